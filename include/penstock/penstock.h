@@ -1,0 +1,12 @@
+/* penstock.h: everything. */
+#ifndef PENSTOCK_H
+#define PENSTOCK_H
+
+#include <penstock/base.h>
+#include <penstock/example.h>
+#include <penstock/image.h>
+#include <penstock/inspect.h>
+#include <penstock/pack.h>
+#include <penstock/record.h>
+
+#endif

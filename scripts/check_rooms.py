@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Checks the dependency law: which room of src/ may include which. Prints each breach as file:line; exit 1 if any."""
+import os
+import re
+import sys
+
+# room -> the rooms whose internal headers it may include, besides its own; everyone may include <penstock/…>
+LAW = {
+    "base": set(),
+    "io": {"base"},
+    "codec": {"base"},
+    "image": {"base"},
+    "record": {"base", "io", "codec"},
+    "pack": {"base", "io", "codec", "image", "record"},
+    "inspect": {"base", "io", "codec", "image", "record"},
+    "cli": set(),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+
+
+def breaches(root):
+    for room, allowed in LAW.items():
+        folder = os.path.join(root, "cli" if room == "cli" else os.path.join("src", room))
+        for base, _, names in os.walk(folder):
+            for name in sorted(names):
+                if not name.endswith((".c", ".h")):
+                    continue
+                path = os.path.join(base, name)
+                for number, line in enumerate(open(path), 1):
+                    found = INCLUDE.match(line)
+                    if not found or found[1] == "<" or found[2] == "config.h":
+                        continue
+                    target = found[2].split("/")[0] if "/" in found[2] else room
+                    if target != room and target not in allowed:
+                        yield f"{os.path.relpath(path, root)}:{number}: {room} may not include {found[2]}"
+
+
+def main():
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    rooms = set(os.listdir(os.path.join(root, "src"))) - {"README.md", "meson.build"}
+    found = list(breaches(root)) + [f"src/{room}: not in the law of {sys.argv[0]}" for room in sorted(rooms - set(LAW))]
+    print("\n".join(found) if found else "dependency law: kept")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

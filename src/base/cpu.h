@@ -1,0 +1,21 @@
+/* cpu.h: what this processor can do and how much of the machine is ours. */
+#ifndef BASE_CPU_H
+#define BASE_CPU_H
+
+#include <stdint.h>
+
+enum cpu_feature {
+    CPU_SSE42 = 1 << 0, /* with PCLMUL */
+    CPU_AVX2 = 1 << 1,  /* with FMA, F16C, BMI1/2 */
+    CPU_AVX512 = 1 << 2 /* F, BW, DQ, VL, with VPCLMULQDQ */
+};
+
+unsigned cpu_features(void);          /* detected once, under the mask */
+void cpu_set_mask(unsigned features); /* tests: features outside the mask read as absent. Before any kernel table is made. */
+
+/* Cores this process may use: affinity and the cgroup's CPU quota (v1 and v2), at least 1. */
+unsigned cpu_cores(void);
+/* Memory in bytes that can still be had: MemAvailable under the cgroup's limit. */
+uint64_t cpu_memory_available(void);
+
+#endif

@@ -1,0 +1,157 @@
+/* error.c: the one way failures are written down and read out.
+ *
+ * Everything is composed in a local error first, so a caller may wrap the very message it passes:
+ * pst_fail(err, st, "reading the index: %s", err->message). Text that does not fit is cut between characters. `op` and
+ * `sys_errno` are for those who know them to set afterwards. */
+#include <penstock/base.h>
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ELLIPSIS "\xe2\x80\xa6"
+
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* Takes back the character at the end of `text` that a cut left incomplete. */
+static void drop_cut_character(char *text)
+{
+    size_t end = strlen(text), start = end;
+    while (start > 0 && is_continuation(text[start - 1]))
+        start--;
+    if (start == 0)
+        return;
+    unsigned char lead = (unsigned char)text[--start];
+    size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    if (start + length > end)
+        text[start] = '\0';
+}
+
+static void copy_path(char *to, size_t size, const char *path)
+{
+    size_t length = strlen(path);
+    if (length < size) {
+        memcpy(to, path, length + 1);
+        return;
+    }
+    const char *tail = path + length - (size - sizeof(ELLIPSIS));
+    while (is_continuation(*tail))
+        tail++;
+    memcpy(to, ELLIPSIS, sizeof(ELLIPSIS) - 1);
+    strcpy(to + sizeof(ELLIPSIS) - 1, tail);
+}
+
+static void fail(pst_error *reterr, pst_status status, const char *path, uint64_t record, uint64_t offset, const char *format,
+                 va_list args)
+{
+    if (!reterr)
+        return;
+    pst_error e = {.status = status, .record = record, .offset = offset};
+    if (path)
+        copy_path(e.path, sizeof(e.path), path);
+    if (vsnprintf(e.message, sizeof(e.message), format, args) >= (int)sizeof(e.message))
+        drop_cut_character(e.message);
+    *reterr = e;
+}
+
+pst_status pst_fail(pst_error *reterr, pst_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(reterr, status, NULL, PST_NOWHERE, PST_NOWHERE, format, args);
+    va_end(args);
+    return status;
+}
+
+pst_status pst_fail_at(pst_error *reterr, pst_status status, const char *path, uint64_t record, uint64_t offset,
+                       const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(reterr, status, path, record, offset, format, args);
+    va_end(args);
+    return status;
+}
+
+/* Appends to `buffer` at `*length`; what does not fit is dropped, `*length` counts on. */
+static void PST_PRINTF(4, 5) append(char *buffer, size_t size, size_t *length, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = *length < size ? vsnprintf(buffer + *length, size - *length, format, args) : vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (n > 0)
+        *length += (size_t)n;
+}
+
+char *pst_error_text(const pst_error *error, char *buffer, size_t size)
+{
+    if (size == 0)
+        return buffer;
+    size_t n = 0;
+    buffer[0] = '\0';
+    if (error->op[0])
+        append(buffer, size, &n, "%s: ", error->op);
+    if (error->path[0])
+        append(buffer, size, &n, "%s: ", error->path);
+    if (error->record != PST_NOWHERE && error->offset != PST_NOWHERE)
+        append(buffer, size, &n, "record %" PRIu64 " at byte %" PRIu64 ": ", error->record, error->offset);
+    else if (error->record != PST_NOWHERE)
+        append(buffer, size, &n, "record %" PRIu64 ": ", error->record);
+    else if (error->offset != PST_NOWHERE)
+        append(buffer, size, &n, "at byte %" PRIu64 ": ", error->offset);
+    append(buffer, size, &n, "%s", error->message[0] ? error->message : pst_status_name(error->status));
+
+    char reason[128];
+    const char *why = error->sys_errno ? strerror_r(error->sys_errno, reason, sizeof(reason)) : "";
+    if (why[0] && !strstr(error->message, why))
+        append(buffer, size, &n, ": %s", why);
+    if (n >= size)
+        drop_cut_character(buffer);
+    for (char *c = buffer; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?'; /* names come from files: no line breaks, no commands to the terminal */
+    return buffer;
+}
+
+const char *pst_status_name(pst_status status)
+{
+    switch (status) {
+    case PST_OK:
+        return "PST_OK";
+    case PST_END:
+        return "PST_END";
+    case PST_EINVAL:
+        return "PST_EINVAL";
+    case PST_ENOMEM:
+        return "PST_ENOMEM";
+    case PST_EIO:
+        return "PST_EIO";
+    case PST_ECORRUPT:
+        return "PST_ECORRUPT";
+    case PST_ELIMIT:
+        return "PST_ELIMIT";
+    case PST_EEXIST:
+        return "PST_EEXIST";
+    case PST_ENOTFOUND:
+        return "PST_ENOTFOUND";
+    case PST_EUNSUPPORTED:
+        return "PST_EUNSUPPORTED";
+    case PST_ECANCELLED:
+        return "PST_ECANCELLED";
+    case PST_ETYPE:
+        return "PST_ETYPE";
+    case PST_ESTALE:
+        return "PST_ESTALE";
+    }
+    return "PST_UNKNOWN";
+}
+
+const char *pst_version(void)
+{
+    return PENSTOCK_VERSION;
+}

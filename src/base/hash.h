@@ -1,0 +1,11 @@
+/* hash.h: XXH3-64, the library's one hash: stable across versions and machines, not for secrets. */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t hash_bytes(const void *data, size_t length, uint64_t seed);
+uint64_t hash_combine(uint64_t a, uint64_t b);
+
+#endif

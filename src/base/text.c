@@ -1,0 +1,246 @@
+/* text.c: the growing string and the small text helpers. Nothing here depends on the locale. */
+#include "base/text.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SMALLEST 64
+
+/* Makes room for `n` more bytes and the NUL. */
+static bool reserve(struct text *t, size_t n)
+{
+    size_t needed;
+    if (t->failed)
+        return false;
+    void *data = t->data;
+    if (__builtin_add_overflow(t->length, n, &needed) || __builtin_add_overflow(needed, 1, &needed) ||
+        mem_grow(&data, &t->capacity, needed < SMALLEST ? SMALLEST : needed, 1) < 0) {
+        t->failed = true;
+        return false;
+    }
+    t->data = data;
+    return true;
+}
+
+void text_add(struct text *t, const char *s)
+{
+    text_add_n(t, s, strlen(s));
+}
+
+void text_add_n(struct text *t, const char *s, size_t n)
+{
+    if (n == 0 || !reserve(t, n))
+        return;
+    memcpy(t->data + t->length, s, n);
+    t->length += n;
+    t->data[t->length] = '\0';
+}
+
+void text_addf(struct text *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (n < 0)
+        t->failed = true;
+    if (n <= 0 || !reserve(t, (size_t)n))
+        return;
+    va_start(args, format);
+    vsnprintf(t->data + t->length, (size_t)n + 1, format, args);
+    va_end(args);
+    t->length += (size_t)n;
+}
+
+void text_finish(struct text *t)
+{
+    mem_free(t->data);
+    *t = (struct text){0};
+}
+
+/* How many bytes the character at `s` takes (n > 0). If it is not well-formed, `*valid` is false and the result is
+ * the longest start of a character there: what one U+FFFD stands for, as the Unicode standard recommends. */
+static size_t utf8_step(const unsigned char *s, size_t n, bool *valid)
+{
+    unsigned char lead = s[0], low = 0x80, high = 0xbf; /* the range of the second byte */
+    size_t length;
+    *valid = lead < 0x80;
+    if (lead < 0xc2)
+        return 1;
+    if (lead < 0xe0) {
+        length = 2;
+    } else if (lead < 0xf0) {
+        length = 3;
+        low = lead == 0xe0 ? 0xa0 : low;   /* shorter forms exist */
+        high = lead == 0xed ? 0x9f : high; /* surrogates */
+    } else if (lead < 0xf5) {
+        length = 4;
+        low = lead == 0xf0 ? 0x90 : low;
+        high = lead == 0xf4 ? 0x8f : high; /* beyond U+10FFFF */
+    } else {
+        return 1;
+    }
+    for (size_t i = 1; i < length; i++, low = 0x80, high = 0xbf)
+        if (i >= n || s[i] < low || s[i] > high)
+            return i;
+    *valid = true;
+    return length;
+}
+
+bool text_is_utf8(const void *s, size_t n)
+{
+    const unsigned char *p = s;
+    bool valid = true;
+    while (n > 0 && valid) {
+        size_t step = utf8_step(p, n, &valid);
+        p += step;
+        n -= step;
+    }
+    return valid;
+}
+
+static bool is_plain_in_json(unsigned char c)
+{
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+static void add_json_escape(struct text *t, unsigned char c)
+{
+    static const char letters[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* pairs: the byte, its letter */
+    for (size_t i = 0; letters[i]; i += 2) {
+        if ((unsigned char)letters[i] == c) {
+            text_add_n(t, (char[]){'\\', letters[i + 1]}, 2);
+            return;
+        }
+    }
+    text_addf(t, "\\u%04x", c);
+}
+
+void text_add_json(struct text *t, const char *s, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    text_add_n(t, "\"", 1);
+    for (size_t i = 0; i < n && !t->failed;) {
+        size_t run = i;
+        while (run < n && is_plain_in_json(p[run]))
+            run++;
+        text_add_n(t, s + i, run - i);
+        i = run;
+        if (i == n)
+            break;
+        bool valid;
+        size_t step = utf8_step(p + i, n - i, &valid);
+        if (p[i] < 0x80)
+            add_json_escape(t, p[i]);
+        else if (valid)
+            text_add_n(t, s + i, step);
+        else
+            text_add(t, "\xef\xbf\xbd");
+        i += step;
+    }
+    text_add_n(t, "\"", 1);
+}
+
+/* The power of two behind a unit, or -1. `unit` is all that follows the number. */
+static int unit_shift(const char *unit)
+{
+    static const char prefixes[] = "kmgt";
+    int shift = 0;
+    char c = unit[0] >= 'A' && unit[0] <= 'Z' ? (char)(unit[0] - 'A' + 'a') : unit[0];
+    const char *prefix = c ? strchr(prefixes, c) : NULL;
+    if (prefix) {
+        shift = 10 * (int)(prefix - prefixes + 1);
+        unit++;
+        if (unit[0] == 'i' && (unit[1] == 'B' || unit[1] == 'b'))
+            unit++;
+    }
+    if (unit[0] == 'B' || unit[0] == 'b')
+        unit++;
+    return unit[0] ? -1 : shift;
+}
+
+pst_status text_parse_bytes(uint64_t *ret, const char *s, pst_error *reterr)
+{
+    uint64_t whole = 0;
+    double fraction = 0, place = 1;
+    bool overflow = false, digits = false, fractional = false;
+    const char *p = s;
+    for (; *p >= '0' && *p <= '9'; p++, digits = true)
+        overflow |= __builtin_mul_overflow(whole, 10, &whole) || __builtin_add_overflow(whole, (uint64_t)(*p - '0'), &whole);
+    if (*p == '.') {
+        for (p++; *p >= '0' && *p <= '9'; p++, digits = true, fractional = true)
+            fraction += (*p - '0') * (place /= 10);
+    }
+    int shift = digits ? unit_shift(p) : -1;
+    if (shift < 0 || (fractional && shift == 0))
+        return pst_fail(reterr, PST_EINVAL,
+                        "\"%s\" is not a size; write bytes, or a number with K, M, G or T, such as 64M or 1.5GiB", s);
+    uint64_t unit = UINT64_C(1) << shift;
+    overflow |= __builtin_mul_overflow(whole, unit, &whole) ||
+                __builtin_add_overflow(whole, (uint64_t)(fraction * (double)unit + 0.5), &whole);
+    if (overflow)
+        return pst_fail(reterr, PST_EINVAL, "the size \"%s\" is beyond 2^64 bytes", s);
+    *ret = whole;
+    return PST_OK;
+}
+
+int text_compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+#define LONGEST_WORD 64
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours; case costs nothing. */
+static unsigned edit_distance(const char *a, size_t n, const char *b, size_t m)
+{
+    unsigned rows[3][LONGEST_WORD + 1];
+    unsigned *before = rows[0], *above = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= m; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; i <= n; i++) {
+        unsigned *oldest = before;
+        before = above, above = row, row = oldest;
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= m; j++) {
+            char x = lower(a[i - 1]), y = lower(b[j - 1]);
+            row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == lower(b[j - 2]) && lower(a[i - 2]) == y)
+                row[j] = least(row[j], before[j - 2] + 1);
+        }
+    }
+    return row[m];
+}
+
+const char *text_nearest(const char *word, const char *const *candidates)
+{
+    size_t n = strlen(word);
+    const char *nearest = NULL;
+    unsigned best = (unsigned)(n + 1) / 3; /* of the letters; more would be a guess */
+    if (n == 0 || n > LONGEST_WORD)
+        return NULL;
+    for (; *candidates; candidates++) {
+        size_t m = strlen(*candidates);
+        if (m == 0 || m > LONGEST_WORD)
+            continue;
+        unsigned distance = edit_distance(word, n, *candidates, m);
+        if (distance < best || (distance == best && !nearest)) {
+            best = distance;
+            nearest = *candidates;
+        }
+    }
+    return nearest;
+}

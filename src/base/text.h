@@ -1,0 +1,31 @@
+/* text.h: growing text, numbers with units, JSON escaping, names that were nearly right. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <penstock/base.h>
+
+/* A growing string. An allocation failure sets `failed` and makes the rest no-ops, so that callers check once. */
+struct text {
+    char *data; /* NUL-terminated, or NULL while empty */
+    size_t length, capacity;
+    bool failed;
+};
+
+void text_add(struct text *t, const char *s);
+void text_add_n(struct text *t, const char *s, size_t n);
+void text_addf(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_add_json(struct text *t, const char *s, size_t n); /* with its quotes; invalid UTF-8 becomes U+FFFD */
+void text_finish(struct text *t);                            /* frees */
+
+bool text_is_utf8(const void *s, size_t n);
+
+/* "64M", "1.5GiB", "200kB": K/M/G/T are powers of 1024, with or without iB/B. */
+pst_status text_parse_bytes(uint64_t *ret, const char *s, pst_error *reterr);
+
+/* Byte order of names as people expect in lists: plain strcmp. For qsort over char *. */
+int text_compare(const void *a, const void *b);
+
+/* The candidate closest to `word` by edit distance, NULL if none is close. `candidates` ends with NULL. */
+const char *text_nearest(const char *word, const char *const *candidates);
+
+#endif

@@ -1,0 +1,225 @@
+/* test_text.c: growing text, JSON, UTF-8, sizes, near names. */
+#include "base/fault.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void test_growing(void)
+{
+    uint64_t before = mem_live();
+    struct text t = {0};
+    text_add(&t, "");
+    CHECK(t.data == NULL && t.length == 0);
+    text_addf(&t, "%s", "");
+    CHECK(t.data == NULL);
+    text_add(&t, "a");
+    text_add_n(&t, "bcdef", 3);
+    text_addf(&t, "-%d-%s", 42, "x");
+    CHECK_STR(t.data, "abcd-42-x");
+    CHECK_INT(t.length, 9);
+    text_add_n(&t, "\0\0", 2);
+    CHECK_INT(t.length, 11);
+    for (int i = 0; i < 1000; i++)
+        text_addf(&t, "%d,", i);
+    CHECK_INT(t.length, strlen("abcd-42-x") + 2 + 3890);
+    CHECK(t.length < t.capacity && t.data[t.length] == '\0' && !t.failed);
+    text_finish(&t);
+    CHECK(t.data == NULL && t.length == 0 && t.capacity == 0);
+    text_finish(&t);
+    CHECK_INT(mem_live(), before);
+}
+
+static void build(struct text *t)
+{
+    for (int i = 0; i < 30; i++) {
+        text_add(t, "name: ");
+        text_add_json(t, "\"q\"\n\xff…", 8);
+        text_addf(t, " %0100d\n", i);
+    }
+}
+
+static void test_faults(void)
+{
+    uint64_t before = mem_live();
+    struct text whole = {0};
+    build(&whole);
+    CHECK(!whole.failed);
+    for (int forever = 0; forever < 2; forever++) {
+        for (uint64_t n = 0;; n++) {
+            struct text t = {0};
+            test_fault_arm(FAULT_MEMORY, n, forever);
+            build(&t);
+            bool hit = test_fault_calls() > n;
+            CHECK(!hit || test_fault_calls() == n + 1); /* failed text asks for nothing more */
+            test_fault_clear();
+            CHECK_INT(t.failed, hit);
+            CHECK(t.length <= whole.length && (t.length == 0 || memcmp(t.data, whole.data, t.length) == 0));
+            text_finish(&t);
+            if (!hit)
+                break;
+        }
+    }
+    text_finish(&whole);
+    CHECK_INT(mem_live(), before);
+}
+
+static void check_json(const char *bytes, size_t n, const char *want)
+{
+    struct text t = {0};
+    char *exact = malloc(n ? n : 1); /* without a NUL behind it, for the sanitizer */
+    if (!exact)
+        abort();
+    memcpy(exact, bytes, n);
+    text_add_json(&t, exact, n);
+    CHECK_STR(t.data, want);
+    CHECK(text_is_utf8(t.data, t.length));
+    text_finish(&t);
+    free(exact);
+}
+
+#define JSON(bytes, want) check_json(bytes, sizeof(bytes) - 1, "\"" want "\"")
+#define BAD               "\xef\xbf\xbd"
+
+static void test_json(void)
+{
+    JSON("", "");
+    JSON("plain text /", "plain text /");
+    JSON("say \"hi\" \\ there", "say \\\"hi\\\" \\\\ there");
+    JSON("\b\f\n\r\t", "\\b\\f\\n\\r\\t");
+    JSON("\0\x01\x1f\x7f", "\\u0000\\u0001\\u001f\x7f");
+    JSON("é…😀", "é…😀");
+    JSON("\x80", BAD);
+    JSON("\xff\xfe", BAD BAD);
+    JSON("a\xc3", "a" BAD);                    /* cut off at the end */
+    JSON("\xe2\x80", BAD);                     /* one start of a character, one mark */
+    JSON("\xe2\x80x", BAD "x");                /* the next character survives */
+    JSON("\xf0\x9f\x98\"", BAD "\\\"");        /* so does a quote */
+    JSON("\xc0\xaf", BAD BAD);                 /* overlong */
+    JSON("\xe0\x80\xaf", BAD BAD BAD);         /* overlong */
+    JSON("\xed\xa0\x80", BAD BAD BAD);         /* a surrogate */
+    JSON("\xf4\x90\x80\x80", BAD BAD BAD BAD); /* beyond the last code point */
+    JSON("\xf5\x80", BAD BAD);
+    JSON("\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80", "\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80");
+}
+
+/* Encodes every code point, and checks the encoding of every surrogate to be refused. */
+static void test_utf8(void)
+{
+    for (uint32_t c = 0; c <= 0x10ffff; c++) {
+        unsigned char s[4];
+        size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+        for (size_t i = n; i-- > 1;)
+            s[i] = (unsigned char)(0x80 | (c >> (6 * (n - 1 - i)) & 0x3f));
+        s[0] = (unsigned char)(n == 1 ? c : (0xf00u >> n & 0xff) | c >> 6 * (n - 1));
+        bool want = c < 0xd800 || c > 0xdfff;
+        if (text_is_utf8(s, n) != want)
+            CHECK_MSG(false, "U+%04X", c);
+        if (n > 1 && text_is_utf8(s, n - 1))
+            CHECK_MSG(false, "U+%04X without its last byte", c);
+    }
+    CHECK(text_is_utf8("", 0));
+    CHECK(text_is_utf8("plain", 5));
+    CHECK(!text_is_utf8("pl\xff", 3));
+    CHECK(!text_is_utf8("\xc1\xbf", 2));
+    CHECK(!text_is_utf8("\xf0\x80\x80\x80", 4));
+}
+
+static void test_bytes(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t want;
+    } good[] = {
+        {"0", 0},
+        {"123", 123},
+        {"5B", 5},
+        {"64M", 64u << 20},
+        {"1.5GiB", UINT64_C(3) << 29},
+        {"200kB", 200u << 10},
+        {"1K", 1024},
+        {"1k", 1024},
+        {"1KiB", 1024},
+        {"2T", UINT64_C(2) << 40},
+        {".5M", 512u << 10},
+        {"1.M", 1u << 20},
+        {"1.001953125K", 1026},
+        {"0.1K", 102},
+        {"18446744073709551615", UINT64_MAX},
+        {"16777215T", UINT64_C(16777215) << 40},
+    };
+    static const char *const bad[] = {"",    "M",   ".",   "-1",  "+1",   " 1",  "1 M",  "1.5", "1.5B", "1X",
+                                      "1MM", "1iB", "1Mi", "1e6", "0x10", "1M ", "1,5M", "abc", "1BB",  "1P"};
+    static const char *const huge[] = {"18446744073709551616", "16777216T", "99999999999999999999999G",
+                                       "16777215.9999999999999T"};
+    pst_error e;
+    uint64_t v;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        v = 12345;
+        CHECK_STATUS(text_parse_bytes(&v, good[i].text, &e), PST_OK, &e);
+        CHECK_MSG(v == good[i].want, "%s is %llu, expected %llu", good[i].text, (unsigned long long)v,
+                  (unsigned long long)good[i].want);
+    }
+    v = 12345;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        CHECK_MSG(text_parse_bytes(&v, bad[i], &e) == PST_EINVAL, "\"%s\" was taken for a size", bad[i]);
+        CHECK(strstr(e.message, bad[i]) && strstr(e.message, "64M"));
+    }
+    for (size_t i = 0; i < sizeof(huge) / sizeof(huge[0]); i++) {
+        CHECK_MSG(text_parse_bytes(&v, huge[i], &e) == PST_EINVAL, "\"%s\" was taken for a size", huge[i]);
+        CHECK(strstr(e.message, "2^64") != NULL);
+    }
+    CHECK_INT(v, 12345); /* written only on success */
+}
+
+static void test_compare(void)
+{
+    const char *names[] = {"b", "a10", "A", "a2", "", "\xc3\xa9", "a"};
+    const char *want[] = {"", "A", "a", "a10", "a2", "b", "\xc3\xa9"};
+    qsort(names, 7, sizeof(names[0]), text_compare);
+    for (int i = 0; i < 7; i++)
+        CHECK_STR(names[i], want[i]);
+}
+
+static void test_nearest(void)
+{
+    static const char *const options[] = {"--shards", "--shard-size", "--shuffle", "--resize", "--quality",
+                                          "jpeg",     "png",          "",          NULL};
+    CHECK_STR(text_nearest("--shard", options), "--shards");
+    CHECK_STR(text_nearest("--shrads", options), "--shards");
+    CHECK_STR(text_nearest("--reszie", options), "--resize");
+    CHECK_STR(text_nearest("--QUALITY", options), "--quality");
+    CHECK_STR(text_nearest("--shardsize", options), "--shard-size");
+    CHECK_STR(text_nearest("jpg", options), "jpeg");
+    CHECK_STR(text_nearest("pgn", options), "png");
+    CHECK_STR(text_nearest("png", options), "png");
+    CHECK(text_nearest("gif", options) == NULL);
+    CHECK(text_nearest("--verbose", options) == NULL);
+    CHECK(text_nearest("", options) == NULL);
+    CHECK(text_nearest("x", options) == NULL);
+    CHECK(text_nearest("png", options + 8) == NULL);
+    char word[200];
+    memset(word, 'x', 199);
+    word[199] = '\0';
+    const char *long_one[] = {word, NULL};
+    CHECK(text_nearest(word, long_one) == NULL);
+    CHECK(text_nearest("xxx", long_one) == NULL);
+}
+
+static const struct test tests[] = {
+    {"growing text", test_growing},
+    {"text: the Nth allocation fails", test_faults},
+    {"JSON strings", test_json},
+    {"UTF-8: every code point", test_utf8},
+    {"sizes in bytes", test_bytes},
+    {"byte order of names", test_compare},
+    {"names that were nearly right", test_nearest},
+    {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, tests);
+}
