@@ -1,0 +1,43 @@
+/* image_codec.h: format → decoder and encoder. image_codec.c holds the only list; one file per format.
+ *
+ * pst_image_decode probes first and checks the size against the limits; a decoder starts from what its own probe found. */
+#ifndef CODEC_IMAGE_CODEC_H
+#define CODEC_IMAGE_CODEC_H
+
+#include <penstock/image.h>
+
+/* Bytes that an encoder adds to. */
+struct byte_sink {
+    uint8_t *data;
+    size_t length, capacity;
+};
+bool byte_sink_add(struct byte_sink *s, const void *data, size_t length); /* false: no memory */
+
+struct image_codec {
+    pst_image_format format;
+    const char *library; /* named when it is missing */
+    bool (*match)(const uint8_t *data, size_t length);
+    pst_status (*probe)(const uint8_t *data, size_t length, pst_image_info *ret, pst_error *reterr);
+    /* NULL: not built in. `info` is the probe's and within the limits: a library that finds another size fails. `options`
+     * are complete: `channels` is 1, 3 or 4. The image may come with other channels where that is simpler; the caller
+     * converts. */
+    pst_status (*decode)(pst_image *ret, const uint8_t *data, size_t length, const pst_image_info *info,
+                         const pst_decode_options *options, pst_error *reterr);
+    /* NULL: not built in, or read only. `options` are complete and in range; the sink is the caller's, also on failure. */
+    pst_status (*encode)(struct byte_sink *sink, const pst_image *image, const pst_encode_options *options, pst_error *reterr);
+};
+
+extern const struct image_codec image_codec_jpeg, image_codec_png, image_codec_webp, image_codec_bmp, image_codec_gif;
+
+const struct image_codec *image_codec_find(const uint8_t *data, size_t length); /* NULL: not recognised */
+const struct image_codec *image_codec_of(pst_image_format format);              /* NULL: RAW, UNKNOWN */
+
+/* The size against max_pixels, before anything is allocated. */
+pst_status image_codec_check_size(uint64_t width, uint64_t height, const pst_decode_options *options, pst_error *reterr);
+
+/* Shared words for shared failures. */
+pst_status image_codec_cut_off(const char *format, size_t needed, size_t length, pst_error *reterr); /* PST_ECORRUPT */
+pst_status image_codec_no_memory(const char *format, pst_error *reterr);
+pst_status image_codec_bad_channels(const char *format, uint32_t channels, const char *allowed, pst_error *reterr);
+
+#endif

@@ -1,0 +1,45 @@
+/* resize.h: separable resampling of 8-bit interleaved images. Pure: the caller brings plan and scratch memory.
+ *
+ * The result is Pillow's, byte for byte: its weights of 22 bits, rows first, rounded to 8 bits, then columns. (From version
+ * 13 on Pillow begins with the columns where that is less work, and may differ by a level there. Its weights get too coarse
+ * where one pixel is made of more than 16384; ours do not.) */
+#ifndef IMAGE_RESIZE_H
+#define IMAGE_RESIZE_H
+
+#include <penstock/image.h>
+
+#define RESIZE_BITS 22 /* weights are scaled by 1 << RESIZE_BITS */
+
+/* The weights of one axis: for each output position its first input position and `taps` weights. */
+struct resize_axis {
+    uint32_t in, out;
+    uint32_t taps;    /* at most `in`; first + taps never exceeds `in`. 1: positions are picked, not weighted */
+    uint32_t pitch;   /* taps rounded up to 8; the rest weighs 0 */
+    uint32_t *first;  /* never falls */
+    int16_t *weights; /* out × pitch weights in two parts, so that SIMD multiplies 16 bits: see resize_weight */
+};
+
+/* Weight `t` of the output whose weights begin at `w`: a pair of upper parts, a pair of lower ones, and so on. */
+static inline int32_t resize_weight(const int16_t *w, uint32_t t)
+{
+    const int16_t *pair = w + (size_t)(t / 2) * 4 + t % 2;
+    return pair[0] * 256 + pair[2];
+}
+
+/* Where the weights of output `i` begin. */
+static inline const int16_t *resize_weights(const struct resize_axis *a, uint32_t i)
+{
+    return a->weights + (size_t)i * a->pitch * 2;
+}
+
+/* `in` and `out` are 1…INT32_MAX. `memory` is aligned for uint32_t. */
+size_t resize_axis_bytes(uint32_t in, uint32_t out, pst_filter filter);
+void resize_axis_init(struct resize_axis *a, uint32_t in, uint32_t out, pst_filter filter, void *memory);
+
+/* SIZE_MAX: more than the address space. */
+size_t resize_scratch_bytes(const struct resize_axis *x, const struct resize_axis *y, uint32_t channels);
+/* `out` has x->out × y->out pixels and the channels of `in`; they do not overlap. `scratch` is aligned for pointers. The
+ * result does not depend on the SIMD level. */
+void resize_run(const pst_image *in, pst_image *out, const struct resize_axis *x, const struct resize_axis *y, void *scratch);
+
+#endif

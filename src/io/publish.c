@@ -1,0 +1,216 @@
+/* publish.c: a temporary file beside the final one, and the steps that turn it into the final one.
+ *
+ * Promises: the final name holds a whole file or what it held before; no failure leaves a temporary file behind; without
+ * `overwrite` nothing is ever replaced, not even a file that appeared meanwhile. Leaves to others: writing to the
+ * descriptor (file.h), and making the folder. */
+#include "io/publish.h"
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "io/file.h"
+#include "io/walk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEMP_MARK   ".tmp-"
+#define TEMP_EXTRAS 40 /* room in NAME_MAX for the dot, the mark, a process and a number */
+
+static pst_status exists_already(const char *path, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_EEXIST, path, PST_NOWHERE, PST_NOWHERE,
+                       "is there already; choose another name, or ask to replace it");
+}
+
+static pst_status no_memory(const char *path, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "out of memory before writing the file");
+}
+
+/* ".NAME.tmp-PID-N" beside `path`; a NAME near the system's limit is cut. NULL: out of memory. */
+static char *temp_name(const char *path, unsigned n)
+{
+    struct text t = {0};
+    const char *name = file_base(path);
+    text_add_n(&t, path, (size_t)(name - path));
+    text_add(&t, ".");
+    text_add_n(&t, name, strnlen(name, NAME_MAX - TEMP_EXTRAS));
+    text_addf(&t, TEMP_MARK "%ld-%u", (long)getpid(), n);
+    if (t.failed)
+        text_finish(&t);
+    return t.data;
+}
+
+/* Opens a name that is nobody else's. Threads of this process differ in the number; O_EXCL arbitrates. */
+static pst_status open_temp(struct publish *p, pst_error *reterr)
+{
+    for (unsigned n = 0; p->fd < 0; n++) {
+        p->temp_path = temp_name(p->path, n);
+        if (!p->temp_path)
+            return no_memory(p->path, reterr);
+        p->fd = file_denied("open") ? -1 : open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (p->fd >= 0)
+            break;
+        int code = errno;
+        mem_free(p->temp_path); /* not ours: it must not be removed */
+        p->temp_path = NULL;
+        if (code != EEXIST && code != EINTR)
+            return file_fail(reterr, p->path, code == ENOENT ? "creating the file (is its folder there?)" : "creating the file",
+                             code);
+    }
+    /* A process id means nothing to other machines and containers that share the folder; a lock does. Without lock
+     * support the id alone has to do. */
+    (void)flock(p->fd, LOCK_EX | LOCK_NB);
+    return PST_OK;
+}
+
+pst_status publish_open(struct publish *p, const char *path, bool overwrite, pst_error *reterr)
+{
+    struct stat st;
+    *p = (struct publish){.fd = -1, .overwrite = overwrite};
+    if (*file_base(path) == 0)
+        return file_fail(reterr, path, "creating the file", EISDIR);
+    if (!overwrite) {
+        if (!file_denied("lstat") && lstat(path, &st) == 0)
+            return exists_already(path, reterr);
+        if (errno != ENOENT)
+            return file_fail(reterr, path, "looking for the file", errno);
+    }
+    p->path = mem_strdup(path);
+    pst_status status = p->path ? open_temp(p, reterr) : no_memory(path, reterr);
+    if (status != PST_OK)
+        publish_discard(p);
+    return status;
+}
+
+/* rename(2) that never replaces. A hit on "renameat2" plays a file system that lacks it. */
+static int rename_new(const char *from, const char *to)
+{
+    if (!file_denied("renameat2")) {
+        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+            return 0;
+        if (errno != EINVAL && errno != ENOSYS)
+            return -1;
+    }
+    if (file_denied("link") || link(from, to) < 0)
+        return -1;
+    unlink(from);
+    return 0;
+}
+
+static int move_into_place(const struct publish *p)
+{
+    if (!p->overwrite)
+        return rename_new(p->temp_path, p->path);
+    return file_denied("rename") ? -1 : rename(p->temp_path, p->path);
+}
+
+static pst_status sync_folder(const char *path, pst_error *reterr)
+{
+    int fd = -1;
+    size_t n = (size_t)(file_base(path) - path);
+    char *folder = n ? mem_strndup(path, n) : mem_strdup(".");
+    if (!folder)
+        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "out of memory syncing the folder");
+    pst_status st = file_open_folder(&fd, folder, reterr);
+    /* EINVAL: a file system on which folders have nothing to sync. */
+    if (st == PST_OK && (file_denied("fsync") || fsync(fd) < 0) && errno != EINVAL)
+        st = file_fail(reterr, folder, "syncing the folder", errno);
+    file_close(fd);
+    mem_free(folder);
+    return st;
+}
+
+pst_status publish_commit(struct publish *p, bool sync, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    if (sync && (file_denied("fsync") || fsync(p->fd) < 0)) {
+        st = file_fail(reterr, p->path, "syncing the file", errno);
+        goto fail;
+    }
+    /* Network file systems report a failed write as late as here. The descriptor is gone either way. */
+    int denied = file_denied("close"), closed = close(p->fd);
+    p->fd = -1;
+    if (denied || closed < 0) {
+        st = file_fail(reterr, p->path, "closing the file", denied ? EIO : errno);
+        goto fail;
+    }
+    if (move_into_place(p) < 0) {
+        st = errno == EEXIST ? exists_already(p->path, reterr) : file_fail(reterr, p->path, "moving it into place", errno);
+        goto fail;
+    }
+    mem_free(p->temp_path);
+    p->temp_path = NULL;
+    return sync ? sync_folder(p->path, reterr) : PST_OK;
+fail:
+    publish_discard(p);
+    return st;
+}
+
+void publish_discard(struct publish *p)
+{
+    if (p->temp_path) {
+        if (p->fd >= 0)
+            close(p->fd);
+        unlink(p->temp_path); /* asks no fault hook: what cleans up behind a fault is not made to fail itself */
+    }
+    mem_free(p->temp_path);
+    mem_free(p->path);
+    *p = (struct publish){.fd = -1};
+}
+
+pst_status publish_bytes(const char *path, const void *data, size_t length, bool overwrite, bool sync, pst_error *reterr)
+{
+    struct publish p = {0};
+    pst_status st = publish_open(&p, path, overwrite, reterr);
+    if (st == PST_OK)
+        st = file_write_at(p.fd, path, data, length, 0, reterr);
+    if (st == PST_OK)
+        st = publish_commit(&p, sync, reterr);
+    publish_discard(&p);
+    return st;
+}
+
+/* The process in ".NAME.tmp-PID-N", or 0 when `name` is no such name. */
+static pid_t temp_owner(const char *name)
+{
+    const char *mark = NULL;
+    for (const char *at = name; (at = strstr(at, TEMP_MARK)); at++)
+        mark = at;
+    if (name[0] != '.' || !mark)
+        return 0;
+    intmax_t pid = 0;
+    const char *at = mark + strlen(TEMP_MARK);
+    for (; *at >= '0' && *at <= '9' && pid <= INT_MAX; at++)
+        pid = pid * 10 + (*at - '0');
+    size_t digits = *at == '-' ? strspn(at + 1, "0123456789") : 0;
+    return digits && at[1 + digits] == 0 && pid <= INT_MAX ? (pid_t)pid : 0;
+}
+
+static pst_status sweep_one(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
+{
+    const char *folder = user;
+    pid_t owner = temp_owner(entry->d_name);
+    if (owner <= 0 || kill(owner, 0) == 0 || errno != ESRCH)
+        return PST_OK;
+    int fd = openat(folder_fd, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool in_use = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; /* its owner lives elsewhere */
+    pst_status st = PST_OK;
+    if (!in_use && (file_denied("unlink") || unlinkat(folder_fd, entry->d_name, 0) < 0) && errno != ENOENT)
+        st = file_fail(reterr, folder, "removing an abandoned temporary file", errno);
+    file_close(fd);
+    return st;
+}
+
+pst_status publish_sweep(const char *folder, pst_error *reterr)
+{
+    return walk_names(folder, sweep_one, (void *)(uintptr_t)folder, reterr);
+}

@@ -1,0 +1,30 @@
+/* publish.h: a file that appears whole or not at all.
+ *
+ * Written under a temporary name in the same folder (".NAME.tmp-PID-N"), then fsync, rename, fsync of the folder. A crash
+ * leaves at most a temporary file, which publish_sweep removes. Threads may write to the descriptor at once. */
+#ifndef IO_PUBLISH_H
+#define IO_PUBLISH_H
+
+#include <penstock/base.h>
+
+struct publish {
+    int fd; /* -1: none */
+    char *path, *temp_path;
+    bool overwrite;
+};
+
+/* Zero-initialise `p` first. Without `overwrite`, an existing `path` is PST_EEXIST, now or at the commit. */
+pst_status publish_open(struct publish *p, const char *path, bool overwrite, pst_error *reterr);
+/* A failure removes the temporary file; only when the very last step fails, syncing the folder, is `path` in place though
+ * an error is told. */
+pst_status publish_commit(struct publish *p, bool sync, pst_error *reterr);
+void publish_discard(struct publish *p); /* after a commit: only frees. Zeroed ok. */
+
+/* All at once, for small files. */
+pst_status publish_bytes(const char *path, const void *data, size_t length, bool overwrite, bool sync, pst_error *reterr);
+
+/* Removes temporary files of dead processes in `folder`; those of living ones stay, also of ones on other machines as far
+ * as the file system shares locks. */
+pst_status publish_sweep(const char *folder, pst_error *reterr);
+
+#endif

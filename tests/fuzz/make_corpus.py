@@ -1,0 +1,182 @@
+"""Makes the seeds of the fuzz targets: make_corpus.py STAMP OUT TARGET…
+
+Each target's seeds are what the function seeds_TARGET yields, written to OUT/TARGET/NN; a target without a function gets
+an empty folder. Only the standard library is used, and the bytes are the same every time.
+"""
+import gzip
+import io
+import pathlib
+import struct
+import sys
+import tarfile
+import zipfile
+import zlib
+
+
+def seeds_csv():
+    yield b"a,b,c\n1,2,3\n"
+    yield b'name;"quoted ""text""";x\r\n"line\nbreak";;"" \r\n'
+    yield b"a\tb\n\n1\t2\n"
+    yield b'"never closed\n1,2\n'
+
+
+def seeds_npy():
+    def header(version, text):
+        size = struct.pack("<H" if version == 1 else "<I", len(text))
+        return b"\x93NUMPY" + bytes([version, 0]) + size + text
+
+    yield header(1, b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }    \n") + bytes(48)
+    yield header(2, b"{'descr': '>i2', 'fortran_order': True, 'shape': (5,), }\n") + bytes(10)
+    yield header(3, b'{"shape":(),"fortran_order":False,"descr":"|S10"}') + bytes(10)
+    yield header(1, b"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }\n") + bytes(4)
+
+
+def seeds_tar():
+    for kind in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=kind) as archive:
+            for name in ("a.txt", "folder/" * 10 + "b.jpg", "c" * 150 if kind != tarfile.USTAR_FORMAT else "c"):
+                member = tarfile.TarInfo(name)
+                member.size = 5
+                archive.addfile(member, io.BytesIO(b"hello"))
+            member = tarfile.TarInfo("link")
+            member.type, member.linkname = tarfile.SYMTYPE, "d" * 120 if kind != tarfile.USTAR_FORMAT else "d"
+            archive.addfile(member)
+        data = out.getvalue()
+        yield data[: len(data.rstrip(b"\0")) // 512 * 512 + 1024]
+
+
+def seeds_zip():
+    for method, comment, wide in ((0, b"", False), (8, b"a comment", False), (8, b"", True)):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", method) as archive:
+            for name in ("a.npy", "folder/b.npy"):
+                info = zipfile.ZipInfo(name)
+                info.compress_type = method
+                with archive.open(info, "w", force_zip64=wide) as member:
+                    member.write(b"some text " * 20)
+            archive.comment = comment
+        yield out.getvalue()
+
+
+def seeds_stream():
+    text = b"penstock feeds the turbine " * 20 + bytes(range(256))
+    member = gzip.compress(text, mtime=0)
+    # A frame of one raw and one repeated block, its size in the header: the standard library has no zstd.
+    frame = bytes.fromhex("28b52ffd200d") + bytes.fromhex("280000") + b"hello" + bytes.fromhex("430000") + b"x"
+    for kind, data in ((0, member), (0, member + member + bytes(20)), (1, zlib.compress(text)), (2, frame), (2, frame * 2)):
+        yield bytes([kind]) + data
+        yield bytes([kind + 3 * 6]) + data
+
+
+def delimited(number, payload):
+    """A length-delimited protobuf field with a short payload."""
+    return bytes([number << 3 | 2, len(payload)]) + payload
+
+
+def feature_entry(name, feature):
+    return delimited(1, delimited(1, name) + delimited(2, feature))
+
+
+FLOATS = delimited(2, delimited(1, struct.pack("<2f", 1.5, -2)))
+INTEGER = delimited(3, delimited(1, b"\xac\x02"))
+STRINGS = delimited(1, delimited(1, b"hello") + delimited(1, b""))
+
+
+def seeds_example():
+    yield delimited(1, feature_entry(b"x", FLOATS) + feature_entry(b"y", INTEGER) + feature_entry(b"s", STRINGS))
+    mixed = delimited(2, b"\x0d\0\0\x80\x3f" + delimited(1, struct.pack("<2f", 3, 4)) + b"\x0d\0\0\0\x40")
+    around = delimited(1, delimited(2, INTEGER) + delimited(1, b"y") + delimited(2, INTEGER))
+    yield delimited(1, feature_entry(b"r", mixed) + around)
+    negative = delimited(3, b"\x08" + b"\xff" * 9 + b"\x01")
+    unknown = b"\x51" + bytes(8)
+    yield delimited(1, feature_entry(b"d", negative + FLOATS) + b"\x48\x07") + unknown + delimited(1, feature_entry(b"x", FLOATS))
+    yield delimited(1, feature_entry(b"image/encoded", STRINGS) + feature_entry(b"image/format", b"") + feature_entry(b"", STRINGS))
+
+
+def seeds_sequence():
+    def steps(name, *features):
+        return delimited(1, delimited(1, name) + delimited(2, b"".join(delimited(1, feature) for feature in features)))
+
+    lists = steps(b"f", FLOATS, FLOATS) + steps(b"i", INTEGER, b"", INTEGER)
+    yield delimited(1, feature_entry(b"c", INTEGER)) + delimited(2, lists)
+    yield delimited(2, steps(b"s", STRINGS, STRINGS) + steps(b"r", FLOATS)) + delimited(1, feature_entry(b"d", STRINGS))
+    yield delimited(2, steps(b"f", INTEGER) + steps(b"f"))
+
+
+def seeds_schema_text():
+    yield b"image:bytes label:int64 x:float[32] tags:bytes[*] boxes:float[*,4] w:float=1.5"
+    yield b'"a b\\x00\\"":bytes=[a,"b c",\xc3\xa9] n:int64[2]=[-1, 9223372036854775807] e:float[2]=[]'
+    yield b"x:float[ 2 , 3 ]=nan y:float=[1e-45,-inf,0x1p3]\n\tz:bytes[1,1,1,1,1,1,1,1]=\"\""
+
+
+def seeds_events():
+    when = b"\x09" + struct.pack("<d", 1700000000.25)
+
+    def summary(tag, value):
+        return delimited(5, delimited(1, delimited(1, tag) + value))
+
+    tensor = b"\x08\x01" + delimited(2, b"") + delimited(5, struct.pack("<f", 0.5))
+    yield when + delimited(3, b"brain.Event:2")
+    yield when + b"\x10\x0a" + summary(b"loss", b"\x15" + struct.pack("<f", 0.75)) + summary(b"acc", delimited(8, tensor))
+    yield when + summary(b"image", delimited(4, b"\x08\x02\x10\x02" + delimited(4, b"\x89PNG"))) + summary(b"h", delimited(5, b""))
+    yield from seeds_sequence()
+
+
+def record(payload):
+    """A TFRecord: the payload in its frame."""
+    def masked(data):
+        crc = 0xFFFFFFFF
+        for byte in data:
+            crc ^= byte
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        crc ^= 0xFFFFFFFF
+        return struct.pack("<I", (crc >> 15 | crc << 17) + 0xA282EAD8 & 0xFFFFFFFF)
+
+    length = struct.pack("<Q", len(payload))
+    return length + masked(length) + payload + masked(payload)
+
+
+def seeds_record():
+    shard = record(b"hello") + record(b"") + record(bytes(range(200))) + record(b"x")
+    yield shard
+    yield shard[:6] + b"\xff" + shard[7:]  # a damaged length
+    yield shard[:30] + b"\xff" + shard[31:]
+    yield shard[:-3]
+    yield record(shard) + record(b"nested")
+    yield gzip.compress(shard, mtime=0)
+    yield zlib.compress(shard)
+    yield bytes(100)
+
+
+def seeds_index():
+    entries = struct.pack("<10Q", 0, 37, 53, 0, 69, 120, 205, 1, 222, 300)
+    for note, header in ((b"", 64), (b"a note", 64), (b"later", 80)):
+        sections = ((b"RECS", entries), (b"LATR", b"12345678")) + (((b"NOTE", note),) if note else ())
+        table, body, start = b"", b"", header + 32 * len(sections)
+        for tag, data in sections:
+            table += tag + bytes(4) + struct.pack("<3Q", start + len(body), len(data), 0)
+            body += data
+        fields = struct.pack("<4I3Q", 1, header, len(sections), 0, 5, 538, 77) + bytes(16)
+        yield (b"PSTIDX1\n" + fields).ljust(header, b"\0") + table + body  # the target makes the checksums right
+
+
+def seeds_index_text():
+    yield b"0 53\n53 16\n69 136\n205 17\n222 316\n"
+    yield b"0 53\r\n53\t16\r\n\n69 136 \n205 17\n222 316"
+    yield b"0 18446744073709551615\n"
+
+
+def main():
+    stamp, out, targets = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+    for target in targets:
+        folder = out / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, seed in enumerate(globals().get("seeds_" + target, tuple)()):
+            (folder / f"{number:02}").write_bytes(seed)
+    stamp.write_text("\n".join(targets) + "\n")  # for the build: when this was done
+
+
+if __name__ == "__main__":
+    main()
