@@ -1,0 +1,253 @@
+/* damage.c: causes, policies, and the log that applies a policy to the damage of any number of threads.
+ *
+ * Counts are exact; places are kept up to a bound, so that a log of a wholly broken data set stays small. What counts
+ * as damage, and how to get past it, is the readers' business. */
+#include "record/damage.h"
+
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define MAX_PLACES      1000
+#define SHARE_FROM_SEEN 1000 /* below this many records a share says little */
+
+struct pst_damage_log {
+    pst_policy policy;
+    _Atomic uint64_t seen;
+    _Atomic uint64_t counts[PST_CAUSES]; /* written under lock, read anywhere */
+    pthread_mutex_t lock;
+    pst_damage *places; /* under lock */
+    size_t place_count, place_capacity;
+    char **paths; /* under lock; each distinct path of `places` once */
+    size_t path_count, path_capacity;
+};
+
+const char *pst_cause_name(pst_cause cause)
+{
+    switch (cause) {
+    case PST_CAUSE_LENGTH_CRC:
+        return "length crc";
+    case PST_CAUSE_DATA_CRC:
+        return "data crc";
+    case PST_CAUSE_TRUNCATED:
+        return "truncated";
+    case PST_CAUSE_TOO_LARGE:
+        return "too large";
+    case PST_CAUSE_COMPRESSION:
+        return "compression";
+    case PST_CAUSE_EXAMPLE:
+        return "example";
+    case PST_CAUSE_IMAGE:
+        return "image";
+    case PST_CAUSES:
+        break;
+    }
+    return "unknown";
+}
+
+/* Decimal digits with an optional fraction, whatever the locale. Returns the first character behind them. */
+static const char *parse_number(const char *s, double *ret, bool *ret_whole)
+{
+    double value = 0, scale = 1;
+    *ret_whole = true;
+    for (; *s >= '0' && *s <= '9'; s++)
+        value = value * 10 + (*s - '0');
+    if (*s == '.') {
+        *ret_whole = false;
+        for (s++; *s >= '0' && *s <= '9'; s++) {
+            scale *= 10;
+            value = value * 10 + (*s - '0');
+        }
+    }
+    *ret = value / scale;
+    return s;
+}
+
+pst_status pst_policy_parse(pst_policy *ret, const char *text, pst_error *reterr)
+{
+    pst_policy policy = {.skip = true};
+    double value;
+    bool whole;
+
+    if (strcasecmp(text, "error") == 0) {
+        policy.skip = false;
+    } else if (strncasecmp(text, "skip:", strlen("skip:")) == 0) {
+        const char *budget = text + strlen("skip:"), *end = parse_number(budget, &value, &whole);
+        bool digits = *budget >= '0' && *budget <= '9';
+        if (digits && strcmp(end, "%") == 0 && value > 0 && value <= 100)
+            policy.max_share = value / 100;
+        else if (digits && *end == '\0' && whole && value >= 1 && value < 9007199254740992.0) /* exact in a double */
+            policy.max_records = (uint64_t)value;
+        else
+            return pst_fail(reterr, PST_EINVAL,
+                            "\"%s\": the budget of skip is a number of records (skip:20) or a share (skip:0.5%%), "
+                            "above zero",
+                            text);
+    } else if (strcasecmp(text, "skip") != 0) {
+        return pst_fail(reterr, PST_EINVAL, "\"%s\" is no policy for damage: use error, skip, skip:20 or skip:0.5%%", text);
+    }
+    *ret = policy;
+    return PST_OK;
+}
+
+pst_status pst_damage_log_create(pst_damage_log **ret, const pst_policy *policy, pst_error *reterr)
+{
+    pst_policy p = policy ? *policy : (pst_policy){0};
+    if (!(p.max_share >= 0 && p.max_share <= 1))
+        return pst_fail(reterr, PST_EINVAL, "policy: max_share is %g, expected 0 to 1", p.max_share);
+    pst_damage_log *log = mem_zalloc(sizeof(*log));
+    if (!log)
+        return pst_fail(reterr, PST_ENOMEM, "creating a damage log: out of memory");
+    log->policy = p;
+    pthread_mutex_init(&log->lock, NULL);
+    *ret = log;
+    return PST_OK;
+}
+
+pst_damage_log *pst_damage_log_destroy(pst_damage_log *log)
+{
+    if (!log)
+        return NULL;
+    for (size_t i = 0; i < log->path_count; i++)
+        mem_free(log->paths[i]);
+    mem_free(log->paths);
+    mem_free(log->places);
+    pthread_mutex_destroy(&log->lock);
+    mem_free(log);
+    return NULL;
+}
+
+/* The log's own copy of `path`; NULL when out of memory. Newest first: damage comes in runs of one file. */
+static const char *log_path(pst_damage_log *log, const char *path)
+{
+    for (size_t i = log->path_count; i-- > 0;)
+        if (strcmp(log->paths[i], path) == 0)
+            return log->paths[i];
+    if (mem_grow((void **)&log->paths, &log->path_capacity, log->path_count + 1, sizeof(*log->paths)) < 0)
+        return NULL;
+    char *copy = mem_strdup(path);
+    if (copy)
+        log->paths[log->path_count++] = copy;
+    return copy;
+}
+
+static pst_status log_keep(pst_damage_log *log, const pst_damage *damage, pst_error *reterr)
+{
+    if (log->place_count == MAX_PLACES)
+        return PST_OK;
+    const char *path = log_path(log, damage->path ? damage->path : "");
+    if (!path || mem_grow((void **)&log->places, &log->place_capacity, log->place_count + 1, sizeof(*log->places)) < 0)
+        return pst_fail_at(reterr, PST_ENOMEM, damage->path, damage->record, damage->offset, "logging damage: out of memory");
+    log->places[log->place_count] = *damage;
+    log->places[log->place_count++].path = path;
+    return PST_OK;
+}
+
+static pst_status cause_status(pst_cause cause)
+{
+    return cause == PST_CAUSE_TOO_LARGE ? PST_ELIMIT : PST_ECORRUPT;
+}
+
+static pst_status fail_damage(const pst_damage *d, const char *why, pst_error *reterr)
+{
+    return pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset, "%s: %s", pst_cause_name(d->cause), why);
+}
+
+static bool share_spent(const pst_damage_log *log, uint64_t total)
+{
+    return log->policy.max_share > 0 && (double)total > log->policy.max_share * (double)atomic_load(&log->seen);
+}
+
+static pst_status fail_share(const pst_damage_log *log, uint64_t total, const pst_damage *d, const char *why, pst_error *reterr)
+{
+    return pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset,
+                       "%" PRIu64 " of %" PRIu64 " records are damaged, the policy allows %g %%; the last: %s: %s", total,
+                       (uint64_t)atomic_load(&log->seen), log->policy.max_share * 100, pst_cause_name(d->cause), why);
+}
+
+pst_status pst_damage_log_add(pst_damage_log *log, const pst_damage *damage, const char *why, pst_error *reterr)
+{
+    if ((unsigned)damage->cause >= PST_CAUSES)
+        return pst_fail(reterr, PST_EINVAL, "damage log: %d is no cause", (int)damage->cause);
+    pthread_mutex_lock(&log->lock);
+    log->counts[damage->cause]++;
+    uint64_t total = pst_damage_log_count(log, PST_CAUSES);
+    pst_status st = log_keep(log, damage, reterr);
+    pthread_mutex_unlock(&log->lock);
+
+    if (st < 0)
+        return st;
+    if (!log->policy.skip)
+        return fail_damage(damage, why, reterr);
+    if (log->policy.max_records && total > log->policy.max_records)
+        return pst_fail_at(reterr, cause_status(damage->cause), damage->path, damage->record, damage->offset,
+                           "%" PRIu64 " damaged records, the policy allows %" PRIu64 "; the last: %s: %s", total,
+                           log->policy.max_records, pst_cause_name(damage->cause), why);
+    if (atomic_load(&log->seen) >= SHARE_FROM_SEEN && share_spent(log, total))
+        return fail_share(log, total, damage, why, reterr);
+    return PST_OK;
+}
+
+void pst_damage_log_seen(pst_damage_log *log, uint64_t records)
+{
+    atomic_fetch_add_explicit(&log->seen, records, memory_order_relaxed);
+}
+
+pst_status pst_damage_log_finish(pst_damage_log *log, pst_error *reterr)
+{
+    uint64_t total = pst_damage_log_count(log, PST_CAUSES);
+    if (total == 0 || !share_spent(log, total))
+        return PST_OK;
+    return pst_fail(reterr, PST_ECORRUPT, "%" PRIu64 " of %" PRIu64 " records are damaged, the policy allows %g %%", total,
+                    (uint64_t)atomic_load(&log->seen), log->policy.max_share * 100);
+}
+
+uint64_t pst_damage_log_count(const pst_damage_log *log, pst_cause cause)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < PST_CAUSES; i++)
+        if (cause == PST_CAUSES || (int)cause == i)
+            sum += atomic_load(&log->counts[i]);
+    return sum;
+}
+
+size_t pst_damage_log_places(const pst_damage_log *log)
+{
+    pst_damage_log *l = (pst_damage_log *)log; /* only the lock changes */
+    pthread_mutex_lock(&l->lock);
+    size_t n = l->place_count;
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+pst_damage pst_damage_log_place(const pst_damage_log *log, size_t i)
+{
+    pst_damage_log *l = (pst_damage_log *)log;
+    pst_damage place = {.cause = PST_CAUSES, .path = "", .record = PST_NOWHERE, .offset = PST_NOWHERE};
+    pthread_mutex_lock(&l->lock);
+    if (i < l->place_count)
+        place = l->places[i];
+    pthread_mutex_unlock(&l->lock);
+    return place;
+}
+
+bool damage_tolerated(const pst_damage_log *log)
+{
+    return log && log->policy.skip;
+}
+
+pst_status damage_report(pst_damage_log *log, const pst_damage *damage, pst_error *reterr, const char *format, ...)
+{
+    char why[192];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    return log ? pst_damage_log_add(log, damage, why, reterr) : fail_damage(damage, why, reterr);
+}

@@ -1,0 +1,108 @@
+/* example_parse.c: one serialized Example against a schema.
+ *
+ * Example{features = 1}, Features{map feature = 1}. Declared features are read in full; the others are skipped by their
+ * length, so what is inside of them is not looked at. Doubles: the last wins, and only it is judged. */
+#include "record/parser.h"
+
+#include "base/memory.h"
+
+static bool read_entry(struct plan *plan, const uint8_t *p, const uint8_t *end, const uint8_t *readable_end)
+{
+    struct wire_entry entry;
+    if (!wire_entry_read(&entry, p, end, &plan->trouble))
+        return false;
+    struct planned *f = plan_find(plan, entry.key, entry.key_length, readable_end);
+    if (!f)
+        return true;
+    feature_reset(&f->found);
+    while (wire_entry_next(&entry)) {
+        if (!feature_merge(&f->found, entry.value, entry.value_end, plan->limits.max_values, &plan->trouble)) {
+            plan->trouble_name = (pst_bytes){entry.key, entry.key_length};
+            return false;
+        }
+    }
+    return true;
+}
+
+bool parser_read_features(struct plan *plan, const uint8_t *p, const uint8_t *end, size_t *entries)
+{
+    while (p < end) {
+        struct wire_field field;
+        const uint8_t *at = p;
+        p = wire_next(p, end, &field, &plan->trouble);
+        if (!p)
+            return false;
+        if (field.tag == WIRE_TAG(1, WIRE_BYTES) &&
+            (!plan_admit_entry(plan, entries, at) || !read_entry(plan, field.data, p, end)))
+            return false;
+    }
+    return true;
+}
+
+pst_status parser_deliver(const struct plan *plan, pst_value *values, pst_error *reterr)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct planned *f = &plan->features[i];
+        if (planned_accepts(f, f->found.kind, f->found.count))
+            continue;
+        if (f->found.kind != PST_KIND_NONE)
+            return plan_refuse(plan, f, f->found.kind, f->found.count, "", reterr);
+        if (!f->optional)
+            return plan_refuse_missing(plan, f, reterr);
+    }
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct planned *f = &plan->features[i];
+        if (f->found.kind != PST_KIND_NONE)
+            values[i] = (pst_value){f->kind, true, f->found.count, f->found.data};
+        else
+            values[i] = (pst_value){f->kind, false, f->fallback.count, f->fallback.data};
+    }
+    return PST_OK;
+}
+
+pst_status pst_parser_parse(pst_parser *parser, const void *data, size_t length, pst_value *values, pst_error *reterr)
+{
+    struct plan *plan = &parser->plan;
+    const uint8_t *p = data, *end = length ? p + length : p;
+    size_t entries = 0;
+    plan_begin(plan);
+    while (p < end) {
+        struct wire_field field;
+        p = wire_next(p, end, &field, &plan->trouble);
+        if (!p || (field.tag == WIRE_TAG(1, WIRE_BYTES) && !parser_read_features(plan, field.data, p, &entries)))
+            return plan_fail(plan, "Example", data, reterr);
+    }
+    return parser_deliver(plan, values, reterr);
+}
+
+pst_status pst_parser_create(pst_parser **ret, const pst_schema *schema, const pst_limits *limits, pst_error *reterr)
+{
+    pst_parser *parser = mem_zalloc(sizeof(*parser));
+    if (!parser)
+        return pst_fail(reterr, PST_ENOMEM, "out of memory for a parser");
+    pst_status st = plan_init(&parser->plan, schema, limits, PLAN_FEATURES, reterr);
+    if (st < 0) {
+        pst_parser_destroy(parser);
+        return st;
+    }
+    *ret = parser;
+    return PST_OK;
+}
+
+pst_parser *pst_parser_destroy(pst_parser *parser)
+{
+    if (!parser)
+        return NULL;
+    for (size_t i = 0; i < parser->walked_capacity; i++)
+        feature_finish(&parser->walked[i].values);
+    for (size_t i = 0; parser->columns && i < parser->plan.count; i++)
+        column_finish(&parser->columns[i]);
+    mem_free(parser->walked);
+    mem_free(parser->named);
+    mem_free(parser->sorted);
+    mem_free(parser->columns);
+    mem_free(parser->values);
+    plan_finish(&parser->plan);
+    mem_free(parser);
+    return NULL;
+}

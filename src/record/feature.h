@@ -1,0 +1,42 @@
+/* feature.h: the values of one tf.train.Feature, gathered from its wire format.
+ *
+ * A Feature is a oneof of three lists. Merging follows protobuf: a list of the same kind is appended, one of another
+ * kind replaces what was there. Floats that lie in one packed chunk stay where they are in the input; everything else
+ * lives in a buffer that is kept from one Feature to the next and only grows. */
+#ifndef RECORD_FEATURE_H
+#define RECORD_FEATURE_H
+
+#include "record/wire.h"
+#include <penstock/example.h>
+
+struct feature_values {
+    pst_kind kind; /* PST_KIND_NONE: unset, which counts as missing */
+    size_t count;
+    const void *data; /* into the input, or `buffer`; NULL while there are no values */
+    void *buffer;
+    size_t capacity; /* of the buffer, in bytes */
+};
+
+static inline size_t kind_size(pst_kind kind)
+{
+    return kind == PST_BYTES ? sizeof(pst_bytes) : kind == PST_INT64 ? sizeof(int64_t) : sizeof(float);
+}
+
+/* Unset, with the buffer kept. */
+static inline void feature_reset(struct feature_values *v)
+{
+    v->kind = PST_KIND_NONE;
+    v->count = 0;
+    v->data = NULL;
+}
+
+/* Merges the Feature message [p, end) into `v`. False with `t` filled when it is malformed, when it has over
+ * `max_values` values or when memory is out; `v` is then only good for reset and finish. */
+bool feature_merge(struct feature_values *v, const uint8_t *p, const uint8_t *end, size_t max_values, struct wire_trouble *t);
+
+/* Appends `count` values of `v`'s kind from memory. False when out of memory. */
+bool feature_append(struct feature_values *v, const void *values, size_t count);
+
+void feature_finish(struct feature_values *v);
+
+#endif

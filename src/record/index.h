@@ -1,0 +1,61 @@
+/* index.h: the sidecar index X.pidx: where each record of a shard lies, and whose shard it is. Format: docs/formats.md. */
+#ifndef RECORD_INDEX_H
+#define RECORD_INDEX_H
+
+#include <penstock/record.h>
+
+struct index_entry {
+    uint64_t offset, length; /* of the framing's first byte; of the payload */
+};
+
+/* An index in memory or mapped. Entries rise by offset and lie inside the shard. */
+struct index {
+    const struct index_entry *entries;
+    uint64_t count;
+    uint64_t gaps; /* stretches of the shard that belong to no entry: damage */
+    uint64_t shard_bytes, fingerprint;
+    const char *note; /* the NOTE section: text that pack keeps with the shard (what it skipped); NULL if none */
+    size_t note_length;
+    void *memory;  /* owned heap block, or… */
+    void *mapping; /* …mapped file */
+    size_t mapping_length;
+};
+
+/* Made while writing or scanning. */
+struct index_builder {
+    struct index_entry *entries;
+    size_t count, capacity;
+};
+pst_status index_builder_add(struct index_builder *b, uint64_t offset, uint64_t length, pst_error *reterr);
+void index_builder_finish(struct index_builder *b);
+
+/* Size and sampled content of the shard: equal files have equal fingerprints, whatever their name or time. */
+pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint64_t *ret_fingerprint, pst_error *reterr);
+
+/* Serialises and publishes `path`. `note` may be NULL. */
+pst_status index_publish(const char *path, const struct index_entry *entries, uint64_t count, uint64_t shard_bytes,
+                         uint64_t fingerprint, const char *note, size_t note_length, bool sync, pst_error *reterr);
+/* Maps and checks an index file: header, checksum, order and bounds of all entries. Not yet compared with a shard. */
+pst_status index_open(struct index *ret, const char *path, pst_error *reterr);
+/* A tfrecord2idx text index: `offset size` a line. It has no fingerprint; one that does not cover the shard from its first
+ * to its last byte is PST_ESTALE. */
+pst_status index_open_text(struct index *ret, const char *path, uint64_t shard_bytes, pst_error *reterr);
+void index_finish(struct index *x); /* zeroed ok; leaves it zeroed */
+
+/* Entries rise, do not overlap and lie inside the shard, or PST_ECORRUPT names the first that does not. Counts the gaps. */
+pst_status index_check_entries(struct index *x, const char *path, pst_error *reterr);
+
+/* The first entry's offset behind `offset`, or the shard's end. */
+uint64_t index_next(const struct index *x, uint64_t offset);
+
+/* One walk over the headers of an uncompressed shard. Where a length fails its CRC the walk goes on at the next sound
+ * record (resync.h, up to `max_record_bytes`). Gives what index_open would. */
+pst_status index_scan(struct index *ret, int fd, const char *path, uint64_t max_record_bytes, pst_error *reterr);
+
+/* Counts the entries as seen and reports every gap. `log` as in pst_shard_options: NULL makes a gap an error. */
+pst_status index_report_gaps(const struct index *x, int fd, const char *path, pst_damage_log *log, pst_error *reterr);
+
+/* X → X.pidx, mem_free'd by the caller. */
+char *index_sidecar_path(const char *shard_path);
+
+#endif

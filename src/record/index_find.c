@@ -1,0 +1,236 @@
+/* index_find.c: where indexes lie, and keeping them there.
+ *
+ * Promises: an index is used only for the bytes it was made from; one that cannot be used is never an obstacle, as a
+ * scan makes another; one that cannot be kept stays in memory. The format is index.c's, the scan index_scan.c's. */
+#include "record/index_find.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "codec/stream.h"
+#include "io/file.h"
+#include "record/frame.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define PROBES     16  /* headers that are compared with an index that has no fingerprint */
+#define CACHE_NAME 200 /* bytes of the shard's name in the name of its cached index: the file system allows 255 in all */
+
+pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *reterr)
+{
+    struct file_info info;
+    uint8_t head[FRAME_HEADER];
+    size_t got = 0;
+    f->fd = -1;
+    f->path = mem_strdup(path);
+    if (!f->path)
+        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the shard: out of memory");
+    pst_status st = file_open_read(&f->fd, path, reterr);
+    if (st == PST_OK)
+        st = file_fstat(f->fd, path, &info, reterr);
+    if (st < 0)
+        return st;
+    if (!info.is_regular)
+        return pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, PST_NOWHERE,
+                           "random access needs a file; read a pipe from front to back");
+    st = file_read_at(f->fd, path, head, sizeof(head), 0, &got, reterr);
+    if (st < 0)
+        return st;
+    pst_compression compression = stream_sniff(head, got);
+    if (compression != PST_COMPRESSION_NONE)
+        return pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, PST_NOWHERE,
+                           "a %s shard has no random access; read it from front to back, or repack it with --compress none",
+                           pst_compression_name(compression));
+    return index_fingerprint(f->fd, path, &f->bytes, &f->fingerprint, reterr);
+}
+
+void shard_file_close(struct shard_file *f)
+{
+    file_close(f->path ? f->fd : -1);
+    mem_free(f->path);
+    *f = (struct shard_file){.fd = -1};
+}
+
+void found_index_finish(struct found_index *x)
+{
+    index_finish(&x->index);
+    mem_free(x->path);
+    *x = (struct found_index){0};
+}
+
+static pst_status no_memory(const struct shard_file *f, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_ENOMEM, f->path, PST_NOWHERE, PST_NOWHERE, "finding the index: out of memory");
+}
+
+/* The name tells shards of the same name in different folders apart. */
+static pst_status cache_path(char **ret, const struct shard_file *f, const char *cache_dir, pst_error *reterr)
+{
+    char *absolute = NULL, *name, *path;
+    pst_status st = file_absolute(&absolute, f->path, reterr);
+    if (st < 0)
+        return st;
+    const char *base = file_base(absolute);
+    name = mem_format("%016" PRIx64 "-%.*s.pidx", hash_bytes(absolute, strlen(absolute), 0), CACHE_NAME, base);
+    path = name ? file_join(cache_dir, name) : NULL;
+    mem_free(name);
+    mem_free(absolute);
+    if (!path)
+        return no_memory(f, reterr);
+    *ret = path;
+    return PST_OK;
+}
+
+static pst_status open_pidx(struct index *ret, const struct shard_file *f, const char *path, pst_error *reterr)
+{
+    struct index x = {0};
+    pst_status st = index_open(&x, path, reterr);
+    if (st < 0)
+        return st;
+    if (x.shard_bytes != f->bytes || x.fingerprint != f->fingerprint) {
+        st = pst_fail_at(reterr, PST_ESTALE, path, PST_NOWHERE, PST_NOWHERE,
+                         "the index is of a shard of %" PRIu64 " bytes, fingerprint %016" PRIx64 "; this one has %" PRIu64
+                         " bytes, %016" PRIx64,
+                         x.shard_bytes, x.fingerprint, f->bytes, f->fingerprint);
+        index_finish(&x);
+        return st;
+    }
+    *ret = x;
+    return PST_OK;
+}
+
+static pst_status open_text(struct index *ret, const struct shard_file *f, const char *path, pst_error *reterr)
+{
+    struct index x = {0};
+    pst_status st = index_open_text(&x, path, f->bytes, reterr);
+    uint64_t probes = x.count < PROBES ? x.count : PROBES;
+    for (uint64_t k = 0; st == PST_OK && k < probes; k++) {
+        uint8_t header[FRAME_HEADER];
+        uint64_t i = probes > 1 ? k * ((x.count - 1) / (probes - 1)) : 0, length;
+        size_t got = 0;
+        st = file_read_at(f->fd, f->path, header, sizeof(header), x.entries[i].offset, &got, reterr);
+        if (st == PST_OK && (got < sizeof(header) || !frame_get_header(header, &length) || length != x.entries[i].length))
+            st = pst_fail_at(reterr, PST_ESTALE, path, i, PST_NOWHERE, "the text index and the shard's header disagree");
+    }
+    if (st < 0) {
+        index_finish(&x);
+        return st;
+    }
+    x.fingerprint = f->fingerprint;
+    *ret = x;
+    return PST_OK;
+}
+
+typedef pst_status (*open_fn)(struct index *ret, const struct shard_file *f, const char *path, pst_error *reterr);
+
+/* The search so far: the first real trouble is the one to tell if nothing is found. */
+struct search {
+    const struct shard_file *file;
+    struct found_index *ret;
+    pst_status status; /* PST_ENOTFOUND: nothing to tell yet */
+    pst_error error;
+};
+
+/* Tries one place. Takes `path` (NULL: out of memory). True when the search is over, well or badly. */
+static bool search_at(struct search *s, char *path, pst_index_place place, open_fn open)
+{
+    struct found_index x = {.place = place, .path = path};
+    pst_error error;
+    pst_status st = path ? open(&x.index, s->file, path, &error) : no_memory(s->file, &error);
+    if (st == PST_OK) {
+        *s->ret = x;
+        s->status = PST_OK;
+        return true;
+    }
+    mem_free(path);
+    if (st == PST_ENOMEM || (s->status == PST_ENOTFOUND && st != PST_ENOTFOUND)) {
+        s->status = st;
+        s->error = error;
+    }
+    return st == PST_ENOMEM;
+}
+
+/* X.idx and X.index, where X is the shard's path with or without its last ending. */
+static bool search_text(struct search *s)
+{
+    static const char *const endings[] = {".idx", ".index"};
+    const char *path = s->file->path, *dot = strrchr(file_base(path), '.');
+    size_t lengths[] = {strlen(path), dot && dot != file_base(path) ? (size_t)(dot - path) : 0};
+    for (size_t i = 0; i < 4; i++) {
+        struct text name = {0};
+        if (lengths[i / 2] == 0)
+            continue;
+        text_add_n(&name, path, lengths[i / 2]);
+        text_add(&name, endings[i % 2]);
+        if (name.failed)
+            text_finish(&name);
+        if (search_at(s, name.data, PST_INDEX_TEXT, open_text))
+            return true;
+    }
+    return false;
+}
+
+pst_status index_find(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
+{
+    struct search s = {.file = f, .ret = ret};
+    char *cached = NULL;
+    s.status =
+        pst_fail_at(&s.error, PST_ENOTFOUND, f->path, PST_NOWHERE, PST_NOWHERE, "has no index; `penstock index` makes it");
+    bool over = search_at(&s, index_sidecar_path(f->path), PST_INDEX_SIDECAR, open_pidx);
+    if (!over && options->cache_dir) {
+        pst_status st = cache_path(&cached, f, options->cache_dir, reterr);
+        if (st < 0)
+            return st;
+        over = search_at(&s, cached, PST_INDEX_CACHE, open_pidx);
+    }
+    if (!over)
+        search_text(&s);
+    if (s.status < 0 && reterr)
+        *reterr = s.error;
+    return s.status;
+}
+
+static pst_status publish(const struct found_index *x, const char *path, pst_error *reterr)
+{
+    /* Not synced: an index that a crash tears fails its checksum and is made again. */
+    return index_publish(path, x->index.entries, x->index.count, x->index.shard_bytes, x->index.fingerprint, NULL, 0, false,
+                         reterr);
+}
+
+/* Tries the places in turn; the last, memory, takes everything. */
+static void keep(struct found_index *x, const struct shard_file *f, const pst_shard_options *options)
+{
+    char *path = index_sidecar_path(f->path);
+    x->place = PST_INDEX_SIDECAR;
+    if (path && publish(x, path, NULL) == PST_OK) {
+        x->path = path;
+        return;
+    }
+    mem_free(path);
+    path = NULL;
+    x->place = PST_INDEX_CACHE;
+    if (options->cache_dir && file_make_folder(options->cache_dir, NULL) == PST_OK &&
+        cache_path(&path, f, options->cache_dir, NULL) == PST_OK && publish(x, path, NULL) == PST_OK) {
+        x->path = path;
+        return;
+    }
+    mem_free(path);
+    x->place = PST_INDEX_MEMORY;
+}
+
+pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
+{
+    struct found_index x = {.place = PST_INDEX_MEMORY, .built = true};
+    pst_status st = index_scan(&x.index, f->fd, f->path, options->max_record_bytes, reterr);
+    if (st == PST_OK)
+        st = index_report_gaps(&x.index, f->fd, f->path, options->damage, reterr);
+    if (st < 0) {
+        found_index_finish(&x);
+        return st;
+    }
+    if (!options->no_write)
+        keep(&x, f, options);
+    *ret = x;
+    return PST_OK;
+}

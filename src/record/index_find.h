@@ -1,0 +1,32 @@
+/* index_find.h: the index of a shard, wherever it is, made if it is nowhere. */
+#ifndef RECORD_INDEX_FIND_H
+#define RECORD_INDEX_FIND_H
+
+#include "record/index.h"
+
+/* An open shard file and what identifies its bytes. */
+struct shard_file {
+    int fd;
+    char *path;
+    uint64_t bytes, fingerprint;
+};
+
+/* `f` is zeroed. PST_EUNSUPPORTED for what has no random access: pipes, compressed shards. */
+pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *reterr);
+void shard_file_close(struct shard_file *f); /* half-opened ok */
+
+struct found_index {
+    struct index index;
+    pst_index_place place;
+    char *path; /* NULL in memory */
+    bool built; /* now, by a scan */
+};
+void found_index_finish(struct found_index *x); /* zeroed ok */
+
+/* An index that belongs to these bytes: sidecar, cache, text, in this order. PST_ENOTFOUND: there is none. Otherwise the
+ * error is that of the first one that is there and cannot be used. */
+pst_status index_find(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr);
+/* Scans, reports damage to options->damage, and keeps the index in the first place that takes it. */
+pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr);
+
+#endif

@@ -1,0 +1,37 @@
+/* parser.h: the inside of a pst_parser: a plan, and what walking and batches keep from call to call. */
+#ifndef RECORD_PARSER_H
+#define RECORD_PARSER_H
+
+#include "record/column.h"
+#include "record/plan.h"
+
+/* A feature met by walking. */
+struct walked {
+    pst_bytes name;
+    struct feature_values values;
+};
+
+struct pst_parser {
+    struct plan plan;
+
+    struct walked *walked; /* every entry of the map, doubles too */
+    size_t walked_capacity;
+    pst_named_value *named; /* without doubles, in the order of the input */
+    size_t named_capacity;
+    const pst_named_value **sorted; /* the same by name, and before that the doubles by name */
+    size_t sorted_capacity;
+
+    struct column *columns; /* one a feature; NULL before the first batch */
+    pst_value *values;      /* of one Example of a batch */
+};
+
+/* pst_parser_walk; `*ret_sorted` has the same elements by the bytes of their names. */
+pst_status parser_walk(pst_parser *parser, const void *data, size_t length, const pst_named_value **ret,
+                       const pst_named_value *const **ret_sorted, size_t *ret_count, pst_error *reterr);
+
+/* Reads a Features message into the plan; `*entries` counts against max_features. On false, see plan_fail. */
+bool parser_read_features(struct plan *plan, const uint8_t *p, const uint8_t *end, size_t *entries);
+/* Judges what a plan found against its schema and hands it out. */
+pst_status parser_deliver(const struct plan *plan, pst_value *values, pst_error *reterr);
+
+#endif

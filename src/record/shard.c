@@ -1,0 +1,229 @@
+/* shard.c: random access to an uncompressed shard through its index, and `penstock index`.
+ *
+ * Promises: a record is read with one system call straight into the caller's buffer, from any number of threads, and
+ * what is handed out is what its header and CRCs speak for: an index that lies is found out here at the latest. */
+#include "base/memory.h"
+#include "io/file.h"
+#include "record/frame.h"
+#include "record/index_find.h"
+#include "record/options.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+struct pst_shard {
+    struct shard_file file;
+    struct found_index found;
+    bool no_verify;
+    uint64_t max_record_bytes;
+};
+
+const char *pst_index_place_name(pst_index_place place)
+{
+    switch (place) {
+    case PST_INDEX_SIDECAR:
+        return "sidecar";
+    case PST_INDEX_CACHE:
+        return "cache";
+    case PST_INDEX_TEXT:
+        return "text";
+    case PST_INDEX_MEMORY:
+        return "memory";
+    }
+    return "unknown";
+}
+
+static pst_status take_options(pst_shard_options *to, const pst_shard_options *from, pst_error *reterr)
+{
+    pst_status st = options_take(to, sizeof(*to), from, reterr);
+    if (st == PST_OK && to->max_record_bytes == 0)
+        to->max_record_bytes = PST_MAX_RECORD_BYTES;
+    return st;
+}
+
+/* Whatever is wrong with an index that is there, a scan makes another. */
+static pst_status find_or_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *o,
+                               pst_error *reterr)
+{
+    if (index_find(ret, f, o, NULL) != PST_OK)
+        return index_make(ret, f, o, reterr);
+    return index_report_gaps(&ret->index, f->fd, f->path, o->damage, reterr);
+}
+
+pst_status pst_shard_open(pst_shard **ret, const char *path, const pst_shard_options *options, pst_error *reterr)
+{
+    pst_shard_options o = {0};
+    pst_status st = take_options(&o, options, reterr);
+    if (st < 0)
+        return st;
+    pst_shard *s = mem_zalloc(sizeof(*s));
+    if (!s)
+        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the shard: out of memory");
+    s->no_verify = o.no_verify;
+    s->max_record_bytes = o.max_record_bytes;
+    st = shard_file_open(&s->file, path, reterr);
+    if (st < 0)
+        goto fail;
+    st = find_or_make(&s->found, &s->file, &o, reterr);
+    if (st < 0)
+        goto fail;
+    *ret = s;
+    return PST_OK;
+fail:
+    pst_shard_close(s);
+    return st;
+}
+
+pst_shard *pst_shard_close(pst_shard *s)
+{
+    if (!s)
+        return NULL;
+    found_index_finish(&s->found);
+    shard_file_close(&s->file);
+    mem_free(s);
+    return NULL;
+}
+
+const char *pst_shard_path(const pst_shard *s)
+{
+    return s->file.path;
+}
+
+uint64_t pst_shard_count(const pst_shard *s)
+{
+    return s->found.index.count;
+}
+
+uint64_t pst_shard_bytes(const pst_shard *s)
+{
+    return s->file.bytes;
+}
+
+uint64_t pst_shard_fingerprint(const pst_shard *s)
+{
+    return s->file.fingerprint;
+}
+
+pst_index_place pst_shard_index_place(const pst_shard *s)
+{
+    return s->found.place;
+}
+
+bool pst_shard_index_built(const pst_shard *s)
+{
+    return s->found.built;
+}
+
+void pst_shard_locate(const pst_shard *s, uint64_t i, uint64_t *ret_offset, uint64_t *ret_length)
+{
+    assert(i < s->found.index.count);
+    *ret_offset = s->found.index.entries[i].offset;
+    *ret_length = s->found.index.entries[i].length;
+}
+
+/* What the framing says about the `length` bytes between. */
+static pst_status check_record(const pst_shard *s, uint64_t i, uint64_t offset, const uint8_t *header, const uint8_t *data,
+                               uint64_t length, const uint8_t *footer, pst_error *reterr)
+{
+    uint64_t told;
+    if (!frame_get_header(header, &told))
+        return pst_fail_at(reterr, PST_ECORRUPT, s->file.path, i, offset,
+                           "crc of the length is %08x, stored %08x; `penstock inspect --verify` lists the damage",
+                           crc32c_masked(header, 8), le32(header + 8));
+    if (told != length)
+        return pst_fail_at(reterr, PST_ESTALE, s->file.path, i, offset,
+                           "the record has %" PRIu64 " bytes, its index (%s) says %" PRIu64
+                           "; `penstock index --rebuild` makes it anew",
+                           told, pst_index_place_name(s->found.place), length);
+    if (s->no_verify)
+        return PST_OK;
+    uint32_t crc = crc32c_masked(data, (size_t)length);
+    if (crc != le32(footer))
+        return pst_fail_at(reterr, PST_ECORRUPT, s->file.path, i, offset,
+                           "crc of the data is %08x, stored %08x; `penstock inspect --verify` lists the damage", crc,
+                           le32(footer));
+    return PST_OK;
+}
+
+pst_status pst_shard_read(const pst_shard *s, uint64_t i, void *buffer, size_t capacity, size_t *ret_length, pst_error *reterr)
+{
+    uint8_t header[FRAME_HEADER], footer[FRAME_FOOTER];
+    uint64_t offset, length;
+    size_t got = 0;
+    if (i >= s->found.index.count)
+        return pst_fail_at(reterr, PST_ENOTFOUND, s->file.path, i, PST_NOWHERE, "the shard has %" PRIu64 " records",
+                           s->found.index.count);
+    pst_shard_locate(s, i, &offset, &length);
+    if (length > s->max_record_bytes)
+        return pst_fail_at(reterr, PST_ELIMIT, s->file.path, i, offset,
+                           "%" PRIu64 " bytes, the limit is %" PRIu64 "; max_record_bytes raises it", length,
+                           s->max_record_bytes);
+    if (length > capacity)
+        return pst_fail_at(reterr, PST_EINVAL, s->file.path, i, offset, "the buffer has %zu bytes, the record %" PRIu64,
+                           capacity, length);
+    struct iovec pieces[] = {{header, sizeof(header)}, {buffer, (size_t)length}, {footer, sizeof(footer)}};
+    pst_status st = file_readv_at(s->file.fd, s->file.path, pieces, 3, offset, &got, reterr);
+    if (st < 0)
+        return st;
+    if (got != length + FRAME_BYTES)
+        return pst_fail_at(reterr, PST_ESTALE, s->file.path, i, offset,
+                           "the file became shorter since it was opened: %zu bytes instead of %" PRIu64 "; open it again", got,
+                           length + FRAME_BYTES);
+    st = check_record(s, i, offset, header, buffer, length, footer, reterr);
+    if (st == PST_OK)
+        *ret_length = (size_t)length;
+    return st;
+}
+
+/* Finds the index and compares it with a scan of the shard. */
+static pst_status check_index(struct found_index *ret, const struct shard_file *f, const pst_shard_options *o,
+                              pst_error *reterr)
+{
+    struct index scan = {0}, *x = &ret->index;
+    pst_status st = index_find(ret, f, o, reterr);
+    if (st == PST_OK)
+        st = index_scan(&scan, f->fd, f->path, o->max_record_bytes, reterr);
+    if (st < 0)
+        return st;
+    uint64_t i = 0, common = scan.count < x->count ? scan.count : x->count;
+    while (i < common && scan.entries[i].offset == x->entries[i].offset && scan.entries[i].length == x->entries[i].length)
+        i++;
+    if (i < scan.count || i < x->count)
+        st = pst_fail_at(reterr, PST_ESTALE, ret->path, i, PST_NOWHERE,
+                         "the index has %" PRIu64 " records, the shard %" PRIu64
+                         "; they part here; `penstock index --rebuild` makes it anew",
+                         x->count, scan.count);
+    index_finish(&scan);
+    return st < 0 ? st : index_report_gaps(x, f->fd, f->path, o->damage, reterr);
+}
+
+pst_status pst_index_make(const char *path, const pst_shard_options *options, bool rebuild, bool check, pst_index_report *ret,
+                          pst_error *reterr)
+{
+    pst_shard_options o = {0};
+    struct shard_file f = {0};
+    struct found_index x = {0};
+    pst_status st = take_options(&o, options, reterr);
+    if (st < 0)
+        return st;
+    st = shard_file_open(&f, path, reterr);
+    if (st < 0)
+        goto done;
+    if (check)
+        st = check_index(&x, &f, &o, reterr);
+    else
+        st = rebuild ? index_make(&x, &f, &o, reterr) : find_or_make(&x, &f, &o, reterr);
+    if (st < 0)
+        goto done;
+    *ret = (pst_index_report){.records = x.index.count,
+                              .bytes = f.bytes,
+                              .fingerprint = f.fingerprint,
+                              .place = x.place,
+                              .written = x.built && x.path};
+    snprintf(ret->path, sizeof(ret->path), "%s", x.path ? x.path : "");
+done:
+    found_index_finish(&x);
+    shard_file_close(&f);
+    return st;
+}

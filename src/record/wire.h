@@ -1,0 +1,96 @@
+/* wire.h: the protobuf wire format, read within bounds.
+ *
+ * A message is the bytes [p, end). wire_next takes one field off its front and gives the field's payload as bytes, so
+ * that unknown fields skip themselves, and a single value of a repeated field reads like a packed chunk of one. Nothing
+ * here recurses, allocates or looks beyond `end`. What a field means is left to the caller. */
+#ifndef RECORD_WIRE_H
+#define RECORD_WIRE_H
+
+#include "base/le.h"
+#include <penstock/base.h>
+
+enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+#define WIRE_TAG(number, type) ((uint32_t)(number) << 3 | (uint32_t)(type))
+
+/* Why reading stopped; written only on failure. */
+struct wire_trouble {
+    pst_status status;
+    const uint8_t *at; /* the byte that is wrong */
+    char text[128];
+};
+
+/* Fills `t` and returns NULL, so that a failure is one statement. */
+const uint8_t *wire_fail(struct wire_trouble *t, pst_status status, const uint8_t *at, const char *format, ...)
+    __attribute__((cold, format(printf, 4, 5)));
+
+#define WIRE_LONGEST_VARINT 10u
+#define WIRE_LONGEST_LENGTH 5u /* of a tag or a length: what every protobuf implementation takes */
+
+/* A varint of at most `longest` bytes. Bits beyond the 64th are dropped, as protobuf does. NULL: cut short or too long. */
+const uint8_t *wire_varint(const uint8_t *p, const uint8_t *end, unsigned longest, uint64_t *ret);
+
+struct wire_field {
+    uint32_t tag;
+    const uint8_t
+        *data; /* the payload, up to the next field: of a length-delimited field behind its length, else the number itself */
+};
+
+/* Reads the field at `p` (p < end) and returns where it ends; NULL when it is malformed. */
+const uint8_t *wire_next(const uint8_t *p, const uint8_t *end, struct wire_field *ret, struct wire_trouble *t);
+
+/* The payload of a length-delimited field that fills [p, end) to its last byte, as most messages of an Example do; NULL
+ * when there is anything else, which wire_next will tell. `tag` is of one byte. */
+static inline const uint8_t *wire_sole(const uint8_t *p, const uint8_t *end, uint8_t tag)
+{
+    size_t size = (size_t)(end - p);
+    if (size >= 2 && p[0] == tag && p[1] < 0x80 && p[1] == size - 2)
+        return p + 2;
+    if (size >= 3 && p[0] == tag && p[1] >= 0x80 && p[2] < 0x80 && (size_t)((p[1] & 0x7f) | p[2] << 7) == size - 3)
+        return p + 3;
+    return NULL;
+}
+
+/* An entry of a protobuf map: key = 1, value = 2, in any order and number. Of several keys the last counts; several
+ * values merge, and the caller takes them one by one. */
+struct wire_entry {
+    const uint8_t *key; /* never NULL; a missing key is "" */
+    size_t key_length;
+    const uint8_t *value, *value_end; /* the one taken last */
+    size_t values;                    /* left to take */
+    const uint8_t *p, *end;           /* where they are; p is NULL when the only one is at hand */
+};
+
+bool wire_entry_read_any(struct wire_entry *ret, const uint8_t *p, const uint8_t *end, struct wire_trouble *t);
+
+/* Reads all fields of the entry [p, end). False when one is malformed. */
+static inline bool wire_entry_read(struct wire_entry *ret, const uint8_t *p, const uint8_t *end, struct wire_trouble *t)
+{
+    /* As everybody writes it: a short key, then a value up to the end. */
+    if (end - p >= 2 && p[0] == WIRE_TAG(1, WIRE_BYTES) && p[1] < 0x80 && end - p - 2 >= p[1]) {
+        ret->key = p + 2;
+        ret->key_length = p[1];
+        ret->value = wire_sole(ret->key + ret->key_length, end, WIRE_TAG(2, WIRE_BYTES));
+        if (ret->value) {
+            ret->value_end = end;
+            ret->values = 1;
+            ret->p = NULL;
+            return true;
+        }
+    }
+    return wire_entry_read_any(ret, p, end, t);
+}
+
+void wire_entry_take(struct wire_entry *entry);
+
+/* Makes the next value [value, value_end); false when none is left. */
+static inline bool wire_entry_next(struct wire_entry *entry)
+{
+    if (entry->values == 0)
+        return false;
+    entry->values--;
+    if (entry->p)
+        wire_entry_take(entry);
+    return true;
+}
+
+#endif

@@ -1,0 +1,622 @@
+/* test_index.c: the index file, whole and hostile; where it is looked for, made and kept; random access through it. */
+#include "record_fixture.h"
+
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "record/index.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const pst_shard_options no_write = {.size = sizeof(pst_shard_options), .no_write = true};
+
+static void write_fixture(const char *path)
+{
+    struct fixture f = fixture_make();
+    test_write_file(path, f.bytes, f.length);
+    free(f.bytes);
+}
+
+/* Every record of an open fixture shard, by its number. */
+static void check_records(const pst_shard *s)
+{
+    CHECK_INT(pst_shard_count(s), FIXTURE_RECORDS);
+    for (uint64_t i = 0; i < pst_shard_count(s) && i < FIXTURE_RECORDS; i++) {
+        uint8_t data[512];
+        size_t length = 0;
+        pst_error error;
+        CHECK_STATUS(pst_shard_read(s, i, data, sizeof(data), &length, &error), PST_OK, &error);
+        CHECK(length == fixture_lengths[i] && fixture_equal(data, length, i));
+    }
+}
+
+static void check_open(const char *path, const pst_shard_options *options, pst_index_place place, bool built)
+{
+    pst_shard *s;
+    pst_error error;
+    REQUIRE_OK(pst_shard_open(&s, path, options, &error), &error);
+    CHECK_STR(pst_index_place_name(pst_shard_index_place(s)), pst_index_place_name(place));
+    CHECK_INT(pst_shard_index_built(s), built);
+    CHECK_STR(pst_shard_path(s), path);
+    check_records(s);
+    pst_shard_close(s);
+}
+
+static void test_places(void)
+{
+    char folder[320];
+    snprintf(folder, sizeof(folder), "%s/cache/deep", test_folder());
+    pst_shard_options cached = {.size = sizeof(cached), .cache_dir = folder};
+    pst_shard_options unusable = {.size = sizeof(unusable), .cache_dir = "/proc/no/such/folder"};
+    char path[64];
+    uint64_t live = mem_live();
+
+    write_fixture(test_path("a"));
+    check_open(test_path("a"), &no_write, PST_INDEX_MEMORY, true);
+    CHECK(access(test_path("a.pidx"), F_OK) < 0);
+    check_open(test_path("a"), NULL, PST_INDEX_SIDECAR, true);
+    check_open(test_path("a"), NULL, PST_INDEX_SIDECAR, false);
+
+    /* A name whose folder takes no files, even from root. */
+    write_fixture(test_path("readonly"));
+    int fd = open(test_path("readonly"), O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    check_open(path, NULL, PST_INDEX_MEMORY, true);
+    check_open(path, &unusable, PST_INDEX_MEMORY, true);
+    check_open(path, &cached, PST_INDEX_CACHE, true);
+    check_open(path, &cached, PST_INDEX_CACHE, false);
+    /* The cached index belongs to the file, by whatever name. */
+    check_open(test_path("readonly"), &cached, PST_INDEX_CACHE, false);
+    close(fd);
+    CHECK_INT(mem_live(), live);
+}
+
+static void test_cache_names(void)
+{
+    static const size_t one[] = {37, 0, 120, 1, 300}, two[] = {1, 2};
+    char name[256], folder[320], path[64];
+    pst_error error;
+    pst_shard_options cached = {.size = sizeof(cached), .cache_dir = folder};
+    pst_writer_options w = {.size = sizeof(w), .no_sync = true, .no_index = true};
+    snprintf(folder, sizeof(folder), "%s/names", test_folder());
+
+    /* Shards of one name in two folders. */
+    REQUIRE(mkdir(test_path("one"), 0755) == 0 && mkdir(test_path("two"), 0755) == 0);
+    REQUIRE_OK(fixture_write(test_path("one/same"), one, 5, &w, &error), &error);
+    REQUIRE_OK(fixture_write(test_path("two/same"), two, 2, &w, &error), &error);
+    for (int i = 0; i < 4; i++) {
+        pst_shard *s;
+        int fd = open(test_path(i % 2 ? "two/same" : "one/same"), O_RDONLY | O_CLOEXEC);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        REQUIRE_OK(pst_shard_open(&s, path, &cached, &error), &error);
+        CHECK_INT(pst_shard_count(s), i % 2 ? 2 : 5);
+        CHECK_INT(pst_shard_index_built(s), i < 2);
+        pst_shard_close(s);
+        close(fd);
+    }
+
+    /* A name so long that NAME.pidx is none. */
+    memset(name, 'n', sizeof(name));
+    name[252] = '\0';
+    write_fixture(test_path(name));
+    check_open(test_path(name), &cached, PST_INDEX_CACHE, true);
+    check_open(test_path(name), &cached, PST_INDEX_CACHE, false);
+}
+
+static void test_stale(void)
+{
+    /* Another size; the same size, other records. */
+    static const size_t others[][FIXTURE_RECORDS] = {{37, 0, 120, 1, 301}, {36, 1, 120, 1, 300}};
+    pst_error error;
+    pst_writer_options w = {.size = sizeof(w), .no_sync = true, .overwrite = true, .no_index = true};
+    pst_index_report report;
+    for (size_t k = 0; k < 2; k++) {
+        write_fixture(test_path("s"));
+        REQUIRE_OK(pst_index_make(test_path("s"), NULL, false, false, &report, &error), &error);
+        CHECK(report.written);
+        REQUIRE_OK(fixture_write(test_path("s"), others[k], FIXTURE_RECORDS, &w, &error), &error);
+        CHECK_STATUS(pst_index_make(test_path("s"), NULL, false, true, &report, &error), PST_ESTALE, &error);
+        pst_shard *s;
+        REQUIRE_OK(pst_shard_open(&s, test_path("s"), NULL, &error), &error);
+        CHECK(pst_shard_index_built(s));
+        for (uint64_t i = 0; i < FIXTURE_RECORDS; i++) {
+            uint64_t offset, length;
+            pst_shard_locate(s, i, &offset, &length);
+            CHECK_INT(length, others[k][i]);
+        }
+        pst_shard_close(s);
+        REQUIRE_OK(pst_index_make(test_path("s"), NULL, false, true, &report, &error), &error);
+        CHECK(!report.written && report.records == 5 && report.place == PST_INDEX_SIDECAR);
+    }
+}
+
+/* A file larger than its samples: one byte elsewhere does not change its fingerprint, so the record's own framing must
+ * tell; any change of size or of a sample does change it. */
+static void test_fingerprint(void)
+{
+    size_t length = 1000000;
+    uint8_t *bytes = malloc(length + 1);
+    uint64_t size, a, b;
+    pst_error error;
+    fixture_fill(bytes, length + 1, 1);
+    test_write_file(test_path("fp"), bytes, length);
+    int fd = open(test_path("fp"), O_RDWR | O_CLOEXEC);
+    REQUIRE_OK(index_fingerprint(fd, "fp", &size, &a, &error), &error);
+    CHECK_INT(size, length);
+    static const struct {
+        off_t at;
+        bool sampled;
+    } places[] = {{0, true}, {4095, true}, {4096, false}, {500000, false}, {66393, true}, {66392, false}, {999999, true}};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        uint8_t flipped = bytes[places[i].at] ^ 1;
+        REQUIRE(pwrite(fd, &flipped, 1, places[i].at) == 1);
+        REQUIRE_OK(index_fingerprint(fd, "fp", &size, &b, &error), &error);
+        CHECK_MSG((a != b) == places[i].sampled, "byte %lld", (long long)places[i].at);
+        REQUIRE(pwrite(fd, &bytes[places[i].at], 1, places[i].at) == 1);
+    }
+    REQUIRE(ftruncate(fd, 999999) == 0);
+    REQUIRE_OK(index_fingerprint(fd, "fp", &size, &b, &error), &error);
+    CHECK(a != b);
+    close(fd);
+    free(bytes);
+}
+
+/* ---- The file format ---- */
+
+#define NOTE "skipped: 3"
+
+/* An index of the fixture as bytes; free() it. */
+static uint8_t *index_bytes(size_t *ret_length)
+{
+    struct fixture f = fixture_make();
+    struct index_entry entries[FIXTURE_RECORDS];
+    pst_error error;
+    for (size_t i = 0; i < FIXTURE_RECORDS; i++)
+        entries[i] = (struct index_entry){f.offsets[i], fixture_lengths[i]};
+    CHECK_STATUS(index_publish(test_path("x"), entries, FIXTURE_RECORDS, f.length, 77, NOTE, strlen(NOTE), false, &error),
+                 PST_OK, &error);
+    free(f.bytes);
+    return test_read_file(test_path("x"), ret_length);
+}
+
+static bool same_index(const struct index *x)
+{
+    struct fixture f = fixture_make();
+    bool same = x->count == FIXTURE_RECORDS && x->shard_bytes == f.length && x->fingerprint == 77 && x->gaps == 0;
+    for (size_t i = 0; same && i < FIXTURE_RECORDS; i++)
+        same = x->entries[i].offset == f.offsets[i] && x->entries[i].length == fixture_lengths[i];
+    free(f.bytes);
+    return same && x->note_length == strlen(NOTE) && memcmp(x->note, NOTE, x->note_length) == 0;
+}
+
+static void test_layout(void)
+{
+    size_t length;
+    uint8_t *b = index_bytes(&length);
+    REQUIRE(length == 64 + 2 * 32 + FIXTURE_RECORDS * 16 + strlen(NOTE));
+    CHECK(memcmp(b, "PSTIDX1\n", 8) == 0);
+    CHECK(le32(b + 8) == 1 && le32(b + 12) == 64 && le32(b + 16) == 2 && le32(b + 20) == 0);
+    CHECK(le64(b + 24) == FIXTURE_RECORDS && le64(b + 40) == 77 && le64(b + 48) == length);
+    CHECK(memcmp(b + 64, "RECS\0\0\0\0", 8) == 0 && le64(b + 72) == 128 && le64(b + 80) == FIXTURE_RECORDS * 16);
+    CHECK(memcmp(b + 96, "NOTE\0\0\0\0", 8) == 0 && le64(b + 104) == 128 + FIXTURE_RECORDS * 16);
+    CHECK(le64(b + 88) == hash_bytes(b + 128, FIXTURE_RECORDS * 16, 0));
+    CHECK(le64(b + 56) == hash_bytes(b + 64, 64, hash_bytes(b, 56, 0)));
+    struct index x = {0};
+    pst_error error;
+    REQUIRE_OK(index_open(&x, test_path("x"), &error), &error);
+    CHECK(same_index(&x));
+    CHECK_INT(index_next(&x, 0), 53);
+    CHECK_INT(index_next(&x, 52), 53);
+    CHECK_INT(index_next(&x, 53), 69);
+    CHECK_INT(index_next(&x, UINT64_MAX), x.shard_bytes);
+    index_finish(&x);
+    free(b);
+}
+
+static void test_hostile_bits(void)
+{
+    size_t length;
+    uint8_t *bytes = index_bytes(&length);
+    uint64_t live = mem_live();
+    for (size_t at = 0; at < length * 8; at++) {
+        struct index x = {0};
+        pst_error error;
+        bytes[at / 8] ^= (uint8_t)(1u << at % 8);
+        test_write_file(test_path("h"), bytes, length);
+        bytes[at / 8] ^= (uint8_t)(1u << at % 8);
+        pst_status st = index_open(&x, test_path("h"), &error);
+        CHECK_MSG(st == PST_ECORRUPT || (st == PST_OK && same_index(&x)), "bit %zu: %s", at, pst_status_name(st));
+        index_finish(&x);
+    }
+    for (size_t n = 0; n < length; n++) {
+        struct index x = {0};
+        test_write_file(test_path("h"), bytes, n);
+        CHECK_INT(index_open(&x, test_path("h"), NULL), PST_ECORRUPT);
+    }
+    CHECK_INT(mem_live(), live);
+    free(bytes);
+}
+
+/* The same damage seen through pst_shard_open: the records are always all there. */
+static void test_hostile_sidecar(void)
+{
+    size_t length;
+    write_fixture(test_path("v"));
+    check_open(test_path("v"), NULL, PST_INDEX_SIDECAR, true);
+    uint8_t *bytes = test_read_file(test_path("v.pidx"), &length);
+    for (size_t at = 0; at < length * 8; at += 3) {
+        pst_shard *s;
+        pst_error error;
+        bytes[at / 8] ^= (uint8_t)(1u << at % 8);
+        test_write_file(test_path("v.pidx"), bytes, length);
+        bytes[at / 8] ^= (uint8_t)(1u << at % 8);
+        REQUIRE_OK(pst_shard_open(&s, test_path("v"), &no_write, &error), &error);
+        CHECK(pst_shard_index_built(s));
+        check_records(s);
+        pst_shard_close(s);
+    }
+    free(bytes);
+    check_open(test_path("v"), NULL, PST_INDEX_SIDECAR, true);
+}
+
+/* Makes checksums right again, as someone would who means harm. */
+static void forge(uint8_t *b, size_t length)
+{
+    size_t table = 64 + (size_t)le32(b + 16) * 32;
+    if (table > length)
+        return;
+    for (uint8_t *line = b + 64; line < b + table; line += 32) {
+        uint64_t offset = le64(line + 8), bytes = le64(line + 16);
+        if (offset <= length && bytes <= length - offset)
+            put_le64(line + 24, hash_bytes(b + offset, (size_t)bytes, 0));
+    }
+    put_le64(b + 56, hash_bytes(b + 64, table - 64, hash_bytes(b, 56, 0)));
+}
+
+static void test_forged(void)
+{
+    static const struct {
+        const char *what;
+        size_t at;
+        uint64_t value;
+        pst_status want;
+    } forgeries[] = {
+        {"nothing", 40, 77, PST_OK},
+        {"version 2", 8, UINT64_C(64) << 32 | 2, PST_OK},
+        {"version 0", 8, UINT64_C(64) << 32, PST_ECORRUPT},
+        {"small header", 8, UINT64_C(32) << 32 | 1, PST_ECORRUPT},
+        {"huge header", 8, UINT64_C(0xffffffff) << 32 | 1, PST_ECORRUPT},
+        {"no sections", 16, 0, PST_ECORRUPT},
+        {"many sections", 16, 5, PST_ECORRUPT},
+        {"endless sections", 16, 0xffffffff, PST_ECORRUPT},
+        {"one record more", 24, FIXTURE_RECORDS + 1, PST_ECORRUPT},
+        {"one record less", 24, FIXTURE_RECORDS - 1, PST_ECORRUPT},
+        {"records overflow", 24, UINT64_C(1) << 60 | FIXTURE_RECORDS, PST_ECORRUPT},
+        {"shorter shard", 32, 300, PST_ECORRUPT},
+        {"longer file", 48, 1 << 20, PST_ECORRUPT},
+        {"section before the table", 72, 64, PST_ECORRUPT},
+        {"section far out", 72, UINT64_C(1) << 40, PST_ECORRUPT},
+        {"section overflows", 72, UINT64_MAX - 79, PST_ECORRUPT},
+        {"section off its alignment", 72, 129, PST_ECORRUPT},
+        {"section too long", 80, UINT64_MAX, PST_ECORRUPT},
+        {"section of half an entry", 80, 72, PST_ECORRUPT},
+        {"two sections of a kind", 96, 0x53434552, PST_ECORRUPT},
+        {"unknown section", 96, 0x41525458, PST_OK},
+        {"record of endless length", 128 + 8, UINT64_MAX, PST_ECORRUPT},
+        {"record whose end overflows", 128 + 8, UINT64_MAX - 15, PST_ECORRUPT},
+        {"overlapping record", 128 + 16, 52, PST_ECORRUPT},
+        {"record behind the shard", 128 + 64, 1 << 20, PST_ECORRUPT},
+        {"record with no room for its frame", 128 + 64, 530, PST_ECORRUPT},
+    };
+    for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
+        size_t length;
+        uint8_t *bytes = index_bytes(&length);
+        struct index x = {0};
+        put_le64(bytes + forgeries[i].at, forgeries[i].value);
+        forge(bytes, length);
+        test_write_file(test_path("forged"), bytes, length);
+        pst_status st = index_open(&x, test_path("forged"), NULL);
+        CHECK_MSG(st == forgeries[i].want, "%s: %s", forgeries[i].what, pst_status_name(st));
+        index_finish(&x);
+        free(bytes);
+    }
+}
+
+/* A forged index of the right shard: found out when a record is read, and by the check. */
+static void test_lying_index(void)
+{
+    pst_error error;
+    pst_shard *s;
+    pst_index_report report;
+    uint8_t data[512];
+    size_t length;
+    write_fixture(test_path("lie"));
+    check_open(test_path("lie"), NULL, PST_INDEX_SIDECAR, true);
+    uint8_t *bytes = test_read_file(test_path("lie.pidx"), &length);
+    uint8_t *recs = bytes + le64(bytes + 72);
+    put_le64(recs + 16 * 2 + 8, 119); /* one byte shorter than it is */
+    put_le64(recs + 16 * 4, le64(recs + 16 * 4) + 1);
+    put_le64(recs + 16 * 4 + 8, 299);
+    forge(bytes, length);
+    test_write_file(test_path("lie.pidx"), bytes, length);
+    free(bytes);
+    pst_damage_log *log = fixture_log("skip");
+    pst_shard_options options = {.size = sizeof(options), .damage = log};
+    REQUIRE_OK(pst_shard_open(&s, test_path("lie"), &options, &error), &error);
+    CHECK(!pst_shard_index_built(s));
+    CHECK_STATUS(pst_shard_read(s, 2, data, sizeof(data), &length, &error), PST_ESTALE, &error);
+    CHECK_STATUS(pst_shard_read(s, 4, data, sizeof(data), &length, &error), PST_ECORRUPT, &error);
+    CHECK_STATUS(pst_shard_read(s, 3, data, sizeof(data), &length, &error), PST_OK, &error);
+    pst_shard_close(s);
+    CHECK_STATUS(pst_index_make(test_path("lie"), &options, false, true, &report, &error), PST_ESTALE, &error);
+    CHECK_INT(error.record, 2);
+    pst_damage_log_destroy(log);
+    REQUIRE_OK(pst_index_make(test_path("lie"), NULL, true, false, &report, &error), &error);
+    CHECK(report.written && report.records == FIXTURE_RECORDS);
+    CHECK_STR(report.path, test_path("lie.pidx"));
+    check_open(test_path("lie"), NULL, PST_INDEX_SIDECAR, false);
+}
+
+/* ---- Text indexes ---- */
+
+static const char good_text[] = "0 53\n53 16\n69 136\n205 17\n222 316\n";
+
+static void test_text(void)
+{
+    static const struct {
+        const char *text;
+        pst_status want;
+    } texts[] = {
+        {good_text, PST_OK},
+        {"0 53\r\n53 16\r\n69\t136 \n\n205   17\n222 316", PST_OK},
+        {"", PST_ESTALE},
+        {"0 53\n", PST_ESTALE},                                 /* ends early */
+        {"0 53\n53 16\n69 136\n205 17\n222 317\n", PST_ESTALE}, /* reaches out of the shard */
+        {"0 53\n53 16\n70 135\n205 17\n222 316\n", PST_ESTALE}, /* a hole */
+        {"0 53\n53 15\n68 137\n205 17\n222 316\n", PST_ESTALE}, /* smaller than a frame */
+        {"0 53\n53 16\n69 136\n69 136\n205 17\n222 316\n", PST_ESTALE},
+        {"0 53\n53\n", PST_ECORRUPT},
+        {"0 53 7\n", PST_ECORRUPT},
+        {"0,53\n", PST_ECORRUPT},
+        {"-1 53\n", PST_ECORRUPT},
+        {"0 18446744073709551669\n", PST_ECORRUPT}, /* 2^64 + 53 */
+        {"0 99999999999999999999999\n", PST_ECORRUPT},
+        {"0x0 53\n", PST_ECORRUPT},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct index x = {0};
+        test_write_file(test_path("t.idx"), texts[i].text, strlen(texts[i].text));
+        pst_status st = index_open_text(&x, test_path("t.idx"), 538, NULL);
+        CHECK_MSG(st == texts[i].want, "text %zu: %s", i, pst_status_name(st));
+        if (st == PST_OK)
+            CHECK(x.count == 5 && x.entries[2].offset == 69 && x.entries[2].length == 120);
+        index_finish(&x);
+    }
+    static const char zero[] = "0 53\n\0\n";
+    struct index x = {0};
+    test_write_file(test_path("t.idx"), zero, sizeof(zero));
+    CHECK_INT(index_open_text(&x, test_path("t.idx"), 538, NULL), PST_ECORRUPT);
+}
+
+static void test_text_places(void)
+{
+    static const char *const names[] = {"t.tfrecord.idx", "t.tfrecord.index", "t.idx", "t.index"};
+    /* They cover the shard, but are of another one. */
+    static const char *const others[] = {"0 54\n54 16\n70 136\n206 17\n223 315\n", "0 538\n"};
+    write_fixture(test_path("t.tfrecord"));
+    for (size_t i = 0; i < 4; i++) {
+        test_write_file(test_path(names[i]), good_text, strlen(good_text));
+        check_open(test_path("t.tfrecord"), NULL, PST_INDEX_TEXT, false);
+        for (size_t k = 0; k < 2; k++) {
+            test_write_file(test_path(names[i]), others[k], strlen(others[k]));
+            check_open(test_path("t.tfrecord"), &no_write, PST_INDEX_MEMORY, true);
+        }
+        unlink(test_path(names[i]));
+    }
+}
+
+/* ---- Shards ---- */
+
+static void test_read_errors(void)
+{
+    pst_error error;
+    pst_shard *s = NULL;
+    uint8_t data[512];
+    size_t length = 99;
+    pst_shard_options limited = {.size = sizeof(limited), .max_record_bytes = 100, .no_write = true};
+    write_fixture(test_path("re"));
+    REQUIRE_OK(pst_shard_open(&s, test_path("re"), &limited, &error), &error);
+    CHECK_STATUS(pst_shard_read(s, 5, data, sizeof(data), &length, &error), PST_ENOTFOUND, &error);
+    CHECK_STATUS(pst_shard_read(s, UINT64_MAX, data, sizeof(data), &length, &error), PST_ENOTFOUND, &error);
+    CHECK_STATUS(pst_shard_read(s, 2, data, sizeof(data), &length, &error), PST_ELIMIT, &error);
+    CHECK_STATUS(pst_shard_read(s, 0, data, 36, &length, &error), PST_EINVAL, &error);
+    CHECK_INT(length, 99);
+    CHECK_STATUS(pst_shard_read(s, 1, NULL, 0, &length, &error), PST_OK, &error);
+    CHECK_INT(length, 0);
+    REQUIRE(truncate(test_path("re"), 60) == 0);
+    CHECK_STATUS(pst_shard_read(s, 3, data, sizeof(data), &length, &error), PST_ESTALE, &error);
+    pst_shard_close(s);
+}
+
+static void test_unsupported(void)
+{
+    pst_error error;
+    pst_shard *s = NULL;
+    static const pst_compression compressions[] = {PST_COMPRESSION_GZIP, PST_COMPRESSION_ZLIB, PST_COMPRESSION_ZSTD};
+    for (size_t c = 0; c < 3; c++) {
+        pst_writer_options w = {.size = sizeof(w), .compression = compressions[c], .no_sync = true, .overwrite = true};
+        REQUIRE_OK(fixture_write(test_path("z"), fixture_lengths, FIXTURE_RECORDS, &w, &error), &error);
+        CHECK(access(test_path("z.pidx"), F_OK) < 0);
+        CHECK_STATUS(pst_shard_open(&s, test_path("z"), NULL, &error), PST_EUNSUPPORTED, &error);
+    }
+    REQUIRE(mkfifo(test_path("pipe"), 0600) == 0);
+    CHECK_STATUS(pst_shard_open(&s, test_path("pipe"), NULL, &error), PST_EUNSUPPORTED, &error);
+    CHECK_STATUS(pst_shard_open(&s, test_path("nothing"), NULL, &error), PST_ENOTFOUND, &error);
+}
+
+/* The scan hops over large records and walks small ones; both see the same as the writer. */
+static void test_scan_sizes(void)
+{
+    enum { COUNT = 3000 };
+    static size_t lengths[COUNT];
+    for (int shape = 0; shape < 3; shape++) {
+        pst_error error;
+        pst_index_report report;
+        pst_writer_options w = {.size = sizeof(w), .no_sync = true, .overwrite = true};
+        size_t count = shape == 0 ? COUNT : 200;
+        for (size_t i = 0; i < count; i++)
+            lengths[i] = shape == 0 ? i % 300 : shape == 1 ? 20000 + i : (i % 10 ? i : 300000);
+        REQUIRE_OK(fixture_write(test_path("scan"), lengths, count, &w, &error), &error);
+        CHECK_STATUS(pst_index_make(test_path("scan"), NULL, false, true, &report, &error), PST_OK, &error);
+        CHECK_INT(report.records, count);
+    }
+}
+
+static void test_make(void)
+{
+    pst_error error;
+    pst_index_report report;
+    write_fixture(test_path("m"));
+    CHECK_STATUS(pst_index_make(test_path("m"), NULL, false, true, &report, &error), PST_ENOTFOUND, &error);
+    CHECK_STATUS(pst_index_make(test_path("m"), &no_write, false, false, &report, &error), PST_OK, &error);
+    CHECK(!report.written && report.place == PST_INDEX_MEMORY && report.path[0] == '\0');
+    CHECK_STATUS(pst_index_make(test_path("m"), NULL, false, false, &report, &error), PST_OK, &error);
+    CHECK(report.written && report.place == PST_INDEX_SIDECAR && report.records == 5 && report.bytes == 538);
+    CHECK_STATUS(pst_index_make(test_path("m"), NULL, false, false, &report, &error), PST_OK, &error);
+    CHECK(!report.written);
+    CHECK_STATUS(pst_index_make(test_path("m"), NULL, true, false, &report, &error), PST_OK, &error);
+    CHECK(report.written);
+}
+
+/* Damage that the index was made around is told at every opening, not only at the first. */
+static void test_gaps_are_told(void)
+{
+    struct fixture f = fixture_make();
+    pst_error error;
+    f.bytes[f.offsets[1] + 8] ^= 1;
+    test_write_file(test_path("g"), f.bytes, f.length - 3);
+    for (int i = 0; i < 2; i++) {
+        pst_shard *s = NULL;
+        pst_damage_log *log = fixture_log("skip");
+        pst_shard_options options = {.size = sizeof(options), .damage = log};
+        REQUIRE_OK(pst_shard_open(&s, test_path("g"), &options, &error), &error);
+        CHECK_INT(pst_shard_index_built(s), i == 0);
+        CHECK_INT(pst_shard_count(s), 3);
+        CHECK_INT(pst_damage_log_count(log, PST_CAUSE_LENGTH_CRC), 1);
+        CHECK_INT(pst_damage_log_count(log, PST_CAUSE_TRUNCATED), 1);
+        CHECK_INT(pst_damage_log_place(log, 0).record, 1);
+        CHECK_INT(pst_damage_log_place(log, 0).bytes, 16);
+        CHECK_INT(pst_damage_log_place(log, 1).record, 4);
+        CHECK_INT(pst_damage_log_place(log, 1).offset, f.offsets[4]);
+        pst_shard_close(s);
+        pst_damage_log_destroy(log);
+        s = NULL;
+        CHECK_STATUS(pst_shard_open(&s, test_path("g"), NULL, &error), PST_ECORRUPT, &error);
+        CHECK_INT(error.record, 1);
+        CHECK(s == NULL);
+    }
+    free(f.bytes);
+}
+
+static void *read_often(void *user)
+{
+    const pst_shard *s = user;
+    static const uint64_t strides[] = {1, 7, 11, 13};
+    for (uint64_t k = 0; k < 4000; k++) {
+        uint8_t data[700];
+        size_t length = 0;
+        uint64_t i = k * strides[k % 4] % pst_shard_count(s);
+        if (pst_shard_read(s, i, data, sizeof(data), &length, NULL) != PST_OK || length != i % 700 ||
+            !fixture_equal(data, length, i))
+            return user;
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    enum { COUNT = 1000, THREADS = 4 };
+    static size_t lengths[COUNT];
+    pst_error error;
+    pst_shard *s;
+    pthread_t threads[THREADS];
+    pst_writer_options w = {.size = sizeof(w), .no_sync = true, .overwrite = true};
+    for (size_t i = 0; i < COUNT; i++)
+        lengths[i] = i % 700;
+    REQUIRE_OK(fixture_write(test_path("threads"), lengths, COUNT, &w, &error), &error);
+    REQUIRE_OK(pst_shard_open(&s, test_path("threads"), NULL, &error), &error);
+    for (int i = 0; i < THREADS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, read_often, s) == 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *bad = NULL;
+        pthread_join(threads[i], &bad);
+        CHECK(bad == NULL);
+    }
+    pst_shard_close(s);
+}
+
+/* Opening with each fault in turn: it works (an index is a convenience) or says why not; nothing leaks either way. */
+static void test_faults(void)
+{
+    char folder[320];
+    snprintf(folder, sizeof(folder), "%s/faults", test_folder());
+    pst_shard_options cached = {.size = sizeof(cached), .cache_dir = folder};
+    write_fixture(test_path("f"));
+    for (int kind = FAULT_MEMORY; kind <= FAULT_IO; kind++) {
+        for (int forever = 0; forever < 2; forever++) {
+            uint64_t live = mem_live();
+            bool hit = true;
+            for (uint64_t n = 0; hit; n++) {
+                pst_shard *s = NULL;
+                pst_error error;
+                uint8_t data[512];
+                size_t length;
+                unlink(test_path("f.pidx"));
+                test_fault_arm(kind, n, forever);
+                pst_status st = pst_shard_open(&s, test_path("f"), &cached, &error), got = st;
+                if (st == PST_OK)
+                    got = pst_shard_read(s, 2, data, sizeof(data), &length, &error);
+                hit = test_fault_calls() > n;
+                test_fault_clear();
+                CHECK(got == PST_OK || (hit && got == (kind == FAULT_MEMORY ? PST_ENOMEM : PST_EIO)));
+                if (st == PST_OK)
+                    check_records(s);
+                pst_shard_close(s);
+                CHECK_INT(mem_live(), live);
+                struct index x = {0};
+                st = index_open(&x, test_path("f.pidx"), NULL); /* whole or absent */
+                CHECK(st == PST_OK || st == PST_ENOTFOUND);
+                index_finish(&x);
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        {"places", test_places},
+        {"names in the cache", test_cache_names},
+        {"stale index", test_stale},
+        {"fingerprint", test_fingerprint},
+        {"layout", test_layout},
+        {"every bit of an index flipped, cut at every byte", test_hostile_bits},
+        {"hostile sidecar", test_hostile_sidecar},
+        {"forged indexes", test_forged},
+        {"an index that lies", test_lying_index},
+        {"text index", test_text},
+        {"text index beside the shard", test_text_places},
+        {"read errors", test_read_errors},
+        {"no random access", test_unsupported},
+        {"scan of small and large records", test_scan_sizes},
+        {"make and check", test_make},
+        {"gaps are told", test_gaps_are_told},
+        {"many threads", test_threads},
+        {"every allocation and every I/O call may fail", test_faults},
+        {NULL, NULL},
+    };
+    return test_main(argc, argv, tests);
+}
