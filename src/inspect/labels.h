@@ -1,0 +1,43 @@
+/* labels.h: which feature says what a record is, how many records each class has, and what the classes are called. */
+#ifndef INSPECT_LABELS_H
+#define INSPECT_LABELS_H
+
+#include "record/name_table.h"
+#include <penstock/inspect.h>
+
+#define CLASSES_MAX       100000u /* different labels; a feature with more is no class label */
+#define CLASS_NAME_LENGTH 1024u   /* bytes of a label; the same */
+
+/* How often each label occurs. Tables merge in any order to the same counts. */
+struct class_table {
+    struct name_table keys; /* the 8 bytes of a number, or the text: all labels are of one kind */
+    uint64_t *counts;       /* one a key */
+    size_t capacity;
+    bool overflow; /* more classes than any label has: the counts mean nothing */
+};
+
+struct feature_table;
+/* The feature that holds the class: "label"; else the only one with such a name that is a single whole number; else the
+ * only such text. NAME_NONE: there is none, or nobody can say which. */
+size_t labels_choose(const struct feature_table *t);
+
+/* Zero-initialise `t` first. Counts every value of one record's label; they must all be of one kind, int64 or bytes. */
+pst_status class_table_add(struct class_table *t, const pst_value *value, pst_error *reterr);
+pst_status class_table_merge(struct class_table *into, const struct class_table *from, pst_error *reterr);
+void class_table_finish(struct class_table *t);
+int64_t class_number(const struct class_table *t, size_t i); /* of a table of whole numbers */
+
+/* Names of classes, line by line from FEATURE.labels.txt, label.labels.txt or labels.txt beside the shards. There are none
+ * where there is no such file, and where shards of several folders disagree. */
+struct label_names {
+    char *text; /* owned; the names point into it */
+    char **names;
+    size_t count, capacity;
+};
+
+pst_status label_names_read(struct label_names *ret, const pst_inspect_shard *shards, size_t count, const char *feature,
+                            pst_error *reterr);
+const char *label_name(const struct label_names *l, int64_t label); /* "": not known */
+void label_names_finish(struct label_names *l);
+
+#endif

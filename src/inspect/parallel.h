@@ -1,0 +1,33 @@
+/* parallel.h: numbered tasks over threads, with progress on the caller's thread.
+ *
+ * Tasks are taken in order. When some fail, the error is that of the lowest one, whatever the number of workers: a
+ * failure only stops the taking of further tasks. */
+#ifndef INSPECT_PARALLEL_H
+#define INSPECT_PARALLEL_H
+
+#include <penstock/base.h>
+#include <stdatomic.h>
+
+/* What workers tell the caller's thread, and it them. */
+struct meter {
+    _Atomic uint64_t records, bytes;
+    atomic_bool cancelled;
+};
+
+/* PST_ECANCELLED once the caller asked to stop. */
+pst_status meter_add(struct meter *m, uint64_t records, uint64_t bytes, pst_error *reterr);
+
+struct parallel {
+    size_t tasks;
+    unsigned workers; /* 0: the cores this process may use */
+    pst_status (*run)(void *user, size_t task, struct meter *meter, pst_error *reterr);
+    void *user;
+    const char *stage;
+    uint64_t total; /* records, for the progress; 0: unknown */
+    pst_progress_fn progress;
+    void *progress_user;
+};
+
+pst_status parallel_run(const struct parallel *p, pst_error *reterr);
+
+#endif

@@ -1,0 +1,88 @@
+/* repair.c: pst_repair: a reader that passes over damage, into a writer that publishes the rest whole. The source is
+ * only read; `out` may be the same path when overwriting is allowed. */
+#include "record/frame.h"
+#include "record/options.h"
+
+#include <penstock/inspect.h>
+
+/* What the stream held between and behind the records that were kept. */
+struct loss {
+    uint64_t end; /* of the last record kept */
+    uint64_t bytes;
+};
+
+static pst_status copy_records(pst_reader *reader, pst_writer *writer, struct loss *loss, pst_repair_report *report,
+                               pst_error *reterr)
+{
+    for (;;) {
+        pst_record record;
+        pst_status st = pst_reader_next(reader, &record, reterr);
+        if (st == PST_OK)
+            st = pst_writer_write(writer, record.data, record.length, reterr);
+        if (st != PST_OK)
+            return st == PST_END ? PST_OK : st;
+        loss->bytes += record.offset - loss->end;
+        loss->end = record.offset + record.length + FRAME_BYTES;
+        report->kept++;
+        report->kept_bytes += record.length;
+    }
+}
+
+/* Damage behind the last record: no later record tells where it ended. */
+static uint64_t lost_at_end(const pst_damage_log *log, const char *path, size_t first_place, uint64_t end)
+{
+    uint64_t bytes = 0;
+    for (size_t i = first_place; i < pst_damage_log_places(log); i++) {
+        pst_damage d = pst_damage_log_place(log, i);
+        if (d.offset != PST_NOWHERE && d.offset >= end && strcmp(d.path, path) == 0)
+            bytes += d.bytes;
+    }
+    return bytes;
+}
+
+static pst_status repair(const char *path, const char *out, pst_writer_options *options, pst_damage_log *log,
+                         pst_repair_report *report, pst_error *reterr)
+{
+    uint64_t counted = pst_damage_log_count(log, PST_CAUSES);
+    size_t places = pst_damage_log_places(log);
+    struct loss loss = {0};
+    pst_reader *reader = NULL;
+    pst_writer *writer = NULL;
+    pst_reader_options reading = {.size = sizeof(reading), .damage = log};
+    pst_status st = pst_reader_open(&reader, path, &reading, reterr);
+    if (st == PST_OK) {
+        if (options->compression == PST_COMPRESSION_AUTO)
+            options->compression = pst_reader_compression(reader);
+        st = pst_writer_open(&writer, out, options, reterr);
+    }
+    if (st == PST_OK)
+        st = copy_records(reader, writer, &loss, report, reterr);
+    reader = pst_reader_close(reader); /* tells the log what it has seen: the share is judged by it */
+    if (st == PST_OK)
+        st = pst_damage_log_finish(log, reterr);
+    if (st == PST_OK)
+        st = pst_writer_commit(writer, reterr);
+    pst_writer_close(writer);
+    report->lost_records = pst_damage_log_count(log, PST_CAUSES) - counted;
+    report->lost_bytes = loss.bytes + lost_at_end(log, path, places, loss.end);
+    return st;
+}
+
+pst_status pst_repair(const char *path, const char *out, const pst_writer_options *options, pst_damage_log *log,
+                      pst_repair_report *ret, pst_error *reterr)
+{
+    static const pst_policy tolerant = {.skip = true};
+    pst_writer_options writing = {0};
+    pst_repair_report report = {0};
+    pst_damage_log *own = NULL;
+    pst_status st = options_take(&writing, sizeof(writing), options, reterr);
+    writing.size = sizeof(writing);
+    if (st == PST_OK && !log)
+        st = pst_damage_log_create(&own, &tolerant, reterr);
+    if (st == PST_OK)
+        st = repair(path, out, &writing, log ? log : own, &report, reterr);
+    pst_damage_log_destroy(own);
+    if (st == PST_OK && ret)
+        *ret = report;
+    return st;
+}

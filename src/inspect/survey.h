@@ -1,0 +1,13 @@
+/* survey.h: reads shards in parallel and brings home what is in them. */
+#ifndef INSPECT_SURVEY_H
+#define INSPECT_SURVEY_H
+
+#include "inspect/findings.h"
+
+/* `shards` has `count` elements with their paths set; everything else in them is filled in. `options` has its sample set.
+ * Zero-initialise `ret_choice` and `ret_findings` first and finish both in any case. The result is a function of the
+ * shards and the options; the number of workers does not show. */
+pst_status survey(pst_inspect_shard *shards, size_t count, const pst_inspect_options *options, struct choice *ret_choice,
+                  struct findings *ret_findings, pst_error *reterr);
+
+#endif
