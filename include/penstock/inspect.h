@@ -104,6 +104,14 @@ PST_API pst_inspection *pst_inspection_destroy(pst_inspection *inspection);
 PST_API pst_status pst_inspect_sheet(const pst_inspection *inspection, const char *png_path, uint32_t tiles, uint32_t tile_size,
                                      pst_error *reterr);
 
+/* The same of pictures that the caller has, below a title and a line of small print (NULL ok). */
+typedef struct pst_tile {
+    pst_image image;            /* gray, RGB or RGBA; without pixels the tile says "not readable" */
+    const char *caption, *note; /* below it, to the left and fainter to the right; NULL: none */
+} pst_tile;
+PST_API pst_status pst_sheet_write(const char *png_path, const pst_tile *tiles, size_t count, uint32_t tile_size,
+                                   const char *title, const char *line, pst_error *reterr);
+
 /* Prints records in readable form through `put` (a line a call, no newline); at most `records` of them. */
 typedef void (*pst_put_fn)(void *user, const char *line);
 PST_API pst_status pst_inspect_head(const char *path, uint64_t records, pst_put_fn put, void *user, pst_error *reterr);

@@ -215,6 +215,8 @@ void resize_run_with(const struct resize_kernels *k, const pst_image *in, pst_im
     uint8_t *ring = (uint8_t *)scratch + table_bytes(y);
     size_t pitch = ring_pitch(x, in->channels), capacity = ring_rows(y), n = (size_t)out->width * out->channels;
     size_t ready = 0; /* input rows below it are filtered, or were not needed; even */
+    for (size_t r = 0; r < capacity; r++)
+        memset(ring + r * pitch + n, 0, pitch - n); /* kernels read the padding, without effect: zeros, not unset memory */
     for (uint32_t i = 0; i < y->out; i++) {
         size_t first = y->first[i], end = first + y->taps;
         if (ready < (first & ~(size_t)1))

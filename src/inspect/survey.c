@@ -8,11 +8,11 @@
 
 #include "base/memory.h"
 #include "inspect/fetch.h"
-#include "inspect/find.h"
 #include "inspect/parallel.h"
 #include "inspect/scout.h"
 #include "inspect/spread.h"
 #include "io/file.h"
+#include "record/find.h"
 #include "record/index_find.h"
 
 #include <pthread.h>

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -290,6 +291,51 @@ void file_unmap(void *mapping, size_t length)
 void file_expect_sequential(int fd)
 {
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
+void file_expect_random(const void *mapping, size_t length)
+{
+    (void)madvise((void *)(uintptr_t)mapping, length, MADV_RANDOM);
+}
+
+/* One request reads no more than the device's read-ahead, 128 KiB where nobody has set it: the rest would be dropped. */
+#define FETCH_PIECE ((size_t)128 << 10)
+
+void file_fetch(int fd, uint64_t offset, size_t length)
+{
+    for (size_t done = 0; done < length; done += FETCH_PIECE) {
+        size_t n = length - done < FETCH_PIECE ? length - done : FETCH_PIECE;
+        (void)posix_fadvise(fd, (off_t)(offset + done), (off_t)n, POSIX_FADV_WILLNEED);
+    }
+}
+
+void file_fetch_mapped(const void *begin, size_t length)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), lead = (uintptr_t)begin & (page - 1);
+    char *at = (char *)(uintptr_t)begin - lead;
+    length += lead;
+    for (size_t done = 0; done < length; done += FETCH_PIECE) {
+        size_t n = length - done < FETCH_PIECE ? length - done : FETCH_PIECE;
+        (void)madvise(at + done, n, MADV_WILLNEED);
+    }
+}
+
+pst_status file_open_direct(int *ret_fd, bool *ret_direct, const char *path, pst_error *reterr)
+{
+    int fd = file_denied("open") ? -1 : open_path(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_DIRECT);
+    *ret_direct = fd >= 0;
+    if (fd < 0 && errno == EINVAL)
+        return file_open_read(ret_fd, path, reterr);
+    if (fd < 0)
+        return file_fail(reterr, path, "opening", errno);
+    *ret_fd = fd;
+    return PST_OK;
+}
+
+size_t file_open_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? (size_t)limit.rlim_cur : SIZE_MAX;
 }
 
 static pst_status make_one(const char *path, const char *whole, pst_error *reterr)

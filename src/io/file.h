@@ -38,8 +38,23 @@ void file_close(int fd); /* for reading; -1 ok */
 /* The first `length` (> 0) bytes, mapped for reading; a file that others cut short must not be mapped. */
 pst_status file_map(void **ret, int fd, const char *path, size_t length, pst_error *reterr);
 void file_unmap(void *mapping, size_t length); /* NULL ok */
-/* Says that the file is read from front to back, so that the system reads further ahead. A hint: cannot fail. */
+
+/* Hints: they cannot fail. */
+
+/* The file is read from front to back: the system reads further ahead. */
 void file_expect_sequential(int fd);
+/* The mapping is read here and there: the system reads nothing ahead unless it is told to by file_fetch_mapped. */
+void file_expect_random(const void *mapping, size_t length);
+/* These bytes are needed soon: starts reading what is not in memory, and does not wait. */
+void file_fetch(int fd, uint64_t offset, size_t length);
+void file_fetch_mapped(const void *begin, size_t length);
+
+/* Opens for reads that go past the system's cache: buffer, offset and length in multiples of FILE_DIRECT_ALIGNMENT. On a
+ * file system without them it opens as usual, and `*ret_direct` is false. */
+#define FILE_DIRECT_ALIGNMENT ((size_t)4096)
+pst_status file_open_direct(int *ret_fd, bool *ret_direct, const char *path, pst_error *reterr);
+/* How many files this process may have open at once. */
+size_t file_open_limit(void);
 
 /* Creates the folder and its parents. */
 pst_status file_make_folder(const char *path, pst_error *reterr);

@@ -353,7 +353,7 @@ pst_status tar_walk_next(struct tar_walk *w, struct tar_member *ret, pst_error *
 {
     pst_status st;
     for (bool told = false; !told;) {
-        uint64_t size;
+        uint64_t size = 0;
         st = read_header(w, reterr);
         if (st == PST_OK && !parse_number(w->header + 124, 12, &size))
             st = corrupt(w, reterr, "a header whose size is no number");

@@ -28,12 +28,17 @@ bool parser_read_features(struct plan *plan, const uint8_t *p, const uint8_t *en
 {
     while (p < end) {
         struct wire_field field;
-        const uint8_t *at = p;
-        p = wire_next(p, end, &field, &plan->trouble);
-        if (!p)
-            return false;
-        if (field.tag == WIRE_TAG(1, WIRE_BYTES) &&
-            (!plan_admit_entry(plan, entries, at) || !read_entry(plan, field.data, p, end)))
+        const uint8_t *at = p, *entry;
+        p = wire_expect(at, end, WIRE_TAG(1, WIRE_BYTES), &entry);
+        if (!p) {
+            p = wire_next(at, end, &field, &plan->trouble);
+            if (!p)
+                return false;
+            if (field.tag != WIRE_TAG(1, WIRE_BYTES))
+                continue;
+            entry = field.data;
+        }
+        if (!plan_admit_entry(plan, entries, at) || !read_entry(plan, entry, p, end))
             return false;
     }
     return true;

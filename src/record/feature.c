@@ -173,12 +173,12 @@ static bool take_sole(struct feature_values *v, const uint8_t *p, const uint8_t 
     return false;
 }
 
-bool feature_merge(struct feature_values *v, const uint8_t *p, const uint8_t *end, size_t max_values, struct wire_trouble *t)
+/* Apart from feature_merge, so that the usual case does not pay for its registers. */
+static __attribute__((noinline)) bool merge_any(struct feature_values *v, const uint8_t *p, const uint8_t *end,
+                                                size_t max_values, struct wire_trouble *t)
 {
-    struct wire_field f;
-    if (v->kind == PST_KIND_NONE && take_sole(v, p, end, max_values))
-        return true;
     while (p < end) {
+        struct wire_field f;
         p = wire_next(p, end, &f, t);
         if (!p)
             return false;
@@ -193,6 +193,11 @@ bool feature_merge(struct feature_values *v, const uint8_t *p, const uint8_t *en
             return false;
     }
     return true;
+}
+
+bool feature_merge(struct feature_values *v, const uint8_t *p, const uint8_t *end, size_t max_values, struct wire_trouble *t)
+{
+    return (v->kind == PST_KIND_NONE && take_sole(v, p, end, max_values)) || merge_any(v, p, end, max_values, t);
 }
 
 void feature_finish(struct feature_values *v)

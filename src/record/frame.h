@@ -28,4 +28,12 @@ static inline bool frame_get_header(const uint8_t *in, uint64_t *ret_length)
     return crc32c_masked(in, 8) == le32(in + 8);
 }
 
+/* True when `frame` is that of a payload of `length` bytes and, where that is to be verified, the payload matches its CRC. */
+static inline bool frame_is_sound(const uint8_t *frame, uint64_t length, bool verify)
+{
+    uint64_t told;
+    return frame_get_header(frame, &told) && told == length &&
+           (!verify || crc32c_masked(frame + FRAME_HEADER, (size_t)length) == le32(frame + FRAME_HEADER + length));
+}
+
 #endif

@@ -34,6 +34,8 @@ enum {
 };
 enum { SECTION_TAG = 0, SECTION_OFFSET = 8, SECTION_LENGTH = 16, SECTION_CHECKSUM = 24 };
 
+#define COPIED_BYTES ((size_t)64 << 10) /* an index up to this size is copied, not mapped */
+
 #define SAMPLES      16u
 #define SAMPLE_BYTES ((size_t)4096)
 
@@ -177,10 +179,9 @@ pst_status index_check_entries(struct index *x, const char *path, pst_error *ret
     return PST_OK;
 }
 
-static pst_status read_header(struct index *x, size_t *ret_table_end, const char *path, pst_error *reterr)
+static pst_status read_header(struct index *x, const uint8_t *file, size_t size, size_t *ret_table_end, const char *path,
+                              pst_error *reterr)
 {
-    const uint8_t *file = x->mapping;
-    size_t size = x->mapping_length;
     if (memcmp(file + AT_MAGIC, MAGIC, 8) != 0)
         return pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, 0,
                            "index: does not start with PSTIDX1: not an index, or one of "
@@ -205,24 +206,38 @@ static pst_status read_header(struct index *x, size_t *ret_table_end, const char
     return PST_OK;
 }
 
-static pst_status read_index(struct index *x, const char *path, pst_error *reterr)
+static pst_status read_index(struct index *x, const uint8_t *file, size_t size, const char *path, pst_error *reterr)
 {
     size_t table_end = 0, recs_length = 0, note_length = 0;
     const uint8_t *recs = NULL, *note = NULL;
-    const uint8_t *file = x->mapping;
-    pst_status st = read_header(x, &table_end, path, reterr);
+    pst_status st = read_header(x, file, size, &table_end, path, reterr);
     if (st == PST_OK)
-        st = find_section(file, x->mapping_length, "RECS", table_end, &recs, &recs_length, path, reterr);
+        st = find_section(file, size, "RECS", table_end, &recs, &recs_length, path, reterr);
     if (st == PST_OK)
-        st = find_section(file, x->mapping_length, "NOTE", table_end, &note, &note_length, path, reterr);
+        st = find_section(file, size, "NOTE", table_end, &note, &note_length, path, reterr);
     if (st < 0)
         return st;
     if (!recs || recs_length % sizeof(*x->entries) || recs_length / sizeof(*x->entries) != x->count)
         return fail_format(path, reterr, "the number of entries", recs_length / sizeof(*x->entries), x->count);
-    x->entries = (const void *)recs; /* aligned: the mapping is, and so is the section */
+    x->entries = (const void *)recs; /* aligned: the file in memory is, and so is the section */
     x->note = (const char *)note;
     x->note_length = note_length;
     return index_check_entries(x, path, reterr);
+}
+
+/* The whole file, mapped or copied. A process may have some 60,000 mappings, and thousands of shards have small indexes. */
+static pst_status bring_in(struct index *x, int fd, const char *path, size_t size, pst_error *reterr)
+{
+    size_t got = 0;
+    if (size > COPIED_BYTES && file_map(&x->mapping, fd, path, size, NULL) == PST_OK) {
+        x->mapping_length = size;
+        return PST_OK;
+    }
+    x->memory = mem_alloc(size);
+    if (!x->memory)
+        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the index: out of memory");
+    pst_status st = file_read_at(fd, path, x->memory, size, 0, &got, reterr);
+    return st == PST_OK && got < size ? fail_format(path, reterr, "the size of the file", got, size) : st;
 }
 
 pst_status index_open(struct index *ret, const char *path, pst_error *reterr)
@@ -239,11 +254,9 @@ pst_status index_open(struct index *ret, const char *path, pst_error *reterr)
         st = fail_format(path, reterr, "the size of the file", info.is_regular ? info.size : 0, HEADER);
         goto done;
     }
-    st = file_map(&x.mapping, fd, path, (size_t)info.size, reterr);
-    if (st < 0)
-        goto done;
-    x.mapping_length = (size_t)info.size;
-    st = read_index(&x, path, reterr);
+    st = bring_in(&x, fd, path, (size_t)info.size, reterr);
+    if (st == PST_OK)
+        st = read_index(&x, x.mapping ? x.mapping : x.memory, (size_t)info.size, path, reterr);
     if (st == PST_OK)
         *ret = x;
     else

@@ -229,7 +229,8 @@ pst_status index_make(struct found_index *ret, const struct shard_file *f, const
         found_index_finish(&x);
         return st;
     }
-    if (!options->no_write)
+    /* A file without a single record is hardly a shard: it gets nothing beside it. */
+    if (!options->no_write && x.index.count > 0)
         keep(&x, f, options);
     *ret = x;
     return PST_OK;

@@ -2,6 +2,8 @@
  *
  * Promises: a record is read with one system call straight into the caller's buffer, from any number of threads, and
  * what is handed out is what its header and CRCs speak for: an index that lies is found out here at the latest. */
+#include "record/shard.h"
+
 #include "base/memory.h"
 #include "io/file.h"
 #include "record/frame.h"
@@ -122,9 +124,68 @@ void pst_shard_locate(const pst_shard *s, uint64_t i, uint64_t *ret_offset, uint
     *ret_length = s->found.index.entries[i].length;
 }
 
+const struct index_entry *shard_entries(const pst_shard *s)
+{
+    return s->found.index.entries;
+}
+
+int shard_descriptor(const pst_shard *s)
+{
+    return s->file.fd;
+}
+
+void shard_release(pst_shard *s)
+{
+    file_close(s->file.fd);
+    s->file.fd = -1;
+}
+
+/* The shard's descriptor, or another one where it was given back. */
+static pst_status borrow_descriptor(const pst_shard *s, int *ret, pst_error *reterr)
+{
+    *ret = s->file.fd;
+    return *ret < 0 ? file_open_read(ret, s->file.path, reterr) : PST_OK;
+}
+
+static void return_descriptor(const pst_shard *s, int fd)
+{
+    if (fd != s->file.fd)
+        file_close(fd);
+}
+
+pst_status shard_map(const pst_shard *s, void **ret, pst_error *reterr)
+{
+    struct file_info info;
+    void *mapping = NULL;
+    pst_status st = file_map(&mapping, s->file.fd, s->file.path, (size_t)s->file.bytes, reterr);
+    if (st == PST_OK)
+        st = file_fstat(s->file.fd, s->file.path, &info, reterr);
+    if (st == PST_OK && info.size < s->file.bytes)
+        st = pst_fail_at(reterr, PST_ESTALE, s->file.path, PST_NOWHERE, PST_NOWHERE,
+                         "became shorter while it was opened: %" PRIu64 " bytes instead of %" PRIu64 "; open it again", info.size,
+                         s->file.bytes);
+    if (st < 0) {
+        file_unmap(mapping, (size_t)s->file.bytes);
+        return st;
+    }
+    *ret = mapping;
+    return PST_OK;
+}
+
+pst_status shard_report(const pst_shard *s, pst_damage_log *log, pst_error *reterr)
+{
+    int fd = -1;
+    pst_status st = s->found.index.gaps ? borrow_descriptor(s, &fd, reterr) : PST_OK;
+    if (st == PST_OK)
+        st = index_report_gaps(&s->found.index, fd, s->file.path, log, reterr);
+    if (s->found.index.gaps)
+        return_descriptor(s, fd);
+    return st;
+}
+
 /* What the framing says about the `length` bytes between. */
 static pst_status check_record(const pst_shard *s, uint64_t i, uint64_t offset, const uint8_t *header, const uint8_t *data,
-                               uint64_t length, const uint8_t *footer, pst_error *reterr)
+                               uint64_t length, const uint8_t *footer, bool verify, pst_error *reterr)
 {
     uint64_t told;
     if (!frame_get_header(header, &told))
@@ -136,7 +197,7 @@ static pst_status check_record(const pst_shard *s, uint64_t i, uint64_t offset, 
                            "the record has %" PRIu64 " bytes, its index (%s) says %" PRIu64
                            "; `penstock index --rebuild` makes it anew",
                            told, pst_index_place_name(s->found.place), length);
-    if (s->no_verify)
+    if (!verify)
         return PST_OK;
     uint32_t crc = crc32c_masked(data, (size_t)length);
     if (crc != le32(footer))
@@ -144,6 +205,33 @@ static pst_status check_record(const pst_shard *s, uint64_t i, uint64_t offset, 
                            "crc of the data is %08x, stored %08x; `penstock inspect --verify` lists the damage", crc,
                            le32(footer));
     return PST_OK;
+}
+
+pst_status shard_check(const pst_shard *s, uint64_t i, const uint8_t *frame, bool verify, pst_error *reterr)
+{
+    const struct index_entry *e = &s->found.index.entries[i];
+    return check_record(s, i, e->offset, frame, frame + FRAME_HEADER, e->length, frame + FRAME_HEADER + e->length, verify, reterr);
+}
+
+pst_status shard_fail_short(const pst_shard *s, uint64_t i, uint64_t got, pst_error *reterr)
+{
+    const struct index_entry *e = &s->found.index.entries[i];
+    return pst_fail_at(reterr, PST_ESTALE, s->file.path, i, e->offset,
+                       "the file became shorter since it was opened: %" PRIu64 " bytes instead of %" PRIu64 "; open it again", got,
+                       e->length + FRAME_BYTES);
+}
+
+pst_status shard_read_frame(const pst_shard *s, uint64_t i, uint8_t *frame, pst_error *reterr)
+{
+    const struct index_entry *e = &s->found.index.entries[i];
+    size_t want = (size_t)e->length + FRAME_BYTES, got = 0;
+    int fd;
+    pst_status st = borrow_descriptor(s, &fd, reterr);
+    if (st < 0)
+        return st;
+    st = file_read_at(fd, s->file.path, frame, want, e->offset, &got, reterr);
+    return_descriptor(s, fd);
+    return st == PST_OK && got < want ? shard_fail_short(s, i, got, reterr) : st;
 }
 
 pst_status pst_shard_read(const pst_shard *s, uint64_t i, void *buffer, size_t capacity, size_t *ret_length, pst_error *reterr)
@@ -167,10 +255,8 @@ pst_status pst_shard_read(const pst_shard *s, uint64_t i, void *buffer, size_t c
     if (st < 0)
         return st;
     if (got != length + FRAME_BYTES)
-        return pst_fail_at(reterr, PST_ESTALE, s->file.path, i, offset,
-                           "the file became shorter since it was opened: %zu bytes instead of %" PRIu64 "; open it again", got,
-                           length + FRAME_BYTES);
-    st = check_record(s, i, offset, header, buffer, length, footer, reterr);
+        return shard_fail_short(s, i, got, reterr);
+    st = check_record(s, i, offset, header, buffer, length, footer, !s->no_verify, reterr);
     if (st == PST_OK)
         *ret_length = (size_t)length;
     return st;

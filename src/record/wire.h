@@ -38,16 +38,30 @@ struct wire_field {
 /* Reads the field at `p` (p < end) and returns where it ends; NULL when it is malformed. */
 const uint8_t *wire_next(const uint8_t *p, const uint8_t *end, struct wire_field *ret, struct wire_trouble *t);
 
-/* The payload of a length-delimited field that fills [p, end) to its last byte, as most messages of an Example do; NULL
- * when there is anything else, which wire_next will tell. `tag` is of one byte. */
+/* The same for the field that is expected, if it is there and short: length-delimited, with that tag of one byte and a
+ * length of one or two. NULL when there is anything else, which wire_next will tell. */
+static inline const uint8_t *wire_expect(const uint8_t *p, const uint8_t *end, uint8_t tag, const uint8_t **ret_data)
+{
+    size_t size = (size_t)(end - p), length;
+    if (size < 2 || p[0] != tag)
+        return NULL;
+    length = p[1];
+    p += 2;
+    if (length >= 0x80) {
+        if (size < 3 || p[0] >= 0x80)
+            return NULL;
+        length = (length & 0x7f) | (size_t)p[0] << 7;
+        p++;
+    }
+    *ret_data = p;
+    return length <= (size_t)(end - p) ? p + length : NULL;
+}
+
+/* The payload of an expected field that fills [p, end) to its last byte, as most messages of an Example do; or NULL. */
 static inline const uint8_t *wire_sole(const uint8_t *p, const uint8_t *end, uint8_t tag)
 {
-    size_t size = (size_t)(end - p);
-    if (size >= 2 && p[0] == tag && p[1] < 0x80 && p[1] == size - 2)
-        return p + 2;
-    if (size >= 3 && p[0] == tag && p[1] >= 0x80 && p[2] < 0x80 && (size_t)((p[1] & 0x7f) | p[2] << 7) == size - 3)
-        return p + 3;
-    return NULL;
+    const uint8_t *data;
+    return wire_expect(p, end, tag, &data) == end ? data : NULL;
 }
 
 /* An entry of a protobuf map: key = 1, value = 2, in any order and number. Of several keys the last counts; several

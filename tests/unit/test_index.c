@@ -74,6 +74,25 @@ static void test_places(void)
     CHECK_INT(mem_live(), live);
 }
 
+/* A file that has no record in it, say one named by mistake, gets no index beside it. */
+static void test_no_shard(void)
+{
+    static const char text[] = "root:x:0:0: this is a text of more than sixteen bytes\n";
+    const pst_policy policy = {.skip = true};
+    pst_shard_options options = {.size = sizeof(options)};
+    pst_shard *s;
+    pst_error error;
+
+    test_write_file(test_path("text"), text, sizeof(text));
+    REQUIRE_OK(pst_damage_log_create(&options.damage, &policy, &error), &error);
+    REQUIRE_OK(pst_shard_open(&s, test_path("text"), &options, &error), &error);
+    CHECK_INT(pst_shard_count(s), 0);
+    CHECK_STR(pst_index_place_name(pst_shard_index_place(s)), pst_index_place_name(PST_INDEX_MEMORY));
+    CHECK(access(test_path("text.pidx"), F_OK) < 0);
+    pst_shard_close(s);
+    pst_damage_log_destroy(options.damage);
+}
+
 static void test_cache_names(void)
 {
     static const size_t one[] = {37, 0, 120, 1, 300}, two[] = {1, 2};
@@ -600,6 +619,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         {"places", test_places},
         {"names in the cache", test_cache_names},
+        {"no index beside what is no shard", test_no_shard},
         {"stale index", test_stale},
         {"fingerprint", test_fingerprint},
         {"layout", test_layout},

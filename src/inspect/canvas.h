@@ -1,0 +1,34 @@
+/* canvas.h: the contact sheet as a drawing: a header, and tiles in rows, each with a picture and a caption. Which pictures and
+ * which words is its users' business. */
+#ifndef INSPECT_CANVAS_H
+#define INSPECT_CANVAS_H
+
+#include <penstock/image.h>
+
+struct canvas_layout {
+    uint32_t tile, columns, rows, scale;   /* scale: of the letters */
+    uint32_t margin, gap, header, caption; /* heights and widths in pixels */
+    uint32_t width, height;
+};
+
+struct canvas {
+    struct canvas_layout layout;
+    pst_image image; /* RGB */
+};
+
+/* An empty sheet: every tile says "not readable" until it is painted over. 0 pixels a tile: 160. PST_EINVAL: beyond what a
+ * sheet may be. */
+pst_status canvas_create(struct canvas *c, uint64_t tiles, uint32_t tile_size, pst_error *reterr);
+void canvas_finish(struct canvas *c); /* zeroed ok */
+
+/* A large line and a small one; what does not fit is cut. */
+void canvas_header(struct canvas *c, const char *title, const char *line);
+/* Gray, RGB or RGBA of any size, fitted into the tile. */
+pst_status canvas_picture(struct canvas *c, uint64_t tile, const pst_image *picture, pst_error *reterr);
+/* The caption to the left, the fainter note to the right; without a caption the note takes its place. "": none. */
+void canvas_caption(struct canvas *c, uint64_t tile, const char *caption, const char *note);
+
+/* As a PNG, published whole; replaces what is there. */
+pst_status canvas_publish(const struct canvas *c, const char *path, pst_error *reterr);
+
+#endif
