@@ -1,0 +1,47 @@
+/* disk.c: see disk.h. The same rules as in io/file.c: every call may be denied by a test, errors name the path. */
+#include "pack/disk.h"
+
+#include "io/file.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+pst_status disk_lock(int *ret_fd, const char *folder, pst_error *reterr)
+{
+    int fd = -1;
+    pst_status st = file_open_folder(&fd, folder, reterr);
+    if (st < 0)
+        return st;
+    if (!file_denied("flock") && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+        file_close(fd);
+        return pst_fail_at(reterr, PST_EEXIST, folder, PST_NOWHERE, PST_NOWHERE,
+                           "another process is packing into this folder; wait for it, or choose another folder");
+    }
+    *ret_fd = fd;
+    return PST_OK;
+}
+
+pst_status disk_remove(const char *path, pst_error *reterr)
+{
+    if ((file_denied("unlink") || unlink(path) < 0) && errno != ENOENT)
+        return file_fail(reterr, path, "removing the file", errno);
+    return PST_OK;
+}
+
+void disk_remove_folder(const char *path)
+{
+    (void)rmdir(path); /* refuses a folder that holds anything */
+}
+
+bool disk_is_inside(const char *path, const char *folder)
+{
+    char inner[PATH_MAX], outer[PATH_MAX];
+    if (!realpath(path, inner) || !realpath(folder, outer))
+        return false;
+    size_t n = strlen(outer);
+    return strncmp(inner, outer, n) == 0 && (inner[n] == '/' || inner[n] == 0 || n == 1);
+}

@@ -1,0 +1,14 @@
+/* disk.h: the few calls on storage that only pack needs: locking a folder, removing files, where a path really is. */
+#ifndef PACK_DISK_H
+#define PACK_DISK_H
+
+#include <penstock/base.h>
+
+/* Holds the folder for this process until `*ret_fd` is closed. PST_EEXIST: another process holds it. Where the file
+ * system has no locks nothing is held, and that is no error. */
+pst_status disk_lock(int *ret_fd, const char *folder, pst_error *reterr);
+pst_status disk_remove(const char *path, pst_error *reterr); /* a file that is not there is removed already */
+void disk_remove_folder(const char *path);                   /* if it is empty */
+bool disk_is_inside(const char *path, const char *folder);   /* links resolved; false for what does not exist */
+
+#endif

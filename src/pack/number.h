@@ -1,0 +1,26 @@
+/* number.h: numbers in tables and labels, whatever the locale says. The whole field must be the number. */
+#ifndef PACK_NUMBER_H
+#define PACK_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* [+-]digits within int64. "007" is no integer: its zeros mean something. Spaces around are allowed. */
+bool number_int(const char *s, size_t n, int64_t *ret);
+/* Decimal with optional point and exponent, or inf, infinity, nan in any case. Spaces around are allowed. */
+bool number_float(const char *s, size_t n, double *ret);
+/* True for what tables write instead of a number: nothing, NA, N/A, NaN, null, None (the words in any case). */
+bool number_missing(const char *s, size_t n);
+
+static inline bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static inline bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* options.h: the caller's options, checked and taken apart: everything that pack decides from is in here. */
+#ifndef PACK_OPTIONS_H
+#define PACK_OPTIONS_H
+
+#include "base/arena.h"
+#include "base/text.h"
+#include <penstock/pack.h>
+
+struct pack_share {
+    const char *name;
+    double share, upto; /* its share, and the sum of all up to and including it */
+};
+
+struct pack_rename {
+    const char *from, *to; /* "" leaves the feature out */
+};
+
+struct pack_config {
+    pst_pack_options options; /* as given; numbers have their defaults filled in, texts are copies */
+    const char *out;
+    const char *name;
+    struct pack_share *shares; /* at least one */
+    size_t share_count;
+    struct pack_rename *renames;
+    size_t rename_count;
+    uint32_t short_side, width, height; /* of resize: either the first or the other two; 0: none */
+    struct arena arena;
+};
+
+#define PACK_SPLIT_LETTERS "letters, digits, _ and -"
+#define PACK_NOTE_SUFFIX ".pack" /* of the hidden file that a compressed shard has instead of an index */
+
+/* `count` sources were given. Copies everything. On failure nothing is held. */
+pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pack_options *options, pst_error *reterr);
+void pack_config_finish(struct pack_config *c);
+
+/* True when some option asks for more than the images' own bytes. */
+bool pack_config_touches_images(const struct pack_config *c);
+
+/* The options that show in the output, a line each: `    "name": "value",`. */
+void pack_config_describe(const struct pack_config *c, struct text *t);
+
+#endif

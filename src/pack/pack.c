@@ -1,0 +1,294 @@
+/* pack.c: pst_pack, the story from top to bottom. Each step is a file of its own; this one only knows their order.
+ *
+ * Within this room errors always have a place to go: `reterr` is never NULL below pst_pack. */
+#include <penstock/pack.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/publish.h"
+#include "pack/disk.h"
+#include "pack/meta.h"
+#include "pack/report.h"
+#include "pack/run.h"
+#include "pack/sample.h"
+#include "pack/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Everything that one call holds; zeroed to begin with, let go by job_finish wherever it stopped. */
+struct job {
+    struct pack_config config;
+    struct pack_ticker ticker;
+    struct pack_report *report;
+    struct pack_source source;
+    struct recipe recipe;
+    struct pack_plan plan;
+    struct pack_state state;
+    struct out_shard *shards;
+    struct bad_budget bad;
+    int lock;         /* descriptor, -1: not held */
+    bool made_folder; /* OUT was not there before */
+};
+
+static pst_status no_memory(pst_error *reterr)
+{
+    return pst_fail(reterr, PST_ENOMEM, "out of memory planning the shards");
+}
+
+static void job_finish(struct job *j, bool failed)
+{
+    for (size_t i = 0; j->shards && i < j->plan.shard_count; i++) {
+        mem_free((void *)(uintptr_t)j->shards[i].path);
+        mem_free((void *)(uintptr_t)j->shards[i].note_path);
+        text_finish(&j->shards[i].note);
+    }
+    mem_free(j->shards);
+    pack_state_finish(&j->state);
+    pack_plan_finish(&j->plan);
+    recipe_finish(&j->recipe);
+    pack_source_close(&j->source); /* its spools lie in OUT */
+    if (failed && j->made_folder)
+        disk_remove_folder(j->config.out);
+    file_close(j->lock);
+    pack_report_destroy(j->report);
+    pack_config_finish(&j->config);
+}
+
+/* OUT is made, held against other processes, and swept of what killed ones left. */
+static pst_status take_folder(struct job *j, pst_error *reterr)
+{
+    struct file_info info;
+    const char *out = j->config.out;
+    pst_status st = file_stat(out, &info, reterr);
+    j->made_folder = st == PST_ENOTFOUND;
+    if (st < 0 && st != PST_ENOTFOUND)
+        return st;
+    if (st == PST_OK && !info.is_folder)
+        return pst_fail_at(reterr, PST_EEXIST, out, PST_NOWHERE, PST_NOWHERE, "is a file; the output must be a folder");
+    st = file_make_folder(out, reterr);
+    if (st == PST_OK)
+        st = disk_lock(&j->lock, out, reterr);
+    return st == PST_OK ? publish_sweep(out, reterr) : st;
+}
+
+/* ---- The plan ---- */
+
+/* Bytes of an average record: known from the source, or from a sample when images are to be changed first. */
+static pst_status average_bytes(struct job *j, double *ret, pst_error *reterr)
+{
+    const struct pack_source *s = &j->source;
+    *ret = 0;
+    if (j->recipe.transforms) {
+        pst_status st = pack_sample(&j->plan, &j->recipe, &j->ticker, ret, reterr);
+        if (st < 0 || *ret > 0)
+            return st;
+    }
+    double sum = 0, names = 0;
+    for (uint64_t i = 0; i < s->count; i++)
+        sum += (double)s->class->estimate(s, i);
+    for (size_t i = 0; i < j->recipe.count; i++)
+        names += (double)j->recipe.features[i].name_length + 10; /* tags and lengths around a feature */
+    *ret = sum / (double)s->count + names + 24;
+    return PST_OK;
+}
+
+/* How many shards each split has: as asked, as planned before, or from the size. */
+static pst_status divide(struct job *j, pst_error *reterr)
+{
+    const pst_pack_options *o = &j->config.options;
+    double average = 0;
+    pst_status st = PST_OK;
+    bool planned = true;
+    uint64_t shards = 0;
+    for (size_t i = 0; i < j->plan.split_count; i++)
+        planned &= pack_state_shards(&j->state, j->plan.splits[i].name, &shards);
+    if (!o->shards && !planned)
+        st = average_bytes(j, &average, reterr);
+    for (size_t i = 0; st == PST_OK && i < j->plan.split_count; i++) {
+        const struct plan_split *s = &j->plan.splits[i];
+        double wanted = ceil(average * (double)s->count / (double)o->shard_size);
+        shards = o->shards ? o->shards : wanted < 99999 ? (uint64_t)wanted : 99999;
+        if (planned)
+            pack_state_shards(&j->state, s->name, &shards);
+        pack_plan_divide(&j->plan, i, shards);
+        if (s->count == 0)
+            st = pack_report_note(j->report, reterr, "the split %s is empty, so it has no shard", s->name);
+        else if (o->shards > s->shards)
+            st = pack_report_note(j->report, reterr, "the split %s has %" PRIu64 " records, so it has as many shards instead of %" PRIu32,
+                                  s->name, s->count, o->shards);
+    }
+    return st;
+}
+
+static pst_status list_shards(struct job *j, pst_error *reterr)
+{
+    bool compressed = j->config.options.compression != PST_COMPRESSION_NONE;
+    j->shards = mem_array(j->plan.shard_count, sizeof(*j->shards));
+    if (!j->shards)
+        return no_memory(reterr);
+    for (size_t i = 0; i < j->plan.shard_count; i++) {
+        struct out_shard *o = &j->shards[i];
+        char *name = pack_plan_shard_name(&j->plan, i);
+        char *note = name ? mem_format("%s%s%s", compressed ? "." : "", name, compressed ? PACK_NOTE_SUFFIX : ".pidx") : NULL;
+        o->split = pack_plan_shard(&j->plan, i, &o->begin, &o->end);
+        o->path = name ? file_join(j->config.out, name) : NULL;
+        o->note_path = note ? file_join(j->config.out, note) : NULL;
+        mem_free(name);
+        mem_free(note);
+        if (!o->path || !o->note_path)
+            return no_memory(reterr);
+    }
+    return PST_OK;
+}
+
+/* ---- What is there, and what may be missing ---- */
+
+/* Finds the shards that an earlier run of this command completed. */
+static pst_status find_shards(struct job *j, uint64_t *ret_missing, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    *ret_missing = j->plan.shard_count;
+    for (size_t i = 0; st == PST_OK && j->state.found && i < j->plan.shard_count; i++) {
+        st = out_shard_find(&j->shards[i], &j->config, reterr);
+        *ret_missing -= j->shards[i].done;
+        if (st == PST_OK)
+            st = pack_ticker_tell(&j->ticker, "looking for shards", i, j->plan.shard_count, 0, false, reterr);
+    }
+    j->report->public.resumed_shards = j->plan.shard_count - *ret_missing;
+    return st;
+}
+
+static pst_status open_budget(struct job *j, pst_error *reterr)
+{
+    const pst_policy *policy = &j->config.options.bad;
+    struct bad_budget *b = &j->bad;
+    b->skip = policy->skip;
+    b->allowed = policy->skip ? UINT64_MAX : 0;
+    b->found = j->report->public.skips;
+    for (size_t i = 0; i < j->plan.shard_count; i++)
+        b->found += j->shards[i].facts.skipped;
+    if (policy->skip && policy->max_records)
+        b->allowed = policy->max_records;
+    double share = floor(policy->max_share * (double)j->source.count);
+    if (policy->skip && policy->max_share > 0 && share < (double)b->allowed)
+        b->allowed = (uint64_t)share;
+    if (b->found > b->allowed)
+        return pst_fail_at(reterr, PST_ECORRUPT, j->config.out, PST_NOWHERE, PST_NOWHERE,
+                           "%" PRIu64 " bad items are left out so far, more than the %" PRIu64 " allowed", b->found, b->allowed);
+    return PST_OK;
+}
+
+/* ---- The report ---- */
+
+static pst_status fill_report(struct job *j, pst_error *reterr)
+{
+    pst_pack_report *r = &j->report->public;
+    pst_status st = PST_OK;
+    j->report->splits = mem_array(j->plan.split_count, sizeof(*j->report->splits));
+    if (!j->report->splits)
+        return no_memory(reterr);
+    for (size_t i = 0; st == PST_OK && i < j->plan.split_count; i++) {
+        pst_pack_split *s = &j->report->splits[i];
+        const struct plan_split *p = &j->plan.splits[i];
+        s->name = arena_strndup(&j->report->arena, p->name, strlen(p->name));
+        if (!s->name)
+            return no_memory(reterr);
+        s->shards = p->shards;
+        for (size_t k = p->first_shard; st == PST_OK && k < p->first_shard + p->shards; k++) {
+            const struct out_shard *o = &j->shards[k];
+            s->records += o->facts.records;
+            s->bytes += o->bytes;
+            st = note_tell(&o->note, j->report, reterr);
+        }
+        r->records += s->records;
+        r->bytes += s->bytes;
+    }
+    r->split = j->report->splits;
+    r->splits = j->plan.split_count;
+    r->classes = j->source.class_count;
+    r->source_bytes = j->source.bytes;
+    return st;
+}
+
+/* ---- All of it ---- */
+
+/* What is to be done, and what is there of it: everything before the first byte is written. */
+static pst_status prepare(struct job *j, const char *const *sources, size_t count, const char *out, const pst_pack_options *options,
+                          pst_error *reterr)
+{
+    pst_status st = pack_config_init(&j->config, out, options, reterr);
+    if (st < 0)
+        return st;
+    j->ticker = (struct pack_ticker){.fn = j->config.options.progress, .user = j->config.options.user};
+    st = pack_report_create(&j->report, reterr);
+    if (st == PST_OK)
+        st = take_folder(j, reterr);
+    if (st == PST_OK)
+        st = pack_source_open(&j->source, &j->config, sources, count, j->config.out, j->report, &j->ticker, reterr);
+    if (st == PST_OK)
+        st = recipe_init(&j->recipe, &j->source, reterr);
+    if (st == PST_OK)
+        st = pack_plan_init(&j->plan, &j->source, reterr);
+    if (st == PST_OK)
+        st = pack_state_open(&j->state, &j->source, reterr);
+    if (st == PST_OK)
+        st = divide(j, reterr);
+    return st == PST_OK ? list_shards(j, reterr) : st;
+}
+
+/* A policy that skips bad items is not meant to skip all of them. */
+static pst_status check_outcome(const struct job *j, pst_error *reterr)
+{
+    for (size_t i = 0; i < j->plan.shard_count; i++)
+        if (j->shards[i].facts.records)
+            return PST_OK;
+    return pst_fail_at(reterr, PST_ECORRUPT, j->config.out, PST_NOWHERE, PST_NOWHERE, "all %" PRIu64 " items are bad; pack with the policy error to see why",
+                       j->source.count);
+}
+
+static pst_status perform(struct job *j, pst_error *reterr)
+{
+    uint64_t missing = 0;
+    pst_status st = find_shards(j, &missing, reterr);
+    if (st == PST_OK)
+        st = open_budget(j, reterr);
+    if (st < 0)
+        return st;
+    j->report->public.up_to_date = missing == 0 && j->state.complete;
+    if (j->report->public.up_to_date)
+        return pack_state_tidy(&j->state, reterr);
+    st = pack_state_begin(&j->state, &j->plan, reterr);
+    if (st == PST_OK)
+        st = pack_run(&j->plan, &j->recipe, j->shards, &j->bad, &j->ticker, reterr);
+    if (st == PST_OK)
+        st = check_outcome(j, reterr);
+    if (st == PST_OK)
+        st = pack_meta_publish(&j->plan, &j->recipe, j->shards, reterr);
+    return st == PST_OK ? pack_state_end(&j->state, &j->plan, reterr) : st;
+}
+
+pst_status pst_pack(const char *const *sources, size_t count, const char *out, const pst_pack_options *options,
+                    pst_pack_report **ret, pst_error *reterr)
+{
+    pst_error local;
+    struct job j = {.lock = -1};
+    uint64_t begin = clock_ns();
+    reterr = reterr ? reterr : &local;
+    if (!out || !*out || (count && !sources))
+        return pst_fail(reterr, PST_EINVAL, "pack needs sources and an output folder");
+    pst_status st = prepare(&j, sources, count, out, options, reterr);
+    if (st == PST_OK)
+        st = perform(&j, reterr);
+    if (st == PST_OK)
+        st = fill_report(&j, reterr);
+    if (st == PST_OK && ret) {
+        j.report->public.seconds = (double)(clock_ns() - begin) * 1e-9;
+        *ret = &j.report->public;
+        j.report = NULL;
+    }
+    job_finish(&j, st < 0);
+    return st;
+}

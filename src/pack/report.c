@@ -1,0 +1,72 @@
+/* report.c: see report.h. Everything that a report points to lives in its arena. */
+#include "pack/report.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static pst_status no_memory(pst_error *reterr)
+{
+    return pst_fail(reterr, PST_ENOMEM, "out of memory for the report");
+}
+
+pst_status pack_report_create(struct pack_report **ret, pst_error *reterr)
+{
+    struct pack_report *r = mem_zalloc(sizeof(*r));
+    if (!r)
+        return no_memory(reterr);
+    arena_init(&r->arena);
+    *ret = r;
+    return PST_OK;
+}
+
+pst_status pack_report_note(struct pack_report *r, pst_error *reterr, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    void *notes = r->notes;
+    char *note = n < 0 ? NULL : arena_alloc(&r->arena, (size_t)n + 1);
+    if (!note || mem_grow(&notes, &r->note_capacity, r->public.notes + 1, sizeof(*r->notes)) < 0)
+        return no_memory(reterr);
+    va_start(args, format);
+    vsnprintf(note, (size_t)n + 1, format, args);
+    va_end(args);
+    r->notes = notes;
+    r->notes[r->public.notes++] = note;
+    r->public.note = r->notes;
+    return PST_OK;
+}
+
+pst_status pack_report_skip(struct pack_report *r, const char *key, size_t key_length, const char *why, size_t why_length, pst_error *reterr)
+{
+    void *skips = r->skips;
+    char *key_copy = arena_strndup(&r->arena, key, key_length), *why_copy = arena_strndup(&r->arena, why, why_length);
+    if (!key_copy || !why_copy || mem_grow(&skips, &r->skip_capacity, r->public.skips + 1, sizeof(*r->skips)) < 0)
+        return no_memory(reterr);
+    r->skips = skips;
+    r->skips[r->public.skips++] = (pst_pack_skip){key_copy, why_copy};
+    r->public.skip = r->skips;
+    return PST_OK;
+}
+
+struct pack_report *pack_report_destroy(struct pack_report *r)
+{
+    if (!r)
+        return NULL;
+    mem_free(r->skips);
+    mem_free(r->notes);
+    mem_free(r->splits);
+    arena_finish(&r->arena);
+    mem_free(r);
+    return NULL;
+}
+
+pst_pack_report *pst_pack_report_destroy(pst_pack_report *report)
+{
+    pack_report_destroy((struct pack_report *)report);
+    return NULL;
+}

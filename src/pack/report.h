@@ -1,0 +1,24 @@
+/* report.h: what pack tells its caller: totals, what was skipped, what is worth knowing. One thread at a time. */
+#ifndef PACK_REPORT_H
+#define PACK_REPORT_H
+
+#include "base/arena.h"
+#include <penstock/pack.h>
+
+struct pack_report {
+    pst_pack_report public; /* first: the caller's pointer is ours */
+    struct arena arena;
+    pst_pack_skip *skips;
+    size_t skip_capacity;
+    const char **notes;
+    size_t note_capacity;
+    pst_pack_split *splits;
+};
+
+pst_status pack_report_create(struct pack_report **ret, pst_error *reterr);
+pst_status pack_report_note(struct pack_report *r, pst_error *reterr, const char *format, ...) PST_PRINTF(3, 4);
+/* Copies both. */
+pst_status pack_report_skip(struct pack_report *r, const char *key, size_t key_length, const char *why, size_t why_length, pst_error *reterr);
+struct pack_report *pack_report_destroy(struct pack_report *r);
+
+#endif

@@ -1,0 +1,120 @@
+/* shard_out.c: see shard_out.h.
+ *
+ * Promises: the shard's file appears whole or not at all, and what is kept beside it appears after it: a shard without
+ * that is made again. Leaves to others: who does what when (run.c). */
+#include "pack/shard_out.h"
+
+#include "base/memory.h"
+#include "codec/stream.h"
+#include "io/file.h"
+
+static bool is_compressed(const struct pack_config *c)
+{
+    return c->options.compression != PST_COMPRESSION_NONE;
+}
+
+pst_status out_shard_open(struct out_shard *o, const struct pack_config *c, pst_error *reterr)
+{
+    pst_status st = publish_open(&o->file, o->path, true, reterr);
+    if (st < 0)
+        return st;
+    o->open = true;
+    return is_compressed(c) ? compressor_create(&o->compressor, c->options.compression, c->options.level, reterr) : PST_OK;
+}
+
+pst_status out_shard_place(struct out_shard *o, struct chunk *chunk, pst_error *reterr)
+{
+    chunk->offset = o->offset;
+    for (size_t i = 0; i < chunk->count; i++) {
+        pst_status st = index_builder_add(&o->index, o->offset + chunk->entries[i].offset, chunk->entries[i].length, reterr);
+        if (st < 0)
+            return st;
+    }
+    if (chunk->skips.length)
+        text_add_n(&o->skips, chunk->skips.data, chunk->skips.length);
+    if (o->skips.failed)
+        return pst_fail(reterr, PST_ENOMEM, "out of memory noting what was skipped");
+    o->offset += chunk->length;
+    o->facts.records += chunk->count;
+    o->facts.payload += chunk->payload;
+    o->facts.skipped += chunk->skip_count;
+    pack_images_merge(&o->facts.images, &chunk->images);
+    o->placed++;
+    return PST_OK;
+}
+
+static pst_status append_compressed(void *user, const void *data, size_t length, pst_error *reterr)
+{
+    struct out_shard *o = user;
+    pst_status st = file_write_at(o->file.fd, o->path, data, length, o->file_size, reterr);
+    o->file_size += st < 0 ? 0 : length;
+    return st;
+}
+
+pst_status out_shard_write(struct out_shard *o, const struct pack_config *c, const struct chunk *chunk, pst_error *reterr)
+{
+    if (is_compressed(c))
+        return compressor_run(o->compressor, chunk->data, chunk->length, false, append_compressed, o, reterr);
+    return file_write_at(o->file.fd, o->path, chunk->data, chunk->length, chunk->offset, reterr);
+}
+
+pst_status out_shard_commit(struct out_shard *o, const struct pack_config *c, pst_error *reterr)
+{
+    uint64_t fingerprint = 0;
+    bool sync = !c->options.no_sync;
+    pst_status st = PST_OK;
+    if (is_compressed(c))
+        st = compressor_run(o->compressor, NULL, 0, true, append_compressed, o, reterr);
+    if (st == PST_OK)
+        st = index_fingerprint(o->file.fd, o->path, &o->bytes, &fingerprint, reterr);
+    if (st == PST_OK)
+        st = publish_commit(&o->file, sync, reterr);
+    note_write(&o->note, &o->facts, &o->skips);
+    if (st == PST_OK && o->note.failed)
+        st = pst_fail(reterr, PST_ENOMEM, "out of memory noting what was skipped");
+    if (st == PST_OK) /* offsets into a compressed stream are of no use: only the note is kept */
+        st = index_publish(o->note_path, o->index.entries, is_compressed(c) ? 0 : o->index.count, o->bytes, fingerprint,
+                           o->note.data, o->note.length, sync, reterr);
+    out_shard_finish(o);
+    return st;
+}
+
+void out_shard_finish(struct out_shard *o)
+{
+    if (o->open)
+        publish_discard(&o->file);
+    o->open = false;
+    o->compressor = compressor_destroy(o->compressor);
+    index_builder_finish(&o->index);
+    text_finish(&o->skips);
+}
+
+pst_status out_shard_find(struct out_shard *o, const struct pack_config *c, pst_error *reterr)
+{
+    struct index x = {0};
+    uint64_t size = 0, fingerprint = 0;
+    int fd = -1;
+    pst_status st = index_open(&x, o->note_path, reterr);
+    if (st == PST_OK)
+        st = file_open_read(&fd, o->path, reterr);
+    if (st == PST_OK)
+        st = index_fingerprint(fd, o->path, &size, &fingerprint, reterr);
+    if (st == PST_OK && (size != x.shard_bytes || fingerprint != x.fingerprint))
+        st = pst_fail_at(reterr, PST_ESTALE, o->path, PST_NOWHERE, PST_NOWHERE, "is not the shard that its index speaks of");
+    if (st == PST_OK)
+        st = note_read(x.note, x.note_length, &o->facts, reterr);
+    if (st == PST_OK && !is_compressed(c) && o->facts.records != x.count)
+        st = pst_fail_at(reterr, PST_ESTALE, o->note_path, PST_NOWHERE, PST_NOWHERE, "disagrees with its own note");
+    if (st == PST_OK)
+        text_add_n(&o->note, x.note, x.note_length);
+    if (o->note.failed)
+        st = pst_fail(reterr, PST_ENOMEM, "out of memory reading what was skipped");
+    o->done = st == PST_OK;
+    o->bytes = o->done ? size : 0;
+    if (!o->done)
+        o->facts = (struct shard_facts){0};
+    index_finish(&x);
+    file_close(fd);
+    /* Whatever is wrong with it, it is made again; only what would go wrong again is an error. */
+    return st == PST_ENOMEM || st == PST_EIO ? st : PST_OK;
+}
