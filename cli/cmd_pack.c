@@ -1,0 +1,327 @@
+/* cmd_pack.c: `penstock pack`: the options of pst_pack, its progress, and a summary. */
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/progress.h"
+#include "cli/say.h"
+#include <penstock/pack.h>
+#include <string.h>
+
+#define SKIPS_SHOWN 10
+
+struct config {
+    int from, format, compress;
+    const char *columns, *delimiter, *name, *version, *features, *split, *resize, *bad;
+    uint64_t shards, shard_size, seed, quality, augment, workers;
+    int64_t level;
+    bool no_header, shuffle, gray, rgb, force, no_sync, json, quiet;
+};
+
+static const char *const source_kinds[] = {"auto", "folder", "list", "csv", "tar", "npy", "hdf5", "text", "tfrecord", NULL};
+static const char *const formats[] = {"keep", "jpeg", "png", "webp", "raw", NULL};
+static const char *const compressions[] = {"none", "gzip", "zlib", "zstd", NULL};
+
+/* ---- From the command line to pst_pack_options ---- */
+
+static bool parse_delimiter(const char *text, char *ret)
+{
+    if (!text)
+        *ret = 0;
+    else if (strcmp(text, "tab") == 0 || strcmp(text, "\\t") == 0)
+        *ret = '\t';
+    else if (text[0] && !text[1] && text[0] != '\n' && text[0] != '"')
+        *ret = text[0];
+    else
+        return false;
+    return true;
+}
+
+/* Returns EXIT_DONE, or says what is wrong. */
+static int translate(pst_pack_options *ret, const struct config *c)
+{
+    pst_pack_options o = {.size = sizeof(o)};
+    pst_error error;
+
+    if (c->gray && c->rgb)
+        return say_usage(&command_pack, "--gray and --rgb exclude each other");
+    if (c->shards && c->shard_size)
+        return say_usage(&command_pack, "--shards and --shard-size exclude each other");
+    if (!parse_delimiter(c->delimiter, &o.delimiter))
+        return say_usage(&command_pack, "--delimiter %s: expected one character, or tab", c->delimiter);
+    if (pst_policy_parse(&o.bad, c->bad, &error) < 0)
+        return say_usage(&command_pack, "--bad %s: %s", c->bad, error.message);
+    if (c->format && pst_image_format_parse(&o.format, formats[c->format], &error) < 0)
+        return say_failure(&command_pack, &error, c->json);
+    if (pst_compression_parse(&o.compression, compressions[c->compress], &error) < 0)
+        return say_failure(&command_pack, &error, c->json);
+    o.from = c->from ? source_kinds[c->from] : NULL;
+    o.columns = c->columns;
+    o.no_header = c->no_header;
+    o.name = c->name;
+    o.version = c->version;
+    o.features = c->features;
+    o.shards = (uint32_t)c->shards;
+    o.shard_size = c->shard_size;
+    o.split = c->split;
+    o.shuffle = c->shuffle;
+    o.seed = c->seed;
+    o.level = (int)c->level;
+    o.resize = c->resize;
+    o.quality = (int)c->quality;
+    o.channels = c->gray ? 1 : c->rgb ? 3 : 0;
+    o.augment = (uint32_t)c->augment;
+    o.workers = (unsigned)c->workers;
+    o.force = c->force;
+    o.no_sync = c->no_sync;
+    *ret = o;
+    return EXIT_DONE;
+}
+
+/* ---- The report ---- */
+
+static void put_json(const pst_pack_report *r, const char *out)
+{
+    struct json j = {.out = stdout};
+
+    json_begin_object(&j, NULL);
+    json_string(&j, "command", "pack");
+    json_string(&j, "out", out);
+    json_uint(&j, "records", r->records);
+    json_uint(&j, "bytes", r->bytes);
+    json_uint(&j, "source_bytes", r->source_bytes);
+    json_uint(&j, "classes", r->classes);
+    json_number(&j, "seconds", r->seconds);
+    json_bool(&j, "up_to_date", r->up_to_date);
+    json_uint(&j, "resumed_shards", r->resumed_shards);
+    json_begin_array(&j, "splits");
+    for (size_t i = 0; i < r->splits; i++) {
+        json_begin_object(&j, NULL);
+        json_string(&j, "name", r->split[i].name);
+        json_uint(&j, "records", r->split[i].records);
+        json_uint(&j, "bytes", r->split[i].bytes);
+        json_uint(&j, "shards", r->split[i].shards);
+        json_end_object(&j);
+    }
+    json_end_array(&j);
+    json_begin_array(&j, "skipped");
+    for (size_t i = 0; i < r->skips; i++) {
+        json_begin_object(&j, NULL);
+        json_string(&j, "key", r->skip[i].key);
+        json_string(&j, "why", r->skip[i].why);
+        json_end_object(&j);
+    }
+    json_end_array(&j);
+    json_begin_array(&j, "notes");
+    for (size_t i = 0; i < r->notes; i++)
+        json_string(&j, NULL, r->note[i]);
+    json_end_array(&j);
+    json_end_object(&j);
+    putchar('\n');
+}
+
+static int wider(int width, const char *text)
+{
+    int length = (int)strlen(text);
+
+    return length > width ? length : width;
+}
+
+static void put_splits(const pst_pack_report *r)
+{
+    char records[AMOUNT_SIZE], shards[AMOUNT_SIZE], bytes[AMOUNT_SIZE];
+    int name_width = 0, records_width = 0, shards_width = 0;
+
+    for (size_t i = 0; i < r->splits; i++) {
+        name_width = wider(name_width, r->split[i].name);
+        records_width = wider(records_width, amount_count(records, r->split[i].records));
+        shards_width = wider(shards_width, amount_count(shards, r->split[i].shards));
+    }
+    for (size_t i = 0; i < r->splits; i++) {
+        const pst_pack_split *s = &r->split[i];
+
+        printf("  %-*s  %*s %-7s  %*s %-6s  %s\n", name_width, s->name, records_width, amount_count(records, s->records),
+               plural(s->records, "record", "records"), shards_width, amount_count(shards, s->shards),
+               plural(s->shards, "shard", "shards"), amount_bytes(bytes, (double)s->bytes));
+    }
+}
+
+/* What an earlier run did has no speed. */
+static void put_speed(const pst_pack_report *r)
+{
+    char a[AMOUNT_SIZE], b[AMOUNT_SIZE], c[AMOUNT_SIZE];
+
+    if (r->resumed_shards)
+        printf("  %s; %s %s there from an earlier run\n", amount_time(a, r->seconds), amount_count(b, r->resumed_shards),
+               plural(r->resumed_shards, "shard was", "shards were"));
+    else if (r->seconds > 0)
+        printf("  %s: %s records/s, %s/s\n", amount_time(a, r->seconds),
+               amount_count(b, (uint64_t)((double)r->records / r->seconds + 0.5)),
+               amount_bytes(c, (double)r->bytes / r->seconds));
+}
+
+static void put_skips(const pst_pack_report *r)
+{
+    char count[AMOUNT_SIZE];
+
+    if (r->skips == 0)
+        return;
+    printf("  skipped %s:\n", amount_count(count, r->skips));
+    for (size_t i = 0; i < r->skips && i < SKIPS_SHOWN; i++) {
+        fputs("    ", stdout);
+        put_clean_string(stdout, r->skip[i].key);
+        fputs(": ", stdout);
+        put_clean_string(stdout, r->skip[i].why);
+        putchar('\n');
+    }
+    if (r->skips > SKIPS_SHOWN)
+        printf("    … and %s more\n", amount_count(count, r->skips - SKIPS_SHOWN));
+}
+
+static void put_summary(const pst_pack_report *r, const char *out)
+{
+    char a[AMOUNT_SIZE], word[4200];
+
+    printf("%s %s %s", r->up_to_date ? "up to date:" : "packed", amount_count(a, r->records),
+           plural(r->records, "record", "records"));
+    if (r->classes)
+        printf(" of %s %s", amount_count(a, r->classes), plural(r->classes, "class", "classes"));
+    fputs(r->up_to_date ? " in " : " into ", stdout);
+    put_clean_string(stdout, out);
+    putchar('\n');
+    put_splits(r);
+    if (!r->up_to_date)
+        put_speed(r);
+    put_skips(r);
+    for (size_t i = 0; i < r->notes; i++) {
+        fputs("  note: ", stdout);
+        put_clean_string(stdout, r->note[i]);
+        putchar('\n');
+    }
+    fputs("look inside: penstock inspect ", stdout);
+    put_clean_string(stdout, shell_word(word, sizeof(word), out));
+    putchar('\n');
+}
+
+/* ---- The command ---- */
+
+static int run(const void *config, const char *const *operands, size_t count)
+{
+    const struct config *c = config;
+    const char *out = operands[count - 1];
+    struct progress progress;
+    pst_pack_options options;
+    pst_pack_report *report = NULL;
+    pst_error error;
+    pst_status status;
+    int code = translate(&options, c);
+
+    if (code != EXIT_DONE)
+        return code;
+    progress_start(&progress, "records", c->quiet, c->json);
+    options.progress = progress_report;
+    options.user = &progress;
+    status = pst_pack(operands, count - 1, out, &options, &report, &error);
+    progress_finish(&progress);
+    if (status < 0) {
+        code = say_failure(&command_pack, &error, c->json);
+        if (status == PST_ECANCELLED)
+            say_try("the same command again; it goes on where this one stopped");
+        else if (status == PST_EEXIST && strstr(error.message, "force")) /* not where a file or another process is in the way */
+            say_try("another OUT, or --force to replace what is there");
+        return code;
+    }
+    if (c->json)
+        put_json(report, out);
+    else if (!c->quiet)
+        put_summary(report, out);
+    pst_pack_report_destroy(report);
+    return EXIT_DONE;
+}
+
+static const struct option options[] = {
+    {"--from", .metavar = "KIND", .kind = OPTION_CHOICE, INTO(struct config, from), .choices = source_kinds, .initial = "auto",
+     .doc = "what the sources are; auto tells by path and content", .group = "What the sources are"},
+    {"--columns", .metavar = "LIST", .kind = OPTION_STRING, INTO(struct config, columns),
+     .doc = "columns of a CSV table and their kinds, as id:int,price:float,name:string",
+     .absent = "as the whole table suggests"},
+    {"--delimiter", .metavar = "CHAR", .kind = OPTION_STRING, INTO(struct config, delimiter),
+     .doc = "what separates the fields of a CSV table or a list: one character, or tab", .absent = "recognised"},
+    {"--no-header", .kind = OPTION_FLAG, INTO(struct config, no_header),
+     .doc = "the first row of a CSV table is data already; its columns are called c0, c1, and so on"},
+
+    {"--name", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, name),
+     .doc = "the dataset's name, with which its files begin", .absent = "the folder's", .group = "What is written"},
+    {"--dataset-version", .metavar = "X.Y.Z", .kind = OPTION_STRING, INTO(struct config, version), .initial = "1.0.0",
+     .doc = "the version in dataset_info.json"},
+    {"--features", .metavar = "LIST", .kind = OPTION_STRING, INTO(struct config, features),
+     .doc = "other names for features, or none to leave one out: image=picture,key="},
+    {"--shards", 'n', "N", OPTION_UINT, INTO(struct config, shards), .min = 1, .max = 100000,
+     .doc = "how many shards a split has", .absent = "as --shard-size demands"},
+    {"--shard-size", .metavar = "BYTES", .kind = OPTION_BYTES, INTO(struct config, shard_size), .min = 1,
+     .doc = "how large a shard shall be, roughly", .absent = "256M"},
+    {"--split", .metavar = "LIST", .kind = OPTION_STRING, INTO(struct config, split),
+     .doc = "splits and their shares, as train=0.9,val=0.1; a record's split depends on its key alone",
+     .absent = "all is train"},
+    {"--shuffle", .metavar = "SEED", .kind = OPTION_UINT, INTO(struct config, seed), .given = offsetof(struct config, shuffle),
+     .doc = "put the records in a random order, the same for the same SEED, which also drives --augment"},
+    {"--compress", .metavar = "KIND", .kind = OPTION_CHOICE, INTO(struct config, compress), .choices = compressions,
+     .initial = "none", .doc = "compress each shard; a compressed shard has no random access"},
+    {"--level", .metavar = "N", .kind = OPTION_INT, INTO(struct config, level), .min = 1, .max = 22,
+     .doc = "how hard to compress: gzip and zlib up to 9, zstd up to 22", .absent = "the compression's own"},
+
+    {"--resize", .metavar = "SIZE", .kind = OPTION_STRING, INTO(struct config, resize),
+     .doc = "resize images: 256 makes the short side 256 pixels, 320x240 is exactly that size",
+     .group = "What happens to images"},
+    {"--format", .metavar = "FORMAT", .kind = OPTION_CHOICE, INTO(struct config, format), .choices = formats, .initial = "keep",
+     .doc = "how images are stored; keep: as they come"},
+    {"--quality", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, quality), .min = 1, .max = 100,
+     .doc = "of the JPEG or WebP images that are made", .absent = "90"},
+    {"--gray", .kind = OPTION_FLAG, INTO(struct config, gray), .doc = "make all images grayscale"},
+    {"--rgb", .kind = OPTION_FLAG, INTO(struct config, rgb), .doc = "make all images RGB"},
+    {"--augment", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, augment), .max = 1000,
+     .doc = "store N altered copies (flipped, cropped, other colours) beside each image", .absent = "0"},
+
+    {"--workers", 'j', "N", OPTION_UINT, INTO(struct config, workers), .min = 1, .max = 1024,
+     .doc = "threads; the output does not depend on it", .absent = "one a core", .group = "How it runs"},
+    {"--bad", .metavar = "POLICY", .kind = OPTION_STRING, INTO(struct config, bad), .initial = "error",
+     .doc = "items that cannot be read or decoded: error stops at the first, skip leaves them out, skip:20 and skip:0.5% set a "
+            "limit"},
+    {"--force", 'f', .kind = OPTION_FLAG, INTO(struct config, force), .doc = "replace what another command packed into OUT"},
+    {"--no-sync", .kind = OPTION_FLAG, INTO(struct config, no_sync),
+     .doc = "do not wait until the data is on the disk: faster, and lost if the machine fails"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print the summary as one JSON object"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no progress, no summary: errors only"},
+    {0},
+};
+
+static const struct example examples[] = {
+    {"a folder of class folders: images shrunk, in 16 shards", "penstock pack photos/ shards/ --resize 256 --shards 16"},
+    {"a split and a shuffled order, the same on every run",
+     "penstock pack photos/ shards/ --split train=0.9,val=0.1 --shuffle 7"},
+    {"a CSV table of path,label", "penstock pack labels.csv shards/ --from list"},
+    {"WebDataset tars, leaving out up to 20 broken images", "penstock pack data-*.tar shards/ --bad skip:20"},
+    {"shards of any origin, cut and compressed anew", "penstock pack 'old/*.tfrecord' new/ --shards 64 --compress zstd"},
+    {0},
+};
+
+const struct command command_pack = {
+    .name = "pack",
+    .summary = "turn files, arrays and tables into shards",
+    .usage = "SOURCE... OUT",
+    .doc = "Packs every SOURCE into the folder OUT as shards: TFRecord files of tf.train.Example, each with an index beside "
+           "it, and dataset_info.json, features.json and labels.txt, so that TensorFlow Datasets opens the folder as "
+           "well.\n\n"
+           "A SOURCE is a folder with a subfolder for each class, a list or CSV of path,label, a tar as WebDataset writes "
+           "it, an .npy or .npz array, a CSV table, an HDF5 file, a text file (a record a line), or existing TFRecord files; "
+           "\"-\" is standard input, where --from says what it is. Images are stored as they are, to the byte, unless an "
+           "option asks for something else.\n\n"
+           "Each shard appears whole or not at all. After an interruption, of whatever kind, the same command goes on where "
+           "it stopped, and the result is the same to the byte. What is in OUT from another command is replaced only with "
+           "--force.",
+    .options = options,
+    .examples = examples,
+    .min_operands = 2,
+    .max_operands = ANY_NUMBER,
+    .completion = COMPLETE_FILES,
+    .config_size = sizeof(struct config),
+    .run = run,
+};

@@ -1,0 +1,280 @@
+/* cmd_repair.c: `penstock repair`: clean copies of damaged shards, and what could not be saved. */
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/json.h"
+#include "cli/progress.h"
+#include "cli/say.h"
+#include <errno.h>
+#include <limits.h>
+#include <penstock/inspect.h>
+#include <penstock/record.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PLACES_SHOWN 10
+
+struct config {
+    int compress;
+    int64_t level;
+    bool force, no_sync, json, quiet;
+};
+
+static const char *const compressions[] = {"same", "none", "gzip", "zlib", "zstd", NULL};
+
+/* ---- Reporting ---- */
+
+static void put_text(const char *path, const pst_repair_report *r, const pst_damage_log *log)
+{
+    char a[AMOUNT_SIZE], b[AMOUNT_SIZE];
+    size_t places = pst_damage_log_places(log);
+    uint64_t all = pst_damage_log_count(log, PST_CAUSES);
+
+    put_clean_string(stdout, path);
+    printf(": kept %s %s (%s)", amount_count(a, r->kept), plural(r->kept, "record", "records"),
+           amount_bytes(b, (double)r->kept_bytes));
+    if (all)
+        printf(", lost %s (%s)", amount_count(a, r->lost_records), amount_bytes(b, (double)r->lost_bytes));
+    else
+        fputs(", nothing lost", stdout);
+    putchar('\n');
+    for (size_t i = 0; i < places && i < PLACES_SHOWN; i++) {
+        pst_damage d = pst_damage_log_place(log, i);
+
+        printf("    record %s at byte %s: %s\n", amount_count(a, d.record), amount_count(b, d.offset), pst_cause_name(d.cause));
+    }
+    if (all > PLACES_SHOWN)
+        printf("    … and %s more\n", amount_count(a, all - PLACES_SHOWN));
+}
+
+static void put_failure_json(struct json *j, const char *path, const pst_error *error)
+{
+    json_begin_object(j, NULL);
+    json_string(j, "path", path);
+    json_error(j, "error", error);
+    json_end_object(j);
+}
+
+static void put_shard_json(struct json *j, const char *path, const char *target, const pst_repair_report *r,
+                           const pst_damage_log *log)
+{
+    json_begin_object(j, NULL);
+    json_string(j, "path", path);
+    json_string(j, "copy", target);
+    json_uint(j, "kept", r->kept);
+    json_uint(j, "kept_bytes", r->kept_bytes);
+    json_uint(j, "lost_records", r->lost_records);
+    json_uint(j, "lost_bytes", r->lost_bytes);
+    json_begin_array(j, "damage");
+    for (size_t i = 0; i < pst_damage_log_places(log); i++) {
+        pst_damage d = pst_damage_log_place(log, i);
+
+        json_begin_object(j, NULL);
+        json_string(j, "cause", pst_cause_name(d.cause));
+        json_uint(j, "record", d.record);
+        json_uint(j, "offset", d.offset);
+        json_uint(j, "bytes", d.bytes);
+        json_end_object(j);
+    }
+    json_end_array(j);
+    json_end_object(j);
+}
+
+/* ---- Working ---- */
+
+struct job {
+    const struct config *config;
+    const char *out;
+    bool into_folder; /* copies keep their names, in the folder `out` */
+    size_t copies;
+    struct json json;
+    struct progress progress;
+};
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat in, out;
+
+    return stat(a, &in) == 0 && stat(b, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
+}
+
+static pst_status find_target(const struct job *job, const char *path, char target[PATH_MAX], pst_error *reterr)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    int length = snprintf(target, PATH_MAX, "%s%s%s", job->out, job->into_folder ? "/" : "", job->into_folder ? base : "");
+
+    if (length >= PATH_MAX)
+        return pst_fail_at(reterr, PST_EIO, path, PST_NOWHERE, PST_NOWHERE, "the path of its copy is too long");
+    if (is_same_file(path, target))
+        return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
+                           "the copy would replace the damaged shard; name another OUT");
+    return PST_OK;
+}
+
+/* A shard that cannot even be opened is reported by the repair itself; until then it counts as plain. */
+static pst_compression compression_of(const char *path)
+{
+    pst_reader *reader = NULL;
+    pst_compression compression = PST_COMPRESSION_NONE;
+
+    if (pst_reader_open(&reader, path, NULL, NULL) == PST_OK)
+        compression = pst_reader_compression(reader);
+    pst_reader_close(reader);
+    return compression;
+}
+
+static pst_status repair(const struct config *c, const char *path, const char *target, pst_damage_log *log,
+                         pst_repair_report *ret, pst_error *reterr)
+{
+    pst_writer_options options = {
+        .size = sizeof(options), .level = (int)c->level, .no_sync = c->no_sync, .overwrite = c->force};
+
+    if (c->compress) {
+        pst_status status = pst_compression_parse(&options.compression, compressions[c->compress], reterr);
+
+        if (status < 0)
+            return status;
+    } else {
+        options.compression = compression_of(path);
+    }
+    return pst_repair(path, target, &options, log, ret, reterr);
+}
+
+static int say_failed(struct job *job, const char *path, const pst_error *error)
+{
+    int code;
+
+    if (job->config->json)
+        put_failure_json(&job->json, path, error);
+    code = say_failure(&command_repair, error, false);
+    if (error->status == PST_EEXIST)
+        say_try("--force to replace it");
+    return code;
+}
+
+static int repair_one(struct job *job, const char *path)
+{
+    static const pst_policy tolerate = {.skip = true};
+    const struct config *c = job->config;
+    char target[PATH_MAX];
+    pst_damage_log *log = NULL;
+    pst_repair_report report;
+    pst_error error;
+    pst_status status = find_target(job, path, target, &error);
+    int code;
+
+    if (status == PST_OK)
+        status = pst_damage_log_create(&log, &tolerate, &error);
+    if (status == PST_OK)
+        status = repair(c, path, target, log, &report, &error);
+    progress_finish(&job->progress); /* what is printed now scrolls; the bar comes back below it */
+    if (status < 0) {
+        code = say_failed(job, path, &error);
+    } else {
+        if (c->json)
+            put_shard_json(&job->json, path, target, &report, log);
+        else if (!c->quiet)
+            put_text(path, &report, log);
+        job->copies++;
+        code = pst_damage_log_count(log, PST_CAUSES) ? EXIT_DAMAGE : EXIT_DONE;
+    }
+    pst_damage_log_destroy(log);
+    return code;
+}
+
+static int repair_all(struct job *job, char **paths, size_t count)
+{
+    bool json = job->config->json;
+    int code = EXIT_DONE;
+    size_t done = 0;
+
+    progress_start(&job->progress, "shards", job->config->quiet || count == 1, json);
+    if (json) {
+        json_begin_object(&job->json, NULL);
+        json_string(&job->json, "command", "repair");
+        json_begin_array(&job->json, "shards");
+    }
+    for (; done < count && !interrupt_requested(); done++) {
+        pst_progress now = {.stage = "repairing", .done = done, .total = count};
+
+        progress_report(&job->progress, &now);
+        code = exit_worse(code, repair_one(job, paths[done]));
+    }
+    if (json) {
+        json_end_array(&job->json);
+        json_end_object(&job->json);
+        putchar('\n');
+    } else if (job->into_folder && job->copies && !job->config->quiet) {
+        printf("%zu %s in ", job->copies, plural(job->copies, "copy is", "copies are"));
+        put_clean_string(stdout, job->out);
+        putchar('\n');
+    }
+    if (done == count)
+        return code;
+    say_note("interrupted; %zu of %zu shards are done", done, count);
+    return interrupt_exit_code();
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat s;
+
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static int run(const void *config, const char *const *operands, size_t count)
+{
+    struct job job = {.config = config, .out = operands[count - 1], .json.out = stdout};
+    char **paths = NULL;
+    size_t found = 0;
+    pst_error error;
+    int code;
+
+    if (pst_shards_find(&paths, &found, operands, count - 1, &error) < 0)
+        return say_failure(&command_repair, &error, job.config->json);
+    job.into_folder = is_folder(job.out) || found > 1;
+    if (job.into_folder && mkdir(job.out, 0777) < 0 && errno != EEXIST) {
+        pst_fail_at(&error, PST_EIO, job.out, PST_NOWHERE, PST_NOWHERE, "the folder cannot be made: %s", strerror(errno));
+        code = say_failure(&command_repair, &error, job.config->json);
+    } else {
+        code = repair_all(&job, paths, found);
+    }
+    pst_shards_free(paths, found);
+    return code;
+}
+
+static const struct option options[] = {
+    {"--compress", .metavar = "KIND", .kind = OPTION_CHOICE, INTO(struct config, compress), .choices = compressions,
+     .initial = "same", .doc = "compress the copies; same: as the shard is"},
+    {"--level", .metavar = "N", .kind = OPTION_INT, INTO(struct config, level), .min = 1, .max = 22,
+     .doc = "how hard to compress", .absent = "the compression's own"},
+    {"--force", 'f', .kind = OPTION_FLAG, INTO(struct config, force), .doc = "replace copies that exist"},
+    {"--no-sync", .kind = OPTION_FLAG, INTO(struct config, no_sync),
+     .doc = "do not wait until the data is on the disk: faster, and lost if the machine fails"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "errors only"},
+    {0},
+};
+
+static const struct example examples[] = {
+    {"a clean copy of one shard", "penstock repair damaged.tfrecord clean.tfrecord"},
+    {"clean copies of all shards of a folder", "penstock repair shards/ clean/"},
+    {0},
+};
+
+const struct command command_repair = {
+    .name = "repair",
+    .summary = "write clean copies of damaged shards",
+    .usage = "PATH... OUT",
+    .doc = "Copies every whole record of each PATH (a shard, a folder of shards, or a pattern) and none that is damaged, and "
+           "tells what was lost. The shards themselves stay as they are. OUT is the copy, or the folder for the copies when "
+           "it exists or when there are several shards.\n\n"
+           "Damage costs only the records it touches: behind a broken length, the next whole record is searched for.\n\n"
+           "Exits with 0 when nothing was lost and with 3 when something was; the copies are complete in both cases.",
+    .options = options,
+    .examples = examples,
+    .min_operands = 2,
+    .max_operands = ANY_NUMBER,
+    .completion = COMPLETE_FILES,
+    .config_size = sizeof(struct config),
+    .run = run,
+};

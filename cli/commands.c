@@ -1,0 +1,38 @@
+/* commands.c: the only list of commands, and what their exit codes mean. */
+#include "cli/command.h"
+#include "cli/say.h"
+#include "cli/suggest.h"
+#include <string.h>
+
+const struct command *const commands[] = {
+    &command_pack, &command_inspect, &command_index,      &command_repair, &command_generate,
+    &command_help, &command_version, &command_completion, &command_man,    NULL,
+};
+
+const struct exit_meaning exit_meanings[] = {
+    {EXIT_DONE, "done"},
+    {EXIT_FAILED, "failed: a file could not be read or written, the output exists, memory ran out"},
+    {EXIT_USAGE, "the command line or the value of an option is wrong"},
+    {EXIT_DAMAGE, "the data is damaged"},
+    {EXIT_INTERRUPTED, "interrupted by Ctrl-C (another signal: 128 and its number)"},
+    {0},
+};
+
+const struct command *command_find(const char *name)
+{
+    const char *names[sizeof(commands) / sizeof(commands[0])], *nearest;
+    size_t count = 0;
+
+    for (; commands[count]; count++) {
+        if (strcmp(commands[count]->name, name) == 0)
+            return commands[count];
+        names[count] = commands[count]->name;
+    }
+    say_error("there is no command %s", name);
+    nearest = suggest(name, names, count);
+    if (nearest)
+        say_try("penstock %s", nearest);
+    else
+        say_try("penstock help");
+    return NULL;
+}

@@ -1,0 +1,63 @@
+/* main.c: the `penstock` tool: finds the command, reads its options, runs it, and answers the shell.
+ *
+ * The tool sees the library through its public headers only. What the library must not do (print, read the environment, catch
+ * signals, exit) is done here. */
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/say.h"
+#include "cli/usage.h"
+#include <fcntl.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A caller may have closed stdin, stdout or stderr. Their numbers must not go to the next file that is opened: what is printed
+ * would end up in it. The stand-in is not writable, so that printing still fails. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct parsed parsed;
+    int code = options_parse(&parsed, command, argc, argv);
+
+    if (code == EXIT_DONE && parsed.help)
+        usage_command(stdout, command);
+    else if (code == EXIT_DONE)
+        code = command->run(parsed.config, parsed.operands, parsed.count);
+    options_finish(&parsed, command);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *command;
+    const char *name = argc > 1 ? argv[1] : NULL;
+
+    fill_standard_descriptors();
+    setlocale(LC_CTYPE, "");
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is one write: whole beside the output of others */
+    interrupt_install();
+    if (!name) {
+        usage_overview(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = command_help.name;
+    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = command_version.name;
+    command = command_find(name);
+    if (!command)
+        return EXIT_USAGE;
+    return finish_output(run(command, argc - 2, argv + 2));
+}

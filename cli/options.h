@@ -1,0 +1,21 @@
+/* options.h: from argv to a command's config, by its option table. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "cli/command.h"
+
+struct parsed {
+    void *config;          /* config_size bytes, or NULL */
+    const char **operands; /* pointers into argv */
+    size_t count;
+    bool help; /* --help or -h was met: nothing behind it was looked at */
+};
+
+/* Returns EXIT_DONE, or EXIT_USAGE with the error said. options_finish in both cases. */
+int options_parse(struct parsed *ret, const struct command *command, int argc, char **argv);
+void options_finish(struct parsed *parsed, const struct command *command);
+
+/* An option in words, for help and man page: its doc, what it accepts, its default. Truncates safely; returns `buffer`. */
+char *option_text(const struct option *option, char *buffer, size_t size);
+
+#endif

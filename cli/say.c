@@ -1,0 +1,278 @@
+/* say.c: see say.h. */
+#include "cli/say.h"
+#include "cli/interrupt.h"
+#include "cli/json.h"
+#include "cli/terminal.h"
+#include "cli/utf8.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Text that may hold anything ---- */
+
+static bool is_harmless(uint32_t c)
+{
+    bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+    bool reorders = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    bool breaks = c == 0x2028 || c == 0x2029;
+
+    return !control && !reorders && !breaks;
+}
+
+/* The next piece of `s` as it may be printed, NUL-terminated in `piece`; returns the bytes used up. */
+static size_t clean_piece(char piece[16], const char *s, size_t n)
+{
+    uint32_t c;
+    size_t width = utf8_decode(s, n, &c);
+
+    if (width == 0) {
+        snprintf(piece, 16, "\\x%02x", (unsigned char)s[0]);
+        return 1;
+    }
+    if (is_harmless(c)) {
+        memcpy(piece, s, width);
+        piece[width] = '\0';
+    } else if (c == '\n' || c == '\r' || c == '\t') {
+        snprintf(piece, 16, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+    } else {
+        snprintf(piece, 16, c < 0x80 ? "\\x%02x" : "\\u%04x", (unsigned)c);
+    }
+    return width;
+}
+
+size_t put_clean(FILE *out, const char *s, size_t n)
+{
+    size_t columns = 0;
+
+    for (size_t i = 0; i < n;) {
+        char piece[16];
+
+        i += clean_piece(piece, s + i, n - i);
+        fputs(piece, out);
+        columns += utf8_columns(piece, strlen(piece));
+    }
+    return columns;
+}
+
+size_t put_clean_string(FILE *out, const char *s)
+{
+    return put_clean(out, s, strlen(s));
+}
+
+char *clean_text(char *buffer, size_t size, const char *s)
+{
+    size_t used = 0, n = strlen(s);
+
+    buffer[0] = '\0';
+    for (size_t i = 0; i < n;) {
+        char piece[16];
+        size_t length;
+
+        i += clean_piece(piece, s + i, n - i);
+        length = strlen(piece);
+        if (used + length + 1 > size)
+            break;
+        memcpy(buffer + used, piece, length + 1);
+        used += length;
+    }
+    return buffer;
+}
+
+char *shell_word(char *buffer, size_t size, const char *s)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=@%+";
+    const char *dash = s[0] == '-' ? "./" : "";
+    size_t used = (size_t)snprintf(buffer, size, "%s", dash);
+
+    if (s[0] && s[strspn(s, plain)] == '\0') {
+        snprintf(buffer + used, size - used, "%s", s);
+        return buffer;
+    }
+    used = (size_t)snprintf(buffer, size, "'%s", dash);
+    for (; *s && used + 6 < size; s++)
+        used += (size_t)snprintf(buffer + used, size - used, *s == '\'' ? "'\\''" : "%c", *s);
+    snprintf(buffer + used, size - used, "'");
+    return buffer;
+}
+
+/* ---- Lines on stderr ---- */
+
+#define LINE_MAX_BYTES 8192 /* two paths of the longest kind and a sentence */
+
+static void say_line(const char *lead, const char *format, va_list args)
+{
+    char text[LINE_MAX_BYTES];
+
+    vsnprintf(text, sizeof(text), format, args);
+    fputs(lead, stderr);
+    put_clean_string(stderr, text);
+    fputc('\n', stderr);
+}
+
+void say_error(const char *format, ...)
+{
+    char lead[64];
+    va_list args;
+
+    snprintf(lead, sizeof(lead), "penstock: %serror:%s ", style_red(stderr), style_none(stderr));
+    va_start(args, format);
+    say_line(lead, format, args);
+    va_end(args);
+}
+
+void say_try(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say_line("  try: ", format, args);
+    va_end(args);
+}
+
+void say_note(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say_line("penstock: ", format, args);
+    va_end(args);
+}
+
+int say_usage(const struct command *command, const char *format, ...)
+{
+    char text[LINE_MAX_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    say_error("%s: %s", command->name, text);
+    say_try("penstock help %s", command->name);
+    return EXIT_USAGE;
+}
+
+/* ---- Failures ---- */
+
+static void put_error_json(const struct command *command, const pst_error *error)
+{
+    struct json j = {.out = stdout};
+
+    json_begin_object(&j, NULL);
+    json_string(&j, "command", command->name);
+    json_error(&j, "error", error);
+    json_end_object(&j);
+    putchar('\n');
+}
+
+int say_failure(const struct command *command, const pst_error *error, bool json)
+{
+    char text[1024];
+
+    if (json)
+        put_error_json(command, error);
+    if (error->status == PST_ECANCELLED) {
+        say_note("interrupted");
+        return interrupt_exit_code();
+    }
+    say_error("%s", pst_error_text(error, text, sizeof(text)));
+    switch (error->status) {
+    case PST_EINVAL:
+        say_try("penstock help %s", command->name);
+        return EXIT_USAGE;
+    case PST_ECORRUPT:
+    case PST_ESTALE:
+        return EXIT_DAMAGE;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+static int weight(int code)
+{
+    return code == EXIT_DONE ? 0 : code == EXIT_DAMAGE ? 1 : code == EXIT_FAILED ? 2 : code == EXIT_USAGE ? 3 : 4;
+}
+
+int exit_worse(int a, int b)
+{
+    return weight(a) > weight(b) ? a : b;
+}
+
+/* ---- Amounts ---- */
+
+char *amount_count(char buffer[AMOUNT_SIZE], uint64_t n)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
+    char *out = buffer;
+
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return buffer;
+}
+
+char *amount_bytes(char buffer[AMOUNT_SIZE], double bytes)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+
+    while (bytes >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(buffer, AMOUNT_SIZE, "%.*f %s", unit > 0 && bytes < 9.95 ? 1 : 0, bytes, units[unit]);
+    return buffer;
+}
+
+char *amount_time(char buffer[AMOUNT_SIZE], double seconds)
+{
+    unsigned long long whole = seconds > 0 ? (unsigned long long)(seconds + 0.5) : 0;
+
+    if (seconds < 9.95)
+        snprintf(buffer, AMOUNT_SIZE, "%.1f s", seconds > 0 ? seconds : 0);
+    else if (whole < 60)
+        snprintf(buffer, AMOUNT_SIZE, "%llu s", whole);
+    else if (whole < 3600)
+        snprintf(buffer, AMOUNT_SIZE, "%llu:%02llu", whole / 60, whole % 60);
+    else
+        snprintf(buffer, AMOUNT_SIZE, "%llu:%02llu:%02llu", whole / 3600, whole / 60 % 60, whole % 60);
+    return buffer;
+}
+
+const char *plural(uint64_t n, const char *one, const char *many)
+{
+    return n == 1 ? one : many;
+}
+
+/* ---- Surroundings ---- */
+
+const char *default_cache_folder(char *buffer, size_t size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length;
+
+    if (cache && cache[0] == '/') /* a relative one is to be ignored, says its specification */
+        length = snprintf(buffer, size, "%s/penstock", cache);
+    else if (home && home[0])
+        length = snprintf(buffer, size, "%s/.cache/penstock", home);
+    else
+        return NULL;
+    return (size_t)length < size ? buffer : NULL;
+}
+
+int finish_output(int code)
+{
+    bool failed = ferror(stdout) != 0;
+
+    errno = 0;
+    if (fflush(stdout) != 0 || failed) {
+        if (errno != EPIPE) /* a reader that has seen enough is no news */
+            say_error("writing to standard output: %s", errno ? strerror(errno) : "failed");
+        return code == EXIT_DONE ? EXIT_FAILED : code;
+    }
+    return code;
+}

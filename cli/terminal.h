@@ -1,0 +1,19 @@
+/* terminal.h: what the other end of a stream can show. */
+#ifndef CLI_TERMINAL_H
+#define CLI_TERMINAL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+bool terminal_is(FILE *stream);      /* a terminal that can move its cursor (TERM is not dumb) */
+bool terminal_color(FILE *stream);   /* …and NO_COLOR is not set */
+size_t terminal_width(FILE *stream); /* in columns; 80 where nobody knows */
+bool terminal_utf8(void);            /* the locale's text is UTF-8 */
+
+/* Escape sequences, or "" where the stream has no colour. */
+const char *style_bold(FILE *stream);
+const char *style_dim(FILE *stream);
+const char *style_red(FILE *stream);
+const char *style_none(FILE *stream);
+
+#endif
