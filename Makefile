@@ -1,0 +1,57 @@
+# The front door. `make demo` and `make test` each install what is missing, build and run; the rest is for developers.
+BUILD ?= build
+PENSTOCK = $(BUILD)/cli/penstock
+
+help:
+	@echo "make demo     build, draw a small image set, pack it, inspect it; leaves demo/ to look at"
+	@echo "make test     build and run the tests; ends with 'N passed, N failed'"
+	@echo "make interop  the tests against TensorFlow, TFDS and Pillow (a venv of about 2 GB, made once)"
+	@echo "make dev      the fast tests under AddressSanitizer and UBSan"
+	@echo "make tsan     the threaded tests under ThreadSanitizer"
+	@echo "make fuzz     libFuzzer on every parser, FUZZ_SECONDS each (default 30; needs clang)"
+	@echo "make bench    the record, Example and kernel benchmarks"
+	@echo "make install  into /usr/local, or PREFIX=…"
+
+deps:
+	@scripts/install_packages.sh
+
+$(BUILD)/build.ninja: | deps
+	@meson setup $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+
+build: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) | tail -n 1
+
+demo: build
+	@scripts/demo.sh $(PENSTOCK) demo
+
+test: build
+	@python3 scripts/check_rooms.py
+	@python3 scripts/run_tests.py $(BUILD) --no-suite interop
+
+interop: build
+	@scripts/interop.sh $(BUILD)
+
+dev: | deps
+	@[ -d $(BUILD)-dev ] || meson setup $(BUILD)-dev -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+	@ninja -C $(BUILD)-dev | tail -n 1
+	@python3 scripts/run_tests.py $(BUILD)-dev --no-suite slow --no-suite interop
+
+tsan: | deps
+	@[ -d $(BUILD)-tsan ] || meson setup $(BUILD)-tsan -Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false >/dev/null
+	@ninja -C $(BUILD)-tsan | tail -n 1
+	@python3 scripts/run_tests.py $(BUILD)-tsan --no-suite slow --no-suite interop
+
+fuzz: | deps
+	@scripts/fuzz.sh $(BUILD)-fuzz
+
+bench: build
+	@scripts/bench.sh $(BUILD)
+
+install: build
+	@meson configure $(BUILD) $(if $(PREFIX),--prefix $(PREFIX)) && meson install -C $(BUILD)
+
+clean:
+	rm -rf build build-dev build-tsan build-fuzz demo
+
+.PHONY: help deps build demo test interop dev tsan fuzz bench install clean

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The tour in one go: draw labelled images, pack them into shards, look inside. demo.sh PENSTOCK FOLDER
+set -euo pipefail
+tool=$1
+folder=$2
+say() { printf '\n\033[1m$ penstock %s\033[0m\n' "$*"; }
+run() { say "$@"; "$tool" "$@"; }
+[ -t 1 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '\n$ penstock %s\n' "$*"; }
+
+rm -rf "$folder"
+mkdir -p "$folder"
+run generate "$folder/images" --images 2000 --size 96
+run pack "$folder/images" "$folder/shards" --shards 4 --split train=0.9,val=0.1 --shuffle 7
+run inspect "$folder/shards" --verify --sheet "$folder/sheet.png"
+run inspect "$folder/shards" --head 2
+printf '\nLook at %s/sheet.png: what a model would see. The shards in %s/shards open in TensorFlow, TFDS and here.\n' "$folder" "$folder"
