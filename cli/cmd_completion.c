@@ -2,6 +2,7 @@
  *
  * Names and choices of ours hold letters, digits and dashes only; descriptions are quoted for each shell. */
 #include "cli/command.h"
+#include "cli/options.h"
 #include "cli/say.h"
 #include <stdio.h>
 #include <string.h>
@@ -41,8 +42,10 @@ static void put_bash_value(const struct command *command, const struct option *o
 
 static void put_bash_command(const struct command *command)
 {
+    const struct option *o;
+
     printf("    %s)\n        [[ $cur == -* ]] && words='", command->name);
-    for (const struct option *o = command->options; o && o->name; o++)
+    for (size_t i = 0; (o = option_at(command, i)) != NULL; i++)
         printf("%s ", o->name);
     fputs("--help'", stdout);
     if (command->operand_choices || command->completion == COMPLETE_COMMANDS) {
@@ -58,6 +61,8 @@ static void put_bash_command(const struct command *command)
 
 static void put_bash(void)
 {
+    const struct option *o;
+
     puts("# bash completion for penstock\n"
          "_penstock()\n"
          "{\n"
@@ -76,7 +81,7 @@ static void put_bash(void)
          "    fi\n"
          "    case \"$command $prev\" in");
     for (size_t i = 0; commands[i]; i++) {
-        for (const struct option *o = commands[i]->options; o && o->name; o++) {
+        for (size_t k = 0; (o = option_at(commands[i], k)) != NULL; k++) {
             if (o->kind != OPTION_FLAG)
                 put_bash_value(commands[i], o);
         }
@@ -144,6 +149,8 @@ static void put_zsh_option(const struct option *o)
 
 static void put_zsh(void)
 {
+    const struct option *o;
+
     puts("#compdef penstock\n"
          "_penstock()\n"
          "{\n"
@@ -165,7 +172,7 @@ static void put_zsh(void)
          "    case $command in");
     for (size_t i = 0; commands[i]; i++) {
         printf("    %s)\n        _arguments -s \\\n", commands[i]->name);
-        for (const struct option *o = commands[i]->options; o && o->name; o++)
+        for (size_t k = 0; (o = option_at(commands[i], k)) != NULL; k++)
             put_zsh_option(o);
         fputs("            '(-h --help)'{-h,--help}'[show the help]' \\\n            '*:operand:", stdout);
         if (commands[i]->operand_choices) {
@@ -217,12 +224,14 @@ static void put_fish_option(const struct command *command, const struct option *
 
 static void put_fish(void)
 {
+    const struct option *o;
+
     puts("# fish completion for penstock");
     for (size_t i = 0; commands[i]; i++) {
         printf("complete -c penstock -n __fish_use_subcommand -f -a %s -d ", commands[i]->name);
         put_fish_text(commands[i]->summary);
         putchar('\n');
-        for (const struct option *o = commands[i]->options; o && o->name; o++)
+        for (size_t k = 0; (o = option_at(commands[i], k)) != NULL; k++)
             put_fish_option(commands[i], o);
         if (commands[i]->operand_choices || commands[i]->completion == COMPLETE_COMMANDS) {
             printf("complete -c penstock -n '__fish_seen_subcommand_from %s' -f -a '", commands[i]->name);

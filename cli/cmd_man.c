@@ -80,9 +80,10 @@ static void put_option(const struct option *o)
 static void put_options(const struct command *command)
 {
     static const struct option help = {"--help", 'h', .doc = "show the help"};
+    const struct option *o;
 
     puts(".SH OPTIONS");
-    for (const struct option *o = command->options; o && o->name; o++) {
+    for (size_t i = 0; (o = option_at(command, i)) != NULL; i++) {
         if (o->group) {
             fputs(".SS ", stdout);
             put(o->group);
@@ -135,7 +136,7 @@ static void put_command_page(const struct command *command)
     printf(".SH NAME\npenstock\\-%s \\- ", command->name);
     put(command->summary);
     printf("\n.SH SYNOPSIS\n.B penstock %s\n", command->name);
-    if (command->options)
+    if (option_at(command, 0))
         puts("[\\fIOPTION\\fR...]");
     if (command->usage[0]) {
         fputs(".I ", stdout);

@@ -68,6 +68,7 @@ struct command {
     const char *usage;   /* the operands: "SOURCE... OUT" */
     const char *doc;     /* paragraphs, with blank lines between; one that starts with a space keeps its line breaks */
     const struct option *options;
+    const struct option *shared; /* rows that several commands have: the config begins with their struct */
     const struct example *examples; /* ends with a NULL command */
     size_t min_operands, max_operands;
     enum completion completion;         /* of the operands */
@@ -89,7 +90,7 @@ extern const struct command *const commands[]; /* in the order of the help; ends
 /* NULL: there is none, and the error with the nearest name has been said. */
 const struct command *command_find(const char *name);
 
-extern const struct command command_completion, command_generate, command_help, command_index, command_inspect, command_man,
-    command_pack, command_repair, command_version;
+extern const struct command command_bench, command_cat, command_completion, command_generate, command_help, command_index,
+    command_inspect, command_man, command_pack, command_plan, command_repair, command_version;
 
 #endif

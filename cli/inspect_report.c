@@ -14,11 +14,6 @@
 #define PLACES_SHOWN  20
 #define BAR_COLUMNS   40
 
-void put_heading(const char *heading)
-{
-    printf("%s%-*s%s", style_bold(stdout), INDENT, heading, style_none(stdout));
-}
-
 static void put_spaces(size_t n)
 {
     printf("%*s", (int)n, "");

@@ -12,9 +12,6 @@ struct report_style {
 
 void put_report(const pst_inspection *inspection, struct report_style style);
 
-/* Parts of it. A heading takes INDENT columns, as do the lines that go on below it. */
-#define INDENT 13
-void put_heading(const char *heading);
 void put_shards(const pst_inspection *inspection, bool verbose);
 
 /* The members of the object; the caller opens and closes it. */

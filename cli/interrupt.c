@@ -2,9 +2,10 @@
 #include "cli/interrupt.h"
 #include "cli/command.h"
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
-static volatile sig_atomic_t caught; /* the signal's number; 0: none yet */
+static atomic_int caught; /* the signal's number; 0: none yet. Any thread may look */
 
 static void on_signal(int number)
 {

@@ -131,6 +131,18 @@ void json_null(struct json *j, const char *key)
     fputs("null", j->out);
 }
 
+void json_raw(struct json *j, const char *key, const char *value)
+{
+    lead(j, key);
+    while (*value) {
+        size_t line = strcspn(value, "\n"); /* inside of strings line breaks are escaped */
+
+        fwrite(value, 1, line, j->out);
+        value += line;
+        value += strspn(value, "\n ");
+    }
+}
+
 void json_error(struct json *j, const char *key, const pst_error *error)
 {
     json_begin_object(j, key);

@@ -25,6 +25,7 @@ void json_int(struct json *j, const char *key, int64_t value);
 void json_number(struct json *j, const char *key, double value); /* shortest that reads back; not finite: null */
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
+void json_raw(struct json *j, const char *key, const char *value); /* JSON already; its line breaks go */
 void json_error(struct json *j, const char *key, const pst_error *error); /* {status, message, path, record, offset} */
 
 #endif

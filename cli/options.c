@@ -179,10 +179,25 @@ static int bad_value(const struct command *command, const struct option *o, cons
 
 /* ---- Finding an option ---- */
 
+const struct option *option_at(const struct command *command, size_t i)
+{
+    const struct option *tables[] = {command->options, command->shared};
+
+    for (size_t t = 0; t < 2; t++) {
+        for (const struct option *o = tables[t]; o && o->name; o++) {
+            if (i-- == 0)
+                return o;
+        }
+    }
+    return NULL;
+}
+
 /* The option called `name` (`n` bytes, with its dashes); `*ret_negated` when it is a flag's opposite. */
 static const struct option *find_long(const struct command *command, const char *name, size_t n, bool *ret_negated)
 {
-    for (const struct option *o = command->options; o && o->name; o++) {
+    const struct option *o;
+
+    for (size_t i = 0; (o = option_at(command, i)) != NULL; i++) {
         *ret_negated = false;
         if (strlen(o->name) == n && memcmp(o->name, name, n) == 0)
             return o;
@@ -199,7 +214,9 @@ static const struct option *find_long(const struct command *command, const char 
 
 static const struct option *find_letter(const struct command *command, char letter)
 {
-    for (const struct option *o = command->options; o && o->name; o++) {
+    const struct option *o;
+
+    for (size_t i = 0; (o = option_at(command, i)) != NULL; i++) {
         if (o->letter == letter)
             return o;
     }
@@ -209,10 +226,11 @@ static const struct option *find_letter(const struct command *command, char lett
 static int unknown_option(const struct command *command, const char *name, size_t n)
 {
     const char *candidates[64], *nearest;
+    const struct option *o;
     char word[64];
     size_t count = 0;
 
-    for (const struct option *o = command->options; o && o->name && count < 63; o++)
+    while (count < 63 && (o = option_at(command, count)) != NULL)
         candidates[count++] = o->name;
     candidates[count++] = "--help";
     snprintf(word, sizeof(word), "%.*s", (int)(n < sizeof(word) ? n : sizeof(word) - 1), name);
@@ -316,6 +334,7 @@ static int check_operands(const struct command *command, const struct parsed *pa
 int options_parse(struct parsed *ret, const struct command *command, int argc, char **argv)
 {
     struct walk w = {.command = command, .parsed = ret, .argv = argv, .argc = argc};
+    const struct option *o;
     bool only_operands = false;
     int code = EXIT_DONE;
 
@@ -326,7 +345,7 @@ int options_parse(struct parsed *ret, const struct command *command, int argc, c
         say_error("out of memory");
         return EXIT_FAILED;
     }
-    for (const struct option *o = command->options; o && o->name; o++) {
+    for (size_t i = 0; (o = option_at(command, i)) != NULL; i++) {
         if (o->initial) {
             bool fits = store(o, ret->config, o->initial, 1);
 
@@ -351,7 +370,9 @@ int options_parse(struct parsed *ret, const struct command *command, int argc, c
 
 void options_finish(struct parsed *parsed, const struct command *command)
 {
-    for (const struct option *o = command->options; parsed->config && o && o->name; o++) {
+    const struct option *o;
+
+    for (size_t i = 0; parsed->config && (o = option_at(command, i)) != NULL; i++) {
         if (o->kind == OPTION_REPEATED)
             free(((struct option_list *)((char *)parsed->config + o->offset))->items);
     }

@@ -11,6 +11,9 @@ struct parsed {
     bool help; /* --help or -h was met: nothing behind it was looked at */
 };
 
+/* All options of a command in order, its own and the shared ones. NULL behind the last. */
+const struct option *option_at(const struct command *command, size_t i);
+
 /* Returns EXIT_DONE, or EXIT_USAGE with the error said. options_finish in both cases. */
 int options_parse(struct parsed *ret, const struct command *command, int argc, char **argv);
 void options_finish(struct parsed *parsed, const struct command *command);

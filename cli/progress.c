@@ -1,24 +1,16 @@
 /* progress.c: rates are moving averages over a few seconds, so that the estimate follows the machine and does not jump. */
 #include "cli/progress.h"
+#include "cli/clock.h"
 #include "cli/interrupt.h"
 #include "cli/say.h"
 #include "cli/terminal.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #define LINE_EVERY   5.0  /* seconds between plain lines */
 #define PAINT_EVERY  0.09 /* seconds between two bars */
 #define AVERAGE_OVER 4.0  /* seconds */
 #define SAMPLE_EVERY 0.2
-
-static double now_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void progress_start(struct progress *p, const char *unit, bool quiet, bool json)
 {
@@ -51,23 +43,6 @@ static void update_rates(struct progress *p, const pst_progress *now, double tim
     p->sampled = time;
     p->sampled_done = now->done;
     p->sampled_bytes = now->bytes;
-}
-
-static void put_bar(size_t width, double share)
-{
-    bool utf8 = terminal_utf8();
-    size_t halves = (size_t)(share * (double)(2 * width) + 0.5);
-
-    for (size_t i = 0; i < width; i++) {
-        if (2 * i + 2 <= halves)
-            fputs(utf8 ? "━" : "#", stderr);
-        else if (2 * i + 1 == halves)
-            fputs(utf8 ? "╸" : "-", stderr);
-        else if (utf8)
-            fprintf(stderr, "%s─%s", style_dim(stderr), style_none(stderr));
-        else
-            fputc('.', stderr);
-    }
 }
 
 /* The parts of a line, from the most to the least important; those that do not fit are left out. */
@@ -106,7 +81,7 @@ static void paint_bar(struct progress *p, const pst_progress *now, double time)
 
         if (used + 1 + bar + 5 <= width) {
             fputc(' ', stderr);
-            put_bar(bar, share);
+            terminal_bar(stderr, bar, share);
             fprintf(stderr, "%4.0f%%", floor(100 * share));
             used += 1 + bar + 5;
         }

@@ -60,6 +60,18 @@ size_t put_clean_string(FILE *out, const char *s)
     return put_clean(out, s, strlen(s));
 }
 
+void put_clean_lines(FILE *out, size_t indent, const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+
+        fprintf(out, "%*s", n ? (int)indent : 0, "");
+        put_clean(out, text, n);
+        fputc('\n', out);
+        text += n + (text[n] == '\n');
+    }
+}
+
 char *clean_text(char *buffer, size_t size, const char *s)
 {
     size_t used = 0, n = strlen(s);
@@ -94,6 +106,11 @@ char *shell_word(char *buffer, size_t size, const char *s)
         used += (size_t)snprintf(buffer + used, size - used, *s == '\'' ? "'\\''" : "%c", *s);
     snprintf(buffer + used, size - used, "'");
     return buffer;
+}
+
+void put_heading(const char *heading)
+{
+    printf("%s%-*s%s", style_bold(stdout), INDENT, heading, style_none(stdout));
 }
 
 /* ---- Lines on stderr ---- */
@@ -165,9 +182,36 @@ static void put_error_json(const struct command *command, const pst_error *error
     putchar('\n');
 }
 
+/* Where the drawing at the end of a message begins: a line of the pipeline's text and one of carets. NULL: it has none. */
+static const char *find_drawing(const char *message)
+{
+    const char *carets = strrchr(message, '\n'), *line = carets;
+
+    if (!carets || carets[1 + strspn(carets + 1, " ^")] != '\0' || !strchr(carets, '^'))
+        return NULL;
+    do
+        line--;
+    while (line > message && *line != '\n');
+    return line > message ? line : NULL;
+}
+
+/* The error in words, then the drawing; it says more than the number of the byte. */
+static void say_drawn(const pst_error *error, const char *drawing)
+{
+    pst_error words = *error;
+    char text[1024];
+
+    words.message[drawing - error->message] = '\0';
+    if (!words.path[0])
+        words.offset = PST_NOWHERE;
+    say_error("%s", pst_error_text(&words, text, sizeof(text)));
+    put_clean_lines(stderr, 2, drawing + 1);
+}
+
 int say_failure(const struct command *command, const pst_error *error, bool json)
 {
     char text[1024];
+    const char *drawing = find_drawing(error->message);
 
     if (json)
         put_error_json(command, error);
@@ -175,10 +219,13 @@ int say_failure(const struct command *command, const pst_error *error, bool json
         say_note("interrupted");
         return interrupt_exit_code();
     }
-    say_error("%s", pst_error_text(error, text, sizeof(text)));
+    if (drawing)
+        say_drawn(error, drawing);
+    else
+        say_error("%s", pst_error_text(error, text, sizeof(text)));
     switch (error->status) {
     case PST_EINVAL:
-        say_try("penstock help %s", command->name);
+        say_try("penstock %s%s", drawing ? "ops" : "help ", drawing ? "" : command->name);
         return EXIT_USAGE;
     case PST_ECORRUPT:
     case PST_ESTALE:

@@ -19,8 +19,9 @@ void say_note(const char *format, ...) PST_PRINTF(1, 2);
 /* A wrong command line: the error, then where the help is. Returns EXIT_USAGE. */
 int say_usage(const struct command *command, const char *format, ...) PST_PRINTF(2, 3);
 
-/* A failed library call: the error, and with `json` also {"command", "error"} on stdout. Returns the exit code of its status:
- * damage 3, wrong arguments 2, cancelled 130, everything else 1. */
+/* A failed library call: the error, with its drawing where it is about a pipeline's text, and with `json` also
+ * {"command", "error"} on stdout. Returns the exit code of its status: damage 3, wrong arguments 2, cancelled 130, everything
+ * else 1. */
 int say_failure(const struct command *command, const pst_error *error, bool json);
 
 /* Of two exit codes the one to end with: an interruption outweighs wrong usage, then failure, then damage, then success. */
@@ -29,10 +30,16 @@ int exit_worse(int a, int b);
 /* Prints `n` bytes with control characters, bidirectional overrides and invalid UTF-8 as \n, \x1b, …; returns the columns. */
 size_t put_clean(FILE *out, const char *s, size_t n);
 size_t put_clean_string(FILE *out, const char *s);
+/* Lines that the library laid out, each behind `indent` blanks and cleaned by itself. */
+void put_clean_lines(FILE *out, size_t indent, const char *text);
 /* The same into memory; truncates safely. Returns `buffer`. */
 char *clean_text(char *buffer, size_t size, const char *s);
 /* A path as a user can paste it behind a command: quoted where a shell needs that, "./" before a dash. Returns `buffer`. */
 char *shell_word(char *buffer, size_t size, const char *s);
+
+/* Reports on stdout have headings at the left. One takes INDENT columns, as do the lines that go on below it. */
+#define INDENT 13
+void put_heading(const char *heading);
 
 /* Amounts as people read them. Each returns `buffer`. */
 #define AMOUNT_SIZE 32

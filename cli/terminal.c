@@ -62,3 +62,18 @@ const char *style_none(FILE *stream)
 {
     return style(stream, "\033[0m");
 }
+
+void terminal_bar(FILE *stream, size_t columns, double share)
+{
+    bool utf8 = terminal_utf8();
+    size_t halves = (size_t)(share * (double)(2 * columns) + 0.5);
+
+    for (size_t i = 0; i < halves / 2; i++)
+        fputs(utf8 ? "━" : "#", stream);
+    if (halves % 2)
+        fputs(utf8 ? "╸" : "-", stream);
+    fputs(style_dim(stream), stream);
+    for (size_t i = (halves + 1) / 2; i < columns; i++)
+        fputs(utf8 ? "─" : ".", stream);
+    fputs(style_none(stream), stream);
+}

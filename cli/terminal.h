@@ -10,6 +10,9 @@ bool terminal_color(FILE *stream);   /* …and NO_COLOR is not set */
 size_t terminal_width(FILE *stream); /* in columns; 80 where nobody knows */
 bool terminal_utf8(void);            /* the locale's text is UTF-8 */
 
+/* A bar of `columns` that is filled by `share`, 0 to 1. */
+void terminal_bar(FILE *stream, size_t columns, double share);
+
 /* Escape sequences, or "" where the stream has no colour. */
 const char *style_bold(FILE *stream);
 const char *style_dim(FILE *stream);

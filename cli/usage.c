@@ -14,8 +14,7 @@ static size_t usable_width(FILE *out)
     return width < NARROWEST ? NARROWEST : width > WIDEST ? WIDEST : width;
 }
 
-/* Prints the words of `text` (`n` bytes) from column `at` on, continuing at `indent`; ends the line. */
-static void put_wrapped(FILE *out, const char *text, size_t n, size_t at, size_t indent)
+void usage_wrap(FILE *out, const char *text, size_t n, size_t at, size_t indent)
 {
     size_t width = usable_width(out) - 1;
     bool first = true;
@@ -52,7 +51,7 @@ static void put_doc(FILE *out, const char *doc)
         if (doc[0] == ' ')
             fprintf(out, "%.*s\n", (int)n, doc);
         else
-            put_wrapped(out, doc, n, 0, 0);
+            usage_wrap(out, doc, n, 0, 0);
         doc += n + (end ? 2 : 0);
         if (*doc)
             fputc('\n', out);
@@ -72,7 +71,7 @@ static void put_option(FILE *out, const struct option *o)
         fprintf(out, "%s\n%*s", left, COLUMN, "");
     else
         fprintf(out, "%s%*s", left, (int)(COLUMN - columns), "");
-    put_wrapped(out, doc, strlen(doc), COLUMN, COLUMN);
+    usage_wrap(out, doc, strlen(doc), COLUMN, COLUMN);
 }
 
 static void put_heading(FILE *out, const char *heading)
@@ -83,14 +82,14 @@ static void put_heading(FILE *out, const char *heading)
 void usage_command(FILE *out, const struct command *command)
 {
     static const struct option help = {"--help", 'h', .doc = "show this help"};
-    const struct option *o = command->options;
+    const struct option *o = option_at(command, 0);
 
     fprintf(out, "%susage:%s penstock %s%s%s%s\n\n", style_bold(out), style_none(out), command->name, o ? " [OPTION...]" : "",
             command->usage[0] ? " " : "", command->usage);
     put_doc(out, command->doc);
     if (!o || !o->group)
         put_heading(out, "Options");
-    for (; o && o->name; o++) {
+    for (size_t i = 0; (o = option_at(command, i)) != NULL; i++) {
         if (o->group)
             put_heading(out, o->group);
         put_option(out, o);
@@ -111,12 +110,12 @@ void usage_overview(FILE *out)
     put_heading(out, "Commands");
     for (size_t i = 0; commands[i]; i++) {
         fprintf(out, "  %-12s", commands[i]->name);
-        put_wrapped(out, commands[i]->summary, strlen(commands[i]->summary), 14, 14);
+        usage_wrap(out, commands[i]->summary, strlen(commands[i]->summary), 14, 14);
     }
     put_heading(out, "Exit codes");
     for (const struct exit_meaning *e = exit_meanings; e->meaning; e++) {
         fprintf(out, "  %-12d", e->code);
-        put_wrapped(out, e->meaning, strlen(e->meaning), 14, 14);
+        usage_wrap(out, e->meaning, strlen(e->meaning), 14, 14);
     }
     fputs("\nMore about a command: penstock help COMMAND\n", out);
 }

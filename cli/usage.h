@@ -8,4 +8,7 @@
 void usage_overview(FILE *out);
 void usage_command(FILE *out, const struct command *command);
 
+/* Prints the words of `text` (`n` bytes) from column `at` on, continuing at `indent`; ends the line. */
+void usage_wrap(FILE *out, const char *text, size_t n, size_t at, size_t indent);
+
 #endif

@@ -70,8 +70,11 @@ PST_API pst_status pst_image_encode(uint8_t **ret, size_t *ret_length, const pst
 PST_API void pst_bytes_free(uint8_t *bytes);
 
 typedef enum pst_filter {
-    PST_FILTER_TRIANGLE = 0, /* bilinear, antialiased when shrinking: Pillow's BILINEAR */
-    PST_FILTER_NEAREST       /* Pillow's NEAREST */
+    PST_FILTER_TRIANGLE = 0, /* bilinear, antialiased when shrinking: Pillow's BILINEAR, torchvision's default */
+    PST_FILTER_NEAREST,      /* Pillow's NEAREST */
+    PST_FILTER_BILINEAR,     /* between the two nearest positions, never antialiased: tf.image.resize's default */
+    PST_FILTER_BICUBIC,      /* antialiased when shrinking: Pillow's BICUBIC */
+    PST_FILTER_AREA          /* the mean of what an output pixel covers: tf.image.resize's and OpenCV's area */
 } pst_filter;
 PST_API pst_status pst_image_resize(pst_image *ret, const pst_image *image, uint32_t width, uint32_t height, pst_filter filter,
                                     pst_error *reterr);

@@ -112,7 +112,7 @@ typedef struct pst_shard_options {
 
 typedef struct pst_shard pst_shard;
 /* Opens a shard and its index; a missing or stale index is built by one scan and kept. A compressed shard has no
- * random access: PST_EUNSUPPORTED says so, and what to do. */
+ * random access: PST_EUNSUPPORTED says so, and what to do. PST_ESTALE: it was written to while it was scanned. */
 PST_API pst_status pst_shard_open(pst_shard **ret, const char *path, const pst_shard_options *options, pst_error *reterr);
 PST_API pst_shard *pst_shard_close(pst_shard *shard); /* NULL ok; returns NULL */
 PST_API const char *pst_shard_path(const pst_shard *shard);

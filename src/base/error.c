@@ -112,9 +112,13 @@ char *pst_error_text(const pst_error *error, char *buffer, size_t size)
         append(buffer, size, &n, ": %s", why);
     if (n >= size)
         drop_cut_character(buffer);
-    for (char *c = buffer; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+    for (char *c = buffer; *c; c++) {
+        bool wide = (unsigned char)c[0] == 0xc2 && (unsigned char)c[1] >= 0x80 && (unsigned char)c[1] < 0xa0; /* U+0080…9F */
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || wide)
             *c = '?'; /* names come from files: no line breaks, no commands to the terminal */
+        if (wide)
+            *++c = '?';
+    }
     return buffer;
 }
 

@@ -187,6 +187,17 @@ pst_status text_parse_bytes(uint64_t *ret, const char *s, pst_error *reterr)
     return PST_OK;
 }
 
+char *text_bytes(uint64_t bytes, char *buffer, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t u = 0;
+    for (; value >= 1024 && u < 4; u++)
+        value /= 1024;
+    snprintf(buffer, size, u ? "%.1f %s" : "%.0f %s", value, units[u]);
+    return buffer;
+}
+
 int text_compare(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

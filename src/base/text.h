@@ -21,6 +21,8 @@ bool text_is_utf8(const void *s, size_t n);
 
 /* "64M", "1.5GiB", "200kB": K/M/G/T are powers of 1024, with or without iB/B. */
 pst_status text_parse_bytes(uint64_t *ret, const char *s, pst_error *reterr);
+/* The other way: "1.5 GiB". Returns `buffer`. */
+char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 
 /* Byte order of names as people expect in lists: plain strcmp. For qsort over char *. */
 int text_compare(const void *a, const void *b);

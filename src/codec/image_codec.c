@@ -127,7 +127,7 @@ static pst_status take_options(void *ret, size_t size, const void *options, pst_
     return PST_OK;
 }
 
-static void convert_row(const uint8_t *from, uint32_t from_channels, uint8_t *to, uint32_t to_channels, uint32_t width)
+void image_codec_convert_row(const uint8_t *from, uint32_t from_channels, uint8_t *to, uint32_t to_channels, uint32_t width)
 {
     for (uint32_t x = 0; x < width; x++, from += from_channels, to += to_channels) {
         bool gray = from_channels < 3;
@@ -153,15 +153,15 @@ static pst_status convert(pst_image *ret, pst_image *image, uint32_t channels, p
     pst_status st = pst_image_create(&out, image->width, image->height, channels, reterr);
     if (st == PST_OK) {
         for (uint32_t y = 0; y < image->height; y++)
-            convert_row(image->pixels + y * image->stride, image->channels, out.pixels + y * out.stride, channels,
-                        image->width);
+            image_codec_convert_row(image->pixels + y * image->stride, image->channels, out.pixels + y * out.stride, channels,
+                                    image->width);
         *ret = out;
     }
     pst_image_finish(image);
     return st;
 }
 
-static pst_status complete_decode_options(pst_decode_options *ret, const pst_decode_options *options, pst_error *reterr)
+pst_status image_codec_complete_options(pst_decode_options *ret, const pst_decode_options *options, pst_error *reterr)
 {
     pst_status st = take_options(ret, sizeof(*ret), options, reterr);
     if (st < 0)
@@ -176,17 +176,12 @@ static pst_status complete_decode_options(pst_decode_options *ret, const pst_dec
     return PST_OK;
 }
 
-pst_status pst_image_decode(pst_image *ret, const void *data, size_t length, const pst_decode_options *options,
-                            pst_error *reterr)
+pst_status image_codec_open(const struct image_codec **ret, const uint8_t *data, size_t length, const pst_decode_options *options,
+                            pst_image_info *ret_info, pst_error *reterr)
 {
     const struct image_codec *codec;
-    pst_decode_options complete;
     pst_image_info info;
-    pst_image image;
-    pst_status st = complete_decode_options(&complete, options, reterr);
-    if (st < 0)
-        return st;
-    st = find(&codec, data, length, reterr);
+    pst_status st = find(&codec, data, length, reterr);
     if (st < 0)
         return st;
     if (!codec->decode)
@@ -195,13 +190,41 @@ pst_status pst_image_decode(pst_image *ret, const void *data, size_t length, con
     st = codec->probe(data, length, &info, reterr);
     if (st < 0)
         return st;
-    st = image_codec_check_size(info.width, info.height, &complete, reterr);
+    st = image_codec_check_size(info.width, info.height, options, reterr);
     if (st < 0)
         return st;
-    if (!complete.channels)
-        complete.channels = info.channels < 3 ? 1 : 3;
-    st = codec->decode(&image, data, length, &info, &complete, reterr);
-    return st < 0 ? st : convert(ret, &image, complete.channels, reterr);
+    *ret = codec;
+    *ret_info = info;
+    return PST_OK;
+}
+
+uint32_t image_codec_channels(const pst_decode_options *options, const pst_image_info *info)
+{
+    return options->channels ? options->channels : info->channels < 3 ? 1 : 3;
+}
+
+pst_status image_codec_decode(pst_image *ret, const struct image_codec *codec, const uint8_t *data, size_t length,
+                              const pst_image_info *info, const pst_decode_options *options, pst_error *reterr)
+{
+    pst_image image;
+    pst_status st = codec->decode(&image, data, length, info, options, reterr);
+    return st < 0 ? st : convert(ret, &image, options->channels, reterr);
+}
+
+pst_status pst_image_decode(pst_image *ret, const void *data, size_t length, const pst_decode_options *options,
+                            pst_error *reterr)
+{
+    const struct image_codec *codec;
+    pst_decode_options complete;
+    pst_image_info info;
+    pst_status st = image_codec_complete_options(&complete, options, reterr);
+    if (st < 0)
+        return st;
+    st = image_codec_open(&codec, data, length, &complete, &info, reterr);
+    if (st < 0)
+        return st;
+    complete.channels = image_codec_channels(&complete, &info);
+    return image_codec_decode(ret, codec, data, length, &info, &complete, reterr);
 }
 
 /* ---- Encoding ---- */

@@ -38,6 +38,21 @@ static pst_status png_probe(const uint8_t *data, size_t length, pst_image_info *
     return PST_OK;
 }
 
+static const uint8_t *png_exif(const uint8_t *data, size_t length, size_t *ret_length)
+{
+    for (size_t at = sizeof(signature); length - at >= 12;) {
+        size_t size = be32(data + at);
+        if (size > length - at - 12)
+            break;
+        if (memcmp(data + at + 4, "eXIf", 4) == 0) {
+            *ret_length = size;
+            return data + at + 8;
+        }
+        at += size + 12;
+    }
+    return NULL;
+}
+
 #ifdef HAVE_PNG
 #include <png.h>
 
@@ -229,4 +244,5 @@ const struct image_codec image_codec_png = {
     .probe = png_probe,
     .decode = png_decode,
     .encode = png_encode,
+    .exif = png_exif,
 };

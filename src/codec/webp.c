@@ -48,6 +48,25 @@ static pst_status webp_probe(const uint8_t *data, size_t length, pst_image_info 
     return PST_OK;
 }
 
+static const uint8_t *webp_exif(const uint8_t *data, size_t length, size_t *ret_length)
+{
+    static const char jpeg_name[6] = "Exif\0"; /* that some writers put in front, as in a JPEG */
+    for (size_t at = 12; length - at >= 8;) {
+        size_t size = le32(data + at + 4), name = 0;
+        if (size > length - at - 8)
+            break;
+        if (memcmp(data + at, "EXIF", 4) == 0) {
+            if (size >= sizeof(jpeg_name) && memcmp(data + at + 8, jpeg_name, sizeof(jpeg_name)) == 0)
+                name = sizeof(jpeg_name);
+            *ret_length = size - name;
+            return data + at + 8 + name;
+        }
+        at += 8 + size;
+        at += at < length && size % 2;
+    }
+    return NULL;
+}
+
 #ifdef HAVE_WEBP
 #include <webp/decode.h>
 #include <webp/encode.h>
@@ -172,4 +191,5 @@ const struct image_codec image_codec_webp = {
     .probe = webp_probe,
     .decode = webp_decode,
     .encode = webp_encode,
+    .exif = webp_exif,
 };

@@ -1,8 +1,12 @@
 /* resize.h: separable resampling of 8-bit interleaved images. Pure: the caller brings plan and scratch memory.
  *
- * The result is Pillow's, byte for byte: its weights of 22 bits, rows first, rounded to 8 bits, then columns. (From version
- * 13 on Pillow begins with the columns where that is less work, and may differ by a level there. Its weights get too coarse
- * where one pixel is made of more than 16384; ours do not.) */
+ * TRIANGLE, BICUBIC and NEAREST are Pillow's, byte for byte: its weights of 22 bits, rows first, rounded to 8 bits, then
+ * columns. (From version 13 on Pillow begins with the columns where that is less work, and may differ by a level there. Its
+ * weights get too coarse where one pixel is made of more than 16384; ours do not.) BILINEAR and AREA are TensorFlow's
+ * positions and weights with the same arithmetic: its results rounded, within a level.
+ *
+ * A part of the result needs only the part of the image that contributes: an axis may hold a range of its outputs, and says
+ * which inputs they read. Every byte is the same as in the whole result. */
 #ifndef IMAGE_RESIZE_H
 #define IMAGE_RESIZE_H
 
@@ -32,14 +36,39 @@ static inline const int16_t *resize_weights(const struct resize_axis *a, uint32_
     return a->weights + (size_t)i * a->pitch * 2;
 }
 
-/* `in` and `out` are 1…INT32_MAX. `memory` is aligned for uint32_t. */
+/* `in` and `out` are 1…INT32_MAX. `memory` is aligned for doubles. */
 size_t resize_axis_bytes(uint32_t in, uint32_t out, pst_filter filter);
 void resize_axis_init(struct resize_axis *a, uint32_t in, uint32_t out, pst_filter filter, void *memory);
+
+/* Only `count` outputs from `begin` on; the axis then has that many. */
+size_t resize_axis_part_bytes(uint32_t in, uint32_t out, pst_filter filter, uint32_t count);
+void resize_axis_init_part(struct resize_axis *a, uint32_t in, uint32_t out, pst_filter filter, uint32_t begin, uint32_t count,
+                           void *memory);
+/* The axis that turns the mirrored input into the mirrored output. */
+void resize_axis_mirror(struct resize_axis *a);
+/* Cuts the input to what is read: a->in positions, the first of which is returned. */
+uint32_t resize_axis_narrow(struct resize_axis *a);
 
 /* SIZE_MAX: more than the address space. */
 size_t resize_scratch_bytes(const struct resize_axis *x, const struct resize_axis *y, uint32_t channels);
 /* `out` has x->out × y->out pixels and the channels of `in`; they do not overlap. `scratch` is aligned for pointers. The
  * result does not depend on the SIMD level. */
 void resize_run(const pst_image *in, pst_image *out, const struct resize_axis *x, const struct resize_axis *y, void *scratch);
+
+/* The same row by row, for who has something to do with each of them. */
+struct resize_kernels;
+struct resize_walk {
+    const struct resize_kernels *kernels;
+    const struct resize_axis *x, *y;
+    pst_image in;
+    const uint8_t **rows; /* of a window */
+    uint8_t *ring;
+    size_t pitch, capacity; /* of the ring: bytes a row, rows */
+    size_t ready;           /* input rows below it are filtered, or were not needed */
+    uint32_t next;          /* output row */
+};
+void resize_walk_init(struct resize_walk *w, const pst_image *in, const struct resize_axis *x, const struct resize_axis *y,
+                      void *scratch);
+void resize_walk_row(struct resize_walk *w, uint8_t *to); /* the next of y->out rows: x->out pixels */
 
 #endif

@@ -2,19 +2,19 @@
 #include "image/resize_kernels.h"
 
 /* Inlined with a constant channel count, so that the compiler unrolls over the channels. */
-RESIZE_INLINE void horizontal(const uint8_t *in, size_t in_stride, uint8_t *out, size_t out_stride, unsigned rows,
-                              const struct resize_axis *a, unsigned channels)
+RESIZE_INLINE void horizontal(const uint8_t *const *in, uint8_t *const *out, unsigned rows, const struct resize_axis *a,
+                              unsigned channels)
 {
     for (unsigned row = 0; row < rows; row++)
         for (uint32_t x = 0; x < a->out; x++)
-            resize_pixel(in + row * in_stride, out + row * out_stride, a, x, channels);
+            resize_pixel(in[row], out[row], a, x, channels);
 }
 
 #define HORIZONTAL(channels)                                                                                                   \
-    static void horizontal_##channels(const uint8_t *in, size_t in_stride, uint8_t *out, size_t out_stride, unsigned rows,     \
+    static void horizontal_##channels(const uint8_t *const *in, uint8_t *const *out, unsigned rows,                            \
                                       const struct resize_axis *a)                                                             \
     {                                                                                                                          \
-        horizontal(in, in_stride, out, out_stride, rows, a, channels);                                                         \
+        horizontal(in, out, rows, a, channels);                                                                                \
     }
 
 HORIZONTAL(1)
@@ -36,7 +36,7 @@ static void vertical(const uint8_t *const *rows, const int16_t *weights, uint32_
                 sums[i] += rows[t][at + i] * weight;
         }
         for (size_t i = 0; i < width; i++)
-            out[at + i] = (uint8_t)(sums[i] >> RESIZE_BITS);
+            out[at + i] = resize_level(sums[i]);
     }
 }
 

@@ -9,10 +9,11 @@
 
 #define RESIZE_INLINE  static inline __attribute__((always_inline)) /* arguments become constants, wherever it is used */
 #define RESIZE_PADDING 32u /* bytes behind a scratch row that a kernel may read and write */
+#define RESIZE_ROWS    4u  /* that a horizontal kernel takes at once, to share the weights */
 
-/* `rows` (1 or 2) rows of a->in pixels to a->out pixels each. Reads nothing outside the input rows; `out` is scratch. */
-typedef void (*resize_horizontal_fn)(const uint8_t *in, size_t in_stride, uint8_t *out, size_t out_stride, unsigned rows,
-                                     const struct resize_axis *a);
+/* `rows` (1…RESIZE_ROWS) rows of a->in pixels to a->out pixels each. Reads nothing outside the input rows; `out` are rows of
+ * scratch. */
+typedef void (*resize_horizontal_fn)(const uint8_t *const *in, uint8_t *const *out, unsigned rows, const struct resize_axis *a);
 
 /* `n` bytes of `out` from `taps` scratch rows. The table of rows holds one more when `taps` is odd, weighted 0. */
 typedef void (*resize_vertical_fn)(const uint8_t *const *rows, const int16_t *weights, uint32_t taps, uint8_t *out, size_t n);
@@ -30,6 +31,13 @@ void resize_kernels_init_avx2(struct resize_kernels *k);
 void resize_run_with(const struct resize_kernels *k, const pst_image *in, pst_image *out, const struct resize_axis *x,
                      const struct resize_axis *y, void *scratch);
 
+/* Weights below 0 may carry a sum beyond the levels. */
+RESIZE_INLINE uint8_t resize_level(int32_t sum)
+{
+    int32_t level = sum >> RESIZE_BITS;
+    return (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
+}
+
 /* One output pixel: the definition, and what a SIMD kernel falls back to where a row is too short for its loads. */
 RESIZE_INLINE void resize_pixel(const uint8_t *in, uint8_t *out, const struct resize_axis *a, uint32_t x, unsigned channels)
 {
@@ -43,7 +51,7 @@ RESIZE_INLINE void resize_pixel(const uint8_t *in, uint8_t *out, const struct re
             sums[c] += p[c] * weight;
     }
     for (unsigned c = 0; c < channels; c++)
-        out[(size_t)x * channels + c] = (uint8_t)(sums[c] >> RESIZE_BITS);
+        out[(size_t)x * channels + c] = resize_level(sums[c]);
 }
 
 #endif

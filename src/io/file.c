@@ -243,6 +243,10 @@ pst_status file_read_all(uint8_t **ret, size_t *ret_length, const char *path, si
         st = file_fstat(fd, path, &info, reterr);
     if (st != PST_OK)
         goto done;
+    if (!info.is_regular && !info.is_folder) { /* its size says nothing: it would pass for an empty file */
+        st = pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "not a regular file; save it as one first");
+        goto done;
+    }
     if (info.size > max) {
         st = pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, PST_NOWHERE, "%llu bytes, where at most %zu are expected",
                          (unsigned long long)info.size, max);
@@ -324,10 +328,17 @@ pst_status file_open_direct(int *ret_fd, bool *ret_direct, const char *path, pst
 {
     int fd = file_denied("open") ? -1 : open_path(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_DIRECT);
     *ret_direct = fd >= 0;
-    if (fd < 0 && errno == EINVAL)
-        return file_open_read(ret_fd, path, reterr);
+    if (fd < 0 && errno == EINVAL) {
+        pst_status st = file_open_read(&fd, path, reterr);
+        if (st < 0)
+            return st;
+    }
     if (fd < 0)
         return file_fail(reterr, path, "opening", errno);
+    /* On some kernels and file systems io_uring answers EAGAIN for a descriptor that does not block, again and again. */
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0)
+        (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
     *ret_fd = fd;
     return PST_OK;
 }

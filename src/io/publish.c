@@ -49,6 +49,16 @@ static char *temp_name(const char *path, unsigned n)
     return t.data;
 }
 
+/* A process id means nothing to other machines and containers that share the folder; a lock does. Without lock support the
+ * id alone has to do. False: their sweep came between the creation and the lock. */
+static bool lock_temp(int fd, const char *path)
+{
+    struct stat st;
+    if (!file_denied("flock") && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return false;
+    return lstat(path, &st) == 0 || errno != ENOENT;
+}
+
 /* Opens a name that is nobody else's. Threads of this process differ in the number; O_EXCL arbitrates. */
 static pst_status open_temp(struct publish *p, pst_error *reterr)
 {
@@ -57,18 +67,17 @@ static pst_status open_temp(struct publish *p, pst_error *reterr)
         if (!p->temp_path)
             return no_memory(p->path, reterr);
         p->fd = file_denied("open") ? -1 : open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (p->fd >= 0)
+        if (p->fd >= 0 && lock_temp(p->fd, p->temp_path))
             break;
-        int code = errno;
+        int code = p->fd < 0 ? errno : EEXIST;
+        file_close(p->fd);
+        p->fd = -1;
         mem_free(p->temp_path); /* not ours: it must not be removed */
         p->temp_path = NULL;
         if (code != EEXIST && code != EINTR)
             return file_fail(reterr, p->path, code == ENOENT ? "creating the file (is its folder there?)" : "creating the file",
                              code);
     }
-    /* A process id means nothing to other machines and containers that share the folder; a lock does. Without lock
-     * support the id alone has to do. */
-    (void)flock(p->fd, LOCK_EX | LOCK_NB);
     return PST_OK;
 }
 
@@ -136,17 +145,17 @@ pst_status publish_commit(struct publish *p, bool sync, pst_error *reterr)
         st = file_fail(reterr, p->path, "syncing the file", errno);
         goto fail;
     }
+    int locked = fcntl(p->fd, F_DUPFD_CLOEXEC, 0); /* keeps the lock: a sweep must find it up to the rename */
     /* Network file systems report a failed write as late as here. The descriptor is gone either way. */
-    int denied = file_denied("close"), closed = close(p->fd);
+    int denied = file_denied("close"), closed = close(p->fd), code = denied ? EIO : errno;
     p->fd = -1;
-    if (denied || closed < 0) {
-        st = file_fail(reterr, p->path, "closing the file", denied ? EIO : errno);
-        goto fail;
-    }
-    if (move_into_place(p) < 0) {
+    if (denied || closed < 0)
+        st = file_fail(reterr, p->path, "closing the file", code);
+    else if (move_into_place(p) < 0)
         st = errno == EEXIST ? exists_already(p->path, reterr) : file_fail(reterr, p->path, "moving it into place", errno);
+    file_close(locked);
+    if (st != PST_OK)
         goto fail;
-    }
     mem_free(p->temp_path);
     p->temp_path = NULL;
     return sync ? sync_folder(p->path, reterr) : PST_OK;

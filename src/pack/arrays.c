@@ -44,7 +44,8 @@ static pst_status measure(struct array *a, const char *name, pst_error *reterr)
         if (__builtin_mul_overflow(a->row_elements, a->shape[i], &a->row_elements))
             return pst_fail(reterr, PST_ECORRUPT, "array %s: its shape overflows", name);
     if (__builtin_mul_overflow(a->row_elements, a->width, &a->row_bytes) || a->row_bytes > PST_MAX_RECORD_BYTES)
-        return pst_fail(reterr, PST_ELIMIT, "array %s: a row is more than a record may hold (%" PRIu64 " bytes)", name, PST_MAX_RECORD_BYTES);
+        return pst_fail(reterr, PST_ELIMIT, "array %s: a row is more than a record may hold (%" PRIu64 " bytes)", name,
+                        PST_MAX_RECORD_BYTES);
     if (a->kind == 'V')
         total = a->rows ? a->ends[a->rows - 1] : 0;
     else if (__builtin_mul_overflow(a->rows, a->row_bytes, &total))
@@ -57,7 +58,8 @@ static pst_status measure(struct array *a, const char *name, pst_error *reterr)
 
 static const char *dtype_of(const struct array *a)
 {
-    static const char *const ints[] = {"int8", "int16", "int32", "int64"}, *const uints[] = {"uint8", "uint16", "uint32", "int64"};
+    static const char *const ints[] = {"int8", "int16", "int32", "int64"}, *const uints[] = {"uint8", "uint16", "uint32",
+                                                                                             "int64"};
     unsigned log = a->width == 8 ? 3 : a->width == 4 ? 2 : a->width == 2 ? 1 : 0;
     switch (a->kind) {
     case 'b':
@@ -78,7 +80,8 @@ static bool is_bytes(const struct array *a)
     return a->kind == 'S' || a->kind == 'V' || (a->kind == 'u' && a->width == 1 && a->rank > 0);
 }
 
-pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const char *name, const struct array *a, pst_error *reterr)
+pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const char *name, const struct array *a,
+                      pst_error *reterr)
 {
     struct arrays *as = s->state;
     struct array array = *a;
@@ -107,7 +110,8 @@ pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const
     if (array.kind == 'f' && array.width == 8)
         return pack_report_note(o->report, reterr, "%s is float64 and is stored as float32", name);
     if (array.kind == 'u' && array.width == 8)
-        return pack_report_note(o->report, reterr, "%s is uint64 and is stored as int64; values above its range are bad items", name);
+        return pack_report_note(o->report, reterr, "%s is uint64 and is stored as int64; values above its range are bad items",
+                                name);
     return PST_OK;
 }
 
@@ -117,8 +121,9 @@ pst_status arrays_settle(struct pack_source *s, pst_error *reterr)
     for (size_t i = 1; i < s->field_count; i++)
         if (as->list[i].rows != as->list[0].rows)
             return pst_fail_at(reterr, PST_EINVAL, as->list[i].file->path, PST_NOWHERE, PST_NOWHERE,
-                               "%s has %" PRIu64 " rows and %s %" PRIu64 "; name the arrays that belong together, as in %s:%s", s->fields[i].name,
-                               as->list[i].rows, s->fields[0].name, as->list[0].rows, as->name, s->fields[0].name);
+                               "%s has %" PRIu64 " rows and %s %" PRIu64 "; name the arrays that belong together, as in %s:%s",
+                               s->fields[i].name, as->list[i].rows, s->fields[0].name, as->list[0].rows, as->name,
+                               s->fields[0].name);
     s->count = s->field_count ? as->list[0].rows : 0;
     return PST_OK;
 }
@@ -249,7 +254,8 @@ static bool to_ints(int64_t *out, const struct array *a, const uint8_t *in)
     return true;
 }
 
-static pst_status load_numbers(const struct array *a, struct array_view *w, const uint8_t *row, struct pack_value *v, pst_error *reterr)
+static pst_status load_numbers(const struct array *a, struct array_view *w, const uint8_t *row, struct pack_value *v,
+                               pst_error *reterr)
 {
     if (!w->numbers)
         w->numbers = mem_array((size_t)a->row_elements, a->kind == 'f' ? sizeof(float) : sizeof(int64_t));

@@ -13,7 +13,7 @@ struct array {
     uint64_t rows;
     size_t rank; /* of a row */
     uint64_t shape[PST_MAX_RANK];
-    const uint64_t *ends; /* of 'V': where row i ends, counted from `offset` */
+    const uint64_t *ends;             /* of 'V': where row i ends, counted from `offset` */
     uint64_t row_elements, row_bytes; /* set by arrays_add */
 };
 
@@ -26,7 +26,8 @@ struct arrays {
 
 pst_status arrays_create(struct pack_source *s, const char *name, pst_error *reterr); /* makes s->state */
 /* Adds a feature. Its place in the file is checked. */
-pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const char *name, const struct array *a, pst_error *reterr);
+pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const char *name, const struct array *a,
+                      pst_error *reterr);
 /* All are added: they must agree on the rows. */
 pst_status arrays_settle(struct pack_source *s, pst_error *reterr);
 

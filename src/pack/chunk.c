@@ -6,7 +6,8 @@
 
 void pack_images_add(struct pack_images *s, const pst_image_info *info)
 {
-    struct pack_images one = {1, 1u << info->format, 1u << info->channels, info->width, info->width, info->height, info->height};
+    struct pack_images one = {1,           1u << info->format, 1u << info->channels, info->width,
+                              info->width, info->height,       info->height};
     pack_images_merge(s, &one);
 }
 

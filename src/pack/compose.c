@@ -139,7 +139,8 @@ static uint8_t *put_numbers(uint8_t *p, const struct feature_slot *s)
 
 /* Writes the Example to `p`. Values that are still in their files are read to their places, or left as they are there
  * if that was done before. `*ret_image` tells where the value of the image field went. */
-static pst_status write_example(struct composer *c, uint8_t *p, size_t features, bool read, const uint8_t **ret_image, pst_error *reterr)
+static pst_status write_example(struct composer *c, uint8_t *p, size_t features, bool read, const uint8_t **ret_image,
+                                pst_error *reterr)
 {
     const struct recipe *r = c->recipe;
     p = put_field(p, 1, features);
@@ -203,7 +204,8 @@ static pst_status transform_image(struct composer *c, uint64_t item, uint32_t co
         return st;
     if (f->role == PACK_PIXELS) {
         uint32_t channels = f->rank == 3 ? (uint32_t)f->shape[2] : 1;
-        pixels = (pst_image){(uint8_t *)(uintptr_t)in.data, (uint32_t)f->shape[1], (uint32_t)f->shape[0], channels, f->shape[1] * channels};
+        pixels = (pst_image){(uint8_t *)(uintptr_t)in.data, (uint32_t)f->shape[1], (uint32_t)f->shape[0], channels,
+                             f->shape[1] * channels};
         in.pixels = &pixels;
     }
     struct transform_output out;
@@ -264,14 +266,16 @@ static pst_status add_whole(struct composer *c, struct chunk *chunk, pst_error *
 }
 
 /* Writes the Example while the image's size is a guess, then learns it from the image's own bytes. */
-static pst_status write_and_probe(struct composer *c, struct chunk *chunk, pst_image_info *info, size_t *ret_length, pst_error *reterr)
+static pst_status write_and_probe(struct composer *c, struct chunk *chunk, pst_image_info *info, size_t *ret_length,
+                                  pst_error *reterr)
 {
     const uint8_t *image = NULL;
     struct pack_value *v = &c->values[c->recipe->image];
     size_t guessed = measure(c);
     uint8_t *p = guessed == SIZE_MAX ? NULL : chunk_reserve(chunk, guessed + SLACK + FRAME_BYTES);
     if (!p)
-        return guessed == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", MOST_BYTES) : no_memory(reterr);
+        return guessed == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", MOST_BYTES)
+                                   : no_memory(reterr);
     p += FRAME_HEADER;
     pst_status st = write_example(c, p, guessed, true, &image, reterr);
     if (st == PST_OK)
@@ -292,7 +296,8 @@ static pst_status write_known(struct composer *c, struct chunk *chunk, size_t *r
     size_t features = measure(c);
     uint8_t *p = features == SIZE_MAX ? NULL : chunk_reserve(chunk, features + SLACK + FRAME_BYTES);
     if (!p)
-        return features == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", MOST_BYTES) : no_memory(reterr);
+        return features == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", MOST_BYTES)
+                                    : no_memory(reterr);
     *ret_length = field_size(features);
     return write_example(c, p + FRAME_HEADER, features, true, &image, reterr);
 }

@@ -95,8 +95,8 @@ static pst_status read_file(const struct pack_value *v, void *buffer, pst_error 
     file_close(fd);
     if (st == PST_OK && got != v->length)
         st = pst_fail_at(reterr, PST_ESTALE, v->path, PST_NOWHERE, PST_NOWHERE,
-                         "had %zu bytes when it was listed and has %s now: it was changed while it was packed; run again", v->length,
-                         got > v->length ? "more" : "less");
+                         "had %zu bytes when it was listed and has %s now: it was changed while it was packed; run again",
+                         v->length, got > v->length ? "more" : "less");
     return st;
 }
 
@@ -120,7 +120,8 @@ pst_status files_load(const struct pack_source *s, void *worker, uint64_t i, str
         return pst_fail_at(reterr, PST_ELIMIT, w->path.data, PST_NOWHERE, PST_NOWHERE,
                            "%" PRIu64 " bytes are more than a record may hold (%" PRIu64 ")", item->size, PST_MAX_RECORD_BYTES);
     size_t length = (size_t)item->size;
-    values[0] = (struct pack_value){.present = true, .count = length, .length = length, .read = read_file, .path = w->path.data};
+    values[0] =
+        (struct pack_value){.present = true, .count = length, .length = length, .read = read_file, .path = w->path.data};
     if (s->field_count > 1) {
         w->label = item->label;
         values[1] = (struct pack_value){.present = true, .count = 1, .data = &w->label};

@@ -20,9 +20,8 @@ static pst_status no_memory(pst_error *reterr)
 static pst_status publish(const struct pack_config *c, const char *name, struct text *t, pst_error *reterr)
 {
     char *path = file_join(c->out, name);
-    pst_status st = !path || t->failed
-                        ? no_memory(reterr)
-                        : publish_bytes(path, t->data, t->length, true, !c->options.no_sync, reterr);
+    pst_status st =
+        !path || t->failed ? no_memory(reterr) : publish_bytes(path, t->data, t->length, true, !c->options.no_sync, reterr);
     mem_free(path);
     text_finish(t);
     return st;
@@ -45,8 +44,9 @@ static void add_shape(struct text *t, const uint64_t *shape, size_t rank)
 
 static void add_tensor(struct text *t, const char *dtype, const char *encoding, const uint64_t *shape, size_t rank)
 {
-    text_addf(t, "{\"pythonClassName\": \"" CLASS "tensor_feature.Tensor\", \"tensor\": {\"dtype\": \"%s\", \"encoding\": \"%s\", ", dtype,
-              encoding);
+    text_addf(
+        t, "{\"pythonClassName\": \"" CLASS "tensor_feature.Tensor\", \"tensor\": {\"dtype\": \"%s\", \"encoding\": \"%s\", ",
+        dtype, encoding);
     add_shape(t, shape, rank);
     text_add(t, "}}");
 }
@@ -95,8 +95,9 @@ static void add_field(struct text *t, const struct recipe *r, const struct featu
     else if (image)
         add_image(t, images);
     else if (f->role == PACK_LABEL && r->source->class_names)
-        text_addf(t, "{\"pythonClassName\": \"" CLASS "class_label_feature.ClassLabel\", \"classLabel\": {\"numClasses\": \"%zu\"}}",
-                  r->source->class_count);
+        text_addf(
+            t, "{\"pythonClassName\": \"" CLASS "class_label_feature.ClassLabel\", \"classLabel\": {\"numClasses\": \"%zu\"}}",
+            r->source->class_count);
     else if (f->role == PACK_TEXT)
         text_add(t, "{\"pythonClassName\": \"" CLASS "text_feature.Text\", \"text\": {}}");
     else
@@ -105,7 +106,8 @@ static void add_field(struct text *t, const struct recipe *r, const struct featu
 
 static void open_features(struct text *t)
 {
-    text_add(t, "{\n    \"pythonClassName\": \"" CLASS "features_dict.FeaturesDict\",\n    \"featuresDict\": {\n        \"features\": {\n");
+    text_add(t, "{\n    \"pythonClassName\": \"" CLASS
+                "features_dict.FeaturesDict\",\n    \"featuresDict\": {\n        \"features\": {\n");
 }
 
 static void name_feature(struct text *t, const char *name, size_t length, bool first)
@@ -170,8 +172,11 @@ static void add_schema(struct text *t, const pst_schema *schema)
         const pst_feature *f = pst_schema_feature(schema, i);
         static const uint64_t any[1] = {ANY};
         name_feature(t, f->name, strlen(f->name), i == 0);
-        add_tensor(t, f->kind == PST_BYTES ? "string" : f->kind == PST_FLOAT ? "float32" : "int64", "none",
-                   f->layout == PST_FIXED ? f->shape : any, f->layout == PST_FIXED ? f->rank : 1);
+        add_tensor(t,
+                   f->kind == PST_BYTES   ? "string"
+                   : f->kind == PST_FLOAT ? "float32"
+                                          : "int64",
+                   "none", f->layout == PST_FIXED ? f->shape : any, f->layout == PST_FIXED ? f->rank : 1);
     }
     text_add(t, "\n        }\n    }\n}\n");
 }
@@ -257,7 +262,8 @@ static void add_split(struct text *t, const struct plan_split *s, const struct o
     uint64_t payload = 0;
     for (uint32_t i = 0; i < s->shards; i++)
         payload += shards[s->first_shard + i].facts.payload;
-    text_add(t, "        {\n            \"filepathTemplate\": \"{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}\",\n            \"name\": ");
+    text_add(t, "        {\n            \"filepathTemplate\": \"{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}\",\n            "
+                "\"name\": ");
     text_add_json(t, s->name, strlen(s->name));
     text_addf(t, ",\n            \"numBytes\": \"%" PRIu64 "\",\n            \"shardLengths\": [", payload);
     for (uint32_t i = 0; i < s->shards; i++)
@@ -270,8 +276,8 @@ static pst_status publish_info(const struct pack_plan *p, const struct out_shard
     const struct pack_config *c = p->source->config;
     struct text t = {0};
     bool first = true;
-    text_addf(&t, "{\n    \"fileFormat\": \"tfrecord\",\n    \"name\": \"%s\",\n    \"version\": \"%s\",\n    \"splits\": [\n", c->name,
-              c->options.version);
+    text_addf(&t, "{\n    \"fileFormat\": \"tfrecord\",\n    \"name\": \"%s\",\n    \"version\": \"%s\",\n    \"splits\": [\n",
+              c->name, c->options.version);
     for (size_t i = 0; i < p->split_count; i++) {
         if (!p->splits[i].shards)
             continue;
@@ -283,7 +289,8 @@ static pst_status publish_info(const struct pack_plan *p, const struct out_shard
     return publish(c, "dataset_info.json", &t, reterr);
 }
 
-pst_status pack_meta_publish(const struct pack_plan *p, const struct recipe *r, const struct out_shard *shards, pst_error *reterr)
+pst_status pack_meta_publish(const struct pack_plan *p, const struct recipe *r, const struct out_shard *shards,
+                             pst_error *reterr)
 {
     struct pack_images images = {0};
     for (size_t i = 0; i < p->shard_count; i++)

@@ -1,7 +1,7 @@
 /* note.c: see note.h. Keys and reasons may hold any bytes, so they are counted, not quoted. */
 #include "pack/note.h"
 
-#include "pack/number.h"
+#include "io/number.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -18,8 +18,8 @@ void note_write(struct text *t, const struct shard_facts *f, const struct text *
     const struct pack_images *s = &f->images;
     text_add(t, FIRST_LINE);
     text_addf(t, "facts %" PRIu64 " %" PRIu64 " %" PRIu64, f->records, f->payload, f->skipped);
-    text_addf(t, " %" PRIu64 " %u %u %u %u %u %u\n", s->count, s->formats, s->channels, s->min_width, s->max_width, s->min_height,
-              s->max_height);
+    text_addf(t, " %" PRIu64 " %u %u %u %u %u %u\n", s->count, s->formats, s->channels, s->min_width, s->max_width,
+              s->min_height, s->max_height);
     if (skips->length)
         text_add_n(t, skips->data, skips->length);
 }

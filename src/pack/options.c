@@ -5,7 +5,8 @@
 #include "pack/options.h"
 
 #include "base/cpu.h"
-#include "pack/number.h"
+#include "codec/stream.h"
+#include "io/number.h"
 #include "record/options.h"
 
 #include <inttypes.h>
@@ -46,7 +47,8 @@ static pst_status read_name(struct pack_config *c, pst_error *reterr)
     const char *given = c->options.name;
     if (given) {
         if (!is_letter(given[0]) || !is_word(given, strlen(given), "") || strlen(given) > 128)
-            return pst_fail(reterr, PST_EINVAL, "name \"%s\": expected a letter followed by letters, digits and _ (at most 128)", given);
+            return pst_fail(reterr, PST_EINVAL,
+                            "name \"%s\": expected a letter followed by letters, digits and _ (at most 128)", given);
         c->name = given;
         return PST_OK;
     }
@@ -104,14 +106,15 @@ static pst_status read_share(struct pack_share *share, const char *name, const c
     if (!is_word(name, strlen(name), "-") || strlen(name) > 64)
         return pst_fail(reterr, PST_EINVAL, "split \"%s\": a name has " PACK_SPLIT_LETTERS " (at most 64)", name);
     if (!ok || !(share->share > 0 && share->share <= 1))
-        return pst_fail(reterr, PST_EINVAL, "split %s=%s: expected a share above 0 and up to 1, as in train=0.9,val=0.1", name, value);
+        return pst_fail(reterr, PST_EINVAL, "split %s=%s: expected a share above 0 and up to 1, as in train=0.9,val=0.1", name,
+                        value);
     return PST_OK;
 }
 
 static pst_status read_split(struct pack_config *c, pst_error *reterr)
 {
     const char *given = c->options.split ? c->options.split : "train=1";
-    char *at = arena_strndup(&c->arena, given, strlen(given)), *name, *value;
+    char *at = arena_strndup(&c->arena, given, strlen(given)), *name = NULL, *value = NULL;
     c->shares = arena_alloc(&c->arena, count_pairs(given) * sizeof(*c->shares));
     if (!at || !c->shares)
         return no_memory(reterr);
@@ -140,7 +143,7 @@ static pst_status read_renames(struct pack_config *c, pst_error *reterr)
     const char *given = c->options.features;
     if (!given || !*given)
         return PST_OK;
-    char *at = arena_strndup(&c->arena, given, strlen(given)), *name, *value;
+    char *at = arena_strndup(&c->arena, given, strlen(given)), *name = NULL, *value = NULL;
     c->renames = arena_alloc(&c->arena, count_pairs(given) * sizeof(*c->renames));
     if (!at || !c->renames)
         return no_memory(reterr);
@@ -183,9 +186,19 @@ static pst_status read_resize(struct pack_config *c, pst_error *reterr)
     s += ok;
     c->width = first;
     if (!ok || !read_side(&c->height, &s) || *s)
-        return pst_fail(reterr, PST_EINVAL, "resize \"%s\": expected a short side as in 256, or WIDTHxHEIGHT as in 320x240 (1 to %u)",
+        return pst_fail(reterr, PST_EINVAL,
+                        "resize \"%s\": expected a short side as in 256, or WIDTHxHEIGHT as in 320x240 (1 to %u)",
                         c->options.resize, MAX_SIDE);
     return PST_OK;
+}
+
+/* Which levels there are, the compressor knows. */
+static pst_status check_level(const pst_pack_options *o, pst_error *reterr)
+{
+    struct compressor *c = NULL;
+    pst_status st = compressor_create(&c, o->compression, o->level, reterr);
+    compressor_destroy(c);
+    return st;
 }
 
 static pst_status check_numbers(pst_pack_options *o, pst_error *reterr)
@@ -214,7 +227,7 @@ static pst_status check_numbers(pst_pack_options *o, pst_error *reterr)
         o->compression = PST_COMPRESSION_NONE;
     if (!o->version)
         o->version = "1.0.0";
-    return PST_OK;
+    return o->compression == PST_COMPRESSION_NONE ? PST_OK : check_level(o, reterr);
 }
 
 /* TFDS reads versions as three numbers. */

@@ -28,7 +28,7 @@ struct pack_config {
 };
 
 #define PACK_SPLIT_LETTERS "letters, digits, _ and -"
-#define PACK_NOTE_SUFFIX ".pack" /* of the hidden file that a compressed shard has instead of an index */
+#define PACK_NOTE_SUFFIX   ".pack" /* of the hidden file that a compressed shard has instead of an index */
 
 /* `count` sources were given. Copies everything. On failure nothing is held. */
 pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pack_options *options, pst_error *reterr);

@@ -117,8 +117,9 @@ static pst_status divide(struct job *j, pst_error *reterr)
         if (s->count == 0)
             st = pack_report_note(j->report, reterr, "the split %s is empty, so it has no shard", s->name);
         else if (o->shards > s->shards)
-            st = pack_report_note(j->report, reterr, "the split %s has %" PRIu64 " records, so it has as many shards instead of %" PRIu32,
-                                  s->name, s->count, o->shards);
+            st = pack_report_note(j->report, reterr,
+                                  "the split %s has %" PRIu64 " records, so it has as many shards instead of %" PRIu32, s->name,
+                                  s->count, o->shards);
     }
     return st;
 }
@@ -177,7 +178,8 @@ static pst_status open_budget(struct job *j, pst_error *reterr)
         b->allowed = (uint64_t)share;
     if (b->found > b->allowed)
         return pst_fail_at(reterr, PST_ECORRUPT, j->config.out, PST_NOWHERE, PST_NOWHERE,
-                           "%" PRIu64 " bad items are left out so far, more than the %" PRIu64 " allowed", b->found, b->allowed);
+                           "%" PRIu64 " bad items are left out so far, more than the %" PRIu64 " allowed", b->found,
+                           b->allowed);
     return PST_OK;
 }
 
@@ -216,8 +218,8 @@ static pst_status fill_report(struct job *j, pst_error *reterr)
 /* ---- All of it ---- */
 
 /* What is to be done, and what is there of it: everything before the first byte is written. */
-static pst_status prepare(struct job *j, const char *const *sources, size_t count, const char *out, const pst_pack_options *options,
-                          pst_error *reterr)
+static pst_status prepare(struct job *j, const char *const *sources, size_t count, const char *out,
+                          const pst_pack_options *options, pst_error *reterr)
 {
     pst_status st = pack_config_init(&j->config, out, options, reterr);
     if (st < 0)
@@ -245,8 +247,8 @@ static pst_status check_outcome(const struct job *j, pst_error *reterr)
     for (size_t i = 0; i < j->plan.shard_count; i++)
         if (j->shards[i].facts.records)
             return PST_OK;
-    return pst_fail_at(reterr, PST_ECORRUPT, j->config.out, PST_NOWHERE, PST_NOWHERE, "all %" PRIu64 " items are bad; pack with the policy error to see why",
-                       j->source.count);
+    return pst_fail_at(reterr, PST_ECORRUPT, j->config.out, PST_NOWHERE, PST_NOWHERE,
+                       "all %" PRIu64 " items are bad; pack with the policy error to see why", j->source.count);
 }
 
 static pst_status perform(struct job *j, pst_error *reterr)

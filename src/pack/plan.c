@@ -121,5 +121,6 @@ char *pack_plan_shard_name(const struct pack_plan *p, size_t shard)
 {
     uint64_t begin, end;
     const struct plan_split *s = &p->splits[pack_plan_shard(p, shard, &begin, &end)];
-    return mem_format("%s-%s.tfrecord-%05zu-of-%05" PRIu32, p->source->config->name, s->name, shard - s->first_shard, s->shards);
+    return mem_format("%s-%s.tfrecord-%05zu-of-%05" PRIu32, p->source->config->name, s->name, shard - s->first_shard,
+                      s->shards);
 }

@@ -11,8 +11,8 @@
 
 struct plan_split {
     const char *name;
-    uint64_t count;   /* units */
-    uint64_t *order;  /* unit at each position; NULL: all units are in this split, in the plan's own order */
+    uint64_t count;  /* units */
+    uint64_t *order; /* unit at each position; NULL: all units are in this split, in the plan's own order */
     uint32_t shards;
     size_t first_shard; /* among those of all splits */
 };

@@ -14,8 +14,8 @@ static pst_status no_memory(pst_error *reterr)
 
 bool recipe_is_image_shape(const struct pack_field *f)
 {
-    return f->role == PACK_PIXELS && (f->rank == 2 || (f->rank == 3 && (f->shape[2] == 1 || f->shape[2] == 3))) && f->shape[0] > 0 &&
-           f->shape[1] > 0 && f->shape[0] <= UINT16_MAX && f->shape[1] <= UINT16_MAX;
+    return f->role == PACK_PIXELS && (f->rank == 2 || (f->rank == 3 && (f->shape[2] == 1 || f->shape[2] == 3))) &&
+           f->shape[0] > 0 && f->shape[1] > 0 && f->shape[0] <= UINT16_MAX && f->shape[1] <= UINT16_MAX;
 }
 
 /* An encoded image if there is one; among arrays, when image options ask for it, the one called so, or the first. */
@@ -52,7 +52,8 @@ static pst_status add(struct recipe *r, enum ingredient from, size_t field, cons
         if (strcmp(r->features[i].name, name) == 0)
             return pst_fail(reterr, PST_EINVAL, "two features are called \"%s\"; rename one with features=old=new", name);
     if (!text_is_utf8(name, strlen(name)))
-        return pst_fail(reterr, PST_EINVAL, "the feature \"%s\" is not UTF-8, as protobuf wants it; rename it with features=", name);
+        return pst_fail(reterr, PST_EINVAL,
+                        "the feature \"%s\" is not UTF-8, as protobuf wants it; rename it with features=", name);
     if (mem_grow(&features, &r->capacity, r->count + 1, sizeof(*r->features)) < 0)
         return no_memory(reterr);
     r->features = features;
@@ -94,7 +95,8 @@ static pst_status check_renames(const struct pack_source *s, bool image, pst_err
         if (k < n)
             continue;
         nearest = text_nearest(name, known);
-        st = pst_fail(reterr, PST_EINVAL, "features: the source has no \"%s\"%s%s", name, nearest ? "; perhaps " : "", nearest ? nearest : "");
+        st = pst_fail(reterr, PST_EINVAL, "features: the source has no \"%s\"%s%s", name, nearest ? "; perhaps " : "",
+                      nearest ? nearest : "");
     }
     mem_free(known);
     return st;
@@ -110,7 +112,8 @@ pst_status recipe_init(struct recipe *r, const struct pack_source *s, pst_error 
     if (r->whole)
         return PST_OK;
     if (r->transforms && r->image < 0)
-        return pst_fail(reterr, PST_EINVAL, "image options were given, but no feature is an image (arrays: uint8 of shape H×W, H×W×1 or H×W×3)");
+        return pst_fail(reterr, PST_EINVAL,
+                        "image options were given, but no feature is an image (arrays: uint8 of shape H×W, H×W×1 or H×W×3)");
     pst_status st = check_renames(s, r->image >= 0, reterr);
     for (size_t i = 0; st == PST_OK && i < s->field_count; i++) {
         const struct pack_rename *rename = rename_of(c, s->fields[i].name);
@@ -118,8 +121,9 @@ pst_status recipe_init(struct recipe *r, const struct pack_source *s, pst_error 
             st = add(r, FROM_FIELD, i, rename ? rename->to : s->fields[i].name, s->fields[i].kind, reterr);
         r->stores_image |= (int)i == r->image && !(rename && !*rename->to);
     }
-    bool sizes = r->image >= 0, raw = sizes && (c->options.format == PST_IMAGE_RAW || (c->options.format == PST_IMAGE_UNKNOWN &&
-                                                                                     s->fields[r->image].role == PACK_PIXELS));
+    bool sizes = r->image >= 0,
+         raw = sizes && (c->options.format == PST_IMAGE_RAW ||
+                         (c->options.format == PST_IMAGE_UNKNOWN && s->fields[r->image].role == PACK_PIXELS));
     if (st == PST_OK)
         st = add_derived(r, FROM_KEY, "key", s->stores_key, reterr);
     if (st == PST_OK && sizes)

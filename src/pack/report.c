@@ -41,7 +41,8 @@ pst_status pack_report_note(struct pack_report *r, pst_error *reterr, const char
     return PST_OK;
 }
 
-pst_status pack_report_skip(struct pack_report *r, const char *key, size_t key_length, const char *why, size_t why_length, pst_error *reterr)
+pst_status pack_report_skip(struct pack_report *r, const char *key, size_t key_length, const char *why, size_t why_length,
+                            pst_error *reterr)
 {
     void *skips = r->skips;
     char *key_copy = arena_strndup(&r->arena, key, key_length), *why_copy = arena_strndup(&r->arena, why, why_length);

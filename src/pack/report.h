@@ -18,7 +18,8 @@ struct pack_report {
 pst_status pack_report_create(struct pack_report **ret, pst_error *reterr);
 pst_status pack_report_note(struct pack_report *r, pst_error *reterr, const char *format, ...) PST_PRINTF(3, 4);
 /* Copies both. */
-pst_status pack_report_skip(struct pack_report *r, const char *key, size_t key_length, const char *why, size_t why_length, pst_error *reterr);
+pst_status pack_report_skip(struct pack_report *r, const char *key, size_t key_length, const char *why, size_t why_length,
+                            pst_error *reterr);
 struct pack_report *pack_report_destroy(struct pack_report *r);
 
 #endif

@@ -155,7 +155,8 @@ static size_t file_of(const struct rows *r, uint64_t i)
     return low;
 }
 
-pst_status rows_get(const struct rows *r, struct rows_worker *w, uint64_t i, const char **ret, size_t *ret_length, pst_error *reterr)
+pst_status rows_get(const struct rows *r, struct rows_worker *w, uint64_t i, const char **ret, size_t *ret_length,
+                    pst_error *reterr)
 {
     bool last = w->file + 1 == r->file_count;
     bool onward = w->next_row == i && i > r->files[w->file].first && (last || i < r->files[w->file + 1].first);

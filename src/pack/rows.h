@@ -7,8 +7,8 @@
 
 struct row_file {
     struct spool *spool;
-    const char *name;    /* keys: NAME#ROW, counted from 0 */
-    uint64_t first;      /* its first row among all */
+    const char *name; /* keys: NAME#ROW, counted from 0 */
+    uint64_t first;   /* its first row among all */
     size_t first_mark;
 };
 
@@ -47,7 +47,8 @@ struct rows_worker {
 };
 
 /* Row `i`, without its line break; valid until the next call. Any thread, each with its own worker. */
-pst_status rows_get(const struct rows *r, struct rows_worker *w, uint64_t i, const char **ret, size_t *ret_length, pst_error *reterr);
+pst_status rows_get(const struct rows *r, struct rows_worker *w, uint64_t i, const char **ret, size_t *ret_length,
+                    pst_error *reterr);
 const char *rows_key(const struct rows *r, uint64_t i, char buffer[PACK_KEY_BYTES]);
 uint64_t rows_estimate(const struct rows *r); /* bytes a row, on average */
 /* Names the row in an error that came from its contents. */

@@ -32,7 +32,7 @@ struct run {
     const struct recipe *recipe;
     const struct pack_config *config;
     struct out_shard *shards;
-    struct bad_budget *bad; /* under lock */
+    struct bad_budget *bad;     /* under lock */
     struct composer *composers; /* one a worker */
     struct chunk *pool;
     size_t pool_size;
@@ -44,7 +44,7 @@ struct run {
     size_t left;                /* shards that are not complete */
     uint64_t tickets;           /* given out; a ticket's number is its order in the plan */
     pst_error error;
-    _Atomic uint64_t stop; /* number of the ticket that failed, 0 when cancelled, NEVER: go on */
+    _Atomic uint64_t stop;        /* number of the ticket that failed, 0 when cancelled, NEVER: go on */
     _Atomic uint64_t done, bytes; /* for the progress */
 };
 
@@ -83,7 +83,8 @@ static bool is_bad_item(pst_status status, const pst_error *error)
 }
 
 /* Notes a bad item, or fails when there may be no more of them. Copies share their original's fate silently. */
-static pst_status skip_item(struct run *r, struct composer *c, struct chunk *chunk, uint64_t item, uint32_t copy, pst_error *reterr)
+static pst_status skip_item(struct run *r, struct composer *c, struct chunk *chunk, uint64_t item, uint32_t copy,
+                            pst_error *reterr)
 {
     char why[sizeof(reterr->message) + sizeof(reterr->path) + 64];
     if (!r->bad->skip) {
@@ -105,8 +106,8 @@ static pst_status skip_item(struct run *r, struct composer *c, struct chunk *chu
     if (chunk->skips.failed)
         return pst_fail(reterr, PST_ENOMEM, "out of memory noting what was skipped");
     if (found > r->bad->allowed)
-        return pst_fail_at(reterr, PST_ECORRUPT, key, PST_NOWHERE, PST_NOWHERE, "%s; %" PRIu64 " bad items are more than the %" PRIu64 " allowed", why,
-                           found, r->bad->allowed);
+        return pst_fail_at(reterr, PST_ECORRUPT, key, PST_NOWHERE, PST_NOWHERE,
+                           "%s; %" PRIu64 " bad items are more than the %" PRIu64 " allowed", why, found, r->bad->allowed);
     return PST_OK;
 }
 
@@ -285,7 +286,8 @@ static void work(void *user, unsigned worker)
 
 /* ---- All of it ---- */
 
-static pst_status wait_for(struct run *r, struct thread_group *group, struct pack_ticker *ticker, uint64_t total, pst_error *reterr)
+static pst_status wait_for(struct run *r, struct thread_group *group, struct pack_ticker *ticker, uint64_t total,
+                           pst_error *reterr)
 {
     pst_status st = PST_OK;
     while (!thread_group_wait(group, WAIT_MS)) {

@@ -26,7 +26,8 @@ static void take_samples(void *user, unsigned worker)
     for (unsigned i; (i = atomic_fetch_add(&s->next, 1)) < s->count;) {
         uint64_t unit = s->plan->units / s->count * i;
         chunk_reset(&chunk);
-        pst_status st = composer_add(&s->composers[worker], &chunk, unit / s->plan->copies, (uint32_t)(unit % s->plan->copies), &error);
+        pst_status st =
+            composer_add(&s->composers[worker], &chunk, unit / s->plan->copies, (uint32_t)(unit % s->plan->copies), &error);
         s->bytes[i] = st == PST_OK ? chunk.length : 0;
         if (st == PST_ENOMEM)
             atomic_store(&s->no_memory, true);
@@ -35,7 +36,7 @@ static void take_samples(void *user, unsigned worker)
 }
 
 pst_status pack_sample(const struct pack_plan *plan, const struct recipe *recipe, struct pack_ticker *ticker, double *ret,
-                           pst_error *reterr)
+                       pst_error *reterr)
 {
     unsigned workers = plan->source->config->options.workers;
     struct sampling s = {.plan = plan, .count = plan->units < SAMPLES ? plan->units : SAMPLES};

@@ -6,8 +6,8 @@
 
 #include "io/publish.h"
 #include "pack/chunk.h"
-#include "pack/options.h"
 #include "pack/note.h"
+#include "pack/options.h"
 
 struct compressor;
 
@@ -23,9 +23,9 @@ struct out_shard {
     struct text note;
     /* the rest while it is written; locked */
     bool open;
-    uint64_t next;              /* position of the next chunk to be given out */
+    uint64_t next;                   /* position of the next chunk to be given out */
     uint64_t given, placed, written; /* chunks */
-    struct chunk *waiting;      /* framed, by sequence, while an earlier one is not */
+    struct chunk *waiting;           /* framed, by sequence, while an earlier one is not */
     uint64_t offset;
     struct index_builder index;
     struct text skips;

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "io/list.h"
 #include "io/walk.h"
 #include "pack/disk.h"
 #include "pack/ticker.h"
@@ -15,7 +16,8 @@
 
 /* In the order in which a path is offered to them: what is surer comes first. */
 static const struct pack_source_class *const classes[] = {
-    &source_tfrecord, &source_tar, &source_npy, &source_hdf5, &source_list, &source_csv, &source_text, &source_folder,
+    &pack_source_tfrecord, &pack_source_tar, &pack_source_npy,  &pack_source_hdf5,
+    &pack_source_list,     &pack_source_csv, &pack_source_text, &pack_source_folder,
 };
 #define CLASSES (sizeof(classes) / sizeof(classes[0]))
 
@@ -33,8 +35,8 @@ static pst_status class_by_name(const struct pack_source_class **ret, const char
         text_addf(&all, "%s%s", i ? ", " : "", names[i]);
     }
     const char *nearest = text_nearest(name, names);
-    pst_fail(reterr, PST_EINVAL, "from \"%s\": unknown%s%s; there are %s", name, nearest ? "; perhaps " : "", nearest ? nearest : "",
-             all.data ? all.data : "others");
+    pst_fail(reterr, PST_EINVAL, "from \"%s\": unknown%s%s; there are %s", name, nearest ? "; perhaps " : "",
+             nearest ? nearest : "", all.data ? all.data : "others");
     text_finish(&all);
     return PST_EINVAL;
 }
@@ -43,7 +45,8 @@ static pst_status class_of_path(const struct pack_source_class **ret, const char
 {
     struct file_info info;
     if (strcmp(path, "-") == 0)
-        return pst_fail(reterr, PST_EINVAL, "standard input has no name to recognise it by; say what it is: from=csv, text, tar, …");
+        return pst_fail(reterr, PST_EINVAL,
+                        "standard input has no name to recognise it by; say what it is: from=csv, text, tar, …");
     pst_status found = file_stat(path, &info, reterr), st = found == PST_ENOTFOUND ? PST_OK : found;
     for (size_t i = 0; st == PST_OK && i < CLASSES; i++) {
         bool matches = false;
@@ -103,9 +106,9 @@ static pst_status check_options(const struct pack_source *s, pst_error *reterr)
 {
     const struct pack_config *c = s->config;
     if (!s->class->images && pack_config_touches_images(c))
-        return pst_fail(reterr, PST_EINVAL, "resize, format, quality, channels and augment apply to images; a %s source has none",
-                        s->class->name);
-    if ((c->options.columns || c->options.no_header) && s->class != &source_csv)
+        return pst_fail(reterr, PST_EINVAL,
+                        "resize, format, quality, channels and augment apply to images; a %s source has none", s->class->name);
+    if ((c->options.columns || c->options.no_header) && s->class != &pack_source_csv)
         return pst_fail(reterr, PST_EINVAL, "columns and header are for csv; the source is %s", s->class->name);
     return PST_OK;
 }
@@ -128,8 +131,8 @@ pst_status pack_source_open(struct pack_source *ret, const struct pack_config *c
         st = s.class->open(&s, &o, reterr);
     }
     if (st == PST_OK && s.count == 0)
-        st = pst_fail_at(reterr, PST_ENOTFOUND, expanded.paths[0], PST_NOWHERE, PST_NOWHERE, "nothing to pack: there is no %s in it",
-                         s.class->images ? "image" : "record");
+        st = pst_fail_at(reterr, PST_ENOTFOUND, expanded.paths[0], PST_NOWHERE, PST_NOWHERE,
+                         "nothing to pack: there is no %s in it", s.class->images ? "image" : "record");
     path_list_finish(&expanded);
     if (st < 0) {
         pack_source_close(&s);
@@ -199,11 +202,7 @@ static bool ends_with(const char *s, size_t n, const char *end)
 
 bool pack_source_is_image_extension(const char *extension)
 {
-    static const char *const known[] = {"jpeg", "jpg", "png", "bmp", "gif", "webp"};
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcasecmp(extension, known[i]) == 0)
-            return true;
-    return false;
+    return list_is_image_extension(extension, strlen(extension));
 }
 
 bool pack_source_is_image_name(const char *name)

@@ -36,10 +36,10 @@ struct pack_field {
  * `data` is NULL then, and `read` brings all `length` bytes of them to where they belong in the output. */
 struct pack_value {
     bool present;
-    size_t count; /* numbers, or bytes of the one bytes value */
+    size_t count;     /* numbers, or bytes of the one bytes value */
     const void *data; /* int64_t[], float[] or bytes */
     pst_status (*read)(const struct pack_value *v, void *buffer, pst_error *reterr);
-    size_t length;    /* for `read`, as is the rest */
+    size_t length; /* for `read`, as is the rest */
     const void *from;
     const char *path;
     int fd;
@@ -58,9 +58,9 @@ struct pack_source {
     const struct pack_config *config;
     struct pack_field *fields;
     size_t field_count, field_capacity;
-    uint64_t count;        /* items */
-    uint64_t bytes;        /* of all the files behind them */
-    uint64_t fingerprint;  /* of their names, sizes and times */
+    uint64_t count;                 /* items */
+    uint64_t bytes;                 /* of all the files behind them */
+    uint64_t fingerprint;           /* of their names, sizes and times */
     const char *const *class_names; /* by label; NULL: none known */
     size_t class_count;
     const char *const *split_names; /* splits that the source brings along; NULL: none */
@@ -76,7 +76,7 @@ struct pack_source {
 struct pack_opening {
     const char *const *paths;
     size_t path_count;
-    const char *spool_folder; /* for temporary copies of what cannot be read by offset */
+    const char *spool_folder;   /* for temporary copies of what cannot be read by offset */
     struct pack_report *report; /* notes, and items that are known to be bad already */
     struct pack_ticker *ticker;
 };
@@ -93,30 +93,33 @@ struct pack_source_class {
     /* The item's name: hashed for splits, stored, and shown. May be written to `buffer`. */
     const char *(*key)(const struct pack_source *s, uint64_t i, char buffer[PACK_KEY_BYTES]);
     uint64_t (*estimate)(const struct pack_source *s, uint64_t i); /* bytes it will take, about */
-    unsigned (*split)(const struct pack_source *s, uint64_t i); /* index into split_names; NULL when there are none */
-    size_t worker_size; /* of a worker's own memory, zeroed */
+    unsigned (*split)(const struct pack_source *s, uint64_t i);    /* index into split_names; NULL when there are none */
+    size_t worker_size;                                            /* of a worker's own memory, zeroed */
     pst_status (*load)(const struct pack_source *s, void *worker, uint64_t i, struct pack_value *values, pst_error *reterr);
     void (*worker_finish)(void *worker); /* accepts zeroed */
 };
 
 /* Expands globs, recognises the class (all paths must agree) and opens. `*ret` is closed with pack_source_close. */
 pst_status pack_source_open(struct pack_source *ret, const struct pack_config *config, const char *const *paths, size_t count,
-                       const char *spool_folder, struct pack_report *report, struct pack_ticker *ticker, pst_error *reterr);
+                            const char *spool_folder, struct pack_report *report, struct pack_ticker *ticker,
+                            pst_error *reterr);
 void pack_source_close(struct pack_source *s); /* zeroed ok */
 
 /* ---- For the classes ---- */
 
 /* Adds a field; `name` is copied. NULL: out of memory. */
-struct pack_field *pack_source_add_field(struct pack_source *s, const char *name, enum pack_role role, pst_kind kind, const char *dtype);
-void pack_source_mix(struct pack_source *s, const void *data, size_t length);               /* into the fingerprint */
+struct pack_field *pack_source_add_field(struct pack_source *s, const char *name, enum pack_role role, pst_kind kind,
+                                         const char *dtype);
+void pack_source_mix(struct pack_source *s, const void *data, size_t length); /* into the fingerprint */
 void pack_source_mix_file(struct pack_source *s, const char *name, uint64_t size, int64_t mtime_ns);
 /* Sets `v` to `length` bytes that are read from `fd` at `offset`. */
 void pack_value_in_file(struct pack_value *v, int fd, const char *path, uint64_t offset, size_t length);
 bool pack_source_is_image_extension(const char *extension); /* "jpg", in any case */
 bool pack_source_is_image_name(const char *name);
-bool pack_source_has_extension(const char *path, const char *const *extensions); /* any of them, any case, also before .gz, .zst */
+bool pack_source_has_extension(const char *path,
+                               const char *const *extensions); /* any of them, any case, also before .gz, .zst */
 
-extern const struct pack_source_class source_folder, source_list, source_csv, source_tar, source_npy, source_hdf5, source_text,
-    source_tfrecord;
+extern const struct pack_source_class pack_source_folder, pack_source_list, pack_source_csv, pack_source_tar, pack_source_npy,
+    pack_source_hdf5, pack_source_text, pack_source_tfrecord;
 
 #endif

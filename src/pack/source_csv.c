@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "io/csv.h"
 #include "io/file.h"
-#include "pack/number.h"
+#include "io/number.h"
 #include "pack/report.h"
 
 #include <inttypes.h>
@@ -60,7 +60,8 @@ static pst_status no_memory(pst_error *reterr)
     return pst_fail(reterr, PST_ENOMEM, "out of memory reading the table");
 }
 
-static pst_status split(struct row_fields *f, const char *row, size_t length, char delimiter, size_t max_fields, pst_error *reterr)
+static pst_status split(struct row_fields *f, const char *row, size_t length, char delimiter, size_t max_fields,
+                        pst_error *reterr)
 {
     void *fields = f->fields, *scratch = f->scratch;
     bool ok = mem_grow(&fields, &f->capacity, max_fields, sizeof(*f->fields)) == 0;
@@ -121,7 +122,8 @@ static pst_status declare_columns(struct pack_source *s, pst_error *reterr)
             if (strlen(type_names[type]) == n - name - 1 && memcmp(type_names[type], at + name + 1, n - name - 1) == 0)
                 break;
         if (name == 0 || type == 3)
-            return pst_fail(reterr, PST_EINVAL, "columns: \"%.*s\" is not of the form name:kind with kind int, float or string", (int)n, at);
+            return pst_fail(reterr, PST_EINVAL, "columns: \"%.*s\" is not of the form name:kind with kind int, float or string",
+                            (int)n, at);
         if (i == t->count)
             return pst_fail(reterr, PST_EINVAL, "columns: the table has no column \"%.*s\"", (int)name, at);
         t->columns[i].type = (enum column_type)type;
@@ -186,7 +188,8 @@ static pst_status settle_types(struct pack_source *s, const struct pack_opening 
         f->optional = c->type == COLUMN_INT && c->missing;
         if (f->optional)
             st = pack_report_note(o->report, reterr,
-                                  "column %s lacks %" PRIu64 " of %" PRIu64 " values: stored as empty lists; columns=%s:float stores NaN",
+                                  "column %s lacks %" PRIu64 " of %" PRIu64
+                                  " values: stored as empty lists; columns=%s:float stores NaN",
                                   f->name, c->missing, s->count, f->name);
     }
     return st;
@@ -274,7 +277,8 @@ static uint64_t csv_estimate(const struct pack_source *s, uint64_t i)
     return rows_estimate(&((const struct table *)s->state)->rows) + 16 * s->field_count;
 }
 
-static pst_status load_field(const struct pack_source *s, struct csv_worker *w, size_t i, struct pack_value *v, pst_error *reterr)
+static pst_status load_field(const struct pack_source *s, struct csv_worker *w, size_t i, struct pack_value *v,
+                             pst_error *reterr)
 {
     const struct table *t = s->state;
     const struct csv_field *f = &w->row.fields[i];
@@ -332,7 +336,7 @@ static void csv_worker_finish(void *worker)
     mem_free(w->floats);
 }
 
-const struct pack_source_class source_csv = {
+const struct pack_source_class pack_source_csv = {
     .name = "csv",
     .doc = "tables: a record a row, a feature a column",
     .matches = csv_matches,

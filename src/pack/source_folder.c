@@ -7,9 +7,9 @@
 
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/names.h"
 #include "io/walk.h"
 #include "pack/disk.h"
-#include "pack/names.h"
 #include "pack/report.h"
 #include "pack/ticker.h"
 
@@ -30,9 +30,9 @@ struct scan {
     struct top *tops;
     size_t top_count, top_capacity;
     struct names classes, splits;
-    size_t unlabelled;  /* tops without class folders */
-    uint64_t others;    /* files that are no images by their name */
-    uint64_t stray;     /* images beside class folders */
+    size_t unlabelled; /* tops without class folders */
+    uint64_t others;   /* files that are no images by their name */
+    uint64_t stray;    /* images beside class folders */
     const char *some_other, *some_stray, *some_empty;
 };
 
@@ -140,7 +140,8 @@ static const char *below(const char *source, const char *path)
 }
 
 /* Adds the images among the files of a folder. */
-static pst_status take_files(struct scan *c, const char *source, const char *folder, bool recursive, int64_t label, pst_error *reterr)
+static pst_status take_files(struct scan *c, const char *source, const char *folder, bool recursive, int64_t label,
+                             pst_error *reterr)
 {
     struct pack_source *s = c->s;
     struct path_list files = {0};
@@ -205,8 +206,8 @@ static pst_status tell(struct scan *c, pst_error *reterr)
         st = pack_report_note(r, reterr, "%" PRIu64 " files without an image's extension are left out, such as %s", c->others,
                               c->some_other ? c->some_other : "?");
     if (st == PST_OK && c->stray)
-        st = pack_report_note(r, reterr, "%" PRIu64 " images lie beside the class folders and are left out, such as %s", c->stray,
-                              c->some_stray ? c->some_stray : "?");
+        st = pack_report_note(r, reterr, "%" PRIu64 " images lie beside the class folders and are left out, such as %s",
+                              c->stray, c->some_stray ? c->some_stray : "?");
     if (st == PST_OK && c->some_empty)
         st = pack_report_note(r, reterr, "class folders without images keep their number, such as %s", c->some_empty);
     if (st == PST_OK && c->splits.count && c->s->config->options.split)
@@ -214,7 +215,8 @@ static pst_status tell(struct scan *c, pst_error *reterr)
     return st;
 }
 
-static pst_status keep(const struct names *n, struct pack_source *s, const char *const **ret, size_t *ret_count, pst_error *reterr)
+static pst_status keep(const struct names *n, struct pack_source *s, const char *const **ret, size_t *ret_count,
+                       pst_error *reterr)
 {
     *ret = names_keep(n, &s->arena);
     *ret_count = *ret ? n->count : 0;
@@ -231,7 +233,8 @@ static pst_status folder_open(struct pack_source *s, const struct pack_opening *
     names_number(&c.splits);
     bool labelled = c.unlabelled == 0;
     if (st == PST_OK && c.unlabelled && c.unlabelled < c.top_count)
-        st = pst_fail(reterr, PST_EINVAL, "some of the folders hold class folders and some hold images: pack them one kind at a time");
+        st = pst_fail(reterr, PST_EINVAL,
+                      "some of the folders hold class folders and some hold images: pack them one kind at a time");
     if (st == PST_OK)
         st = files_create(s, labelled, reterr);
     if (st == PST_OK && labelled)
@@ -254,7 +257,7 @@ static pst_status folder_open(struct pack_source *s, const struct pack_opening *
     return st;
 }
 
-const struct pack_source_class source_folder = {
+const struct pack_source_class pack_source_folder = {
     .name = "folder",
     .doc = "images in class folders, or images alone",
     .images = true,

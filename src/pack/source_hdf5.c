@@ -57,7 +57,8 @@ struct h5_dataset {
 
 static pst_status h5_fail(const struct spool *file, const char *name, const char *what, pst_error *reterr)
 {
-    return pst_fail_at(reterr, PST_ECORRUPT, file->path, PST_NOWHERE, PST_NOWHERE, "dataset %s: libhdf5 cannot %s it", name, what);
+    return pst_fail_at(reterr, PST_ECORRUPT, file->path, PST_NOWHERE, PST_NOWHERE, "dataset %s: libhdf5 cannot %s it", name,
+                       what);
 }
 
 static void dataset_close(struct h5_dataset *d)
@@ -102,7 +103,8 @@ static pst_status read_type(struct h5_dataset *d, const struct spool *file, pst_
     bool odd = number && !(width == 1 || width == 2 || width == 4 || width == 8);
     if (!a->kind || odd || (a->kind == 'f' && width == 1) || width == 0 || width > PST_MAX_RECORD_BYTES)
         return pst_fail_at(reterr, PST_EUNSUPPORTED, file->path, PST_NOWHERE, PST_NOWHERE,
-                           "dataset %s: its type is none that is packed (integers, floats, bools, strings, sequences of bytes)", d->name);
+                           "dataset %s: its type is none that is packed (integers, floats, bools, strings, sequences of bytes)",
+                           d->name);
     if (a->kind == 'V')
         a->width = 1;
     return PST_OK;
@@ -113,7 +115,8 @@ static pst_status read_shape(struct h5_dataset *d, const struct spool *file, pst
     int rank = H5Sget_simple_extent_ndims(d->space);
     if (rank < 1 || rank > PST_MAX_RANK + 1)
         return pst_fail_at(reterr, PST_EINVAL, file->path, PST_NOWHERE, PST_NOWHERE,
-                           "dataset %s has %d dimensions; its first must count the items (at most %d)", d->name, rank, PST_MAX_RANK + 1);
+                           "dataset %s has %d dimensions; its first must count the items (at most %d)", d->name, rank,
+                           PST_MAX_RANK + 1);
     H5Sget_simple_extent_dims(d->space, d->dims, NULL);
     d->array.rows = d->dims[0];
     d->array.rank = (size_t)rank - 1;
@@ -155,8 +158,8 @@ static pst_status append_variable(struct h5_dataset *d, struct spool *sp, const 
 }
 
 /* Reads rows [from, from + rows) into `block` and on into the spool. */
-static pst_status unpack_block(struct h5_scan *c, struct h5_dataset *d, struct spool *sp, void *block, hsize_t from, hsize_t rows,
-                               uint64_t *ends)
+static pst_status unpack_block(struct h5_scan *c, struct h5_dataset *d, struct spool *sp, void *block, hsize_t from,
+                               hsize_t rows, uint64_t *ends)
 {
     hsize_t start[PST_MAX_RANK + 1] = {from}, count[PST_MAX_RANK + 1];
     memcpy(count, d->dims, sizeof(count));
@@ -180,7 +183,10 @@ static pst_status unpack_block(struct h5_scan *c, struct h5_dataset *d, struct s
 static pst_status unpack(struct h5_scan *c, struct h5_dataset *d)
 {
     struct array *a = &d->array;
-    uint64_t element = d->rows == ROWS_STRINGS ? sizeof(char *) : d->rows == ROWS_SEQUENCES ? sizeof(hvl_t) : a->width, bytes = element;
+    uint64_t element = d->rows == ROWS_STRINGS     ? sizeof(char *)
+                       : d->rows == ROWS_SEQUENCES ? sizeof(hvl_t)
+                                                   : a->width,
+             bytes = element;
     for (size_t i = 0; i < a->rank; i++)
         if (__builtin_mul_overflow(bytes, a->shape[i], &bytes))
             bytes = UINT64_MAX;
@@ -203,7 +209,8 @@ static pst_status unpack(struct h5_scan *c, struct h5_dataset *d)
     for (hsize_t from = 0; st == PST_OK && from < a->rows; from += step)
         st = unpack_block(c, d, sp, block, from, a->rows - from < step ? a->rows - from : step, ends);
     if (st == PST_OK)
-        st = pack_report_note(c->o->report, c->reterr, "%s was unpacked to a temporary file first (%" PRIu64 " bytes)", shown, sp->size);
+        st = pack_report_note(c->o->report, c->reterr, "%s was unpacked to a temporary file first (%" PRIu64 " bytes)", shown,
+                              sp->size);
     a->file = sp;
     a->offset = 0;
     a->ends = ends;
@@ -256,8 +263,10 @@ static pst_status add_selection(struct h5_scan *c, hid_t file, const char *selec
 {
     H5O_info_t object;
     const char *path = selection && *selection ? selection : "/";
-    if (strcmp(path, "/") && (H5Lexists(file, path, H5P_DEFAULT) <= 0 || H5Oget_info_by_name(file, path, &object, H5P_DEFAULT) < 0))
-        return pst_fail_at(c->reterr, PST_ENOTFOUND, c->file->path, PST_NOWHERE, PST_NOWHERE, "has no dataset or group %s", path);
+    if (strcmp(path, "/") &&
+        (H5Lexists(file, path, H5P_DEFAULT) <= 0 || H5Oget_info_by_name(file, path, &object, H5P_DEFAULT) < 0))
+        return pst_fail_at(c->reterr, PST_ENOTFOUND, c->file->path, PST_NOWHERE, PST_NOWHERE, "has no dataset or group %s",
+                           path);
     if (strcmp(path, "/") && object.type == H5O_TYPE_DATASET)
         return add_dataset(c, file, path);
     hid_t group = H5Gopen2(file, path, H5P_DEFAULT);
@@ -271,7 +280,8 @@ static pst_status add_selection(struct h5_scan *c, hid_t file, const char *selec
     if (done < 0)
         return h5_fail(c->file, path, "list", c->reterr);
     if (c->left_out)
-        return pack_report_note(c->o->report, c->reterr, "%s: %" PRIu64 " groups are left out; name one as %s:/group to take its datasets",
+        return pack_report_note(c->o->report, c->reterr,
+                                "%s: %" PRIu64 " groups are left out; name one as %s:/group to take its datasets",
                                 c->file->path, c->left_out, file_base(c->file->path));
     return PST_OK;
 }
@@ -289,7 +299,8 @@ static pst_status add_file(struct pack_source *s, const struct pack_opening *o, 
     if (st == PST_OK) {
         struct h5_scan c = {.s = s, .o = o, .file = sp, .reterr = reterr};
         hid_t id = H5Fopen(sp->unpacked ? sp->temp.temp_path : file, H5F_ACC_RDONLY, H5P_DEFAULT);
-        st = id < 0 ? pst_fail_at(reterr, PST_ECORRUPT, file, PST_NOWHERE, PST_NOWHERE, "is not a sound HDF5 file") : add_selection(&c, id, selection);
+        st = id < 0 ? pst_fail_at(reterr, PST_ECORRUPT, file, PST_NOWHERE, PST_NOWHERE, "is not a sound HDF5 file")
+                    : add_selection(&c, id, selection);
         if (id >= 0)
             H5Fclose(id);
     }
@@ -312,7 +323,7 @@ static pst_status hdf5_open(struct pack_source *s, const struct pack_opening *o,
 
 #endif
 
-const struct pack_source_class source_hdf5 = {
+const struct pack_source_class pack_source_hdf5 = {
     .name = "hdf5",
     .doc = "HDF5 datasets: a record a row, a feature a dataset",
     .images = true,

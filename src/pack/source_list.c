@@ -5,38 +5,24 @@
 #include "pack/files.h"
 
 #include "base/memory.h"
-#include "io/csv.h"
 #include "io/file.h"
-#include "pack/names.h"
-#include "pack/number.h"
+#include "io/list.h"
+#include "io/names.h"
+#include "io/number.h"
 #include "pack/report.h"
 #include "pack/rows.h"
 #include "pack/ticker.h"
 
 #include <string.h>
-#include <strings.h>
-
-#define MAX_COLUMNS 64
-#define NO_COLUMN   SIZE_MAX
-
-/* How the rows of one list read. */
-struct form {
-    char delimiter;
-    bool header;
-    size_t path, label; /* columns; label may be NO_COLUMN */
-};
 
 struct list_scan {
     struct pack_source *s;
-    struct form *forms; /* by file */
-    struct form *form;  /* of the current one */
-    const char *list;   /* its path, for messages */
+    struct list_form *forms; /* by file */
+    struct list_form *form;  /* of the current one */
+    const char *list;        /* its path, for messages */
     struct names labels;
     bool integers, labelled, unlabelled;
-    char *scratch;
-    size_t scratch_size;
-    struct csv_field fields[MAX_COLUMNS];
-    size_t count;
+    struct list_reader reader;
 };
 
 static pst_status no_memory(pst_error *reterr)
@@ -44,99 +30,11 @@ static pst_status no_memory(pst_error *reterr)
     return pst_fail(reterr, PST_ENOMEM, "out of memory reading the list");
 }
 
-static pst_status split(struct list_scan *c, const char *row, size_t length, char delimiter, pst_error *reterr)
-{
-    void *scratch = c->scratch;
-    if (mem_grow(&scratch, &c->scratch_size, length + 1, 1) < 0)
-        return no_memory(reterr);
-    c->scratch = scratch;
-    return csv_split(row, length, delimiter, c->scratch, c->fields, MAX_COLUMNS, &c->count, reterr);
-}
-
-static bool names_an_image(const struct csv_field *f)
-{
-    char end[16];
-    size_t n = f->length < sizeof(end) - 1 ? f->length : sizeof(end) - 1;
-    memcpy(end, f->data + f->length - n, n);
-    end[n] = 0;
-    return pack_source_is_image_name(end);
-}
-
-static bool is_one_of(const struct csv_field *f, const char *const *names)
-{
-    for (; *names; names++)
-        if (strlen(*names) == f->length && strncasecmp(*names, f->data, f->length) == 0)
-            return true;
-    return false;
-}
-
-static void read_header(const struct list_scan *c, struct form *form)
-{
-    static const char *const paths[] = {"path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "img", NULL};
-    static const char *const labels[] = {"label", "class", "target", "category", "class_name", "label_name", "labels", NULL};
-    for (size_t i = c->count; i-- > 0;) {
-        if (is_one_of(&c->fields[i], paths))
-            form->path = i;
-        else if (is_one_of(&c->fields[i], labels))
-            form->label = i;
-    }
-}
-
-/* Splits a row that may not be one of a list: `*ret` tells whether it could be. */
-static pst_status try_split(struct list_scan *c, const char *row, size_t length, char delimiter, bool *ret, pst_error *reterr)
-{
-    pst_status st = split(c, row, length, delimiter, reterr);
-    *ret = st == PST_OK;
-    return st == PST_ECORRUPT ? PST_OK : st;
-}
-
-/* "image.jpg 3": a space separates what has neither comma, semicolon, tab nor bar in it. */
-static pst_status find_delimiter(struct list_scan *c, const char *head, size_t length, size_t row, char *ret, pst_error *reterr)
-{
-    bool ok = false;
-    char guess = csv_guess_delimiter(head, length);
-    pst_status st = try_split(c, head, row, guess, &ok, reterr);
-    *ret = guess;
-    if (st == PST_OK && ok && c->count == 1) {
-        st = try_split(c, head, row, ' ', &ok, reterr);
-        if (st == PST_OK && ok && c->count == 2 && names_an_image(&c->fields[0]))
-            *ret = ' ';
-    }
-    return st;
-}
-
-/* Learns how a list reads from its first two rows. `*ret` false: this is no list of images. */
-static pst_status recognise(struct list_scan *c, const char *head, size_t length, char delimiter, struct form *form, bool *ret,
-                            pst_error *reterr)
-{
-    size_t first = csv_row_end(head, length, 0), second = csv_row_end(head, length, first);
-    bool ok = false;
-    *form = (struct form){.delimiter = delimiter, .label = NO_COLUMN};
-    *ret = false;
-    pst_status st = delimiter ? PST_OK : find_delimiter(c, head, length, first, &form->delimiter, reterr);
-    if (st == PST_OK)
-        st = try_split(c, head, first, form->delimiter, &ok, reterr);
-    if (st < 0 || !ok)
-        return st;
-    if (c->count > 1)
-        form->label = 1;
-    *ret = names_an_image(&c->fields[0]);
-    if (!*ret) {
-        read_header(c, form);
-        form->header = true;
-        st = try_split(c, head + first, second - first, form->delimiter, &ok, reterr);
-        *ret = ok && form->path < c->count && names_an_image(&c->fields[form->path]);
-    }
-    if (form->label == form->path)
-        form->label = form->path == 0 && c->count > 1 ? 1 : 0;
-    return st;
-}
-
 static pst_status list_matches(const char *path, const struct file_info *info, bool *ret, pst_error *reterr)
 {
     static const char *const extensions[] = {".csv", ".tsv", ".txt", ".lst", ".list", NULL};
-    struct list_scan c = {0};
-    struct form form;
+    struct list_reader reader = {0};
+    struct list_form form;
     char head[4096];
     size_t got = 0;
     int fd = -1;
@@ -147,9 +45,9 @@ static pst_status list_matches(const char *path, const struct file_info *info, b
         st = file_read_at(fd, path, head, sizeof(head), 0, &got, reterr);
     size_t mark = got >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     if (st == PST_OK)
-        st = recognise(&c, head + mark, got - mark, 0, &form, ret, reterr);
+        st = list_recognise(&reader, head + mark, got - mark, 0, &form, ret, reterr);
     file_close(fd);
-    mem_free(c.scratch);
+    list_reader_finish(&reader);
     return st;
 }
 
@@ -157,27 +55,13 @@ static pst_status begin_list(void *user, const char *head, size_t length, pst_er
 {
     struct list_scan *c = user;
     bool ok = true;
-    pst_status st = length ? recognise(c, head, length, c->s->config->options.delimiter, c->form, &ok, reterr) : PST_OK;
+    pst_status st = PST_OK;
+    if (length)
+        st = list_recognise(&c->reader, head, length, c->s->config->options.delimiter, c->form, &ok, reterr);
     if (st == PST_OK && !ok)
         st = pst_fail_at(reterr, PST_EINVAL, c->list, PST_NOWHERE, PST_NOWHERE,
                          "neither of its first two rows names an image; expected path,label or path");
     return st;
-}
-
-/* The path and the label of a row, both in `fields`. */
-static pst_status read_row(struct list_scan *c, const char *row, size_t length, uint64_t number, const struct csv_field **ret_path,
-                           const struct csv_field **ret_label, pst_error *reterr)
-{
-    const struct form *f = c->form;
-    pst_status st = split(c, row, length, f->delimiter, reterr);
-    if (st < 0)
-        return pst_fail_at(reterr, st, c->list, number, PST_NOWHERE, "%s", reterr->message);
-    bool whole = f->path < c->count && c->fields[f->path].length && !memchr(c->fields[f->path].data, 0, c->fields[f->path].length);
-    if (!whole || (f->label != NO_COLUMN && (f->label >= c->count || !c->fields[f->label].length)))
-        return pst_fail_at(reterr, PST_EINVAL, c->list, number, PST_NOWHERE, "the row has no %s", whole ? "label" : "path");
-    *ret_path = &c->fields[f->path];
-    *ret_label = f->label == NO_COLUMN ? NULL : &c->fields[f->label];
-    return PST_OK;
 }
 
 static pst_status look_at_row(void *user, const char *row, size_t length, uint64_t number, pst_error *reterr)
@@ -187,7 +71,7 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
     int64_t value;
     if (number == 0 && c->form->header)
         return PST_OK;
-    pst_status st = read_row(c, row, length, number, &path, &label, reterr);
+    pst_status st = list_read_row(&c->reader, c->form, row, length, c->list, number, &path, &label, reterr);
     if (st < 0)
         return st;
     c->labelled |= label != NULL;
@@ -199,11 +83,12 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
 }
 
 /* Adds the file that a row names. */
-static pst_status add_row(struct list_scan *c, const char *root, const char *row, size_t length, uint64_t number, pst_error *reterr)
+static pst_status add_row(struct list_scan *c, const char *root, const char *row, size_t length, uint64_t number,
+                          pst_error *reterr)
 {
     const struct csv_field *path = NULL, *label = NULL;
     int64_t value = FILES_NO_LABEL;
-    pst_status st = read_row(c, row, length, number, &path, &label, reterr);
+    pst_status st = list_read_row(&c->reader, c->form, row, length, c->list, number, &path, &label, reterr);
     if (st < 0)
         return st;
     char *key = mem_strndup(path->data, path->length), *name = label ? mem_strndup(label->data, label->length) : NULL;
@@ -220,7 +105,8 @@ static pst_status add_row(struct list_scan *c, const char *root, const char *row
     return st;
 }
 
-static pst_status add_list(struct list_scan *c, const struct rows *r, size_t file, const struct pack_opening *o, pst_error *reterr)
+static pst_status add_list(struct list_scan *c, const struct rows *r, size_t file, const struct pack_opening *o,
+                           pst_error *reterr)
 {
     const struct row_file *f = &r->files[file];
     uint64_t end = file + 1 < r->file_count ? r->files[file + 1].first : r->count;
@@ -248,7 +134,7 @@ static pst_status add_list(struct list_scan *c, const struct rows *r, size_t fil
 static pst_status list_open(struct pack_source *s, const struct pack_opening *o, pst_error *reterr)
 {
     struct rows r = {.quoted = true};
-    struct list_scan c = {.s = s, .integers = true, .forms = mem_array(o->path_count, sizeof(struct form))};
+    struct list_scan c = {.s = s, .integers = true, .forms = mem_array(o->path_count, sizeof(struct list_form))};
     struct rows_visitor v = {false, begin_list, look_at_row, &c};
     pst_status st = c.forms ? PST_OK : no_memory(reterr);
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++) {
@@ -270,12 +156,12 @@ static pst_status list_open(struct pack_source *s, const struct pack_opening *o,
         st = add_list(&c, &r, i, o, reterr);
     names_finish(&c.labels);
     mem_free(c.forms);
-    mem_free(c.scratch);
+    list_reader_finish(&c.reader);
     rows_close(&r);
     return st;
 }
 
-const struct pack_source_class source_list = {
+const struct pack_source_class pack_source_list = {
     .name = "list",
     .doc = "a list of image paths, with labels or without",
     .images = true,

@@ -27,8 +27,8 @@ static pst_status no_memory(pst_error *reterr)
 }
 
 /* Adds the .npy that takes `size` bytes of `sp` from `offset` on. */
-static pst_status add_npy(struct pack_source *s, const struct pack_opening *o, const struct spool *sp, uint64_t offset, uint64_t size,
-                          const char *file_name, pst_error *reterr)
+static pst_status add_npy(struct pack_source *s, const struct pack_opening *o, const struct spool *sp, uint64_t offset,
+                          uint64_t size, const char *file_name, pst_error *reterr)
 {
     struct npy_header h;
     size_t got = 0, n = strlen(file_name);
@@ -40,8 +40,9 @@ static pst_status add_npy(struct pack_source *s, const struct pack_opening *o, c
     if (st == PST_OK)
         st = npy_parse(&h, head, got, size, sp->path, reterr);
     if (st == PST_OK && (h.rank == 0 || h.rank > PST_MAX_RANK))
-        st = pst_fail_at(reterr, PST_EINVAL, sp->path, PST_NOWHERE, offset, "array %s has %s; its first dimension must count the items",
-                         name, h.rank ? "too many dimensions" : "no dimension");
+        st = pst_fail_at(reterr, PST_EINVAL, sp->path, PST_NOWHERE, offset,
+                         "array %s has %s; its first dimension must count the items", name,
+                         h.rank ? "too many dimensions" : "no dimension");
     if (st == PST_OK && h.fortran && h.rank > 1)
         st = pst_fail_at(reterr, PST_EUNSUPPORTED, sp->path, PST_NOWHERE, offset,
                          "array %s is stored in Fortran order: save numpy.ascontiguousarray(%s) instead", name, name);
@@ -63,8 +64,8 @@ static bool is_selected(const char *member, const char *selection)
     return !selection || (strncmp(member, selection, n) == 0 && (member[n] == 0 || strcmp(member + n, ".npy") == 0));
 }
 
-static pst_status add_member(struct pack_source *s, const struct pack_opening *o, const struct spool *sp, const struct zip_member *m,
-                             pst_error *reterr)
+static pst_status add_member(struct pack_source *s, const struct pack_opening *o, const struct spool *sp,
+                             const struct zip_member *m, pst_error *reterr)
 {
     if (!m->deflated)
         return add_npy(s, o, sp, m->offset, m->size, m->name, reterr);
@@ -92,7 +93,8 @@ static pst_status add_npz(struct pack_source *s, const struct pack_opening *o, c
         added++;
     }
     if (st == PST_OK && !added)
-        st = pst_fail_at(reterr, PST_ENOTFOUND, sp->path, PST_NOWHERE, PST_NOWHERE, "has no array %s", selection ? selection : "at all");
+        st = pst_fail_at(reterr, PST_ENOTFOUND, sp->path, PST_NOWHERE, PST_NOWHERE, "has no array %s",
+                         selection ? selection : "at all");
     zip_finish(&z);
     return st;
 }
@@ -117,7 +119,7 @@ static pst_status npy_open(struct pack_source *s, const struct pack_opening *o, 
     return st == PST_OK ? arrays_settle(s, reterr) : st;
 }
 
-const struct pack_source_class source_npy = {
+const struct pack_source_class pack_source_npy = {
     .name = "npy",
     .doc = "NumPy arrays, .npy and .npz: a record a row, a feature an array",
     .images = true,

@@ -7,8 +7,8 @@
 
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/number.h"
 #include "io/tar.h"
-#include "pack/number.h"
 #include "pack/report.h"
 #include "pack/ticker.h"
 
@@ -78,7 +78,10 @@ static pst_status field_of(struct tar_scan *c, const char *extension, bool has_i
     if (s->field_count == MAX_FIELDS)
         return pst_fail(reterr, PST_ELIMIT, "more than %d different extensions: is this a WebDataset archive?", MAX_FIELDS);
     void *present = c->present;
-    if (!pack_source_add_field(s, name, role, label ? PST_INT64 : PST_BYTES, image ? "uint8" : label ? "int64" : "string") ||
+    if (!pack_source_add_field(s, name, role, label ? PST_INT64 : PST_BYTES,
+                               image   ? "uint8"
+                               : label ? "int64"
+                                       : "string") ||
         mem_grow(&present, &c->present_capacity, MAX_FIELDS, sizeof(*c->present)) < 0)
         return no_memory(reterr);
     c->present = present;
@@ -88,7 +91,8 @@ static pst_status field_of(struct tar_scan *c, const char *extension, bool has_i
 }
 
 /* Opens a new sample when the key changes. */
-static pst_status sample_of(struct tar_scan *c, const char *name, size_t length, uint32_t archive, bool first, pst_error *reterr)
+static pst_status sample_of(struct tar_scan *c, const char *name, size_t length, uint32_t archive, bool first,
+                            pst_error *reterr)
 {
     struct tars *t = c->t;
     if (!first) {
@@ -118,7 +122,8 @@ static pst_status add_entry(struct tar_scan *c, const struct tar_member *m, cons
         return st;
     for (size_t i = first; i < t->entry_count; i++)
         if (t->entries[i].field == field)
-            return pst_fail(reterr, PST_ECORRUPT, "the sample \"%s\" has two members .%s", t->items[c->s->count - 1].key, extension);
+            return pst_fail(reterr, PST_ECORRUPT, "the sample \"%s\" has two members .%s", t->items[c->s->count - 1].key,
+                            extension);
     void *entries = t->entries;
     if (mem_grow(&entries, &t->entry_capacity, t->entry_count + 1, sizeof(*t->entries)) < 0)
         return no_memory(reterr);
@@ -185,13 +190,15 @@ static pst_status tell(const struct tar_scan *c, const struct pack_opening *o, p
         image |= f->role == PACK_IMAGE;
         label |= f->role == PACK_LABEL;
         if (st == PST_OK && f->optional)
-            st = pack_report_note(o->report, reterr, "%s is in %" PRIu64 " of %" PRIu64 " samples: records without it lack the feature",
-                                  f->name, c->present[i], c->s->count);
+            st = pack_report_note(o->report, reterr,
+                                  "%s is in %" PRIu64 " of %" PRIu64 " samples: records without it lack the feature", f->name,
+                                  c->present[i], c->s->count);
     }
     if (st == PST_OK && image && !label)
-        st = pack_report_note(o->report, reterr,
-                              "the archives have no .cls members, so the records have no label; for class folders in an archive, "
-                              "unpack it and pack the folder");
+        st = pack_report_note(
+            o->report, reterr,
+            "the archives have no .cls members, so the records have no label; for class folders in an archive, "
+            "unpack it and pack the folder");
     if (st == PST_OK && c->nameless)
         st = pack_report_note(o->report, reterr, "%" PRIu64 " members without an extension are left out", c->nameless);
     return st;
@@ -243,14 +250,15 @@ static pst_status load_label(const struct spool *sp, const struct tar_entry *e, 
 {
     char text[MAX_LABEL];
     size_t got = 0;
-    pst_status st = file_read_at(sp->fd, sp->path, text, e->size < sizeof(text) ? (size_t)e->size : sizeof(text), e->offset, &got, reterr);
+    pst_status st =
+        file_read_at(sp->fd, sp->path, text, e->size < sizeof(text) ? (size_t)e->size : sizeof(text), e->offset, &got, reterr);
     if (st < 0)
         return st;
     while (got && (text[got - 1] == '\n' || text[got - 1] == '\r'))
         got--;
     if (e->size > sizeof(text) || !number_int(text, got, ret))
-        return pst_fail_at(reterr, PST_ETYPE, sp->path, PST_NOWHERE, e->offset, "a .cls member is \"%.*s\", expected an integer",
-                           (int)(got < 32 ? got : 32), text);
+        return pst_fail_at(reterr, PST_ETYPE, sp->path, PST_NOWHERE, e->offset,
+                           "a .cls member is \"%.*s\", expected an integer", (int)(got < 32 ? got : 32), text);
     return PST_OK;
 }
 
@@ -270,7 +278,8 @@ static pst_status tar_load(const struct pack_source *s, void *worker, uint64_t i
             *v = (struct pack_value){.present = true, .count = 1, .data = label};
         } else if (e->size > PST_MAX_RECORD_BYTES) {
             return pst_fail_at(reterr, PST_ELIMIT, sp->path, PST_NOWHERE, e->offset,
-                               "a member of %" PRIu64 " bytes is more than a record may hold (%" PRIu64 ")", e->size, PST_MAX_RECORD_BYTES);
+                               "a member of %" PRIu64 " bytes is more than a record may hold (%" PRIu64 ")", e->size,
+                               PST_MAX_RECORD_BYTES);
         } else {
             pack_value_in_file(v, sp->fd, sp->path, e->offset, (size_t)e->size);
         }
@@ -278,7 +287,7 @@ static pst_status tar_load(const struct pack_source *s, void *worker, uint64_t i
     return PST_OK;
 }
 
-const struct pack_source_class source_tar = {
+const struct pack_source_class pack_source_tar = {
     .name = "tar",
     .doc = "WebDataset archives: files of one name are a sample",
     .images = true,

@@ -58,7 +58,7 @@ static void text_worker_finish(void *worker)
     window_finish(&((struct rows_worker *)worker)->window);
 }
 
-const struct pack_source_class source_text = {
+const struct pack_source_class pack_source_text = {
     .name = "text",
     .doc = "text files, a record a line",
     .matches = text_matches,

@@ -146,8 +146,8 @@ static pst_status tell_damage(struct pack_source *s, const struct pack_opening *
         pst_damage d = pst_damage_log_place(t->damage, i);
         char key[PACK_KEY_BYTES], why[128];
         int k = snprintf(key, sizeof(key), "%s@%" PRIu64, file_base(d.path), d.offset);
-        int w = snprintf(why, sizeof(why), "%s: %" PRIu64 " bytes at byte %" PRIu64 " belong to no record", pst_cause_name(d.cause), d.bytes,
-                         d.offset);
+        int w = snprintf(why, sizeof(why), "%s: %" PRIu64 " bytes at byte %" PRIu64 " belong to no record",
+                         pst_cause_name(d.cause), d.bytes, d.offset);
         st = pack_report_skip(o->report, key, (size_t)k, why, (size_t)w, reterr);
     }
     return st;
@@ -156,7 +156,8 @@ static pst_status tell_damage(struct pack_source *s, const struct pack_opening *
 static pst_status tfrecord_open(struct pack_source *s, const struct pack_opening *o, pst_error *reterr)
 {
     if (s->config->rename_count)
-        return pst_fail(reterr, PST_EINVAL, "features: the records of TFRecord files pass through untouched, nothing can be renamed");
+        return pst_fail(reterr, PST_EINVAL,
+                        "features: the records of TFRecord files pass through untouched, nothing can be renamed");
     struct tfrecords *t = s->state = mem_zalloc(sizeof(*t));
     if (!t || !pack_source_add_field(s, "record", PACK_RECORD, PST_BYTES, "string"))
         return no_memory(reterr);
@@ -222,21 +223,23 @@ static pst_status read_record(const struct pack_value *v, void *buffer, pst_erro
     return st < 0 ? pst_fail_at(reterr, st, f->path, reterr->record, reterr->offset, "%s", reterr->message) : PST_OK;
 }
 
-static pst_status tfrecord_load(const struct pack_source *s, void *worker, uint64_t i, struct pack_value *values, pst_error *reterr)
+static pst_status tfrecord_load(const struct pack_source *s, void *worker, uint64_t i, struct pack_value *values,
+                                pst_error *reterr)
 {
     (void)worker;
     const struct record_file *f = file_of(s->state, i);
     uint64_t offset, length;
     pst_shard_locate(f->shard, i - f->first, &offset, &length);
     if (length > PST_MAX_RECORD_BYTES)
-        return pst_fail_at(reterr, PST_ELIMIT, f->path, i - f->first, offset, "a record of %" PRIu64 " bytes is over the limit of %" PRIu64,
-                           length, PST_MAX_RECORD_BYTES);
-    values[0] = (struct pack_value){.present = true, .count = (size_t)length, .length = (size_t)length, .read = read_record, .from = f};
+        return pst_fail_at(reterr, PST_ELIMIT, f->path, i - f->first, offset,
+                           "a record of %" PRIu64 " bytes is over the limit of %" PRIu64, length, PST_MAX_RECORD_BYTES);
+    values[0] =
+        (struct pack_value){.present = true, .count = (size_t)length, .length = (size_t)length, .read = read_record, .from = f};
     values[0].offset = i - f->first;
     return PST_OK;
 }
 
-const struct pack_source_class source_tfrecord = {
+const struct pack_source_class pack_source_tfrecord = {
     .name = "tfrecord",
     .doc = "TFRecord files: records pass through untouched",
     .matches = tfrecord_matches,

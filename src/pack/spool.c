@@ -105,8 +105,8 @@ static pst_status unpack_piece(struct spool *sp, struct decompressor *d, const u
     }
 }
 
-static pst_status copy_stream(struct spool *sp, struct feed *f, pst_compression compression, uint8_t *in, size_t got, uint8_t *out,
-                              const struct pack_opening *o, pst_error *reterr)
+static pst_status copy_stream(struct spool *sp, struct feed *f, pst_compression compression, uint8_t *in, size_t got,
+                              uint8_t *out, const struct pack_opening *o, pst_error *reterr)
 {
     struct decompressor *d = NULL;
     pst_status st = compression == PST_COMPRESSION_NONE ? PST_OK : decompressor_create(&d, compression, reterr);
@@ -127,7 +127,8 @@ static pst_status copy_stream(struct spool *sp, struct feed *f, pst_compression 
 static bool accepts_zlib(const char *path, enum spool_content content)
 {
     size_t n = strlen(path);
-    return content != SPOOL_TEXT || (n > 3 && strcmp(path + n - 3, ".zz") == 0) || (n > 5 && strcmp(path + n - 5, ".zlib") == 0);
+    return content != SPOOL_TEXT || (n > 3 && strcmp(path + n - 3, ".zz") == 0) ||
+           (n > 5 && strcmp(path + n - 5, ".zlib") == 0);
 }
 
 /* Unpacks what `f` gives, unless it is a plain file already: then nothing happens and `*ret_plain` is set. */
@@ -271,7 +272,8 @@ pst_status spool_inflate(struct spool *sp, const struct spool *from, const struc
     if (st == PST_OK)
         st = inflate_all(sp, from, m, &z, in, out, o, reterr);
     if (st == PST_OK)
-        st = pack_report_note(o->report, reterr, "%s was unpacked to a temporary file first (%" PRIu64 " bytes)", name, sp->size);
+        st = pack_report_note(o->report, reterr, "%s was unpacked to a temporary file first (%" PRIu64 " bytes)", name,
+                              sp->size);
     if (started)
         inflateEnd(&z);
     mem_free(in);

@@ -4,10 +4,10 @@
 
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/number.h"
 #include "io/publish.h"
 #include "io/walk.h"
 #include "pack/disk.h"
-#include "pack/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,8 +64,9 @@ static bool is_same(const struct text *identity, const char *found, const char *
 static void describe(struct pack_state *s, const struct pack_source *source)
 {
     struct text *t = &s->identity;
-    text_addf(t, "    \"pack\": \"1\",\n    \"source\": \"%s\",\n    \"items\": \"%" PRIu64 "\",\n    \"bytes\": \"%" PRIu64 "\",\n",
-              source->class->name, source->count, source->bytes);
+    text_addf(
+        t, "    \"pack\": \"1\",\n    \"source\": \"%s\",\n    \"items\": \"%" PRIu64 "\",\n    \"bytes\": \"%" PRIu64 "\",\n",
+        source->class->name, source->count, source->bytes);
     text_addf(t, "    \"fingerprint\": \"%016" PRIx64 "\",\n", source->fingerprint);
     pack_config_describe(s->config, t);
 }
@@ -116,7 +117,8 @@ static pst_status look_at_file(void *user, int folder_fd, const struct dirent *e
     return st;
 }
 
-/* The folder holds what another command packed, or nobody knows who: removed if forced, else an error that says so. */
+/* The folder holds what another command packed, or nobody knows who: removed if forced, else an error that says so. A
+ * command that failed before it made anything is in nobody's way. */
 static pst_status make_way(struct pack_state *s, const char *found, pst_error *reterr)
 {
     const struct pack_config *c = s->config;
@@ -131,13 +133,15 @@ static pst_status make_way(struct pack_state *s, const char *found, pst_error *r
     if (st == PST_OK && c->options.force) {
         for (size_t i = 0; st == PST_OK && i < b.files.count; i++)
             st = disk_remove(b.files.paths[i], reterr);
-    } else if (st == PST_OK && found) {
+    } else if (st == PST_OK && b.dataset && found) {
         is_same(&s->identity, found, &differs, &n);
-        const char *was = find_value(found, differs, n, &was_length), *now = find_value(s->identity.data, differs, n, &now_length);
+        const char *was = find_value(found, differs, n, &was_length),
+                   *now = find_value(s->identity.data, differs, n, &now_length);
         st = pst_fail_at(reterr, PST_EEXIST, c->out, PST_NOWHERE, PST_NOWHERE,
-                         "holds what another command packed (%.*s was \"%.*s\" and is \"%.*s\"); choose another folder, or replace it with force",
-                         (int)n, differs, (int)(was_length < 40 ? was_length : 40), was ? was : "", (int)(now_length < 40 ? now_length : 40),
-                         now ? now : "");
+                         "holds what another command packed (%.*s was \"%.*s\" and is \"%.*s\"); choose another folder, or "
+                         "replace it with force",
+                         (int)n, differs, (int)(was_length < 40 ? was_length : 40), was ? was : "",
+                         (int)(now_length < 40 ? now_length : 40), now ? now : "");
     } else if (st == PST_OK && b.dataset) {
         st = pst_fail_at(reterr, PST_EEXIST, c->out, PST_NOWHERE, PST_NOWHERE,
                          "holds a dataset that pack did not make; choose another folder, or replace it with force");
@@ -203,7 +207,8 @@ static pst_status publish(const struct pack_state *s, const char *path, const st
     for (size_t i = 0; i < p->split_count; i++)
         text_addf(&t, "%s%s=%" PRIu32, i ? "," : "", p->splits[i].name, p->splits[i].shards);
     text_add(&t, "\"\n}\n");
-    pst_status st = t.failed ? no_memory(reterr) : publish_bytes(path, t.data, t.length, true, !s->config->options.no_sync, reterr);
+    pst_status st =
+        t.failed ? no_memory(reterr) : publish_bytes(path, t.data, t.length, true, !s->config->options.no_sync, reterr);
     text_finish(&t);
     return st;
 }

@@ -6,7 +6,7 @@
 #define INTERVAL_NS UINT64_C(100000000)
 
 pst_status pack_ticker_tell(struct pack_ticker *t, const char *stage, uint64_t done, uint64_t total, uint64_t bytes, bool now,
-                       pst_error *reterr)
+                            pst_error *reterr)
 {
     if (!t->fn)
         return PST_OK;

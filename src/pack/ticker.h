@@ -12,6 +12,6 @@ struct pack_ticker {
 
 /* Tells the caller when it is due, or `now`. PST_ECANCELLED when the caller wants to stop. */
 pst_status pack_ticker_tell(struct pack_ticker *t, const char *stage, uint64_t done, uint64_t total, uint64_t bytes, bool now,
-                       pst_error *reterr);
+                            pst_error *reterr);
 
 #endif

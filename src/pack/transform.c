@@ -78,8 +78,8 @@ static pst_status copy_image(pst_image *ret, const pst_image *in, uint32_t chann
 }
 
 /* Fills t->decoded with item's pixels, in the channels asked for. */
-static pst_status bring_pixels(struct transform *t, const struct pack_config *c, uint64_t item, const struct transform_input *in,
-                               pst_error *reterr)
+static pst_status bring_pixels(struct transform *t, const struct pack_config *c, uint64_t item,
+                               const struct transform_input *in, pst_error *reterr)
 {
     if (t->item == item + 1)
         return PST_OK;
@@ -99,7 +99,8 @@ static pst_image random_crop(const pst_image *in, struct random *r)
     double width = in->width * sqrt(area * aspect), height = in->height * sqrt(area / aspect);
     uint32_t w = width >= in->width ? in->width : width < 1 ? 1 : (uint32_t)width;
     uint32_t h = height >= in->height ? in->height : height < 1 ? 1 : (uint32_t)height;
-    uint32_t x = (uint32_t)random_below(r, (uint64_t)in->width - w + 1), y = (uint32_t)random_below(r, (uint64_t)in->height - h + 1);
+    uint32_t x = (uint32_t)random_below(r, (uint64_t)in->width - w + 1),
+             y = (uint32_t)random_below(r, (uint64_t)in->height - h + 1);
     return pixels_crop(in, x, y, w, h);
 }
 
@@ -111,8 +112,8 @@ static pst_status make_result(struct transform *t, const struct pack_config *c, 
     pst_image part = t->decoded;
     target_size(c, part.width, part.height, &width, &height);
     if ((uint64_t)width * height > PST_MAX_PIXELS)
-        return pst_fail(reterr, PST_ELIMIT, "resizing %u × %u to %u × %u makes more pixels than an image may have", part.width, part.height,
-                        width, height);
+        return pst_fail(reterr, PST_ELIMIT, "resizing %u × %u to %u × %u makes more pixels than an image may have", part.width,
+                        part.height, width, height);
     random_init(&r, c->options.seed, 0, item, copy);
     if (copy)
         part = random_crop(&t->decoded, &r);
@@ -124,7 +125,8 @@ static pst_status make_result(struct transform *t, const struct pack_config *c, 
         return st;
     if (random_below(&r, 2))
         pixels_flip(&t->result);
-    float brightness = (float)random_between(&r, 1 - JITTER, 1 + JITTER), contrast = (float)random_between(&r, 1 - JITTER, 1 + JITTER);
+    float brightness = (float)random_between(&r, 1 - JITTER, 1 + JITTER),
+          contrast = (float)random_between(&r, 1 - JITTER, 1 + JITTER);
     float saturation = (float)random_between(&r, 1 - JITTER, 1 + JITTER);
     pixels_adjust(&t->result, brightness, contrast, saturation);
     return PST_OK;
@@ -163,7 +165,8 @@ pst_status transform_run(struct transform *t, const struct pack_config *c, uint6
         *ret = (struct transform_output){image->pixels, image->stride * image->height, info};
         return PST_OK;
     }
-    pst_encode_options options = {.size = sizeof(options), .quality = c->options.quality ? c->options.quality : DEFAULT_QUALITY};
+    pst_encode_options options = {.size = sizeof(options),
+                                  .quality = c->options.quality ? c->options.quality : DEFAULT_QUALITY};
     size_t length = 0;
     pst_bytes_free(t->encoded);
     t->encoded = NULL;

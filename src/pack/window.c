@@ -35,7 +35,8 @@ pst_status window_get(struct window *w, int fd, const char *path, uint64_t size,
             return st;
         if (got < want)
             return pst_fail_at(reterr, PST_ESTALE, path, PST_NOWHERE, offset,
-                               "ends at byte %" PRIu64 ", %" PRIu64 " when it was opened: it was changed while it was packed; run again",
+                               "ends at byte %" PRIu64 ", %" PRIu64
+                               " when it was opened: it was changed while it was packed; run again",
                                offset + got, size);
         w->fd = fd;
         w->offset = offset;

@@ -223,6 +223,12 @@ pst_status index_make(struct found_index *ret, const struct shard_file *f, const
 {
     struct found_index x = {.place = PST_INDEX_MEMORY, .built = true};
     pst_status st = index_scan(&x.index, f->fd, f->path, options->max_record_bytes, reterr);
+    /* Kept, such an index would call the part that was written meanwhile damaged for ever. */
+    if (st == PST_OK && (x.index.shard_bytes != f->bytes || x.index.fingerprint != f->fingerprint))
+        st = pst_fail_at(reterr, PST_ESTALE, f->path, PST_NOWHERE, PST_NOWHERE,
+                         "was written to while it was indexed: %" PRIu64 " bytes became %" PRIu64
+                         "; try again when its writer is done",
+                         f->bytes, x.index.shard_bytes);
     if (st == PST_OK)
         st = index_report_gaps(&x.index, f->fd, f->path, options->damage, reterr);
     if (st < 0) {

@@ -162,8 +162,8 @@ pst_status shard_map(const pst_shard *s, void **ret, pst_error *reterr)
         st = file_fstat(s->file.fd, s->file.path, &info, reterr);
     if (st == PST_OK && info.size < s->file.bytes)
         st = pst_fail_at(reterr, PST_ESTALE, s->file.path, PST_NOWHERE, PST_NOWHERE,
-                         "became shorter while it was opened: %" PRIu64 " bytes instead of %" PRIu64 "; open it again", info.size,
-                         s->file.bytes);
+                         "became shorter while it was opened: %" PRIu64 " bytes instead of %" PRIu64 "; open it again",
+                         info.size, s->file.bytes);
     if (st < 0) {
         file_unmap(mapping, (size_t)s->file.bytes);
         return st;
@@ -210,15 +210,16 @@ static pst_status check_record(const pst_shard *s, uint64_t i, uint64_t offset, 
 pst_status shard_check(const pst_shard *s, uint64_t i, const uint8_t *frame, bool verify, pst_error *reterr)
 {
     const struct index_entry *e = &s->found.index.entries[i];
-    return check_record(s, i, e->offset, frame, frame + FRAME_HEADER, e->length, frame + FRAME_HEADER + e->length, verify, reterr);
+    return check_record(s, i, e->offset, frame, frame + FRAME_HEADER, e->length, frame + FRAME_HEADER + e->length, verify,
+                        reterr);
 }
 
 pst_status shard_fail_short(const pst_shard *s, uint64_t i, uint64_t got, pst_error *reterr)
 {
     const struct index_entry *e = &s->found.index.entries[i];
     return pst_fail_at(reterr, PST_ESTALE, s->file.path, i, e->offset,
-                       "the file became shorter since it was opened: %" PRIu64 " bytes instead of %" PRIu64 "; open it again", got,
-                       e->length + FRAME_BYTES);
+                       "the file became shorter since it was opened: %" PRIu64 " bytes instead of %" PRIu64 "; open it again",
+                       got, e->length + FRAME_BYTES);
 }
 
 pst_status shard_read_frame(const pst_shard *s, uint64_t i, uint8_t *frame, pst_error *reterr)
@@ -251,7 +252,12 @@ pst_status pst_shard_read(const pst_shard *s, uint64_t i, void *buffer, size_t c
         return pst_fail_at(reterr, PST_EINVAL, s->file.path, i, offset, "the buffer has %zu bytes, the record %" PRIu64,
                            capacity, length);
     struct iovec pieces[] = {{header, sizeof(header)}, {buffer, (size_t)length}, {footer, sizeof(footer)}};
-    pst_status st = file_readv_at(s->file.fd, s->file.path, pieces, 3, offset, &got, reterr);
+    int fd;
+    pst_status st = borrow_descriptor(s, &fd, reterr);
+    if (st < 0)
+        return st;
+    st = file_readv_at(fd, s->file.path, pieces, 3, offset, &got, reterr);
+    return_descriptor(s, fd);
     if (st < 0)
         return st;
     if (got != length + FRAME_BYTES)

@@ -1,23 +1,11 @@
 /* test_pack_fault.c: every allocation, every call on storage and every thread start of a pack is made to fail in turn, once
  * and from then on. However it ends: no crash, no leak, no temporary file, no file that is not whole; and the same
  * command afterwards gives what it would have given without the fault. */
-#include "../unit/pack_fixture.h"
+#include "../unit/pack_sources.h"
 
 #include "base/fault.h"
 #include "base/memory.h"
-#include "codec/stream.h"
 #include "record/frame.h"
-
-static char folder[320];
-
-static const char *in_folder(const char *name)
-{
-    static char buffers[4][512];
-    static unsigned next;
-    char *b = buffers[next++ % 4];
-    snprintf(b, sizeof(buffers[0]), "%s/%s", folder, name);
-    return b;
-}
 
 /* ---- What must hold ---- */
 
@@ -54,7 +42,8 @@ static pst_status compare_one(void *user, int folder_fd, const struct dirent *en
 }
 
 /* Packs with one fault and judges. False: there was no call left to fail. */
-static bool run_with_fault(const char *source, const pst_pack_options *o, const char *want, uint64_t want_hash, int kind, uint64_t n, bool forever)
+static bool run_with_fault(const char *source, const pst_pack_options *o, const char *want, uint64_t want_hash, int kind,
+                           uint64_t n, bool forever)
 {
     char out[512];
     pst_error e = {0};
@@ -66,8 +55,10 @@ static bool run_with_fault(const char *source, const pst_pack_options *o, const 
     uint64_t calls = test_fault_calls();
     test_fault_clear();
     pst_pack_report_destroy(r);
-    CHECK_MSG(mem_live() == live, "kind %d call %llu: %lld blocks leak", kind, (unsigned long long)n, (long long)(mem_live() - live));
-    CHECK_MSG(st == PST_OK || (e.status == st && e.message[0]), "kind %d call %llu: an error without a word", kind, (unsigned long long)n);
+    CHECK_MSG(mem_live() == live, "kind %d call %llu: %lld blocks leak", kind, (unsigned long long)n,
+              (long long)(mem_live() - live));
+    CHECK_MSG(st == PST_OK || (e.status == st && e.message[0]), "kind %d call %llu: an error without a word", kind,
+              (unsigned long long)n);
     struct compare c = {out, want, true, ""};
     if (access(out, F_OK) == 0)
         walk_names(out, compare_one, &c, NULL);
@@ -126,27 +117,11 @@ static void synced(void)
     fail_everything(in_folder("one"), &o);
 }
 
-static pst_status collect(void *user, const void *data, size_t length, pst_error *reterr)
-{
-    (void)reterr;
-    return fwrite(data, 1, length, user) == length ? PST_OK : PST_EIO;
-}
-
-static void write_compressed(const char *path, const void *data, size_t length)
-{
-    struct compressor *c;
-    FILE *f = fopen(path, "wb");
-    if (!f || compressor_create(&c, PST_COMPRESSION_GZIP, 0, NULL) < 0 || compressor_run(c, data, length, true, collect, f, NULL) < 0)
-        abort();
-    compressor_destroy(c);
-    fclose(f);
-}
-
 static void compressed_table(void)
 {
     static const char text[] = "a,b,c\n1,0.5,x\n,2,\"y\"\n3,,z\n";
     pst_pack_options o = fast();
-    write_compressed(in_folder("t.csv.gz"), text, sizeof(text) - 1);
+    write_compressed(in_folder("t.csv.gz"), PST_COMPRESSION_GZIP, text, sizeof(text) - 1);
     o.compression = PST_COMPRESSION_ZSTD;
     fail_everything(in_folder("t.csv.gz"), &o);
 }
@@ -177,7 +152,7 @@ static void records(void)
         n += x.length + FRAME_BYTES;
     }
     pst_builder_destroy(b);
-    write_compressed(in_folder("r.tfrecord.gz"), bytes, n);
+    write_compressed(in_folder("r.tfrecord.gz"), PST_COMPRESSION_GZIP, bytes, n);
     pst_pack_options o = fast();
     fail_everything(in_folder("r.tfrecord.gz"), &o);
 }

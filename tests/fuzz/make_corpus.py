@@ -110,6 +110,14 @@ def seeds_schema_text():
     yield b"x:float[ 2 , 3 ]=nan y:float=[1e-45,-inf,0x1p3]\n\tz:bytes[1,1,1,1,1,1,1,1]=\"\""
 
 
+def seeds_pipeline_text():
+    yield b"shuffle 64M seed=7 reshuffle=false # order\n| repeat -1 | take 1000 | skip 3 | shard 4 index=1 | batch 64 true | prefetch 4"
+    yield b"example \"image:bytes \\\"b c\\\":int64[*]\" field='x y' | select image 'b c' \"\\x41\\n\" | drop a#b | rename a/b \"=\""
+    yield b"cast bf16 field=x | one_hot classes=10 field=\"\" | cache bytes=1.5GiB | batch size=8 drop_remainder=on"
+    yield b"shufle sed=7 | cast f33 | batch 0 x=1 |"
+    yield b"tfrecord shards/*.tfrecord 'more data/' | decode image | resize 320x240 | normalize mean=0.5,0.5,0.5 std=1e-1,.25,2 | batch 8"
+
+
 def seeds_events():
     when = b"\x09" + struct.pack("<d", 1700000000.25)
 

@@ -76,7 +76,8 @@ static inline void make_classes(const char *folder, unsigned classes, unsigned e
         make_folder(path);
         for (unsigned i = 0; i < each; i++) {
             snprintf(path, sizeof(path), "%s/%s/%03u.%s", folder, names[c], i, i % 2 ? "png" : "jpg");
-            write_picture(path, 10 + (i * 5 + c) % 23, 8 + (i * 3) % 17, i % 5 == 4 ? 1 : 3, i % 2 ? PST_IMAGE_PNG : PST_IMAGE_JPEG, i + 100 * c);
+            write_picture(path, 10 + (i * 5 + c) % 23, 8 + (i * 3) % 17, i % 5 == 4 ? 1 : 3,
+                          i % 2 ? PST_IMAGE_PNG : PST_IMAGE_JPEG, i + 100 * c);
         }
     }
 }

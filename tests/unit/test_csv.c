@@ -1,7 +1,9 @@
-/* test_csv.c: rows, fields, quotes, and the guess of the delimiter. */
+/* test_csv.c: rows, fields, quotes, and the guess of the delimiter; the labels in lists. */
 #include "harness.h"
 
 #include "io/csv.h"
+#include "io/list.h"
+#include "io/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,11 +176,41 @@ static void a_long_row(void)
     free(f);
 }
 
+/* A label with a NUL in it is none; looked up all the same, it is what names_add made of it. */
+static void a_nul_in_a_label(void)
+{
+    static char row[8192] = "a.jpg,cat";
+    struct list_form form = {.delimiter = ',', .label = 1};
+    struct list_reader r = {0};
+    const struct csv_field *path = NULL, *label = NULL;
+    pst_error e;
+    REQUIRE_OK(list_read_row(&r, &form, row, 9, "list", 0, &path, &label, &e), &e);
+    CHECK(label->length == 3);
+    CHECK_STATUS(list_read_row(&r, &form, row, sizeof(row), "list", 0, &path, &label, &e), PST_EINVAL, &e);
+    CHECK(strstr(e.message, "label") != NULL);
+    list_reader_finish(&r);
+
+    struct names n = {0};
+    struct arena arena;
+    arena_init(&arena);
+    CHECK_INT(names_add(&n, &arena, row + 6, sizeof(row) - 6), 0);
+    names_number(&n);
+    CHECK_STR(n.names[0], "cat");
+    CHECK_INT(names_find(&n, row + 6, sizeof(row) - 6), 0);
+    names_finish(&n);
+    arena_finish(&arena);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        {"fields", fields},         {"rows", rows}, {"round trip", round_trip}, {"the delimiter is guessed", guesses},
-        {"a long row", a_long_row}, {NULL, NULL},
+        {"fields", fields},
+        {"rows", rows},
+        {"round trip", round_trip},
+        {"the delimiter is guessed", guesses},
+        {"a long row", a_long_row},
+        {"a NUL in a label", a_nul_in_a_label},
+        {NULL, NULL},
     };
     return test_main(argc, argv, tests);
 }

@@ -138,6 +138,10 @@ static void test_one_line(void)
     pst_error e;
     pst_fail_at(&e, PST_EIO, "a\nb\x1b[31m", PST_NOWHERE, PST_NOWHERE, "tab\there\x7f");
     CHECK_STR(text_of(&e), "a?b?[31m: tab?here?");
+    pst_fail(&e, PST_EIO,
+             "\xc2\x9b"
+             "31m caf\xc3\xa9 \xc2\xa0 \xc2"); /* U+009B is ESC [ in one character */
+    CHECK_STR(text_of(&e), "??31m caf\xc3\xa9 \xc2\xa0 \xc2");
 }
 
 static const struct test tests[] = {

@@ -181,6 +181,31 @@ static void wrap(struct large *m, struct bytes before, unsigned number)
     m->n += header.n;
 }
 
+/* A length in more bytes than needed, chosen so that its first bytes, read as a whole length, would fit the entry. */
+static void test_misleading_lengths(void)
+{
+    static const struct {
+        uint8_t length[3];
+        size_t length_bytes, filler;
+    } cases[] = {{{0x88, 0x00}, 2, 125}, {{0x88, 0x80, 0x00}, 3, 16380}};
+    struct bytes feature = float_list(FLOATS(1)); /* 8 bytes */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct large m = large(RAW("z"), cases[i].filler);
+        struct warm w = {0};
+        pst_error error;
+        pst_value values[3];
+        struct bytes value = join(join(RAW("\x12"), raw(cases[i].length, cases[i].length_bytes)), feature);
+        wrap(&m, join(key("x"), value), 9);
+        wrap(&m, NOTHING, 1);
+        wrap(&m, NOTHING, 1);
+        warm_up(&w);
+        REQUIRE_OK(pst_parser_parse(w.parser, m.data, m.n, values, &error), &error);
+        CHECK(values[0].count == 1);
+        cool_down(&w);
+        free(m.block);
+    }
+}
+
 static void test_feature_bomb(void)
 {
     struct large bomb = large(RAW("\x0a\x00"), 2000000); /* a million entries, the shortest there are */
@@ -353,6 +378,7 @@ int main(int argc, char **argv)
         {"every bit flipped", test_flipped},
         {"mutated", test_mutated},
         {"lengths beyond the input", test_length_bombs},
+        {"lengths that mislead", test_misleading_lengths},
         {"a million features", test_feature_bomb},
         {"90,000 names", test_many_names},
         {"memory held against input", test_amplification},

@@ -179,6 +179,21 @@ static void a_pipe_does_not_hang(void)
     CHECK_STATUS(file_read_at(fd, "fifo", &byte, 1, 0, &got, &e), PST_EIO, &e);
     CHECK(strstr(e.message, "pipe") != NULL);
     file_close(fd);
+    uint8_t *data = NULL; /* nor does it pass for an empty file */
+    CHECK_STATUS(file_read_all(&data, &got, test_path("fifo"), 100, &e), PST_EINVAL, &e);
+    mem_free(data);
+}
+
+/* io_uring may never come to an end with a descriptor that does not block. */
+static void direct_blocks(void)
+{
+    pst_error e;
+    int fd = -1;
+    bool direct;
+    test_write_file(test_path("direct"), "hello", 5);
+    REQUIRE_OK(file_open_direct(&fd, &direct, test_path("direct"), &e), &e);
+    CHECK((fcntl(fd, F_GETFL) & (O_NONBLOCK | O_DIRECT)) == (direct ? O_DIRECT : 0));
+    file_close(fd);
 }
 
 static void info(void)
@@ -341,6 +356,7 @@ int main(int argc, char **argv)
         {"errors name the place", errors_name_the_place},
         {"a full disk", disk_full},
         {"a pipe does not hang", a_pipe_does_not_hang},
+        {"a descriptor for direct reads blocks", direct_blocks},
         {"file info", info},
         {"a whole file at once", read_all},
         {"folders with parents", folders},

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "record/index.h"
+#include "record/shard.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -614,6 +615,62 @@ static void test_faults(void)
     }
 }
 
+static void test_released(void)
+{
+    pst_shard *s = NULL;
+    pst_error error;
+    write_fixture(test_path("released"));
+    REQUIRE_OK(pst_shard_open(&s, test_path("released"), &no_write, &error), &error);
+    shard_release(s);
+    CHECK_INT(shard_descriptor(s), -1);
+    check_records(s);
+    pst_shard_close(s);
+}
+
+/* Appends a record to the shard when it is looked at for the nth time. */
+struct growth {
+    int fd, looks;
+};
+
+static bool grow(void *user, enum fault_kind kind, const char *what)
+{
+    struct growth *g = user;
+    if (kind == FAULT_IO && strcmp(what, "fstat") == 0 && g->looks-- == 0) {
+        uint8_t frame[FRAME_BYTES + 5] = {0};
+        frame_put_header(frame, 5);
+        frame_put_footer(frame + FRAME_HEADER + 5, frame + FRAME_HEADER, 5);
+        if (write(g->fd, frame, sizeof(frame)) != (ssize_t)sizeof(frame))
+            abort();
+    }
+    return false;
+}
+
+/* A shard that is still written to: no index may stay behind that speaks of a part of it. */
+static void test_growing(void)
+{
+    char path[300];
+    snprintf(path, sizeof(path), "%s", test_path("growing"));
+    pst_shard *s = NULL;
+    pst_error error;
+    for (int looks = 2; looks < 4; looks++) { /* in front of the scan, and behind it */
+        write_fixture(path);
+        struct growth g = {open(path, O_WRONLY | O_APPEND | O_CLOEXEC), looks};
+        fault_set(grow, &g);
+        pst_status st = pst_shard_open(&s, path, NULL, &error);
+        fault_set(NULL, NULL);
+        close(g.fd);
+        CHECK_STATUS(st, PST_ESTALE, &error);
+        CHECK(strstr(error.message, "written to") != NULL);
+        CHECK(access(test_path("growing.pidx"), F_OK) < 0);
+        if (st == PST_OK)
+            pst_shard_close(s);
+        REQUIRE_OK(pst_shard_open(&s, path, NULL, &error), &error);
+        CHECK_INT(pst_shard_count(s), FIXTURE_RECORDS + 1);
+        pst_shard_close(s);
+        unlink(test_path("growing.pidx"));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -634,6 +691,8 @@ int main(int argc, char **argv)
         {"scan of small and large records", test_scan_sizes},
         {"make and check", test_make},
         {"gaps are told", test_gaps_are_told},
+        {"a shard that grows", test_growing},
+        {"a descriptor given back", test_released},
         {"many threads", test_threads},
         {"every allocation and every I/O call may fail", test_faults},
         {NULL, NULL},

@@ -4,8 +4,8 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
-#include "inspect/find.h"
 #include "inspect/spread.h"
+#include "record/find.h"
 #include "record/frame.h"
 
 #include <math.h>

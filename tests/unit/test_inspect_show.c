@@ -237,11 +237,51 @@ static void test_sheet(void)
     pst_inspection_destroy(n);
 }
 
+/* The pixel in the middle of tile `k` of three in a row; the picture is read once and belongs to the caller. */
+static const uint8_t *tile_middle(const pst_image *sheet, uint32_t k, uint32_t tile)
+{
+    uint32_t margin = 16 + tile / 16, gap = 8 + tile / 16, caption = 16;
+    uint32_t x = margin + k * (tile + gap) + tile / 2, y = sheet->height - margin - caption - tile / 2;
+    return sheet->pixels + y * sheet->stride + x * 3;
+}
+
+static void test_sheet_of_pictures(void)
+{
+    uint8_t gray[4] = {40, 40, 40, 40}, rgb[12], rgba[4] = {200, 0, 0, 0};
+    for (int i = 0; i < 12; i++)
+        rgb[i] = (uint8_t[]){250, 10, 90}[i % 3];
+    pst_tile tiles[] = {
+        {.image = {.pixels = gray, .width = 2, .height = 2, .channels = 1, .stride = 2}, .caption = "gray"},
+        {.image = {.pixels = rgb, .width = 2, .height = 2, .channels = 3, .stride = 6}, .caption = "rgb", .note = "#1"},
+        {.image = {.pixels = rgba, .width = 1, .height = 1, .channels = 4, .stride = 4}, .note = "transparent"},
+    };
+    const char *path = test_path("pictures.png");
+    pst_error e = {0};
+    REQUIRE_OK(pst_sheet_write(path, tiles, 3, 64, "title", NULL, &e), &e);
+    size_t length;
+    uint8_t *png = test_read_file(path, &length);
+    pst_image sheet = {0};
+    REQUIRE_OK(pst_image_decode(&sheet, png, length, NULL, &e), &e);
+    CHECK(memcmp(tile_middle(&sheet, 0, 64), (uint8_t[]){40, 40, 40}, 3) == 0);
+    CHECK(memcmp(tile_middle(&sheet, 1, 64), rgb, 3) == 0);
+    CHECK(memcmp(tile_middle(&sheet, 2, 64), (uint8_t[]){237, 238, 240}, 3) == 0); /* what is behind it */
+    pst_image_finish(&sheet);
+    free(png);
+
+    tiles[1].image.pixels = NULL; /* could not be read */
+    CHECK_STATUS(pst_sheet_write(path, tiles, 3, 0, NULL, "line", &e), PST_OK, &e);
+    tiles[0].image.channels = 2;
+    CHECK_STATUS(pst_sheet_write(path, tiles, 3, 64, "", "", &e), PST_EINVAL, &e);
+    CHECK_STATUS(pst_sheet_write(path, tiles, 0, 64, "", "", &e), PST_EINVAL, &e);
+    CHECK_STATUS(pst_sheet_write(path, tiles, 1, 5, "", "", &e), PST_EINVAL, &e);
+}
+
 static const struct test tests[] = {
     {"events", test_events},
     {"sequences", test_sequences},
     {"records in words", test_head},
     {"contact sheet", test_sheet},
+    {"sheet of pictures", test_sheet_of_pictures},
     {NULL, NULL},
 };
 

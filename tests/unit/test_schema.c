@@ -32,7 +32,8 @@ static void test_round_trip(void)
     SAME("image:bytes label:int64 x:float[32] tags:bytes[*] boxes:float[*,4] w:float=1.5");
     SAME("image/encoded:bytes a.b-c_d+e@f:float[2,3,4] q:int64[*,1,2,3,4,5,6,7,8]");
     SAME("x:float[3]=[1,2,3] y:int64[2]=[-9223372036854775808,9223372036854775807] z:bytes[2]=[a,b]");
-    SAME("x:float[2]=[] n:float=nan i:float=-inf t:float=1.4013e-45 m:float=3.4028235e+38 o:float=0.1 p:float=16777216");
+    SAME("x:float[2]=[] n:float=nan i:float=-inf t:float=1.4013e-45 m:float=3.4028235e+38 o:float=0.1 p:float=16777216 "
+         "q:float=0.112682186");
     SAME("\"\":bytes \"a b\":bytes \"a:b\":float \"q\\\"\\\\\":int64 \"tab\\x09\":bytes gr\xc3\xb6\xc3\x9f"
          "e:float \"\\xff\":bytes");
     SAME("s:bytes=plain t:bytes=\"two words\" u:bytes=\"\" v:bytes[2]=[\"\\x00\\xff\",\"[1,2]\"]");
@@ -243,6 +244,8 @@ static void test_inference(void)
     INFERS("x:float[*]", example(empty), example(empty)); /* nothing is known of it */
     INFERS("x:float[*]", example(empty), example(x1));
     INFERS("x:float", example(join(xi, x1)), example(x1)); /* of doubles the last */
+    struct bytes z = entry("z", bytes_list(one_string("s")));
+    INFERS("b:bytes x:float z:bytes", example(join(join(x2, z), join(b, x1)))); /* by name, doubles or not */
     INFERS("PST_ETYPE: feature 'x' is int64 here, float in the Examples before", example(x1), example(xi));
     INFERS("PST_ECORRUPT: byte 1 of the Example: a length is cut short…", example(x1), RAW("\x0a"));
     INFERS("PST_EUNSUPPORTED: feature 'a?b': a name with a NUL byte, which no schema can hold", example(nul));

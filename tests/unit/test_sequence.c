@@ -103,6 +103,8 @@ static void test_steps(void)
              "PST_ETYPE: feature list 'x': step 1: 1 float, the schema says 2 ([2]); [*] takes any number");
     SEQUENCE("", "x:float[*]", lists(list("x", join(join(f2, f1), i))),
              "PST_ETYPE: feature list 'x': step 2: 1 int64, the schema says float[*]");
+    SEQUENCE("", "x:float[2]", lists(list("x", join(join(f2, f1), join(f2, i)))),
+             "PST_ETYPE: feature list 'x': step 1: 1 float, the schema says 2…"); /* the first that does not fit */
     SEQUENCE("", "x:float[*,2]", lists(list("x", join(f2, f1))),
              "PST_ETYPE: feature list 'x': step 1: 1 float, the schema says rows of 2 ([*,2])");
     SEQUENCE("", "x:float[*]", lists(list("x", join(join(f2, unset), f1))),

@@ -1,6 +1,6 @@
 /* number.h: numbers in tables and labels, whatever the locale says. The whole field must be the number. */
-#ifndef PACK_NUMBER_H
-#define PACK_NUMBER_H
+#ifndef IO_NUMBER_H
+#define IO_NUMBER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* number.c: see number.h. No allocation; correctly rounded. */
-#include "pack/number.h"
+#include "io/number.h"
 
 #include <locale.h>
 #include <math.h>

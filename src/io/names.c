@@ -1,5 +1,5 @@
 /* names.c: see names.h. A million labels of a thousand classes take no more memory than a few thousand names. */
-#include "pack/names.h"
+#include "io/names.h"
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -38,6 +38,7 @@ void names_number(struct names *n)
 int64_t names_find(const struct names *n, const char *name, size_t length)
 {
     size_t low = 0, high = n->sorted;
+    length = strnlen(name, length); /* a name ends at a NUL here too: names_add kept no more of it */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = strncmp(name, n->names[middle], length);

@@ -1,6 +1,6 @@
 /* names.h: a set of names that becomes a numbering: sorted by bytes, each once. */
-#ifndef PACK_NAMES_H
-#define PACK_NAMES_H
+#ifndef IO_NAMES_H
+#define IO_NAMES_H
 
 #include "base/arena.h"
 #include <penstock/base.h>
