@@ -13,6 +13,8 @@ LAW = {
     "record": {"base", "io", "codec"},
     "pack": {"base", "io", "codec", "image", "record"},
     "inspect": {"base", "io", "codec", "image", "record"},
+    "ops": {"base", "io", "codec", "image", "record"},
+    "flow": {"base", "io", "record", "ops"},
     "cli": set(),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')

@@ -6,7 +6,9 @@
 #include <penstock/example.h>
 #include <penstock/image.h>
 #include <penstock/inspect.h>
+#include <penstock/op.h>
 #include <penstock/pack.h>
+#include <penstock/pipeline.h>
 #include <penstock/record.h>
 
 #endif

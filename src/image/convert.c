@@ -50,6 +50,7 @@ size_t convert_scratch_bytes(const struct convert *c, uint32_t width)
 void convert_row_with(const struct convert_kernels *k, const struct convert *c, const uint8_t *in, uint32_t width, void *out,
                       size_t plane, void *scratch)
 {
+    void (*scale)(const uint8_t *, float *, size_t, const float *, const float *) = c->streams ? k->stream : k->scale;
     size_t n = (size_t)width * c->channels;
     uint8_t *between = scratch;
     if (c->flips) {
@@ -61,11 +62,11 @@ void convert_row_with(const struct convert_kernels *k, const struct convert *c, 
     if (is_split(c) && c->scaled) {
         k->split[c->channels](in, between, width, width);
         for (uint32_t i = 0; i < c->channels; i++)
-            k->scale(between + (size_t)i * width, (float *)out + i * plane, width, c->scale[i], c->bias[i]);
+            scale(between + (size_t)i * width, (float *)out + i * plane, width, c->scale[i], c->bias[i]);
     } else if (is_split(c)) {
         k->split[c->channels](in, out, plane, width);
     } else if (c->scaled) {
-        k->scale(in, out, n, c->scale[0], c->bias[0]);
+        scale(in, out, n, c->scale[0], c->bias[0]);
     } else if (in != out) {
         memcpy(out, in, n);
     }
@@ -75,4 +76,10 @@ void convert_row(const struct convert *c, const uint8_t *in, uint32_t width, voi
 {
     pthread_once(&chosen, choose);
     convert_row_with(&best, c, in, width, out, plane, scratch);
+}
+
+void convert_end(const struct convert *c)
+{
+    if (c->streams)
+        best.fence();
 }

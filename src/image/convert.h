@@ -17,6 +17,7 @@ struct convert {
     bool flips;        /* left to right */
     bool planar;       /* channel by channel, `plane` values apart; otherwise pixel by pixel */
     bool scaled;       /* to float; otherwise bytes stay */
+    bool streams;      /* floats are written past the caches: for results that nobody reads soon */
     float scale[4][CONVERT_PERIOD], bias[4][CONVERT_PERIOD]; /* as they take turns: in a plane each, or in the first of them */
 };
 
@@ -27,5 +28,7 @@ size_t convert_scratch_bytes(const struct convert *c, uint32_t width);
 /* A row of `width` pixels; `out` is where the row begins in the first plane: floats when scaled, bytes otherwise. Writes
  * nothing but the row. `in` and `out` do not overlap. */
 void convert_row(const struct convert *c, const uint8_t *in, uint32_t width, void *out, size_t plane, void *scratch);
+/* Behind the last row: from here on other threads may read them. */
+void convert_end(const struct convert *c);
 
 #endif

@@ -114,7 +114,7 @@ INLINE __m256 scale_8(const uint8_t *in, __m256 scale, __m256 bias)
     return _mm256_add_ps(_mm256_mul_ps(x, scale), bias);
 }
 
-static void scale_values(const uint8_t *in, float *out, size_t n, const float *scale, const float *bias)
+INLINE void scale_any(const uint8_t *in, float *out, size_t n, const float *scale, const float *bias, bool streams)
 {
     __m256 s[3], b[3];
     size_t at = 0;
@@ -123,10 +123,33 @@ static void scale_values(const uint8_t *in, float *out, size_t n, const float *s
         b[i] = _mm256_loadu_ps(bias + 8 * i);
     }
     for (; at + CONVERT_PERIOD <= n; at += CONVERT_PERIOD)
-        for (size_t i = 0; i < 3; i++)
-            _mm256_storeu_ps(out + at + 8 * i, scale_8(in + at + 8 * i, s[i], b[i]));
+        for (size_t i = 0; i < 3; i++) {
+            __m256 v = scale_8(in + at + 8 * i, s[i], b[i]);
+            if (streams)
+                _mm256_stream_ps(out + at + 8 * i, v);
+            else
+                _mm256_storeu_ps(out + at + 8 * i, v);
+        }
     for (size_t i = 0; at + i < n; i++)
         out[at + i] = (float)in[at + i] * scale[i] + bias[i];
+}
+
+static void scale_values(const uint8_t *in, float *out, size_t n, const float *scale, const float *bias)
+{
+    scale_any(in, out, n, scale, bias, false);
+}
+
+static void stream_values(const uint8_t *in, float *out, size_t n, const float *scale, const float *bias)
+{
+    if ((uintptr_t)out % sizeof(__m256))
+        scale_any(in, out, n, scale, bias, false);
+    else
+        scale_any(in, out, n, scale, bias, true);
+}
+
+static void fence(void)
+{
+    _mm_sfence();
 }
 
 void convert_kernels_init_avx2(struct convert_kernels *k)
@@ -137,4 +160,6 @@ void convert_kernels_init_avx2(struct convert_kernels *k)
     k->split[3] = split_3;
     k->split[4] = split_4;
     k->scale = scale_values;
+    k->stream = stream_values;
+    k->fence = fence;
 }

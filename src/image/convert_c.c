@@ -30,8 +30,15 @@ static void scale_values(const uint8_t *in, float *out, size_t n, const float *s
         out[at + i] = (float)in[at + i] * scale[i] + bias[i];
 }
 
+static void fence(void)
+{
+}
+
 void convert_kernels_init_c(struct convert_kernels *k)
 {
-    *k = (struct convert_kernels){
-        .flip = {0, flip_1, flip_2, flip_3, flip_4}, .split = {0, split_1, split_2, split_3, split_4}, .scale = scale_values};
+    *k = (struct convert_kernels){.flip = {0, flip_1, flip_2, flip_3, flip_4},
+                                  .split = {0, split_1, split_2, split_3, split_4},
+                                  .scale = scale_values,
+                                  .stream = scale_values,
+                                  .fence = fence};
 }

@@ -77,6 +77,7 @@ static struct convert random_convert(struct random *r, uint32_t channels, unsign
     }
     convert_init(&c, channels, kind >> 1 & 1, kind >> 2 & 1 ? scale : NULL, bias);
     c.flips = kind & 1;
+    c.streams = random_below(r, 2);
     return c;
 }
 

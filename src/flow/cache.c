@@ -1,0 +1,164 @@
+/* cache.c: a table of element blocks that only ever grows.
+ *
+ * Nothing is evicted: what fits is found in every later pass, however the passes are ordered. Finding is one load. Each worker
+ * fills blocks of its own; two that bring the same element at once both keep it, and one of the copies is forgotten. */
+#include "flow/cache.h"
+
+#include "base/le.h"
+#include "base/memory.h"
+#include "flow/element.h"
+#include "ops/source.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define SLAB          ((size_t)1 << 20)
+#define HEADER        ((size_t)64)
+#define PREFIX        ((size_t)16)        /* as much as blocks are aligned */
+#define MAX_SLOTS     (UINT64_C(1) << 27) /* of a stream, whose length is not known */
+#define LEAST_ELEMENT 64                  /* bytes, for the same guess */
+
+struct slab {
+    struct slab *older;
+    size_t size, used;
+};
+
+struct cache_worker {
+    _Alignas(64) struct slab *slabs; /* newest first; only the worker's own */
+};
+
+struct cache {
+    _Atomic(void *) *table;
+    uint64_t slots; /* elements beyond are never kept */
+    size_t prefix;  /* bytes in front of a block: for the weight, where there is one */
+    uint64_t budget;
+    _Atomic uint64_t used, kept;
+    unsigned workers;
+    struct cache_worker *worker;
+};
+
+pst_status cache_create(struct cache **ret, uint64_t elements, uint64_t bytes, unsigned workers, pst_error *reterr)
+{
+    struct cache *c = mem_zalloc(sizeof(*c));
+    if (!c)
+        goto fail;
+    c->budget = bytes;
+    c->workers = workers;
+    c->slots = bytes / 2 / sizeof(void *); /* half for the table is more than anything but the smallest elements want */
+    c->prefix = elements == SOURCE_STREAM ? PREFIX : 0;
+    if (elements == SOURCE_STREAM)
+        elements = bytes / LEAST_ELEMENT < MAX_SLOTS ? bytes / LEAST_ELEMENT : MAX_SLOTS;
+    if (elements < c->slots)
+        c->slots = elements;
+    c->used = c->slots * sizeof(void *);
+    c->table = mem_array((size_t)c->slots, sizeof(*c->table));
+    c->worker = mem_aligned(workers * sizeof(*c->worker));
+    if (!c->table || !c->worker)
+        goto fail;
+    memset(c->worker, 0, workers * sizeof(*c->worker));
+    *ret = c;
+    return PST_OK;
+fail:
+    cache_destroy(c);
+    return pst_fail(reterr, PST_ENOMEM, "cache: out of memory");
+}
+
+struct cache *cache_destroy(struct cache *c)
+{
+    if (!c)
+        return NULL;
+    for (unsigned i = 0; c->worker && c->table && i < c->workers; i++) {
+        for (struct slab *s = c->worker[i].slabs; s;) {
+            struct slab *older = s->older;
+            mem_free(s);
+            s = older;
+        }
+    }
+    mem_free(c->worker);
+    mem_free((void *)c->table);
+    mem_free(c);
+    return NULL;
+}
+
+void *cache_find(const struct cache *c, uint64_t index)
+{
+    return index < c->slots ? atomic_load_explicit(&c->table[index], memory_order_acquire) : NULL;
+}
+
+static bool reserve(struct cache *c, size_t bytes)
+{
+    uint64_t used = atomic_load_explicit(&c->used, memory_order_relaxed);
+    do {
+        if (bytes > c->budget || used > c->budget - bytes)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&c->used, &used, used + bytes, memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static struct slab *add_slab(struct cache *c, struct cache_worker *w, size_t size)
+{
+    if (!reserve(c, size + HEADER))
+        return NULL;
+    struct slab *s = mem_aligned(size + HEADER);
+    if (!s) {
+        atomic_fetch_sub_explicit(&c->used, size + HEADER, memory_order_relaxed);
+        return NULL;
+    }
+    *s = (struct slab){.older = w->slabs, .size = size};
+    w->slabs = s;
+    return s;
+}
+
+/* An element that would waste much of a slab gets one of its own size. */
+static void *slab_alloc(struct cache *c, struct cache_worker *w, size_t size)
+{
+    struct slab *s = w->slabs;
+    size = (size + 15) & ~(size_t)15;
+    if (!s || s->size - s->used < size) {
+        s = size > SLAB / 8 ? NULL : add_slab(c, w, SLAB);
+        if (!s)
+            s = add_slab(c, w, size);
+        if (!s)
+            return NULL;
+    }
+    void *p = (uint8_t *)s + HEADER + s->used;
+    s->used += size;
+    return p;
+}
+
+uint64_t cache_weight(const void *block)
+{
+    return le64((const uint8_t *)block - PREFIX);
+}
+
+void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec *spec, uint64_t fields,
+                const pst_tensor *tensors, uint64_t weight)
+{
+    if (index >= c->slots)
+        return;
+    size_t size = element_size(spec, fields, tensors);
+    uint8_t *begin = size > c->budget ? NULL : slab_alloc(c, &c->worker[worker], c->prefix + size);
+    if (!begin)
+        return;
+    void *block = begin + c->prefix, *none = NULL;
+    if (c->prefix)
+        put_le64(begin, weight);
+    element_pack(block, spec, fields, tensors);
+    if (atomic_compare_exchange_strong_explicit(&c->table[index], &none, block, memory_order_release, memory_order_relaxed))
+        atomic_fetch_add_explicit(&c->kept, 1, memory_order_relaxed);
+}
+
+uint64_t cache_bytes(const struct cache *c)
+{
+    return atomic_load_explicit(&c->used, memory_order_relaxed);
+}
+
+uint64_t cache_elements(const struct cache *c)
+{
+    return atomic_load_explicit(&c->kept, memory_order_relaxed);
+}
+
+uint64_t cache_budget(const struct cache *c)
+{
+    return c->budget;
+}

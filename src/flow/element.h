@@ -1,0 +1,44 @@
+/* element.h: the fields of one element: their sizes, and an element as one block of memory that can be kept. */
+#ifndef FLOW_ELEMENT_H
+#define FLOW_ELEMENT_H
+
+#include <penstock/op.h>
+
+/* Of one element, not of a batch. */
+static inline bool field_is_fixed(const pst_field *f)
+{
+    for (uint32_t i = 0; i < f->rank; i++)
+        if (f->shape[i] == PST_ANY)
+            return false;
+    return true;
+}
+
+static inline bool shape_equal(uint32_t rank, const uint64_t *a, const uint64_t *b)
+{
+    for (uint32_t i = 0; i < rank; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
+/* Bytes that `shape` takes without gaps (those of the pst_bytes themselves for bytes); SIZE_MAX: more than can be. */
+size_t shape_bytes(pst_dtype dtype, uint32_t rank, const uint64_t *shape);
+/* What the pst_bytes in `own` bytes of values point to; 0 for every other type. */
+size_t payload_bytes(const pst_tensor *t, size_t own);
+/* Both of them: what it takes to keep `t`. */
+size_t tensor_bytes(const pst_tensor *t);
+/* "[224,224,3]"; returns `buffer`. */
+char *shape_text(uint32_t rank, const uint64_t *shape, char *buffer, size_t size);
+#define SHAPE_TEXT_SIZE 96
+
+/* A tensor as its field declares it, without data. */
+pst_tensor field_tensor(const pst_field *f);
+
+/* An element as one block: `fields` has bit i set for every field of `spec` that goes in. */
+size_t element_size(const pst_spec *spec, uint64_t fields, const pst_tensor *tensors); /* SIZE_MAX: too much */
+/* `block` has element_size bytes and is 16-byte aligned; it may not be moved afterwards. */
+void element_pack(void *block, const pst_spec *spec, uint64_t fields, const pst_tensor *tensors);
+/* Points `tensors` into the block. Fields that are not in it are left alone. */
+void element_view(void *block, const pst_spec *spec, uint64_t fields, pst_tensor *tensors);
+
+#endif

@@ -1,0 +1,45 @@
+/* node.h: the chain as the user wrote it, bound to classes and configs; what text, C calls and bindings all produce. */
+#ifndef FLOW_NODE_H
+#define FLOW_NODE_H
+
+#include "base/arena.h"
+#include "flow/script.h"
+#include <penstock/pipeline.h>
+
+struct node {
+    const pst_op_class *op;
+    pst_op_kind kind;
+    void *config;                /* config_size bytes; owned, strings inside belong to `strings` */
+    struct arena *strings;       /* owned: what the config points to */
+    uint32_t ordinal;            /* place in the user's chain: keys its randomness, survives rewrites */
+    size_t script;               /* of the chain: where it was written */
+    size_t text_begin, text_end; /* in that script; 0, 0 when it came as a class */
+    pst_spec in, out;            /* set by the plan */
+};
+
+/* Zeroed is empty. A call that fails leaves it as it was. */
+struct chain {
+    struct node *nodes;
+    size_t count, capacity;
+    struct script *scripts; /* the texts that nodes came from, for carets */
+    size_t script_count, script_capacity;
+};
+
+#define CHAIN_MAX_NODES 1000
+
+/* Text → nodes; see pipeline.h for the language. Errors carry the byte and a drawing with a caret. Whether the operations go
+ * together is the plan's. */
+pst_status chain_parse(struct chain *c, const char *text, pst_error *reterr);
+/* One operation with its arguments as text (NULL: none). An error's byte and drawing are those of "OP ARGS". */
+pst_status chain_add(struct chain *c, const char *op, const char *args, pst_error *reterr);
+/* Copies the config; what it points to is borrowed. NULL: every parameter has its default. */
+pst_status chain_add_class(struct chain *c, const pst_op_class *op, const void *config, pst_error *reterr);
+void chain_finish(struct chain *c);
+
+/* The node as canonical text ("shuffle seed=7"): what the fingerprint covers and the plan prints. Parsed again it is the
+ * same node. mem_free; NULL: out of memory. */
+char *node_text(const struct node *n);
+/* Adds the drawing with the caret to an error that a plan step of `n` returned, and the place where it has none. */
+void node_point(const struct chain *c, const struct node *n, pst_error *reterr);
+
+#endif

@@ -1,0 +1,219 @@
+/* order.c: index algebra. Each step is a function from a place behind it to a place in front of it; composed from the last
+ * to the first they take an element of the result to an element of the source.
+ *
+ * A pass counts how often the steps in front of a place have been gone through: the epoch at the end of the chain, times
+ * the repetitions on the way to the front. It keys shuffles and the elements' randomness, so that no two passes are alike.
+ * Streams have the same steps; stream.c runs them one element at a time. */
+#include "flow/order.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+
+void order_init(struct order *o, uint64_t source)
+{
+    *o = (struct order){.source = source, .batch = SIZE_MAX, .elements = source, .batches = source};
+}
+
+void order_finish(struct order *o)
+{
+    mem_free(o->steps);
+    *o = (struct order){0};
+}
+
+static bool is_counted(uint64_t n)
+{
+    return n < ORDER_UNKNOWN;
+}
+
+static pst_status repeat_length(uint64_t inner, int64_t count, uint64_t *ret, pst_error *reterr)
+{
+    if (count == 0 || inner == 0)
+        *ret = 0;
+    else if (count < 0)
+        *ret = ORDER_ENDLESS; /* of a stream that turns out to be empty, too: it then ends at once */
+    else if (!is_counted(inner))
+        *ret = inner;
+    else if (__builtin_mul_overflow(inner, (uint64_t)count, ret) || *ret > INT64_MAX)
+        return pst_fail(reterr, PST_EINVAL,
+                        "repeat: %" PRIu64 " elements %" PRId64 " times are too many to number; -1 is endless", inner, count);
+    return PST_OK;
+}
+
+static pst_status step_length(const struct order_step *s, uint64_t *ret, pst_error *reterr)
+{
+    uint64_t n = s->inner, count = (uint64_t)s->count;
+    *ret = n;
+    switch (s->kind) {
+    case ORDER_SHUFFLE:
+        break;
+    case ORDER_REPEAT:
+        return repeat_length(n, s->count, ret, reterr);
+    case ORDER_TAKE:
+        if (s->count >= 0 && (count < n || n == ORDER_ENDLESS))
+            *ret = n == ORDER_UNKNOWN && count > 0 ? ORDER_UNKNOWN : count;
+        break;
+    case ORDER_SKIP:
+        if (s->count < 0)
+            *ret = 0;
+        else if (is_counted(n))
+            *ret = count < n ? n - count : 0;
+        break;
+    case ORDER_SHARD:
+        if (s->shards == 0 || s->shard >= s->shards)
+            return pst_fail(reterr, PST_EINVAL, "shard: number %" PRIu64 " of %" PRIu64 " shards; they are numbered from 0",
+                            s->shard, s->shards);
+        if (is_counted(n))
+            *ret = n > s->shard ? (n - s->shard - 1) / s->shards + 1 : 0;
+        break;
+    case ORDER_BATCH:
+        if (s->size == 0)
+            return pst_fail(reterr, PST_EINVAL, "batch: a size of 0; expected at least 1");
+        if (is_counted(n))
+            *ret = n / s->size + (!s->drop_remainder && n % s->size > 0);
+        break;
+    }
+    return PST_OK;
+}
+
+pst_status order_push(struct order *o, const struct order_step *step, pst_error *reterr)
+{
+    struct order_step s = *step;
+    s.inner = o->batches;
+    pst_status st = step_length(&s, &s.outer, reterr);
+    if (st < 0)
+        return st;
+    if (s.kind == ORDER_SHUFFLE && s.inner == ORDER_ENDLESS && is_counted(o->source)) /* a stream has a buffer for it */
+        return pst_fail(reterr, PST_EINVAL,
+                        "shuffle: an endless sequence has no whole to shuffle; put shuffle in front of repeat");
+    if (s.kind == ORDER_BATCH && o->batch != SIZE_MAX)
+        return pst_fail(reterr, PST_EINVAL, "batch: the elements are batched already; one batch a chain");
+    if (mem_grow((void **)&o->steps, &o->capacity, o->count + 1, sizeof(*o->steps)) < 0)
+        return pst_fail(reterr, PST_ENOMEM, "planning the order: out of memory");
+    if (s.kind == ORDER_BATCH)
+        o->batch = o->count;
+    if (o->batch == SIZE_MAX || s.kind == ORDER_BATCH)
+        o->elements = s.kind == ORDER_BATCH ? s.inner : s.outer;
+    o->steps[o->count++] = s;
+    o->batches = s.outer;
+    return PST_OK;
+}
+
+pst_status order_state_init(struct order_state *s, const struct order *o, pst_error *reterr)
+{
+    s->memos = mem_array(o->count, sizeof(*s->memos));
+    return s->memos ? PST_OK : pst_fail(reterr, PST_ENOMEM, "starting a worker: out of memory");
+}
+
+void order_state_finish(struct order_state *s)
+{
+    mem_free(s->memos);
+    s->memos = NULL;
+}
+
+/* Prepares the permutation of a pass. */
+static void memo_pass(struct order_memo *m, const struct order_step *s, uint64_t pass)
+{
+    uint64_t key = s->reshuffle ? pass : 0;
+    if (m->has_pass && m->pass == key)
+        return;
+    *m = (struct order_memo){.pass = key, .has_pass = true};
+    if (s->chunk == 0) {
+        permutation_init(&m->all, s->inner, s->seed, key);
+        return;
+    }
+    uint64_t chunks = s->inner / s->chunk + (s->inner % s->chunk > 0);
+    permutation_init(&m->all, chunks, s->seed, key);
+    m->short_slot = permutation_inverse(&m->all, chunks - 1);
+}
+
+static void memo_window(struct order_memo *m, const struct order_step *s, uint64_t window)
+{
+    if (m->has_window && m->window == window)
+        return;
+    uint64_t left = s->inner - window * s->window;
+    m->window = window;
+    m->has_window = true;
+    permutation_init(&m->within, left < s->window ? left : s->window, hash_combine(s->seed, window), m->pass);
+}
+
+/* Chunks are laid out in shuffled order, then every window of that layout is shuffled in itself. Only the last chunk may be
+ * shorter than the others; places behind it are that much closer to the front. */
+static uint64_t windowed(struct order_memo *m, const struct order_step *s, uint64_t k)
+{
+    uint64_t window = k / s->window, short_size = s->inner - (m->all.n - 1) * s->chunk;
+    memo_window(m, s, window);
+    k = window * s->window + permutation_at(&m->within, k - window * s->window);
+    uint64_t slot = k / s->chunk, at = k % s->chunk, short_begin = m->short_slot * s->chunk;
+    if (k >= short_begin + short_size) {
+        k -= short_begin + short_size;
+        slot = m->short_slot + 1 + k / s->chunk;
+        at = k % s->chunk;
+    }
+    return permutation_at(&m->all, slot) * s->chunk + at;
+}
+
+static void shuffle_back(struct order_memo *m, const struct order_step *s, size_t n, uint64_t *index, const uint64_t *pass)
+{
+    for (size_t i = 0; i < n; i++) {
+        memo_pass(m, s, pass[i]);
+        index[i] = s->chunk ? windowed(m, s, index[i]) : permutation_at(&m->all, index[i]);
+    }
+}
+
+static void repeat_back(const struct order_step *s, size_t n, uint64_t *index, uint64_t *pass)
+{
+    /* an endless one may still be cut by a `take` behind it: rounds of different epochs keep apart */
+    uint64_t rounds = s->count < 0 ? UINT64_C(1) << 32 : (uint64_t)s->count;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t round = is_counted(s->inner) ? index[i] / s->inner : 0; /* what never ends is never repeated */
+        index[i] -= round * s->inner;
+        pass[i] = pass[i] * rounds + round;
+    }
+}
+
+/* From places behind the step to places in front of it. */
+static void step_back(const struct order_step *s, struct order_memo *m, size_t n, uint64_t *index, uint64_t *pass)
+{
+    switch (s->kind) {
+    case ORDER_SHUFFLE:
+        shuffle_back(m, s, n, index, pass);
+        break;
+    case ORDER_REPEAT:
+        repeat_back(s, n, index, pass);
+        break;
+    case ORDER_SKIP:
+        for (size_t i = 0; i < n; i++)
+            index[i] += (uint64_t)s->count;
+        break;
+    case ORDER_SHARD:
+        for (size_t i = 0; i < n; i++)
+            index[i] = index[i] * s->shards + s->shard;
+        break;
+    case ORDER_TAKE:
+    case ORDER_BATCH:
+        break;
+    }
+}
+
+struct order_batch order_open(const struct order *o, struct order_state *s, uint64_t epoch, uint64_t k)
+{
+    uint64_t pass = epoch;
+    for (size_t i = o->count; i-- > o->batch + 1;)
+        step_back(&o->steps[i], &s->memos[i], 1, &k, &pass);
+    const struct order_step *batch = &o->steps[o->batch];
+    uint64_t begin = k * batch->size, left = is_counted(batch->inner) ? batch->inner - begin : UINT64_MAX;
+    return (struct order_batch){.pass = pass, .begin = begin, .size = left < batch->size ? left : batch->size};
+}
+
+void order_elements(const struct order *o, struct order_state *s, const struct order_batch *batch, uint64_t first, size_t count,
+                    uint64_t *ret_index, uint64_t *ret_pass)
+{
+    for (size_t i = 0; i < count; i++) {
+        ret_index[i] = batch->begin + first + i;
+        ret_pass[i] = batch->pass;
+    }
+    for (size_t i = o->batch; i-- > 0;)
+        step_back(&o->steps[i], &s->memos[i], count, ret_index, ret_pass);
+}

@@ -1,0 +1,326 @@
+/* pipeline.c: the public face: building, planning, starting, the next batch, seeking, the end.
+ *
+ * One thread at a time is the consumer: it plans, starts, takes batches and seeks. Cancel and statistics may come from any
+ * thread at any time. */
+#include "flow/pipeline.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "record/options.h"
+
+#include <string.h>
+
+/* ---- Building ---- */
+
+pst_status pst_pipeline_create(pst_pipeline **ret, const pst_options *options, pst_error *reterr)
+{
+    pst_options o = {0};
+    pst_status st = options_take(&o, sizeof(o), options, reterr);
+    if (st < 0)
+        return st;
+    if (o.rank >= (o.world ? o.world : 1))
+        return pst_fail(reterr, PST_EINVAL, "rank %u of %u; ranks are numbered from 0", o.rank, o.world ? o.world : 1);
+    if ((unsigned)o.uneven > PST_UNEVEN_ALLOW)
+        return pst_fail(reterr, PST_EINVAL, "options.uneven is %d; expected pad, drop or allow", (int)o.uneven);
+    pst_pipeline *p = mem_zalloc(sizeof(*p));
+    if (!p)
+        return pst_fail(reterr, PST_ENOMEM, "creating a pipeline: out of memory");
+    ring_init(&p->ring);
+    p->options = o;
+    p->cache_dir = o.cache_dir ? mem_strdup(o.cache_dir) : NULL;
+    p->options.cache_dir = p->cache_dir;
+    st = o.cache_dir && !p->cache_dir ? pst_fail(reterr, PST_ENOMEM, "creating a pipeline: out of memory") : PST_OK;
+    if (st == PST_OK)
+        st = pst_damage_log_create(&p->damage, &o.bad, reterr);
+    if (st < 0) {
+        pst_pipeline_destroy(p);
+        return st;
+    }
+    *ret = p;
+    return PST_OK;
+}
+
+pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_options *options, pst_error *reterr)
+{
+    pst_pipeline *p;
+    pst_status st = pst_pipeline_create(&p, options, reterr);
+    if (st < 0)
+        return st;
+    st = chain_parse(&p->chain, text, reterr);
+    if (st < 0) {
+        pst_pipeline_destroy(p);
+        return st;
+    }
+    *ret = p;
+    return PST_OK;
+}
+
+static pst_status check_open(const pst_pipeline *p, pst_error *reterr)
+{
+    return p->plan ? pst_fail(reterr, PST_EINVAL, "the pipeline is planned already; add operations before plan, start or next")
+                   : PST_OK;
+}
+
+pst_status pst_pipeline_add(pst_pipeline *p, const char *op, const char *args, pst_error *reterr)
+{
+    pst_status st = check_open(p, reterr);
+    return st < 0 ? st : chain_add(&p->chain, op, args, reterr);
+}
+
+pst_status pst_pipeline_add_op(pst_pipeline *p, const pst_op_class *op, const void *config, pst_error *reterr)
+{
+    pst_status st = check_open(p, reterr);
+    return st < 0 ? st : chain_add_class(&p->chain, op, config, reterr);
+}
+
+pst_status pipeline_add_source(pst_pipeline *p, const struct source_class *source, const void *config, pst_error *reterr)
+{
+    pst_status st = pst_pipeline_add_op(p, &source->op, config, reterr);
+    if (st == PST_OK)
+        p->chain.nodes[p->chain.count - 1].kind = PST_OP_SOURCE;
+    return st;
+}
+
+/* Copies everything but the data. */
+static pst_status copy_arrays(struct arena *a, const char *const *names, const pst_tensor *arrays, size_t count,
+                              struct arrays_config *ret, pst_error *reterr)
+{
+    const char **own_names = arena_alloc(a, (count + 1) * sizeof(*own_names));
+    pst_tensor *own_arrays = arena_alloc(a, (count + 1) * sizeof(*own_arrays));
+    bool whole = own_names && own_arrays;
+    for (size_t i = 0; i < count && whole; i++) {
+        own_names[i] = names[i] ? arena_strndup(a, names[i], SIZE_MAX) : "";
+        own_arrays[i] = arrays[i];
+        whole = own_names[i] != NULL;
+    }
+    if (!whole)
+        return pst_fail(reterr, PST_ENOMEM, "adding arrays: out of memory");
+    *ret = (struct arrays_config){.names = own_names, .arrays = own_arrays, .count = count};
+    return PST_OK;
+}
+
+pst_status pst_pipeline_add_arrays(pst_pipeline *p, const char *const *names, const pst_tensor *arrays, size_t count,
+                                   pst_error *reterr)
+{
+    struct arrays_config config;
+    if (count > PST_MAX_FIELDS)
+        return pst_fail(reterr, PST_EINVAL, "%zu arrays; an element has at most %d fields", count, PST_MAX_FIELDS);
+    pst_status st = copy_arrays(&p->names, names, arrays, count, &config, reterr);
+    return st < 0 ? st : pipeline_add_source(p, &source_arrays, &config, reterr);
+}
+
+/* ---- Planning and starting ---- */
+
+/* Everything that statistics may look at appears at once. */
+static void publish_plan(pst_pipeline *p, struct pipeline_plan *plan, struct batch_pool *pool, struct cell *cells)
+{
+    pthread_mutex_lock(&p->ring.lock);
+    p->plan = plan;
+    p->pool = pool;
+    p->cells = cells;
+    tune_init(&p->tuner, plan, &p->options, cpu_cores());
+    pthread_mutex_unlock(&p->ring.lock);
+}
+
+pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr)
+{
+    struct pipeline_plan *plan;
+    struct batch_pool *pool = NULL;
+    if (p->plan)
+        return PST_OK;
+    pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, p->damage, reterr);
+    if (st < 0)
+        return st;
+    st = batch_pool_create(&pool, &plan->program.layout, reterr);
+    struct cell *cells = st < 0 ? NULL : mem_aligned(plan->threads * sizeof(*cells));
+    if (!cells) {
+        batch_pool_close(pool);
+        pipeline_plan_destroy(plan);
+        return st < 0 ? st : pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+    }
+    memset((void *)cells, 0, plan->threads * sizeof(*cells));
+    publish_plan(p, plan, pool, cells);
+    return PST_OK;
+}
+
+static void publish_crew(pst_pipeline *p, struct crew *crew)
+{
+    pthread_mutex_lock(&p->ring.lock);
+    p->crew = crew;
+    pthread_mutex_unlock(&p->ring.lock);
+}
+
+static void apply_tuning(pst_pipeline *p)
+{
+    ring_tune(&p->ring, p->tuner.depth, p->tuner.workers);
+    batch_pool_keep(p->pool, p->tuner.depth + 2);
+    if (p->crew)
+        crew_share(p->crew, p->tuner.workers);
+}
+
+static pst_status start_crew(pst_pipeline *p, pst_error *reterr)
+{
+    struct crew *crew;
+    struct crew_order order = {.ring = &p->ring,
+                               .plan = p->plan,
+                               .pool = p->pool,
+                               .cells = p->cells,
+                               .seed = p->options.seed,
+                               .tolerant = p->options.bad.skip,
+                               .epoch = p->epoch,
+                               .next = p->next,
+                               .sharing = p->tuner.workers};
+    pst_status st = ring_reset(&p->ring, p->tuner.most_depth, reterr);
+    if (st < 0)
+        return st;
+    apply_tuning(p);
+    if (atomic_load(&p->cancelled)) /* between the reset and here: whoever cancels stops the ring, and it stays stopped */
+        ring_stop(&p->ring);
+    st = crew_start(&crew, &order, reterr);
+    if (st == PST_OK)
+        publish_crew(p, crew);
+    return st;
+}
+
+pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr)
+{
+    pst_status st = pst_pipeline_plan(p, reterr);
+    if (st < 0 || p->crew)
+        return st;
+    if (atomic_load(&p->cancelled))
+        return pst_fail(reterr, PST_ECANCELLED, "the pipeline was cancelled");
+    return start_crew(p, reterr);
+}
+
+static void stop_crew(pst_pipeline *p)
+{
+    struct crew *crew = p->crew;
+    publish_crew(p, NULL);
+    crew_stop(crew);
+}
+
+/* ---- Running ---- */
+
+static void tune(pst_pipeline *p)
+{
+    struct tune_sample now = {.now_ns = clock_ns(), .consumer_wait_ns = cell_get(&p->delivery.wait_ns)};
+    if (now.now_ns - p->tuner.last.now_ns < TUNE_INTERVAL_NS)
+        return;
+    for (unsigned i = 0; i < p->plan->threads; i++) {
+        now.worker_wait_ns += cell_get(&p->cells[i].wait_ns);
+        now.worker_busy_ns += cell_get(&p->cells[i].busy_ns);
+        now.probed_ns += cell_get(&p->cells[i].probed_ns);
+        now.blocked_ns += cell_get(&p->cells[i].blocked_ns);
+    }
+    now.batch_bytes = batch_pool_mean(p->pool);
+    pthread_mutex_lock(&p->ring.lock); /* statistics read the reasons */
+    bool changed = tune_update(&p->tuner, &now);
+    pthread_mutex_unlock(&p->ring.lock);
+    if (changed)
+        apply_tuning(p);
+}
+
+static pst_status fail_for_good(pst_pipeline *p, pst_status st, const pst_error *error, pst_error *reterr)
+{
+    p->failed = st;
+    p->failure = *error;
+    if (reterr)
+        *reterr = *error;
+    return st;
+}
+
+pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr)
+{
+    pst_error error = {0};
+    pst_status st = PST_OK;
+    if (p->failed < 0)
+        return fail_for_good(p, p->failed, &p->failure, reterr);
+    if (!p->crew)
+        st = pst_pipeline_start(p, reterr);
+    if (st < 0)
+        return st;
+    for (bool again = true; again;) {
+        uint64_t waited;
+        size_t ready;
+        struct entry *e = ring_peek(&p->ring, &waited, &ready);
+        cell_add(&p->delivery.wait_ns, waited);
+        cell_add(&p->delivery.calls, 1);
+        cell_add(&p->delivery.ready, ready);
+        if (!e)
+            return pst_fail(reterr, PST_ECANCELLED, "the pipeline was cancelled");
+        st = pipeline_deliver(p, e, ret, &again, &error);
+        if (st < 0)
+            return fail_for_good(p, st, &error, reterr);
+        ring_pop(&p->ring);
+    }
+    tune(p);
+    return st;
+}
+
+void pst_pipeline_cancel(pst_pipeline *p)
+{
+    atomic_store(&p->cancelled, true);
+    ring_stop(&p->ring);
+}
+
+pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
+{
+    if (!p)
+        return NULL;
+    stop_crew(p);
+    batch_pool_close(p->pool);
+    pipeline_plan_destroy(p->plan);
+    chain_finish(&p->chain);
+    arena_finish(&p->names);
+    pst_damage_log_destroy(p->damage);
+    ring_finish(&p->ring);
+    mem_free((void *)p->cells);
+    mem_free(p->known);
+    mem_free(p->cache_dir);
+    mem_free(p);
+    return NULL;
+}
+
+/* ---- Resume ---- */
+
+pst_status pst_pipeline_tell(pst_pipeline *p, pst_cursor *ret, pst_error *reterr)
+{
+    pst_status st = pst_pipeline_plan(p, reterr);
+    if (st < 0)
+        return st;
+    *ret = (pst_cursor){.fingerprint = p->plan->fingerprint, .seed = p->options.seed, .epoch = p->epoch, .next = p->next};
+    return PST_OK;
+}
+
+pst_status pst_pipeline_seek(pst_pipeline *p, const pst_cursor *cursor, pst_error *reterr)
+{
+    pst_status st = pst_pipeline_plan(p, reterr);
+    if (st == PST_OK)
+        st = cursor_check(p->plan, p->options.seed, cursor, reterr);
+    if (st < 0)
+        return st;
+    stop_crew(p);
+    p->epoch = cursor->epoch;
+    p->next = cursor->next;
+    p->failed = PST_OK;
+    return PST_OK;
+}
+
+/* ---- What it is ---- */
+
+const pst_spec *pst_pipeline_spec(pst_pipeline *p)
+{
+    return p->plan ? &p->plan->batch : NULL;
+}
+
+uint64_t pst_pipeline_length(const pst_pipeline *p)
+{
+    uint64_t steps = p->plan ? feed_steps(&p->plan->order, &p->plan->split, 0) : ORDER_UNKNOWN;
+    return steps >= ORDER_UNKNOWN ? PST_NOWHERE : steps;
+}
+
+const pst_damage_log *pst_pipeline_damage(const pst_pipeline *p)
+{
+    return p->damage;
+}

@@ -1,0 +1,51 @@
+/* pipeline.h: the pipeline from the inside: who owns what, and which thread may touch it. */
+#ifndef FLOW_PIPELINE_H
+#define FLOW_PIPELINE_H
+
+#include "base/arena.h"
+#include "flow/plan.h"
+#include "flow/ring.h"
+#include "flow/tune.h"
+#include "flow/worker.h"
+
+/* What the consumer counts; any thread may read it. */
+struct delivery {
+    _Atomic uint64_t batches, samples, bytes, skipped;
+    _Atomic uint64_t wait_ns, calls, ready; /* of `next`; sum of the batches that were ready when it came */
+};
+
+struct pst_pipeline {
+    pst_options options;
+    char *cache_dir;
+    struct chain chain;
+    struct arena names; /* of arrays in memory, and their shapes */
+    pst_damage_log *damage;
+    struct ring ring;
+    _Atomic bool cancelled;
+    struct delivery delivery;
+
+    /* Written by the consumer under the ring's lock, so that pst_pipeline_stats may read them from anywhere. */
+    struct pipeline_plan *plan; /* NULL: not planned yet */
+    struct batch_pool *pool;
+    struct cell *cells; /* one a thread; they outlive the crew */
+    struct crew *crew;  /* NULL: no worker is running */
+    struct tuner tuner;
+
+    /* The consumer's alone. */
+    uint64_t epoch, next; /* where the cursor stands */
+    pst_status failed;    /* < 0: every further `next` fails alike */
+    pst_error failure;
+    uint64_t *known; /* samples whose damage has been counted, sorted: an epoch later they are no news */
+    size_t known_count, known_room;
+};
+
+/* A source by its class; it need not be in the table. `config` is copied. */
+pst_status pipeline_add_source(pst_pipeline *p, const struct source_class *source, const void *config, pst_error *reterr);
+
+/* cursor.c: PST_ESTALE says what differs. */
+pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_cursor *c, pst_error *reterr);
+
+/* deliver.c: what happens to an entry when its turn has come. */
+pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr);
+
+#endif

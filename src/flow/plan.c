@@ -1,0 +1,340 @@
+/* plan.c: from a chain to a plan, in the order in which mistakes are best told: the source, types and shapes, the order, the
+ * program, memory. Nothing is left running; the source stays open. */
+#include "flow/plan.h"
+
+#include "base/cpu.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "flow/cache.h"
+#include "flow/element.h"
+#include "ops/op_table.h"
+#include "ops/sample_op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WINDOW_CHUNKS   16 /* a window of the shuffle is made of so many runs of neighbours */
+#define PROBES          1024
+#define UNKNOWN_ELEMENT 4096 /* bytes, where a source does not tell */
+#define MAX_WORKERS     256
+#define STREAM_BUFFER   (UINT64_C(256) << 20)
+
+pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr)
+{
+    if (st >= 0 || !reterr)
+        return st;
+    if (!reterr->op[0])
+        snprintf(reterr->op, sizeof(reterr->op), "%s", c->nodes[i].op->name);
+    node_point(c, &c->nodes[i], reterr);
+    return st;
+}
+
+/* ---- The source ---- */
+
+static pst_status check_kinds(const struct chain *c, pst_error *reterr)
+{
+    if (c->count == 0)
+        return pst_fail(reterr, PST_EINVAL,
+                        "the pipeline is empty; it begins with a source, as in \"tfrecord shards/ | batch 64\"");
+    if (c->nodes[0].kind != PST_OP_SOURCE)
+        return plan_point(
+            c, 0, pst_fail(reterr, PST_EINVAL, "a pipeline begins with a source such as tfrecord, folder or files"), reterr);
+    for (size_t i = 1, caches = 0; i < c->count; i++) {
+        if (c->nodes[i].kind == PST_OP_SOURCE)
+            return plan_point(c, i, pst_fail(reterr, PST_EINVAL, "a source stands only at the beginning"), reterr);
+        if (c->nodes[i].op == &op_cache && caches++)
+            return plan_point(c, i, pst_fail(reterr, PST_EINVAL, "the elements are cached already; one cache a chain"), reterr);
+    }
+    return PST_OK;
+}
+
+/* The mean stored size, from elements spread evenly over the source. */
+static uint64_t probe_bytes(const struct pipeline_plan *p, uint64_t count)
+{
+    uint64_t probes = count < PROBES ? count : PROBES, sum = 0;
+    if (!p->source_class->bytes_of || count >= ORDER_UNKNOWN || probes == 0)
+        return 0;
+    for (uint64_t i = 0; i < probes; i++)
+        sum += p->source_class->bytes_of(p->source, (uint64_t)((double)i * (double)count / (double)probes));
+    return sum / probes + (sum % probes > 0);
+}
+
+static pst_status open_source(struct pipeline_plan *p, const pst_options *o, pst_damage_log *damage, pst_error *reterr)
+{
+    const struct node *n = &p->chain->nodes[0];
+    struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8, .damage = damage};
+    p->source_class = (const struct source_class *)(const void *)n->op;
+    pst_status st = p->source_class->open(n->config, &env, &p->source, reterr);
+    if (st == PST_OK)
+        p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
+    return st;
+}
+
+/* ---- Types and shapes ---- */
+
+/* What an operation says must make sense: it may be the user's. */
+static pst_status check_spec(const pst_op_class *op, const pst_spec *in, const pst_spec *out, pst_error *reterr)
+{
+    if (out->count == 0 || out->count > PST_MAX_FIELDS)
+        return pst_fail(reterr, PST_EINVAL, "it plans %zu fields; expected 1 to %d", out->count, PST_MAX_FIELDS);
+    for (size_t i = 0; i < out->count; i++) {
+        const pst_field *f = &out->field[i];
+        if (f->name[0] == '\0' || !memchr(f->name, '\0', sizeof(f->name)) || pst_spec_find(out, f->name) != (int)i)
+            return pst_fail(reterr, PST_EINVAL, "field %zu needs a name that no other field has; \"%.*s\" will not do", i,
+                            (int)sizeof(f->name) - 1, f->name);
+        if (pst_dtype_size(f->dtype) == 0 || f->rank > PST_MAX_RANK)
+            return pst_fail(reterr, PST_EINVAL, "field \"%s\" has no type, or more than %d dimensions", f->name, PST_MAX_RANK);
+        if (!in)
+            continue;
+        const pst_field *from = f->alias >= 0 && (size_t)f->alias < in->count ? &in->field[f->alias] : NULL;
+        if (f->alias >= 0 &&
+            (!from || from->dtype != f->dtype || from->rank != f->rank || !shape_equal(f->rank, from->shape, f->shape)))
+            return pst_fail(reterr, PST_EINVAL,
+                            "field \"%s\" is an alias of a field that is not there, or of another type or shape", f->name);
+        if (f->alias < 0 && !op->run)
+            return pst_fail(reterr, PST_EINVAL, "field \"%s\" is new, but the operation has no run to write it", f->name);
+    }
+    return PST_OK;
+}
+
+static pst_status infer(struct pipeline_plan *p, struct chain *c, pst_error *reterr)
+{
+    p->source_class->spec(p->source, &c->nodes[0].out);
+    pst_status st = check_spec(c->nodes[0].op, NULL, &c->nodes[0].out, reterr);
+    if (st < 0)
+        return plan_point(c, 0, st, reterr);
+    for (size_t i = 1; i < c->count; i++) {
+        struct node *n = &c->nodes[i];
+        n->in = c->nodes[i - 1].out;
+        n->in.reads = 0;
+        if (n->kind != PST_OP_SAMPLE) {
+            n->out = n->in;
+            continue;
+        }
+        n->out = (pst_spec){0};
+        st = plan_infer_schema(p, c, i, reterr);
+        if (st == PST_OK)
+            st = n->op->plan ? n->op->plan(n->config, &n->in, &n->out, reterr)
+                             : pst_fail(reterr, PST_EINVAL, "the operation has no plan");
+        if (st == PST_OK)
+            st = check_spec(n->op, &n->in, &n->out, reterr);
+        if (st < 0)
+            return plan_point(c, i, st, reterr);
+    }
+    return PST_OK;
+}
+
+/* ---- Order ---- */
+
+/* Bytes to elements, by their mean size. */
+static uint64_t elements_in(const struct pipeline_plan *p, uint64_t bytes)
+{
+    uint64_t n = bytes / (p->element_bytes ? p->element_bytes : UNKNOWN_ELEMENT);
+    return n ? n : 1;
+}
+
+static void plan_shuffle(const struct pipeline_plan *p, const struct shuffle_config *config, uint64_t seed, unsigned number,
+                         struct order_step *s)
+{
+    s->kind = ORDER_SHUFFLE;
+    s->seed = config->seed >= 0 ? (uint64_t)config->seed : seed;
+    if (number > 0) /* the second shuffle of a chain must not undo or repeat the first */
+        s->seed = hash_combine(s->seed, number);
+    s->reshuffle = config->reshuffle;
+    s->buffer = config->buffer ? config->buffer : STREAM_BUFFER; /* not from the RAM budget: the order depends on it */
+    if (config->window) {
+        s->chunk = elements_in(p, config->window / WINDOW_CHUNKS);
+        s->window = s->chunk * WINDOW_CHUNKS;
+    }
+}
+
+/* The node as a step; false: it is none. */
+static bool order_step_of(struct pipeline_plan *p, const struct node *n, uint64_t seed, unsigned *shuffles,
+                          struct order_step *ret)
+{
+    *ret = (struct order_step){0};
+    if (n->op == &op_shuffle) {
+        plan_shuffle(p, n->config, seed, (*shuffles)++, ret);
+        if (p->program.streamed)
+            p->ram_stream += ret->buffer;
+    } else if (n->op == &op_repeat || n->op == &op_take || n->op == &op_skip) {
+        ret->kind = n->op == &op_repeat ? ORDER_REPEAT : n->op == &op_take ? ORDER_TAKE : ORDER_SKIP;
+        ret->count = ((const struct count_config *)n->config)->count;
+    } else if (n->op == &op_shard) {
+        const struct shard_config *config = n->config;
+        ret->kind = ORDER_SHARD;
+        ret->shards = config->count;
+        ret->shard = config->index;
+    } else if (n->op == &op_batch) {
+        const struct batch_config *config = n->config;
+        ret->kind = ORDER_BATCH;
+        ret->size = config->size;
+        ret->drop_remainder = config->drop_remainder;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* What changes no result, only what it costs; false: the node is no such thing. */
+static bool note_resource(struct pipeline_plan *p, size_t i)
+{
+    const struct node *n = &p->chain->nodes[i];
+    if (n->op == &op_prefetch) {
+        int64_t depth = ((const struct prefetch_config *)n->config)->depth;
+        p->prefetch = depth > 0 ? (uint64_t)depth : 0;
+    } else if (n->op == &op_cache) {
+        p->cache_node = i;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *reterr)
+{
+    const struct chain *c = p->chain;
+    uint64_t count = p->source_class->count(p->source);
+    struct order_step step;
+    unsigned shuffles = 0;
+    p->program.streamed = count == SOURCE_STREAM;
+    order_init(&p->order, p->program.streamed ? ORDER_UNKNOWN : count);
+    if (count >= ORDER_UNKNOWN && !p->source_class->stream_open)
+        return plan_point(c, 0, pst_fail(reterr, PST_EINVAL, "the source has neither an index nor a stream"), reterr);
+    for (size_t i = 1; i < c->count; i++) {
+        pst_status st = PST_OK;
+        if (order_step_of(p, &c->nodes[i], seed, &shuffles, &step))
+            st = order_push(&p->order, &step, reterr);
+        else if (c->nodes[i].kind != PST_OP_SAMPLE && !note_resource(p, i))
+            st = pst_fail(reterr, PST_EUNSUPPORTED, "the engine does not know this operation");
+        if (st < 0)
+            return plan_point(c, i, st, reterr);
+    }
+    step = (struct order_step){.kind = ORDER_BATCH, .size = 1};
+    return p->order.batch == SIZE_MAX ? order_push(&p->order, &step, reterr) : PST_OK;
+}
+
+/* ---- The program and its memory ---- */
+
+static void batch_spec(struct pipeline_plan *p)
+{
+    const struct order_step *batch = &p->order.steps[p->order.batch];
+    const pst_spec *element = program_spec(&p->program, p->program.count);
+    bool whole = batch->drop_remainder || (p->order.elements < ORDER_UNKNOWN && p->order.elements % batch->size == 0);
+    p->batch = *element;
+    p->batch.reads = 0;
+    for (size_t i = 0; i < element->count; i++) {
+        pst_field *f = &p->batch.field[i];
+        memcpy(f->shape + 1, element->field[i].shape, f->rank * sizeof(*f->shape));
+        f->shape[0] = whole ? batch->size : PST_ANY;
+        f->rank++;
+        f->alias = -1;
+    }
+}
+
+/* Tells the source and the operations which of their fields anybody looks at. */
+static void tell_needs(struct pipeline_plan *p)
+{
+    if (p->source_class->need)
+        p->source_class->need(p->source, p->program.need);
+    for (size_t i = 0; i < p->program.count; i++) {
+        const struct step *s = &p->program.steps[i];
+        const struct sample_op *op = sample_op_of(s->op);
+        if (op && op->need && s->runs)
+            op->need(p->chain->nodes[s->first].config, s->live);
+    }
+}
+
+static pst_status plan_program(struct pipeline_plan *p, bool no_fuse, pst_error *reterr)
+{
+    const struct order_step *batch = &p->order.steps[p->order.batch];
+    uint64_t capacity = p->order.elements < batch->size ? p->order.elements : batch->size;
+    pst_status st = rewrite_steps(p, no_fuse, reterr);
+    if (st == PST_OK)
+        st = program_compile(&p->program, capacity ? capacity : 1, reterr);
+    if (st < 0)
+        return st;
+    batch_spec(p);
+    tell_needs(p);
+    return PST_OK;
+}
+
+static pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr)
+{
+    uint64_t batches = 2 * (uint64_t)p->program.layout.block; /* the consumer's, and one in the making */
+    if (batches > p->ram)
+        return pst_fail(reterr, PST_ELIMIT,
+                        "a batch takes %zu bytes and two of them must fit in the budget of %" PRIu64
+                        "; try a smaller batch or a larger budget (ram)",
+                        p->program.layout.block, p->ram);
+    if (p->ram_stream > p->ram - batches)
+        return pst_fail(reterr, PST_ELIMIT,
+                        "shuffle buffers of %" PRIu64 " bytes do not fit in the budget of %" PRIu64
+                        "; try a smaller buffer (buffer=) or a larger budget (ram)",
+                        p->ram_stream, p->ram);
+    if (!p->cache_node)
+        return PST_OK;
+    const struct cache_config *config = p->chain->nodes[p->cache_node].config;
+    uint64_t left = p->ram - batches - p->ram_stream, wanted = config->bytes ? config->bytes : p->ram / 2;
+    p->ram_cache = wanted < left ? wanted : left;
+    pst_status st =
+        cache_create(&p->cache, p->program.streamed ? SOURCE_STREAM : p->order.source, p->ram_cache, p->threads, reterr);
+    p->program.cache = p->cache;
+    return plan_point(p->chain, p->cache_node, st, reterr);
+}
+
+static unsigned most_threads(const pst_options *o)
+{
+    unsigned cores = cpu_cores();
+    if (o->workers)
+        return o->workers < MAX_WORKERS ? o->workers : MAX_WORKERS;
+    return 2 * cores < MAX_WORKERS ? 2 * cores : MAX_WORKERS; /* more than cores: some may wait for storage */
+}
+
+pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *o, pst_damage_log *damage,
+                                pst_error *reterr)
+{
+    pst_status st = check_kinds(chain, reterr);
+    if (st < 0)
+        return st;
+    struct pipeline_plan *p = mem_zalloc(sizeof(*p));
+    if (!p)
+        return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+    p->chain = chain;
+    p->ram = o->ram ? o->ram : cpu_memory_available() / 2;
+    p->split = (struct split){.rank = o->rank, .world = o->world ? o->world : 1, .uneven = o->uneven};
+    p->threads = most_threads(o);
+    st = plan_point(chain, 0, open_source(p, o, damage, reterr), reterr);
+    if (st == PST_OK)
+        st = infer(p, chain, reterr);
+    if (st == PST_OK) {
+        program_init(&p->program, p->source_class, p->source);
+        st = plan_order(p, o->seed, reterr);
+    }
+    if (st == PST_OK)
+        st = plan_program(p, o->no_fuse, reterr);
+    if (st == PST_OK)
+        st = plan_memory(p, reterr);
+    if (st == PST_OK)
+        st = plan_fingerprint(p, reterr);
+    if (st < 0) {
+        pipeline_plan_destroy(p);
+        return st;
+    }
+    *ret = p;
+    return PST_OK;
+}
+
+struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p)
+{
+    if (!p)
+        return NULL;
+    program_finish(&p->program);
+    order_finish(&p->order);
+    cache_destroy(p->cache);
+    if (p->source_class)
+        p->source_class->close(p->source);
+    mem_free(p);
+    return NULL;
+}

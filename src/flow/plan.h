@@ -1,0 +1,47 @@
+/* plan.h: a chain made ready to run: the source opened, every type and shape inferred, the order composed, the operations
+ * compiled, the memory counted. Everything that can be wrong with a chain is found while this is made. */
+#ifndef FLOW_PLAN_H
+#define FLOW_PLAN_H
+
+#include "flow/node.h"
+#include "flow/order.h"
+#include "flow/program.h"
+#include "flow/split.h"
+
+struct pipeline_plan {
+    const struct chain *chain;
+    const struct source_class *source_class;
+    void *source;
+    struct order order;
+    struct split split;
+    struct program program;
+    struct cache *cache;    /* NULL: none */
+    size_t cache_node;      /* of the chain; 0: none */
+    pst_spec batch;         /* what the consumer gets */
+    uint64_t element_bytes; /* stored, on average; 0: unknown */
+    uint64_t fingerprint;
+    uint64_t ram;        /* budget: everything below together */
+    uint64_t ram_cache;  /* for the cache */
+    uint64_t ram_stream; /* for shuffle buffers */
+    uint64_t prefetch;   /* asked for in the chain; 0: not */
+    unsigned threads;    /* workers there can be at most */
+};
+
+/* `chain` is borrowed and has its specs filled in. `damage` is borrowed. */
+pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *options,
+                                pst_damage_log *damage, pst_error *reterr);
+struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok; returns NULL */
+
+/* rewrite.c: the operations of `chain` on single elements as steps of the program, runs of image operations fused. */
+pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);
+
+/* sampling.c: gives node `i` a schema if it is an `example` that has none. */
+pst_status plan_infer_schema(const struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr);
+
+/* What a plan step of node `i` returned: adds the operation's name and the drawing. */
+pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr);
+
+/* cursor.c: of the data in the upper half, of the operations in the lower. */
+pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr);
+
+#endif

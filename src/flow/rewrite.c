@@ -1,0 +1,105 @@
+/* rewrite.c: which operations run, one by one or together.
+ *
+ * Operations on elements do not notice how their elements were ordered or batched, so the order operations between them fall
+ * away here; order.c has them. Runs of image operations become one pass. In front of a cache they stay apart: there each
+ * operation is watched for randomness, which a cache would freeze. Neither changes a result. */
+#include "base/memory.h"
+#include "flow/element.h"
+#include "flow/plan.h"
+#include "ops/image_op.h"
+#include "ops/op_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The operations on elements from node `i` on that a cache does not separate; their nodes too. */
+static size_t collect(const struct chain *c, size_t i, struct image_part *parts, size_t *nodes)
+{
+    size_t n = 0;
+    for (; i < c->count && c->nodes[i].op != &op_cache; i++) {
+        if (c->nodes[i].kind != PST_OP_SAMPLE)
+            continue;
+        parts[n] = (struct image_part){.op = c->nodes[i].op, .config = c->nodes[i].config, .ordinal = c->nodes[i].ordinal};
+        nodes[n++] = i;
+    }
+    return n;
+}
+
+static void join_names(char *name, size_t size, const struct image_part *parts, size_t count)
+{
+    size_t n = 0;
+    name[0] = '\0';
+    for (size_t i = 0; i < count && n < size; i++)
+        n += (size_t)snprintf(name + n, size - n, "%s%s", i ? "+" : "", parts[i].op->name);
+}
+
+static bool same_fields(const pst_spec *a, const pst_spec *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const pst_field *f = &a->field[i], *g = &b->field[i];
+        if (strcmp(f->name, g->name) != 0 || f->dtype != g->dtype || f->rank != g->rank ||
+            !shape_equal(f->rank, f->shape, g->shape))
+            return false;
+    }
+    return true;
+}
+
+/* A step for the first `count` parts. `*ret_fused` is false when they do not go together after all. */
+static pst_status fuse(struct pipeline_plan *p, const struct image_part *parts, const size_t *nodes, size_t count,
+                       bool *ret_fused, pst_error *reterr)
+{
+    const struct node *first = &p->chain->nodes[nodes[0]], *last = &p->chain->nodes[nodes[count - 1]];
+    struct step s = {.op = &op_image_program, .ordinal = first->ordinal, .first = nodes[0], .count = count};
+    pst_error refusal = {0};
+    *ret_fused = false;
+    pst_status st = image_program_create(&s.fused, parts, count, reterr);
+    if (st < 0)
+        return st;
+    s.config = s.fused;
+    join_names(s.name, sizeof(s.name), parts, count);
+    st = op_image_program.plan(s.fused, &first->in, &s.out, &refusal);
+    *ret_fused = st == PST_OK && same_fields(&s.out, &last->out);
+    if (*ret_fused)
+        st = program_push(&p->program, &s, &refusal);
+    if (st == PST_OK && *ret_fused)
+        return PST_OK;
+    image_program_free(s.fused);
+    if (st == PST_ENOMEM && reterr)
+        *reterr = refusal;
+    return st == PST_ENOMEM ? st : PST_OK;
+}
+
+static pst_status push_single(struct pipeline_plan *p, size_t i, pst_error *reterr)
+{
+    const struct node *n = &p->chain->nodes[i];
+    struct step s = {.op = n->op, .config = n->config, .ordinal = n->ordinal, .first = i, .count = 1, .out = n->out};
+    snprintf(s.name, sizeof(s.name), "%s", n->op->name);
+    return program_push(&p->program, &s, reterr);
+}
+
+pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr)
+{
+    const struct chain *c = p->chain;
+    struct image_part *parts = mem_array(c->count, sizeof(*parts));
+    size_t *nodes = mem_array(c->count, sizeof(*nodes));
+    pst_status st = parts && nodes ? PST_OK : pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+    for (size_t i = 1; i < c->count && st == PST_OK; i++) {
+        if (c->nodes[i].op == &op_cache)
+            p->program.cached = p->program.count;
+        if (c->nodes[i].kind != PST_OP_SAMPLE)
+            continue;
+        bool fused = false;
+        size_t length = no_fuse || i < p->cache_node ? 0 : image_program_length(parts, collect(c, i, parts, nodes));
+        if (length > 1)
+            st = fuse(p, parts, nodes, length, &fused, reterr);
+        if (st == PST_OK && fused)
+            i = nodes[length - 1];
+        else if (st == PST_OK)
+            st = push_single(p, i, reterr);
+    }
+    mem_free(parts);
+    mem_free(nodes);
+    return st;
+}

@@ -1,0 +1,62 @@
+/* runner.h: one worker's means to run the program: its tensors, workspace, scratch memory and the operations' own states. */
+#ifndef FLOW_RUNNER_H
+#define FLOW_RUNNER_H
+
+#include "flow/program.h"
+#include "flow/stats.h"
+#include "ops/ctx.h"
+
+struct runner {
+    const struct program *program;
+    unsigned worker; /* number */
+    struct cell *cell;
+    pst_ctx ctx;
+    pst_tensor **tensors; /* tensors[i]: what comes out behind step i - 1; [0] is the source's */
+    pst_tensor *all_tensors;
+    uint8_t *workspace;
+    void **states;  /* of the steps */
+    size_t started; /* steps whose start was called */
+    void *source_state;
+    bool source_started;
+
+    const void *scratch_block; /* the block the scratch arena is expected to do with… */
+    size_t scratch_size;       /* …and its size */
+
+    unsigned until_timed, period; /* every period-th element is timed stage by stage */
+    uint64_t timed_ns[PST_MAX_STAGES];
+    uint64_t fetched, fetched_bytes; /* of the slice at hand: elements that were not in the cache */
+    uint64_t untold_ns;              /* whole time of slices that `timed_ns` has not been used for yet */
+};
+
+pst_status runner_init(struct runner *r, const struct program *p, unsigned worker, uint64_t seed, struct cell *cell,
+                       pst_error *reterr);
+void runner_finish(struct runner *r); /* accepts half-built and zeroed ones */
+
+/* These elements of the source come soon. */
+void runner_ahead(struct runner *r, uint64_t *index, size_t count);
+
+struct item;
+
+struct runner_target {
+    pst_batch *batch;
+    size_t slice, at;
+};
+
+/* An error with nothing in it: what operations find, so that one that fails without a word is noticed. */
+static inline void runner_clear_error(pst_error *e)
+{
+    e->status = PST_OK;
+    e->sys_errno = 0;
+    e->op[0] = e->path[0] = e->message[0] = '\0';
+    e->record = e->offset = PST_NOWHERE;
+}
+
+/* One element from the source (or from `item`, an element of a stream) into its place in the batch.
+ * `reterr` is not NULL and clear. On failure it names the operation and the element, and `*ret_cause` says what kind of damage
+ * it would be. */
+pst_status runner_run(struct runner *r, uint64_t index, uint64_t pass, const struct item *item, const struct runner_target *to,
+                      pst_cause *ret_cause, pst_error *reterr);
+/* `count` elements took `ns` together: divides them among the stages. */
+void runner_account(struct runner *r, size_t count, uint64_t ns);
+
+#endif

@@ -1,0 +1,138 @@
+/* sampling.c: shows records of the source to an operation that has to see some before it can be planned: `example` without a
+ * schema. They are spread evenly over an index; of a stream they are the first. Damaged ones are passed over: whether they are
+ * tolerated is for the run to say. */
+#include "base/memory.h"
+#include "flow/element.h"
+#include "flow/plan.h"
+#include "ops/ctx.h"
+#include "ops/example_op.h"
+#include "ops/fields.h"
+
+#include <string.h>
+
+#define MOST_RECORDS 1000
+#define MOST_BYTES   ((uint64_t)16 << 20)
+
+struct sampling {
+    const struct pipeline_plan *plan;
+    size_t field; /* of the source */
+    pst_ctx ctx;
+    pst_tensor out[PST_MAX_FIELDS];
+    struct arena memory;
+    pst_bytes records[MOST_RECORDS];
+    size_t count;
+    uint64_t bytes;
+};
+
+/* The source's field that field `f` in front of node `i` is; false: it was computed on the way. */
+static bool trace_back(const struct chain *c, size_t i, size_t *f)
+{
+    while (--i > 0) {
+        if (c->nodes[i].kind != PST_OP_SAMPLE)
+            continue;
+        if (c->nodes[i].out.field[*f].alias < 0)
+            return false;
+        *f = (size_t)c->nodes[i].out.field[*f].alias;
+    }
+    return true;
+}
+
+static pst_status keep_record(struct sampling *s, pst_error *reterr)
+{
+    const pst_bytes *record = s->out[s->field].data;
+    char *copy = arena_alloc(&s->memory, record->length);
+    if (!copy)
+        return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+    if (record->length)
+        memcpy(copy, record->data, record->length);
+    s->records[s->count++] = (pst_bytes){(const uint8_t *)copy, record->length};
+    s->bytes += record->length;
+    return PST_OK;
+}
+
+static void prepare(struct sampling *s, const pst_spec *spec, uint64_t sample)
+{
+    for (size_t f = 0; f < spec->count; f++)
+        s->out[f] = field_tensor(&spec->field[f]);
+    s->ctx.sample = sample;
+    arena_reset(&s->ctx.scratch);
+}
+
+static pst_status sample_index(struct sampling *s, const pst_spec *spec, uint64_t total, pst_error *reterr)
+{
+    const struct source_class *source = s->plan->source_class;
+    uint64_t mean = s->plan->element_bytes ? s->plan->element_bytes : 1, wanted = MOST_BYTES / mean + 1;
+    wanted = wanted < MOST_RECORDS ? wanted : MOST_RECORDS;
+    wanted = wanted < total ? wanted : total;
+    void *worker = mem_zalloc(source->worker_size);
+    if (!worker)
+        return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+    pst_status st = source->worker_start ? source->worker_start(s->plan->source, worker, reterr) : PST_OK;
+    for (uint64_t i = 0; i < wanted && st == PST_OK && s->bytes < MOST_BYTES; i++) {
+        uint64_t index = (uint64_t)((double)i * (double)total / (double)wanted);
+        prepare(s, spec, index);
+        st = source->load(s->plan->source, worker, index, &s->ctx, s->out, reterr);
+        if (st == PST_OK)
+            st = keep_record(s, reterr);
+        else if (st == PST_ECORRUPT)
+            st = PST_OK;
+    }
+    if (source->worker_stop)
+        source->worker_stop(s->plan->source, worker);
+    mem_free(worker);
+    return st;
+}
+
+static pst_status sample_stream(struct sampling *s, const pst_spec *spec, pst_error *reterr)
+{
+    const struct source_class *source = s->plan->source_class;
+    void *stream;
+    pst_status st = source->stream_open(s->plan->source, &stream, reterr);
+    if (st < 0)
+        return st;
+    while (st == PST_OK && s->count < MOST_RECORDS && s->bytes < MOST_BYTES) {
+        prepare(s, spec, s->count);
+        st = source->stream_next(stream, &s->ctx, s->out, reterr);
+        if (st == PST_OK)
+            st = keep_record(s, reterr);
+    }
+    source->stream_close(stream);
+    return st < 0 ? st : PST_OK;
+}
+
+static pst_status infer_from(struct sampling *s, struct chain *c, size_t i, pst_error *reterr)
+{
+    const pst_spec *spec = &c->nodes[0].out;
+    uint64_t total = s->plan->source_class->count(s->plan->source);
+    pst_status st = total == SOURCE_STREAM ? sample_stream(s, spec, reterr) : sample_index(s, spec, total, reterr);
+    if (st < 0 || s->count == 0)
+        return st; /* without a record the operation's own plan says what is missing */
+    return op_example_infer(c->nodes[i].config, c->nodes[i].strings, s->records, s->count, reterr);
+}
+
+pst_status plan_infer_schema(const struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr)
+{
+    const struct example_config *config = c->nodes[i].config;
+    size_t field;
+    if (c->nodes[i].op != &op_example.op || config->schema[0] != '\0')
+        return PST_OK;
+    pst_status st = field_find(&c->nodes[i].in, config->field, &field, reterr);
+    const pst_field *f = &c->nodes[i].in.field[st == PST_OK ? field : 0];
+    if (st < 0 || f->dtype != PST_DTYPE_BYTES || f->rank != 0)
+        return st; /* the operation's own plan says it better */
+    if (!trace_back(c, i, &field))
+        return pst_fail(reterr, PST_EINVAL,
+                        "a schema is inferred from the source's own records, and field \"%s\" is computed; give "
+                        "one, as in schema=\"image:bytes label:int64\"",
+                        config->field);
+    struct sampling *s = mem_zalloc(sizeof(*s));
+    if (!s)
+        return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+    s->plan = p;
+    s->field = field;
+    st = infer_from(s, c, i, reterr);
+    arena_finish(&s->memory);
+    arena_finish(&s->ctx.scratch);
+    mem_free(s);
+    return st;
+}

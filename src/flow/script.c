@@ -1,0 +1,124 @@
+/* script.c: the drawing below an error:
+ *
+ *     there is no operation shufle; did you mean shuffle?
+ *     tfrecord shards/ | shufle seed=7 | batch 64
+ *                        ^^^^^^
+ *
+ * A message has 256 bytes for all of it. Of the line, as much is shown around the place as there is room for, at most a
+ * terminal's width. A character counts as one column. */
+#include "flow/script.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WIDEST     100 /* columns of the line */
+#define FIRST_LINE 140 /* bytes of what is wrong: the rest is the drawing's */
+#define ELLIPSIS   "\xe2\x80\xa6"
+
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* The part of a line that is shown. */
+struct window {
+    const char *text;
+    size_t line_begin, line_end, begin, end; /* bytes of the text: the line, and what is shown of it */
+    size_t left, right, carets;              /* columns in front of the place, from there on, and of these with a caret */
+};
+
+/* Bytes of the drawing: two line breaks, the text between ellipses, blanks (one for an ellipsis) and carets. */
+static size_t cost(const struct window *w)
+{
+    return 2 + 2 * (sizeof(ELLIPSIS) - 1) + (w->end - w->begin) + 1 + w->left + (w->carets ? w->carets : 1);
+}
+
+/* Shows one more character, if there is any and room for it. */
+static bool widen(struct window *w, bool to_the_left, bool caret, size_t room)
+{
+    struct window wider = *w;
+    if (to_the_left ? w->begin == w->line_begin : w->end == w->line_end)
+        return false;
+    if (to_the_left) {
+        do
+            wider.begin--;
+        while (wider.begin > w->line_begin && is_continuation(w->text[wider.begin]));
+        wider.left++;
+    } else {
+        do
+            wider.end++;
+        while (wider.end < w->line_end && is_continuation(w->text[wider.end]));
+        wider.right++;
+        wider.carets += caret;
+    }
+    if (cost(&wider) > room || wider.left + wider.right > WIDEST)
+        return false;
+    *w = wider;
+    return true;
+}
+
+/* The place itself first, then what surrounds it, on both sides by turns. */
+static struct window find_window(const char *text, size_t place, size_t place_end, size_t room)
+{
+    struct window w = {.text = text, .line_begin = place, .line_end = place, .begin = place, .end = place};
+    while (w.line_begin > 0 && text[w.line_begin - 1] != '\n')
+        w.line_begin--;
+    while (text[w.line_end] && text[w.line_end] != '\n')
+        w.line_end++;
+    while (w.end < place_end && widen(&w, false, true, room))
+        ;
+    for (bool left = true, right = true; left || right;) {
+        left = left && widen(&w, true, false, room);
+        right = right && widen(&w, false, false, room);
+    }
+    return w;
+}
+
+void script_draw(const struct script *s, size_t begin, size_t end, pst_error *reterr)
+{
+    if (!reterr)
+        return;
+    size_t used = strlen(reterr->message), room = sizeof(reterr->message) - 1 - used;
+    struct window w = find_window(s->text, begin, end, room);
+    if (cost(&w) > room)
+        return; /* the words matter more, and the offset still says where */
+    bool cut_left = w.begin > w.line_begin, cut_right = w.end < w.line_end;
+    char *out = reterr->message + used;
+    out += sprintf(out, "\n%s", cut_left ? ELLIPSIS : "");
+    for (size_t i = w.begin; i < w.end; i++)
+        *out++ = (unsigned char)s->text[i] < 0x20 || s->text[i] == 0x7f ? ' ' : s->text[i];
+    out += sprintf(out, "%s\n%*s^", cut_right ? ELLIPSIS : "", (int)(w.left + cut_left), "");
+    for (size_t i = 1; i < w.carets; i++)
+        *out++ = '^';
+    *out = '\0';
+}
+
+/* Errors are one line of plain text; what users wrote need not be. */
+static void flatten(char *message)
+{
+    for (char *c = message; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    if (strlen(message) <= FIRST_LINE)
+        return;
+    size_t end = FIRST_LINE - (sizeof(ELLIPSIS) - 1);
+    while (end > 0 && is_continuation(message[end]))
+        end--;
+    strcpy(message + end, ELLIPSIS);
+}
+
+pst_status script_fail(const struct script *s, size_t begin, size_t end, pst_status status, pst_error *reterr,
+                       const char *format, ...)
+{
+    char message[sizeof(reterr->message)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    flatten(message);
+    pst_fail_at(reterr, status, s->path, PST_NOWHERE, begin, "%s", message);
+    if (status != PST_ENOMEM)
+        script_draw(s, begin, end, reterr);
+    return status;
+}

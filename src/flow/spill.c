@@ -1,0 +1,73 @@
+/* spill.c: a list of blocks, filled from the first to the last and kept for the next round. */
+#include "flow/spill.h"
+
+#include "base/memory.h"
+
+#include <stdint.h>
+
+#define FIRST_BLOCK  ((size_t)4096)
+#define LARGEST_STEP ((size_t)4 << 20)
+#define HEADER       ((size_t)64) /* keeps what follows on a cache line */
+
+struct spill_block {
+    struct spill_block *next;
+    size_t size;
+};
+
+static void *fit(struct spill *s, size_t size, size_t alignment)
+{
+    size_t begin = (s->used + alignment - 1) & ~(alignment - 1);
+    if (!s->current || begin > s->current->size || size > s->current->size - begin)
+        return NULL;
+    s->used = begin + size;
+    return (unsigned char *)s->current + HEADER + begin;
+}
+
+/* A new block behind the current one. */
+static int insert_block(struct spill *s, size_t needed)
+{
+    size_t size = s->bytes < FIRST_BLOCK ? FIRST_BLOCK : s->bytes, total;
+    if (size > LARGEST_STEP)
+        size = LARGEST_STEP;
+    if (size < needed)
+        size = needed;
+    if (__builtin_add_overflow(size, HEADER, &total))
+        return -1;
+    struct spill_block *b = mem_aligned(total), **link = s->current ? &s->current->next : &s->first;
+    if (!b)
+        return -1;
+    b->size = size;
+    b->next = *link;
+    *link = b;
+    s->bytes += total;
+    return 0;
+}
+
+void *spill_alloc(struct spill *s, size_t size, size_t alignment)
+{
+    void *p = fit(s, size, alignment);
+    if (p)
+        return p;
+    struct spill_block *next = s->current ? s->current->next : s->first;
+    if ((!next || next->size < size) && insert_block(s, size) < 0)
+        return NULL;
+    s->current = s->current ? s->current->next : s->first;
+    s->used = 0;
+    return fit(s, size, alignment);
+}
+
+void spill_reset(struct spill *s)
+{
+    s->current = s->first;
+    s->used = 0;
+}
+
+void spill_finish(struct spill *s)
+{
+    while (s->first) {
+        struct spill_block *next = s->first->next;
+        mem_free(s->first);
+        s->first = next;
+    }
+    *s = (struct spill){0};
+}

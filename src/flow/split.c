@@ -1,0 +1,35 @@
+/* split.c: ranks take turns over the global batches.
+ *
+ * Batches are dealt out, not samples: whatever the number of ranks, the global order is the same, and a cursor counts global
+ * batches, so that another number of ranks goes on where this one stopped. */
+#include "flow/split.h"
+
+uint64_t split_steps(const struct split *s, uint64_t batches, uint64_t base)
+{
+    if (batches == SPLIT_ENDLESS)
+        return SPLIT_ENDLESS;
+    if (base >= batches)
+        return 0;
+    uint64_t left = batches - base, whole = left / s->world, rest = left % s->world;
+    switch (s->uneven) {
+    case PST_UNEVEN_PAD:
+        return whole + (rest > 0);
+    case PST_UNEVEN_ALLOW:
+        return whole + (rest > s->rank);
+    case PST_UNEVEN_DROP:
+        break;
+    }
+    return whole;
+}
+
+uint64_t split_batch(const struct split *s, uint64_t batches, uint64_t base, uint64_t step)
+{
+    uint64_t batch = base + step * s->world + s->rank;
+    return batch < batches ? batch : (batch - batches) % batches; /* padding begins again at the front */
+}
+
+uint64_t split_after(const struct split *s, uint64_t batches, uint64_t base, uint64_t step)
+{
+    uint64_t after = base + step * s->world;
+    return after < batches ? after : batches;
+}

@@ -1,0 +1,280 @@
+/* worker.c: what a worker does: takes a slice of a batch, computes which elements it has, runs the program on each of them
+ * into its slot. The worker that finishes the last slice finishes the batch.
+ *
+ * An element that fails ends its batch, and with it the pipeline, unless the policy tolerates damage: then it is left out, and
+ * the batch keeps a note of it for the consumer, who counts the notes in order. */
+#include "flow/worker.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "flow/cache.h"
+#include "flow/runner.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define PROBE_EVERY_NS 10000000u /* it takes two system calls */
+
+struct worker {
+    struct runner runner;
+    struct order_state order;
+    uint64_t *index, *pass, *ahead; /* of a slice */
+    uint64_t probed;                /* when it last looked at itself */
+};
+
+struct crew {
+    struct crew_order order;
+    struct feed feed;
+    struct worker *workers;
+    unsigned count;
+    struct thread_group *threads;
+};
+
+/* ---- Failures ---- */
+
+/* Leaves the element out if that is tolerated; otherwise fails the batch. Returns whether to go on. */
+static bool tolerate(struct crew *c, struct entry *e, size_t at, uint64_t sample, pst_cause cause, const pst_error *error)
+{
+    struct damage_note note = {.at = at, .sample = sample, .cause = cause, .error = *error};
+    if (!c->order.tolerant || error->status != PST_ECORRUPT) {
+        ring_fail(c->order.ring, e, at, cause, error);
+        return false;
+    }
+    if (ring_note(c->order.ring, e, &note) < 0) {
+        pst_fail(&note.error, PST_ENOMEM, "noting a damaged element: out of memory");
+        ring_fail(c->order.ring, e, at, PST_CAUSES, &note.error);
+        return false;
+    }
+    batch_leave_out(e->batch, at);
+    return true;
+}
+
+static uint64_t sample_at(struct crew *c, struct worker *w, const struct entry *e, size_t at)
+{
+    uint64_t index, pass;
+    if (c->feed.stream)
+        return e->items[at]->sample;
+    order_elements(c->feed.order, &w->order, &e->where, at, 1, &index, &pass);
+    return index;
+}
+
+/* ---- A slice ---- */
+
+static void find_elements(struct crew *c, struct worker *w, const struct ticket *t)
+{
+    const struct program *p = &c->order.plan->program;
+    size_t n = t->end - t->begin, missing = 0;
+    if (c->feed.stream) {
+        for (size_t i = 0; i < n; i++) {
+            w->index[i] = t->entry->items[t->begin + i]->sample;
+            w->pass[i] = t->entry->items[t->begin + i]->pass;
+        }
+        return;
+    }
+    order_elements(c->feed.order, &w->order, &t->entry->where, t->begin, n, w->index, w->pass);
+    if (!p->cache) {
+        runner_ahead(&w->runner, w->index, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!cache_find(p->cache, w->index[i]))
+            w->ahead[missing++] = w->index[i];
+    runner_ahead(&w->runner, w->ahead, missing);
+}
+
+/* Returns how many elements were left out. */
+static size_t run_elements(struct crew *c, struct worker *w, const struct ticket *t)
+{
+    struct entry *e = t->entry;
+    struct runner_target to = {.batch = e->batch, .slice = t->slice};
+    const _Atomic bool *stopped = &c->order.ring->stopped;
+    size_t left_out = 0;
+    pst_cause cause;
+    pst_error error;
+    runner_clear_error(&error);
+    for (size_t i = 0; i < t->end - t->begin; i++) {
+        to.at = t->begin + i;
+        const struct item *item = c->feed.stream ? e->items[to.at] : NULL;
+        if (atomic_load_explicit(stopped, memory_order_relaxed))
+            break;
+        if (runner_run(&w->runner, w->index[i], w->pass[i], item, &to, &cause, &error) == PST_OK)
+            continue;
+        if (!tolerate(c, e, to.at, w->index[i], cause, &error))
+            break;
+        runner_clear_error(&error);
+        left_out++;
+    }
+    return left_out;
+}
+
+static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
+{
+    uint64_t begin = clock_ns();
+    if (e->status == PST_OK && !atomic_load_explicit(&c->order.ring->stopped, memory_order_relaxed)) {
+        size_t at = 0;
+        pst_error error, whole;
+        if (batch_finish(e->batch, e->count, e->left_out, &at, &error) < 0) {
+            pst_fail(&whole, error.status, "sample %" PRIu64 ": %s", sample_at(c, w, e, at), error.message);
+            strcpy(whole.op, "batch");
+            ring_fail(c->order.ring, e, at, PST_CAUSES, &whole);
+        } else {
+            struct stage_cell *stage = &w->runner.cell->stages[c->order.plan->program.stages - 1];
+            cell_add(&stage->ns, clock_ns() - begin);
+            cell_add(&stage->bytes, e->batch->bytes);
+        }
+    }
+    feed_release(&c->feed, e);
+    ring_complete(c->order.ring, e);
+}
+
+static uint64_t ns_of(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
+/* Looks at one slice now and then: how long was the worker off the processor, and was that its own doing (a read) or did
+ * others take it? */
+static void probe(struct cell *cell, const struct rusage *a, const struct rusage *b, uint64_t ns)
+{
+    uint64_t cpu = ns_of(b->ru_utime) + ns_of(b->ru_stime) - ns_of(a->ru_utime) - ns_of(a->ru_stime);
+    double slept = (double)(b->ru_nvcsw - a->ru_nvcsw), pushed = (double)(b->ru_nivcsw - a->ru_nivcsw);
+    cell_add(&cell->probed_ns, ns);
+    if (slept > 0 && cpu < ns)
+        cell_add(&cell->blocked_ns, (uint64_t)((double)(ns - cpu) * slept / (slept + pushed)));
+}
+
+static size_t run_slice(struct crew *c, struct worker *w, const struct ticket *t)
+{
+    struct cell *cell = w->runner.cell;
+    struct rusage before, after;
+    size_t count = t->end - t->begin;
+    uint64_t begin = clock_ns();
+    bool probes = begin - w->probed > PROBE_EVERY_NS && getrusage(RUSAGE_THREAD, &before) == 0;
+    atomic_store_explicit(&cell->since, begin, memory_order_relaxed);
+    find_elements(c, w, t);
+    size_t left_out = run_elements(c, w, t);
+    uint64_t end = clock_ns(), old = atomic_load_explicit(&c->feed.element_ns, memory_order_relaxed);
+    uint64_t now = (end - begin) / count + 1;
+    atomic_store_explicit(&c->feed.element_ns, old ? (3 * old + now) / 4 : now, memory_order_relaxed);
+    runner_account(&w->runner, count, end - begin);
+    cell_add(&cell->busy_ns, end - begin);
+    if (probes && getrusage(RUSAGE_THREAD, &after) == 0) {
+        probe(cell, &before, &after, end - begin);
+        w->probed = end;
+    }
+    return left_out;
+}
+
+static void work(void *user, unsigned number)
+{
+    struct crew *c = user;
+    struct worker *w = &c->workers[number];
+    struct cell *cell = w->runner.cell;
+    struct ticket t;
+    struct ring_pause pause;
+    while (ring_take(c->order.ring, number, &t, &pause)) {
+        cell_add(&cell->wait_ns, pause.waited_ns);
+        cell_add(&cell->busy_ns, pause.opened_ns);
+        if (c->feed.stream)
+            cell_add(&cell->stages[0].ns, pause.opened_ns);
+        size_t left_out = run_slice(c, w, &t);
+        if (ring_return(c->order.ring, &t, left_out))
+            finish_entry(c, w, t.entry);
+        atomic_store_explicit(&cell->since, 0, memory_order_relaxed);
+    }
+}
+
+/* ---- The crew ---- */
+
+static void open_entry(void *user, unsigned number, struct entry *e)
+{
+    struct crew *c = user;
+    struct cell *cell = &c->order.cells[number];
+    atomic_store_explicit(&cell->stage, 0, memory_order_relaxed);
+    atomic_store_explicit(&cell->sample, PST_NOWHERE, memory_order_relaxed);
+    atomic_store_explicit(&cell->since, clock_ns(), memory_order_relaxed);
+    feed_open(&c->feed, e);
+    atomic_store_explicit(&cell->since, 0, memory_order_relaxed);
+}
+
+static pst_status worker_init(struct crew *c, unsigned number, pst_error *reterr)
+{
+    struct worker *w = &c->workers[number];
+    const struct program *p = &c->order.plan->program;
+    w->index = mem_array(p->layout.capacity, sizeof(*w->index));
+    w->pass = mem_array(p->layout.capacity, sizeof(*w->pass));
+    w->ahead = mem_array(p->cache ? p->layout.capacity : 0, sizeof(*w->ahead));
+    if (!w->index || !w->pass || !w->ahead)
+        return pst_fail(reterr, PST_ENOMEM, "starting a worker: out of memory");
+    pst_status st = order_state_init(&w->order, &c->order.plan->order, reterr);
+    return st < 0 ? st : runner_init(&w->runner, p, number, c->order.seed, &c->order.cells[number], reterr);
+}
+
+static void release_entry(void *user, struct entry *e)
+{
+    struct crew *c = user;
+    feed_release(&c->feed, e);
+    e->batch = pst_batch_unref(e->batch);
+}
+
+struct crew *crew_stop(struct crew *c)
+{
+    if (!c)
+        return NULL;
+    ring_stop(c->order.ring);
+    thread_group_join(c->threads);
+    ring_clear(c->order.ring, release_entry, c);
+    for (unsigned i = 0; c->workers && i < c->count; i++) {
+        struct worker *w = &c->workers[i];
+        runner_finish(&w->runner);
+        order_state_finish(&w->order);
+        mem_free(w->index);
+        mem_free(w->pass);
+        mem_free(w->ahead);
+    }
+    mem_free(c->workers);
+    feed_finish(&c->feed);
+    mem_free(c);
+    return NULL;
+}
+
+pst_status crew_start(struct crew **ret, const struct crew_order *order, pst_error *reterr)
+{
+    struct crew *c = mem_zalloc(sizeof(*c));
+    if (!c)
+        return pst_fail(reterr, PST_ENOMEM, "starting: out of memory");
+    const struct pipeline_plan *plan = order->plan;
+    c->order = *order;
+    c->count = plan->threads;
+    pst_status st = feed_init(&c->feed, &plan->order, &plan->program, &plan->split, order->pool, order->seed, order->epoch,
+                              order->next, reterr);
+    c->workers = mem_array(c->count, sizeof(*c->workers));
+    if (st == PST_OK && !c->workers)
+        st = pst_fail(reterr, PST_ENOMEM, "starting: out of memory for %u workers", c->count);
+    for (unsigned i = 0; i < c->count && st == PST_OK; i++)
+        st = worker_init(c, i, reterr);
+    order->ring->open = open_entry;
+    order->ring->user = c;
+    order->ring->lookahead = c->feed.stream ? 2 : 1;
+    crew_share(c, order->sharing);
+    if (st == PST_OK)
+        st = thread_group_start(&c->threads, c->count, "penstock", work, c, reterr);
+    if (st < 0) {
+        crew_stop(c);
+        return st;
+    }
+    *ret = c;
+    return PST_OK;
+}
+
+void crew_share(struct crew *c, unsigned workers)
+{
+    atomic_store_explicit(&c->feed.workers, workers, memory_order_relaxed);
+}
+
+uint64_t crew_stream_bytes(const struct crew *c)
+{
+    return c->feed.stream ? element_stream_bytes(c->feed.stream) : 0;
+}

@@ -1,0 +1,113 @@
+/* image_op.h: what image operations tell each other and the planner, so that a run of them becomes one pass from encoded bytes
+ * to the batch: crop first, decode only that region, resize, flip, convert and normalise into place. Running them one by one
+ * gives the same bits. */
+#ifndef OPS_IMAGE_OP_H
+#define OPS_IMAGE_OP_H
+
+#include "codec/region.h"
+#include <penstock/op.h>
+
+#define IMAGE_MAX_SIDE 65535 /* that an operation may be asked for */
+
+/* ---- The field ---- */
+
+/* The first member of every image operation's config. An image is [height, width, channels]: 1…4 channels. */
+struct image_field {
+    const char *name;
+    size_t number; /* noted by the plan */
+};
+
+/* Starts the plan of an operation that changes an image: finds the field, checks that it holds one (of uint8, if `bytes`), hands
+ * all other fields on. `*ret` is the field in `ret_out`, still with the shape that it had. */
+pst_status image_field_plan(struct image_field *f, const pst_spec *in, bool bytes, pst_spec *ret_out, pst_field **ret,
+                            pst_error *reterr);
+bool image_field_holds(const pst_field *field); /* numbers of that shape, as far as it is known */
+/* The pixels of a uint8 tensor. PST_ETYPE: its size is none that an image has. */
+pst_status image_of_tensor(const pst_tensor *t, pst_image *ret, pst_error *reterr);
+
+/* ---- Geometric operations ---- */
+
+/* What one of them does to an image: cuts, then resizes, then mirrors, each of them or not. */
+struct geometry {
+    int64_t x, y;                     /* corner of the cut; outside of the image it is padded with zeros */
+    uint32_t cut_width, cut_height;
+    uint32_t width, height;           /* of the result; resized where the cut has another size */
+    pst_filter filter;
+    bool flips;                       /* left to right */
+};
+
+struct image_op {
+    pst_op_class op;
+    /* Draws from ctx whatever randomness it takes. */
+    pst_status (*geometry)(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr);
+    bool resizes;
+    bool (*pads)(const void *config); /* whether the cut may reach beyond the image; NULL: never */
+};
+
+extern const struct image_op op_resize, op_crop, op_center_crop, op_random_crop, op_random_resized_crop, op_flip;
+
+/* Its `run`, for one that stands alone. */
+pst_status image_op_run(const struct image_op *op, const void *config, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out,
+                        pst_error *reterr);
+/* Asks for the geometry and checks that it can be had. */
+pst_status image_op_geometry(const struct image_op *op, const void *config, pst_ctx *ctx, uint32_t width, uint32_t height,
+                             struct geometry *ret, pst_error *reterr);
+
+/* "224" is a square. */
+static inline pst_size2d size_both(pst_size2d s)
+{
+    return s.height ? s : (pst_size2d){.width = s.width, .height = s.width};
+}
+
+/* Resizing by name: the choices of a parameter, and what they mean. */
+extern const char *const resize_methods[];
+pst_filter resize_method(int choice);
+
+/* ---- The others ---- */
+
+enum decode_format { DECODE_AUTO, DECODE_RAW };
+struct decode_config {
+    struct image_field field;
+    int format;        /* enum decode_format */
+    const char *shape; /* of raw pixels: "224x224x3", height first */
+    uint64_t channels, max_pixels, max_scans;
+    bool exif, recover;
+    uint32_t height, width, depth; /* of raw pixels; noted by the plan */
+};
+extern const pst_op_class op_decode;
+struct region_options decode_options(const struct decode_config *c);
+/* Raw pixels as an image that is not to be written to. */
+pst_status decode_raw(const struct decode_config *c, const pst_bytes *bytes, pst_image *ret, pst_error *reterr);
+
+struct normalize_config {
+    struct image_field field;
+    int range;
+    pst_floats mean, std;
+};
+extern const pst_op_class op_normalize;
+/* y = x × scale + bias for each of `channels`. PST_ETYPE: the means are of another number of channels. */
+pst_status normalize_factors(const struct normalize_config *c, uint32_t channels, float *scale, float *bias, pst_error *reterr);
+
+enum layout_order { LAYOUT_NCHW, LAYOUT_NHWC };
+struct layout_config {
+    struct image_field field;
+    int order; /* enum layout_order */
+};
+extern const pst_op_class op_layout;
+
+/* ---- A run of image operations on one field as a single operation ---- */
+
+struct image_part {
+    const pst_op_class *op;
+    const void *config;
+    uint32_t ordinal;
+};
+/* How many of `parts`, from the first, fit in one pass; 0 or 1: not worth it. */
+size_t image_program_length(const struct image_part *parts, size_t count);
+/* Its config, with copies of the parts' configs; what those point to is borrowed. Release with image_program_free. The class
+ * below runs it; its plan refuses what `parts` do not accept, and images that are not uint8. */
+pst_status image_program_create(void **ret_config, const struct image_part *parts, size_t count, pst_error *reterr);
+void image_program_free(void *config);
+extern const pst_op_class op_image_program;
+
+#endif

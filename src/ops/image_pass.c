@@ -1,0 +1,184 @@
+/* image_pass.c: see image_pass.h. Only the part of the image that contributes is fetched, only the part of the resized image
+ * that is seen is computed, and each of its rows is converted while it is in the first-level cache. */
+#include "ops/image_pass.h"
+
+#include "image/pixels.h"
+#include "image/resize.h"
+#include "ops/cast.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LARGE ((size_t)256 << 10) /* bytes of a result that a batch of them does not leave in any cache */
+
+static pst_status fail_memory(const struct frame *f, pst_error *reterr)
+{
+    return pst_fail(reterr, PST_ENOMEM, "out of memory for an image of %" PRIu32 " × %" PRIu32, box_width(&f->window),
+                    box_height(&f->window));
+}
+
+/* ---- Rows of the result ---- */
+
+struct painter {
+    const struct image_pass *pass;
+    uint32_t width;    /* of the window */
+    size_t plane;      /* values a channel, where there are planes */
+    size_t row_values; /* from one row to the next */
+    uint8_t *padded;   /* a row of the window with pixels in the middle; NULL: there is nothing beside them */
+    uint8_t *blank;    /* a row without pixels; NULL: there is none */
+    uint8_t *plain;    /* room for a row, where rows are computed */
+    void *scratch;     /* for the conversion */
+    float *floats;     /* a converted row that is not float32 yet */
+};
+
+static bool is_plain_copy(const struct convert *c)
+{
+    return !c->scaled && !c->flips && (!c->planar || c->channels == 1);
+}
+
+static uint8_t *zeros(pst_ctx *ctx, size_t size)
+{
+    uint8_t *p = pst_scratch(ctx, size);
+    return p ? memset(p, 0, size) : NULL;
+}
+
+static pst_status painter_init(struct painter *t, const struct image_pass *p, pst_error *reterr)
+{
+    const struct frame *f = p->frame;
+    size_t channels = p->convert.channels, row;
+    *t = (struct painter){.pass = p, .width = box_width(&f->window)};
+    row = t->width * channels;
+    t->plane = (size_t)t->width * box_height(&f->window);
+    t->row_values = p->convert.planar ? t->width : row;
+    bool beside = box_width(&f->inside) < t->width, above = box_height(&f->inside) < box_height(&f->window);
+    size_t scratch = convert_scratch_bytes(&p->convert, t->width);
+    bool narrow = p->dtype != PST_DTYPE_U8 && p->dtype != PST_DTYPE_F32;
+    if ((beside && !(t->padded = zeros(p->ctx, row))) || (above && !(t->blank = zeros(p->ctx, row))) ||
+        (f->resized && !(t->plain = pst_scratch(p->ctx, row))) || (scratch && !(t->scratch = pst_scratch(p->ctx, scratch))) ||
+        (narrow && !(t->floats = pst_scratch(p->ctx, row * sizeof(float)))))
+        return fail_memory(f, reterr);
+    return PST_OK;
+}
+
+static void *row_at(const struct painter *t, uint32_t y, size_t value)
+{
+    return (uint8_t *)t->pass->out + y * t->row_values * value;
+}
+
+/* `pixels` is a whole row of the window. */
+static void paint_row(const struct painter *t, uint32_t y, const uint8_t *pixels)
+{
+    const struct image_pass *p = t->pass;
+    size_t value = pst_dtype_size(p->dtype);
+    uint8_t *out = row_at(t, y, value);
+    if (!t->floats) {
+        convert_row(&p->convert, pixels, t->width, out, t->plane, t->scratch);
+        return;
+    }
+    convert_row(&p->convert, pixels, t->width, t->floats, t->width, t->scratch);
+    for (uint32_t c = 0; c < (p->convert.planar ? p->convert.channels : 1); c++)
+        cast_values(out + c * t->plane * value, p->dtype, t->floats + (size_t)c * t->width, PST_DTYPE_F32, t->row_values);
+}
+
+/* Where the pixels of a row go, if they are to be copied there: beside the padding, or straight into the result. */
+static uint8_t *row_target(const struct painter *t, uint32_t y)
+{
+    const struct frame *f = t->pass->frame;
+    if (t->padded)
+        return t->padded + (size_t)(f->inside.left - f->window.left) * t->pass->convert.channels;
+    return is_plain_copy(&t->pass->convert) ? row_at(t, y, 1) : t->plain;
+}
+
+/* ---- Pixels of the frame ---- */
+
+static pst_status fetch_box(struct image_pass *p, int64_t left, int64_t top, uint32_t width, uint32_t height, pst_image *ret,
+                            pst_error *reterr)
+{
+    const struct region part = {.x = (uint32_t)left, .y = (uint32_t)top, .width = width, .height = height};
+    return p->fetch(p->user, &part, ret, reterr);
+}
+
+/* A resize of which only `inside` is computed, reading `pixels`. */
+struct scaler {
+    struct resize_axis x, y;
+    struct resize_walk walk;
+};
+
+static bool scaler_init_axis(pst_ctx *ctx, struct resize_axis *a, uint32_t in, uint32_t out, pst_filter filter, uint32_t begin,
+                             uint32_t count, bool mirrored)
+{
+    void *memory = pst_scratch(ctx, resize_axis_part_bytes(in, out, filter, count));
+    if (!memory)
+        return false;
+    resize_axis_init_part(a, in, out, filter, mirrored ? out - begin - count : begin, count, memory);
+    if (mirrored)
+        resize_axis_mirror(a);
+    return true;
+}
+
+static pst_status scaler_init(struct scaler *s, struct image_pass *p, pst_error *reterr)
+{
+    const struct frame *f = p->frame;
+    const struct frame_box *in = &f->inside;
+    pst_image pixels;
+    if (!scaler_init_axis(p->ctx, &s->x, box_width(&f->source), f->width, f->filter, (uint32_t)in->left, box_width(in), f->mirrored) ||
+        !scaler_init_axis(p->ctx, &s->y, box_height(&f->source), f->height, f->filter, (uint32_t)in->top, box_height(in), false))
+        return fail_memory(f, reterr);
+    uint32_t left = resize_axis_narrow(&s->x), top = resize_axis_narrow(&s->y);
+    pst_status st = fetch_box(p, f->source.left + left, f->source.top + top, s->x.in, s->y.in, &pixels, reterr);
+    if (st < 0)
+        return st;
+    void *scratch = pst_scratch(p->ctx, resize_scratch_bytes(&s->x, &s->y, pixels.channels));
+    if (!scratch)
+        return fail_memory(f, reterr);
+    resize_walk_init(&s->walk, &pixels, &s->x, &s->y, scratch);
+    return PST_OK;
+}
+
+static void paint(const struct painter *t, struct resize_walk *walk, const pst_image *pixels)
+{
+    const struct frame *f = t->pass->frame;
+    size_t n = (size_t)box_width(&f->inside) * t->pass->convert.channels;
+    for (uint32_t y = 0; y < box_height(&f->window); y++) {
+        int64_t at = f->window.top + y;
+        if (at < f->inside.top || at >= f->inside.bottom) {
+            paint_row(t, y, t->blank);
+            continue;
+        }
+        const uint8_t *from = walk ? NULL : pixels->pixels + (size_t)(at - f->inside.top) * pixels->stride;
+        uint8_t *to = row_target(t, y);
+        if (walk)
+            resize_walk_row(walk, to);
+        else if (t->padded)
+            memcpy(to, from, n);
+        const uint8_t *row = t->padded ? t->padded : walk ? to : from;
+        if (row != row_at(t, y, 1)) /* unless it was computed where it belongs */
+            paint_row(t, y, row);
+    }
+}
+
+pst_status image_pass_run(struct image_pass *p, pst_error *reterr)
+{
+    const struct frame *f = p->frame;
+    struct painter t;
+    struct scaler s;
+    pst_image pixels = {0};
+    p->convert.flips = f->flips;
+    p->convert.streams = p->dtype == PST_DTYPE_F32 &&
+                         (size_t)box_width(&f->window) * box_height(&f->window) * p->convert.channels * sizeof(float) >= LARGE;
+    pst_status st = painter_init(&t, p, reterr);
+    if (st < 0)
+        return st;
+    bool empty = box_width(&f->inside) == 0 || box_height(&f->inside) == 0;
+    if (empty) /* nothing is seen of the image; that it can be decoded is looked at all the same */
+        st = fetch_box(p, f->source.left, f->source.top, 1, 1, &pixels, reterr);
+    else if (f->resized)
+        st = scaler_init(&s, p, reterr);
+    else
+        st = fetch_box(p, f->inside.left, f->inside.top, box_width(&f->inside), box_height(&f->inside), &pixels, reterr);
+    if (st < 0)
+        return st;
+    paint(&t, f->resized && !empty ? &s.walk : NULL, &pixels);
+    convert_end(&p->convert);
+    return PST_OK;
+}

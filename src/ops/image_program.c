@@ -1,0 +1,321 @@
+/* image_program.c: a run of image operations as one. Which operations go together, and what they come down to: the decoder's
+ * options, a frame for each image, and one conversion at the end. The pixels are image_pass.c's.
+ *
+ * The same bits as one by one: cuts and mirrors move pixels and commute with what is computed per pixel; a resize sees the
+ * pixels that it would see; a normalised value is computed by the same operations; randomness is keyed by each part's own
+ * place in the chain. */
+#include "base/memory.h"
+#include "image/pixels.h"
+#include "ops/ctx.h"
+#include "ops/fields.h"
+#include "ops/image_op.h"
+#include "ops/image_pass.h"
+#include "ops/op_table.h"
+
+#include <string.h>
+
+/* ---- Which parts go together ---- */
+
+/* What is known of the image behind the parts so far. */
+struct state {
+    const char *field;
+    bool resized, padded, planar;
+    pst_dtype dtype;
+};
+
+static const struct image_op *geometric(const pst_op_class *op)
+{
+    static const struct image_op *const ops[] = {&op_crop, &op_center_crop, &op_flip, &op_random_crop, &op_random_resized_crop, &op_resize};
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+        if (op == &ops[i]->op)
+            return ops[i];
+    return NULL;
+}
+
+/* NULL: not an operation on images. */
+static const char *field_of(const struct image_part *part)
+{
+    if (part->op == &op_cast)
+        return ((const struct cast_config *)part->config)->field;
+    bool known = geometric(part->op) || part->op == &op_decode || part->op == &op_normalize || part->op == &op_layout;
+    return known ? ((const struct image_field *)part->config)->name : NULL;
+}
+
+static bool take_geometric(struct state *s, const struct image_op *op, const void *config)
+{
+    if (s->planar || (op->resizes && (s->resized || s->padded || s->dtype != PST_DTYPE_U8)))
+        return false;
+    s->resized |= op->resizes;
+    s->padded |= op->pads && op->pads(config);
+    return true;
+}
+
+static bool take_normalize(struct state *s)
+{
+    if (s->planar || s->dtype != PST_DTYPE_U8)
+        return false;
+    s->dtype = PST_DTYPE_F32;
+    return true;
+}
+
+/* Bytes are exact in every floating-point type; a second rounding would not be the same as one. */
+static bool take_cast(struct state *s, const struct cast_config *c)
+{
+    pst_dtype to = cast_target(c->to);
+    bool narrow = to == PST_DTYPE_F16 || to == PST_DTYPE_BF16;
+    bool fits = to == s->dtype || (s->dtype == PST_DTYPE_U8 && (narrow || to == PST_DTYPE_F32)) || (s->dtype == PST_DTYPE_F32 && narrow);
+    if (fits)
+        s->dtype = to;
+    return fits;
+}
+
+static bool take_layout(struct state *s, const struct layout_config *c)
+{
+    if (s->planar && c->order == LAYOUT_NHWC)
+        return false;
+    s->planar = c->order == LAYOUT_NCHW;
+    return true;
+}
+
+/* Whether `part` can join the ones before it; then `s` is what is known behind it. */
+static bool take(struct state *s, const struct image_part *part)
+{
+    const char *field = field_of(part);
+    const struct image_op *op = geometric(part->op);
+    bool first = !s->field;
+    if (!field || (!first && strcmp(field, s->field) != 0))
+        return false;
+    s->field = field;
+    if (op)
+        return take_geometric(s, op, part->config);
+    if (part->op == &op_normalize)
+        return take_normalize(s);
+    if (part->op == &op_cast)
+        return take_cast(s, part->config);
+    if (part->op == &op_layout)
+        return take_layout(s, part->config);
+    return first; /* decode */
+}
+
+size_t image_program_length(const struct image_part *parts, size_t count)
+{
+    struct state s = {.dtype = PST_DTYPE_U8};
+    size_t n = 0;
+    while (n < count && take(&s, &parts[n]))
+        n++;
+    return n;
+}
+
+/* ---- The program ---- */
+
+struct part {
+    const pst_op_class *op;
+    const struct image_op *geometric; /* or NULL */
+    void *config;                     /* our copy */
+    uint32_t ordinal;
+};
+
+struct program {
+    size_t number; /* of the field; noted by the plan */
+    const struct decode_config *decode;       /* NULL: the images are decoded already */
+    const struct normalize_config *normalize; /* NULL: levels stay what they are */
+    bool planar;
+    pst_dtype dtype;
+    size_t count;
+    struct part parts[];
+};
+
+void image_program_free(void *config)
+{
+    struct program *p = config;
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->count; i++)
+        mem_free(p->parts[i].config);
+    mem_free(p);
+}
+
+static bool add_part(struct program *p, const struct image_part *part)
+{
+    void *config = mem_alloc(part->op->config_size);
+    if (!config)
+        return false;
+    memcpy(config, part->config, part->op->config_size);
+    p->parts[p->count++] =
+        (struct part){.op = part->op, .geometric = geometric(part->op), .config = config, .ordinal = part->ordinal};
+    if (part->op == &op_decode)
+        p->decode = config;
+    if (part->op == &op_normalize)
+        p->normalize = config;
+    return true;
+}
+
+pst_status image_program_create(void **ret_config, const struct image_part *parts, size_t count, pst_error *reterr)
+{
+    struct state s = {.dtype = PST_DTYPE_U8};
+    struct program *p = mem_zalloc(sizeof(*p) + count * sizeof(p->parts[0]));
+    for (size_t i = 0; p && i < count; i++) {
+        if (!take(&s, &parts[i])) {
+            image_program_free(p);
+            return pst_fail(reterr, PST_EINVAL, "%s does not go together with the operations in front of it", parts[i].op->name);
+        }
+        if (!add_part(p, &parts[i])) {
+            image_program_free(p);
+            p = NULL;
+        }
+    }
+    if (!p)
+        return pst_fail(reterr, PST_ENOMEM, "planning image operations: out of memory");
+    p->planar = s.planar;
+    p->dtype = s.dtype;
+    *ret_config = p;
+    return PST_OK;
+}
+
+static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
+{
+    struct program *p = config;
+    pst_spec before = *in, after;
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < p->count && st == PST_OK; i++) {
+        st = p->parts[i].op->plan(p->parts[i].config, &before, &after, reterr);
+        if (st == PST_OK)
+            before = after;
+    }
+    if (st < 0)
+        return st;
+    const struct image_part first = {.op = p->parts[0].op, .config = p->parts[0].config};
+    p->number = (size_t)pst_spec_find(in, field_of(&first));
+    const pst_field *f = &in->field[p->number];
+    if (!p->decode && (f->dtype != PST_DTYPE_U8 || !image_field_holds(f)))
+        return pst_fail(reterr, PST_ETYPE, "field %s does not hold images of bytes", f->name);
+    pst_spec_pass(in, ret_out);
+    ret_out->field[p->number] = before.field[p->number];
+    ret_out->field[p->number].alias = -1;
+    ret_out->reads = UINT64_C(1) << p->number;
+    return PST_OK;
+}
+
+static pst_status start(const void *config, void *worker, pst_error *reterr)
+{
+    const struct program *p = config;
+    if (!p->decode)
+        return PST_OK;
+    struct region_options options = decode_options(p->decode);
+    return region_decoder_init(worker, &options, reterr);
+}
+
+static void stop(const void *config, void *worker)
+{
+    (void)config;
+    region_decoder_finish(worker);
+}
+
+/* ---- An image ---- */
+
+/* Where its pixels come from. */
+struct source {
+    struct region_decoder *decoder; /* NULL: they are in `pixels` */
+    const pst_bytes *bytes;
+    struct region_info info;
+    pst_image pixels;
+};
+
+static pst_status source_open(struct source *s, const struct program *p, struct region_decoder *decoder, const pst_tensor *in,
+                              pst_error *reterr)
+{
+    *s = (struct source){0};
+    if (p->decode && p->decode->format != DECODE_RAW) {
+        s->decoder = decoder;
+        s->bytes = in->data;
+        return region_probe(decoder, s->bytes->data, s->bytes->length, &s->info, reterr);
+    }
+    pst_status st = p->decode ? decode_raw(p->decode, in->data, &s->pixels, reterr) : image_of_tensor(in, &s->pixels, reterr);
+    s->info.width = s->pixels.width;
+    s->info.height = s->pixels.height;
+    s->info.channels = s->pixels.channels;
+    return st;
+}
+
+static pst_status fetch(void *user, const struct region *part, pst_image *ret, pst_error *reterr)
+{
+    struct source *s = user;
+    if (s->decoder)
+        return region_decode(s->decoder, s->bytes->data, s->bytes->length, &s->info, part, ret, reterr);
+    *ret = pixels_crop(&s->pixels, part->x, part->y, part->width, part->height);
+    return PST_OK;
+}
+
+static pst_status frame_of(const struct program *p, pst_ctx *ctx, const struct region_info *info, struct frame *ret, pst_error *reterr)
+{
+    frame_init(ret, info->width, info->height);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct part *part = &p->parts[i];
+        struct geometry g;
+        if (!part->geometric)
+            continue;
+        ctx_enter(ctx, part->ordinal);
+        pst_status st = image_op_geometry(part->geometric, part->config, ctx, box_width(&ret->window), box_height(&ret->window), &g, reterr);
+        if (st < 0)
+            return st;
+        frame_add(ret, &g);
+    }
+    return PST_OK;
+}
+
+static pst_status choose_conversion(const struct program *p, uint32_t channels, struct convert *ret, pst_error *reterr)
+{
+    float scale[4] = {1, 1, 1, 1}, bias[4] = {0};
+    pst_status st = p->normalize ? normalize_factors(p->normalize, channels, scale, bias, reterr) : PST_OK;
+    if (st == PST_OK)
+        convert_init(ret, channels, p->planar, p->dtype == PST_DTYPE_U8 ? NULL : scale, bias);
+    return st;
+}
+
+/* An image that does not decode fails for that, whatever else is wrong with it: it would have been decoded first. */
+static pst_status fail_later(struct source *s, pst_status st, pst_error *reterr)
+{
+    const struct region all = {.width = s->info.width, .height = s->info.height};
+    pst_error inner;
+    pst_image pixels;
+    if (!s->decoder || fetch(s, &all, &pixels, &inner) == PST_OK)
+        return st;
+    if (reterr)
+        *reterr = inner;
+    return inner.status;
+}
+
+static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
+{
+    const struct program *p = config;
+    pst_tensor *to = &out[p->number];
+    struct source source;
+    struct frame frame;
+    struct image_pass pass = {.ctx = ctx, .frame = &frame, .dtype = p->dtype, .fetch = fetch, .user = &source};
+    pst_status st = source_open(&source, p, worker, &in[p->number], reterr);
+    if (st < 0)
+        return st;
+    st = frame_of(p, ctx, &source.info, &frame, reterr);
+    if (st == PST_OK)
+        st = choose_conversion(p, source.info.channels, &pass.convert, reterr);
+    if (st < 0)
+        return fail_later(&source, st, reterr);
+    uint64_t height = box_height(&frame.window), width = box_width(&frame.window), channels = source.info.channels;
+    const uint64_t pixels[3] = {height, width, channels}, planes[3] = {channels, height, width};
+    st = field_prepare(ctx, to, 3, p->planar ? planes : pixels, reterr);
+    if (st < 0)
+        return st;
+    pass.out = to->data;
+    return image_pass_run(&pass, reterr);
+}
+
+const pst_op_class op_image_program = {
+    .abi = PST_OP_ABI,
+    .name = "image",
+    .doc = "A run of image operations as one pass.",
+    .worker_size = sizeof(struct region_decoder),
+    .plan = plan,
+    .start = start,
+    .run = run,
+    .stop = stop,
+};

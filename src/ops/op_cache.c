@@ -1,0 +1,19 @@
+/* op_cache.c: the declaration of `cache`; the engine carries it out. */
+#include "ops/op_table.h"
+
+static const pst_param params[] = {
+    {"bytes", PST_PARAM_BYTES, offsetof(struct cache_config, bytes), "0", 0, 0, NULL,
+     "memory for it; 0: half of the pipeline's RAM budget"},
+    {0},
+};
+
+const pst_op_class op_cache = {
+    .abi = PST_OP_ABI,
+    .name = "cache",
+    .doc = "Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or "
+           "compute them again. What fits stays for good and nothing is ever evicted: a data set twice the budget still "
+           "saves half of the work. Random operations belong behind it, otherwise every epoch would see the same result.",
+    .example = "tfrecord shards/ | example | cache 4G | shuffle | batch 64",
+    .params = params,
+    .config_size = sizeof(struct cache_config),
+};

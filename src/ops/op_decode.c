@@ -1,0 +1,158 @@
+/* op_decode.c: `decode`: encoded images, or raw pixels, as arrays. */
+#include "ops/fields.h"
+#include "ops/image_op.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const char *const formats[] = {[DECODE_AUTO] = "auto", [DECODE_RAW] = "raw", NULL};
+
+/* ---- Planning ---- */
+
+/* "224x224x3" */
+static bool parse_shape(const char *text, uint32_t *height, uint32_t *width, uint32_t *depth)
+{
+    uint32_t *sides[3] = {height, width, depth};
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        unsigned long v = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
+        if (v == 0 || v > (i < 2 ? IMAGE_MAX_SIDE : 4) || *end != (i < 2 ? 'x' : '\0'))
+            return false;
+        *sides[i] = (uint32_t)v;
+        text = end + 1;
+    }
+    return true;
+}
+
+static pst_status check_form(struct decode_config *c, pst_error *reterr)
+{
+    if (c->format == DECODE_RAW && !parse_shape(c->shape, &c->height, &c->width, &c->depth))
+        return pst_fail(reterr, PST_EINVAL, "the shape of raw pixels is %s%.40s; expected height x width x channels, as in shape=224x224x3",
+                        c->shape[0] ? "" : "missing", c->shape);
+    if (c->format != DECODE_RAW && c->shape[0])
+        return pst_fail(reterr, PST_EINVAL, "shape is for raw pixels: write format=raw, or leave it out");
+    if (c->channels == 2)
+        return pst_fail(reterr, PST_EINVAL, "channels is 2; expected 0 (as stored), 1 (gray), 3 (RGB) or 4 (RGBA)");
+    return PST_OK;
+}
+
+static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
+{
+    struct decode_config *c = config;
+    pst_status st = check_form(c, reterr);
+    if (st == PST_OK)
+        st = field_find(in, c->field.name, &c->field.number, reterr);
+    if (st < 0)
+        return st;
+    const pst_field *f = &in->field[c->field.number];
+    if (f->dtype != PST_DTYPE_BYTES || f->rank != 0)
+        return pst_fail(reterr, PST_ETYPE, "field %s has %s of %" PRIu32 " dimensions; expected an encoded image: bytes", f->name,
+                        pst_dtype_name(f->dtype), f->rank);
+    bool raw = c->format == DECODE_RAW;
+    pst_spec_pass(in, ret_out);
+    pst_field *out = &ret_out->field[c->field.number];
+    out->dtype = PST_DTYPE_U8;
+    out->rank = 3;
+    out->shape[0] = raw ? c->height : PST_ANY;
+    out->shape[1] = raw ? c->width : PST_ANY;
+    out->shape[2] = raw ? c->depth : c->channels ? c->channels : PST_ANY;
+    out->alias = -1;
+    ret_out->reads = UINT64_C(1) << c->field.number;
+    return PST_OK;
+}
+
+/* ---- Running ---- */
+
+struct region_options decode_options(const struct decode_config *c)
+{
+    return (struct region_options){.decode = {.size = sizeof(pst_decode_options),
+                                              .channels = (uint32_t)c->channels,
+                                              .max_pixels = c->max_pixels,
+                                              .max_scans = (uint32_t)c->max_scans,
+                                              .strict = !c->recover},
+                                   .upright = c->exif};
+}
+
+pst_status decode_raw(const struct decode_config *c, const pst_bytes *bytes, pst_image *ret, pst_error *reterr)
+{
+    size_t row = (size_t)c->width * c->depth;
+    if (bytes->length != row * c->height)
+        return pst_fail(reterr, PST_ECORRUPT, "raw pixels of %zu bytes; %" PRIu32 " × %" PRIu32 " × %" PRIu32 " are %zu", bytes->length,
+                        c->height, c->width, c->depth, row * c->height);
+    *ret = (pst_image){.pixels = (uint8_t *)bytes->data, .width = c->width, .height = c->height, .channels = c->depth, .stride = row};
+    return PST_OK;
+}
+
+static pst_status start(const void *config, void *worker, pst_error *reterr)
+{
+    struct region_options options = decode_options(config);
+    return region_decoder_init(worker, &options, reterr);
+}
+
+static void stop(const void *config, void *worker)
+{
+    (void)config;
+    region_decoder_finish(worker);
+}
+
+static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
+{
+    const struct decode_config *c = config;
+    const pst_bytes *bytes = in[c->field.number].data;
+    pst_tensor *to = &out[c->field.number];
+    struct region_info info;
+    pst_image image;
+    pst_status st;
+    (void)ctx;
+    if (c->format == DECODE_RAW) {
+        st = decode_raw(c, bytes, &image, reterr);
+    } else {
+        st = region_probe(worker, bytes->data, bytes->length, &info, reterr);
+        if (st == PST_OK)
+            st = region_decode(worker, bytes->data, bytes->length, &info,
+                               &(struct region){.width = info.width, .height = info.height}, &image, reterr);
+    }
+    if (st < 0)
+        return st;
+    to->rank = 3;
+    to->shape[0] = image.height;
+    to->shape[1] = image.width;
+    to->shape[2] = image.channels;
+    to->data = image.pixels; /* the record's or the decoder's own, until the next element */
+    return PST_OK;
+}
+
+static const pst_param params[] = {
+    {"field", PST_PARAM_STRING, offsetof(struct decode_config, field.name), "image", 0, 0, NULL, "the field with the encoded images"},
+    {"format", PST_PARAM_CHOICE, offsetof(struct decode_config, format), "auto", 0, 0, formats,
+     "auto: by the first bytes of each image; raw: pixels as they are"},
+    {"shape", PST_PARAM_STRING, offsetof(struct decode_config, shape), "", 0, 0, NULL,
+     "of raw pixels: height x width x channels, as in 224x224x3"},
+    {"channels", PST_PARAM_UINT, offsetof(struct decode_config, channels), "3", 0, 4, NULL,
+     "3 RGB, 1 gray, 4 RGBA, 0 as stored (gray or RGB)"},
+    {"exif", PST_PARAM_BOOL, offsetof(struct decode_config, exif), "false", 0, 0, NULL,
+     "turn photos upright as their EXIF data says; off, as in tf.image and torchvision"},
+    {"recover", PST_PARAM_BOOL, offsetof(struct decode_config, recover), "false", 0, 0, NULL,
+     "accept a JPEG that was cut off: the rest is gray"},
+    {"max_pixels", PST_PARAM_UINT, offsetof(struct decode_config, max_pixels), "268435456", 1, 1e15, NULL,
+     "an image with more is an error before memory is taken"},
+    {"max_scans", PST_PARAM_UINT, offsetof(struct decode_config, max_scans), "500", 1, 1e9, NULL,
+     "a progressive JPEG with more is an error"},
+    {0},
+};
+
+const pst_op_class op_decode = {
+    .abi = PST_OP_ABI,
+    .name = "decode",
+    .doc = "Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP and GIF (its first frame), recognised by their "
+           "content. Where crops or a resize follow, only the part that they use is decoded. An image that is damaged or cut off is "
+           "an error of that element. Raw pixels are handed on without a copy.",
+    .example = "tfrecord shards/ | example \"image:bytes label:int64\" | decode image | resize 224 | batch 64",
+    .params = params,
+    .config_size = sizeof(struct decode_config),
+    .worker_size = sizeof(struct region_decoder),
+    .plan = plan,
+    .start = start,
+    .run = run,
+    .stop = stop,
+};

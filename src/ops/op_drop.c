@@ -1,0 +1,47 @@
+/* op_drop.c: `drop`: all fields but some. Plan only, as `select`. */
+#include "ops/fields.h"
+#include "ops/op_table.h"
+
+struct config {
+    pst_strings fields;
+};
+
+static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
+{
+    const struct config *c = config;
+    uint64_t dropped = 0;
+    for (size_t i = 0; i < c->fields.count; i++) {
+        size_t from;
+        pst_status st = field_find(in, c->fields.value[i], &from, reterr);
+        if (st < 0)
+            return st;
+        dropped |= UINT64_C(1) << from;
+    }
+    pst_spec out = {0};
+    for (size_t i = 0; i < in->count; i++) {
+        if (dropped >> i & 1)
+            continue;
+        out.field[out.count] = in->field[i];
+        out.field[out.count++].alias = (int)i;
+    }
+    if (out.count == 0)
+        return pst_fail(reterr, PST_EINVAL, "every field is dropped; at least one has to stay");
+    *ret_out = out;
+    return PST_OK;
+}
+
+static const pst_param params[] = {
+    {"fields", PST_PARAM_STRINGS, offsetof(struct config, fields), NULL, 0, 0, NULL, "their names"},
+    {0},
+};
+
+const pst_op_class op_drop = {
+    .abi = PST_OP_ABI,
+    .name = "drop",
+    .doc = "Leaves out the named fields and keeps the others. What nothing in front uses either is neither read nor parsed "
+           "nor decoded.",
+    .example = "tfrecord shards/ | example | drop filename | batch 64",
+    .params = params,
+    .config_size = sizeof(struct config),
+    .plan = plan,
+};

@@ -1,0 +1,120 @@
+/* op_normalize.c: `normalize`: bytes as floating point around 0. */
+#include "image/convert.h"
+#include "ops/fields.h"
+#include "ops/image_op.h"
+
+#include <inttypes.h>
+
+enum { ZERO_ONE, MINUS_ONE_ONE, IMAGENET };
+static const char *const ranges[] = {[ZERO_ONE] = "0..1", [MINUS_ONE_ONE] = "-1..1", [IMAGENET] = "imagenet", NULL};
+
+/* Means and deviations of levels from 0 to 1. */
+static const pst_floats imagenet_mean = {3, {0.485, 0.456, 0.406}}, imagenet_std = {3, {0.229, 0.224, 0.225}};
+static const pst_floats zero = {1, {0}}, half = {1, {0.5}}, one = {1, {1}};
+
+static const pst_floats *mean_of(const struct normalize_config *c)
+{
+    if (c->mean.count)
+        return &c->mean;
+    return c->range == IMAGENET ? &imagenet_mean : c->range == MINUS_ONE_ONE ? &half : &zero;
+}
+
+static const pst_floats *std_of(const struct normalize_config *c)
+{
+    if (c->std.count)
+        return &c->std;
+    return c->range == IMAGENET ? &imagenet_std : c->range == MINUS_ONE_ONE ? &half : &one;
+}
+
+static double value_of(const pst_floats *f, uint32_t channel)
+{
+    return f->value[f->count == 1 ? 0 : channel];
+}
+
+static pst_status check_count(const struct normalize_config *c, const char *what, size_t count, uint64_t channels, pst_error *reterr)
+{
+    if (count == 1 || channels == PST_ANY || count == channels)
+        return PST_OK;
+    return pst_fail(reterr, PST_ETYPE, "%s has %zu values, the images of field %s have %" PRIu64 " channel%s; decode channels=%zu gives them as many",
+                    what, count, c->field.name, channels, channels == 1 ? "" : "s", count);
+}
+
+static pst_status check_channels(const struct normalize_config *c, uint64_t channels, pst_error *reterr)
+{
+    pst_status st = check_count(c, c->range == IMAGENET ? "imagenet" : "mean", mean_of(c)->count, channels, reterr);
+    return st < 0 ? st : check_count(c, c->range == IMAGENET ? "imagenet" : "std", std_of(c)->count, channels, reterr);
+}
+
+static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
+{
+    struct normalize_config *c = config;
+    pst_field *f;
+    if (c->range != ZERO_ONE && (c->mean.count || c->std.count))
+        return pst_fail(reterr, PST_EINVAL, "%s already says mean and std; leave it out, or leave them out", ranges[c->range]);
+    for (size_t i = 0; i < c->std.count; i++)
+        if (!(c->std.value[i] > 0))
+            return pst_fail(reterr, PST_EINVAL, "std has the value %g; expected values above 0, of levels from 0 to 1", c->std.value[i]);
+    pst_status st = image_field_plan(&c->field, in, true, ret_out, &f, reterr);
+    if (st == PST_OK)
+        st = check_channels(c, f->shape[2], reterr);
+    if (st < 0)
+        return st;
+    f->dtype = PST_DTYPE_F32;
+    return PST_OK;
+}
+
+pst_status normalize_factors(const struct normalize_config *c, uint32_t channels, float *scale, float *bias, pst_error *reterr)
+{
+    const pst_floats *mean = mean_of(c), *std = std_of(c);
+    pst_status st = check_channels(c, channels, reterr);
+    if (st < 0)
+        return st;
+    for (uint32_t i = 0; i < channels; i++) {
+        scale[i] = (float)(1 / (255 * value_of(std, i)));
+        bias[i] = (float)(-value_of(mean, i) / value_of(std, i));
+    }
+    return PST_OK;
+}
+
+static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
+{
+    const struct normalize_config *c = config;
+    pst_tensor *to = &out[c->field.number];
+    struct convert convert;
+    float scale[4], bias[4];
+    pst_image image;
+    (void)worker;
+    pst_status st = image_of_tensor(&in[c->field.number], &image, reterr);
+    if (st == PST_OK)
+        st = normalize_factors(c, image.channels, scale, bias, reterr);
+    if (st == PST_OK)
+        st = field_prepare(ctx, to, 3, in[c->field.number].shape, reterr);
+    if (st < 0)
+        return st;
+    convert_init(&convert, image.channels, false, scale, bias);
+    for (uint32_t y = 0; y < image.height; y++)
+        convert_row(&convert, image.pixels + y * image.stride, image.width, (float *)to->data + y * image.stride, 0, NULL);
+    return PST_OK;
+}
+
+static const pst_param params[] = {
+    {"range", PST_PARAM_CHOICE, offsetof(struct normalize_config, range), "0..1", 0, 0, ranges,
+     "0..1 and -1..1: all levels to that range; imagenet: its mean and deviation, as torchvision's models expect"},
+    {"mean", PST_PARAM_FLOATS, offsetof(struct normalize_config, mean), "", -100, 100, NULL,
+     "subtracted, in levels from 0 to 1: one value, or one a channel"},
+    {"std", PST_PARAM_FLOATS, offsetof(struct normalize_config, std), "", -100, 100, NULL, "what is left is divided by it"},
+    {"field", PST_PARAM_STRING, offsetof(struct normalize_config, field.name), "image", 0, 0, NULL, "the field with the images"},
+    {0},
+};
+
+const pst_op_class op_normalize = {
+    .abi = PST_OP_ABI,
+    .name = "normalize",
+    .doc = "Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one addition. "
+           "mean=0.5 std=0.25 and the like are in levels from 0 to 1, as torchvision's Normalize has them.",
+    .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | batch 64",
+    .params = params,
+    .config_size = sizeof(struct normalize_config),
+    .plan = plan,
+    .run = run,
+};

@@ -1,0 +1,18 @@
+/* op_prefetch.c: the declaration of `prefetch`; the engine carries it out. */
+#include "ops/op_table.h"
+
+static const pst_param params[] = {
+    {"depth", PST_PARAM_INT, offsetof(struct prefetch_config, depth), "-1", -1, 1e6, NULL,
+     "batches prepared ahead; -1 and 0: automatic"},
+    {0},
+};
+
+const pst_op_class op_prefetch = {
+    .abi = PST_OP_ABI,
+    .name = "prefetch",
+    .doc = "Sets how many batches are prepared before they are asked for. There is always some prefetching, also without "
+           "this operation; automatic means: as many as the measured variation asks for, within the RAM budget.",
+    .example = "tfrecord shards/ | shuffle | batch 64 | prefetch 4",
+    .params = params,
+    .config_size = sizeof(struct prefetch_config),
+};

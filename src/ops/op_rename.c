@@ -1,0 +1,44 @@
+/* op_rename.c: `rename`: another name for a field. Plan only. */
+#include "ops/fields.h"
+#include "ops/op_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct config {
+    const char *from, *to;
+};
+
+static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
+{
+    const struct config *c = config;
+    size_t number;
+    pst_status st = field_find(in, c->from, &number, reterr);
+    if (st < 0)
+        return st;
+    if (c->to[0] == '\0' || strlen(c->to) >= PST_NAME_SIZE)
+        return pst_fail(reterr, PST_EINVAL, "a field's name has 1 to %d bytes; \"%.64s\" will not do", PST_NAME_SIZE - 1,
+                        c->to);
+    int other = pst_spec_find(in, c->to);
+    if (other >= 0 && (size_t)other != number)
+        return pst_fail(reterr, PST_EINVAL, "there is a field %s already; drop or rename it first", c->to);
+    pst_spec_pass(in, ret_out);
+    snprintf(ret_out->field[number].name, PST_NAME_SIZE, "%s", c->to);
+    return PST_OK;
+}
+
+static const pst_param params[] = {
+    {"from", PST_PARAM_STRING, offsetof(struct config, from), NULL, 0, 0, NULL, "the field"},
+    {"to", PST_PARAM_STRING, offsetof(struct config, to), NULL, 0, 0, NULL, "its new name"},
+    {0},
+};
+
+const pst_op_class op_rename = {
+    .abi = PST_OP_ABI,
+    .name = "rename",
+    .doc = "Gives a field another name.",
+    .example = "tfrecord shards/ | example | rename image/encoded image | batch 64",
+    .params = params,
+    .config_size = sizeof(struct config),
+    .plan = plan,
+};

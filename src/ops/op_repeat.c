@@ -1,0 +1,19 @@
+/* op_repeat.c: the declaration of `repeat`; the engine carries it out. */
+#include "ops/op_table.h"
+
+#include <math.h>
+
+static const pst_param params[] = {
+    {"count", PST_PARAM_INT, offsetof(struct count_config, count), "-1", -1, INFINITY, NULL, "how often; -1: without end"},
+    {0},
+};
+
+const pst_op_class op_repeat = {
+    .abi = PST_OP_ABI,
+    .name = "repeat",
+    .doc = "Goes through the elements several times within one epoch. A shuffle in front of it draws a new order for every "
+           "pass.",
+    .example = "tfrecord shards/ | shuffle | repeat 3 | batch 64",
+    .params = params,
+    .config_size = sizeof(struct count_config),
+};

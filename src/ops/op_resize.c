@@ -1,0 +1,93 @@
+/* op_resize.c: `resize`: images in another size, by a method that is chosen by name. */
+#include "ops/image_op.h"
+
+#include <inttypes.h>
+
+struct config {
+    struct image_field field;
+    pst_size2d size; /* width 0: not given */
+    int method;
+    uint64_t shorter; /* 0: not given */
+};
+
+/* The longer side is rounded down, as torchvision does. */
+static void result_size(const struct config *c, uint64_t width, uint64_t height, uint64_t *ret_width, uint64_t *ret_height)
+{
+    pst_size2d size = size_both(c->size);
+    uint64_t small = width < height ? width : height, large = width < height ? height : width;
+    if (!c->shorter) {
+        *ret_width = size.width;
+        *ret_height = size.height;
+        return;
+    }
+    large = c->shorter * large / small;
+    *ret_width = width < height ? c->shorter : large;
+    *ret_height = width < height ? large : c->shorter;
+}
+
+static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
+{
+    struct config *c = config;
+    pst_field *f;
+    if (!c->size.width == !c->shorter)
+        return pst_fail(reterr, PST_EINVAL, "%s; write resize 224 for a square, resize 320x240 for width x height, or resize short=256",
+                        c->shorter ? "there are two sizes" : "there is no size");
+    pst_status st = image_field_plan(&c->field, in, true, ret_out, &f, reterr);
+    if (st < 0)
+        return st;
+    bool known = f->shape[0] != PST_ANY && f->shape[1] != PST_ANY && f->shape[0] > 0 && f->shape[1] > 0;
+    if (known || !c->shorter)
+        result_size(c, f->shape[1], f->shape[0], &f->shape[1], &f->shape[0]);
+    else
+        f->shape[0] = f->shape[1] = PST_ANY;
+    return PST_OK;
+}
+
+static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr)
+{
+    const struct config *c = config;
+    uint64_t w, h;
+    (void)ctx;
+    result_size(c, width, height, &w, &h);
+    if (w > INT32_MAX || h > INT32_MAX)
+        return pst_fail(reterr, PST_ELIMIT, "an image of %" PRIu32 " × %" PRIu32 " would become %" PRIu64 " × %" PRIu64, width, height, w, h);
+    *ret = (struct geometry){.cut_width = width, .cut_height = height, .width = (uint32_t)w, .height = (uint32_t)h};
+    ret->filter = resize_method(c->method);
+    return PST_OK;
+}
+
+static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
+{
+    (void)worker;
+    return image_op_run(&op_resize, config, ctx, in, out, reterr);
+}
+
+static const pst_param params[] = {
+    {"size", PST_PARAM_SIZE2D, offsetof(struct config, size), "0", 0, IMAGE_MAX_SIDE, NULL,
+     "224 for a square, 320x240 for width x height"},
+    {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, resize_methods, "see above"},
+    {"short", PST_PARAM_UINT, offsetof(struct config, shorter), "0", 0, IMAGE_MAX_SIDE, NULL,
+     "instead of a size: the shorter side; the other one follows"},
+    {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
+    {0},
+};
+
+const struct image_op op_resize = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "resize",
+            .doc = "Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length. Methods: antialias "
+                   "(Pillow's and torchvision's bilinear, a triangle that covers every pixel: the default, as it keeps what models see "
+                   "nearest to the photo and costs little), bilinear (tf.image.resize's default: two pixels each way, aliases when "
+                   "shrinking), bicubic (Pillow's, antialiased), nearest, area (the mean of what a pixel covers, as TensorFlow and "
+                   "OpenCV have it). Results are rounded to bytes.",
+            .example = "tfrecord shards/ | example | decode | resize 224 bilinear | batch 64",
+            .params = params,
+            .config_size = sizeof(struct config),
+            .plan = plan,
+            .run = run,
+        },
+    .geometry = geometry,
+    .resizes = true,
+};

@@ -1,0 +1,42 @@
+/* op_select.c: `select`: some of the fields. Plan only: what is left out is not even computed. */
+#include "ops/fields.h"
+#include "ops/op_table.h"
+
+struct config {
+    pst_strings fields;
+};
+
+static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
+{
+    const struct config *c = config;
+    pst_spec out = {0};
+    for (size_t i = 0; i < c->fields.count; i++) {
+        size_t from;
+        pst_status st = field_find(in, c->fields.value[i], &from, reterr);
+        if (st < 0)
+            return st;
+        if (pst_spec_find(&out, c->fields.value[i]) >= 0)
+            return pst_fail(reterr, PST_EINVAL, "field %s is selected twice", c->fields.value[i]);
+        out.field[out.count] = in->field[from];
+        out.field[out.count++].alias = (int)from;
+    }
+    *ret_out = out;
+    return PST_OK;
+}
+
+static const pst_param params[] = {
+    {"fields", PST_PARAM_STRINGS, offsetof(struct config, fields), NULL, 0, 0, NULL,
+     "their names, in the order to have them in"},
+    {0},
+};
+
+const pst_op_class op_select = {
+    .abi = PST_OP_ABI,
+    .name = "select",
+    .doc = "Keeps the named fields and leaves out the others. What is left out and not used by anything in front is neither "
+           "read nor parsed nor decoded.",
+    .example = "tfrecord shards/ | example | select image label | batch 64",
+    .params = params,
+    .config_size = sizeof(struct config),
+    .plan = plan,
+};

@@ -1,0 +1,20 @@
+/* op_shard.c: the declaration of `shard`; the engine carries it out. */
+#include "ops/op_table.h"
+
+#include <math.h>
+
+static const pst_param params[] = {
+    {"count", PST_PARAM_UINT, offsetof(struct shard_config, count), NULL, 1, INFINITY, NULL, "parts in all"},
+    {"index", PST_PARAM_UINT, offsetof(struct shard_config, index), NULL, 0, INFINITY, NULL, "which of them; the first is 0"},
+    {0},
+};
+
+const pst_op_class op_shard = {
+    .abi = PST_OP_ABI,
+    .name = "shard",
+    .doc = "Keeps every count-th element, beginning with number index. Put it in front of shuffle: the parts are then "
+           "disjoint. Training on several ranks needs no shard, the pipeline's rank and world split the batches evenly.",
+    .example = "tfrecord shards/ | shard 4 0 | shuffle | batch 64",
+    .params = params,
+    .config_size = sizeof(struct shard_config),
+};

@@ -1,0 +1,19 @@
+/* op_skip.c: the declaration of `skip`; the engine carries it out. */
+#include "ops/op_table.h"
+
+#include <math.h>
+
+static const pst_param params[] = {
+    {"count", PST_PARAM_INT, offsetof(struct count_config, count), NULL, -1, INFINITY, NULL,
+     "how many; -1: all, nothing is left"},
+    {0},
+};
+
+const pst_op_class op_skip = {
+    .abi = PST_OP_ABI,
+    .name = "skip",
+    .doc = "Leaves out the first elements. Behind batch it counts batches.",
+    .example = "tfrecord shards/ | skip 1000 | batch 64",
+    .params = params,
+    .config_size = sizeof(struct count_config),
+};

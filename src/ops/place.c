@@ -1,0 +1,48 @@
+/* place.c: see place.h. */
+#include "ops/place.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+    const struct place *x = *(const struct place *const *)a, *y = *(const struct place *const *)b;
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+bool place_order_make(struct place_order *o, const struct place *places, size_t count, uint64_t gap)
+{
+    bool sorted = true; /* as it is without a shuffle */
+    o->run_count = 0;
+    if (mem_grow((void **)&o->places, &o->capacity, count, sizeof(*o->places)) < 0 ||
+        mem_grow((void **)&o->runs, &o->run_capacity, count, sizeof(*o->runs)) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        o->places[i] = &places[i];
+        sorted = sorted && (i == 0 || compare(&o->places[i - 1], &o->places[i]) <= 0);
+    }
+    if (!sorted)
+        qsort(o->places, count, sizeof(*o->places), compare);
+    for (size_t i = 0; i < count; i++) {
+        const struct place *p = o->places[i];
+        struct place_run *run = o->run_count ? &o->runs[o->run_count - 1] : NULL;
+        if (!run || run->shard != p->shard || p->offset > run->end + gap) {
+            run = &o->runs[o->run_count++];
+            *run = (struct place_run){.shard = p->shard, .begin = p->offset, .end = place_end(p), .first = i};
+        }
+        if (run->end < place_end(p)) /* the same record may come twice */
+            run->end = place_end(p);
+        run->last = i + 1;
+    }
+    return true;
+}
+
+void place_order_finish(struct place_order *o)
+{
+    mem_free(o->places);
+    mem_free(o->runs);
+    *o = (struct place_order){0};
+}

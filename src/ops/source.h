@@ -1,0 +1,56 @@
+/* source.h: what a source of elements adds to its declaration. A source is a function from an index to an element, or,
+ * where that cannot be had (compressed shards, pipes), a stream. */
+#ifndef OPS_SOURCE_H
+#define OPS_SOURCE_H
+
+#include <penstock/op.h>
+#include <penstock/record.h>
+
+#define SOURCE_STREAM UINT64_MAX
+
+/* What the engine brings. */
+struct source_env {
+    const char *cache_dir;
+    bool no_verify;
+    uint64_t ram;           /* bytes a source may use for its buffers */
+    pst_damage_log *damage; /* not NULL; decides what is tolerated */
+};
+
+struct source_class {
+    pst_op_class op; /* plan, start, run, stop unused */
+
+    pst_status (*open)(const void *config, const struct source_env *env, void **ret, pst_error *reterr);
+    void (*close)(void *source); /* NULL ok */
+    void (*spec)(const void *source, pst_spec *ret);
+    uint64_t (*count)(const void *source); /* SOURCE_STREAM: only as a stream */
+    uint64_t (*fingerprint)(const void *source); /* of the data: equal data, equal value */
+    /* A line for the plan: "8 shards, 1.5 GB, mapped; index: sidecar". */
+    void (*describe)(const void *source, char *buffer, size_t size);
+    /* Fields that nobody uses need not be produced: bit i for field i. Called once, before any load. Optional. */
+    void (*need)(void *source, uint64_t fields);
+
+    /* Random access, from many workers at once. Views stay valid until the worker's next load. */
+    size_t worker_size; /* zeroed by the engine */
+    pst_status (*worker_start)(void *source, void *worker, pst_error *reterr);
+    void (*worker_stop)(void *source, void *worker);
+    /* These elements come soon, in this order: a chance to sort, coalesce and read ahead. Optional; never fails. */
+    void (*ahead)(void *source, void *worker, const uint64_t *index, size_t count);
+    pst_status (*load)(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
+    uint64_t (*bytes_of)(const void *source, uint64_t index); /* stored size, for budgets and statistics; optional */
+
+    /* Streams: one consumer at a time. `next` views stay valid until the following call. OK, END or < 0. */
+    pst_status (*stream_open)(void *source, void **ret, pst_error *reterr);
+    pst_status (*stream_next)(void *stream, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
+    void (*stream_close)(void *stream);
+};
+
+/* What `arrays` is made from: everything is borrowed, and must outlive the source. */
+struct arrays_config {
+    const char *const *names;
+    const pst_tensor *arrays; /* the first dimension counts the elements */
+    size_t count;
+};
+
+extern const struct source_class source_tfrecord, source_folder, source_files, source_npy, source_range, source_arrays;
+
+#endif
