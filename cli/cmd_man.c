@@ -163,11 +163,12 @@ static void put_command_page(const struct command *command)
 static void put_overview_page(void)
 {
     put_title("penstock");
-    puts(".SH NAME\npenstock \\- packs, inspects and checks training data\n"
+    puts(".SH NAME\npenstock \\- packs, inspects, checks and feeds training data\n"
          ".SH SYNOPSIS\n.B penstock\n\\fICOMMAND\\fR [\\fIOPTION\\fR...] [\\fIOPERAND\\fR...]\n"
          ".SH DESCRIPTION\n"
          "Penstock keeps model training fed: it turns files, arrays and tables into shards of records that every framework "
-         "reads, shows what is in them, and checks that they are sound. Shards are TFRecord files of tf.train.Example.\n"
+         "reads, shows what is in them, checks that they are sound, and plans, measures and shows the pipelines that make batches "
+         "of them. Shards are TFRecord files of tf.train.Example.\n"
          ".SH COMMANDS");
     for (size_t i = 0; commands[i]; i++) {
         printf(".TP\n.BR penstock\\-%s (1)\n", commands[i]->name);

@@ -91,6 +91,6 @@ extern const struct command *const commands[]; /* in the order of the help; ends
 const struct command *command_find(const char *name);
 
 extern const struct command command_bench, command_cat, command_completion, command_generate, command_help, command_index,
-    command_inspect, command_man, command_pack, command_plan, command_repair, command_version;
+    command_inspect, command_man, command_ops, command_pack, command_plan, command_repair, command_version;
 
 #endif

@@ -5,8 +5,8 @@
 #include <string.h>
 
 const struct command *const commands[] = {
-    &command_pack, &command_inspect, &command_index,      &command_repair, &command_generate,
-    &command_help, &command_version, &command_completion, &command_man,    NULL,
+    &command_pack, &command_inspect,  &command_index, &command_repair,  &command_plan,       &command_bench, &command_cat,
+    &command_ops,  &command_generate, &command_help,  &command_version, &command_completion, &command_man,   NULL,
 };
 
 const struct exit_meaning exit_meanings[] = {

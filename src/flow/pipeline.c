@@ -43,7 +43,7 @@ pst_status pst_pipeline_create(pst_pipeline **ret, const pst_options *options, p
 
 pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_options *options, pst_error *reterr)
 {
-    pst_pipeline *p;
+    pst_pipeline *p = NULL;
     pst_status st = pst_pipeline_create(&p, options, reterr);
     if (st < 0)
         return st;

@@ -133,8 +133,9 @@ static double weight_at(const struct shape *s, uint32_t i, double centre, uint32
     return x < 1 ? 1 - x : 0;
 }
 
-/* `weights` has room for most_weights. */
-static struct window window_of(const struct shape *s, uint32_t i, double *weights)
+/* `weights` has room for most_weights. At an edge of its support a filter is 0: positions there are dropped, as far as `taps`
+ * asks for it and no further, so that windows never move back. */
+static struct window window_of(const struct shape *s, uint32_t i, uint32_t taps, double *weights)
 {
     const double nothing = 1e-9; /* what rounding leaves of 0: far below one unit of any weight */
     double centre = (i + 0.5) * s->scale, low = centre - s->support + 0.5, high = centre + s->support + 0.5;
@@ -145,9 +146,9 @@ static struct window window_of(const struct shape *s, uint32_t i, double *weight
         weights[k] = weight_at(s, i, centre, w.first + k);
         w.sum += weights[k];
     }
-    while (w.count > 1 && fabs(w.weights[w.count - 1]) < nothing)
+    while (w.count > taps && fabs(w.weights[w.count - 1]) < nothing)
         w.count--;
-    for (; w.count > 1 && fabs(w.weights[0]) < nothing; w.weights++, w.first++)
+    for (; w.count > taps && fabs(w.weights[0]) < nothing; w.weights++, w.first++)
         w.count--;
     return w;
 }
@@ -196,7 +197,7 @@ void resize_axis_init_part(struct resize_axis *a, uint32_t in, uint32_t out, pst
     }
     struct shape s = shape_of(in, out, filter);
     for (uint32_t i = 0; i < count; i++) {
-        struct window w = window_of(&s, begin + i, raw);
+        struct window w = window_of(&s, begin + i, a->taps, raw);
         fill_weights(a, i, &w);
     }
 }

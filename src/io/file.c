@@ -324,6 +324,14 @@ void file_fetch_mapped(const void *begin, size_t length)
     }
 }
 
+bool file_is_resident(const void *at)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident = 1;
+    (void)mincore((void *)((uintptr_t)at & ~(uintptr_t)(page - 1)), 1, &resident);
+    return resident & 1;
+}
+
 pst_status file_open_direct(int *ret_fd, bool *ret_direct, const char *path, pst_error *reterr)
 {
     int fd = file_denied("open") ? -1 : open_path(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_DIRECT);

@@ -48,6 +48,8 @@ void file_expect_random(const void *mapping, size_t length);
 /* These bytes are needed soon: starts reading what is not in memory, and does not wait. */
 void file_fetch(int fd, uint64_t offset, size_t length);
 void file_fetch_mapped(const void *begin, size_t length);
+/* Whether this byte of a mapping is in memory. Of files that belong to others the system always says so. */
+bool file_is_resident(const void *at);
 
 /* Opens for reads that go past the system's cache: buffer, offset and length in multiples of FILE_DIRECT_ALIGNMENT. On a
  * file system without them it opens as usual, and `*ret_direct` is false. */

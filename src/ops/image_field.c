@@ -10,8 +10,8 @@ bool image_field_holds(const pst_field *f)
 {
     if (f->dtype == PST_DTYPE_BYTES || f->rank != 3)
         return false;
-    if (f->shape[2] == PST_ANY) /* or the channels stand in front, and it is the width that is not known */
-        return f->shape[0] == PST_ANY || f->shape[0] > MOST_CHANNELS;
+    if (f->shape[2] == PST_ANY) /* the channels; or they stand in front, and it is the width that is not known */
+        return f->shape[1] != PST_ANY || f->shape[0] == PST_ANY || f->shape[0] > MOST_CHANNELS;
     return f->shape[2] >= 1 && f->shape[2] <= MOST_CHANNELS;
 }
 

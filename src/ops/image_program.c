@@ -172,20 +172,35 @@ pst_status image_program_create(void **ret_config, const struct image_part *part
     return PST_OK;
 }
 
+/* Plans one part; `*planar` is how the channels lie in front of it, and then behind it. */
+static pst_status plan_part(const struct program *p, const struct part *part, const pst_spec *in, pst_spec *ret_out, bool *planar,
+                            pst_error *reterr)
+{
+    pst_status st = part->op->plan(part->config, in, ret_out, reterr);
+    if (st < 0 || part->op != &op_layout)
+        return st;
+    bool splits = ((const struct layout_config *)part->config)->order == LAYOUT_NCHW;
+    bool moves = ret_out->field[p->number].alias < 0;
+    if (moves != (splits && !*planar)) /* the operation takes the channels to be elsewhere, by the shape alone */
+        return pst_fail(reterr, PST_ETYPE, "field %s: where its channels are is not certain", in->field[p->number].name);
+    *planar = splits;
+    return PST_OK;
+}
+
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
 {
     struct program *p = config;
     pst_spec before = *in, after;
-    pst_status st = PST_OK;
+    bool planar = false;
+    const struct image_part first = {.op = p->parts[0].op, .config = p->parts[0].config};
+    pst_status st = field_find(in, field_of(&first), &p->number, reterr);
     for (size_t i = 0; i < p->count && st == PST_OK; i++) {
-        st = p->parts[i].op->plan(p->parts[i].config, &before, &after, reterr);
+        st = plan_part(p, &p->parts[i], &before, &after, &planar, reterr);
         if (st == PST_OK)
             before = after;
     }
     if (st < 0)
         return st;
-    const struct image_part first = {.op = p->parts[0].op, .config = p->parts[0].config};
-    p->number = (size_t)pst_spec_find(in, field_of(&first));
     const pst_field *f = &in->field[p->number];
     if (!p->decode && (f->dtype != PST_DTYPE_U8 || !image_field_holds(f)))
         return pst_fail(reterr, PST_ETYPE, "field %s does not hold images of bytes", f->name);

@@ -13,10 +13,11 @@
 
 #include <inttypes.h>
 
-#define LINE      64u /* bytes of a cache line */
-#define LINES     4u  /* of a record that are brought into the cache: behind them the processor sees for itself */
-#define LEAD      16u /* records between bringing one in and using it */
-#define FETCH_GAP ((uint64_t)64 << 10)
+#define LINE        64u /* bytes of a cache line */
+#define LINES       4u  /* of a record that are brought into the cache: behind them the processor sees for itself */
+#define LEAD        16u /* records between bringing one in and using it */
+#define PROBES      8u
+#define FETCH_GRAIN ((uint64_t)64 << 10) /* bytes that are asked for at once; so large a gap is read through */
 
 void shard_reader_finish(struct shard_reader *r)
 {
@@ -49,19 +50,36 @@ static inline void bring_in(const struct place *p)
         __builtin_prefetch(line);
 }
 
-/* Asks storage for all of it. */
+/* Before the thread has faults to learn from: are some of these records in memory? */
+static bool looks_cold(const struct shard_reader *r)
+{
+    for (size_t i = 0; i < PROBES; i++) {
+        const struct place *p = &r->places[r->count * i / PROBES];
+        if (p->frame && !file_is_resident(p->frame))
+            return true;
+    }
+    return false;
+}
+
+/* Asks storage for all of it. Where memory will hold everything, the neighbourhood comes along: it is needed sooner or later,
+ * and a large request costs hardly more than a small one. */
 static void fetch(struct shard_reader *r, struct shard_set *s)
 {
-    if (!place_order_make(&r->order, r->places, r->count, FETCH_GAP))
+    uint64_t grain = s->exceeds_memory ? 1 : FETCH_GRAIN;
+    if (!place_order_make(&r->order, r->places, r->count, FETCH_GRAIN))
         return;
     for (size_t i = 0; i < r->order.run_count; i++) {
         const struct place_run *run = &r->order.runs[i];
         const struct set_shard *shard = &s->shards[run->shard];
         const uint8_t *data = atomic_load_explicit(&shard->data, memory_order_relaxed);
+        uint64_t begin = run->begin & ~(grain - 1), end = (run->end + grain - 1) & ~(grain - 1),
+                 size = pst_shard_bytes(shard->shard);
+        if (end > size)
+            end = size;
         if (data)
-            file_fetch_mapped(data + run->begin, (size_t)(run->end - run->begin));
+            file_fetch_mapped(data + begin, (size_t)(end - begin));
         else if (shard_descriptor(shard->shard) >= 0)
-            file_fetch(shard_descriptor(shard->shard), run->begin, (size_t)(run->end - run->begin));
+            file_fetch(shard_descriptor(shard->shard), begin, (size_t)(end - begin));
     }
 }
 
@@ -85,7 +103,7 @@ static bool start_direct(struct shard_reader *r, struct shard_set *s, uint64_t r
 
 void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ram, const uint64_t *index, size_t count)
 {
-    bool renewed, cold = cold_watch_look(&r->cold, &renewed);
+    bool renewed, first = r->cold.asked_ns == 0, cold = cold_watch_look(&r->cold, &renewed);
     if (renewed)
         shard_set_look(s);
     r->direct = false;
@@ -100,6 +118,8 @@ void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ra
     for (size_t i = 0; i < count; i++)
         locate(s, index[i], &r->places[i]);
     r->count = count;
+    if (first && count > 0)
+        cold = r->cold.cold = looks_cold(r);
     if (s->io == SHARD_IO_DIRECT || (s->io == SHARD_IO_AUTO && cold && s->exceeds_memory))
         r->direct = start_direct(r, s, ram);
     if (r->direct)

@@ -19,6 +19,9 @@
 
 #define OPENERS 8u /* threads; opening mostly waits for storage */
 #define BUCKETS 8u /* of the table, a shard */
+/* Mappings of shards: with those of their indexes they stay below the 65,530 that the system allows a process, and leave some
+ * to memory and threads. */
+#define MAX_MAPPED 30000u
 
 static pst_status no_memory(pst_error *reterr)
 {
@@ -36,11 +39,16 @@ static bool may_keep_open(struct shard_set *s)
     return false;
 }
 
+static bool may_map(struct shard_set *s, const pst_shard *shard)
+{
+    if ((s->io != SHARD_IO_AUTO && s->io != SHARD_IO_MAP) || pst_shard_bytes(shard) == 0)
+        return false;
+    return atomic_fetch_add(&s->mapped, 1) < MAX_MAPPED || s->io == SHARD_IO_MAP;
+}
+
 static pst_status map_shard(struct shard_set *s, struct set_shard *d, pst_error *reterr)
 {
-    pst_status st = PST_OK;
-    if ((s->io == SHARD_IO_AUTO || s->io == SHARD_IO_MAP) && pst_shard_bytes(d->shard) > 0)
-        st = shard_map(d->shard, &d->mapping, reterr);
+    pst_status st = may_map(s, d->shard) ? shard_map(d->shard, &d->mapping, reterr) : PST_OK;
     if (st < 0 && s->io == SHARD_IO_MAP)
         return st;
     atomic_store(&d->data, d->mapping);

@@ -39,6 +39,7 @@ struct shard_set {
     _Atomic uint64_t *verified; /* a bit a record, set when its data has matched its CRC; NULL: nobody asks */
     size_t *table;              /* number >> shift → the first shard that may have it */
     unsigned shift;
+    _Atomic size_t mapped;    /* mappings that were asked for */
     _Atomic size_t kept;      /* descriptors that stay open */
     _Atomic size_t looked;    /* shards whose size was looked at again */
     _Atomic bool random;      /* the mappings are no longer read ahead by the system */

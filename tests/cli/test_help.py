@@ -20,7 +20,7 @@ def option_names(command):
 
 def test_every_command_is_there():
     names = command_names()
-    for name in ("pack", "inspect", "index", "repair", "generate", "help", "version", "completion", "man"):
+    for name in ("pack", "inspect", "index", "repair", "plan", "bench", "cat", "ops", "generate", "help", "version", "completion", "man"):
         assert name in names, f"{name} not in {names}"
 
 
@@ -34,7 +34,7 @@ def test_help_mentions_every_option():
 
 
 def test_help_has_examples():
-    for name in ("pack", "inspect", "index", "repair", "generate"):
+    for name in ("pack", "inspect", "index", "repair", "plan", "bench", "cat", "generate"):
         examples = penstock("help", name).out.split("Examples:\n")[1]
         assert f"  penstock {name} " in examples
 

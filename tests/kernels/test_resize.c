@@ -120,8 +120,7 @@ static void test_random_sizes(void)
         uint32_t side[4];
         for (int i = 0; i < 4; i++)
             side[i] = 1 + (uint32_t)random_below(&r, round % 3 ? 257 : 24);
-        check_levels(&r, side[0], side[1], side[2], side[3], 1 + round % 4,
-                     round % 10 == 0 ? PST_FILTER_NEAREST : PST_FILTER_TRIANGLE);
+        check_levels(&r, side[0], side[1], side[2], side[3], 1 + round % 4, (pst_filter)(round % 5));
     }
 }
 
@@ -159,7 +158,7 @@ static void check_axis(uint32_t in, uint32_t out, pst_filter filter)
         int64_t sum = 0;
         for (uint32_t t = 0; t < a.pitch; t++) {
             int32_t w = resize_weight(resize_weights(&a, i), t);
-            fine &= w >= 0 && (t < a.taps || w == 0);
+            fine &= (w >= 0 || filter == PST_FILTER_BICUBIC) && (t < a.taps || w == 0);
             sum += w;
         }
         fine &= 255 * sum + (1 << (RESIZE_BITS - 1)) < INT64_C(256) << RESIZE_BITS;  /* no level above 255… */
@@ -173,34 +172,45 @@ static void check_axis(uint32_t in, uint32_t out, pst_filter filter)
 static void test_axis(void)
 {
     for (uint32_t in = 1; in <= 64; in++)
-        for (uint32_t out = 1; out <= 64; out++) {
-            check_axis(in, out, PST_FILTER_TRIANGLE);
-            check_axis(in, out, PST_FILTER_NEAREST);
-        }
+        for (uint32_t out = 1; out <= 64; out++)
+            for (int filter = PST_FILTER_TRIANGLE; filter <= PST_FILTER_AREA; filter++)
+                check_axis(in, out, (pst_filter)filter);
     static const uint32_t sizes[] = {1, 2, 3, 49, 98, 224, 375, 500, 1000, 9999, 10000, 65535, 200000};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
-            check_axis(sizes[i], sizes[k], PST_FILTER_TRIANGLE);
+            for (int filter = PST_FILTER_TRIANGLE; filter <= PST_FILTER_AREA; filter++)
+                check_axis(sizes[i], sizes[k], (pst_filter)filter);
 }
 
-/* One row against the same triangle in floating point. */
-static void check_row(uint32_t n, uint32_t to, struct random *r)
+/* What a filter makes of position `k` for output `i`, in floating point and before it is normalised. */
+static double exact_weight(pst_filter filter, double scale, uint32_t i, uint32_t k)
+{
+    double stretch = scale > 1 && filter != PST_FILTER_BILINEAR ? scale : 1, x = fabs((k + 0.5 - (i + 0.5) * scale) / stretch);
+    if (filter == PST_FILTER_AREA)
+        return fmax(0, fmin(k + 1, (i + 1) * scale) - fmax(k, i * scale));
+    if (filter == PST_FILTER_BICUBIC)
+        return x < 1 ? 1.5 * x * x * x - 2.5 * x * x + 1 : x < 2 ? -0.5 * x * x * x + 2.5 * x * x - 4 * x + 2 : 0;
+    return fmax(0, 1 - x);
+}
+
+/* One row against the same filter in floating point. */
+static void check_row(uint32_t n, uint32_t to, pst_filter filter, struct random *r)
 {
     pst_image in = random_image(r, n, 1, 1, 0);
-    struct plan p = plan_make(&in, to, 1, PST_FILTER_TRIANGLE);
+    struct plan p = plan_make(&in, to, 1, filter);
     size_t size;
     uint8_t *block = run_level(&levels[0], &in, &p, 0, &size);
-    double scale = (double)n / to, stretch = scale > 1 ? scale : 1, worst = 0;
+    double scale = (double)n / to, worst = 0;
     for (uint32_t i = 0; i < to; i++) {
         double sum = 0, weights = 0;
         for (uint32_t k = 0; k < n; k++) {
-            double w = fmax(0, 1 - fabs((k + 0.5 - (i + 0.5) * scale) / stretch));
+            double w = exact_weight(filter, scale, i, k);
             sum += w * in.pixels[k];
             weights += w;
         }
-        worst = fmax(worst, fabs(sum / weights - block[64 + i]));
+        worst = fmax(worst, fabs(fmin(255, fmax(0, sum / weights)) - block[64 + i]));
     }
-    CHECK_MSG(worst <= 0.51, "%u to %u: %.3f levels from the exact value", n, to, worst);
+    CHECK_MSG(worst <= 0.51, "%u to %u, filter %d: %.3f levels from the exact value", n, to, (int)filter, worst);
     free(block);
     plan_free(&p);
     free(in.pixels);
@@ -208,13 +218,18 @@ static void check_row(uint32_t n, uint32_t to, struct random *r)
 
 static void test_accuracy(void)
 {
+    static const pst_filter accurate[4] = {PST_FILTER_TRIANGLE, PST_FILTER_BILINEAR, PST_FILTER_BICUBIC, PST_FILTER_AREA};
     struct random r;
     random_init(&r, 4, 0, 0, 0);
     for (int round = 0; round < 300; round++)
-        check_row(1 + (uint32_t)random_below(&r, 300), 1 + (uint32_t)random_below(&r, 300), &r);
-    check_row(10000, 1, &r);
-    check_row(100000, 3, &r);
-    check_row(1, 10000, &r);
+        check_row(1 + (uint32_t)random_below(&r, 300), 1 + (uint32_t)random_below(&r, 300), accurate[round % 4], &r);
+    for (int i = 0; i < 4; i++) {
+        check_row(10000, 1, accurate[i], &r);
+        check_row(100000, 3, accurate[i], &r);
+        check_row(1, 10000, accurate[i], &r);
+        check_row(20, 60, accurate[i], &r);
+        check_row(60, 20, accurate[i], &r);
+    }
 }
 
 static void test_nearest(void)
@@ -233,6 +248,108 @@ static void test_nearest(void)
     CHECK(memcmp(block + 64, to10, 10) == 0);
     free(block);
     plan_free(&p);
+}
+
+/* ---- Parts ---- */
+
+/* A range of outputs of one axis, reading only what it needs of an image: as in the whole result. */
+struct part_axis {
+    struct resize_axis axis;
+    void *memory;
+    uint32_t begin, count, from;
+};
+
+static struct part_axis part_of(struct random *r, uint32_t in, uint32_t out, pst_filter filter)
+{
+    struct part_axis p = {.begin = (uint32_t)random_below(r, out)};
+    p.count = 1 + (uint32_t)random_below(r, out - p.begin);
+    p.memory = allocate(resize_axis_part_bytes(in, out, filter, p.count));
+    resize_axis_init_part(&p.axis, in, out, filter, p.begin, p.count, p.memory);
+    p.from = resize_axis_narrow(&p.axis);
+    return p;
+}
+
+static void check_part(struct random *r, const pst_image *in, const pst_image *whole, pst_filter filter)
+{
+    struct part_axis x = part_of(r, in->width, whole->width, filter), y = part_of(r, in->height, whole->height, filter);
+    pst_image view = *in, part = {.width = x.count, .height = y.count, .channels = in->channels};
+    CHECK(x.from + x.axis.in <= in->width && y.from + y.axis.in <= in->height);
+    view.pixels += y.from * in->stride + x.from * in->channels;
+    view.width = x.axis.in;
+    view.height = y.axis.in;
+    part.stride = (size_t)x.count * in->channels;
+    part.pixels = allocate(part.stride * y.count);
+    void *scratch = allocate(resize_scratch_bytes(&x.axis, &y.axis, in->channels));
+    resize_run(&view, &part, &x.axis, &y.axis, scratch);
+    bool same = true;
+    for (uint32_t i = 0; i < y.count; i++)
+        same &= memcmp(part.pixels + i * part.stride, whole->pixels + (y.begin + i) * whole->stride + x.begin * in->channels,
+                       part.stride) == 0;
+    CHECK_MSG(same, "filter %d: %u × %u to %u × %u, %u × %u of it at %u, %u", (int)filter, in->width, in->height, whole->width,
+              whole->height, x.count, y.count, x.begin, y.begin);
+    free(scratch);
+    free(part.pixels);
+    free(x.memory);
+    free(y.memory);
+}
+
+static void test_parts(void)
+{
+    struct random r;
+    random_init(&r, 6, 0, 0, 0);
+    for (int round = 0; round < 300; round++) {
+        pst_filter filter = (pst_filter)(round % 5);
+        pst_image in = random_image(&r, 1 + (uint32_t)random_below(&r, 90), 1 + (uint32_t)random_below(&r, 90), 1 + round % 4, 0);
+        pst_image out = {.width = 1 + (uint32_t)random_below(&r, 90), .height = 1 + (uint32_t)random_below(&r, 90), .channels = in.channels};
+        struct plan p = plan_make(&in, out.width, out.height, filter);
+        out.stride = (size_t)out.width * out.channels;
+        out.pixels = allocate(out.stride * out.height);
+        resize_run(&in, &out, &p.x, &p.y, p.scratch);
+        for (int i = 0; i < 4; i++)
+            check_part(&r, &in, &out, filter);
+        plan_free(&p);
+        free(out.pixels);
+        free(in.pixels);
+    }
+}
+
+static void mirror(pst_image *image)
+{
+    for (uint32_t y = 0; y < image->height; y++)
+        for (uint32_t x = 0; x < image->width / 2; x++)
+            for (uint32_t c = 0; c < image->channels; c++) {
+                uint8_t *row = image->pixels + y * image->stride, *a = row + x * image->channels + c;
+                uint8_t *b = row + (image->width - 1 - x) * image->channels + c, kept = *a;
+                *a = *b;
+                *b = kept;
+            }
+}
+
+/* The mirror of the resized mirror is what the mirrored axis makes of the image. */
+static void test_mirror(void)
+{
+    struct random r;
+    random_init(&r, 7, 0, 0, 0);
+    for (int round = 0; round < 300; round++) {
+        pst_image in = random_image(&r, 1 + (uint32_t)random_below(&r, 90), 1 + (uint32_t)random_below(&r, 5), 1 + round % 4, 0);
+        uint32_t width = 1 + (uint32_t)random_below(&r, 90);
+        struct plan p = plan_make(&in, width, 3, (pst_filter)(round % 5));
+        size_t size;
+        mirror(&in);
+        uint8_t *want = run_level(&levels[0], &in, &p, 0, &size);
+        mirror(&(pst_image){.pixels = want + 64, .width = width, .height = 3, .channels = in.channels, .stride = width * in.channels});
+        mirror(&in);
+        resize_axis_mirror(&p.x);
+        bool rises = true;
+        for (uint32_t i = 1; i < width; i++)
+            rises &= p.x.first[i] >= p.x.first[i - 1];
+        uint8_t *got = run_level(&levels[0], &in, &p, 0, &size);
+        CHECK_MSG(rises && memcmp(got, want, size) == 0, "filter %d: %u to %u", round % 5, in.width, width);
+        free(got);
+        free(want);
+        plan_free(&p);
+        free(in.pixels);
+    }
 }
 
 /* ---- Timing ---- */
@@ -291,6 +408,8 @@ static const struct test tests[] = {
     {"10000 to 1 and back", test_extremes},
     {"the reference against floating point", test_accuracy},
     {"nearest", test_nearest},
+    {"parts of the result", test_parts},
+    {"mirrored", test_mirror},
     {NULL, NULL},
 };
 

@@ -4,8 +4,10 @@
 
 #include "harness.h"
 
+#include "base/fault.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "open_files.h"
 #include "ops/ctx.h"
 #include "ops/source.h"
 
@@ -184,6 +186,56 @@ static inline pst_bytes opened_bytes(const struct opened *o, const char *name)
 static inline bool bytes_are(pst_bytes b, const char *text)
 {
     return b.length == strlen(text) && memcmp(b.data, text, b.length) == 0;
+}
+
+static inline uint64_t fingerprint_of(const struct source_setup *s)
+{
+    pst_error error;
+    struct opened o;
+    if (!CHECK_STATUS(opened_open(&o, s, &error), PST_OK, &error))
+        return 0;
+    uint64_t print = opened_fingerprint(&o);
+    opened_close(&o);
+    return print;
+}
+
+/* Opens, announces, loads everything and closes. `user` is a struct source_setup. */
+static inline pst_status use_elements(const void *user)
+{
+    pst_error error;
+    struct opened o;
+    pst_status st = opened_open(&o, user, &error);
+    if (st < 0)
+        return st;
+    for (uint64_t i = 0; i < opened_count(&o); i++) {
+        opened_ahead(&o, &i, 1);
+        pst_status loaded = opened_load(&o, i, &error);
+        st = st < 0 ? st : loaded;
+    }
+    opened_close(&o);
+    return st;
+}
+
+/* Makes each call of each kind fail in turn, once and for ever: `use` returns an error or PST_OK, takes no fault for damage,
+ * and leaves nothing behind. */
+static inline void fail_all(pst_status (*use)(const void *user), const void *user)
+{
+    static const int kinds[] = {FAULT_MEMORY, FAULT_IO, FAULT_THREAD};
+    uint64_t live = mem_live();
+    size_t files = open_files();
+    for (size_t k = 0; k < 6; k++) {
+        bool reached = true;
+        for (uint64_t n = 0; reached; n++) {
+            test_fault_arm(kinds[k / 2], n, k % 2);
+            pst_status st = use(user);
+            reached = test_fault_calls() > n;
+            test_fault_clear();
+            CHECK_MSG(st <= 0 && st != PST_ECORRUPT && (reached || st == PST_OK), "fault %d of kind %d gives %s", (int)n,
+                      kinds[k / 2], pst_status_name(st));
+        }
+    }
+    CHECK_INT(mem_live(), live);
+    CHECK_INT(open_files(), files);
 }
 
 #endif

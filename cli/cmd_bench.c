@@ -1,0 +1,215 @@
+/* cmd_bench.c: `penstock bench`: runs a pipeline as fast as it goes, or as fast as a training step of a given length takes
+ * batches, and measures. */
+#include "cli/bench.h"
+#include "cli/clock.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/live.h"
+#include "cli/pipeline_options.h"
+#include "cli/say.h"
+#include "cli/watch.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#define DEFAULT_SECONDS 10
+
+struct config {
+    struct pipeline_config pipeline; /* first: the shared options */
+    uint64_t epochs, warmup;
+    double seconds, step_ms;
+    bool verbose, json, quiet;
+    bool epochs_given, seconds_given, warmup_given;
+};
+
+/* Where a run ends; 0: not by that. */
+struct limits {
+    uint64_t epochs;
+    double seconds;
+};
+
+static struct limits limits_of(const struct config *c)
+{
+    struct limits l = {.epochs = c->epochs, .seconds = c->seconds};
+
+    if (!c->epochs_given && !c->seconds_given)
+        l = (struct limits){.epochs = 1, .seconds = DEFAULT_SECONDS};
+    return l;
+}
+
+static struct bench_moment moment(pst_pipeline *pipeline)
+{
+    struct bench_moment m = {.stats.size = sizeof(m.stats)};
+
+    pst_pipeline_stats(pipeline, &m.stats, NULL); /* the size is right: it cannot fail */
+    m.time = now_seconds();
+    return m;
+}
+
+/* The training step that is simulated leaves the processor alone, as one on an accelerator would. */
+static void be_busy(double seconds)
+{
+    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * fmod(seconds, 1))};
+
+    while (nanosleep(&t, &t) != 0 && errno == EINTR && !interrupt_requested())
+        ;
+}
+
+/* Takes batches until a limit is met. PST_OK: the result is complete. */
+static pst_status consume(const struct config *c, pst_pipeline *pipeline, struct bench_result *r, double opened,
+                          pst_error *error)
+{
+    struct limits limits = limits_of(c);
+    uint64_t batches = 0, at_epoch = 0;
+
+    for (;;) {
+        pst_batch *batch = NULL;
+        pst_status status = pst_pipeline_next(pipeline, &batch, error);
+
+        if (status < 0 && !(status == PST_ECANCELLED && interrupt_requested()))
+            return status;
+        if (status < 0 || interrupt_requested()) {
+            pst_batch_unref(batch);
+            r->end = BENCH_INTERRUPTED;
+            return PST_OK;
+        }
+        if (status == PST_END) {
+            r->epochs++;
+            if (r->epochs == limits.epochs || batches == at_epoch) /* an empty epoch: there is nothing to go on with */
+                return PST_OK;
+            at_epoch = batches;
+            continue;
+        }
+        if (batches++ == 0)
+            r->first_batch = now_seconds() - opened;
+        if (batches == r->warmup)
+            r->begin = moment(pipeline);
+        if (limits.seconds > 0 && now_seconds() - r->start.time >= limits.seconds) {
+            pst_batch_unref(batch);
+            r->end = BENCH_SECONDS;
+            return PST_OK;
+        }
+        if (r->step > 0)
+            be_busy(r->step);
+        pst_batch_unref(batch);
+    }
+}
+
+/* Where nothing follows the warm-up, it is what can be measured. Without being asked for, so too where it took longer than all
+ * that followed: the batches that are ready then say nothing about the pipeline's rate. */
+static void forget_warmup(const struct config *c, struct bench_result *r)
+{
+    bool nothing = r->finish.stats.batches <= r->warmup;
+    bool little = r->finish.time - r->begin.time < r->begin.time - r->start.time;
+
+    if (nothing || (little && !c->warmup_given)) {
+        r->begin = r->start;
+        r->warmup = 0;
+    }
+}
+
+static pst_status measure(const struct config *c, pst_pipeline *pipeline, struct bench_result *r, pst_error *error)
+{
+    double opened = now_seconds();
+    pst_status status = pst_pipeline_start(pipeline, error);
+    struct rusage usage;
+
+    if (status < 0)
+        return status;
+    r->start = r->begin = moment(pipeline);
+    status = consume(c, pipeline, r, opened, error);
+    r->finish = moment(pipeline);
+    forget_warmup(c, r);
+    r->damage = pst_pipeline_damage(pipeline);
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        r->peak_rss = (uint64_t)usage.ru_maxrss * 1024;
+    return status;
+}
+
+static int run(const void *config, const char *const *operands, size_t count)
+{
+    const struct config *c = config;
+    struct bench_result result = {.first_batch = -1, .step = 1e-3 * c->step_ms, .warmup = c->warmup_given ? c->warmup : 1};
+    struct watch watch;
+    struct live live;
+    pst_pipeline *pipeline = NULL;
+    pst_error error;
+    pst_status status;
+    char *text;
+    int code = pipeline_open(&pipeline, &command_bench, &c->pipeline, operands, count, c->json);
+
+    if (code != EXIT_DONE)
+        return code;
+    live_start(&live, pipeline, c->quiet, c->json);
+    watch_start(&watch, pipeline, live_look, &live);
+    status = measure(c, pipeline, &result, &error);
+    watch_stop(&watch);
+    live_finish(&live);
+    text = pipeline_text(operands, count);
+    result.pipeline = text ? text : "";
+    if (status < 0)
+        code = say_failure(&command_bench, &error, c->json);
+    else if (c->json)
+        put_bench_json(&result);
+    else
+        put_bench(&result, c->verbose);
+    if (code == EXIT_DONE && result.end == BENCH_INTERRUPTED)
+        code = interrupt_exit_code();
+    free(text);
+    pst_pipeline_destroy(pipeline);
+    return code;
+}
+
+static const struct option options[] = {
+    {"--epochs", 'e', "N", OPTION_UINT, INTO(struct config, epochs), .given = offsetof(struct config, epochs_given), .min = 1,
+     .doc = "stop after N epochs", .absent = "1, and at most 10 seconds; with --seconds, any number",
+     .group = "What to measure"},
+    {"--seconds", 's', "S", OPTION_FLOAT, INTO(struct config, seconds), .given = offsetof(struct config, seconds_given),
+     .min = 0.001, .max = 1e9, .doc = "stop after S seconds, going over the data as often as it takes",
+     .absent = "10 where --epochs is not given either"},
+    {"--warmup", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, warmup),
+     .given = offsetof(struct config, warmup_given),
+     .doc = "batches before the clock starts; the time to the first batch is told apart",
+     .absent = "1, or none where the run is over almost at once"},
+    {"--simulate-step", .metavar = "MS", .kind = OPTION_FLOAT, INTO(struct config, step_ms), .min = 0.001, .max = 1e7,
+     .doc = "let the consumer be busy for so many milliseconds with every batch, as training on an accelerator is, and judge "
+            "by the share of time that it waits for data: below 5% not input-bound, up to 20% moderately, above highly",
+     .absent = "it takes batches as they come"},
+    {"--verbose", 'v', .kind = OPTION_FLAG, INTO(struct config, verbose),
+     .doc = "give the reasons for the numbers of workers and of batches prepared ahead, and the places of damage",
+     .group = "What to show"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no live view: the result only"},
+    {0},
+};
+
+static const struct example examples[] = {
+    {"how fast does a usual image pipeline run here?",
+     "penstock bench \"folder photos/ | shuffle | decode | resize 224 | flip | normalize imagenet | batch 32\""},
+    {"would it keep an accelerator busy that needs 45 ms for a batch?",
+     "penstock bench \"tfrecord shards/ | shuffle | example | decode | random_resized_crop 224 | flip | batch 64\" "
+     "--simulate-step 45"},
+    {"the second epoch, from memory",
+     "penstock bench \"tfrecord shards/ | example | cache | shuffle | batch 64\" --epochs 2 -v"},
+    {"half a minute, for a script to read", "penstock bench @train.pst --seconds 30 --json"},
+    {0},
+};
+
+const struct command command_bench = {
+    .name = "bench",
+    .summary = "measure how fast a pipeline runs, and where its time goes",
+    .usage = "PIPELINE...",
+    .doc =
+        "Runs the pipeline and reports samples, batches and bytes a second, the time to the first batch, each stage with its "
+        "share of the workers' time, how busy workers and consumer were, and memory. A terminal shows it live. Ctrl-C ends "
+        "the run early, and what was measured is reported.\n\n" PIPELINE_DOC,
+    .options = options,
+    .shared = pipeline_options,
+    .examples = examples,
+    .min_operands = 1,
+    .max_operands = ANY_NUMBER,
+    .completion = COMPLETE_FILES,
+    .config_size = sizeof(struct config),
+    .run = run,
+};

@@ -1,0 +1,180 @@
+/* cmd_cat.c: `penstock cat`: what a pipeline delivers, printed or as a picture. */
+#include "cli/command.h"
+#include "cli/contact_sheet.h"
+#include "cli/elements.h"
+#include "cli/pipeline_options.h"
+#include "cli/say.h"
+#include "cli/watch.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+struct config {
+    struct pipeline_config pipeline; /* first: the shared options */
+    uint64_t head, batches, values, tile_size;
+    const char *sheet, *image, *label;
+    bool json, head_given, tile_size_given;
+};
+
+struct cat {
+    const struct config *config;
+    struct contact_sheet sheet;
+    uint64_t elements, batches; /* so far */
+    bool prints;                /* a sheet alone does not */
+};
+
+static void show_batch(struct cat *cat, const pst_batch *batch)
+{
+    const struct config *c = cat->config;
+
+    if (c->batches && c->json)
+        put_batch_json(batch, cat->batches, c->values);
+    else if (c->batches)
+        put_batch(batch, cat->batches, c->values);
+    for (size_t i = 0; i < pst_batch_size(batch) && !c->batches; i++) {
+        uint64_t number = cat->elements + i;
+
+        if (c->head && number >= c->head)
+            break;
+        if (c->json)
+            put_element_json(batch, i, number, c->values);
+        else
+            put_element(batch, i, number, c->values);
+    }
+}
+
+/* Whether what has come so far is all that was asked for. */
+static bool is_enough(const struct cat *cat)
+{
+    const struct config *c = cat->config;
+
+    if (cat->prints && c->batches)
+        return cat->batches >= c->batches;
+    if (cat->prints && c->head == 0)
+        return false;
+    return cat->batches > 0 && cat->elements >= c->head;
+}
+
+/* Up to the end of the first epoch. */
+static pst_status show(struct cat *cat, pst_pipeline *pipeline, pst_error *error)
+{
+    pst_batch *batch = NULL;
+    pst_status status = PST_OK;
+
+    while (!is_enough(cat)) {
+        status = pst_pipeline_next(pipeline, &batch, error);
+        if (status != PST_OK)
+            break;
+        if (cat->prints)
+            show_batch(cat, batch);
+        cat->elements += pst_batch_size(batch);
+        cat->batches++;
+        if (cat->config->sheet && !contact_sheet_add(&cat->sheet, batch))
+            status = pst_fail(error, PST_ENOMEM, "out of memory for the sheet");
+        batch = pst_batch_unref(batch);
+        if (status < 0 || ferror(stdout)) /* a reader that has seen enough */
+            break;
+    }
+    return status < 0 ? status : PST_OK;
+}
+
+static pst_status write_sheet(const struct cat *cat, const char *const *operands, size_t count, pst_error *error)
+{
+    char *text = pipeline_text(operands, count);
+    pst_status status =
+        contact_sheet_write(&cat->sheet, cat->config->sheet, (uint32_t)cat->config->tile_size, text ? text : "", error);
+
+    free(text);
+    if (status == PST_OK && !cat->config->json) {
+        printf("%zu %s on ", cat->sheet.elements, plural(cat->sheet.elements, "image", "images"));
+        put_clean_string(stdout, cat->config->sheet);
+        putchar('\n');
+    }
+    return status;
+}
+
+static int check(const struct config *c)
+{
+    if (c->batches && c->head_given)
+        return say_usage(&command_cat, "--head and --batches exclude each other");
+    if (!c->sheet && (c->image || c->label || c->tile_size_given))
+        return say_usage(&command_cat, "%s is about the sheet, and --sheet is missing",
+                         c->image   ? "--image"
+                         : c->label ? "--label"
+                                    : "--tile-size");
+    return EXIT_DONE;
+}
+
+static int run(const void *config, const char *const *operands, size_t count)
+{
+    const struct config *c = config;
+    struct cat cat = {
+        .config = c, .sheet = {.image = c->image, .label = c->label}, .prints = !c->sheet || c->head_given || c->batches};
+    struct watch watch;
+    pst_pipeline *pipeline = NULL;
+    pst_error error;
+    pst_status status;
+    int code = check(c);
+
+    if (code == EXIT_DONE)
+        code = pipeline_open(&pipeline, &command_cat, &c->pipeline, operands, count, c->json);
+    if (code != EXIT_DONE)
+        return code;
+    watch_start(&watch, pipeline, NULL, NULL);
+    status = show(&cat, pipeline, &error);
+    if (status == PST_OK && c->sheet)
+        status = write_sheet(&cat, operands, count, &error);
+    watch_stop(&watch);
+    if (status < 0)
+        code = say_failure(&command_cat, &error, c->json);
+    contact_sheet_finish(&cat.sheet);
+    pst_pipeline_destroy(pipeline);
+    return code;
+}
+
+static const struct option options[] = {
+    {"--head", 'n', "N", OPTION_UINT, INTO(struct config, head), .given = offsetof(struct config, head_given), .initial = "10",
+     .doc = "how many elements to print; 0: all of an epoch", .group = "What to show"},
+    {"--batches", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, batches), .min = 1,
+     .doc = "print the first N batches instead, as they are delivered", .absent = "elements"},
+    {"--values", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, values), .initial = "8", .min = 1,
+     .doc = "values of a field that are written out; where there are more, their range, mean and a digest of all follow"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object for each element or batch"},
+    {"--sheet", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, sheet), .completion = COMPLETE_FILES,
+     .doc = "write the images of the first batch (of several, if they are small: at least --head images) as one PNG, with "
+            "their labels; prints elements only if --head or --batches is given"},
+    {"--image", .metavar = "FIELD", .kind = OPTION_STRING, INTO(struct config, image), .doc = "the images on the sheet",
+     .absent = "image, or the first field that holds some"},
+    {"--label", .metavar = "FIELD", .kind = OPTION_STRING, INTO(struct config, label), .doc = "what stands below them",
+     .absent = "label"},
+    {"--tile-size", .metavar = "PIXELS", .kind = OPTION_UINT, INTO(struct config, tile_size),
+     .given = offsetof(struct config, tile_size_given), .initial = "160", .min = 32, .max = 1024,
+     .doc = "width of one image on the sheet"},
+    {0},
+};
+
+static const struct example examples[] = {
+    {"what is in these records?", "penstock cat \"tfrecord shards/ | example\" --head 3"},
+    {"the numbers of a small pipeline", "penstock cat \"range 10 | shuffle seed=7 | batch 3\" --batches 4"},
+    {"look at what the model will see",
+     "penstock cat \"folder photos/ | shuffle | decode | random_resized_crop 224 | flip | batch 24\" --sheet batch.png"},
+    {"every label, for another program", "penstock cat \"tfrecord shards/ | example | select label\" --head 0 --json"},
+    {0},
+};
+
+const struct command command_cat = {
+    .name = "cat",
+    .summary = "print what a pipeline delivers, or show it as a picture",
+    .usage = "PIPELINE...",
+    .doc =
+        "Runs the pipeline and prints its first elements, field by field: numbers, text, what kind of image or bytes, and of "
+        "long fields their range and a digest. Stops at the end of the first epoch. The output is the same for any number of "
+        "workers, and on any machine.\n\n" PIPELINE_DOC,
+    .options = options,
+    .shared = pipeline_options,
+    .examples = examples,
+    .min_operands = 1,
+    .max_operands = ANY_NUMBER,
+    .completion = COMPLETE_FILES,
+    .config_size = sizeof(struct config),
+    .run = run,
+};

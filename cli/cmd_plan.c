@@ -1,0 +1,85 @@
+/* cmd_plan.c: `penstock plan`: what a pipeline would do, before anything runs. The plan itself is the library's. */
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/json.h"
+#include "cli/pipeline_options.h"
+#include "cli/say.h"
+#include "cli/watch.h"
+#include <penstock/image.h>
+
+struct config {
+    struct pipeline_config pipeline; /* first: the shared options */
+    bool json;
+};
+
+static void put_json(const char *plan)
+{
+    struct json j = {.out = stdout};
+
+    json_begin_object(&j, NULL);
+    json_string(&j, "command", "plan");
+    json_raw(&j, "plan", plan);
+    json_end_object(&j);
+    putchar('\n');
+}
+
+static int run(const void *config, const char *const *operands, size_t count)
+{
+    const struct config *c = config;
+    struct watch watch;
+    pst_pipeline *pipeline = NULL;
+    pst_error error;
+    pst_status status;
+    char *plan = NULL;
+    int code = pipeline_open(&pipeline, &command_plan, &c->pipeline, operands, count, c->json);
+
+    if (code != EXIT_DONE)
+        return code;
+    watch_start(&watch, pipeline, NULL, NULL);
+    status = pst_pipeline_describe(pipeline, c->json, &plan, &error);
+    watch_stop(&watch);
+    if (status == PST_OK && interrupt_requested())
+        status = pst_fail(&error, PST_ECANCELLED, "interrupted");
+    if (status < 0)
+        code = say_failure(&command_plan, &error, c->json);
+    else if (c->json)
+        put_json(plan);
+    else
+        put_clean_lines(stdout, 0, plan);
+    pst_bytes_free((uint8_t *)plan);
+    pst_pipeline_destroy(pipeline);
+    return code;
+}
+
+static const struct option options[] = {
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object", .group = "What to show"},
+    {0},
+};
+
+static const struct example examples[] = {
+    {"will this train, and what comes out?",
+     "penstock plan \"tfrecord shards/ | shuffle | example | decode | resize 224 | normalize imagenet | batch 64\""},
+    {"a pipeline kept in a file", "penstock plan @train.pst"},
+    {"what the second of four processes gets",
+     "penstock plan \"folder photos/ | shuffle | batch 32\" --rank 1 --world 4 --uneven drop"},
+    {0},
+};
+
+const struct command command_plan = {
+    .name = "plan",
+    .summary = "show what a pipeline would do, and find its mistakes",
+    .usage = "PIPELINE...",
+    .doc =
+        "Opens the source, infers the fields of every operation with their types and shapes, and prints the plan: what each "
+        "operation makes of the elements, what runs together, where the order comes from, the bytes of a batch, memory, and "
+        "the number of workers with the reason for it. Nothing is decoded, no worker starts. A mistake anywhere in the chain "
+        "is shown with its place.\n\n" PIPELINE_DOC,
+    .options = options,
+    .shared = pipeline_options,
+    .examples = examples,
+    .min_operands = 1,
+    .max_operands = ANY_NUMBER,
+    .completion = COMPLETE_FILES,
+    .config_size = sizeof(struct config),
+    .run = run,
+};

@@ -1,0 +1,85 @@
+/* pipeline_options.c: from the command line to a pst_pipeline. */
+#include "cli/pipeline_options.h"
+#include "cli/say.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const uneven_choices[] = {"pad", "drop", "allow", NULL}; /* as pst_uneven numbers them */
+
+const struct option pipeline_options[] = {
+    {"--workers", 'j', "N", OPTION_UINT, INTO(struct pipeline_config, workers), .min = 1, .max = 256,
+     .doc = "threads; what is delivered does not depend on it", .absent = "chosen and adapted",
+     .group = "How the pipeline runs"},
+    {"--prefetch", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, prefetch), .min = 1, .max = 1e6,
+     .doc = "batches prepared ahead", .absent = "chosen and adapted"},
+    {"--ram", .metavar = "BYTES", .kind = OPTION_BYTES, INTO(struct pipeline_config, ram), .min = 1,
+     .doc = "memory for batches, buffers and caches, such as 4G", .absent = "half of what is available"},
+    {"--seed", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, seed), .initial = "0",
+     .doc = "of everything random that has no seed of its own"},
+    {"--rank", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, rank), .initial = "0", .max = UINT_MAX,
+     .doc = "which of the processes of --world this one stands for"},
+    {"--world", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, world), .initial = "1", .min = 1,
+     .max = UINT_MAX, .doc = "how many processes share the batches"},
+    {"--uneven", .metavar = "WHAT", .kind = OPTION_CHOICE, INTO(struct pipeline_config, uneven), .choices = uneven_choices,
+     .initial = "pad",
+     .doc = "where they do not divide evenly: pad gives the first samples again, drop leaves out the last, allow lets some "
+            "ranks end earlier"},
+    {"--bad", .metavar = "POLICY", .kind = OPTION_STRING, INTO(struct pipeline_config, bad), .initial = "error",
+     .doc = "records that are damaged or do not decode: error stops at the first, skip leaves them out, skip:20 and skip:0.5% "
+            "set a limit"},
+    {"--no-fuse", .kind = OPTION_FLAG, INTO(struct pipeline_config, no_fuse),
+     .doc = "run every operation by itself: the same result, slower"},
+    {"--no-verify", .kind = OPTION_FLAG, INTO(struct pipeline_config, no_verify),
+     .doc = "do not check the payloads' checksums: a little faster, and damage goes unnoticed"},
+    {"--cache", .metavar = "FOLDER", .kind = OPTION_STRING, INTO(struct pipeline_config, cache), .completion = COMPLETE_FOLDERS,
+     .doc = "where indexes of shards in read-only folders go", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
+    {0},
+};
+
+char *pipeline_text(const char *const *operands, size_t count)
+{
+    size_t size = 1, used = 0;
+    char *text;
+
+    for (size_t i = 0; i < count; i++)
+        size += strlen(operands[i]) + 1;
+    text = malloc(size);
+    if (!text)
+        return NULL;
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", operands[i]);
+    return text;
+}
+
+int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *c,
+                  const char *const *operands, size_t count, bool json)
+{
+    char cache[PATH_MAX];
+    pst_options options = {.size = sizeof(options),
+                           .seed = c->seed,
+                           .workers = (unsigned)c->workers,
+                           .prefetch = (unsigned)c->prefetch,
+                           .ram = c->ram,
+                           .rank = (unsigned)c->rank,
+                           .world = (unsigned)c->world,
+                           .uneven = (pst_uneven)c->uneven,
+                           .no_fuse = c->no_fuse,
+                           .no_verify = c->no_verify,
+                           .cache_dir = c->cache ? c->cache : default_cache_folder(cache, sizeof(cache))};
+    pst_error error;
+    pst_status status;
+    char *text;
+
+    if (pst_policy_parse(&options.bad, c->bad, &error) < 0)
+        return say_usage(command, "--bad %s: %s", c->bad, error.message);
+    text = pipeline_text(operands, count);
+    if (!text) {
+        say_error("out of memory");
+        return EXIT_FAILED;
+    }
+    status = pst_pipeline_parse(ret, text, &options, &error);
+    free(text);
+    return status < 0 ? say_failure(command, &error, json) : EXIT_DONE;
+}

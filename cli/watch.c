@@ -1,0 +1,75 @@
+/* watch.c: see watch.h. */
+#include "cli/watch.h"
+#include "cli/interrupt.h"
+#include "cli/say.h"
+#include <string.h>
+#include <time.h>
+
+#define EVERY_MS    100
+#define PATIENCE_MS 1500 /* after an interruption, before a user is told why nothing happens */
+
+/* Waits for the next look; false: it is over. */
+static bool wait(struct watch *w)
+{
+    struct timespec until;
+    bool stop;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += EVERY_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&w->lock);
+    if (!w->stop)
+        pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    stop = w->stop;
+    pthread_mutex_unlock(&w->lock);
+    return !stop;
+}
+
+static void *run(void *user)
+{
+    struct watch *w = user;
+    int interrupted_ms = 0;
+
+    while (wait(w)) {
+        if (interrupt_requested()) {
+            if (interrupted_ms == 0)
+                pst_pipeline_cancel(w->pipeline);
+            interrupted_ms += EVERY_MS;
+            if (interrupted_ms == PATIENCE_MS)
+                say_note("finishing what is at hand; Ctrl-C again stops at once");
+        } else if (w->look) {
+            w->look(w->user);
+        }
+    }
+    return NULL;
+}
+
+void watch_start(struct watch *w, pst_pipeline *pipeline, watch_fn look, void *user)
+{
+    pthread_condattr_t attributes;
+
+    memset(w, 0, sizeof(*w));
+    w->pipeline = pipeline;
+    w->look = look;
+    w->user = user;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    w->running = pthread_create(&w->thread, NULL, run, w) == 0;
+}
+
+void watch_stop(struct watch *w)
+{
+    if (w->running) {
+        pthread_mutex_lock(&w->lock);
+        w->stop = true;
+        pthread_cond_signal(&w->changed);
+        pthread_mutex_unlock(&w->lock);
+        pthread_join(w->thread, NULL);
+    }
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+}

@@ -1,0 +1,26 @@
+/* watch.h: an eye on a pipeline from a second thread: hands on an interruption while the first one waits for a batch, and
+ * calls back at regular times. */
+#ifndef CLI_WATCH_H
+#define CLI_WATCH_H
+
+#include <penstock/pipeline.h>
+#include <pthread.h>
+
+typedef void (*watch_fn)(void *user);
+
+struct watch {
+    pst_pipeline *pipeline;
+    watch_fn look; /* on the watching thread; NULL: nobody looks */
+    void *user;
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stop; /* under lock */
+};
+
+/* Where there is no thread to be had, nobody watches, and an interruption is noticed between batches. */
+void watch_start(struct watch *w, pst_pipeline *pipeline, watch_fn look, void *user);
+void watch_stop(struct watch *w); /* joins */
+
+#endif

@@ -1,0 +1,183 @@
+"""`penstock cat`: elements and batches in words and as JSON, the same for any number of workers, and as a picture."""
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+import tap
+from tool import PENSTOCK, environment, example, frame, penstock, scratch, shards as shard_paths
+
+RANGE = """\
+batch 0, 3 elements
+  value  int64 [3]  0, 1, 2
+batch 1, 3 elements
+  value  int64 [3]  3, 4, 5
+batch 2, 3 elements
+  value  int64 [3]  6, 7, 8
+batch 3, 1 element
+  value  int64 [1]  9
+"""
+
+
+def lines(*arguments, code=0):
+    return [json.loads(line) for line in penstock("cat", *arguments, "--json", code=code).out.splitlines()]
+
+
+def write(path, *records):
+    with open(path, "wb") as f:
+        f.write(b"".join(frame(record) for record in records))
+    return path
+
+
+def images(folder, count=24):
+    penstock("generate", f"{folder}/photos", "--images", count, "--classes", 3, "--size", 40, "-q")
+    penstock("pack", f"{folder}/photos", f"{folder}/shards", "--shards", 2, "-q")
+    return f"{folder}/photos", f"{folder}/shards"
+
+
+# ---- Words ----
+
+def test_range():
+    assert penstock("cat", "range 10 | batch 3", "--batches", 9).out == RANGE
+    want = "".join(f"element {i}\n  value  int64  {i}\n" for i in range(10))
+    assert penstock("cat", "range 10 | batch 3", "--head", 0).out == want
+    assert penstock("cat", "range 1000 | batch 3").out == want, "ten are shown where nothing else is asked for"
+    assert penstock("cat", "range 10 | batch 3", "-n", 1).out == "element 0\n  value  int64  0\n"
+    assert penstock("cat", "range 0 | batch 3").out == ""
+    assert penstock("cat", "range 4 | repeat", "-n", 9).out.count("value") == 9
+
+
+def test_every_kind_of_value():
+    with scratch() as folder:
+        path = write(f"{folder}/a.tfrecord",
+                     example(name=[b"h\xc3\xa9\n"], junk=[bytes(range(200, 240))], x=[0.1, -2.5, 1e30], y=[float(i) for i in range(20)],
+                             tags=[b"a", b"b"], nan=[float("nan")]),
+                     example(name=[b""], junk=[b"\xff"], x=[1.0, 2.0, 3.0], y=[0.5] * 20, tags=[b"c"], nan=[float("inf")]))
+        schema = "name:bytes junk:bytes x:float[3] y:float[20] tags:bytes[*] nan:float"
+        out = penstock("cat", f'tfrecord {path} | example "{schema}"').out
+        first, second = out.split("element 1\n")
+        assert first.startswith("element 0\n  name  bytes         \"hé\\n\"\n"), out
+        assert "  junk  bytes         <40 bytes: c8 c9 ca cb cc cd ce cf d0 d1 d2 d3 …>, digest " in first, out
+        assert "  x     float32 [3]   0.1, -2.5, 1e+30\n" in first, out
+        assert "  y     float32 [20]  0, 1, 2, 3, 4, 5, 6, 7, …; 0 to 19, mean 9.5, digest " in first, out
+        assert "  tags  bytes [2]     \"a\", \"b\"\n" in first and "  tags  bytes [1]     \"c\"\n" in second, out
+        assert "  nan   float32       nan\n" in first and "  nan   float32       inf\n" in second, out
+        assert "  name  bytes         \"\"\n" in second, out
+        found = lines(f'tfrecord {path} | example "{schema}"', "--values", 100)
+        assert found[0]["fields"]["x"] == [0.1, -2.5, 1e30] and found[0]["fields"]["name"] == "hé\n"
+        assert found[0]["fields"]["y"] == list(range(20)) and found[0]["fields"]["nan"] is None
+        assert found[0]["fields"]["junk"]["bytes"] == 40 and found[0]["fields"]["tags"] == ["a", "b"]
+        batch, = lines(f'tfrecord {path} | example "{schema}" | batch 2', "--batches", 1)
+        assert batch["size"] == 2 and batch["fields"]["tags"] == [["a", "b"], ["c"]]
+        assert batch["fields"]["y"]["shape"] == [2, 20] and batch["fields"]["y"]["mean"] == 5
+        small = penstock("cat", f"tfrecord {path} | example | select x | cast f16 x", "-n", 1).out
+        assert "  x  float16 [3]  0.1, -2.5, inf\n" in small, small
+
+
+# ---- The same for everybody ----
+
+def test_workers_and_fusing_do_not_show():
+    with scratch() as folder:
+        photos, shards = images(folder)
+        for text in (f"tfrecord {shards} | shuffle | example | decode | random_resized_crop 24 | flip | normalize imagenet | batch 5",
+                     f"folder {photos} | shuffle seed=3 | decode | resize 30x20 | random_crop 16 | cast f16 | batch 7 | skip 1",
+                     f"tfrecord {shards} | example | select label key | one_hot 3 | repeat 2 | shuffle | batch 4"):
+            want = penstock("cat", text, "--head", 0, "--seed", 5, "--workers", 1).out
+            assert want.count("element") > 15
+            for options in (["--workers", 2], ["--workers", 8], ["--no-fuse"], ["--prefetch", 1], ["--no-verify"], []):
+                assert penstock("cat", text, "--head", 0, "--seed", 5, *options).out == want, f"{text} {options}"
+            assert penstock("cat", text, "--head", 0, "--seed", 6).out != want
+
+
+def test_ranks_share_the_elements():
+    values = []
+    for rank in range(3):
+        found = lines("range 100 | shuffle | batch 7", "--head", 0, "--world", 3, "--rank", rank, "--uneven", "allow")
+        values += [line["fields"]["value"] for line in found]
+    assert sorted(values) == list(range(100))
+
+
+# ---- Trouble ----
+
+def test_damage():
+    with scratch() as folder:
+        _, shards = images(folder)
+        path = shard_paths(shards)[0]
+        with open(path, "r+b") as f:
+            f.seek(100)
+            byte = f.read(1)
+            f.seek(100)
+            f.write(bytes([byte[0] ^ 1]))
+        result = penstock("cat", f"tfrecord {shards} | example", "--head", 0, code=3)
+        assert os.path.basename(path) in result.err and "crc" in result.err, result
+        found = lines(f"tfrecord {shards} | example", "--head", 0, "--bad", "skip")
+        assert len(found) == 23
+        assert lines(f"tfrecord {shards} | example", "--head", 0, code=3)[-1]["error"]["status"] == "PST_ECORRUPT"
+
+
+def test_wrong_usage():
+    assert "exclude each other" in penstock("cat", "range 3", "--head", 1, "--batches", 1, code=2).err
+    assert "--sheet is missing" in penstock("cat", "range 3", "--tile-size", 64, code=2).err
+    assert "no operation cta" in penstock("cat", "range 3 | cta", code=2).err
+
+
+def test_a_reader_that_stops():
+    done = subprocess.run(["sh", "-c", '"$0" cat "range 100000000" --head 0 | head -n 1', PENSTOCK], env=environment(), capture_output=True,
+                          text=True, timeout=60)
+    assert done.stdout == "element 0\n" and done.stderr == "", done
+
+
+def test_interrupt():
+    child = subprocess.Popen([PENSTOCK, "cat", "range 1000000000000 | batch 10", "--head", "0"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=environment())
+    child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 130 and b"interrupted" in err, (child.returncode, err)
+    assert out.endswith(b"\n")
+
+
+# ---- Pictures ----
+
+def png_size(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", data[16:24])
+
+
+def test_sheet():
+    with scratch() as folder:
+        photos, shards = images(folder)
+        chain = f"tfrecord {shards} | shuffle | example | decode | resize 32x32"
+        sizes = set()
+        for number, rest in enumerate(("", " | cast f32", " | normalize 0..1", " | normalize imagenet", " | normalize imagenet | layout nchw",
+                                       " | normalize -1..1 | cast f16", " | one_hot 3")):
+            path = f"{folder}/{number}.png"
+            out = penstock("cat", chain + rest + " | batch 6", "--sheet", path, "--tile-size", 64).out
+            assert out == f"12 images on {path}\n", out # two batches: at least ten
+            sizes.add(png_size(path))
+        assert len(sizes) == 1
+        path = f"{folder}/encoded.png"
+        penstock("cat", f"folder {photos} | batch 24", "--sheet", path, "--tile-size", 64)
+        assert png_size(path) > (6 * 64, 4 * 64)
+        before = open(path, "rb").read()
+        penstock("cat", f"folder {photos} | batch 24", "--sheet", path, "--tile-size", 64, "--workers", 1)
+        assert open(path, "rb").read() == before, "the same picture every time"
+        both = penstock("cat", f"folder {photos}", "--sheet", path, "-n", 2).out
+        assert both.startswith("element 0\n") and both.endswith(f"2 images on {path}\n"), both
+
+
+def test_sheet_of_what_has_no_images():
+    with scratch() as folder:
+        path = f"{folder}/s.png"
+        assert "needs images" in penstock("cat", "range 10 | batch 3", "--sheet", path, code=1).err
+        assert "no field nope" in penstock("cat", "range 10", "--sheet", path, "--image", "nope", code=1).err
+        assert "no image" in penstock("cat", "range 10", "--sheet", path, "--image", "value", code=1).err
+        assert "nothing" in penstock("cat", "range 0", "--sheet", path, code=1).err
+        assert not os.path.exists(path)
+
+
+tap.main(globals())

@@ -1,0 +1,130 @@
+"""`penstock plan`: the plan in words and as JSON, mistakes with their place, and what a hostile name cannot do to a terminal."""
+import os
+
+import tap
+from tool import example, frame, penstock, report, scratch
+
+
+def images(folder, count=24):
+    """Pictures in class folders and the same in shards; returns both paths."""
+    penstock("generate", f"{folder}/photos", "--images", count, "--classes", 3, "--size", 40, "-q")
+    penstock("pack", f"{folder}/photos", f"{folder}/shards", "--shards", 2, "-q")
+    return f"{folder}/photos", f"{folder}/shards"
+
+
+def mistake(*arguments, says, under=None, code=2):
+    """The error must hold the words; `under` is the part of the text that the carets point at."""
+    result = penstock("plan", *arguments, code=code)
+    lines = result.err.splitlines()
+    assert result.out == "" and lines[0].startswith("penstock: error: "), result
+    for piece in [says] if isinstance(says, str) else says:
+        assert piece in lines[0], f"{piece!r} not in {lines[0]!r}"
+    if under:
+        assert set(lines[2]) <= {" ", "^"} and "^" in lines[2], result
+        begin, end = lines[2].index("^"), lines[2].rindex("^") + 1
+        assert lines[1][begin:end] == under, f"carets under {lines[1][begin:end]!r}\n{result}"
+    return result
+
+
+def test_words():
+    out = penstock("plan", "range 10 | batch 3").out
+    lines = out.splitlines()
+    assert " range " in lines[0] and "value: int64" in lines[1] and lines[2].endswith("batch 3"), out
+    for piece in ("delivers  value: int64 [?]", "epoch     4 batches", "\norder ", "\nbatch ", "\nmemory ", "\nworkers ", "\nprefetch "):
+        assert piece in out, f"{piece!r} not in {out}"
+
+
+def test_json():
+    found = report("plan", "range 10 | shuffle | batch 3", "--workers", 3, "--prefetch", 2)
+    assert found["command"] == "plan"
+    plan = found["plan"]
+    assert [op["name"] for op in plan["operations"]] == ["range", "shuffle", "batch"]
+    assert plan["elements"] == 10 and plan["batches"] == 4 and plan["indexed"] is True
+    assert plan["workers"] == 3 and plan["prefetch"] == 2
+    assert plan["delivers"] == [{"name": "value", "dtype": "int64", "shape": [None]}]
+
+
+def test_an_image_pipeline():
+    with scratch() as folder:
+        photos, shards = images(folder)
+        text = f"tfrecord {shards} | shuffle | example | decode | resize 32x24 | flip | normalize imagenet | batch 7"
+        plan = report("plan", text)["plan"]
+        shapes = {field["name"]: (field["dtype"], field["shape"]) for field in plan["delivers"]}
+        assert shapes["image"] == ("float32", [None, 24, 32, 3]) and shapes["label"] == ("int64", [None]), shapes
+        fused = [step for step in plan["steps"] if step["operations"] > 1]
+        assert fused and fused[0]["name"].startswith("decode+"), plan["steps"]
+        assert all(step["operations"] == 1 for step in report("plan", text, "--no-fuse")["plan"]["steps"])
+        assert "float32 [?,24,32,3]" in penstock("plan", f"folder {photos} | decode | resize 32x24 | normalize 0..1 | batch 7").out
+
+
+def test_operands_are_joined_and_files_read():
+    want = penstock("plan", "range 10 | batch 3").out
+    assert penstock("plan", "range", "10", "|", "batch", "3").out == want
+    with scratch() as folder:
+        with open(f"{folder}/train.pst", "w") as f:
+            f.write("# numbers\nrange 10   # ten of them\n| batch 3\n")
+        assert penstock("plan", f"@{folder}/train.pst").out == want
+        with open(f"{folder}/wrong.pst", "w") as f:
+            f.write("range 10\n| bach 3\n")
+        result = mistake(f"@{folder}/wrong.pst", says=["wrong.pst", "no operation bach"], under="bach")
+        assert "batch" in result.err
+        assert "none.pst" in penstock("plan", f"@{folder}/none.pst", code=1).err
+
+
+def test_mistakes_are_shown_in_their_place():
+    result = mistake("range 10 | shufle | batch 3", says=["no operation shufle", "did you mean shuffle?"], under="shufle")
+    assert result.err.splitlines()[3] == "  try: penstock ops"
+    mistake("range 10 | batch", says="batch", under="batch")
+    mistake("range 10 | batch three", says="three", under="three")
+    mistake("range 10 | batch 0", says="0", under="0")
+    mistake("range 10 | shuffle sed=3", says="sed", under="sed")
+    mistake("range 10 | batch 3 4 5 6", says="batch")
+    mistake("range 10 | | batch 3", says="operation")
+    mistake("range 10 | select nothing | batch 3", says="nothing", code=None)
+    mistake("batch 3", says="begins with a source")
+    mistake("range 10 | range 10", says="source", under="range 10")
+    mistake("", says="no operation")
+    mistake(" # nothing", says="no operation")
+    error = report("plan", "range 10 | shufle", code=2)["error"]
+    assert error["status"] == "PST_EINVAL" and error["offset"] == 11 and error["message"].endswith("^^^^^^"), error
+
+
+def test_sources_that_are_not_there():
+    with scratch() as folder:
+        for source in ("tfrecord", "folder", "files", "npy"):
+            result = mistake(f"{source} {folder}/none | batch 3", says=f"{folder}/none", code=1)
+            assert "^" in result.err, result
+        os.mkdir(f"{folder}/empty")
+        mistake(f"tfrecord {folder}/empty | batch 3", says="empty", code=1)
+
+
+def test_ranks():
+    for uneven, batches in (("pad", 3), ("drop", 2), ("allow", 3)):
+        plan = report("plan", "range 100 | batch 10", "--world", 4, "--rank", 1, "--uneven", uneven)["plan"]
+        assert plan["batches"] == 10 and plan["rank_batches"] == batches, (uneven, plan)
+    assert report("plan", "range 100 | batch 10", "--world", 4, "--rank", 3, "--uneven", "allow")["plan"]["rank_batches"] == 2
+    assert "rank 4 of 4" in penstock("plan", "range 3", "--world", 4, "--rank", 4, code=2).err
+
+
+def test_options_that_make_no_sense():
+    for arguments, says in ((["--bad", "sometimes"], "--bad sometimes"), (["--uneven", "padd"], "did you mean pad?"),
+                            (["--workers", "0"], "1 to 256"), (["--ram", "much"], "a size such as 64M"), (["--wrokers", "2"], "--workers?")):
+        assert says in penstock("plan", "range 3", *arguments, code=2).err
+    assert "penstock plan PIPELINE" in penstock("plan", code=2).err
+    assert "budget" in penstock("plan", "range 1000000 | batch 1000000", "--ram", "1M", code=1).err
+
+
+def test_hostile_names_are_printed_without_harm():
+    with scratch() as folder:
+        path = f"{folder}/a.tfrecord"
+        with open(path, "wb") as f:
+            f.write(frame(example(**{"a\033[31m\nworkers   9": [1]})))
+        for arguments in (["plan"], ["cat"], ["plan", "--no-fuse"]):
+            result = penstock(*arguments, f"tfrecord {path} | example", code=None)
+            text = result.out + result.err
+            assert "\033" not in text, result
+        result = penstock("plan", "range 3 | \033[31m\n", code=2)
+        assert "\033" not in result.err, result
+
+
+tap.main(globals())

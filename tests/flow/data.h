@@ -1,0 +1,24 @@
+/* data.h: small data sets of every kind that a source reads, made below the test's folder. */
+#ifndef TESTS_FLOW_DATA_H
+#define TESTS_FLOW_DATA_H
+
+#include <penstock/op.h>
+
+/* Makes, in the current folder:
+ *   photos/CLASS/N.EXT   three classes of four pictures each, in every format that this build writes
+ *   photos.csv           path,label of the same
+ *   shards/              two shards of seven Examples each, with indexes
+ *   zipped/              the same, compressed
+ *   damaged/             the first of the shards with one payload spoilt and one picture cut short
+ *   x.npy                float32 [11,3]
+ *   images.npy           uint8 [9,12,10,3]
+ * An Example has image (JPEG or PNG bytes), label (int64), x (four floats), tags (any number of bytes) and boxes (rows of
+ * four floats). Aborts where something cannot be made. */
+void data_make(void);
+
+/* Arrays in memory, filled by data_make: `id`, int64 [10]; `vector`, float32 [10,5]; `word`, bytes [10]. */
+#define DATA_ARRAYS 3
+extern const char *const data_array_names[DATA_ARRAYS];
+extern const pst_tensor data_arrays[DATA_ARRAYS];
+
+#endif

@@ -1,0 +1,383 @@
+/* test_every_op.c: every operation of the table in the engine, by the public interface alone.
+ *
+ * A chain is a line of pipeline text. Each runs with 1, 2, 3 and 8 workers, fused and not, from every cursor, up to every
+ * cancellation and with every allocation failing: the same bytes, or a clean end. An operation that no chain has fails the
+ * first test; adding an operation means adding it to a chain. */
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "data.h"
+#include "harness.h"
+
+#include <dirent.h>
+#include <penstock/pipeline.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- The chains ---- */
+
+/* Lines of pipeline text. "arrays" are those of data.h; what is damaged is left out. */
+static const char *const chains[] = {
+    /* sources */
+    "range 37 | batch 5",
+    "range 20 3 -2 | batch 4",
+    "npy x.npy | batch 4",
+    "arrays | batch 4",
+    "folder photos | decode | resize 16x12 | batch 5",
+    "folder photos labels=none | batch 5",
+    "folder photos validation_split=0.3 subset=training seed=2 | shuffle | decode | resize short=9 method=nearest | "
+    "center_crop 8 | batch 3",
+    "files photos.csv | decode | center_crop 8 | batch 3",
+    "tfrecord shards | batch 4",
+    "tfrecord shards io=read | shuffle | batch 4",
+    "tfrecord shards io=direct | shuffle window=2K | example | select label tags | batch 4",
+    "tfrecord zipped | example | drop image | batch 3",
+    "tfrecord damaged | example | decode | resize 9 | batch 3",
+    /* order */
+    "tfrecord shards | shuffle seed=5 | batch 3",
+    "tfrecord zipped | shuffle 2K | repeat 2 | skip 3 | batch 4",
+    "range 50 | shard 3 1 | shuffle window=64 | skip 2 | take 12 | repeat 3 | batch 7 drop_remainder=true",
+    "range 23 | shuffle | batch 4 | shuffle | take 9",
+    "range 11 | shuffle reshuffle=false | repeat | batch 6",
+    /* elements */
+    "tfrecord shards | example \"image:bytes label:int64 x:float[4] tags:bytes[*] boxes:float[*,4]\" | batch 5",
+    "tfrecord shards | example | select label x | one_hot 5 | cast f16 x | rename x features | batch 4 | prefetch 2",
+    "arrays | cast bf16 vector | cast f64 id | shuffle | batch 3",
+    /* images */
+    "tfrecord shards | shuffle | example | decode | random_resized_crop 12 | flip | normalize imagenet | layout nchw | "
+    "batch 4",
+    "folder photos | shuffle | decode | resize 20x16 bicubic | random_crop 12 padding=2 | flip | cast f32 | batch 5",
+    "folder photos | decode recover=true exif=true | random_crop 9x7 | resize 14x15 area | flip 0.3 | normalize -1..1 | "
+    "batch 5",
+    "tfrecord shards | example | decode channels=1 | resize 14 bilinear | crop 3 2 8 6 | normalize 0..1 | cast f16 | "
+    "batch 4",
+    "tfrecord zipped | shuffle 8K | example | decode | random_resized_crop 10x6 scale=0.3,0.9 method=bicubic | "
+    "layout nchw | batch 4",
+    "npy images.npy | rename images image | crop 1 2 6 5 | flip 1 | normalize mean=0.5,0.4,0.3 std=0.2 | layout nchw | "
+    "batch 4",
+    /* memory */
+    "tfrecord shards | example | decode | resize 10x10 | cache 1M | shuffle | flip | normalize 0..1 | batch 4",
+    "folder photos | cache 1500 | decode | center_crop 10 | batch 4 | prefetch 1",
+};
+#define CHAINS (sizeof(chains) / sizeof(chains[0]))
+
+static bool starts_with_arrays(const char *text)
+{
+    return strncmp(text, "arrays", 6) == 0;
+}
+
+static pst_status build(const char *text, const pst_options *o, pst_pipeline **ret, pst_error *e)
+{
+    if (!starts_with_arrays(text))
+        return pst_pipeline_parse(ret, text, o, e);
+    pst_status st = pst_pipeline_create(ret, o, e);
+    if (st == PST_OK)
+        st = pst_pipeline_add_arrays(*ret, data_array_names, data_arrays, DATA_ARRAYS, e);
+    char rest[256], *save = NULL;
+    snprintf(rest, sizeof(rest), "%s", strchr(text, '|') + 1);
+    for (char *op = strtok_r(rest, "|", &save); op && st == PST_OK; op = strtok_r(NULL, "|", &save)) {
+        op += strspn(op, " ");
+        char *args = op + strcspn(op, " ");
+        if (*args)
+            *args++ = '\0';
+        st = pst_pipeline_add(*ret, op, args, e);
+    }
+    if (st < 0)
+        *ret = pst_pipeline_destroy(*ret);
+    return st;
+}
+
+static pst_options options_of(const char *text, unsigned workers)
+{
+    return (pst_options){.size = sizeof(pst_options),
+                         .seed = 11,
+                         .ram = UINT64_C(64) << 20,
+                         .workers = workers,
+                         .bad = {.skip = strstr(text, "damaged") != NULL}};
+}
+
+static pst_pipeline *made(const char *text, const pst_options *o)
+{
+    pst_pipeline *p = NULL;
+    pst_error e = {0};
+    CHECK_MSG(build(text, o, &p, &e) == PST_OK, "%s: %s", text, e.message);
+    return p;
+}
+
+/* ---- What they deliver ---- */
+
+static uint64_t tensor_digest(const pst_tensor *t, size_t size)
+{
+    uint64_t h = hash_bytes(t->shape, t->rank * sizeof(*t->shape), t->dtype);
+    uint64_t values = t->row_splits ? (uint64_t)t->row_splits[size] : 1;
+    for (uint32_t d = t->row_splits ? 2 : 0; d < t->rank; d++)
+        values *= t->shape[d];
+    if (t->row_splits)
+        h = hash_bytes(t->row_splits, (size + 1) * sizeof(*t->row_splits), h);
+    if (t->dtype != PST_DTYPE_BYTES)
+        return hash_bytes(t->data, values * pst_dtype_size(t->dtype), h);
+    for (uint64_t i = 0; i < values; i++)
+        h = hash_bytes(((const pst_bytes *)t->data)[i].data, ((const pst_bytes *)t->data)[i].length, h + i);
+    return h;
+}
+
+static uint64_t batch_digest(const pst_batch *b)
+{
+    uint64_t h = pst_batch_size(b);
+    for (size_t i = 0; i < pst_batch_fields(b); i++)
+        h = hash_combine(h, tensor_digest(pst_batch_at(b, i), pst_batch_size(b)));
+    return h;
+}
+
+#define MOST   24 /* steps that are looked at: more than an epoch of most chains, more than two of some */
+#define EPOCHS 3
+#define END    1 /* of an epoch, where a batch has its digest */
+
+struct trace {
+    uint64_t at[MOST];
+    size_t count;
+};
+
+/* Appends up to `most` steps, at most `epochs` ends. */
+static pst_status run_on(pst_pipeline *p, struct trace *t, int epochs, size_t most, pst_error *e)
+{
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < most && epochs > 0 && t->count < MOST; i++) {
+        pst_batch *b = NULL;
+        st = pst_pipeline_next(p, &b, e);
+        if (st < 0)
+            return st;
+        t->at[t->count++] = st == PST_END ? END : batch_digest(b);
+        epochs -= st == PST_END;
+        pst_batch_unref(b);
+    }
+    return st;
+}
+
+static struct trace traced(const char *text, pst_options o)
+{
+    struct trace t = {0};
+    pst_error e = {0};
+    pst_pipeline *p = made(text, &o);
+    if (p)
+        CHECK_MSG(run_on(p, &t, EPOCHS, MOST, &e) >= 0, "%s: %s %s", text, e.op, e.message);
+    pst_pipeline_destroy(p);
+    return t;
+}
+
+static bool same(const struct trace *a, const struct trace *b)
+{
+    return a->count == b->count && memcmp(a->at, b->at, a->count * sizeof(*a->at)) == 0;
+}
+
+/* ---- What they hold on to ---- */
+
+static int entries(const char *path)
+{
+    int n = 0;
+    DIR *d = opendir(path);
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+struct held {
+    uint64_t memory;
+    int files, threads;
+};
+
+static struct held held_now(void)
+{
+    return (struct held){mem_live(), entries("/proc/self/fd"), entries("/proc/self/task")};
+}
+
+static bool nothing_kept(const struct held *before)
+{
+    struct held now = held_now();
+    for (int i = 0; i < 100 && now.threads > before->threads; i++) { /* a joined thread leaves the list a moment later */
+        usleep(1000);
+        now = held_now();
+    }
+    return now.memory == before->memory && now.files == before->files && now.threads == before->threads;
+}
+
+/* ---- The tests ---- */
+
+static bool has_op(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = text; at; at = strchr(at, '|')) {
+        at += strspn(at, "| ");
+        if (strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static void test_table_is_covered(void)
+{
+    const pst_op_class *op;
+    for (size_t i = 0; (op = pst_op_at(i)) != NULL; i++) {
+        bool found = false;
+        for (size_t c = 0; c < CHAINS && !found; c++)
+            found = has_op(chains[c], op->name);
+        CHECK_MSG(found, "operation %s is in no chain of this test", op->name);
+    }
+}
+
+static void test_workers(void)
+{
+    static const unsigned workers[] = {1, 2, 3, 8};
+    for (size_t c = 0; c < CHAINS; c++) {
+        const char *text = chains[c];
+        struct held before = held_now();
+        struct trace want = traced(text, options_of(text, 1)), got;
+        CHECK_MSG(want.count > 3, "%s: only %zu steps", text, want.count);
+        for (size_t w = 0; w < 4; w++)
+            for (int how = 0; how < 4; how++) {
+                pst_options o = options_of(text, workers[w]);
+                o.no_fuse = how & 1;
+                o.prefetch = how & 2 ? 1 : 0;
+                got = traced(text, o);
+                CHECK_MSG(same(&want, &got), "%s: %u workers%s differ from 1", text, workers[w], how & 1 ? ", not fused," : "");
+            }
+        CHECK_MSG(nothing_kept(&before), "%s: memory, files or threads are left", text);
+    }
+}
+
+/* Whoever starts where another one stopped goes on as it would have. */
+static void test_seek(void)
+{
+    for (size_t c = 0; c < CHAINS; c++) {
+        const char *text = chains[c];
+        pst_options o = options_of(text, 2);
+        struct trace want = traced(text, o), ignored = {0};
+        pst_error e = {0};
+        pst_pipeline *teller = made(text, &o), *jumper = made(text, &o);
+        REQUIRE(teller && jumper);
+        for (size_t at = 0; at < want.count; at++) {
+            pst_cursor cursor;
+            struct trace got[2] = {{.count = at}, {.count = at}};
+            pst_pipeline *fresh = made(text, &o), *from[2] = {fresh, jumper};
+            REQUIRE(fresh != NULL);
+            REQUIRE_OK(pst_pipeline_tell(teller, &cursor, &e), &e);
+            for (int i = 0; i < 2; i++) {
+                CHECK_STATUS(pst_pipeline_seek(from[i], &cursor, &e), PST_OK, &e);
+                CHECK_MSG(run_on(from[i], &got[i], EPOCHS, 3, &e) >= 0, "%s: %s", text, e.message);
+                CHECK_MSG(memcmp(got[i].at + at, want.at + at, (got[i].count - at) * sizeof(*want.at)) == 0 ||
+                              got[i].count > want.count,
+                          "%s: %s differs behind step %zu", text, i ? "a second seek" : "a fresh pipeline", at);
+            }
+            pst_pipeline_destroy(fresh);
+            ignored.count = 0;
+            CHECK_MSG(run_on(teller, &ignored, 1, 1, &e) >= 0, "%s: %s", text, e.message);
+        }
+        pst_pipeline_destroy(teller);
+        pst_pipeline_destroy(jumper);
+    }
+}
+
+static void test_cancel(void)
+{
+    for (size_t c = 0; c < CHAINS; c++) {
+        const char *text = chains[c];
+        struct held before = held_now();
+        pst_options o = options_of(text, 3);
+        for (size_t at = 0; at < 12; at++) {
+            struct trace t = {0};
+            pst_error e = {0};
+            pst_batch *b = NULL;
+            pst_pipeline *p = made(text, &o);
+            REQUIRE(p != NULL);
+            CHECK_MSG(run_on(p, &t, EPOCHS, at, &e) >= 0, "%s: %s", text, e.message);
+            if (at % 2) { /* otherwise it is destroyed while everybody is at work */
+                pst_pipeline_cancel(p);
+                CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_ECANCELLED, &e);
+            }
+            pst_pipeline_destroy(p);
+        }
+        CHECK_MSG(nothing_kept(&before), "%s: memory, files or threads are left", text);
+    }
+}
+
+/* A short life: built, described, run over the end of an epoch or 12 steps, sought, run again. */
+static pst_status live(const char *text, const struct trace *want, pst_error *e)
+{
+    pst_options o = options_of(text, 2);
+    pst_pipeline *p = NULL;
+    struct trace t = {0}, more = {0};
+    char *words = NULL;
+    pst_cursor cursor;
+    o.prefetch = 2;
+    pst_status st = build(text, &o, &p, e);
+    if (st == PST_OK)
+        st = pst_pipeline_describe(p, false, &words, e);
+    mem_free(words);
+    if (st == PST_OK)
+        st = run_on(p, &t, 1, 12, e);
+    CHECK_MSG(memcmp(t.at, want->at, t.count * sizeof(*t.at)) == 0, "%s: other batches than without failures", text);
+    if (st >= 0)
+        st = pst_pipeline_tell(p, &cursor, e);
+    if (st == PST_OK)
+        st = pst_pipeline_seek(p, &cursor, e);
+    if (st == PST_OK)
+        st = run_on(p, &more, 1, 1, e);
+    pst_pipeline_destroy(p);
+    return st;
+}
+
+static pst_status fail_allocation(const char *text, const struct trace *want, uint64_t n, bool forever)
+{
+    struct held before = held_now();
+    pst_error e = {0};
+    test_fault_arm(FAULT_MEMORY, n, forever);
+    pst_status st = live(text, want, &e);
+    test_fault_clear();
+    CHECK_MSG(st >= 0 || (st == PST_ENOMEM && e.status == PST_ENOMEM && e.message[0]), "%s: allocation %d fails: %s %s", text,
+              (int)n, pst_status_name(st), e.message);
+    CHECK_MSG(nothing_kept(&before), "%s: allocation %d fails: memory, files or threads are left", text, (int)n);
+    return st;
+}
+
+#define MOST_FAULTS 2000 /* of a chain; where there are more allocations, evenly spread ones fail */
+
+static void test_every_allocation_may_fail(void)
+{
+    for (size_t c = 0; c < CHAINS; c++) {
+        const char *text = chains[c];
+        struct trace want = traced(text, options_of(text, 1));
+        pst_error e = {0};
+        test_fault_arm(FAULT_MEMORY, UINT64_MAX, false);
+        CHECK_MSG(live(text, &want, &e) >= 0, "%s: %s", text, e.message);
+        uint64_t calls = test_fault_calls(), step = calls / MOST_FAULTS + 1;
+        test_fault_clear();
+        CHECK_MSG(calls > 20, "%s: only %d allocations", text, (int)calls);
+        for (uint64_t n = 0; n < calls; n += step) {
+            fail_allocation(text, &want, n, false);
+            pst_status st = fail_allocation(text, &want, n, true);
+            CHECK_MSG(n > 0 || st == PST_ENOMEM, "%s: runs without any memory", text);
+        }
+    }
+}
+
+static const struct test tests[] = {
+    {"every operation is in a chain", test_table_is_covered},
+    {"workers and fusing do not show", test_workers},
+    {"seek at every batch", test_seek},
+    {"cancel at every batch", test_cancel},
+    {"every allocation may fail", test_every_allocation_may_fail},
+    {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    if (chdir(test_folder()) != 0)
+        return 1;
+    data_make();
+    traced(chains[0], options_of(chains[0], 1)); /* a sanitizer has a thread of its own, which comes with the first */
+    return test_main(argc, argv, tests);
+}
