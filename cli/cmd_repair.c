@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <penstock/inspect.h>
 #include <penstock/record.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -97,10 +98,17 @@ static bool is_same_file(const char *a, const char *b)
     return stat(a, &in) == 0 && stat(b, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
 static pst_status find_target(const struct job *job, const char *path, char target[PATH_MAX], pst_error *reterr)
 {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    int length = snprintf(target, PATH_MAX, "%s%s%s", job->out, job->into_folder ? "/" : "", job->into_folder ? base : "");
+    int length = snprintf(target, PATH_MAX, "%s%s%s", job->out, job->into_folder ? "/" : "",
+                          job->into_folder ? base_name(path) : "");
 
     if (length >= PATH_MAX)
         return pst_fail_at(reterr, PST_EIO, path, PST_NOWHERE, PST_NOWHERE, "the path of its copy is too long");
@@ -214,6 +222,21 @@ static int repair_all(struct job *job, char **paths, size_t count)
     return interrupt_exit_code();
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(base_name(*(char *const *)a), base_name(*(char *const *)b));
+}
+
+/* Copies keep their shards' names: two shards of one name would end up as one file. Leaves `paths` sorted by name. */
+static const char *find_twins(char **paths, size_t count)
+{
+    qsort(paths, count, sizeof(*paths), compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (compare_names(&paths[i - 1], &paths[i]) == 0)
+            return paths[i];
+    return NULL;
+}
+
 static bool is_folder(const char *path)
 {
     struct stat s;
@@ -225,6 +248,7 @@ static int run(const void *config, const char *const *operands, size_t count)
 {
     struct job job = {.config = config, .out = operands[count - 1], .json.out = stdout};
     char **paths = NULL;
+    const char *twin;
     size_t found = 0;
     pst_error error;
     int code;
@@ -232,7 +256,12 @@ static int run(const void *config, const char *const *operands, size_t count)
     if (pst_shards_find(&paths, &found, operands, count - 1, &error) < 0)
         return say_failure(&command_repair, &error, job.config->json);
     job.into_folder = is_folder(job.out) || found > 1;
-    if (job.into_folder && mkdir(job.out, 0777) < 0 && errno != EEXIST) {
+    twin = job.into_folder ? find_twins(paths, found) : NULL;
+    if (twin) {
+        pst_fail_at(&error, PST_EINVAL, twin, PST_NOWHERE, PST_NOWHERE,
+                    "another of the shards has the same name, and their copies would too; repair them into folders of their own");
+        code = say_failure(&command_repair, &error, job.config->json);
+    } else if (job.into_folder && mkdir(job.out, 0777) < 0 && errno != EEXIST) {
         pst_fail_at(&error, PST_EIO, job.out, PST_NOWHERE, PST_NOWHERE, "the folder cannot be made: %s", strerror(errno));
         code = say_failure(&command_repair, &error, job.config->json);
     } else {

@@ -21,7 +21,7 @@ static void put_quoted(FILE *out, const char *s, size_t n)
             fputs("\\n", out);
         } else if (c == '\t') {
             fputs("\\t", out);
-        } else if (c < 0x20 || c == 0x7f) {
+        } else if (c < 0x20 || (c >= 0x7f && c < 0xa0)) { /* control characters, the 8-bit ones too */
             fprintf(out, "\\u%04x", (unsigned)c);
         } else {
             fwrite(s + i, 1, width, out);

@@ -11,6 +11,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A caller may have closed stdin, stdout or stderr. Their numbers must not go to the next file that is opened: what is printed
@@ -24,6 +25,17 @@ static void fill_standard_descriptors(void)
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
+}
+
+/* A source of many archives or shards holds a descriptor for each; the usual soft limit of 1024 is for select(2), not used here. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -45,6 +57,7 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : NULL;
 
     fill_standard_descriptors();
+    raise_descriptor_limit();
     setlocale(LC_CTYPE, "");
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is one write: whole beside the output of others */
     interrupt_install();

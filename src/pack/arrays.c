@@ -115,9 +115,22 @@ pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const
     return PST_OK;
 }
 
+/* Rows that take no bytes are bounded by nothing in the file: a header may claim 2^60 of them. */
+static bool only_empty_rows(const struct pack_source *s, const struct arrays *as)
+{
+    for (size_t i = 0; i < s->field_count; i++)
+        if (as->list[i].row_bytes > 0 || as->list[i].kind == 'V')
+            return false;
+    return s->field_count > 0 && as->list[0].rows > 0;
+}
+
 pst_status arrays_settle(struct pack_source *s, pst_error *reterr)
 {
     const struct arrays *as = s->state;
+    if (only_empty_rows(s, as))
+        return pst_fail_at(reterr, PST_EINVAL, as->list[0].file->path, PST_NOWHERE, PST_NOWHERE,
+                           "%s has %" PRIu64 " rows without a single value; there is nothing to pack", s->fields[0].name,
+                           as->list[0].rows);
     for (size_t i = 1; i < s->field_count; i++)
         if (as->list[i].rows != as->list[0].rows)
             return pst_fail_at(reterr, PST_EINVAL, as->list[i].file->path, PST_NOWHERE, PST_NOWHERE,

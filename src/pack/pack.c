@@ -50,7 +50,7 @@ static void job_finish(struct job *j, bool failed)
     pack_plan_finish(&j->plan);
     recipe_finish(&j->recipe);
     pack_source_close(&j->source); /* its spools lie in OUT */
-    if (failed && j->made_folder)
+    if (failed && j->made_folder && j->lock >= 0) /* without the lock it is another process's by now */
         disk_remove_folder(j->config.out);
     file_close(j->lock);
     pack_report_destroy(j->report);

@@ -190,6 +190,19 @@ def test_repair_never_replaces_unasked():
         assert len(records_of(f"{folder}/b.tfrecord")) == 99
 
 
+def test_repair_refuses_two_shards_of_one_name():
+    """Their copies would be one file; with --force one would silently replace the other, or a source."""
+    with scratch() as folder:
+        for name in "ab":
+            os.mkdir(f"{folder}/{name}")
+            shard(f"{folder}/{name}/x.tfrecord")
+        before = tree(folder)
+        for out in ("out", "a"):
+            result = penstock("repair", "--force", f"{folder}/b/x.tfrecord", f"{folder}/a/x.tfrecord", f"{folder}/{out}", code=2)
+            assert "same name" in result.err
+        assert tree(folder) == before
+
+
 def test_repair_keeps_the_compression():
     with scratch() as folder:
         with gzip.open(f"{folder}/a.tfrecord.gz", "wb") as f:

@@ -266,6 +266,15 @@ static void hdf5(void)
 }
 #endif
 
+/* The number of such rows is not bounded by the file's size. */
+static void rows_without_values(void)
+{
+    pst_error e;
+    pst_pack_options o = fast();
+    write_npy("none.npy", "|u1", "1152921504606846976, 0", "", 0);
+    CHECK_STATUS(refuse("none.npy", &o, &e), PST_EINVAL, &e);
+}
+
 int main(int argc, char **argv)
 {
     snprintf(folder, sizeof(folder), "%s", test_path("sources"));
@@ -274,6 +283,7 @@ int main(int argc, char **argv)
                      (const struct test[]){
                          {"npy: every type", arrays_of_every_type},
                          {"npy: large rows, shuffled", large_rows_and_shuffle},
+                         {"npy: rows without values", rows_without_values},
                          {"npz", archives_of_arrays},
                          {"hdf5", hdf5},
                          {NULL, NULL},
