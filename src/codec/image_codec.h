@@ -27,13 +27,11 @@ struct image_codec {
     /* NULL: not built in, or read only. `options` are complete and in range; the sink is the caller's, also on failure. */
     pst_status (*encode)(struct byte_sink *sink, const pst_image *image, const pst_encode_options *options, pst_error *reterr);
 
-    /* Optional: parts of images by a reader that is kept from one image to the next. `info` and `options` as for `decode`; the
-     * image has the channels that are asked for, and its pixels lie in `memory`. */
-    pst_status (*reader_create)(void **ret, pst_error *reterr);
-    void (*reader_destroy)(void *reader);
-    pst_status (*reader_read)(void *reader, const uint8_t *data, size_t length, const pst_image_info *info,
+    /* Optional: a part of an image, without decoding all of it. `info` and `options` as for `decode`; the image has the
+     * channels that are asked for, and its pixels lie in `memory`. */
+    pst_status (*decode_part)(pst_image *ret, const uint8_t *data, size_t length, const pst_image_info *info,
                               const struct region *part, const pst_decode_options *options, struct region_memory *memory,
-                              pst_image *ret, pst_error *reterr);
+                              pst_error *reterr);
     /* Optional: PST_ECORRUPT for data that ends before the image does, where decoding does not fail for it. */
     pst_status (*check_end)(const uint8_t *data, size_t length, pst_error *reterr);
     /* Optional: where the EXIF data is, as a TIFF file; NULL: there is none. */

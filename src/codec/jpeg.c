@@ -122,17 +122,10 @@ static pst_status jpeg_decode(pst_image *ret, const uint8_t *data, size_t length
                               const pst_decode_options *options, pst_error *reterr)
 {
     const struct region whole = {.width = info->width, .height = info->height};
-    struct region_memory memory = {0};
-    pst_image image;
-    void *reader = NULL;
-    pst_status st = jpeg_reader_create(&reader, reterr);
-    if (st == PST_OK)
-        st = jpeg_reader_read(reader, data, length, info, &whole, options, &memory, &image, reterr);
-    if (st == PST_OK)
-        *ret = image; /* with the memory: a whole image begins where it does */
-    else
+    struct region_memory memory = {0}; /* the image's, in the end: a whole one begins where its memory does */
+    pst_status st = jpeg_read(ret, data, length, info, &whole, options, &memory, reterr);
+    if (st < 0)
         mem_free(memory.data);
-    jpeg_reader_destroy(reader);
     return st;
 }
 
@@ -221,9 +214,7 @@ const struct image_codec image_codec_jpeg = {
     .probe = jpeg_probe,
     .decode = jpeg_decode,
     .encode = jpeg_encode,
-    .reader_create = jpeg_reader_create,
-    .reader_destroy = jpeg_reader_destroy,
-    .reader_read = jpeg_reader_read,
+    .decode_part = jpeg_read,
     .check_end = jpeg_check_end,
     .exif = jpeg_exif,
 };

@@ -1,4 +1,4 @@
-/* region.c: see region.h. A format with a reader of its own decodes parts by it; any other is decoded as a whole and cut. */
+/* region.c: see region.h. A format that can decode parts does; any other is decoded as a whole and cut. */
 #include "codec/region.h"
 
 #include "base/memory.h"
@@ -27,9 +27,6 @@ pst_status region_decoder_init(struct region_decoder *d, const struct region_opt
 
 void region_decoder_finish(struct region_decoder *d)
 {
-    for (int f = 0; f < PST_IMAGE_RAW; f++)
-        if (d->readers[f])
-            image_codec_of((pst_image_format)f)->reader_destroy(d->readers[f]);
     mem_free(d->memory.data);
     mem_free(d->turned.data);
     pst_image_finish(&d->whole);
@@ -80,11 +77,9 @@ static pst_status decode_stored(struct region_decoder *d, const void *data, size
     pst_decode_options options = d->options.decode;
     options.channels = info->channels;
     options.strict = false;
-    if (!codec->reader_read)
+    if (!codec->decode_part)
         return decode_whole(d, codec, data, length, &info->stored, part, &options, ret, reterr);
-    void **reader = &d->readers[info->stored.format];
-    pst_status st = *reader ? PST_OK : codec->reader_create(reader, reterr);
-    return st < 0 ? st : codec->reader_read(*reader, data, length, &info->stored, part, &options, &d->memory, ret, reterr);
+    return codec->decode_part(ret, data, length, &info->stored, part, &options, &d->memory, reterr);
 }
 
 static pst_status turn(struct region_decoder *d, const pst_image *in, unsigned orientation, pst_image *ret, pst_error *reterr)

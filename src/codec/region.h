@@ -1,7 +1,8 @@
-/* region.h: parts of images, one image after the other, by a decoder that its owner keeps: nothing is set up anew for each
- * of them. Not thread-safe: every worker has its own.
+/* region.h: parts of images, one image after the other, by a decoder whose owner keeps it for its memory. Not thread-safe:
+ * every worker has its own.
  *
- * A part has exactly the pixels that the whole image has there, and is decoded with no more work than its format allows. */
+ * A part has exactly the pixels that the whole image has there, and is decoded with no more work than its format allows. What
+ * was decoded before never shows. */
 #ifndef CODEC_REGION_H
 #define CODEC_REGION_H
 
@@ -33,9 +34,8 @@ struct region_info {
 
 struct region_decoder {
     struct region_options options; /* complete */
-    void *readers[PST_IMAGE_RAW];  /* by format */
     struct region_memory memory, turned;
-    pst_image whole; /* the last image of a format that has no reader */
+    pst_image whole; /* the last image of a format that is only decoded as a whole */
 };
 
 pst_status region_decoder_init(struct region_decoder *d, const struct region_options *options, pst_error *reterr);

@@ -297,11 +297,6 @@ void file_expect_sequential(int fd)
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
-void file_expect_random(const void *mapping, size_t length)
-{
-    (void)madvise((void *)(uintptr_t)mapping, length, MADV_RANDOM);
-}
-
 /* One request reads no more than the device's read-ahead, 128 KiB where nobody has set it: the rest would be dropped. */
 #define FETCH_PIECE ((size_t)128 << 10)
 

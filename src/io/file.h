@@ -43,8 +43,6 @@ void file_unmap(void *mapping, size_t length); /* NULL ok */
 
 /* The file is read from front to back: the system reads further ahead. */
 void file_expect_sequential(int fd);
-/* The mapping is read here and there: the system reads nothing ahead unless it is told to by file_fetch_mapped. */
-void file_expect_random(const void *mapping, size_t length);
 /* These bytes are needed soon: starts reading what is not in memory, and does not wait. */
 void file_fetch(int fd, uint64_t offset, size_t length);
 void file_fetch_mapped(const void *begin, size_t length);

@@ -99,7 +99,7 @@ pst_status list_recognise(struct list_reader *r, const char *head, size_t length
     st = try_split(r, head + first, second - first, form.delimiter, &ok, reterr);
     *ret_images = st == PST_OK && ok && form.path < r->count && names_an_image(&r->fields[form.path]);
     if (form.label == form.path)
-        form.label = form.path == 0 && r->count > 1 ? 1 : 0;
+        form.label = form.path > 0 ? 0 : r->count > 1 ? 1 : LIST_NO_COLUMN;
     if (*ret_images)
         *ret = form;
     return st;

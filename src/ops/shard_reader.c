@@ -13,11 +13,12 @@
 
 #include <inttypes.h>
 
-#define LINE        64u /* bytes of a cache line */
-#define LINES       4u  /* of a record that are brought into the cache: behind them the processor sees for itself */
-#define LEAD        16u /* records between bringing one in and using it */
-#define PROBES      8u
-#define FETCH_GRAIN ((uint64_t)64 << 10) /* bytes that are asked for at once; so large a gap is read through */
+#define LINE         64u /* bytes of a cache line */
+#define LINES        4u  /* of a record that are brought into the cache: behind them the processor sees for itself */
+#define LEAD         16u /* records between bringing one in and using it */
+#define PROBES       8u
+#define FETCH_GRAIN  ((uint64_t)64 << 10) /* bytes that are asked for at once; so large a gap is read through */
+#define DIRECT_WORTH ((uint64_t)1 << 20)
 
 void shard_reader_finish(struct shard_reader *r)
 {
@@ -61,25 +62,30 @@ static bool looks_cold(const struct shard_reader *r)
     return false;
 }
 
+static void fetch_bytes(const struct set_shard *shard, uint64_t begin, uint64_t end)
+{
+    const uint8_t *data = atomic_load_explicit(&shard->data, memory_order_relaxed);
+    uint64_t size = pst_shard_bytes(shard->shard);
+    if (end > size)
+        end = size;
+    if (begin >= end)
+        return;
+    if (data)
+        file_fetch_mapped(data + begin, (size_t)(end - begin));
+    else if (shard_descriptor(shard->shard) >= 0)
+        file_fetch(shard_descriptor(shard->shard), begin, (size_t)(end - begin));
+}
+
 /* Asks storage for all of it. Where memory will hold everything, the neighbourhood comes along: it is needed sooner or later,
  * and a large request costs hardly more than a small one. */
 static void fetch(struct shard_reader *r, struct shard_set *s)
 {
     uint64_t grain = s->exceeds_memory ? 1 : FETCH_GRAIN;
-    if (!place_order_make(&r->order, r->places, r->count, FETCH_GRAIN))
+    if (r->count == 0 || !place_order_make(&r->order, r->places, r->count, FETCH_GRAIN))
         return;
     for (size_t i = 0; i < r->order.run_count; i++) {
         const struct place_run *run = &r->order.runs[i];
-        const struct set_shard *shard = &s->shards[run->shard];
-        const uint8_t *data = atomic_load_explicit(&shard->data, memory_order_relaxed);
-        uint64_t begin = run->begin & ~(grain - 1), end = (run->end + grain - 1) & ~(grain - 1),
-                 size = pst_shard_bytes(shard->shard);
-        if (end > size)
-            end = size;
-        if (data)
-            file_fetch_mapped(data + begin, (size_t)(end - begin));
-        else if (shard_descriptor(shard->shard) >= 0)
-            file_fetch(shard_descriptor(shard->shard), begin, (size_t)(end - begin));
+        fetch_bytes(&s->shards[run->shard], run->begin & ~(grain - 1), (run->end + grain - 1) & ~(grain - 1));
     }
 }
 
@@ -90,6 +96,15 @@ static bool within_limit(const struct shard_reader *r, const struct shard_set *s
         if (r->places[i].length > s->max_record_bytes)
             return false;
     return true;
+}
+
+/* Reads past the page cache end with the slice: a small one is better off with the system's. */
+static bool has_bytes(const struct shard_reader *r, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < r->count && sum < bytes; i++)
+        sum += r->places[i].length;
+    return sum >= bytes;
 }
 
 static bool start_direct(struct shard_reader *r, struct shard_set *s, uint64_t ram)
@@ -120,14 +135,12 @@ void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ra
     r->count = count;
     if (first && count > 0)
         cold = r->cold.cold = looks_cold(r);
-    if (s->io == SHARD_IO_DIRECT || (s->io == SHARD_IO_AUTO && cold && s->exceeds_memory))
+    if (s->io == SHARD_IO_DIRECT || (s->io == SHARD_IO_AUTO && cold && s->exceeds_memory && has_bytes(r, DIRECT_WORTH)))
         r->direct = start_direct(r, s, ram);
     if (r->direct)
         return;
-    if (cold) {
-        shard_set_expect_random(s);
+    if (cold)
         fetch(r, s);
-    }
     for (size_t i = 0; i < LEAD && i < count; i++)
         bring_in(&r->places[i]);
 }

@@ -230,15 +230,6 @@ void shard_set_look(struct shard_set *s)
         atomic_store_explicit(&d->data, NULL, memory_order_relaxed);
 }
 
-void shard_set_expect_random(struct shard_set *s)
-{
-    if (atomic_exchange_explicit(&s->random, true, memory_order_relaxed))
-        return;
-    for (size_t k = 0; k < s->count; k++)
-        if (s->shards[k].mapping)
-            file_expect_random(s->shards[k].mapping, (size_t)pst_shard_bytes(s->shards[k].shard));
-}
-
 pst_status shard_set_direct(struct shard_set *s, size_t k, int *ret_fd, bool *ret_owned, pst_error *reterr)
 {
     struct set_shard *d = &s->shards[k];

@@ -42,7 +42,6 @@ struct shard_set {
     _Atomic size_t mapped;    /* mappings that were asked for */
     _Atomic size_t kept;      /* descriptors that stay open */
     _Atomic size_t looked;    /* shards whose size was looked at again */
-    _Atomic bool random;      /* the mappings are no longer read ahead by the system */
     pthread_mutex_t lock;     /* for opening `direct` */
     pst_damage_log *tolerant; /* damage that was told before */
 
@@ -84,8 +83,6 @@ static inline void shard_set_verified(struct shard_set *s, uint64_t i)
  * behind the new end (SIGBUS): it is given up, and reading tells what is wrong. What happens between the looks is a risk
  * that remains: data that others may cut is to be read with io=read. */
 void shard_set_look(struct shard_set *s);
-/* The data comes from storage: from now on the workers say what is to be read ahead. */
-void shard_set_expect_random(struct shard_set *s);
 /* A descriptor of shard `k` for reads past the page cache. `*ret_owned`: the caller closes it. */
 pst_status shard_set_direct(struct shard_set *s, size_t k, int *ret_fd, bool *ret_owned, pst_error *reterr);
 /* "8 shards, 1.5 GiB, mapped; index: sidecar". */

@@ -18,7 +18,7 @@ static const size_t shard_records[SHARDS] = {40, 0, 3, 200, 57};
 
 static inline size_t length_of(uint64_t i)
 {
-    return i % 29 == 0 ? 0 : i % 53 == 0 ? 150000 : (size_t)(i * 37 % 900);
+    return i % 29 == 0 ? 0 : i % 53 == 0 ? 300000 : (size_t)(i * 37 % 900);
 }
 
 static inline bool is_record(pst_bytes b, uint64_t i)

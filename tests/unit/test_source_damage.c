@@ -114,7 +114,7 @@ static void test_limit(void)
     for (size_t k = 0; k < IOS; k++) {
         struct source_setup s = setup_for(&folder, ios[k]);
         struct opened o;
-        uint64_t index[] = {52, 53, 54}; /* the middle one has 150,000 bytes */
+        uint64_t index[] = {52, 53, 54}; /* the middle one has 300,000 bytes */
         setup_text(&s, "max_record", "100K");
         REQUIRE_OK(opened_open(&o, &s, &error), &error);
         opened_ahead(&o, index, 3);

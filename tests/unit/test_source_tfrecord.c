@@ -192,16 +192,19 @@ static void test_cold(void)
             pst_bytes record;
             REQUIRE_OK(shard_set_open(&s, &paths, (enum shard_io)io, PST_MAX_RECORD_BYTES, &env, &error), &error);
             s.exceeds_memory = exceeds;
-            for (uint64_t begin = 0; begin < RECORDS; begin += 100) {
-                uint64_t index[100];
-                for (size_t i = 0; i < 100; i++)
-                    index[i] = begin + i * 37 % 100;
-                r.cold = (struct cold_watch){.asked_ns = clock_ns(), .cold = true}; /* it has just been told so */
-                shard_reader_ahead(&r, &s, 0, index, 100);
-                CHECK_INT(r.direct, io == SHARD_IO_AUTO && exceeds);
-                for (size_t i = 0; i < 100; i++) {
-                    CHECK_STATUS(shard_reader_load(&r, &s, index[i], &record, &error), PST_OK, &error);
-                    CHECK(is_record(record, index[i]));
+            for (int pass = 0; pass < 4; pass++) { /* all at once and in parts, in order and out of it */
+                size_t slice = pass < 2 ? RECORDS : 60;
+                uint64_t index[RECORDS];
+                for (uint64_t i = 0; i < RECORDS; i++)
+                    index[i] = pass % 2 ? i * 37 % RECORDS : i;
+                for (size_t begin = 0; begin < RECORDS; begin += slice) {
+                    r.cold = (struct cold_watch){.asked_ns = clock_ns(), .cold = true}; /* it has just been told so */
+                    shard_reader_ahead(&r, &s, 0, index + begin, slice);
+                    CHECK_INT(r.direct, io == SHARD_IO_AUTO && exceeds && slice == RECORDS); /* for a megabyte and more */
+                    for (size_t i = begin; i < begin + slice; i++) {
+                        CHECK_STATUS(shard_reader_load(&r, &s, index[i], &record, &error), PST_OK, &error);
+                        CHECK(is_record(record, index[i]));
+                    }
                 }
             }
             shard_reader_finish(&r);
