@@ -2,10 +2,11 @@
  *
  *     bench_image [--rounds N] [--images N] FOLDER        the JPEG files in it
  *
- * random_resized_crop 224 + flip + normalize to float32, from bytes in memory into the slots of a batch of 64. Every round runs
- * each case over all images, so that noise of the machine meets all of them; printed are best, median and worst. The cases
- * build on each other: a step costs what it adds to the one before. Crops are the same in every case. */
+ * From bytes in memory into the slots of batches of 64, the operations fused as the engine fuses them. Every round runs each
+ * case over all images, so that noise of the machine meets all of them; printed are best, median and worst. The cases of the
+ * training chain build on each other: a step costs what it adds to the one before, and crops are the same in all of them. */
 #include "codec/region.h"
+#include "flow/node.h"
 #include "ops/ctx.h"
 #include "ops/image_op.h"
 
@@ -21,6 +22,7 @@
 #define SIDE       224
 #define BATCH      64
 #define BATCHES    8 /* that take turns, as in a running pipeline */
+#define MAX_PARTS  8
 
 struct photos {
     pst_bytes *bytes;
@@ -84,149 +86,104 @@ static struct photos read_photos(const char *folder, size_t most)
     return p;
 }
 
-/* ---- The chain ---- */
+/* ---- Running a chain ---- */
 
-enum { DECODE, CROP, FLIP, NORMALIZE, PARTS };
-
-struct rig {
-    struct image_part parts[PARTS];
-    void *program, *worker;
+struct runner {
+    struct chain chain;
+    const pst_op_class *op;
+    void *config, *worker;
+    void *program; /* the config, where operations are fused */
     pst_spec out;
     pst_ctx ctx;
-    float *batches;
 };
 
-/* Parameters by name, as the language would set them. */
-static void set(const pst_op_class *op, void *config, const char *name, const void *value, size_t size)
-{
-    for (const pst_param *p = op->params; p->name; p++)
-        if (strcmp(p->name, name) == 0)
-            memcpy((char *)config + p->offset, value, size);
-}
+static uint8_t *batches;
 
-static void add_part(struct rig *r, int i, const pst_op_class *op)
+static void runner_init(struct runner *r, const char *text, uint64_t epoch)
 {
-    static const char field[] = "image", *name = field;
-    void *config = calloc(1, op->config_size);
-    if (!config)
-        die("out of memory", NULL);
-    set(op, config, "field", &name, sizeof(name));
-    r->parts[i] = (struct image_part){.op = op, .config = config, .ordinal = (uint32_t)i};
-}
-
-static void rig_init(struct rig *r)
-{
-    const pst_floats scale = {2, {0.08, 1}}, ratio = {2, {3.0 / 4, 4.0 / 3}};
-    const pst_size2d size = {SIDE, 0};
-    const uint64_t channels = 3;
-    const char *shape = "";
-    const double p = 0.5;
-    const int imagenet = 2;
-    pst_error error;
-    *r = (struct rig){.ctx = {.seed = 1}};
-    add_part(r, DECODE, &op_decode);
-    set(&op_decode, (void *)r->parts[DECODE].config, "channels", &channels, sizeof(channels));
-    set(&op_decode, (void *)r->parts[DECODE].config, "shape", &shape, sizeof(shape));
-    add_part(r, CROP, &op_random_resized_crop.op);
-    set(&op_random_resized_crop.op, (void *)r->parts[CROP].config, "size", &size, sizeof(size));
-    set(&op_random_resized_crop.op, (void *)r->parts[CROP].config, "scale", &scale, sizeof(scale));
-    set(&op_random_resized_crop.op, (void *)r->parts[CROP].config, "ratio", &ratio, sizeof(ratio));
-    add_part(r, FLIP, &op_flip.op);
-    set(&op_flip.op, (void *)r->parts[FLIP].config, "p", &p, sizeof(p));
-    add_part(r, NORMALIZE, &op_normalize);
-    set(&op_normalize, (void *)r->parts[NORMALIZE].config, "range", &imagenet, sizeof(imagenet));
-    r->worker = calloc(1, op_image_program.worker_size);
-    r->batches = aligned_alloc(64, (size_t)BATCHES * BATCH * SIDE * SIDE * 3 * sizeof(float));
-    if (!r->worker || !r->batches)
-        die("out of memory", NULL);
-    (void)error;
-}
-
-/* The first `count` parts as one program. */
-static void rig_use(struct rig *r, size_t count)
-{
+    struct image_part parts[MAX_PARTS];
     pst_spec in = {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1}}};
     pst_error error;
-    if (image_program_create(&r->program, r->parts, count, &error) < 0 ||
-        op_image_program.plan(r->program, &in, &r->out, &error) < 0 || op_image_program.start(r->program, r->worker, &error) < 0)
-        die("program:", &error);
+    *r = (struct runner){.ctx = {.seed = 1, .epoch = epoch}};
+    if (chain_parse(&r->chain, text, &error) < 0)
+        die(text, &error);
+    for (size_t i = 0; i < r->chain.count; i++)
+        parts[i] = (struct image_part){r->chain.nodes[i].op, r->chain.nodes[i].config, r->chain.nodes[i].ordinal};
+    if (r->chain.count > 1 && image_program_create(&r->program, parts, r->chain.count, &error) < 0)
+        die(text, &error);
+    r->op = r->program ? &op_image_program : parts[0].op;
+    r->config = r->program ? r->program : r->chain.nodes[0].config;
+    r->worker = calloc(1, r->op->worker_size);
+    if (!r->worker || r->op->plan(r->config, &in, &r->out, &error) < 0 || r->op->start(r->config, r->worker, &error) < 0)
+        die(text, &error);
 }
 
-static void rig_drop(struct rig *r)
+static void runner_finish(struct runner *r)
 {
-    op_image_program.stop(r->program, r->worker);
+    r->op->stop(r->config, r->worker);
+    free(r->worker);
     image_program_free(r->program);
+    arena_finish(&r->ctx.scratch);
+    chain_finish(&r->chain);
 }
 
-static void run_program(struct rig *r, const struct photos *photos, size_t parts, bool into_batch)
+static void run_chain(const char *text, const struct photos *photos, uint64_t epoch)
 {
+    struct runner r;
     pst_error error;
-    rig_use(r, parts);
+    runner_init(&r, text, epoch);
+    const pst_field *f = &r.out.field[0];
     for (size_t i = 0; i < photos->count; i++) {
-        pst_tensor in = {.dtype = PST_DTYPE_BYTES, .data = &photos->bytes[i]};
-        pst_tensor out = {.dtype = r->out.field[0].dtype, .rank = 3};
-        r->ctx.sample = i;
-        if (into_batch) {
-            memcpy(out.shape, r->out.field[0].shape, sizeof(out.shape));
-            out.data = (uint8_t *)(r->batches + i % (BATCH * BATCHES) * SIDE * SIDE * 3);
-        }
-        if (op_image_program.run(r->program, r->worker, &r->ctx, &in, &out, &error) < 0)
+        pst_tensor in = {.dtype = PST_DTYPE_BYTES, .data = &photos->bytes[i]}, out = {.dtype = f->dtype, .rank = 3};
+        memcpy(out.shape, f->shape, sizeof(out.shape));
+        if (f->shape[0] == SIDE)
+            out.data = batches + i % (BATCH * BATCHES) * SIDE * SIDE * 3 * sizeof(float);
+        r.ctx.sample = i;
+        if (r.op->run(r.config, r.worker, &r.ctx, &in, &out, &error) < 0)
             die("run:", &error);
-        arena_reset(&r->ctx.scratch);
+        arena_reset(&r.ctx.scratch);
     }
-    rig_drop(r);
+    runner_finish(&r);
+}
+
+/* The rectangles of random_resized_crop, decoded and nothing else. */
+static void run_crops(const char *text, const struct photos *photos, uint64_t epoch)
+{
+    struct runner r;
+    pst_error error;
+    runner_init(&r, text, epoch);
+    for (size_t i = 0; i < photos->count; i++) {
+        const pst_bytes *b = &photos->bytes[i];
+        const struct node *crop = &r.chain.nodes[1];
+        struct region_info info;
+        struct geometry g;
+        pst_image pixels;
+        r.ctx.sample = i;
+        ctx_enter(&r.ctx, crop->ordinal);
+        if (region_probe(r.worker, b->data, b->length, &info, &error) < 0 ||
+            image_op_geometry(&op_random_resized_crop, crop->config, &r.ctx, info.width, info.height, &g, &error) < 0)
+            die("probe:", &error);
+        const struct region part = {(uint32_t)g.x, (uint32_t)g.y, g.cut_width, g.cut_height};
+        if (region_decode(r.worker, b->data, b->length, &info, &part, &pixels, &error) < 0)
+            die("decode:", &error);
+    }
+    runner_finish(&r);
 }
 
 /* ---- Cases ---- */
 
-static void run_whole(struct rig *r, const struct photos *photos)
-{
-    run_program(r, photos, 1, false);
-}
-
-/* The same rectangles as in the program, decoded and nothing else. */
-static void run_region(struct rig *r, const struct photos *photos)
-{
-    struct region_decoder d;
-    struct region_options options = decode_options(r->parts[DECODE].config);
-    pst_error error;
-    if (region_decoder_init(&d, &options, &error) < 0)
-        die("decoder:", &error);
-    for (size_t i = 0; i < photos->count; i++) {
-        const pst_bytes *b = &photos->bytes[i];
-        struct region_info info;
-        struct geometry g;
-        pst_image pixels;
-        r->ctx.sample = i;
-        ctx_enter(&r->ctx, CROP);
-        if (region_probe(&d, b->data, b->length, &info, &error) < 0 ||
-            op_random_resized_crop.geometry(r->parts[CROP].config, &r->ctx, info.width, info.height, &g, &error) < 0)
-            die("probe:", &error);
-        struct region part = {(uint32_t)g.x, (uint32_t)g.y, g.cut_width, g.cut_height};
-        if (region_decode(&d, b->data, b->length, &info, &part, &pixels, &error) < 0)
-            die("decode:", &error);
-    }
-    region_decoder_finish(&d);
-}
-
-static void run_resized(struct rig *r, const struct photos *photos)
-{
-    run_program(r, photos, 2, true);
-}
-
-static void run_all(struct rig *r, const struct photos *photos)
-{
-    run_program(r, photos, PARTS, true);
-}
-
 static const struct {
-    const char *name;
-    void (*run)(struct rig *r, const struct photos *photos);
+    const char *name, *text;
+    void (*run)(const char *text, const struct photos *photos, uint64_t epoch);
+    bool step; /* adds to the one before */
 } cases[] = {
-    {"whole images decoded", run_whole},
-    {"their crops decoded", run_region},
-    {"… and resized to 224", run_resized},
-    {"… flipped, normalised", run_all},
+    {"whole images", "decode", run_chain, false},
+    {"train: crops", "decode | random_resized_crop 224", run_crops, false},
+    {"  resized to 224", "decode | random_resized_crop 224", run_chain, true},
+    {"  flipped, normalised", "decode | random_resized_crop 224 | flip | normalize imagenet", run_chain, true},
+    {"  as planes", "decode | random_resized_crop 224 | flip | normalize imagenet | layout nchw", run_chain, true},
+    {"eval: 256, centre 224", "decode | resize short=256 | center_crop 224 | normalize imagenet", run_chain, false},
+    {"directory: 224, float32", "decode | resize 224 bilinear | cast f32", run_chain, false},
 };
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 
@@ -236,14 +193,13 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void bench(struct rig *r, const struct photos *photos, int rounds)
+static void bench(const struct photos *photos, int rounds)
 {
     static double seconds[CASES][MAX_ROUNDS];
     for (int round = -1; round < rounds; round++) /* the first one warms up */
         for (size_t c = 0; c < CASES; c++) {
             double start = now();
-            r->ctx.epoch = (uint64_t)(round + 1);
-            cases[c].run(r, photos);
+            cases[c].run(cases[c].text, photos, (uint64_t)(round + 1));
             if (round >= 0)
                 seconds[c][round] = now() - start;
         }
@@ -255,7 +211,9 @@ static void bench(struct rig *r, const struct photos *photos, int rounds)
         qsort(t, (size_t)rounds, sizeof(*t), by_value);
         double median = t[rounds / 2];
         printf("%-26s %10.0f %6.0f %6.0f %11.1f", cases[c].name, n / t[0], n / median, n / t[rounds - 1], median / n * 1e6);
-        printf(c > 1 ? " %+10.1f\n" : "\n", (median - before) / n * 1e6);
+        if (cases[c].step)
+            printf(" %+10.1f", (median - before) / n * 1e6);
+        printf("\n");
         before = median;
     }
 }
@@ -278,14 +236,11 @@ int main(int argc, char **argv)
         return 2;
     }
     struct photos photos = read_photos(folder, images);
-    struct rig rig;
-    rig_init(&rig);
-    bench(&rig, &photos, rounds);
-    arena_finish(&rig.ctx.scratch);
-    free(rig.batches);
-    free(rig.worker);
-    for (int i = 0; i < PARTS; i++)
-        free((void *)rig.parts[i].config);
+    batches = aligned_alloc(64, (size_t)BATCHES * BATCH * SIDE * SIDE * 3 * sizeof(float));
+    if (!batches)
+        die("out of memory", NULL);
+    bench(&photos, rounds);
+    free(batches);
     for (size_t i = 0; i < photos.count; i++)
         free((void *)photos.bytes[i].data);
     free(photos.bytes);

@@ -20,6 +20,13 @@ def seeds_csv():
     yield b'"never closed\n1,2\n'
 
 
+def seeds_list():
+    yield b"cat/1.jpg,cat\ndog/2.png,dog\n"
+    yield b"label;image\r\n3;\"a \"\"b\"\".jpeg\"\r\n4;c.webp"
+    yield b"x.jpg 1\ny.jpg 2\n"
+    yield b"plain.txt\nother.txt\n"
+
+
 def seeds_npy():
     def header(version, text):
         size = struct.pack("<H" if version == 1 else "<I", len(text))
@@ -168,6 +175,11 @@ def seeds_index():
             body += data
         fields = struct.pack("<4I3Q", 1, header, len(sections), 0, 5, 538, 77) + bytes(16)
         yield (b"PSTIDX1\n" + fields).ljust(header, b"\0") + table + body  # the target makes the checksums right
+
+
+def seeds_region():  # those of image
+    for path in sorted((pathlib.Path(__file__).parent / "corpus" / "image").iterdir()):
+        yield path.read_bytes()
 
 
 def seeds_index_text():
