@@ -3,7 +3,7 @@ BUILD ?= build
 PENSTOCK = $(BUILD)/cli/penstock
 
 help:
-	@echo "make demo     build, draw a small image set, pack it, inspect it; leaves demo/ to look at"
+	@echo "make demo     build, draw a small image set, pack, inspect and feed it; leaves demo/ to look at"
 	@echo "make test     build and run the tests; ends with 'N passed, N failed'"
 	@echo "make interop  the tests against TensorFlow, TFDS and Pillow (a venv of about 2 GB, made once)"
 	@echo "make dev      the fast tests under AddressSanitizer and UBSan"

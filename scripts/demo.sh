@@ -13,4 +13,8 @@ run generate "$folder/images" --images 2000 --size 96
 run pack "$folder/images" "$folder/shards" --shards 4 --split train=0.9,val=0.1 --shuffle 7
 run inspect "$folder/shards" --verify --sheet "$folder/sheet.png"
 run inspect "$folder/shards" --head 2
-printf '\nLook at %s/sheet.png: what a model would see. The shards in %s/shards open in TensorFlow, TFDS and here.\n' "$folder" "$folder"
+pipeline="tfrecord $folder/shards/*train*-of-00004 | shuffle | example | decode | random_resized_crop 96 | flip | normalize imagenet | batch 32"
+run plan "$pipeline"
+run bench "$pipeline" --seconds 5
+run cat "$pipeline" --sheet "$folder/batch.png"
+printf '\nLook at %s/sheet.png (what is stored) and %s/batch.png (what a model would see).\n' "$folder" "$folder"

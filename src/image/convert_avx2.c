@@ -114,23 +114,28 @@ INLINE __m256 scale_8(const uint8_t *in, __m256 scale, __m256 bias)
     return _mm256_add_ps(_mm256_mul_ps(x, scale), bias);
 }
 
+INLINE void store_8(float *out, __m256 v, bool streams)
+{
+    if (streams)
+        _mm256_stream_ps(out, v);
+    else
+        _mm256_storeu_ps(out, v);
+}
+
 INLINE void scale_any(const uint8_t *in, float *out, size_t n, const float *scale, const float *bias, bool streams)
 {
     __m256 s[3], b[3];
-    size_t at = 0;
-    for (int i = 0; i < 3; i++) {
-        s[i] = _mm256_loadu_ps(scale + 8 * i);
-        b[i] = _mm256_loadu_ps(bias + 8 * i);
+    size_t at = 0, i = 0;
+    for (int k = 0; k < 3; k++) {
+        s[k] = _mm256_loadu_ps(scale + 8 * k);
+        b[k] = _mm256_loadu_ps(bias + 8 * k);
     }
     for (; at + CONVERT_PERIOD <= n; at += CONVERT_PERIOD)
-        for (size_t i = 0; i < 3; i++) {
-            __m256 v = scale_8(in + at + 8 * i, s[i], b[i]);
-            if (streams)
-                _mm256_stream_ps(out + at + 8 * i, v);
-            else
-                _mm256_storeu_ps(out + at + 8 * i, v);
-        }
-    for (size_t i = 0; at + i < n; i++)
+        for (size_t k = 0; k < 3; k++)
+            store_8(out + at + 8 * k, scale_8(in + at + 8 * k, s[k], b[k]), streams);
+    for (; at + i + 8 <= n; i += 8) /* a line is written in one way only: half a line past the caches would cost a read */
+        store_8(out + at + i, scale_8(in + at + i, s[i / 8], b[i / 8]), streams);
+    for (; at + i < n; i++)
         out[at + i] = (float)in[at + i] * scale[i] + bias[i];
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define LARGE ((size_t)256 << 10) /* bytes of a result that a batch of them does not leave in any cache */
+#define LINE  ((size_t)64)        /* bytes of a cache line */
 
 static pst_status fail_memory(const struct frame *f, pst_error *reterr)
 {
@@ -157,6 +158,16 @@ static void paint(const struct painter *t, struct resize_walk *walk, const pst_i
     }
 }
 
+/* Rows of whole lines that nobody reads before the batch is complete: writing them past the caches spares reading them in
+ * (224 × 224 × 3 floats: 34 µs instead of 90). */
+static bool passes_caches(const struct image_pass *p)
+{
+    const struct convert *c = &p->convert;
+    size_t row = (size_t)box_width(&p->frame->window) * (c->planar ? 1 : c->channels) * sizeof(float);
+    size_t total = row * box_height(&p->frame->window) * (c->planar ? c->channels : 1);
+    return p->dtype == PST_DTYPE_F32 && total >= LARGE && row % LINE == 0 && (uintptr_t)p->out % LINE == 0;
+}
+
 pst_status image_pass_run(struct image_pass *p, pst_error *reterr)
 {
     const struct frame *f = p->frame;
@@ -164,8 +175,7 @@ pst_status image_pass_run(struct image_pass *p, pst_error *reterr)
     struct scaler s;
     pst_image pixels = {0};
     p->convert.flips = f->flips;
-    p->convert.streams = p->dtype == PST_DTYPE_F32 &&
-                         (size_t)box_width(&f->window) * box_height(&f->window) * p->convert.channels * sizeof(float) >= LARGE;
+    p->convert.streams = passes_caches(p);
     pst_status st = painter_init(&t, p, reterr);
     if (st < 0)
         return st;
