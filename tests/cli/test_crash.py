@@ -1,7 +1,8 @@
 """Ends of `penstock pack` that nobody planned: kill -9, Ctrl-C, termination, at many moments.
 
 The promise: each shard is whole or absent, and the same command afterwards ends with the bytes of an uninterrupted run. The
-moments are random with a fixed seed, spread over the time that an uninterrupted run takes here.
+moments are random with a fixed seed, spread over the time that an uninterrupted run takes here; a run that was over before its
+signal came makes the following ones come earlier, since the speed of a shared machine changes.
 """
 import os
 import random
@@ -40,6 +41,8 @@ class Case:
         for number in signals:
             child.send_signal(number)
         _, err = child.communicate(timeout=60)
+        if child.returncode == 0:
+            self.duration *= 0.85
         return child.returncode, err
 
     def check_shards(self):
@@ -58,13 +61,15 @@ class Case:
 def test_killed_once_then_rerun():
     with scratch() as folder:
         case, moments, ended = Case(folder), random.Random(3), 0
-        for _ in range(KILLS):
+        for _ in range(4 * KILLS):
             code, _ = case.end_after(moments.uniform(0, case.duration), signal.SIGKILL)
             ended += code == -signal.SIGKILL
             case.check_shards()
             case.check_rerun()
             case.clear()
-        assert ended > KILLS // 2, f"only {ended} of {KILLS} kills came in time"
+            if ended == KILLS:
+                break
+        assert ended == KILLS, f"only {ended} kills came in time"
 
 
 def test_killed_again_and_again_then_rerun():
@@ -79,8 +84,8 @@ def test_killed_again_and_again_then_rerun():
 def test_interrupted_then_rerun():
     with scratch() as folder:
         case, moments, ended = Case(folder), random.Random(5), 0
-        for _ in range(KILLS // 2):
-            code, err = case.end_after(moments.uniform(0.02, case.duration), signal.SIGINT)
+        for _ in range(2 * KILLS):
+            code, err = case.end_after(moments.uniform(0, case.duration), signal.SIGINT)
             assert code in (0, 130, -signal.SIGINT), (code, err) # the last: before the handler was there
             if code == 130:
                 ended += 1
@@ -90,6 +95,8 @@ def test_interrupted_then_rerun():
             case.check_shards()
             case.check_rerun()
             case.clear()
+            if ended == KILLS // 2:
+                break
         assert ended > 2, f"only {ended} interruptions came in time"
 
 
