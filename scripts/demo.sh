@@ -3,9 +3,16 @@
 set -euo pipefail
 tool=$1
 folder=$2
-say() { printf '\n\033[1m$ penstock %s\033[0m\n' "$*"; }
-run() { say "$@"; "$tool" "$@"; }
-[ -t 1 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '\n$ penstock %s\n' "$*"; }
+bold= plain=
+[ -t 1 ] && [ -z "${NO_COLOR:-}" ] && bold=$'\033[1m' plain=$'\033[0m'
+run() {
+    printf '\n%s$ penstock' "$bold"
+    for word in "$@"; do
+        case $word in *' '*) printf ' "%s"' "$word" ;; *) printf ' %s' "$word" ;; esac
+    done
+    printf '%s\n' "$plain"
+    "$tool" "$@"
+}
 
 rm -rf "$folder"
 mkdir -p "$folder"
