@@ -74,7 +74,7 @@ typedef enum pst_filter {
     PST_FILTER_NEAREST,      /* Pillow's NEAREST */
     PST_FILTER_BILINEAR,     /* between the two nearest positions, never antialiased: tf.image.resize's default */
     PST_FILTER_BICUBIC,      /* antialiased when shrinking: Pillow's BICUBIC */
-    PST_FILTER_AREA          /* the mean of what an output pixel covers: tf.image.resize's and OpenCV's area */
+    PST_FILTER_AREA          /* the mean of what an output pixel covers: tf.image.resize's area, and OpenCV's when shrinking */
 } pst_filter;
 PST_API pst_status pst_image_resize(pst_image *ret, const pst_image *image, uint32_t width, uint32_t height, pst_filter filter,
                                     pst_error *reterr);

@@ -176,8 +176,8 @@ pst_status image_codec_complete_options(pst_decode_options *ret, const pst_decod
     return PST_OK;
 }
 
-pst_status image_codec_open(const struct image_codec **ret, const uint8_t *data, size_t length, const pst_decode_options *options,
-                            pst_image_info *ret_info, pst_error *reterr)
+pst_status image_codec_open(const struct image_codec **ret, const uint8_t *data, size_t length,
+                            const pst_decode_options *options, pst_image_info *ret_info, pst_error *reterr)
 {
     const struct image_codec *codec;
     pst_image_info info;

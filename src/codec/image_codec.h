@@ -46,8 +46,8 @@ const struct image_codec *image_codec_of(pst_image_format format);              
 /* The steps of pst_image_decode. Options with every default filled in: */
 pst_status image_codec_complete_options(pst_decode_options *ret, const pst_decode_options *options, pst_error *reterr);
 /* the codec of these bytes, able to decode, and what its probe found, within the limits: */
-pst_status image_codec_open(const struct image_codec **ret, const uint8_t *data, size_t length, const pst_decode_options *options,
-                            pst_image_info *ret_info, pst_error *reterr);
+pst_status image_codec_open(const struct image_codec **ret, const uint8_t *data, size_t length,
+                            const pst_decode_options *options, pst_image_info *ret_info, pst_error *reterr);
 /* the channels that the pixels will have: */
 uint32_t image_codec_channels(const pst_decode_options *options, const pst_image_info *info);
 /* the pixels, in options->channels, which is 1, 3 or 4. */

@@ -56,14 +56,16 @@ static bool is_frame(unsigned marker)
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-static pst_status read_frame(const struct segment *s, const uint8_t *data, size_t length, pst_image_info *ret, pst_error *reterr)
+static pst_status read_frame(const struct segment *s, const uint8_t *data, size_t length, pst_image_info *ret,
+                             pst_error *reterr)
 {
     if (s->at + 8 > length)
         return image_codec_cut_off("jpeg", s->at + 8, length, reterr);
     uint32_t height = be16(data + s->at + 3), width = be16(data + s->at + 5), components = data[s->at + 7];
     if (!width || !height || !components || components > 4)
         return pst_fail_at(reterr, PST_ECORRUPT, NULL, PST_NOWHERE, s->at,
-                           "jpeg: a frame of %" PRIu32 " × %" PRIu32 " pixels, %" PRIu32 " components", width, height, components);
+                           "jpeg: a frame of %" PRIu32 " × %" PRIu32 " pixels, %" PRIu32 " components", width, height,
+                           components);
     *ret = (pst_image_info){.format = PST_IMAGE_JPEG, .width = width, .height = height, .channels = components};
     return PST_OK;
 }
@@ -99,7 +101,8 @@ static pst_status jpeg_check_end(const uint8_t *data, size_t length, pst_error *
         if (data[at] == EOI && data[at - 1] == 0xff)
             return PST_OK;
     return pst_fail_at(reterr, PST_ECORRUPT, NULL, PST_NOWHERE, length,
-                       "jpeg: cut off after %zu bytes: there is no end marker; recover=true would fill the rest with gray", length);
+                       "jpeg: cut off after %zu bytes: there is no end marker; recover=true would fill the rest with gray",
+                       length);
 }
 
 static const uint8_t *jpeg_exif(const uint8_t *data, size_t length, size_t *ret_length)

@@ -1,9 +1,9 @@
 /* jpeg_read.c: JPEG through libjpeg-turbo, the part that is asked for and what its pixels depend on.
  *
  * Rows above the part are entropy-decoded only, rows below it not at all, columns beside it up to the coefficients. Smooth
- * upsampling looks at neighbours: libjpeg takes care of the row above where it skips rows, but at the edges of a column range it
- * would extend the edge. The range is therefore a whole step wider. What cannot be cut exactly is decoded from the top in full
- * rows: rare sampling factors, and progressive images that are incomplete, which libjpeg smooths across blocks.
+ * upsampling looks at neighbours: libjpeg takes care of the row above where it skips rows, but at the edges of a column range
+ * it would extend the edge. The range is therefore a whole step wider. What cannot be cut exactly is decoded from the top in
+ * full rows: rare sampling factors, and progressive images that are incomplete, which libjpeg smooths across blocks.
  *
  * Every image gets a decompressor of its own, which takes 0.1 µs: a kept one would hand the tables of one image on to the next
  * that lacks them.
@@ -164,8 +164,8 @@ static pst_status make_room(struct request *q, JDIMENSION width, pst_error *rete
     size_t bytes;
     image.stride = (size_t)width * image.channels; /* far below the range: a side has 16 bits */
     if (__builtin_mul_overflow(image.stride, (size_t)image.height, &bytes) || !region_memory_need(q->memory, bytes))
-        return pst_fail(reterr, PST_ENOMEM, "no memory for an image of %" PRIu32 " × %" PRIu32 " × %" PRIu32, image.width, image.height,
-                        image.channels);
+        return pst_fail(reterr, PST_ENOMEM, "no memory for an image of %" PRIu32 " × %" PRIu32 " × %" PRIu32, image.width,
+                        image.height, image.channels);
     image.pixels = q->memory->data;
     q->decoded = image;
     return PST_OK;

@@ -33,7 +33,8 @@ void region_decoder_finish(struct region_decoder *d)
     *d = (struct region_decoder){0};
 }
 
-pst_status region_probe(const struct region_decoder *d, const void *data, size_t length, struct region_info *ret, pst_error *reterr)
+pst_status region_probe(const struct region_decoder *d, const void *data, size_t length, struct region_info *ret,
+                        pst_error *reterr)
 {
     const struct image_codec *codec;
     struct region_info info = {.orientation = 1};
@@ -85,7 +86,8 @@ static pst_status decode_stored(struct region_decoder *d, const void *data, size
 static pst_status turn(struct region_decoder *d, const pst_image *in, unsigned orientation, pst_image *ret, pst_error *reterr)
 {
     bool turns = exif_turns(orientation);
-    pst_image out = {.width = turns ? in->height : in->width, .height = turns ? in->width : in->height, .channels = in->channels};
+    pst_image out = {
+        .width = turns ? in->height : in->width, .height = turns ? in->width : in->height, .channels = in->channels};
     out.stride = (size_t)out.width * out.channels;
     if (!region_memory_need(&d->turned, out.stride * out.height)) /* as much as the decoded part itself takes */
         return pst_fail(reterr, PST_ENOMEM, "turning an image upright: out of memory");

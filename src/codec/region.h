@@ -42,7 +42,8 @@ pst_status region_decoder_init(struct region_decoder *d, const struct region_opt
 void region_decoder_finish(struct region_decoder *d); /* zeroed ok */
 
 /* Reads only the header (and, for strict, looks for the end). */
-pst_status region_probe(const struct region_decoder *d, const void *data, size_t length, struct region_info *ret, pst_error *reterr);
+pst_status region_probe(const struct region_decoder *d, const void *data, size_t length, struct region_info *ret,
+                        pst_error *reterr);
 /* `part` lies within the image that `info`, from region_probe, describes. The pixels are the decoder's, until the next call;
  * those of a whole image are without gaps. */
 pst_status region_decode(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,

@@ -70,7 +70,8 @@ static void walk_init(struct resize_walk *w, const struct resize_kernels *k, con
     w->pitch = ring_pitch(x, in->channels);
     w->capacity = ring_rows(y);
     for (size_t r = 0; r < w->capacity; r++)
-        memset(w->ring + r * w->pitch + n, 0, w->pitch - n); /* kernels read the padding, without effect: zeros, not unset memory */
+        memset(w->ring + r * w->pitch + n, 0,
+               w->pitch - n); /* kernels read the padding, without effect: zeros, not unset memory */
 }
 
 static void pick_columns(const uint8_t *in, uint8_t *out, const struct resize_axis *x, unsigned channels)

@@ -97,8 +97,8 @@ RESIZE_INLINE __m256i levels_of(__m256i high, __m256i low)
 
 /* Outputs `x` up to `n` of RGB or RGBA in `halves` registers. `near_end`: loads may reach behind the row. `taps` may be a
  * constant that is not less than the axis's: weights up to the pitch are 0. */
-RESIZE_INLINE void horizontal_part(const struct rows *rows, const struct resize_axis *a, uint32_t x, uint32_t n, unsigned channels,
-                                   uint32_t taps, unsigned halves, bool near_end)
+RESIZE_INLINE void horizontal_part(const struct rows *rows, const struct resize_axis *a, uint32_t x, uint32_t n,
+                                   unsigned channels, uint32_t taps, unsigned halves, bool near_end)
 {
     const __m256i first_two = pair_order(channels, false), last_two = pair_order(channels, true);
     const struct resize_axis axis = *a; /* stores of bytes might change `*a`, for all that the compiler knows */
@@ -186,7 +186,8 @@ RESIZE_INLINE __m128i load8(const uint8_t *p, const uint8_t *p2)
 }
 
 /* Gray: eight taps of two rows at a time. */
-RESIZE_INLINE void gray_rows(const uint8_t *in, const uint8_t *in2, uint8_t *out, uint8_t *out2, const struct resize_axis *a, uint32_t n)
+RESIZE_INLINE void gray_rows(const uint8_t *in, const uint8_t *in2, uint8_t *out, uint8_t *out2, const struct resize_axis *a,
+                             uint32_t n)
 {
     const __m256i uppers = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6), lowers = _mm256_setr_epi32(1, 3, 5, 7, 1, 3, 5, 7);
     const __m128i half = _mm_set1_epi32(1 << (RESIZE_BITS - 1));

@@ -24,8 +24,8 @@ pst_status image_op_geometry(const struct image_op *op, const void *config, pst_
         return st;
     if ((uint64_t)ret->width * ret->height > PST_MAX_PIXELS || ret->width > INT32_MAX || ret->height > INT32_MAX)
         return pst_fail(reterr, PST_ELIMIT,
-                        "%s of an image of %" PRIu32 " × %" PRIu32 " would have %" PRIu32 " × %" PRIu32 " pixels; at most %" PRIu64
-                        " are made",
+                        "%s of an image of %" PRIu32 " × %" PRIu32 " would have %" PRIu32 " × %" PRIu32
+                        " pixels; at most %" PRIu64 " are made",
                         op->op.name, width, height, ret->width, ret->height, (uint64_t)PST_MAX_PIXELS);
     return PST_OK;
 }
@@ -92,8 +92,8 @@ static pst_status resize(pst_ctx *ctx, const pst_image *in, pst_filter filter, p
         scratch = pst_scratch(ctx, resize_scratch_bytes(&x, &y, in->channels));
     }
     if (!scratch)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory to resize %" PRIu32 " × %" PRIu32 " to %" PRIu32 " × %" PRIu32, in->width,
-                        in->height, out->width, out->height);
+        return pst_fail(reterr, PST_ENOMEM, "out of memory to resize %" PRIu32 " × %" PRIu32 " to %" PRIu32 " × %" PRIu32,
+                        in->width, in->height, out->width, out->height);
     resize_run(in, out, &x, &y, scratch);
     return PST_OK;
 }

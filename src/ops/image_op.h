@@ -17,8 +17,8 @@ struct image_field {
     size_t number; /* noted by the plan */
 };
 
-/* Starts the plan of an operation that changes an image: finds the field, checks that it holds one (of uint8, if `bytes`), hands
- * all other fields on. `*ret` is the field in `ret_out`, still with the shape that it had. */
+/* Starts the plan of an operation that changes an image: finds the field, checks that it holds one (of uint8, if `bytes`),
+ * hands all other fields on. `*ret` is the field in `ret_out`, still with the shape that it had. */
 pst_status image_field_plan(struct image_field *f, const pst_spec *in, bool bytes, pst_spec *ret_out, pst_field **ret,
                             pst_error *reterr);
 bool image_field_holds(const pst_field *field); /* numbers of that shape, as far as it is known */
@@ -29,17 +29,18 @@ pst_status image_of_tensor(const pst_tensor *t, pst_image *ret, pst_error *reter
 
 /* What one of them does to an image: cuts, then resizes, then mirrors, each of them or not. */
 struct geometry {
-    int64_t x, y;                     /* corner of the cut; outside of the image it is padded with zeros */
+    int64_t x, y; /* corner of the cut; outside of the image it is padded with zeros */
     uint32_t cut_width, cut_height;
-    uint32_t width, height;           /* of the result; resized where the cut has another size */
+    uint32_t width, height; /* of the result; resized where the cut has another size */
     pst_filter filter;
-    bool flips;                       /* left to right */
+    bool flips; /* left to right */
 };
 
 struct image_op {
     pst_op_class op;
     /* Draws from ctx whatever randomness it takes. */
-    pst_status (*geometry)(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr);
+    pst_status (*geometry)(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
+                           pst_error *reterr);
     bool resizes;
     bool (*pads)(const void *config); /* whether the cut may reach beyond the image; NULL: never */
 };

@@ -122,8 +122,10 @@ static pst_status scaler_init(struct scaler *s, struct image_pass *p, pst_error 
     const struct frame *f = p->frame;
     const struct frame_box *in = &f->inside;
     pst_image pixels;
-    if (!scaler_init_axis(p->ctx, &s->x, box_width(&f->source), f->width, f->filter, (uint32_t)in->left, box_width(in), f->mirrored) ||
-        !scaler_init_axis(p->ctx, &s->y, box_height(&f->source), f->height, f->filter, (uint32_t)in->top, box_height(in), false))
+    if (!scaler_init_axis(p->ctx, &s->x, box_width(&f->source), f->width, f->filter, (uint32_t)in->left, box_width(in),
+                          f->mirrored) ||
+        !scaler_init_axis(p->ctx, &s->y, box_height(&f->source), f->height, f->filter, (uint32_t)in->top, box_height(in),
+                          false))
         return fail_memory(f, reterr);
     uint32_t left = resize_axis_narrow(&s->x), top = resize_axis_narrow(&s->y);
     pst_status st = fetch_box(p, f->source.left + left, f->source.top + top, s->x.in, s->y.in, &pixels, reterr);

@@ -25,7 +25,8 @@ struct state {
 
 static const struct image_op *geometric(const pst_op_class *op)
 {
-    static const struct image_op *const ops[] = {&op_crop, &op_center_crop, &op_flip, &op_random_crop, &op_random_resized_crop, &op_resize};
+    static const struct image_op *const ops[] = {&op_crop,        &op_center_crop,         &op_flip,
+                                                 &op_random_crop, &op_random_resized_crop, &op_resize};
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         if (op == &ops[i]->op)
             return ops[i];
@@ -63,7 +64,8 @@ static bool take_cast(struct state *s, const struct cast_config *c)
 {
     pst_dtype to = cast_target(c->to);
     bool narrow = to == PST_DTYPE_F16 || to == PST_DTYPE_BF16;
-    bool fits = to == s->dtype || (s->dtype == PST_DTYPE_U8 && (narrow || to == PST_DTYPE_F32)) || (s->dtype == PST_DTYPE_F32 && narrow);
+    bool fits = to == s->dtype || (s->dtype == PST_DTYPE_U8 && (narrow || to == PST_DTYPE_F32)) ||
+                (s->dtype == PST_DTYPE_F32 && narrow);
     if (fits)
         s->dtype = to;
     return fits;
@@ -116,7 +118,7 @@ struct part {
 };
 
 struct program {
-    size_t number; /* of the field; noted by the plan */
+    size_t number;                            /* of the field; noted by the plan */
     const struct decode_config *decode;       /* NULL: the images are decoded already */
     const struct normalize_config *normalize; /* NULL: levels stay what they are */
     bool planar;
@@ -157,7 +159,8 @@ pst_status image_program_create(void **ret_config, const struct image_part *part
     for (size_t i = 0; p && i < count; i++) {
         if (!take(&s, &parts[i])) {
             image_program_free(p);
-            return pst_fail(reterr, PST_EINVAL, "%s does not go together with the operations in front of it", parts[i].op->name);
+            return pst_fail(reterr, PST_EINVAL, "%s does not go together with the operations in front of it",
+                            parts[i].op->name);
         }
         if (!add_part(p, &parts[i])) {
             image_program_free(p);
@@ -173,8 +176,8 @@ pst_status image_program_create(void **ret_config, const struct image_part *part
 }
 
 /* Plans one part; `*planar` is how the channels lie in front of it, and then behind it. */
-static pst_status plan_part(const struct program *p, const struct part *part, const pst_spec *in, pst_spec *ret_out, bool *planar,
-                            pst_error *reterr)
+static pst_status plan_part(const struct program *p, const struct part *part, const pst_spec *in, pst_spec *ret_out,
+                            bool *planar, pst_error *reterr)
 {
     pst_status st = part->op->plan(part->config, in, ret_out, reterr);
     if (st < 0 || part->op != &op_layout)
@@ -261,7 +264,8 @@ static pst_status fetch(void *user, const struct region *part, pst_image *ret, p
     return PST_OK;
 }
 
-static pst_status frame_of(const struct program *p, pst_ctx *ctx, const struct region_info *info, struct frame *ret, pst_error *reterr)
+static pst_status frame_of(const struct program *p, pst_ctx *ctx, const struct region_info *info, struct frame *ret,
+                           pst_error *reterr)
 {
     frame_init(ret, info->width, info->height);
     for (size_t i = 0; i < p->count; i++) {
@@ -270,7 +274,8 @@ static pst_status frame_of(const struct program *p, pst_ctx *ctx, const struct r
         if (!part->geometric)
             continue;
         ctx_enter(ctx, part->ordinal);
-        pst_status st = image_op_geometry(part->geometric, part->config, ctx, box_width(&ret->window), box_height(&ret->window), &g, reterr);
+        pst_status st = image_op_geometry(part->geometric, part->config, ctx, box_width(&ret->window), box_height(&ret->window),
+                                          &g, reterr);
         if (st < 0)
             return st;
         frame_add(ret, &g);

@@ -28,7 +28,8 @@ static int64_t corner(uint32_t available, uint32_t wanted)
     return half + (spare & half & 1);
 }
 
-static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr)
+static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
+                           pst_error *reterr)
 {
     pst_size2d size = size_both(((const struct config *)config)->size);
     (void)ctx;
@@ -63,8 +64,8 @@ const struct image_op op_center_crop = {
         {
             .abi = PST_OP_ABI,
             .name = "center_crop",
-            .doc = "Cuts the middle out of an image, as torchvision's CenterCrop does. An image that is smaller is padded with zeros on "
-                   "both sides. Of an encoded image only that part is decoded.",
+            .doc = "Cuts the middle out of an image, as torchvision's CenterCrop does. An image that is smaller is padded "
+                   "with zeros on both sides. Of an encoded image only that part is decoded.",
             .example = "tfrecord shards/ | example | decode | resize short=256 | center_crop 224 | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -30,7 +30,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     return PST_OK;
 }
 
-static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr)
+static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
+                           pst_error *reterr)
 {
     const struct config *c = config;
     (void)ctx;
@@ -62,8 +63,8 @@ const struct image_op op_crop = {
         {
             .abi = PST_OP_ABI,
             .name = "crop",
-            .doc = "Cuts a fixed rectangle out of an image. An image that does not contain all of it is an error of that element. Of "
-                   "an encoded image only that part is decoded.",
+            .doc = "Cuts a fixed rectangle out of an image. An image that does not contain all of it is an error of that "
+                   "element. Of an encoded image only that part is decoded.",
             .example = "tfrecord shards/ | example | decode | crop 16 0 224 224 | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

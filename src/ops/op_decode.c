@@ -27,7 +27,8 @@ static bool parse_shape(const char *text, uint32_t *height, uint32_t *width, uin
 static pst_status check_form(struct decode_config *c, pst_error *reterr)
 {
     if (c->format == DECODE_RAW && !parse_shape(c->shape, &c->height, &c->width, &c->depth))
-        return pst_fail(reterr, PST_EINVAL, "the shape of raw pixels is %s%.40s; expected height x width x channels, as in shape=224x224x3",
+        return pst_fail(reterr, PST_EINVAL,
+                        "the shape of raw pixels is %s%.40s; expected height x width x channels, as in shape=224x224x3",
                         c->shape[0] ? "" : "missing", c->shape);
     if (c->format != DECODE_RAW && c->shape[0])
         return pst_fail(reterr, PST_EINVAL, "shape is for raw pixels: write format=raw, or leave it out");
@@ -46,8 +47,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
         return st;
     const pst_field *f = &in->field[c->field.number];
     if (f->dtype != PST_DTYPE_BYTES || f->rank != 0)
-        return pst_fail(reterr, PST_ETYPE, "field %s has %s of %" PRIu32 " dimensions; expected an encoded image: bytes", f->name,
-                        pst_dtype_name(f->dtype), f->rank);
+        return pst_fail(reterr, PST_ETYPE, "field %s has %s of %" PRIu32 " dimensions; expected an encoded image: bytes",
+                        f->name, pst_dtype_name(f->dtype), f->rank);
     bool raw = c->format == DECODE_RAW;
     pst_spec_pass(in, ret_out);
     pst_field *out = &ret_out->field[c->field.number];
@@ -77,9 +78,10 @@ pst_status decode_raw(const struct decode_config *c, const pst_bytes *bytes, pst
 {
     size_t row = (size_t)c->width * c->depth;
     if (bytes->length != row * c->height)
-        return pst_fail(reterr, PST_ECORRUPT, "raw pixels of %zu bytes; %" PRIu32 " × %" PRIu32 " × %" PRIu32 " are %zu", bytes->length,
-                        c->height, c->width, c->depth, row * c->height);
-    *ret = (pst_image){.pixels = (uint8_t *)bytes->data, .width = c->width, .height = c->height, .channels = c->depth, .stride = row};
+        return pst_fail(reterr, PST_ECORRUPT, "raw pixels of %zu bytes; %" PRIu32 " × %" PRIu32 " × %" PRIu32 " are %zu",
+                        bytes->length, c->height, c->width, c->depth, row * c->height);
+    *ret = (pst_image){
+        .pixels = (uint8_t *)bytes->data, .width = c->width, .height = c->height, .channels = c->depth, .stride = row};
     return PST_OK;
 }
 
@@ -123,7 +125,8 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 }
 
 static const pst_param params[] = {
-    {"field", PST_PARAM_STRING, offsetof(struct decode_config, field.name), "image", 0, 0, NULL, "the field with the encoded images"},
+    {"field", PST_PARAM_STRING, offsetof(struct decode_config, field.name), "image", 0, 0, NULL,
+     "the field with the encoded images"},
     {"format", PST_PARAM_CHOICE, offsetof(struct decode_config, format), "auto", 0, 0, formats,
      "auto: by the first bytes of each image; raw: pixels as they are"},
     {"shape", PST_PARAM_STRING, offsetof(struct decode_config, shape), "", 0, 0, NULL,
@@ -144,9 +147,11 @@ static const pst_param params[] = {
 const pst_op_class op_decode = {
     .abi = PST_OP_ABI,
     .name = "decode",
-    .doc = "Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP and GIF (its first frame), recognised by their "
-           "content. Where crops or a resize follow, only the part that they use is decoded. An image that is damaged or cut off is "
-           "an error of that element. Raw pixels are handed on without a copy.",
+    .doc =
+        "Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP and GIF (its first frame), recognised by their "
+        "content. Where crops or a resize follow, only the part that they use is decoded. An image that is damaged or cut off "
+        "is "
+        "an error of that element. Raw pixels are handed on without a copy.",
     .example = "tfrecord shards/ | example \"image:bytes label:int64\" | decode image | resize 224 | batch 64",
     .params = params,
     .config_size = sizeof(struct decode_config),

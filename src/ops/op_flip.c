@@ -13,7 +13,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     return image_field_plan(&c->field, in, false, ret_out, &f, reterr);
 }
 
-static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr)
+static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
+                           pst_error *reterr)
 {
     const struct config *c = config;
     (void)reterr;

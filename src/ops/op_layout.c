@@ -76,8 +76,8 @@ static const pst_param params[] = {
 const pst_op_class op_layout = {
     .abi = PST_OP_ABI,
     .name = "layout",
-    .doc = "Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come. Images are decoded with their channels "
-           "last; operations on images expect them there.",
+    .doc = "Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come. Images are decoded with their "
+           "channels last; operations on images expect them there.",
     .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | layout nchw | batch 64",
     .params = params,
     .config_size = sizeof(struct layout_config),

@@ -31,11 +31,14 @@ static double value_of(const pst_floats *f, uint32_t channel)
     return f->value[f->count == 1 ? 0 : channel];
 }
 
-static pst_status check_count(const struct normalize_config *c, const char *what, size_t count, uint64_t channels, pst_error *reterr)
+static pst_status check_count(const struct normalize_config *c, const char *what, size_t count, uint64_t channels,
+                              pst_error *reterr)
 {
     if (count == 1 || channels == PST_ANY || count == channels)
         return PST_OK;
-    return pst_fail(reterr, PST_ETYPE, "%s has %zu values, the images of field %s have %" PRIu64 " channel%s; decode channels=%zu gives them as many",
+    return pst_fail(reterr, PST_ETYPE,
+                    "%s has %zu values, the images of field %s have %" PRIu64
+                    " channel%s; decode channels=%zu gives them as many",
                     what, count, c->field.name, channels, channels == 1 ? "" : "s", count);
 }
 
@@ -53,7 +56,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
         return pst_fail(reterr, PST_EINVAL, "%s already says mean and std; leave it out, or leave them out", ranges[c->range]);
     for (size_t i = 0; i < c->std.count; i++)
         if (!(c->std.value[i] > 0))
-            return pst_fail(reterr, PST_EINVAL, "std has the value %g; expected values above 0, of levels from 0 to 1", c->std.value[i]);
+            return pst_fail(reterr, PST_EINVAL, "std has the value %g; expected values above 0, of levels from 0 to 1",
+                            c->std.value[i]);
     pst_status st = image_field_plan(&c->field, in, true, ret_out, &f, reterr);
     if (st == PST_OK)
         st = check_channels(c, f->shape[2], reterr);
@@ -103,15 +107,16 @@ static const pst_param params[] = {
     {"mean", PST_PARAM_FLOATS, offsetof(struct normalize_config, mean), "", -100, 100, NULL,
      "subtracted, in levels from 0 to 1: one value, or one a channel"},
     {"std", PST_PARAM_FLOATS, offsetof(struct normalize_config, std), "", -100, 100, NULL, "what is left is divided by it"},
-    {"field", PST_PARAM_STRING, offsetof(struct normalize_config, field.name), "image", 0, 0, NULL, "the field with the images"},
+    {"field", PST_PARAM_STRING, offsetof(struct normalize_config, field.name), "image", 0, 0, NULL,
+     "the field with the images"},
     {0},
 };
 
 const pst_op_class op_normalize = {
     .abi = PST_OP_ABI,
     .name = "normalize",
-    .doc = "Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one addition. "
-           "mean=0.5 std=0.25 and the like are in levels from 0 to 1, as torchvision's Normalize has them.",
+    .doc = "Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one "
+           "addition. mean=0.5 std=0.25 and the like are in levels from 0 to 1, as torchvision's Normalize has them.",
     .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | batch 64",
     .params = params,
     .config_size = sizeof(struct normalize_config),

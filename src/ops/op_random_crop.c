@@ -14,8 +14,8 @@ static pst_status fail_small(const struct config *c, uint64_t width, uint64_t he
 {
     pst_size2d size = size_both(c->size);
     return pst_fail(reterr, PST_ETYPE,
-                    "a crop of %" PRIu32 " × %" PRIu32 " does not fit into an image of %" PRIu64 " × %" PRIu64 " with a padding of %" PRIu64
-                    "; resize first, or pad more",
+                    "a crop of %" PRIu32 " × %" PRIu32 " does not fit into an image of %" PRIu64 " × %" PRIu64
+                    " with a padding of %" PRIu64 "; resize first, or pad more",
                     size.width, size.height, width, height, c->padding);
 }
 
@@ -37,7 +37,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     return PST_OK;
 }
 
-static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr)
+static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
+                           pst_error *reterr)
 {
     const struct config *c = config;
     pst_size2d size = size_both(c->size);
@@ -77,9 +78,9 @@ const struct image_op op_random_crop = {
         {
             .abi = PST_OP_ABI,
             .name = "random_crop",
-            .doc = "Cuts a rectangle of fixed size out of an image, every position being equally likely, as torchvision's RandomCrop "
-                   "does; another one in every epoch. An image that is smaller, padding included, is an error of that element. Of an "
-                   "encoded image only that part is decoded.",
+            .doc = "Cuts a rectangle of fixed size out of an image, every position being equally likely, as torchvision's "
+                   "RandomCrop does; another one in every epoch. An image that is smaller, padding included, is an error of "
+                   "that element. Of an encoded image only that part is decoded.",
             .example = "tfrecord shards/ | example | decode | random_crop 32 padding=4 | flip | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -16,8 +16,8 @@ struct config {
 static pst_status check_range(const char *name, const pst_floats *range, pst_error *reterr)
 {
     if (range->count != 2 || !(range->value[0] > 0) || !(range->value[0] <= range->value[1]))
-        return pst_fail(reterr, PST_EINVAL, "%s has %zu values; expected two, above 0 and rising, as in %s=%s", name, range->count, name,
-                        name[0] == 's' ? "0.08,1" : "0.75,1.333");
+        return pst_fail(reterr, PST_EINVAL, "%s has %zu values; expected two, above 0 and rising, as in %s=%s", name,
+                        range->count, name, name[0] == 's' ? "0.08,1" : "0.75,1.333");
     return PST_OK;
 }
 
@@ -73,7 +73,8 @@ static void take_middle(const struct config *c, uint32_t width, uint32_t height,
     ret->y = (height - ret->cut_height) / 2;
 }
 
-static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr)
+static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
+                           pst_error *reterr)
 {
     const struct config *c = config;
     pst_size2d size = size_both(c->size);
@@ -99,7 +100,8 @@ static const pst_param params[] = {
     {"scale", PST_PARAM_FLOATS, offsetof(struct config, scale), "0.08,1", 0, 0, NULL, "smallest and largest share of the area"},
     {"ratio", PST_PARAM_FLOATS, offsetof(struct config, ratio), "0.75,1.3333333333333333", 0, 0, NULL,
      "smallest and largest width / height"},
-    {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, resize_methods, "how to resize; see resize"},
+    {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, resize_methods,
+     "how to resize; see resize"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
@@ -109,9 +111,9 @@ const struct image_op op_random_resized_crop = {
         {
             .abi = PST_OP_ABI,
             .name = "random_resized_crop",
-            .doc = "Cuts a rectangle of random area, shape and place out of an image and resizes it; another one in every epoch. The rule "
-                   "is torchvision's RandomResizedCrop: up to ten draws of an area and a ratio, the middle of the image where none fits "
-                   "into it. Of an encoded image only that part is decoded.",
+            .doc = "Cuts a rectangle of random area, shape and place out of an image and resizes it; another one in every "
+                   "epoch. The rule is torchvision's RandomResizedCrop: up to ten draws of an area and a ratio, the middle of "
+                   "the image where none fits into it. Of an encoded image only that part is decoded.",
             .example = "tfrecord shards/ | example | decode | random_resized_crop 224 | flip | normalize imagenet | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

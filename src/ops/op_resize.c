@@ -30,7 +30,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     struct config *c = config;
     pst_field *f;
     if (!c->size.width == !c->shorter)
-        return pst_fail(reterr, PST_EINVAL, "%s; write resize 224 for a square, resize 320x240 for width x height, or resize short=256",
+        return pst_fail(reterr, PST_EINVAL,
+                        "%s; write resize 224 for a square, resize 320x240 for width x height, or resize short=256",
                         c->shorter ? "there are two sizes" : "there is no size");
     pst_status st = image_field_plan(&c->field, in, true, ret_out, &f, reterr);
     if (st < 0)
@@ -43,14 +44,16 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     return PST_OK;
 }
 
-static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret, pst_error *reterr)
+static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
+                           pst_error *reterr)
 {
     const struct config *c = config;
     uint64_t w, h;
     (void)ctx;
     result_size(c, width, height, &w, &h);
     if (w > INT32_MAX || h > INT32_MAX)
-        return pst_fail(reterr, PST_ELIMIT, "an image of %" PRIu32 " × %" PRIu32 " would become %" PRIu64 " × %" PRIu64, width, height, w, h);
+        return pst_fail(reterr, PST_ELIMIT, "an image of %" PRIu32 " × %" PRIu32 " would become %" PRIu64 " × %" PRIu64, width,
+                        height, w, h);
     *ret = (struct geometry){.cut_width = width, .cut_height = height, .width = (uint32_t)w, .height = (uint32_t)h};
     ret->filter = resize_method(c->method);
     return PST_OK;
@@ -77,11 +80,11 @@ const struct image_op op_resize = {
         {
             .abi = PST_OP_ABI,
             .name = "resize",
-            .doc = "Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length. Methods: antialias "
-                   "(Pillow's and torchvision's bilinear, a triangle that covers every pixel: the default, as it keeps what models see "
-                   "nearest to the photo and costs little), bilinear (tf.image.resize's default: two pixels each way, aliases when "
-                   "shrinking), bicubic (Pillow's, antialiased), nearest, area (the mean of what a pixel covers, as TensorFlow and "
-                   "OpenCV have it). Results are rounded to bytes.",
+            .doc = "Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length. "
+                   "Methods: antialias (Pillow's and torchvision's bilinear, a triangle that covers every pixel: the default, "
+                   "as it keeps what models see nearest to the photo and costs little), bilinear (tf.image.resize's default: "
+                   "two pixels each way, aliases when shrinking), bicubic (Pillow's, antialiased), nearest, area (the mean of "
+                   "what a pixel covers, as TensorFlow has it, and OpenCV when shrinking). Results are rounded to bytes.",
             .example = "tfrecord shards/ | example | decode | resize 224 bilinear | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

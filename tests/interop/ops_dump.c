@@ -1,8 +1,8 @@
 /* ops_dump.c: image operations as pipelines run them, for tests in other languages.
  *
- *   ops_dump [--fuse] CHAIN < FILE         the file's bytes as field `image` through CHAIN: "TYPE DIMENSION…", a line break, the
- *                                          values; sample 0 of epoch 0
- *   ops_dump --draws COUNT WIDTH HEIGHT OP lines of "x y width height": what OP cuts out of an image of that size, sample by sample
+ *   ops_dump [--fuse] CHAIN < FILE         the file's bytes as field `image` through CHAIN: "TYPE DIMENSION…", a line break,
+ * the values; sample 0 of epoch 0 ops_dump --draws COUNT WIDTH HEIGHT OP lines of "x y width height": what OP cuts out of an
+ * image of that size, sample by sample
  *
  * An error goes to standard error as STATUS and its text; the exit status is then 1. */
 #include "unit/image_rig.h"

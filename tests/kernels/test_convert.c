@@ -45,7 +45,8 @@ static uint8_t *random_row(struct random *r, size_t n)
 }
 
 /* One row of one level between canaries. */
-static uint8_t *run_level(const struct level *l, const struct convert *c, const uint8_t *in, uint32_t width, size_t gap, size_t *ret_size)
+static uint8_t *run_level(const struct level *l, const struct convert *c, const uint8_t *in, uint32_t width, size_t gap,
+                          size_t *ret_size)
 {
     struct convert_kernels k;
     size_t value = c->scaled ? sizeof(float) : 1, planes = c->planar ? c->channels : 1;
@@ -61,8 +62,8 @@ static uint8_t *run_level(const struct level *l, const struct convert *c, const 
         bool inside = i >= MARGIN && at / plane < planes && at % plane < row;
         broken += !inside && block[i] != CANARY;
     }
-    CHECK_MSG(broken == 0, "%s: width %u, %u channels, planar %d, scaled %d, flips %d wrote %zu bytes outside the row", l->name, width,
-              c->channels, c->planar, c->scaled, c->flips, broken);
+    CHECK_MSG(broken == 0, "%s: width %u, %u channels, planar %d, scaled %d, flips %d wrote %zu bytes outside the row", l->name,
+              width, c->channels, c->planar, c->scaled, c->flips, broken);
     free(scratch);
     return block;
 }
@@ -94,8 +95,9 @@ static void check_width(struct random *r, uint32_t width)
                 if (!runs_here(&levels[l]))
                     continue;
                 uint8_t *got = run_level(&levels[l], &c, in, width, gap, &size);
-                CHECK_MSG(memcmp(got, want, size) == 0, "%s differs from C: width %u, %u channels, planar %d, scaled %d, flips %d",
-                          levels[l].name, width, channels, c.planar, c.scaled, c.flips);
+                CHECK_MSG(memcmp(got, want, size) == 0,
+                          "%s differs from C: width %u, %u channels, planar %d, scaled %d, flips %d", levels[l].name, width,
+                          channels, c.planar, c.scaled, c.flips);
                 free(got);
             }
             free(want);
@@ -179,8 +181,8 @@ static int bench(void)
             random_init(&r, 4, 0, 0, 0);
             struct convert c = random_convert(&r, 3, kind, scale, bias);
             if (runs_here(&levels[l]))
-                printf("%-6s %-12s %-8s %6s %10.1f\n", levels[l].name, c.planar ? "planes" : "pixels", c.scaled ? "float32" : "uint8",
-                       c.flips ? "yes" : "no", time_rows(&levels[l], &c));
+                printf("%-6s %-12s %-8s %6s %10.1f\n", levels[l].name, c.planar ? "planes" : "pixels",
+                       c.scaled ? "float32" : "uint8", c.flips ? "yes" : "no", time_rows(&levels[l], &c));
         }
     return 0;
 }

@@ -299,8 +299,10 @@ static void test_parts(void)
     random_init(&r, 6, 0, 0, 0);
     for (int round = 0; round < 300; round++) {
         pst_filter filter = (pst_filter)(round % 5);
-        pst_image in = random_image(&r, 1 + (uint32_t)random_below(&r, 90), 1 + (uint32_t)random_below(&r, 90), 1 + round % 4, 0);
-        pst_image out = {.width = 1 + (uint32_t)random_below(&r, 90), .height = 1 + (uint32_t)random_below(&r, 90), .channels = in.channels};
+        pst_image in =
+            random_image(&r, 1 + (uint32_t)random_below(&r, 90), 1 + (uint32_t)random_below(&r, 90), 1 + round % 4, 0);
+        pst_image out = {
+            .width = 1 + (uint32_t)random_below(&r, 90), .height = 1 + (uint32_t)random_below(&r, 90), .channels = in.channels};
         struct plan p = plan_make(&in, out.width, out.height, filter);
         out.stride = (size_t)out.width * out.channels;
         out.pixels = allocate(out.stride * out.height);
@@ -331,13 +333,15 @@ static void test_mirror(void)
     struct random r;
     random_init(&r, 7, 0, 0, 0);
     for (int round = 0; round < 300; round++) {
-        pst_image in = random_image(&r, 1 + (uint32_t)random_below(&r, 90), 1 + (uint32_t)random_below(&r, 5), 1 + round % 4, 0);
+        pst_image in =
+            random_image(&r, 1 + (uint32_t)random_below(&r, 90), 1 + (uint32_t)random_below(&r, 5), 1 + round % 4, 0);
         uint32_t width = 1 + (uint32_t)random_below(&r, 90);
         struct plan p = plan_make(&in, width, 3, (pst_filter)(round % 5));
         size_t size;
         mirror(&in);
         uint8_t *want = run_level(&levels[0], &in, &p, 0, &size);
-        mirror(&(pst_image){.pixels = want + 64, .width = width, .height = 3, .channels = in.channels, .stride = width * in.channels});
+        mirror(&(pst_image){
+            .pixels = want + 64, .width = width, .height = 3, .channels = in.channels, .stride = width * in.channels});
         mirror(&in);
         resize_axis_mirror(&p.x);
         bool rises = true;

@@ -88,7 +88,9 @@ static inline pst_status image_rig_init(struct image_rig *r, const char *text, c
         struct rig_step *s = &r->steps[i];
         s->worker = mem_zalloc(s->op->worker_size + 1);
         s->started = s->worker != NULL;
-        st = !s->worker ? pst_fail(reterr, PST_ENOMEM, "no worker") : s->op->start ? s->op->start(s->config, s->worker, reterr) : PST_OK;
+        st = !s->worker     ? pst_fail(reterr, PST_ENOMEM, "no worker")
+             : s->op->start ? s->op->start(s->config, s->worker, reterr)
+                            : PST_OK;
     }
     return st;
 }
@@ -109,7 +111,8 @@ static inline void image_rig_finish(struct image_rig *r)
 }
 
 /* Memory of exactly the planned size for every step's result; the last one's is a block of its own. */
-static inline pst_status rig_prepare(struct image_rig *r, const struct rig_step *s, bool last, pst_tensor *out, pst_error *reterr)
+static inline pst_status rig_prepare(struct image_rig *r, const struct rig_step *s, bool last, pst_tensor *out,
+                                     pst_error *reterr)
 {
     const pst_field *f = &s->out.field[0];
     size_t bytes = pst_dtype_size(f->dtype);

@@ -11,24 +11,34 @@
 
 struct jpeg_kind {
     const char *name;
-    int channels; /* 1 gray, 3 colour, 4 CMYK */
-    int h, v;     /* sampling of the first component */
+    int channels;               /* 1 gray, 3 colour, 4 CMYK */
+    int h, v;                   /* sampling of the first component */
     bool progressive, separate; /* a scan a component */
-    int restart;  /* MCUs between restart markers; 0: none */
-    bool rgb;     /* stored as RGB */
+    int restart;                /* MCUs between restart markers; 0: none */
+    bool rgb;                   /* stored as RGB */
 };
 
 static const struct jpeg_kind jpeg_kinds[] = {
-    {"4:4:4", 3, 1, 1, false, false, 0, false},          {"4:2:2", 3, 2, 1, false, false, 0, false},
-    {"4:2:0", 3, 2, 2, false, false, 0, false},          {"4:4:0", 3, 1, 2, false, false, 0, false},
-    {"4:1:1", 3, 4, 1, false, false, 0, false},          {"4:1:0", 3, 4, 2, false, false, 0, false},
-    {"gray", 1, 1, 1, false, false, 0, false},           {"gray 2x2", 1, 2, 2, false, false, 0, false},
-    {"gray 1x2", 1, 1, 2, false, false, 0, false},       {"rgb", 3, 1, 1, false, false, 0, true},
-    {"cmyk", 4, 1, 1, false, false, 0, false},           {"cmyk 2x2", 4, 2, 2, false, false, 0, false},
-    {"4:2:0 restarts", 3, 2, 2, false, false, 1, false}, {"4:4:4 restarts", 3, 1, 1, false, false, 3, false},
-    {"4:4:4 progressive", 3, 1, 1, true, false, 0, false}, {"4:2:0 progressive", 3, 2, 2, true, false, 0, false},
-    {"4:2:2 progressive", 3, 2, 1, true, false, 0, false}, {"4:4:0 progressive", 3, 1, 2, true, false, 0, false},
-    {"gray progressive", 1, 1, 1, true, false, 0, false},  {"4:2:0 separate", 3, 2, 2, false, true, 0, false},
+    {"4:4:4", 3, 1, 1, false, false, 0, false},
+    {"4:2:2", 3, 2, 1, false, false, 0, false},
+    {"4:2:0", 3, 2, 2, false, false, 0, false},
+    {"4:4:0", 3, 1, 2, false, false, 0, false},
+    {"4:1:1", 3, 4, 1, false, false, 0, false},
+    {"4:1:0", 3, 4, 2, false, false, 0, false},
+    {"gray", 1, 1, 1, false, false, 0, false},
+    {"gray 2x2", 1, 2, 2, false, false, 0, false},
+    {"gray 1x2", 1, 1, 2, false, false, 0, false},
+    {"rgb", 3, 1, 1, false, false, 0, true},
+    {"cmyk", 4, 1, 1, false, false, 0, false},
+    {"cmyk 2x2", 4, 2, 2, false, false, 0, false},
+    {"4:2:0 restarts", 3, 2, 2, false, false, 1, false},
+    {"4:4:4 restarts", 3, 1, 1, false, false, 3, false},
+    {"4:4:4 progressive", 3, 1, 1, true, false, 0, false},
+    {"4:2:0 progressive", 3, 2, 2, true, false, 0, false},
+    {"4:2:2 progressive", 3, 2, 1, true, false, 0, false},
+    {"4:4:0 progressive", 3, 1, 2, true, false, 0, false},
+    {"gray progressive", 1, 1, 1, true, false, 0, false},
+    {"4:2:0 separate", 3, 2, 2, false, true, 0, false},
     {"4:4:4 separate", 3, 1, 1, false, true, 2, false},
 };
 #define JPEG_KINDS (sizeof(jpeg_kinds) / sizeof(jpeg_kinds[0]))

@@ -129,8 +129,12 @@ static void add_last(struct random *r, char *text, size_t size)
 
 static void random_chain(struct random *r, char *text, size_t size)
 {
-    static const char *const decodes[] = {"decode",          "decode recover=true", "decode channels=1",
-                                          "decode channels=4", "decode channels=0",   "decode exif=true recover=true"};
+    static const char *const decodes[] = {"decode",
+                                          "decode recover=true",
+                                          "decode channels=1",
+                                          "decode channels=4",
+                                          "decode channels=0",
+                                          "decode exif=true recover=true"};
     snprintf(text, size, "%s", decodes[random_below(r, sizeof(decodes) / sizeof(decodes[0]))]);
     for (uint64_t n = random_below(r, 5); n > 0; n--)
         add_geometric(r, text, size);
@@ -163,9 +167,9 @@ static void check_chain(const char *text, uint64_t epoch)
     CHECK_MSG(st == st2, "%s: %s one by one, %s together", text, pst_status_name(st), pst_status_name(st2));
     for (size_t i = 0; i < IMAGES && st == PST_OK && st2 == PST_OK; i++) {
         struct rig_result a = run_sample(&plain, i, epoch), b = run_sample(&fused, i, epoch);
-        if (!CHECK_MSG(same_result(&a, &b), "%s of %s: %s one by one, %s together, in %zu steps: %s / %s", text, samples[i].name,
-                       pst_status_name(a.status), pst_status_name(b.status), fused.count, a.status < 0 ? a.error.message : "",
-                       b.status < 0 ? b.error.message : ""))
+        if (!CHECK_MSG(same_result(&a, &b), "%s of %s: %s one by one, %s together, in %zu steps: %s / %s", text,
+                       samples[i].name, pst_status_name(a.status), pst_status_name(b.status), fused.count,
+                       a.status < 0 ? a.error.message : "", b.status < 0 ? b.error.message : ""))
             break;
         compared++;
         failed_alike += a.status < 0;
@@ -212,7 +216,8 @@ static void test_arrays(void)
         "random_crop 12 padding=4 | flip | normalize mean=0.5 std=0.25", "resize 9x20 | flip 1 | layout nchw",
         "crop 1 1 5 5 | normalize | layout nchw | cast bf16", "cast f32 | flip 1 | center_crop 20"};
     static const pst_spec specs[2] = {
-        {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_U8, .rank = 3, .shape = {PST_ANY, PST_ANY, PST_ANY}, .alias = -1}}},
+        {.count = 1,
+         .field = {{.name = "image", .dtype = PST_DTYPE_U8, .rank = 3, .shape = {PST_ANY, PST_ANY, PST_ANY}, .alias = -1}}},
         {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_U8, .rank = 3, .shape = {13, 17, 3}, .alias = -1}}}};
     pst_image image = sample_image(17, 13, 3, 5);
     pst_tensor in = {.dtype = PST_DTYPE_U8, .rank = 3, .shape = {13, 17, 3}, .data = image.pixels};
@@ -234,7 +239,8 @@ static void test_arrays(void)
 
 static void test_raw(void)
 {
-    static const char *const chains[] = {"decode format=raw shape=13x17x3", "decode image raw 13x17x3 | random_resized_crop 9 | flip",
+    static const char *const chains[] = {"decode format=raw shape=13x17x3",
+                                         "decode image raw 13x17x3 | random_resized_crop 9 | flip",
                                          "decode format=raw shape=13x17x3 | normalize imagenet | layout nchw"};
     pst_image image = sample_image(17, 13, 3, 6);
     for (size_t i = 0; i < 6; i++) {
@@ -354,8 +360,9 @@ static void test_damage(void)
                 else
                     data[random_below(&r, length)] ^= (uint8_t)(1u << random_below(&r, 8));
                 struct rig_result a = image_rig_run(&plain, &in, i, i), b = image_rig_run(&fused, &in, i, i);
-                CHECK_MSG(same_result(&a, &b), "%s of %s, %s %zu: %s / %s", chains[c], samples[which[k]].name, i % 2 ? "cut" : "flip", i,
-                          a.status < 0 ? a.error.message : "ok", b.status < 0 ? b.error.message : "ok");
+                CHECK_MSG(same_result(&a, &b), "%s of %s, %s %zu: %s / %s", chains[c], samples[which[k]].name,
+                          i % 2 ? "cut" : "flip", i, a.status < 0 ? a.error.message : "ok",
+                          b.status < 0 ? b.error.message : "ok");
                 CHECK(a.status == PST_OK || a.status == PST_ECORRUPT || a.status == PST_EUNSUPPORTED || a.status == PST_ETYPE ||
                       a.status == PST_ELIMIT);
                 broken += a.status < 0;
@@ -374,7 +381,8 @@ static void test_damage(void)
 /* Every allocation of planning and running fails once: an error, no leak, and the next run is right. */
 static void test_faults(void)
 {
-    static const char chain[] = "decode exif=true | flip 1 | resize 40 bicubic | center_crop 50 | normalize | layout nchw | cast f16";
+    static const char chain[] =
+        "decode exif=true | flip 1 | resize 40 bicubic | center_crop 50 | normalize | layout nchw | cast f16";
     pst_error error;
     const uint64_t live = mem_live();
     uint64_t calls = UINT64_MAX, want = 0;
@@ -395,7 +403,8 @@ static void test_faults(void)
         if (done)
             want = result_digest(&result);
         image_rig_finish(&rig);
-        CHECK_MSG(mem_live() == live, "allocation %llu fails: %lld blocks leak", (unsigned long long)n, (long long)(mem_live() - live));
+        CHECK_MSG(mem_live() == live, "allocation %llu fails: %lld blocks leak", (unsigned long long)n,
+                  (long long)(mem_live() - live));
     }
     struct image_rig again;
     REQUIRE_OK(image_rig_init(&again, chain, encoded_spec(), false, &error), &error);

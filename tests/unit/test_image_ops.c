@@ -22,7 +22,8 @@ static void plans(const char *text, const char *fields, const char *want, int li
         snprintf(got, sizeof(got), "%s: %s", pst_status_name(st), error.message);
     else
         pst_spec_text(&r.node->out, got, sizeof(got));
-    test_report(strncmp(got, want, strlen(want)) == 0, __FILE__, line, "%s of %s gives\n%s\nexpected\n%s", text, fields, got, want);
+    test_report(strncmp(got, want, strlen(want)) == 0, __FILE__, line, "%s of %s gives\n%s\nexpected\n%s", text, fields, got,
+                want);
     if (st == PST_OK && r.node->out.field[0].alias < 0)
         CHECK(r.node->out.reads == 1 && r.node->out.field[in.count - 1].alias == (in.count > 1 ? (int)in.count - 1 : -1));
     rig_finish(&r);
@@ -36,8 +37,10 @@ static void test_plan_decode(void)
     PLANS("decode photo channels=1", "photo:bytes", "photo: uint8 [?,?,1]");
     PLANS("decode channels=0", "image:bytes", "image: uint8 [?,?,?]");
     PLANS("decode image raw 24x32x3", "image:bytes", "image: uint8 [24,32,3]");
-    PLANS("decode channels=2", "image:bytes", "PST_EINVAL: channels is 2; expected 0 (as stored), 1 (gray), 3 (RGB) or 4 (RGBA)");
-    PLANS("decode format=raw", "image:bytes", "PST_EINVAL: the shape of raw pixels is missing; expected height x width x channels");
+    PLANS("decode channels=2", "image:bytes",
+          "PST_EINVAL: channels is 2; expected 0 (as stored), 1 (gray), 3 (RGB) or 4 (RGBA)");
+    PLANS("decode format=raw", "image:bytes",
+          "PST_EINVAL: the shape of raw pixels is missing; expected height x width x channels");
     PLANS("decode format=raw shape=24x32", "image:bytes", "PST_EINVAL: the shape of raw pixels is 24x32; expected");
     PLANS("decode format=raw shape=24x32x3x1", "image:bytes", "PST_EINVAL: the shape");
     PLANS("decode format=raw shape=24x32x5", "image:bytes", "PST_EINVAL: the shape");
@@ -58,11 +61,14 @@ static void test_plan_geometry(void)
     PLANS("resize short=256", "image:u8[500,375,3]", "image: uint8 [341,256,3]");
     PLANS("resize", "image:u8[?,?,3]", "PST_EINVAL: there is no size; write resize 224");
     PLANS("resize 24 short=3", "image:u8[?,?,3]", "PST_EINVAL: there are two sizes");
-    PLANS("resize 24", "image:bytes", "PST_ETYPE: image: bytes; expected uint8 [height,width,channels], 1 to 4 channels: decode it first");
-    PLANS("resize 24", "image:f32[?,?,3]", "PST_ETYPE: image: float32 [?,?,3]; expected uint8 [height,width,channels], 1 to 4 channels: put "
-                                            "this in front of normalize or cast");
-    PLANS("resize 24", "image:u8[3,?,?]", "PST_ETYPE: image: uint8 [3,?,?]; expected uint8 [height,width,channels], 1 to 4 channels: put this in "
-                                           "front of layout");
+    PLANS("resize 24", "image:bytes",
+          "PST_ETYPE: image: bytes; expected uint8 [height,width,channels], 1 to 4 channels: decode it first");
+    PLANS("resize 24", "image:f32[?,?,3]",
+          "PST_ETYPE: image: float32 [?,?,3]; expected uint8 [height,width,channels], 1 to 4 channels: put "
+          "this in front of normalize or cast");
+    PLANS("resize 24", "image:u8[3,?,?]",
+          "PST_ETYPE: image: uint8 [3,?,?]; expected uint8 [height,width,channels], 1 to 4 channels: put this in "
+          "front of layout");
     PLANS("resize 24", "image:u8[3,40,40]", "PST_ETYPE: image: uint8 [3,40,40]; expected");
     PLANS("resize 24", "image:u8[40,40]", "PST_ETYPE: image: uint8 [40,40]; expected");
     PLANS("crop 1 2 3 4", "image:f32[?,?,3]", "image: float32 [4,3,3]");
@@ -70,10 +76,13 @@ static void test_plan_geometry(void)
     PLANS("crop 2 2 9 8", "image:u8[10,10,1]", "PST_ETYPE: the rectangle of 9 × 8 pixels at 2, 2 leaves the image of 10 × 10");
     PLANS("center_crop 30x20", "image:u8[?,?,3]", "image: uint8 [20,30,3]");
     PLANS("random_crop 32 padding=4", "image:u8[32,32,3]", "image: uint8 [32,32,3]");
-    PLANS("random_crop 41 padding=4", "image:u8[32,32,3]", "PST_ETYPE: a crop of 41 × 41 does not fit into an image of 32 × 32 with a padding of 4");
+    PLANS("random_crop 41 padding=4", "image:u8[32,32,3]",
+          "PST_ETYPE: a crop of 41 × 41 does not fit into an image of 32 × 32 with a padding of 4");
     PLANS("random_resized_crop 24x12", "image:u8[?,?,3]", "image: uint8 [12,24,3]");
-    PLANS("random_resized_crop 24 scale=0.5", "image:u8[?,?,3]", "PST_EINVAL: scale has 1 values; expected two, above 0 and rising");
-    PLANS("random_resized_crop 24 ratio=2,1", "image:u8[?,?,3]", "PST_EINVAL: ratio has 2 values; expected two, above 0 and rising");
+    PLANS("random_resized_crop 24 scale=0.5", "image:u8[?,?,3]",
+          "PST_EINVAL: scale has 1 values; expected two, above 0 and rising");
+    PLANS("random_resized_crop 24 ratio=2,1", "image:u8[?,?,3]",
+          "PST_EINVAL: ratio has 2 values; expected two, above 0 and rising");
     PLANS("random_resized_crop 24 scale=0,1", "image:u8[?,?,3]", "PST_EINVAL: scale");
     PLANS("random_resized_crop 24", "image:f16[?,?,3]", "PST_ETYPE");
     PLANS("flip", "image:f16[?,?,3]", "image: float16 [?,?,3]");
@@ -85,8 +94,10 @@ static void test_plan_values(void)
     PLANS("normalize imagenet", "image:u8[24,24,3] label:i64", "image: float32 [24,24,3], label: int64");
     PLANS("normalize", "image:u8[?,?,?]", "image: float32 [?,?,?]");
     PLANS("normalize mean=0.5 std=0.5", "image:u8[?,?,4]", "image: float32 [?,?,4]");
-    PLANS("normalize imagenet", "image:u8[?,?,1]", "PST_ETYPE: imagenet has 3 values, the images of field image have 1 channel; decode channels=3");
-    PLANS("normalize mean=0.5,0.5", "image:u8[?,?,3]", "PST_ETYPE: mean has 2 values, the images of field image have 3 channels");
+    PLANS("normalize imagenet", "image:u8[?,?,1]",
+          "PST_ETYPE: imagenet has 3 values, the images of field image have 1 channel; decode channels=3");
+    PLANS("normalize mean=0.5,0.5", "image:u8[?,?,3]",
+          "PST_ETYPE: mean has 2 values, the images of field image have 3 channels");
     PLANS("normalize mean=0.5 std=1,2", "image:u8[?,?,3]", "PST_ETYPE: std has 2 values");
     PLANS("normalize imagenet mean=0.5", "image:u8[?,?,3]", "PST_EINVAL: imagenet already says mean and std");
     PLANS("normalize std=0", "image:u8[?,?,3]", "PST_EINVAL: std has the value 0");
@@ -104,7 +115,8 @@ static void test_plan_values(void)
 
 static struct rig_result run_on(struct image_rig *rig, const pst_image *image, uint64_t epoch, uint64_t sample)
 {
-    pst_tensor in = {.dtype = PST_DTYPE_U8, .rank = 3, .shape = {image->height, image->width, image->channels}, .data = image->pixels};
+    pst_tensor in = {
+        .dtype = PST_DTYPE_U8, .rank = 3, .shape = {image->height, image->width, image->channels}, .data = image->pixels};
     return image_rig_run(rig, &in, epoch, sample);
 }
 
@@ -262,7 +274,8 @@ static void test_center_crop(void)
     static const struct {
         uint32_t size;
         int64_t corner;
-    } cases[] = {{8, 0}, {9, 0}, {10, 1}, {11, 2}, {12, 2}, {13, 2}, {14, 3}, {15, 4}, {17, 4}, {7, 0}, {6, -1}, {5, -1}, {1, -3}};
+    } cases[] = {{8, 0},  {9, 0},  {10, 1}, {11, 2}, {12, 2}, {13, 2}, {14, 3},
+                 {15, 4}, {17, 4}, {7, 0},  {6, -1}, {5, -1}, {1, -3}};
     struct image_rig rig;
     REQUIRE(open_rig(&rig, "center_crop 8", ANY_IMAGE));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -270,7 +283,8 @@ static void test_center_crop(void)
         struct rig_result r = run_on(&rig, &image, 0, 0);
         int64_t x = 0, y = 0, at = cases[i].corner < 0 ? -cases[i].corner : 0;
         REQUIRE_OK(r.status, &r.error);
-        CHECK_MSG(origin(&r.tensor, at, 0, &x, &y) && x == at + cases[i].corner && y == 0, "size %u: %lld", cases[i].size, (long long)x);
+        CHECK_MSG(origin(&r.tensor, at, 0, &x, &y) && x == at + cases[i].corner && y == 0, "size %u: %lld", cases[i].size,
+                  (long long)x);
         for (int64_t k = 0; k < 8; k++)
             CHECK_INT(origin(&r.tensor, k, 7, &x, &y), k >= at && k - at < cases[i].size);
         pst_image_finish(&image);
@@ -371,7 +385,10 @@ static void test_flip(void)
             CHECK(origin(&r.tensor, 2, 3, &x, &y) && (x == 2 || x == 6) && y == 3);
             flipped += x == 6;
         }
-        CHECK_MSG(k == 0 ? flipped == 0 : k == 1 ? flipped == 1000 : flipped > 430 && flipped < 570, "%s: %zu of 1000", texts[k], flipped);
+        CHECK_MSG(k == 0   ? flipped == 0
+                  : k == 1 ? flipped == 1000
+                           : flipped > 430 && flipped < 570,
+                  "%s: %zu of 1000", texts[k], flipped);
         image_rig_finish(&rig);
     }
     pst_image_finish(&image);
@@ -416,7 +433,8 @@ static void check_normalize(const char *text, const double *mean, const double *
 static void test_normalize(void)
 {
     const double zero[3] = {0, 0, 0}, one[3] = {1, 1, 1}, half[3] = {0.5, 0.5, 0.5};
-    const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225}, other[3] = {0.1, 0.2, 0.3}, quarter[3] = {0.25, 0.25, 0.25};
+    const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225}, other[3] = {0.1, 0.2, 0.3},
+                 quarter[3] = {0.25, 0.25, 0.25};
     check_normalize("normalize", zero, one, 1e-7);
     check_normalize("normalize 0..1", zero, one, 1e-7);
     check_normalize("normalize -1..1", half, half, 2e-7);
@@ -452,13 +470,15 @@ static void test_layout(void)
         snprintf(back, sizeof(back), "cast %s | layout nchw | layout nhwc", casts[k]);
         REQUIRE(open_rig(&rig, text, "image:u8[5,7,3]") && open_rig(&round, back, "image:u8[5,7,3]"));
         REQUIRE(open_rig(&plain, strcmp(casts[k], "u8") == 0 ? "crop 0 0 7 5" : strtok(text, "|"), "image:u8[5,7,3]"));
-        struct rig_result r = run_on(&rig, &image, 0, 0), same = run_on(&round, &image, 0, 0), want = run_on(&plain, &image, 0, 0);
+        struct rig_result r = run_on(&rig, &image, 0, 0), same = run_on(&round, &image, 0, 0),
+                          want = run_on(&plain, &image, 0, 0);
         REQUIRE_OK(r.status, &r.error);
         CHECK_MSG(same_result(&same, &want), "%s", back);
         size_t size = pst_dtype_size(r.tensor.dtype);
         CHECK(r.tensor.shape[0] == 3 && r.tensor.shape[1] == 5 && r.tensor.shape[2] == 7);
         for (size_t i = 0; i < 105; i++)
-            CHECK(memcmp((const uint8_t *)r.tensor.data + (i % 3 * 35 + i / 3) * size, (const uint8_t *)want.tensor.data + i * size, size) == 0);
+            CHECK(memcmp((const uint8_t *)r.tensor.data + (i % 3 * 35 + i / 3) * size,
+                         (const uint8_t *)want.tensor.data + i * size, size) == 0);
         image_rig_finish(&rig);
         image_rig_finish(&round);
         image_rig_finish(&plain);

@@ -21,7 +21,8 @@ static pst_image noise(uint32_t width, uint32_t height, uint32_t channels, uint6
 static struct region_decoder decoder_of(uint32_t channels, bool strict, bool upright)
 {
     struct region_decoder d;
-    struct region_options options = {.decode = {.size = sizeof(options.decode), .channels = channels, .strict = strict}, .upright = upright};
+    struct region_options options = {.decode = {.size = sizeof(options.decode), .channels = channels, .strict = strict},
+                                     .upright = upright};
     if (region_decoder_init(&d, &options, NULL) < 0)
         abort();
     return d;
@@ -52,8 +53,10 @@ static bool subject_open(struct subject *s, const char *name, const uint8_t *dat
     pst_error error;
     pst_decode_options options = {.size = sizeof(options), .channels = channels};
     *s = (struct subject){.name = name, .data = data, .length = length, .decoder = decoder_of(channels, false, false)};
-    return test_check_status(pst_image_decode(&s->whole, data, length, &options, &error), PST_OK, &error, __FILE__, __LINE__, name) &&
-           test_check_status(region_probe(&s->decoder, data, length, &s->info, &error), PST_OK, &error, __FILE__, __LINE__, name);
+    return test_check_status(pst_image_decode(&s->whole, data, length, &options, &error), PST_OK, &error, __FILE__, __LINE__,
+                             name) &&
+           test_check_status(region_probe(&s->decoder, data, length, &s->info, &error), PST_OK, &error, __FILE__, __LINE__,
+                             name);
 }
 
 static void subject_close(struct subject *s)
@@ -68,8 +71,8 @@ static bool check_part(struct subject *s, struct region r)
     pst_image part;
     pst_status st = region_decode(&s->decoder, s->data, s->length, &s->info, &r, &part, &error);
     bool fine = st == PST_OK && same_part(&part, &s->whole, &r);
-    CHECK_MSG(fine, "%s, %u × %u × %u: part %u × %u at %u, %u: %s", s->name, s->whole.width, s->whole.height, s->whole.channels, r.width,
-              r.height, r.x, r.y, st < 0 ? error.message : "other pixels");
+    CHECK_MSG(fine, "%s, %u × %u × %u: part %u × %u at %u, %u: %s", s->name, s->whole.width, s->whole.height, s->whole.channels,
+              r.width, r.height, r.x, r.y, st < 0 ? error.message : "other pixels");
     return fine;
 }
 
@@ -187,8 +190,8 @@ static void test_formats(void)
 /* EXIF data that holds nothing but the orientation. */
 static size_t exif_data(uint8_t *to, bool big, unsigned orientation)
 {
-    static const uint8_t little[] = {'I', 'I', 42, 0, 8, 0, 0, 0, 2, 0, 0x10, 0x01, 2, 0, 1, 0, 0, 0, 'x', 0, 0, 0,
-                                     0x12, 0x01, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t little[] = {'I', 'I', 42, 0,    8,    0, 0, 0, 2, 0, 0x10, 0x01, 2, 0, 1, 0, 0, 0, 'x',
+                                     0,   0,   0,  0x12, 0x01, 3, 0, 1, 0, 0, 0,    0,    0, 0, 0, 0, 0, 0, 0};
     static const uint8_t motorola[] = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0};
     memcpy(to, big ? motorola : little, big ? sizeof(motorola) : sizeof(little));
     to[big ? 19 : 30] = (uint8_t)orientation;
@@ -229,7 +232,8 @@ static void check_upright(const uint8_t *data, size_t length, const pst_image *s
     REQUIRE_OK(region_probe(&d, data, length, &info, &error), &error);
     CHECK_INT(info.orientation, orientation);
     CHECK_INT(info.width, orientation > 4 ? stored->height : stored->width);
-    struct region parts[] = {{0, 0, info.width, info.height}, {3, 5, info.width - 4, info.height - 9}, {info.width - 1, 0, 1, 7}};
+    struct region parts[] = {
+        {0, 0, info.width, info.height}, {3, 5, info.width - 4, info.height - 9}, {info.width - 1, 0, 1, 7}};
     for (int i = 0; i < 3; i++) {
         const struct region *r = &parts[i];
         REQUIRE_OK(region_decode(&d, data, length, &info, r, &part, &error), &error);
@@ -279,8 +283,8 @@ static void test_upright(void)
 
 static void test_exif_elsewhere(void)
 {
-    static const uint8_t png_head[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0, 2,
-                                       0, 0, 0, 3, 8, 2, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t png_head[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0,
+                                       0,    0,   2,   0,   0,    0,    3,    8,    2, 0, 0, 0,  0,   0,   0,   0};
     struct bytes png = {0}, webp = {0};
     uint8_t exif[64];
     size_t n = exif_data(exif, false, 8);
@@ -339,7 +343,8 @@ static void test_recovers(void)
 {
     pst_image image = noise(50, 40, 3, 5), whole, part;
     uint8_t *jpeg, *broken;
-    size_t length = jpeg_sample(&jpeg, &image, &jpeg_kinds[2], 90), progressive = jpeg_sample(&broken, &image, &jpeg_kinds[15], 90);
+    size_t length = jpeg_sample(&jpeg, &image, &jpeg_kinds[2], 90),
+           progressive = jpeg_sample(&broken, &image, &jpeg_kinds[15], 90);
     struct region_decoder d = decoder_of(3, false, false);
     const struct region r = {9, 17, 30, 20};
     struct region_info info;
