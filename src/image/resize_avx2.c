@@ -1,4 +1,5 @@
-/* resize_avx2.c: the resize kernels with AVX2. Exactly the sums of resize_c.c, in another order.
+/* resize_avx2.c: the resize kernels with AVX2. Exactly the sums of resize_c.c, in another order. Compiled a second time for
+ * processors that multiply and add in one instruction (VNNI).
  *
  * pmaddwd multiplies two bytes with two weights; a weight has two parts, so there are two such sums: high × 256 + low. They
  * may wrap where there are thousands of taps; their total does not. The horizontal loops take four rows at once, two a
@@ -85,8 +86,13 @@ RESIZE_INLINE struct rows rows_of(const uint8_t *const *in, uint8_t *const *out,
 /* Adds pairs of bytes times pairs of weights to both sums. */
 RESIZE_INLINE void accumulate(__m256i *high, __m256i *low, __m256i pairs, __m256i upper, __m256i lower)
 {
+#ifdef __AVX512VNNI__
+    *high = _mm256_dpwssd_epi32(*high, pairs, upper);
+    *low = _mm256_dpwssd_epi32(*low, pairs, lower);
+#else
     *high = _mm256_add_epi32(*high, _mm256_madd_epi16(pairs, upper));
     *low = _mm256_add_epi32(*low, _mm256_madd_epi16(pairs, lower));
+#endif
 }
 
 /* Eight levels from their two sums; beyond 0…255 where weights are negative. */
@@ -250,7 +256,13 @@ static void vertical(const uint8_t *const *rows, const int16_t *weights, uint32_
     }
 }
 
-void resize_kernels_init_avx2(struct resize_kernels *k)
+#ifdef __AVX512VNNI__
+#define INIT resize_kernels_init_vnni
+#else
+#define INIT resize_kernels_init_avx2
+#endif
+
+void INIT(struct resize_kernels *k)
 {
     k->horizontal[1] = horizontal_1;
     k->horizontal[3] = horizontal_3;

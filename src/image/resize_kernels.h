@@ -26,6 +26,7 @@ struct resize_kernels {
 void resize_kernels_init(struct resize_kernels *k, unsigned features);
 void resize_kernels_init_c(struct resize_kernels *k);
 void resize_kernels_init_avx2(struct resize_kernels *k);
+void resize_kernels_init_vnni(struct resize_kernels *k);
 
 /* resize_run with a given table. */
 void resize_run_with(const struct resize_kernels *k, const pst_image *in, pst_image *out, const struct resize_axis *x,
