@@ -98,8 +98,9 @@ static bool is_description(const char *file)
 
 struct belongings {
     struct path_list files;
-    const char *folder, *name;
-    size_t name_length;
+    const char *folder;
+    const char *name[2]; /* of the dataset that is to be made, and of the one that is there */
+    size_t name_length[2];
     bool dataset; /* there is something that no other command may add to */
 };
 
@@ -107,7 +108,9 @@ static pst_status look_at_file(void *user, int folder_fd, const struct dirent *e
 {
     struct belongings *b = user;
     (void)folder_fd;
-    bool shard = is_shard_of(entry->d_name, b->name, b->name_length), description = is_description(entry->d_name);
+    bool shard = is_shard_of(entry->d_name, b->name[0], b->name_length[0]) ||
+                 is_shard_of(entry->d_name, b->name[1], b->name_length[1]);
+    bool description = is_description(entry->d_name);
     b->dataset |= shard || description;
     if (!shard && !description)
         return PST_OK;
@@ -122,12 +125,12 @@ static pst_status look_at_file(void *user, int folder_fd, const struct dirent *e
 static pst_status make_way(struct pack_state *s, const char *found, pst_error *reterr)
 {
     const struct pack_config *c = s->config;
-    struct belongings b = {.folder = c->out, .name = c->name, .name_length = strlen(c->name)};
-    size_t n = 0, was_length = 0, now_length = 0;
+    size_t n = strlen(c->name), was_length = 0, now_length = 0;
+    struct belongings b = {.folder = c->out, .name = {c->name, c->name}, .name_length = {n, n}};
     const char *differs = NULL, *name = found ? find_value(found, "name", 4, &n) : NULL;
     if (name) {
-        b.name = name;
-        b.name_length = n;
+        b.name[1] = name;
+        b.name_length[1] = n;
     }
     pst_status st = walk_names(c->out, look_at_file, &b, reterr);
     if (st == PST_OK && c->options.force) {
@@ -169,6 +172,11 @@ pst_status pack_state_open(struct pack_state *s, const struct pack_source *sourc
         return make_way(s, NULL, reterr);
     if (st < 0)
         return st;
+    if (!find_value((const char *)found, "pack", 4, &length)) { /* not even by force */
+        mem_free(found);
+        return pst_fail_at(reterr, PST_EEXIST, s->complete ? s->done_path : s->working_path, PST_NOWHERE, PST_NOWHERE,
+                           "is not a file that pack wrote, and would be replaced; choose another folder, or move it away");
+    }
     if (is_same(&s->identity, (const char *)found, &differs, &length)) {
         s->found = (char *)found;
         return PST_OK;

@@ -406,6 +406,39 @@ static void foreign_dataset_is_refused(void)
     REQUIRE_OK(pack_one(classes, out, &o, NULL, &e), &e);
 }
 
+/* A pack.json of somebody else's stays, even by force. */
+static void foreign_state_is_kept(void)
+{
+    const char *out = test_path("own state");
+    char path[512];
+    pst_error e;
+    pst_pack_options o = fast();
+    make_folder(out);
+    snprintf(path, sizeof(path), "%s/pack.json", out);
+    write_text(path, "{\"name\": \"game pack\"}\n");
+    uint64_t before = folder_hash(out);
+    o.force = true;
+    CHECK_STATUS(pack_one(classes, out, &o, NULL, &e), PST_EEXIST, &e);
+    CHECK_MSG(strstr(e.path, "pack.json") && strstr(e.message, "move it away"), "%s: %s", e.path, e.message);
+    CHECK(folder_hash(out) == before);
+}
+
+/* Shards with the new name beside a dataset with another one are not taken over in silence. */
+static void shards_of_both_names_count(void)
+{
+    const char *out = test_path("two names");
+    char path[512], state[512];
+    pst_error e;
+    pst_pack_options o = fast();
+    make_folder(out);
+    snprintf(path, sizeof(path), "%s/set-train.tfrecord-00000-of-00001", out);
+    snprintf(state, sizeof(state), "%s/pack.json", out);
+    write_text(path, "");
+    write_text(state, "{\n    \"pack\": \"1\",\n    \"name\": \"older\"\n}\n");
+    CHECK_STATUS(pack_one(classes, out, &o, NULL, &e), PST_EEXIST, &e);
+    CHECK(access(path, F_OK) == 0);
+}
+
 static void two_processes_do_not_meet(void)
 {
     const char *out = test_path("locked");
@@ -483,6 +516,8 @@ int main(int argc, char **argv)
                          {"the same command is up to date", same_command_is_up_to_date},
                          {"another command is refused", other_command_is_refused},
                          {"a foreign dataset is refused", foreign_dataset_is_refused},
+                         {"a foreign state is kept", foreign_state_is_kept},
+                         {"shards of both names count", shards_of_both_names_count},
                          {"two processes do not meet", two_processes_do_not_meet},
                          {"leftovers are swept", leftovers_are_swept},
                          {"changed sources are noticed", changed_sources_are_noticed},
