@@ -23,7 +23,9 @@ TEXTS = {
            " | decode format=raw shape=224x224x3 | batch {batch} drop_remainder=true",
     "small": "tfrecord '{data}/tfrecord-small/*.tfrecord' | shuffle | repeat | example 'x:float[32] label:int64'"
              " | batch {batch} drop_remainder=true",
-    "directory": "folder '{data}/files' | shuffle | repeat | decode | resize 224 | cast f32 | batch {batch} drop_remainder=true",
+    # Keras does not antialias either
+    "directory": "folder '{data}/files' | shuffle | repeat | decode | resize 224 method=bilinear | cast f32"
+                 " | batch {batch} drop_remainder=true",
 }
 
 
