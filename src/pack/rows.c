@@ -86,6 +86,8 @@ static pst_status find_rows(struct rows *r, const struct pack_opening *o, const 
     pst_status st = byte_order_mark(sp, &offset, reterr);
     if (st == PST_OK && v->begin) {
         st = window_get(w, sp->fd, sp->path, sp->size, offset, HEAD_BYTES, &head, &length, reterr);
+        if (st == PST_OK && r->quoted && offset + length < sp->size && csv_row_end((const char *)head, length, 0) == length)
+            st = pst_fail_at(reterr, PST_ELIMIT, sp->path, 0, offset, "the first row has no end within %zu bytes", length);
         if (st == PST_OK)
             st = v->begin(v->user, (const char *)head, length, reterr);
     }

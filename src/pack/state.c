@@ -108,8 +108,8 @@ static pst_status look_at_file(void *user, int folder_fd, const struct dirent *e
 {
     struct belongings *b = user;
     (void)folder_fd;
-    bool shard = is_shard_of(entry->d_name, b->name[0], b->name_length[0]) ||
-                 is_shard_of(entry->d_name, b->name[1], b->name_length[1]);
+    bool shard =
+        is_shard_of(entry->d_name, b->name[0], b->name_length[0]) || is_shard_of(entry->d_name, b->name[1], b->name_length[1]);
     bool description = is_description(entry->d_name);
     b->dataset |= shard || description;
     if (!shard && !description)

@@ -215,6 +215,23 @@ static void csv_forms(void)
     CHECK_STATUS(refuse("head.csv", &o, &e), PST_ENOTFOUND, &e);
 }
 
+/* An open quote swallows the rest: told at its place, not taken for a header as wide as what was read of it. */
+static void csv_header_without_end(void)
+{
+    const size_t size = (size_t)5 << 20;
+    char *text = malloc(size + 1);
+    pst_pack_options o = fast();
+    pst_error e;
+    REQUIRE(text);
+    memset(text, 'x', size);
+    memcpy(text, "a,\"b", 4);
+    text[size] = 0;
+    write_text(in_folder("endless.csv"), text);
+    free(text);
+    CHECK_STATUS(refuse("endless.csv", &o, &e), PST_ELIMIT, &e);
+    CHECK_MSG(strstr(e.path, "endless.csv") && strstr(e.message, "first row"), "%s", e.message);
+}
+
 static void several_tables(void)
 {
     pst_error e;
@@ -544,6 +561,7 @@ int main(int argc, char **argv)
                          {"standard input", standard_input},
                          {"csv: types", csv_types},
                          {"csv: forms", csv_forms},
+                         {"csv header without end", csv_header_without_end},
                          {"csv: several tables", several_tables},
                          {"list: labels", lists},
                          {"list: faults", lists_with_faults},
