@@ -113,7 +113,7 @@ static void *open_source(const struct dataset *d, const char *io)
     }
     if (pst_damage_log_create(&log, NULL, &error) < 0)
         die("log:", &error);
-    struct source_env env = {.ram = UINT64_C(1) << 30, .damage = log};
+    struct source_env env = {.ram = UINT64_C(1) << 30, .damage = log, .met = log};
     if (source_tfrecord.open(config, &env, &source, &error) < 0)
         die("open:", &error);
     pst_damage_log_destroy(log); /* only the opening and streams use it */

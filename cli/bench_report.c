@@ -193,7 +193,9 @@ static void put_places(const pst_damage_log *log)
 
         printf("%*s", INDENT, "");
         put_clean_string(stdout, d.path);
-        printf(", record %llu: %s\n", (unsigned long long)d.record, pst_cause_name(d.cause));
+        if (d.record != PST_NOWHERE)
+            printf(", record %llu", (unsigned long long)d.record);
+        printf(": %s\n", pst_cause_name(d.cause));
     }
     if (count > PLACES_SHOWN)
         printf("%*s… and %zu more\n", INDENT, "", count - PLACES_SHOWN);
@@ -201,14 +203,15 @@ static void put_places(const pst_damage_log *log)
 
 static void put_damage(const struct bench_result *r, bool verbose)
 {
-    uint64_t places = pst_damage_log_count(r->damage, PST_CAUSES);
-    char count[AMOUNT_SIZE];
+    uint64_t damaged = pst_damage_log_count(r->damage, PST_CAUSES), records = pst_damage_log_records(r->damage);
+    uint64_t skipped = r->finish.stats.skipped;
+    char count[AMOUNT_SIZE], of[AMOUNT_SIZE];
     const char *comma = ": ";
 
-    if (!r->finish.stats.skipped && !places)
+    if (!damaged)
         return;
     put_heading("Skipped");
-    printf("%s %s", amount_count(count, r->finish.stats.skipped), plural(r->finish.stats.skipped, "sample", "samples"));
+    printf("%s of %s %s", amount_count(count, damaged), amount_count(of, records), plural(records, "record", "records"));
     for (int cause = 0; cause < PST_CAUSES; cause++) {
         uint64_t n = pst_damage_log_count(r->damage, (pst_cause)cause);
 
@@ -216,9 +219,35 @@ static void put_damage(const struct bench_result *r, bool verbose)
             printf("%s%s %s", comma, amount_count(count, n), pst_cause_name((pst_cause)cause));
         comma = n ? ", " : comma;
     }
+    if (skipped > damaged) /* the next epoch meets them again */
+        printf("; %s samples were left out in all", amount_count(count, skipped));
     putchar('\n');
     if (verbose)
         put_places(r->damage);
+}
+
+/* JPEGs that are entered in the middle; nothing where there are none. */
+static void put_entropy(const pst_stats *s)
+{
+    char count[AMOUNT_SIZE];
+    const char *between = "";
+
+    if (!s->entropy_stored && !s->entropy_made && !s->entropy_stale)
+        return;
+    put_heading("Entropy");
+    if (s->entropy_stored) {
+        printf("indexes of %s images were in the sidecars", amount_count(count, s->entropy_stored));
+        between = ", ";
+    }
+    if (s->entropy_made) {
+        printf("%s%s %s made and kept in memory", between, amount_count(count, s->entropy_made),
+               plural(s->entropy_made, "was", "were"));
+        between = ", ";
+    }
+    if (s->entropy_stale)
+        printf("%s%s %s of other data or damaged, and not used", between, amount_count(count, s->entropy_stale),
+               plural(s->entropy_stale, "was", "were"));
+    putchar('\n');
 }
 
 void put_bench(const struct bench_result *r, bool verbose)
@@ -234,6 +263,7 @@ void put_bench(const struct bench_result *r, bool verbose)
     put_stages(r);
     put_occupancy(r, verbose);
     put_memory(r);
+    put_entropy(&r->finish.stats);
     if (r->finish.stats.cache_hits) {
         char hits[AMOUNT_SIZE];
 
@@ -287,6 +317,7 @@ static void json_choice(struct json *j, const char *key, unsigned count, const c
 static void json_damage(struct json *j, const struct bench_result *r)
 {
     json_uint(j, "skipped", r->finish.stats.skipped);
+    json_uint(j, "records", pst_damage_log_records(r->damage));
     json_begin_object(j, "damage");
     for (int cause = 0; cause < PST_CAUSES; cause++) {
         uint64_t n = pst_damage_log_count(r->damage, (pst_cause)cause);
@@ -312,6 +343,9 @@ void put_bench_json(const struct bench_result *r)
     json_uint(&j, "bytes", s->bytes);
     json_uint(&j, "read_bytes", s->read_bytes);
     json_uint(&j, "cache_hits", s->cache_hits);
+    json_uint(&j, "entropy_stored", s->entropy_stored);
+    json_uint(&j, "entropy_made", s->entropy_made);
+    json_uint(&j, "entropy_stale", s->entropy_stale);
     json_uint(&j, "epochs", r->epochs);
     json_number(&j, "seconds", r->finish.time - r->start.time);
     json_string(&j, "ended_by", ends[r->end]);

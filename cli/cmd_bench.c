@@ -199,17 +199,13 @@ static const struct example examples[] = {
 const struct command command_bench = {
     .name = "bench",
     .summary = "measure how fast a pipeline runs, and where its time goes",
-    .usage = "PIPELINE...",
     .doc =
         "Runs the pipeline and reports samples, batches and bytes a second, the time to the first batch, each stage with its "
         "share of the workers' time, how busy workers and consumer were, and memory. A terminal shows it live. Ctrl-C ends "
         "the run early, and what was measured is reported.\n\n" PIPELINE_DOC,
+    PIPELINE_COMMAND,
     .options = options,
-    .shared = pipeline_options,
     .examples = examples,
-    .min_operands = 1,
-    .max_operands = ANY_NUMBER,
-    .completion = COMPLETE_FILES,
     .config_size = sizeof(struct config),
     .run = run,
 };

@@ -164,17 +164,13 @@ static const struct example examples[] = {
 const struct command command_cat = {
     .name = "cat",
     .summary = "print what a pipeline delivers, or show it as a picture",
-    .usage = "PIPELINE...",
     .doc =
         "Runs the pipeline and prints its first elements, field by field: numbers, text, what kind of image or bytes, and of "
         "long fields their range and a digest. Stops at the end of the first epoch. The output is the same for any number of "
         "workers, and on any machine.\n\n" PIPELINE_DOC,
+    PIPELINE_COMMAND,
     .options = options,
-    .shared = pipeline_options,
     .examples = examples,
-    .min_operands = 1,
-    .max_operands = ANY_NUMBER,
-    .completion = COMPLETE_FILES,
     .config_size = sizeof(struct config),
     .run = run,
 };

@@ -13,11 +13,11 @@ struct config {
     const char *columns, *delimiter, *name, *version, *features, *split, *resize, *bad;
     uint64_t shards, shard_size, seed, quality, augment, workers;
     int64_t level;
-    bool no_header, shuffle, gray, rgb, force, no_sync, json, quiet;
+    bool no_header, shuffle, gray, rgb, force, no_sync, entropy, json, quiet;
 };
 
 static const char *const source_kinds[] = {"auto", "folder", "list", "csv", "tar", "npy", "hdf5", "text", "tfrecord", NULL};
-static const char *const formats[] = {"keep", "jpeg", "png", "webp", "raw", NULL};
+static const char *const formats[] = {"keep", "jpeg", "png", "webp", "raw", "yuv420", NULL};
 static const char *const compressions[] = {"none", "gzip", "zlib", "zstd", NULL};
 
 /* ---- From the command line to pst_pack_options ---- */
@@ -72,6 +72,7 @@ static int translate(pst_pack_options *ret, const struct config *c)
     o.workers = (unsigned)c->workers;
     o.force = c->force;
     o.no_sync = c->no_sync;
+    o.entropy = c->entropy;
     *ret = o;
     return EXIT_DONE;
 }
@@ -277,6 +278,8 @@ static const struct option options[] = {
      .doc = "of the JPEG or WebP images that are made", .absent = "90"},
     {"--gray", .kind = OPTION_FLAG, INTO(struct config, gray), .doc = "make all images grayscale"},
     {"--rgb", .kind = OPTION_FLAG, INTO(struct config, rgb), .doc = "make all images RGB"},
+    {"--entropy", .kind = OPTION_FLAG, INTO(struct config, entropy),
+     .doc = "also keep in the indexes where decoding may begin inside of JPEGs, so that crops of them decode faster"},
     {"--augment", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, augment), .max = 1000,
      .doc = "store N altered copies (flipped, cropped, other colours) beside each image", .absent = "0"},
 

@@ -68,18 +68,14 @@ static const struct example examples[] = {
 const struct command command_plan = {
     .name = "plan",
     .summary = "show what a pipeline would do, and find its mistakes",
-    .usage = "PIPELINE...",
     .doc =
         "Opens the source, infers the fields of every operation with their types and shapes, and prints the plan: what each "
         "operation makes of the elements, what runs together, where the order comes from, the bytes of a batch, memory, and "
         "the number of workers with the reason for it. Nothing is decoded, no worker starts. A mistake anywhere in the chain "
         "is shown with its place.\n\n" PIPELINE_DOC,
+    PIPELINE_COMMAND,
     .options = options,
-    .shared = pipeline_options,
     .examples = examples,
-    .min_operands = 1,
-    .max_operands = ANY_NUMBER,
-    .completion = COMPLETE_FILES,
     .config_size = sizeof(struct config),
     .run = run,
 };

@@ -24,6 +24,7 @@ static void put_shard_objects(struct json *j, const pst_inspection *n)
         json_uint(j, "damaged", s->damaged);
         json_string(j, "index", s->indexed ? pst_index_place_name(s->index_place) : NULL);
         json_bool(j, "index_built", s->index_built);
+        json_bool(j, "entropy", s->entropy);
         put_hex(j, "fingerprint", s->fingerprint);
         json_end_object(j);
     }
@@ -83,7 +84,7 @@ static void put_images(struct json *j, const pst_inspection *n)
     json_begin_object(j, "images");
     json_uint(j, "count", m->count);
     json_begin_object(j, "formats");
-    for (int f = 0; f <= PST_IMAGE_RAW; f++) {
+    for (int f = 0; f < PST_IMAGE_FORMATS; f++) {
         if (m->by_format[f])
             json_uint(j, pst_image_format_name((pst_image_format)f), m->by_format[f]);
     }

@@ -270,7 +270,7 @@ static void put_images(const pst_inspection *n)
     printf("%s in \"", amount_count(count, m->count));
     put_clean_string(stdout, n->image_feature);
     fputs("\": ", stdout);
-    put_parts(m->by_format, PST_IMAGE_RAW + 1, m->count, format_name);
+    put_parts(m->by_format, PST_IMAGE_FORMATS, m->count, format_name);
     fputs("; ", stdout);
     put_parts(m->by_channels, 5, m->count, channel_name);
     printf("\n%*s", INDENT, "");

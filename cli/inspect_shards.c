@@ -116,12 +116,13 @@ static const char *place_words(pst_index_place place)
 
 static void put_indexes(const pst_inspection *n)
 {
-    size_t places[PST_INDEX_MEMORY + 1] = {0}, none = 0, built = 0;
+    size_t places[PST_INDEX_MEMORY + 1] = {0}, none = 0, built = 0, entropy = 0;
     bool comma = false;
 
     for (size_t i = 0; i < n->shards; i++) {
         none += !n->shard[i].indexed;
         built += n->shard[i].index_built;
+        entropy += n->shard[i].entropy;
         places[n->shard[i].index_place] += n->shard[i].indexed;
     }
     put_heading("Index");
@@ -135,6 +136,8 @@ static void put_indexes(const pst_inspection *n)
         printf("%s%s", comma ? ", " : "", none == n->shards ? "none" : "none for the others");
     if (built)
         printf(" (%zu made just now)", built);
+    if (entropy)
+        printf("; entropy indexes of JPEGs in %zu", entropy);
     putchar('\n');
 }
 

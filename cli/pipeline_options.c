@@ -26,8 +26,8 @@ const struct option pipeline_options[] = {
      .doc = "where they do not divide evenly: pad gives the first samples again, drop leaves out the last, allow lets some "
             "ranks end earlier"},
     {"--bad", .metavar = "POLICY", .kind = OPTION_STRING, INTO(struct pipeline_config, bad), .initial = "error",
-     .doc = "records that are damaged or do not decode: error stops at the first, skip leaves them out, skip:20 and skip:0.5% "
-            "set a limit"},
+     .doc = "records that are damaged, do not decode or are refused by an operation: error stops at the first, skip leaves them "
+            "out, skip:20 and skip:0.5% set a limit, each record counted once"},
     {"--no-fuse", .kind = OPTION_FLAG, INTO(struct pipeline_config, no_fuse),
      .doc = "run every operation by itself: the same result, slower"},
     {"--no-verify", .kind = OPTION_FLAG, INTO(struct pipeline_config, no_verify),

@@ -20,6 +20,11 @@ extern const struct option pipeline_options[];
     "PIPELINE is a source and the operations behind it, quoted so that the shell leaves it alone; several operands are "       \
     "joined by blanks. \"@train.pst\" reads it from a file. `penstock ops` lists what it can be made of."
 
+/* What such a command is besides its name, its own options and its `run`. */
+#define PIPELINE_COMMAND                                                                                                       \
+    .usage = "PIPELINE...", .shared = pipeline_options, .min_operands = 1, .max_operands = ANY_NUMBER,                         \
+    .completion = COMPLETE_FILES
+
 /* The pipeline that the operands spell. Returns EXIT_DONE, or another exit code with the error said. */
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *config,
                   const char *const *operands, size_t count, bool json);

@@ -59,7 +59,7 @@ PST_API pst_status pst_fail(pst_error *reterr, pst_status status, const char *fo
 PST_API pst_status pst_fail_at(pst_error *reterr, pst_status status, const char *path, uint64_t record, uint64_t offset,
                                const char *format, ...) PST_PRINTF(6, 7);
 
-/* One line for people: "shards/a.tfrecord: record 17 at byte 2650: data crc …". Always NUL-terminated; returns `buffer`. */
+/* One line for people: "shards/a.tfrecord: record 17 at byte 2650: decode: jpeg: …". Always NUL-terminated; returns `buffer`. */
 PST_API char *pst_error_text(const pst_error *error, char *buffer, size_t size);
 
 /* The library's version, "0.1.0". */

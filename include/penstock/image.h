@@ -18,7 +18,9 @@ typedef enum pst_image_format {
     PST_IMAGE_WEBP,
     PST_IMAGE_BMP,
     PST_IMAGE_GIF, /* read only, first frame */
-    PST_IMAGE_RAW  /* pixels as they are; never recognised from bytes */
+    PST_IMAGE_RAW, /* pixels as they are; never recognised from bytes */
+    PST_IMAGE_YUV420, /* planes of brightness and of colours at half its size, not compressed */
+    PST_IMAGE_FORMATS /* how many there are */
 } pst_image_format;
 PST_API const char *pst_image_format_name(pst_image_format format); /* "jpeg", … */
 PST_API pst_status pst_image_format_parse(pst_image_format *ret, const char *name, pst_error *reterr); /* "jpg" too */

@@ -33,6 +33,7 @@ typedef struct pst_inspect_shard {
     bool indexed;
     pst_index_place index_place;
     bool index_built; /* by this call: it was missing or stale */
+    bool entropy;     /* the index also has places inside of JPEGs where decoding may begin */
 } pst_inspect_shard;
 
 /* A feature, or a tag of an event file. Names and previews come from the data; what is not printable in them is escaped. */
@@ -58,7 +59,7 @@ typedef struct pst_inspect_class {
 
 typedef struct pst_inspect_images {
     uint64_t count;
-    uint64_t by_format[PST_IMAGE_RAW + 1];
+    uint64_t by_format[PST_IMAGE_FORMATS];
     uint64_t by_channels[5];
     uint32_t min_width, max_width, min_height, max_height;
     double mean_width, mean_height, mean_bytes;

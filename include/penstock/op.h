@@ -59,7 +59,7 @@ typedef struct pst_spec {
 PST_API int pst_spec_find(const pst_spec *spec, const char *name); /* -1: none */
 /* Copies `in` with every field an alias and no reads: the usual start. */
 PST_API void pst_spec_pass(const pst_spec *in, pst_spec *ret_out);
-/* "image: uint8 [?,?,3], label: int64" */
+/* "image: uint8 [?,?,3], label: int64". Control characters in names are escaped: \n, \x1b. */
 PST_API char *pst_spec_text(const pst_spec *spec, char *buffer, size_t size);
 
 /* ---- Parameters ---- */
@@ -111,7 +111,11 @@ PST_API double pst_random_unit(pst_ctx *ctx); /* [0, 1) */
 /* Memory until the end of this element; 64-byte aligned. NULL: out of memory. */
 PST_API void *pst_scratch(pst_ctx *ctx, size_t size);
 
-#define PST_OP_ABI 1
+#define PST_OP_ABI 2
+
+enum { /* flags of an operation */
+    PST_OP_RANDOM = 1 /* `run` draws random numbers: a cache behind it would freeze them, which the plan refuses */
+};
 
 typedef struct pst_op_class {
     uint32_t abi;        /* PST_OP_ABI */
@@ -129,6 +133,10 @@ typedef struct pst_op_class {
      * or a view of an input). NULL: the operation only changes the plan (select, rename). */
     pst_status (*run)(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr);
     void (*stop)(const void *config, void *worker); /* optional; accepts half-started */
+    uint32_t flags;                                 /* PST_OP_RANDOM or 0 */
+    /* What a cursor is checked against covers the operation's name and its `params`. An operation whose config says more than
+     * they do returns a hash of that: equal work, equal value, in every process. Called once, behind `plan`. Optional. */
+    uint64_t (*fingerprint)(const void *config);
 } pst_op_class;
 
 /* The built-in operations, for help, bindings and docs: every class, sources and structure too. NULL behind the last. */

@@ -44,6 +44,7 @@ typedef struct pst_pack_options {
     bool no_sync;
     pst_progress_fn progress;
     void *user;
+    bool entropy;     /* also keep in the indexes where decoding may begin inside of JPEGs; not of compressed shards */
 } pst_pack_options;
 
 typedef struct pst_pack_skip {

@@ -30,7 +30,7 @@ typedef struct pst_options {
     uint64_t ram;        /* bytes for batches, buffers and caches; 0: half of what is available */
     unsigned rank, world; /* world 0 means 1 */
     pst_uneven uneven;
-    pst_policy bad;      /* records that are damaged or do not decode */
+    pst_policy bad;      /* records that are damaged, do not decode or are refused by an operation */
     bool no_fuse;        /* run every operation by itself: the same bits, slower; for tests */
     bool no_verify;      /* skip payload checksums */
     const char *cache_dir; /* for indexes of read-only folders */
@@ -51,6 +51,20 @@ PST_API pst_status pst_pipeline_add_op(pst_pipeline *p, const pst_op_class *op, 
 PST_API pst_status pst_pipeline_add_arrays(pst_pipeline *p, const char *const *names, const pst_tensor *arrays, size_t count,
                                            pst_error *reterr);
 
+/* Elements that the program makes one after the other, as the source: a stream. Called by one worker at a time. */
+typedef struct pst_generator {
+    pst_spec spec; /* of one element */
+    pst_status (*open)(void *user, void **ret_pass, pst_error *reterr); /* a new pass from the beginning */
+    /* Fills the tensors: data that is planned to be of fixed shape, data and shape otherwise. What they point to (pst_scratch,
+     * or memory of the pass) must hold until the following call. OK, END or < 0. */
+    pst_status (*next)(void *pass, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
+    void (*close)(void *pass); /* NULL: nothing to do */
+    void *user;
+    uint64_t fingerprint; /* equal data, equal value: what a cursor is checked against */
+} pst_generator;
+/* Copied; what `user` points to must outlive the pipeline. */
+PST_API pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *generator, pst_error *reterr);
+
 /* Plans the whole chain, then starts the workers. Called by the first `next` if not before. */
 PST_API pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr);
 /* Only plans: every error of the chain shows here. */
@@ -61,6 +75,8 @@ PST_API uint64_t pst_pipeline_length(const pst_pipeline *p); /* batches an epoch
 PST_API pst_status pst_pipeline_describe(pst_pipeline *p, bool json, char **ret, pst_error *reterr);
 
 PST_API pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr); /* OK, END or < 0 */
+/* Starts if need be, then waits until `next` would not wait, at most so long. PST_OK: ask `next`; PST_END: the time is up. */
+PST_API pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr);
 PST_API void pst_pipeline_cancel(pst_pipeline *p);             /* from any thread; next returns PST_ECANCELLED */
 PST_API pst_pipeline *pst_pipeline_destroy(pst_pipeline *p);   /* NULL ok; joins; returns NULL */
 
@@ -108,6 +124,8 @@ typedef struct pst_stats {
     char stall[192];                  /* which stage, waiting for what, since when */
     size_t stages;
     pst_stage_stats stage[PST_MAX_STAGES];
+    uint64_t entropy_stored, entropy_made; /* images whose entropy index was in a sidecar; was made here */
+    uint64_t entropy_stale;                /* entries that belong to other bytes, or are damaged: not used */
 } pst_stats;
 PST_API pst_status pst_pipeline_stats(pst_pipeline *p, pst_stats *ret, pst_error *reterr); /* any time, any thread */
 PST_API const pst_damage_log *pst_pipeline_damage(const pst_pipeline *p);

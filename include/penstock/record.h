@@ -35,6 +35,8 @@ typedef enum pst_cause {
     PST_CAUSE_COMPRESSION,
     PST_CAUSE_EXAMPLE, /* not a tf.train.Example, or not of the schema */
     PST_CAUSE_IMAGE,   /* does not decode */
+    PST_CAUSE_MISSING, /* a file that a list names and nobody finds */
+    PST_CAUSE_VALUE,   /* an operation of a pipeline refuses it */
     PST_CAUSES
 } pst_cause;
 PST_API const char *pst_cause_name(pst_cause cause); /* "length crc", … */
@@ -64,6 +66,7 @@ PST_API pst_damage_log *pst_damage_log_destroy(pst_damage_log *log); /* NULL ok;
 PST_API pst_status pst_damage_log_add(pst_damage_log *log, const pst_damage *damage, const char *why, pst_error *reterr);
 /* Records found, damaged or not: what a share is a share of. Readers and the opening of a shard tell it themselves. */
 PST_API void pst_damage_log_seen(pst_damage_log *log, uint64_t records);
+PST_API uint64_t pst_damage_log_records(const pst_damage_log *log); /* all that it was told of so */
 PST_API pst_status pst_damage_log_finish(pst_damage_log *log, pst_error *reterr); /* the share, judged at the end */
 PST_API uint64_t pst_damage_log_count(const pst_damage_log *log, pst_cause cause); /* PST_CAUSES: the sum */
 PST_API size_t pst_damage_log_places(const pst_damage_log *log);
@@ -136,6 +139,22 @@ typedef struct pst_index_report {
 } pst_index_report;
 PST_API pst_status pst_index_make(const char *path, const pst_shard_options *options, bool rebuild, bool check,
                                   pst_index_report *ret, pst_error *reterr);
+
+/* What `penstock index --entropy` does for one shard: finds its JPEGs (in the bytes of Examples, or records that are one) and
+ * keeps in the index where decoding may begin inside of them. An index that has that already is left alone unless `rebuild`.
+ * `workers` 0: the cores this process may use. PST_ECANCELLED leaves the index as it was. */
+typedef struct pst_entropy_report {
+    uint64_t jpegs, jpeg_bytes; /* found */
+    uint64_t indexed, points;   /* JPEGs that have points, and how many those are */
+    uint64_t small;             /* JPEGs that need none: there is no place behind the first to begin at */
+    uint64_t foreign;           /* …that are left to libjpeg-turbo: progressive, CMYK, … */
+    uint64_t damaged;
+    uint64_t bytes;             /* that this takes in the index */
+    uint64_t bad_records;       /* whose checksum is wrong: not looked into; known only when `written` */
+    bool written;
+} pst_entropy_report;
+PST_API pst_status pst_index_entropy(const char *path, const pst_shard_options *options, bool rebuild, unsigned workers,
+                                     pst_progress_fn progress, void *user, pst_entropy_report *ret, pst_error *reterr);
 
 /* ---- Writing ---- */
 

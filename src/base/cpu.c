@@ -39,7 +39,7 @@ static unsigned detect(void)
     if (has(saved, SAVES_YMM) && has(basic, bit_FMA | bit_F16C) && has(ebx, bit_AVX2 | bit_BMI | bit_BMI2))
         features |= CPU_AVX2;
     if (has(saved, SAVES_ZMM) && has(ebx, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) && has(ecx, bit_VPCLMULQDQ))
-        features |= CPU_AVX512;
+        features |= has(ecx, bit_AVX512VNNI) ? CPU_AVX512 | CPU_VNNI : CPU_AVX512;
     return features;
 }
 #else

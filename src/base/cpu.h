@@ -5,9 +5,10 @@
 #include <stdint.h>
 
 enum cpu_feature {
-    CPU_SSE42 = 1 << 0, /* with PCLMUL */
-    CPU_AVX2 = 1 << 1,  /* with FMA, F16C, BMI1/2 */
-    CPU_AVX512 = 1 << 2 /* F, BW, DQ, VL, with VPCLMULQDQ */
+    CPU_SSE42 = 1 << 0,  /* with PCLMUL */
+    CPU_AVX2 = 1 << 1,   /* with FMA, F16C, BMI1/2 */
+    CPU_AVX512 = 1 << 2, /* F, BW, DQ, VL, with VPCLMULQDQ */
+    CPU_VNNI = 1 << 3    /* AVX-512's, with CPU_AVX512 */
 };
 
 unsigned cpu_features(void);          /* detected once, under the mask */

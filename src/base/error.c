@@ -94,8 +94,6 @@ char *pst_error_text(const pst_error *error, char *buffer, size_t size)
         return buffer;
     size_t n = 0;
     buffer[0] = '\0';
-    if (error->op[0])
-        append(buffer, size, &n, "%s: ", error->op);
     if (error->path[0])
         append(buffer, size, &n, "%s: ", error->path);
     if (error->record != PST_NOWHERE && error->offset != PST_NOWHERE)
@@ -104,6 +102,8 @@ char *pst_error_text(const pst_error *error, char *buffer, size_t size)
         append(buffer, size, &n, "record %" PRIu64 ": ", error->record);
     else if (error->offset != PST_NOWHERE)
         append(buffer, size, &n, "at byte %" PRIu64 ": ", error->offset);
+    if (error->op[0])
+        append(buffer, size, &n, "%s: ", error->op);
     append(buffer, size, &n, "%s", error->message[0] ? error->message : pst_status_name(error->status));
 
     char reason[128];

@@ -12,29 +12,29 @@
 #include <strings.h>
 
 static const struct image_codec *const codecs[] = {
-    &image_codec_jpeg, &image_codec_png, &image_codec_webp, &image_codec_bmp, &image_codec_gif,
+    &image_codec_jpeg, &image_codec_png, &image_codec_webp, &image_codec_bmp, &image_codec_gif, &image_codec_yuv,
 };
 #define CODECS (sizeof(codecs) / sizeof(codecs[0]))
 
 /* In the order of the enum, as text_nearest wants them. */
-static const char *const names[] = {"unknown", "jpeg", "png", "webp", "bmp", "gif", "raw", NULL};
+static const char *const names[] = {"unknown", "jpeg", "png", "webp", "bmp", "gif", "raw", "yuv420", NULL};
 
 const char *pst_image_format_name(pst_image_format format)
 {
-    return (unsigned)format <= PST_IMAGE_RAW ? names[format] : names[PST_IMAGE_UNKNOWN];
+    return (unsigned)format < PST_IMAGE_FORMATS ? names[format] : names[PST_IMAGE_UNKNOWN];
 }
 
 pst_status pst_image_format_parse(pst_image_format *ret, const char *name, pst_error *reterr)
 {
     const char *full = strcasecmp(name, "jpg") == 0 ? "jpeg" : name;
-    for (int i = PST_IMAGE_JPEG; i <= PST_IMAGE_RAW; i++) {
+    for (int i = PST_IMAGE_JPEG; i < PST_IMAGE_FORMATS; i++) {
         if (strcasecmp(full, names[i]) == 0) {
             *ret = (pst_image_format)i;
             return PST_OK;
         }
     }
     const char *near = text_nearest(name, names + 1);
-    return pst_fail(reterr, PST_EINVAL, "image format \"%s\" is not known; expected jpeg, png, webp, bmp, gif or raw%s%s%s",
+    return pst_fail(reterr, PST_EINVAL, "image format \"%s\" is not known; expected jpeg, png, webp, bmp, gif, raw or yuv420%s%s%s",
                     name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
@@ -271,7 +271,7 @@ pst_status pst_image_encode(uint8_t **ret, size_t *ret_length, const pst_image *
     else if (codec && codec->encode)
         st = codec->encode(&sink, image, &complete, reterr);
     else
-        return pst_fail(reterr, PST_EUNSUPPORTED, "%s is not written; choose jpeg, png, webp, bmp or raw",
+        return pst_fail(reterr, PST_EUNSUPPORTED, "%s is not written; choose jpeg, png, webp, bmp, raw or yuv420",
                         pst_image_format_name(format));
     if (st < 0) {
         mem_free(sink.data);

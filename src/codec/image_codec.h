@@ -38,7 +38,8 @@ struct image_codec {
     const uint8_t *(*exif)(const uint8_t *data, size_t length, size_t *ret_length);
 };
 
-extern const struct image_codec image_codec_jpeg, image_codec_png, image_codec_webp, image_codec_bmp, image_codec_gif;
+extern const struct image_codec image_codec_jpeg, image_codec_png, image_codec_webp, image_codec_bmp, image_codec_gif,
+    image_codec_yuv;
 
 const struct image_codec *image_codec_find(const uint8_t *data, size_t length); /* NULL: not recognised */
 const struct image_codec *image_codec_of(pst_image_format format);              /* NULL: RAW, UNKNOWN */

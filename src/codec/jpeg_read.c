@@ -5,39 +5,16 @@
  * it would extend the edge. The range is therefore a whole step wider. What cannot be cut exactly is decoded from the top in
  * full rows: rare sampling factors, and progressive images that are incomplete, which libjpeg smooths across blocks.
  *
- * Every image gets a decompressor of its own, which takes 0.1 µs: a kept one would hand the tables of one image on to the next
- * that lacks them.
- *
  * Gray asked of a colour image is the stored luma, as TensorFlow's decode_jpeg(channels=1) has it. CMYK is read in Adobe's
  * inverted sense and turned to RGB as Pillow does. */
 #include "codec/jpeg_read.h"
 
 #include "codec/image_codec.h"
-#include "codec/jpeg_trouble.h"
+#include "codec/jpeg_reader.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #define ROWS_AT_ONCE 4 /* what libjpeg can hand over in one call at most */
-
-struct reader {
-    struct jpeg_decompress_struct info;
-    struct trouble trouble;
-    struct jpeg_progress_mgr progress;
-    uint32_t max_scans;
-};
-
-/* Called while the input is read: each scan of a progressive image touches all of its coefficients. */
-static void on_progress(j_common_ptr common)
-{
-    struct reader *r = common->client_data;
-    if (r->info.input_scan_number <= (int64_t)r->max_scans)
-        return;
-    r->trouble.status = PST_ELIMIT;
-    snprintf(r->trouble.text, sizeof(r->trouble.text),
-             "more than max_scans = %" PRIu32 " scans; raise it if the source is trusted", r->max_scans);
-    longjmp(r->trouble.jump, 1);
-}
 
 /* ---- Colours ---- */
 
@@ -142,14 +119,10 @@ struct request {
     JDIMENSION left;
 };
 
-static pst_status start(struct reader *r, const struct request *q, pst_error *reterr)
+static pst_status start(struct jpeg_reader *r, const struct request *q, pst_error *reterr)
 {
     struct jpeg_decompress_struct *info = &r->info;
-    jpeg_create_decompress(info);
-    info->client_data = r;
-    info->progress = &r->progress;
-    jpeg_mem_src(info, q->data, q->length);
-    jpeg_read_header(info, TRUE);
+    jpeg_reader_open(r, q->data, q->length);
     if (info->image_width != q->found->width || info->image_height != q->found->height)
         return pst_fail(reterr, PST_ECORRUPT, "jpeg: %" PRIu32 " × %" PRIu32 " in the first frame header, %u × %u in another",
                         q->found->width, q->found->height, info->image_width, info->image_height);
@@ -176,7 +149,7 @@ static uint8_t *scratch_row(struct jpeg_decompress_struct *info, JDIMENSION byte
     return info->mem->alloc_sarray((j_common_ptr)info, JPOOL_IMAGE, bytes, 1)[0];
 }
 
-static pst_status read_part(struct reader *r, struct request *q, pst_error *reterr)
+static pst_status read_part(struct jpeg_reader *r, struct request *q, pst_error *reterr)
 {
     struct jpeg_decompress_struct *info = &r->info;
     if (setjmp(r->trouble.jump))
@@ -209,9 +182,9 @@ static pst_status read_part(struct reader *r, struct request *q, pst_error *rete
 pst_status jpeg_read(pst_image *ret, const uint8_t *data, size_t length, const pst_image_info *info, const struct region *part,
                      const pst_decode_options *options, struct region_memory *memory, pst_error *reterr)
 {
-    struct reader r = {.max_scans = options->max_scans, .progress = {.progress_monitor = on_progress}};
+    struct jpeg_reader r;
     struct request q = {.data = data, .length = length, .found = info, .part = part, .options = options, .memory = memory};
-    r.info.err = trouble_init(&r.trouble);
+    jpeg_reader_init(&r, options->max_scans);
     pst_status st = read_part(&r, &q, reterr);
     jpeg_destroy_decompress(&r.info); /* what is left of the image is never looked at */
     if (st < 0)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "codec/exif.h"
 #include "codec/image_codec.h"
+#include "codec/jpeg/decoder.h"
 
 #include <assert.h>
 
@@ -30,6 +31,7 @@ void region_decoder_finish(struct region_decoder *d)
     mem_free(d->memory.data);
     mem_free(d->turned.data);
     pst_image_finish(&d->whole);
+    jpeg_decoder_free(d->jpeg);
     *d = (struct region_decoder){0};
 }
 
@@ -71,6 +73,28 @@ static pst_status decode_whole(struct region_decoder *d, const struct image_code
     return PST_OK;
 }
 
+/* With our own decoder. PST_EUNSUPPORTED, without an error: with libjpeg-turbo, then, which has the same pixels. */
+static pst_status decode_jpeg(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,
+                              const struct region *part, pst_image *ret, pst_error *reterr)
+{
+    struct jpeg_frame frame;
+    pst_error error;
+    if (!d->jpeg)
+        d->jpeg = jpeg_decoder_create();
+    if (!d->jpeg)
+        return image_codec_no_memory("jpeg", reterr);
+    if (jpeg_decoder_open(d->jpeg, data, length, &frame, NULL) < 0 || frame.width != info->stored.width ||
+        frame.height != info->stored.height)
+        return PST_EUNSUPPORTED;
+    pst_status st = jpeg_decode_pixels(d->jpeg, part, info->channels, d->points, ret, &error);
+    d->stale = st == PST_ESTALE;
+    if (d->stale)
+        st = jpeg_decode_pixels(d->jpeg, part, info->channels, NULL, ret, &error);
+    if (st < 0 && st != PST_EUNSUPPORTED && reterr)
+        *reterr = error;
+    return st;
+}
+
 static pst_status decode_stored(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,
                                 const struct region *part, pst_image *ret, pst_error *reterr)
 {
@@ -78,6 +102,11 @@ static pst_status decode_stored(struct region_decoder *d, const void *data, size
     pst_decode_options options = d->options.decode;
     options.channels = info->channels;
     options.strict = false;
+    if (info->stored.format == PST_IMAGE_JPEG) {
+        pst_status st = decode_jpeg(d, data, length, info, part, ret, reterr);
+        if (st != PST_EUNSUPPORTED)
+            return st;
+    }
     if (!codec->decode_part)
         return decode_whole(d, codec, data, length, &info->stored, part, &options, ret, reterr);
     return codec->decode_part(ret, data, length, &info->stored, part, &options, &d->memory, reterr);
@@ -102,10 +131,17 @@ pst_status region_decode(struct region_decoder *d, const void *data, size_t leng
 {
     assert(part->width > 0 && part->x <= info->width && part->width <= info->width - part->x);
     assert(part->height > 0 && part->y <= info->height && part->height <= info->height - part->y);
-    if (info->orientation == 1)
-        return decode_stored(d, data, length, info, part, ret, reterr);
-    pst_image stored;
-    struct region where = exif_region(part, info->stored.width, info->stored.height, info->orientation);
-    pst_status st = decode_stored(d, data, length, info, &where, &stored, reterr);
-    return st < 0 ? st : turn(d, &stored, info->orientation, ret, reterr);
+    d->stale = false;
+    pst_status st;
+    if (info->orientation == 1) {
+        st = decode_stored(d, data, length, info, part, ret, reterr);
+    } else {
+        pst_image stored;
+        struct region where = exif_region(part, info->stored.width, info->stored.height, info->orientation);
+        st = decode_stored(d, data, length, info, &where, &stored, reterr);
+        if (st == PST_OK)
+            st = turn(d, &stored, info->orientation, ret, reterr);
+    }
+    d->points = NULL;
+    return st;
 }

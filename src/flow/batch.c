@@ -13,6 +13,12 @@
 
 #define ALIGNMENT ((size_t)64)
 
+static pst_status fail_capacity(uint64_t capacity, const pst_field *f, pst_error *reterr)
+{
+    return pst_fail(reterr, PST_ELIMIT, "batch: %" PRIu64 " elements of field \"%s\" are more than memory can hold", capacity,
+                    f->name);
+}
+
 static enum column_kind kind_of(const pst_field *f)
 {
     if (field_is_fixed(f))
@@ -25,7 +31,7 @@ static enum column_kind kind_of(const pst_field *f)
 
 pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, uint64_t capacity, pst_error *reterr)
 {
-    *l = (struct batch_layout){.fields = element->count, .capacity = (size_t)capacity};
+    *l = (struct batch_layout){.fields = element->count, .capacity = (size_t)capacity, .tables = (size_t)capacity};
     for (size_t i = 0; i < element->count; i++) {
         struct batch_column *c = &l->column[i];
         size_t bytes;
@@ -35,13 +41,18 @@ pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, ui
         if (c->field.rank == PST_MAX_RANK)
             return pst_fail(reterr, PST_EINVAL, "batch: field \"%s\" has %u dimensions, one more than a batch can have",
                             c->field.name, (unsigned)c->field.rank);
-        if (c->kind != COLUMN_FIXED)
+        if (c->kind != COLUMN_FIXED) {
+            l->gathers = true;
+            if (__builtin_mul_overflow(sizeof(pst_tensor) + sizeof(int64_t), l->capacity + 1, &bytes) ||
+                bytes > PTRDIFF_MAX - l->tables)
+                return fail_capacity(capacity, &c->field, reterr);
+            l->tables += bytes;
             continue;
+        }
         c->bytes = shape_bytes(c->field.dtype, c->field.rank, c->field.shape);
         c->offset = l->block;
         if (__builtin_mul_overflow(c->bytes, l->capacity, &bytes) || bytes > PTRDIFF_MAX - ALIGNMENT - l->block)
-            return pst_fail(reterr, PST_ELIMIT, "batch: %" PRIu64 " elements of field \"%s\" are more than memory can hold",
-                            capacity, c->field.name);
+            return fail_capacity(capacity, &c->field, reterr);
         l->block += (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     }
     return PST_OK;

@@ -26,7 +26,9 @@ struct batch_layout {
     struct batch_column column[PST_MAX_FIELDS];
     size_t capacity; /* elements */
     size_t block;    /* bytes of all fixed columns */
-    bool spills;     /* some field has bytes, or a shape that varies */
+    size_t tables;   /* bytes of what is noted of each element */
+    bool spills;     /* some field has bytes, or a shape that varies… */
+    bool gathers;    /* …and then is put together at the end */
 };
 
 /* PST_ELIMIT when a batch cannot be addressed. */

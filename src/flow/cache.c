@@ -4,19 +4,17 @@
  * fills blocks of its own; two that bring the same element at once both keep it, and one of the copies is forgotten. */
 #include "flow/cache.h"
 
-#include "base/le.h"
 #include "base/memory.h"
 #include "flow/element.h"
-#include "ops/source.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #define SLAB          ((size_t)1 << 20)
 #define HEADER        ((size_t)64)
-#define PREFIX        ((size_t)16)        /* as much as blocks are aligned */
-#define MAX_SLOTS     (UINT64_C(1) << 27) /* of a stream, whose length is not known */
-#define LEAST_ELEMENT 64                  /* bytes, for the same guess */
+#define PREFIX        ((sizeof(struct cache_tag) + 15) & ~(size_t)15) /* blocks stay aligned */
+#define MAX_SLOTS     (UINT64_C(1) << 27)                             /* of a stream, whose length is not known */
+#define LEAST_ELEMENT 64                                              /* bytes, for the same guess */
 
 struct slab {
     struct slab *older;
@@ -30,7 +28,7 @@ struct cache_worker {
 struct cache {
     _Atomic(void *) *table;
     uint64_t slots; /* elements beyond are never kept */
-    size_t prefix;  /* bytes in front of a block: for the weight, where there is one */
+    size_t prefix;  /* bytes in front of a block: for the tag, where there is one */
     uint64_t budget;
     _Atomic uint64_t used, kept;
     unsigned workers;
@@ -126,13 +124,15 @@ static void *slab_alloc(struct cache *c, struct cache_worker *w, size_t size)
     return p;
 }
 
-uint64_t cache_weight(const void *block)
+struct cache_tag cache_tag_of(const void *block)
 {
-    return le64((const uint8_t *)block - PREFIX);
+    struct cache_tag tag;
+    memcpy(&tag, (const uint8_t *)block - PREFIX, sizeof(tag));
+    return tag;
 }
 
 void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec *spec, uint64_t fields,
-                const pst_tensor *tensors, uint64_t weight)
+                const pst_tensor *tensors, const struct cache_tag *tag)
 {
     if (index >= c->slots)
         return;
@@ -142,7 +142,7 @@ void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec
         return;
     void *block = begin + c->prefix, *none = NULL;
     if (c->prefix)
-        put_le64(begin, weight);
+        memcpy(begin, tag, sizeof(*tag));
     element_pack(block, spec, fields, tensors);
     if (atomic_compare_exchange_strong_explicit(&c->table[index], &none, block, memory_order_release, memory_order_relaxed))
         atomic_fetch_add_explicit(&c->kept, 1, memory_order_relaxed);

@@ -26,6 +26,8 @@ pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
             return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
         ops = hash_bytes(text, strlen(text), ops);
         mem_free(text);
+        if (c->nodes[i].op->fingerprint)
+            ops = hash_combine(ops, c->nodes[i].op->fingerprint(c->nodes[i].config));
     }
     p->fingerprint = (data & UPPER_HALF) | ops >> 32;
     return PST_OK;

@@ -1,7 +1,8 @@
 /* deliver.c: the consumer's side of an entry: damage is counted in the order of the samples, so that a spent budget fails at
  * the same batch for any number of workers; then the batch, the end of the epoch or the failure is handed out. */
-#include "base/memory.h"
+#include "base/hash.h"
 #include "flow/pipeline.h"
+#include "record/damage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,31 +19,47 @@ static void sort_notes(struct entry *e)
         qsort(e->notes, e->note_count, sizeof(*e->notes), compare_notes);
 }
 
-/* Remembers the sample; `*ret_new` is false when it was known. */
-static pst_status remember(pst_pipeline *p, uint64_t sample, bool *ret_new, pst_error *reterr)
+/* Counts damage that is not known yet by its number. A spent budget stays spent: also for one who seeks and meets it again. */
+static pst_status count_damage(pst_pipeline *p, uint64_t number, const pst_damage *d, const char *op, const char *why,
+                               pst_error *reterr)
 {
-    size_t low = 0, high = p->known_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (p->known[middle] < sample)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *ret_new = low == p->known_count || p->known[low] != sample;
-    if (!*ret_new)
-        return PST_OK;
-    if (mem_grow((void **)&p->known, &p->known_room, p->known_count + 1, sizeof(*p->known)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "noting a damaged element: out of memory");
-    memmove(p->known + low + 1, p->known + low, (p->known_count++ - low) * sizeof(*p->known));
-    p->known[low] = sample;
-    return PST_OK;
+    bool is_new;
+    pst_status st = known_add(&p->known, number, &is_new);
+    if (st < 0)
+        return pst_fail(reterr, st, "noting damage: out of memory");
+    if (is_new)
+        st = pst_damage_log_add(p->damage, d, why, reterr);
+    else if (damage_spent(p->damage))
+        st = pst_fail_at(reterr, PST_ECORRUPT, d->path, d->record, d->offset, "the budget for damage is spent: %s", why);
+    if (st < 0 && reterr)
+        program_fit_name(reterr->op, sizeof(reterr->op), op);
+    return st;
 }
 
-static pst_status count_damage(pst_pipeline *p, pst_cause cause, const pst_error *e, pst_error *reterr)
+/* Damage of a stream's own, by its place: it has no number. Numbers of samples do not reach so high. */
+static uint64_t place_number(const pst_damage *d)
 {
-    pst_damage d = {.cause = cause, .path = e->path, .record = e->record, .offset = e->offset};
-    return pst_damage_log_add(p->damage, &d, e->message, reterr);
+    uint64_t place[] = {d->record, d->offset};
+    return hash_bytes(d->path, strlen(d->path), hash_bytes(place, sizeof(place), 0)) | UINT64_C(1) << 63;
+}
+
+/* What the stream met on the way to this batch. */
+static pst_status count_met(pst_pipeline *p, const struct entry *e, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    if (e->met > p->met) {
+        pst_damage_log_seen(p->damage, e->met - p->met);
+        p->met = e->met;
+    }
+    for (size_t i = 0; i < e->damage_count && st == PST_OK; i++) {
+        const pst_damage *d = &e->damage[i];
+        if (p->options.bad.skip)
+            st = count_damage(p, place_number(d), d, p->plan->source_class->op.name, "`penstock inspect --verify` lists it",
+                              reterr);
+        else /* the entry has failed by it, and says more */
+            (void)pst_damage_log_add(p->damage, d, "", NULL);
+    }
+    return st;
 }
 
 static pst_status count_notes(pst_pipeline *p, struct entry *e, pst_error *reterr)
@@ -50,16 +67,10 @@ static pst_status count_notes(pst_pipeline *p, struct entry *e, pst_error *reter
     pst_status st = PST_OK;
     sort_notes(e);
     for (size_t i = 0; i < e->note_count && st == PST_OK; i++) {
-        bool is_new;
-        st = remember(p, e->notes[i].sample, &is_new, reterr);
-        if (st == PST_OK && is_new) {
-            st = count_damage(p, e->notes[i].cause, &e->notes[i].error, reterr);
-            if (st < 0 && reterr)
-                memcpy(reterr->op, e->notes[i].error.op, sizeof(reterr->op));
-        }
+        const struct damage_note *n = &e->notes[i];
+        pst_damage d = {.cause = n->cause, .path = n->error.path, .record = n->error.record, .offset = n->error.offset};
+        st = count_damage(p, n->sample, &d, n->error.op, n->error.message, reterr);
     }
-    if (!p->plan->program.streamed) /* a stream's reader counts for itself */
-        pst_damage_log_seen(p->damage, e->count);
     return st;
 }
 
@@ -71,11 +82,13 @@ static pst_status fail_entry(pst_pipeline *p, struct entry *e, pst_error *reterr
     while (notes < e->note_count && e->notes[notes].at < e->failed_at)
         notes++;
     e->note_count = notes;
-    pst_status st = notes ? count_notes(p, e, reterr) : PST_OK;
+    pst_status st = count_notes(p, e, reterr);
     if (st < 0)
         return st;
-    if (e->status == PST_ECORRUPT && e->cause < PST_CAUSES)
-        (void)count_damage(p, e->cause, &e->error, NULL); /* not tolerated, but on record */
+    if (e->cause < PST_CAUSES) { /* not tolerated, but on record */
+        pst_damage d = {.cause = e->cause, .path = e->error.path, .record = e->error.record, .offset = e->error.offset};
+        (void)pst_damage_log_add(p->damage, &d, "", NULL);
+    }
     if (reterr)
         *reterr = e->error;
     return e->status;
@@ -92,17 +105,20 @@ static void count_delivery(struct delivery *d, const pst_batch *b, size_t left_o
 pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr)
 {
     *ret_again = false;
+    pst_status st = count_met(p, e, reterr);
+    if (st < 0)
+        return st;
     if (e->status < 0)
         return fail_entry(p, e, reterr);
     if (e->ends_epoch) {
-        pst_status st = pst_damage_log_finish(p->damage, reterr);
+        st = pst_damage_log_finish(p->damage, reterr);
         if (st < 0)
             return st;
         p->epoch = e->epoch + 1;
         p->next = 0;
         return PST_END;
     }
-    pst_status st = count_notes(p, e, reterr);
+    st = count_notes(p, e, reterr);
     if (st < 0)
         return st;
     pst_batch *b = e->batch;

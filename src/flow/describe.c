@@ -5,24 +5,15 @@
 #include "flow/cache.h"
 #include "flow/element.h"
 #include "flow/pipeline.h"
+#include "ops/fields.h"
 #include "ops/op_table.h"
+#include "ops/sample_op.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define LINE 512
-
-static const char *readable_bytes(uint64_t bytes, char *buffer, size_t size)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t u = 0;
-    for (; value >= 1024 && u < 4; u++)
-        value /= 1024;
-    snprintf(buffer, size, u ? "%.1f %s" : "%.0f %s", value, units[u]);
-    return buffer;
-}
 
 static const char *readable_count(uint64_t n, const char *of, char *buffer, size_t size)
 {
@@ -45,7 +36,7 @@ static void order_sentence(const struct pipeline_plan *p, char *buffer, size_t s
             shuffle = &p->order.steps[i];
     if (p->program.streamed && shuffle)
         snprintf(buffer, size, "a stream: elements are drawn from a buffer of %s; seeking reads again from the front",
-                 readable_bytes(p->ram_stream, bytes, sizeof(bytes)));
+                 text_bytes(p->ram_stream, bytes, sizeof(bytes)));
     else if (p->program.streamed)
         snprintf(buffer, size, "a stream: as it comes; seeking reads again from the front");
     else if (shuffle && shuffle->chunk)
@@ -62,11 +53,12 @@ static void order_sentence(const struct pipeline_plan *p, char *buffer, size_t s
 /* Fields of the source that are never loaded, by name; empty: all are needed. */
 static void unused_fields(const struct program *p, char *buffer, size_t size)
 {
+    char name[FIELD_LABEL_SIZE];
     size_t n = 0;
     buffer[0] = '\0';
     for (size_t f = 0; f < p->in.count && n < size; f++)
         if (!(p->need >> f & 1))
-            n += (size_t)snprintf(buffer + n, size - n, "%s%s", n ? ", " : "", p->in.field[f].name);
+            n += (size_t)snprintf(buffer + n, size - n, "%s%s", n ? ", " : "", field_label(&p->in.field[f], name));
 }
 
 static void describe_source(const struct pipeline_plan *p, char *buffer, size_t size)
@@ -74,6 +66,25 @@ static void describe_source(const struct pipeline_plan *p, char *buffer, size_t 
     buffer[0] = '\0';
     if (p->source_class->describe)
         p->source_class->describe(p->source, buffer, size);
+}
+
+/* Where decoding of JPEGs may begin in the middle, and whose points those are; empty: nothing is decoded. */
+static void entropy_sentence(const struct pipeline_plan *p, char *buffer, size_t size)
+{
+    char bytes[32];
+    text_bytes(p->ram_entropy, bytes, sizeof(bytes));
+    buffer[0] = '\0';
+    if (p->entropy == ENTROPY_STORED)
+        snprintf(buffer, size, "in the sidecars");
+    else if (p->entropy == ENTROPY_STREAM)
+        snprintf(buffer, size, "none: it is for elements by their number, and this is a stream");
+    else if (p->entropy != ENTROPY_NONE && p->ram_entropy == 0)
+        snprintf(buffer, size, "none: the RAM budget has no room for it");
+    else if (p->entropy == ENTROPY_PARTLY)
+        snprintf(buffer, size, "in some sidecars, the rest made from the second epoch on, up to %s", bytes);
+    else if (p->entropy == ENTROPY_MADE)
+        snprintf(buffer, size, "made from the second epoch on, up to %s%s", bytes,
+                 p->source_class->entropy ? "; `penstock index --entropy` stores it" : "");
 }
 
 /* The program as one line: "read, decode+resize, label (not run) → batch". */
@@ -98,11 +109,25 @@ static bool in_place(const struct program *p, size_t column)
     return !(p->copied >> column & 1);
 }
 
+/* What was chosen for an operation once the whole chain was known. */
+static const char *choice_of(const struct node *n, const char **ret_reason)
+{
+    const struct sample_op *op = sample_op_of(n->op);
+    return op && op->choice ? op->choice(n->config, ret_reason) : NULL;
+}
+
+static void describe_choice(const struct node *n, struct text *t)
+{
+    const char *reason, *choice = choice_of(n, &reason);
+    if (choice)
+        text_addf(t, "      %s: %s\n", choice, reason);
+}
+
 static void describe_words(const pst_pipeline *p, struct text *t)
 {
     const struct pipeline_plan *plan = p->plan;
     const struct program *program = &plan->program;
-    char line[LINE], a[64], b[64];
+    char line[LINE], a[64], b[64], name[FIELD_LABEL_SIZE];
     for (size_t i = 0; i < plan->chain->count; i++) {
         char *canonical = node_text(&plan->chain->nodes[i]);
         text_addf(t, "%2zu  %s\n", i, canonical ? canonical : plan->chain->nodes[i].op->name);
@@ -110,6 +135,7 @@ static void describe_words(const pst_pipeline *p, struct text *t)
         mem_free(canonical);
         if (plan->chain->nodes[i].kind == PST_OP_SOURCE || plan->chain->nodes[i].kind == PST_OP_SAMPLE)
             text_addf(t, "      → %s\n", pst_spec_text(&plan->chain->nodes[i].out, line, sizeof(line)));
+        describe_choice(&plan->chain->nodes[i], t);
     }
     text_addf(t, "delivers  %s\n", pst_spec_text(&plan->batch, line, sizeof(line)));
     describe_source(plan, line, sizeof(line));
@@ -119,6 +145,9 @@ static void describe_words(const pst_pipeline *p, struct text *t)
         text_addf(t, "unused    %s: not loaded\n", line);
     order_sentence(plan, line, sizeof(line));
     text_addf(t, "order     %s\n", line);
+    entropy_sentence(plan, line, sizeof(line));
+    if (line[0])
+        text_addf(t, "entropy   %s\n", line);
     text_addf(t, "epoch     %s", readable_count(plan->order.batches, "batches", a, sizeof(a)));
     if (plan->split.world > 1)
         text_addf(t, " over %u ranks; rank %u: %s", plan->split.world, plan->split.rank,
@@ -129,14 +158,14 @@ static void describe_words(const pst_pipeline *p, struct text *t)
     size_t before = t->length;
     for (size_t c = 0; c < program->layout.fields; c++)
         if (in_place(program, c))
-            text_addf(t, "%s%s", t->length > before ? ", " : "", program->layout.column[c].field.name);
+            text_addf(t, "%s%s", t->length > before ? ", " : "", field_label(&program->layout.column[c].field, name));
     text_add(t, t->length > before ? "\n" : "nothing\n");
-    text_addf(t, "batch     %s in fixed slots%s\n", readable_bytes(program->layout.block, a, sizeof(a)),
+    text_addf(t, "batch     %s in fixed slots%s\n", text_bytes(program->layout.block, a, sizeof(a)),
               program->layout.spills ? ", and what varies" : "");
-    text_addf(t, "memory    %s planned of %s", readable_bytes(tune_planned(&p->tuner, plan), a, sizeof(a)),
-              readable_bytes(plan->ram, b, sizeof(b)));
+    text_addf(t, "memory    %s planned of %s", text_bytes(tune_planned(&p->tuner, plan, 0), a, sizeof(a)),
+              text_bytes(plan->ram, b, sizeof(b)));
     if (plan->cache)
-        text_addf(t, "; cache %s", readable_bytes(plan->ram_cache, a, sizeof(a)));
+        text_addf(t, "; cache %s", text_bytes(plan->ram_cache, a, sizeof(a)));
     text_addf(t, "\nworkers   %s\nprefetch  %s\n", p->tuner.workers_reason, p->tuner.depth_reason);
 }
 
@@ -187,6 +216,13 @@ static void json_nodes(const struct chain *c, struct text *t)
         json_string(t, "text", canonical ? canonical : "");
         text_add(t, ", \"fields\": ");
         json_spec(t, &c->nodes[i].out);
+        const char *reason, *choice = choice_of(&c->nodes[i], &reason);
+        if (choice) {
+            text_add(t, ", ");
+            json_string(t, "choice", choice);
+            text_add(t, ", ");
+            json_string(t, "choice_reason", reason);
+        }
         text_add(t, "}");
         mem_free(canonical);
     }
@@ -231,13 +267,16 @@ static void describe_json(const pst_pipeline *p, struct text *t)
     order_sentence(plan, line, sizeof(line));
     json_string(t, "order", line);
     text_add(t, ",\n  ");
+    entropy_sentence(plan, line, sizeof(line));
+    json_string(t, "entropy", line[0] ? line : "none");
+    text_add(t, ",\n  ");
     json_count(t, "batches", plan->order.batches);
     text_add(t, ",\n  ");
     json_count(t, "rank_batches", feed_steps(&plan->order, &plan->split, 0));
     text_addf(t,
               ",\n  \"fingerprint\": \"%016" PRIx64 "\",\n  \"batch_bytes\": %zu,\n  \"ram\": %" PRIu64
               ",\n  \"ram_planned\": %" PRIu64 ",\n  \"cache_bytes\": %" PRIu64 ",\n  \"workers\": %u,\n  ",
-              plan->fingerprint, plan->program.layout.block, plan->ram, tune_planned(&p->tuner, plan), plan->ram_cache,
+              plan->fingerprint, plan->program.layout.block, plan->ram, tune_planned(&p->tuner, plan, 0), plan->ram_cache,
               p->tuner.workers);
     json_string(t, "workers_reason", p->tuner.workers_reason);
     text_addf(t, ",\n  \"prefetch\": %zu,\n  ", p->tuner.depth);

@@ -59,6 +59,19 @@ pst_tensor field_tensor(const pst_field *f)
     return t;
 }
 
+pst_status tensor_refuse(const pst_field *planned, const pst_tensor *found, pst_error *reterr)
+{
+    char a[SHAPE_TEXT_SIZE], b[SHAPE_TEXT_SIZE];
+    uint32_t rank = found->rank < PST_MAX_RANK ? found->rank : PST_MAX_RANK;
+    bool other = found->dtype != planned->dtype;
+    if (!other && !found->data && found->rank == planned->rank)
+        return pst_fail(reterr, PST_ETYPE, "field \"%s\" came without data", planned->name);
+    return pst_fail(reterr, PST_ETYPE, "field \"%s\" was planned as %s%s%s and came as %s%s%s", planned->name,
+                    other ? pst_dtype_name(planned->dtype) : "", other ? " " : "",
+                    shape_text(planned->rank, planned->shape, a, sizeof(a)), other ? pst_dtype_name(found->dtype) : "",
+                    other ? " " : "", shape_text(rank, found->shape, b, sizeof(b)));
+}
+
 static size_t shape_header(const pst_field *f)
 {
     return field_is_fixed(f) ? 0 : f->rank * sizeof(uint64_t);

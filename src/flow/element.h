@@ -34,6 +34,22 @@ char *shape_text(uint32_t rank, const uint64_t *shape, char *buffer, size_t size
 /* A tensor as its field declares it, without data. */
 pst_tensor field_tensor(const pst_field *f);
 
+/* Whether a tensor keeps what its field promises: the type, every planned dimension, and data where there are values. */
+static inline bool tensor_keeps(const pst_field *planned, const pst_tensor *found)
+{
+    bool empty = false;
+    if (found->rank != planned->rank || found->dtype != planned->dtype)
+        return false;
+    for (uint32_t i = 0; i < planned->rank; i++) {
+        if ((planned->shape[i] != found->shape[i] && planned->shape[i] != PST_ANY) || found->shape[i] == PST_ANY)
+            return false;
+        empty |= found->shape[i] == 0;
+    }
+    return found->data || empty;
+}
+/* Says what it does not keep. */
+pst_status tensor_refuse(const pst_field *planned, const pst_tensor *found, pst_error *reterr);
+
 /* An element as one block: `fields` has bit i set for every field of `spec` that goes in. */
 size_t element_size(const pst_spec *spec, uint64_t fields, const pst_tensor *tensors); /* SIZE_MAX: too much */
 /* `block` has element_size bytes and is 16-byte aligned; it may not be moved afterwards. */

@@ -6,16 +6,19 @@
 #include "flow/feed.h"
 
 #include "base/memory.h"
+#include "flow/inbox.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #define SLICE_NS 100000u /* a slice should take about this long: below, taking tickets would show */
 
 pst_status feed_init(struct feed *f, const struct order *o, const struct program *p, const struct split *split,
-                     struct batch_pool *pool, uint64_t seed, uint64_t epoch, uint64_t next, pst_error *reterr)
+                     struct batch_pool *pool, uint64_t seed, uint64_t epoch, uint64_t next, const _Atomic bool *stopped,
+                     pst_error *reterr)
 {
     *f = (struct feed){.order = o, .program = p, .split = *split, .pool = pool, .epoch = epoch, .base = next, .workers = 1};
-    return p->streamed ? element_stream_create(&f->stream, p, o, seed, reterr) : order_state_init(&f->state, o, reterr);
+    return p->streamed ? element_stream_create(&f->stream, p, o, seed, stopped, reterr)
+                       : order_state_init(&f->state, o, reterr);
 }
 
 void feed_finish(struct feed *f)
@@ -157,14 +160,32 @@ static pst_status open_streamed(struct feed *f, struct entry *e)
     return PST_OK;
 }
 
+/* What the stream met while the entry was opened goes with it. */
+static pst_status hold_damage(struct feed *f, struct entry *e, pst_error *reterr)
+{
+    struct inbox *b = f->program->inbox;
+    e->met = element_stream_met(f->stream);
+    if (b->count == 0)
+        return PST_OK;
+    if (mem_grow((void **)&e->damage, &e->damage_room, b->count, sizeof(*e->damage)) < 0)
+        return pst_fail(reterr, PST_ENOMEM, "noting damage: out of memory");
+    memcpy(e->damage, b->damage, b->count * sizeof(*b->damage));
+    e->damage_count = b->count;
+    b->count = 0;
+    return PST_OK;
+}
+
 void feed_open(struct feed *f, struct entry *e)
 {
     pst_status st = PST_OK;
     e->epoch = f->epoch;
-    if (f->stream)
+    if (f->stream) {
         st = open_streamed(f, e);
-    else
+        pst_status held = hold_damage(f, e, st < 0 ? NULL : &e->error);
+        st = st < 0 ? st : held;
+    } else {
         open_indexed(f, e);
+    }
     if (st == PST_OK && e->count > 0)
         st = batch_pool_take(f->pool, &e->batch, &e->error);
     if (st < 0)

@@ -22,7 +22,8 @@ struct feed {
 
 /* Starts in front of batch `next` of the epoch. The feed is opened by one worker at a time. */
 pst_status feed_init(struct feed *f, const struct order *o, const struct program *p, const struct split *split,
-                     struct batch_pool *pool, uint64_t seed, uint64_t epoch, uint64_t next, pst_error *reterr);
+                     struct batch_pool *pool, uint64_t seed, uint64_t epoch, uint64_t next, const _Atomic bool *stopped,
+                     pst_error *reterr);
 void feed_finish(struct feed *f); /* accepts half-built and zeroed ones */
 
 /* Fills the entry; see ring_open_fn. */

@@ -100,6 +100,20 @@ pst_status order_push(struct order *o, const struct order_step *step, pst_error 
     return PST_OK;
 }
 
+uint64_t order_reach(const struct order *o)
+{
+    uint64_t reach = o->source, unit = 1, most;
+    bool all = false; /* a shuffle picks others in every epoch */
+    for (size_t i = 0; i < o->count; i++) {
+        const struct order_step *s = &o->steps[i];
+        unit = s->kind == ORDER_BATCH ? s->size : unit;
+        all |= s->kind == ORDER_SHUFFLE && s->reshuffle;
+        if ((!all || s->outer == 0) && !__builtin_mul_overflow(s->outer, unit, &most) && most < reach)
+            reach = most;
+    }
+    return reach;
+}
+
 pst_status order_state_init(struct order_state *s, const struct order *o, pst_error *reterr)
 {
     s->memos = mem_array(o->count, sizeof(*s->memos));

@@ -41,6 +41,8 @@ void order_init(struct order *o, uint64_t source);
 /* Appends a step, its lengths computed. */
 pst_status order_push(struct order *o, const struct order_step *step, pst_error *reterr);
 void order_finish(struct order *o);
+/* How many elements of the source any epoch may bring, each counted once. */
+uint64_t order_reach(const struct order *o);
 
 /* What one thread remembers of the permutations it uses. */
 struct order_memo {

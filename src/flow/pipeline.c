@@ -110,6 +110,13 @@ pst_status pst_pipeline_add_arrays(pst_pipeline *p, const char *const *names, co
     return st < 0 ? st : pipeline_add_source(p, &source_arrays, &config, reterr);
 }
 
+pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *generator, pst_error *reterr)
+{
+    if (generator->spec.count == 0 || generator->spec.count > PST_MAX_FIELDS || !generator->open || !generator->next)
+        return pst_fail(reterr, PST_EINVAL, "a generator needs 1 to %d fields, open and next", PST_MAX_FIELDS);
+    return pipeline_add_source(p, &source_generator, generator, reterr);
+}
+
 /* ---- Planning and starting ---- */
 
 /* Everything that statistics may look at appears at once. */
@@ -258,6 +265,16 @@ pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr
     return st;
 }
 
+pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr)
+{
+    pst_status st = p->failed < 0 || p->crew ? PST_OK : pst_pipeline_start(p, reterr);
+    if (st < 0 || p->failed < 0)
+        return st;
+    uint64_t now = clock_ns(), most = RING_NO_DEADLINE - now - 1;
+    uint64_t span = seconds >= (double)most * 1e-9 ? most : seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
+    return ring_wait(&p->ring, now + span) ? PST_OK : PST_END;
+}
+
 void pst_pipeline_cancel(pst_pipeline *p)
 {
     atomic_store(&p->cancelled, true);
@@ -276,7 +293,7 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
     pst_damage_log_destroy(p->damage);
     ring_finish(&p->ring);
     mem_free((void *)p->cells);
-    mem_free(p->known);
+    known_finish(&p->known);
     mem_free(p->cache_dir);
     mem_free(p);
     return NULL;

@@ -3,6 +3,7 @@
 #define FLOW_PIPELINE_H
 
 #include "base/arena.h"
+#include "flow/known.h"
 #include "flow/plan.h"
 #include "flow/ring.h"
 #include "flow/tune.h"
@@ -35,8 +36,8 @@ struct pst_pipeline {
     uint64_t epoch, next; /* where the cursor stands */
     pst_status failed;    /* < 0: every further `next` fails alike */
     pst_error failure;
-    uint64_t *known; /* samples whose damage has been counted, sorted: an epoch later they are no news */
-    size_t known_count, known_room;
+    struct known known; /* samples and places whose damage has been counted: an epoch later they are no news */
+    uint64_t met;       /* records of a stream that the damage log has been told of */
 };
 
 /* A source by its class; it need not be in the table. `config` is copied. */

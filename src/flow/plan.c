@@ -7,8 +7,12 @@
 #include "base/memory.h"
 #include "flow/cache.h"
 #include "flow/element.h"
+#include "flow/tune.h"
+#include "ops/entropy.h"
+#include "ops/image_op.h"
 #include "ops/op_table.h"
 #include "ops/sample_op.h"
+#include "record/damage.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +20,10 @@
 
 #define WINDOW_CHUNKS   16 /* a window of the shuffle is made of so many runs of neighbours */
 #define PROBES          1024
+#define ENTROPY_SHARE   4   /* of the memory that is left, one part in so many is for points */
+#define ENTROPY_RATIO   25  /* an image's bytes to those of its points, at least; seldom less */
+#define ENTROPY_FIXED   128 /* bytes an image beside its points */
+#define MOST_CHUNK      (UINT64_C(1) << 48)
 #define UNKNOWN_ELEMENT 4096 /* bytes, where a source does not tell */
 #define MAX_WORKERS     256
 #define STREAM_BUFFER   (UINT64_C(256) << 20)
@@ -60,12 +68,33 @@ static uint64_t probe_bytes(const struct pipeline_plan *p, uint64_t count)
     return sum / probes + (sum % probes > 0);
 }
 
+/* What is found while opening goes to the pipeline's log. How many records that is to be a share of, the order will tell. */
+struct opening {
+    struct pipeline_plan *plan;
+    pst_damage_log *damage;
+};
+
+static pst_status note_gap(void *user, const pst_damage *damage, const char *why, pst_error *reterr)
+{
+    struct opening *o = user;
+    o->plan->gaps++;
+    return pst_damage_log_add(o->damage, damage, why, reterr);
+}
+
 static pst_status open_source(struct pipeline_plan *p, const pst_options *o, pst_damage_log *damage, pst_error *reterr)
 {
     const struct node *n = &p->chain->nodes[0];
-    struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8, .damage = damage};
+    struct opening opening = {.plan = p, .damage = damage};
+    struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8};
     p->source_class = (const struct source_class *)(const void *)n->op;
-    pst_status st = p->source_class->open(n->config, &env, &p->source, reterr);
+    pst_status st = inbox_init(&p->inbox, o->bad.skip, reterr);
+    env.met = p->inbox.log;
+    if (st == PST_OK)
+        st = damage_log_divert(&env.damage, &(struct damage_sink){.tolerant = o->bad.skip, .add = note_gap, .user = &opening},
+                               reterr);
+    if (st == PST_OK)
+        st = p->source_class->open(n->config, &env, &p->source, reterr);
+    pst_damage_log_destroy(env.damage);
     if (st == PST_OK)
         p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
     return st;
@@ -125,6 +154,24 @@ static pst_status infer(struct pipeline_plan *p, struct chain *c, pst_error *ret
     return PST_OK;
 }
 
+/* A cache keeps the first result of what stands in front of it: that must not be random. */
+static pst_status check_cache(const struct chain *c, pst_error *reterr)
+{
+    const char *random = NULL;
+    for (size_t i = 1; i < c->count; i++) {
+        if (c->nodes[i].kind == PST_OP_SAMPLE && c->nodes[i].op->flags & PST_OP_RANDOM && !random)
+            random = c->nodes[i].op->name;
+        if (c->nodes[i].op == &op_cache && random)
+            return plan_point(c, i,
+                              pst_fail(reterr, PST_EINVAL,
+                                       "%s in front of it is random, and every epoch would see its first result again; move "
+                                       "cache in front of %s",
+                                       random, random),
+                              reterr);
+    }
+    return PST_OK;
+}
+
 /* ---- Order ---- */
 
 /* Bytes to elements, by their mean size. */
@@ -145,6 +192,7 @@ static void plan_shuffle(const struct pipeline_plan *p, const struct shuffle_con
     s->buffer = config->buffer ? config->buffer : STREAM_BUFFER; /* not from the RAM budget: the order depends on it */
     if (config->window) {
         s->chunk = elements_in(p, config->window / WINDOW_CHUNKS);
+        s->chunk = s->chunk < MOST_CHUNK ? s->chunk : MOST_CHUNK;
         s->window = s->chunk * WINDOW_CHUNKS;
     }
 }
@@ -262,12 +310,13 @@ static pst_status plan_program(struct pipeline_plan *p, bool no_fuse, pst_error 
 
 static pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr)
 {
-    uint64_t batches = 2 * (uint64_t)p->program.layout.block; /* the consumer's, and one in the making */
+    uint64_t batch = (uint64_t)p->program.layout.block + p->program.layout.tables;
+    uint64_t batches = 2 * batch; /* the consumer's, and one in the making */
     if (batches > p->ram)
         return pst_fail(reterr, PST_ELIMIT,
-                        "a batch takes %zu bytes and two of them must fit in the budget of %" PRIu64
+                        "a batch takes %" PRIu64 " bytes and two of them must fit in the budget of %" PRIu64
                         "; try a smaller batch or a larger budget (ram)",
-                        p->program.layout.block, p->ram);
+                        batch, p->ram);
     if (p->ram_stream > p->ram - batches)
         return pst_fail(reterr, PST_ELIMIT,
                         "shuffle buffers of %" PRIu64 " bytes do not fit in the budget of %" PRIu64
@@ -282,6 +331,34 @@ static pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr)
         cache_create(&p->cache, p->program.streamed ? SOURCE_STREAM : p->order.source, p->ram_cache, p->threads, reterr);
     p->program.cache = p->cache;
     return plan_point(p->chain, p->cache_node, st, reterr);
+}
+
+/* Where entropy indexes are stored, from elements spread evenly over the source. */
+static void probe_entropy(struct pipeline_plan *p)
+{
+    uint64_t count = p->order.source, probes = count < PROBES ? count : PROBES, found = 0;
+    struct entropy_home home;
+    for (uint64_t i = 0; p->source_class->entropy && i < probes; i++)
+        found += p->source_class->entropy(p->source, (uint64_t)((double)i * (double)count / (double)probes), &home);
+    p->entropy = found == 0 ? ENTROPY_MADE : found < probes ? ENTROPY_PARTLY : ENTROPY_STORED;
+}
+
+/* Points that are stored nowhere are made, within a share of what everything else leaves. */
+static pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr)
+{
+    bool decodes = false;
+    for (size_t i = 0; i < p->chain->count; i++)
+        decodes |= p->chain->nodes[i].op == &op_decode.op;
+    p->entropy = decodes && p->program.streamed ? ENTROPY_STREAM : ENTROPY_NONE;
+    if (!decodes || p->program.streamed)
+        return PST_OK;
+    probe_entropy(p);
+    uint64_t taken = 2 * (uint64_t)p->program.layout.block + p->ram_stream + p->ram_cache + p->threads * tune_worker_bytes(p);
+    uint64_t share = taken < p->ram ? (p->ram - taken) / ENTROPY_SHARE : 0;
+    uint64_t most = p->order.source * (p->element_bytes / ENTROPY_RATIO + ENTROPY_FIXED);
+    if (p->entropy != ENTROPY_STORED)
+        p->ram_entropy = share < most ? share : most;
+    return entropy_create(&p->program.entropy, p->source_class, p->source, p->order.source, p->ram_entropy, reterr);
 }
 
 static unsigned most_threads(const pst_options *o)
@@ -308,8 +385,11 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     st = plan_point(chain, 0, open_source(p, o, damage, reterr), reterr);
     if (st == PST_OK)
         st = infer(p, chain, reterr);
+    if (st == PST_OK)
+        st = check_cache(chain, reterr);
     if (st == PST_OK) {
         program_init(&p->program, p->source_class, p->source);
+        p->program.inbox = &p->inbox;
         st = plan_order(p, o->seed, reterr);
     }
     if (st == PST_OK)
@@ -317,7 +397,11 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     if (st == PST_OK)
         st = plan_memory(p, reterr);
     if (st == PST_OK)
+        st = plan_entropy(p, reterr);
+    if (st == PST_OK)
         st = plan_fingerprint(p, reterr);
+    if (st == PST_OK && !p->program.streamed) /* a stream's are counted as they come */
+        pst_damage_log_seen(damage, order_reach(&p->order) + p->gaps);
     if (st < 0) {
         pipeline_plan_destroy(p);
         return st;
@@ -330,11 +414,13 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p)
 {
     if (!p)
         return NULL;
+    entropy_destroy(p->program.entropy);
     program_finish(&p->program);
     order_finish(&p->order);
     cache_destroy(p->cache);
     if (p->source_class)
         p->source_class->close(p->source);
+    inbox_finish(&p->inbox);
     mem_free(p);
     return NULL;
 }

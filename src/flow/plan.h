@@ -3,15 +3,27 @@
 #ifndef FLOW_PLAN_H
 #define FLOW_PLAN_H
 
+#include "flow/inbox.h"
 #include "flow/node.h"
 #include "flow/order.h"
 #include "flow/program.h"
 #include "flow/split.h"
 
+/* Where the entropy indexes of the source's JPEGs are. */
+enum plan_entropy {
+    ENTROPY_NONE, /* nothing is decoded */
+    ENTROPY_STREAM,
+    ENTROPY_MADE, /* nowhere: they are made on the way */
+    ENTROPY_PARTLY,
+    ENTROPY_STORED
+};
+
 struct pipeline_plan {
     const struct chain *chain;
     const struct source_class *source_class;
     void *source;
+    struct inbox inbox; /* damage that a stream meets */
+    uint64_t gaps;      /* damage that was found while opening */
     struct order order;
     struct split split;
     struct program program;
@@ -20,11 +32,13 @@ struct pipeline_plan {
     pst_spec batch;         /* what the consumer gets */
     uint64_t element_bytes; /* stored, on average; 0: unknown */
     uint64_t fingerprint;
-    uint64_t ram;        /* budget: everything below together */
-    uint64_t ram_cache;  /* for the cache */
-    uint64_t ram_stream; /* for shuffle buffers */
-    uint64_t prefetch;   /* asked for in the chain; 0: not */
-    unsigned threads;    /* workers there can be at most */
+    uint64_t ram;         /* budget: everything below together */
+    uint64_t ram_cache;   /* for the cache */
+    uint64_t ram_stream;  /* for shuffle buffers */
+    uint64_t ram_entropy; /* for entropy indexes that are stored nowhere */
+    enum plan_entropy entropy;
+    uint64_t prefetch; /* asked for in the chain; 0: not */
+    unsigned threads;  /* workers there can be at most */
 };
 
 /* `chain` is borrowed and has its specs filled in. `damage` is borrowed. */
@@ -36,7 +50,7 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);
 
 /* sampling.c: gives node `i` a schema if it is an `example` that has none. */
-pst_status plan_infer_schema(const struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr);
+pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr);
 
 /* What a plan step of node `i` returned: adds the operation's name and the drawing. */
 pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr);

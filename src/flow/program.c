@@ -37,15 +37,10 @@ void program_finish(struct program *p)
     *p = (struct program){0};
 }
 
-static uint64_t all_fields(const pst_spec *spec)
-{
-    return spec->count < 64 ? (UINT64_C(1) << spec->count) - 1 : UINT64_MAX;
-}
-
 /* From the last step to the first: what is needed in front of a step follows from what is needed behind it. */
 static void find_live(struct program *p)
 {
-    uint64_t live = all_fields(program_spec(p, p->count));
+    uint64_t live = spec_fields(program_spec(p, p->count));
     for (size_t i = p->count; i-- > 0;) {
         struct step *s = &p->steps[i];
         s->live = live;
@@ -62,7 +57,24 @@ static void find_live(struct program *p)
         if (s->runs)
             live |= s->out.reads;
     }
-    p->need = live & all_fields(&p->in);
+    p->need = live & spec_fields(&p->in);
+}
+
+/* From the first step to the last: where an error of a step is to be looked for. */
+static void find_origins(struct program *p)
+{
+    uint64_t origins[PST_MAX_FIELDS], after[PST_MAX_FIELDS];
+    for (size_t f = 0; f < p->in.count; f++)
+        origins[f] = UINT64_C(1) << f;
+    for (size_t i = 0; i < p->count; i++) {
+        struct step *s = &p->steps[i];
+        s->origins = 0;
+        for (size_t f = 0; f < program_spec(p, i)->count; f++)
+            s->origins |= s->out.reads >> f & 1 ? origins[f] : 0;
+        for (size_t f = 0; f < s->out.count; f++)
+            after[f] = s->out.field[f].alias >= 0 ? origins[s->out.field[f].alias] : s->origins;
+        memcpy(origins, after, sizeof(origins));
+    }
 }
 
 static void list_moves(struct step *s)
@@ -145,6 +157,23 @@ static pst_status place_locals(struct program *p, struct step *s, pst_error *ret
     return PST_OK;
 }
 
+void program_fit_name(char *to, size_t size, const char *names)
+{
+    static const char gap[] = "+\xe2\x80\xa6"; /* stands for the names between */
+    size_t length = strlen(names), first = strcspn(names, "+"), room = size - 1;
+    if (length <= room) {
+        memcpy(to, names, length + 1);
+        return;
+    }
+    const char *rest = names + first;
+    while (*rest && first + sizeof(gap) - 1 + strlen(rest) > room)
+        rest += 1 + strcspn(rest + 1, "+");
+    if (first + sizeof(gap) - 1 <= room)
+        snprintf(to, size, "%.*s%s%s", (int)first, names, gap, rest);
+    else /* a single name that is longer than anybody's */
+        snprintf(to, size, "%.*s\xe2\x80\xa6", (int)room - 3, names);
+}
+
 /* Stages beyond what the statistics hold share the last one. */
 static void name_stages(struct program *p)
 {
@@ -154,7 +183,7 @@ static void name_stages(struct program *p)
         if (!p->steps[i].runs)
             continue;
         if (p->stages < PST_MAX_STAGES - 1)
-            snprintf(p->stage_name[p->stages++], sizeof(p->stage_name[0]), "%s", p->steps[i].name);
+            memcpy(p->stage_name[p->stages++], p->steps[i].name, sizeof(p->stage_name[0]));
         p->steps[i].stage = (unsigned)p->stages - 1;
     }
     snprintf(p->stage_name[p->stages++], sizeof(p->stage_name[0]), "batch");
@@ -163,6 +192,7 @@ static void name_stages(struct program *p)
 pst_status program_compile(struct program *p, uint64_t capacity, pst_error *reterr)
 {
     find_live(p);
+    find_origins(p);
     pst_status st = batch_layout_init(&p->layout, program_spec(p, p->count), capacity, reterr);
     if (st < 0)
         return st;

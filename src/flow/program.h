@@ -18,8 +18,9 @@ struct step {
     pst_spec out;
 
     /* Set by program_compile. */
-    uint64_t live; /* fields of `out` that anything behind needs */
-    bool runs;     /* otherwise it only hands fields on */
+    uint64_t live;    /* fields of `out` that anything behind needs */
+    uint64_t origins; /* fields of the source that its input was made from */
+    bool runs;        /* otherwise it only hands fields on */
     unsigned stage;
     struct {
         uint8_t from, to;
@@ -40,12 +41,14 @@ struct step {
 struct program {
     const struct source_class *source_class;
     void *source;
-    bool streamed; /* elements come from a stream, not by their number */
-    pst_spec in;   /* what the source brings */
+    bool streamed;       /* elements come from a stream, not by their number */
+    struct inbox *inbox; /* damage that the stream meets */
+    pst_spec in;         /* what the source brings */
     struct step *steps;
     size_t count, capacity;
     size_t cached; /* steps in front of the cache */
     struct cache *cache;
+    struct entropy *entropy; /* NULL: nothing is decoded */
 
     /* Set by program_compile. */
     uint64_t need;    /* fields of `in` */
@@ -68,6 +71,13 @@ static inline uint64_t program_live(const struct program *p, size_t i)
 {
     return i == 0 ? p->need : p->steps[i - 1].live;
 }
+static inline uint64_t spec_fields(const pst_spec *spec) /* a bit each */
+{
+    return spec->count < 64 ? (UINT64_C(1) << spec->count) - 1 : UINT64_MAX;
+}
+/* "decode+resize+flip+normalize+layout" in `size` bytes: where it does not fit, its first name and as many of the last as do,
+ * "decode+…+normalize+layout". */
+void program_fit_name(char *to, size_t size, const char *names);
 /* Finds out what is needed and where everything goes, for batches of up to `capacity` elements. */
 pst_status program_compile(struct program *p, uint64_t capacity, pst_error *reterr);
 void program_finish(struct program *p);

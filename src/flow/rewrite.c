@@ -1,15 +1,15 @@
 /* rewrite.c: which operations run, one by one or together.
  *
  * Operations on elements do not notice how their elements were ordered or batched, so the order operations between them fall
- * away here; order.c has them. Runs of image operations become one pass. In front of a cache they stay apart: there each
- * operation is watched for randomness, which a cache would freeze. Neither changes a result. */
+ * away here; order.c has them. Runs of image operations become one pass, unless a cache comes between them. Neither changes a
+ * result. A fast decode and what follows it up to the resize are one pass in any case: what they mean, they mean together. */
 #include "base/memory.h"
+#include "base/text.h"
 #include "flow/element.h"
 #include "flow/plan.h"
 #include "ops/image_op.h"
 #include "ops/op_table.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The operations on elements from node `i` on that a cache does not separate; their nodes too. */
@@ -25,12 +25,16 @@ static size_t collect(const struct chain *c, size_t i, struct image_part *parts,
     return n;
 }
 
-static void join_names(char *name, size_t size, const struct image_part *parts, size_t count)
+static bool join_names(char *name, size_t size, const struct image_part *parts, size_t count)
 {
-    size_t n = 0;
-    name[0] = '\0';
-    for (size_t i = 0; i < count && n < size; i++)
-        n += (size_t)snprintf(name + n, size - n, "%s%s", i ? "+" : "", parts[i].op->name);
+    struct text t = {0};
+    for (size_t i = 0; i < count; i++)
+        text_addf(&t, "%s%s", i ? "+" : "", parts[i].op->name);
+    bool whole = !t.failed;
+    if (whole)
+        program_fit_name(name, size, t.data);
+    text_finish(&t);
+    return whole;
 }
 
 static bool same_fields(const pst_spec *a, const pst_spec *b)
@@ -47,19 +51,19 @@ static bool same_fields(const pst_spec *a, const pst_spec *b)
 }
 
 /* A step for the first `count` parts. `*ret_fused` is false when they do not go together after all. */
-static pst_status fuse(struct pipeline_plan *p, const struct image_part *parts, const size_t *nodes, size_t count,
+static pst_status fuse(struct pipeline_plan *p, const struct image_part *parts, const size_t *nodes, size_t count, bool plainly,
                        bool *ret_fused, pst_error *reterr)
 {
     const struct node *first = &p->chain->nodes[nodes[0]], *last = &p->chain->nodes[nodes[count - 1]];
     struct step s = {.op = &op_image_program, .ordinal = first->ordinal, .first = nodes[0], .count = count};
     pst_error refusal = {0};
     *ret_fused = false;
-    pst_status st = image_program_create(&s.fused, parts, count, reterr);
+    pst_status st = image_program_create(&s.fused, parts, count, plainly, reterr);
     if (st < 0)
         return st;
     s.config = s.fused;
-    join_names(s.name, sizeof(s.name), parts, count);
-    st = op_image_program.plan(s.fused, &first->in, &s.out, &refusal);
+    st = join_names(s.name, sizeof(s.name), parts, count) ? op_image_program.plan(s.fused, &first->in, &s.out, &refusal)
+                                                          : pst_fail(&refusal, PST_ENOMEM, "planning: out of memory");
     *ret_fused = st == PST_OK && same_fields(&s.out, &last->out);
     if (*ret_fused)
         st = program_push(&p->program, &s, &refusal);
@@ -75,7 +79,7 @@ static pst_status push_single(struct pipeline_plan *p, size_t i, pst_error *rete
 {
     const struct node *n = &p->chain->nodes[i];
     struct step s = {.op = n->op, .config = n->config, .ordinal = n->ordinal, .first = i, .count = 1, .out = n->out};
-    snprintf(s.name, sizeof(s.name), "%s", n->op->name);
+    program_fit_name(s.name, sizeof(s.name), n->op->name);
     return program_push(&p->program, &s, reterr);
 }
 
@@ -91,9 +95,18 @@ pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reter
         if (c->nodes[i].kind != PST_OP_SAMPLE)
             continue;
         bool fused = false;
-        size_t length = no_fuse || i < p->cache_node ? 0 : image_program_length(parts, collect(c, i, parts, nodes));
-        if (length > 1)
-            st = fuse(p, parts, nodes, length, &fused, reterr);
+        size_t count = collect(c, i, parts, nodes), unit = image_program_unit(parts, count);
+        size_t length = no_fuse ? unit : image_program_length(parts, count);
+        if (c->nodes[i].op == &op_decode.op)
+            decode_choose(c->nodes[i].config, parts, count);
+        if (length > 1 || unit)
+            st = fuse(p, parts, nodes, length, no_fuse, &fused, reterr);
+        if (st == PST_OK && !fused && unit) {
+            length = unit;
+            st = fuse(p, parts, nodes, length, no_fuse, &fused, reterr);
+            if (st == PST_OK && !fused) /* one by one it would be something else */
+                st = pst_fail(reterr, PST_EUNSUPPORTED, "operations behind a fast decode cannot be planned; try quality=exact");
+        }
         if (st == PST_OK && fused)
             i = nodes[length - 1];
         else if (st == PST_OK)

@@ -28,6 +28,7 @@ void ring_init(struct ring *r)
 void ring_finish(struct ring *r)
 {
     for (size_t i = 0; i < r->capacity; i++) {
+        mem_free(r->entries[i].damage);
         mem_free(r->entries[i].notes);
         mem_free(r->entries[i].items);
     }
@@ -105,6 +106,8 @@ static uint64_t open_next(struct ring *r, unsigned worker)
     pthread_mutex_unlock(&r->lock);
     uint64_t begin = clock_ns();
     e->taken = e->finished = e->left_out = e->note_count = e->slices = e->count = e->held = 0;
+    e->damage_count = 0;
+    e->met = 0;
     e->ready = e->ends_epoch = false;
     e->status = PST_OK;
     e->failed_at = SIZE_MAX;
@@ -217,20 +220,37 @@ static size_t choose_patience(const struct ring *r)
     return n ? (size_t)n : 1;
 }
 
-/* Sleeps until enough is ready. Should that take long, one batch is enough. */
-static void await_entry(struct ring *r)
+/* Sleeps until enough is ready, at most until `deadline`. Should that take long, one batch is enough. */
+static void await_entry(struct ring *r, uint64_t deadline)
 {
     struct timespec until;
-    uint64_t begin = clock_ns(), end = begin + LONG_WAIT_NS;
+    uint64_t begin = clock_ns(), end = deadline;
     if (!r->consumer_since) {
         r->consumer_since = begin;
         r->patience = choose_patience(r);
     }
+    if (r->patience > 1 && begin + LONG_WAIT_NS < end)
+        end = begin + LONG_WAIT_NS;
     until = (struct timespec){.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
-    if (r->patience == 1)
+    if (end == RING_NO_DEADLINE)
         pthread_cond_wait(&r->whole, &r->lock);
     else if (pthread_cond_timedwait(&r->whole, &r->lock, &until) != 0)
         r->patience = 1;
+}
+
+static bool tail_is_ready(struct ring *r)
+{
+    return r->tail < r->head && entry_at(r, r->tail)->ready;
+}
+
+bool ring_wait(struct ring *r, uint64_t deadline)
+{
+    pthread_mutex_lock(&r->lock);
+    while (!atomic_load_explicit(&r->stopped, memory_order_relaxed) && !tail_is_ready(r) && clock_ns() < deadline)
+        await_entry(r, deadline);
+    bool done = atomic_load_explicit(&r->stopped, memory_order_relaxed) || tail_is_ready(r);
+    pthread_mutex_unlock(&r->lock);
+    return done;
 }
 
 struct entry *ring_peek(struct ring *r, uint64_t *ret_waited_ns, size_t *ret_ready)
@@ -240,11 +260,11 @@ struct entry *ring_peek(struct ring *r, uint64_t *ret_waited_ns, size_t *ret_rea
     pthread_mutex_lock(&r->lock);
     *ret_ready = r->ready;
     while (!atomic_load_explicit(&r->stopped, memory_order_relaxed)) {
-        if (r->tail < r->head && entry_at(r, r->tail)->ready) {
+        if (tail_is_ready(r)) {
             e = entry_at(r, r->tail);
             break;
         }
-        await_entry(r);
+        await_entry(r, RING_NO_DEADLINE);
     }
     if (r->consumer_since)
         *ret_waited_ns = clock_ns() - r->consumer_since;

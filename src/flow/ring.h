@@ -31,8 +31,11 @@ struct entry {
     size_t held;
     size_t slice; /* elements of a slice */
     size_t slices;
-    size_t taken, finished;    /* slices; under lock */
-    bool ready;                /* under lock */
+    size_t taken, finished; /* slices; under lock */
+    bool ready;             /* under lock */
+    uint64_t met;           /* records of a stream that were read until it was opened… */
+    pst_damage *damage;     /* …and the damage that was met on the way, in its order */
+    size_t damage_count, damage_room;
     size_t left_out;           /* elements; under lock */
     struct damage_note *notes; /* under lock */
     size_t note_count, note_room;
@@ -104,6 +107,9 @@ void ring_complete(struct ring *r, struct entry *e);
 /* The next entry for the consumer, not yet taken off; NULL: stopped. Waits for it, `*ret_waited_ns` long. `*ret_ready` is how
  * many entries were whole when it came. */
 struct entry *ring_peek(struct ring *r, uint64_t *ret_waited_ns, size_t *ret_ready);
+/* Waits until a peek would not, at most until `deadline` (of clock_ns); false: it would still. */
+#define RING_NO_DEADLINE UINT64_MAX
+bool ring_wait(struct ring *r, uint64_t deadline);
 void ring_pop(struct ring *r);
 
 /* Makes everybody return: takes and peeks say so. */

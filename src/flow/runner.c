@@ -8,9 +8,11 @@
 #include "base/memory.h"
 #include "flow/cache.h"
 #include "flow/element.h"
+#include "flow/locate.h"
 #include "flow/stream.h"
+#include "ops/example_op.h"
+#include "ops/image_op.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,6 +85,7 @@ pst_status runner_init(struct runner *r, const struct program *p, unsigned worke
 {
     *r = (struct runner){.program = p, .worker = worker, .cell = cell, .period = 1, .scratch_size = FIRST_SCRATCH};
     r->ctx.seed = seed;
+    r->ctx.entropy = p->entropy;
     arena_init(&r->ctx.scratch);
     if (!layout_tensors(r))
         return pst_fail(reterr, PST_ENOMEM, "starting a worker: out of memory for %zu bytes", p->workspace);
@@ -116,7 +119,9 @@ void runner_finish(struct runner *r)
 
 /* ---- Failing ---- */
 
-static pst_status fail_element(const char *op, uint64_t index, pst_status st, pst_error *reterr)
+/* An operation (`step` NULL: the source) failed on an element. */
+static pst_status fail_element(const struct program *p, const struct step *step, uint64_t index, const struct item *item,
+                               pst_status st, pst_error *reterr)
 {
     if (st > 0) /* no operation on elements has an end */
         st = pst_fail(reterr, PST_EINVAL, "the operation returned %s; expected PST_OK or an error", pst_status_name(st));
@@ -124,45 +129,20 @@ static pst_status fail_element(const char *op, uint64_t index, pst_status st, ps
         pst_fail(reterr, st, "it failed with %s and did not say why", pst_status_name(st));
     reterr->status = st;
     if (!reterr->op[0])
-        snprintf(reterr->op, sizeof(reterr->op), "%s", op);
-    if (!reterr->path[0] && reterr->record == PST_NOWHERE) {
-        pst_error inner = *reterr;
-        pst_fail(reterr, st, "sample %" PRIu64 ": %s", index, inner.message);
-        memcpy(reterr->op, inner.op, sizeof(reterr->op));
-        reterr->offset = inner.offset;
-        reterr->sys_errno = inner.sys_errno;
-    }
+        program_fit_name(reterr->op, sizeof(reterr->op), step ? step->name : p->source_class->op.name);
+    locate_error(p, step ? step->origins : p->need, index, item, reterr);
     return st;
-}
-
-static pst_status fail_shape(const pst_field *planned, const pst_tensor *found, pst_error *reterr)
-{
-    char a[SHAPE_TEXT_SIZE], b[SHAPE_TEXT_SIZE];
-    return pst_fail(reterr, PST_ETYPE, "field \"%s\" was planned as %s and came as %s", planned->name,
-                    shape_text(planned->rank, planned->shape, a, sizeof(a)),
-                    shape_text(found->rank, found->shape, b, sizeof(b)));
 }
 
 static pst_status fail_random(pst_error *reterr)
 {
     return pst_fail(
         reterr, PST_EINVAL,
-        "the operation is random and stands in front of cache, which would repeat its first result in every epoch; put "
-        "cache in front of it");
+        "the operation draws random numbers, its class does not say so (PST_OP_RANDOM), and the cache behind it would repeat "
+        "its first result in every epoch; put cache in front of it");
 }
 
 /* ---- Running ---- */
-
-/* Planned dimensions must come as planned. */
-static bool keeps_shape(const pst_field *planned, const pst_tensor *found)
-{
-    if (found->rank != planned->rank)
-        return false;
-    for (uint32_t i = 0; i < planned->rank; i++)
-        if (planned->shape[i] != found->shape[i] && planned->shape[i] != PST_ANY)
-            return false;
-    return true;
-}
 
 /* What was read; the usual case, a record, without a call. */
 static inline uint64_t loaded_bytes(const pst_tensor *t)
@@ -176,13 +156,13 @@ static pst_status load(struct runner *r, uint64_t index, pst_error *reterr)
     pst_tensor *out = r->tensors[0];
     pst_status st = p->source_class->load(p->source, r->source_state, index, &r->ctx, out, reterr);
     if (__builtin_expect(st != PST_OK, 0))
-        return fail_element(p->source_class->op.name, index, st, reterr);
+        return fail_element(p, NULL, index, NULL, st, reterr);
     uint64_t bytes = 0;
     for (size_t f = 0; f < p->in.count; f++) {
         if (!(p->need >> f & 1))
             continue;
-        if (__builtin_expect(!keeps_shape(&p->in.field[f], &out[f]), 0))
-            return fail_element(p->source_class->op.name, index, fail_shape(&p->in.field[f], &out[f], reterr), reterr);
+        if (__builtin_expect(!tensor_keeps(&p->in.field[f], &out[f]), 0))
+            return fail_element(p, NULL, index, NULL, tensor_refuse(&p->in.field[f], &out[f], reterr), reterr);
         bytes += loaded_bytes(&out[f]);
     }
     r->fetched++;
@@ -211,12 +191,19 @@ static pst_status run_step(struct runner *r, size_t i, const struct runner_targe
         out[s->brought[b]].data = NULL;
     atomic_store_explicit(&r->cell->stage, s->stage, memory_order_relaxed);
     ctx_enter(&r->ctx, s->ordinal);
-    pst_status st = s->op->run(s->config, r->states[i], &r->ctx, in, out, reterr);
-    if (st != PST_OK)
-        return st;
+    return s->op->run(s->config, r->states[i], &r->ctx, in, out, reterr);
+}
+
+/* An operation may be the user's: what it brought is compared with its plan. */
+static pst_status check_step(struct runner *r, size_t i, bool is_kept, const struct runner_target *to, pst_error *reterr)
+{
+    const struct step *s = &r->program->steps[i];
+    pst_tensor *out = r->tensors[i + 1];
+    if (is_kept && r->ctx.random.counter > 0)
+        return fail_random(reterr);
     for (size_t f = 0; f < s->out.count; f++)
-        if (s->out.field[f].alias < 0 && __builtin_expect(!keeps_shape(&s->out.field[f], &out[f]), 0))
-            return fail_shape(&s->out.field[f], &out[f], reterr);
+        if (s->out.field[f].alias < 0 && s->live >> f & 1 && __builtin_expect(!tensor_keeps(&s->out.field[f], &out[f]), 0))
+            return tensor_refuse(&s->out.field[f], &out[f], reterr);
     for (size_t b = 0; b < s->binds; b++) { /* an operation may have preferred to point elsewhere */
         void *slot = batch_slot(to->batch, s->bind[b].column, to->at);
         if (out[s->bind[b].field].data != slot)
@@ -280,6 +267,13 @@ static bool find_kept(struct runner *r, uint64_t index)
     return true;
 }
 
+static void keep(struct runner *r, uint64_t index, const struct item *item)
+{
+    const struct program *p = r->program;
+    struct cache_tag tag = item ? (struct cache_tag){item->size, item->place} : (struct cache_tag){0};
+    cache_keep(p->cache, r->worker, index, program_spec(p, p->cached), program_live(p, p->cached), r->tensors[p->cached], &tag);
+}
+
 /* The element as the source has it. */
 static pst_status fetch(struct runner *r, uint64_t index, const struct item *item, pst_error *reterr)
 {
@@ -292,29 +286,39 @@ static pst_status fetch(struct runner *r, uint64_t index, const struct item *ite
     return PST_OK;
 }
 
+/* What kind of damage it is when an operation returns `st`; PST_CAUSES: it is none of the data. */
+static inline pst_cause cause_of(const pst_op_class *op, pst_status st)
+{
+    if (__builtin_expect(st == PST_OK, 1))
+        return PST_CAUSES;
+    if (st != PST_ECORRUPT && st != PST_ETYPE && st != PST_ENOTFOUND && st != PST_ELIMIT && st != PST_EUNSUPPORTED)
+        return PST_CAUSES;
+    if (op == &op_example.op)
+        return PST_CAUSE_EXAMPLE;
+    return op == &op_decode.op || op == &op_image_program ? PST_CAUSE_IMAGE : PST_CAUSE_VALUE;
+}
+
 static pst_status run_element(struct runner *r, uint64_t index, const struct item *item, const struct runner_target *to,
                               struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
 {
     const struct program *p = r->program;
     bool kept = find_kept(r, index), keeps = p->cache && !kept;
-    *ret_cause = PST_CAUSE_DATA_CRC;
     pst_status st = kept ? PST_OK : fetch(r, index, item, reterr);
+    *ret_cause = st == PST_ECORRUPT ? p->source_class->cause : st == PST_ELIMIT ? PST_CAUSE_TOO_LARGE : PST_CAUSES;
     if (st < 0)
         return st;
     lap_end(r, lap, 0);
     for (size_t i = kept ? p->cached : 0;; i++) {
         if (keeps && i == p->cached)
-            cache_keep(p->cache, r->worker, index, program_spec(p, i), program_live(p, i), r->tensors[i],
-                       item ? item->size : 0);
+            keep(r, index, item);
         if (i == p->count)
             break;
         st = run_step(r, i, to, reterr);
-        if (st == PST_OK && keeps && i < p->cached && p->steps[i].runs && r->ctx.random.counter > 0)
-            st = fail_random(reterr);
-        if (__builtin_expect(st != PST_OK, 0)) {
-            *ret_cause = strcmp(p->steps[i].op->name, "example") == 0 ? PST_CAUSE_EXAMPLE : PST_CAUSE_IMAGE;
-            return fail_element(p->steps[i].name, index, st, reterr);
-        }
+        *ret_cause = cause_of(p->steps[i].op, st);
+        if (st == PST_OK && p->steps[i].runs)
+            st = check_step(r, i, keeps && i < p->cached, to, reterr);
+        if (__builtin_expect(st != PST_OK, 0))
+            return fail_element(p, &p->steps[i], index, item, st, reterr);
         if (p->steps[i].runs)
             lap_end(r, lap, p->steps[i].stage);
     }

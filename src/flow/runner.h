@@ -53,7 +53,7 @@ static inline void runner_clear_error(pst_error *e)
 
 /* One element from the source (or from `item`, an element of a stream) into its place in the batch.
  * `reterr` is not NULL and clear. On failure it names the operation and the element, and `*ret_cause` says what kind of damage
- * it would be. */
+ * it would be; PST_CAUSES: it is not the data's fault. */
 pst_status runner_run(struct runner *r, uint64_t index, uint64_t pass, const struct item *item, const struct runner_target *to,
                       pst_cause *ret_cause, pst_error *reterr);
 /* `count` elements took `ns` together: divides them among the stages. */

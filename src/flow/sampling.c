@@ -14,7 +14,7 @@
 #define MOST_BYTES   ((uint64_t)16 << 20)
 
 struct sampling {
-    const struct pipeline_plan *plan;
+    struct pipeline_plan *plan;
     size_t field; /* of the source */
     pst_ctx ctx;
     pst_tensor out[PST_MAX_FIELDS];
@@ -37,9 +37,11 @@ static bool trace_back(const struct chain *c, size_t i, size_t *f)
     return true;
 }
 
-static pst_status keep_record(struct sampling *s, pst_error *reterr)
+static pst_status keep_record(struct sampling *s, const pst_spec *spec, pst_error *reterr)
 {
     const pst_bytes *record = s->out[s->field].data;
+    if (!tensor_keeps(&spec->field[s->field], &s->out[s->field]))
+        return tensor_refuse(&spec->field[s->field], &s->out[s->field], reterr);
     char *copy = arena_alloc(&s->memory, record->length);
     if (!copy)
         return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
@@ -73,7 +75,7 @@ static pst_status sample_index(struct sampling *s, const pst_spec *spec, uint64_
         prepare(s, spec, index);
         st = source->load(s->plan->source, worker, index, &s->ctx, s->out, reterr);
         if (st == PST_OK)
-            st = keep_record(s, reterr);
+            st = keep_record(s, spec, reterr);
         else if (st == PST_ECORRUPT)
             st = PST_OK;
     }
@@ -94,10 +96,11 @@ static pst_status sample_stream(struct sampling *s, const pst_spec *spec, pst_er
         prepare(s, spec, s->count);
         st = source->stream_next(stream, &s->ctx, s->out, reterr);
         if (st == PST_OK)
-            st = keep_record(s, reterr);
+            st = keep_record(s, spec, reterr);
     }
     source->stream_close(stream);
-    return st < 0 ? st : PST_OK;
+    s->plan->inbox.count = 0; /* the run will meet it again */
+    return st < 0 && !(st == PST_ECORRUPT && s->count > 0) ? st : PST_OK;
 }
 
 static pst_status infer_from(struct sampling *s, struct chain *c, size_t i, pst_error *reterr)
@@ -110,7 +113,7 @@ static pst_status infer_from(struct sampling *s, struct chain *c, size_t i, pst_
     return op_example_infer(c->nodes[i].config, c->nodes[i].strings, s->records, s->count, reterr);
 }
 
-pst_status plan_infer_schema(const struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr)
+pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr)
 {
     const struct example_config *config = c->nodes[i].config;
     size_t field;

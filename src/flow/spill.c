@@ -1,4 +1,5 @@
-/* spill.c: a list of blocks, filled from the first to the last and kept for the next round. */
+/* spill.c: a list of blocks, filled from the first to the last. Whatever took several blocks gets one for the next round that
+ * would have done, and a little more: after a few rounds there is one block, and nothing is allocated any more. */
 #include "flow/spill.h"
 
 #include "base/memory.h"
@@ -23,11 +24,13 @@ static void *fit(struct spill *s, size_t size, size_t alignment)
     return (unsigned char *)s->current + HEADER + begin;
 }
 
-/* A new block behind the current one. */
-static int insert_block(struct spill *s, size_t needed)
+/* A new block, which becomes the current one. */
+static int add_block(struct spill *s, size_t needed)
 {
     size_t size = s->bytes < FIRST_BLOCK ? FIRST_BLOCK : s->bytes, total;
-    if (size > LARGEST_STEP)
+    if (!s->first && s->enough > size)
+        size = s->enough;
+    else if (size > LARGEST_STEP)
         size = LARGEST_STEP;
     if (size < needed)
         size = needed;
@@ -36,9 +39,9 @@ static int insert_block(struct spill *s, size_t needed)
     struct spill_block *b = mem_aligned(total), **link = s->current ? &s->current->next : &s->first;
     if (!b)
         return -1;
-    b->size = size;
-    b->next = *link;
-    *link = b;
+    *b = (struct spill_block){.size = size};
+    *link = s->current = b;
+    s->used = 0;
     s->bytes += total;
     return 0;
 }
@@ -46,28 +49,35 @@ static int insert_block(struct spill *s, size_t needed)
 void *spill_alloc(struct spill *s, size_t size, size_t alignment)
 {
     void *p = fit(s, size, alignment);
-    if (p)
-        return p;
-    struct spill_block *next = s->current ? s->current->next : s->first;
-    if ((!next || next->size < size) && insert_block(s, size) < 0)
-        return NULL;
-    s->current = s->current ? s->current->next : s->first;
-    s->used = 0;
-    return fit(s, size, alignment);
+    if (!p && add_block(s, size) == 0)
+        p = fit(s, size, alignment);
+    s->filled += p ? size + alignment : 0;
+    return p;
 }
 
-void spill_reset(struct spill *s)
-{
-    s->current = s->first;
-    s->used = 0;
-}
-
-void spill_finish(struct spill *s)
+static void free_blocks(struct spill *s)
 {
     while (s->first) {
         struct spill_block *next = s->first->next;
         mem_free(s->first);
         s->first = next;
     }
+    s->bytes = 0;
+}
+
+void spill_reset(struct spill *s)
+{
+    if (s->first && s->first->next) {
+        size_t enough = s->filled + s->filled / 4;
+        s->enough = enough > s->enough ? enough : s->enough;
+        free_blocks(s);
+    }
+    s->current = s->first;
+    s->used = s->filled = 0;
+}
+
+void spill_finish(struct spill *s)
+{
+    free_blocks(s);
     *s = (struct spill){0};
 }

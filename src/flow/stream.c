@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "flow/element.h"
+#include "flow/inbox.h"
 #include "ops/ctx.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 #include <string.h>
 
 #define SHUFFLE_OP (UINT32_MAX - 1) /* a key that no operation has */
-#define SLACK      4096             /* an item's memory may be larger than needed by this and twice its size */
+#define SLACK      64               /* an item's memory may be larger than twice its size by this */
 
 struct filter {
     const struct order_step *step; /* NULL: the source itself */
@@ -33,12 +34,15 @@ struct filter {
 
 struct element_stream {
     const struct program *program;
-    struct filter *filters; /* [0] is the source */
+    const _Atomic bool *stopped; /* nobody wants anything any more */
+    struct filter *filters;      /* [0] is the source */
     size_t count;
     pst_ctx ctx;
-    void *reading;   /* the source's stream; NULL: not open */
-    uint64_t at;     /* the element that it brings next */
-    uint64_t length; /* of the stream, once it was read to its end */
+    void *reading;    /* the source's stream; NULL: not open */
+    uint64_t at;      /* the element that it brings next */
+    uint64_t length;  /* of the stream, once it was read to its end */
+    uint64_t damaged; /* of the inbox' total, when `reading` was opened */
+    uint64_t met;     /* records, damaged ones too, that were read at least once */
     pst_tensor out[PST_MAX_FIELDS];
     _Atomic uint64_t bytes;
     pthread_mutex_t lock;
@@ -121,10 +125,17 @@ static void close_reading(struct element_stream *s)
     s->at = 0;
 }
 
+static pst_status open_reading(struct element_stream *s, pst_error *reterr)
+{
+    const struct program *p = s->program;
+    s->damaged = p->inbox->total;
+    return p->source_class->stream_open(p->source, &s->reading, reterr);
+}
+
 static pst_status read_element(struct element_stream *s, uint64_t pass, pst_error *reterr)
 {
     const struct program *p = s->program;
-    pst_status st = s->reading ? PST_OK : p->source_class->stream_open(p->source, &s->reading, reterr);
+    pst_status st = s->reading ? PST_OK : open_reading(s, reterr);
     if (st < 0)
         return st;
     for (size_t f = 0; f < p->in.count; f++)
@@ -133,14 +144,31 @@ static pst_status read_element(struct element_stream *s, uint64_t pass, pst_erro
     s->ctx.sample = s->at;
     arena_reset(&s->ctx.scratch);
     st = p->source_class->stream_next(s->reading, &s->ctx, s->out, reterr);
+    for (size_t f = 0; st == PST_OK && f < p->in.count; f++)
+        if (p->need >> f & 1 && !tensor_keeps(&p->in.field[f], &s->out[f]))
+            st = tensor_refuse(&p->in.field[f], &s->out[f], reterr);
     if (st == PST_OK)
         s->at++;
+    uint64_t met = s->at + p->inbox->total - s->damaged;
+    s->met = met > s->met ? met : s->met;
     return st;
+}
+
+/* What is to be known of the element that was just read. */
+static struct cache_tag tag_of_read(const struct element_stream *s)
+{
+    const struct program *p = s->program;
+    struct cache_tag tag = {.size = element_size(&p->in, p->need, s->out)};
+    if (p->source_class->stream_locate)
+        p->source_class->stream_locate(s->reading, &tag.place);
+    return tag;
 }
 
 static pst_status source_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr)
 {
     const struct program *p = s->program;
+    if (atomic_load_explicit(s->stopped, memory_order_relaxed)) /* filling a buffer may take long */
+        return pst_fail(reterr, PST_ECANCELLED, "the pipeline was stopped");
     const void *kept = p->cache ? cache_find(p->cache, f->count) : NULL;
     pst_status st = f->ended || (p->cache && f->count == s->length) ? PST_END : PST_OK;
     while (st == PST_OK && !kept && s->at <= f->count)
@@ -154,7 +182,8 @@ static pst_status source_next(struct element_stream *s, struct filter *f, struct
             snprintf(reterr->op, sizeof(reterr->op), "%s", p->source_class->op.name);
         return st;
     }
-    size_t size = kept ? (size_t)cache_weight(kept) : element_size(&p->in, p->need, s->out);
+    struct cache_tag tag = kept ? cache_tag_of(kept) : tag_of_read(s);
+    size_t size = (size_t)tag.size;
     struct item *item = size == SIZE_MAX ? NULL : item_create(s, kept ? 0 : size ? size : 1);
     if (!item)
         return pst_fail(reterr, PST_ENOMEM, "%s: out of memory for element %" PRIu64 " of %zu bytes", p->source_class->op.name,
@@ -162,6 +191,7 @@ static pst_status source_next(struct element_stream *s, struct filter *f, struct
     if (!kept)
         element_pack(item->block, &p->in, p->need, s->out);
     item->size = size;
+    item->place = tag.place;
     item->sample = f->count++;
     item->pass = f->pass;
     *ret = item;
@@ -317,13 +347,14 @@ static pst_status filter_next(struct element_stream *s, struct filter *f, struct
 /* ---- The whole ---- */
 
 pst_status element_stream_create(struct element_stream **ret, const struct program *p, const struct order *o, uint64_t seed,
-                                 pst_error *reterr)
+                                 const _Atomic bool *stopped, pst_error *reterr)
 {
     struct element_stream *s = mem_zalloc(sizeof(*s));
     if (!s)
         return pst_fail(reterr, PST_ENOMEM, "starting the stream: out of memory");
     pthread_mutex_init(&s->lock, NULL);
     s->program = p;
+    s->stopped = stopped;
     s->length = SOURCE_STREAM;
     s->ctx.seed = seed;
     arena_init(&s->ctx.scratch);
@@ -371,4 +402,9 @@ void element_stream_begin(struct element_stream *s, uint64_t epoch)
 pst_status element_stream_next(struct element_stream *s, struct item **ret, pst_error *reterr)
 {
     return filter_next(s, &s->filters[s->count - 1], ret, reterr);
+}
+
+uint64_t element_stream_met(const struct element_stream *s)
+{
+    return s->met;
 }

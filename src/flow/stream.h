@@ -15,13 +15,14 @@ struct item {
     void *block; /* see element.h; NULL: the cache has it */
     size_t size; /* of the element, in `block` or not */
     size_t room; /* of `block` */
+    struct source_place place;
 };
 
 struct element_stream;
 
-/* Borrows all of its arguments. */
+/* Borrows all of its arguments. Once `*stopped` is set, `next` fails with PST_ECANCELLED. */
 pst_status element_stream_create(struct element_stream **ret, const struct program *p, const struct order *o, uint64_t seed,
-                                 pst_error *reterr);
+                                 const _Atomic bool *stopped, pst_error *reterr);
 struct element_stream *element_stream_destroy(struct element_stream *s); /* NULL ok; returns NULL */
 
 /* Goes to the beginning of an epoch. */
@@ -30,6 +31,8 @@ void element_stream_begin(struct element_stream *s, uint64_t epoch);
 pst_status element_stream_next(struct element_stream *s, struct item **ret, pst_error *reterr);
 /* Gives a list of items back; from any thread, NULL ok. */
 void element_stream_release(struct element_stream *s, struct item *list);
+/* Records that were read at least once, damaged ones too. */
+uint64_t element_stream_met(const struct element_stream *s);
 uint64_t element_stream_bytes(const struct element_stream *s); /* of all items, in buffers and out */
 
 #endif

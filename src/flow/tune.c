@@ -20,13 +20,16 @@ uint64_t tune_worker_bytes(const struct pipeline_plan *plan)
 
 static uint64_t batch_bytes(const struct pipeline_plan *plan)
 {
-    uint64_t varying = plan->program.layout.spills ? plan->element_bytes * plan->program.layout.capacity : 0;
-    return plan->program.layout.block + varying;
+    const struct batch_layout *l = &plan->program.layout;
+    uint64_t varying = l->spills ? plan->element_bytes * l->capacity : 0;
+    return l->block + l->tables + (l->gathers ? 9 * varying / 4 : varying); /* gathered, with room for a little more */
 }
 
-uint64_t tune_planned(const struct tuner *t, const struct pipeline_plan *plan)
+uint64_t tune_planned(const struct tuner *t, const struct pipeline_plan *plan, uint64_t measured)
 {
-    return (t->depth + 1) * batch_bytes(plan) + t->workers * tune_worker_bytes(plan) + plan->ram_cache + plan->ram_stream;
+    uint64_t guessed = batch_bytes(plan);
+    return (t->depth + 1) * (measured > guessed ? measured : guessed) + t->workers * tune_worker_bytes(plan) + plan->ram_cache +
+           plan->ram_stream + plan->ram_entropy;
 }
 
 /* How many batches fit, besides the one that the consumer holds. */
@@ -75,7 +78,7 @@ static void choose_depth(struct tuner *t, const struct pipeline_plan *plan, cons
 void tune_init(struct tuner *t, const struct pipeline_plan *plan, const pst_options *o, unsigned cores)
 {
     *t = (struct tuner){.cores = cores};
-    uint64_t taken = plan->ram_cache + plan->ram_stream + plan->threads * tune_worker_bytes(plan);
+    uint64_t taken = plan->ram_cache + plan->ram_stream + plan->ram_entropy + plan->threads * tune_worker_bytes(plan);
     t->ram = taken < plan->ram ? plan->ram - taken : 0;
     choose_workers(t, plan, o);
     choose_depth(t, plan, o);

@@ -31,7 +31,7 @@ bool tune_update(struct tuner *t, const struct tune_sample *now);
 
 /* Memory a worker needs, as planned. */
 uint64_t tune_worker_bytes(const struct pipeline_plan *plan);
-/* Memory that `t` plans for altogether. */
-uint64_t tune_planned(const struct tuner *t, const struct pipeline_plan *plan);
+/* Memory that `t` plans for altogether, where a batch takes `measured` bytes (0: nothing measured yet). */
+uint64_t tune_planned(const struct tuner *t, const struct pipeline_plan *plan, uint64_t measured);
 
 #endif

@@ -9,9 +9,9 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "flow/cache.h"
+#include "flow/locate.h"
 #include "flow/runner.h"
 
-#include <inttypes.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -38,7 +38,7 @@ struct crew {
 static bool tolerate(struct crew *c, struct entry *e, size_t at, uint64_t sample, pst_cause cause, const pst_error *error)
 {
     struct damage_note note = {.at = at, .sample = sample, .cause = cause, .error = *error};
-    if (!c->order.tolerant || error->status != PST_ECORRUPT) {
+    if (!c->order.tolerant || cause == PST_CAUSES) {
         ring_fail(c->order.ring, e, at, cause, error);
         return false;
     }
@@ -113,14 +113,15 @@ static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
 {
     uint64_t begin = clock_ns();
     if (e->status == PST_OK && !atomic_load_explicit(&c->order.ring->stopped, memory_order_relaxed)) {
+        const struct program *p = &c->order.plan->program;
         size_t at = 0;
-        pst_error error, whole;
+        pst_error error;
         if (batch_finish(e->batch, e->count, e->left_out, &at, &error) < 0) {
-            pst_fail(&whole, error.status, "sample %" PRIu64 ": %s", sample_at(c, w, e, at), error.message);
-            strcpy(whole.op, "batch");
-            ring_fail(c->order.ring, e, at, PST_CAUSES, &whole);
+            strcpy(error.op, "batch");
+            locate_error(p, p->need, sample_at(c, w, e, at), c->feed.stream ? e->items[at] : NULL, &error);
+            ring_fail(c->order.ring, e, at, PST_CAUSES, &error);
         } else {
-            struct stage_cell *stage = &w->runner.cell->stages[c->order.plan->program.stages - 1];
+            struct stage_cell *stage = &w->runner.cell->stages[p->stages - 1];
             cell_add(&stage->ns, clock_ns() - begin);
             cell_add(&stage->bytes, e->batch->bytes);
         }
@@ -249,12 +250,13 @@ pst_status crew_start(struct crew **ret, const struct crew_order *order, pst_err
     c->order = *order;
     c->count = plan->threads;
     pst_status st = feed_init(&c->feed, &plan->order, &plan->program, &plan->split, order->pool, order->seed, order->epoch,
-                              order->next, reterr);
+                              order->next, &order->ring->stopped, reterr);
     c->workers = mem_array(c->count, sizeof(*c->workers));
     if (st == PST_OK && !c->workers)
         st = pst_fail(reterr, PST_ENOMEM, "starting: out of memory for %u workers", c->count);
     for (unsigned i = 0; i < c->count && st == PST_OK; i++)
         st = worker_init(c, i, reterr);
+    plan->program.inbox->count = 0; /* what was read ahead before a seek is met again */
     order->ring->open = open_entry;
     order->ring->user = c;
     order->ring->lookahead = c->feed.stream ? 2 : 1;

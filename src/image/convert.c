@@ -72,6 +72,29 @@ void convert_row_with(const struct convert_kernels *k, const struct convert *c, 
     }
 }
 
+void convert_planes_with(const struct convert_kernels *k, const struct convert *c, const uint8_t *const *in, uint32_t width,
+                         void *out, size_t plane, void *scratch)
+{
+    void (*scale)(const uint8_t *, float *, size_t, const float *, const float *) = c->streams ? k->stream : k->scale;
+    for (uint32_t i = 0; i < c->channels; i++) {
+        const uint8_t *row = in[i];
+        if (c->flips) {
+            k->flip[1](row, c->scaled ? scratch : (uint8_t *)out + i * plane, width);
+            row = scratch;
+        }
+        if (c->scaled)
+            scale(row, (float *)out + i * plane, width, c->scale[i], c->bias[i]);
+        else if (!c->flips)
+            memcpy((uint8_t *)out + i * plane, row, width);
+    }
+}
+
+void convert_planes(const struct convert *c, const uint8_t *const *in, uint32_t width, void *out, size_t plane, void *scratch)
+{
+    pthread_once(&chosen, choose);
+    convert_planes_with(&best, c, in, width, out, plane, scratch);
+}
+
 void convert_row(const struct convert *c, const uint8_t *in, uint32_t width, void *out, size_t plane, void *scratch)
 {
     pthread_once(&chosen, choose);

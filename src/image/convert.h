@@ -28,6 +28,8 @@ size_t convert_scratch_bytes(const struct convert *c, uint32_t width);
 /* A row of `width` pixels; `out` is where the row begins in the first plane: floats when scaled, bytes otherwise. Writes
  * nothing but the row. `in` and `out` do not overlap. */
 void convert_row(const struct convert *c, const uint8_t *in, uint32_t width, void *out, size_t plane, void *scratch);
+/* The same where the result has planes and the input a row for each of them. */
+void convert_planes(const struct convert *c, const uint8_t *const *in, uint32_t width, void *out, size_t plane, void *scratch);
 /* Behind the last row: from here on other threads may read them. */
 void convert_end(const struct convert *c);
 

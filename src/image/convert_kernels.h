@@ -22,8 +22,10 @@ void convert_kernels_init(struct convert_kernels *k, unsigned features);
 void convert_kernels_init_c(struct convert_kernels *k);
 void convert_kernels_init_avx2(struct convert_kernels *k);
 
-/* convert_row with a given table. */
+/* convert_row and convert_planes with a given table. */
 void convert_row_with(const struct convert_kernels *k, const struct convert *c, const uint8_t *in, uint32_t width, void *out,
                       size_t plane, void *scratch);
+void convert_planes_with(const struct convert_kernels *k, const struct convert *c, const uint8_t *const *in, uint32_t width,
+                         void *out, size_t plane, void *scratch);
 
 #endif

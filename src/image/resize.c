@@ -19,7 +19,7 @@ void resize_kernels_init(struct resize_kernels *k, unsigned features)
 #if defined(__x86_64__)
     if (features & CPU_AVX2)
         resize_kernels_init_avx2(k);
-    if ((features & CPU_AVX512) && __builtin_cpu_supports("avx512vnni"))
+    if (features & CPU_VNNI)
         resize_kernels_init_vnni(k);
 #endif
     (void)features;

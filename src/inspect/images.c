@@ -108,7 +108,7 @@ void image_stats_add(struct image_stats *s, const pst_image_info *info, uint64_t
     s->width += info->width;
     s->height += info->height;
     s->bytes += bytes;
-    if (info->format <= PST_IMAGE_RAW)
+    if (info->format < PST_IMAGE_FORMATS)
         s->by_format[info->format]++;
     if (info->channels < 5)
         s->by_channels[info->channels]++;
@@ -127,7 +127,7 @@ void image_stats_merge(struct image_stats *into, const struct image_stats *from)
     into->width += from->width;
     into->height += from->height;
     into->bytes += from->bytes;
-    for (size_t i = 0; i <= PST_IMAGE_RAW; i++)
+    for (size_t i = 0; i < PST_IMAGE_FORMATS; i++)
         into->by_format[i] += from->by_format[i];
     for (size_t i = 0; i < 5; i++)
         into->by_channels[i] += from->by_channels[i];

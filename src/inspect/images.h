@@ -27,7 +27,7 @@ size_t images_choose(const struct feature_table *t);
 
 struct image_stats {
     uint64_t count, width, height, bytes; /* sums */
-    uint64_t by_format[PST_IMAGE_RAW + 1], by_channels[5];
+    uint64_t by_format[PST_IMAGE_FORMATS], by_channels[5];
     uint32_t min_width, max_width, min_height, max_height;
 };
 

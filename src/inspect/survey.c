@@ -7,13 +7,14 @@
 #include "inspect/survey.h"
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "inspect/fetch.h"
-#include "inspect/parallel.h"
 #include "inspect/scout.h"
 #include "inspect/spread.h"
 #include "io/file.h"
 #include "record/find.h"
 #include "record/index_find.h"
+#include "record/shard.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -81,6 +82,7 @@ static void look_for_index(const struct survey *s, pst_inspect_shard *shard)
     if (shard_file_open(&file, shard->path, NULL) == PST_OK && index_find(&found, &file, &options, NULL) == PST_OK) {
         shard->indexed = true;
         shard->index_place = found.place;
+        shard->entropy = found.index.jpegs != NULL;
         shard->records = found.index.count; /* for the progress, until they are counted */
     }
     found_index_finish(&found);
@@ -108,6 +110,7 @@ static pst_status open_by_number(struct survey *s, size_t i, pst_error *reterr)
     shard->indexed = true;
     shard->index_place = pst_shard_index_place(open);
     shard->index_built = pst_shard_index_built(open);
+    shard->entropy = shard_index(open)->jpegs != NULL;
     if (atomic_fetch_add(&s->kept, 1) < (shard->index_place == PST_INDEX_MEMORY ? KEPT_IN_MEMORY : KEPT_OPEN))
         state->kept = open;
     else

@@ -36,6 +36,14 @@ pst_status path_list_add(struct path_list *l, const char *path, pst_error *reter
     return add_owned(l, mem_strdup(path), path, reterr);
 }
 
+const char *path_list_keep(struct path_list *l, const char *path)
+{
+    for (size_t i = l->count; i-- > 0;)
+        if (strcmp(l->paths[i], path) == 0)
+            return l->paths[i];
+    return path_list_add(l, path, NULL) < 0 ? NULL : l->paths[l->count - 1];
+}
+
 static void sort_from(struct path_list *l, size_t first)
 {
     if (l->count > first + 1)

@@ -11,6 +11,8 @@ struct path_list {
 };
 
 pst_status path_list_add(struct path_list *l, const char *path, pst_error *reterr);
+/* The list's copy of `path`, which it gets if it has none; NULL: out of memory. Quick where the same path comes many times. */
+const char *path_list_keep(struct path_list *l, const char *path);
 void path_list_sort(struct path_list *l); /* by bytes */
 void path_list_finish(struct path_list *l);
 

@@ -6,12 +6,15 @@
 #include "base/random.h"
 #include <penstock/op.h>
 
+struct entropy;
+
 struct pst_ctx {
-    uint64_t seed, epoch; /* of the pipeline; the epoch counts every pass, those of `repeat` too */
-    uint64_t sample;      /* the source's number of it: global, the same on every rank */
-    struct arena scratch; /* reset by the engine after each element */
-    struct random random; /* through ctx_random: it is keyed by the first draw */
-    uint32_t op;          /* ordinal of the operation that `random` is keyed for */
+    uint64_t seed, epoch;    /* of the pipeline; the epoch counts every pass, those of `repeat` too */
+    uint64_t sample;         /* the source's number of it: global, the same on every rank */
+    struct entropy *entropy; /* indexes of the source's JPEGs; NULL: there are none */
+    struct arena scratch;    /* reset by the engine after each element */
+    struct random random;    /* through ctx_random: it is keyed by the first draw */
+    uint32_t op;             /* ordinal of the operation that `random` is keyed for */
 };
 
 /* Before an operation runs: its randomness starts afresh, keyed by its place in the user's chain. */

@@ -75,16 +75,19 @@ void direct_reader_finish(struct direct_reader *d)
 
 /* ---- Planning a window ---- */
 
+/* Bytes that the runs take in memory: gaps between records are read as well. */
+static uint64_t runs_bytes(const struct place_order *o)
+{
+    uint64_t bytes = 0;
+    for (size_t r = 0; r < o->run_count; r++)
+        bytes += align_up(o->runs[r].end) - align_down(o->runs[r].begin);
+    return bytes;
+}
+
 /* Memory and pieces for all runs. Returns false when out of memory. */
 static bool window_reserve(struct direct_window *w, const struct place_order *o, size_t places)
 {
-    size_t bytes = 0, pieces = 0;
-    for (size_t r = 0; r < o->run_count; r++) {
-        size_t run = (size_t)(align_up(o->runs[r].end) - align_down(o->runs[r].begin));
-        bytes += run;
-        pieces += run / PIECE + 1;
-    }
-    bytes += FILE_DIRECT_ALIGNMENT;
+    size_t bytes = (size_t)runs_bytes(o) + FILE_DIRECT_ALIGNMENT, pieces = bytes / PIECE + o->run_count;
     if (bytes > w->memory_size) {
         mem_free(w->memory);
         w->memory_size = 0;
@@ -121,7 +124,13 @@ static pst_status window_plan(struct direct_window *w, struct direct_reader *d, 
 {
     const struct place *places = d->places + w->first;
     size_t count = w->end - w->first;
-    if (!place_order_make(&d->order, places, count, GAP) || !window_reserve(w, &d->order, count))
+    bool made = place_order_make(&d->order, places, count, GAP);
+    while (made && count > 1 && runs_bytes(&d->order) > 2 * (uint64_t)d->bytes) { /* small records, far apart */
+        count -= count / 2;
+        made = place_order_make(&d->order, places, count, GAP);
+    }
+    w->end = w->first + count;
+    if (!made || !window_reserve(w, &d->order, count))
         return pst_fail(reterr, PST_ENOMEM, "reading past the page cache: out of memory for a window");
     uint8_t *memory = w->memory + (-(uintptr_t)w->memory & (FILE_DIRECT_ALIGNMENT - 1));
     for (size_t r = 0; r < d->order.run_count; r++) {
@@ -151,10 +160,10 @@ static void window_start(struct direct_window *w, struct direct_reader *d)
         if (w->end > w->first && bytes > d->bytes)
             break;
     }
-    d->planned = w->end;
     if (w->end == w->first)
         return;
     w->status = window_plan(w, d, &w->error);
+    d->planned = w->end;
     for (size_t i = 0; w->status == PST_OK && i < w->piece_count; i++)
         reads_add(d->reads, &w->pieces[i]);
     reads_go(d->reads);
@@ -248,4 +257,9 @@ pst_status direct_reader_frame(struct direct_reader *d, size_t i, const uint8_t 
         return fail_piece(d, i, w, a, reterr);
     *ret = a->frame;
     return PST_OK;
+}
+
+size_t direct_reader_memory(const struct direct_reader *d)
+{
+    return (d->windows[0] ? d->windows[0]->memory_size : 0) + (d->windows[1] ? d->windows[1]->memory_size : 0);
 }

@@ -27,5 +27,6 @@ bool direct_reader_begin(struct direct_reader *d, struct shard_set *s, const str
 /* The frame of place `i`, once it is there; valid until a place that is not of the same window is asked for. `i` rises from
  * call to call. */
 pst_status direct_reader_frame(struct direct_reader *d, size_t i, const uint8_t **ret, pst_error *reterr);
+size_t direct_reader_memory(const struct direct_reader *d); /* bytes that its windows hold */
 
 #endif

@@ -8,6 +8,24 @@
 
 #define LISTED 120 /* bytes of names in an error */
 
+char *field_label(const pst_field *f, char buffer[FIELD_LABEL_SIZE])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < PST_NAME_SIZE && f->name[i]; i++) {
+        unsigned char c = (unsigned char)f->name[i], next = i + 1 < PST_NAME_SIZE ? (unsigned char)f->name[i + 1] : 0;
+        bool wide = c == 0xc2 && next >= 0x80 && next < 0xa0; /* U+0080…9F */
+        if (c == '\n')
+            n += (size_t)snprintf(buffer + n, FIELD_LABEL_SIZE - n, "\\n");
+        else if (c < 0x20 || c == 0x7f || wide)
+            n += (size_t)snprintf(buffer + n, FIELD_LABEL_SIZE - n, "\\x%02x", wide ? next : c);
+        else
+            buffer[n++] = (char)c;
+        i += wide;
+    }
+    buffer[n] = '\0';
+    return buffer;
+}
+
 /* "image, label, …" */
 static void list_names(const pst_spec *in, char *buffer, size_t size)
 {

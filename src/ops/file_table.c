@@ -97,6 +97,13 @@ pst_status file_table_look(struct file_table *t, const struct source_env *env, p
 
 /* ---- As a source ---- */
 
+void file_table_close(void *source)
+{
+    if (source)
+        file_table_finish(source);
+    mem_free(source);
+}
+
 void file_table_spec(const void *source, pst_spec *ret)
 {
     const struct file_table *t = source;
@@ -127,6 +134,12 @@ uint64_t file_table_bytes_of(const void *source, uint64_t index)
     return size == FILE_ITEM_MISSING ? 0 : size;
 }
 
+void file_table_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+{
+    (void)fields;
+    *ret = (struct source_place){((const struct file_table *)source)->paths.paths[index], PST_NOWHERE, PST_NOWHERE};
+}
+
 void file_table_worker_stop(void *source, void *worker)
 {
     (void)source;
@@ -148,6 +161,22 @@ void file_table_ahead(void *source, void *worker, const uint64_t *index, size_t 
     }
 }
 
+static pst_status fail_large(const char *path, uint64_t size, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, PST_NOWHERE,
+                       "%" PRIu64 " bytes, where at most %" PRIu64 " are read", size, PST_MAX_RECORD_BYTES);
+}
+
+/* The file has become longer than it was, `length` bytes at least. */
+static pst_status check_growth(const char *path, uint64_t length, pst_error *reterr)
+{
+    struct file_info info;
+    pst_status st = file_stat(path, &info, reterr);
+    if (st == PST_OK && info.size > length)
+        length = info.size;
+    return st == PST_OK && length > PST_MAX_RECORD_BYTES ? fail_large(path, length, reterr) : st;
+}
+
 /* Reads to the end, which need not be where it was when the file was looked at. */
 static pst_status read_file(struct file_worker *w, const char *path, uint64_t expected, pst_error *reterr)
 {
@@ -163,6 +192,7 @@ static pst_status read_file(struct file_worker *w, const char *path, uint64_t ex
         length += st == PST_OK ? got : 0;
         if (length < room)
             break;
+        st = check_growth(path, length, reterr);
     }
     file_close(fd);
     w->image = (pst_bytes){.data = w->buffer, .length = length};
@@ -179,8 +209,7 @@ pst_status file_table_load(void *source, void *worker, uint64_t index, pst_ctx *
     if (item->size == FILE_ITEM_MISSING)
         return pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE, "no such file");
     if (item->size > PST_MAX_RECORD_BYTES)
-        return pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, PST_NOWHERE,
-                           "%" PRIu64 " bytes, where at most %" PRIu64 " are read", item->size, PST_MAX_RECORD_BYTES);
+        return fail_large(path, item->size, reterr);
     if (t->need >> IMAGE & 1) {
         pst_status st = read_file(w, path, item->size, reterr);
         if (st < 0)

@@ -43,7 +43,8 @@ struct file_worker { /* zeroed at first */
     struct cold_watch cold;
 };
 
-/* What folder and files put into their class, which hold the table at the beginning of their source. */
+/* A source that holds a table at its beginning: all that is the same for every such source. */
+void file_table_close(void *source); /* NULL ok; frees the source too */
 void file_table_spec(const void *source, pst_spec *ret);
 uint64_t file_table_count(const void *source);
 uint64_t file_table_fingerprint(const void *source);
@@ -52,5 +53,12 @@ void file_table_worker_stop(void *source, void *worker);
 void file_table_ahead(void *source, void *worker, const uint64_t *index, size_t count);
 pst_status file_table_load(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
 uint64_t file_table_bytes_of(const void *source, uint64_t index);
+void file_table_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret);
+
+#define FILE_TABLE_SOURCE                                                                                                      \
+    .close = file_table_close, .spec = file_table_spec, .count = file_table_count, .fingerprint = file_table_fingerprint,      \
+    .need = file_table_need, .worker_size = sizeof(struct file_worker), .worker_stop = file_table_worker_stop,                 \
+    .ahead = file_table_ahead, .load = file_table_load, .cause = PST_CAUSE_MISSING, .bytes_of = file_table_bytes_of,           \
+    .locate = file_table_locate
 
 #endif

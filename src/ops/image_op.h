@@ -5,7 +5,7 @@
 #define OPS_IMAGE_OP_H
 
 #include "codec/region.h"
-#include <penstock/op.h>
+#include "ops/sample_op.h"
 
 #define IMAGE_MAX_SIDE 65535 /* that an operation may be asked for */
 
@@ -67,15 +67,20 @@ pst_filter resize_method(int choice);
 /* ---- The others ---- */
 
 enum decode_format { DECODE_AUTO, DECODE_RAW };
+/* Exact: the pixels that libjpeg-turbo makes. Fast: planes are resized, and become pixels at the size of the result. */
+enum decode_quality { QUALITY_AUTO, QUALITY_EXACT, QUALITY_FAST };
 struct decode_config {
     struct image_field field;
     int format;        /* enum decode_format */
+    int quality;       /* enum decode_quality; as asked for */
     const char *shape; /* of raw pixels: "224x224x3", height first */
     uint64_t channels, max_pixels, max_scans;
     bool exif, recover;
     uint32_t height, width, depth; /* of raw pixels; noted by the plan */
+    bool fast;                     /* what the quality comes to; noted by decode_choose, */
+    const char *reason;            /* with the reason. NULL: there is nothing to choose */
 };
-extern const pst_op_class op_decode;
+extern const struct sample_op op_decode;
 struct region_options decode_options(const struct decode_config *c);
 /* Raw pixels as an image that is not to be written to. */
 pst_status decode_raw(const struct decode_config *c, const pst_bytes *bytes, pst_image *ret, pst_error *reterr);
@@ -105,9 +110,16 @@ struct image_part {
 };
 /* How many of `parts`, from the first, fit in one pass; 0 or 1: not worth it. */
 size_t image_program_length(const struct image_part *parts, size_t count);
+/* How many of them make sense only together: a fast decode and what follows it up to the resize, or a fast decode alone. They
+ * have to be one program, and always can. 0: the first stands for itself. */
+size_t image_program_unit(const struct image_part *parts, size_t count);
+/* Notes in the config of a decode, which `parts` begin with, which quality it comes to. */
+void decode_choose(struct decode_config *c, const struct image_part *parts, size_t count);
 /* Its config, with copies of the parts' configs; what those point to is borrowed. Release with image_program_free. The class
- * below runs it; its plan refuses what `parts` do not accept, and images that are not uint8. */
-pst_status image_program_create(void **ret_config, const struct image_part *parts, size_t count, pst_error *reterr);
+ * below runs it; its plan refuses what `parts` do not accept, and images that are not uint8. `plainly`: images are decoded as
+ * a whole and without an index; the result is the same. */
+pst_status image_program_create(void **ret_config, const struct image_part *parts, size_t count, bool plainly,
+                                pst_error *reterr);
 void image_program_free(void *config);
 extern const pst_op_class op_image_program;
 

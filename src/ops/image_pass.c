@@ -5,6 +5,7 @@
 #include "image/pixels.h"
 #include "image/resize.h"
 #include "ops/cast.h"
+#include "ops/plane_pass.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,7 +44,8 @@ static uint8_t *zeros(pst_ctx *ctx, size_t size)
     return p ? memset(p, 0, size) : NULL;
 }
 
-static pst_status painter_init(struct painter *t, const struct image_pass *p, pst_error *reterr)
+/* `computed`: rows are not there already. */
+static pst_status painter_init(struct painter *t, const struct image_pass *p, bool computed, pst_error *reterr)
 {
     const struct frame *f = p->frame;
     size_t channels = p->convert.channels, row;
@@ -55,7 +57,7 @@ static pst_status painter_init(struct painter *t, const struct image_pass *p, ps
     size_t scratch = convert_scratch_bytes(&p->convert, t->width);
     bool narrow = p->dtype != PST_DTYPE_U8 && p->dtype != PST_DTYPE_F32;
     if ((beside && !(t->padded = zeros(p->ctx, row))) || (above && !(t->blank = zeros(p->ctx, row))) ||
-        (f->resized && !(t->plain = pst_scratch(p->ctx, row))) || (scratch && !(t->scratch = pst_scratch(p->ctx, scratch))) ||
+        (computed && !(t->plain = pst_scratch(p->ctx, row))) || (scratch && !(t->scratch = pst_scratch(p->ctx, scratch))) ||
         (narrow && !(t->floats = pst_scratch(p->ctx, row * sizeof(float)))))
         return fail_memory(f, reterr);
     return PST_OK;
@@ -66,17 +68,26 @@ static void *row_at(const struct painter *t, uint32_t y, size_t value)
     return (uint8_t *)t->pass->out + y * t->row_values * value;
 }
 
-/* `pixels` is a whole row of the window. */
-static void paint_row(const struct painter *t, uint32_t y, const uint8_t *pixels)
+static void convert(const struct painter *t, const uint8_t *pixels, const uint8_t *const *channels, void *out, size_t plane)
+{
+    const struct convert *c = &t->pass->convert;
+    if (channels)
+        convert_planes(c, channels, t->width, out, plane, t->scratch);
+    else
+        convert_row(c, pixels, t->width, out, plane, t->scratch);
+}
+
+/* A whole row of the window, as pixels, or as `channels` of which the result has planes. */
+static void paint_row(const struct painter *t, uint32_t y, const uint8_t *pixels, const uint8_t *const *channels)
 {
     const struct image_pass *p = t->pass;
     size_t value = pst_dtype_size(p->dtype);
     uint8_t *out = row_at(t, y, value);
     if (!t->floats) {
-        convert_row(&p->convert, pixels, t->width, out, t->plane, t->scratch);
+        convert(t, pixels, channels, out, t->plane);
         return;
     }
-    convert_row(&p->convert, pixels, t->width, t->floats, t->width, t->scratch);
+    convert(t, pixels, channels, t->floats, t->width);
     for (uint32_t c = 0; c < (p->convert.planar ? p->convert.channels : 1); c++)
         cast_values(out + c * t->plane * value, p->dtype, t->floats + (size_t)c * t->width, PST_DTYPE_F32, t->row_values);
 }
@@ -96,7 +107,7 @@ static pst_status fetch_box(struct image_pass *p, int64_t left, int64_t top, uin
                             pst_error *reterr)
 {
     const struct region part = {.x = (uint32_t)left, .y = (uint32_t)top, .width = width, .height = height};
-    return p->fetch(p->user, &part, ret, reterr);
+    return image_source_pixels(p->source, &part, ret, reterr);
 }
 
 /* A resize of which only `inside` is computed, reading `pixels`. */
@@ -138,25 +149,59 @@ static pst_status scaler_init(struct scaler *s, struct image_pass *p, pst_error 
     return PST_OK;
 }
 
-static void paint(const struct painter *t, struct resize_walk *walk, const pst_image *pixels)
+/* Where the rows with pixels come from. */
+struct rows {
+    enum { ROWS_EMPTY, ROWS_COPIED, ROWS_RESIZED, ROWS_OF_PLANES } kind;
+    pst_image pixels; /* of which they are copied */
+    struct scaler scaler;
+    struct plane_pass planes;
+};
+
+static pst_status rows_init(struct rows *r, struct image_pass *p, pst_error *reterr)
+{
+    const struct frame *f = p->frame;
+    bool empty = box_width(&f->inside) == 0 || box_height(&f->inside) == 0;
+    pst_status st = p->fast ? plane_pass_init(&r->planes, p->ctx, f, p->source, p->whole, reterr) : PST_EUNSUPPORTED;
+    r->kind = empty ? ROWS_EMPTY : st == PST_OK ? ROWS_OF_PLANES : f->resized ? ROWS_RESIZED : ROWS_COPIED;
+    if (st != PST_EUNSUPPORTED)
+        return st;
+    if (empty) /* nothing is seen of the image; that it can be decoded is looked at all the same */
+        return fetch_box(p, f->source.left, f->source.top, 1, 1, &r->pixels, reterr);
+    if (f->resized)
+        return scaler_init(&r->scaler, p, reterr);
+    return fetch_box(p, f->inside.left, f->inside.top, box_width(&f->inside), box_height(&f->inside), &r->pixels, reterr);
+}
+
+static void paint(const struct painter *t, struct rows *rows)
 {
     const struct frame *f = t->pass->frame;
-    size_t n = (size_t)box_width(&f->inside) * t->pass->convert.channels;
+    const struct convert *c = &t->pass->convert;
+    size_t n = (size_t)box_width(&f->inside) * c->channels;
+    bool apart = rows->kind == ROWS_OF_PLANES && c->planar && !t->padded; /* no need to make pixels of planes */
     for (uint32_t y = 0; y < box_height(&f->window); y++) {
         int64_t at = f->window.top + y;
         if (at < f->inside.top || at >= f->inside.bottom) {
-            paint_row(t, y, t->blank);
+            paint_row(t, y, t->blank, NULL);
             continue;
         }
-        const uint8_t *from = walk ? NULL : pixels->pixels + (size_t)(at - f->inside.top) * pixels->stride;
+        if (apart) {
+            const uint8_t *channels[3];
+            plane_pass_channels(&rows->planes, channels);
+            paint_row(t, y, NULL, channels);
+            continue;
+        }
+        bool copied = rows->kind == ROWS_COPIED;
+        const uint8_t *from = copied ? rows->pixels.pixels + (size_t)(at - f->inside.top) * rows->pixels.stride : NULL;
         uint8_t *to = row_target(t, y);
-        if (walk)
-            resize_walk_row(walk, to);
-        else if (t->padded)
+        if (rows->kind == ROWS_OF_PLANES)
+            plane_pass_row(&rows->planes, to);
+        else if (rows->kind == ROWS_RESIZED)
+            resize_walk_row(&rows->scaler.walk, to);
+        else if (t->padded && copied)
             memcpy(to, from, n);
-        const uint8_t *row = t->padded ? t->padded : walk ? to : from;
+        const uint8_t *row = t->padded ? t->padded : copied ? from : to;
         if (row != row_at(t, y, 1)) /* unless it was computed where it belongs */
-            paint_row(t, y, row);
+            paint_row(t, y, row, NULL);
     }
 }
 
@@ -172,25 +217,16 @@ static bool passes_caches(const struct image_pass *p)
 
 pst_status image_pass_run(struct image_pass *p, pst_error *reterr)
 {
-    const struct frame *f = p->frame;
     struct painter t;
-    struct scaler s;
-    pst_image pixels = {0};
-    p->convert.flips = f->flips;
+    struct rows rows = {0};
+    p->convert.flips = p->frame->flips;
     p->convert.streams = passes_caches(p);
-    pst_status st = painter_init(&t, p, reterr);
+    pst_status st = rows_init(&rows, p, reterr);
+    if (st == PST_OK)
+        st = painter_init(&t, p, rows.kind > ROWS_COPIED, reterr);
     if (st < 0)
         return st;
-    bool empty = box_width(&f->inside) == 0 || box_height(&f->inside) == 0;
-    if (empty) /* nothing is seen of the image; that it can be decoded is looked at all the same */
-        st = fetch_box(p, f->source.left, f->source.top, 1, 1, &pixels, reterr);
-    else if (f->resized)
-        st = scaler_init(&s, p, reterr);
-    else
-        st = fetch_box(p, f->inside.left, f->inside.top, box_width(&f->inside), box_height(&f->inside), &pixels, reterr);
-    if (st < 0)
-        return st;
-    paint(&t, f->resized && !empty ? &s.walk : NULL, &pixels);
+    paint(&t, &rows);
     convert_end(&p->convert);
     return PST_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "image/convert.h"
 #include "ops/frame.h"
+#include "ops/image_source.h"
 
 struct image_pass {
     pst_ctx *ctx;
@@ -11,9 +12,9 @@ struct image_pass {
     struct convert convert; /* `flips` follows from the frame */
     pst_dtype dtype;        /* of the result: uint8, or float32, float16, bfloat16 where `convert` scales */
     void *out;              /* box_height × box_width of the frame's window */
-    /* A part of the image; the pixels stay until the pass is over. */
-    pst_status (*fetch)(void *user, const struct region *part, pst_image *ret, pst_error *reterr);
-    void *user;
+    struct image_source *source;
+    bool fast;  /* planes are resized, where the source has them */
+    bool whole; /* …and decoded as a whole, which does not show */
 };
 
 pst_status image_pass_run(struct image_pass *p, pst_error *reterr);

@@ -5,13 +5,13 @@
  * pixels that it would see; a normalised value is computed by the same operations; randomness is keyed by each part's own
  * place in the chain. */
 #include "base/memory.h"
-#include "image/pixels.h"
 #include "ops/ctx.h"
 #include "ops/fields.h"
 #include "ops/image_op.h"
 #include "ops/image_pass.h"
 #include "ops/op_table.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Which parts go together ---- */
@@ -20,6 +20,7 @@
 struct state {
     const char *field;
     bool resized, padded, planar;
+    bool plain; /* planes have become pixels: what resizes now is another program's */
     pst_dtype dtype;
 };
 
@@ -38,13 +39,13 @@ static const char *field_of(const struct image_part *part)
 {
     if (part->op == &op_cast)
         return ((const struct cast_config *)part->config)->field;
-    bool known = geometric(part->op) || part->op == &op_decode || part->op == &op_normalize || part->op == &op_layout;
+    bool known = geometric(part->op) || part->op == &op_decode.op || part->op == &op_normalize || part->op == &op_layout;
     return known ? ((const struct image_field *)part->config)->name : NULL;
 }
 
 static bool take_geometric(struct state *s, const struct image_op *op, const void *config)
 {
-    if (s->planar || (op->resizes && (s->resized || s->padded || s->dtype != PST_DTYPE_U8)))
+    if (s->planar || (op->resizes && (s->resized || s->padded || s->plain || s->dtype != PST_DTYPE_U8)))
         return false;
     s->resized |= op->resizes;
     s->padded |= op->pads && op->pads(config);
@@ -99,12 +100,56 @@ static bool take(struct state *s, const struct image_part *part)
     return first; /* decode */
 }
 
+/* ---- The quality of a decode ---- */
+
+/* Geometric operations behind a decode, up to the one that resizes and joins in; 0: none does. `*ret_random`: one of them cuts
+ * at random. */
+static size_t length_to_resize(const struct image_part *parts, size_t count, bool *ret_random)
+{
+    struct state s = {.dtype = PST_DTYPE_U8};
+    *ret_random = false;
+    for (size_t n = 0; n < count && (n == 0 || geometric(parts[n].op)) && take(&s, &parts[n]); n++) {
+        *ret_random |= parts[n].op == &op_random_crop.op || parts[n].op == &op_random_resized_crop.op;
+        if (s.resized)
+            return n + 1;
+    }
+    return 0;
+}
+
+void decode_choose(struct decode_config *c, const struct image_part *parts, size_t count)
+{
+    bool random;
+    size_t resized = length_to_resize(parts, count, &random);
+    c->fast = c->quality == QUALITY_FAST || (c->quality == QUALITY_AUTO && resized && random);
+    c->reason = c->format == DECODE_RAW      ? NULL
+                : c->quality != QUALITY_AUTO ? "as asked for"
+                : c->fast                    ? "a random crop and a resize follow"
+                                             : "no random crop with a resize follows";
+}
+
+size_t image_program_unit(const struct image_part *parts, size_t count)
+{
+    bool random;
+    if (count == 0 || parts[0].op != &op_decode.op)
+        return 0;
+    struct decode_config c = *(const struct decode_config *)parts[0].config;
+    decode_choose(&c, parts, count);
+    if (!c.reason || !c.fast)
+        return 0;
+    size_t resized = length_to_resize(parts, count, &random);
+    return resized ? resized : 1;
+}
+
+/* ---- How many go together ---- */
+
 size_t image_program_length(const struct image_part *parts, size_t count)
 {
     struct state s = {.dtype = PST_DTYPE_U8};
-    size_t n = 0;
-    while (n < count && take(&s, &parts[n]))
+    size_t n = 0, unit = image_program_unit(parts, count);
+    while (n < count && take(&s, &parts[n])) {
         n++;
+        s.plain = unit > 0 && n >= unit;
+    }
     return n;
 }
 
@@ -122,6 +167,7 @@ struct program {
     const struct decode_config *decode;       /* NULL: the images are decoded already */
     const struct normalize_config *normalize; /* NULL: levels stay what they are */
     bool planar;
+    bool fast, plainly;
     pst_dtype dtype;
     size_t count;
     struct part parts[];
@@ -145,14 +191,15 @@ static bool add_part(struct program *p, const struct image_part *part)
     memcpy(config, part->config, part->op->config_size);
     p->parts[p->count++] =
         (struct part){.op = part->op, .geometric = geometric(part->op), .config = config, .ordinal = part->ordinal};
-    if (part->op == &op_decode)
+    if (part->op == &op_decode.op)
         p->decode = config;
     if (part->op == &op_normalize)
         p->normalize = config;
     return true;
 }
 
-pst_status image_program_create(void **ret_config, const struct image_part *parts, size_t count, pst_error *reterr)
+pst_status image_program_create(void **ret_config, const struct image_part *parts, size_t count, bool plainly,
+                                pst_error *reterr)
 {
     struct state s = {.dtype = PST_DTYPE_U8};
     struct program *p = mem_zalloc(sizeof(*p) + count * sizeof(p->parts[0]));
@@ -171,6 +218,8 @@ pst_status image_program_create(void **ret_config, const struct image_part *part
         return pst_fail(reterr, PST_ENOMEM, "planning image operations: out of memory");
     p->planar = s.planar;
     p->dtype = s.dtype;
+    p->fast = image_program_unit(parts, count) > 0;
+    p->plainly = plainly;
     *ret_config = p;
     return PST_OK;
 }
@@ -217,51 +266,23 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
 static pst_status start(const void *config, void *worker, pst_error *reterr)
 {
     const struct program *p = config;
-    if (!p->decode)
-        return PST_OK;
-    struct region_options options = decode_options(p->decode);
-    return region_decoder_init(worker, &options, reterr);
+    return p->decode ? image_decoder_init(worker, p->decode, reterr) : PST_OK;
 }
 
 static void stop(const void *config, void *worker)
 {
     (void)config;
-    region_decoder_finish(worker);
+    image_decoder_finish(worker);
 }
 
 /* ---- An image ---- */
 
-/* Where its pixels come from. */
-struct source {
-    struct region_decoder *decoder; /* NULL: they are in `pixels` */
-    const pst_bytes *bytes;
-    struct region_info info;
-    pst_image pixels;
-};
-
-static pst_status source_open(struct source *s, const struct program *p, struct region_decoder *decoder, const pst_tensor *in,
-                              pst_error *reterr)
+/* A failure is the operation's that would have met it by itself. */
+static pst_status blame(const char *op, pst_status st, pst_error *reterr)
 {
-    *s = (struct source){0};
-    if (p->decode && p->decode->format != DECODE_RAW) {
-        s->decoder = decoder;
-        s->bytes = in->data;
-        return region_probe(decoder, s->bytes->data, s->bytes->length, &s->info, reterr);
-    }
-    pst_status st = p->decode ? decode_raw(p->decode, in->data, &s->pixels, reterr) : image_of_tensor(in, &s->pixels, reterr);
-    s->info.width = s->pixels.width;
-    s->info.height = s->pixels.height;
-    s->info.channels = s->pixels.channels;
+    if (st < 0 && st != PST_ENOMEM && op && reterr)
+        snprintf(reterr->op, sizeof(reterr->op), "%s", op);
     return st;
-}
-
-static pst_status fetch(void *user, const struct region *part, pst_image *ret, pst_error *reterr)
-{
-    struct source *s = user;
-    if (s->decoder)
-        return region_decode(s->decoder, s->bytes->data, s->bytes->length, &s->info, part, ret, reterr);
-    *ret = pixels_crop(&s->pixels, part->x, part->y, part->width, part->height);
-    return PST_OK;
 }
 
 static pst_status frame_of(const struct program *p, pst_ctx *ctx, const struct region_info *info, struct frame *ret,
@@ -277,7 +298,7 @@ static pst_status frame_of(const struct program *p, pst_ctx *ctx, const struct r
         pst_status st = image_op_geometry(part->geometric, part->config, ctx, box_width(&ret->window), box_height(&ret->window),
                                           &g, reterr);
         if (st < 0)
-            return st;
+            return blame(part->geometric->op.name, st, reterr);
         frame_add(ret, &g);
     }
     return PST_OK;
@@ -289,51 +310,57 @@ static pst_status choose_conversion(const struct program *p, uint32_t channels, 
     pst_status st = p->normalize ? normalize_factors(p->normalize, channels, scale, bias, reterr) : PST_OK;
     if (st == PST_OK)
         convert_init(ret, channels, p->planar, p->dtype == PST_DTYPE_U8 ? NULL : scale, bias);
-    return st;
+    return blame(op_normalize.name, st, reterr);
 }
 
 /* An image that does not decode fails for that, whatever else is wrong with it: it would have been decoded first. */
-static pst_status fail_later(struct source *s, pst_status st, pst_error *reterr)
+static pst_status fail_later(const struct program *p, struct image_source *s, pst_status st, pst_error *reterr)
 {
     const struct region all = {.width = s->info.width, .height = s->info.height};
+    struct image_planes planes;
     pst_error inner;
     pst_image pixels;
-    if (!s->decoder || fetch(s, &all, &pixels, &inner) == PST_OK)
+    pst_status decoded = p->fast ? image_source_planes(s, &all, 8, true, &planes, &inner) : PST_EUNSUPPORTED;
+    if (decoded == PST_EUNSUPPORTED)
+        decoded = image_source_pixels(s, &all, &pixels, &inner);
+    if (decoded == PST_OK)
         return st;
     if (reterr)
         *reterr = inner;
-    return inner.status;
+    return blame(op_decode.op.name, decoded, reterr);
 }
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
     const struct program *p = config;
+    const char *decode = p->decode ? op_decode.op.name : NULL;
     pst_tensor *to = &out[p->number];
-    struct source source;
+    struct image_source source;
     struct frame frame;
-    struct image_pass pass = {.ctx = ctx, .frame = &frame, .dtype = p->dtype, .fetch = fetch, .user = &source};
-    pst_status st = source_open(&source, p, worker, &in[p->number], reterr);
+    struct image_pass pass = {
+        .ctx = ctx, .frame = &frame, .dtype = p->dtype, .source = &source, .fast = p->fast, .whole = p->plainly};
+    pst_status st = image_source_open(&source, p->decode, worker, ctx, &in[p->number], reterr);
     if (st < 0)
-        return st;
+        return blame(decode, st, reterr);
     st = frame_of(p, ctx, &source.info, &frame, reterr);
     if (st == PST_OK)
         st = choose_conversion(p, source.info.channels, &pass.convert, reterr);
     if (st < 0)
-        return fail_later(&source, st, reterr);
+        return fail_later(p, &source, st, reterr);
     uint64_t height = box_height(&frame.window), width = box_width(&frame.window), channels = source.info.channels;
     const uint64_t pixels[3] = {height, width, channels}, planes[3] = {channels, height, width};
     st = field_prepare(ctx, to, 3, p->planar ? planes : pixels, reterr);
     if (st < 0)
         return st;
     pass.out = to->data;
-    return image_pass_run(&pass, reterr);
+    return blame(decode, image_pass_run(&pass, reterr), reterr);
 }
 
 const pst_op_class op_image_program = {
     .abi = PST_OP_ABI,
     .name = "image",
     .doc = "A run of image operations as one pass.",
-    .worker_size = sizeof(struct region_decoder),
+    .worker_size = sizeof(struct image_decoder),
     .plan = plan,
     .start = start,
     .run = run,

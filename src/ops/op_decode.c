@@ -1,10 +1,11 @@
 /* op_decode.c: `decode`: encoded images, or raw pixels, as arrays. */
 #include "ops/fields.h"
-#include "ops/image_op.h"
+#include "ops/image_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
+static const char *const qualities[] = {[QUALITY_AUTO] = "auto", [QUALITY_EXACT] = "exact", [QUALITY_FAST] = "fast", NULL};
 static const char *const formats[] = {[DECODE_AUTO] = "auto", [DECODE_RAW] = "raw", NULL};
 
 /* ---- Planning ---- */
@@ -87,33 +88,25 @@ pst_status decode_raw(const struct decode_config *c, const pst_bytes *bytes, pst
 
 static pst_status start(const void *config, void *worker, pst_error *reterr)
 {
-    struct region_options options = decode_options(config);
-    return region_decoder_init(worker, &options, reterr);
+    return image_decoder_init(worker, config, reterr);
 }
 
 static void stop(const void *config, void *worker)
 {
     (void)config;
-    region_decoder_finish(worker);
+    image_decoder_finish(worker);
 }
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
     const struct decode_config *c = config;
-    const pst_bytes *bytes = in[c->field.number].data;
     pst_tensor *to = &out[c->field.number];
-    struct region_info info;
+    struct image_source source;
     pst_image image;
-    pst_status st;
-    (void)ctx;
-    if (c->format == DECODE_RAW) {
-        st = decode_raw(c, bytes, &image, reterr);
-    } else {
-        st = region_probe(worker, bytes->data, bytes->length, &info, reterr);
-        if (st == PST_OK)
-            st = region_decode(worker, bytes->data, bytes->length, &info,
-                               &(struct region){.width = info.width, .height = info.height}, &image, reterr);
-    }
+    pst_status st = image_source_open(&source, c, worker, ctx, &in[c->field.number], reterr);
+    if (st == PST_OK)
+        st = image_source_pixels(&source, &(struct region){.width = source.info.width, .height = source.info.height}, &image,
+                                 reterr);
     if (st < 0)
         return st;
     to->rank = 3;
@@ -141,23 +134,43 @@ static const pst_param params[] = {
      "an image with more is an error before memory is taken"},
     {"max_scans", PST_PARAM_UINT, offsetof(struct decode_config, max_scans), "500", 1, 1e9, NULL,
      "a progressive JPEG with more is an error"},
+    {"quality", PST_PARAM_CHOICE, offsetof(struct decode_config, quality), "auto", 0, 0, qualities,
+     "of JPEG and yuv420. exact: libjpeg's pixels. fast: planes are resized before they become RGB. auto: fast where a random "
+     "crop and a resize follow"},
     {0},
 };
 
-const pst_op_class op_decode = {
-    .abi = PST_OP_ABI,
-    .name = "decode",
-    .doc =
-        "Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP and GIF (its first frame), recognised by their "
-        "content. Where crops or a resize follow, only the part that they use is decoded. An image that is damaged or cut off "
-        "is "
-        "an error of that element. Raw pixels are handed on without a copy.",
-    .example = "tfrecord shards/ | example \"image:bytes label:int64\" | decode image | resize 224 | batch 64",
-    .params = params,
-    .config_size = sizeof(struct decode_config),
-    .worker_size = sizeof(struct region_decoder),
-    .plan = plan,
-    .start = start,
-    .run = run,
-    .stop = stop,
+static const char *choice(const void *config, const char **ret_reason)
+{
+    const struct decode_config *c = config;
+    *ret_reason = c->reason;
+    return !c->reason ? NULL : c->fast ? "quality fast" : "quality exact";
+}
+
+/* The choice depends on what follows, and is part of what the pipeline means. */
+static uint64_t fingerprint(const void *config)
+{
+    const struct decode_config *c = config;
+    return c->reason && c->fast;
+}
+
+const struct sample_op op_decode = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "decode",
+            .doc = "Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (its first frame) and yuv420, "
+                   "recognised by their content. Where crops or a resize follow, only the part that they use is decoded. An "
+                   "image that is damaged or cut off is an error of that element. Raw pixels are handed on without a copy.",
+            .example = "tfrecord shards/ | example \"image:bytes label:int64\" | decode image | resize 224 | batch 64",
+            .params = params,
+            .config_size = sizeof(struct decode_config),
+            .worker_size = sizeof(struct image_decoder),
+            .plan = plan,
+            .start = start,
+            .run = run,
+            .stop = stop,
+            .fingerprint = fingerprint,
+        },
+    .choice = choice,
 };

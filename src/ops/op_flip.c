@@ -46,6 +46,7 @@ const struct image_op op_flip = {
             .config_size = sizeof(struct config),
             .plan = plan,
             .run = run,
+            .flags = PST_OP_RANDOM,
         },
     .geometry = geometry,
 };

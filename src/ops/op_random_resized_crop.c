@@ -119,6 +119,7 @@ const struct image_op op_random_resized_crop = {
             .config_size = sizeof(struct config),
             .plan = plan,
             .run = run,
+            .flags = PST_OP_RANDOM,
         },
     .geometry = geometry,
     .resizes = true,

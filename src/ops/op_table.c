@@ -25,7 +25,7 @@ const struct op_entry op_table[] = {
     {PST_OP_SAMPLE, &op_rename},
     {PST_OP_SAMPLE, &op_one_hot},
     {PST_OP_SAMPLE, &op_cast},
-    {PST_OP_SAMPLE, &op_decode},
+    {PST_OP_SAMPLE, &op_decode.op},
     {PST_OP_SAMPLE, &op_resize.op},
     {PST_OP_SAMPLE, &op_crop.op},
     {PST_OP_SAMPLE, &op_center_crop.op},
@@ -65,5 +65,5 @@ pst_op_kind pst_op_kind_of(const pst_op_class *op)
 
 const struct sample_op *sample_op_of(const pst_op_class *op)
 {
-    return op == &op_example.op ? &op_example : NULL;
+    return op == &op_example.op ? &op_example : op == &op_decode.op ? &op_decode : NULL;
 }

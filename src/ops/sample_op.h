@@ -9,6 +9,8 @@ struct sample_op {
     /* Of the fields that `plan` announced, only these are ever looked at: bit i for field i of its output. Called once the
      * whole chain is planned and before any `start`; `run` need not write the others. Without the call all are wanted. */
     void (*need)(void *config, uint64_t fields);
+    /* What the engine chose for it when the whole chain was known, for the plan to show: "quality fast". NULL: nothing. */
+    const char *(*choice)(const void *config, const char **ret_reason);
 };
 
 /* The extension of a built-in class; NULL: it has none. */

@@ -64,6 +64,17 @@ static void note_stream(struct shard_set *s, size_t k)
         ;
 }
 
+/* Only the section's header is looked at. */
+static pst_status open_jpegs(struct set_shard *d, pst_error *reterr)
+{
+    const struct index *x = shard_index(d->shard);
+    if (!x->jpegs)
+        return PST_OK;
+    d->damaged = !entropy_section_open(&d->jpegs, x->jpegs, x->jpegs_length);
+    d->states = mem_array(d->damaged ? 1 : (size_t)d->jpegs.count, sizeof(*d->states));
+    return d->states ? PST_OK : no_memory(reterr);
+}
+
 static pst_status open_shard(void *user, size_t k, pst_error *reterr)
 {
     struct shard_set *s = user;
@@ -85,7 +96,8 @@ static pst_status open_shard(void *user, size_t k, pst_error *reterr)
     if (st < 0)
         return st;
     d->entries = shard_entries(d->shard);
-    return map_shard(s, d, reterr);
+    st = open_jpegs(d, reterr);
+    return st < 0 ? st : map_shard(s, d, reterr);
 }
 
 /* ---- Numbering ---- */
@@ -148,6 +160,7 @@ static void close_shards(struct shard_set *s)
         struct set_shard *d = &s->shards[k];
         file_unmap(d->mapping, d->shard ? (size_t)pst_shard_bytes(d->shard) : 0);
         file_close(d->direct);
+        mem_free((void *)d->states);
         pst_shard_close(d->shard);
     }
     mem_free(s->shards);
@@ -221,6 +234,15 @@ void shard_set_close(struct shard_set *s)
 }
 
 /* ---- While it is read ---- */
+
+bool shard_set_entropy(const struct shard_set *s, uint64_t i, struct entropy_home *ret)
+{
+    const struct set_shard *d = &s->shards[shard_set_find(s, i)];
+    if (!d->states)
+        return false;
+    *ret = (struct entropy_home){.section = d->damaged ? NULL : &d->jpegs, .record = i - d->first, .states = d->states};
+    return true;
+}
 
 void shard_set_look(struct shard_set *s)
 {

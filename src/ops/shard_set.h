@@ -6,6 +6,7 @@
 #define OPS_SHARD_SET_H
 
 #include "io/walk.h"
+#include "ops/entropy.h"
 #include "ops/source.h"
 #include "record/index.h"
 #include <pthread.h>
@@ -23,8 +24,11 @@ struct set_shard {
     const struct index_entry *entries;
     uint64_t first; /* of its records, among all */
     pst_shard *shard;
-    void *mapping;      /* what `data` was, until the set is closed */
-    _Atomic int direct; /* a descriptor past the page cache; -1: none yet */
+    void *mapping;                /* what `data` was, until the set is closed */
+    _Atomic int direct;           /* a descriptor past the page cache; -1: none yet */
+    struct entropy_section jpegs; /* of its index */
+    bool damaged;                 /* …which nobody can read */
+    _Atomic uint32_t *states;     /* as entropy.h has them; NULL: its index has no such section */
 };
 
 struct shard_set {
@@ -78,6 +82,9 @@ static inline void shard_set_verified(struct shard_set *s, uint64_t i)
 {
     atomic_fetch_or_explicit(&s->verified[i / 64], UINT64_C(1) << (i % 64), memory_order_relaxed);
 }
+
+/* As source_class.entropy. */
+bool shard_set_entropy(const struct shard_set *s, uint64_t i, struct entropy_home *ret);
 
 /* Looks whether one of the shards, another one at each call, has been cut short. Its mapping would kill whoever touches it
  * behind the new end (SIGBUS): it is given up, and reading tells what is wrong. What happens between the looks is a risk

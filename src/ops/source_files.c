@@ -30,7 +30,7 @@ static const pst_param params[] = {
 };
 
 struct files {
-    struct file_table table; /* first: file_table.c's functions are the source's */
+    struct file_table table; /* first: FILE_TABLE_SOURCE */
     size_t classes;          /* labels that are names; 0: they are numbers */
 };
 
@@ -49,15 +49,6 @@ struct reading {
 static pst_status no_memory(pst_error *reterr)
 {
     return pst_fail(reterr, PST_ENOMEM, "out of memory reading the list");
-}
-
-static void files_close(void *source)
-{
-    struct files *f = source;
-    if (!f)
-        return;
-    file_table_finish(&f->table);
-    mem_free(f);
 }
 
 static bool is_blank(const char *row, size_t length)
@@ -177,7 +168,7 @@ static pst_status files_open(const void *config, const struct source_env *env, v
     if (st == PST_OK)
         st = file_table_look(&f->table, env, reterr);
     if (st < 0) {
-        files_close(f);
+        file_table_close(f);
         return st;
     }
     *ret = f;
@@ -206,15 +197,6 @@ const struct source_class source_files = {
          .params = params,
          .config_size = sizeof(struct config)},
     .open = files_open,
-    .close = files_close,
-    .spec = file_table_spec,
-    .count = file_table_count,
-    .fingerprint = file_table_fingerprint,
     .describe = files_describe,
-    .need = file_table_need,
-    .worker_size = sizeof(struct file_worker),
-    .worker_stop = file_table_worker_stop,
-    .ahead = file_table_ahead,
-    .load = file_table_load,
-    .bytes_of = file_table_bytes_of,
+    FILE_TABLE_SOURCE,
 };

@@ -49,7 +49,7 @@ static const pst_param params[] = {
 };
 
 struct folder {
-    struct file_table table; /* first: file_table.c's functions are the source's */
+    struct file_table table; /* first: FILE_TABLE_SOURCE */
     size_t classes;
     char names[96]; /* of the first classes */
     int subset;
@@ -58,15 +58,6 @@ struct folder {
 static pst_status no_memory(pst_error *reterr)
 {
     return pst_fail(reterr, PST_ENOMEM, "out of memory listing the folder");
-}
-
-static void folder_close(void *source)
-{
-    struct folder *f = source;
-    if (!f)
-        return;
-    file_table_finish(&f->table);
-    mem_free(f);
 }
 
 /* ---- Listing ---- */
@@ -212,7 +203,7 @@ static pst_status folder_open(const void *config, const struct source_env *env, 
     if (st == PST_OK)
         st = file_table_look(&f->table, env, reterr);
     if (st < 0) {
-        folder_close(f);
+        file_table_close(f);
         return st;
     }
     *ret = f;
@@ -241,15 +232,6 @@ const struct source_class source_folder = {
            .params = params,
            .config_size = sizeof(struct config)},
     .open = folder_open,
-    .close = folder_close,
-    .spec = file_table_spec,
-    .count = file_table_count,
-    .fingerprint = file_table_fingerprint,
     .describe = folder_describe,
-    .need = file_table_need,
-    .worker_size = sizeof(struct file_worker),
-    .worker_stop = file_table_worker_stop,
-    .ahead = file_table_ahead,
-    .load = file_table_load,
-    .bytes_of = file_table_bytes_of,
+    FILE_TABLE_SOURCE,
 };

@@ -202,6 +202,18 @@ static uint64_t npy_bytes_of(const void *source, uint64_t index)
     return bytes;
 }
 
+/* The file of the first field that is asked about. */
+static void npy_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+{
+    const struct npy *n = source;
+    size_t i = 0;
+    while (i + 1 < n->count && !(fields >> i & 1))
+        i++;
+    const struct npy_array *a = &n->arrays[fields >> i & 1 ? i : 0];
+    size_t header = (size_t)(a->data - (const uint8_t *)a->mapping);
+    *ret = (struct source_place){.path = a->path, .record = index, .offset = header + index * a->row_bytes};
+}
+
 const struct source_class source_npy = {
     .op = {.abi = PST_OP_ABI,
            .name = "npy",
@@ -225,4 +237,5 @@ const struct source_class source_npy = {
     .ahead = npy_ahead,
     .load = npy_load,
     .bytes_of = npy_bytes_of,
+    .locate = npy_locate,
 };

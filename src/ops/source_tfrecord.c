@@ -31,8 +31,8 @@ struct tfrecord {
     struct shard_set set;
     uint64_t ram; /* of a worker's buffers */
     bool no_verify;
-    pst_damage_log *damage;
-    enum shard_past *past; /* of streams */
+    pst_damage_log *damage; /* of streams */
+    bool *begun;            /* of streams: shards that were read from */
 };
 
 struct worker {
@@ -46,7 +46,7 @@ static void tfrecord_close(void *source)
     if (!t)
         return;
     shard_set_close(&t->set);
-    mem_free(t->past);
+    mem_free(t->begun);
     mem_free(t);
 }
 
@@ -58,12 +58,12 @@ static pst_status tfrecord_open(const void *config, const struct source_env *env
         return pst_fail(reterr, PST_ENOMEM, "opening the shards: out of memory");
     t->ram = env->ram / (2 * cpu_cores()); /* workers there can be */
     t->no_verify = env->no_verify;
-    t->damage = env->damage;
+    t->damage = env->met;
     pst_status st = shard_set_open(&t->set, &c->paths, (enum shard_io)c->io,
                                    c->max_record ? c->max_record : PST_MAX_RECORD_BYTES, env, reterr);
     if (st == PST_OK) {
-        t->past = mem_array(t->set.paths.count, sizeof(*t->past));
-        st = t->past ? PST_OK : pst_fail(reterr, PST_ENOMEM, "opening the shards: out of memory");
+        t->begun = mem_array(t->set.paths.count, sizeof(*t->begun));
+        st = t->begun ? PST_OK : pst_fail(reterr, PST_ENOMEM, "opening the shards: out of memory");
     }
     if (st < 0) {
         tfrecord_close(t);
@@ -123,11 +123,26 @@ static uint64_t tfrecord_bytes_of(const void *source, uint64_t index)
     return shard->entries[index - shard->first].length + FRAME_BYTES;
 }
 
+static void tfrecord_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+{
+    const struct shard_set *s = &((const struct tfrecord *)source)->set;
+    const struct set_shard *shard = &s->shards[shard_set_find(s, index)];
+    uint64_t record = index - shard->first;
+    (void)fields;
+    *ret =
+        (struct source_place){.path = pst_shard_path(shard->shard), .record = record, .offset = shard->entries[record].offset};
+}
+
+static bool tfrecord_entropy(const void *source, uint64_t index, struct entropy_home *ret)
+{
+    return shard_set_entropy(&((const struct tfrecord *)source)->set, index, ret);
+}
+
 static pst_status stream_open(void *source, void **ret, pst_error *reterr)
 {
     struct tfrecord *t = source;
     struct tfrecord_stream *stream = NULL;
-    pst_status st = tfrecord_stream_open(&stream, &t->set, t->past, t->no_verify, t->damage, reterr);
+    pst_status st = tfrecord_stream_open(&stream, &t->set, t->begun, t->no_verify, t->damage, reterr);
     if (st == PST_OK)
         *ret = stream;
     return st;
@@ -141,6 +156,11 @@ static pst_status stream_next(void *stream, pst_ctx *ctx, pst_tensor *out, pst_e
     if (st == PST_OK)
         out[0].data = (void *)(uintptr_t)record;
     return st;
+}
+
+static void stream_locate(const void *stream, struct source_place *ret)
+{
+    tfrecord_stream_locate(stream, ret);
 }
 
 static void stream_close(void *stream)
@@ -169,8 +189,12 @@ const struct source_class source_tfrecord = {
     .worker_stop = tfrecord_worker_stop,
     .ahead = tfrecord_ahead,
     .load = tfrecord_load,
+    .cause = PST_CAUSE_DATA_CRC,
     .bytes_of = tfrecord_bytes_of,
+    .entropy = tfrecord_entropy,
+    .locate = tfrecord_locate,
     .stream_open = stream_open,
     .stream_next = stream_next,
+    .stream_locate = stream_locate,
     .stream_close = stream_close,
 };

@@ -1,5 +1,5 @@
 /* spec.c: types by name and size, and the small helpers for `plan`. */
-#include <penstock/op.h>
+#include "ops/fields.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -68,13 +68,14 @@ char *pst_spec_text(const pst_spec *spec, char *buffer, size_t size)
 {
     static const char more[] = "\xe2\x80\xa6";
     struct line l = {.buffer = buffer, .size = size};
+    char name[FIELD_LABEL_SIZE];
     size_t fits = 0; /* as much as leaves room for the ellipsis */
     if (size == 0)
         return buffer;
     buffer[0] = '\0';
     for (size_t i = 0; i < spec->count; i++) {
         const pst_field *f = &spec->field[i];
-        add(&l, "%s%.*s: %s", i ? ", " : "", PST_NAME_SIZE, f->name, pst_dtype_name(f->dtype));
+        add(&l, "%s%s: %s", i ? ", " : "", field_label(f, name), pst_dtype_name(f->dtype));
         for (uint32_t d = 0; d < f->rank && d < PST_MAX_RANK; d++) {
             add(&l, "%s", d ? "," : " [");
             if (f->shape[d] == PST_ANY)

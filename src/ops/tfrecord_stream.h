@@ -4,20 +4,15 @@
 
 #include "ops/shard_set.h"
 
-/* What is remembered from one pass to the next, by shard. */
-enum shard_past {
-    SHARD_NEW,
-    SHARD_BEGUN,
-    SHARD_KNOWN /* read to its end: its damage has been told */
-};
-
 struct tfrecord_stream;
 
-/* Borrows everything. `past` has an entry a shard, zeroed at first. */
-pst_status tfrecord_stream_open(struct tfrecord_stream **ret, const struct shard_set *set, enum shard_past *past,
-                                bool no_verify, pst_damage_log *damage, pst_error *reterr);
+/* Borrows everything. `begun` has an entry a shard, zeroed at first: which were read from before. */
+pst_status tfrecord_stream_open(struct tfrecord_stream **ret, const struct shard_set *set, bool *begun, bool no_verify,
+                                pst_damage_log *damage, pst_error *reterr);
 /* A view, valid until the next call. OK, END or < 0. */
 pst_status tfrecord_stream_next(struct tfrecord_stream *t, const pst_bytes **ret, pst_error *reterr);
+/* Where the record lies that came last. */
+void tfrecord_stream_locate(const struct tfrecord_stream *t, struct source_place *ret);
 void tfrecord_stream_close(struct tfrecord_stream *t); /* NULL ok */
 
 #endif

@@ -34,6 +34,7 @@ void chunk_reset(struct chunk *c)
     c->payload = c->skip_count = 0;
     c->images = (struct pack_images){0};
     c->skips.length = 0;
+    entropy_builder_reset(&c->jpegs);
     c->next = NULL;
 }
 
@@ -63,6 +64,7 @@ void chunk_finish(struct chunk *c)
 {
     mem_free(c->data);
     mem_free(c->entries);
+    entropy_builder_finish(&c->jpegs);
     text_finish(&c->skips);
     *c = (struct chunk){0};
 }

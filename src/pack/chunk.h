@@ -3,6 +3,7 @@
 #define PACK_CHUNK_H
 
 #include "base/text.h"
+#include "record/entropy.h"
 #include "record/index.h"
 #include <penstock/image.h>
 
@@ -21,7 +22,8 @@ struct chunk {
     size_t length, capacity;
     struct index_entry *entries; /* offsets count from the chunk's start */
     size_t count, entry_capacity;
-    uint64_t payload; /* bytes without the framing */
+    uint64_t payload;             /* bytes without the framing */
+    struct entropy_builder jpegs; /* where asked for; records count from the chunk's first */
     struct pack_images images;
     struct text skips; /* as note_add_skip writes them */
     uint64_t skip_count;

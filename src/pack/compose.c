@@ -59,7 +59,9 @@ static pst_status composer_init(struct composer *c, const struct recipe *r, pst_
     c->loader = mem_zalloc(r->source->class->worker_size);
     c->values = mem_array(r->source->field_count, sizeof(*c->values));
     c->slots = mem_array(r->count, sizeof(*c->slots));
-    return c->loader && c->values && c->slots ? PST_OK : no_memory(reterr);
+    if (!c->loader || !c->values || !c->slots)
+        return no_memory(reterr);
+    return pack_config_keeps_entropy(r->source->config) ? entropy_scanner_create(&c->scanner, reterr) : PST_OK;
 }
 
 static void composer_finish(struct composer *c)
@@ -70,6 +72,7 @@ static void composer_finish(struct composer *c)
     mem_free(c->values);
     mem_free(c->slots);
     mem_free(c->scratch);
+    entropy_scanner_destroy(c->scanner);
     transform_finish(&c->transform);
     text_finish(&c->key);
     *c = (struct composer){0};
@@ -249,12 +252,15 @@ static void fill_slots(struct composer *c)
     }
 }
 
-static pst_status frame_record(struct chunk *chunk, size_t length, pst_error *reterr)
+static pst_status frame_record(struct composer *c, struct chunk *chunk, size_t length, pst_error *reterr)
 {
     uint8_t *p = chunk->data + chunk->length;
+    pst_status st = PST_OK;
     frame_put_header(p, length);
     frame_put_footer(p + FRAME_HEADER + length, p + FRAME_HEADER, length);
-    return chunk_add(chunk, length, reterr);
+    if (c->scanner)
+        st = entropy_scanner_add(c->scanner, &chunk->jpegs, chunk->count, p + FRAME_HEADER, length, reterr);
+    return st < 0 ? st : chunk_add(chunk, length, reterr);
 }
 
 static pst_status add_whole(struct composer *c, struct chunk *chunk, pst_error *reterr)
@@ -262,7 +268,7 @@ static pst_status add_whole(struct composer *c, struct chunk *chunk, pst_error *
     const struct pack_value *v = &c->values[0];
     uint8_t *p = chunk_reserve(chunk, v->count + FRAME_BYTES);
     pst_status st = p ? v->read(v, p + FRAME_HEADER, reterr) : no_memory(reterr);
-    return st < 0 ? st : frame_record(chunk, v->count, reterr);
+    return st < 0 ? st : frame_record(c, chunk, v->count, reterr);
 }
 
 /* Writes the Example while the image's size is a guess, then learns it from the image's own bytes. */
@@ -326,7 +332,7 @@ pst_status composer_add(struct composer *c, struct chunk *chunk, uint64_t item, 
     fill_slots(c);
     st = known ? write_known(c, chunk, &length, reterr) : write_and_probe(c, chunk, &info, &length, reterr);
     if (st == PST_OK)
-        st = frame_record(chunk, length, reterr);
+        st = frame_record(c, chunk, length, reterr);
     if (st == PST_OK && image)
         pack_images_add(&chunk->images, &info);
     return st;

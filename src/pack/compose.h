@@ -18,7 +18,8 @@ struct composer {
     uint8_t *scratch;
     size_t scratch_capacity;
     struct text key;
-    int64_t sizes[3]; /* width, height, channels */
+    int64_t sizes[3];                /* width, height, channels */
+    struct entropy_scanner *scanner; /* NULL: nobody asked for the places inside of JPEGs */
 };
 
 /* One for each worker. */

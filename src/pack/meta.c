@@ -92,6 +92,8 @@ static void add_field(struct text *t, const struct recipe *r, const struct featu
         add_tensor(t, f->kind == PST_BYTES ? "string" : f->dtype, "none", any, 1);
     else if (image && images->formats == 1u << PST_IMAGE_RAW)
         add_raw_image(t, images);
+    else if (image && images->formats == 1u << PST_IMAGE_YUV420)
+        add_tensor(t, "string", "none", NULL, 0); /* no other reader decodes it */
     else if (image)
         add_image(t, images);
     else if (f->role == PACK_LABEL && r->source->class_names)

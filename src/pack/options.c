@@ -209,8 +209,8 @@ static pst_status check_numbers(pst_pack_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "quality: %d is not within 1 to 100", o->quality);
     if (o->channels != 0 && o->channels != 1 && o->channels != 3)
         return pst_fail(reterr, PST_EINVAL, "channels: %" PRIu32 "; expected 1 (gray) or 3 (RGB)", o->channels);
-    if (o->format == PST_IMAGE_GIF || o->format == PST_IMAGE_BMP || o->format > PST_IMAGE_RAW)
-        return pst_fail(reterr, PST_EINVAL, "format: images are written as jpeg, png, webp or raw");
+    if (o->format == PST_IMAGE_GIF || o->format == PST_IMAGE_BMP || o->format >= PST_IMAGE_FORMATS)
+        return pst_fail(reterr, PST_EINVAL, "format: images are written as jpeg, png, webp, raw or yuv420");
     if (o->augment > MAX_AUGMENT)
         return pst_fail(reterr, PST_EINVAL, "augment: %" PRIu32 " is above %u copies", o->augment, MAX_AUGMENT);
     if (o->workers > MAX_WORKERS)
@@ -291,6 +291,11 @@ bool pack_config_touches_images(const struct pack_config *c)
 {
     const pst_pack_options *o = &c->options;
     return o->resize || o->format != PST_IMAGE_UNKNOWN || o->quality || o->channels || o->augment;
+}
+
+bool pack_config_keeps_entropy(const struct pack_config *c)
+{
+    return c->options.entropy && c->options.compression == PST_COMPRESSION_NONE;
 }
 
 static void describe_text(struct text *t, const char *name, const char *value)

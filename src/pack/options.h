@@ -36,6 +36,8 @@ void pack_config_finish(struct pack_config *c);
 
 /* True when some option asks for more than the images' own bytes. */
 bool pack_config_touches_images(const struct pack_config *c);
+/* Whether the shards' indexes get the places inside of JPEGs where decoding may begin. */
+bool pack_config_keeps_entropy(const struct pack_config *c);
 
 /* The options that show in the output, a line each: `    "name": "value",`. */
 void pack_config_describe(const struct pack_config *c, struct text *t);

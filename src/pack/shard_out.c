@@ -25,6 +25,9 @@ pst_status out_shard_open(struct out_shard *o, const struct pack_config *c, pst_
 pst_status out_shard_place(struct out_shard *o, struct chunk *chunk, pst_error *reterr)
 {
     chunk->offset = o->offset;
+    pst_status joined = entropy_builder_append(&o->jpegs, &chunk->jpegs, o->index.count, reterr);
+    if (joined < 0)
+        return joined;
     for (size_t i = 0; i < chunk->count; i++) {
         pst_status st = index_builder_add(&o->index, o->offset + chunk->entries[i].offset, chunk->entries[i].length, reterr);
         if (st < 0)
@@ -61,6 +64,7 @@ pst_status out_shard_write(struct out_shard *o, const struct pack_config *c, con
 pst_status out_shard_commit(struct out_shard *o, const struct pack_config *c, pst_error *reterr)
 {
     uint64_t fingerprint = 0;
+    uint8_t *jpegs = NULL;
     bool sync = !c->options.no_sync;
     pst_status st = PST_OK;
     if (is_compressed(c))
@@ -72,9 +76,19 @@ pst_status out_shard_commit(struct out_shard *o, const struct pack_config *c, ps
     note_write(&o->note, &o->facts, &o->skips);
     if (st == PST_OK && o->note.failed)
         st = pst_fail(reterr, PST_ENOMEM, "out of memory noting what was skipped");
-    if (st == PST_OK) /* offsets into a compressed stream are of no use: only the note is kept */
-        st = index_publish(o->note_path, o->index.entries, is_compressed(c) ? 0 : o->index.count, o->bytes, fingerprint,
-                           o->note.data, o->note.length, sync, reterr);
+    struct index x = {.entries = o->index.entries,
+                      .count = is_compressed(c) ? 0 : o->index.count, /* offsets into a compressed stream are of no use */
+                      .shard_bytes = o->bytes,
+                      .fingerprint = fingerprint,
+                      .note = o->note.data,
+                      .note_length = o->note.length};
+    if (st == PST_OK && pack_config_keeps_entropy(c)) {
+        st = entropy_builder_bytes(&o->jpegs, &jpegs, &x.jpegs_length, reterr);
+        x.jpegs = jpegs;
+    }
+    if (st == PST_OK)
+        st = index_publish(o->note_path, &x, sync, reterr);
+    mem_free(jpegs);
     out_shard_finish(o);
     return st;
 }
@@ -86,6 +100,7 @@ void out_shard_finish(struct out_shard *o)
     o->open = false;
     o->compressor = compressor_destroy(o->compressor);
     index_builder_finish(&o->index);
+    entropy_builder_finish(&o->jpegs);
     text_finish(&o->skips);
 }
 
@@ -105,6 +120,8 @@ pst_status out_shard_find(struct out_shard *o, const struct pack_config *c, pst_
         st = note_read(x.note, x.note_length, &o->facts, reterr);
     if (st == PST_OK && !is_compressed(c) && o->facts.records != x.count)
         st = pst_fail_at(reterr, PST_ESTALE, o->note_path, PST_NOWHERE, PST_NOWHERE, "disagrees with its own note");
+    if (st == PST_OK && pack_config_keeps_entropy(c) && !x.jpegs)
+        st = pst_fail_at(reterr, PST_ESTALE, o->note_path, PST_NOWHERE, PST_NOWHERE, "has no entropy index");
     if (st == PST_OK)
         text_add_n(&o->note, x.note, x.note_length);
     if (o->note.failed)

@@ -28,6 +28,7 @@ struct out_shard {
     struct chunk *waiting;           /* framed, by sequence, while an earlier one is not */
     uint64_t offset;
     struct index_builder index;
+    struct entropy_builder jpegs;
     struct text skips;
     /* in the hands of who writes */
     struct publish file;

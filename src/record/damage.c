@@ -5,6 +5,7 @@
 #include "record/damage.h"
 
 #include "base/memory.h"
+#include "io/walk.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -19,13 +20,13 @@
 
 struct pst_damage_log {
     pst_policy policy;
+    struct damage_sink sink; /* `add` set: everything goes there */
     _Atomic uint64_t seen;
     _Atomic uint64_t counts[PST_CAUSES]; /* written under lock, read anywhere */
     pthread_mutex_t lock;
     pst_damage *places; /* under lock */
     size_t place_count, place_capacity;
-    char **paths; /* under lock; each distinct path of `places` once */
-    size_t path_count, path_capacity;
+    struct path_list paths; /* under lock; each distinct path of `places` once */
 };
 
 const char *pst_cause_name(pst_cause cause)
@@ -45,6 +46,10 @@ const char *pst_cause_name(pst_cause cause)
         return "example";
     case PST_CAUSE_IMAGE:
         return "image";
+    case PST_CAUSE_MISSING:
+        return "missing";
+    case PST_CAUSE_VALUE:
+        return "value";
     case PST_CAUSES:
         break;
     }
@@ -110,38 +115,33 @@ pst_status pst_damage_log_create(pst_damage_log **ret, const pst_policy *policy,
     return PST_OK;
 }
 
+pst_status damage_log_divert(pst_damage_log **ret, const struct damage_sink *sink, pst_error *reterr)
+{
+    pst_damage_log *log;
+    pst_status st = pst_damage_log_create(&log, &(pst_policy){.skip = sink->tolerant}, reterr);
+    if (st < 0)
+        return st;
+    log->sink = *sink;
+    *ret = log;
+    return PST_OK;
+}
+
 pst_damage_log *pst_damage_log_destroy(pst_damage_log *log)
 {
     if (!log)
         return NULL;
-    for (size_t i = 0; i < log->path_count; i++)
-        mem_free(log->paths[i]);
-    mem_free(log->paths);
+    path_list_finish(&log->paths);
     mem_free(log->places);
     pthread_mutex_destroy(&log->lock);
     mem_free(log);
     return NULL;
 }
 
-/* The log's own copy of `path`; NULL when out of memory. Newest first: damage comes in runs of one file. */
-static const char *log_path(pst_damage_log *log, const char *path)
-{
-    for (size_t i = log->path_count; i-- > 0;)
-        if (strcmp(log->paths[i], path) == 0)
-            return log->paths[i];
-    if (mem_grow((void **)&log->paths, &log->path_capacity, log->path_count + 1, sizeof(*log->paths)) < 0)
-        return NULL;
-    char *copy = mem_strdup(path);
-    if (copy)
-        log->paths[log->path_count++] = copy;
-    return copy;
-}
-
 static pst_status log_keep(pst_damage_log *log, const pst_damage *damage, pst_error *reterr)
 {
     if (log->place_count == MAX_PLACES)
         return PST_OK;
-    const char *path = log_path(log, damage->path ? damage->path : "");
+    const char *path = path_list_keep(&log->paths, damage->path ? damage->path : "");
     if (!path || mem_grow((void **)&log->places, &log->place_capacity, log->place_count + 1, sizeof(*log->places)) < 0)
         return pst_fail_at(reterr, PST_ENOMEM, damage->path, damage->record, damage->offset, "logging damage: out of memory");
     log->places[log->place_count] = *damage;
@@ -154,7 +154,7 @@ static pst_status cause_status(pst_cause cause)
     return cause == PST_CAUSE_TOO_LARGE ? PST_ELIMIT : PST_ECORRUPT;
 }
 
-static pst_status fail_damage(const pst_damage *d, const char *why, pst_error *reterr)
+pst_status damage_fail(const pst_damage *d, const char *why, pst_error *reterr)
 {
     return pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset, "%s: %s", pst_cause_name(d->cause), why);
 }
@@ -168,13 +168,15 @@ static pst_status fail_share(const pst_damage_log *log, uint64_t total, const ps
 {
     return pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset,
                        "%" PRIu64 " of %" PRIu64 " records are damaged, the policy allows %g %%; the last: %s: %s", total,
-                       (uint64_t)atomic_load(&log->seen), log->policy.max_share * 100, pst_cause_name(d->cause), why);
+                       pst_damage_log_records(log), log->policy.max_share * 100, pst_cause_name(d->cause), why);
 }
 
 pst_status pst_damage_log_add(pst_damage_log *log, const pst_damage *damage, const char *why, pst_error *reterr)
 {
     if ((unsigned)damage->cause >= PST_CAUSES)
         return pst_fail(reterr, PST_EINVAL, "damage log: %d is no cause", (int)damage->cause);
+    if (log->sink.add)
+        return log->sink.add(log->sink.user, damage, why, reterr);
     pthread_mutex_lock(&log->lock);
     log->counts[damage->cause]++;
     uint64_t total = pst_damage_log_count(log, PST_CAUSES);
@@ -184,8 +186,8 @@ pst_status pst_damage_log_add(pst_damage_log *log, const pst_damage *damage, con
     if (st < 0)
         return st;
     if (!log->policy.skip)
-        return fail_damage(damage, why, reterr);
-    if (log->policy.max_records && total > log->policy.max_records)
+        return damage_fail(damage, why, reterr);
+    if (damage_spent(log))
         return pst_fail_at(reterr, cause_status(damage->cause), damage->path, damage->record, damage->offset,
                            "%" PRIu64 " damaged records, the policy allows %" PRIu64 "; the last: %s: %s", total,
                            log->policy.max_records, pst_cause_name(damage->cause), why);
@@ -199,13 +201,18 @@ void pst_damage_log_seen(pst_damage_log *log, uint64_t records)
     atomic_fetch_add_explicit(&log->seen, records, memory_order_relaxed);
 }
 
+uint64_t pst_damage_log_records(const pst_damage_log *log)
+{
+    return atomic_load(&log->seen);
+}
+
 pst_status pst_damage_log_finish(pst_damage_log *log, pst_error *reterr)
 {
     uint64_t total = pst_damage_log_count(log, PST_CAUSES);
     if (total == 0 || !share_spent(log, total))
         return PST_OK;
     return pst_fail(reterr, PST_ECORRUPT, "%" PRIu64 " of %" PRIu64 " records are damaged, the policy allows %g %%", total,
-                    (uint64_t)atomic_load(&log->seen), log->policy.max_share * 100);
+                    pst_damage_log_records(log), log->policy.max_share * 100);
 }
 
 uint64_t pst_damage_log_count(const pst_damage_log *log, pst_cause cause)
@@ -242,6 +249,11 @@ bool damage_tolerated(const pst_damage_log *log)
     return log && log->policy.skip;
 }
 
+bool damage_spent(const pst_damage_log *log)
+{
+    return log->policy.max_records && pst_damage_log_count(log, PST_CAUSES) > log->policy.max_records;
+}
+
 pst_status damage_report(pst_damage_log *log, const pst_damage *damage, pst_error *reterr, const char *format, ...)
 {
     char why[192];
@@ -249,5 +261,5 @@ pst_status damage_report(pst_damage_log *log, const pst_damage *damage, pst_erro
     va_start(args, format);
     vsnprintf(why, sizeof(why), format, args);
     va_end(args);
-    return log ? pst_damage_log_add(log, damage, why, reterr) : fail_damage(damage, why, reterr);
+    return log ? pst_damage_log_add(log, damage, why, reterr) : damage_fail(damage, why, reterr);
 }

@@ -89,45 +89,111 @@ static uint64_t header_checksum(const uint8_t *file, size_t table_end)
     return hash_bytes(file + HEADER, table_end - HEADER, hash_bytes(file, AT_CHECKSUM, 0));
 }
 
-static void put_section(uint8_t *out, const char tag[4], uint64_t offset, const void *data, size_t length)
+/* ---- Writing ---- */
+
+struct section {
+    char tag[4];
+    const void *data;
+    size_t length;
+};
+
+static bool is_known(const uint8_t *line)
 {
-    memcpy(out + SECTION_TAG, tag, 4);
-    put_le64(out + SECTION_OFFSET, offset);
-    put_le64(out + SECTION_LENGTH, length);
-    put_le64(out + SECTION_CHECKSUM, hash_bytes(data, length, 0));
+    return memcmp(line + SECTION_TAG, "RECS", 4) == 0 || memcmp(line + SECTION_TAG, "NOTE", 4) == 0 ||
+           memcmp(line + SECTION_TAG, "JPEG", 4) == 0;
 }
 
-pst_status index_publish(const char *path, const struct index_entry *entries, uint64_t count, uint64_t shard_bytes,
-                         uint64_t fingerprint, const char *note, size_t note_length, bool sync, pst_error *reterr)
+/* In the order of the file: what may have any length comes last. Returns their number. */
+static size_t list_sections(const struct index *x, struct section *ret)
 {
-    uint8_t head[HEADER + 2 * SECTION] = {0};
-    uint32_t sections = note ? 2 : 1;
-    size_t table_end = HEADER + sections * SECTION, recs_length = (size_t)count * sizeof(*entries);
-    struct publish p = {0};
+    size_t n = 0;
+    ret[n++] = (struct section){"RECS", x->entries, (size_t)x->count * sizeof(*x->entries)};
+    if (x->jpegs)
+        ret[n++] = (struct section){"JPEG", x->jpegs, x->jpegs_length};
+    for (size_t i = 0; i < x->lines; i++) {
+        const uint8_t *line = x->file + le32(x->file + AT_HEADER) + i * SECTION;
+        uint64_t offset = le64(line + SECTION_OFFSET), length = le64(line + SECTION_LENGTH),
+                 size = le64(x->file + AT_FILE_BYTES);
+        if (is_known(line) || offset > size || length > size - offset)
+            continue;
+        ret[n].data = x->file + offset;
+        ret[n].length = (size_t)length;
+        memcpy(ret[n++].tag, line + SECTION_TAG, 4);
+    }
+    if (x->note)
+        ret[n++] = (struct section){"NOTE", x->note, x->note_length};
+    return n;
+}
 
+static void put_section(uint8_t *out, const struct section *s, uint64_t offset)
+{
+    memcpy(out + SECTION_TAG, s->tag, 4);
+    put_le64(out + SECTION_OFFSET, offset);
+    put_le64(out + SECTION_LENGTH, s->length);
+    put_le64(out + SECTION_CHECKSUM, hash_bytes(s->data, s->length, 0));
+}
+
+/* Fills in header and table. Returns the size of the whole file. */
+static uint64_t put_head(uint8_t *head, const struct index *x, const struct section *sections, size_t count)
+{
+    size_t table_end = HEADER + count * SECTION;
+    uint64_t offset = table_end;
+    for (size_t i = 0; i < count; i++) {
+        offset = (offset + 7) & ~UINT64_C(7);
+        put_section(head + HEADER + i * SECTION, &sections[i], offset);
+        offset += sections[i].length;
+    }
     memcpy(head + AT_MAGIC, MAGIC, 8);
     put_le32(head + AT_VERSION, VERSION);
     put_le32(head + AT_HEADER, HEADER);
-    put_le32(head + AT_SECTIONS, sections);
-    put_le64(head + AT_RECORDS, count);
-    put_le64(head + AT_SHARD_BYTES, shard_bytes);
-    put_le64(head + AT_FINGERPRINT, fingerprint);
-    put_le64(head + AT_FILE_BYTES, table_end + recs_length + (note ? note_length : 0));
-    put_section(head + HEADER, "RECS", table_end, entries, recs_length);
-    if (note)
-        put_section(head + HEADER + SECTION, "NOTE", table_end + recs_length, note, note_length);
+    put_le32(head + AT_SECTIONS, (uint32_t)count);
+    put_le64(head + AT_RECORDS, x->count);
+    put_le64(head + AT_SHARD_BYTES, x->shard_bytes);
+    put_le64(head + AT_FINGERPRINT, x->fingerprint);
+    put_le64(head + AT_FILE_BYTES, offset);
     put_le64(head + AT_CHECKSUM, header_checksum(head, table_end));
+    return offset;
+}
 
-    struct iovec pieces[] = {
-        {head, table_end}, {(void *)(uintptr_t)entries, recs_length}, {(void *)(uintptr_t)note, note_length}};
-    pst_status st = publish_open(&p, path, true, reterr);
-    if (st == PST_OK)
-        st = file_writev_at(p.fd, path, pieces, note ? 3 : 2, 0, reterr);
+/* Each with the zeros up to the next one. */
+static pst_status write_sections(int fd, const char *path, uint8_t *head, const struct section *sections, size_t count,
+                                 uint64_t size, pst_error *reterr)
+{
+    uint8_t zeros[8] = {0};
+    pst_status st = file_write_at(fd, path, head, HEADER + count * SECTION, 0, reterr);
+    for (size_t i = 0; i < count && st == PST_OK; i++) {
+        const uint8_t *line = head + HEADER + i * SECTION;
+        uint64_t offset = le64(line + SECTION_OFFSET), next = i + 1 < count ? le64(line + SECTION + SECTION_OFFSET) : size;
+        struct iovec pieces[] = {{(void *)(uintptr_t)sections[i].data, sections[i].length},
+                                 {zeros, (size_t)(next - offset) - sections[i].length}};
+        st = file_writev_at(fd, path, pieces, 2, offset, reterr);
+    }
+    return st;
+}
+
+pst_status index_publish(const char *path, const struct index *x, bool sync, pst_error *reterr)
+{
+    struct publish p = {0};
+    size_t most = x->lines + 3;
+    uint8_t *head = mem_zalloc(HEADER + most * SECTION);
+    struct section *sections = mem_array(most, sizeof(*sections));
+    pst_status st = head && sections
+                        ? publish_open(&p, path, true, reterr)
+                        : pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "writing the index: out of memory");
+    if (st == PST_OK) {
+        size_t count = list_sections(x, sections);
+        uint64_t size = put_head(head, x, sections, count);
+        st = write_sections(p.fd, path, head, sections, count, size, reterr);
+    }
     if (st == PST_OK)
         st = publish_commit(&p, sync, reterr);
     publish_discard(&p);
+    mem_free(sections);
+    mem_free(head);
     return st;
 }
+
+/* ---- Reading ---- */
 
 static pst_status fail_format(const char *path, pst_error *reterr, const char *what, uint64_t found, uint64_t expected)
 {
@@ -158,6 +224,20 @@ static pst_status find_section(const uint8_t *file, size_t size, const char tag[
         *ret_length = (size_t)length;
     }
     return PST_OK;
+}
+
+/* The JPEG section, found and not looked at: it may be longer than all others, and each of its entries vouches for itself. */
+static void find_jpegs(struct index *x, const uint8_t *file, size_t size, size_t table_end)
+{
+    unsigned found = 0;
+    for (const uint8_t *line = file + le32(file + AT_HEADER); line < file + table_end; line += SECTION) {
+        uint64_t offset = le64(line + SECTION_OFFSET), length = le64(line + SECTION_LENGTH);
+        if (memcmp(line + SECTION_TAG, "JPEG", 4) != 0)
+            continue;
+        bool fits = offset >= table_end && offset <= size && length <= size - offset && offset % 8 == 0;
+        x->jpegs = fits && found++ == 0 ? file + offset : NULL;
+        x->jpegs_length = x->jpegs ? (size_t)length : 0;
+    }
 }
 
 pst_status index_check_entries(struct index *x, const char *path, pst_error *reterr)
@@ -222,6 +302,9 @@ static pst_status read_index(struct index *x, const uint8_t *file, size_t size, 
     x->entries = (const void *)recs; /* aligned: the file in memory is, and so is the section */
     x->note = (const char *)note;
     x->note_length = note_length;
+    x->file = file;
+    x->lines = le32(file + AT_SECTIONS);
+    find_jpegs(x, file, size, table_end);
     return index_check_entries(x, path, reterr);
 }
 
@@ -271,6 +354,21 @@ void index_finish(struct index *x)
     file_unmap(x->mapping, x->mapping_length);
     mem_free(x->memory);
     *x = (struct index){0};
+}
+
+pst_status index_check_sections(const struct index *x, const char *path, pst_error *reterr)
+{
+    for (size_t i = 0; i < x->lines; i++) {
+        const uint8_t *line = x->file + le32(x->file + AT_HEADER) + i * SECTION;
+        uint64_t offset = le64(line + SECTION_OFFSET), length = le64(line + SECTION_LENGTH),
+                 size = le64(x->file + AT_FILE_BYTES);
+        if (offset > size || length > size - offset)
+            return fail_format(path, reterr, "the end of a section", offset + length, size);
+        uint64_t checksum = hash_bytes(x->file + offset, (size_t)length, 0);
+        if (checksum != le64(line + SECTION_CHECKSUM))
+            return fail_format(path, reterr, "a section's checksum", checksum, le64(line + SECTION_CHECKSUM));
+    }
+    return PST_OK;
 }
 
 uint64_t index_next(const struct index *x, uint64_t offset)

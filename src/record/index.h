@@ -16,6 +16,10 @@ struct index {
     uint64_t shard_bytes, fingerprint;
     const char *note; /* the NOTE section: text that pack keeps with the shard (what it skipped); NULL if none */
     size_t note_length;
+    const void *jpegs; /* the JPEG section, which entropy.h reads; nothing of it was looked at. NULL if none */
+    size_t jpegs_length;
+    const uint8_t *file; /* that it was read from, with its `lines` of the section table; NULL: from none */
+    size_t lines;
     void *memory;  /* owned heap block, or… */
     void *mapping; /* …mapped file */
     size_t mapping_length;
@@ -32,15 +36,17 @@ void index_builder_finish(struct index_builder *b);
 /* Size and sampled content of the shard: equal files have equal fingerprints, whatever their name or time. */
 pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint64_t *ret_fingerprint, pst_error *reterr);
 
-/* Serialises and publishes `path`. `note` may be NULL. */
-pst_status index_publish(const char *path, const struct index_entry *entries, uint64_t count, uint64_t shard_bytes,
-                         uint64_t fingerprint, const char *note, size_t note_length, bool sync, pst_error *reterr);
-/* Maps and checks an index file: header, checksum, order and bounds of all entries. Not yet compared with a shard. */
+/* Serialises and publishes `path`: entries, note, JPEGs, and what other programs keep in the file that `x` was read from. */
+pst_status index_publish(const char *path, const struct index *x, bool sync, pst_error *reterr);
+/* Maps and checks an index file: header, checksum, order and bounds of all entries. Not yet compared with a shard. The JPEG
+ * section may be long: it is only found. One that does not lie inside the file is none. */
 pst_status index_open(struct index *ret, const char *path, pst_error *reterr);
 /* A tfrecord2idx text index: `offset size` a line. It has no fingerprint; one that does not cover the shard from its first
  * to its last byte is PST_ESTALE. */
 pst_status index_open_text(struct index *ret, const char *path, uint64_t shard_bytes, pst_error *reterr);
 void index_finish(struct index *x); /* zeroed ok; leaves it zeroed */
+/* The checksums of all sections, the JPEG section's too. */
+pst_status index_check_sections(const struct index *x, const char *path, pst_error *reterr);
 
 /* Entries rise, do not overlap and lie inside the shard, or PST_ECORRUPT names the first that does not. Counts the gaps. */
 pst_status index_check_entries(struct index *x, const char *path, pst_error *reterr);

@@ -191,11 +191,19 @@ pst_status index_find(struct found_index *ret, const struct shard_file *f, const
     return s.status;
 }
 
+/* What an index at `path` of the same bytes holds beside its entries is kept. */
 static pst_status publish(const struct found_index *x, const char *path, pst_error *reterr)
 {
+    struct index old = {0}, with = x->index;
+    if (index_open(&old, path, NULL) == PST_OK && old.shard_bytes == with.shard_bytes && old.fingerprint == with.fingerprint) {
+        with = old;
+        with.entries = x->index.entries;
+        with.count = x->index.count;
+    }
     /* Not synced: an index that a crash tears fails its checksum and is made again. */
-    return index_publish(path, x->index.entries, x->index.count, x->index.shard_bytes, x->index.fingerprint, NULL, 0, false,
-                         reterr);
+    pst_status st = index_publish(path, &with, false, reterr);
+    index_finish(&old);
+    return st;
 }
 
 /* Tries the places in turn; the last, memory, takes everything. */

@@ -129,6 +129,11 @@ const struct index_entry *shard_entries(const pst_shard *s)
     return s->found.index.entries;
 }
 
+const struct index *shard_index(const pst_shard *s)
+{
+    return &s->found.index;
+}
+
 int shard_descriptor(const pst_shard *s)
 {
     return s->file.fd;
@@ -287,6 +292,8 @@ static pst_status check_index(struct found_index *ret, const struct shard_file *
                          "; they part here; `penstock index --rebuild` makes it anew",
                          x->count, scan.count);
     index_finish(&scan);
+    if (st == PST_OK)
+        st = index_check_sections(x, ret->path, reterr);
     return st < 0 ? st : index_report_gaps(x, f->fd, f->path, o->damage, reterr);
 }
 

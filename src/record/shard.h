@@ -6,6 +6,7 @@
 #include "record/index.h"
 
 const struct index_entry *shard_entries(const pst_shard *s);
+const struct index *shard_index(const pst_shard *s);
 
 /* Gives the descriptor back: reads open the file for themselves from then on. While no other thread uses the shard. */
 void shard_release(pst_shard *s);

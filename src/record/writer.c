@@ -135,8 +135,9 @@ static pst_status commit_index(pst_writer *w, uint64_t bytes, uint64_t fingerpri
     char *path = index_sidecar_path(w->publish.path);
     if (!path)
         return pst_fail_at(reterr, PST_ENOMEM, w->publish.path, PST_NOWHERE, PST_NOWHERE, "naming the index: out of memory");
-    pst_status st =
-        index_publish(path, w->index.entries, w->index.count, bytes, fingerprint, NULL, 0, !w->options.no_sync, reterr);
+    struct index x = {
+        .entries = w->index.entries, .count = w->index.count, .shard_bytes = bytes, .fingerprint = fingerprint};
+    pst_status st = index_publish(path, &x, !w->options.no_sync, reterr);
     mem_free(path);
     return st;
 }

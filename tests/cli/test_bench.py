@@ -92,8 +92,15 @@ def test_damage_is_counted():
         assert "crc" in penstock("bench", text, code=3).err
         found = report("bench", text, "--bad", "skip")
         assert found["samples"] == 23 and found["skipped"] == 1 and found["damage"] == {"data crc": 1}, found
+        assert found["records"] == 24, found
         out = penstock("bench", text, "--bad", "skip", "-v").out
-        assert "Skipped      1 sample: 1 data crc" in out and "record 0: data crc" in out, out
+        assert "Skipped      1 of 24 records: 1 data crc\n" in out and "record 0: data crc" in out, out
+        again = penstock("bench", text, "--bad", "skip", "--epochs", 3).out
+        assert "Skipped      1 of 24 records: 1 data crc; 3 samples were left out in all\n" in again, again
+        with open(f"{folder}/list.txt", "w") as f:
+            f.write("missing.jpg\n")
+        out = penstock("bench", f"files {folder}/list.txt", "--bad", "skip", "-v").out
+        assert "Skipped      1 of 1 record: 1 missing\n" in out and "missing.jpg: missing" in out, out
 
 
 def test_cache():

@@ -1,4 +1,5 @@
 """`penstock cat`: elements and batches in words and as JSON, the same for any number of workers, and as a picture."""
+import gzip
 import json
 import os
 import signal
@@ -115,6 +116,30 @@ def test_damage():
         found = lines(f"tfrecord {shards} | example", "--head", 0, "--bad", "skip")
         assert len(found) == 23
         assert lines(f"tfrecord {shards} | example", "--head", 0, code=3)[-1]["error"]["status"] == "PST_ECORRUPT"
+
+
+def test_errors_name_the_place():
+    """Of whatever operation: file, record, byte, operation."""
+    with scratch() as folder:
+        records = [example(image=[b"no image"], label=[7])] * 3
+        write(f"{folder}/a.tfrecord", *records)
+        with gzip.open(f"{folder}/b.tfrecord.gz", "wb") as f:
+            f.write(b"".join(frame(record) for record in records))
+        at = f"record 2 at byte {2 * len(frame(records[0]))}"
+        os.makedirs(f"{folder}/photos/one")
+        with open(f"{folder}/photos/one/x.jpg", "wb") as f:
+            f.write(b"no image")
+        for place, source in ((f"a.tfrecord: {at}", "tfrecord {}/a.tfrecord | skip 2 | example"),
+                              (f"b.tfrecord.gz: {at}", "tfrecord {}/b.tfrecord.gz | skip 2 | example"),
+                              ("photos/one/x.jpg", "folder {}/photos")):
+            text = source.format(folder)
+            for command in "cat", "bench":
+                assert f"{place}: decode: " in penstock(command, f"{text} | decode", code=3).err, (place, command)
+            assert f"{place}: decode: " in penstock("cat", f"{text} | decode | resize 8x8 | flip | batch 2", code=3).err, place
+        at = f"record 1 at byte {len(frame(records[0]))}"
+        assert f"a.tfrecord: {at}: one_hot: " in penstock("cat", f"tfrecord {folder}/a.tfrecord | skip 1 | example | one_hot 5", code=1).err
+        assert f"a.tfrecord: {at}: example: " in penstock("cat", f"tfrecord {folder}/a.tfrecord | skip 1 | example label:float", code=1).err
+        assert "one_hot: sample 5: " in penstock("cat", "range 10 | skip 5 | one_hot 5 value", code=1).err
 
 
 def test_wrong_usage():

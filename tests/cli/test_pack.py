@@ -203,6 +203,23 @@ def test_images_are_altered_on_request():
         assert all(data in originals for data in files.values()), "the originals are among them"
 
 
+def test_planes_are_stored_and_read():
+    with scratch() as folder:
+        source, _ = pictures(folder, 12, size=48)
+        report("pack", source, f"{folder}/planes", "--format", "yuv420", "--resize", 32)
+        for e in read_examples(f"{folder}/planes"):
+            assert e["image"][0][:8] == b"PSTYUV\1\3"
+        found = report("inspect", f"{folder}/planes", "--sheet", f"{folder}/sheet.png")
+        assert "yuv420" in json.dumps(found) and open(f"{folder}/sheet.png", "rb").read(4) == b"\x89PNG"
+        report("pack", source, f"{folder}/jpegs", "--format", "jpeg", "--quality", 95, "--resize", 32)
+        means = {}
+        for kind in ("planes", "jpegs"):
+            for quality in ("fast", "exact"):
+                text = f"tfrecord {folder}/{kind} | example | decode quality={quality} | resize 8 | batch 12"
+                means[kind, quality] = json.loads(penstock("cat", "--batches", 1, "--json", text).out)["fields"]["image"]["mean"]
+        assert max(means.values()) - min(means.values()) < 1.5, means
+
+
 def test_features_are_renamed_and_left_out():
     with scratch() as folder:
         source, _ = pictures(folder, 8)

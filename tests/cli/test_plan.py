@@ -44,6 +44,30 @@ def test_json():
     assert plan["delivers"] == [{"name": "value", "dtype": "int64", "shape": [None]}]
 
 
+def test_the_quality_of_images():
+    """Chosen by what follows, shown with its reason, part of the fingerprint, and a unit even where nothing is fused."""
+    with scratch() as folder:
+        photos, shards = images(folder, 6)
+
+        def plan(quality, operations, *options):
+            text = f"tfrecord {shards} | example | decode{quality} | {operations} | batch 2"
+            found = report("plan", text, *options)["plan"]
+            decode = found["operations"][2]
+            return decode["choice"], decode["choice_reason"], found["fingerprint"], [step["name"] for step in found["steps"]]
+
+        choice, reason, fast, steps = plan("", "random_resized_crop 16 | flip")
+        assert (choice, reason) == ("quality fast", "a random crop and a resize follow")
+        assert plan("", "random_resized_crop 16 | flip", "--no-fuse")[2:] == (fast, ["example", "decode+random_resized_crop", "flip"])
+        choice, reason, exact, steps = plan("", "resize 16 | flip")
+        assert (choice, reason) == ("quality exact", "no random crop with a resize follows")
+        assert plan("", "resize 16 | flip", "--no-fuse")[3] == ["example", "decode", "resize", "flip"]
+        assert plan(" quality=fast", "resize 16 | flip", "--no-fuse")[3] == ["example", "decode+resize", "flip"]
+        prints = {fast, exact} | {plan(f" quality={q}", ops)[2] for q in ("exact", "fast") for ops in ("resize 16 | flip", "flip")}
+        assert len(prints) == 6, prints
+        words = penstock("plan", f"tfrecord {shards} | example | decode | random_crop 9 | resize 16 | batch 2").out
+        assert "      quality fast: a random crop and a resize follow\n" in words, words
+
+
 def test_an_image_pipeline():
     with scratch() as folder:
         photos, shards = images(folder)
@@ -54,6 +78,14 @@ def test_an_image_pipeline():
         fused = [step for step in plan["steps"] if step["operations"] > 1]
         assert fused and fused[0]["name"].startswith("decode+"), plan["steps"]
         assert all(step["operations"] == 1 for step in report("plan", text, "--no-fuse")["plan"]["steps"])
+        around = "decode | resize 16 | center_crop 12 | cache | flip | normalize imagenet | layout nchw"
+        steps = report("plan", f"folder {folder}/photos | {around} | batch 4")["plan"]["steps"]
+        assert [step["name"] for step in steps] == ["decode+resize+center_crop", "flip+normalize+layout"], steps
+        long = "decode | random_resized_crop 16 | center_crop 12 | flip | normalize imagenet | layout nchw"
+        steps = report("plan", f"folder {folder}/photos | {long} | batch 4")["plan"]["steps"]
+        assert [step["name"] for step in steps] == ["decode+…+center_crop+flip+normalize+layout"], steps
+        refused = penstock("plan", f"folder {folder}/photos | decode | flip | resize 16 | cache | batch 4", code=2).err
+        assert "move cache in front of flip" in refused and refused.count("^") == 5, refused
         assert "float32 [?,24,32,3]" in penstock("plan", f"folder {photos} | decode | resize 32x24 | normalize 0..1 | batch 7").out
 
 

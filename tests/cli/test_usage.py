@@ -48,7 +48,7 @@ def test_wrong_values_tell_what_is_right():
     refused("pack", "--shuffle", "18446744073709551616", "a", "b", says="--shuffle 18446744073709551616")
     refused("pack", "--shard-size", "64X", "a", "b", says="a size such as 64M")
     refused("pack", "--shard-size", "nan", "a", "b", says="a size such as 64M")
-    refused("pack", "--format", "jpg", "a", "b", says=["one of keep, jpeg, png, webp, raw", "did you mean jpeg?"])
+    refused("pack", "--format", "jpg", "a", "b", says=["one of keep, jpeg, png, webp, raw, yuv420", "did you mean jpeg?"])
     refused("pack", "--delimiter", "::", "a", "b", says="one character, or tab")
     refused("pack", "--bad", "sometimes", "a", "b", says="--bad sometimes")
     refused("completion", "tcsh", says="one of bash, zsh, fish")

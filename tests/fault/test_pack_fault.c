@@ -108,6 +108,17 @@ static void changed_images(void)
     fail_everything(in_folder("few"), &o);
 }
 
+static void entropy_indexes(void)
+{
+    pst_pack_options o = fast();
+    make_classes(in_folder("photos"), 1, 2);
+    o.resize = "80"; /* large enough to have points */
+    o.format = PST_IMAGE_JPEG;
+    o.shards = 1;
+    o.entropy = true;
+    fail_everything(in_folder("photos"), &o);
+}
+
 static void synced(void)
 {
     pst_pack_options o = fast();
@@ -165,6 +176,7 @@ int main(int argc, char **argv)
                      (const struct test[]){
                          {"images", images},
                          {"changed images", changed_images},
+                         {"entropy indexes", entropy_indexes},
                          {"synced", synced},
                          {"a compressed table to compressed shards", compressed_table},
                          {"a list of images", list_of_images},

@@ -95,7 +95,8 @@ static void make_photos(void)
 static void add_example(pst_writer *w, pst_builder *b, unsigned number, bool broken)
 {
     pst_error e;
-    pst_bytes image = picture(number, number % 3 ? PST_IMAGE_JPEG : nth_format(2)), record;
+    pst_image_format format = number % 3 ? PST_IMAGE_JPEG : number % 6 ? nth_format(2) : PST_IMAGE_YUV420;
+    pst_bytes image = picture(number, format), record;
     pst_bytes tags[3] = {{(const uint8_t *)"red", 3}, {(const uint8_t *)"", 0}, {(const uint8_t *)"yellow", 6}};
     int64_t label = number % 5;
     float x[4], boxes[8];

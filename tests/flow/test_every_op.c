@@ -55,6 +55,11 @@ static const char *const chains[] = {
     "batch 4",
     "tfrecord zipped | shuffle 8K | example | decode | random_resized_crop 10x6 scale=0.3,0.9 method=bicubic | "
     "layout nchw | batch 4",
+    "tfrecord shards | shuffle | example | decode quality=exact | random_resized_crop 12 | flip | batch 4",
+    "tfrecord shards | example | decode quality=fast | flip | crop 2 1 9 8 | normalize 0..1 | cast f16 | layout nchw | "
+    "batch 4",
+    "folder photos | decode | flip | random_crop 9x7 | resize 5x4 | flip | normalize imagenet | cast bf16 | batch 5",
+    "tfrecord shards | example | decode channels=1 | random_resized_crop 9 | layout nchw | batch 4",
     "npy images.npy | rename images image | crop 1 2 6 5 | flip 1 | normalize mean=0.5,0.4,0.3 std=0.2 | layout nchw | "
     "batch 4",
     /* memory */
@@ -198,7 +203,8 @@ static struct held held_now(void)
 static bool nothing_kept(const struct held *before)
 {
     struct held now = held_now();
-    for (int i = 0; i < 100 && now.threads > before->threads; i++) { /* a joined thread leaves the list a moment later */
+    /* A joined thread leaves the list a moment later, a closed ring's threads when the kernel comes to it. */
+    for (int i = 0; i < 3000 && now.threads > before->threads; i++) {
         usleep(1000);
         now = held_now();
     }

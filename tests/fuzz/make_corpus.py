@@ -182,6 +182,28 @@ def seeds_region():  # those of image
         yield path.read_bytes()
 
 
+def seeds_quality():  # those of image and jpeg
+    for name in ("image", "jpeg"):
+        for path in sorted((pathlib.Path(__file__).parent / "corpus" / name).iterdir()):
+            yield path.read_bytes()
+
+
+def seeds_jpeg_points():  # images, their points as they are, and a few changes
+    for path in sorted((pathlib.Path(__file__).parent / "corpus" / "jpeg").iterdir()):
+        jpeg = path.read_bytes()
+        for changes in (b"", bytes(10) + b"\x08", bytes(20) + b"\xff\xff" + bytes(4) + b"\x40", bytes(200)):
+            yield struct.pack("<H", len(jpeg)) + jpeg + changes
+
+
+def seeds_entropy():  # the target makes the checksums right; its image has four points
+    for records in ((0, 1, 2), (0, 0, 3, 5), ()):
+        entries, points = b"", b""
+        for number, record in enumerate(records):
+            entries += struct.pack("<Q2IQQ2IQ", record, 30, 100 + number, 7, 4 * number, 4, 0, 0)
+            points += b"".join(struct.pack("<2H3h", 5000 + 800 * i, 0, i, -i, 0) for i in range(4))
+        yield struct.pack("<2I7Q", 16, 48, len(records), 4 * len(records), len(records) + 2, 5000, 1, 1, 0) + entries + points
+
+
 def seeds_index_text():
     yield b"0 53\n53 16\n69 136\n205 17\n222 316\n"
     yield b"0 53\r\n53\t16\r\n\n69 136 \n205 17\n222 316"

@@ -13,6 +13,7 @@ import io
 import math
 import os
 import random
+import struct
 import subprocess
 
 import numpy as np
@@ -225,6 +226,39 @@ def test_exif():
             assert np.abs(got - want).max() <= 1, f"{kind}, orientation {orientation}"
             crop = dump(data, "decode exif=true | crop 3 5 20 15")
             assert (crop == got[5:20, 3:23]).all(), f"{kind}, orientation {orientation}: a part of it"
+
+
+def converted(planes, box, size, every):
+    """Pillow's resize of `box` of each plane, as RGB. Colours have every second sample where `every` is 2."""
+    resized = []
+    for i, plane in enumerate(planes):
+        x0, y0, x1, y1 = (side / (every if i else 1) for side in box)
+        whole = (math.floor(x0), math.floor(y0), min(plane.width, math.ceil(x1)), min(plane.height, math.ceil(y1)))
+        part = plane.crop(whole)  # what lies outside of the cut takes no part
+        inner = (x0 - whole[0], y0 - whole[1], min(x1 - whole[0], part.width), min(y1 - whole[1], part.height))
+        resized.append(part.resize(size, Image.Resampling.BILINEAR, box=inner))
+    return np.asarray(Image.merge("YCbCr", resized).convert("RGB")).astype(int)
+
+
+def test_fast_pillow():
+    """Fast decoding is Pillow's resize of the planes, but for weights of 7 bits: a level in a plane, more in colours made of three."""
+    worst, mean, count = 0, 0.0, 0
+    for seed, (box, size) in enumerate([((0, 0, 101, 67), (40, 30)), ((7, 5, 90, 66), (40, 30)), ((31, 11, 52, 24), (64, 50)),
+                                        ((8, 8, 49, 49), (41, 41)), ((1, 1, 100, 66), (60, 64))]):
+        image = smooth(101, 67, seed)
+        x0, y0, x1, y1 = box
+        chain = f"decode quality=fast | crop {x0} {y0} {x1 - x0} {y1 - y0} | resize {size[0]}x{size[1]}"
+        jpeg = saved(image, "JPEG", subsampling=0, quality=95)
+        stored = Image.open(io.BytesIO(jpeg))
+        stored.draft("YCbCr", stored.size)
+        full = image.convert("YCbCr").split()
+        coarse = [full[0]] + [plane.resize((51, 34), Image.Resampling.BOX, box=(0, 0, 101, 67)) for plane in full[1:]]
+        planes = b"PSTYUV\x01\x03" + struct.pack("<II", 101, 67) + b"".join(plane.tobytes() for plane in coarse)
+        for data, parts, every in ((jpeg, stored.split(), 1), (planes, coarse, 2)):
+            off = np.abs(dump(data, chain).astype(int) - converted(parts, box, size, every))
+            worst, mean, count = max(worst, int(off.max())), mean + float(off.mean()), count + 1
+    assert worst <= 5 and mean / count < 0.7, (worst, mean / count)
+    print(f"# fast against Pillow's planes: at most {worst} levels, {mean / count:.2f} on average")
 
 
 def test_decode_tensorflow():

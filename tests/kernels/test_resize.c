@@ -18,7 +18,7 @@ static const struct level {
 } levels[] = {
     {"c", 0},
     {"avx2", CPU_AVX2},
-    {"vnni", CPU_AVX2 | CPU_AVX512}, /* where the processor has no VNNI, avx2 once more */
+    {"vnni", CPU_AVX2 | CPU_AVX512 | CPU_VNNI},
 };
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
 #define CANARY 0xa5

@@ -30,6 +30,7 @@ struct sample_config {
 struct sample_source {
     struct sample_config config;
     uint64_t need;
+    pst_damage_log *met; /* of a stream */
     _Atomic uint64_t loads, opened;
 };
 
@@ -38,7 +39,6 @@ static struct sample_source *last_sample_source; /* for tests that look inside *
 static pst_status sample_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
 {
     const struct sample_config *c = config;
-    (void)env;
     if (c->fails_at_open)
         return pst_fail(reterr, PST_ENOTFOUND, "no such samples");
     struct sample_source *s = mem_zalloc(sizeof(*s));
@@ -46,6 +46,7 @@ static pst_status sample_open(const void *config, const struct source_env *env, 
         return pst_fail(reterr, PST_ENOMEM, "opening samples: out of memory");
     s->config = *c;
     s->need = UINT64_MAX;
+    s->met = env->met;
     last_sample_source = s;
     *ret = s;
     return PST_OK;
@@ -119,9 +120,14 @@ static pst_status sample_fill(const struct sample_source *s, uint64_t i, pst_ctx
     return PST_OK;
 }
 
+static bool is_corrupt(const struct sample_source *s, uint64_t i)
+{
+    return s->config.corrupt && i % s->config.corrupt == s->config.corrupt - 1;
+}
+
 static pst_status sample_check(const struct sample_source *s, uint64_t i, pst_error *reterr)
 {
-    if (s->config.corrupt && i % s->config.corrupt == s->config.corrupt - 1)
+    if (is_corrupt(s, i))
         return pst_fail_at(reterr, PST_ECORRUPT, "samples.bin", i, i * 100, "crc of the data is wrong");
     if (s->config.fails && i == s->config.fails)
         return pst_fail_at(reterr, PST_EIO, "samples.bin", i, i * 100, "the disk is gone");
@@ -159,11 +165,29 @@ static pst_status sample_stream_open(void *source, void **ret, pst_error *reterr
 static pst_status sample_stream_next(void *stream, pst_ctx *ctx, pst_tensor *out, pst_error *reterr)
 {
     struct sample_stream *t = stream;
+    for (; is_corrupt(t->source, t->next) && t->next < t->source->config.count; t->next++) {
+        pst_damage d = {.cause = PST_CAUSE_DATA_CRC, .path = "samples.bin", .record = t->next, .offset = t->next * 100};
+        pst_status st = pst_damage_log_add(t->source->met, &d, "crc of the data is wrong", reterr);
+        if (st < 0)
+            return st;
+    }
     if (t->next == t->source->config.count)
         return PST_END;
     atomic_fetch_add(&t->source->loads, 1);
     pst_status st = sample_check(t->source, t->next, reterr);
     return st < 0 ? st : sample_fill(t->source, t->next++, ctx, out, reterr);
+}
+
+static void sample_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+{
+    (void)source;
+    *ret = (struct source_place){fields == 1 ? "ids.bin" : "samples.bin", index, index * 100};
+}
+
+static void sample_stream_locate(const void *stream, struct source_place *ret)
+{
+    const struct sample_stream *t = stream;
+    *ret = (struct source_place){"samples.bin", t->next - 1, (t->next - 1) * 100};
 }
 
 static void sample_stream_close(void *stream)
@@ -181,9 +205,12 @@ static const struct source_class sample_class = {
     .need = sample_need,
     .worker_size = sizeof(uint64_t),
     .load = sample_load,
+    .cause = PST_CAUSE_DATA_CRC,
     .bytes_of = sample_bytes_of,
+    .locate = sample_locate,
     .stream_open = sample_stream_open,
     .stream_next = sample_stream_next,
+    .stream_locate = sample_stream_locate,
     .stream_close = sample_stream_close,
 };
 
@@ -242,6 +269,7 @@ static const pst_op_class noise_class = {
     .start = noise_start,
     .run = noise_run,
     .stop = noise_stop,
+    .flags = PST_OP_RANDOM,
 };
 
 /* Adds `bulk`, bytes of varying number in scratch memory, and `length`, an int64 in place. Fails where told. */

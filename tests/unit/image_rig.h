@@ -53,17 +53,18 @@ static inline pst_status rig_make_steps(struct image_rig *r, bool fuse, pst_erro
         parts[i] = (struct image_part){r->chain.nodes[i].op, r->chain.nodes[i].config, r->chain.nodes[i].ordinal};
     for (size_t i = 0; i < r->chain.count;) {
         struct rig_step *s = &r->steps[r->count++];
-        size_t length = fuse ? image_program_length(parts + i, r->chain.count - i) : 0;
+        size_t count = r->chain.count - i, unit = image_program_unit(parts + i, count);
+        size_t length = fuse ? image_program_length(parts + i, count) : unit;
         *s = (struct rig_step){parts[i].op, parts[i].config, NULL, NULL, parts[i].ordinal, r->chain.nodes[i].out, false};
-        if (length > 1) {
-            pst_status st = image_program_create(&s->fused, parts + i, length, reterr);
+        for (int attempt = 0; (length > 1 || unit) && attempt < 2 && !s->fused; attempt++, length = unit) {
+            pst_status st = image_program_create(&s->fused, parts + i, length, !fuse, reterr);
             if (st == PST_OK)
                 st = op_image_program.plan(s->fused, &r->chain.nodes[i].in, &s->out, reterr);
             if (st == PST_OK) {
                 s->op = &op_image_program;
                 s->config = s->fused;
                 i += length;
-                continue;
+                break;
             }
             if (st == PST_ENOMEM)
                 return st;
@@ -71,7 +72,7 @@ static inline pst_status rig_make_steps(struct image_rig *r, bool fuse, pst_erro
             s->fused = NULL;
             s->out = r->chain.nodes[i].out;
         }
-        i++;
+        i += s->fused ? 0 : 1;
     }
     return PST_OK;
 }

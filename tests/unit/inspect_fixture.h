@@ -141,4 +141,13 @@ static inline const pst_inspect_feature *feature(const pst_inspection *n, const 
     return NULL;
 }
 
+static inline void flip(const char *path, size_t at)
+{
+    size_t length;
+    uint8_t *bytes = test_read_file(path, &length);
+    bytes[at % length] ^= 0x10;
+    test_write_file(path, bytes, length);
+    free(bytes);
+}
+
 #endif

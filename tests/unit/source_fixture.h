@@ -128,7 +128,7 @@ static inline pst_status opened_open(struct opened *o, const struct source_setup
     *o = (struct opened){.class = s->class};
     arena_init(&o->ctx.scratch);
     pst_status st = pst_damage_log_create(&o->log, &s->policy, reterr);
-    struct source_env env = {.no_verify = s->no_verify, .ram = s->ram, .damage = o->log};
+    struct source_env env = {.no_verify = s->no_verify, .ram = s->ram, .damage = o->log, .met = o->log};
     if (st == PST_OK)
         st = s->class->open(s->config, &env, &o->source, reterr);
     if (st == PST_OK) {

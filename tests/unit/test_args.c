@@ -226,7 +226,7 @@ static void test_add_class(void)
     pst_op_class op = every_class;
     op.abi = 99;
     CHECK_STATUS(chain_add_class(&c, &op, NULL, &error), PST_EINVAL, &error);
-    CHECK_STR(error.message, "an operation of version 99; this library has version 1");
+    CHECK_STR(error.message, "an operation of version 99; this library has version 2");
     op.abi = PST_OP_ABI;
     op.name = "two words";
     CHECK_STATUS(chain_add_class(&c, &op, NULL, &error), PST_EINVAL, &error);

@@ -191,7 +191,8 @@ static void flip_every_bit(bool indexed)
     if (indexed) {
         for (size_t i = 0; i < FIXTURE_RECORDS; i++)
             entries[i] = (struct index_entry){f.offsets[i], fixture_lengths[i]};
-        REQUIRE_OK(index_publish(test_path("d.pidx"), entries, FIXTURE_RECORDS, f.length, 0, NULL, 0, false, &error), &error);
+        struct index x = {.entries = entries, .count = FIXTURE_RECORDS, .shard_bytes = f.length};
+        REQUIRE_OK(index_publish(test_path("d.pidx"), &x, false, &error), &error);
         index_fd = open(test_path("d.pidx"), O_RDWR | O_CLOEXEC);
     }
     uint64_t live = mem_live();
@@ -313,10 +314,10 @@ static void test_nested(void)
         uint64_t size, fingerprint, count = 0;
         struct index_entry entries[] = {{0, inner}, {FRAME_BYTES + inner, 1}};
         REQUIRE_OK(index_fingerprint(fd, "nested", &size, &fingerprint, &error), &error);
+        struct index x = {
+            .entries = entries, .count = 2, .shard_bytes = size, .fingerprint = fingerprint + (kind == STALE_INDEX)};
         if (kind != NO_INDEX)
-            REQUIRE_OK(index_publish(test_path("nested.pidx"), entries, 2, size, fingerprint + (kind == STALE_INDEX), NULL, 0,
-                                     false, &error),
-                       &error);
+            REQUIRE_OK(index_publish(test_path("nested.pidx"), &x, false, &error), &error);
         REQUIRE_OK(pst_reader_open(&r, test_path("nested"), &skip, &error), &error);
         while (pst_reader_next(r, &record, &error) == PST_OK)
             count++;

@@ -43,6 +43,9 @@ static void test_places(void)
     CHECK(e.record == PST_NOWHERE && e.offset == PST_NOWHERE && !e.path[0] && !e.op[0] && e.sys_errno == 0);
     strcpy(e.op, "resize");
     CHECK_STR(text_of(&e), "resize: no good");
+    pst_fail_at(&e, PST_ECORRUPT, "a.tfrecord", 17, 2650, "cut off");
+    strcpy(e.op, "decode");
+    CHECK_STR(text_of(&e), "a.tfrecord: record 17 at byte 2650: decode: cut off");
     CHECK_INT(pst_fail(NULL, PST_ENOMEM, "nobody listens"), PST_ENOMEM);
     CHECK_INT(pst_fail_at(NULL, PST_ENOMEM, "a", 1, 2, "nobody listens"), PST_ENOMEM);
 }

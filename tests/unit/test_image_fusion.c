@@ -14,7 +14,7 @@
 
 /* ---- Images ---- */
 
-#define IMAGES 24
+#define IMAGES 28
 
 struct sample {
     char name[64];
@@ -42,22 +42,27 @@ static uint8_t *encoded(const pst_image *image, pst_image_format format, size_t 
     return copy;
 }
 
-/* JPEGs of every kind, and the formats that always are. Some are damaged. */
+/* JPEGs of every kind, and the formats that always are there. Some are damaged. */
 static void make_samples(void)
 {
     static const uint32_t sizes[][2] = {{61, 47}, {40, 90}, {17, 16}, {129, 33}, {7, 5}, {64, 64}};
     for (size_t i = 0; i < IMAGES; i++) {
         const struct jpeg_kind *kind = &jpeg_kinds[i % JPEG_KINDS];
         const uint32_t *size = sizes[i % 6];
-        pst_image image = sample_image(size[0], size[1], i < JPEG_KINDS ? (uint32_t)kind->channels : 3, i);
+        bool planes = i >= IMAGES - 5 && i < IMAGES - 1;
+        pst_image image = sample_image(size[0], size[1],
+                                       i < JPEG_KINDS    ? (uint32_t)kind->channels
+                                       : i == IMAGES - 2 ? 1
+                                                         : 3,
+                                       i);
         uint8_t *data;
         size_t length;
         if (i < JPEG_KINDS) {
             length = jpeg_sample(&data, &image, kind, 85);
             add_sample(i, kind->name, data, length);
         } else {
-            data = encoded(&image, PST_IMAGE_BMP, &length);
-            add_sample(i, "bmp", data, length - (i == IMAGES - 1 ? 10 : 0));
+            data = encoded(&image, planes ? PST_IMAGE_YUV420 : PST_IMAGE_BMP, &length);
+            add_sample(i, planes ? "yuv420" : "bmp", data, length - (i == IMAGES - 1 ? 10 : 0));
         }
         pst_image_finish(&image);
     }
@@ -134,7 +139,14 @@ static void random_chain(struct random *r, char *text, size_t size)
                                           "decode channels=1",
                                           "decode channels=4",
                                           "decode channels=0",
-                                          "decode exif=true recover=true"};
+                                          "decode exif=true recover=true",
+                                          "decode quality=exact",
+                                          "decode quality=fast",
+                                          "decode recover=true quality=fast",
+                                          "decode channels=1 quality=fast",
+                                          "decode channels=0 recover=true quality=fast",
+                                          "decode channels=4 quality=fast",
+                                          "decode exif=true recover=true quality=fast"};
     snprintf(text, size, "%s", decodes[random_below(r, sizeof(decodes) / sizeof(decodes[0]))]);
     for (uint64_t n = random_below(r, 5); n > 0; n--)
         add_geometric(r, text, size);
@@ -203,6 +215,19 @@ static void test_usual_chains(void)
         "decode | flip 1 | resize 23x29 area | center_crop 40 | flip 1 | cast f32",
         "decode | random_crop 32 padding=40 | flip | normalize 0..1",
         "decode | resize 24 | cast f32",
+        "decode recover=true | random_resized_crop 24 | flip | normalize imagenet | layout nchw",
+        "decode recover=true | flip 1 | random_resized_crop 5x4 | crop 1 1 3 2 | normalize imagenet | cast f16",
+        "decode recover=true | random_crop 7x5 | flip | resize 3x2 | flip 1",
+        "decode recover=true | random_crop 7x5 | resize 7x5 | flip",
+        "decode quality=fast recover=true | crop 1 2 5 3 | flip 1",
+        "decode quality=fast recover=true | random_crop 32 padding=40 | flip | normalize 0..1",
+        "decode quality=fast recover=true | resize short=20 | center_crop 16",
+        "decode quality=fast recover=true | random_crop 9x9 padding=2 | resize 5",
+        "decode quality=fast recover=true | layout nhwc | resize 9",
+        "decode quality=fast recover=true",
+        "decode quality=fast recover=true | resize 40x30 bicubic | crop 0 0 3 2",
+        "decode quality=fast recover=true | resize 40x30 bicubic | crop 37 28 3 2",
+        "decode quality=fast recover=true | resize 3x2 area | crop 1 1 1 1",
     };
     for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++)
         for (uint64_t epoch = 0; epoch < 8; epoch++)
@@ -286,6 +311,46 @@ static void test_steps(void)
     check_steps("decode | resize 20 | cast i32", 2);
     check_steps("decode | layout nchw | layout nhwc | flip", 3); /* a pass begins with images whose channels are last */
     check_steps("decode channels=0 | crop 0 0 3 3 | layout nchw", 1);
+    check_steps("decode quality=fast | crop 0 0 3 3 | resize 10 | normalize", 1);
+    check_steps("decode quality=fast | layout nhwc | resize 10 | flip", 2); /* planes are pixels by then */
+}
+
+/* What cannot be taken apart even without fusion, and the quality that is chosen. */
+static void check_unit(const char *text, size_t want, bool fast)
+{
+    struct chain chain = {0};
+    struct image_part parts[RIG_MAX];
+    pst_error error;
+    REQUIRE_OK(chain_parse(&chain, text, &error), &error);
+    REQUIRE_OK(rig_plan_nodes(&chain, encoded_spec(), &error), &error);
+    for (size_t i = 0; i < chain.count; i++)
+        parts[i] = (struct image_part){chain.nodes[i].op, chain.nodes[i].config, chain.nodes[i].ordinal};
+    size_t unit = image_program_unit(parts, chain.count);
+    CHECK_MSG(unit == want, "%s: a unit of %zu, expected %zu", text, unit, want);
+    struct decode_config *c = chain.nodes[0].config;
+    decode_choose(c, parts, chain.count);
+    const char *reason = NULL, *choice = op_decode.choice(c, &reason);
+    CHECK_MSG(c->fast == fast && choice && reason && strstr(choice, fast ? "fast" : "exact"), "%s", text);
+    CHECK_INT(op_decode.op.fingerprint(c), fast);
+    chain_finish(&chain);
+}
+
+static void test_units(void)
+{
+    check_unit("decode", 0, false);
+    check_unit("decode quality=fast", 1, true);
+    check_unit("decode quality=fast | crop 0 0 3 3 | flip", 1, true);
+    check_unit("decode | resize 9", 0, false);
+    check_unit("decode | resize 9 | random_crop 5", 0, false);
+    check_unit("decode | random_crop 5", 0, false);
+    check_unit("decode | random_crop 5 padding=2 | resize 9", 0, false);
+    check_unit("decode quality=fast | random_crop 5 padding=2 | resize 9", 1, true);
+    check_unit("decode | random_resized_crop 9 | flip | normalize", 2, true);
+    check_unit("decode | flip | random_crop 5 | flip | resize 9 | flip", 5, true);
+    check_unit("decode | layout nhwc | random_resized_crop 9", 0, false);
+    check_unit("decode quality=fast | layout nhwc | random_resized_crop 9", 1, true);
+    check_unit("decode quality=exact | random_resized_crop 9", 0, false);
+    check_unit("decode quality=fast | resize 9 | normalize", 2, true);
 }
 
 /* ---- Levels ---- */
@@ -339,12 +404,14 @@ static void test_levels(void)
 /* Every cut and some flips of a small JPEG: the same outcome, whatever part is decoded. */
 static void test_damage(void)
 {
-    static const char *const chains[] = {"decode | random_resized_crop 9", "decode recover=true | crop 3 20 9 9 | cast f32",
-                                         "decode recover=true | resize 9x40 | center_crop 7"};
+    static const char *const chains[] = {"decode quality=exact | random_resized_crop 9",
+                                         "decode recover=true | crop 3 20 9 9 | cast f32",
+                                         "decode recover=true | resize 9x40 | center_crop 7", "decode | random_resized_crop 9",
+                                         "decode recover=true | random_resized_crop 3"};
     struct random r;
     size_t broken = 0, sound = 0;
     random_init(&r, 9, 0, 0, 0);
-    for (size_t c = 0; c < 3; c++) {
+    for (size_t c = 0; c < sizeof(chains) / sizeof(chains[0]); c++) {
         struct image_rig plain, fused;
         REQUIRE_OK(image_rig_init(&plain, chains[c], encoded_spec(), false, NULL), NULL);
         REQUIRE_OK(image_rig_init(&fused, chains[c], encoded_spec(), true, NULL), NULL);
@@ -421,6 +488,7 @@ static const struct test tests[] = {
     {"arrays", test_arrays},
     {"raw pixels", test_raw},
     {"what goes together", test_steps},
+    {"what cannot be taken apart", test_units},
     {"damaged images", test_damage},
     {"failing allocations", test_faults},
     {NULL, NULL},

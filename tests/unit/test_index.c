@@ -196,8 +196,13 @@ static uint8_t *index_bytes(size_t *ret_length)
     pst_error error;
     for (size_t i = 0; i < FIXTURE_RECORDS; i++)
         entries[i] = (struct index_entry){f.offsets[i], fixture_lengths[i]};
-    CHECK_STATUS(index_publish(test_path("x"), entries, FIXTURE_RECORDS, f.length, 77, NOTE, strlen(NOTE), false, &error),
-                 PST_OK, &error);
+    struct index x = {.entries = entries,
+                      .count = FIXTURE_RECORDS,
+                      .shard_bytes = f.length,
+                      .fingerprint = 77,
+                      .note = NOTE,
+                      .note_length = strlen(NOTE)};
+    CHECK_STATUS(index_publish(test_path("x"), &x, false, &error), PST_OK, &error);
     free(f.bytes);
     return test_read_file(test_path("x"), ret_length);
 }

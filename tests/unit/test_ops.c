@@ -62,6 +62,12 @@ static void test_spec(void)
         CHECK(memchr(text, '\0', size) && text[size] == '#');
     }
     CHECK_STR(pst_spec_text(&spec, text, 50), "image: uint8 [?,?,3], label: int64\xe2\x80\xa6");
+    pst_spec odd = {.count = 3,
+                    .field = {{.name = "a\nb", .dtype = PST_DTYPE_U8}, {.name = "\x1b[31m\x7f"}, {.name = "\xc2\x9b\xc3\xa4"}}};
+    CHECK_STR(pst_spec_text(&odd, text, sizeof(text)), "a\\nb: uint8, \\x1b[31m\\x7f: none, \\x9b\xc3\xa4: none");
+    memset(odd.field[0].name, '\x01', PST_NAME_SIZE); /* as long as can be, and no end */
+    CHECK_INT(strlen(pst_spec_text(&odd, (char[400]){0}, 400)),
+              4 * PST_NAME_SIZE + strlen(": uint8, \\x1b[31m\\x7f: none, \\x9bxx: none"));
     CHECK_INT(pst_spec_find(&spec, "label"), 1);
     CHECK_INT(pst_spec_find(&spec, "labe"), -1);
     CHECK_INT(pst_spec_find(&none, ""), -1);

@@ -258,6 +258,37 @@ static void test_counts(void)
     }
 }
 
+/* Which of 100 elements can come, in whatever epoch. */
+static void test_reach(void)
+{
+    static const struct {
+        struct order_step steps[4];
+        uint64_t reach;
+    } cases[] = {
+        {{{.kind = ORDER_BATCH, .size = 7}}, 100},
+        {{{.kind = ORDER_BATCH, .size = 7, .drop_remainder = true}}, 98},
+        {{{.kind = ORDER_TAKE, .count = 30}, {.kind = ORDER_REPEAT, .count = 5}, {.kind = ORDER_BATCH, .size = 4}}, 30},
+        {{{.kind = ORDER_REPEAT, .count = -1}, {.kind = ORDER_BATCH, .size = 4}, {.kind = ORDER_TAKE, .count = 3}}, 12},
+        {{{.kind = ORDER_SHARD, .shards = 8, .shard = 1}, {.kind = ORDER_SKIP, .count = 3}, {.kind = ORDER_BATCH, .size = 1}},
+         10},
+        {{{.kind = ORDER_SHUFFLE, .reshuffle = true}, {.kind = ORDER_TAKE, .count = 30}, {.kind = ORDER_BATCH, .size = 4}},
+         100},
+        {{{.kind = ORDER_SHUFFLE}, {.kind = ORDER_TAKE, .count = 30}, {.kind = ORDER_BATCH, .size = 4}}, 30},
+        {{{.kind = ORDER_SHUFFLE, .reshuffle = true}, {.kind = ORDER_SKIP, .count = -1}, {.kind = ORDER_BATCH, .size = 4}}, 0},
+    };
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        struct order o;
+        pst_error e;
+        order_init(&o, 100);
+        for (size_t i = 0; i < 4 && o.batch == SIZE_MAX; i++)
+            CHECK_STATUS(order_push(&o, &cases[c].steps[i], &e), PST_OK, &e);
+        if (c == 3)
+            CHECK_STATUS(order_push(&o, &cases[c].steps[2], &e), PST_OK, &e);
+        CHECK_MSG(order_reach(&o) == cases[c].reach, "case %zu: %d", c, (int)order_reach(&o));
+        order_finish(&o);
+    }
+}
+
 static void test_refusals(void)
 {
     pst_error e;
@@ -436,6 +467,7 @@ static void test_changing_ranks(void)
 static const struct test tests[] = {
     {"random chains equal the model", test_random_chains},
     {"take, skip, repeat, shard and batch as users know them", test_counts},
+    {"which elements can come", test_reach},
     {"what has no order is refused", test_refusals},
     {"a shuffle is a permutation", test_shuffle_is_exact},
     {"a window is made of runs of neighbours", test_windows_stay_local},

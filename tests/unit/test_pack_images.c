@@ -120,6 +120,19 @@ static void raw_pixels(void)
     packed_close(p);
 }
 
+static void planes(void)
+{
+    pst_pack_options o = fast();
+    o.format = PST_IMAGE_YUV420;
+    o.resize = "30";
+    struct packed *p = pack_images(&o);
+    REQUIRE(p);
+    CHECK(info_of(p, 0).format == PST_IMAGE_YUV420 && info_of(p, 0).width == 45 && info_of(p, 0).height == 30);
+    CHECK_INT(packed_bytes(p, 0, "image").length, 16 + 45 * 30 + 2 * 23 * 15);
+    CHECK_INT(packed_bytes(p, 1, "image").length, 16 + 30 * 75); /* gray */
+    packed_close(p);
+}
+
 static void copies(void)
 {
     pst_pack_options o = fast();
@@ -227,6 +240,7 @@ int main(int argc, char **argv)
                          {"exact size and format", exact_size_and_format},
                          {"gray and quality", gray_and_quality},
                          {"raw pixels", raw_pixels},
+                         {"planes", planes},
                          {"copies", copies},
                          {"copies stay in their split", copies_stay_in_their_split},
                          {"arrays as images", arrays_as_images},

@@ -59,6 +59,8 @@ static void features_of_images(void)
     o.resize = NULL;
     check_file("classes", &o, "features.json",
                OPEN TENSOR("image", "string", "none", "") REST ",\n" TENSOR("channels", "int64", "none", "") CLOSE);
+    o.format = PST_IMAGE_YUV420;
+    check_file("classes", &o, "features.json", OPEN TENSOR("image", "string", "none", "") REST CLOSE);
 }
 
 static void features_of_tables(void)

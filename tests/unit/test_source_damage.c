@@ -32,6 +32,11 @@ static void test_flips(void)
             CHECK_INT(error.record, index[i]);
             CHECK_INT(error.offset, f.offsets[index[i]]);
             CHECK_STR(error.path, path);
+            struct source_place place;
+            source_tfrecord.locate(o.source, index[i], 1, &place);
+            CHECK_STR(place.path, path);
+            CHECK_INT(place.record, index[i]);
+            CHECK_INT(place.offset, f.offsets[index[i]]);
         }
         opened_close(&o);
     }

@@ -49,6 +49,9 @@ static void check_files(struct opened *o, const struct expected *e, size_t count
     CHECK_INT(opened_count(o), count);
     CHECK_INT(o->spec.count, labelled ? 3 : 2);
     for (uint64_t i = 0; i < count && i < opened_count(o); i++) {
+        struct source_place at;
+        o->class->locate(o->source, i, 1, &at);
+        CHECK(strstr(at.path, e[i].key) && at.record == PST_NOWHERE && at.offset == PST_NOWHERE);
         opened_ahead(o, &i, 1);
         if (!CHECK_STATUS(opened_load(o, i, &error), PST_OK, &error))
             continue;
@@ -202,6 +205,9 @@ static void test_folder_changes(void)
     REQUIRE_OK(opened_load(&o, 2, &error), &error);
     CHECK(bytes_are(opened_bytes(&o, "image"), "c"));
     snprintf(path, sizeof(path), "%s/cat/1.jpeg", folder);
+    REQUIRE(truncate(path, (off_t)2 << 30) == 0); /* it has grown beyond what is read */
+    CHECK_STATUS(opened_load(&o, 2, &error), PST_ELIMIT, &error);
+    CHECK_STR(error.path, path);
     unlink(path);
     CHECK_STATUS(opened_load(&o, 2, &error), PST_ENOTFOUND, &error);
     CHECK_STR(error.path, path);

@@ -86,6 +86,38 @@ static void test_small_windows(void)
     }
 }
 
+/* Small records with large ones between them that nobody asked for: what is read along with them is not without limit. */
+static void test_far_apart(void)
+{
+    enum { PAIRS = 200, BUDGET = 2 << 20 };
+    pst_error error;
+    size_t lengths[2 * PAIRS];
+    struct place places[PAIRS];
+    struct shard_set set = {0};
+    struct direct_reader d = {0};
+    pst_damage_log *log = fixture_log("error");
+    const char *path = test_path("apart.tfrecord");
+    const pst_strings paths = {.count = 1, .value = &path};
+    const struct source_env env = {.damage = log, .met = log};
+    pst_writer_options options = {.size = sizeof(options), .no_sync = true};
+    for (size_t i = 0; i < 2 * PAIRS; i++)
+        lengths[i] = i % 2 ? 60000 : 100;
+    REQUIRE_OK(fixture_write(path, lengths, 2 * PAIRS, &options, &error), &error);
+    REQUIRE_OK(shard_set_open(&set, &paths, SHARD_IO_DIRECT, 1 << 20, &env, &error), &error);
+    for (size_t i = 0; i < PAIRS; i++)
+        places[i] = (struct place){.index = 2 * i, .offset = set.shards[0].entries[2 * i].offset, .length = 100};
+    REQUIRE(direct_reader_begin(&d, &set, places, PAIRS, BUDGET));
+    for (size_t i = 0; i < PAIRS; i++) {
+        const uint8_t *frame;
+        REQUIRE_OK(direct_reader_frame(&d, i, &frame, &error), &error);
+        CHECK(fixture_equal(frame + FRAME_HEADER, 100, 2 * i));
+        CHECK_MSG(direct_reader_memory(&d) < 3 * BUDGET, "%zu bytes", direct_reader_memory(&d));
+    }
+    direct_reader_finish(&d);
+    shard_set_close(&set);
+    pst_damage_log_destroy(log);
+}
+
 /* Shards of very different sizes, many without records. */
 static void test_many_shards(void)
 {
@@ -365,6 +397,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         {"values in any order, by any means", test_values},
         {"small windows", test_small_windows},
+        {"far apart", test_far_apart},
         {"many shards, few descriptors", test_many_shards},
         {"nothing in it", test_one_empty},
         {"what is not in memory", test_cold},

@@ -26,7 +26,7 @@ static void test_first_choice(void)
     tune_init(&t, &large, &o, 2);
     CHECK_INT(t.depth, 2);
     CHECK(strstr(t.depth_reason, "RAM") != NULL);
-    CHECK(tune_planned(&t, &large) <= large.ram);
+    CHECK(tune_planned(&t, &large, 0) <= large.ram);
 }
 
 static void test_asked_for(void)

@@ -233,6 +233,16 @@ static void every_fault(void)
     }
 }
 
+static void kept_paths(void)
+{
+    struct path_list l = {0};
+    const char *a = path_list_keep(&l, "a"), *b = path_list_keep(&l, "b");
+    CHECK(a && b && a != b);
+    CHECK(path_list_keep(&l, "a") == a && path_list_keep(&l, "b") == b);
+    CHECK_INT(l.count, 2);
+    path_list_finish(&l);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -242,6 +252,7 @@ int main(int argc, char **argv)
         {"a tree deeper than PATH_MAX", a_deep_tree},
         {"patterns", patterns},
         {"no permission", no_permission},
+        {"a path is kept once", kept_paths},
         {"every fault is an error and leaks nothing", every_fault},
         {NULL, NULL},
     };

@@ -1,5 +1,5 @@
 /* parallel.c: see parallel.h. */
-#include "inspect/parallel.h"
+#include "base/parallel.h"
 
 #include "base/cpu.h"
 #include "base/thread.h"
@@ -70,7 +70,7 @@ pst_status parallel_run(const struct parallel *p, pst_error *reterr)
     workers = workers < p->tasks ? workers : p->tasks;
     struct thread_group *group;
     pst_status st =
-        thread_group_start(&group, workers < MAX_WORKERS ? (unsigned)workers : MAX_WORKERS, "inspect", work, &c, reterr);
+        thread_group_start(&group, workers < MAX_WORKERS ? (unsigned)workers : MAX_WORKERS, "penstock", work, &c, reterr);
     if (st < 0)
         return st;
     while (!thread_group_wait(group, p->progress ? PROGRESS_MS : UINT32_MAX))

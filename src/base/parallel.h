@@ -2,8 +2,8 @@
  *
  * Tasks are taken in order. When some fail, the error is that of the lowest one, whatever the number of workers: a
  * failure only stops the taking of further tasks. */
-#ifndef INSPECT_PARALLEL_H
-#define INSPECT_PARALLEL_H
+#ifndef BASE_PARALLEL_H
+#define BASE_PARALLEL_H
 
 #include <penstock/base.h>
 #include <stdatomic.h>

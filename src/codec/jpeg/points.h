@@ -1,0 +1,26 @@
+/* points.h: places inside a JPEG's entropy-coded data where decoding may begin: an entropy index. */
+#ifndef CODEC_JPEG_POINTS_H
+#define CODEC_JPEG_POINTS_H
+
+#include <stdint.h>
+
+#define JPEG_POINT_STEP 16 /* MCUs from one point to the next */
+
+/* The state of the decoder in front of an MCU, as it is stored: 10 bytes, little-endian. */
+struct jpeg_point {
+    uint16_t bit[2]; /* of the file, stuffing included: lower and upper half of 8 × byte + bit */
+    int16_t dc[3];   /* predictors */
+};
+
+/* Point i lies in front of MCU i × step; MCUs are counted through the whole scan. */
+struct jpeg_points {
+    uint32_t step, count; /* count 0: there are none */
+    const struct jpeg_point *point;
+};
+
+static inline uint32_t jpeg_point_bit(const struct jpeg_point *p)
+{
+    return p->bit[0] | (uint32_t)p->bit[1] << 16;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* walk.c: the way through the entropy-coded data of a part.
+ *
+ * Of each row of MCUs that the part touches, those that it needs are read and transformed, those before them passed over. With
+ * points there are two ways at once, on one core: reading waits for its tables most of the time, and two places that know
+ * nothing of each other wait together. Each takes a band of rows after the other, and begins a row at the point before it; the
+ * few MCUs from there on are read as well, which costs no more than passing them over alone. */
+#include "codec/jpeg/planes.h"
+
+#define FEW  3 /* points: so few have nothing to skip */
+#define BAND 4 /* rows, so that what is read in vain before a band does not count; fewer where there are few */
+
+struct walk {
+    const struct jpeg_area *area;
+    struct jpeg_decoder *decoder;
+    const struct jpeg_points *points;
+    uint32_t next, band; /* the next row that nobody has taken; rows to take at once */
+    bool two;
+};
+
+struct walker {
+    struct jpeg_stage *stage;
+    struct jpeg_run run;
+    uint32_t y, end; /* row, and the one behind its last */
+    bool active, placed;
+};
+
+static uint32_t row_begin(const struct walk *w, uint32_t y)
+{
+    return y * w->decoder->frame.mcus_x + w->area->left;
+}
+
+static uint32_t row_end(const struct walk *w, uint32_t y)
+{
+    return y * w->decoder->frame.mcus_x + w->area->right;
+}
+
+/* To row `y`, which does not lie before the place, or to a point a little before it. */
+static bool go_to_row(const struct walk *w, struct walker *me)
+{
+    struct jpeg_place *p = &me->stage->place;
+    const uint32_t target = row_begin(w, me->y), i = w->points ? target / w->points->step : 0;
+    bool placed = me->placed;
+    me->placed = true;
+    if (w->points && (!placed || i * w->points->step > p->mcu)) {
+        if (!jpeg_entropy_seek(w->decoder, p, w->points, i))
+            return false;
+    } else if (!placed && !jpeg_entropy_start(w->decoder, p)) {
+        return false;
+    }
+    return w->two || jpeg_entropy_skip(w->decoder, p, target - p->mcu);
+}
+
+/* MCUs before the row make runs of their own. */
+static bool begin_run(const struct walk *w, struct walker *me)
+{
+    const uint32_t at = me->stage->place.mcu, target = row_begin(w, me->y);
+    return jpeg_run_begin(w->decoder, &me->run, me->stage, at < target ? target - at : row_end(w, me->y) - at);
+}
+
+static bool begin_band(struct walk *w, struct walker *me)
+{
+    const uint32_t left = w->area->bottom - w->next;
+    me->active = left > 0;
+    if (!left)
+        return true;
+    me->y = w->next;
+    me->end = me->y + (left < w->band ? left : w->band);
+    me->placed = false;
+    w->next = me->end;
+    return go_to_row(w, me) && begin_run(w, me);
+}
+
+static void transform_run(const struct walk *w, const struct walker *me)
+{
+    const struct jpeg_area *a = w->area;
+    const struct jpeg_decoder *d = w->decoder;
+    const uint32_t x = me->stage->place.mcu - me->run.mcus - row_begin(w, me->y), y = me->y - a->top;
+    uint32_t block = 0;
+    for (uint32_t c = 0; c < a->components; c++)
+        for (uint32_t row = 0; row < a->v[c]; row++, block += a->h[c]) {
+            struct jpeg_blocks b = {.blocks = me->run.blocks + (size_t)block * 64, .flat = me->run.flat + block};
+            b.count = me->run.mcus * a->h[c];
+            b.group = a->h[c];
+            b.step = d->blocks;
+            jpeg_area_transform(a, d->kernels, c, d->quant[d->component[c].quant], &b, x * a->h[c], y * a->v[c] + row);
+        }
+}
+
+/* A run is read: on to the next. */
+static bool go_on(struct walk *w, struct walker *me)
+{
+    if (!jpeg_run_end(w->decoder, &me->run))
+        return false;
+    if (me->stage->place.mcu > row_begin(w, me->y))
+        transform_run(w, me);
+    if (me->stage->place.mcu == row_end(w, me->y)) {
+        me->y++;
+        if (me->y == me->end)
+            return begin_band(w, me);
+        if (!go_to_row(w, me))
+            return false;
+    }
+    return begin_run(w, me);
+}
+
+static bool walk(struct walk *w, struct walker me[2])
+{
+    const struct jpeg_decoder *d = w->decoder;
+    if (!begin_band(w, &me[0]) || (w->two && !begin_band(w, &me[1])))
+        return false;
+    while (me[0].active && me[1].active) {
+        if (!d->kernels->read_two(d, &me[0].run, &me[1].run))
+            return false;
+        for (int i = 0; i < 2; i++)
+            if (me[i].run.i == me[i].run.end && !go_on(w, &me[i]))
+                return false;
+    }
+    for (int i = 0; i < 2; i++)
+        while (me[i].active)
+            if (!d->kernels->read_one(d, &me[i].run) || !go_on(w, &me[i]))
+                return false;
+    return true;
+}
+
+pst_status jpeg_area_decode(const struct jpeg_area *a, struct jpeg_decoder *d, const struct jpeg_points *points,
+                            pst_error *reterr)
+{
+    const uint32_t rows = a->bottom - a->top;
+    const uint64_t mcus = (uint64_t)d->frame.mcus_x * d->frame.mcus_y;
+    struct walker walkers[2] = {{.stage = &d->stage[0]}, {.stage = &d->stage[1]}};
+    if (points && points->count == 0)
+        points = NULL;
+    if (points && (points->step == 0 || points->count != (mcus + points->step - 1) / points->step))
+        return jpeg_not_sound(d, points, reterr);
+    if (points && points->count < FEW)
+        points = NULL;
+    struct walk w = {.area = a, .decoder = d, .points = points, .next = a->top, .band = rows, .two = points && rows > 1};
+    if (w.two)
+        w.band = rows >= 4 * BAND ? BAND : (rows + 3) / 4;
+    return walk(&w, walkers) ? PST_OK : jpeg_not_sound(d, points, reterr);
+}

@@ -1,0 +1,239 @@
+/* test_flow_damage.c: how damage that is tolerated is counted: each record once, however often and by how many workers it is
+ * read, and judged in the order of the samples. */
+#include "flow/known.h"
+#include "flow_chains.h"
+#include "source_shards.h"
+
+static const unsigned crews[] = {1, 2, 3, 8};
+#define CREWS (sizeof(crews) / sizeof(crews[0]))
+
+/* ---- Where a budget is spent ---- */
+
+struct outcome {
+    pst_status status;
+    size_t steps; /* until then, ends of epochs too */
+    uint64_t counted;
+    uint64_t record; /* that was too much */
+};
+
+static struct outcome outcome_of(const struct chain_case *c, pst_policy bad, unsigned workers, unsigned prefetch)
+{
+    pst_pipeline *p = NULL;
+    pst_error e = {0};
+    struct trace t = {0};
+    pst_options o = {.size = sizeof(o), .seed = 42, .workers = workers, .prefetch = prefetch, .ram = 64 << 20, .bad = bad};
+    if (!CHECK_STATUS(chain_build(c, &o, &p, &e), PST_OK, &e))
+        return (struct outcome){0};
+    struct outcome r = {.status = run_on(p, &t, 3, 3000, &e)};
+    r.steps = t.count;
+    r.counted = pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES);
+    r.record = r.status < 0 ? e.record : 0;
+    pst_pipeline_destroy(p);
+    return r;
+}
+
+/* The same for every number of workers, and what is expected. */
+static void check_outcome(const struct chain_case *c, pst_policy bad, struct outcome want)
+{
+    for (size_t w = 0; w < CREWS; w++)
+        for (unsigned prefetch = 1; prefetch < 20; prefetch += 6) {
+            struct outcome got = outcome_of(c, bad, crews[w], prefetch);
+            CHECK_MSG(got.status == want.status && got.steps == want.steps && got.counted == want.counted &&
+                          got.record == want.record,
+                      "%s, %u workers, prefetch %u: %s after %zu steps, %d counted, record %d", c->name, crews[w], prefetch,
+                      pst_status_name(got.status), got.steps, (int)got.counted, (int)got.record);
+        }
+}
+
+/* Of 100 samples the source loses 30, 61 and 92, the operation 16, 33, 50, 67 and 84. */
+static pst_status twice_damaged(pst_pipeline *p, bool stream, pst_error *e)
+{
+    TRY(add_samples(p, (struct sample_config){.count = 100, .corrupt = 31, .stream = stream}, e));
+    TRY(add_bulk(p, 17, 1, e));
+    return add_batch(p, 10, false, e);
+}
+
+static pst_status damaged_stream(pst_pipeline *p, pst_error *e)
+{
+    return twice_damaged(p, true, e);
+}
+
+static pst_status damaged_index(pst_pipeline *p, pst_error *e)
+{
+    return twice_damaged(p, false, e);
+}
+
+static void test_records(void)
+{
+    static const struct chain_case stream = {"stream", .build = damaged_stream}, index = {"index", .build = damaged_index};
+    const pst_policy skip = {.skip = true};
+    pst_policy five = skip;
+    five.max_records = 5;
+    check_outcome(&stream, skip, (struct outcome){PST_END, 3 * 11, 8, 0}); /* the second epoch is no news */
+    check_outcome(&index, skip, (struct outcome){PST_END, 3 * 11, 8, 0});
+    check_outcome(&stream, five, (struct outcome){PST_ECORRUPT, 6, 6, 67}); /* 16 30 33 50 61 67 */
+    check_outcome(&index, five, (struct outcome){PST_ECORRUPT, 6, 6, 67});
+    check_outcome(&stream, (pst_policy){0}, (struct outcome){PST_ECORRUPT, 1, 1, 16});
+    check_outcome(&index, (pst_policy){0}, (struct outcome){PST_ECORRUPT, 1, 1, 16});
+}
+
+/* Every 100th of 2000 is damaged. */
+static pst_status little_damage(pst_pipeline *p, bool stream, int64_t take, pst_error *e)
+{
+    TRY(add_samples(p, (struct sample_config){.count = 2000, .corrupt = 100, .stream = stream}, e));
+    TRY(add_count(p, &op_take, take, e));
+    return add_batch(p, 50, false, e);
+}
+
+static pst_status little_in_a_stream(pst_pipeline *p, pst_error *e)
+{
+    return little_damage(p, true, -1, e);
+}
+
+static pst_status little_in_an_index(pst_pipeline *p, pst_error *e)
+{
+    return little_damage(p, false, -1, e);
+}
+
+static pst_status little_taken(pst_pipeline *p, pst_error *e)
+{
+    return little_damage(p, false, 1000, e);
+}
+
+/* Each record counts once in what the share is a share of: not again when it is delivered, not again in the next epoch. */
+static void test_share(void)
+{
+    static const struct chain_case stream = {"stream", .build = little_in_a_stream},
+                                   index = {"index", .build = little_in_an_index}, taken = {"taken", .build = little_taken};
+    const pst_policy enough = {.skip = true, .max_share = 0.01}, less = {.skip = true, .max_share = 0.0099};
+    check_outcome(&index, enough, (struct outcome){PST_END, 3 * 41, 20, 0});
+    check_outcome(&index, less, (struct outcome){PST_ECORRUPT, 39, 20, 1999}); /* 20 of 2000 */
+    check_outcome(&taken, enough, (struct outcome){PST_END, 3 * 21, 10, 0});
+    check_outcome(&taken, less, (struct outcome){PST_ECORRUPT, 19, 10, 999}); /* 10 of 1000 */
+    check_outcome(&stream, enough, (struct outcome){PST_END, 3 * 41, 20, 0});
+    check_outcome(&stream, less, (struct outcome){PST_ECORRUPT, 19, 10, 999}); /* of 1009 that were read for 20 batches */
+}
+
+/* Whoever seeks after a budget was spent meets the same end. */
+static void test_spent_for_good(void)
+{
+    pst_pipeline *p = NULL;
+    pst_error e;
+    pst_cursor start;
+    pst_options o = {.size = sizeof(o), .workers = 2, .bad = {.skip = true, .max_records = 5}};
+    for (int stream = 0; stream < 2; stream++) {
+        REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
+        REQUIRE_OK(twice_damaged(p, stream, &e), &e);
+        REQUIRE_OK(pst_pipeline_tell(p, &start, &e), &e);
+        for (int round = 0; round < 3; round++) {
+            struct trace t = {0};
+            CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_ECORRUPT, &e);
+            CHECK_INT(t.count, round == 0 ? 6 : 1);
+            CHECK_INT(pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES), 6);
+            REQUIRE_OK(pst_pipeline_seek(p, &start, &e), &e);
+        }
+        p = pst_pipeline_destroy(p);
+    }
+}
+
+/* ---- Shards ---- */
+
+#define SMALL 1000
+
+/* A shard of small records, every `nth` of them damaged; packed if `gzip`. */
+static void write_damaged(const char *path, size_t nth, bool gzip)
+{
+    pst_error e;
+    size_t lengths[SMALL], length = 0;
+    pst_writer_options options = {.size = sizeof(options), .no_sync = true, .overwrite = true};
+    for (size_t i = 0; i < SMALL; i++)
+        lengths[i] = 8;
+    if (!CHECK_STATUS(fixture_write(path, lengths, SMALL, &options, &e), PST_OK, &e))
+        return;
+    uint8_t *bytes = test_read_file(path, &length);
+    for (size_t i = nth - 1; i < SMALL; i += nth)
+        bytes[24 * i + 12] ^= 1;
+    if (gzip)
+        fixture_compress(path, bytes, length, PST_COMPRESSION_GZIP);
+    else
+        test_write_file(path, bytes, length);
+    free(bytes);
+}
+
+/* Opening a shard does not count its records a second time. */
+static void test_shards(void)
+{
+    for (int gzip = 0; gzip < 2; gzip++) {
+        char text[512];
+        const char *path = test_path(gzip ? "few.tfrecord.gz" : "few.tfrecord");
+        snprintf(text, sizeof(text), "tfrecord %s | batch 100", path);
+        const struct chain_case c = {path, .text = text};
+        write_damaged(path, 100, gzip);
+        check_outcome(&c, (pst_policy){.skip = true, .max_share = 0.01}, (struct outcome){PST_END, 3 * 11, 10, 0});
+        write_damaged(path, 90, gzip); /* 11 */
+        check_outcome(&c, (pst_policy){.skip = true, .max_share = 0.01}, (struct outcome){PST_ECORRUPT, 9, 11, 989});
+        check_outcome(&c, (pst_policy){.skip = true, .max_share = 0.011}, (struct outcome){PST_END, 3 * 11, 11, 0});
+    }
+}
+
+/* A schema is inferred from the first records of a stream; what is damaged among them is told by the run, once. */
+static void test_inference(void)
+{
+    pst_error e;
+    char text[512];
+    size_t length = 0;
+    const char *path = test_path("examples.tfrecord.gz");
+    uint8_t bytes[40 * 64];
+    for (int i = 0; i < 40; i++) { /* an Example with the feature x: int64 */
+        static const uint8_t example[] = {10, 12, 10, 10, 10, 1, 'x', 18, 5, 26, 3, 10, 1, 7};
+        frame_put_header(bytes + length, sizeof(example));
+        memcpy(bytes + length + FRAME_HEADER, example, sizeof(example));
+        frame_put_footer(bytes + length + FRAME_HEADER + sizeof(example), example, sizeof(example));
+        bytes[length + FRAME_HEADER + 3] ^= i == 5;
+        length += sizeof(example) + FRAME_BYTES;
+    }
+    fixture_compress(path, bytes, length, PST_COMPRESSION_GZIP);
+    snprintf(text, sizeof(text), "tfrecord %s | example | batch 10", path);
+    const struct chain_case c = {"inferred", .text = text};
+    check_outcome(&c, (pst_policy){.skip = true, .max_records = 1}, (struct outcome){PST_END, 3 * 5, 1, 0});
+    check_outcome(&c, (pst_policy){0}, (struct outcome){PST_ECORRUPT, 0, 1, 5});
+    pst_pipeline *p = NULL;
+    pst_options o = {.size = sizeof(o)};
+    REQUIRE_OK(pst_pipeline_parse(&p, text, &o, &e), &e);
+    CHECK_STATUS(pst_pipeline_plan(p, &e), PST_OK, &e);
+    CHECK_INT(pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES), 0);
+    pst_pipeline_destroy(p);
+}
+
+static void test_known(void)
+{
+    struct known k = {0};
+    bool is_new;
+    for (uint64_t round = 0; round < 2; round++)
+        for (uint64_t i = 0; i < 5000; i++) {
+            REQUIRE(known_add(&k, i * i * 7919, &is_new) == PST_OK);
+            CHECK_INT(is_new, round == 0);
+        }
+    CHECK_INT(k.count, 4999);
+    known_finish(&k);
+    test_fault_arm(FAULT_MEMORY, 0, true);
+    CHECK_INT(known_add(&k, 0, &is_new), PST_OK);
+    CHECK_INT(known_add(&k, 1, &is_new), PST_ENOMEM);
+    test_fault_clear();
+    known_finish(&k);
+}
+
+static const struct test tests[] = {
+    {"a budget of records", test_records},
+    {"a budget that is a share", test_share},
+    {"a spent budget stays spent", test_spent_for_good},
+    {"shards count once", test_shards},
+    {"inferring a schema counts nothing", test_inference},
+    {"what is known", test_known},
+    {0},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, tests);
+}

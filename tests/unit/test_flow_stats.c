@@ -1,0 +1,211 @@
+/* test_flow_stats.c: what a pipeline says of itself: the plan, caches, statistics, stalls. */
+#include "base/thread.h"
+#include "flow/cache.h"
+#include "flow_chains.h"
+
+#include <unistd.h>
+
+static void test_describe(void)
+{
+    for (const struct chain_case *c = cases; c->name; c++) {
+        pst_error e;
+        char *words = NULL, *json = NULL;
+        pst_pipeline *p = made(c, (pst_options){.workers = 2, .world = 2, .rank = 1});
+        REQUIRE(p);
+        REQUIRE_OK(pst_pipeline_describe(p, false, &words, &e), &e);
+        REQUIRE_OK(pst_pipeline_describe(p, true, &json, &e), &e);
+        CHECK(strstr(words, "samples") && strstr(words, "\norder ") && strstr(words, "\nworkers "));
+        CHECK(json[0] == '{' && strstr(json, "\"workers\": 2"));
+        mem_free(words);
+        mem_free(json);
+        pst_pipeline_destroy(p);
+    }
+}
+
+static void test_cache_hits(void)
+{
+    static const struct {
+        const char *name;
+        pst_status (*build)(pst_pipeline *p, pst_error *e);
+        uint64_t elements, loads;
+    } runs[] = {{"indexed", cached, 60, 60}, {"streamed", streamed_cached, 40, 40}};
+    for (size_t i = 0; i < 2; i++) {
+        struct chain_case c = {runs[i].name, .build = runs[i].build};
+        struct trace t = {0};
+        pst_error e;
+        pst_stats stats = {.size = sizeof(stats)};
+        pst_pipeline *p = made(&c, (pst_options){.workers = 2, .prefetch = 1});
+        REQUIRE(p);
+        run_on(p, &t, 3, 99, &e);
+        REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+        CHECK_INT(atomic_load(&last_sample_source->loads), runs[i].loads);
+        CHECK(stats.cache_hits >= 2 * runs[i].elements);
+        CHECK(atomic_load(&last_sample_source->opened) <= 1);
+        pst_pipeline_destroy(p);
+    }
+}
+
+/* What did not fit is not tried again and again. */
+static void test_full_cache(void)
+{
+    static const struct chain_case c = {"little", .build = cached_little};
+    struct trace t = {0};
+    pst_error e;
+    pst_pipeline *p = made(&c, (pst_options){.workers = 2});
+    REQUIRE(p);
+    run_on(p, &t, 2, 99, &e);
+    uint64_t bytes = cache_bytes(p->plan->cache), kept = cache_elements(p->plan->cache);
+    run_on(p, &t, 3, 99, &e);
+    CHECK_INT(cache_bytes(p->plan->cache), bytes);
+    CHECK_INT(cache_elements(p->plan->cache), kept);
+    CHECK(kept > 5 && kept < 60);
+    pst_pipeline_destroy(p);
+}
+
+static void test_stats(void)
+{
+    pst_error e;
+    struct trace t = {0};
+    pst_stats stats = {.size = sizeof(stats)};
+    pst_pipeline *p = made(&cases[6], (pst_options){.workers = 2});
+    REQUIRE(p);
+    REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e); /* before everything */
+    CHECK_INT(stats.batches, 0);
+    run_on(p, &t, 2, 99, &e);
+    REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+    CHECK_INT(stats.batches, 8);
+    CHECK_INT(stats.samples, 128);
+    CHECK_INT(stats.stages, 7);
+    CHECK_STR(stats.stage[0].name, "read");
+    CHECK_STR(stats.stage[1].name, "bulk");
+    CHECK_STR(stats.stage[6].name, "batch");
+    CHECK(stats.stage[1].calls >= 128 && stats.stage[1].ns > 0);
+    CHECK_INT(stats.workers, 2);
+    CHECK(stats.ram_used > 0 && stats.bytes > 0 && stats.read_bytes > 0 && !stats.stalled);
+    CHECK(strstr(stats.workers_reason, "asked") != NULL);
+    pst_stats old = {.size = offsetof(pst_stats, read_bytes)}; /* a caller who knows less of the struct */
+    REQUIRE_OK(pst_pipeline_stats(p, &old, &e), &e);
+    CHECK(old.batches == 8 && old.read_bytes == 0);
+    pst_pipeline_destroy(p);
+}
+
+/* Memory that is in use was planned for, whatever the elements are made of. */
+static void test_memory(void)
+{
+    for (const struct chain_case *c = cases; c->name; c++)
+        for (unsigned prefetch = 1; prefetch < 9; prefetch += 7) {
+            pst_error e;
+            struct trace t = {0};
+            pst_stats stats = {.size = sizeof(stats)};
+            pst_pipeline *p = made(c, (pst_options){.workers = 3, .prefetch = prefetch});
+            REQUIRE(p);
+            run_on(p, &t, 3, 99, &e);
+            REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+            CHECK_MSG(stats.ram_used <= stats.ram_planned, "%s: %d bytes used, %d planned", c->name, (int)stats.ram_used,
+                      (int)stats.ram_planned);
+            pst_pipeline_destroy(p);
+        }
+}
+
+static pst_status slow(pst_pipeline *p, pst_error *e)
+{
+    TRY(add_samples(p, (struct sample_config){.count = 4, .slow_us = 100000}, e));
+    return add_batch(p, 2, false, e);
+}
+
+static void watch(void *user, unsigned worker)
+{
+    pst_stats stats = {.size = sizeof(stats)};
+    pst_error e;
+    (void)worker;
+    usleep(60000);
+    CHECK_STATUS(pst_pipeline_stats(user, &stats, &e), PST_OK, &e);
+    CHECK_MSG(stats.stalled && strstr(stats.stall, "\"read\""), "%s", stats.stall);
+}
+
+static void test_stall(void)
+{
+    static const struct chain_case c = {"slow", .build = slow};
+    pst_error e;
+    pst_batch *b = NULL;
+    struct thread_group *g;
+    pst_stats stats = {.size = sizeof(stats)};
+    pst_pipeline *p = made(&c, (pst_options){.workers = 1, .stall_seconds = 0.02});
+    REQUIRE(p);
+    REQUIRE_OK(pst_pipeline_start(p, &e), &e);
+    REQUIRE_OK(thread_group_start(&g, 1, "watch", watch, p, &e), &e);
+    REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
+    pst_batch_unref(b);
+    thread_group_join(g);
+    REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+    CHECK(!stats.stalled); /* it is over */
+    pst_pipeline_destroy(p);
+}
+
+/* Everybody asks at once, while it runs, seeks and ends. */
+static void ask(void *user, unsigned worker)
+{
+    pst_stats stats = {.size = sizeof(stats)};
+    (void)worker;
+    for (int i = 0; i < 300; i++) {
+        pst_pipeline_stats(user, &stats, NULL);
+        usleep(50);
+    }
+}
+
+static void test_stats_from_other_threads(void)
+{
+    pst_error e;
+    struct thread_group *g;
+    pst_pipeline *p = made(&cases[11], (pst_options){0});
+    REQUIRE(p);
+    REQUIRE_OK(thread_group_start(&g, 2, "ask", ask, p, &e), &e);
+    for (int i = 0; i < 5; i++) {
+        struct trace t = {0};
+        pst_cursor c;
+        CHECK(run_on(p, &t, 2, 99, &e) >= 0);
+        CHECK_STATUS(pst_pipeline_tell(p, &c, &e), PST_OK, &e);
+        CHECK_STATUS(pst_pipeline_seek(p, &c, &e), PST_OK, &e);
+    }
+    thread_group_join(g);
+    pst_pipeline_destroy(p);
+}
+
+static void test_names_fit(void)
+{
+    static const struct {
+        const char *whole, *fits;
+        size_t size;
+    } names[] = {
+        {"decode+resize", "decode+resize", 14},
+        {"decode+resize", "decode+\xe2\x80\xa6", 13},
+        {"decode+random_resized_crop+flip+normalize+layout", "decode+\xe2\x80\xa6+flip+normalize+layout", 48},
+        {"decode+random_resized_crop+flip+normalize+layout", "decode+\xe2\x80\xa6+normalize+layout", 32},
+        {"decode+random_resized_crop+flip+normalize+layout", "decode+\xe2\x80\xa6+layout", 18},
+        {"decode+random_resized_crop+flip+normalize+layout", "decode+\xe2\x80\xa6", 17},
+        {"an_operation_with_a_name_that_goes_on_and_on", "an_operation_with_a_name_tha\xe2\x80\xa6", 32},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char name[64];
+        program_fit_name(name, names[i].size, names[i].whole);
+        CHECK_STR(name, names[i].fits);
+        CHECK(strlen(name) < names[i].size);
+    }
+}
+
+static const struct test tests[] = {
+    {"the plan in words and as JSON", test_describe},
+    {"a cache is hit by every later pass", test_cache_hits},
+    {"a full cache stays as it is", test_full_cache},
+    {"statistics", test_stats},
+    {"memory is planned", test_memory},
+    {"long names of stages", test_names_fit},
+    {"a stall is named", test_stall},
+    {"statistics from other threads", test_stats_from_other_threads},
+    {0},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, tests);
+}
