@@ -5,11 +5,12 @@ PENSTOCK = $(BUILD)/cli/penstock
 help:
 	@echo "make demo     build, draw a small image set, pack, inspect and feed it; leaves demo/ to look at"
 	@echo "make test     build and run the tests; ends with 'N passed, N failed'"
-	@echo "make interop  the tests against TensorFlow, TFDS and Pillow (a venv of about 2 GB, made once)"
+	@echo "make interop  the tests against TensorFlow, TFDS, Pillow, PyTorch and JAX (venvs of about 9 GB, made once)"
 	@echo "make dev      the fast tests under AddressSanitizer and UBSan"
 	@echo "make tsan     the threaded tests under ThreadSanitizer"
 	@echo "make fuzz     libFuzzer on every parser, FUZZ_SECONDS each (default 30; needs clang)"
 	@echo "make bench    the record, Example and kernel benchmarks"
+	@echo "make wheel    a Python wheel with its libraries inside, in dist/, checked in an empty venv"
 	@echo "make install  into /usr/local, or PREFIX=…"
 
 deps:
@@ -48,10 +49,13 @@ fuzz: | deps
 bench: build
 	@scripts/bench.sh $(BUILD)
 
+wheel: | deps
+	@scripts/wheel.sh
+
 install: build
 	@meson configure $(BUILD) $(if $(PREFIX),--prefix $(PREFIX)) && meson install -C $(BUILD)
 
 clean:
-	rm -rf build build-dev build-tsan build-fuzz demo
+	rm -rf build build-dev build-tsan build-fuzz demo dist
 
-.PHONY: help deps build demo test interop dev tsan fuzz bench install clean
+.PHONY: help deps build demo test interop dev tsan fuzz bench wheel install clean

@@ -1,18 +1,21 @@
-"""Penstock in the peer benchmark: pipelines through the C library by ctypes, packing through the tool.
+"""Penstock in the peer benchmark: pipelines through the Python module, packing through the tool.
 
 Variant nosync of `pack`: publishes without fsync, as the peers write. PENSTOCK_BUILD names the build folder
 (default: the one of this clone).
 """
-import ctypes
 import json
 import os
 import subprocess
+import sys
 
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("PENSTOCK_BUILD", os.path.join(HERE, "..", "build"))
 TOOL = os.path.join(BUILD, "cli", "penstock")
+sys.path.insert(0, os.path.join(BUILD, "python"))
+
+import penstock  # noqa: E402
 
 TEXTS = {
     "train_jpeg": "tfrecord '{data}/tfrecord/*.tfrecord' | shuffle | repeat | example 'image:bytes label:int64' | decode"
@@ -29,55 +32,15 @@ TEXTS = {
 }
 
 
-class Tensor(ctypes.Structure):
-    _fields_ = [("dtype", ctypes.c_int), ("rank", ctypes.c_uint32), ("shape", ctypes.c_uint64 * 8),
-                ("data", ctypes.c_void_p), ("row_splits", ctypes.c_void_p)]
-
-
-class Error(ctypes.Structure):
-    _fields_ = [("status", ctypes.c_int), ("sys_errno", ctypes.c_int), ("op", ctypes.c_char * 32),
-                ("path", ctypes.c_char * 192), ("record", ctypes.c_uint64), ("offset", ctypes.c_uint64),
-                ("message", ctypes.c_char * 256)]
-
-
-DTYPES = {2: np.uint8, 3: np.int32, 4: np.int64, 5: np.float16, 7: np.float32, 8: np.float64}
-
-
 def version():
     return subprocess.run([TOOL, "version"], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def library():
-    lib = ctypes.CDLL(os.path.join(BUILD, "src", "libpenstock.so.0"))
-    lib.pst_batch_get.restype = ctypes.POINTER(Tensor)
-    lib.pst_batch_get.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    lib.pst_batch_unref.argtypes = [ctypes.c_void_p]
-    lib.pst_pipeline_next.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    return lib
-
-
-def array(tensor):
-    """The tensor's memory as a NumPy array, without a copy."""
-    dtype = np.dtype(DTYPES[tensor.dtype])
-    shape = tuple(tensor.shape[: tensor.rank])
-    raw = (ctypes.c_uint8 * (int(np.prod(shape)) * dtype.itemsize)).from_address(tensor.data)
-    return np.frombuffer(raw, dtype).reshape(shape)
-
-
 def run(case, data, batch, variant):
-    lib, pipeline, current, error = library(), ctypes.c_void_p(), ctypes.c_void_p(), Error()
-    text = TEXTS[case].format(data=data, batch=batch)
-
-    def check(status):
-        if status:
-            raise RuntimeError(f"{error.path.decode()}: {error.message.decode()}")
-
-    check(lib.pst_pipeline_parse(ctypes.byref(pipeline), text.encode(), None, ctypes.byref(error)))
-    field = b"x" if case == "small" else b"image"
-    while True:
-        check(lib.pst_pipeline_next(pipeline, ctypes.byref(current), ctypes.byref(error)))
-        yield array(lib.pst_batch_get(current, field)[0]), array(lib.pst_batch_get(current, b"label")[0])
-        lib.pst_batch_unref(current)
+    dataset = penstock.pipeline(TEXTS[case].format(data=data, batch=batch))
+    field = "x" if case == "small" else "image"
+    for current in dataset:
+        yield np.asarray(current[field]), np.asarray(current["label"])
 
 
 def pack(files, out, variant):

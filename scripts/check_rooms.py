@@ -16,13 +16,14 @@ LAW = {
     "ops": {"base", "io", "codec", "image", "record"},
     "flow": {"base", "io", "record", "ops"},
     "cli": set(),
+    "python": set(),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 
 def breaches(root):
     for room, allowed in LAW.items():
-        folder = os.path.join(root, "cli" if room == "cli" else os.path.join("src", room))
+        folder = os.path.join(root, room if room in ("cli", "python") else os.path.join("src", room))
         for base, _, names in os.walk(folder):
             for name in sorted(names):
                 if not name.endswith((".c", ".h")):

@@ -1,30 +1,38 @@
 #!/usr/bin/env bash
-# The tests against the real things: TensorFlow, TFDS, Pillow, h5py. interop.sh BUILD
-# Their venv (about 2 GB) lies outside the clone, in $PENSTOCK_CACHE or ~/.cache/penstock, keyed by its requirements: made
-# once. Without it: a failure where CI=true, else an offer.
+# The tests against the real things: TensorFlow, TFDS, Pillow, h5py; PyTorch; JAX, Numba, mypy. interop.sh BUILD
+# Their venvs (about 2, 6 and 1 GB) lie outside the clone, in $PENSTOCK_CACHE or ~/.cache/penstock, keyed by their requirements: made
+# once. One that cannot be made: a failure where CI=true, else its tests are skipped.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
-requirements=$here/tests/interop/requirements.txt
 cache=${PENSTOCK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/penstock}
-venv=$cache/venv-$(sha256sum "$requirements" | cut -c1-12)
 
-if [ ! -e "$venv/ready" ]; then
-    echo "Making the environment of the interop tests in $venv (once, about 2 GB) …"
-    mkdir -p "$cache"
-    exec 9>"$cache/lock"
-    flock 9
+# Prints the Python of the venv with these requirements, made if need be; nothing if it cannot be made.
+environment() {
+    local requirements=$here/tests/interop/$1 venv
+    venv=$cache/venv-$(sha256sum "$requirements" | cut -c1-12)
     if [ ! -e "$venv/ready" ]; then
-        rm -rf "$venv"
-        if ! { python3 -m venv "$venv" && "$venv/bin/pip" install -q --disable-pip-version-check -r "$requirements"; }; then
+        echo "Making the environment of the interop tests in $venv ($1, once) …" >&2
+        mkdir -p "$cache"
+        exec 9>"$cache/lock"
+        flock 9
+        if [ ! -e "$venv/ready" ]; then
             rm -rf "$venv"
-            [ "${CI:-}" = true ] && { echo "interop: the environment could not be made" >&2; exit 1; }
-            echo "interop: skipped, as the environment could not be made (see above)"
-            exit 0
+            if ! { python3 -m venv "$venv" && "$venv/bin/pip" install -q --disable-pip-version-check -r "$requirements"; } >&2; then
+                rm -rf "$venv"
+                [ "${CI:-}" = true ] && { echo "interop: the environment could not be made" >&2; exit 1; }
+                echo "interop: the tests with $1 are skipped, as their environment could not be made (see above)" >&2
+                return
+            fi
+            touch "$venv/ready"
         fi
-        touch "$venv/ready"
+        flock -u 9
     fi
-    flock -u 9
-fi
+    echo "$venv/bin/python"
+}
 
-PENSTOCK_INTEROP_PYTHON=$venv/bin/python exec python3 "$here/scripts/run_tests.py" "$build" --suite interop
+PENSTOCK_INTEROP_PYTHON=$(environment requirements.txt)
+PENSTOCK_INTEROP_TORCH=$(environment requirements-torch.txt)
+PENSTOCK_INTEROP_JAX=$(environment requirements-jax.txt)
+export PENSTOCK_INTEROP_PYTHON PENSTOCK_INTEROP_TORCH PENSTOCK_INTEROP_JAX
+exec python3 "$here/scripts/run_tests.py" "$build" --suite interop

@@ -1,0 +1,200 @@
+# Written by scripts/python_stubs.py; change the declarations there and in src/ops, not this file.
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Union
+
+Path = Union[str, bytes, PathLike[str], PathLike[bytes]]
+Size = Union[int, str, tuple[int, int]]
+Numbers = Union[float, str, Sequence[float]]
+FieldSpec = Union[str, tuple[str, Sequence[int | None]], "Spec"]
+
+__version__: str
+AUTOTUNE: int
+
+class Error(Exception):
+    """What failed, where, and what to try."""
+    status: str
+    path: str | None
+    op: str | None
+    record: int | None
+    offset: int | None
+    errno: int | None
+
+class Spec(NamedTuple):
+    """Shape and type of a field; None where a dimension varies."""
+    shape: tuple[int | None, ...]
+    dtype: str
+
+class Tensor:
+    """The data of one field. numpy.asarray, torch.from_dlpack, jax.numpy.from_dlpack and memoryview take it without a copy."""
+    @property
+    def shape(self) -> tuple[int | None, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def row_splits(self) -> Tensor | None: ...
+    @property
+    def values(self) -> Tensor: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
+                   copy: bool | None = None) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def numpy(self) -> Any: ...
+    def tolist(self) -> Any: ...
+    def data_ptr(self) -> int: ...
+
+class Batch:
+    """Named tensors. batch["image"], dict(batch), **batch; and unpacked in order: image, label = batch."""
+    @property
+    def size(self) -> int: ...
+    def keys(self) -> tuple[str, ...]: ...
+    def values(self) -> tuple[Tensor, ...]: ...
+    def items(self) -> tuple[tuple[str, Tensor], ...]: ...
+    def get(self, name: str, default: Any = None, /) -> Any: ...
+    def __getitem__(self, key: str | int) -> Tensor: ...
+    def __contains__(self, name: object) -> bool: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+    def __len__(self) -> int: ...
+
+class Dataset:
+    """A chain of operations. Iterate over it for the batches of an epoch."""
+    class_names: list[str] | None
+    def __iter__(self) -> Iterator[Batch]: ...
+    def __len__(self) -> int: ...
+    def __enter__(self) -> Dataset: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
+    @property
+    def element_spec(self) -> dict[str, Spec]: ...
+    def map(self, function: Callable[..., Any] | int, *, per: Literal["sample", "batch"] | None = None,
+            workers: Literal["thread", "process"] = "thread", spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
+    def decode_raw(self, dtype: str = "uint8", shape: Sequence[int | None] = (None,), field: str = "image") -> Dataset: ...
+    def with_options(self, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
+                     uneven: Literal["pad", "drop", "allow"] = ..., bad: str = ..., verify: bool = ..., cache_dir: str | PathLike[str] = ...,
+                     fuse: bool = ...) -> Dataset: ...
+    def distributed(self, rank: int | None = None, world: int | None = None, uneven: str = "pad") -> Dataset: ...
+    def plan(self) -> str: ...
+    def stats(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, int]: ...
+    def load_state_dict(self, state: Mapping[str, int]) -> None: ...
+    def cancel(self) -> None: ...
+    def close(self) -> None: ...
+    def shuffle(self, buffer: int | str = 0, window: int | str = 0, seed: int = -1, reshuffle: bool = True) -> Dataset:
+        """Puts the elements in random order."""
+    def repeat(self, count: int = -1) -> Dataset:
+        """Goes through the elements several times within one epoch."""
+    def take(self, count: int) -> Dataset:
+        """Keeps the first elements and leaves out the rest."""
+    def skip(self, count: int) -> Dataset:
+        """Leaves out the first elements."""
+    def shard(self, count: int, index: int) -> Dataset:
+        """Keeps every count-th element, beginning with number index."""
+    def example(self, schema: str | PathLike[str] = '', field: str | PathLike[str] = 'record') -> Dataset:
+        """Parses tf.train.Examples: every feature of the schema becomes a field of float32, int64 or bytes."""
+    def select(self, *fields: Path | Sequence[Path]) -> Dataset:
+        """Keeps the named fields and leaves out the others."""
+    def drop(self, *fields: Path | Sequence[Path]) -> Dataset:
+        """Leaves out the named fields and keeps the others."""
+    def rename(self, from_: str | PathLike[str], to: str | PathLike[str]) -> Dataset:
+        """Gives a field another name."""
+    def one_hot(self, classes: int, field: str | PathLike[str] = 'label') -> Dataset:
+        """Turns class numbers into float32 vectors that are 1 at the class and 0 elsewhere."""
+    def cast(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'], field: str | PathLike[str] =
+            'image') -> Dataset:
+        """Converts a field of numbers to another type; values stay what they are, nothing is scaled."""
+    def decode(self, field: str | PathLike[str] = 'image', format: Literal['auto', 'raw'] = 'auto', shape: str | PathLike[str] =
+            '', channels: int = 3, exif: bool = False, recover: bool = False, max_pixels: int = 268435456, max_scans: int = 500,
+            quality: Literal['auto', 'exact', 'fast'] = 'auto') -> Dataset:
+        """Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (its first frame) and yuv420, recognised by their content."""
+    def resize(self, size: Size = 0, method: Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area'] = 'antialias',
+            short: int = 0, field: str | PathLike[str] = 'image') -> Dataset:
+        """Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length."""
+    def crop(self, x: int, y: int, width: int, height: int, field: str | PathLike[str] = 'image') -> Dataset:
+        """Cuts a fixed rectangle out of an image."""
+    def center_crop(self, size: Size, field: str | PathLike[str] = 'image') -> Dataset:
+        """Cuts the middle out of an image, as torchvision's CenterCrop does."""
+    def random_crop(self, size: Size, padding: int = 0, field: str | PathLike[str] = 'image') -> Dataset:
+        """Cuts a rectangle of fixed size out of an image, every position being equally likely, as torchvision's RandomCrop does; another one in every epoch."""
+    def random_resized_crop(self, size: Size, scale: Numbers = (0.08, 1.0), ratio: Numbers = (0.75, 1.3333333333333333), method:
+            Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area'] = 'antialias', field: str | PathLike[str] =
+            'image') -> Dataset:
+        """Cuts a rectangle of random area, shape and place out of an image and resizes it; another one in every epoch."""
+    def flip(self, p: float = 0.5, field: str | PathLike[str] = 'image') -> Dataset:
+        """Mirrors an image left to right with probability p; drawn anew in every epoch."""
+    def normalize(self, range: Literal['0..1', '-1..1', 'imagenet'] = '0..1', mean: Numbers = '', std: Numbers = '', field: str
+            | PathLike[str] = 'image') -> Dataset:
+        """Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
+    def layout(self, order: Literal['nchw', 'nhwc'], field: str | PathLike[str] = 'image') -> Dataset:
+        """Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come."""
+    def cache(self, bytes: int | str = 0) -> Dataset:
+        """Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or compute them again."""
+    def batch(self, size: int, drop_remainder: bool = False) -> Dataset:
+        """Puts elements together: each field becomes one tensor whose first dimension is the batch."""
+    def prefetch(self, depth: int = -1) -> Dataset:
+        """Sets how many batches are prepared before they are asked for."""
+
+def tfrecord(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read', 'direct'] = 'auto', max_record: int | str =
+        '1GiB') -> Dataset:
+    """The records of TFRecord files, one an element, as the field record."""
+def folder(path: str | PathLike[str], labels: Literal['inferred', 'none'] = 'inferred', extensions: str | PathLike[str] =
+        'jpg,jpeg,png,bmp,gif,webp', validation_split: float = 0.0, subset: Literal['all', 'training', 'validation'] = 'all',
+        seed: int = 0) -> Dataset:
+    """The files in class folders, one an element: image (the file's bytes), label (the number of its folder, in byte order of the names) and key (its path below the folder)."""
+def files(list: str | PathLike[str], root: str | PathLike[str] = '') -> Dataset:
+    """The files that a list names, one an element: image (the file's bytes), label (if the list has labels: numbers as they are, names numbered in byte order) and key (the path as the list has it)."""
+def npy(*paths: Path | Sequence[Path]) -> Dataset:
+    """Rows of NumPy arrays: a field a file, called like the file without .npy, an element a row."""
+def range(start: int = 0, stop: int = -9223372036854775808, step: int = 1) -> Dataset:
+    """Whole numbers from start up to, but not including, stop, as the field value."""
+def pipeline(text: str, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
+             uneven: Literal["pad", "drop", "allow"] = ..., bad: str = ..., verify: bool = ..., cache_dir: str | PathLike[str] = ...,
+             fuse: bool = ...) -> Dataset: ...
+def from_arrays(arrays: Any, names: Sequence[str] | None = None) -> Dataset: ...
+def from_files(paths: Sequence[Path], labels: Sequence[Any] | None = None) -> Dataset: ...
+def from_generator(function: Callable[[], Iterable[Any]], spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
+def image_dataset_from_directory(
+    directory: Path, labels: Literal["inferred"] | None = "inferred", label_mode: Literal["int", "categorical", "binary"] | None = "int",
+    class_names: Sequence[str] | None = None, color_mode: Literal["grayscale", "rgb", "rgba"] = "rgb", batch_size: int | None = 32,
+    image_size: int | tuple[int, int] = (256, 256), shuffle: bool = True, seed: int | None = None, validation_split: float | None = None,
+    subset: Literal["training", "validation"] | None = None, interpolation: str = "bilinear", follow_links: bool = False,
+    crop_to_aspect_ratio: bool = False, pad_to_aspect_ratio: bool = False,
+    data_format: Literal["channels_last", "channels_first"] = "channels_last", verbose: bool = True) -> Dataset: ...
+
+class TFRecordWriter:
+    """Writes a TFRecord file and its index; nothing appears under the path before it is closed."""
+    def __init__(self, path: Path, compression: str | None = "none", *, level: int = 0, sync: bool = True, index: bool = True,
+                 overwrite: bool = False) -> None: ...
+    def write(self, record: bytes | bytearray | memoryview | Example) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> TFRecordWriter: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
+
+class TFRecordReader(Sequence[bytes]):
+    """The records of a TFRecord file: reader[17], len(reader), and in order."""
+    def __init__(self, path: Path, *, compression: str = "auto", verify: bool = True, cache_dir: str | PathLike[str] | None = None) -> None: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: Any) -> Any: ...
+    def __iter__(self) -> Iterator[bytes]: ...
+
+class Example(dict[str, Any]):
+    """A tf.train.Example: names of features and their values."""
+    def serialize(self) -> bytes: ...
+    @classmethod
+    def parse(cls, record: bytes | bytearray | memoryview) -> Example: ...
+
+def pack(sources: Path | Iterable[Path], out: Path, *, source_format: str | None = None, name: str | None = None, version: str | None = None,
+         features: str | None = None, shards: int = 0, shard_size: int = 0, split: str | Mapping[str, float] | None = None,
+         shuffle: bool = False, seed: int = 0, compression: str | None = "none", resize: int | str | None = None,
+         format: str | None = None, quality: int = 0, channels: int = 0, augment: int = 0, workers: int = 0, bad: str = "error",
+         force: bool = False, sync: bool = True, entropy: bool = False,
+         progress: Callable[[str, int, int, int], object] | None = None) -> dict[str, Any]: ...

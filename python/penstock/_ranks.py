@@ -1,0 +1,56 @@
+"""Which part of the work is ours: rank and world size from whoever started us."""
+
+import os
+import sys
+
+VARIABLES = (
+    ("RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
+
+
+def _number(name):
+    text = os.environ.get(name)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name}={text} is not a number") from None
+
+
+def found():
+    """[(who says so, rank, world), …]"""
+    claims = []
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        claims.append(("torch.distributed", distributed.get_rank(), distributed.get_world_size()))
+    for rank_name, world_name in VARIABLES:
+        rank, world = _number(rank_name), _number(world_name)
+        if rank is not None and world is not None:
+            claims.append((f"{rank_name} and {world_name}", rank, world))
+        elif rank is not None and rank_name == "RANK":
+            raise ValueError(f"{rank_name} is set and {world_name} is not")
+    return claims
+
+
+def resolve(rank=None, world=None):
+    """(rank, world): as given, or as the environment says, or (0, 1)."""
+    if (rank is None) != (world is None):
+        raise ValueError("rank and world go together")
+    if rank is not None:
+        return _checked(int(rank), int(world), "the arguments")
+    claims = found()
+    if len({claim[1:] for claim in claims}) > 1:
+        words = "; ".join(f"{who}: rank {r} of {w}" for who, r, w in claims)
+        raise ValueError(f"contradictory ranks: {words}. Pass rank= and world= to say which is meant")
+    return _checked(claims[0][1], claims[0][2], claims[0][0]) if claims else (0, 1)
+
+
+def _checked(rank, world, who):
+    if not 0 <= rank < world:
+        raise ValueError(f"rank {rank} of {world} ({who}); ranks are numbered from 0")
+    return rank, world

@@ -1,0 +1,39 @@
+"""penstock.jax.iterator: batches as JAX arrays.
+
+import penstock.jax
+for images, labels in penstock.jax.iterator(dataset):
+    ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from penstock import Dataset, Tensor
+
+
+def array(value: Any) -> Any:
+    """A field as a jax.Array, sharing memory with the batch on the CPU; fields of bytes become lists, and a ragged one the pair
+    of its values and row splits. JAX has no 64-bit types unless jax_enable_x64 is set: then, too, values are copied."""
+    if not isinstance(value, Tensor):
+        return jax.numpy.asarray(value)
+    if value.dtype == "bytes":
+        return value.tolist()
+    if value.row_splits is not None:
+        return array(value.values), array(value.row_splits)
+    if value.dtype in ("int64", "float64") and not bool(getattr(jax.config, "jax_enable_x64")):
+        return jax.numpy.asarray(np.asarray(value))
+    return jax.dlpack.from_dlpack(value)
+
+
+def iterator(dataset: Dataset, *, as_dict: bool = False, device: Any = None) -> Iterator[Any]:
+    """An epoch of batches as tuples of jax.Arrays, or dicts; device: put there."""
+    for batch in dataset:
+        values = {name: array(value) for name, value in batch.items()}
+        if device is not None:
+            values = {name: jax.device_put(value, device) for name, value in values.items()}
+        yield values if as_dict else tuple(values.values())

@@ -1,0 +1,87 @@
+"""penstock.torch.Loader: a dataset as a PyTorch iterable; its tensors share memory with the batches.
+
+from penstock.torch import Loader
+for images, labels in Loader(dataset):
+    ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from penstock import Dataset, Tensor
+from penstock._ranks import resolve
+
+
+def tensor(value: Any) -> Any:
+    """A field as a torch.Tensor without a copy; fields of bytes become lists, ragged ones nested lists of rows."""
+    if isinstance(value, Tensor):
+        if value.dtype == "bytes":
+            return value.tolist()
+        if value.row_splits is not None:
+            return torch.nested.nested_tensor_from_jagged(from_dlpack(value.values), from_dlpack(value.row_splits))
+        return from_dlpack(value)
+    return torch.as_tensor(value)
+
+
+class Loader(torch.utils.data.IterableDataset[Any]):
+    """Batches as tuples of torch tensors (as_dict=True: dicts by field). Iterate over it itself, or hand it to
+    torch.utils.data.DataLoader with batch_size=None and num_workers=0: it has its own threads.
+
+        pin_memory: copy into pinned memory; None: where CUDA is there
+        device: move to this device, without waiting for the copy
+        rank, world: this process's share; None: from torch.distributed or the environment. Every epoch is shuffled anew; there
+            is no set_epoch to forget
+        uneven: what happens when the batches do not divide by the ranks: "pad", "drop" or "allow"
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        as_dict: bool = False,
+        pin_memory: bool | None = None,
+        device: Any = None,
+        rank: int | None = None,
+        world: int | None = None,
+        uneven: str = "pad",
+    ) -> None:
+        rank, world = resolve(rank, world)
+        self.dataset = dataset.distributed(rank, world, uneven) if world > 1 else dataset
+        self.as_dict, self.device = as_dict, device
+        self.pin_memory = torch.cuda.is_available() if pin_memory is None else pin_memory
+
+    def _ready(self, value: Any) -> Any:
+        value = tensor(value)
+        if isinstance(value, torch.Tensor):
+            if self.pin_memory:
+                value = value.pin_memory()
+            if self.device is not None:
+                value = value.to(self.device, non_blocking=True)
+        return value
+
+    def __iter__(self) -> Iterator[Any]:
+        info = torch.utils.data.get_worker_info()
+        if info is not None and info.num_workers > 1:
+            raise RuntimeError(
+                "the loader has its own threads, and every worker of a DataLoader would read everything: use "
+                "DataLoader(loader, batch_size=None, num_workers=0), or the loader itself"
+            )
+        for batch in self.dataset:
+            if self.as_dict:
+                yield {name: self._ready(value) for name, value in batch.items()}
+            else:
+                yield tuple(self._ready(value) for value in batch.values())
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def state_dict(self) -> dict[str, int]:
+        return self.dataset.state_dict()
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.dataset.load_state_dict(state)

@@ -1,0 +1,195 @@
+/* batch.c: penstock.Batch: named tensors, by name, by number, or unpacked in order: `image, label = batch`. */
+#include "core.h"
+
+PyTypeObject *batch_type;
+
+typedef struct {
+    PyObject base;
+    keeper keep;
+    PyObject *names; /* a tuple of str, shared by all batches of a pipeline */
+} Batch;
+
+PyObject *batch_create(pst_batch *batch, PyObject *names)
+{
+    keeper k = {.batch = batch, .generation = fork_generation()};
+    Batch *self = PyObject_New(Batch, batch_type);
+    if (!self) {
+        keeper_unref(&k);
+        return NULL;
+    }
+    self->keep = k;
+    self->names = Py_NewRef(names);
+    return (PyObject *)self;
+}
+
+static void batch_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Batch *self = (Batch *)object;
+    keeper_unref(&self->keep);
+    Py_XDECREF(self->names);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *field(Batch *self, size_t i)
+{
+    return tensor_create(pst_batch_at(self->keep.batch, i), keeper_ref(&self->keep));
+}
+
+static Py_ssize_t batch_length(PyObject *self)
+{
+    return (Py_ssize_t)pst_batch_fields(((Batch *)self)->keep.batch);
+}
+
+static PyObject *batch_item(PyObject *self, Py_ssize_t i)
+{
+    Py_ssize_t count = batch_length(self);
+    if (i < 0 || i >= count)
+        return PyErr_Format(PyExc_IndexError, "field %zd of %zd", i, count);
+    return field((Batch *)self, (size_t)i);
+}
+
+/* The number of a field; -1: none, or an exception that is set. */
+static Py_ssize_t find(Batch *self, PyObject *name)
+{
+    Py_ssize_t count = batch_length((PyObject *)self);
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (PyTuple_GetItem(self->names, i) == name)
+            return i;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int same = PyObject_RichCompareBool(PyTuple_GetItem(self->names, i), name, Py_EQ);
+        if (same)
+            return same < 0 ? -1 : i;
+    }
+    return -1;
+}
+
+static PyObject *batch_subscript(PyObject *object, PyObject *key)
+{
+    Batch *self = (Batch *)object;
+    Py_ssize_t i;
+    if (PyLong_Check(key)) {
+        i = PyLong_AsSsize_t(key);
+        if (i == -1 && PyErr_Occurred())
+            return NULL;
+        return batch_item(object, i < 0 ? i + batch_length(object) : i);
+    }
+    i = find(self, key);
+    if (i < 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_KeyError, "no field %R; there are %R", key, self->names);
+    return field(self, (size_t)i);
+}
+
+static int batch_contains(PyObject *self, PyObject *name)
+{
+    Py_ssize_t i = find((Batch *)self, name);
+    return i < 0 && PyErr_Occurred() ? -1 : i >= 0;
+}
+
+static PyObject *batch_values(PyObject *self, PyObject *unused)
+{
+    Py_ssize_t count = batch_length(self);
+    PyObject *values = PyTuple_New(count);
+    (void)unused;
+    for (Py_ssize_t i = 0; values && i < count; i++) {
+        PyObject *value = field((Batch *)self, (size_t)i);
+        if (!value || PyTuple_SetItem(values, i, value) < 0)
+            Py_CLEAR(values);
+    }
+    return values;
+}
+
+static PyObject *batch_iter(PyObject *self)
+{
+    PyObject *values = batch_values(self, NULL);
+    PyObject *iterator = values ? PyObject_GetIter(values) : NULL;
+    Py_XDECREF(values);
+    return iterator;
+}
+
+static PyObject *batch_keys(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return Py_NewRef(((Batch *)self)->names);
+}
+
+static PyObject *batch_items(PyObject *self, PyObject *unused)
+{
+    Py_ssize_t count = batch_length(self);
+    PyObject *items = PyTuple_New(count);
+    (void)unused;
+    for (Py_ssize_t i = 0; items && i < count; i++) {
+        PyObject *pair = Py_BuildValue("(ON)", PyTuple_GetItem(((Batch *)self)->names, i), field((Batch *)self, (size_t)i));
+        if (!pair || PyTuple_SetItem(items, i, pair) < 0)
+            Py_CLEAR(items);
+    }
+    return items;
+}
+
+static PyObject *batch_get(PyObject *self, PyObject *args)
+{
+    PyObject *name, *fallback = Py_None;
+    if (!PyArg_ParseTuple(args, "O|O:get", &name, &fallback))
+        return NULL;
+    Py_ssize_t i = find((Batch *)self, name);
+    if (i < 0)
+        return PyErr_Occurred() ? NULL : Py_NewRef(fallback);
+    return field((Batch *)self, (size_t)i);
+}
+
+static PyObject *get_size(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromSize_t(pst_batch_size(((Batch *)self)->keep.batch));
+}
+
+static PyObject *batch_repr(PyObject *self)
+{
+    PyObject *items = batch_items(self, NULL);
+    PyObject *dict = items ? PyDict_New() : NULL, *text = NULL;
+    if (dict && PyDict_MergeFromSeq2(dict, items, 1) == 0)
+        text = PyUnicode_FromFormat("penstock.Batch(%R)", dict);
+    Py_XDECREF(dict);
+    Py_XDECREF(items);
+    return text;
+}
+
+static PyMethodDef batch_methods[] = {
+    {"keys", batch_keys, METH_NOARGS, "The names of the fields."},
+    {"values", batch_values, METH_NOARGS, "The tensors."},
+    {"items", batch_items, METH_NOARGS, "(name, tensor) of each field."},
+    {"get", batch_get, METH_VARARGS, "The tensor of that name, or the second argument."},
+    {0},
+};
+
+static PyGetSetDef batch_getset[] = {
+    {"size", get_size, NULL, "How many elements it has; the last batch of an epoch may have fewer.", NULL},
+    {0},
+};
+
+static PyType_Slot batch_slots[] = {
+    {Py_tp_doc, "Named tensors. batch[\"image\"], dict(batch), **batch; and unpacked in order: image, label = batch."},
+    {Py_tp_dealloc, batch_dealloc},
+    {Py_tp_repr, batch_repr},
+    {Py_tp_iter, batch_iter},
+    {Py_tp_methods, batch_methods},
+    {Py_tp_getset, batch_getset},
+    {Py_sq_length, batch_length},
+    {Py_sq_item, batch_item},
+    {Py_sq_contains, batch_contains},
+    {Py_mp_length, batch_length},
+    {Py_mp_subscript, batch_subscript},
+    {0},
+};
+
+static PyType_Spec batch_spec = {.name = "penstock.Batch",
+                                 .basicsize = sizeof(Batch),
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 .slots = batch_slots};
+
+bool batch_type_create(PyObject *module)
+{
+    batch_type = type_add(module, &batch_spec);
+    return batch_type != NULL;
+}

@@ -1,0 +1,179 @@
+/* build.c: what a pipeline consists of: operations, arrays that the engine borrows, functions; or all of it from text. */
+#include "pipeline.h"
+
+#include <stdlib.h>
+
+PyObject *pipeline_add(PyObject *object, PyObject *args)
+{
+    Pipeline *self = (Pipeline *)object;
+    const char *op, *arguments;
+    pst_error e;
+    if (!PyArg_ParseTuple(args, "ss:add", &op, &arguments) || !pipeline_enter(self))
+        return NULL;
+    return pipeline_finish(self, pst_pipeline_add(self->p, op, arguments, &e), &e);
+}
+
+/* Replaces the empty engine by one that was made from text. */
+PyObject *pipeline_parse(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+    const char *text;
+    pst_options options = {0};
+    char *cache_dir = NULL;
+    pst_error e;
+    pst_pipeline *parsed = NULL;
+    if (!PyArg_ParseTuple(args, "s:parse", &text))
+        return NULL;
+    Pipeline *self = (Pipeline *)pipeline_new((PyTypeObject *)type, NULL, kwargs);
+    if (!self || !pipeline_options(kwargs, &options, &cache_dir)) {
+        Py_XDECREF((PyObject *)self);
+        return NULL;
+    }
+    pst_status st = pst_pipeline_parse(&parsed, text, &options, &e);
+    free(cache_dir);
+    if (st < 0) {
+        Py_DECREF((PyObject *)self);
+        return raise_error(&e);
+    }
+    pst_pipeline_destroy(self->p);
+    self->p = parsed;
+    return (PyObject *)self;
+}
+
+/* A buffer that the engine may borrow for as long as the pipeline lives. */
+static void release_buffer(PyObject *capsule)
+{
+    Py_buffer *view = PyCapsule_GetPointer(capsule, NULL);
+    PyBuffer_Release(view);
+    free(view);
+}
+
+static bool keep_array(Pipeline *self, PyObject *array, pst_tensor *ret)
+{
+    Py_buffer *view = calloc(1, sizeof(*view));
+    if (!view)
+        return PyErr_NoMemory(), false;
+    if (PyObject_GetBuffer(array, view, PyBUF_FORMAT | PyBUF_ND) < 0) {
+        free(view);
+        return false;
+    }
+    PyObject *capsule = PyCapsule_New(view, NULL, release_buffer);
+    bool kept = capsule && PyList_Append(self->keep, capsule) == 0;
+    if (!capsule) {
+        PyBuffer_Release(view);
+        free(view);
+    }
+    Py_XDECREF(capsule);
+    if (!kept)
+        return false;
+    *ret = (pst_tensor){.dtype = dtype_of_format(view->format), .rank = (uint32_t)view->ndim, .data = view->buf};
+    if (ret->dtype == PST_DTYPE_NONE || view->ndim < 1 || view->ndim > PST_MAX_RANK)
+        return PyErr_Format(
+                   PyExc_ValueError,
+                   "an array of format %s and %d dimensions; expected 1 to %d dimensions of uint8, int32, int64, float16, "
+                   "float32 or float64 (try .astype)",
+                   view->format ? view->format : "B", view->ndim, PST_MAX_RANK),
+               false;
+    for (int d = 0; d < view->ndim; d++)
+        ret->shape[d] = (uint64_t)view->shape[d];
+    return true;
+}
+
+/* A list of bytes: the engine's pointers to them, in a bytearray that is kept with the list. */
+static bool keep_strings(Pipeline *self, PyObject *list, pst_tensor *ret)
+{
+    Py_ssize_t count = PyList_Size(list);
+    PyObject *memory = PyByteArray_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(pst_bytes));
+    if (!memory)
+        return false;
+    pst_bytes *values = (pst_bytes *)(void *)PyByteArray_AsString(memory);
+    bool fine = PyList_Append(self->keep, memory) == 0 && PyList_Append(self->keep, list) == 0;
+    for (Py_ssize_t i = 0; fine && i < count; i++) {
+        char *data;
+        Py_ssize_t length;
+        fine = PyBytes_AsStringAndSize(PyList_GetItem(list, i), &data, &length) == 0;
+        if (fine)
+            values[i] = (pst_bytes){.data = (const uint8_t *)data, .length = (size_t)length};
+    }
+    Py_DECREF(memory);
+    *ret = (pst_tensor){.dtype = PST_DTYPE_BYTES, .rank = 1, .shape = {(uint64_t)count}, .data = values};
+    return fine;
+}
+
+PyObject *pipeline_add_arrays(PyObject *object, PyObject *args)
+{
+    Pipeline *self = (Pipeline *)object;
+    PyObject *names, *arrays;
+    const char *field[PST_MAX_FIELDS];
+    pst_tensor tensor[PST_MAX_FIELDS];
+    pst_error e;
+    if (!PyArg_ParseTuple(args, "O!O!:add_arrays", &PyTuple_Type, &names, &PyTuple_Type, &arrays))
+        return NULL;
+    Py_ssize_t count = PyTuple_Size(names);
+    if (count > PST_MAX_FIELDS || count != PyTuple_Size(arrays))
+        return PyErr_Format(PyExc_ValueError, "%zd names for %zd arrays; at most %d", count, PyTuple_Size(arrays),
+                            PST_MAX_FIELDS);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *array = PyTuple_GetItem(arrays, i);
+        field[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL);
+        if (!field[i] || !(PyList_Check(array) ? keep_strings(self, array, &tensor[i]) : keep_array(self, array, &tensor[i])))
+            return NULL;
+    }
+    if (!pipeline_enter(self))
+        return NULL;
+    return pipeline_finish(self, pst_pipeline_add_arrays(self->p, field, tensor, (size_t)count, &e), &e);
+}
+
+/* Makes room for one more callback first, so that none is ever lost. */
+static PyObject *add_callback(Pipeline *self, PyObject *what,
+                              pst_status (*add)(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e))
+{
+    pst_error e;
+    if (!pipeline_enter(self))
+        return NULL;
+    struct callback **grown = realloc(self->callbacks, (self->callback_count + 1) * sizeof(struct callback *));
+    if (!grown) {
+        pipeline_leave(self);
+        return PyErr_NoMemory();
+    }
+    self->callbacks = grown;
+    self->callbacks[self->callback_count] = NULL;
+    pst_status st = add(self, what, &self->callbacks[self->callback_count], &e);
+    if (self->callbacks[self->callback_count])
+        self->callback_count++;
+    pipeline_leave(self);
+    if (PyErr_Occurred())
+        return NULL;
+    if (st < 0)
+        return raise_error(&e);
+    Py_RETURN_NONE;
+}
+
+static pst_status add_map(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e)
+{
+    return callback_add_map(self->p, what, self->failures, ret, e);
+}
+
+static pst_status add_generator(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e)
+{
+    return callback_add_generator(self->p, what, self->failures, ret, e);
+}
+
+static pst_status add_view(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e)
+{
+    return callback_add_view(self->p, what, ret, e);
+}
+
+PyObject *pipeline_add_map(PyObject *self, PyObject *function)
+{
+    return add_callback((Pipeline *)self, function, add_map);
+}
+
+PyObject *pipeline_add_generator(PyObject *self, PyObject *source)
+{
+    return add_callback((Pipeline *)self, source, add_generator);
+}
+
+PyObject *pipeline_add_view(PyObject *self, PyObject *arguments)
+{
+    return add_callback((Pipeline *)self, arguments, add_view);
+}

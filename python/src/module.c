@@ -1,0 +1,182 @@
+/* module.c: penstock._core: the extension's parts, the operation table, errors, forks and the interpreter's exit. */
+#include "core.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+static PyObject *error_type;
+static _Atomic unsigned generation;
+
+unsigned fork_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+static void in_child(void)
+{
+    atomic_fetch_add(&generation, 1);
+}
+
+/* ---- Errors ---- */
+
+static PyObject *place(uint64_t n)
+{
+    return n == PST_NOWHERE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(n);
+}
+
+/* Paths are bytes; messages are cut at bytes. */
+static PyObject *text_or_none(const char *text)
+{
+    return *text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape") : Py_NewRef(Py_None);
+}
+
+static void set_attribute(PyObject *object, const char *name, PyObject *value)
+{
+    if (!value || PyObject_SetAttrString(object, name, value) < 0)
+        PyErr_Clear();
+    Py_XDECREF(value);
+}
+
+PyObject *raise_error(const pst_error *e)
+{
+    char text[1024];
+    pst_error first = *e; /* one line; the drawing that may follow keeps its lines */
+    char *lines = strchr(first.message, '\n');
+    if (lines)
+        *lines = '\0';
+    pst_error_text(&first, text, sizeof(text));
+    if (lines)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s", e->message + (lines - first.message));
+    PyObject *words = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *error = words ? PyObject_CallFunctionObjArgs(error_type, words, NULL) : NULL;
+    Py_XDECREF(words);
+    if (!error)
+        return NULL;
+    set_attribute(error, "status", PyUnicode_FromString(pst_status_name(e->status)));
+    set_attribute(error, "path", text_or_none(e->path));
+    set_attribute(error, "op", text_or_none(e->op));
+    set_attribute(error, "record", place(e->record));
+    set_attribute(error, "offset", place(e->offset));
+    set_attribute(error, "errno", e->sys_errno ? PyLong_FromLong(e->sys_errno) : Py_NewRef(Py_None));
+    PyErr_SetObject(error_type, error);
+    Py_DECREF(error);
+    return NULL;
+}
+
+PyObject *raise_status(pst_status status, const char *format, ...)
+{
+    pst_error e;
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    pst_fail(&e, status, "%s", text);
+    return raise_error(&e);
+}
+
+static bool error_type_create(PyObject *module)
+{
+    PyObject *fields = Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:O}", "status", Py_None, "path", Py_None, "op", Py_None, "record",
+                                     Py_None, "offset", Py_None, "errno", Py_None);
+    error_type =
+        fields
+            ? PyErr_NewExceptionWithDoc("penstock.Error",
+                                        "What failed, where, and what to try. `status` is PST_ECORRUPT and the like; `path`, "
+                                        "`record`, `offset`, `op` and `errno` are None where they do not apply.",
+                                        NULL, fields)
+            : NULL;
+    Py_XDECREF(fields);
+    return error_type && PyModule_AddObjectRef(module, "Error", error_type) == 0;
+}
+
+/* ---- The operation table ---- */
+
+static PyObject *choices_of(const pst_param *p)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && p->choices && p->choices[i]; i++) {
+        PyObject *choice = PyUnicode_FromString(p->choices[i]);
+        if (!choice || PyList_Append(list, choice) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(choice);
+    }
+    return list;
+}
+
+static PyObject *params_of(const pst_op_class *op)
+{
+    static const char *const kinds[] = {"bool",   "int",   "uint",   "float",  "string",
+                                        "choice", "bytes", "size2d", "floats", "strings"};
+    PyObject *list = PyList_New(0);
+    for (const pst_param *p = op->params; list && p && p->name; p++) {
+        PyObject *param = Py_BuildValue("(sszNs)", p->name, kinds[p->kind], p->fallback, choices_of(p), p->doc);
+        if (!param || PyList_Append(list, param) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(param);
+    }
+    return list;
+}
+
+static PyObject *core_operations(PyObject *self, PyObject *unused)
+{
+    static const char *const kinds[] = {"source", "order", "sample", "batching"};
+    PyObject *list = PyList_New(0);
+    const pst_op_class *op;
+    (void)self, (void)unused;
+    for (size_t i = 0; list && (op = pst_op_at(i)); i++) {
+        PyObject *entry = Py_BuildValue("(ssssN)", op->name, kinds[pst_op_kind_of(op)], op->doc, op->example, params_of(op));
+        if (!entry || PyList_Append(list, entry) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(entry);
+    }
+    return list;
+}
+
+/* ---- The module ---- */
+
+static PyObject *core_shutdown(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    pipelines_shutdown();
+    Py_RETURN_NONE;
+}
+
+PyTypeObject *type_add(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromSpec(spec);
+    if (!type)
+        return NULL;
+    const char *name = strrchr(spec->name, '.') + 1;
+    if (PyModule_AddObjectRef(module, name, type) < 0)
+        Py_CLEAR(type);
+    return (PyTypeObject *)type; /* one reference is kept for good */
+}
+
+static PyMethodDef functions[] = {
+    {"operations", core_operations, METH_NOARGS, "[(name, kind, doc, example, [(name, kind, default, choices, doc), …]), …]"},
+    {"pack", (PyCFunction)(void (*)(void))core_pack, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"encode_png", core_encode_png, METH_VARARGS, NULL},
+    {"shutdown", core_shutdown, METH_NOARGS, "Stops every pipeline. For the interpreter's exit."},
+    {0},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "penstock._core", .m_doc = "The engine.", .m_size = -1,
+                                        .m_methods = functions};
+
+PyMODINIT_FUNC PyInit__core(void);
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (!module || pthread_atfork(NULL, NULL, in_child) != 0 || !error_type_create(module) || !tensor_type_create(module) ||
+        !batch_type_create(module) || !pipeline_types_create(module) || !record_types_create(module) ||
+        PyModule_AddStringConstant(module, "version", pst_version()) < 0) {
+        Py_XDECREF(module);
+        return NULL;
+    }
+    return module;
+}

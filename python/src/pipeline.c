@@ -1,0 +1,326 @@
+/* pipeline.c: _core.Pipeline and its Iterator: the engine as Python sees it.
+ *
+ * One thread at a time is the engine's consumer: a lock, waited for without the GIL. Every wait is cut into slices in which
+ * signals are looked for, so that Ctrl-C works at any moment. In a fork the workers of the parent do not exist: whatever is
+ * asked of the parent's pipeline there is an error that says so. At the interpreter's exit all pipelines are stopped while
+ * Python is still whole. */
+#include "pipeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+PyTypeObject *pipeline_type, *iterator_type;
+
+static Pipeline *alive; /* the head of the list; under the GIL */
+static bool exiting;
+
+/* ---- Whose turn it is ---- */
+
+bool pipeline_usable(const Pipeline *self)
+{
+    if (self->generation != fork_generation())
+        raise_status(PST_EINVAL,
+                     "the pipeline belongs to the process that this one was forked from, and its workers are there; "
+                     "iterate over the dataset anew in this process");
+    else if (exiting || !self->p)
+        raise_status(PST_ECANCELLED, "the pipeline is closed");
+    else
+        return true;
+    return false;
+}
+
+bool pipeline_enter(Pipeline *self)
+{
+    if (!pipeline_usable(self))
+        return false;
+    int busy = pthread_mutex_trylock(&self->lock);
+    while (busy) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += (long)(SLICE * 1e9);
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        PyThreadState *gil = PyEval_SaveThread();
+        busy = pthread_mutex_timedlock(&self->lock, &until);
+        PyEval_RestoreThread(gil);
+        if (PyErr_CheckSignals() < 0) {
+            if (!busy)
+                pthread_mutex_unlock(&self->lock);
+            return false;
+        }
+    }
+    if (pipeline_usable(self))
+        return true;
+    pthread_mutex_unlock(&self->lock);
+    return false;
+}
+
+void pipeline_leave(Pipeline *self)
+{
+    pthread_mutex_unlock(&self->lock);
+}
+
+PyObject *pipeline_raise(Pipeline *self, const pst_error *error)
+{
+    PyObject *number = error->sys_errno ? PyLong_FromLong(error->sys_errno) : NULL;
+    PyObject *cause = number ? PyDict_GetItemWithError(self->failures, number) : NULL;
+    Py_XINCREF(cause);
+    if (cause && strcmp(pst_status_name(error->status), "PST_EINVAL") == 0) {
+        pst_error plain = *error;
+        plain.sys_errno = 0;
+        raise_error(&plain);
+    } else {
+        Py_CLEAR(cause);
+        raise_error(error);
+    }
+    Py_XDECREF(number);
+    PyDict_Clear(self->failures);
+    if (cause) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyErr_NormalizeException(&type, &value, &traceback);
+        PyException_SetCause(value, cause);
+        PyErr_Restore(type, value, traceback);
+    }
+    return NULL;
+}
+
+PyObject *pipeline_finish(Pipeline *self, pst_status st, const pst_error *e)
+{
+    pipeline_leave(self);
+    if (st < 0)
+        return pipeline_raise(self, e);
+    Py_RETURN_NONE;
+}
+
+/* ---- Making and closing ---- */
+
+static void link_in(Pipeline *self)
+{
+    self->next = alive;
+    if (alive)
+        alive->previous = self;
+    alive = self;
+}
+
+static void link_out(Pipeline *self)
+{
+    if (self->previous)
+        self->previous->next = self->next;
+    else if (alive == self)
+        alive = self->next;
+    if (self->next)
+        self->next->previous = self->previous;
+    self->next = self->previous = NULL;
+}
+
+/* Ends the engine's part; joins workers, which may need the GIL to end. Called with the lock, or when nobody else is left. */
+static void close_engine(Pipeline *self)
+{
+    pst_pipeline *p = self->p;
+    self->p = NULL;
+    if (!p || self->generation != fork_generation()) /* in a fork there is nothing to join */
+        return;
+    pst_pipeline_cancel(p);
+    PyThreadState *gil = PyEval_SaveThread();
+    pst_pipeline_destroy(p);
+    PyEval_RestoreThread(gil);
+    for (size_t i = 0; i < self->callback_count; i++)
+        callback_destroy(self->callbacks[i]);
+    free(self->callbacks);
+    self->callbacks = NULL;
+    self->callback_count = 0;
+}
+
+bool interpreter_exits(void)
+{
+    return exiting;
+}
+
+void pipelines_shutdown(void)
+{
+    exiting = true;
+    for (Pipeline *self = alive; self; self = self->next)
+        if (self->p && self->generation == fork_generation())
+            pst_pipeline_cancel(self->p);
+    while (alive) {
+        Pipeline *self = alive;
+        int busy;
+        struct timespec until;
+        Py_INCREF((PyObject *)self);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 5; /* a thread that is still inside left the engine when it was cancelled, and only needs the GIL */
+        PyThreadState *gil = PyEval_SaveThread();
+        busy = self->generation == fork_generation() && pthread_mutex_timedlock(&self->lock, &until);
+        PyEval_RestoreThread(gil);
+        if (!busy) {
+            close_engine(self);
+            if (self->generation == fork_generation())
+                pipeline_leave(self);
+        }
+        link_out(self);
+        Py_DECREF((PyObject *)self);
+    }
+}
+
+bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
+{
+    static char *names[] = {"seed",   "workers", "prefetch", "ram",       "rank", "world",
+                            "uneven", "bad",     "verify",   "cache_dir", "fuse", NULL};
+    unsigned long long seed = 0, ram = 0;
+    const char *uneven = "pad", *bad = "error", *cache_dir = NULL;
+    int verify = 1, fuse = 1;
+    PyObject *nothing = PyTuple_New(0);
+    pst_error e;
+    bool fine = nothing &&
+                PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$KIIKIIsspzp:Pipeline", names, &seed, &o->workers, &o->prefetch,
+                                            &ram, &o->rank, &o->world, &uneven, &bad, &verify, &cache_dir, &fuse);
+    Py_XDECREF(nothing);
+    if (!fine)
+        return false;
+    o->size = sizeof(*o);
+    o->seed = seed;
+    o->ram = ram;
+    o->no_verify = !verify;
+    o->no_fuse = !fuse;
+    o->uneven = PST_UNEVEN_PAD;
+    if (strcmp(uneven, "drop") == 0)
+        o->uneven = PST_UNEVEN_DROP;
+    else if (strcmp(uneven, "allow") == 0)
+        o->uneven = PST_UNEVEN_ALLOW;
+    else if (strcmp(uneven, "pad") != 0)
+        return PyErr_Format(PyExc_ValueError, "uneven=\"%s\"; expected pad, drop or allow", uneven), false;
+    if (pst_policy_parse(&o->bad, bad, &e) < 0)
+        return raise_error(&e), false;
+    *ret_cache_dir = cache_dir ? strdup(cache_dir) : NULL; /* the argument goes with its Python string */
+    o->cache_dir = *ret_cache_dir;
+    return !cache_dir || *ret_cache_dir || PyErr_NoMemory();
+}
+
+PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    pst_options options = {0};
+    char *cache_dir = NULL;
+    pst_error e;
+    (void)args;
+    if (exiting)
+        return raise_status(PST_ECANCELLED, "the interpreter is about to exit");
+    if (!pipeline_options(kwargs, &options, &cache_dir))
+        return NULL;
+    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Pipeline *self = (Pipeline *)make(type, 0); /* zeroed */
+    if (self) {
+        pthread_mutex_init(&self->lock, NULL);
+        self->generation = fork_generation();
+        self->tolerant = options.bad.skip;
+        self->failures = PyDict_New();
+        self->keep = PyList_New(0);
+        link_in(self);
+    }
+    pst_status st = self && self->failures && self->keep ? pst_pipeline_create(&self->p, &options, &e) : PST_OK;
+    free(cache_dir);
+    if (st < 0)
+        raise_error(&e);
+    if (self && !self->p) {
+        Py_DECREF((PyObject *)self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+/* A function may refer to the dataset that has the pipeline: such a circle is the collector's to find. */
+static int pipeline_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Pipeline *self = (Pipeline *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->failures);
+    Py_VISIT(self->keep);
+    for (size_t i = 0; i < self->callback_count; i++)
+        callback_traverse(self->callbacks[i], visit, arg);
+    return 0;
+}
+
+static int pipeline_clear(PyObject *object)
+{
+    close_engine((Pipeline *)object);
+    return 0;
+}
+
+static void pipeline_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Pipeline *self = (Pipeline *)object;
+    PyObject_GC_UnTrack(object);
+    link_out(self);
+    close_engine(self);
+    if (self->generation == fork_generation())
+        pthread_mutex_destroy(&self->lock);
+    Py_XDECREF(self->names);
+    Py_XDECREF(self->failures);
+    Py_XDECREF(self->keep);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+PyObject *pipeline_close(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    (void)unused;
+    if (!self->p || self->generation != fork_generation() || exiting)
+        Py_RETURN_NONE;
+    pst_pipeline_cancel(self->p); /* whoever waits inside comes out */
+    if (!pipeline_enter(self))
+        return NULL;
+    close_engine(self);
+    pipeline_leave(self);
+    Py_RETURN_NONE;
+}
+
+/* ---- Types ---- */
+
+static PyMethodDef pipeline_methods[] = {
+    {"parse", (PyCFunction)(void (*)(void))pipeline_parse, METH_VARARGS | METH_KEYWORDS | METH_CLASS, NULL},
+    {"add", pipeline_add, METH_VARARGS, NULL},
+    {"add_arrays", pipeline_add_arrays, METH_VARARGS, NULL},
+    {"add_map", pipeline_add_map, METH_O, NULL},
+    {"add_generator", pipeline_add_generator, METH_O, NULL},
+    {"add_view", pipeline_add_view, METH_O, NULL},
+    {"plan", pipeline_plan, METH_NOARGS, NULL},
+    {"describe", pipeline_describe, METH_VARARGS, NULL},
+    {"spec", pipeline_spec, METH_NOARGS, NULL},
+    {"length", pipeline_length, METH_NOARGS, NULL},
+    {"iterate", pipeline_iterate, METH_NOARGS, NULL},
+    {"tell", pipeline_tell, METH_NOARGS, NULL},
+    {"seek", pipeline_seek, METH_VARARGS, NULL},
+    {"stats", pipeline_stats, METH_NOARGS, NULL},
+    {"cancel", pipeline_cancel, METH_NOARGS, NULL},
+    {"close", pipeline_close, METH_NOARGS, NULL},
+    {0},
+};
+
+static PyType_Slot pipeline_slots[] = {
+    {Py_tp_new, pipeline_new},         {Py_tp_traverse, pipeline_traverse}, {Py_tp_clear, pipeline_clear},
+    {Py_tp_dealloc, pipeline_dealloc}, {Py_tp_methods, pipeline_methods},   {0},
+};
+static PyType_Spec pipeline_spec_of_type = {.name = "penstock._core.Pipeline",
+                                            .basicsize = sizeof(Pipeline),
+                                            .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                                            .slots = pipeline_slots};
+
+static PyType_Slot iterator_slots[] = {
+    {Py_tp_traverse, iterator_traverse}, {Py_tp_clear, iterator_clear},   {Py_tp_dealloc, iterator_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},     {Py_tp_iternext, iterator_next}, {0},
+};
+static PyType_Spec iterator_spec = {.name = "penstock._core.Iterator",
+                                    .basicsize = sizeof(Iterator),
+                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
+                                    .slots = iterator_slots};
+
+bool pipeline_types_create(PyObject *module)
+{
+    pipeline_type = type_add(module, &pipeline_spec_of_type);
+    iterator_type = type_add(module, &iterator_spec);
+    return pipeline_type && iterator_type;
+}

@@ -1,0 +1,189 @@
+/* plan.c: planning, which may list, read and index files for minutes: in a thread of its own, so that it can be interrupted by
+ * leaving it behind. And what the plan says. */
+#include "pipeline.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+struct job {
+    pst_pipeline *p;
+    pst_status st;
+    pst_error error;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool done, abandoned; /* under lock */
+};
+
+static void job_destroy(struct job *j)
+{
+    pthread_mutex_destroy(&j->lock);
+    pthread_cond_destroy(&j->change);
+    free(j);
+}
+
+static void *job_run(void *argument)
+{
+    struct job *j = argument;
+    pst_status st = pst_pipeline_plan(j->p, &j->error);
+    pthread_mutex_lock(&j->lock);
+    j->st = st;
+    j->done = true;
+    bool abandoned = j->abandoned;
+    pthread_cond_signal(&j->change);
+    pthread_mutex_unlock(&j->lock);
+    if (abandoned) { /* nobody else has it any more */
+        pst_pipeline_destroy(j->p);
+        job_destroy(j);
+    }
+    return NULL;
+}
+
+static bool job_wait(struct job *j)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(SLICE * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&j->lock);
+    int st = 0;
+    while (!j->done && st == 0)
+        st = pthread_cond_timedwait(&j->change, &j->lock, &until);
+    bool done = j->done;
+    pthread_mutex_unlock(&j->lock);
+    return done;
+}
+
+static struct job *job_start(pst_pipeline *p)
+{
+    struct job *j = calloc(1, sizeof(*j));
+    pthread_t thread;
+    pthread_condattr_t monotonic;
+    if (!j)
+        return NULL;
+    j->p = p;
+    pthread_mutex_init(&j->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&j->change, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&thread, NULL, job_run, j) != 0) {
+        job_destroy(j);
+        return NULL;
+    }
+    pthread_detach(thread);
+    return j;
+}
+
+/* Interrupted: the thread that plans keeps the engine and all that it borrows, for good or until it is done. */
+static void abandon(Pipeline *self, struct job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    bool done = j->done;
+    j->abandoned = true;
+    pthread_mutex_unlock(&j->lock);
+    if (done) {
+        job_destroy(j);
+        return;
+    }
+    self->p = NULL;
+    free(self->callbacks); /* the callbacks themselves are left to that thread */
+    self->callbacks = NULL;
+    self->callback_count = 0;
+    Py_XINCREF(self->keep);
+    Py_XINCREF(self->failures);
+}
+
+static bool take_names(Pipeline *self)
+{
+    const pst_spec *spec = pst_pipeline_spec(self->p);
+    PyObject *names = PyTuple_New((Py_ssize_t)spec->count);
+    for (size_t i = 0; names && i < spec->count; i++) {
+        PyObject *name = PyUnicode_InternFromString(spec->field[i].name);
+        if (!name || PyTuple_SetItem(names, (Py_ssize_t)i, name) < 0)
+            Py_CLEAR(names);
+    }
+    self->names = names;
+    return names != NULL;
+}
+
+bool pipeline_planned(Pipeline *self)
+{
+    if (self->planned)
+        return true;
+    struct job *j = job_start(self->p);
+    if (!j)
+        return PyErr_NoMemory(), false;
+    bool done = false;
+    while (!done) {
+        PyThreadState *gil = PyEval_SaveThread();
+        done = job_wait(j);
+        PyEval_RestoreThread(gil);
+        if (PyErr_CheckSignals() < 0) {
+            abandon(self, j);
+            return false;
+        }
+    }
+    pst_status st = j->st;
+    pst_error e = j->error;
+    job_destroy(j);
+    if (st < 0)
+        return pipeline_raise(self, &e), false;
+    self->planned = take_names(self);
+    return self->planned;
+}
+
+PyObject *pipeline_plan(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    (void)unused;
+    if (!pipeline_enter(self))
+        return NULL;
+    bool planned = pipeline_planned(self);
+    pipeline_leave(self);
+    return planned ? Py_NewRef(Py_None) : NULL;
+}
+
+PyObject *pipeline_describe(PyObject *object, PyObject *args)
+{
+    Pipeline *self = (Pipeline *)object;
+    int json = 0;
+    char *text = NULL;
+    pst_error e;
+    if (!PyArg_ParseTuple(args, "|p:describe", &json) || !pipeline_enter(self))
+        return NULL;
+    pst_status st = pipeline_planned(self) ? pst_pipeline_describe(self->p, json, &text, &e) : PST_END;
+    pipeline_leave(self);
+    if (st != PST_OK)
+        return st < 0 ? raise_error(&e) : NULL;
+    PyObject *result = PyUnicode_FromString(text);
+    pst_bytes_free((uint8_t *)text);
+    return result;
+}
+
+PyObject *pipeline_spec(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    (void)unused;
+    if (!pipeline_enter(self))
+        return NULL;
+    PyObject *spec = pipeline_planned(self) ? spec_object(pst_pipeline_spec(self->p)) : NULL;
+    pipeline_leave(self);
+    return spec;
+}
+
+PyObject *pipeline_length(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    uint64_t length = PST_NOWHERE;
+    (void)unused;
+    if (!pipeline_enter(self))
+        return NULL;
+    bool planned = pipeline_planned(self);
+    if (planned)
+        length = pst_pipeline_length(self->p);
+    pipeline_leave(self);
+    if (!planned)
+        return NULL;
+    return length == PST_NOWHERE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(length);
+}

@@ -1,0 +1,236 @@
+/* run.c: batches, iterators, resuming, statistics. */
+#include "pipeline.h"
+
+#include <unistd.h>
+
+/* ---- Batches ---- */
+
+/* Makes sure that `next` would not wait, by waiting here. */
+static bool await_batch(Pipeline *self, pst_error *e)
+{
+    pst_status st = self->started ? pst_pipeline_wait(self->p, 0, e) : PST_END;
+    while (st == PST_END) {
+        PyThreadState *gil = PyEval_SaveThread();
+        st = pst_pipeline_wait(self->p, SLICE, e);
+        PyEval_RestoreThread(gil);
+        self->started = true;
+        if (PyErr_CheckSignals() < 0)
+            return false;
+    }
+    if (st < 0)
+        pipeline_raise(self, e);
+    return st == PST_OK;
+}
+
+/* Only daemon threads are left at the interpreter's exit. Nobody hears what they would raise: they stop here, as Python itself
+ * stops them. */
+static void park_at_exit(void)
+{
+    if (!interpreter_exits())
+        return;
+    PyEval_SaveThread();
+    for (;;)
+        pause();
+}
+
+/* The next batch; NULL without an exception: the end of the epoch, which only one of several threads sees happen. */
+static PyObject *take(Pipeline *self, Iterator *iterator)
+{
+    pst_batch *batch = NULL;
+    pst_error e;
+    if (!pipeline_enter(self))
+        return park_at_exit(), NULL;
+    if (iterator->done || !pipeline_planned(self) || !await_batch(self, &e)) {
+        pipeline_leave(self);
+        return park_at_exit(), NULL;
+    }
+    pst_status st;
+    if (self->tolerant) { /* batches without a sound element are passed over: it may have to wait after all */
+        PyThreadState *gil = PyEval_SaveThread();
+        st = pst_pipeline_next(self->p, &batch, &e);
+        PyEval_RestoreThread(gil);
+    } else {
+        st = pst_pipeline_next(self->p, &batch, &e);
+    }
+    self->position = st == PST_END ? AT_EPOCH : MIDWAY;
+    iterator->done = st == PST_END;
+    pipeline_leave(self);
+    if (st < 0)
+        return park_at_exit(), pipeline_raise(self, &e);
+    return st == PST_OK ? batch_create(batch, self->names) : NULL;
+}
+
+PyObject *pipeline_cancel(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    (void)unused;
+    if (self->p && self->generation == fork_generation())
+        pst_pipeline_cancel(self->p);
+    Py_RETURN_NONE;
+}
+
+/* ---- Resume ---- */
+
+PyObject *pipeline_tell(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    pst_cursor c = {0};
+    pst_error e;
+    (void)unused;
+    if (!pipeline_enter(self))
+        return NULL;
+    pst_status st = pipeline_planned(self) ? pst_pipeline_tell(self->p, &c, &e) : PST_END;
+    pipeline_leave(self);
+    if (st != PST_OK)
+        return st < 0 ? raise_error(&e) : NULL;
+    return Py_BuildValue("(KKKK)", (unsigned long long)c.fingerprint, (unsigned long long)c.seed, (unsigned long long)c.epoch,
+                         (unsigned long long)c.next);
+}
+
+/* With the lock. Stops the workers, which may need the GIL for that. */
+static pst_status seek(Pipeline *self, const pst_cursor *c, pst_error *e)
+{
+    PyThreadState *gil = PyEval_SaveThread();
+    pst_status st = pst_pipeline_seek(self->p, c, e);
+    PyEval_RestoreThread(gil);
+    self->started = st == PST_OK ? false : self->started;
+    return st;
+}
+
+PyObject *pipeline_seek(PyObject *object, PyObject *args)
+{
+    Pipeline *self = (Pipeline *)object;
+    unsigned long long fingerprint, seed, epoch, next;
+    pst_error e;
+    if (!PyArg_ParseTuple(args, "KKKK:seek", &fingerprint, &seed, &epoch, &next) || !pipeline_enter(self))
+        return NULL;
+    pst_cursor c = {.fingerprint = fingerprint, .seed = seed, .epoch = epoch, .next = next};
+    if (!pipeline_planned(self)) {
+        pipeline_leave(self);
+        return NULL;
+    }
+    pst_status st = seek(self, &c, &e);
+    if (st == PST_OK) {
+        self->position = SOUGHT;
+        self->active = NULL;
+    }
+    return pipeline_finish(self, st, &e);
+}
+
+/* An iterator over the next epoch, or over what is left of one after a seek; None: another iterator is at work. */
+PyObject *pipeline_iterate(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    pst_cursor c;
+    pst_error e;
+    (void)unused;
+    if (self->active)
+        Py_RETURN_NONE;
+    if (!pipeline_enter(self))
+        return NULL;
+    pst_status st = pipeline_planned(self) ? PST_OK : PST_END;
+    if (st == PST_OK && self->position == MIDWAY) {
+        st = pst_pipeline_tell(self->p, &c, &e);
+        c.epoch++;
+        c.next = 0;
+        if (st == PST_OK)
+            st = seek(self, &c, &e);
+    }
+    pipeline_leave(self);
+    if (st != PST_OK)
+        return st < 0 ? raise_error(&e) : NULL;
+    Iterator *iterator = PyObject_GC_New(Iterator, iterator_type);
+    if (!iterator)
+        return NULL;
+    iterator->pipeline = (Pipeline *)Py_NewRef(object);
+    iterator->done = false;
+    self->active = (PyObject *)iterator;
+    PyObject_GC_Track(iterator);
+    return (PyObject *)iterator;
+}
+
+static void retire(Iterator *self)
+{
+    if (self->pipeline && self->pipeline->active == (PyObject *)self)
+        self->pipeline->active = NULL;
+    self->done = true;
+}
+
+int iterator_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)((Iterator *)object)->pipeline);
+    return 0;
+}
+
+int iterator_clear(PyObject *object)
+{
+    Iterator *self = (Iterator *)object;
+    Pipeline *pipeline = self->pipeline;
+    retire(self);
+    self->pipeline = NULL;
+    Py_XDECREF((PyObject *)pipeline);
+    return 0;
+}
+
+void iterator_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    iterator_clear(object);
+    PyObject_GC_Del(object);
+    Py_DECREF(type);
+}
+
+PyObject *iterator_next(PyObject *object)
+{
+    Iterator *self = (Iterator *)object;
+    PyObject *batch = self->done ? NULL : take(self->pipeline, self);
+    if (!batch && !PyErr_Occurred())
+        retire(self);
+    else if (!batch && self->pipeline->active == object && !PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+        self->pipeline->active = NULL; /* failed: it repeats the failure, and does not keep others from beginning anew */
+    return batch;
+}
+
+/* ---- Statistics ---- */
+
+static PyObject *stage_list(const pst_stats *s)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < s->stages; i++) {
+        PyObject *stage =
+            Py_BuildValue("{s:s,s:K,s:K,s:d}", "name", s->stage[i].name, "calls", (unsigned long long)s->stage[i].calls,
+                          "bytes", (unsigned long long)s->stage[i].bytes, "seconds", (double)s->stage[i].ns * 1e-9);
+        if (!stage || PyList_Append(list, stage) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(stage);
+    }
+    return list;
+}
+
+PyObject *pipeline_stats(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    pst_stats s = {.size = sizeof(s)};
+    pst_error e;
+    (void)unused;
+    if (!pipeline_usable(self))
+        return NULL;
+    if (pst_pipeline_stats(self->p, &s, &e) < 0)
+        return raise_error(&e);
+    PyObject *stages = stage_list(&s);
+    return stages ? Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:s,s:I,s:s,s:K,s:K,s:d,s:s,s:N}", //
+                                  "samples", (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
+                                  (unsigned long long)s.bytes, "read_bytes", (unsigned long long)s.read_bytes, "skipped",
+                                  (unsigned long long)s.skipped, "cache_hits", (unsigned long long)s.cache_hits, //
+                                  "entropy_stored", (unsigned long long)s.entropy_stored, "entropy_made",
+                                  (unsigned long long)s.entropy_made, "entropy_stale", (unsigned long long)s.entropy_stale, //
+                                  "consumer_wait_seconds", (double)s.consumer_wait_ns * 1e-9, "worker_wait_seconds",
+                                  (double)s.worker_wait_ns * 1e-9, "worker_busy_seconds", (double)s.worker_busy_ns * 1e-9, //
+                                  "workers", s.workers, "workers_reason", s.workers_reason, "prefetch", s.prefetch,
+                                  "prefetch_reason", s.prefetch_reason, "ram_planned", (unsigned long long)s.ram_planned,
+                                  "ram_used", (unsigned long long)s.ram_used, "ready_mean", s.ready_mean, //
+                                  "stall", s.stalled ? s.stall : "", "stages", stages)
+                  : NULL;
+}

@@ -1,0 +1,263 @@
+"""Python functions and generators in pipelines: what they get and give, where they run, how they fail."""
+
+import array
+import ctypes
+import os
+import threading
+import traceback
+
+import penstock as ps
+import tap
+from data import raises, resident
+
+PAIR = {"a": array.array("q", range(8)), "b": array.array("d", [i / 2 for i in range(8)])}
+
+
+def rows(ds):
+    return [{name: tensor.tolist() for name, tensor in batch.items()} for batch in ds]
+
+
+def test_parameters_are_fields():
+    ds = ps.from_arrays(PAIR).map(lambda a: 10 * a).batch(8)
+    assert rows(ds) == [{"a": [10 * i for i in range(8)], "b": [i / 2 for i in range(8)]}]
+    assert rows(ps.from_arrays(PAIR).map(lambda b, a: (b + 1, -a)).batch(8)) == [
+        {"a": [-i for i in range(8)], "b": [i / 2 + 1 for i in range(8)]}
+    ]
+    assert rows(ps.from_arrays(PAIR).map(lambda x, y: (x, int(y)), spec={"a": "int64", "b": "int64"}).batch(4))[0]["b"] == [
+        0,
+        0,
+        1,
+        1,
+    ]
+    assert rows(ps.from_arrays(PAIR).map(lambda *all: all).batch(8)) == rows(ps.from_arrays(PAIR).batch(8))
+
+
+def test_one_parameter_gets_everything():
+    ds = ps.from_arrays(PAIR).map(lambda row: {"sum": row["a"] + row["b"], "text": f"{row['a']}"}).batch(3)
+    assert ds.element_spec == {"sum": ((None,), "float32"), "text": ((None,), "bytes")}
+    assert rows(ds)[1] == {"sum": [4.5, 6, 7.5], "text": [b"3", b"4", b"5"]}
+
+
+def test_new_fields_and_types():
+    ds = ps.range(1, 4).map(lambda value: {"list": [b"x"] * value, "half": value / 2, "odd": value % 2 == 1}).batch(3)
+    assert rows(ds)[0] == {
+        "value": [1, 2, 3],
+        "list": [[b"x"], [b"x"] * 2, [b"x"] * 3],
+        "half": [0.5, 1, 1.5],
+        "odd": [1, 0, 1],
+    }
+
+
+def test_shapes_that_vary_are_declared():
+    def tail(value):
+        return array.array("f", range(value))
+
+    ds = ps.range(4).map(lambda value: {"x": tail(value)}, spec={"x": ("float32", (None,))}).batch(4)
+    assert rows(ds)[0]["x"] == [[], [0], [0, 1], [0, 1, 2]]
+    with raises(ps.Error, "field x: float32 (1,), planned float32 (0,)", "spec="):
+        rows(ps.range(4).map(lambda value: {"x": tail(value)}).batch(4))
+
+
+def test_order_threads_and_later_operations():
+    def threads(value):
+        seen.add(threading.get_ident())
+        return value
+
+    seen = set()
+    one = rows(ps.range(500).map(threads).shuffle(seed=1).cast("f32", field="value").batch(7).with_options(workers=1))
+    two = rows(ps.range(500).map(threads).shuffle(seed=1).cast("f32", field="value").batch(7).with_options(workers=2))
+    assert one == two and threading.get_ident() not in seen - {threading.main_thread().ident} and len(seen) >= 2
+
+
+def test_seeds_belong_to_samples_and_epochs():
+    def draws(workers):
+        ds = ps.range(100).map(lambda value, seed: {"seed": seed >> 1}).batch(10).with_options(workers=workers)
+        return [rows(ds), rows(ds)]
+
+    first, again = draws(1), draws(2)
+    assert first == again and first[0] != first[1]
+    assert len({seed for batch in first[0] for seed in batch["seed"]}) == 100
+
+
+def test_seeds_belong_to_batches_and_epochs():
+    def draws():
+        ds = ps.range(100).batch(10).map(lambda value, seed: {"seed": array.array("q", [seed >> 1])})
+        return [[batch["seed"][0] for batch in ds] for _ in range(2)]
+
+    first, again = draws(), draws()
+    assert first == again and len({seed for epoch in first for seed in epoch}) == 20
+
+
+def fails(value):
+    if value == 7:
+        raise ZeroDivisionError("at seven")
+    return value
+
+
+def test_exceptions_tell_the_place_and_the_line():
+    for workers in (1, 2):
+        ds, seen = ps.range(20).map(fails).batch(3).with_options(workers=workers), []
+        try:
+            for batch in ds:
+                seen += batch[0].tolist()
+            raise AssertionError("no error")
+        except ps.Error as error:
+            assert "sample 7" in str(error) and error.op == "map" and isinstance(error.__cause__, ZeroDivisionError)
+            text = "".join(traceback.format_exception(error))
+            assert 'raise ZeroDivisionError("at seven")' in text and seen == list(range(6)), text
+        assert rows(ps.range(5).map(fails).batch(5)) == [{"value": [0, 1, 2, 3, 4]}]
+
+
+def test_mistakes_show_at_the_plan():
+    for function, words in (
+        (lambda a, c, d: a, "are not among the fields (a, b)"),
+        (lambda a, b: a, "return a tuple"),
+        (lambda a: object(), "memoryview"),
+    ):
+        with raises(ps.Error, words):
+            ps.from_arrays(PAIR).map(function).plan()
+    with raises(ValueError, "thread or process"):
+        ps.range(3).map(fails, workers="gpu")
+    with raises(ValueError, "sample or batch"):
+        ps.range(3).map(fails, per="epoch")
+
+
+def test_batches():
+    def double(value):
+        return array.array("q", [2 * v for v in value.tolist()])
+
+    ds = ps.range(10).batch(4).map(double).prefetch(2)
+    assert [batch["value"].tolist() for batch in ds] == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
+    assert "a batch at a time" in ds.plan() and "ms a batch in 3 batches" in ds.plan()
+    (value,) = next(iter(ds))
+    assert value.tolist() == [0, 2, 4, 6] and ds.element_spec == {"value": ((None,), "int64")} and len(ds) == 3
+    twice = ps.range(10).batch(4).map(double).map(lambda value: {"more": double(value)})
+    assert [batch["more"].tolist() for batch in twice][2] == [32, 36] and [len(batch) for batch in twice] == [2, 2, 2]
+    with raises(ValueError, "in front of the map"):
+        ds.cast("f32", field="value")
+    text = ps.pipeline("range 10 | batch 4").map(double)
+    assert [batch[0].tolist() for batch in text][0] == [0, 2, 4, 6]
+
+
+def test_batches_resume_and_fail_in_order():
+    def check(value):
+        if value[0] == 8:
+            raise KeyError("eight")
+        return value
+
+    seen = []
+    with raises(ps.Error, "batch 2 of this iteration: KeyError: 'eight'"):
+        for batch in ps.range(20).batch(4).map(check):
+            seen.append(batch["value"].tolist())
+    assert seen == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+    def make():
+        return ps.range(40).shuffle(seed=5).batch(4).map(lambda value: value)
+
+    whole = [batch[0].tolist() for batch in make()]
+    ds = make()
+    for i, _ in enumerate(ds):
+        if i == 3:
+            break
+    again = make()
+    again.load_state_dict(ds.state_dict())
+    assert [batch[0].tolist() for batch in again] == whole[4:]
+
+
+def test_processes():
+    def who(value):
+        return {"value": value, "pid": os.getpid()}
+
+    batches = rows(ps.range(40).map(who, workers="process").batch(10))
+    pids = {pid for batch in batches for pid in batch["pid"]}
+    assert [batch["value"] for batch in batches] == [list(range(i, i + 10)) for i in range(0, 40, 10)]
+    assert os.getpid() not in pids and len(pids) <= len(os.sched_getaffinity(0))
+    try:
+        rows(ps.range(20).map(fails, workers="process").batch(3))
+        raise AssertionError("no error")
+    except ps.Error as error:
+        text = "".join(traceback.format_exception(error))
+        assert "sample 7" in str(error) and 'raise ZeroDivisionError("at seven")' in text and "RemoteTraceback" in text, text
+
+    def dies(value):
+        os._exit(3)
+
+    with raises(ps.Error, "exit code 3"):
+        rows(ps.range(4).map(dies, workers="process", spec={"value": "int64"}).batch(2))
+
+
+CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64)
+)
+
+
+@CALLBACK
+def triple(inputs, outputs, sizes):
+    source, target = (ctypes.cast(p[0], ctypes.POINTER(ctypes.c_int64)) for p in (inputs, outputs))
+    for i in range(sizes[0]):
+        target[i] = 3 * source[i]
+    return 1 if source[0] == 13 else 0
+
+
+def test_compiled():
+    ds = ps.range(6).map(triple).batch(6)
+    assert rows(ds) == [{"value": [0, 3, 6, 9, 12, 15]}] and "workers=compiled" in ds.plan()
+    with raises(ps.Error, "sample 13", "returned 1"):
+        rows(ps.range(20).map(triple).batch(2))
+
+
+def test_generators():
+    def count():
+        for i in range(7):
+            yield {"x": array.array("f", [i, i]), "y": i, "s": "ab" * i}
+
+    ds = ps.from_generator(count).batch(3)
+    assert ds.element_spec == {"x": ((None, 2), "float32"), "y": ((None,), "int64"), "s": ((None,), "bytes")}
+    assert rows(ds)[2] == {"x": [[6, 6]], "y": [6], "s": [b"ab" * 6]} and len(rows(ds)) == 3
+    assert rows(ps.from_generator(lambda: ((i, i / 2) for i in range(4))).batch(4)) == [
+        {"x": [0, 1, 2, 3], "y": [0, 0.5, 1, 1.5]}
+    ]
+    shuffled = ps.from_generator(count).shuffle(seed=1).batch(7)
+    first, second = rows(shuffled)[0]["y"], rows(shuffled)[0]["y"]
+    assert sorted(first) == sorted(second) == list(range(7)) and first != second
+    resumed = ps.from_generator(count).batch(3)
+    next(iter(resumed))
+    again = ps.from_generator(count).batch(3)
+    again.load_state_dict(resumed.state_dict())
+    assert rows(again)[0]["y"] == [3, 4, 5]
+    with raises(TypeError, "unknown"):
+        len(ds)
+
+    def broken():
+        yield 1
+        raise OSError("the disk is gone")
+
+    with raises(ps.Error, "the disk is gone"):
+        rows(ps.from_generator(broken).batch(1))
+    with raises(ValueError, "empty"):
+        ps.from_generator(lambda: ()).plan()
+
+
+def test_inputs_may_be_kept():
+    kept = []
+    x = memoryview(array.array("f", range(3000))).cast("B").cast("f", (1000, 3))
+    ds = ps.from_arrays({"x": x}).map(lambda x: kept.append(x) or x).batch(10)
+    for _ in ds:
+        pass
+    assert {tuple(row.tolist()) for row in kept} == set(map(tuple, x.tolist()))
+
+
+def test_no_leak():
+    x = memoryview(array.array("f", range(3000))).cast("B").cast("f", (100, 30))
+    ds = ps.from_arrays({"x": x}).map(lambda x: {"x": x, "t": "text"}).repeat().batch(10)
+    batches = iter(ds)
+    for _ in range(200):
+        next(batches)
+    before = resident()
+    for _ in range(1500):
+        next(batches)
+    assert resident() - before < 2 << 20
+
+
+if __name__ == "__main__":
+    tap.main(globals())

@@ -1,0 +1,281 @@
+"""What a process may do at any moment: threads, forks, Ctrl-C, exit. Nothing may hang, crash or leak."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import penstock as ps
+import tap
+from data import child, raises, resident
+
+
+def test_threads_share_an_iterator():
+    batches, seen, lock = iter(ps.range(3000).batch(3)), [], threading.Lock()
+
+    def work():
+        for batch in batches:
+            with lock:
+                seen.extend(batch[0].tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(seen) == list(range(3000))
+
+
+def test_threads_with_a_dataset_each():
+    failures = []
+
+    def work(seed):
+        try:
+            ds = ps.range(300).shuffle(seed=seed).map(lambda value: value + 1).batch(7)
+            assert sorted(v for batch in ds for v in batch[0].tolist()) == list(range(1, 301))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures and not any(thread.is_alive() for thread in threads), failures
+
+
+def test_close_from_another_thread():
+    release = threading.Event()
+    ds = ps.range(10).map(lambda value: release.wait(20) and value, spec={"value": "int64"}).batch(2)
+    threading.Timer(0.2, lambda: (release.set(), ds.close())).start()
+    try:
+        for _ in ds:
+            pass
+    except ps.Error as error:
+        assert error.status == "PST_ECANCELLED"
+
+
+def fork(function):
+    """Runs it in a fork; its exit code. A fork that hangs is killed and fails."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function()
+            os._exit(0)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(1)
+    for _ in range(300):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise AssertionError("the fork hangs")
+
+
+def test_fork_in_mid_iteration():
+    ds = ps.range(1000).shuffle(seed=3).batch(10)
+    batches = iter(ds)
+    held = next(batches)
+    values = held[0].tolist()
+
+    def in_fork():
+        with raises(ps.Error, "forked from"):
+            next(batches)
+        with raises(ps.Error, "forked from"):
+            ds._pipeline.stats()
+        assert held[0].tolist() == values
+        assert [batch[0].tolist() for batch in ds][0] == values  # a fresh pool, from the beginning
+
+    for _ in range(20):
+        assert fork(in_fork) == 0
+    rest = [next(batches)[0].tolist() for _ in range(10)]
+    again = iter(ps.range(1000).shuffle(seed=3).batch(10))
+    assert [next(again)[0].tolist() for _ in range(11)] == [values] + rest
+
+
+def test_fork_that_ends_the_ordinary_way():
+    done = child("""
+import os, sys
+import penstock as ps
+ds = ps.range(100000).map(lambda value: value).batch(10)
+batches = iter(ds)
+held = next(batches)
+pid = os.fork()
+if pid:
+    status = os.waitpid(pid, 0)[1]
+    next(batches)
+    sys.exit(os.waitstatus_to_exitcode(status))
+""")
+    assert (done.returncode, done.stderr) == (0, ""), done
+
+
+def test_spawn():
+    code = """
+import multiprocessing
+import penstock as ps
+
+def work(ds, queue):
+    queue.put([batch[0].tolist() for batch in ds])
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ds = ps.range(10).shuffle(seed=1).batch(5)
+    expected, queue = [batch[0].tolist() for batch in ds], context.Queue()
+    process = context.Process(target=work, args=(ds, queue))
+    process.start()
+    assert queue.get(timeout=30) == expected
+    process.join()
+"""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+        script.write(code)
+        script.flush()
+        done = subprocess.run([sys.executable, script.name], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+EXITS = {
+    "falls off the end": "",
+    "sys.exit in the loop": "sys.exit(0)",
+    "an exception": "raise SystemExit(0)",
+    "an iterator in a global": "keep = batches",
+    "a cycle": "keep = [batches]; keep.append(keep)",
+    "a daemon thread inside": "threading.Thread(target=lambda: list(batches), daemon=True).start(); time.sleep(0.05)",
+}
+
+
+def test_exit_in_mid_iteration():
+    for name, end in EXITS.items():
+        for chain in (
+            "range(10**9).shuffle().batch(64)",
+            "range(10**9).map(lambda value: value + 1).batch(8)",
+            "range(10**6).batch(8).map(lambda value: value)",
+        ):
+            if "thread" in name and "batch(8).map" in chain:
+                continue  # a thread of Python's own that is stopped in Python's own pool complains
+            done = child(
+                f"import sys, threading, time\nimport penstock as ps\nbatches = iter(ps.{chain})\nheld = next(batches)\n{end}\n"
+            )
+            assert (done.returncode, done.stderr) == (0, ""), (name, chain, done)
+
+
+WAIT = """
+import signal, sys, time
+import penstock as ps
+def slow(value):
+    time.sleep(0.01 if value < 5 else {seconds})
+    return value
+ds = ps.range(100).map(slow, spec={{"value": "int64"}}).batch(1)
+print("ready", flush=True)
+try:
+    for batch in ds:
+        pass
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    {after}
+"""
+
+
+def interrupt(code, after, limit):
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(after)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=limit)
+    except BaseException:
+        process.kill()
+        raise
+    return process.returncode, out, err, time.monotonic() - begin
+
+
+def test_ctrl_c_while_waiting():
+    for after in (0.0, 0.02, 0.1, 0.4):
+        code, out, err, _ = interrupt(WAIT.format(seconds=0.3, after="sys.exit(0)"), after, 20)
+        assert (code, out) == (0, "interrupted\n"), (after, code, out, err)
+
+
+def test_ctrl_c_then_on():
+    code, out, err, _ = interrupt(
+        WAIT.format(seconds=0.2, after="print(len(list(ps.range(100).batch(10)))); sys.exit(0)"), 0.3, 20
+    )
+    assert (code, out) == (0, "interrupted\n10\n"), (code, out, err)
+
+
+def test_ctrl_c_while_planning():
+    planning = """
+import os, sys
+import penstock as ps
+os.mkfifo(sys.argv[1])
+print("ready", flush=True)
+try:
+    ps.tfrecord(sys.argv[1]).example().batch(3).plan()  # nobody writes into the pipe
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    os._exit(0)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        code = planning.replace("sys.argv[1]", repr(os.path.join(folder, "pipe")))
+        status, out, err, seconds = interrupt(code, 0.5, 20)
+    assert (status, out) == (0, "interrupted\n") and seconds < 5, (status, out, err)
+
+
+def test_circles_are_collected():
+    class Trainer:
+        def __init__(self):
+            self.dataset = ps.range(1000).map(self.step, spec={"value": "int64"}).batch(10)
+            self.batches = iter(self.dataset)
+            next(self.batches)
+
+        def step(self, value):
+            return value
+
+    gc.collect()
+    before = len(os.listdir("/proc/self/task"))
+    for _ in range(5):
+        Trainer()
+    gc.collect()
+    assert len(os.listdir("/proc/self/task")) <= before, "workers of a dataset that nobody has any more"
+
+
+def test_a_thousand_times():
+    """Made, begun and left, in every state; no thread and no memory stays."""
+
+    def round(i):
+        ds = ps.range(200).shuffle(seed=i).map(lambda value: value if value != 190 - i % 2 else 1 // 0).batch(5)
+        try:
+            batches = iter(ds)
+            for _ in range(i % 4):
+                next(batches)
+        except ps.Error as error:
+            assert isinstance(error.__cause__, ZeroDivisionError)
+        if i % 5 == 0:
+            ds.cancel()
+        if i % 7 == 0:
+            ds.close()
+        if i % 50 == 0:
+            try:
+                list(ds)
+            except ps.Error:
+                pass
+
+    for i in range(200):
+        round(i)
+    before, threads = resident(), len(os.listdir("/proc/self/task"))
+    for i in range(1000):
+        round(i)
+    assert resident() - before < 6 << 20, f"{(resident() - before) >> 10} KiB more"
+    assert len(os.listdir("/proc/self/task")) <= threads + 2
+
+
+if __name__ == "__main__":
+    tap.main(globals())
