@@ -186,12 +186,20 @@ static void case_skip(const struct photo *p)
         die(p->path, NULL);
 }
 
+/* The next MCUs, up to a restart marker, to the stage's coefficients. */
+static bool read_mcus(uint32_t mcus)
+{
+    struct jpeg_run r;
+    return jpeg_run_begin(decoder, &r, &decoder->stage[0], mcus) && decoder->kernels->read_one(decoder, &r) &&
+           jpeg_run_end(decoder, &r);
+}
+
 static void case_entropy(const struct photo *p)
 {
     own_open(p);
     bool fine = jpeg_entropy_start(decoder, &decoder->stage[0].place);
     for (uint32_t all = decoder->frame.mcus_x * decoder->frame.mcus_y; fine && decoder->stage[0].place.mcu < all;)
-        fine = jpeg_entropy_read(decoder, &decoder->stage[0], all - decoder->stage[0].place.mcu);
+        fine = read_mcus(all - decoder->stage[0].place.mcu);
     if (!fine)
         die(p->path, NULL);
 }
@@ -207,6 +215,12 @@ static void case_planes(const struct photo *p)
 {
     struct region part = whole(p);
     own_planes(p, &part, NULL);
+}
+
+static void case_planes_points(const struct photo *p)
+{
+    struct region part = whole(p);
+    own_planes(p, &part, &p->points);
 }
 
 static void case_whole(const struct photo *p)
@@ -249,6 +263,7 @@ static const struct bench_case {
     {"whole: … and entropy, read", case_entropy},
     {"whole: … and transformed: planes", case_planes},
     {"whole: … and upsampled and converted: RGB", case_whole},
+    {"whole: planes, by points", case_planes_points},
     {"whole: points found", case_points},
     {"crop: libjpeg-turbo, RGB", case_turbo_crop},
     {"crop: planes", case_planes_crop},
@@ -314,7 +329,7 @@ static void check_coefficients(const struct photo *p)
     const struct jpeg_frame *f = &decoder->frame;
     bool fine = jpeg_entropy_start(decoder, &decoder->stage[0].place);
     for (uint32_t mcu = 0; fine && mcu < f->mcus_x * f->mcus_y; mcu++) {
-        fine = jpeg_entropy_read(decoder, &decoder->stage[0], 1);
+        fine = read_mcus(1);
         const int16_t *block = decoder->stage[0].coefficients;
         for (uint32_t c = 0; c < f->components; c++)
             for (uint32_t y = 0; y < (c ? 1u : f->v); y++)

@@ -1,5 +1,5 @@
-/* jpeg.c: JPEG: accurate integer DCT and smooth upsampling, libjpeg-turbo's defaults. Decoding is that of the folder jpeg and, for what
- * it leaves alone, of jpeg_read.c; encoding is libjpeg-turbo's.
+/* jpeg.c: JPEG: accurate integer DCT and smooth upsampling, libjpeg-turbo's defaults. Decoding is that of the folder jpeg and,
+ * for what it leaves alone, of jpeg_read.c; encoding is libjpeg-turbo's.
  *
  * Here files are walked marker by marker without the library: for their size, their end, their EXIF data. Orientation tags
  * and colour profiles are not applied. */

@@ -159,6 +159,13 @@ static inline struct jpeg_decoder *rig_decoder(size_t level)
     return d;
 }
 
+/* The next MCUs, up to a restart marker, to the stage's coefficients. */
+static inline bool rig_read(const struct jpeg_decoder *d, struct jpeg_stage *stage, uint32_t mcus)
+{
+    struct jpeg_run r;
+    return jpeg_run_begin(d, &r, stage, mcus) && d->kernels->read_one(d, &r) && jpeg_run_end(d, &r);
+}
+
 /* free() point. */
 static inline struct jpeg_points rig_points(struct jpeg_decoder *d)
 {

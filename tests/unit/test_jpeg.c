@@ -36,7 +36,7 @@ static bool same_coefficients(struct jpeg_decoder *d, const uint8_t *data, size_
     jvirt_barray_ptr *arrays = jpeg_read_coefficients(&r.info);
     bool same = jpeg_entropy_start(d, &d->stage[0].place);
     for (uint32_t mcu = 0; same && mcu < f->mcus_x * f->mcus_y; mcu++)
-        same = jpeg_entropy_read(d, &d->stage[0], 1) && same_mcu(&r, arrays, f, d->stage[0].coefficients, mcu);
+        same = rig_read(d, &d->stage[0], 1) && same_mcu(&r, arrays, f, d->stage[0].coefficients, mcu);
     jpeg_destroy_decompress(&r.info);
     return same && d->stage[0].place.mcu == f->mcus_x * f->mcus_y;
 }

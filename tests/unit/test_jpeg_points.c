@@ -31,7 +31,7 @@ static void check_points(const struct recipe *r)
             CHECK_MSG(jpeg_entropy_seek(from, &from->stage[0].place, &points, mcu / JPEG_POINT_STEP), "%s: MCU %u", rig_name(r),
                       mcu);
         }
-        bool same = jpeg_entropy_read(d, &d->stage[0], 1) && jpeg_entropy_read(from, &from->stage[0], 1) &&
+        bool same = rig_read(d, &d->stage[0], 1) && rig_read(from, &from->stage[0], 1) &&
                     memcmp(d->stage[0].coefficients, from->stage[0].coefficients, d->blocks * 128) == 0;
         CHECK_MSG(same, "%s: MCU %u", rig_name(r), mcu);
         if (!same)

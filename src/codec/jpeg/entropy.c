@@ -93,12 +93,6 @@ bool jpeg_run_end(const struct jpeg_decoder *d, struct jpeg_run *r)
     return wrong == 0 && stream_sound(&p->stream);
 }
 
-bool jpeg_entropy_read(const struct jpeg_decoder *d, struct jpeg_stage *stage, uint32_t mcus)
-{
-    struct jpeg_run r;
-    return jpeg_run_begin(d, &r, stage, mcus) && d->kernels->read_one(d, &r) && jpeg_run_end(d, &r);
-}
-
 bool jpeg_entropy_seek(const struct jpeg_decoder *d, struct jpeg_place *p, const struct jpeg_points *points, uint32_t i)
 {
     const struct jpeg_point *point = &points->point[i];

@@ -19,7 +19,7 @@ enum {
     COM = 0xfe
 };
 
-const uint8_t jpeg_natural_order[64] = {JPEG_NATURAL_ORDER};
+const uint8_t jpeg_coding_order[64] = {JPEG_CODING_ORDER};
 
 /* What the header says, on the way. */
 struct header {
@@ -43,7 +43,7 @@ static bool read_quants(struct jpeg_decoder *d, struct header *h, const uint8_t 
         if (wide > 1 || id > 3 || n < size)
             return false;
         for (unsigned k = 0; k < 64; k++)
-            d->quant[id][jpeg_natural_order[k]] = (int16_t)(wide ? be16(p + 1 + 2 * k) : p[1 + k]);
+            d->quant[id][jpeg_coding_order[k]] = (int16_t)(wide ? be16(p + 1 + 2 * k) : p[1 + k]);
         h->quants |= 1u << id;
         p += size;
         n -= size;

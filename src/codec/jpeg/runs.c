@@ -11,7 +11,7 @@
 
 /* Values without bits go to where the next block begins, and are overwritten when it does. */
 #define NOWHERE_16 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64
-static const uint8_t order[128] = {JPEG_NATURAL_ORDER, NOWHERE_16, NOWHERE_16, NOWHERE_16, NOWHERE_16};
+static const uint8_t order[128] = {JPEG_CODING_ORDER, NOWHERE_16, NOWHERE_16, NOWHERE_16, NOWHERE_16};
 
 /* Block by block: number `i`, and its coefficient `k` that is next. `follows` is the number of the block that would have begun
  * now if the last step had ended one: the tables for either case are known before it is clear which it is. */

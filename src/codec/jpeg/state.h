@@ -70,11 +70,11 @@ struct jpeg_decoder {
 };
 
 /* From coding order to rows of columns. */
-#define JPEG_NATURAL_ORDER                                                                                                     \
+#define JPEG_CODING_ORDER                                                                                                      \
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28, 35,  \
         42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55,    \
         62, 63
-extern const uint8_t jpeg_natural_order[64];
+extern const uint8_t jpeg_coding_order[64];
 
 /* header.c: everything up to the entropy-coded data. */
 pst_status jpeg_header_read(struct jpeg_decoder *d, pst_error *reterr);
@@ -87,8 +87,6 @@ bool jpeg_entropy_skip(struct jpeg_decoder *d, struct jpeg_place *p, uint32_t mc
 /* Begins a run of at most `mcus` MCUs; and ends it when it is read: coefficients are complete then. */
 bool jpeg_run_begin(const struct jpeg_decoder *d, struct jpeg_run *r, struct jpeg_stage *stage, uint32_t mcus);
 bool jpeg_run_end(const struct jpeg_decoder *d, struct jpeg_run *r);
-/* Both, and reads it: `mcus` if no restart marker comes before. */
-bool jpeg_entropy_read(const struct jpeg_decoder *d, struct jpeg_stage *stage, uint32_t mcus);
 /* In front of point `i`. False: it contradicts the data. */
 bool jpeg_entropy_seek(const struct jpeg_decoder *d, struct jpeg_place *p, const struct jpeg_points *points, uint32_t i);
 
