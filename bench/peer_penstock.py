@@ -1,7 +1,9 @@
 """Penstock in the peer benchmark: pipelines through the Python module, packing through the tool.
 
-Variant nosync of `pack`: publishes without fsync, as the peers write. PENSTOCK_BUILD names the build folder
-(default: the one of this clone).
+Variants of the JPEG cases: exact (the quality that `fast` is compared with); plain (DATA/tfrecord-plain: the same shards without
+an entropy index, which `penstock index --entropy DATA/tfrecord` adds to the usual ones); reencoded (DATA/tfrecord-90: `penstock pack
+DATA/files DATA/tfrecord-90 --format jpeg --quality 90 --entropy`, as FFCV's writer does). Variant nosync of `pack`: publishes without
+fsync, as the peers write. PENSTOCK_BUILD names the build folder (default: the one of this clone).
 """
 import json
 import os
@@ -18,9 +20,9 @@ sys.path.insert(0, os.path.join(BUILD, "python"))
 import penstock  # noqa: E402
 
 TEXTS = {
-    "train_jpeg": "tfrecord '{data}/tfrecord/*.tfrecord' | shuffle | repeat | example 'image:bytes label:int64' | decode"
+    "train_jpeg": "tfrecord '{data}/{shards}' | shuffle | repeat | example 'image:bytes label:int64' | decode quality={quality}"
                   " | random_resized_crop 224 | flip | normalize imagenet | batch {batch} drop_remainder=true",
-    "eval_jpeg": "tfrecord '{data}/tfrecord/*.tfrecord' | shuffle | repeat | example 'image:bytes label:int64' | decode"
+    "eval_jpeg": "tfrecord '{data}/{shards}' | shuffle | repeat | example 'image:bytes label:int64' | decode quality={quality}"
                  " | resize short=256 | center_crop 224 | normalize imagenet | batch {batch} drop_remainder=true",
     "raw": "tfrecord '{data}/tfrecord-raw/*.tfrecord' | shuffle | repeat | example 'image:bytes label:int64'"
            " | decode format=raw shape=224x224x3 | batch {batch} drop_remainder=true",
@@ -30,6 +32,7 @@ TEXTS = {
     "directory": "folder '{data}/files' | shuffle | repeat | decode | resize 224 method=bilinear | cast f32"
                  " | batch {batch} drop_remainder=true",
 }
+SHARDS = {"plain": "tfrecord-plain/*.tfrecord", "reencoded": "tfrecord-90/*.tfrecord-*-of-?????"}
 
 
 def version():
@@ -37,7 +40,8 @@ def version():
 
 
 def run(case, data, batch, variant):
-    dataset = penstock.pipeline(TEXTS[case].format(data=data, batch=batch))
+    shards, quality = SHARDS.get(variant, "tfrecord/*.tfrecord"), "exact" if variant == "exact" else "auto"
+    dataset = penstock.pipeline(TEXTS[case].format(data=data, batch=batch, shards=shards, quality=quality))
     field = "x" if case == "small" else "image"
     for current in dataset:
         yield np.asarray(current[field]), np.asarray(current["label"])

@@ -65,7 +65,8 @@ static bool keep_array(Pipeline *self, PyObject *array, pst_tensor *ret)
     Py_XDECREF(capsule);
     if (!kept)
         return false;
-    *ret = (pst_tensor){.dtype = dtype_of_format(view->format), .rank = (uint32_t)view->ndim, .data = view->buf};
+    *ret =
+        (pst_tensor){.dtype = dtype_of_format(view->format, view->itemsize), .rank = (uint32_t)view->ndim, .data = view->buf};
     if (ret->dtype == PST_DTYPE_NONE || view->ndim < 1 || view->ndim > PST_MAX_RANK)
         return PyErr_Format(
                    PyExc_ValueError,
@@ -78,23 +79,27 @@ static bool keep_array(Pipeline *self, PyObject *array, pst_tensor *ret)
     return true;
 }
 
-/* A list of bytes: the engine's pointers to them, in a bytearray that is kept with the list. */
+/* A list of bytes: the engine's pointers to them, in a bytearray that is kept with what the list holds now. */
 static bool keep_strings(Pipeline *self, PyObject *list, pst_tensor *ret)
 {
-    Py_ssize_t count = PyList_Size(list);
-    PyObject *memory = PyByteArray_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(pst_bytes));
-    if (!memory)
+    PyObject *items = PyList_AsTuple(list);
+    Py_ssize_t count = items ? PyTuple_Size(items) : 0;
+    PyObject *memory = items ? PyByteArray_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(pst_bytes)) : NULL;
+    if (!memory) {
+        Py_XDECREF(items);
         return false;
+    }
     pst_bytes *values = (pst_bytes *)(void *)PyByteArray_AsString(memory);
-    bool fine = PyList_Append(self->keep, memory) == 0 && PyList_Append(self->keep, list) == 0;
+    bool fine = PyList_Append(self->keep, memory) == 0 && PyList_Append(self->keep, items) == 0;
     for (Py_ssize_t i = 0; fine && i < count; i++) {
         char *data;
         Py_ssize_t length;
-        fine = PyBytes_AsStringAndSize(PyList_GetItem(list, i), &data, &length) == 0;
+        fine = PyBytes_AsStringAndSize(PyTuple_GetItem(items, i), &data, &length) == 0;
         if (fine)
             values[i] = (pst_bytes){.data = (const uint8_t *)data, .length = (size_t)length};
     }
     Py_DECREF(memory);
+    Py_DECREF(items);
     *ret = (pst_tensor){.dtype = PST_DTYPE_BYTES, .rank = 1, .shape = {(uint64_t)count}, .data = values};
     return fine;
 }

@@ -244,7 +244,7 @@ static bool put_number(PyObject *value, const pst_field *f, void *to)
 
 static bool check_array(const Py_buffer *view, const pst_field *f)
 {
-    pst_dtype found = dtype_of_format(view->format);
+    pst_dtype found = dtype_of_format(view->format, view->itemsize);
     bool fits = found == f->dtype && (uint32_t)view->ndim == f->rank;
     for (uint32_t d = 0; fits && d < f->rank; d++)
         fits = f->shape[d] == PST_ANY || f->shape[d] == (uint64_t)view->shape[d];

@@ -39,7 +39,7 @@ PyObject *tensor_create(const pst_tensor *t, keeper k);
 /* A tensor with a copy of the data; bytes and numbers without dimensions become Python objects. */
 PyObject *tensor_copy(const pst_tensor *t);
 PyObject *tensor_row(const pst_tensor *t, const keeper *k, Py_ssize_t i); /* of the first dimension */
-pst_dtype dtype_of_format(const char *format);                            /* PEP 3118; PST_DTYPE_NONE: none of ours */
+pst_dtype dtype_of_format(const char *format, Py_ssize_t itemsize);       /* PEP 3118; PST_DTYPE_NONE: none of ours */
 pst_dtype dtype_of_name(PyObject *name);                                  /* raises */
 size_t values_bytes(const pst_tensor *t);                                 /* of its values */
 

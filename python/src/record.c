@@ -279,7 +279,7 @@ static pst_status add_feature(pst_builder *b, const char *name, PyObject *value,
         return add_bytes(b, name, value, reterr);
     if (PyObject_GetBuffer(value, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0)
         return PST_EINVAL;
-    pst_dtype dtype = dtype_of_format(view.format);
+    pst_dtype dtype = dtype_of_format(view.format, view.itemsize);
     pst_status st = PST_EINVAL;
     if (dtype == PST_DTYPE_F32)
         st = pst_builder_add_floats(b, name, view.buf, (size_t)view.len / sizeof(float), reterr);

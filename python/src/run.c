@@ -124,29 +124,35 @@ PyObject *pipeline_iterate(PyObject *object, PyObject *unused)
     pst_cursor c;
     pst_error e;
     (void)unused;
-    if (self->active)
-        Py_RETURN_NONE;
-    if (!pipeline_enter(self))
+    Iterator *iterator = PyObject_GC_New(Iterator, iterator_type);
+    if (!iterator)
         return NULL;
-    pst_status st = pipeline_planned(self) ? PST_OK : PST_END;
+    iterator->pipeline = (Pipeline *)Py_NewRef(object);
+    iterator->done = false;
+    PyObject_GC_Track(iterator);
+    if (!pipeline_enter(self)) {
+        Py_DECREF(iterator);
+        return NULL;
+    }
+    pst_status st = self->active || !pipeline_planned(self) ? PST_END : PST_OK;
     if (st == PST_OK && self->position == MIDWAY) {
         st = pst_pipeline_tell(self->p, &c, &e);
         c.epoch++;
         c.next = 0;
         if (st == PST_OK)
             st = seek(self, &c, &e);
+        if (st == PST_OK)
+            self->position = AT_EPOCH;
     }
+    if (st == PST_OK)
+        self->active = (PyObject *)iterator;
     pipeline_leave(self);
-    if (st != PST_OK)
-        return st < 0 ? raise_error(&e) : NULL;
-    Iterator *iterator = PyObject_GC_New(Iterator, iterator_type);
-    if (!iterator)
-        return NULL;
-    iterator->pipeline = (Pipeline *)Py_NewRef(object);
-    iterator->done = false;
-    self->active = (PyObject *)iterator;
-    PyObject_GC_Track(iterator);
-    return (PyObject *)iterator;
+    if (st == PST_OK)
+        return (PyObject *)iterator;
+    Py_DECREF(iterator);
+    if (st < 0)
+        return raise_error(&e);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
 static void retire(Iterator *self)

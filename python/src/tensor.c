@@ -46,7 +46,7 @@ static size_t type_index(pst_dtype dtype)
     return i; /* TYPES: bytes */
 }
 
-pst_dtype dtype_of_format(const char *format)
+static pst_dtype dtype_of_letter(const char *format)
 {
     if (!format)
         return PST_DTYPE_U8;
@@ -60,6 +60,13 @@ pst_dtype dtype_of_format(const char *format)
         if (strcmp(format, types[i].format) == 0 && *format)
             return types[i].dtype;
     return PST_DTYPE_NONE;
+}
+
+/* What a letter means depends on the prefix, and some exporters do not care: the size of an item has the last word. */
+pst_dtype dtype_of_format(const char *format, Py_ssize_t itemsize)
+{
+    pst_dtype dtype = dtype_of_letter(format);
+    return dtype != PST_DTYPE_NONE && pst_dtype_size(dtype) == (size_t)itemsize ? dtype : PST_DTYPE_NONE;
 }
 
 pst_dtype dtype_of_name(PyObject *name)
@@ -166,6 +173,8 @@ PyObject *tensor_copy(const pst_tensor *t)
     size_t size = values_bytes(t);
     if (t->rank == 0)
         return scalar(t->dtype, t->data);
+    if (is_ragged(t))
+        return PyErr_Format(PyExc_TypeError, "a field whose length varies cannot be copied as one block");
     if (t->dtype == PST_DTYPE_BYTES) { /* payloads lie elsewhere: a list is a copy of them all */
         PyObject *list = PyList_New(0), *item = NULL;
         for (Py_ssize_t i = 0; list && i < (Py_ssize_t)t->shape[0]; i++) {
@@ -212,6 +221,10 @@ static int tensor_getbuffer(PyObject *object, Py_buffer *view, int flags)
         return -1;
     if (self->t.dtype == PST_DTYPE_BF16 && flags & PyBUF_FORMAT) {
         PyErr_SetString(PyExc_BufferError, "buffers know no bfloat16: use DLPack (torch.from_dlpack, jax.numpy.from_dlpack)");
+        return -1;
+    }
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && self->t.rank > 1) {
+        PyErr_SetString(PyExc_BufferError, "rows lie one after the other: ask for C order");
         return -1;
     }
     Py_ssize_t stride = (Py_ssize_t)pst_dtype_size(self->t.dtype);

@@ -174,7 +174,7 @@ static void test_stale(void)
     }
     /* Once it was right: other bytes do not get the points, and the right ones still do. */
     CHECK(ask(e, d, 3, photos[3]));
-    uint8_t *byte = (uint8_t *)(uintptr_t)photos[3].data + photos[3].length - 10; /* within the last place of the sketch */
+    uint8_t *byte = (uint8_t *)(uintptr_t)photos[3].data + photos[3].length / 2 + 37; /* any byte counts */
     *byte ^= 4;
     CHECK(!ask(e, d, 3, photos[3]));
     *byte ^= 4;

@@ -270,7 +270,7 @@ static void test_points(void)
     }
 }
 
-/* The data end too early, at a place that nobody compared: points are refused, and what comes is what comes without them. */
+/* Bytes change after their points were made, and end too early: the points are not theirs, and what comes is what comes without. */
 static void test_stale_points(void)
 {
     static const char *const chains[] = {"decode recover=true quality=fast | crop 40 9 280 191",
@@ -293,7 +293,6 @@ static void test_stale_points(void)
             CHECK_MSG(n == m && memcmp(want, got, n) == 0, "%s of %s", chains[i / 4], jpeg_kinds[i % 4].name);
             free(got);
         }
-        CHECK_INT(entropy_count(entropy).stale, 1);
         free(want);
         entropy_destroy(entropy);
         free(data);
