@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import time
 
-from peer_penstock import TEXTS, TOOL, np, penstock
+from peer_penstock import TOOL, np, penstock, text_of
 
 BATCH = {"small": 256}
 
@@ -54,7 +54,7 @@ def main():
     print("|---|---|---|---|---|---|---|---|")
     for case in args.cases:
         batch = BATCH.get(case, 64)
-        text, field = TEXTS[case].format(data=args.data, batch=batch), "x" if case == "small" else "image"
+        text, field = text_of(case, args.data, batch), "x" if case == "small" else "image"
         tool, module, spent = [], [], []
         for _ in range(args.rounds):
             tool.append(by_tool(text, args.seconds))

@@ -39,9 +39,13 @@ def version():
     return subprocess.run([TOOL, "version"], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def run(case, data, batch, variant):
+def text_of(case, data, batch, variant=""):
     shards, quality = SHARDS.get(variant, "tfrecord/*.tfrecord"), "exact" if variant == "exact" else "auto"
-    dataset = penstock.pipeline(TEXTS[case].format(data=data, batch=batch, shards=shards, quality=quality))
+    return TEXTS[case].format(data=data, batch=batch, shards=shards, quality=quality)
+
+
+def run(case, data, batch, variant):
+    dataset = penstock.pipeline(text_of(case, data, batch, variant))
     field = "x" if case == "small" else "image"
     for current in dataset:
         yield np.asarray(current[field]), np.asarray(current["label"])
