@@ -240,8 +240,7 @@ static void put_entropy(const pst_stats *s)
         between = ", ";
     }
     if (s->entropy_made) {
-        printf("%s%s %s made and kept in memory", between, amount_count(count, s->entropy_made),
-               plural(s->entropy_made, "was", "were"));
+        printf("%sindexes of %s images were made and kept in memory", between, amount_count(count, s->entropy_made));
         between = ", ";
     }
     if (s->entropy_stale)

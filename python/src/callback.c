@@ -254,8 +254,11 @@ static bool check_array(const Py_buffer *view, const pst_field *f)
     for (int d = 0; shape && d < view->ndim; d++)
         PyTuple_SetItem(shape, d, PyLong_FromSsize_t(view->shape[d]));
     PyErr_Format(PyExc_ValueError, "field %s: %s %R, planned %s %R; declare what varies: spec={\"%s\": (\"%s\", (None, ...))}",
-                 f->name, found ? pst_dtype_name(found) : view->format, shape, pst_dtype_name(f->dtype), planned, f->name,
-                 pst_dtype_name(f->dtype));
+                 f->name,
+                 found          ? pst_dtype_name(found)
+                 : view->format ? view->format
+                                : "B",
+                 shape, pst_dtype_name(f->dtype), planned, f->name, pst_dtype_name(f->dtype));
     Py_XDECREF(planned);
     Py_XDECREF(shape);
     return false;
