@@ -11,6 +11,7 @@ __extension__ typedef unsigned __int128 uint128;
 
 #define PERMUTATION_OP UINT32_MAX /* a key that no operation has */
 #define KEYS           8
+#define LANES          4
 
 /* The square root, rounded up; n <= 2^63. */
 static uint64_t root_up(uint64_t n)
@@ -88,6 +89,41 @@ uint64_t permutation_at(const struct permutation *p, uint64_t i)
         i = shuffle_once(p, i);
     while (i >= p->n);
     return i;
+}
+
+/* Several at a time: the rounds of one wait for each other, those of its neighbours need not wait for them. */
+static void shuffle_lanes(const struct permutation *p, uint64_t *cells)
+{
+    uint64_t row[LANES], column[LANES];
+    for (unsigned i = 0; i < LANES; i++) {
+        row[i] = cells[i] / p->columns;
+        column[i] = cells[i] % p->columns;
+    }
+    for (unsigned round = 0; round < round_count(p); round += 2) {
+        for (unsigned i = 0; i < LANES; i++) {
+            row[i] += turn(p, round, column[i], p->rows);
+            row[i] -= row[i] >= p->rows ? p->rows : 0;
+        }
+        for (unsigned i = 0; i < LANES; i++) {
+            column[i] += turn(p, round + 1, row[i], p->columns);
+            column[i] -= column[i] >= p->columns ? p->columns : 0;
+        }
+    }
+    for (unsigned i = 0; i < LANES; i++)
+        cells[i] = row[i] * p->columns + column[i];
+}
+
+void permutation_map(const struct permutation *p, uint64_t *index, size_t count)
+{
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        shuffle_lanes(p, index + i);
+        for (size_t k = i; k < i + LANES; k++)
+            while (index[k] >= p->n)
+                index[k] = shuffle_once(p, index[k]);
+    }
+    for (; i < count; i++)
+        index[i] = permutation_at(p, index[i]);
 }
 
 uint64_t permutation_inverse(const struct permutation *p, uint64_t j)

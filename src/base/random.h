@@ -2,6 +2,7 @@
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* A stream keyed by (seed, epoch, sample, op); draws advance `counter` only. Philox 4x32-10 underneath. */
@@ -27,7 +28,8 @@ struct permutation {
 };
 
 void permutation_init(struct permutation *p, uint64_t n, uint64_t seed, uint64_t epoch);
-uint64_t permutation_at(const struct permutation *p, uint64_t i);      /* i < n */
-uint64_t permutation_inverse(const struct permutation *p, uint64_t j); /* permutation_at(inverse(j)) == j */
+uint64_t permutation_at(const struct permutation *p, uint64_t i);                 /* i < n */
+void permutation_map(const struct permutation *p, uint64_t *index, size_t count); /* permutation_at of each, in place */
+uint64_t permutation_inverse(const struct permutation *p, uint64_t j);            /* permutation_at(inverse(j)) == j */
 
 #endif

@@ -170,9 +170,14 @@ static uint64_t windowed(struct order_memo *m, const struct order_step *s, uint6
 
 static void shuffle_back(struct order_memo *m, const struct order_step *s, size_t n, uint64_t *index, const uint64_t *pass)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0, end; i < n; i = end) { /* a slice has one pass, or the end of one and the beginning of the next */
+        for (end = i + 1; end < n && pass[end] == pass[i]; end++)
+            ;
         memo_pass(m, s, pass[i]);
-        index[i] = s->chunk ? windowed(m, s, index[i]) : permutation_at(&m->all, index[i]);
+        if (s->chunk == 0)
+            permutation_map(&m->all, index + i, end - i);
+        for (size_t k = i; s->chunk && k < end; k++)
+            index[k] = windowed(m, s, index[k]);
     }
 }
 

@@ -16,6 +16,7 @@
 #define LINE         64u /* bytes of a cache line */
 #define LINES        4u  /* of a record that are brought into the cache: behind them the processor sees for itself */
 #define LEAD         16u /* records between bringing one in and using it */
+#define BLOCK        64u /* records whose addresses are translated together */
 #define PROBES       8u
 #define FETCH_GRAIN  ((uint64_t)64 << 10) /* bytes that are asked for at once; so large a gap is read through */
 #define DIRECT_WORTH ((uint64_t)1 << 20)
@@ -40,6 +41,16 @@ static inline void locate(const struct shard_set *s, uint64_t index, struct plac
     p->offset = e->offset;
     p->length = e->length;
     p->frame = data ? data + e->offset : NULL;
+}
+
+/* The first lines of a block, one right after another. A request waits for the translation of its address (the tables are
+ * larger than the processor's caches of them), and only what stands this close together in the program waits at the same
+ * time. Afterwards the other lines of these records wait for memory alone. */
+static void translate(const struct shard_reader *r, size_t first)
+{
+    size_t behind = r->count - first < BLOCK ? r->count : first + BLOCK;
+    for (size_t i = first; i < behind; i++)
+        __builtin_prefetch(r->places[i].frame);
 }
 
 static inline void bring_in(const struct place *p)
@@ -141,6 +152,7 @@ void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ra
         return;
     if (cold)
         fetch(r, s);
+    translate(r, 0);
     for (size_t i = 0; i < LEAD && i < count; i++)
         bring_in(&r->places[i]);
 }
@@ -156,8 +168,11 @@ static inline struct place *next_place(struct shard_reader *r, uint64_t index)
     if (i == r->count)
         return NULL;
     r->next = i + 1;
-    if (i + LEAD < r->count)
+    if (i + LEAD < r->count) {
+        if ((i + LEAD) % BLOCK == 0)
+            translate(r, i + LEAD);
         bring_in(&r->places[i + LEAD]);
+    }
     return &r->places[i];
 }
 

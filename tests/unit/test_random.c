@@ -116,6 +116,26 @@ static void test_bijection(void)
     }
 }
 
+/* Many at once are what each is by itself, however many and from wherever. */
+static void test_map(void)
+{
+    static const uint64_t sizes[] = {1, 2, 7, 63, 1000, 4097, 1281167, (1ull << 32) + 1, 1ull << 63};
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+        struct permutation p;
+        struct random r;
+        permutation_init(&p, sizes[k], 7, k);
+        random_init(&r, 5, k, 0, 0);
+        for (size_t count = 0; count <= 40; count++) {
+            uint64_t index[40], mapped[40];
+            for (size_t i = 0; i < count; i++)
+                index[i] = mapped[i] = random_below(&r, sizes[k]);
+            permutation_map(&p, mapped, count);
+            for (size_t i = 0; i < count; i++)
+                CHECK(mapped[i] == permutation_at(&p, index[i]));
+        }
+    }
+}
+
 static void test_large_inverse(void)
 {
     static const uint64_t sizes[] = {4095,
@@ -272,6 +292,7 @@ static const struct test tests[] = {
     {"below n", test_below},
     {"doubles", test_doubles},
     {"one-to-one for every n to 2000", test_bijection},
+    {"many at once", test_map},
     {"inverse up to 2^63", test_large_inverse},
     {"all orders are equally likely", test_all_orders},
     {"all positions are equally likely", test_positions},
