@@ -2,39 +2,15 @@
  *
  * Inputs end where their memory ends, so that a sanitizer catches a load beyond a row; outputs lie between canaries. */
 #include "base/clock.h"
-#include "base/cpu.h"
 #include "base/random.h"
 #include "harness.h"
 #include "image/resize_kernels.h"
+#include "levels.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct level {
-    const char *name;
-    unsigned features;
-} levels[] = {
-    {"c", 0},
-    {"avx2", CPU_AVX2},
-    {"vnni", CPU_AVX2 | CPU_AVX512 | CPU_VNNI},
-};
-#define LEVELS (sizeof(levels) / sizeof(levels[0]))
-#define CANARY 0xa5
-
-static bool runs_here(const struct level *l)
-{
-    return (cpu_features() & l->features) == l->features;
-}
-
-static void *allocate(size_t n)
-{
-    void *p = malloc(n ? n : 1);
-    if (!p)
-        abort();
-    return p;
-}
 
 /* Random pixels in rows `gap` bytes apart; the last row ends with the memory. */
 static pst_image random_image(struct random *r, uint32_t width, uint32_t height, uint32_t channels, size_t gap)
