@@ -13,9 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_BYTES ((size_t)INT32_MAX) /* of an Example: beyond that protobuf readers refuse */
-#define SLACK      ((size_t)32)        /* by how much a wrong guess can make an Example longer, and more */
-#define GUESS      500                 /* a size in pixels that takes as many bytes as most do */
+#define SLACK ((size_t)32) /* by how much a wrong guess can make an Example longer, and more */
+#define GUESS 500          /* a size in pixels that takes as many bytes as most do */
 
 /* One feature of the record at hand: its values, and the lengths of its nested messages. */
 struct feature_slot {
@@ -23,30 +22,6 @@ struct feature_slot {
     size_t payload; /* the values' own bytes */
     size_t list, feature, entry;
 };
-
-static size_t varint_size(uint64_t value)
-{
-    return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
-}
-
-static uint8_t *put_varint(uint8_t *p, uint64_t value)
-{
-    for (; value >= 0x80; value >>= 7)
-        *p++ = (uint8_t)(value | 0x80);
-    *p++ = (uint8_t)value;
-    return p;
-}
-
-static size_t field_size(size_t length)
-{
-    return 1 + varint_size(length) + length;
-}
-
-static uint8_t *put_field(uint8_t *p, unsigned number, size_t length)
-{
-    *p++ = (uint8_t)WIRE_TAG(number, WIRE_BYTES);
-    return put_varint(p, length);
-}
 
 static pst_status no_memory(pst_error *reterr)
 {
@@ -105,7 +80,7 @@ static size_t payload_of(const struct pack_value *v, pst_kind kind)
     const int64_t *numbers = v->data;
     size_t sum = 0;
     for (size_t i = 0; i < v->count; i++)
-        sum += varint_size((uint64_t)numbers[i]);
+        sum += wire_varint_size((uint64_t)numbers[i]);
     return sum;
 }
 
@@ -120,14 +95,14 @@ static size_t measure(struct composer *c)
             continue;
         s->payload = payload_of(&s->value, r->features[i].kind);
         bool empty = r->features[i].kind != PST_BYTES && s->value.count == 0; /* a list that is there and holds nothing */
-        s->list = empty ? 0 : field_size(s->payload);
-        s->feature = field_size(s->list);
-        s->entry = field_size(r->features[i].name_length) + field_size(s->feature);
-        if (s->payload > MOST_BYTES || sum > MOST_BYTES)
+        s->list = empty ? 0 : wire_field_size(s->payload);
+        s->feature = wire_field_size(s->list);
+        s->entry = wire_field_size(r->features[i].name_length) + wire_field_size(s->feature);
+        if (s->payload > WIRE_MOST_BYTES || sum > WIRE_MOST_BYTES)
             return SIZE_MAX;
-        sum += field_size(s->entry);
+        sum += wire_field_size(s->entry);
     }
-    return sum > MOST_BYTES ? SIZE_MAX : sum;
+    return sum > WIRE_MOST_BYTES ? SIZE_MAX : sum;
 }
 
 /* ---- Bytes ---- */
@@ -136,7 +111,7 @@ static uint8_t *put_numbers(uint8_t *p, const struct feature_slot *s)
 {
     const int64_t *numbers = s->value.data;
     for (size_t i = 0; i < s->value.count; i++)
-        p = put_varint(p, (uint64_t)numbers[i]);
+        p = wire_put_varint(p, (uint64_t)numbers[i]);
     return p;
 }
 
@@ -146,20 +121,20 @@ static pst_status write_example(struct composer *c, uint8_t *p, size_t features,
                                 pst_error *reterr)
 {
     const struct recipe *r = c->recipe;
-    p = put_field(p, 1, features);
+    p = wire_put_field(p, 1, features);
     for (size_t i = 0; i < r->count; i++) {
         const struct feature_slot *s = &c->slots[i];
         const struct feature_spec *f = &r->features[i];
         if (!s->value.present)
             continue;
-        p = put_field(p, 1, s->entry);
-        p = put_field(p, 1, f->name_length);
+        p = wire_put_field(p, 1, s->entry);
+        p = wire_put_field(p, 1, f->name_length);
         memcpy(p, f->name, f->name_length);
-        p = put_field(p + f->name_length, 2, s->feature);
-        p = put_field(p, (unsigned)f->kind, s->list); /* the oneof's field numbers are the kinds' */
+        p = wire_put_field(p + f->name_length, 2, s->feature);
+        p = wire_put_field(p, (unsigned)f->kind, s->list); /* the oneof's field numbers are the kinds' */
         if (s->list == 0)
             continue;
-        p = put_field(p, 1, s->payload);
+        p = wire_put_field(p, 1, s->payload);
         if (f->from == FROM_FIELD && (int)f->field == r->image)
             *ret_image = p;
         if (f->kind == PST_INT64) {
@@ -280,7 +255,7 @@ static pst_status write_and_probe(struct composer *c, struct chunk *chunk, pst_i
     size_t guessed = measure(c);
     uint8_t *p = guessed == SIZE_MAX ? NULL : chunk_reserve(chunk, guessed + SLACK + FRAME_BYTES);
     if (!p)
-        return guessed == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", MOST_BYTES)
+        return guessed == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", WIRE_MOST_BYTES)
                                    : no_memory(reterr);
     p += FRAME_HEADER;
     pst_status st = write_example(c, p, guessed, true, &image, reterr);
@@ -289,10 +264,10 @@ static pst_status write_and_probe(struct composer *c, struct chunk *chunk, pst_i
     if (st < 0)
         return st;
     set_sizes(c, info);
-    size_t features = measure(c), before = field_size(guessed) - guessed, after = field_size(features) - features;
+    size_t features = measure(c), before = wire_field_size(guessed) - guessed, after = wire_field_size(features) - features;
     if (before != after) /* sizes come last: all before them moves together */
         memmove(p + after, p + before, guessed);
-    *ret_length = field_size(features);
+    *ret_length = wire_field_size(features);
     return write_example(c, p, features, false, &image, reterr);
 }
 
@@ -302,9 +277,9 @@ static pst_status write_known(struct composer *c, struct chunk *chunk, size_t *r
     size_t features = measure(c);
     uint8_t *p = features == SIZE_MAX ? NULL : chunk_reserve(chunk, features + SLACK + FRAME_BYTES);
     if (!p)
-        return features == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", MOST_BYTES)
+        return features == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", WIRE_MOST_BYTES)
                                     : no_memory(reterr);
-    *ret_length = field_size(features);
+    *ret_length = wire_field_size(features);
     return write_example(c, p + FRAME_HEADER, features, true, &image, reterr);
 }
 

@@ -11,39 +11,13 @@
 #include "record/name_table.h"
 #include "record/wire.h"
 
-#define OPENING    ((size_t)6)         /* the tag of `features` and its length, at most */
-#define MOST_BYTES ((size_t)INT32_MAX) /* of an Example: beyond that protobuf readers refuse */
+#define OPENING ((size_t)6) /* the tag of `features` and its length, at most */
 
 struct pst_builder {
     uint8_t *bytes; /* OPENING bytes kept free, then the entries of the map */
     size_t length, capacity;
     struct name_table names;
 };
-
-static size_t varint_size(uint64_t value)
-{
-    return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
-}
-
-static uint8_t *put_varint(uint8_t *p, uint64_t value)
-{
-    for (; value >= 0x80; value >>= 7)
-        *p++ = (uint8_t)(value | 0x80);
-    *p++ = (uint8_t)value;
-    return p;
-}
-
-/* Size of a length-delimited field with a one-byte tag, around `length` bytes. */
-static size_t field_size(size_t length)
-{
-    return 1 + varint_size(length) + length;
-}
-
-static uint8_t *put_field(uint8_t *p, unsigned number, size_t length)
-{
-    *p++ = (uint8_t)WIRE_TAG(number, WIRE_BYTES);
-    return put_varint(p, length);
-}
 
 /* Opens a feature whose list will take `list` bytes: reserves the whole entry and writes all that comes before the
  * list. On PST_OK the caller writes the list to `*ret`, and nothing can fail any more. */
@@ -55,22 +29,23 @@ static pst_status open_feature(pst_builder *b, const char *name, pst_kind kind, 
     if (name_table_find(&b->names, name, name_length) != NAME_NONE)
         return pst_fail(reterr, PST_EINVAL, "feature '%s' was added already", name);
 
-    size_t feature = field_size(list), entry = field_size(name_length) + field_size(feature), total = field_size(entry);
-    if (list > MOST_BYTES || name_length > MOST_BYTES || total > MOST_BYTES - b->length)
+    size_t feature = wire_field_size(list), entry = wire_field_size(name_length) + wire_field_size(feature),
+           total = wire_field_size(entry);
+    if (list > WIRE_MOST_BYTES || name_length > WIRE_MOST_BYTES || total > WIRE_MOST_BYTES - b->length)
         return pst_fail(reterr, PST_ELIMIT,
                         "feature '%s': the Example would have over %zu bytes, which no protobuf reader takes", name,
-                        MOST_BYTES);
+                        WIRE_MOST_BYTES);
     void *bytes = b->bytes;
     int failed = mem_grow(&bytes, &b->capacity, b->length + total, 1);
     b->bytes = bytes;
     if (failed || name_table_add(&b->names, name, name_length) < 0)
         return pst_fail(reterr, PST_ENOMEM, "feature '%s': out of memory for %zu bytes", name, total);
 
-    uint8_t *p = put_field(b->bytes + b->length, 1, entry);
-    p = put_field(p, 1, name_length);
+    uint8_t *p = wire_put_field(b->bytes + b->length, 1, entry);
+    p = wire_put_field(p, 1, name_length);
     memcpy(p, name, name_length);
-    p = put_field(p + name_length, 2, feature);
-    *ret = put_field(p, (unsigned)kind, list); /* the oneof's field numbers are the kinds' */
+    p = wire_put_field(p + name_length, 2, feature);
+    *ret = wire_put_field(p, (unsigned)kind, list); /* the oneof's field numbers are the kinds' */
     b->length += total;
     return PST_OK;
 }
@@ -79,7 +54,7 @@ static pst_status check_values(const char *name, const void *values, size_t coun
 {
     if (count > 0 && !values)
         return pst_fail(reterr, PST_EINVAL, "feature '%s': %zu values at NULL", name ? name : "", count);
-    if (count > MOST_BYTES)
+    if (count > WIRE_MOST_BYTES)
         return pst_fail(reterr, PST_ELIMIT, "feature '%s': %zu values, more than an Example holds", name ? name : "", count);
     return PST_OK;
 }
@@ -90,12 +65,12 @@ pst_status pst_builder_add_bytes(pst_builder *builder, const char *name, const p
     size_t list = 0;
     uint8_t *p = NULL;
     pst_status st = check_values(name, values, count, reterr);
-    for (size_t i = 0; st == PST_OK && i < count && list <= MOST_BYTES; i++)
-        list = values[i].length > MOST_BYTES ? SIZE_MAX : list + field_size(values[i].length);
+    for (size_t i = 0; st == PST_OK && i < count && list <= WIRE_MOST_BYTES; i++)
+        list = values[i].length > WIRE_MOST_BYTES ? SIZE_MAX : list + wire_field_size(values[i].length);
     if (st == PST_OK)
-        st = open_feature(builder, name, PST_BYTES, list > MOST_BYTES ? MOST_BYTES + 1 : list, &p, reterr);
+        st = open_feature(builder, name, PST_BYTES, list > WIRE_MOST_BYTES ? WIRE_MOST_BYTES + 1 : list, &p, reterr);
     for (size_t i = 0; st == PST_OK && i < count; i++) {
-        p = put_field(p, 1, values[i].length);
+        p = wire_put_field(p, 1, values[i].length);
         if (values[i].length > 0)
             memcpy(p, values[i].data, values[i].length);
         p += values[i].length;
@@ -109,9 +84,9 @@ pst_status pst_builder_add_floats(pst_builder *builder, const char *name, const 
     uint8_t *p = NULL;
     pst_status st = check_values(name, values, count, reterr);
     if (st == PST_OK)
-        st = open_feature(builder, name, PST_FLOAT, count ? field_size(packed) : 0, &p, reterr);
+        st = open_feature(builder, name, PST_FLOAT, count ? wire_field_size(packed) : 0, &p, reterr);
     if (st == PST_OK && count > 0)
-        memcpy(put_field(p, 1, packed), values, packed);
+        memcpy(wire_put_field(p, 1, packed), values, packed);
     return st;
 }
 
@@ -122,23 +97,23 @@ pst_status pst_builder_add_int64s(pst_builder *builder, const char *name, const 
     uint8_t *p = NULL;
     pst_status st = check_values(name, values, count, reterr);
     for (size_t i = 0; st == PST_OK && i < count; i++)
-        packed += varint_size((uint64_t)values[i]);
+        packed += wire_varint_size((uint64_t)values[i]);
     if (st == PST_OK)
-        st = open_feature(builder, name, PST_INT64, count ? field_size(packed) : 0, &p, reterr);
+        st = open_feature(builder, name, PST_INT64, count ? wire_field_size(packed) : 0, &p, reterr);
     if (st < 0 || count == 0)
         return st;
-    p = put_field(p, 1, packed);
+    p = wire_put_field(p, 1, packed);
     for (size_t i = 0; i < count; i++)
-        p = put_varint(p, (uint64_t)values[i]);
+        p = wire_put_varint(p, (uint64_t)values[i]);
     return PST_OK;
 }
 
 pst_status pst_builder_finish(pst_builder *builder, pst_bytes *ret, pst_error *reterr)
 {
     (void)reterr; /* what could fail has failed when features were added */
-    size_t features = builder->length - OPENING, opening = 1 + varint_size(features);
+    size_t features = builder->length - OPENING, opening = 1 + wire_varint_size(features);
     uint8_t *start = builder->bytes + OPENING - opening;
-    put_field(start, 1, features);
+    wire_put_field(start, 1, features);
     *ret = (pst_bytes){start, opening + features};
     return PST_OK;
 }

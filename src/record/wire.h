@@ -1,4 +1,4 @@
-/* wire.h: the protobuf wire format, read within bounds.
+/* wire.h: the protobuf wire format, read within bounds, and written.
  *
  * A message is the bytes [p, end). wire_next takes one field off its front and gives the field's payload as bytes, so
  * that unknown fields skip themselves, and a single value of a repeated field reads like a packed chunk of one. Nothing
@@ -105,6 +105,37 @@ static inline bool wire_entry_next(struct wire_entry *entry)
     if (entry->p)
         wire_entry_take(entry);
     return true;
+}
+
+/* ---- Writing ---- */
+
+#define WIRE_MOST_BYTES ((size_t)INT32_MAX) /* of a message: beyond that protobuf readers refuse */
+
+static inline size_t wire_varint_size(uint64_t value)
+{
+    return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
+}
+
+/* The writers return where the next byte goes. */
+static inline uint8_t *wire_put_varint(uint8_t *p, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7)
+        *p++ = (uint8_t)(value | 0x80);
+    *p++ = (uint8_t)value;
+    return p;
+}
+
+/* Size of a length-delimited field with a one-byte tag, around `length` bytes. */
+static inline size_t wire_field_size(size_t length)
+{
+    return 1 + wire_varint_size(length) + length;
+}
+
+/* Its tag and length. */
+static inline uint8_t *wire_put_field(uint8_t *p, unsigned number, size_t length)
+{
+    *p++ = (uint8_t)WIRE_TAG(number, WIRE_BYTES);
+    return wire_put_varint(p, length);
 }
 
 #endif

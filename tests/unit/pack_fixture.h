@@ -82,6 +82,15 @@ static inline void make_classes(const char *folder, unsigned classes, unsigned e
     }
 }
 
+/* The folder of 4 classes × 9 images that most tests pack. */
+static inline const char *four_classes(void)
+{
+    static char path[320];
+    snprintf(path, sizeof(path), "%s", test_path("classes"));
+    make_classes(path, 4, 9);
+    return path;
+}
+
 struct folder_hash {
     const char *folder;
     uint64_t hash;

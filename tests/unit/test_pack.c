@@ -10,15 +10,7 @@
 #include <stdatomic.h>
 #include <sys/file.h>
 
-static const char *classes; /* a folder of 4 classes × 9 images */
-
-static void setup(void)
-{
-    static char path[320];
-    snprintf(path, sizeof(path), "%s", test_path("classes"));
-    classes = path;
-    make_classes(classes, 4, 9);
-}
+static const char *classes;
 
 static void folder_is_packed(void)
 {
@@ -502,7 +494,7 @@ static void changed_sources_are_noticed(void)
 
 int main(int argc, char **argv)
 {
-    setup();
+    classes = four_classes();
     return test_main(argc, argv,
                      (const struct test[]){
                          {"a folder of classes is packed", folder_is_packed},

@@ -1,15 +1,7 @@
 /* test_pack_rules.c: where records go, what becomes of bad items, and which commands are refused. */
 #include "pack_fixture.h"
 
-static const char *classes; /* a folder of 4 classes × 9 images */
-
-static void setup(void)
-{
-    static char path[320];
-    snprintf(path, sizeof(path), "%s", test_path("classes"));
-    classes = path;
-    make_classes(classes, 4, 9);
-}
+static const char *classes;
 
 /* ---- Splits and shards ---- */
 
@@ -350,7 +342,7 @@ static void wrong_sources_are_refused(void)
 
 int main(int argc, char **argv)
 {
-    setup();
+    classes = four_classes();
     return test_main(argc, argv,
                      (const struct test[]){
                          {"splits are stable", splits_are_stable},
