@@ -5,7 +5,8 @@
  * when both sides wait in turns, which only a longer buffer smooths; never more than memory is budgeted for. */
 #include "flow/tune.h"
 
-#include <inttypes.h>
+#include "base/text.h"
+
 #include <stdio.h>
 
 #define READY_BYTES   (UINT64_C(8) << 20) /* of batches ready is enough to hand over without a pause */
@@ -67,8 +68,9 @@ static void choose_depth(struct tuner *t, const struct pipeline_plan *plan, cons
     modest = modest > least ? modest : least;
     t->most_depth = t->most_depth < modest ? t->most_depth : modest;
     t->depth = enough > FIRST_DEPTH ? FIRST_DEPTH : enough > t->workers ? (size_t)enough : t->workers + 1;
-    snprintf(t->depth_reason, sizeof(t->depth_reason), "%zu batches of %" PRIu64 " bytes; nothing measured yet", t->depth,
-             bytes);
+    char size[32];
+    snprintf(t->depth_reason, sizeof(t->depth_reason), "%zu batches of %s; nothing measured yet", t->depth,
+             text_bytes(bytes, size, sizeof(size)));
     if (t->depth > t->most_depth) {
         t->depth = t->most_depth;
         snprintf(t->depth_reason, sizeof(t->depth_reason), "%zu: the RAM budget has no room for more", t->depth);
@@ -113,10 +115,11 @@ static bool judge_workers(struct tuner *t, double starved, double busy, double b
 static bool judge_depth(struct tuner *t, double starved, double waiting, uint64_t bytes)
 {
     size_t before = t->depth, most = depth_within(t->ram, bytes);
+    char size[32];
     if (t->depth > most) {
         t->depth = most;
-        snprintf(t->depth_reason, sizeof(t->depth_reason),
-                 "%zu: a batch takes %" PRIu64 " bytes, the RAM budget has no room for more", t->depth, bytes);
+        snprintf(t->depth_reason, sizeof(t->depth_reason), "%zu: a batch takes %s, the RAM budget has no room for more",
+                 t->depth, text_bytes(bytes, size, sizeof(size)));
     } else if (!t->depth_given && starved > 0.05 && waiting > 0.15 && t->depth < t->most_depth && t->depth < most) {
         t->depth *= 2;
         t->depth = t->depth < t->most_depth ? t->depth : t->most_depth;
