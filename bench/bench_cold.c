@@ -219,7 +219,10 @@ static void print_table(void)
 
 static void measure(void)
 {
-    (void)scan(false, false, 0); /* into memory */
+    double limit = seconds;
+    seconds = 1e9; /* all of it, however slow */
+    (void)scan(false, false, 0);
+    seconds = limit;
     (void)run("map", "", 0);     /* an index that was missing is made */
     printf("From memory: %.2f GB/s in order, %.2f shuffled.\n\n", run("map", "", 0), run("map", "shuffle", 0));
     for (unsigned r = 0; r < rounds; r++)
