@@ -44,7 +44,7 @@ typedef struct pst_error {
     int sys_errno;
     char op[32];
     char path[192];    /* a longer path keeps its end, behind "…" */
-    uint64_t record;   /* ordinal within the file */
+    uint64_t record;   /* ordinal within the file; without one, within the source */
     uint64_t offset;   /* byte within the file (within the uncompressed stream where it is compressed) */
     char message[256]; /* what failed, expected and found, what to try */
 } pst_error;

@@ -51,6 +51,11 @@ PST_API pst_status pst_pipeline_add_op(pst_pipeline *p, const pst_op_class *op, 
 PST_API pst_status pst_pipeline_add_arrays(pst_pipeline *p, const char *const *names, const pst_tensor *arrays, size_t count,
                                            pst_error *reterr);
 
+/* `files` of a list that is in memory: paths, and as many labels or NULL; labels are numbers or names, as in the text of a list.
+ * Everything is copied. */
+PST_API pst_status pst_pipeline_add_files(pst_pipeline *p, const char *const *paths, const char *const *labels, size_t count,
+                                          pst_error *reterr);
+
 /* Elements that the program makes one after the other, as the source: a stream. Called by one worker at a time. */
 typedef struct pst_generator {
     pst_spec spec; /* of one element */
@@ -78,6 +83,9 @@ PST_API pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error
 /* Starts if need be, then waits until `next` would not wait, at most so long. PST_OK: ask `next`; PST_END: the time is up. */
 PST_API pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr);
 PST_API void pst_pipeline_cancel(pst_pipeline *p);             /* from any thread; next returns PST_ECANCELLED */
+/* Stops the workers and waits for them, at most so long: an operation of the program may not return. PST_OK: neither seek nor
+ * destroy would wait any more; PST_END: the time is up. Until the seek, `next` says PST_ECANCELLED. */
+PST_API pst_status pst_pipeline_halt(pst_pipeline *p, double seconds);
 PST_API pst_pipeline *pst_pipeline_destroy(pst_pipeline *p);   /* NULL ok; joins; returns NULL */
 
 /* ---- Batches: reference-counted, writable, may outlive the pipeline ---- */
@@ -89,6 +97,15 @@ PST_API const pst_tensor *pst_batch_at(const pst_batch *b, size_t i);
 PST_API const pst_tensor *pst_batch_get(const pst_batch *b, const char *field); /* borrowed until unref; NULL: none */
 PST_API pst_batch *pst_batch_ref(pst_batch *b);
 PST_API pst_batch *pst_batch_unref(pst_batch *b); /* NULL ok; returns NULL */
+
+/* Where an element of a batch came from. */
+typedef struct pst_place {
+    const char *path; /* the pipeline's; NULL: it is in no file */
+    uint64_t record;  /* within the file, or within the source; PST_NOWHERE where it is a whole file */
+    uint64_t offset;  /* of its first byte; PST_NOWHERE where it has none */
+} pst_place;
+/* For those who find something wrong with a batch; from any thread, while the pipeline lives. */
+PST_API pst_status pst_pipeline_locate(pst_pipeline *p, const pst_batch *b, size_t element, pst_place *ret, pst_error *reterr);
 
 /* ---- Resume ---- */
 

@@ -210,11 +210,10 @@ static pst_status finish_column(pst_batch *b, size_t field, size_t *ret_at, pst_
     return PST_OK;
 }
 
-/* Where element `at` was before the gaps were closed. */
-static size_t place_before(const uint8_t *left_out, size_t at)
+size_t batch_place_before(const pst_batch *b, size_t at)
 {
     for (size_t place = 0, seen = 0;; place++)
-        if (!left_out[place] && seen++ == at)
+        if (!b->left_out[place] && seen++ == at)
             return place;
 }
 
@@ -228,7 +227,7 @@ pst_status batch_finish(pst_batch *b, size_t count, size_t left_out, size_t *ret
     for (size_t f = 0; f < b->layout->fields && st == PST_OK; f++)
         st = finish_column(b, f, ret_at, reterr);
     if (left_out && st == PST_ETYPE)
-        *ret_at = place_before(b->left_out, *ret_at);
+        *ret_at = batch_place_before(b, *ret_at);
     if (b->layout->spills)
         batch_recount(b);
     return st;

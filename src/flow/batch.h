@@ -2,7 +2,9 @@
 #ifndef FLOW_BATCH_H
 #define FLOW_BATCH_H
 
+#include "flow/order.h"
 #include "flow/spill.h"
+#include "ops/source.h"
 #include <penstock/pipeline.h>
 #include <stdatomic.h>
 
@@ -36,6 +38,12 @@ pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, ui
 
 struct batch_pool;
 
+/* An element of a stream. */
+struct batch_origin {
+    uint64_t sample;
+    struct source_place place; /* its path is the source's */
+};
+
 struct pst_batch {
     _Atomic unsigned refs;
     struct batch_pool *pool;
@@ -47,6 +55,8 @@ struct pst_batch {
     pst_tensor tensor[PST_MAX_FIELDS];
     uint8_t *block;
     uint8_t *left_out; /* one an element; set for those that are dropped */
+    struct order_batch where;     /* its elements, of an index… */
+    struct batch_origin *origins; /* …or of a stream, with those that are dropped; NULL: not of one, or out of memory */
     struct {
         pst_tensor *elements; /* as they came, in a spill */
         int64_t *row_splits;
@@ -85,5 +95,7 @@ void batch_leave_out(pst_batch *b, size_t at);
 /* All of `count` elements are in, or left out (`left_out` of them): closes gaps and gathers what varies. When elements do not
  * agree (PST_ETYPE), `*ret_at` is the first that differs. */
 pst_status batch_finish(pst_batch *b, size_t count, size_t left_out, size_t *ret_at, pst_error *reterr);
+/* Where element `at` of a finished batch was before the gaps were closed. */
+size_t batch_place_before(const pst_batch *b, size_t at);
 
 #endif

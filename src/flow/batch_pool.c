@@ -61,6 +61,7 @@ static void batch_destroy(pst_batch *b)
         spill_finish(&b->spill[i]);
     mem_free(b->block);
     mem_free(b->left_out);
+    mem_free(b->origins);
     mem_free(b);
 }
 

@@ -1,9 +1,12 @@
-/* locate.c: operations know what is wrong with an element, the source knows where it lies.
+/* locate.c: operations know what is wrong with an element, the source knows where it lies. So does a batch that was delivered,
+ * for those who work on whole batches.
  *
  * A byte that an operation names is one of its field. Where the field is a file, it is the file's; otherwise it goes into the
- * message, and the error's own is where the record begins. */
+ * message, and the error's own is where the record begins. What is in no file has the source's number of it as its record. */
 #include "flow/locate.h"
 
+#include "base/memory.h"
+#include "flow/pipeline.h"
 #include "flow/stream.h"
 
 #include <inttypes.h>
@@ -35,7 +38,49 @@ void locate_error(const struct program *p, uint64_t fields, uint64_t index, cons
     if (at.path)
         place_error(&at, error);
     else
-        pst_fail_at(error, inner.status, NULL, PST_NOWHERE, inner.offset, "sample %" PRIu64 ": %s", index, inner.message);
+        pst_fail_at(error, inner.status, NULL, index, inner.offset, "%s", inner.message);
     memcpy(error->op, inner.op, sizeof(error->op));
     error->sys_errno = inner.sys_errno;
+}
+
+/* ---- Elements of a batch ---- */
+
+void locate_keep(pst_batch *b, const struct order_batch *where, struct item *const *items, size_t count)
+{
+    b->where = *where;
+    if (!items)
+        return;
+    if (!b->origins)
+        b->origins = mem_array(b->layout->capacity, sizeof(*b->origins));
+    for (size_t i = 0; b->origins && i < count; i++)
+        b->origins[i] = (struct batch_origin){.sample = items[i]->sample, .place = items[i]->place};
+}
+
+pst_status pst_pipeline_locate(pst_pipeline *p, const pst_batch *b, size_t element, pst_place *ret, pst_error *reterr)
+{
+    if (b->pool != p->pool)
+        return pst_fail(reterr, PST_EINVAL, "the batch is of another pipeline");
+    if (element >= b->size)
+        return pst_fail(reterr, PST_EINVAL, "element %zu of a batch of %zu", element, b->size);
+    const struct program *program = &p->plan->program;
+    struct source_place at = {0};
+    uint64_t pass, sample;
+    size_t place = batch_place_before(b, element);
+    if (program->streamed) {
+        if (!b->origins)
+            return pst_fail(reterr, PST_ENOMEM, "there was no memory to note where the elements of the batch lie");
+        sample = b->origins[place].sample;
+        at = b->origins[place].place;
+    } else {
+        struct order_state state = {0};
+        pst_status st = order_state_init(&state, &p->plan->order, reterr);
+        if (st < 0)
+            return st;
+        order_elements(&p->plan->order, &state, &b->where, place, 1, &sample, &pass);
+        order_state_finish(&state);
+        if (program->source_class->locate)
+            program->source_class->locate(program->source, sample, program->need, &at);
+    }
+    *ret = at.path ? (pst_place){at.path, at.record, at.offset} : (pst_place){NULL, sample, PST_NOWHERE};
+    return PST_OK;
 }

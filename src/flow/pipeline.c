@@ -110,6 +110,28 @@ pst_status pst_pipeline_add_arrays(pst_pipeline *p, const char *const *names, co
     return st < 0 ? st : pipeline_add_source(p, &source_arrays, &config, reterr);
 }
 
+static const char *const *copy_texts(struct arena *a, const char *const *texts, size_t count)
+{
+    const char **own = count < SIZE_MAX / sizeof(*own) ? arena_alloc(a, (count + 1) * sizeof(*own)) : NULL;
+    for (size_t i = 0; own && i < count; i++) {
+        own[i] = arena_strndup(a, texts[i], SIZE_MAX);
+        if (!own[i])
+            return NULL;
+    }
+    return own;
+}
+
+pst_status pst_pipeline_add_files(pst_pipeline *p, const char *const *paths, const char *const *labels, size_t count,
+                                  pst_error *reterr)
+{
+    struct files_config config = {.list = "the program's list", .root = "", .count = count};
+    config.paths = copy_texts(&p->names, paths, count);
+    config.labels = labels ? copy_texts(&p->names, labels, count) : NULL;
+    if (!config.paths || (labels && !config.labels))
+        return pst_fail(reterr, PST_ENOMEM, "adding files: out of memory for %zu paths", count);
+    return pipeline_add_source(p, &source_files, &config, reterr);
+}
+
 pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *generator, pst_error *reterr)
 {
     if (generator->spec.count == 0 || generator->spec.count > PST_MAX_FIELDS || !generator->open || !generator->next)
@@ -279,6 +301,13 @@ void pst_pipeline_cancel(pst_pipeline *p)
 {
     atomic_store(&p->cancelled, true);
     ring_stop(&p->ring);
+}
+
+pst_status pst_pipeline_halt(pst_pipeline *p, double seconds)
+{
+    ring_stop(&p->ring);
+    double milliseconds = seconds > 0 ? seconds * 1e3 : 0;
+    return !p->crew || crew_wait(p->crew, milliseconds < UINT32_MAX ? (uint32_t)milliseconds : UINT32_MAX) ? PST_OK : PST_END;
 }
 
 pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)

@@ -180,6 +180,8 @@ static pst_status source_next(struct element_stream *s, struct filter *f, struct
     if (st != PST_OK) {
         if (st < 0 && reterr && !reterr->op[0])
             snprintf(reterr->op, sizeof(reterr->op), "%s", p->source_class->op.name);
+        if (st < 0 && reterr && s->reading && !p->source_class->stream_locate && reterr->record == PST_NOWHERE)
+            reterr->record = s->at; /* the element that did not come: it is in no file */
         return st;
     }
     struct cache_tag tag = kept ? cache_tag_of(kept) : tag_of_read(s);

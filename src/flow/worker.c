@@ -113,6 +113,7 @@ static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
 {
     uint64_t begin = clock_ns();
     if (e->status == PST_OK && !atomic_load_explicit(&c->order.ring->stopped, memory_order_relaxed)) {
+        locate_keep(e->batch, &e->where, c->feed.stream ? e->items : NULL, e->count);
         const struct program *p = &c->order.plan->program;
         size_t at = 0;
         pst_error error;
@@ -218,6 +219,11 @@ static void release_entry(void *user, struct entry *e)
     struct crew *c = user;
     feed_release(&c->feed, e);
     e->batch = pst_batch_unref(e->batch);
+}
+
+bool crew_wait(struct crew *c, uint32_t milliseconds)
+{
+    return thread_group_wait(c->threads, milliseconds);
 }
 
 struct crew *crew_stop(struct crew *c)

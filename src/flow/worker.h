@@ -21,6 +21,8 @@ struct crew_order {
 
 /* Starts the plan's threads on the ring, which must have been reset. Borrows everything. */
 pst_status crew_start(struct crew **ret, const struct crew_order *order, pst_error *reterr);
+/* Waits for the workers of a ring that was stopped. Returns whether all of them came to their end in time. */
+bool crew_wait(struct crew *c, uint32_t milliseconds);
 /* Stops the ring, joins, and empties the ring. NULL ok; returns NULL. */
 struct crew *crew_stop(struct crew *c);
 void crew_share(struct crew *c, unsigned workers); /* how many share a batch from now on */

@@ -69,6 +69,13 @@ struct arrays_config {
     size_t count;
 };
 
+/* What `files` is made from. */
+struct files_config {
+    const char *list, *root;
+    const char *const *paths, *const *labels; /* not NULL: instead of the file `list`; labels may be NULL; borrowed */
+    size_t count;
+};
+
 extern const struct source_class source_tfrecord, source_folder, source_files, source_npy, source_range, source_arrays;
 extern const struct source_class source_generator; /* its config is a pst_generator; not in the table */
 

@@ -17,14 +17,10 @@
 
 #define MAX_LIST ((size_t)16 << 30)
 
-struct config {
-    const char *list, *root;
-};
-
 static const pst_param params[] = {
-    {"list", PST_PARAM_STRING, offsetof(struct config, list), NULL, 0, 0, NULL,
+    {"list", PST_PARAM_STRING, offsetof(struct files_config, list), NULL, 0, 0, NULL,
      "a text or CSV file: a path a row, with or without a label behind it; a header may name the columns"},
-    {"root", PST_PARAM_STRING, offsetof(struct config, root), "", 0, 0, NULL,
+    {"root", PST_PARAM_STRING, offsetof(struct files_config, root), "", 0, 0, NULL,
      "what paths are relative to; nothing: the list's folder"},
     {0},
 };
@@ -118,7 +114,7 @@ static char *folder_of(const char *path)
     return mem_strndup(path, n > 1 ? n - 1 : n);
 }
 
-static pst_status read_rows(struct files *f, const struct config *c, struct reading *r, pst_error *reterr)
+static pst_status read_rows(struct files *f, const struct files_config *c, struct reading *r, pst_error *reterr)
 {
     bool images;
     char *root = *c->root ? mem_strdup(c->root) : folder_of(c->list);
@@ -136,14 +132,34 @@ static pst_status read_rows(struct files *f, const struct config *c, struct read
     return st;
 }
 
-static pst_status read_list(struct files *f, const struct config *c, pst_error *reterr)
+/* The rows of a list in memory: nothing has to be guessed. */
+static pst_status take_rows(struct files *f, const struct files_config *c, struct reading *r, pst_error *reterr)
+{
+    struct target target = {.files = f, .root = c->root};
+    pst_status st = PST_OK;
+    r->integers = true;
+    for (int pass = 0; pass < 2 && st == PST_OK; pass++) {
+        for (size_t i = 0; i < c->count && st == PST_OK; i++) {
+            const char *name = c->paths[i], *text = c->labels ? c->labels[i] : "";
+            const struct csv_field path = {.data = name, .length = strlen(name)}, label = {.data = text, .length = strlen(text)};
+            st = (pass ? add_file : collect_label)(r, &target, &path, c->labels ? &label : NULL, reterr);
+        }
+        if (pass == 0)
+            names_number(&r->labels);
+    }
+    f->table.labelled = c->labels != NULL;
+    f->classes = c->labels && !r->integers ? r->labels.count : 0;
+    return st;
+}
+
+static pst_status read_list(struct files *f, const struct files_config *c, pst_error *reterr)
 {
     uint8_t *text = NULL;
     size_t length = 0;
     struct reading r = {.path = c->list};
     arena_init(&r.arena);
-    pst_status st = file_read_all(&text, &length, c->list, MAX_LIST, reterr);
-    if (st == PST_OK) {
+    pst_status st = c->paths ? take_rows(f, c, &r, reterr) : file_read_all(&text, &length, c->list, MAX_LIST, reterr);
+    if (st == PST_OK && !c->paths) {
         size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* a byte order mark */
         r.text = (const char *)text + mark;
         r.length = length - mark;
@@ -158,7 +174,7 @@ static pst_status read_list(struct files *f, const struct config *c, pst_error *
 
 static pst_status files_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
 {
-    const struct config *c = config;
+    const struct files_config *c = config;
     struct files *f = mem_zalloc(sizeof(*f));
     if (!f)
         return no_memory(reterr);
@@ -195,7 +211,7 @@ const struct source_class source_files = {
              "they are, names numbered in byte order) and key (the path as the list has it).",
          .example = "files train.csv | shuffle | decode | resize 224 | batch 64",
          .params = params,
-         .config_size = sizeof(struct config)},
+         .config_size = sizeof(struct files_config)},
     .open = files_open,
     .describe = files_describe,
     FILE_TABLE_SOURCE,

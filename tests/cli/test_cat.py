@@ -139,7 +139,7 @@ def test_errors_name_the_place():
         at = f"record 1 at byte {len(frame(records[0]))}"
         assert f"a.tfrecord: {at}: one_hot: " in penstock("cat", f"tfrecord {folder}/a.tfrecord | skip 1 | example | one_hot 5", code=1).err
         assert f"a.tfrecord: {at}: example: " in penstock("cat", f"tfrecord {folder}/a.tfrecord | skip 1 | example label:float", code=1).err
-        assert "one_hot: sample 5: " in penstock("cat", "range 10 | skip 5 | one_hot 5 value", code=1).err
+        assert "record 5: one_hot: " in penstock("cat", "range 10 | skip 5 | one_hot 5 value", code=1).err
 
 
 def test_wrong_usage():

@@ -195,7 +195,8 @@ static void test_bytes_of_a_field(void)
     CHECK_STR(e.op, "picky");
     CHECK_STR(e.path, "");
     CHECK_INT(e.offset, 7);
-    CHECK_STR(e.message, "sample 2: not nice");
+    CHECK_INT(e.record, 2);
+    CHECK_STR(e.message, "not nice");
     pst_pipeline_destroy(p);
 }
 
