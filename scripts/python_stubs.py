@@ -32,6 +32,8 @@ class Error(Exception):
     record: int | None
     offset: int | None
     errno: int | None
+    batch: int | None
+    places: list[tuple[str | None, int | None, int | None]] | None
 
 class Spec(NamedTuple):
     """Shape and type of a field; None where a dimension varies."""
@@ -102,7 +104,7 @@ class Dataset:
     def state_dict(self) -> dict[str, int]: ...
     def load_state_dict(self, state: Mapping[str, int]) -> None: ...
     def cancel(self) -> None: ...
-    def close(self) -> None: ...
+    def close(self, timeout: float = 5.0) -> None: ...
 '''
 
 TAIL = '''\

@@ -20,6 +20,8 @@ class Error(Exception):
     record: int | None
     offset: int | None
     errno: int | None
+    batch: int | None
+    places: list[tuple[str | None, int | None, int | None]] | None
 
 class Spec(NamedTuple):
     """Shape and type of a field; None where a dimension varies."""
@@ -88,7 +90,7 @@ class Dataset:
     def state_dict(self) -> dict[str, int]: ...
     def load_state_dict(self, state: Mapping[str, int]) -> None: ...
     def cancel(self) -> None: ...
-    def close(self) -> None: ...
+    def close(self, timeout: float = 5.0) -> None: ...
     def shuffle(self, buffer: int | str = 0, window: int | str = 0, seed: int = -1, reshuffle: bool = True) -> Dataset:
         """Puts the elements in random order."""
     def repeat(self, count: int = -1) -> Dataset:

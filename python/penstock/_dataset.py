@@ -6,6 +6,7 @@ next epoch. A second iterator beside a living one, and one in a forked process, 
 """
 
 import os
+import time
 from collections import namedtuple
 
 from . import _core, _fluent
@@ -54,6 +55,19 @@ class Arrays:
 
     def __repr__(self):
         return "arrays"
+
+
+class Files:
+    """Files by their paths and labels, all of them bytes; labels may be None."""
+
+    def __init__(self, paths, labels):
+        self.paths, self.labels = paths, labels
+
+    def add(self, pipeline, before, options):
+        pipeline.add_files(self.paths, self.labels)
+
+    def __repr__(self):
+        return "files"
 
 
 class Generator:
@@ -107,12 +121,12 @@ def _build(nodes, options):
 
 
 def _first_sample(nodes, options):
-    """The first element of a chain: what the result of a function is inferred from."""
+    """The first element of a chain: what the result of a function is inferred from. And where it lies."""
     single = {**options, "workers": 1, "prefetch": 1, "rank": 0, "world": 1}
     pipeline = _build(nodes + (Operation("take", "1"),), single)
     try:
         for batch in pipeline.iterate():
-            return {name: tensor[0] for name, tensor in batch.items()}
+            return {name: tensor[0] for name, tensor in batch.items()}, pipeline.locate(batch)[0]
     finally:
         pipeline.close()
     raise ValueError("there is no element to try the function on; declare its result: map(…, spec={…})")
@@ -228,7 +242,7 @@ class Dataset:
             batches = pipeline.iterate()
         if not self._batch_maps:
             return batches
-        from ._functions import BatchStage
+        from ._batches import BatchStage
 
         self._stage = BatchStage(self, pipeline, batches)
         return self._stage
@@ -243,7 +257,7 @@ class Dataset:
     def element_spec(self):
         """Shape and type of each field of a batch."""
         if self._batch_maps:
-            from ._functions import spec_of_batch
+            from ._batches import spec_of_batch
 
             return {name: Spec(*spec) for name, spec in spec_of_batch(self).items()}
         return {name: Spec(shape, dtype) for name, dtype, shape in self._engine().spec()}
@@ -272,11 +286,23 @@ class Dataset:
         if self._pipeline is not None:
             self._pipeline.cancel()
 
-    def close(self):
-        """Ends the workers and gives their memory back. Batches stay valid; iterating again begins afresh."""
-        if self._pipeline is not None:
-            self._pipeline.close()
+    def close(self, timeout=5.0):
+        """Ends the workers and gives their memory back. Batches stay valid; iterating again begins afresh.
+
+        timeout: seconds that functions and generators which are at work have to come back. Then their threads are left to
+            themselves, with all that they use, and a RuntimeWarning names them.
+        """
+        until = time.monotonic() + timeout
+        pipeline, stage = self._pipeline, self._stage
         self._pipeline = self._cursor = self._stage = None
+        if pipeline is not None:
+            pipeline.cancel()
+        try:
+            if stage is not None:
+                stage.close(timeout)
+        finally:
+            if pipeline is not None:
+                pipeline.close(max(0.0, until - time.monotonic()))
 
     def __enter__(self):
         return self
@@ -366,37 +392,20 @@ def _array(value):
 
 
 def from_files(paths, labels=None):
-    """Files by their paths: fields image (the file's bytes), label (where labels are given) and key. The list of them is kept
-    in the temporary folder.
+    """Files by their paths: fields image (the file's bytes), label (where labels are given) and key.
 
     Example:
 
         ds = ps.from_files(image_paths, labels).shuffle().decode().resize(224).normalize().batch(32)
     """
-    import csv
-    import hashlib
-    import io
-    import tempfile
-
-    table = io.StringIO()
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(["path"] if labels is None else ["path", "label"])
     if labels is not None and len(labels) != len(paths):
         raise ValueError(f"{len(paths)} paths and {len(labels)} labels")
-    for i, path in enumerate(paths):
-        rows.writerow([os.path.abspath(os.fspath(path))] + ([] if labels is None else [_label(labels[i])]))
-    text = table.getvalue().encode("utf-8", "surrogateescape")
-    # named by its content, so that a dataset of the same files can resume
-    path = os.path.join(tempfile.gettempdir(), f"penstock-{os.getuid()}-{hashlib.sha256(text).hexdigest()[:24]}.csv")
-    if not os.path.exists(path):
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
-    return _fluent.SOURCES["files"](path)
+    names = tuple(os.fsencode(os.path.abspath(os.fspath(path))) for path in paths)
+    return Dataset((Files(names, None if labels is None else tuple(_label(label) for label in labels)),))
 
 
 def _label(label):
-    return label if isinstance(label, str) else int(label)
+    return (label if isinstance(label, str) else str(int(label))).encode()
 
 
 def from_generator(function, spec=None):

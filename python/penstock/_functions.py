@@ -1,21 +1,21 @@
 """Python functions in a chain: which fields they get, what their results become, where they run.
 
-A function for samples is an operation of the engine (SampleFunction.run is called on its workers, with the GIL). A function for
-batches runs behind the engine (BatchStage), several batches at a time, in order.
+A function for samples is an operation of the engine: SampleFunction.run is called on its workers, with the GIL. Functions for
+batches are in _batches.py.
 """
 
 import inspect
-import os
-import time
 import zlib
-from collections import deque
 
-from ._core import Error, Tensor
+from ._core import Tensor
 
 try:
     import numpy
 except ImportError:  # arrays are then Tensors, and results whatever has the buffer protocol
     numpy = None
+
+
+NOWHERE = 2**64 - 1  # a record or a byte that there is none of
 
 
 # ---- Values ----
@@ -29,7 +29,7 @@ def as_array(value):
     return numpy.ascontiguousarray(numpy.asarray(value))
 
 
-def _given(value):
+def given(value):
     """What a function is given for a field: an array, unless NumPy has nothing like it."""
     if isinstance(value, Tensor) and numpy is not None and value.dtype != "bfloat16" and value.row_splits is None:
         return numpy.asarray(value)
@@ -139,7 +139,7 @@ class Call:
     def __call__(self, *values):
         """The fields that the function writes, as a dict."""
         seed = {"seed": values[-1]} if self.seeded else {}
-        values = [_given(value) for value in values[: len(self.fields)]]
+        values = [given(value) for value in values[: len(self.fields)]]
         result = self.function(dict(zip(self.fields, values)), **seed) if self.whole else self.function(*values, **seed)
         if hasattr(result, "keys"):
             return dict(result)
@@ -167,7 +167,7 @@ def _compiled_address(function):
     return 0
 
 
-def _name_of(function):
+def name_of(function):
     return str(getattr(function, "__qualname__", None) or getattr(function, "native_name", None) or type(function).__name__)
 
 
@@ -175,7 +175,7 @@ def _fingerprint(function):
     """Of what a function does, as far as that can be told: its name, its code and its constants."""
     code = getattr(function, "__code__", None)
     constants = [c for c in code.co_consts if isinstance(c, (int, float, str, bytes, tuple))] if code else []
-    return zlib.crc32(repr((_name_of(function), code and code.co_code, code and code.co_names, constants)).encode())
+    return zlib.crc32(repr((name_of(function), code and code.co_code, code and code.co_names, constants)).encode())
 
 
 class SampleFunction:
@@ -186,7 +186,7 @@ class SampleFunction:
         self.spec = None if spec is None else declared(spec)
         self.address = _compiled_address(function)
         self.kind = "compiled" if self.address else workers
-        self.name = _name_of(function)
+        self.name = name_of(function)
         self.fingerprint = _fingerprint(function)
         self.seeded = not self.address and "seed" in _parameter_names(function)
         self.pool = self.call = None
@@ -219,9 +219,19 @@ class SampleFunction:
         return tuple(names.index(name) for name in reads), tuple(kept + new)
 
     def _try(self, fields):
-        sample = self.first_sample()
-        result = self.call(*(sample[name] for name in fields), *([0] if self.seeded else []))
-        return {name: spec_of(name, value) for name, value in result.items()}
+        sample, place = self.first_sample()
+        try:
+            result = self.call(*(sample[name] for name in fields), *([0] if self.seeded else []))
+            return {name: spec_of(name, value) for name, value in result.items()}
+        except Exception as error:
+            error.add_note("It was tried on the first element, to find types and shapes; spec={…} declares them.")
+            error._penstock_place = (place[0], *(NOWHERE if n is None else n for n in place[1:]))  # the engine's error has it
+            raise
+
+    def stop(self):
+        """Ends the processes, whatever they do."""
+        if self.pool:
+            self.pool.close(0)
 
     def run(self, *values):
         result = self.pool(*values) if self.pool else self.call(*values)
@@ -237,7 +247,7 @@ class Rows:
     kind = "thread"
 
     def __init__(self, function, spec):
-        self.function, self.name = function, _name_of(function)
+        self.function, self.name = function, name_of(function)
         if spec is None:
             first = next(iter(function()), None)
             if first is None:
@@ -258,138 +268,3 @@ class Rows:
         for element in self.function():
             named = self._named(element, self.spec)
             yield tuple([_coerce(name, named[name], dtype) for name, (dtype, _) in self.spec.items()])
-
-
-# ---- Behind the engine: functions for batches ----
-
-
-class MappedBatch(dict):
-    """A batch that a function returned: like penstock.Batch, by name or unpacked in order."""
-
-    def __iter__(self):
-        return iter(self.values())
-
-    def __getitem__(self, key):
-        return list(self.values())[key] if isinstance(key, int) else super().__getitem__(key)
-
-    @property
-    def size(self):
-        return len(next(iter(self.values())))
-
-
-def _seed(cursor):
-    """64 bits for a batch: the same for the same seed, epoch and place."""
-    text = repr(cursor[1:]).encode()
-    return zlib.crc32(text) << 32 | zlib.crc32(text[::-1])
-
-
-class BatchStage:
-    """Iterates over batches after the functions: some batches ahead, in order, on threads."""
-
-    def __init__(self, dataset, pipeline, batches):
-        from concurrent.futures import ThreadPoolExecutor
-
-        self.dataset, self.pipeline, self.batches = dataset, pipeline, batches
-        self.calls = None  # bound to fields by the first batch
-        self.spent = {function: [0.0, 0] for function, _ in dataset._batch_maps}
-        self.pools, self.waiting, self.number = [], deque(), 0
-        threads = dataset._options.get("workers") or len(os.sched_getaffinity(0))
-        self.ahead, self.executor = threads + 1, ThreadPoolExecutor(threads, thread_name_prefix="penstock-map")
-
-    def __iter__(self):
-        return self
-
-    def _bind(self, fields, seed):
-        """Binds the functions, one after the other: the result of one is what the next one gets."""
-        self.calls = []
-        for function, workers in self.dataset._batch_maps:
-            call = Call(function, list(fields))
-            if workers == "process":
-                from ._process import Pool
-
-                self.pools.append(Pool(call))
-                call = _Pooled(call, self.pools[-1])
-            self.calls.append((function, call))
-            fields = self._call(function, call, fields, seed)
-        return fields
-
-    def _call(self, function, call, fields, seed):
-        begin = time.perf_counter()
-        result = call(*(fields[name] for name in call.fields), *([seed] if call.seeded else []))
-        spent = self.spent[function]
-        spent[0], spent[1] = spent[0] + time.perf_counter() - begin, spent[1] + 1
-        return result if call.whole else {**fields, **result}
-
-    def _run(self, batch, number, seed):
-        fields = dict(batch.items())
-        try:
-            if self.calls is None:
-                fields = self._bind(fields, seed)
-            else:
-                for function, call in self.calls:
-                    fields = self._call(function, call, fields, seed)
-            return MappedBatch((name, _given(value)) for name, value in fields.items())
-        except Exception as cause:
-            error = Error(f"map: batch {number} of this iteration: {type(cause).__name__}: {cause}")
-            error.status, error.op, error.record = "PST_EINVAL", "map", number
-            raise error from cause
-
-    def __next__(self):
-        while self.batches is not None and len(self.waiting) < self.ahead:
-            batch = next(self.batches, None)
-            if batch is None:
-                self.batches = None
-                break
-            cursor = self.pipeline.tell()
-            future = self.executor.submit(self._run, batch, self.number, _seed(cursor))
-            if self.calls is None:
-                future.exception()  # only the first one binds
-            self.waiting.append((future, cursor))
-            self.number += 1
-        if not self.waiting:
-            self.close()
-            self.dataset._cursor = None
-            raise StopIteration
-        future, cursor = self.waiting.popleft()
-        result = future.result()
-        self.dataset._cursor = cursor
-        return result
-
-    def cost(self, function):
-        seconds, calls = self.spent[function]
-        return f"{1e3 * seconds / calls:.2f} ms a batch in {calls} batches" if calls else "not measured yet"
-
-    def close(self):
-        self.executor.shutdown(wait=False, cancel_futures=True)
-        for pool in self.pools:
-            pool.close()
-        self.pools = []
-
-    def __del__(self):
-        if hasattr(self, "executor"):
-            self.close()
-
-
-class _Pooled:
-    """A call that is made in a pool of processes."""
-
-    def __init__(self, call, pool):
-        self.fields, self.whole, self.seeded, self.pool = call.fields, call.whole, call.seeded, pool
-
-    def __call__(self, *values):
-        return self.pool(*values)
-
-
-def spec_of_batch(dataset):
-    """What the functions for batches make of the first one; the first dimension is left open."""
-    from ._dataset import Dataset
-
-    probe = Dataset(dataset._nodes, {**dataset._options, "prefetch": 1}, dataset._batch_maps)
-    with probe:
-        for batch in probe:
-            result = {}
-            for name, value in batch.items():
-                dtype, shape = spec_of(name, value)
-                result[name] = ((None, *shape[1:]) if shape else (), dtype)
-            return result
-    raise ValueError("there is no batch to try the function on")

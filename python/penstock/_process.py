@@ -1,6 +1,7 @@
 """Functions in other processes. Arrays go through memory that both sides map; only their shapes, and small values, are sent.
 
-A process is forked for each thread that may call, so that a function need not be importable. It ends with the pool, or with us.
+A process is forked for each thread that may call, so that a function need not be importable. It ends with the pool, or with us:
+what it waits at is shut, and a process that is in a function then is killed.
 """
 
 import mmap
@@ -8,11 +9,15 @@ import multiprocessing
 import os
 import pickle
 import queue
-import threading
+import socket
+import time
 import traceback
 
 from ._core import Tensor
+from ._functions import numpy
 
+CLOSE_SECONDS = 2.0  # until a process that does not end by itself is killed
+PARENT_SECONDS = 5.0  # between two looks whether we are still there
 START = 1 << 20  # bytes of shared memory of a process at first; it grows by the largest call
 INLINE = 4096  # values up to so many bytes are sent as they are
 
@@ -25,7 +30,7 @@ def _view(value):
         view = memoryview(value)
     except (TypeError, BufferError):
         return None
-    if view.nbytes <= INLINE or not view.c_contiguous:
+    if not view.c_contiguous or (view.nbytes <= INLINE and numpy is not None):
         return None
     return view
 
@@ -64,26 +69,35 @@ class _Memory:
         return [value if at is None else self._array(at, value, shape, size) for at, value, shape, size in parts]
 
     def _array(self, at, form, shape, size):
-        import numpy
-
-        return numpy.ndarray(shape, form, memoryview(self.map)[at : at + size])
+        view = memoryview(self.map)[at : at + size]
+        return view.cast(form, shape) if numpy is None else numpy.ndarray(shape, form, view)
 
 
 def _plain(tensor):
-    import numpy
-
-    return numpy.array(tensor)
+    return tensor.tolist() if numpy is None else numpy.array(tensor)
 
 
-def _serve(pipe, memory, call):
-    """The other process: one call after the other, until the pipe is closed."""
+def _copy(array):
+    return memoryview(bytearray(array)).cast(array.format, array.shape) if numpy is None else array.copy()
+
+
+def _serve(pipe, memory, call, parent, others):
+    """The other process: one call after the other, until the pipe is shut, or the parent is gone: processes that were forked
+    later may hold its end of the pipe."""
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent has it, and closes the pipe
+    for other in others:  # ends of pipes that are the parent's
+        other.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent has it, and shuts the pipe
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # threads of the engine block signals
     while True:
         try:
+            while not pipe.poll(PARENT_SECONDS):
+                if os.getppid() != parent:
+                    os._exit(0)
             parts = pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             os._exit(0)
         try:
             result = call(*memory.get(parts))
@@ -107,16 +121,16 @@ class RemoteTraceback(Exception):
 class Pool:
     def __init__(self, call):
         context = multiprocessing.get_context("fork")
-        self.idle, self.workers, self.lock = queue.SimpleQueue(), [], threading.Lock()
+        self.idle, self.workers, self.closed, self.owner = queue.SimpleQueue(), [], False, os.getpid()
         for _ in range(len(os.sched_getaffinity(0))):
             ours, theirs = context.Pipe()
             memory = _Memory()
-            others = [pipe for _, pipe, _ in self.workers] + [ours]
-            process = context.Process(target=_child, args=(others, theirs, memory, call), daemon=True)
+            others = [pipe for _, pipe in self.workers] + [ours]
+            process = context.Process(target=_serve, args=(theirs, memory, call, os.getpid(), others), daemon=True)
             process.start()
             theirs.close()
-            self.workers.append((process, ours, memory))
-            self.idle.put(self.workers[-1])
+            self.workers.append((process, ours))
+            self.idle.put((process, ours, memory))
 
     def __call__(self, *values):
         process, pipe, memory = worker = self.idle.get()
@@ -127,29 +141,35 @@ class Pool:
                 what.__cause__ = RemoteTraceback(rest)
                 raise what
             copies = [
-                value.copy() if at is not None else value for value, (at, _, _, _) in zip(memory.get(rest), rest)
+                _copy(value) if at is not None else value for value, (at, _, _, _) in zip(memory.get(rest), rest)
             ]  # the memory is used again
             return dict(zip(what, copies))
         except (EOFError, BrokenPipeError, ConnectionResetError):
+            if self.closed:
+                raise RuntimeError("the processes were ended") from None
             process.join(1)
             raise RuntimeError(f"a process that runs the function ended by itself (exit code {process.exitcode})") from None
         finally:
             self.idle.put(worker)
 
-    def close(self):
-        workers, self.workers = self.workers, []
-        for _, pipe, _ in workers:
-            pipe.close()
-        for process, _, _ in workers:
-            process.join(2)
-            if process.is_alive():
+    def close(self, seconds=CLOSE_SECONDS):
+        """Ends the processes; those that are in a function are killed after so many seconds. Calls that wait come back."""
+        workers, self.workers, self.closed = self.workers, [], True
+        if self.owner != os.getpid():  # in a fork they are not ours
+            return
+        for _, pipe in workers:  # closing would not wake a thread that reads, and the number might be used again
+            with socket.socket(fileno=os.dup(pipe.fileno())) as end:
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:  # the process is gone
+                    pass
+        until = time.monotonic() + seconds
+        for process, _ in workers:
+            process.join(max(0, until - time.monotonic()))
+            if process.exitcode is None:
                 process.kill()
+                process.join()
 
     def __del__(self):
-        self.close()
-
-
-def _child(others, pipe, memory, call):
-    for other in others:  # ends of pipes that are the parent's alone: an open copy would hide its end
-        other.close()
-    _serve(pipe, memory, call)
+        if hasattr(self, "owner"):
+            self.close()

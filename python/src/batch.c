@@ -22,6 +22,16 @@ PyObject *batch_create(pst_batch *batch, PyObject *names)
     return (PyObject *)self;
 }
 
+pst_batch *batch_of(PyObject *batch)
+{
+    if (!PyObject_TypeCheck(batch, batch_type))
+        return (pst_batch *)(void *)PyErr_Format(PyExc_TypeError, "expected a Batch");
+    const keeper *k = &((Batch *)batch)->keep;
+    if (k->generation != fork_generation())
+        return (pst_batch *)(void *)raise_status(PST_EINVAL, "the batch belongs to the process that this one was forked from");
+    return k->batch;
+}
+
 static void batch_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);

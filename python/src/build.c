@@ -128,6 +128,44 @@ PyObject *pipeline_add_arrays(PyObject *object, PyObject *args)
     return pipeline_finish(self, pst_pipeline_add_arrays(self->p, field, tensor, (size_t)count, &e), &e);
 }
 
+/* The texts of a tuple of bytes, borrowed from it. NULL with an exception. */
+static const char **texts_of(PyObject *tuple)
+{
+    size_t count = (size_t)PyTuple_Size(tuple);
+    const char **texts = calloc(count + 1, sizeof(*texts));
+    if (!texts)
+        return PyErr_NoMemory(), NULL;
+    for (size_t i = 0; i < count; i++) {
+        char *text;
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, (Py_ssize_t)i), &text, NULL) < 0) { /* none has a NUL in it */
+            free(texts);
+            return NULL;
+        }
+        texts[i] = text;
+    }
+    return texts;
+}
+
+/* (paths, labels): tuples of bytes of one length; labels may be None. */
+PyObject *pipeline_add_files(PyObject *object, PyObject *args)
+{
+    Pipeline *self = (Pipeline *)object;
+    PyObject *paths, *labels, *result = NULL;
+    pst_error e;
+    if (!PyArg_ParseTuple(args, "O!O:add_files", &PyTuple_Type, &paths, &labels))
+        return NULL;
+    if (labels != Py_None && (!PyTuple_Check(labels) || PyTuple_Size(labels) != PyTuple_Size(paths)))
+        return PyErr_Format(PyExc_ValueError, "labels are a tuple of as many, or None");
+    const char **path = texts_of(paths), **label = path && labels != Py_None ? texts_of(labels) : NULL;
+    if (path && (label || labels == Py_None) && pipeline_enter(self)) {
+        pst_status st = pst_pipeline_add_files(self->p, path, label, (size_t)PyTuple_Size(paths), &e);
+        result = pipeline_finish(self, st, &e);
+    }
+    free(path);
+    free(label);
+    return result;
+}
+
 /* Makes room for one more callback first, so that none is ever lost. */
 static PyObject *add_callback(Pipeline *self, PyObject *what,
                               pst_status (*add)(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e))

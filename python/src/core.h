@@ -11,6 +11,8 @@
 
 /* Raises penstock.Error with everything that the error holds; returns NULL. */
 PyObject *raise_error(const pst_error *error);
+PyObject *text_or_none(const char *text);  /* a path, or None for an empty one or NULL */
+PyObject *number_or_none(uint64_t number); /* a record or byte, or None for PST_NOWHERE */
 /* Raises penstock.Error of this status for a mistake that the extension found; returns NULL. */
 PyObject *raise_status(pst_status status, const char *format, ...) PST_PRINTF(2, 3);
 /* How often this process is a fork of the one that loaded the module: what was made in another one is not touched. */
@@ -45,6 +47,7 @@ size_t values_bytes(const pst_tensor *t);                                 /* of 
 
 /* Takes `batch`. `names` is the tuple of its fields. */
 PyObject *batch_create(pst_batch *batch, PyObject *names);
+pst_batch *batch_of(PyObject *batch); /* borrowed; raises where it is none, or of another process */
 
 /* ---- Python functions in pipelines (callback.c) ---- */
 
@@ -60,8 +63,9 @@ PyObject *spec_object(const pst_spec *spec); /* ((name, dtype, shape), …); Non
 
 /* ---- The rest of the module ---- */
 
-bool interpreter_exits(void);  /* from the shutdown on */
-void pipelines_shutdown(void); /* stops and destroys every pipeline; at the interpreter's exit */
+PyGILState_STATE enter_python(void); /* from any thread; never returns when the interpreter is gone */
+bool interpreter_exits(void);        /* from the shutdown on */
+void pipelines_shutdown(void);       /* stops and destroys every pipeline; at the interpreter's exit */
 bool types_create(PyObject *module);
 bool tensor_type_create(PyObject *module);
 bool batch_type_create(PyObject *module);

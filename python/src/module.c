@@ -22,15 +22,15 @@ static void in_child(void)
 
 /* ---- Errors ---- */
 
-static PyObject *place(uint64_t n)
+PyObject *number_or_none(uint64_t n)
 {
     return n == PST_NOWHERE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(n);
 }
 
 /* Paths are bytes; messages are cut at bytes. */
-static PyObject *text_or_none(const char *text)
+PyObject *text_or_none(const char *text)
 {
-    return *text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape") : Py_NewRef(Py_None);
+    return text && *text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape") : Py_NewRef(Py_None);
 }
 
 static void set_attribute(PyObject *object, const char *name, PyObject *value)
@@ -58,8 +58,8 @@ PyObject *raise_error(const pst_error *e)
     set_attribute(error, "status", PyUnicode_FromString(pst_status_name(e->status)));
     set_attribute(error, "path", text_or_none(e->path));
     set_attribute(error, "op", text_or_none(e->op));
-    set_attribute(error, "record", place(e->record));
-    set_attribute(error, "offset", place(e->offset));
+    set_attribute(error, "record", number_or_none(e->record));
+    set_attribute(error, "offset", number_or_none(e->offset));
     set_attribute(error, "errno", e->sys_errno ? PyLong_FromLong(e->sys_errno) : Py_NewRef(Py_None));
     PyErr_SetObject(error_type, error);
     Py_DECREF(error);
@@ -80,15 +80,17 @@ PyObject *raise_status(pst_status status, const char *format, ...)
 
 static bool error_type_create(PyObject *module)
 {
-    PyObject *fields = Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:O}", "status", Py_None, "path", Py_None, "op", Py_None, "record",
-                                     Py_None, "offset", Py_None, "errno", Py_None);
-    error_type =
-        fields
-            ? PyErr_NewExceptionWithDoc("penstock.Error",
-                                        "What failed, where, and what to try. `status` is PST_ECORRUPT and the like; `path`, "
-                                        "`record`, `offset`, `op` and `errno` are None where they do not apply.",
-                                        NULL, fields)
-            : NULL;
+    PyObject *fields =
+        Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O}", "status", Py_None, "path", Py_None, "op", Py_None, "record", Py_None,
+                      "offset", Py_None, "errno", Py_None, "batch", Py_None, "places", Py_None);
+    error_type = fields ? PyErr_NewExceptionWithDoc(
+                              "penstock.Error",
+                              "What failed, where, and what to try. `status` is PST_ECORRUPT and the like; `path`, "
+                              "`record`, `offset`, `op` and `errno` are None where they do not apply. What a function "
+                              "for batches raised has the number of the `batch` and the `places` of its elements, "
+                              "(path, record, offset) each; path, record and offset are those of the first.",
+                              NULL, fields)
+                        : NULL;
     Py_XDECREF(fields);
     return error_type && PyModule_AddObjectRef(module, "Error", error_type) == 0;
 }

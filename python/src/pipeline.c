@@ -13,7 +13,6 @@
 PyTypeObject *pipeline_type, *iterator_type;
 
 static Pipeline *alive; /* the head of the list; under the GIL */
-static bool exiting;
 
 /* ---- Whose turn it is ---- */
 
@@ -23,7 +22,7 @@ bool pipeline_usable(const Pipeline *self)
         raise_status(PST_EINVAL,
                      "the pipeline belongs to the process that this one was forked from, and its workers are there; "
                      "iterate over the dataset anew in this process");
-    else if (exiting || !self->p)
+    else if (interpreter_exits() || !self->p)
         raise_status(PST_ECANCELLED, "the pipeline is closed");
     else
         return true;
@@ -115,53 +114,86 @@ static void link_out(Pipeline *self)
     self->next = self->previous = NULL;
 }
 
-/* Ends the engine's part; joins workers, which may need the GIL to end. Called with the lock, or when nobody else is left. */
-static void close_engine(Pipeline *self)
+/* Ends the engine's part, at most until then. Called with the lock, or when nobody else is left. False: an exception is set. */
+static bool close_engine(Pipeline *self, double until, char *late, size_t late_size)
 {
     pst_pipeline *p = self->p;
+    bool interrupted = false;
+    late[0] = '\0';
+    if (!p || self->generation != fork_generation()) { /* in a fork there is nothing to join */
+        self->p = NULL;
+        return true;
+    }
+    struct ending *e = ending_create(p, self->callbacks, self->callback_count, self->keep);
+    if (!e)
+        return PyErr_NoMemory(), false;
     self->p = NULL;
-    if (!p || self->generation != fork_generation()) /* in a fork there is nothing to join */
-        return;
-    pst_pipeline_cancel(p);
-    PyThreadState *gil = PyEval_SaveThread();
-    pst_pipeline_destroy(p);
-    PyEval_RestoreThread(gil);
-    for (size_t i = 0; i < self->callback_count; i++)
-        callback_destroy(self->callbacks[i]);
-    free(self->callbacks);
     self->callbacks = NULL;
     self->callback_count = 0;
+    if (self->started)
+        ending_finish(e, until, &interrupted, late, late_size);
+    else
+        ending_finish_idle(e);
+    return !interrupted;
 }
 
-bool interpreter_exits(void)
+static bool warn_of_late(const char *late, double seconds)
 {
-    return exiting;
+    PyObject *names = PyUnicode_DecodeUTF8(late, (Py_ssize_t)strlen(late), "replace");
+    PyObject *after = PyFloat_FromDouble(seconds);
+    int st = names && after
+                 ? PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                                    "penstock: %U has not returned %S s after the pipeline was closed; its thread, and "
+                                    "the memory that it uses, stay until it does",
+                                    names, after)
+                 : -1;
+    Py_XDECREF(names);
+    Py_XDECREF(after);
+    return st == 0;
+}
+
+/* Where nobody would hear an exception. */
+static void close_quietly(Pipeline *self, double until)
+{
+    char late[256];
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    bool fine = close_engine(self, until, late, sizeof(late));
+    if (fine && late[0])
+        fine = warn_of_late(late, CLOSE_SECONDS);
+    if (!fine)
+        PyErr_WriteUnraisable(NULL);
+    PyErr_Restore(type, value, traceback);
 }
 
 void pipelines_shutdown(void)
 {
-    exiting = true;
-    for (Pipeline *self = alive; self; self = self->next)
+    double until = monotonic_seconds() + CLOSE_SECONDS; /* for all of them together */
+    interpreter_set_exiting();
+    for (Pipeline *self = alive; self; self = self->next) {
+        self->closing = true;
         if (self->p && self->generation == fork_generation())
             pst_pipeline_cancel(self->p);
+    }
     while (alive) {
         Pipeline *self = alive;
         int busy;
-        struct timespec until;
+        struct timespec limit;
         Py_INCREF((PyObject *)self);
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += 5; /* a thread that is still inside left the engine when it was cancelled, and only needs the GIL */
+        clock_gettime(CLOCK_REALTIME, &limit);
+        limit.tv_sec += 5; /* a thread that is still inside left the engine when it was cancelled, and only needs the GIL */
         PyThreadState *gil = PyEval_SaveThread();
-        busy = self->generation == fork_generation() && pthread_mutex_timedlock(&self->lock, &until);
+        busy = self->generation == fork_generation() && pthread_mutex_timedlock(&self->lock, &limit);
         PyEval_RestoreThread(gil);
         if (!busy) {
-            close_engine(self);
+            close_quietly(self, until);
             if (self->generation == fork_generation())
                 pipeline_leave(self);
         }
         link_out(self);
         Py_DECREF((PyObject *)self);
     }
+    interpreter_set_gone();
 }
 
 bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
@@ -204,7 +236,7 @@ PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     char *cache_dir = NULL;
     pst_error e;
     (void)args;
-    if (exiting)
+    if (interpreter_exits())
         return raise_status(PST_ECANCELLED, "the interpreter is about to exit");
     if (!pipeline_options(kwargs, &options, &cache_dir))
         return NULL;
@@ -243,7 +275,7 @@ static int pipeline_traverse(PyObject *object, visitproc visit, void *arg)
 
 static int pipeline_clear(PyObject *object)
 {
-    close_engine((Pipeline *)object);
+    close_quietly((Pipeline *)object, monotonic_seconds() + CLOSE_SECONDS);
     return 0;
 }
 
@@ -253,7 +285,7 @@ static void pipeline_dealloc(PyObject *object)
     Pipeline *self = (Pipeline *)object;
     PyObject_GC_UnTrack(object);
     link_out(self);
-    close_engine(self);
+    close_quietly(self, monotonic_seconds() + CLOSE_SECONDS);
     if (self->generation == fork_generation())
         pthread_mutex_destroy(&self->lock);
     Py_XDECREF(self->names);
@@ -264,18 +296,28 @@ static void pipeline_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-PyObject *pipeline_close(PyObject *object, PyObject *unused)
+PyObject *pipeline_close(PyObject *object, PyObject *args)
 {
     Pipeline *self = (Pipeline *)object;
-    (void)unused;
-    if (!self->p || self->generation != fork_generation() || exiting)
-        Py_RETURN_NONE;
-    pst_pipeline_cancel(self->p); /* whoever waits inside comes out */
-    if (!pipeline_enter(self))
+    double seconds = CLOSE_SECONDS;
+    char late[256];
+    if (!PyArg_ParseTuple(args, "|d:close", &seconds))
         return NULL;
-    close_engine(self);
+    if (!self->p || self->generation != fork_generation() || interpreter_exits())
+        Py_RETURN_NONE;
+    self->closing = true;
+    pst_pipeline_cancel(self->p); /* whoever waits inside comes out */
+    if (!pipeline_enter(self)) {
+        if (self->p)
+            return NULL;
+        PyErr_Clear(); /* somebody else closed it */
+        Py_RETURN_NONE;
+    }
+    bool fine = close_engine(self, monotonic_seconds() + seconds, late, sizeof(late));
     pipeline_leave(self);
-    Py_RETURN_NONE;
+    if (fine && late[0])
+        fine = warn_of_late(late, seconds);
+    return fine ? Py_NewRef(Py_None) : NULL;
 }
 
 /* ---- Types ---- */
@@ -284,6 +326,7 @@ static PyMethodDef pipeline_methods[] = {
     {"parse", (PyCFunction)(void (*)(void))pipeline_parse, METH_VARARGS | METH_KEYWORDS | METH_CLASS, NULL},
     {"add", pipeline_add, METH_VARARGS, NULL},
     {"add_arrays", pipeline_add_arrays, METH_VARARGS, NULL},
+    {"add_files", pipeline_add_files, METH_VARARGS, NULL},
     {"add_map", pipeline_add_map, METH_O, NULL},
     {"add_generator", pipeline_add_generator, METH_O, NULL},
     {"add_view", pipeline_add_view, METH_O, NULL},
@@ -295,8 +338,9 @@ static PyMethodDef pipeline_methods[] = {
     {"tell", pipeline_tell, METH_NOARGS, NULL},
     {"seek", pipeline_seek, METH_VARARGS, NULL},
     {"stats", pipeline_stats, METH_NOARGS, NULL},
+    {"locate", pipeline_locate, METH_O, "[(path, record, offset), …] of the elements of a batch"},
     {"cancel", pipeline_cancel, METH_NOARGS, NULL},
-    {"close", pipeline_close, METH_NOARGS, NULL},
+    {"close", pipeline_close, METH_VARARGS, "Waits at most so many seconds for functions that are at work."},
     {0},
 };
 

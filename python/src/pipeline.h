@@ -3,10 +3,9 @@
 #define PYTHON_PIPELINE_H
 
 #include "core.h"
+#include "ending.h"
 
 #include <pthread.h>
-
-#define SLICE 0.05 /* seconds of waiting between two looks for signals */
 
 enum position {
     AT_EPOCH, /* in front of an epoch: nothing was taken, or all of the last one */
@@ -20,7 +19,10 @@ typedef struct Pipeline {
     pthread_mutex_t lock;
     unsigned generation;
     bool planned, started, tolerant;
+    bool halted;  /* the workers were stopped for a seek that did not come about */
+    bool closing; /* whoever waits inside comes out */
     enum position position;
+    pst_cursor cursor;  /* where it stands, once planned; a copy that needs no lock, under the GIL */
     PyObject *active;   /* the Iterator at work; borrowed, it says when it goes */
     PyObject *names;    /* of the fields of a batch */
     PyObject *failures; /* what Python functions raised: number → exception */
@@ -48,6 +50,8 @@ PyObject *pipeline_raise(Pipeline *self, const pst_error *error);
 PyObject *pipeline_finish(Pipeline *self, pst_status st, const pst_error *error);
 /* Plans, if that was not done; the caller has entered. */
 bool pipeline_planned(Pipeline *self);
+/* Notes where it stands; the caller has entered, and it is planned. */
+void pipeline_mark(Pipeline *self);
 
 /* With keyword arguments only: the options. */
 PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
@@ -56,6 +60,7 @@ bool pipeline_options(PyObject *kwargs, pst_options *ret, char **ret_cache_dir);
 PyObject *pipeline_parse(PyObject *type, PyObject *args, PyObject *kwargs);
 PyObject *pipeline_add(PyObject *self, PyObject *args);
 PyObject *pipeline_add_arrays(PyObject *self, PyObject *args);
+PyObject *pipeline_add_files(PyObject *self, PyObject *args);
 PyObject *pipeline_add_map(PyObject *self, PyObject *args);
 PyObject *pipeline_add_generator(PyObject *self, PyObject *args);
 PyObject *pipeline_add_view(PyObject *self, PyObject *args);
@@ -67,6 +72,7 @@ PyObject *pipeline_iterate(PyObject *self, PyObject *args);
 PyObject *pipeline_tell(PyObject *self, PyObject *args);
 PyObject *pipeline_seek(PyObject *self, PyObject *args);
 PyObject *pipeline_stats(PyObject *self, PyObject *args);
+PyObject *pipeline_locate(PyObject *self, PyObject *batch);
 PyObject *pipeline_cancel(PyObject *self, PyObject *args);
 PyObject *pipeline_close(PyObject *self, PyObject *args);
 

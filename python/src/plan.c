@@ -7,11 +7,12 @@
 
 struct job {
     pst_pipeline *p;
+    struct ending *ending; /* set when it is abandoned: what is left to the thread */
     pst_status st;
     pst_error error;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool done, abandoned; /* under lock */
+    bool done; /* under lock, and so is `ending` */
 };
 
 static void job_destroy(struct job *j)
@@ -28,12 +29,12 @@ static void *job_run(void *argument)
     pthread_mutex_lock(&j->lock);
     j->st = st;
     j->done = true;
-    bool abandoned = j->abandoned;
+    struct ending *ending = j->ending;
     pthread_cond_signal(&j->change);
     pthread_mutex_unlock(&j->lock);
-    if (abandoned) { /* nobody else has it any more */
-        pst_pipeline_destroy(j->p);
+    if (ending) { /* nobody else has it any more */
         job_destroy(j);
+        ending_run_alone(ending);
     }
     return NULL;
 }
@@ -75,23 +76,24 @@ static struct job *job_start(pst_pipeline *p)
     return j;
 }
 
-/* Interrupted: the thread that plans keeps the engine and all that it borrows, for good or until it is done. */
+/* Interrupted, or closed: the engine and all that it borrows are left to the thread that plans. */
 static void abandon(Pipeline *self, struct job *j)
 {
     pthread_mutex_lock(&j->lock);
     bool done = j->done;
-    j->abandoned = true;
+    if (!done)
+        j->ending = ending_create(self->p, self->callbacks, self->callback_count, self->keep);
+    bool lost = !done && !j->ending;
     pthread_mutex_unlock(&j->lock);
     if (done) {
         job_destroy(j);
         return;
     }
+    if (lost)
+        Py_XINCREF(self->keep); /* no memory to say what is left: the thread has it for good */
     self->p = NULL;
-    free(self->callbacks); /* the callbacks themselves are left to that thread */
     self->callbacks = NULL;
     self->callback_count = 0;
-    Py_XINCREF(self->keep);
-    Py_XINCREF(self->failures);
 }
 
 static bool take_names(Pipeline *self)
@@ -119,7 +121,9 @@ bool pipeline_planned(Pipeline *self)
         PyThreadState *gil = PyEval_SaveThread();
         done = job_wait(j);
         PyEval_RestoreThread(gil);
-        if (PyErr_CheckSignals() < 0) {
+        if (PyErr_CheckSignals() < 0 || (self->closing && !done)) {
+            if (!PyErr_Occurred())
+                raise_status(PST_ECANCELLED, "the pipeline was closed while it was planned");
             abandon(self, j);
             return false;
         }
@@ -130,7 +134,14 @@ bool pipeline_planned(Pipeline *self)
     if (st < 0)
         return pipeline_raise(self, &e), false;
     self->planned = take_names(self);
+    if (self->planned)
+        pipeline_mark(self);
     return self->planned;
+}
+
+void pipeline_mark(Pipeline *self)
+{
+    (void)pst_pipeline_tell(self->p, &self->cursor, NULL); /* it fails only where it has to plan */
 }
 
 PyObject *pipeline_plan(PyObject *object, PyObject *unused)

@@ -5,10 +5,54 @@
 
 /* ---- Batches ---- */
 
+/* Stops the workers, who may need the GIL for that, or be in a function that does not return. False: an exception is set. */
+static bool halt(Pipeline *self)
+{
+    self->halted = true;
+    for (pst_status st = PST_END; st == PST_END;) {
+        PyThreadState *gil = PyEval_SaveThread();
+        st = pst_pipeline_halt(self->p, SLICE);
+        PyEval_RestoreThread(gil);
+        if (st == PST_END && PyErr_CheckSignals() < 0)
+            return false;
+        if (st == PST_END && self->closing)
+            return raise_status(PST_ECANCELLED, "the pipeline was closed"), false;
+    }
+    return true;
+}
+
+/* With the lock. A cursor that is refused leaves everything where it is. PST_END: an exception is set. */
+static pst_status seek(Pipeline *self, const pst_cursor *c, pst_error *e)
+{
+    pst_cursor here;
+    pst_status st = pst_pipeline_tell(self->p, &here, e);
+    if (st < 0)
+        return st;
+    if (!halt(self))
+        return PST_END;
+    PyThreadState *gil = PyEval_SaveThread(); /* a generator that is given up may have to do something */
+    st = pst_pipeline_seek(self->p, c, e);
+    if (st < 0)
+        (void)pst_pipeline_seek(self->p, &here, NULL);
+    PyEval_RestoreThread(gil);
+    self->started = self->halted = false;
+    pipeline_mark(self);
+    return st;
+}
+
 /* Makes sure that `next` would not wait, by waiting here. */
 static bool await_batch(Pipeline *self, pst_error *e)
 {
-    pst_status st = self->started ? pst_pipeline_wait(self->p, 0, e) : PST_END;
+    pst_cursor here;
+    pst_status st = self->halted ? pst_pipeline_tell(self->p, &here, e) : PST_OK;
+    if (self->halted && st == PST_OK)
+        st = seek(self, &here, e);
+    if (st != PST_OK) {
+        if (st < 0)
+            pipeline_raise(self, e);
+        return false;
+    }
+    st = self->started ? pst_pipeline_wait(self->p, 0, e) : PST_END;
     while (st == PST_END) {
         PyThreadState *gil = PyEval_SaveThread();
         st = pst_pipeline_wait(self->p, SLICE, e);
@@ -53,11 +97,33 @@ static PyObject *take(Pipeline *self, Iterator *iterator)
         st = pst_pipeline_next(self->p, &batch, &e);
     }
     self->position = st == PST_END ? AT_EPOCH : MIDWAY;
+    pipeline_mark(self);
     iterator->done = st == PST_END;
     pipeline_leave(self);
     if (st < 0)
         return park_at_exit(), pipeline_raise(self, &e);
     return st == PST_OK ? batch_create(batch, self->names) : NULL;
+}
+
+/* Needs no turn: the plan does not change, and the engine does not go while the GIL is held. */
+PyObject *pipeline_locate(PyObject *object, PyObject *batch)
+{
+    Pipeline *self = (Pipeline *)object;
+    pst_batch *b = batch_of(batch);
+    PyObject *places = b && pipeline_usable(self) ? PyList_New(0) : NULL;
+    for (size_t i = 0; places && i < pst_batch_size(b); i++) {
+        pst_place at;
+        pst_error e;
+        if (pst_pipeline_locate(self->p, b, i, &at, &e) < 0) {
+            Py_DECREF(places);
+            return raise_error(&e);
+        }
+        PyObject *place = Py_BuildValue("(NNN)", text_or_none(at.path), number_or_none(at.record), number_or_none(at.offset));
+        if (!place || PyList_Append(places, place) < 0)
+            Py_CLEAR(places);
+        Py_XDECREF(place);
+    }
+    return places;
 }
 
 PyObject *pipeline_cancel(PyObject *object, PyObject *unused)
@@ -74,27 +140,20 @@ PyObject *pipeline_cancel(PyObject *object, PyObject *unused)
 PyObject *pipeline_tell(PyObject *object, PyObject *unused)
 {
     Pipeline *self = (Pipeline *)object;
-    pst_cursor c = {0};
-    pst_error e;
     (void)unused;
-    if (!pipeline_enter(self))
+    if (!self->planned) {
+        if (!pipeline_enter(self))
+            return NULL;
+        bool planned = pipeline_planned(self);
+        pipeline_leave(self);
+        if (!planned)
+            return NULL;
+    }
+    if (!pipeline_usable(self)) /* told without the lock, which another holds while it waits for a batch */
         return NULL;
-    pst_status st = pipeline_planned(self) ? pst_pipeline_tell(self->p, &c, &e) : PST_END;
-    pipeline_leave(self);
-    if (st != PST_OK)
-        return st < 0 ? raise_error(&e) : NULL;
+    pst_cursor c = self->cursor;
     return Py_BuildValue("(KKKK)", (unsigned long long)c.fingerprint, (unsigned long long)c.seed, (unsigned long long)c.epoch,
                          (unsigned long long)c.next);
-}
-
-/* With the lock. Stops the workers, which may need the GIL for that. */
-static pst_status seek(Pipeline *self, const pst_cursor *c, pst_error *e)
-{
-    PyThreadState *gil = PyEval_SaveThread();
-    pst_status st = pst_pipeline_seek(self->p, c, e);
-    PyEval_RestoreThread(gil);
-    self->started = st == PST_OK ? false : self->started;
-    return st;
 }
 
 PyObject *pipeline_seek(PyObject *object, PyObject *args)
@@ -114,6 +173,8 @@ PyObject *pipeline_seek(PyObject *object, PyObject *args)
         self->position = SOUGHT;
         self->active = NULL;
     }
+    if (st == PST_END)
+        return pipeline_leave(self), NULL;
     return pipeline_finish(self, st, &e);
 }
 

@@ -54,7 +54,7 @@ struct pst_batch {
     uint64_t counted; /* of memory, in the pool's sum */
     pst_tensor tensor[PST_MAX_FIELDS];
     uint8_t *block;
-    uint8_t *left_out; /* one an element; set for those that are dropped */
+    uint8_t *left_out;            /* one an element; set for those that are dropped */
     struct order_batch where;     /* its elements, of an index… */
     struct batch_origin *origins; /* …or of a stream, with those that are dropped; NULL: not of one, or out of memory */
     struct {

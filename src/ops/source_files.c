@@ -141,7 +141,8 @@ static pst_status take_rows(struct files *f, const struct files_config *c, struc
     for (int pass = 0; pass < 2 && st == PST_OK; pass++) {
         for (size_t i = 0; i < c->count && st == PST_OK; i++) {
             const char *name = c->paths[i], *text = c->labels ? c->labels[i] : "";
-            const struct csv_field path = {.data = name, .length = strlen(name)}, label = {.data = text, .length = strlen(text)};
+            const struct csv_field path = {.data = name, .length = strlen(name)},
+                                   label = {.data = text, .length = strlen(text)};
             st = (pass ? add_file : collect_label)(r, &target, &path, c->labels ? &label : NULL, reterr);
         }
         if (pass == 0)

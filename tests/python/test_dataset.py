@@ -5,6 +5,9 @@ import gc
 import inspect
 import os
 import pickle
+import tempfile
+import threading
+import time
 
 import penstock as ps
 import tap
@@ -253,6 +256,60 @@ def test_from_files():
         assert "label" not in ps.from_files(files).element_spec
         with raises(ValueError, "8 paths and 1 labels"):
             ps.from_files(files, [1])
+
+
+def test_from_files_takes_names_as_they_are():
+    """No list is written anywhere, and nothing in a name is taken for one's syntax."""
+    with scratch() as folder:
+        before = set(os.listdir(tempfile.gettempdir()))
+        names = ["path", "a,b.jpg", 'say "x".txt', "two words", "ü;|\t.png", "line\nbreak"]
+        paths = [os.path.join(folder, name) for name in names] + [os.path.join(os.fsencode(folder), b"\xff\xfe")]
+        for i, path in enumerate(paths):
+            with open(path, "wb") as file:
+                file.write(b"%d" % i)
+        ds = ps.from_files(paths, ["dog", "cat"] * 3 + ["dog"]).batch(9)
+        batch = next(iter(ds))
+        assert batch["image"].tolist() == [b"%d" % i for i in range(7)] and batch["label"].tolist() == [1, 0, 1, 0, 1, 0, 1]
+        assert batch["key"].tolist() == [os.fsencode(path) for path in paths]
+        copy = pickle.loads(pickle.dumps(ds))
+        copy.load_state_dict(ds.state_dict())
+        os.chdir(folder)
+        assert next(iter(ps.from_files(["two words"]).batch(1)))["image"].tolist() == [b"3"]
+        os.chdir("/")
+        ds.close(), copy.close()
+        new = {name for name in set(os.listdir(tempfile.gettempdir())) - before if name.endswith(".csv")}
+        assert not new, f"left behind: {new}"
+        with raises(ps.Error, "names no files"):
+            ps.from_files([]).plan()
+
+
+def test_a_second_iterator_beside_one_that_waits():
+    """It is made at once, while the first one waits for a batch in another thread; and so is told where that stands."""
+    go, entered = threading.Event(), threading.Event()
+
+    def wait(value):
+        if value == 4 and not entered.is_set():
+            entered.set()
+            go.wait(60)
+        return value
+
+    ds = ps.range(8).map(wait, spec={"value": "int64"}).batch(4).with_options(workers=1)
+    first, seen, made = iter(ds), [], []
+    assert next(first)[0].tolist() == [0, 1, 2, 3]
+    waiting = threading.Thread(target=lambda: seen.append(next(first)[0].tolist()))
+    waiting.start()
+    try:
+        assert entered.wait(60)
+        time.sleep(0.2)  # now it waits, with the pipeline's lock
+        beside = threading.Thread(target=lambda: made.extend([ds.state_dict()["next"], values([*iter(ds)])]))
+        beside.start()
+        beside.join(30)
+        assert made == [1, [[0, 1, 2, 3], [4, 5, 6, 7]]] and not seen, "it waits for the first one's batch"
+    finally:
+        go.set()
+        waiting.join(60)
+    assert seen == [[4, 5, 6, 7]]
+    ds.close()
 
 
 def test_image_dataset_from_directory():

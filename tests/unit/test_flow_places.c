@@ -1,5 +1,5 @@
-/* test_flow_places.c: which elements a batch has and where they lie, for whoever works on whole batches; workers that do not come
- * back; a list of files that is in no file. */
+/* test_flow_places.c: which elements a batch has and where they lie, for whoever works on whole batches; workers that do not
+ * come back; a list of files that is in no file. */
 #include "flow_chains.h"
 
 #include <stdatomic.h>
@@ -144,6 +144,7 @@ static void test_list_in_memory(void)
     pst_batch *b = NULL;
     pst_pipeline *p = NULL;
     pst_cursor cursor[2];
+    REQUIRE(chdir(test_folder()) == 0);
     for (int i = 0; i < 3; i++) {
         FILE *f = fopen(names[i], "w");
         REQUIRE(f && fprintf(f, "number %d", i) > 0 && fclose(f) == 0);

@@ -1,0 +1,311 @@
+"""Functions for batches: behind the engine, several batches at a time, in order.
+
+They run on threads of their own that nobody waits for without end: closing, and the interpreter's exit, give a function a few
+seconds to come back. The exit would wait for threads of concurrent.futures for ever.
+"""
+
+import atexit
+import os
+import queue
+import threading
+import time
+import warnings
+import weakref
+import zlib
+from collections import deque
+from concurrent.futures import CancelledError, Future, InvalidStateError
+
+from ._core import Error
+from ._functions import Call, given, name_of, spec_of
+
+CLOSE_SECONDS = 5.0  # as in python/src/ending.h
+AFTER_STOP = 1.0  # more for those whose processes were ended
+
+_stages = weakref.WeakSet()
+
+
+class MappedBatch(dict):
+    """A batch that a function returned: like penstock.Batch, by name or unpacked in order."""
+
+    def __iter__(self):
+        return iter(self.values())
+
+    def __getitem__(self, key):
+        return list(self.values())[key] if isinstance(key, int) else super().__getitem__(key)
+
+    @property
+    def size(self):
+        return len(next(iter(self.values())))
+
+
+# ---- Threads ----
+
+
+def _work(tasks):
+    while True:
+        task = tasks.get()
+        if task is None:
+            return
+        future, function, arguments = task
+        if future.set_running_or_notify_cancel():
+            try:
+                _settle(future.set_result, function(*arguments))
+            except BaseException as error:
+                _settle(future.set_exception, error)
+        del task, future, function, arguments  # nothing is held while it waits
+
+
+def _settle(set_outcome, outcome):
+    try:
+        set_outcome(outcome)
+    except InvalidStateError:  # it was closed meanwhile
+        pass
+
+
+class _Threads:
+    def __init__(self, count):
+        self.tasks = queue.SimpleQueue()
+        self.threads = [
+            threading.Thread(target=_work, args=(self.tasks,), name=f"penstock-map-{i}", daemon=True) for i in range(count)
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def submit(self, function, *arguments):
+        future = Future()
+        self.tasks.put((future, function, arguments))
+        return future
+
+    def dismiss(self):
+        """They end when they are done with what they do."""
+        for _ in self.threads:
+            self.tasks.put(None)
+
+    def wait(self, until):
+        others = [thread for thread in self.threads if thread is not threading.current_thread()]
+        for thread in others:
+            thread.join(max(0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in others)
+
+
+# ---- Places ----
+
+
+def _where(places):
+    """Places of elements in words: a range where they lie one behind the other, otherwise the first ones."""
+    paths, records = [path for path, _, _ in places], [record for _, record, _ in places]
+    first = records[0]
+    if len(places) > 1 and first is not None and len(set(paths)) == 1 and records == list(range(first, first + len(places))):
+        return f"{paths[0] + ' ' if paths[0] else ''}records {first} to {records[-1]}"
+    words = [
+        " ".join(filter(None, (path, None if record is None else f"record {record}"))) for path, record in zip(paths, records)
+    ]
+    return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
+
+
+def _seed(cursor):
+    """64 bits for a batch: the same for the same seed, epoch and place."""
+    text = repr(cursor[1:]).encode()
+    return zlib.crc32(text) << 32 | zlib.crc32(text[::-1])
+
+
+# ---- The stage ----
+
+
+class BatchStage:
+    """Iterates over batches after the functions: some batches ahead, in order, on threads."""
+
+    def __init__(self, dataset, pipeline, batches):
+        self.dataset, self.pipeline, self.batches = dataset, pipeline, batches
+        self.calls = None  # bound to fields by the first batch
+        self.spent = {function: [0.0, 0] for function, _ in dataset._batch_maps}
+        self.inside = {}  # thread: the function that it is in
+        self.pools, self.waiting, self.number = [], deque(), 0
+        self.closed = self.ended = False
+        self.turn, self.process = threading.Lock(), os.getpid()
+        count = dataset._options.get("workers") or len(os.sched_getaffinity(0))
+        self.ahead, self.threads = count + 1, _Threads(count)
+        _stages.add(self)
+
+    def __iter__(self):
+        return self
+
+    def _bind(self, fields, seed):
+        """Binds the functions, one after the other: the result of one is what the next one gets."""
+        calls = []
+        for function, workers in self.dataset._batch_maps:
+            self.inside[threading.get_ident()] = name_of(function)
+            call = Call(function, list(fields))
+            if workers == "process":
+                from ._process import Pool
+
+                self.pools.append(Pool(call))
+                call = _Pooled(call, self.pools[-1])
+            calls.append((function, call))
+            fields = self._call(function, call, fields, seed)
+        self.calls = calls
+        return fields
+
+    def _call(self, function, call, fields, seed):
+        begin = time.perf_counter()
+        self.inside[threading.get_ident()] = name_of(function)
+        result = call(*(fields[name] for name in call.fields), *([seed] if call.seeded else []))
+        spent = self.spent[function]
+        spent[0], spent[1] = spent[0] + time.perf_counter() - begin, spent[1] + 1
+        return result if call.whole else {**fields, **result}
+
+    def _run(self, batch, number, seed):
+        fields, me = dict(batch.items()), threading.get_ident()
+        try:
+            if self.calls is None:
+                fields = self._bind(fields, seed)
+            else:
+                for function, call in self.calls:
+                    fields = self._call(function, call, fields, seed)
+            return MappedBatch((name, given(value)) for name, value in fields.items())
+        except Exception as cause:
+            raise self._error(batch, number, self.inside.get(me), cause) from cause
+        finally:
+            self.inside.pop(me, None)
+
+    def _error(self, batch, number, function, cause):
+        try:
+            places = self.pipeline.locate(batch)
+        except Error:  # closed meanwhile
+            places = None
+        where = f" ({_where(places)})" if places else ""
+        error = Error(f"map: batch {number} of this iteration{where}: {function}: {type(cause).__name__}: {cause}")
+        error.status, error.op, error.batch, error.places = "PST_EINVAL", "map", number, places
+        if places:
+            error.path, error.record, error.offset = places[0]
+        return error
+
+    def __next__(self):
+        if self.process != os.getpid():
+            raise _failure("PST_EINVAL", "the iterator belongs to the process that this one was forked from; iterate anew")
+        with self.turn:
+            return self._next()
+
+    def _next(self):
+        while self.batches is not None and not self.closed and len(self.waiting) < self.ahead:
+            batch = next(self.batches, None)
+            if batch is None:
+                self.batches = None
+                break
+            cursor = self.pipeline.tell()
+            future = self.threads.submit(self._run, batch, self.number, _seed(cursor))
+            self.waiting.append((future, cursor))
+            self.number += 1
+            if self.closed:  # behind the back of whoever closed it
+                future.cancel()
+            elif self.calls is None:
+                self._wait(future)  # only the first one binds
+        if self.closed and not self.ended:
+            raise _closed()
+        if not self.waiting:
+            if not self.ended:
+                self.ended = True
+                self._dismiss()
+                self.dataset._cursor = None
+            raise StopIteration
+        future, cursor = self.waiting[0]
+        try:
+            failure = self._wait(future)
+        finally:
+            if future.done():  # otherwise it was Ctrl-C, and the batch is still to come
+                self.waiting.popleft()
+        if failure:
+            raise failure
+        self.dataset._cursor = cursor
+        return future.result()
+
+    @staticmethod
+    def _wait(future):
+        """What the function raised, or None."""
+        try:
+            return future.exception()
+        except CancelledError:
+            return _closed()
+
+    def cost(self, function):
+        seconds, calls = self.spent[function]
+        return f"{1e3 * seconds / calls:.2f} ms a batch in {calls} batches" if calls else "not measured yet"
+
+    def _dismiss(self):
+        self.closed = True
+        self.threads.dismiss()
+        for pool in self.pools:
+            pool.close()
+
+    def close(self, seconds=CLOSE_SECONDS):
+        """Gives functions that are at work so long to come back; then they are left to their threads."""
+        if self.process != os.getpid():
+            return
+        until, self.closed = time.monotonic() + seconds, True
+        for future, _ in list(self.waiting):
+            future.cancel()
+        self.threads.dismiss()
+        done = self.threads.wait(until)
+        for pool in self.pools:
+            pool.close(0)
+        if not done and self.pools:
+            done = self.threads.wait(time.monotonic() + AFTER_STOP)
+        for future, _ in list(self.waiting):
+            _settle(future.set_exception, _closed())
+        if not done:
+            names = ", ".join(sorted(set(self.inside.values()))) or "a function"
+            warnings.warn(
+                f"penstock: {names} has not returned {seconds:g} s after the dataset was closed; its thread, and the memory "
+                "that it uses, stay until it does",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def __del__(self):
+        if hasattr(self, "threads") and self.process == os.getpid():
+            self._dismiss()
+
+
+def _failure(status, text):
+    error = Error(text)
+    error.status = status
+    return error
+
+
+def _closed():
+    return _failure("PST_ECANCELLED", "the dataset was closed")
+
+
+class _Pooled:
+    """A call that is made in a pool of processes."""
+
+    def __init__(self, call, pool):
+        self.fields, self.whole, self.seeded, self.pool = call.fields, call.whole, call.seeded, pool
+
+    def __call__(self, *values):
+        return self.pool(*values)
+
+
+def spec_of_batch(dataset):
+    """What the functions for batches make of the first one; the first dimension is left open."""
+    from ._dataset import Dataset
+
+    probe = Dataset(dataset._nodes, {**dataset._options, "prefetch": 1}, dataset._batch_maps)
+    with probe:
+        for batch in probe:
+            result = {}
+            for name, value in batch.items():
+                dtype, shape = spec_of(name, value)
+                result[name] = ((None, *shape[1:]) if shape else (), dtype)
+            return result
+    raise ValueError("there is no batch to try the function on")
+
+
+@atexit.register
+def _close_all():
+    """A function that is stopped inside of a library, by a process that ends, may take the process down with it."""
+    until = time.monotonic() + CLOSE_SECONDS
+    for stage in list(_stages):
+        if stage.process == os.getpid() and not stage.closed:
+            stage.pipeline.cancel()
+            stage.close(max(0, until - time.monotonic()))

@@ -1,0 +1,39 @@
+/* callback.h: what the operations that the extension brings share: functions (callback.c), generators (generator.c) and views
+ * (view.c). */
+#ifndef PYTHON_CALLBACK_H
+#define PYTHON_CALLBACK_H
+
+#include "core.h"
+
+#include <stdatomic.h>
+
+typedef int (*compiled_fn)(const void *const *in, void *const *out, const int64_t *sizes);
+
+struct callback {
+    PyObject *object, *run; /* the Python side; NULL for views */
+    PyObject *failures;
+    char name[128], kind[16];
+    compiled_fn compiled;
+    bool seeded;
+    uint64_t fingerprint; /* of the function */
+    size_t reads[PST_MAX_FIELDS], read_count;
+    pst_spec out;                                    /* as planned */
+    char dtype[16], shape[64], field[PST_NAME_SIZE]; /* of a view, as written */
+    size_t number;                                   /* of its field */
+    _Atomic unsigned inside;                         /* threads that are in the function */
+};
+
+/* `object` has name, kind, and the method `run`. NULL with an exception. */
+struct callback *callback_create(PyObject *object, PyObject *failures, const char *run);
+/* Around every call of the function: the GIL, and a note that somebody is inside. */
+PyGILState_STATE callback_enter(struct callback *c);
+void callback_leave(struct callback *c, PyGILState_STATE gil);
+/* Keeps the exception that is set, and turns it into an error of the engine. */
+pst_status callback_fail(struct callback *c, pst_error *reterr);
+
+/* Values (value.c); all raise. */
+bool take_shape(PyObject *shape, pst_field *f);
+bool take_fields(PyObject *list, const pst_spec *in, pst_spec *ret); /* ((name, alias, dtype, shape), …) */
+bool put_value(pst_ctx *ctx, PyObject *value, const pst_field *f, pst_tensor *out);
+
+#endif
