@@ -22,6 +22,7 @@ CLOSE_SECONDS = 5.0  # as in python/src/ending.h
 AFTER_STOP = 1.0  # more for those whose processes were ended
 
 _stages = weakref.WeakSet()
+_exiting = False
 
 
 class MappedBatch(dict):
@@ -63,6 +64,8 @@ def _settle(set_outcome, outcome):
 
 
 class _Threads:
+    """They hold the queue alone, so that they end with us, also where Ctrl-C came while they were started."""
+
     def __init__(self, count):
         self.tasks = queue.SimpleQueue()
         self.threads = [
@@ -71,6 +74,9 @@ class _Threads:
         for thread in self.threads:
             thread.start()
 
+    def __del__(self):
+        self.dismiss()
+
     def submit(self, function, *arguments):
         future = Future()
         self.tasks.put((future, function, arguments))
@@ -78,7 +84,7 @@ class _Threads:
 
     def dismiss(self):
         """They end when they are done with what they do."""
-        for _ in self.threads:
+        for _ in getattr(self, "threads", ()):
             self.tasks.put(None)
 
     def wait(self, until):
@@ -201,6 +207,7 @@ class BatchStage:
             elif self.calls is None:
                 self._wait(future)  # only the first one binds
         if self.closed and not self.ended:
+            _park_at_exit()
             raise _closed()
         if not self.waiting:
             if not self.ended:
@@ -215,6 +222,7 @@ class BatchStage:
             if future.done():  # otherwise it was Ctrl-C, and the batch is still to come
                 self.waiting.popleft()
         if failure:
+            _park_at_exit()
             raise failure
         self.dataset._cursor = cursor
         return future.result()
@@ -262,8 +270,9 @@ class BatchStage:
             )
 
     def __del__(self):
-        if hasattr(self, "threads") and self.process == os.getpid():
-            self._dismiss()
+        if getattr(self, "process", None) == os.getpid():
+            for pool in self.pools:
+                pool.close()
 
 
 def _failure(status, text):
@@ -301,9 +310,17 @@ def spec_of_batch(dataset):
     raise ValueError("there is no batch to try the function on")
 
 
+def _park_at_exit():
+    """Nobody hears what a daemon thread raises then, but it would be printed: it stops here, as Python itself stops it."""
+    while _exiting and threading.current_thread().daemon:
+        time.sleep(60)
+
+
 @atexit.register
 def _close_all():
     """A function that is stopped inside of a library, by a process that ends, may take the process down with it."""
+    global _exiting
+    _exiting = True
     until = time.monotonic() + CLOSE_SECONDS
     for stage in list(_stages):
         if stage.process == os.getpid() and not stage.closed:

@@ -43,6 +43,9 @@ class _Memory:
         os.ftruncate(self.file, START)
         self.map = mmap.mmap(self.file, START)
 
+    def __del__(self):
+        os.close(self.file)
+
     def reserve(self, size):
         if size > len(self.map):
             if os.fstat(self.file).st_size < size:
