@@ -28,6 +28,7 @@ class Operation:
 
     def __init__(self, name, text):
         self.name, self.text = name, text
+        self.add(_core.Pipeline(), (), {})  # a wrong argument is told where it is written
 
     def add(self, pipeline, before, options):
         pipeline.add(self.name, self.text)
@@ -203,6 +204,8 @@ class Dataset:
             raise TypeError(f"no option {', '.join(sorted(unknown))}; there are {', '.join(OPTIONS)}")
         if "cache_dir" in options:
             options["cache_dir"] = os.fspath(options["cache_dir"])
+        alone = {name: value for name, value in options.items() if name not in ("rank", "world")}  # those two belong together
+        _core.Pipeline(**alone)  # a wrong value is told where it is written
         return self._with(options=options)
 
     def distributed(self, rank=None, world=None, uneven="pad"):
@@ -353,7 +356,9 @@ def pipeline(text, **options):
 
         ds = ps.pipeline("tfrecord shards/ | shuffle | example | decode | resize 224 | batch 64", seed=7)
     """
-    return Dataset((Text(text),)).with_options(**options)
+    dataset = Dataset((Text(text),)).with_options(**options)
+    _build(dataset._nodes, dataset._options)  # a mistake in the text is told here
+    return dataset
 
 
 def from_arrays(arrays, names=None):

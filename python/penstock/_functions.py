@@ -24,8 +24,11 @@ NOWHERE = 2**64 - 1  # a record or a byte that there is none of
 def as_array(value):
     """Anything that holds numbers, as something with the buffer protocol."""
     if numpy is None:
-        memoryview(value)  # says what is wrong
-        return value
+        try:
+            return memoryview(value)
+        except TypeError:
+            what = type(value).__name__
+            raise TypeError(f"a {what} is no array; install NumPy to have it converted, or give an array.array") from None
     return numpy.ascontiguousarray(numpy.asarray(value))
 
 

@@ -196,24 +196,48 @@ void pipelines_shutdown(void)
     interpreter_set_gone();
 }
 
+/* The first options are numbers: their values in this order. */
+enum { SEED, WORKERS, PREFETCH, RAM, RANK, WORLD, NUMBERS };
+
+static bool option_number(const char *name, PyObject *value, uint64_t most, uint64_t *ret)
+{
+    PyObject *whole = PyNumber_Index(value);
+    if (!whole)
+        return PyErr_Format(PyExc_TypeError, "%s=%R; expected a whole number", name, value), false;
+    *ret = PyLong_AsUnsignedLongLong(whole);
+    Py_DECREF(whole);
+    if (PyErr_Occurred())
+        PyErr_Clear(); /* negative, or beyond 64 bits */
+    else if (*ret <= most)
+        return true;
+    return PyErr_Format(PyExc_ValueError, "%s=%S; expected 0 to %llu", name, value, (unsigned long long)most), false;
+}
+
 bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
 {
     static char *names[] = {"seed",   "workers", "prefetch", "ram",       "rank", "world",
                             "uneven", "bad",     "verify",   "cache_dir", "fuse", NULL};
-    unsigned long long seed = 0, ram = 0;
+    PyObject *given[NUMBERS] = {NULL};
+    uint64_t number[NUMBERS] = {0};
     const char *uneven = "pad", *bad = "error", *cache_dir = NULL;
     int verify = 1, fuse = 1;
     PyObject *nothing = PyTuple_New(0);
     pst_error e;
-    bool fine = nothing &&
-                PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$KIIKIIsspzp:Pipeline", names, &seed, &o->workers, &o->prefetch,
-                                            &ram, &o->rank, &o->world, &uneven, &bad, &verify, &cache_dir, &fuse);
+    bool fine = nothing && PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$OOOOOOsspzp:Pipeline", names, &given[SEED],
+                                                       &given[WORKERS], &given[PREFETCH], &given[RAM], &given[RANK],
+                                                       &given[WORLD], &uneven, &bad, &verify, &cache_dir, &fuse);
     Py_XDECREF(nothing);
+    for (size_t i = 0; i < NUMBERS && fine; i++)
+        fine = !given[i] || option_number(names[i], given[i], i == SEED || i == RAM ? UINT64_MAX : UINT32_MAX, &number[i]);
     if (!fine)
         return false;
     o->size = sizeof(*o);
-    o->seed = seed;
-    o->ram = ram;
+    o->seed = number[SEED];
+    o->workers = (unsigned)number[WORKERS];
+    o->prefetch = (unsigned)number[PREFETCH];
+    o->ram = number[RAM];
+    o->rank = (unsigned)number[RANK];
+    o->world = (unsigned)number[WORLD];
     o->no_verify = !verify;
     o->no_fuse = !fuse;
     o->uneven = PST_UNEVEN_PAD;

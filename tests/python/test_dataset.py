@@ -76,9 +76,11 @@ def test_mistakes():
     with raises(TypeError, "no option wrkers"):
         ps.range(3).with_options(wrkers=3)
     with raises(ps.Error, "did you mean batch", "^^^^"):
-        ps.pipeline("range 10 | bach 4").plan()
+        ps.pipeline("range 10 | bach 4")
     with raises(ps.Error, "^"):
-        ps.range(3).batch(0).plan()
+        ps.range(3).batch(0)
+    with raises(ps.Error, "size is x", "^"):
+        ps.range(3).batch("x")
 
 
 def test_error_tells_the_place():
@@ -164,7 +166,17 @@ def test_options():
     assert a != b
     assert values(ps.range(99).shuffle().batch(9).with_options(seed=1, workers=1, prefetch=1, fuse=False)) == a
     with raises(ValueError, "expected pad, drop or allow"):
-        ps.range(3).with_options(uneven="so").plan()
+        ps.range(3).with_options(uneven="so")
+    with raises(ps.Error, "no policy"):
+        ps.range(3).with_options(bad="perhaps")
+    for option in ("seed", "workers", "prefetch", "ram"):
+        with raises(ValueError, f"{option}=-1; expected 0 to"):
+            ps.range(3).with_options(**{option: -1})
+    with raises(ValueError, "workers=1099511627776"):
+        ps.range(3).with_options(workers=1 << 40)
+    with raises(TypeError, "prefetch=1.5; expected a whole number"):
+        ps.range(3).with_options(prefetch=1.5)
+    assert ps.range(3).with_options(rank=1).with_options(world=2).batch(1).element_spec
 
 
 def test_ranks_from_the_environment():
