@@ -6,16 +6,22 @@ model.fit(penstock.tf.dataset(train), epochs=10)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import atexit
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from penstock import Dataset, Spec, Tensor
-
+from penstock import Dataset, Error, Spec, Tensor
 
 ALIGNMENT = 64  # TensorFlow aborts on memory that is not
+
+_waiting: dict[int, Dataset] = {}  # by thread: what it waits for
+_ending = False
 
 
 def _signature(spec: Spec) -> Any:
@@ -38,28 +44,93 @@ def tensor(value: Any) -> Any:
     return tf.experimental.dlpack.from_dlpack(value.__dlpack__())
 
 
-def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int | None = None) -> Any:
-    """A real tf.data.Dataset: tuples of fields, or dicts. Iterating over it is iterating over `source`: an epoch each time."""
-    names = list(source.element_spec)
+def _end() -> None:
+    """At exit: calls TensorFlow's threads back. The interpreter's end would stop them where they wait for a batch, and
+    TensorFlow would wait for them when it ends its iterators."""
+    global _ending
+    _ending = True
+    until = time.monotonic() + 10
+    while _waiting and time.monotonic() < until:
+        for source in list(_waiting.values()):
+            source.cancel()
+        time.sleep(0.001)
+
+
+atexit.register(_end)
+
+
+def _batches(source: Dataset) -> Iterator[Any]:
+    """An epoch, for a thread of TensorFlow's: ends at exit."""
+    batches: Iterator[Any] | None = None
+    while True:
+        thread = threading.get_ident()
+        _waiting[thread] = source
+        try:
+            if _ending:
+                return
+            batches = batches or iter(source)
+            batch = next(batches, None)
+        except Error:
+            if _ending:
+                return
+            raise
+        finally:
+            del _waiting[thread]
+        if batch is None:
+            return
+        yield batch
+
+
+def _kept_lightly(source: Dataset) -> Callable[[], Dataset]:
+    """A function that gives `source`, without keeping its threads and memory alive.
+
+    TensorFlow never lets go of a Python function that a tf.data.Dataset calls. The chain alone is therefore what stays; should
+    a tf.data.Dataset outlive its Python object, as a variant tensor, a dataset is made of the chain again."""
+    living = weakref.ref(source)
+    restore, chain = source.__reduce__()[:2]
+    again: list[Any] = []
+
+    def get() -> Any:
+        if (found := living()) is not None:
+            return found
+        if not again:
+            again.append(restore(*chain))
+        return again[0]
+
+    return get
+
+
+def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any:
+    """A real tf.data.Dataset: tuples of fields, or dicts. Iterating over it is iterating over `source`: an epoch each time.
+
+    Fields of numbers share memory with the batch, ragged ones too. TensorFlow copies strings (fields of bytes), bfloat16, and
+    what map(…) behind batch returns where that is not aligned to 64 bytes. An error arrives as a tf.errors.OpError with our
+    text.
+
+        prefetch: batches that TensorFlow holds beside those of the pipeline; 0: none; tf.data.AUTOTUNE: as many as it likes
+    """
     signature = {name: _signature(spec) for name, spec in source.element_spec.items()}
     ragged = any(isinstance(spec, tf.RaggedTensorSpec) for spec in signature.values())
+    living = _kept_lightly(source)
 
     def values(value: Any) -> Any:
+        # NumPy's arrays are the quicker way for TensorFlow's generators, and are not copied either
         if isinstance(value, Tensor) and (value.dtype in ("bytes", "bfloat16") or ragged):
             return tensor(value)
         return np.asarray(value)
 
     def generate() -> Iterator[Any]:
-        for batch in source:
+        for batch in _batches(living()):
             if as_dict:
                 yield {name: values(value) for name, value in batch.items()}
             else:
                 yield tuple(values(value) for value in batch.values())
 
-    output = signature if as_dict else tuple(signature[name] for name in names)
+    output = signature if as_dict else tuple(signature.values())
     result = tf.data.Dataset.from_generator(generate, output_signature=output)
+    result.penstock_source = source  # lives as long as this, and as what is made of it
     try:
         result = result.apply(tf.data.experimental.assert_cardinality(len(source)))
     except TypeError:  # endless or unknown
         pass
-    return result.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
+    return result.prefetch(prefetch) if prefetch else result

@@ -1,7 +1,11 @@
 """The Python module with TensorFlow and Keras: tf.data, element_spec, ragged fields, model.fit."""
 
+import gc
 import os
+import subprocess
+import sys
 import tempfile
+import weakref
 
 import keras
 import numpy as np
@@ -32,6 +36,112 @@ def test_a_real_dataset():
             assert np.allclose(images.numpy(), normalized(pixels[labels.numpy()]), atol=2e-6)
         assert penstock.tf.dataset(source, as_dict=True).element_spec.keys() == {"image", "label"}
         assert sum(1 for _ in dataset) == 4
+
+
+class Watched(ps.Dataset):
+    """Notes where the memory of its batches lies."""
+
+    def __init__(self, chain):
+        super().__init__(chain._nodes, chain._options)
+        self.places = []
+
+    def __iter__(self):
+        for batch in super().__iter__():
+            (field,) = batch
+            self.places.append(field.data_ptr() if field.row_splits is None else field.values.data_ptr())
+            yield batch
+
+
+def test_batches_of_a_dataset_are_not_copied():
+    table = ps.from_arrays(np.arange(640, dtype=np.float32).reshape(64, 10))
+    for short, dtype in (("u8", "uint8"), ("i32", "int32"), ("i64", "int64"), ("f16", "float16"), ("bf16", "bfloat16"),
+                         ("f32", "float32"), ("f64", "float64")):
+        source = Watched(table.cast(short, field="x").batch(24))
+        made = list(penstock.tf.dataset(source))
+        assert [len(x) for (x,) in made] == [24, 24, 16] and all(x.dtype.name == dtype for (x,) in made)
+        assert dtype == "bfloat16" or [x._numpy().ctypes.data for (x,) in made] == source.places, dtype
+    rows = ps.from_generator(lambda: ({"x": np.ones(40 * n, np.float32)} for n in range(1, 7)), spec={"x": ("float32", (None,))})
+    source = Watched(rows.batch(2))
+    assert [x.values._numpy().ctypes.data for (x,) in penstock.tf.dataset(source)] == source.places != []
+
+
+def test_epochs_and_iterators():
+    def values(dataset):
+        return [x.tolist() for (x,) in dataset.as_numpy_iterator()]
+
+    source = ps.range(40).shuffle(seed=1).batch(16)
+    dataset = penstock.tf.dataset(source)
+    want = ps.range(40).shuffle(seed=1).batch(16)
+    epochs = [[batch["value"].tolist() for batch in want] for _ in range(6)]
+    assert values(dataset) == epochs[0] and values(dataset) == epochs[1] != epochs[0]
+    assert values(dataset.repeat(2)) == epochs[2] + epochs[3]
+    first = iter(dataset)
+    head = [next(first)[0].numpy().tolist()]
+    second = iter(dataset)  # beside it, over the same epoch
+    assert [x.numpy().tolist() for (x,) in second] == epochs[4]
+    assert head + [x.numpy().tolist() for (x,) in first] == epochs[4]
+    left = iter(dataset)
+    next(left)
+    del left, first, second  # an iterator that is left ends its epoch
+    assert values(dataset)[0] not in epochs[5]
+    endless = penstock.tf.dataset(ps.range(3).repeat().batch(2))
+    assert values(endless.take(3)) == [[0, 1], [2, 0], [1, 2]] and endless.cardinality() == tf.data.UNKNOWN_CARDINALITY
+    unknown = penstock.tf.dataset(ps.from_generator(lambda: ({"x": i} for i in range(5))).batch(2))
+    assert [values(unknown) for _ in range(2)] == [[[0, 1], [2, 3], [4]]] * 2 and len(values(unknown.repeat(3))) == 9
+
+
+def test_errors_arrive():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "cut.png")
+        with open(path, "wb") as f:
+            f.write(ps._core.encode_png(bytes(300), 10, 10, 3)[:-20])
+        dataset = penstock.tf.dataset(ps.from_files([path], [1]).decode().resize(8).batch(2))
+        for _ in range(2):
+            try:
+                list(dataset)
+                raise AssertionError("no error")
+            except tf.errors.OpError as error:
+                assert path in str(error) and "png: " in str(error)
+
+
+EXIT = """
+import itertools, sys, time
+import penstock as ps, penstock.tf
+def rows():
+    for i in itertools.count():
+        time.sleep({pause})
+        yield {{"x": i}}
+batches = iter(penstock.tf.dataset(ps.{source}.batch(2)))
+print(*(next(batches)[0].numpy().tolist() for _ in range(2)))
+"""
+
+
+def test_exit_beside_a_living_iterator():
+    for source, pause in (("range(100).repeat()", 0), ("from_generator(rows)", 0.2), ("from_generator(rows)", 0)):
+        text = EXIT.format(source=source, pause=pause)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0 and done.stdout == "[0, 1] [2, 3]\n", (source, done)
+
+
+def test_what_is_let_go_is_gone():
+    def tasks():
+        return len(os.listdir("/proc/self/task"))
+
+    def use():
+        source = ps.range(100).batch(10)
+        assert len(list(penstock.tf.dataset(source).map(lambda x: x + 1))) == 10
+        return weakref.ref(source)
+
+    use()
+    before = tasks()
+    used = [use() for _ in range(20)]
+    gc.collect()
+    assert not any(source() for source in used) and tasks() <= before + 4, f"{tasks() - before} threads more"
+    dataset = penstock.tf.dataset(ps.range(10).batch(5))
+    variant, spec = tf.data.experimental.to_variant(dataset), dataset.element_spec
+    del dataset
+    gc.collect()
+    assert len(list(tf.data.experimental.from_variant(variant, spec))) == 2  # made of its chain again
 
 
 def test_same_as_tensorflows_own_parsing():
@@ -68,32 +178,6 @@ def test_examples_are_tensorflows():
     assert ps.Example.parse(theirs.SerializeToString())["label"].tolist() == [1, -2]
 
 
-def test_keras_folder():
-    with image_shards(12) as (_, pixels):
-        with tempfile.TemporaryDirectory() as folder:
-            for i, image in enumerate(pixels):
-                os.makedirs(os.path.join(folder, "ab"[i % 2]), exist_ok=True)
-                with open(os.path.join(folder, "ab"[i % 2], f"{i:02d}.png"), "wb") as f:
-                    f.write(ps._core.encode_png(image, 24, 20, 3))
-            for options in (
-                {},
-                {"label_mode": "categorical"},
-                {"label_mode": "binary", "color_mode": "grayscale"},
-                {"interpolation": "area"},
-            ):
-                options = {"image_size": (14, 18), "batch_size": 5, "shuffle": False, **options}
-                theirs = keras.utils.image_dataset_from_directory(folder, verbose=False, **options)
-                ours = ps.image_dataset_from_directory(folder, **options)
-                assert ours.class_names == theirs.class_names and len(ours) == len(theirs)
-                gray = options.get("color_mode") == "grayscale"
-                for (x, y), (u, v) in zip(theirs, ours):
-                    assert x.shape == u.shape and y.shape == v.shape and x.dtype.name == u.dtype and y.dtype.name == v.dtype, (
-                        options
-                    )
-                    assert np.array_equal(y.numpy(), np.asarray(v))
-                    assert np.abs(x.numpy() - np.asarray(u)).max() < (2.1 if gray else 1.01), options  # ours are whole levels
-
-
 def test_py_dataset():
     x = np.random.default_rng(1).random((70, 4)).astype(np.float32)
     batches = Batches(ps.from_arrays((x, x.sum(1))).shuffle(seed=1).batch(16))
@@ -106,16 +190,16 @@ def test_py_dataset():
 
 def test_no_leak():
     ds = ps.from_arrays((np.ones((256, 1024), np.float32), np.arange(256))).repeat().batch(32).with_options(prefetch=4)
-    batches = iter(ds)
+    for batches in (map(lambda batch: penstock.tf.tensor(batch[0]), ds), iter(penstock.tf.dataset(ds))):
 
-    def run(count):
-        for _ in range(count):
-            penstock.tf.tensor(next(batches)[0])
+        def run(count):
+            for _ in range(count):
+                next(batches)
 
-    run(1000)
-    before = resident()
-    run(10000)
-    assert resident() - before < 8 << 20, f"{(resident() - before) >> 10} KiB more"
+        run(1000)
+        before = resident()
+        run(10000)
+        assert resident() - before < 8 << 20, f"{(resident() - before) >> 10} KiB more"
 
 
 def test_fit():
