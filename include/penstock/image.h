@@ -17,16 +17,16 @@ typedef enum pst_image_format {
     PST_IMAGE_PNG,
     PST_IMAGE_WEBP,
     PST_IMAGE_BMP,
-    PST_IMAGE_GIF, /* read only, first frame */
-    PST_IMAGE_RAW, /* pixels as they are; never recognised from bytes */
+    PST_IMAGE_GIF,    /* read only, first frame */
+    PST_IMAGE_RAW,    /* pixels as they are; never recognised from bytes */
     PST_IMAGE_YUV420, /* planes of brightness and of colours at half its size, not compressed */
     PST_IMAGE_FORMATS /* how many there are */
 } pst_image_format;
-PST_API const char *pst_image_format_name(pst_image_format format); /* "jpeg", … */
+PST_API const char *pst_image_format_name(pst_image_format format);                                    /* "jpeg", … */
 PST_API pst_status pst_image_format_parse(pst_image_format *ret, const char *name, pst_error *reterr); /* "jpg" too */
 
 #define PST_MAX_PIXELS (UINT64_C(1) << 28) /* default cap on width × height */
-#define PST_MAX_SCANS 500u                 /* default cap on the scans of a progressive JPEG */
+#define PST_MAX_SCANS  500u                /* default cap on the scans of a progressive JPEG */
 
 typedef struct pst_image_info {
     pst_image_format format;
@@ -76,7 +76,13 @@ typedef enum pst_filter {
     PST_FILTER_NEAREST,      /* Pillow's NEAREST */
     PST_FILTER_BILINEAR,     /* between the two nearest positions, never antialiased: tf.image.resize's default */
     PST_FILTER_BICUBIC,      /* antialiased when shrinking: Pillow's BICUBIC */
-    PST_FILTER_AREA          /* the mean of what an output pixel covers: tf.image.resize's area, and OpenCV's when shrinking */
+    PST_FILTER_AREA,         /* the mean of what an output pixel covers: tf.image.resize's area, and OpenCV's when shrinking */
+    /* tf.image.resize's, never antialiased */
+    PST_FILTER_KEYSCUBIC, /* its bicubic */
+    PST_FILTER_LANCZOS3,
+    PST_FILTER_LANCZOS5,
+    PST_FILTER_GAUSSIAN,
+    PST_FILTER_MITCHELLCUBIC
 } pst_filter;
 PST_API pst_status pst_image_resize(pst_image *ret, const pst_image *image, uint32_t width, uint32_t height, pst_filter filter,
                                     pst_error *reterr);

@@ -40,9 +40,9 @@ static pst_status check_resize(const pst_image *image, uint32_t width, uint32_t 
         return pst_fail(reterr, PST_EINVAL,
                         "resize: %" PRIu32 " × %" PRIu32 " to %" PRIu32 " × %" PRIu32 "; sides are 1…%" PRId32, image->width,
                         image->height, width, height, INT32_MAX);
-    if ((unsigned)filter > PST_FILTER_AREA)
-        return pst_fail(reterr, PST_EINVAL, "resize: filter %d; expected one of pst_filter: %dâ¦%d", (int)filter,
-                        (int)PST_FILTER_TRIANGLE, (int)PST_FILTER_AREA);
+    if ((unsigned)filter > PST_FILTER_MITCHELLCUBIC)
+        return pst_fail(reterr, PST_EINVAL, "resize: filter %d; expected one of pst_filter: %d…%d", (int)filter,
+                        (int)PST_FILTER_TRIANGLE, (int)PST_FILTER_MITCHELLCUBIC);
     return PST_OK;
 }
 

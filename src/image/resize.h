@@ -2,8 +2,8 @@
  *
  * TRIANGLE, BICUBIC and NEAREST are Pillow's, byte for byte: its weights of 22 bits, rows first, rounded to 8 bits, then
  * columns. (From version 13 on Pillow begins with the columns where that is less work, and may differ by a level there. Its
- * weights get too coarse where one pixel is made of more than 16384; ours do not.) BILINEAR and AREA are TensorFlow's
- * positions and weights with the same arithmetic: its results rounded, within a level.
+ * weights get too coarse where one pixel is made of more than 16384; ours do not.) The others are TensorFlow's positions and
+ * weights with the same arithmetic: its results rounded, within a level.
  *
  * A part of the result needs only the part of the image that contributes: an axis may hold a range of its outputs, and says
  * which inputs they read. Every byte is the same as in the whole result. */

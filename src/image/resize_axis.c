@@ -21,18 +21,30 @@ struct shape {
     double support; /* how far from the centre of an output its inputs lie */
 };
 
+/* By filter: how far it reaches when nothing is shrunk, and whether it is stretched when something is. */
+static const struct {
+    double radius;
+    bool antialiases, blurs; /* blurs: even what keeps its size */
+} traits[] = {
+    [PST_FILTER_TRIANGLE] = {1, true, false},   [PST_FILTER_NEAREST] = {1, true, false},
+    [PST_FILTER_BILINEAR] = {1, false, false},  [PST_FILTER_BICUBIC] = {2, true, false},
+    [PST_FILTER_AREA] = {1, true, false},       [PST_FILTER_KEYSCUBIC] = {2, false, false},
+    [PST_FILTER_LANCZOS3] = {3, false, false},  [PST_FILTER_LANCZOS5] = {5, false, false},
+    [PST_FILTER_GAUSSIAN] = {1.5, false, true}, [PST_FILTER_MITCHELLCUBIC] = {2, false, true},
+};
+
 static struct shape shape_of(uint32_t in, uint32_t out, pst_filter filter)
 {
     struct shape s = {.filter = filter, .in = in, .scale = (double)in / out};
-    s.stretch = s.scale > 1 && filter != PST_FILTER_BILINEAR ? s.scale : 1;
+    s.stretch = s.scale > 1 && traits[filter].antialiases ? s.scale : 1;
     s.inverse = 1 / s.stretch;
-    s.support = filter == PST_FILTER_BICUBIC ? 2 * s.stretch : filter == PST_FILTER_AREA ? s.scale / 2 + 0.5 : s.stretch;
+    s.support = filter == PST_FILTER_AREA ? s.scale / 2 + 0.5 : traits[filter].radius * s.stretch;
     return s;
 }
 
 static bool is_picked(uint32_t in, uint32_t out, pst_filter filter)
 {
-    return filter == PST_FILTER_NEAREST || in == out;
+    return filter == PST_FILTER_NEAREST || (in == out && !traits[filter].blurs);
 }
 
 /* Weights of one output before any is dropped. */
@@ -115,6 +127,27 @@ static double bicubic(double x)
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
+static double lanczos(double x, double radius)
+{
+    const double pi = 3.14159265358979323846;
+    if (x < 1e-3)
+        return 1;
+    return x < radius ? radius * sin(pi * x) * sin(pi * x / radius) / (pi * pi * x * x) : 0;
+}
+
+/* A deviation of a third of its radius. */
+static double gaussian(double x)
+{
+    return x < 1.5 ? exp(-2 * x * x) : 0;
+}
+
+static double mitchell(double x)
+{
+    if (x < 1)
+        return (7.0 / 6 * x - 2) * x * x + 8.0 / 9;
+    return x < 2 ? ((-7.0 / 18 * x + 2) * x - 10.0 / 3) * x + 16.0 / 9 : 0;
+}
+
 /* How much of position `k` the interval covers. */
 static double covered(double low, double high, uint32_t k)
 {
@@ -128,9 +161,21 @@ static double weight_at(const struct shape *s, uint32_t i, double centre, uint32
         return covered(i * s->scale, (i + 1.0) * s->scale, k);
     double x = (k - centre + 0.5) * s->inverse;
     x = x < 0 ? -x : x;
-    if (s->filter == PST_FILTER_BICUBIC)
+    switch (s->filter) {
+    case PST_FILTER_BICUBIC:
+    case PST_FILTER_KEYSCUBIC:
         return bicubic(x);
-    return x < 1 ? 1 - x : 0;
+    case PST_FILTER_LANCZOS3:
+        return lanczos(x, 3);
+    case PST_FILTER_LANCZOS5:
+        return lanczos(x, 5);
+    case PST_FILTER_GAUSSIAN:
+        return gaussian(x);
+    case PST_FILTER_MITCHELLCUBIC:
+        return mitchell(x);
+    default:
+        return x < 1 ? 1 - x : 0;
+    }
 }
 
 /* `weights` has room for most_weights. At an edge of its support a filter is 0: positions there are dropped, as far as `taps`

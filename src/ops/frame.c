@@ -54,5 +54,8 @@ void frame_add(struct frame *f, const struct geometry *g)
     cut(f, g);
     if (g->width != g->cut_width || g->height != g->cut_height)
         resize(f, g);
+    if (g->full_width)
+        cut(f, &(struct geometry){
+                   .x = -(int64_t)g->left, .y = -(int64_t)g->top, .cut_width = g->full_width, .cut_height = g->full_height});
     f->flips ^= g->flips;
 }

@@ -7,12 +7,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-const char *const resize_methods[] = {"antialias", "bilinear", "bicubic", "nearest", "area", NULL};
+const char *const plane_methods[] = {"antialias", "bilinear", "bicubic", "nearest", "area", NULL};
+const char *const resize_methods[] = {"antialias", "bilinear", "bicubic",  "nearest",       "area", "keyscubic",
+                                      "lanczos3",  "lanczos5", "gaussian", "mitchellcubic", NULL};
 
 pst_filter resize_method(int choice)
 {
-    static const pst_filter filters[] = {PST_FILTER_TRIANGLE, PST_FILTER_BILINEAR, PST_FILTER_BICUBIC, PST_FILTER_NEAREST,
-                                         PST_FILTER_AREA};
+    static const pst_filter filters[] = {PST_FILTER_TRIANGLE, PST_FILTER_BILINEAR,     PST_FILTER_BICUBIC,  PST_FILTER_NEAREST,
+                                         PST_FILTER_AREA,     PST_FILTER_KEYSCUBIC,    PST_FILTER_LANCZOS3, PST_FILTER_LANCZOS5,
+                                         PST_FILTER_GAUSSIAN, PST_FILTER_MITCHELLCUBIC};
     return filters[choice];
 }
 
@@ -22,11 +25,12 @@ pst_status image_op_geometry(const struct image_op *op, const void *config, pst_
     pst_status st = op->geometry(config, ctx, width, height, ret, reterr);
     if (st < 0)
         return st;
-    if ((uint64_t)ret->width * ret->height > PST_MAX_PIXELS || ret->width > INT32_MAX || ret->height > INT32_MAX)
+    uint32_t w = geometry_width(ret), h = geometry_height(ret);
+    if ((uint64_t)w * h > PST_MAX_PIXELS || w > INT32_MAX || h > INT32_MAX)
         return pst_fail(reterr, PST_ELIMIT,
                         "%s of an image of %" PRIu32 " × %" PRIu32 " would have %" PRIu32 " × %" PRIu32
                         " pixels; at most %" PRIu64 " are made",
-                        op->op.name, width, height, ret->width, ret->height, (uint64_t)PST_MAX_PIXELS);
+                        op->op.name, width, height, w, h, (uint64_t)PST_MAX_PIXELS);
     return PST_OK;
 }
 
@@ -107,6 +111,10 @@ static pst_status resize_cut(pst_ctx *ctx, const pst_tensor *from, const struct 
         st = image_of_tensor(to, &result, reterr);
     if (st < 0)
         return st;
+    if (g->full_width) {
+        memset(result.pixels, 0, result.stride * result.height);
+        result = pixels_crop(&result, g->left, g->top, g->width, g->height);
+    }
     pst_image cut = pixels_crop(&image, (uint32_t)g->x, (uint32_t)g->y, g->cut_width, g->cut_height);
     st = resize(ctx, &cut, g->filter, &result, reterr);
     if (st == PST_OK && g->flips)
@@ -126,7 +134,7 @@ pst_status image_op_run(const struct image_op *op, const void *config, pst_ctx *
     if (st == PST_OK)
         st = image_op_geometry(op, config, ctx, image.width, image.height, &g, reterr);
     if (st == PST_OK)
-        st = field_prepare(ctx, to, 3, (const uint64_t[]){g.height, g.width, image.channels}, reterr);
+        st = field_prepare(ctx, to, 3, (const uint64_t[]){geometry_height(&g), geometry_width(&g), image.channels}, reterr);
     if (st < 0)
         return st;
     if (g.width != g.cut_width || g.height != g.cut_height)

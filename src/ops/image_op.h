@@ -31,9 +31,10 @@ pst_status image_of_tensor(const pst_tensor *t, pst_image *ret, pst_error *reter
 struct geometry {
     int64_t x, y; /* corner of the cut; outside of the image it is padded with zeros */
     uint32_t cut_width, cut_height;
-    uint32_t width, height; /* of the result; resized where the cut has another size */
+    uint32_t width, height; /* resized to this where the cut has another size */
     pst_filter filter;
-    bool flips; /* left to right */
+    uint32_t left, top, full_width, full_height; /* that is then put into a larger field of zeros; full_width 0: it is not */
+    bool flips;                                  /* left to right */
 };
 
 struct image_op {
@@ -42,7 +43,9 @@ struct image_op {
     pst_status (*geometry)(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
                            pst_error *reterr);
     bool resizes;
-    bool (*pads)(const void *config); /* whether the cut may reach beyond the image; NULL: never */
+    bool (*pads)(const void *config); /* whether there may be zeros around the image; NULL: never */
+    /* Whether it resizes by a method that is for pixels, not for planes of a fast decode; NULL: never. */
+    bool (*needs_pixels)(const void *config);
 };
 
 extern const struct image_op op_resize, op_crop, op_center_crop, op_random_crop, op_random_resized_crop, op_flip;
@@ -54,6 +57,17 @@ pst_status image_op_run(const struct image_op *op, const void *config, pst_ctx *
 pst_status image_op_geometry(const struct image_op *op, const void *config, pst_ctx *ctx, uint32_t width, uint32_t height,
                              struct geometry *ret, pst_error *reterr);
 
+/* Of the result. */
+static inline uint32_t geometry_width(const struct geometry *g)
+{
+    return g->full_width ? g->full_width : g->width;
+}
+
+static inline uint32_t geometry_height(const struct geometry *g)
+{
+    return g->full_width ? g->full_height : g->height;
+}
+
 /* "224" is a square. */
 static inline pst_size2d size_both(pst_size2d s)
 {
@@ -62,6 +76,7 @@ static inline pst_size2d size_both(pst_size2d s)
 
 /* Resizing by name: the choices of a parameter, and what they mean. */
 extern const char *const resize_methods[];
+extern const char *const plane_methods[]; /* the first of them: those that planes of a fast decode are resized by, too */
 pst_filter resize_method(int choice);
 
 /* ---- The others ---- */

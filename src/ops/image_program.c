@@ -109,6 +109,9 @@ static size_t length_to_resize(const struct image_part *parts, size_t count, boo
     struct state s = {.dtype = PST_DTYPE_U8};
     *ret_random = false;
     for (size_t n = 0; n < count && (n == 0 || geometric(parts[n].op)) && take(&s, &parts[n]); n++) {
+        const struct image_op *op = geometric(parts[n].op);
+        if (op && op->needs_pixels && op->needs_pixels(parts[n].config))
+            return 0;
         *ret_random |= parts[n].op == &op_random_crop.op || parts[n].op == &op_random_resized_crop.op;
         if (s.resized)
             return n + 1;

@@ -100,7 +100,7 @@ static const pst_param params[] = {
     {"scale", PST_PARAM_FLOATS, offsetof(struct config, scale), "0.08,1", 0, 0, NULL, "smallest and largest share of the area"},
     {"ratio", PST_PARAM_FLOATS, offsetof(struct config, ratio), "0.75,1.3333333333333333", 0, 0, NULL,
      "smallest and largest width / height"},
-    {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, resize_methods,
+    {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, plane_methods,
      "how to resize; see resize"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},

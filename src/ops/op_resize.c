@@ -8,7 +8,11 @@ struct config {
     pst_size2d size; /* width 0: not given */
     int method;
     uint64_t shorter; /* 0: not given */
+    int fit;
 };
+
+enum { FIT_STRETCH, FIT_CROP, FIT_PAD };
+static const char *const fit_names[] = {"stretch", "crop", "pad", NULL};
 
 /* The longer side is rounded down, as torchvision does. */
 static void result_size(const struct config *c, uint64_t width, uint64_t height, uint64_t *ret_width, uint64_t *ret_height)
@@ -33,6 +37,9 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
         return pst_fail(reterr, PST_EINVAL,
                         "%s; write resize 224 for a square, resize 320x240 for width x height, or resize short=256",
                         c->shorter ? "there are two sizes" : "there is no size");
+    if (c->shorter && c->fit != FIT_STRETCH)
+        return pst_fail(reterr, PST_EINVAL, "short keeps the shape of an image: there is nothing to fit; leave out fit=%s",
+                        fit_names[c->fit]);
     pst_status st = image_field_plan(&c->field, in, true, ret_out, &f, reterr);
     if (st < 0)
         return st;
@@ -42,6 +49,47 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     else
         f->shape[0] = f->shape[1] = PST_ANY;
     return PST_OK;
+}
+
+/* The middle that has the shape of the result: Keras's smart_resize, in its single precision. */
+static void fit_crop(pst_size2d size, uint32_t width, uint32_t height, struct geometry *g)
+{
+    uint32_t w = (uint32_t)((float)((uint64_t)height * size.width) / (float)size.height);
+    uint32_t h = (uint32_t)((float)((uint64_t)width * size.height) / (float)size.width);
+    g->cut_width = w < 1 ? 1 : w < width ? w : width;
+    g->cut_height = h < 1 ? 1 : h < height ? h : height;
+    g->x = (width - g->cut_width) / 2;
+    g->y = (height - g->cut_height) / 2;
+}
+
+static uint32_t side_within(float side, uint32_t most)
+{
+    return side < 1 ? 1 : side < (float)most ? (uint32_t)side : most;
+}
+
+/* Of the zeros in front of an image whose side is not rounded yet. */
+static uint32_t margin(uint32_t full, float side, uint32_t used)
+{
+    uint32_t half = (float)full > side ? (uint32_t)(((float)full - side) / 2) : 0;
+    return half < full - used ? half : full - used;
+}
+
+/* The whole image with zeros around it: tf.image.resize_with_pad, in its single precision. */
+static void fit_pad(pst_size2d size, uint32_t width, uint32_t height, struct geometry *g)
+{
+    float across = (float)width / (float)size.width, down = (float)height / (float)size.height;
+    float ratio = across > down ? across : down, w = (float)width / ratio, h = (float)height / ratio;
+    g->width = side_within(w, size.width);
+    g->height = side_within(h, size.height);
+    g->left = margin(size.width, w, g->width);
+    g->top = margin(size.height, h, g->height);
+    g->full_width = size.width;
+    g->full_height = size.height;
+    if (g->width == width && g->height == height) { /* nothing is resized: a cut that is larger than the image */
+        *g = (struct geometry){.x = -(int64_t)g->left, .y = -(int64_t)g->top, .filter = g->filter};
+        g->width = g->cut_width = size.width;
+        g->height = g->cut_height = size.height;
+    }
 }
 
 static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
@@ -56,7 +104,24 @@ static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uin
                         height, w, h);
     *ret = (struct geometry){.cut_width = width, .cut_height = height, .width = (uint32_t)w, .height = (uint32_t)h};
     ret->filter = resize_method(c->method);
+    if (c->fit == FIT_CROP)
+        fit_crop(size_both(c->size), width, height, ret);
+    else if (c->fit == FIT_PAD)
+        fit_pad(size_both(c->size), width, height, ret);
     return PST_OK;
+}
+
+static bool pads(const void *config)
+{
+    return ((const struct config *)config)->fit == FIT_PAD;
+}
+
+static bool needs_pixels(const void *config)
+{
+    int known = 0;
+    while (plane_methods[known])
+        known++;
+    return ((const struct config *)config)->method >= known;
 }
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
@@ -71,6 +136,8 @@ static const pst_param params[] = {
     {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, resize_methods, "see above"},
     {"short", PST_PARAM_UINT, offsetof(struct config, shorter), "0", 0, IMAGE_MAX_SIDE, NULL,
      "instead of a size: the shorter side; the other one follows"},
+    {"fit", PST_PARAM_CHOICE, offsetof(struct config, fit), "stretch", 0, 0, fit_names,
+     "an image of another shape than the size: stretch it, crop it to its middle first, or pad it with zeros"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
@@ -80,11 +147,14 @@ const struct image_op op_resize = {
         {
             .abi = PST_OP_ABI,
             .name = "resize",
-            .doc = "Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length. "
-                   "Methods: antialias (Pillow's and torchvision's bilinear, a triangle that covers every pixel: the default, "
-                   "as it keeps what models see nearest to the photo and costs little), bilinear (tf.image.resize's default: "
-                   "two pixels each way, aliases when shrinking), bicubic (Pillow's, antialiased), nearest, area (the mean of "
-                   "what a pixel covers, as TensorFlow has it, and OpenCV when shrinking). Results are rounded to bytes.",
+            .doc =
+                "Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length. "
+                "Methods: antialias (Pillow's and torchvision's bilinear, a triangle that covers every pixel: the default, "
+                "as it keeps what models see nearest to the photo and costs little), bilinear (tf.image.resize's default: "
+                "two pixels each way, aliases when shrinking), bicubic (Pillow's, antialiased), nearest, area (the mean of "
+                "what a pixel covers, as TensorFlow has it, and OpenCV when shrinking); and tf.image.resize's keyscubic (its "
+                "bicubic), lanczos3, lanczos5, gaussian and mitchellcubic, which are not antialiased and always resize pixels, "
+                "never planes of a fast decode. Results are rounded to bytes.",
             .example = "tfrecord shards/ | example | decode | resize 224 bilinear | batch 64",
             .params = params,
             .config_size = sizeof(struct config),
@@ -93,4 +163,6 @@ const struct image_op op_resize = {
         },
     .geometry = geometry,
     .resizes = true,
+    .pads = pads,
+    .needs_pixels = needs_pixels,
 };

@@ -26,6 +26,8 @@ static const char *const chains[] = {
     "npy x.npy | batch 4",
     "arrays | batch 4",
     "folder photos | decode | resize 16x12 | batch 5",
+    "folder photos | decode | flip | resize 16x12 fit=pad | flip | batch 5",
+    "folder photos | decode | random_crop 9x7 | resize 16x12 lanczos3 fit=crop | normalize | batch 5",
     "folder photos labels=none | batch 5",
     "folder photos validation_split=0.3 subset=training seed=2 | shuffle | decode | resize short=9 method=nearest | "
     "center_crop 8 | batch 3",

@@ -97,6 +97,42 @@ def test_resize_tensorflow():
     print("# largest difference in levels: " + ", ".join(f"{name} {value:.3f}" for name, value in worst.items()))
 
 
+def test_sharp_methods_tensorflow():
+    """What overshoots is cut off at 0 and 255, in each direction: waves that stay away from both. Rounding between the directions
+    weighs as much as the weights without their signs: half a level becomes one with lanczos5."""
+    tf = tensorflow()
+    worst = {}
+    for name, method in (("keyscubic", "bicubic"), ("lanczos3",) * 2, ("lanczos5",) * 2, ("gaussian",) * 2, ("mitchellcubic",) * 2):
+        for seed, (width, height, to_width, to_height) in enumerate(sizes(20, 2)):
+            image = Image.fromarray((np.asarray(smooth(width, height, seed)) // 3 + 85).astype(np.uint8))
+            if (width, height) == (to_width, to_height):
+                continue
+            got = dump(saved(image), f"decode | resize {to_width}x{to_height} {name}").astype(float)
+            want = tf.image.resize(np.asarray(image), (to_height, to_width), method=method).numpy()
+            difference = float(np.abs(got - want).max())
+            assert difference <= 1.5, f"{name} {width}x{height} to {to_width}x{to_height}: {difference} levels off"
+            worst[name] = max(worst.get(name, 0), difference)
+    print("# largest difference in levels: " + ", ".join(f"{name} {value:.3f}" for name, value in worst.items()))
+
+
+def test_fit():
+    import keras
+
+    tf = tensorflow()
+    for seed, (width, height, to_width, to_height) in enumerate(sizes(60, 5)):
+        image = smooth(width, height, seed)
+        text = f"decode | resize {to_width}x{to_height} bilinear fit="
+        tensor = tf.constant(np.asarray(image))
+        want = keras.preprocessing.image.smart_resize(tensor, (to_height, to_width)).numpy()
+        got = dump(saved(image), text + "crop").astype(float)
+        assert np.abs(got - want).max() <= TF_TOLERANCE, f"crop {width}x{height} to {to_width}x{to_height}"
+        if min(to_width * height / width, to_height * width / height) < 1:
+            continue  # TensorFlow has no image of no pixels
+        got = dump(saved(image), text + "pad").astype(float)
+        want = tf.image.resize_with_pad(np.asarray(image), to_height, to_width).numpy()
+        assert np.abs(got - want).max() <= TF_TOLERANCE, f"pad {width}x{height} to {to_width}x{to_height}"
+
+
 def certain(size, to):
     """Which outputs fall inside an input pixel, not on the edge of two: there rounding decides, and frameworks differ."""
     return np.array([(2 * i + 1) * size % (2 * to) != 0 for i in range(to)])

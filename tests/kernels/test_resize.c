@@ -124,6 +124,11 @@ static void test_extremes(void)
     check_levels(&r, 9999, 3, 10000, 1, 1, PST_FILTER_TRIANGLE);
 }
 
+static bool has_negative_weights(pst_filter filter)
+{
+    return filter == PST_FILTER_BICUBIC || (filter >= PST_FILTER_KEYSCUBIC && filter != PST_FILTER_GAUSSIAN);
+}
+
 /* The promises of struct resize_axis, for every pair of small sizes and some large ones. */
 static void check_axis(uint32_t in, uint32_t out, pst_filter filter)
 {
@@ -135,7 +140,7 @@ static void check_axis(uint32_t in, uint32_t out, pst_filter filter)
         int64_t sum = 0;
         for (uint32_t t = 0; t < a.pitch; t++) {
             int32_t w = resize_weight(resize_weights(&a, i), t);
-            fine &= (w >= 0 || filter == PST_FILTER_BICUBIC) && (t < a.taps || w == 0);
+            fine &= (w >= 0 || has_negative_weights(filter)) && (t < a.taps || w == 0);
             sum += w;
         }
         fine &= 255 * sum + (1 << (RESIZE_BITS - 1)) < INT64_C(256) << RESIZE_BITS;  /* no level above 255… */
@@ -150,22 +155,32 @@ static void test_axis(void)
 {
     for (uint32_t in = 1; in <= 64; in++)
         for (uint32_t out = 1; out <= 64; out++)
-            for (int filter = PST_FILTER_TRIANGLE; filter <= PST_FILTER_AREA; filter++)
+            for (int filter = PST_FILTER_TRIANGLE; filter <= PST_FILTER_MITCHELLCUBIC; filter++)
                 check_axis(in, out, (pst_filter)filter);
     static const uint32_t sizes[] = {1, 2, 3, 49, 98, 224, 375, 500, 1000, 9999, 10000, 65535, 200000};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
-            for (int filter = PST_FILTER_TRIANGLE; filter <= PST_FILTER_AREA; filter++)
+            for (int filter = PST_FILTER_TRIANGLE; filter <= PST_FILTER_MITCHELLCUBIC; filter++)
                 check_axis(sizes[i], sizes[k], (pst_filter)filter);
 }
 
 /* What a filter makes of position `k` for output `i`, in floating point and before it is normalised. */
 static double exact_weight(pst_filter filter, double scale, uint32_t i, uint32_t k)
 {
-    double stretch = scale > 1 && filter != PST_FILTER_BILINEAR ? scale : 1, x = fabs((k + 0.5 - (i + 0.5) * scale) / stretch);
+    bool stretches = filter != PST_FILTER_BILINEAR && filter <= PST_FILTER_AREA;
+    double stretch = scale > 1 && stretches ? scale : 1, x = fabs((k + 0.5 - (i + 0.5) * scale) / stretch);
+    double radius = filter == PST_FILTER_LANCZOS3 ? 3 : 5, angle = 3.14159265358979323846 * x;
+    if (filter == PST_FILTER_LANCZOS3 || filter == PST_FILTER_LANCZOS5)
+        return x < 1e-9 ? 1 : x < radius ? sin(angle) / angle * sin(angle / radius) / (angle / radius) : 0;
+    if (filter == PST_FILTER_GAUSSIAN) /* a deviation of 0.5, up to three of them */
+        return x < 1.5 ? exp(-x * x / (2 * 0.5 * 0.5)) : 0;
+    if (filter == PST_FILTER_MITCHELLCUBIC) /* B = C = 1/3 */
+        return x < 1   ? (7 * x * x * x - 12 * x * x + 16.0 / 3) / 6
+               : x < 2 ? (-7.0 / 3 * x * x * x + 12 * x * x - 20 * x + 32.0 / 3) / 6
+                       : 0;
     if (filter == PST_FILTER_AREA)
         return fmax(0, fmin(k + 1, (i + 1) * scale) - fmax(k, i * scale));
-    if (filter == PST_FILTER_BICUBIC)
+    if (filter == PST_FILTER_BICUBIC || filter == PST_FILTER_KEYSCUBIC)
         return x < 1 ? 1.5 * x * x * x - 2.5 * x * x + 1 : x < 2 ? -0.5 * x * x * x + 2.5 * x * x - 4 * x + 2 : 0;
     return fmax(0, 1 - x);
 }
@@ -195,12 +210,15 @@ static void check_row(uint32_t n, uint32_t to, pst_filter filter, struct random 
 
 static void test_accuracy(void)
 {
-    static const pst_filter accurate[4] = {PST_FILTER_TRIANGLE, PST_FILTER_BILINEAR, PST_FILTER_BICUBIC, PST_FILTER_AREA};
+    static const pst_filter accurate[] = {PST_FILTER_TRIANGLE, PST_FILTER_BILINEAR,  PST_FILTER_BICUBIC,
+                                          PST_FILTER_AREA,     PST_FILTER_KEYSCUBIC, PST_FILTER_LANCZOS3,
+                                          PST_FILTER_LANCZOS5, PST_FILTER_GAUSSIAN,  PST_FILTER_MITCHELLCUBIC};
+    const int filters = sizeof(accurate) / sizeof(accurate[0]);
     struct random r;
     random_init(&r, 4, 0, 0, 0);
-    for (int round = 0; round < 300; round++)
-        check_row(1 + (uint32_t)random_below(&r, 300), 1 + (uint32_t)random_below(&r, 300), accurate[round % 4], &r);
-    for (int i = 0; i < 4; i++) {
+    for (int round = 0; round < 700; round++)
+        check_row(1 + (uint32_t)random_below(&r, 300), 1 + (uint32_t)random_below(&r, 300), accurate[round % filters], &r);
+    for (int i = 0; i < filters; i++) {
         check_row(10000, 1, accurate[i], &r);
         check_row(100000, 3, accurate[i], &r);
         check_row(1, 10000, accurate[i], &r);

@@ -81,6 +81,8 @@ static void free_samples(void)
 /* ---- Chains ---- */
 
 static const char *const methods[] = {"antialias", "bilinear", "bicubic", "nearest", "area"};
+static const char *const for_pixels[] = {"keyscubic", "lanczos3", "lanczos5", "gaussian", "mitchellcubic"};
+static const char *const fits[] = {"stretch", "crop", "pad"};
 
 static void add_geometric(struct random *r, char *text, size_t size)
 {
@@ -89,7 +91,9 @@ static void add_geometric(struct random *r, char *text, size_t size)
     const char *method = methods[random_below(r, 5)];
     switch (random_below(r, 9)) {
     case 0:
-        snprintf(text + n, size - n, " | resize %ux%u %s", a, b, method);
+        if (random_below(r, 4) == 0)
+            method = for_pixels[random_below(r, 5)];
+        snprintf(text + n, size - n, " | resize %ux%u %s fit=%s", a, b, method, fits[random_below(r, 3)]);
         break;
     case 1:
         snprintf(text + n, size - n, " | resize short=%u method=%s", a, method);
@@ -228,6 +232,12 @@ static void test_usual_chains(void)
         "decode quality=fast recover=true | resize 40x30 bicubic | crop 0 0 3 2",
         "decode quality=fast recover=true | resize 40x30 bicubic | crop 37 28 3 2",
         "decode quality=fast recover=true | resize 3x2 area | crop 1 1 1 1",
+        "decode | flip 1 | resize 30x20 fit=pad | crop 2 1 24 17 | flip 1 | normalize imagenet",
+        "decode quality=fast recover=true | random_crop 9x7 | flip | resize 20 fit=pad | flip 1",
+        "decode recover=true | random_crop 9x7 | resize 20 lanczos3 fit=crop | flip",
+        "decode quality=fast recover=true | resize 20 lanczos5 fit=pad | center_crop 30 | cast f32",
+        "decode | resize 400x300 fit=pad | center_crop 16 | normalize",
+        "decode | resize 10x12 fit=pad | resize 30 fit=pad",
     };
     for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++)
         for (uint64_t epoch = 0; epoch < 8; epoch++)

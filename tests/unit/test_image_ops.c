@@ -61,6 +61,8 @@ static void test_plan_geometry(void)
     PLANS("resize short=256", "image:u8[500,375,3]", "image: uint8 [341,256,3]");
     PLANS("resize", "image:u8[?,?,3]", "PST_EINVAL: there is no size; write resize 224");
     PLANS("resize 24 short=3", "image:u8[?,?,3]", "PST_EINVAL: there are two sizes");
+    PLANS("resize 320x240 fit=pad", "image:u8[10,10,3]", "image: uint8 [240,320,3]");
+    PLANS("resize short=24 fit=pad", "image:u8[?,?,3]", "PST_EINVAL: short keeps the shape of an image");
     PLANS("resize 24", "image:bytes",
           "PST_ETYPE: image: bytes; expected uint8 [height,width,channels], 1 to 4 channels: decode it first");
     PLANS("resize 24", "image:f32[?,?,3]",
@@ -212,6 +214,11 @@ static void test_resize(void)
     check_method("bicubic", PST_FILTER_BICUBIC);
     check_method("nearest", PST_FILTER_NEAREST);
     check_method("area", PST_FILTER_AREA);
+    check_method("keyscubic", PST_FILTER_KEYSCUBIC);
+    check_method("lanczos3", PST_FILTER_LANCZOS3);
+    check_method("lanczos5", PST_FILTER_LANCZOS5);
+    check_method("gaussian", PST_FILTER_GAUSSIAN);
+    check_method("mitchellcubic", PST_FILTER_MITCHELLCUBIC);
     struct image_rig rig;
     pst_image image = sample_image(50, 20, 3, 1), thin = sample_image(1, 60000, 1, 1);
     REQUIRE(open_rig(&rig, "resize short=30", ANY_IMAGE));
@@ -225,6 +232,39 @@ static void test_resize(void)
     image_rig_finish(&rig);
     pst_image_finish(&thin);
     pst_image_finish(&image);
+}
+
+/* Where an image of 50 × 20 comes to lie, by Keras's smart_resize and TensorFlow's resize_with_pad. */
+static void test_fit(void)
+{
+    static const struct {
+        const char *text;
+        int64_t x, y;
+        uint32_t cut_width, cut_height, width, height, left, top, full_width, full_height;
+    } cases[] = {
+        {"resize 40x30 fit=crop", 12, 0, 26, 20, 40, 30, 0, 0, 0, 0},
+        {"resize 60x10 fit=crop", 0, 6, 50, 8, 60, 10, 0, 0, 0, 0},
+        {"resize 1x65535 fit=crop", 24, 0, 1, 20, 1, 65535, 0, 0, 0, 0},
+        {"resize 40x30 fit=pad", 0, 0, 50, 20, 40, 16, 0, 7, 40, 30},
+        {"resize 30x10 fit=pad", 0, 0, 50, 20, 25, 10, 2, 0, 30, 10},
+        {"resize 33x30 fit=pad", 0, 0, 50, 20, 33, 13, 0, 8, 33, 30},
+        {"resize 60x20 fit=pad", -5, 0, 60, 20, 60, 20, 0, 0, 0, 0},
+        {"resize 1x30 fit=pad", 0, 0, 50, 20, 1, 1, 0, 14, 1, 30},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct chain chain = {0};
+        struct geometry g;
+        pst_error error;
+        REQUIRE_OK(chain_parse(&chain, cases[i].text, &error), &error);
+        REQUIRE_OK(image_op_geometry(&op_resize, chain.nodes[0].config, NULL, 50, 20, &g, &error), &error);
+        CHECK_MSG(g.x == cases[i].x && g.y == cases[i].y && g.cut_width == cases[i].cut_width &&
+                      g.cut_height == cases[i].cut_height && g.width == cases[i].width && g.height == cases[i].height &&
+                      g.left == cases[i].left && g.top == cases[i].top && g.full_width == cases[i].full_width &&
+                      g.full_height == cases[i].full_height,
+                  "%s: %lld %lld %u %u %u %u %u %u %u %u", cases[i].text, (long long)g.x, (long long)g.y, g.cut_width,
+                  g.cut_height, g.width, g.height, g.left, g.top, g.full_width, g.full_height);
+        chain_finish(&chain);
+    }
 }
 
 /* White stays white and black black, at every small size and by every method. */
@@ -511,6 +551,7 @@ static const struct test tests[] = {
     {"normalize, layout: plans", test_plan_values},
     {"decode", test_decode},
     {"resize", test_resize},
+    {"resize: fit", test_fit},
     {"small sizes", test_small_sizes},
     {"crop", test_crop},
     {"center_crop", test_center_crop},
