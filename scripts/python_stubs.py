@@ -14,7 +14,7 @@ HEAD = '''\
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, NamedTuple, Union, overload
 
 Path = Union[str, bytes, PathLike[str], PathLike[bytes]]
 Size = Union[int, str, tuple[int, int]]
@@ -86,6 +86,7 @@ DATASET = '''\
 class Dataset:
     """A chain of operations. Iterate over it for the batches of an epoch."""
     class_names: list[str] | None
+    file_paths: list[str]
     def __iter__(self) -> Iterator[Batch]: ...
     def __len__(self) -> int: ...
     def __enter__(self) -> Dataset: ...
@@ -114,13 +115,24 @@ def pipeline(text: str, *, seed: int = ..., workers: int = ..., prefetch: int = 
 def from_arrays(arrays: Any, names: Sequence[str] | None = None) -> Dataset: ...
 def from_files(paths: Sequence[Path], labels: Sequence[Any] | None = None) -> Dataset: ...
 def from_generator(function: Callable[[], Iterable[Any]], spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
+@overload
 def image_dataset_from_directory(
-    directory: Path, labels: Literal["inferred"] | None = "inferred", label_mode: Literal["int", "categorical", "binary"] | None = "int",
+    directory: Path, labels: Literal["inferred"] | Sequence[int] | None = "inferred",
+    label_mode: Literal["int", "categorical", "binary"] | None = "int",
     class_names: Sequence[str] | None = None, color_mode: Literal["grayscale", "rgb", "rgba"] = "rgb", batch_size: int | None = 32,
     image_size: int | tuple[int, int] = (256, 256), shuffle: bool = True, seed: int | None = None, validation_split: float | None = None,
     subset: Literal["training", "validation"] | None = None, interpolation: str = "bilinear", follow_links: bool = False,
     crop_to_aspect_ratio: bool = False, pad_to_aspect_ratio: bool = False,
-    data_format: Literal["channels_last", "channels_first"] = "channels_last", verbose: bool = True) -> Dataset: ...
+    data_format: Literal["channels_last", "channels_first"] | None = "channels_last", verbose: bool = True) -> Dataset: ...
+@overload
+def image_dataset_from_directory(
+    directory: Path, labels: Literal["inferred"] | Sequence[int] | None = "inferred",
+    label_mode: Literal["int", "categorical", "binary"] | None = "int",
+    class_names: Sequence[str] | None = None, color_mode: Literal["grayscale", "rgb", "rgba"] = "rgb", batch_size: int | None = 32,
+    image_size: int | tuple[int, int] = (256, 256), shuffle: bool = True, seed: int | None = None, validation_split: float | None = None,
+    *, subset: Literal["both"], interpolation: str = "bilinear", follow_links: bool = False,
+    crop_to_aspect_ratio: bool = False, pad_to_aspect_ratio: bool = False,
+    data_format: Literal["channels_last", "channels_first"] | None = "channels_last", verbose: bool = True) -> list[Dataset]: ...
 
 class TFRecordWriter:
     """Writes a TFRecord file and its index; nothing appears under the path before it is closed."""

@@ -2,7 +2,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, NamedTuple, Union, overload
 
 Path = Union[str, bytes, PathLike[str], PathLike[bytes]]
 Size = Union[int, str, tuple[int, int]]
@@ -72,6 +72,7 @@ class Batch:
 class Dataset:
     """A chain of operations. Iterate over it for the batches of an epoch."""
     class_names: list[str] | None
+    file_paths: list[str]
     def __iter__(self) -> Iterator[Batch]: ...
     def __len__(self) -> int: ...
     def __enter__(self) -> Dataset: ...
@@ -118,8 +119,9 @@ class Dataset:
             '', channels: int = 3, exif: bool = False, recover: bool = False, max_pixels: int = 268435456, max_scans: int = 500,
             quality: Literal['auto', 'exact', 'fast'] = 'auto') -> Dataset:
         """Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (its first frame) and yuv420, recognised by their content."""
-    def resize(self, size: Size = 0, method: Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area'] = 'antialias',
-            short: int = 0, field: str | PathLike[str] = 'image') -> Dataset:
+    def resize(self, size: Size = 0, method: Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area', 'keyscubic',
+            'lanczos3', 'lanczos5', 'gaussian', 'mitchellcubic'] = 'antialias', short: int = 0, fit: Literal['stretch', 'crop',
+            'pad'] = 'stretch', field: str | PathLike[str] = 'image') -> Dataset:
         """Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length."""
     def crop(self, x: int, y: int, width: int, height: int, field: str | PathLike[str] = 'image') -> Dataset:
         """Cuts a fixed rectangle out of an image."""
@@ -164,13 +166,24 @@ def pipeline(text: str, *, seed: int = ..., workers: int = ..., prefetch: int = 
 def from_arrays(arrays: Any, names: Sequence[str] | None = None) -> Dataset: ...
 def from_files(paths: Sequence[Path], labels: Sequence[Any] | None = None) -> Dataset: ...
 def from_generator(function: Callable[[], Iterable[Any]], spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
+@overload
 def image_dataset_from_directory(
-    directory: Path, labels: Literal["inferred"] | None = "inferred", label_mode: Literal["int", "categorical", "binary"] | None = "int",
+    directory: Path, labels: Literal["inferred"] | Sequence[int] | None = "inferred",
+    label_mode: Literal["int", "categorical", "binary"] | None = "int",
     class_names: Sequence[str] | None = None, color_mode: Literal["grayscale", "rgb", "rgba"] = "rgb", batch_size: int | None = 32,
     image_size: int | tuple[int, int] = (256, 256), shuffle: bool = True, seed: int | None = None, validation_split: float | None = None,
     subset: Literal["training", "validation"] | None = None, interpolation: str = "bilinear", follow_links: bool = False,
     crop_to_aspect_ratio: bool = False, pad_to_aspect_ratio: bool = False,
-    data_format: Literal["channels_last", "channels_first"] = "channels_last", verbose: bool = True) -> Dataset: ...
+    data_format: Literal["channels_last", "channels_first"] | None = "channels_last", verbose: bool = True) -> Dataset: ...
+@overload
+def image_dataset_from_directory(
+    directory: Path, labels: Literal["inferred"] | Sequence[int] | None = "inferred",
+    label_mode: Literal["int", "categorical", "binary"] | None = "int",
+    class_names: Sequence[str] | None = None, color_mode: Literal["grayscale", "rgb", "rgba"] = "rgb", batch_size: int | None = 32,
+    image_size: int | tuple[int, int] = (256, 256), shuffle: bool = True, seed: int | None = None, validation_split: float | None = None,
+    *, subset: Literal["both"], interpolation: str = "bilinear", follow_links: bool = False,
+    crop_to_aspect_ratio: bool = False, pad_to_aspect_ratio: bool = False,
+    data_format: Literal["channels_last", "channels_first"] | None = "channels_last", verbose: bool = True) -> list[Dataset]: ...
 
 class TFRecordWriter:
     """Writes a TFRecord file and its index; nothing appears under the path before it is closed."""
