@@ -7,6 +7,7 @@ model.fit(penstock.tf.dataset(train), epochs=10)
 from __future__ import annotations
 
 import atexit
+import copy
 import threading
 import time
 import weakref
@@ -84,18 +85,13 @@ def _batches(source: Dataset) -> Iterator[Any]:
 def _kept_lightly(source: Dataset) -> Callable[[], Dataset]:
     """A function that gives `source`, without keeping its threads and memory alive.
 
-    TensorFlow never lets go of a Python function that a tf.data.Dataset calls. The chain alone is therefore what stays; should
-    a tf.data.Dataset outlive its Python object, as a variant tensor, a dataset is made of the chain again."""
-    living = weakref.ref(source)
-    restore, chain = source.__reduce__()[:2]
-    again: list[Any] = []
+    TensorFlow never lets go of a Python function that a tf.data.Dataset calls. What stays is a copy: the chain alone, as long as
+    nobody iterates over it. It is needed where a tf.data.Dataset outlives its Python object, as a variant tensor."""
+    living, spare = weakref.ref(source), copy.copy(source)
 
-    def get() -> Any:
-        if (found := living()) is not None:
-            return found
-        if not again:
-            again.append(restore(*chain))
-        return again[0]
+    def get() -> Dataset:
+        found = living()
+        return spare if found is None else found
 
     return get
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,8 +38,20 @@ def resident():
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def example(name):
+def example(name, *arguments, cwd=None):
     """Runs one of python/examples with this interpreter."""
-    done = subprocess.run([sys.executable, os.path.join(EXAMPLES, name)], capture_output=True, text=True, timeout=280)
+    command = [sys.executable, os.path.join(EXAMPLES, name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=cwd)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
+
+
+def before_and_after(mine):
+    """Runs the example on what it draws, and on the loader of a module whose text is `mine`. No time is looked at."""
+    line = r"\w+ +[\d.]+ batches/s, waits for data +\d+% of the time: \w+ input-bound\n"
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "mine.py"), "w") as f:
+            f.write(mine + "\nsizes = []\ndef step(batch): sizes.append(len(batch[0]))\n")
+        for arguments in ((), ("--before", "mine:loader", "--after", "range 40 | batch 10", "--step", "mine:step")):
+            printed = example("before_and_after.py", *arguments, cwd=folder)
+            assert re.fullmatch(f"{line}{line}[\\d.]+ times the batches a second\n", printed), printed

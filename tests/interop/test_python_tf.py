@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tap
 import tensorflow as tf
-from python_data import example, image_shards, normalized, resident
+from python_data import before_and_after, example, image_shards, normalized, resident
 
 import penstock as ps
 import penstock.tf
@@ -204,6 +204,10 @@ def test_no_leak():
 
 def test_fit():
     example("keras_fit.py")
+
+
+def test_before_and_after():
+    before_and_after("import tensorflow as tf\ndef loader(): return tf.data.Dataset.from_tensor_slices((tf.zeros((40, 3)),)).batch(10)")
 
 
 def test_articles():

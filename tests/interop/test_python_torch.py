@@ -5,7 +5,7 @@ import os
 import numpy as np
 import tap
 import torch
-from python_data import example, image_shards, normalized, resident
+from python_data import before_and_after, example, image_shards, normalized, resident
 
 import penstock as ps
 from penstock.torch import Loader, tensor
@@ -149,7 +149,10 @@ def test_training():
 
 
 def test_before_and_after():
-    assert "times the batches a second" in example("before_and_after.py")
+    before_and_after(
+        "import torch\n"
+        "loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(40, 3)), batch_size=10)"
+    )
 
 
 if __name__ == "__main__":
