@@ -47,14 +47,18 @@ def tensor(value: Any) -> Any:
 
 def _end() -> None:
     """At exit: calls TensorFlow's threads back. The interpreter's end would stop them where they wait for a batch, and
-    TensorFlow would wait for them when it ends its iterators."""
+    TensorFlow would wait for them when it ends its iterators. What they then still have to do in Python takes a moment, which
+    is left to them. (A generator of Python's own that never rests can hang TensorFlow's exit in the same way.)"""
     global _ending
     _ending = True
     until = time.monotonic() + 10
+    called = bool(_waiting)
     while _waiting and time.monotonic() < until:
         for source in list(_waiting.values()):
             source.cancel()
         time.sleep(0.001)
+    if called:
+        time.sleep(0.2)
 
 
 atexit.register(_end)
