@@ -276,7 +276,8 @@ bool entropy_points(struct entropy *e, uint64_t sample, struct jpeg_decoder *d, 
     uint32_t made = m ? atomic_load_explicit(&m->count, memory_order_relaxed) : 0;
     if (made != wanted)
         return false;
-    *ret = (struct jpeg_points){.step = JPEG_POINT_STEP, .count = made, .point = m->point};
+    *ret = (struct jpeg_points){
+        .step = JPEG_POINT_STEP, .count = made, .known = made, .sound = true, .point = m->point};
     return true;
 }
 

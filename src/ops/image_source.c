@@ -70,8 +70,7 @@ struct request {
     struct jpeg_plane *planes; /* or else these */
 };
 
-static pst_status ask(const struct image_source *s, const struct request *q, const struct jpeg_points *points,
-                      pst_error *reterr)
+static pst_status ask(const struct image_source *s, const struct request *q, struct jpeg_points *points, pst_error *reterr)
 {
     struct jpeg_decoder *d = s->decoder->jpeg;
     return q->pixels ? jpeg_decode_pixels(d, q->part, s->info.channels, points, q->pixels, reterr)

@@ -82,7 +82,8 @@ bool entropy_section_view(const struct entropy_section *s, const struct entropy_
     struct entropy_entry copy = *e; /* the file is somebody else's, too */
     if (copy.first > s->point_count || copy.count > s->point_count - copy.first)
         return false;
-    *ret = (struct jpeg_points){.step = JPEG_POINT_STEP, .count = copy.count, .point = s->points + copy.first};
+    *ret = (struct jpeg_points){
+        .step = JPEG_POINT_STEP, .count = copy.count, .known = copy.count, .sound = true, .point = s->points + copy.first};
     return true;
 }
 

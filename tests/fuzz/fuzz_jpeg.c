@@ -84,7 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     st = jpeg_decode_pixels(d, &whole, options.channels, NULL, &got, &error);
     EXPECT(st == PST_OK ? wanted == PST_OK && has(&want, &whole, &got) : st == PST_EUNSUPPORTED);
     if (jpeg_points_find(d, found, &error) == PST_OK && st == PST_OK) {
-        struct jpeg_points points = {.step = JPEG_POINT_STEP, .count = (uint32_t)jpeg_points_count(d), .point = found};
+        const uint32_t count = (uint32_t)jpeg_points_count(d);
+        struct jpeg_points points = {.step = JPEG_POINT_STEP, .count = count, .known = count, .sound = true, .point = found};
         EXPECT(jpeg_decode_pixels(d, &r, options.channels, &points, &got, &error) == PST_OK && has(&want, &r, &got));
     }
     return 0;

@@ -163,7 +163,7 @@ static inline struct jpeg_decoder *rig_decoder(size_t level)
 static inline bool rig_read(const struct jpeg_decoder *d, struct jpeg_stage *stage, uint32_t mcus)
 {
     struct jpeg_run r;
-    return jpeg_run_begin(d, &r, stage, mcus) && d->kernels->read_one(d, &r) && jpeg_run_end(d, &r);
+    return jpeg_run_begin(d, &r, stage, NULL, mcus) && d->kernels->read_one(d, &r) && jpeg_run_end(d, &r);
 }
 
 /* free() point. */
@@ -174,7 +174,8 @@ static inline struct jpeg_points rig_points(struct jpeg_decoder *d)
     struct jpeg_point *point = rig_need(malloc(n * sizeof(*point)));
     if (!test_check_status(jpeg_points_find(d, point, &error), PST_OK, &error, __FILE__, __LINE__, "points"))
         n = 0;
-    return (struct jpeg_points){.step = JPEG_POINT_STEP, .count = (uint32_t)n, .point = point};
+    return (struct jpeg_points){
+        .step = JPEG_POINT_STEP, .count = (uint32_t)n, .known = (uint32_t)n, .sound = true, .point = point};
 }
 
 #endif

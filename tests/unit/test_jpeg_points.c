@@ -76,7 +76,10 @@ static void test_stale(void)
     struct jpeg_point *point = (struct jpeg_point *)points.point;
     pst_error error;
     REQUIRE_OK(jpeg_decode_planes(d, &part, 0, 8, &points, planes, &error), &error);
-    wrong.count--;
+    wrong.known++; /* more than there can be */
+    CHECK_STATUS(jpeg_decode_planes(d, &part, 0, 8, &wrong, planes, &error), PST_ESTALE, &error);
+    wrong = points;
+    wrong.known = --wrong.count;
     CHECK_STATUS(jpeg_decode_planes(d, &part, 0, 8, &wrong, planes, &error), PST_ESTALE, &error);
     wrong = points;
     wrong.step = 0;

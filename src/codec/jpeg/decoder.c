@@ -53,7 +53,7 @@ pst_status jpeg_decode_image(const void *data, size_t length, uint32_t channels,
 pst_status jpeg_not_sound(const struct jpeg_decoder *d, const struct jpeg_points *points, pst_error *reterr)
 {
     size_t at = (size_t)(d->stage[0].place.stream.source ? d->stage[0].place.stream.source - d->data : 0);
-    if (points)
+    if (points && points->sound)
         return pst_fail(reterr, PST_ESTALE, "jpeg: points into its data that contradict it; they belong to another image");
     return pst_fail_at(reterr, PST_EUNSUPPORTED, NULL, PST_NOWHERE, at,
                        "jpeg: damaged data, about here; this decoder reads sound images only");

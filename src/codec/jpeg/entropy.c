@@ -34,7 +34,8 @@ static bool pass_restart(const struct jpeg_decoder *d, struct jpeg_place *p)
     return begin_at(d, p, marker + 2, 0);
 }
 
-bool jpeg_entropy_enter(const struct jpeg_decoder *d, struct jpeg_place *p)
+/* Passes the restart marker that is due, if any. */
+static bool enter(const struct jpeg_decoder *d, struct jpeg_place *p)
 {
     if (!d->restart || p->mcu == 0 || p->mcu % d->restart || p->restarted)
         return true;
@@ -42,24 +43,31 @@ bool jpeg_entropy_enter(const struct jpeg_decoder *d, struct jpeg_place *p)
     return pass_restart(d, p);
 }
 
-/* How many of `mcus` may be taken before a restart marker must be passed; passes the one that is due. 0: trouble. */
-static uint32_t next_run(const struct jpeg_decoder *d, struct jpeg_place *p, uint32_t mcus)
+/* How many of `mcus` may be taken before a restart marker must be passed or a point added; does what is due of both. 0:
+ * trouble. Points are added by who goes on, not by who arrives: whatever is in the data there, a part that ends there does not
+ * need it. */
+static uint32_t next_run(const struct jpeg_decoder *d, struct jpeg_place *p, struct jpeg_points *points, uint32_t mcus)
 {
-    if (!d->restart)
-        return mcus;
-    if (!jpeg_entropy_enter(d, p))
+    uint32_t left = mcus < JPEG_GROUP ? mcus : JPEG_GROUP;
+    if (!enter(d, p))
         return 0;
     p->restarted = false;
-    uint32_t left = d->restart - p->mcu % d->restart;
-    return left < mcus ? left : mcus;
+    if (points && points->room) {
+        if (p->mcu == points->known * points->step && !jpeg_points_add(d, p, points))
+            return 0;
+        uint32_t to_point = points->known * points->step - p->mcu;
+        left = left < to_point ? left : to_point;
+    }
+    uint32_t to_restart = d->restart ? d->restart - p->mcu % d->restart : left;
+    return left < to_restart ? left : to_restart;
 }
 
-bool jpeg_entropy_skip(struct jpeg_decoder *d, struct jpeg_place *p, uint32_t mcus)
+bool jpeg_entropy_skip(struct jpeg_decoder *d, struct jpeg_place *p, struct jpeg_points *points, uint32_t mcus)
 {
     for (uint32_t c = 0; mcus && c < d->frame.components; c++)
         huffman_ac_make_skips(&d->ac[d->component[c].ac]);
     while (mcus) {
-        uint32_t n = next_run(d, p, mcus < JPEG_GROUP ? mcus : JPEG_GROUP);
+        uint32_t n = next_run(d, p, points, mcus);
         if (!n || !d->kernels->skip_run(d, p, n))
             return false;
         p->mcu += n;
@@ -68,9 +76,10 @@ bool jpeg_entropy_skip(struct jpeg_decoder *d, struct jpeg_place *p, uint32_t mc
     return stream_sound(&p->stream);
 }
 
-bool jpeg_run_begin(const struct jpeg_decoder *d, struct jpeg_run *r, struct jpeg_stage *stage, uint32_t mcus)
+bool jpeg_run_begin(const struct jpeg_decoder *d, struct jpeg_run *r, struct jpeg_stage *stage, struct jpeg_points *points,
+                    uint32_t mcus)
 {
-    mcus = next_run(d, &stage->place, mcus < JPEG_GROUP ? mcus : JPEG_GROUP);
+    mcus = next_run(d, &stage->place, points, mcus);
     *r = (struct jpeg_run){.place = &stage->place, .mcus = mcus, .blocks = stage->coefficients, .flat = stage->flat};
     r->end = (uint64_t)mcus * d->blocks;
     memset(r->blocks, 0, r->end * 64 * sizeof(*r->blocks));

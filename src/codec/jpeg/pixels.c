@@ -90,8 +90,8 @@ static void write_rows(const struct jpeg_area *a, const struct jpeg_decoder *d, 
     }
 }
 
-pst_status jpeg_decode_pixels(struct jpeg_decoder *d, const struct region *part, uint32_t channels,
-                              const struct jpeg_points *points, pst_image *ret, pst_error *reterr)
+pst_status jpeg_decode_pixels(struct jpeg_decoder *d, const struct region *part, uint32_t channels, struct jpeg_points *points,
+                              pst_image *ret, pst_error *reterr)
 {
     const struct jpeg_frame *f = &d->frame;
     struct jpeg_area a;

@@ -114,7 +114,7 @@ void jpeg_area_transform(const struct jpeg_area *a, const struct jpeg_kernels *k
 }
 
 pst_status jpeg_decode_planes(struct jpeg_decoder *d, const struct region *part, uint32_t margin, unsigned scale,
-                              const struct jpeg_points *points, struct jpeg_plane ret[3], pst_error *reterr)
+                              struct jpeg_points *points, struct jpeg_plane ret[3], pst_error *reterr)
 {
     struct jpeg_area a;
     assert(d->scan);

@@ -30,7 +30,6 @@ void jpeg_area_transform(const struct jpeg_area *a, const struct jpeg_kernels *k
                          const struct jpeg_blocks *b, uint32_t x, uint32_t y);
 
 /* Decodes the MCUs of an area of the open image. */
-pst_status jpeg_area_decode(const struct jpeg_area *a, struct jpeg_decoder *d, const struct jpeg_points *points,
-                            pst_error *reterr);
+pst_status jpeg_area_decode(const struct jpeg_area *a, struct jpeg_decoder *d, struct jpeg_points *points, pst_error *reterr);
 
 #endif

@@ -1,8 +1,10 @@
-/* points.c: places to begin at, found by one pass over the data that stores nothing else. */
+/* points.c: places to begin at, noted where decoding passes them, or found by a pass that stores nothing else. */
 #include "codec/jpeg/state.h"
 
 #include <assert.h>
 #include <inttypes.h>
+
+#define MOST_BYTES (UINT32_MAX / 8) /* of a file: more do not fit the bits of a point */
 
 static size_t mcus_of(const struct jpeg_decoder *d)
 {
@@ -11,57 +13,32 @@ static size_t mcus_of(const struct jpeg_decoder *d)
 
 size_t jpeg_points_count(const struct jpeg_decoder *d)
 {
-    return (mcus_of(d) + JPEG_POINT_STEP - 1) / JPEG_POINT_STEP;
+    return d->length > MOST_BYTES ? 0 : (mcus_of(d) + JPEG_POINT_STEP - 1) / JPEG_POINT_STEP;
 }
 
-/* `n` bytes further in the file, not counting stuffing. */
-static const uint8_t *advance(const uint8_t *at, size_t n)
+bool jpeg_points_add(const struct jpeg_decoder *d, struct jpeg_place *p, struct jpeg_points *points)
 {
-    while (n) {
-        const uint8_t *ff = memchr(at, 0xff, n);
-        if (!ff)
-            return at + n;
-        n -= (size_t)(ff - at) + 1;
-        at = ff + 2;
-    }
-    return at;
-}
-
-/* Where the stream stands in the file. `*known` is a byte of it, `*taken` how many the stream had taken there. */
-static uint64_t bit_of(const struct jpeg_decoder *d, const struct stream *s, const uint8_t **known, uint64_t *taken)
-{
-    uint64_t bits = stream_taken(s);
-    *known = advance(*known, (size_t)(bits / 8 - *taken));
-    *taken = bits / 8;
-    return (uint64_t)(*known - d->data) * 8 + bits % 8;
+    if (!stream_sound(&p->stream))
+        return false;
+    assert(points->known < points->count && p->mcu == points->known * points->step);
+    size_t byte = (size_t)(p->begin - d->data) + stream_offset(&p->stream);
+    uint32_t bit = (uint32_t)(8 * byte + stream_taken(&p->stream) % 8);
+    struct jpeg_point *point = &points->room[points->known++];
+    *point = (struct jpeg_point){.bit = {(uint16_t)bit, (uint16_t)(bit >> 16)}};
+    for (uint32_t c = 0; c < d->frame.components; c++)
+        point->dc[c] = (int16_t)p->dc[c];
+    return true;
 }
 
 pst_status jpeg_points_find(struct jpeg_decoder *d, struct jpeg_point *ret, pst_error *reterr)
 {
     struct jpeg_place *p = &d->stage[0].place;
-    const uint8_t *known = NULL, *begin = NULL;
-    uint64_t taken = 0;
-    size_t all = mcus_of(d), count = jpeg_points_count(d);
+    struct jpeg_points points = {.step = JPEG_POINT_STEP, .count = (uint32_t)jpeg_points_count(d), .point = ret, .room = ret};
     assert(d->scan);
-    if (d->length > UINT32_MAX / 8)
+    if (points.count == 0)
         return pst_fail(reterr, PST_EUNSUPPORTED, "jpeg: %zu bytes, at most %" PRIu32 " can have points", d->length,
-                        UINT32_MAX / 8);
-    if (!jpeg_entropy_start(d, p))
+                        MOST_BYTES);
+    if (!jpeg_entropy_start(d, p) || !jpeg_entropy_skip(d, p, &points, (uint32_t)mcus_of(d)))
         return jpeg_not_sound(d, NULL, reterr);
-    for (size_t i = 0; i < count; i++) {
-        size_t left = all - i * JPEG_POINT_STEP;
-        if (!jpeg_entropy_enter(d, p))
-            return jpeg_not_sound(d, NULL, reterr);
-        if (p->begin != begin) { /* another segment */
-            known = begin = p->begin;
-            taken = 0;
-        }
-        uint64_t bit = bit_of(d, &p->stream, &known, &taken);
-        ret[i] = (struct jpeg_point){.bit = {(uint16_t)bit, (uint16_t)(bit >> 16)}};
-        for (uint32_t c = 0; c < d->frame.components; c++)
-            ret[i].dc[c] = (int16_t)p->dc[c];
-        if (!jpeg_entropy_skip(d, p, left < JPEG_POINT_STEP ? (uint32_t)left : JPEG_POINT_STEP))
-            return jpeg_not_sound(d, NULL, reterr);
-    }
     return PST_OK;
 }

@@ -21,6 +21,7 @@ static size_t unstuff(struct stream *s, uint8_t *to, size_t most)
         }
         *to++ = 0xff;
         from += 2;
+        s->stuffing[s->stuffings++] = s->passed + (size_t)(to - s->buffer);
     }
     s->source = from;
     s->ended |= from == s->end;
@@ -36,11 +37,23 @@ static void fill(struct stream *s, uint8_t *at)
     s->comfortable = filled - s->buffer >= STREAM_AHEAD ? filled - STREAM_AHEAD : NULL;
 }
 
+size_t stream_offset(struct stream *s)
+{
+    size_t taken = (size_t)(stream_taken(s) / 8), n = 0;
+    while (n < s->stuffings && s->stuffing[n] <= taken)
+        n++;
+    s->unstuffed += n;
+    s->stuffings -= n;
+    memmove(s->stuffing, s->stuffing + n, s->stuffings * sizeof(*s->stuffing));
+    return taken + s->unstuffed;
+}
+
 bool stream_more(struct stream *s)
 {
     if (!stream_sound(s))
         return false;
     while (!s->ended && s->bits.next > s->comfortable) {
+        stream_offset(s); /* what is left of the stuffing is that of fewer bytes than STREAM_AHEAD and 8 in the bits */
         size_t left = (size_t)(s->filled - s->bits.next);
         s->passed += (size_t)(s->bits.next - s->buffer);
         memmove(s->buffer, s->bits.next, left);
@@ -54,7 +67,7 @@ bool stream_begin(struct stream *s, const uint8_t *from, const uint8_t *end, uns
 {
     s->source = from;
     s->end = end;
-    s->passed = 0;
+    s->passed = s->unstuffed = s->stuffings = 0;
     s->ended = false;
     s->bits = (struct bits){.next = s->buffer};
     fill(s, s->buffer);

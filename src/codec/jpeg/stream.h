@@ -30,10 +30,16 @@ struct stream {
     size_t passed;               /* bytes that left the buffer, without stuffing */
     bool ended;                  /* `source` is at a marker, or the file's end */
     uint8_t buffer[STREAM_CHUNK + 2 * STREAM_AHEAD];
+    /* Stuffing, for who asks where in the file the stream is: how many bytes were behind the reader when it last mattered, and
+     * the others, as the number of bytes without stuffing in front of each. */
+    size_t unstuffed, stuffings;
+    size_t stuffing[STREAM_CHUNK / 2 + 2 * STREAM_AHEAD];
 };
 
 /* Begins at a byte of the file. False: `skip` bits (0…7) are not there. */
 bool stream_begin(struct stream *s, const uint8_t *from, const uint8_t *end, unsigned skip);
+/* Bytes of the file from where the stream began to the one that has the next bit. */
+size_t stream_offset(struct stream *s);
 /* For stream_ready, when the buffer runs out. */
 bool stream_more(struct stream *s);
 

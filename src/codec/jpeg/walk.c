@@ -1,9 +1,12 @@
 /* walk.c: the way through the entropy-coded data of a part.
  *
- * Of each row of MCUs that the part touches, those that it needs are read and transformed, those before them passed over. With
- * points there are two ways at once, on one core: reading waits for its tables most of the time, and two places that know
+ * Of each row of MCUs that the part touches, those that it needs are read and transformed, those before them passed over. Where
+ * points lead there are two ways at once, on one core: reading waits for its tables most of the time, and two places that know
  * nothing of each other wait together. Each takes a band of rows after the other, and begins a row at the point before it; the
- * few MCUs from there on are read as well, which costs no more than passing them over alone. */
+ * few MCUs from there on are read as well, which costs no more than passing them over alone.
+ *
+ * Rows that reach beyond the points that are known are one way, from the last of these on, and the only one that adds to them.
+ * It is the longest, so it begins first; without any points it is all there is. */
 #include "codec/jpeg/planes.h"
 
 #define FEW  3 /* points: so few have nothing to skip */
@@ -12,8 +15,9 @@
 struct walk {
     const struct jpeg_area *area;
     struct jpeg_decoder *decoder;
-    const struct jpeg_points *points;
-    uint32_t next, band; /* the next row that nobody has taken; rows to take at once */
+    struct jpeg_points *points;
+    uint32_t tail;       /* the first row that reaches beyond what is known */
+    uint32_t next, band; /* the next row before the tail that nobody has taken; rows to take at once */
     bool two;
 };
 
@@ -37,37 +41,45 @@ static uint32_t row_end(const struct walk *w, uint32_t y)
 /* To row `y`, which does not lie before the place, or to a point a little before it. */
 static bool go_to_row(const struct walk *w, struct walker *me)
 {
+    const struct jpeg_points *points = w->points;
     struct jpeg_place *p = &me->stage->place;
-    const uint32_t target = row_begin(w, me->y), i = w->points ? target / w->points->step : 0;
+    const uint32_t target = row_begin(w, me->y), step = points->step;
     bool placed = me->placed;
     me->placed = true;
-    if (w->points && (!placed || i * w->points->step > p->mcu)) {
-        if (!jpeg_entropy_seek(w->decoder, p, w->points, i))
+    if (points->known) {
+        const uint32_t i = target / step < points->known ? target / step : points->known - 1;
+        if ((!placed || i * step > p->mcu) && !jpeg_entropy_seek(w->decoder, p, points, i))
             return false;
     } else if (!placed && !jpeg_entropy_start(w->decoder, p)) {
         return false;
     }
-    return w->two || jpeg_entropy_skip(w->decoder, p, target - p->mcu);
+    if (w->two && target - p->mcu < step)
+        return true;
+    return jpeg_entropy_skip(w->decoder, p, w->points, target - p->mcu);
 }
 
 /* MCUs before the row make runs of their own. */
 static bool begin_run(const struct walk *w, struct walker *me)
 {
     const uint32_t at = me->stage->place.mcu, target = row_begin(w, me->y);
-    return jpeg_run_begin(w->decoder, &me->run, me->stage, at < target ? target - at : row_end(w, me->y) - at);
+    return jpeg_run_begin(w->decoder, &me->run, me->stage, w->points, at < target ? target - at : row_end(w, me->y) - at);
+}
+
+/* Rows from `y` up to `end`, if there are any. */
+static bool begin_rows(const struct walk *w, struct walker *me, uint32_t y, uint32_t end)
+{
+    me->y = y;
+    me->end = end;
+    me->active = y < end;
+    me->placed = false;
+    return !me->active || (go_to_row(w, me) && begin_run(w, me));
 }
 
 static bool begin_band(struct walk *w, struct walker *me)
 {
-    const uint32_t left = w->area->bottom - w->next;
-    me->active = left > 0;
-    if (!left)
-        return true;
-    me->y = w->next;
-    me->end = me->y + (left < w->band ? left : w->band);
-    me->placed = false;
-    w->next = me->end;
-    return go_to_row(w, me) && begin_run(w, me);
+    const uint32_t y = w->next, left = w->tail - y;
+    w->next += left < w->band ? left : w->band;
+    return begin_rows(w, me, y, w->next);
 }
 
 static void transform_run(const struct walk *w, const struct walker *me)
@@ -106,7 +118,7 @@ static bool go_on(struct walk *w, struct walker *me)
 static bool walk(struct walk *w, struct walker me[2])
 {
     const struct jpeg_decoder *d = w->decoder;
-    if (!begin_band(w, &me[0]) || (w->two && !begin_band(w, &me[1])))
+    if (!begin_rows(w, &me[0], w->tail, w->area->bottom) || (!me[0].active && !begin_band(w, &me[0])) || !begin_band(w, &me[1]))
         return false;
     while (me[0].active && me[1].active) {
         if (!d->kernels->read_two(d, &me[0].run, &me[1].run))
@@ -122,20 +134,31 @@ static bool walk(struct walk *w, struct walker me[2])
     return true;
 }
 
-pst_status jpeg_area_decode(const struct jpeg_area *a, struct jpeg_decoder *d, const struct jpeg_points *points,
-                            pst_error *reterr)
+/* The first row of the area that has an MCU behind the last one that points lead to. */
+static uint32_t find_tail(const struct jpeg_area *a, const struct jpeg_decoder *d, const struct jpeg_points *points)
 {
-    const uint32_t rows = a->bottom - a->top;
+    const uint32_t covered = points->known * points->step;
+    const uint32_t row = covered < a->right ? 0 : (covered - a->right) / d->frame.mcus_x + 1;
+    return row < a->top ? a->top : row < a->bottom ? row : a->bottom;
+}
+
+static bool fits(const struct jpeg_decoder *d, const struct jpeg_points *points)
+{
     const uint64_t mcus = (uint64_t)d->frame.mcus_x * d->frame.mcus_y;
+    return points->step && points->count == (mcus + points->step - 1) / points->step && points->known <= points->count;
+}
+
+pst_status jpeg_area_decode(const struct jpeg_area *a, struct jpeg_decoder *d, struct jpeg_points *points, pst_error *reterr)
+{
+    struct jpeg_points none = {0};
     struct walker walkers[2] = {{.stage = &d->stage[0]}, {.stage = &d->stage[1]}};
-    if (points && points->count == 0)
-        points = NULL;
-    if (points && (points->step == 0 || points->count != (mcus + points->step - 1) / points->step))
+    if (points && points->count && !fits(d, points))
         return jpeg_not_sound(d, points, reterr);
-    if (points && points->count < FEW)
-        points = NULL;
-    struct walk w = {.area = a, .decoder = d, .points = points, .next = a->top, .band = rows, .two = points && rows > 1};
-    if (w.two)
-        w.band = rows >= 4 * BAND ? BAND : (rows + 3) / 4;
+    if (!points || points->count < FEW)
+        points = &none;
+    struct walk w = {.area = a, .decoder = d, .points = points, .tail = find_tail(a, d, points), .next = a->top};
+    const uint32_t rows = w.tail - a->top;
+    w.two = rows > 0 && a->bottom - a->top > 1;
+    w.band = rows >= 4 * BAND ? BAND : (rows + 3) / 4;
     return walk(&w, walkers) ? PST_OK : jpeg_not_sound(d, points, reterr);
 }
