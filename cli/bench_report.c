@@ -240,7 +240,7 @@ static void put_entropy(const pst_stats *s)
         between = ", ";
     }
     if (s->entropy_made) {
-        printf("%sindexes of %s images were made and kept in memory", between, amount_count(count, s->entropy_made));
+        printf("%sindexes of %s images were collected in memory", between, amount_count(count, s->entropy_made));
         between = ", ";
     }
     if (s->entropy_stale)

@@ -141,7 +141,7 @@ typedef struct pst_stats {
     char stall[192];                  /* which stage, waiting for what, since when */
     size_t stages;
     pst_stage_stats stage[PST_MAX_STAGES];
-    uint64_t entropy_stored, entropy_made; /* images whose entropy index was in a sidecar; was made here */
+    uint64_t entropy_stored, entropy_made; /* images whose entropy index was in a sidecar; is collected here, part by part */
     uint64_t entropy_stale;                /* entries that belong to other bytes, or are damaged: not used */
 } pst_stats;
 PST_API pst_status pst_pipeline_stats(pst_pipeline *p, pst_stats *ret, pst_error *reterr); /* any time, any thread */

@@ -81,9 +81,9 @@ static void entropy_sentence(const struct pipeline_plan *p, char *buffer, size_t
     else if (p->entropy != ENTROPY_NONE && p->ram_entropy == 0)
         snprintf(buffer, size, "none: the RAM budget has no room for it");
     else if (p->entropy == ENTROPY_PARTLY)
-        snprintf(buffer, size, "in some sidecars, the rest made from the second epoch on, up to %s", bytes);
+        snprintf(buffer, size, "in some sidecars, the rest collected while decoding, up to %s", bytes);
     else if (p->entropy == ENTROPY_MADE)
-        snprintf(buffer, size, "made from the second epoch on, up to %s%s", bytes,
+        snprintf(buffer, size, "collected while decoding, up to %s%s", bytes,
                  p->source_class->entropy ? "; `penstock index --entropy` stores it" : "");
 }
 

@@ -13,7 +13,7 @@
 enum plan_entropy {
     ENTROPY_NONE, /* nothing is decoded */
     ENTROPY_STREAM,
-    ENTROPY_MADE, /* nowhere: they are made on the way */
+    ENTROPY_MADE, /* nowhere: they are collected while decoding */
     ENTROPY_PARTLY,
     ENTROPY_STORED
 };

@@ -2,8 +2,9 @@
  *
  * Stored points are views of the mapped sidecar. Those of an image are compared with its bytes when it is first seen (length,
  * hash) and whenever it comes again (length and 32 bits of a hash), as another operation may have made other bytes. Where
- * nothing is stored, points are made when an image comes for the second time: then it is certain that there is more than one
- * epoch, and the pass over the whole image is paid back by the epochs that follow.
+ * nothing is stored, an image gets room for its points when it first comes, and whoever decodes a part of it adds those that it
+ * passes: the first epoch pays next to nothing for them, and each epoch knows as much as the parts before it reached. One worker at a
+ * time adds to an image; others that have it use what is known.
  *
  * Promises: no locks; nothing that was handed out moves or goes away before entropy_destroy; memory stays within the budget.
  * Running out of memory is no failure: the image then has no points. */
@@ -16,12 +17,13 @@
 
 enum { UNSEEN, REFUSED, FIRST_SKETCH }; /* what an entry's state may be; from FIRST_SKETCH on: the sketch of its image */
 
-/* Points that were made, of one JPEG of an element. */
-struct made {
-    struct made *next;
+/* Points of one JPEG of an element. */
+struct collected {
+    struct collected *next;
     uint64_t length;
-    uint32_t sketch;
-    _Atomic uint32_t count; /* 0: it has none, or they were refused */
+    uint32_t sketch, count;
+    _Atomic uint32_t known; /* of `count`; those before it do not change any more */
+    _Atomic bool claimed;   /* a worker has those behind */
     struct jpeg_point point[];
 };
 
@@ -29,16 +31,10 @@ struct entropy {
     const struct source_class *source_class;
     const void *source;
     uint64_t samples, budget;
-    _Atomic(struct made *) *lists; /* one an element; NULL: nothing is made */
-    _Atomic uint64_t used;         /* of the budget */
+    _Atomic(struct collected *) *lists; /* one an element; NULL: nothing is collected */
+    _Atomic uint64_t used;              /* of the budget */
     _Atomic uint64_t stored, made, stale;
 };
-
-/* Ends the list of an element that has come before; nothing is ever read there. */
-static struct made *end_of(struct entropy *e)
-{
-    return (struct made *)(void *)e;
-}
 
 /* ---- Life ---- */
 
@@ -70,11 +66,11 @@ struct entropy *entropy_destroy(struct entropy *e)
     if (!e)
         return NULL;
     for (uint64_t i = 0; e->lists && i < e->samples; i++) {
-        struct made *m = atomic_load_explicit(&e->lists[i], memory_order_relaxed);
-        while (m && m != end_of(e)) {
-            struct made *next = m->next;
-            mem_free(m);
-            m = next;
+        struct collected *c = atomic_load_explicit(&e->lists[i], memory_order_relaxed);
+        while (c) {
+            struct collected *next = c->next;
+            mem_free(c);
+            c = next;
         }
     }
     mem_free((void *)e->lists);
@@ -178,84 +174,93 @@ static bool find_home(struct entropy *e, uint64_t sample, struct entropy_home *r
     return ret->section != NULL;
 }
 
-/* ---- Made ---- */
+/* ---- Collected ---- */
 
-static struct made *find_made(struct entropy *e, struct made *m, size_t length, uint32_t mark)
+static struct collected *find_collected(struct collected *c, size_t length, uint32_t mark)
 {
-    while (m && m != end_of(e) && (m->length != length || m->sketch != mark))
-        m = m->next;
-    return m == end_of(e) ? NULL : m;
+    while (c && (c->length != length || c->sketch != mark))
+        c = c->next;
+    return c;
+}
+
+static uint64_t bytes_of(size_t points)
+{
+    return sizeof(struct collected) + points * sizeof(struct jpeg_point);
 }
 
 /* Room for that many points; NULL: none is left. */
-static struct made *reserve(struct entropy *e, size_t points)
+static struct collected *reserve(struct entropy *e, size_t points)
 {
-    size_t bytes = sizeof(struct made) + points * sizeof(struct jpeg_point);
+    const uint64_t bytes = bytes_of(points);
     uint64_t used = atomic_load_explicit(&e->used, memory_order_relaxed);
     do {
         if (bytes > e->budget - used)
             return NULL;
     } while (!atomic_compare_exchange_weak_explicit(&e->used, &used, used + bytes, memory_order_relaxed, memory_order_relaxed));
-    struct made *m = mem_alloc(bytes);
-    if (!m)
+    struct collected *c = mem_alloc((size_t)bytes);
+    if (!c)
         atomic_fetch_sub_explicit(&e->used, bytes, memory_order_relaxed);
-    return m;
+    return c;
 }
 
-static void release(struct entropy *e, struct made *m, size_t points)
+static void release(struct entropy *e, struct collected *c)
 {
-    mem_free(m);
-    atomic_fetch_sub_explicit(&e->used, sizeof(*m) + points * sizeof(struct jpeg_point), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&e->used, bytes_of(c->count), memory_order_relaxed);
+    mem_free(c);
 }
 
-static struct made *make(struct entropy *e, struct jpeg_decoder *d, size_t length, uint32_t mark)
+/* What is known of an element's JPEG, which is nothing when it first comes. */
+static struct collected *find_or_reserve(struct entropy *e, uint64_t sample, size_t points, size_t length, uint32_t mark)
 {
-    size_t points = jpeg_points_count(d);
-    struct made *m = reserve(e, points);
-    if (!m)
-        return NULL;
-    bool sound = jpeg_points_find(d, m->point, NULL) == PST_OK;
-    if (!sound) { /* noted, so that nobody tries again */
-        release(e, m, points);
-        m = reserve(e, points = 0);
-    }
-    if (m) {
-        m->length = length;
-        m->sketch = mark;
-        atomic_init(&m->count, (uint32_t)points);
-    }
-    return m;
-}
-
-/* The points of an element's JPEG, made if they are not there. When it comes for the first time, only that is noted. */
-static struct made *find_or_make(struct entropy *e, uint64_t sample, struct jpeg_decoder *d, size_t length, uint32_t mark)
-{
-    _Atomic(struct made *) *list = &e->lists[sample];
-    struct made *head = NULL;
-    if (atomic_compare_exchange_strong_explicit(list, &head, end_of(e), memory_order_acq_rel, memory_order_acquire))
-        return NULL;
-    struct made *found = find_made(e, head, length, mark);
-    struct made *m = found ? NULL : make(e, d, length, mark);
-    while (m) { /* another worker may have come first */
-        m->next = head;
-        if (atomic_compare_exchange_weak_explicit(list, &head, m, memory_order_acq_rel, memory_order_acquire)) {
-            if (atomic_load_explicit(&m->count, memory_order_relaxed))
-                add_one(&e->made);
-            return m;
-        }
-        found = find_made(e, head, length, mark);
+    _Atomic(struct collected *) *list = &e->lists[sample];
+    struct collected *head = atomic_load_explicit(list, memory_order_acquire);
+    struct collected *found = find_collected(head, length, mark);
+    struct collected *c = found ? NULL : reserve(e, points);
+    if (!c)
+        return found;
+    c->length = length;
+    c->sketch = mark;
+    c->count = (uint32_t)points;
+    atomic_init(&c->known, 0);
+    atomic_init(&c->claimed, false);
+    do { /* another worker may have come first */
+        found = find_collected(head, length, mark);
         if (found) {
-            release(e, m, atomic_load_explicit(&m->count, memory_order_relaxed));
-            m = NULL;
+            release(e, c);
+            return found;
         }
-    }
-    return found;
+        c->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(list, &head, c, memory_order_acq_rel, memory_order_acquire));
+    return c;
+}
+
+/* Who adds has seen all that was added before. */
+static void use_collected(struct collected *c, struct entropy_use *ret)
+{
+    uint32_t known = atomic_load_explicit(&c->known, memory_order_acquire);
+    bool adds = known < c->count && !atomic_exchange_explicit(&c->claimed, true, memory_order_acquire);
+    if (adds)
+        known = atomic_load_explicit(&c->known, memory_order_relaxed);
+    *ret = (struct entropy_use){.collected = c};
+    ret->points = (struct jpeg_points){
+        .step = JPEG_POINT_STEP, .count = c->count, .known = known, .point = c->point, .room = adds ? c->point : NULL};
+}
+
+void entropy_done(struct entropy *e, struct entropy_use *u)
+{
+    struct collected *c = u->collected;
+    if (!u->points.room)
+        return;
+    if (atomic_load_explicit(&c->known, memory_order_relaxed) == 0 && u->points.known)
+        add_one(&e->made);
+    atomic_store_explicit(&c->known, u->points.known, memory_order_release);
+    atomic_store_explicit(&c->claimed, false, memory_order_release);
 }
 
 /* ---- Both ---- */
 
-bool entropy_points(struct entropy *e, uint64_t sample, struct jpeg_decoder *d, const void *jpeg, size_t length,
-                    struct jpeg_points *ret)
+bool entropy_begin(struct entropy *e, uint64_t sample, const struct jpeg_decoder *d, const void *jpeg, size_t length,
+                   struct entropy_use *ret)
 {
     struct entropy_home home;
     struct jpeg_points points = {0};
@@ -268,16 +273,14 @@ bool entropy_points(struct entropy *e, uint64_t sample, struct jpeg_decoder *d, 
         if (entry && points.count != wanted)
             refuse_stored(e, &home, entry);
         else if (entry) {
-            *ret = points;
+            *ret = (struct entropy_use){.points = points};
             return true;
         }
     }
-    struct made *m = e->lists && sample < e->samples ? find_or_make(e, sample, d, length, mark) : NULL;
-    uint32_t made = m ? atomic_load_explicit(&m->count, memory_order_relaxed) : 0;
-    if (made != wanted)
+    struct collected *c = e->lists && sample < e->samples ? find_or_reserve(e, sample, wanted, length, mark) : NULL;
+    if (!c || c->count != wanted) /* or else a hash that two images share */
         return false;
-    *ret = (struct jpeg_points){
-        .step = JPEG_POINT_STEP, .count = made, .known = made, .sound = true, .point = m->point};
+    use_collected(c, ret);
     return true;
 }
 
@@ -285,17 +288,9 @@ void entropy_refuse(struct entropy *e, uint64_t sample, const void *jpeg, size_t
 {
     struct entropy_home home;
     struct jpeg_points points;
-    uint32_t mark = e ? sketch(jpeg, length) : 0;
-    if (!e)
+    if (!e || !find_home(e, sample, &home))
         return;
-    const struct entropy_entry *entry = find_home(e, sample, &home) ? find_stored(e, &home, jpeg, length, mark, &points) : NULL;
-    if (entry) {
+    const struct entropy_entry *entry = find_stored(e, &home, jpeg, length, sketch(jpeg, length), &points);
+    if (entry)
         refuse_stored(e, &home, entry);
-        return;
-    }
-    struct made *m = e->lists && sample < e->samples
-                         ? find_made(e, atomic_load_explicit(&e->lists[sample], memory_order_acquire), length, mark)
-                         : NULL;
-    if (m && atomic_exchange_explicit(&m->count, 0, memory_order_relaxed))
-        add_one(&e->stale);
 }

@@ -87,13 +87,14 @@ static bool begins_at_front(const struct image_source *s, const struct region *p
 static pst_status ask_jpeg(const struct image_source *s, const struct request *q, bool use_points, pst_error *reterr)
 {
     const pst_bytes *b = s->bytes;
-    struct jpeg_points points;
+    struct entropy_use use;
     if (s->frame.components == 0)
         return PST_EUNSUPPORTED;
     if (!use_points || begins_at_front(s, q->part) ||
-        !entropy_points(s->ctx->entropy, s->ctx->sample, s->decoder->jpeg, b->data, b->length, &points))
+        !entropy_begin(s->ctx->entropy, s->ctx->sample, s->decoder->jpeg, b->data, b->length, &use))
         return ask(s, q, NULL, reterr);
-    pst_status st = ask(s, q, &points, reterr);
+    pst_status st = ask(s, q, &use.points, reterr);
+    entropy_done(s->ctx->entropy, &use);
     if (st != PST_ESTALE)
         return st;
     entropy_refuse(s->ctx->entropy, s->ctx->sample, b->data, b->length);

@@ -128,7 +128,7 @@ def test_pipelines_use_it():
         out = shards(folder, source=source)
         text = f"tfrecord {out} | shuffle | example 'image:bytes label:int64' | decode | random_resized_crop 64 | batch 6"
         plan = penstock("plan", text).out
-        assert "\nentropy   made from the second epoch on, up to " in plan and "`penstock index --entropy` stores it" in plan, plan
+        assert "\nentropy   collected while decoding, up to " in plan and "`penstock index --entropy` stores it" in plan, plan
         plain = report("bench", "--epochs", 3, text)
         assert (plain["entropy_stored"], plain["entropy_made"], plain["entropy_stale"]) == (0, 36, 0), plain
         images = penstock("cat", "--json", "--head", 36, text).out
@@ -145,7 +145,7 @@ def test_pipelines_use_it():
         spoilt = report("bench", "--epochs", 2, text)
         assert spoilt["entropy_stale"] == 1 and spoilt["entropy_stored"] == 35, spoilt
         assert images == penstock("cat", "--json", "--head", 36, text).out
-        assert "entropy   made from the second epoch on, up to " in penstock("plan", f"folder {source} | decode | resize 32").out
+        assert "entropy   collected while decoding, up to " in penstock("plan", f"folder {source} | decode | resize 32").out
         assert "entropy" not in penstock("plan", f"tfrecord {out} | batch 3").out
 
 

@@ -56,16 +56,19 @@ static void decode(pst_bytes photo)
     struct jpeg_frame frame;
     EXPECT(d || (d = jpeg_decoder_create()) != NULL);
     EXPECT((home.states = calloc(home.section.count + 1, sizeof(*home.states))) != NULL);
-    EXPECT(entropy_create(&entropy, &class, NULL, RECORDS, 0, NULL) == PST_OK);
+    EXPECT(entropy_create(&entropy, &class, NULL, RECORDS, 300, NULL) == PST_OK);
     EXPECT(jpeg_decoder_open(d, photo.data, photo.length, &frame, NULL) == PST_OK);
     for (uint64_t record = 0; record < RECORDS; record++) {
-        struct jpeg_points points;
+        struct entropy_use use;
         pst_image image;
         const struct region part = {.x = 9, .y = 31, .width = 20, .height = 24};
-        if (!entropy_points(entropy, record, d, photo.data, photo.length, &points))
+        if (!entropy_begin(entropy, record, d, photo.data, photo.length, &use))
             continue;
-        EXPECT(points.count == jpeg_points_count(d));
-        pst_status st = jpeg_decode_pixels(d, &part, 3, &points, &image, NULL);
+        const bool stored = !use.collected;
+        EXPECT(use.points.count == jpeg_points_count(d) && use.points.sound == stored && !use.points.room == stored);
+        pst_status st = jpeg_decode_pixels(d, &part, 3, &use.points, &image, NULL);
+        EXPECT(stored || (st == PST_OK && use.points.known > 0));
+        entropy_done(entropy, &use);
         EXPECT(st == PST_OK || st == PST_ESTALE);
         entropy_refuse(entropy, record, photo.data, photo.length);
     }

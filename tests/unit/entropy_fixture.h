@@ -2,8 +2,10 @@
 #ifndef TESTS_ENTROPY_FIXTURE_H
 #define TESTS_ENTROPY_FIXTURE_H
 
+#include "base/hash.h"
 #include "harness.h"
 #include "jpeg_samples.h"
+#include "record/entropy.h"
 #include <penstock/example.h>
 #include <penstock/record.h>
 
@@ -36,6 +38,12 @@ static inline pst_bytes photo(uint32_t seed)
 static inline void photo_free(pst_bytes photo)
 {
     free((void *)(uintptr_t)photo.data);
+}
+
+/* A checksum that is right, whatever the entry says. */
+static inline void entry_seal(struct entropy_entry *e, const struct jpeg_point *points)
+{
+    e->checksum = hash_bytes(points, e->count * sizeof(*points), hash_bytes(e, offsetof(struct entropy_entry, checksum), 0));
 }
 
 /* Writes an Example with `count` images in one feature, and a label. */

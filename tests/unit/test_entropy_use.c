@@ -1,15 +1,11 @@
-/* test_entropy_use.c: entropy indexes at work: whose points an image gets, and that nobody can tell from the pixels. */
+/* test_entropy_use.c: entropy indexes at work: whose points an image gets, and who adds to them. Pipelines with them:
+ * test_entropy_flow.c. */
 #include "entropy_fixture.h"
-#include "flow_harness.h"
 
-#include "base/le.h"
+#include "base/fault.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "ops/entropy.h"
-#include "record/frame.h"
-#include "record/index.h"
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PHOTOS 6
 
@@ -62,23 +58,44 @@ static void photos_free(pst_bytes *photos, size_t count)
         photo_free(photos[i]);
 }
 
-/* Points that are handed out are those of these bytes, or it says so. Returns whether there were any. */
-static bool ask(struct entropy *e, struct jpeg_decoder *d, uint64_t sample, pst_bytes image)
+/* Points that are handed out are those of these bytes, or it says so. */
+static void check_points(struct jpeg_decoder *d, const struct jpeg_points *points, uint64_t sample)
 {
-    struct jpeg_frame frame;
-    struct jpeg_points points;
-    pst_error error;
-    if (!CHECK_STATUS(jpeg_decoder_open(d, image.data, image.length, &frame, &error), PST_OK, &error))
-        return false;
-    if (!entropy_points(e, sample, d, image.data, image.length, &points))
-        return false;
     size_t count = jpeg_points_count(d);
     struct jpeg_point *want = calloc(count, sizeof(*want));
-    bool same = points.step == JPEG_POINT_STEP && points.count == count && jpeg_points_find(d, want, &error) == PST_OK &&
-                memcmp(want, points.point, count * sizeof(*want)) == 0;
+    bool same = points->step == JPEG_POINT_STEP && points->count == count && points->known <= count &&
+                (jpeg_points_find(d, want, NULL) == PST_OK || !points->sound) &&
+                memcmp(want, points->point, points->known * sizeof(*want)) == 0;
     CHECK_MSG(same, "sample %llu got the points of another image", (unsigned long long)sample);
     free(want);
-    return true;
+}
+
+/* Decodes rows from one that is not the first up to `end`, as far as these are there. Returns how many points were known
+ * before. */
+static uint32_t ask_for(struct entropy *e, struct jpeg_decoder *d, uint64_t sample, pst_bytes image, uint32_t end)
+{
+    struct jpeg_frame frame;
+    struct entropy_use use;
+    struct jpeg_plane planes[3];
+    pst_error error;
+    if (!CHECK_STATUS(jpeg_decoder_open(d, image.data, image.length, &frame, &error), PST_OK, &error))
+        return 0;
+    if (!entropy_begin(e, sample, d, image.data, image.length, &use))
+        return 0;
+    const uint32_t known = use.points.known, bottom = end < frame.height ? end : frame.height;
+    const struct region part = {.y = bottom - 1, .width = frame.width, .height = 1};
+    check_points(d, &use.points, sample);
+    pst_status st = jpeg_decode_planes(d, &part, 0, 8, &use.points, planes, &error);
+    CHECK(st == PST_OK || st == PST_EUNSUPPORTED);
+    check_points(d, &use.points, sample);
+    entropy_done(e, &use);
+    return known;
+}
+
+/* The last row. Whether anything was known. */
+static bool ask(struct entropy *e, struct jpeg_decoder *d, uint64_t sample, pst_bytes image)
+{
+    return ask_for(e, d, sample, image, UINT32_MAX) > 0;
 }
 
 static struct entropy *entropy_made(const struct source_class *class, const void *source, uint64_t samples, uint64_t budget)
@@ -192,11 +209,6 @@ static void test_stale(void)
     photos_free(photos, PHOTOS);
 }
 
-static void seal(struct entropy_entry *e, const struct jpeg_point *points)
-{
-    e->checksum = hash_bytes(points, e->count * sizeof(*points), hash_bytes(e, offsetof(struct entropy_entry, checksum), 0));
-}
-
 static void test_damaged(void)
 {
     pst_bytes photos[PHOTOS];
@@ -209,8 +221,8 @@ static void test_damaged(void)
     entries[1].hash ^= 1;
     a.bytes[a.length - 3] ^= 8; /* a point of the last one */
     entries[2].count--;         /* with a checksum that is right */
-    seal(&entries[2], a.section.points + entries[2].first);
-    for (int pass = 0; pass < 3; pass++) /* …and then they are made */
+    entry_seal(&entries[2], a.section.points + entries[2].first);
+    for (int pass = 0; pass < 3; pass++) /* …and then they are collected */
         for (size_t i = 0; i < PHOTOS; i++)
             CHECK(ask(e, d, i, photos[i]) == (pass > 0 || (i != 1 && i != 2 && i != PHOTOS - 1)));
     check_counts(e, PHOTOS - 2, 3, 3); /* the short one was right until somebody counted */
@@ -229,7 +241,7 @@ static void test_damaged(void)
     photos_free(photos, PHOTOS);
 }
 
-/* ---- Made on the second sight ---- */
+/* ---- Collected ---- */
 
 static void test_made(void)
 {
@@ -244,27 +256,87 @@ static void test_made(void)
     uint64_t used = entropy_bytes(e);
     CHECK(used > PHOTOS * 100 && used < 1 << 20);
     /* Another image in its place, as a second field or as a file that was rewritten: its own points. */
-    CHECK(ask(e, d, 0, photos[1]));
+    CHECK(!ask(e, d, 0, photos[1]));
     CHECK(ask(e, d, 0, photos[0]));
     CHECK(ask(e, d, 0, photos[1]));
     check_counts(e, 0, PHOTOS + 1, 0);
-    entropy_refuse(e, 0, photos[0].data, photos[0].length);
-    entropy_refuse(e, 0, photos[0].data, photos[0].length);
-    CHECK(!ask(e, d, 0, photos[0]) && ask(e, d, 0, photos[1]));
-    check_counts(e, 0, PHOTOS + 1, 1);
+    uint8_t *byte = (uint8_t *)(uintptr_t)photos[2].data + photos[2].length / 2 + 37; /* as long, but not the same */
+    *byte ^= 4;
+    CHECK(!ask(e, d, 2, photos[2]));
+    *byte ^= 4;
+    CHECK(ask(e, d, 2, photos[2]));
+    check_counts(e, 0, PHOTOS + 2, 0);
+    entropy_refuse(e, 0, photos[0].data, photos[0].length); /* is about stored ones */
+    CHECK(ask(e, d, 0, photos[0]));
+    check_counts(e, 0, PHOTOS + 2, 0);
     CHECK(!ask(e, d, PHOTOS, photos[0]) && !ask(e, d, PHOTOS, photos[0]) && !ask(e, d, UINT64_MAX, photos[0]));
     entropy_destroy(e);
-    /* An image that is not sound has none, and one of a single point needs none. */
-    pst_bytes cut = {photos[0].data, photos[0].length * 2 / 3}, tiny = photo_of(jpeg_kind_named("4:4:4"), 16, 16, 1);
+    /* An image of a single point needs none. */
+    pst_bytes tiny = photo_of(jpeg_kind_named("4:4:4"), 16, 16, 1);
     e = entropy_made(&plain_class, NULL, 2, 1 << 20);
     for (int pass = 0; pass < 3; pass++)
-        CHECK(!ask(e, d, 0, cut) && !ask(e, d, 1, tiny));
+        CHECK(!ask(e, d, 1, tiny));
     check_counts(e, 0, 0, 0);
     CHECK(entropy_bytes(e) < 200);
     entropy_destroy(e);
     photo_free(tiny);
     jpeg_decoder_free(d);
     photos_free(photos, PHOTOS);
+}
+
+/* As many as the parts before reached; of an image that is not sound, up to the trouble. */
+static void test_prefix(void)
+{
+    struct jpeg_decoder *d = jpeg_decoder_create();
+    pst_bytes image = photo(0), cut = {image.data, image.length * 2 / 3}; /* 15 × 12 MCUs, 12 points */
+    struct entropy *e = entropy_made(&plain_class, NULL, 2, 1 << 20);
+    CHECK_INT(ask_for(e, d, 0, image, 16), 0);
+    CHECK_INT(entropy_count(e).made, 1);
+    uint64_t used = entropy_bytes(e);
+    CHECK_INT(ask_for(e, d, 0, image, 8), 2); /* 30 MCUs were read */
+    CHECK_INT(ask_for(e, d, 0, image, 48), 2);
+    CHECK_INT(ask_for(e, d, 0, image, 90), 6); /* 90 MCUs */
+    CHECK_INT(ask_for(e, d, 0, image, 90), 12);
+    CHECK_INT(entropy_bytes(e), used); /* room for all was taken at once */
+    CHECK_INT(ask_for(e, d, 1, cut, 90), 0);
+    uint32_t known = ask_for(e, d, 1, cut, 8);
+    CHECK_MSG(known > 2 && known < 11, "%u", known);
+    CHECK_INT(ask_for(e, d, 1, cut, 90), known);
+    CHECK_INT(ask_for(e, d, 1, cut, 90), known);
+    check_counts(e, 0, 2, 0); /* damage is not staleness */
+    entropy_destroy(e);
+    photo_free(image);
+    jpeg_decoder_free(d);
+}
+
+/* Two workers have an image at once: one adds, the other uses what is known, and neither waits. */
+static void test_claim(void)
+{
+    struct jpeg_decoder *d = jpeg_decoder_create();
+    pst_bytes image = photo(0);
+    struct jpeg_frame frame;
+    struct jpeg_plane planes[3];
+    struct entropy_use one, two, three;
+    pst_error error;
+    struct entropy *e = entropy_made(&plain_class, NULL, 1, 1 << 20);
+    CHECK_INT(ask_for(e, d, 0, image, 16), 0);
+    REQUIRE_OK(jpeg_decoder_open(d, image.data, image.length, &frame, &error), &error);
+    const struct region part = {.y = 40, .width = frame.width, .height = 8};
+    CHECK(entropy_begin(e, 0, d, image.data, image.length, &one) && entropy_begin(e, 0, d, image.data, image.length, &two));
+    CHECK(one.points.room && !two.points.room && one.points.point == two.points.point);
+    CHECK_STATUS(jpeg_decode_planes(d, &part, 0, 8, &two.points, planes, &error), PST_OK, &error);
+    CHECK_STATUS(jpeg_decode_planes(d, &part, 0, 8, &one.points, planes, &error), PST_OK, &error);
+    CHECK(one.points.known == 6 && two.points.known == 2);
+    entropy_done(e, &two); /* does not end the claim of the other */
+    CHECK(entropy_begin(e, 0, d, image.data, image.length, &three) && !three.points.room && three.points.known == 2);
+    entropy_done(e, &one);
+    entropy_done(e, &three);
+    CHECK(entropy_begin(e, 0, d, image.data, image.length, &three) && three.points.room && three.points.known == 6);
+    entropy_done(e, &three);
+    check_counts(e, 0, 1, 0);
+    entropy_destroy(e);
+    photo_free(image);
+    jpeg_decoder_free(d);
 }
 
 static void test_budget(void)
@@ -304,10 +376,12 @@ static void test_no_memory(void)
         test_fault_clear();
     }
     e = entropy_made(&plain_class, NULL, 2, 1 << 20);
-    CHECK(!ask(e, d, 0, photos[0]));
+    uint64_t used = entropy_bytes(e);
     test_fault_arm(FAULT_MEMORY, 0, true);
     CHECK(!ask(e, d, 0, photos[0]));
     test_fault_clear();
+    CHECK_INT(entropy_bytes(e), used);
+    CHECK(!ask(e, d, 0, photos[0]));
     CHECK(ask(e, d, 0, photos[0]));
     check_counts(e, 0, 1, 0);
     entropy_destroy(e);
@@ -327,13 +401,11 @@ static void crowd_run(void *user, unsigned worker)
 {
     struct crowd *c = user;
     struct jpeg_decoder *d = jpeg_decoder_create();
-    for (int pass = 0; pass < 6; pass++)
+    for (uint32_t pass = 0; pass < 12; pass++)
         for (size_t i = 0; i < PHOTOS; i++) {
-            size_t at = worker % 2 ? PHOTOS - 1 - i : i;
+            size_t at = worker % 4 == 3 ? PHOTOS - 1 - i : i; /* most have the same one at once */
             CHECK(ask(c->stored, d, at, c->photos[at]));
-            ask(c->made, d, at % 2, c->photos[at]);
-            if (pass == 4 && worker == 0)
-                entropy_refuse(c->made, at % 2, c->photos[at].data, c->photos[at].length);
+            ask_for(c->made, d, at % 2, c->photos[at], (pass + 1) * 8);
         }
     jpeg_decoder_free(d);
 }
@@ -350,184 +422,24 @@ static void test_threads(void)
     REQUIRE_OK(thread_group_start(&g, 4, "test", crowd_run, &c, &e), &e);
     thread_group_join(g);
     check_counts(c.stored, PHOTOS, 0, 0);
-    check_counts(c.made, 0, PHOTOS, PHOTOS);
+    check_counts(c.made, 0, PHOTOS, 0);
+    struct jpeg_decoder *d = jpeg_decoder_create();
+    for (size_t i = 0; i < PHOTOS; i++) {
+        ask(c.made, d, i % 2, photos[i]); /* nobody has it any more */
+        CHECK_INT(ask_for(c.made, d, i % 2, photos[i], 8), jpeg_points_count(d));
+    }
+    jpeg_decoder_free(d);
     entropy_destroy(c.stored);
     entropy_destroy(c.made);
     mem_free(a.bytes);
     photos_free(photos, PHOTOS);
 }
 
-/* ---- In pipelines ---- */
-
-#define CROP "| shuffle | example \"image:bytes label:int64\" | decode quality="
-
-static const char *const sources[] = {"plain", "indexed", "stale", "spoilt"};
-static const char *const chains[] = {
-    "exact | random_resized_crop 48 | flip | batch 5",
-    "fast | random_resized_crop 48 | flip | batch 5",
-    "exact | random_crop 40 | batch 4",
-    "fast | resize 64 | center_crop 48 | normalize | batch 8",
-};
-
-/* Flips a bit of every so many-th byte from `at` on. */
-static void spoil(const char *path, size_t at, size_t step)
-{
-    size_t length;
-    uint8_t *bytes = test_read_file(path, &length);
-    for (size_t i = at; i < length; i += step)
-        bytes[i] ^= 16;
-    test_write_file(path, bytes, length);
-    free(bytes);
-}
-
-/* The same shard four times: without an index, with one, with one whose entries speak of other JPEGs, and with one that is
- * damaged throughout. */
-static void make_shards(void)
-{
-    pst_entropy_report r;
-    pst_error e;
-    REQUIRE(chdir(test_folder()) == 0);
-    for (size_t i = 0; i < 4; i++) {
-        char path[64], index[80];
-        mkdir(sources[i], 0755);
-        snprintf(path, sizeof(path), "%s/a.tfrecord", sources[i]);
-        snprintf(index, sizeof(index), "%s.pidx", path);
-        photo_shard(path, 12, 0);
-        if (i == 0)
-            continue;
-        REQUIRE_OK(pst_index_entropy(path, NULL, false, 1, NULL, NULL, &r, &e), &e);
-        CHECK_INT(r.indexed, 12);
-        if (i == 1)
-            continue;
-        struct index x = {0};
-        REQUIRE_OK(index_open(&x, index, &e), &e);
-        uint64_t at = (uint64_t)((const uint8_t *)x.jpegs - x.file);
-        index_finish(&x);
-        if (i == 2) { /* sound, and wrong: the hash of each is another's */
-            size_t length;
-            uint8_t *bytes = test_read_file(index, &length);
-            struct entropy_entry *entries = (struct entropy_entry *)(void *)(bytes + at + 64);
-            for (size_t k = 0; k < 12; k++) {
-                entries[k].hash++;
-                seal(&entries[k], (const struct jpeg_point *)(const void *)(bytes + at + 64 + 12 * 48) + entries[k].first);
-            }
-            test_write_file(index, bytes, length);
-            free(bytes);
-        } else {
-            spoil(index, (size_t)at + 64 + 12 * 48 + 5, 20);
-        }
-    }
-}
-
-static void chain_text(char *text, size_t size, const char *source, const char *chain)
-{
-    snprintf(text, size, "tfrecord %s " CROP "%s", source, chain);
-}
-
-/* With the index, without it, with a wrong one, by any number of workers, in every epoch. */
-static void test_pixels(void)
-{
-    for (size_t c = 0; c < sizeof(chains) / sizeof(*chains); c++) {
-        struct trace want = {0};
-        for (size_t s = 0; s < 4; s++) {
-            static const unsigned workers[] = {1, 2, 3, 8};
-            char text[256];
-            chain_text(text, sizeof(text), sources[s], chains[c]);
-            const struct chain_case one = {.name = text, .text = text};
-            for (size_t w = 0; w < 4; w++) {
-                struct trace t = traced(&one, (pst_options){.workers = workers[w]});
-                if (want.count == 0)
-                    want = t;
-                CHECK_MSG(t.count > 4 && same(&want, &t), "%s: %u workers differ", text, workers[w]);
-            }
-        }
-    }
-}
-
-static pst_stats run_stats(const char *text, int epochs)
-{
-    const struct chain_case one = {.name = text, .text = text};
-    pst_stats s = {.size = sizeof(s)};
-    struct trace t = {0};
-    pst_error e;
-    pst_pipeline *p = made(&one, (pst_options){.workers = 2});
-    if (!p)
-        return s;
-    CHECK_MSG(run_on(p, &t, epochs, 99, &e) >= 0, "%s", e.message);
-    CHECK_STATUS(pst_pipeline_stats(p, &s, &e), PST_OK, &e);
-    pst_pipeline_destroy(p);
-    return s;
-}
-
-static void test_statistics(void)
-{
-    static const struct {
-        const char *source;
-        uint64_t stored, stale; /* of 12 */
-    } want[] = {{"plain", 0, 0}, {"indexed", 12, 0}, {"stale", 0, 12}, {"spoilt", 0, 12}};
-    char text[256];
-    for (size_t i = 0; i < 4; i++) {
-        chain_text(text, sizeof(text), want[i].source, chains[0]);
-        pst_stats s = run_stats(text, 3);
-        CHECK_INT(s.entropy_stored, want[i].stored);
-        CHECK_INT(s.entropy_stale, want[i].stale);
-        CHECK_INT(s.entropy_made, i == 0 ? 12 : 0); /* what has a section is not made again */
-        CHECK(s.ram_used <= s.ram_planned);
-    }
-    CHECK_INT(run_stats("tfrecord plain | batch 3", 2).entropy_made, 0);
-}
-
-/* Elements of a cache, of files, of a repeated epoch. */
-static void test_other_sources(void)
-{
-    char path[64];
-    mkdir("files", 0755);
-    mkdir("files/a", 0755);
-    for (uint32_t i = 0; i < 5; i++) {
-        pst_bytes image = photo(i);
-        snprintf(path, sizeof(path), "files/a/%u.jpg", i);
-        test_write_file(path, image.data, image.length);
-        photo_free(image);
-    }
-    CHECK_INT(run_stats("folder files | decode | random_resized_crop 40 | batch 2", 3).entropy_made, 5);
-    CHECK_INT(run_stats("folder files | shuffle | repeat 3 | decode | random_resized_crop 40 | batch 2", 1).entropy_made, 5);
-    CHECK_INT(run_stats("folder files | cache | decode | random_resized_crop 40 | batch 2", 3).entropy_made, 5);
-    CHECK_INT(run_stats("tfrecord indexed | example \"image:bytes\" | cache | decode | random_resized_crop 40 | batch 2", 2)
-                  .entropy_stored,
-              12);
-    static const struct chain_case cases[] = {
-        {"files", .text = "folder files | shuffle | decode | random_resized_crop 40 | batch 2"},
-        {"repeat", .text = "folder files | shuffle | repeat 2 | decode quality=exact | random_resized_crop 40 | batch 2"},
-        {"cache",
-         .text = "tfrecord plain | shuffle | example \"image:bytes\" | cache | decode | random_resized_crop 40 | batch 3"},
-        {.name = NULL}};
-    harness_workers(cases);
-}
-
-static void test_faults(void)
-{
-    static const struct chain_case cases[] = {
-        {"indexed", .text = "tfrecord indexed | take 4 | example \"image:bytes\" | decode | random_resized_crop 24 | batch 2"},
-        {"made", .text = "tfrecord plain | take 4 | example \"image:bytes\" | decode | random_resized_crop 24 | batch 2"},
-        {.name = NULL}};
-    harness_faults(cases, FAULT_MEMORY);
-}
-
 int main(int argc, char **argv)
 {
-    static const struct test tests[] = {{"stored", test_stored},
-                                        {"several", test_several},
-                                        {"stale", test_stale},
-                                        {"damaged", test_damaged},
-                                        {"made", test_made},
-                                        {"budget", test_budget},
-                                        {"no_memory", test_no_memory},
-                                        {"threads", test_threads},
-                                        {"shards", make_shards}, /* for those below */
-                                        {"pixels", test_pixels},
-                                        {"statistics", test_statistics},
-                                        {"other_sources", test_other_sources},
-                                        {"faults", test_faults},
-                                        {NULL, NULL}};
+    static const struct test tests[] = {
+        {"stored", test_stored},       {"several", test_several}, {"stale", test_stale}, {"damaged", test_damaged},
+        {"made", test_made},           {"prefix", test_prefix},   {"claim", test_claim}, {"budget", test_budget},
+        {"no_memory", test_no_memory}, {"threads", test_threads}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }
