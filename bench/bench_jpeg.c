@@ -1,15 +1,18 @@
 /* bench_jpeg.c: what decoding a JPEG costs, stage by stage, on one core; and whether our decoder has libjpeg-turbo's bits.
  *
  *     bench_jpeg [--rounds N] [--images N] [--only WORD] FILE|FOLDER…   microseconds an image: best and median round
+ *     bench_jpeg --epochs N [--rounds N] [--images N] FILE|FOLDER…      microseconds a crop, epoch by epoch
  *     bench_jpeg --check [--images N] FILE|FOLDER…       coefficients, pixels, parts, points: every difference
  *
  * Folders are walked; files that are no JPEGs, or not of the kind that our decoder reads, are counted and left out. Every
- * round runs each case over all images. Crops are those of a random resized crop, the same in all cases. */
+ * round runs each case over all images. Crops are those of a random resized crop, the same in all cases; epochs have their own,
+ * and keep points from one to the next as pipelines do where nothing is stored. */
 #include "base/random.h"
 #include "codec/image_codec.h"
 #include "codec/jpeg/planes.h"
 #include "codec/jpeg_read.h"
 #include "codec/jpeg_reader.h"
+#include "ops/entropy.h"
 
 #include <ftw.h>
 #include <math.h>
@@ -19,6 +22,7 @@
 #include <time.h>
 
 #define MAX_ROUNDS 200
+#define MAX_EPOCHS 20
 
 struct photo {
     uint8_t *data;
@@ -52,10 +56,10 @@ static void *need(void *p)
 /* ---- Files ---- */
 
 /* torchvision's rule, roughly: an area of 8…100 %, sides 3:4…4:3. */
-static struct region random_crop(uint32_t width, uint32_t height, uint64_t number)
+static struct region random_crop(uint32_t width, uint32_t height, uint64_t epoch, uint64_t number)
 {
     struct random r;
-    random_init(&r, 1, 0, number, 0);
+    random_init(&r, 1, epoch, number, 0);
     for (int i = 0; i < 10; i++) {
         double area = (double)width * height * random_between(&r, 0.08, 1),
                ratio = exp(random_between(&r, log(0.75), log(4.0 / 3)));
@@ -80,7 +84,7 @@ static bool open_photo(struct photo *p)
     }
     p->points = (struct jpeg_points){
         .step = JPEG_POINT_STEP, .count = (uint32_t)n, .known = (uint32_t)n, .sound = true, .point = points};
-    p->crop = random_crop(p->info.width, p->info.height, count);
+    p->crop = random_crop(p->info.width, p->info.height, 0, count);
     return true;
 }
 
@@ -311,6 +315,47 @@ static void run_cases(unsigned rounds, const char *only)
     }
 }
 
+/* ---- Epochs ---- */
+
+static void epoch_crop(struct entropy *e, uint64_t epoch, size_t i)
+{
+    const struct photo *p = &photos[i];
+    struct region crop = random_crop(p->info.width, p->info.height, epoch, i);
+    struct entropy_use use;
+    own_open(p);
+    bool points = entropy_begin(e, i, decoder, p->data, p->length, &use);
+    struct jpeg_plane planes[3];
+    pst_error error;
+    if (jpeg_decode_planes(decoder, &crop, 0, 8, points ? &use.points : NULL, planes, &error) < 0)
+        die(p->path, &error);
+    if (points)
+        entropy_done(e, &use);
+}
+
+static void run_epochs(unsigned rounds, unsigned epochs)
+{
+    static const struct source_class nowhere = {.op = {.name = "nowhere"}};
+    static double times[MAX_EPOCHS][MAX_ROUNDS];
+    for (unsigned round = 0; round < rounds; round++) {
+        struct entropy *e = NULL;
+        pst_error error;
+        if (entropy_create(&e, &nowhere, NULL, count, UINT64_MAX, &error) < 0)
+            die("entropy indexes", &error);
+        for (unsigned epoch = 0; epoch < epochs; epoch++) {
+            double begin = now();
+            for (size_t i = 0; i < count; i++)
+                epoch_crop(e, epoch, i);
+            times[epoch][round] = (now() - begin) * 1e6 / (double)count;
+        }
+        entropy_destroy(e);
+    }
+    printf("%-46s %10s %10s\n", "microseconds a crop, planes", "best", "median");
+    for (unsigned epoch = 0; epoch < epochs; epoch++) {
+        qsort(times[epoch], rounds, sizeof(double), by_size);
+        printf("epoch %-40u %10.1f %10.1f\n", epoch + 1, times[epoch][0], times[epoch][rounds / 2]);
+    }
+}
+
 /* ---- Check ---- */
 
 static size_t differences;
@@ -381,7 +426,7 @@ static void check_pixels(const struct photo *p)
 
 int main(int argc, char **argv)
 {
-    unsigned rounds = 5;
+    unsigned rounds = 5, epochs = 0;
     bool check = false;
     const char *only = "";
     decoder = need(jpeg_decoder_create());
@@ -390,6 +435,8 @@ int main(int argc, char **argv)
             check = true;
         else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
             rounds = (unsigned)atoi(argv[++i]);
+        else if (strcmp(argv[i], "--epochs") == 0 && i + 1 < argc)
+            epochs = (unsigned)atoi(argv[++i]);
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = argv[++i];
         else if (strcmp(argv[i], "--images") == 0 && i + 1 < argc)
@@ -397,8 +444,9 @@ int main(int argc, char **argv)
         else if (nftw(argv[i], add_file, 16, FTW_PHYS) < 0)
             die(argv[i], NULL);
     }
-    if (!count || !rounds || rounds > MAX_ROUNDS)
-        die("usage: bench_jpeg [--check] [--rounds N] [--images N] [--only WORD] FILE|FOLDER…; no JPEGs that our decoder reads",
+    if (!count || !rounds || rounds > MAX_ROUNDS || epochs > MAX_EPOCHS)
+        die("usage: bench_jpeg [--check] [--epochs N] [--rounds N] [--images N] [--only WORD] FILE|FOLDER…; no JPEGs that our "
+            "decoder reads",
             NULL);
     double bytes = 0, pixels = 0, points = 0;
     for (size_t i = 0; i < count; i++) {
@@ -409,7 +457,10 @@ int main(int argc, char **argv)
     printf("%zu images, %zu left out; mean %.0f bytes, %.3f megapixels, points %.2f %% of the bytes\n", count, left_out,
            bytes / (double)count, pixels / (double)count * 1e-6, 100 * points / bytes);
     if (!check) {
-        run_cases(rounds, only);
+        if (epochs)
+            run_epochs(rounds, epochs);
+        else
+            run_cases(rounds, only);
         return 0;
     }
     for (size_t i = 0; i < count; i++) {
