@@ -23,13 +23,16 @@ NOWHERE = 2**64 - 1  # a record or a byte that there is none of
 
 def as_array(value):
     """Anything that holds numbers, as something with the buffer protocol."""
+    what = f"{type(value).__name__}: not an array of numbers"
     if numpy is None:
         try:
             return memoryview(value)
         except TypeError:
-            what = type(value).__name__
-            raise TypeError(f"a {what} is no array; install NumPy to have it converted, or give an array.array") from None
-    return numpy.ascontiguousarray(numpy.asarray(value))
+            raise TypeError(what + "; NumPy, once it is installed, converts lists and the like") from None
+    array = numpy.ascontiguousarray(numpy.asarray(value))
+    if array.dtype == object:
+        raise TypeError(what)
+    return array
 
 
 def given(value):

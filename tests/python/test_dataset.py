@@ -81,6 +81,8 @@ def test_mistakes():
         ps.range(3).batch(0)
     with raises(ps.Error, "size is x", "^"):
         ps.range(3).batch("x")
+    with raises(TypeError, "object: not an array of numbers"):
+        ps.from_arrays((object(),))
 
 
 def test_error_tells_the_place():
