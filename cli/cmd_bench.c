@@ -14,10 +14,11 @@
 #include <sys/resource.h>
 
 #define DEFAULT_SECONDS 10
+#define MOST_HELD       64
 
 struct config {
     struct pipeline_config pipeline; /* first: the shared options */
-    uint64_t epochs, warmup;
+    uint64_t epochs, warmup, hold;
     double seconds, step_ms;
     bool verbose, json, quiet;
     bool epochs_given, seconds_given, warmup_given;
@@ -56,9 +57,33 @@ static void be_busy(double seconds)
         ;
 }
 
+/* The batches that the consumer has; the oldest goes when there is no place left. */
+struct shelf {
+    pst_batch *batch[MOST_HELD];
+    size_t places, next;
+};
+
+static void shelve(struct shelf *s, pst_batch *batch)
+{
+    pst_batch *oldest = batch;
+
+    if (s->places > 0) {
+        oldest = s->batch[s->next];
+        s->batch[s->next] = batch;
+        s->next = (s->next + 1) % s->places;
+    }
+    pst_batch_unref(oldest);
+}
+
+static void clear_shelf(struct shelf *s)
+{
+    for (size_t i = 0; i < s->places; i++)
+        s->batch[i] = pst_batch_unref(s->batch[i]);
+}
+
 /* Takes batches until a limit is met. PST_OK: the result is complete. */
-static pst_status consume(const struct config *c, pst_pipeline *pipeline, struct bench_result *r, double opened,
-                          pst_error *error)
+static pst_status consume(const struct config *c, pst_pipeline *pipeline, struct shelf *shelf, struct bench_result *r,
+                          double opened, pst_error *error)
 {
     struct limits limits = limits_of(c);
     uint64_t batches = 0, at_epoch = 0;
@@ -92,7 +117,7 @@ static pst_status consume(const struct config *c, pst_pipeline *pipeline, struct
         }
         if (r->step > 0)
             be_busy(r->step);
-        pst_batch_unref(batch);
+        shelve(shelf, batch);
     }
 }
 
@@ -113,14 +138,16 @@ static pst_status measure(const struct config *c, pst_pipeline *pipeline, struct
 {
     double opened = now_seconds();
     pst_status status = pst_pipeline_start(pipeline, error);
+    struct shelf shelf = {.places = (size_t)c->hold};
     struct rusage usage;
 
     if (status < 0)
         return status;
     r->start = r->begin = moment(pipeline);
-    status = consume(c, pipeline, r, opened, error);
+    status = consume(c, pipeline, &shelf, r, opened, error);
     r->finish = moment(pipeline);
     forget_warmup(c, r);
+    clear_shelf(&shelf);
     r->damage = pst_pipeline_damage(pipeline);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         r->peak_rss = (uint64_t)usage.ru_maxrss * 1024;
@@ -176,6 +203,9 @@ static const struct option options[] = {
      .doc = "let the consumer be busy for so many milliseconds with every batch, as training on an accelerator is, and judge "
             "by the share of time that it waits for data: below 5% not input-bound, up to 20% moderately, above highly",
      .absent = "it takes batches as they come"},
+    {"--hold", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, hold), .max = MOST_HELD,
+     .doc = "let the consumer keep its last N batches while it asks for the next: a Python loop keeps 1",
+     .absent = "none, it lets each go at once"},
     {"--verbose", 'v', .kind = OPTION_FLAG, INTO(struct config, verbose),
      .doc = "give the reasons for the numbers of workers and of batches prepared ahead, and the places of damage",
      .group = "What to show"},

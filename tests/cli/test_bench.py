@@ -66,6 +66,7 @@ def test_nothing_to_measure():
 
 
 def test_verdict():
+    assert report("bench", NUMBERS, "--epochs", 2, "--hold", 3)["batches"] == report("bench", NUMBERS, "--epochs", 2)["batches"]
     patient = report("bench", NUMBERS, "--seconds", 0.6, "--simulate-step", 10)
     assert patient["consumer"]["verdict"] == "not input-bound" and patient["consumer"]["waited"] < 0.05, patient
     assert patient["consumer"]["step_ms"] == 10 and 20 < patient["measured"]["batches_per_second"] <= 100
@@ -181,7 +182,7 @@ def test_lines_without_a_terminal():
 
 def test_wrong_usage():
     for arguments, says in ((["--seconds", "0"], "--seconds 0"), (["--epochs", "none"], "--epochs none"),
-                            (["--simulate-step", "-3"], "--simulate-step"), (["--epoch", "3"], "did you mean --epochs?")):
+                            (["--simulate-step", "-3"], "--simulate-step"), (["--hold", "65"], "--hold"), (["--epoch", "3"], "did you mean --epochs?")):
         assert says in penstock("bench", NUMBERS, *arguments, code=2).err
     result = penstock("bench", "range 10 | bach 3", code=2)
     assert "did you mean batch?" in result.err and "^^^^" in result.err
