@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import sys
 import threading
 import time
 import weakref
@@ -21,8 +22,10 @@ from penstock import Dataset, Error, Spec, Tensor
 
 ALIGNMENT = 64  # TensorFlow aborts on memory that is not
 
+END_SECONDS, REST_SECONDS, RESTS = 10.0, 0.01, 8  # at exit: at most so long; what is at rest that often in a row stays there
+
 _waiting: dict[int, Dataset] = {}  # by thread: what it waits for
-_ending = False
+_used = _ending = False
 
 
 def _signature(spec: Spec) -> Any:
@@ -45,20 +48,24 @@ def tensor(value: Any) -> Any:
     return tf.experimental.dlpack.from_dlpack(value.__dlpack__())
 
 
+def _in_python() -> bool:
+    """Whether one of TensorFlow's threads runs Python code, ours or TensorFlow's own."""
+    known = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}
+    return any(thread not in known for thread in sys._current_frames())
+
+
 def _end() -> None:
-    """At exit: calls TensorFlow's threads back. The interpreter's end would stop them where they wait for a batch, and
-    TensorFlow would wait for them when it ends its iterators. What they then still have to do in Python takes a moment, which
-    is left to them. (A generator of Python's own that never rests can hang TensorFlow's exit in the same way.)"""
+    """At exit: lets TensorFlow's threads come to rest. The interpreter's end would stop them wherever they wait for a batch or
+    for Python, and TensorFlow would wait for them when it ends its iterators. (A generator of Python's own that never rests
+    can hang TensorFlow's exit in that way.)"""
     global _ending
     _ending = True
-    until = time.monotonic() + 10
-    called = bool(_waiting)
-    while _waiting and time.monotonic() < until:
+    until, rest = time.monotonic() + END_SECONDS, 0
+    while _used and rest < RESTS and time.monotonic() < until:
         for source in list(_waiting.values()):
             source.cancel()
-        time.sleep(0.001)
-    if called:
-        time.sleep(0.2)
+        rest = 0 if _waiting or _in_python() else rest + 1
+        time.sleep(REST_SECONDS)
 
 
 atexit.register(_end)
@@ -66,6 +73,8 @@ atexit.register(_end)
 
 def _batches(source: Dataset) -> Iterator[Any]:
     """An epoch, for a thread of TensorFlow's: ends at exit."""
+    global _used
+    _used = True
     batches: Iterator[Any] | None = None
     while True:
         thread = threading.get_ident()
