@@ -223,7 +223,7 @@ static void measure(void)
     seconds = 1e9; /* all of it, however slow */
     (void)scan(false, false, 0);
     seconds = limit;
-    (void)run("map", "", 0);     /* an index that was missing is made */
+    (void)run("map", "", 0); /* an index that was missing is made */
     printf("From memory: %.2f GB/s in order, %.2f shuffled.\n\n", run("map", "", 0), run("map", "shuffle", 0));
     for (unsigned r = 0; r < rounds; r++)
         for (size_t c = 0; c < CASES; c++) {

@@ -51,8 +51,8 @@ PST_API pst_status pst_pipeline_add_op(pst_pipeline *p, const pst_op_class *op, 
 PST_API pst_status pst_pipeline_add_arrays(pst_pipeline *p, const char *const *names, const pst_tensor *arrays, size_t count,
                                            pst_error *reterr);
 
-/* `files` of a list that is in memory: paths, and as many labels or NULL; labels are numbers or names, as in the text of a list.
- * Everything is copied. */
+/* `files` of a list that is in memory: paths, and as many labels or NULL; labels are numbers or names, as in the text of a
+ * list. Everything is copied. */
 PST_API pst_status pst_pipeline_add_files(pst_pipeline *p, const char *const *paths, const char *const *labels, size_t count,
                                           pst_error *reterr);
 
@@ -83,8 +83,9 @@ PST_API pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error
 /* Starts if need be, then waits until `next` would not wait, at most so long. PST_OK: ask `next`; PST_END: the time is up. */
 PST_API pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr);
 PST_API void pst_pipeline_cancel(pst_pipeline *p);             /* from any thread; next returns PST_ECANCELLED */
-/* Stops the workers and waits for them, at most so long: an operation of the program may not return. PST_OK: neither seek nor
- * destroy would wait any more; PST_END: the time is up. Until the seek, `next` says PST_ECANCELLED. */
+/* For the consumer: stops the workers, if any are running, and waits for them, at most so long: an operation of the program may
+ * not return. PST_OK: they have, and neither seek nor destroy waits for them any more; PST_END: the time is up. Where workers
+ * were running, `next` says PST_ECANCELLED until a seek. */
 PST_API pst_status pst_pipeline_halt(pst_pipeline *p, double seconds);
 PST_API pst_pipeline *pst_pipeline_destroy(pst_pipeline *p);   /* NULL ok; joins; returns NULL */
 

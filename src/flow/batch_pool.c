@@ -34,7 +34,7 @@ pst_status batch_pool_create(struct batch_pool **ret, const struct batch_layout 
 /* What it holds besides its own struct. */
 static uint64_t batch_memory(const pst_batch *b)
 {
-    uint64_t total = b->layout->block + b->layout->tables;
+    uint64_t total = b->layout->block + b->layout->tables + (b->origins ? b->layout->capacity * sizeof(*b->origins) : 0);
     for (size_t i = 0; b->layout->spills && i < BATCH_MAX_SLICES; i++)
         total += b->spill[i].bytes;
     for (size_t f = 0; f < b->layout->fields; f++)

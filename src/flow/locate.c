@@ -50,8 +50,10 @@ void locate_keep(pst_batch *b, const struct order_batch *where, struct item *con
     b->where = *where;
     if (!items)
         return;
-    if (!b->origins)
+    if (!b->origins) {
         b->origins = mem_array(b->layout->capacity, sizeof(*b->origins));
+        batch_recount(b);
+    }
     for (size_t i = 0; b->origins && i < count; i++)
         b->origins[i] = (struct batch_origin){.sample = items[i]->sample, .place = items[i]->place};
 }

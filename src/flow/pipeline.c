@@ -121,9 +121,24 @@ static const char *const *copy_texts(struct arena *a, const char *const *texts, 
     return own;
 }
 
+static pst_status check_texts(const char *const *texts, size_t count, const char *what, pst_error *reterr)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!texts[i] || !*texts[i])
+            return pst_fail_at(reterr, PST_EINVAL, NULL, i, PST_NOWHERE, "files: the list has no %s here", what);
+    return PST_OK;
+}
+
 pst_status pst_pipeline_add_files(pst_pipeline *p, const char *const *paths, const char *const *labels, size_t count,
                                   pst_error *reterr)
 {
+    pst_status st = check_open(p, reterr);
+    if (st == PST_OK)
+        st = check_texts(paths, count, "path", reterr);
+    if (st == PST_OK && labels)
+        st = check_texts(labels, count, "label", reterr);
+    if (st < 0)
+        return st;
     struct files_config config = {.list = "the program's list", .root = "", .count = count};
     config.paths = copy_texts(&p->names, paths, count);
     config.labels = labels ? copy_texts(&p->names, labels, count) : NULL;

@@ -19,7 +19,7 @@ struct pst_pipeline {
     pst_options options;
     char *cache_dir;
     struct chain chain;
-    struct arena names; /* of arrays in memory, and their shapes */
+    struct arena names; /* of arrays in memory, with their shapes; paths and labels of files */
     pst_damage_log *damage;
     struct ring ring;
     _Atomic bool cancelled;

@@ -37,6 +37,7 @@ static inline const int16_t *resize_weights(const struct resize_axis *a, uint32_
 }
 
 /* `in` and `out` are 1…INT32_MAX. `memory` is aligned for doubles. */
+bool resize_blurs(pst_filter filter); /* even what keeps its size */
 size_t resize_axis_bytes(uint32_t in, uint32_t out, pst_filter filter);
 void resize_axis_init(struct resize_axis *a, uint32_t in, uint32_t out, pst_filter filter, void *memory);
 

@@ -24,7 +24,7 @@ struct shape {
 /* By filter: how far it reaches when nothing is shrunk, and whether it is stretched when something is. */
 static const struct {
     double radius;
-    bool antialiases, blurs; /* blurs: even what keeps its size */
+    bool antialiases, blurs;
 } traits[] = {
     [PST_FILTER_TRIANGLE] = {1, true, false},   [PST_FILTER_NEAREST] = {1, true, false},
     [PST_FILTER_BILINEAR] = {1, false, false},  [PST_FILTER_BICUBIC] = {2, true, false},
@@ -32,6 +32,11 @@ static const struct {
     [PST_FILTER_LANCZOS3] = {3, false, false},  [PST_FILTER_LANCZOS5] = {5, false, false},
     [PST_FILTER_GAUSSIAN] = {1.5, false, true}, [PST_FILTER_MITCHELLCUBIC] = {2, false, true},
 };
+
+bool resize_blurs(pst_filter filter)
+{
+    return traits[filter].blurs;
+}
 
 static struct shape shape_of(uint32_t in, uint32_t out, pst_filter filter)
 {

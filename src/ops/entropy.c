@@ -3,8 +3,8 @@
  * Stored points are views of the mapped sidecar. Those of an image are compared with its bytes when it is first seen (length,
  * hash) and whenever it comes again (length and 32 bits of a hash), as another operation may have made other bytes. Where
  * nothing is stored, an image gets room for its points when it first comes, and whoever decodes a part of it adds those that it
- * passes: the first epoch pays next to nothing for them, and each epoch knows as much as the parts before it reached. One worker at a
- * time adds to an image; others that have it use what is known.
+ * passes: the first epoch pays next to nothing for them, and each epoch knows as much as the parts before it reached. One
+ * worker at a time adds to an image; others that have it use what is known.
  *
  * Promises: no locks; nothing that was handed out moves or goes away before entropy_destroy; memory stays within the budget.
  * Running out of memory is no failure: the image then has no points. */
@@ -265,7 +265,7 @@ bool entropy_begin(struct entropy *e, uint64_t sample, const struct jpeg_decoder
     struct entropy_home home;
     struct jpeg_points points = {0};
     size_t wanted = e ? jpeg_points_count(d) : 0;
-    if (wanted < 2)
+    if (wanted < JPEG_FEWEST_POINTS)
         return false;
     uint32_t mark = sketch(jpeg, length);
     if (find_home(e, sample, &home)) {

@@ -52,7 +52,7 @@ static void resize(struct frame *f, const struct geometry *g)
 void frame_add(struct frame *f, const struct geometry *g)
 {
     cut(f, g);
-    if (g->width != g->cut_width || g->height != g->cut_height)
+    if (geometry_resizes(g))
         resize(f, g);
     if (g->full_width)
         cut(f, &(struct geometry){

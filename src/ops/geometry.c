@@ -137,7 +137,7 @@ pst_status image_op_run(const struct image_op *op, const void *config, pst_ctx *
         st = field_prepare(ctx, to, 3, (const uint64_t[]){geometry_height(&g), geometry_width(&g), image.channels}, reterr);
     if (st < 0)
         return st;
-    if (g.width != g.cut_width || g.height != g.cut_height)
+    if (geometry_resizes(&g))
         return resize_cut(ctx, from, &g, to, reterr);
     struct raster source = {.data = from->data, .width = image.width, .height = image.height};
     struct raster target = {.data = to->data, .width = g.width, .height = g.height};

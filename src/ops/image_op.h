@@ -5,6 +5,7 @@
 #define OPS_IMAGE_OP_H
 
 #include "codec/region.h"
+#include "image/resize.h"
 #include "ops/sample_op.h"
 
 #define IMAGE_MAX_SIDE 65535 /* that an operation may be asked for */
@@ -31,11 +32,17 @@ pst_status image_of_tensor(const pst_tensor *t, pst_image *ret, pst_error *reter
 struct geometry {
     int64_t x, y; /* corner of the cut; outside of the image it is padded with zeros */
     uint32_t cut_width, cut_height;
-    uint32_t width, height; /* resized to this where the cut has another size */
+    uint32_t width, height; /* resized to this; see geometry_resizes */
     pst_filter filter;
     uint32_t left, top, full_width, full_height; /* that is then put into a larger field of zeros; full_width 0: it is not */
     bool flips;                                  /* left to right */
 };
+
+/* A cut of the right size is left as it is by most filters. */
+static inline bool geometry_resizes(const struct geometry *g)
+{
+    return g->width != g->cut_width || g->height != g->cut_height || resize_blurs(g->filter);
+}
 
 struct image_op {
     pst_op_class op;

@@ -119,15 +119,27 @@ static size_t length_to_resize(const struct image_part *parts, size_t count, boo
     return 0;
 }
 
+/* Whether the first resize that follows works on pixels alone. */
+static bool resizes_pixels(const struct image_part *parts, size_t count)
+{
+    for (size_t n = 1; n < count && geometric(parts[n].op); n++) {
+        const struct image_op *op = geometric(parts[n].op);
+        if (op->resizes)
+            return op->needs_pixels && op->needs_pixels(parts[n].config);
+    }
+    return false;
+}
+
 void decode_choose(struct decode_config *c, const struct image_part *parts, size_t count)
 {
     bool random;
     size_t resized = length_to_resize(parts, count, &random);
     c->fast = c->quality == QUALITY_FAST || (c->quality == QUALITY_AUTO && resized && random);
-    c->reason = c->format == DECODE_RAW      ? NULL
-                : c->quality != QUALITY_AUTO ? "as asked for"
-                : c->fast                    ? "a random crop and a resize follow"
-                                             : "no random crop with a resize follows";
+    c->reason = c->format == DECODE_RAW                  ? NULL
+                : c->quality != QUALITY_AUTO             ? "as asked for"
+                : c->fast                                ? "a random crop and a resize follow"
+                : random && resizes_pixels(parts, count) ? "the method of the resize that follows is for pixels"
+                                                         : "no random crop with a resize follows";
 }
 
 size_t image_program_unit(const struct image_part *parts, size_t count)

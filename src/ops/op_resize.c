@@ -51,20 +51,18 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     return PST_OK;
 }
 
-/* The middle that has the shape of the result: Keras's smart_resize, in its single precision. */
-static void fit_crop(pst_size2d size, uint32_t width, uint32_t height, struct geometry *g)
-{
-    uint32_t w = (uint32_t)((float)((uint64_t)height * size.width) / (float)size.height);
-    uint32_t h = (uint32_t)((float)((uint64_t)width * size.height) / (float)size.width);
-    g->cut_width = w < 1 ? 1 : w < width ? w : width;
-    g->cut_height = h < 1 ? 1 : h < height ? h : height;
-    g->x = (width - g->cut_width) / 2;
-    g->y = (height - g->cut_height) / 2;
-}
-
 static uint32_t side_within(float side, uint32_t most)
 {
     return side < 1 ? 1 : side < (float)most ? (uint32_t)side : most;
+}
+
+/* The middle that has the shape of the result: Keras's smart_resize, in its single precision. */
+static void fit_crop(pst_size2d size, uint32_t width, uint32_t height, struct geometry *g)
+{
+    g->cut_width = side_within((float)((uint64_t)height * size.width) / (float)size.height, width);
+    g->cut_height = side_within((float)((uint64_t)width * size.height) / (float)size.width, height);
+    g->x = (width - g->cut_width) / 2;
+    g->y = (height - g->cut_height) / 2;
 }
 
 /* Of the zeros in front of an image whose side is not rounded yet. */
@@ -85,7 +83,7 @@ static void fit_pad(pst_size2d size, uint32_t width, uint32_t height, struct geo
     g->top = margin(size.height, h, g->height);
     g->full_width = size.width;
     g->full_height = size.height;
-    if (g->width == width && g->height == height) { /* nothing is resized: a cut that is larger than the image */
+    if (!geometry_resizes(g)) { /* nothing is resized: a cut that is larger than the image */
         *g = (struct geometry){.x = -(int64_t)g->left, .y = -(int64_t)g->top, .filter = g->filter};
         g->width = g->cut_width = size.width;
         g->height = g->cut_height = size.height;

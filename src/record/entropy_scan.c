@@ -66,7 +66,7 @@ static pst_status add_jpeg(struct entropy_scanner *s, struct entropy_builder *b,
         b->sums.damaged += st != PST_EUNSUPPORTED && st != PST_ENOMEM;
         return st == PST_ENOMEM ? st : PST_OK;
     }
-    if (count < 2 || count > UINT32_MAX)
+    if (count < JPEG_FEWEST_POINTS || count > UINT32_MAX)
         return PST_OK;
     if (mem_grow((void **)&b->entries, &b->capacity, b->count + 1, sizeof(*b->entries)) < 0 ||
         mem_grow((void **)&b->points, &b->point_capacity, b->point_count + count, sizeof(*b->points)) < 0)

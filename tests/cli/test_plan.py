@@ -66,6 +66,8 @@ def test_the_quality_of_images():
         assert len(prints) == 6, prints
         words = penstock("plan", f"tfrecord {shards} | example | decode | random_crop 9 | resize 16 | batch 2").out
         assert "      quality fast: a random crop and a resize follow\n" in words, words
+        choice, reason = plan("", "random_crop 9 | resize 16 lanczos3")[:2]
+        assert (choice, reason) == ("quality exact", "the method of the resize that follows is for pixels")
 
 
 def test_an_image_pipeline():

@@ -116,8 +116,7 @@ static void test_halt(void)
     REQUIRE_OK(pst_pipeline_add_op(p, &stuck_class, NULL, &e), &e);
     REQUIRE_OK(add_batch(p, 4, false, &e), &e);
     REQUIRE_OK(pst_pipeline_tell(p, &start, &e), &e);
-    CHECK_STATUS(pst_pipeline_halt(p, 0), PST_OK, NULL); /* nobody is at work yet */
-    REQUIRE_OK(pst_pipeline_seek(p, &start, &e), &e);
+    CHECK_STATUS(pst_pipeline_halt(p, 0), PST_OK, NULL); /* nobody is at work yet: it changes nothing */
     REQUIRE_OK(pst_pipeline_start(p, &e), &e);
     while (!atomic_load(&entered))
         usleep(1000);
@@ -166,6 +165,12 @@ static void test_list_in_memory(void)
     }
     CHECK(cursor[0].fingerprint == cursor[1].fingerprint); /* the same files: a cursor goes on */
     REQUIRE_OK(pst_pipeline_create(&p, NULL, &e), &e);
+    for (int kind = 0; kind < 4; kind++) { /* a path or a label that is missing or empty */
+        const char *some[2] = {"a", "b"}, *others[2] = {"0", "1"};
+        (kind < 2 ? some : others)[1] = kind % 2 ? "" : NULL;
+        CHECK_STATUS(pst_pipeline_add_files(p, some, others, 2, &e), PST_EINVAL, &e);
+        CHECK_INT(e.record, 1);
+    }
     REQUIRE_OK(pst_pipeline_add_files(p, NULL, NULL, 0, &e), &e);
     REQUIRE_OK(pst_pipeline_add(p, "batch", "3", &e), &e);
     CHECK_STATUS(pst_pipeline_plan(p, &e), PST_ENOTFOUND, &e);

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define JPEG_POINT_STEP 16 /* MCUs from one point to the next */
+#define JPEG_POINT_STEP    16 /* MCUs from one point to the next */
+#define JPEG_FEWEST_POINTS 3  /* of an image that has any use for them: fewer have nothing to skip */
 
 /* The state of the decoder in front of an MCU, as it is stored: 10 bytes, little-endian. */
 struct jpeg_point {

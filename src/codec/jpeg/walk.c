@@ -9,7 +9,6 @@
  * It is the longest, so it begins first; without any points it is all there is. */
 #include "codec/jpeg/planes.h"
 
-#define FEW  3 /* points: so few have nothing to skip */
 #define BAND 4 /* rows, so that what is read in vain before a band does not count; fewer where there are few */
 
 struct walk {
@@ -154,7 +153,7 @@ pst_status jpeg_area_decode(const struct jpeg_area *a, struct jpeg_decoder *d, s
     struct walker walkers[2] = {{.stage = &d->stage[0]}, {.stage = &d->stage[1]}};
     if (points && points->count && !fits(d, points))
         return jpeg_not_sound(d, points, reterr);
-    if (!points || points->count < FEW)
+    if (!points || points->count < JPEG_FEWEST_POINTS)
         points = &none;
     struct walk w = {.area = a, .decoder = d, .points = points, .tail = find_tail(a, d, points), .next = a->top};
     const uint32_t rows = w.tail - a->top;
