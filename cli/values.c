@@ -110,6 +110,8 @@ char *value_text(char buffer[VALUE_SIZE], const pst_tensor *t, uint64_t i)
         snprintf(buffer, VALUE_SIZE, "%lld", (long long)((const int64_t *)t->data)[i]);
     else if (!isfinite(value))
         snprintf(buffer, VALUE_SIZE, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+    else if (value == trunc(value) && fabs(value) < 1e15) /* the shortest text of 40 would be 4e+01 */
+        snprintf(buffer, VALUE_SIZE, "%.0f", value);
     else
         for (int digits = 1; digits <= 17; digits++) {
             snprintf(buffer, VALUE_SIZE, "%.*g", digits, value);

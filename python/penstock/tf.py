@@ -126,7 +126,7 @@ def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any
         # NumPy's arrays are the quicker way for TensorFlow's generators, and are not copied either
         if isinstance(value, Tensor) and (value.dtype in ("bytes", "bfloat16") or ragged):
             return tensor(value)
-        return np.asarray(value)
+        return tensor(value) if isinstance(value, (list, tuple)) else np.asarray(value)  # NumPy would cut b"a\0" short
 
     def generate() -> Iterator[Any]:
         for batch in _batches(living()):

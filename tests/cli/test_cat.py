@@ -47,6 +47,9 @@ def test_range():
     assert penstock("cat", "range 1000 | batch 3").out == want, "ten are shown where nothing else is asked for"
     assert penstock("cat", "range 10 | batch 3", "-n", 1).out == "element 0\n  value  int64  0\n"
     assert penstock("cat", "range 0 | batch 3").out == ""
+    for kind, name in (("u8", "uint8"), ("f16", "float16"), ("f32", "float32")):
+        text = f"range 41 | skip 40 | cast {kind} field=value | batch 1"
+        assert penstock("cat", text).out == f"element 0\n  value  {name}  40\n"
     assert penstock("cat", "range 4 | repeat", "-n", 9).out.count("value") == 9
 
 

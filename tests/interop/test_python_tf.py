@@ -168,6 +168,11 @@ def test_odd_fields():
     assert batches[2][2].numpy().tolist() == [b"z"]
 
 
+def test_text_of_functions_is_whole():
+    ds = penstock.tf.dataset(ps.range(2).batch(2).map(lambda value: {"text": [b"ab\0\0", b"\0"]}))
+    assert [text.numpy().tolist() for _, text in ds] == [[b"ab\0\0", b"\0"]]
+
+
 def test_examples_are_tensorflows():
     ours = ps.Example(image=b"\0x", label=[1, -2], w=[0.5, 2.0])
     theirs = tf.train.Example.FromString(ours.serialize())
