@@ -1,22 +1,38 @@
-"""A dataset in a notebook: its plan, and a picture of the first images of a batch."""
+"""A dataset in a notebook: its plan, and a picture of the first images of a batch with their labels."""
 
 import base64
 import html
 
 from . import _core
 
-TILES, SIDE, GAP = 12, 96, 4
+TILES, ACROSS, SIDE, GAP = 12, 6, 96, 4
 
 
 def page(dataset):
     plan = f"<pre style='font-size:smaller'>{html.escape(dataset.plan())}</pre>"
     try:
-        picture = _picture(_first_batch(dataset))
+        batch = _first_batch(dataset)
+        found = _picture(batch)
     except Exception as error:  # a notebook shows the plan even so
         return plan + f"<p>{html.escape(str(error))}</p>"
-    if picture is None:
+    if found is None:
         return plan
-    return plan + f"<img alt='the first images of a batch' src='data:image/png;base64,{base64.b64encode(picture).decode()}'>"
+    picture, width = found
+    return (
+        plan + f"<img alt='the first images of a batch' style='width:{width}px;image-rendering:pixelated' "
+        f"src='data:image/png;base64,{base64.b64encode(picture).decode()}'>" + _labels(batch, dataset.class_names)
+    )
+
+
+def _labels(batch, names):
+    """The labels of the pictures, row by row; nothing where there are none."""
+    label = dict(batch.items()).get("label")
+    if label is None or len(label.shape) != 1 or not str(label.dtype).startswith("int"):
+        return ""
+    values = [int(value) for value in label.tolist()[:TILES]]
+    words = [str(names[value]) if names and 0 <= value < len(names) else str(value) for value in values]
+    rows = [", ".join(words[i : i + ACROSS]) for i in range(0, len(words), ACROSS)]
+    return "<div>labels: " + "<br>".join(map(html.escape, rows)) + "</div>"
 
 
 def _first_batch(dataset):
@@ -27,7 +43,7 @@ def _first_batch(dataset):
 
 
 def _picture(batch):
-    """The first field that looks like images, as one PNG."""
+    """The first field that looks like images, as one PNG, and how wide it is shown."""
     for _, tensor in batch.items() if batch is not None else ():
         shape = tuple(tensor.shape)
         if len(shape) != 4 or str(tensor.dtype) not in ("uint8", "float32", "float16", "float64"):
@@ -49,7 +65,7 @@ def _sheet(tensor, shape, first):
         low = min(min(tile) for tile in tiles)
         span = max(max(tile) for tile in tiles) - low or 1
         tiles = [[int(255 * (value - low) / span) for value in tile] for tile in tiles]
-    across = min(6, len(tiles))
+    across = min(ACROSS, len(tiles))
     down = -(-len(tiles) // across)
     total = across * (columns + GAP)
     sheet = bytearray(b"\xff" * (total * down * (rows + GAP) * channels))
@@ -57,7 +73,7 @@ def _sheet(tensor, shape, first):
         for y in range(rows):
             at = ((i // across * (rows + GAP) + y) * total + i % across * (columns + GAP)) * channels
             sheet[at : at + columns * channels] = bytes(tile[y * columns * channels : (y + 1) * columns * channels])
-    return _core.encode_png(sheet, total, down * (rows + GAP), channels)
+    return _core.encode_png(sheet, total, down * (rows + GAP), channels), total * max(1, SIDE // max(rows, columns))
 
 
 def _tile(pixels, height, width, channels, scale, first):

@@ -375,6 +375,8 @@ def test_html():
         ds = ps.folder(images(folder)).decode().resize(64).batch(16)
         page = ds._repr_html_()
         assert "data:image/png;base64,iVBOR" in page and "delivers" in page
+        labels = next(iter(ds))["label"].tolist()
+        assert f"labels: {', '.join(map(str, labels[:6]))}<br>" in page, page[-300:]
         assert "data:image" in ds.normalize("imagenet").layout("nchw")._repr_html_()
     assert "<img" not in ps.range(3).batch(3)._repr_html_()
 
