@@ -71,6 +71,10 @@ class _Memory:
         self.reserve(max([at + size for at, _, _, size in parts if at is not None], default=0))
         return [value if at is None else self._array(at, value, shape, size) for at, value, shape, size in parts]
 
+    def take(self, parts):
+        """As get, with arrays that are copies: the memory is used again, by the results at first, and then by the next call."""
+        return [_copy(value) if at is not None else value for value, (at, _, _, _) in zip(self.get(parts), parts)]
+
     def _array(self, at, form, shape, size):
         view = memoryview(self.map)[at : at + size]
         return view.cast(form, shape) if numpy is None else numpy.ndarray(shape, form, view)
@@ -103,7 +107,7 @@ def _serve(pipe, memory, call, parent, others):
         except (EOFError, ConnectionResetError):
             os._exit(0)
         try:
-            result = call(*memory.get(parts))
+            result = call(*memory.take(parts))
             pipe.send(("done", list(result), memory.put(list(result.values()))))
         except BaseException as error:
             text = traceback.format_exc()
@@ -143,10 +147,7 @@ class Pool:
             if status == "failed":
                 what.__cause__ = RemoteTraceback(rest)
                 raise what
-            copies = [
-                _copy(value) if at is not None else value for value, (at, _, _, _) in zip(memory.get(rest), rest)
-            ]  # the memory is used again
-            return dict(zip(what, copies))
+            return dict(zip(what, memory.take(rest)))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             if self.closed:
                 raise RuntimeError("the processes were ended") from None

@@ -236,6 +236,33 @@ def test_processes():
         rows(ps.range(4).map(dies, workers="process", spec={"value": "int64"}).batch(2))
 
 
+def test_processes_neither_mix_nor_change_arrays():
+    """What a function gets lies in no memory that results, or the next call, are written to."""
+
+    def table(first):
+        return memoryview(array.array("f", range(first, first + 12000))).cast("B").cast("f", (4, 3000))
+
+    a, b = table(0), table(20000)
+    source, kept = ps.from_arrays({"a": a, "b": b}), []
+
+    def swap(a, b):
+        return b, a
+
+    def keep(a, b):
+        kept.append(a)
+        return {"first": kept[0].tolist()[0], "pid": os.getpid()}
+
+    for workers in ("thread", "process"):
+        for ds in (source.map(swap, workers=workers).batch(4), source.batch(4).map(swap, workers=workers)):
+            (batch,) = ds
+            assert batch["a"].tolist() == b.tolist() and batch["b"].tolist() == a.tolist(), workers
+        kept.clear()
+        spec = {"first": "float32", "pid": "int64"}
+        ds = source.repeat(50).map(keep, workers=workers, spec=spec).batch(1).with_options(workers=1)
+        seen = {(row["pid"][0], row["first"][0]) for row in rows(ds)}
+        assert len(seen) == len({pid for pid, _ in seen}), (workers, seen)
+
+
 CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64)
 )
