@@ -188,9 +188,53 @@ def test_py_dataset():
     batches = Batches(ps.from_arrays((x, x.sum(1))).shuffle(seed=1).batch(16))
     assert len(batches) == 5
     first = [batches[i] for i in range(5)]
-    again = [batches[i] for i in (0, 3, 1)]  # as Keras never asks, but may
-    assert sorted(np.concatenate([y for _, y in first])) == sorted(x.sum(1)) and [len(b[0]) for b in first] == [16] * 4 + [6]
-    assert not np.array_equal(first[0][0], again[0][0]) and len({b[1].tobytes() for b in again}) == 3
+    again = [batches[i] for i in (0, 3, 1)]  # a number only says that another one is wanted
+    want = ps.from_arrays((x, x.sum(1))).shuffle(seed=1).batch(16)
+    epochs = [[np.asarray(batch["y"]) for batch in want] for _ in range(3)]
+    assert all(np.array_equal(y, e) for (_, y), e in zip(first + again, epochs[0] + epochs[1]))
+    assert all(np.array_equal(y, e) for (_, y), e in zip(batches, epochs[2]))  # what is left early ends its epoch
+    for name, value in (("workers", 2), ("use_multiprocessing", True)):
+        try:
+            setattr(batches, name, value)
+            raise AssertionError("no error")
+        except ValueError as error:
+            assert "threads" in str(error)
+
+
+class Seen(keras.layers.Layer):
+    """Notes what arrives in a model, in order, apart for training and validation."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = {True: [], False: []}
+
+    def call(self, x, training=False):
+        tf.py_function(lambda rows: self.seen[bool(training)].append(rows.numpy()[:, 0].tolist()), [x], [])
+        return x
+
+
+def test_fit_sees_every_sample_of_an_epoch():
+    """With fit's defaults, which shuffle the numbers of batches; and with steps, where a pass goes on in the next epoch."""
+    x = np.arange(640, dtype=np.float32).reshape(640, 1)
+
+    def source(mapped, seed):
+        ds = ps.from_arrays((x, x[:, 0])).shuffle(seed=seed).batch(16)
+        return ds.map(lambda x, y: (x, y)) if mapped else ds
+
+    for mapped in (False, True):
+        wanted = (source(True, 1), source(True, 2))
+        train, validation = ([[batch["x"][:, 0].tolist() for batch in ds] for _ in range(4)] for ds in wanted)
+        layer = Seen()
+        model = keras.Sequential([layer, keras.layers.Dense(1)])
+        model.compile("sgd", "mse", run_eagerly=True)
+        batches = Batches(source(mapped, 1))
+        model.fit(batches, validation_data=Batches(source(mapped, 2)), epochs=2, verbose=0)
+        assert layer.seen[True] == train[0] + train[1], mapped
+        assert layer.seen[False] == validation[0] + validation[1], mapped
+        layer.seen[True].clear()
+        model.fit(batches, epochs=2, steps_per_epoch=20, verbose=0)  # a pass in two epochs
+        model.fit(batches, verbose=0)
+        assert layer.seen[True] == train[2] + train[3], mapped
 
 
 def test_no_leak():
