@@ -118,8 +118,25 @@ def _seed(cursor):
 # ---- The stage ----
 
 
+class Loop:
+    """What a loop holds of a stage, alone: whoever lets go of it ends the epoch, also while functions are at work."""
+
+    def __init__(self, stage):
+        self.stage = stage
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self.stage.next()
+
+    def __del__(self):
+        if hasattr(self, "stage"):
+            self.stage.leave()
+
+
 class BatchStage:
-    """Iterates over batches after the functions: some batches ahead, in order, on threads."""
+    """Batches after the functions: some batches ahead, in order, on threads."""
 
     def __init__(self, dataset, pipeline, batches):
         self.dataset, self.pipeline, self.batches = dataset, pipeline, batches
@@ -132,9 +149,6 @@ class BatchStage:
         count = dataset._options.get("workers") or len(os.sched_getaffinity(0))
         self.ahead, self.threads = count + 1, _Threads(count)
         _stages.add(self)
-
-    def __iter__(self):
-        return self
 
     def _bind(self, fields, seed):
         """Binds the functions, one after the other: the result of one is what the next one gets."""
@@ -186,7 +200,7 @@ class BatchStage:
             error.path, error.record, error.offset = places[0]
         return error
 
-    def __next__(self):
+    def next(self):
         if self.process != os.getpid():
             raise _failure("PST_EINVAL", "the iterator belongs to the process that this one was forked from; iterate anew")
         with self.turn:
@@ -213,7 +227,7 @@ class BatchStage:
             if not self.ended:
                 self.ended = True
                 self._dismiss()
-                self.dataset._cursor = None
+                self._stand(None)
             raise StopIteration
         future, cursor = self.waiting[0]
         try:
@@ -223,9 +237,17 @@ class BatchStage:
                 self.waiting.popleft()
         if failure:
             _park_at_exit()
-            raise failure
-        self.dataset._cursor = cursor
+            try:
+                raise failure
+            finally:
+                del failure, future  # its traceback has this frame: a circle would keep the loop
+        self._stand(cursor)
         return future.result()
+
+    def _stand(self, cursor):
+        """Where the consumer is; an iterator beside another one does not count."""
+        if self.dataset._pipeline is self.pipeline:
+            self.dataset._cursor = cursor
 
     @staticmethod
     def _wait(future):
@@ -235,15 +257,20 @@ class BatchStage:
         except CancelledError:
             return _closed()
 
-    def cost(self, function):
-        seconds, calls = self.spent[function]
-        return f"{1e3 * seconds / calls:.2f} ms a batch in {calls} batches" if calls else "not measured yet"
-
     def _dismiss(self):
         self.closed = True
         self.threads.dismiss()
         for pool in self.pools:
             pool.close()
+
+    def leave(self):
+        """Nobody wants more: what waits is not begun, and the pipeline is free for the next epoch."""
+        if self.process != os.getpid():
+            return
+        self.closed, self.batches = True, None
+        self.threads.dismiss()
+        while self.waiting:
+            self.waiting.popleft()[0].cancel()
 
     def close(self, seconds=CLOSE_SECONDS):
         """Gives functions that are at work so long to come back; then they are left to their threads."""

@@ -7,6 +7,7 @@ next epoch. A second iterator beside a living one, and one in a forked process, 
 
 import os
 import time
+import weakref
 from collections import namedtuple
 
 from . import _core, _fluent
@@ -133,6 +134,22 @@ def _first_sample(nodes, options):
     raise ValueError("there is no element to try the function on; declare its result: map(…, spec={…})")
 
 
+class Beside:
+    """An iterator with a pipeline of its own, beside another one."""
+
+    def __init__(self, pipeline, batches):
+        self.pipeline, self.batches, self.process = pipeline, batches, os.getpid()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.batches)
+
+    def close(self, seconds):
+        """All that it has is its pipeline."""
+
+
 # ---- Dataset ----
 
 
@@ -141,7 +158,9 @@ class Dataset:
 
     def __init__(self, nodes, options=None, batch_maps=(), class_names=None):
         self._nodes, self._options, self._batch_maps = tuple(nodes), dict(options or {}), tuple(batch_maps)
-        self._pipeline = self._process = self._cursor = self._stage = None
+        self._pipeline = self._process = self._cursor = None
+        self._loops = set()  # weak: iterators that have more than the pipeline's own; one that is let go must end its epoch
+        self._spent = {}  # what the functions for batches cost in the latest loop
         self.class_names = class_names
 
     # Building
@@ -231,24 +250,39 @@ class Dataset:
     # Running
 
     def _engine(self):
-        if self._pipeline is None or self._process != os.getpid():
-            self._pipeline, self._process = _build(self._nodes, self._options), os.getpid()
-        return self._pipeline
+        pipeline = self._pipeline  # another thread may close it at any moment
+        if pipeline is None or self._process != os.getpid():
+            pipeline = _build(self._nodes, self._options)
+            self._pipeline, self._process = pipeline, os.getpid()
+        return pipeline
 
     def __iter__(self):
         pipeline = self._engine()
         batches = pipeline.iterate()
-        if batches is None:  # another iterator is at work: one beside it, over the same epoch
+        beside = batches is None
+        if beside:  # another iterator is at work: one beside it, over the same epoch
             fingerprint, seed, epoch, _ = pipeline.tell()
             pipeline = _build(self._nodes, self._options)
             pipeline.seek(fingerprint, seed, epoch, 0)
             batches = pipeline.iterate()
         if not self._batch_maps:
-            return batches
-        from ._batches import BatchStage
+            return self._keep(Beside(pipeline, batches)) if beside else batches
+        from ._batches import BatchStage, Loop
 
-        self._stage = BatchStage(self, pipeline, batches)
-        return self._stage
+        if not beside:
+            self._cursor = pipeline.tell()  # the functions are some batches behind the engine
+        stage = self._keep(BatchStage(self, pipeline, batches))
+        self._spent = stage.spent
+        return Loop(stage)
+
+    def _keep(self, loop):
+        """Notes it for close() and cancel(), for as long as somebody has it."""
+        self._loops.add(weakref.ref(loop, self._loops.discard))
+        return loop
+
+    def _living(self):
+        """The loops of this process."""
+        return [loop for loop in (ref() for ref in list(self._loops)) if loop is not None and loop.process == os.getpid()]
 
     def __len__(self):
         length = self._engine().length()
@@ -268,13 +302,15 @@ class Dataset:
     def plan(self):
         """The plan in words: what runs together, where the order comes from, memory, workers and why; functions and their
         cost."""
-        text = self._engine().describe()
-        for stage in self._pipeline.stats()["stages"]:
+        pipeline = self._engine()
+        text = pipeline.describe()
+        for stage in pipeline.stats()["stages"]:
             if stage["name"].startswith("map") and stage["calls"]:
                 cost = 1e6 * stage["seconds"] / stage["calls"]
                 text += f"{stage['name']:<9} {cost:.1f} µs a sample in {stage['calls']} samples\n"
         for function, workers in self._batch_maps:
-            cost = self._stage.cost(function) if self._stage else "not measured yet"
+            seconds, calls = self._spent.get(function, (0.0, 0))
+            cost = f"{1e3 * seconds / calls:.2f} ms a batch in {calls} batches" if calls else "not measured yet"
             text += (
                 f"then      map {getattr(function, '__qualname__', function)} workers={workers}, a batch at a time; {cost}\n"
             )
@@ -286,8 +322,13 @@ class Dataset:
 
     def cancel(self):
         """Ends iteration from any thread, for good."""
-        if self._pipeline is not None:
-            self._pipeline.cancel()
+        for pipeline in self._pipelines(self._pipeline, self._living()):
+            pipeline.cancel()
+
+    @staticmethod
+    def _pipelines(own, loops):
+        others = [loop.pipeline for loop in loops if loop.pipeline is not own]
+        return others if own is None else [own, *others]
 
     def close(self, timeout=5.0):
         """Ends the workers and gives their memory back. Batches stay valid; iterating again begins afresh.
@@ -296,15 +337,16 @@ class Dataset:
             themselves, with all that they use, and a RuntimeWarning names them.
         """
         until = time.monotonic() + timeout
-        pipeline, stage = self._pipeline, self._stage
-        self._pipeline = self._cursor = self._stage = None
-        if pipeline is not None:
+        loops = self._living()
+        pipelines = self._pipelines(self._pipeline, loops)
+        self._pipeline = self._cursor = None
+        for pipeline in pipelines:
             pipeline.cancel()
         try:
-            if stage is not None:
-                stage.close(timeout)
+            for loop in loops:
+                loop.close(max(0.0, until - time.monotonic()))
         finally:
-            if pipeline is not None:
+            for pipeline in pipelines:
                 pipeline.close(max(0.0, until - time.monotonic()))
 
     def __enter__(self):

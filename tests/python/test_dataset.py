@@ -5,9 +5,11 @@ import gc
 import inspect
 import os
 import pickle
+import sys
 import tempfile
 import threading
 import time
+import weakref
 
 import penstock as ps
 import tap
@@ -238,6 +240,96 @@ def test_close_and_with():
     ds.cancel()
     with raises(ps.Error, "cancelled"):
         list(batches)
+
+
+def mapped(ds):
+    return ds.map(lambda value: value, per="batch")
+
+
+def test_a_loop_that_is_left_ends_its_epoch():
+    """Behind functions for batches too, which are some batches ahead; nothing waits for the garbage collector."""
+
+    def fail(value):
+        raise KeyError("no")
+
+    plain = ps.range(1000).shuffle(seed=1).batch(4)
+    gc.collect()
+    gc.disable()
+    try:
+        for ds in (plain, mapped(plain)):
+            epochs = []
+            for _ in range(4):
+                for _ in ds:
+                    epochs.append(ds.state_dict()["epoch"])
+                    break
+            assert epochs == [0, 1, 2, 3]
+        ds, epochs = plain.map(fail), []
+        for _ in range(3):
+            with raises(ps.Error, "no"):
+                next(iter(ds))
+            epochs.append(ds.state_dict()["epoch"])
+        assert epochs == [0, 1, 2]
+        gone = []
+        for make in (lambda ds: ds, mapped):
+            ds = make(ps.range(1000).batch(4))
+            next(iter(ds))
+            gone.append(weakref.ref(ds))
+        del ds
+        for _ in range(500):  # functions that are at work have it until they return
+            if any(ref() for ref in gone):
+                time.sleep(0.01)
+        assert not any(ref() for ref in gone)
+    finally:
+        gc.enable()
+
+
+def test_close_and_cancel_reach_every_iterator():
+    for make in (lambda ds: ds, mapped):
+        for end, status in ((ps.Dataset.close, ("PST_ECANCELLED", "PST_EINVAL")), (ps.Dataset.cancel, ("PST_ECANCELLED",))):
+            ds = make(ps.range(10**6).batch(4))
+            loops = [iter(ds), iter(ds), iter(ds)]
+            for loop in loops:
+                next(loop)
+            end(ds)
+            for loop in loops:
+                try:
+                    for _ in range(100):  # batches that were ready may still come
+                        next(loop)
+                    raise AssertionError("it goes on")
+                except ps.Error as error:
+                    assert error.status in status, error.status
+
+
+def closed_at(question, line):
+    """Asks a dataset something, and closes it as another thread may: before the line of Dataset's that is run as this one."""
+    ds, count = mapped(ps.range(100).batch(10)), 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        if event == "line" and frame.f_code.co_filename.endswith("_dataset.py"):
+            count += 1
+            if count == line:
+                ds.close()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        question(ds)
+    except ps.Error as error:
+        assert "cancelled" in str(error) or "closed" in str(error), error
+    finally:
+        sys.settrace(before)
+    return count >= line
+
+
+def test_close_at_any_moment():
+    """Whatever another thread asks for meanwhile, it gets an answer, or is told of it."""
+    for question in (iter, ps.Dataset.plan, ps.Dataset.state_dict, ps.Dataset.stats, len):
+        line = 1
+        while closed_at(question, line):
+            line += 1
+        assert line > 3, question
 
 
 def test_pickled_datasets_work():

@@ -214,6 +214,23 @@ def test_batches_resume_and_fail_in_order():
     assert [batch[0].tolist() for batch in again] == whole[4:]
 
 
+def test_batches_resume_where_a_function_failed():
+    for bad in (0, 20):
+        broken = True
+
+        def check(value):
+            if broken and value[0] == bad:
+                raise OSError("not now")
+            return value
+
+        ds = ps.range(100).batch(10).map(check)
+        with raises(ps.Error, "not now"):
+            list(ds)
+        broken, again = False, ps.range(100).batch(10).map(check)
+        again.load_state_dict(ds.state_dict())
+        assert next(iter(again))["value"].tolist()[0] == bad
+
+
 def test_processes():
     def who(value):
         return {"value": value, "pid": os.getpid()}
