@@ -109,9 +109,10 @@ def _where(places):
     return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
 
 
-def _seed(cursor):
-    """64 bits for a batch: the same for the same seed, epoch and place."""
-    text = repr(cursor[1:]).encode()
+def _seed(cursor, rank):
+    """64 bits for a batch: the same for the same seed, epoch and number among the batches of all ranks, which a cursor counts."""
+    _, seed, epoch, first = cursor
+    text = repr((seed, epoch, first + rank)).encode()
     return zlib.crc32(text) << 32 | zlib.crc32(text[::-1])
 
 
@@ -146,6 +147,7 @@ class BatchStage:
         self.pools, self.waiting, self.number = [], deque(), 0
         self.closed = self.ended = False
         self.turn, self.process = threading.Lock(), os.getpid()
+        self.cursor, self.rank = pipeline.tell(), int(dataset._options.get("rank") or 0)
         count = dataset._options.get("workers") or len(os.sched_getaffinity(0))
         self.ahead, self.threads = count + 1, _Threads(count)
         _stages.add(self)
@@ -212,9 +214,9 @@ class BatchStage:
             if batch is None:
                 self.batches = None
                 break
-            cursor = self.pipeline.tell()
-            future = self.threads.submit(self._run, batch, self.number, _seed(cursor))
-            self.waiting.append((future, cursor))
+            seed, self.cursor = _seed(self.cursor, self.rank), self.pipeline.tell()
+            future = self.threads.submit(self._run, batch, self.number, seed)
+            self.waiting.append((future, self.cursor))
             self.number += 1
             if self.closed:  # behind the back of whoever closed it
                 future.cancel()

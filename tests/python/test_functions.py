@@ -129,12 +129,17 @@ def test_seeds_belong_to_samples_and_epochs():
 
 
 def test_seeds_belong_to_batches_and_epochs():
-    def draws():
-        ds = ps.range(100).batch(10).map(lambda value, seed: {"seed": array.array("q", [seed >> 1])})
+    def draws(**options):
+        ds = ps.range(100).batch(10).map(lambda value, seed: {"seed": array.array("q", [seed >> 1])}).with_options(**options)
         return [[batch["seed"][0] for batch in ds] for _ in range(2)]
 
     first, again = draws(), draws()
     assert first == again and len({seed for epoch in first for seed in epoch}) == 20
+    for world in (2, 3):  # a batch has its seed wherever it is delivered; two ranks never draw alike
+        ranks = [draws(rank=rank, world=world, uneven="allow") for rank in range(world)]
+        assert [[rank[epoch][i // world] for i, rank in zip(range(10), ranks * 10)] for epoch in range(2)] == first
+    padded = draws(rank=0, world=3)[0] + draws(rank=1, world=3)[0] + draws(rank=2, world=3)[0]
+    assert len(padded) == len(set(padded)) == 12
 
 
 def fails(value):
