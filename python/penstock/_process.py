@@ -6,10 +6,12 @@ what it waits at is shut, and a process that is in a function then is killed.
 
 import mmap
 import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import queue
 import socket
+import threading
 import time
 import traceback
 
@@ -111,8 +113,8 @@ def _serve(pipe, memory, call, parent, others):
             pipe.send(("done", list(result), memory.put(list(result.values()))))
         except BaseException as error:
             text = traceback.format_exc()
-            try:
-                pickle.dumps(error)
+            try:  # one whose constructor wants other arguments pickles, and fails when it is read
+                pickle.loads(pickle.dumps(error))
             except Exception:
                 error = RuntimeError(f"{type(error).__name__}: {error}")
             pipe.send(("failed", error, text))
@@ -125,19 +127,43 @@ class RemoteTraceback(Exception):
         return "\n" + self.args[0]
 
 
+def _ended(code):
+    """What to tell of a process that ended in a function."""
+    text = f"the process that ran the function ended by itself (exit code {code})"
+    return text + ": it was killed; where memory ran out, with_options(workers=…) runs fewer at once" if code == -9 else text
+
+
 class Pool:
     def __init__(self, call):
-        context = multiprocessing.get_context("fork")
-        self.idle, self.workers, self.closed, self.owner = queue.SimpleQueue(), [], False, os.getpid()
+        self.call, self.idle, self.workers = call, queue.SimpleQueue(), []
+        self.closed, self.owner, self.lock = False, os.getpid(), threading.Lock()
         for _ in range(len(os.sched_getaffinity(0))):
-            ours, theirs = context.Pipe()
-            memory = _Memory()
-            others = [pipe for _, pipe in self.workers] + [ours]
-            process = context.Process(target=_serve, args=(theirs, memory, call, os.getpid(), others), daemon=True)
-            process.start()
-            theirs.close()
-            self.workers.append((process, ours))
-            self.idle.put((process, ours, memory))
+            self.idle.put(self._start())
+
+    def _start(self):
+        context, memory = multiprocessing.get_context("fork"), _Memory()
+        ours, theirs = context.Pipe()
+        others = [pipe for _, pipe in self.workers] + [ours]
+        process = context.Process(target=_serve, args=(theirs, memory, self.call, os.getpid(), others), daemon=True)
+        process.start()
+        theirs.close()
+        self.workers.append((process, ours))
+        return process, ours, memory
+
+    def _instead(self, worker):
+        """Another process for one that ended; the same where none can be had, so that a later call tries again."""
+        process, pipe, _ = worker
+        with self.lock:
+            if self.closed or multiprocessing.util.is_exiting():  # at exit, multiprocessing ends them itself
+                return worker
+            try:
+                other = self._start()
+            except OSError:
+                return worker
+            if (process, pipe) in self.workers:
+                self.workers.remove((process, pipe))
+            pipe.close()
+            return other
 
     def __call__(self, *values):
         process, pipe, memory = worker = self.idle.get()
@@ -152,15 +178,17 @@ class Pool:
             if self.closed:
                 raise RuntimeError("the processes were ended") from None
             process.join(1)
-            raise RuntimeError(f"a process that runs the function ended by itself (exit code {process.exitcode})") from None
+            worker = self._instead(worker)
+            raise RuntimeError(_ended(process.exitcode)) from None
         finally:
             self.idle.put(worker)
 
     def close(self, seconds=CLOSE_SECONDS):
         """Ends the processes; those that are in a function are killed after so many seconds. Calls that wait come back."""
-        workers, self.workers, self.closed = self.workers, [], True
         if self.owner != os.getpid():  # in a fork they are not ours
             return
+        with self.lock:
+            workers, self.workers, self.closed = self.workers, [], True
         for _, pipe in workers:  # closing would not wake a thread that reads, and the number might be used again
             with socket.socket(fileno=os.dup(pipe.fileno())) as end:
                 try:

@@ -3,6 +3,8 @@
 import array
 import ctypes
 import os
+import signal
+import tempfile
 import threading
 import traceback
 
@@ -10,6 +12,7 @@ import penstock as ps
 import tap
 from data import raises, resident
 from penstock import _functions as functions
+from penstock._process import Pool
 
 PAIR = {"a": array.array("q", range(8)), "b": array.array("d", [i / 2 for i in range(8)])}
 
@@ -256,6 +259,61 @@ def test_processes():
 
     with raises(ps.Error, "exit code 3"):
         rows(ps.range(4).map(dies, workers="process", spec={"value": "int64"}).batch(2))
+
+
+def test_processes_that_were_killed_are_replaced():
+    with tempfile.TemporaryDirectory() as folder:
+        flag = os.path.join(folder, "kill")
+
+        def killed(value):
+            try:
+                os.unlink(flag)
+            except FileNotFoundError:
+                return value
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        open(flag, "w").close()
+        ds = ps.range(100).map(killed, workers="process", spec={"value": "int64"}).batch(10)
+        with raises(ps.Error, "exit code -9"):
+            rows(ds)
+        assert [v for batch in rows(ds) for v in batch["value"]] == list(range(100))
+        ds.close()  # it is ahead, and would take the next flag
+
+        pool = Pool(lambda value: {"value": killed(value)})
+        for i in range(2 * len(os.sched_getaffinity(0)) + 1):
+            open(flag, "w").close()
+            with raises(RuntimeError, "exit code -9", "memory"):
+                pool(i)
+            assert pool(i) == {"value": i}
+        pool.close()
+
+
+class Demanding(Exception):
+    """Pickles, but cannot be read: its arguments are not those of its constructor."""
+
+    def __init__(self, code, place):
+        super().__init__(f"code {code} at {place}")
+
+
+def test_exceptions_that_cannot_be_sent():
+    class Local(Exception):
+        pass
+
+    for error in (Demanding(7, "noon"), Local("code 7 at noon")):
+
+        def fail(value):
+            raise error
+
+        for ds in (
+            ps.range(4).map(fail, workers="process", spec={"value": "int64"}).batch(2),
+            ps.range(4).batch(2).map(fail, workers="process"),
+        ):
+            try:
+                rows(ds)
+                raise AssertionError("no error")
+            except ps.Error as failure:
+                text = "".join(traceback.format_exception(failure))
+                assert f"{type(error).__name__}: code 7 at noon" in str(failure) and "raise error" in text, text
 
 
 def test_processes_neither_mix_nor_change_arrays():
