@@ -186,7 +186,8 @@ class Dataset:
                 int32 f(const void **in, void **out, const int64_t *sizes).
             per: "sample" or "batch"; None: batch behind batch(), otherwise sample
             workers: "thread" runs it on the engine's threads, "process" in processes that share memory with them
-            spec: types and shapes of what it returns, {"image": ("float32", (224, 224, 3)), …}; None: found by trying it once
+            spec: types and shapes of what it returns for a sample, {"image": ("float32", (224, 224, 3)), …}; None: found by
+                trying it once
 
         Example:
 
@@ -199,6 +200,10 @@ class Dataset:
             return self._with(Map(function, workers, spec))
         if per != "batch":
             raise ValueError(f'per="{per}"; expected sample or batch')
+        if spec is not None:
+            raise ValueError(
+                "spec is for functions that get samples; what one returns for a batch is taken as it is: convert it in the function"
+            )
         return self._with(batch_maps=((function, workers),))
 
     def decode_raw(self, dtype="uint8", shape=(None,), field="image"):

@@ -191,6 +191,8 @@ def test_batches():
     assert value.tolist() == [0, 2, 4, 6] and ds.element_spec == {"value": ((None,), "int64")} and len(ds) == 3
     twice = ps.range(10).batch(4).map(double).map(lambda value: {"more": double(value)})
     assert [batch["more"].tolist() for batch in twice][2] == [32, 36] and [len(batch) for batch in twice] == [2, 2, 2]
+    with raises(ValueError, "spec is for functions that get samples"):
+        ps.range(8).batch(4).map(double, spec={"value": ("int64", (None,))})
     with raises(ValueError, "in front of the map"):
         ds.cast("f32", field="value")
     text = ps.pipeline("range 10 | batch 4").map(double)
