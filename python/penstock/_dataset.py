@@ -156,19 +156,18 @@ class Beside:
 class Dataset:
     """A chain of operations. Iterate over it for the batches of an epoch; see the module's functions for sources."""
 
-    def __init__(self, nodes, options=None, batch_maps=(), class_names=None):
+    def __init__(self, nodes, options=None, batch_maps=(), class_names=None, file_paths=None):
         self._nodes, self._options, self._batch_maps = tuple(nodes), dict(options or {}), tuple(batch_maps)
         self._pipeline = self._process = self._cursor = None
         self._loops = set()  # weak: iterators that have more than the pipeline's own; one that is let go must end its epoch
         self._spent = {}  # what the functions for batches cost in the latest loop
-        self.class_names = class_names
+        self.class_names, self.file_paths = class_names, file_paths  # of image_dataset_from_directory
 
     # Building
 
     def _with(self, *nodes, options=None, batch_maps=()):
-        return Dataset(
-            self._nodes + nodes, {**self._options, **(options or {})}, self._batch_maps + batch_maps, self.class_names
-        )
+        options = {**self._options, **(options or {})}
+        return Dataset(self._nodes + nodes, options, self._batch_maps + batch_maps, self.class_names, self.file_paths)
 
     def _op(self, name, text):
         if self._batch_maps and _fluent.KINDS[name] == "sample":
@@ -386,11 +385,11 @@ class Dataset:
         return page(self)
 
     def __reduce__(self):  # a copy in another process has a pipeline of its own
-        return _restore, (self._nodes, self._options, self._batch_maps, self.class_names)
+        return _restore, (self._nodes, self._options, self._batch_maps, self.class_names, self.file_paths)
 
 
-def _restore(nodes, options, batch_maps, class_names):
-    return Dataset(nodes, options, batch_maps, class_names)
+def _restore(nodes, options, batch_maps, class_names, file_paths):
+    return Dataset(nodes, options, batch_maps, class_names, file_paths)
 
 
 # ---- Sources that are not in the table ----

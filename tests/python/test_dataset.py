@@ -1,6 +1,7 @@
 """The fluent API: every operation is a method, chains equal their text, epochs, resume, options, errors."""
 
 import array
+import copy
 import gc
 import inspect
 import os
@@ -422,7 +423,11 @@ def test_image_dataset_from_directory():
     with scratch() as folder:
         path = images(folder, 20, 2, 24)
         ds = ps.image_dataset_from_directory(path, image_size=(20, 16), batch_size=8, shuffle=False)
-        assert ds.class_names == sorted(os.listdir(path))
+        assert ds.class_names == sorted(os.listdir(path)) and len(ds.file_paths) == 20
+        made = (ds.map(lambda image, label: (image, label)), ds.prefetch(2), ds.distributed(0, 2), ds.with_options(seed=1))
+        for other in (*made, pickle.loads(pickle.dumps(ds)), copy.copy(ds)):
+            assert (other.class_names, other.file_paths) == (ds.class_names, ds.file_paths), other
+        assert ps.range(3).file_paths is None and ps.range(3).class_names is None
         assert ds.element_spec == {"image": ((None, 20, 16, 3), "float32"), "label": ((None,), "int32")}
         image, label = next(iter(ds))
         assert 1 < max(image[0][0][0].tolist()) <= 255 and label.tolist() == [0] * 8
