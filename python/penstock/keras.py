@@ -68,7 +68,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             if self._anew or index in self._given:
                 self._begin()
             batch = next(self._batches, None) if self._batches is not None else None
-            if batch is None:  # fewer than its length, as bad ones were skipped
+            if batch is None:  # fewer than its length, as bad ones were skipped, or as it went on from a state: the next epoch
+                self._given = set()
                 self._begin()
                 batch = next(self._batches or iter(()), None)
             if batch is None:

@@ -193,6 +193,9 @@ def test_py_dataset():
     epochs = [[np.asarray(batch["y"]) for batch in want] for _ in range(3)]
     assert all(np.array_equal(y, e) for (_, y), e in zip(first + again, epochs[0] + epochs[1]))
     assert all(np.array_equal(y, e) for (_, y), e in zip(batches, epochs[2]))  # what is left early ends its epoch
+    resumed = Batches(ps.from_arrays((x, x.sum(1))).shuffle(seed=1).batch(16))
+    resumed.dataset.load_state_dict({**resumed.dataset.state_dict(), "next": 3})
+    assert all(np.array_equal(y, e) for (_, y), e in zip(resumed, epochs[0][3:] + epochs[1]))
     for name, value in (("workers", 2), ("use_multiprocessing", True)):
         try:
             setattr(batches, name, value)
