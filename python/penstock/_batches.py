@@ -110,7 +110,7 @@ def _where(places):
 
 
 def _seed(cursor, rank):
-    """64 bits for a batch: the same for the same seed, epoch and number among the batches of all ranks, which a cursor counts."""
+    """64 bits for a batch: the same for the same seed, epoch and number; a cursor counts the batches of all ranks."""
     _, seed, epoch, first = cursor
     text = repr((seed, epoch, first + rank)).encode()
     return zlib.crc32(text) << 32 | zlib.crc32(text[::-1])

@@ -201,7 +201,7 @@ class Dataset:
             raise ValueError(f'per="{per}"; expected sample or batch')
         if spec is not None:
             raise ValueError(
-                "spec is for functions that get samples; what one returns for a batch is taken as it is: convert it in the function"
+                "spec is for functions that get samples; for batches, results are taken as they are: convert them in the function"
             )
         return self._with(batch_maps=((function, workers),))
 

@@ -19,8 +19,8 @@ PEEKED = 2  # batches that Keras looks at, and throws away, before it trains
 
 
 class Batches(keras.utils.PyDataset):  # type: ignore[misc]
-    """Every pass of Keras's is the dataset's next epoch, in the dataset's own order: Keras shuffles the numbers that it asks for,
-    and any number means the next batch. The length must be known. Shuffle with Dataset.shuffle; threads are the dataset's.
+    """Every pass of Keras's is the dataset's next epoch, in the dataset's own order: Keras shuffles the numbers that it asks
+    for, and any number means the next batch. The length must be known. Shuffle with Dataset.shuffle; threads are the dataset's.
 
     A pass begins where Keras reads num_batches, or asks for a number the second time. One that it leaves after a look at the
     first batches is begun again; any other ends its epoch.
