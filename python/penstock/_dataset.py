@@ -215,8 +215,8 @@ class Dataset:
         return self._with(View(field, dtype, tuple(shape)))
 
     def with_options(self, **options):
-        """Options of the whole pipeline: seed, workers, prefetch, ram (bytes), rank, world, uneven ("pad", "drop", "allow"),
-        bad ("error", "skip", "skip:20", "skip:0.5%"), verify, cache_dir, fuse.
+        """Options of the whole pipeline: seed, workers and prefetch (chosen where 0 or AUTOTUNE), ram (bytes), rank, world,
+        uneven ("pad", "drop", "allow"), bad ("error", "skip", "skip:20", "skip:0.5%"), verify, cache_dir, fuse.
 
         Example:
 
@@ -227,6 +227,7 @@ class Dataset:
             raise TypeError(f"no option {', '.join(sorted(unknown))}; there are {', '.join(OPTIONS)}")
         if "cache_dir" in options:
             options["cache_dir"] = os.fspath(options["cache_dir"])
+        options.update((name, 0) for name in ("workers", "prefetch") if options.get(name) == AUTOTUNE)
         alone = {name: value for name, value in options.items() if name not in ("rank", "world")}  # those two belong together
         _core.Pipeline(**alone)  # a wrong value is told where it is written
         return self._with(options=options)

@@ -174,9 +174,10 @@ def test_options():
         ps.range(3).with_options(uneven="so")
     with raises(ps.Error, "no policy"):
         ps.range(3).with_options(bad="perhaps")
+    assert values(ps.range(99).shuffle().batch(9).with_options(seed=1, workers=ps.AUTOTUNE, prefetch=ps.AUTOTUNE)) == a
     for option in ("seed", "workers", "prefetch", "ram"):
-        with raises(ValueError, f"{option}=-1; expected 0 to"):
-            ps.range(3).with_options(**{option: -1})
+        with raises(ValueError, f"{option}=-2; expected 0 to"):
+            ps.range(3).with_options(**{option: -2})
     with raises(ValueError, "workers=1099511627776"):
         ps.range(3).with_options(workers=1 << 40)
     with raises(TypeError, "prefetch=1.5; expected a whole number"):
