@@ -65,6 +65,7 @@ PyObject *spec_object(const pst_spec *spec); /* ((name, dtype, shape), …); Non
 
 PyGILState_STATE enter_python(void); /* from any thread; never returns when the interpreter is gone */
 bool interpreter_exits(void);        /* from the shutdown on */
+bool is_last_thread(void);           /* the one that shuts down, and still runs handlers, finalizers and generators' ends */
 void pipelines_shutdown(void);       /* stops and destroys every pipeline; at the interpreter's exit */
 bool types_create(PyObject *module);
 bool tensor_type_create(PyObject *module);

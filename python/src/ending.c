@@ -28,8 +28,16 @@ bool interpreter_exits(void)
     return atomic_load(&interpreter) != RUNNING;
 }
 
+static pthread_t last_thread; /* set before `interpreter` */
+
+bool is_last_thread(void)
+{
+    return interpreter_exits() && pthread_equal(pthread_self(), last_thread);
+}
+
 void interpreter_set_exiting(void)
 {
+    last_thread = pthread_self();
     atomic_store(&interpreter, EXITING);
 }
 

@@ -22,7 +22,9 @@ bool pipeline_usable(const Pipeline *self)
         raise_status(PST_EINVAL,
                      "the pipeline belongs to the process that this one was forked from, and its workers are there; "
                      "iterate over the dataset anew in this process");
-    else if (interpreter_exits() || !self->p)
+    else if (interpreter_exits())
+        raise_status(PST_ECANCELLED, "the interpreter exits, and its pipelines are closed; take batches before that");
+    else if (!self->p)
         raise_status(PST_ECANCELLED, "the pipeline is closed");
     else
         return true;

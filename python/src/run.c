@@ -66,11 +66,11 @@ static bool await_batch(Pipeline *self, pst_error *e)
     return st == PST_OK;
 }
 
-/* Only daemon threads are left at the interpreter's exit. Nobody hears what they would raise: they stop here, as Python itself
- * stops them. */
+/* Beside the thread that ends the interpreter only daemon threads are left at its exit. Nobody hears what they would raise: they
+ * stop here, as Python itself stops them. */
 static void park_at_exit(void)
 {
-    if (!interpreter_exits())
+    if (!interpreter_exits() || is_last_thread())
         return;
     PyEval_SaveThread();
     for (;;)

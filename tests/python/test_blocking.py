@@ -368,5 +368,51 @@ except KeyboardInterrupt:
     assert (process.returncode, out) == (0, "interrupted\n") and "stuck has not returned" in err, (process.returncode, out, err)
 
 
+LATE = {
+    "a handler that was registered before": """
+import atexit
+atexit.register(lambda: late(batches))
+import penstock as ps
+batches = iter(ps.range(10).batch(1))
+next(batches)
+""",
+    "a finalizer": """
+import penstock as ps
+class Last:
+    def __del__(self):
+        late(self.batches)
+last = Last()
+last.batches = iter(ps.range(10).batch(1))
+next(last.batches)
+last.itself = last
+""",
+    "the end of a generator": """
+import penstock as ps
+def outer():
+    try:
+        yield from batches
+    finally:
+        late(batches)
+batches = iter(ps.range(10).batch(1))
+held = outer()
+next(held)
+""",
+}
+
+
+def test_whoever_asks_after_the_exit_is_told():
+    """The thread that ends the interpreter is never held: the process would not end."""
+    late = """
+def late(batches):
+    try:
+        next(batches)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+"""
+    for name, code in LATE.items():
+        done = child(late + code, timeout=LONG)
+        assert done.returncode == 0 and "Error" in done.stdout and "the interpreter exits" in done.stdout, (name, done)
+
+
 if __name__ == "__main__":
     tap.main(globals())
