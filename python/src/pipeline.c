@@ -271,7 +271,6 @@ PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (self) {
         pthread_mutex_init(&self->lock, NULL);
         self->generation = fork_generation();
-        self->tolerant = options.bad.skip;
         self->failures = PyDict_New();
         self->keep = PyList_New(0);
         link_in(self);

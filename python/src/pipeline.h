@@ -18,7 +18,7 @@ typedef struct Pipeline {
     pst_pipeline *p; /* NULL: closed. Changed with the GIL and the lock */
     pthread_mutex_t lock;
     unsigned generation;
-    bool planned, started, tolerant;
+    bool planned, started;
     bool halted;  /* the workers were stopped for a seek that did not come about */
     bool closing; /* whoever waits inside comes out */
     enum position position;

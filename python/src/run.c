@@ -88,14 +88,7 @@ static PyObject *take(Pipeline *self, Iterator *iterator)
         pipeline_leave(self);
         return park_at_exit(), NULL;
     }
-    pst_status st;
-    if (self->tolerant) { /* batches without a sound element are passed over: it may have to wait after all */
-        PyThreadState *gil = PyEval_SaveThread();
-        st = pst_pipeline_next(self->p, &batch, &e);
-        PyEval_RestoreThread(gil);
-    } else {
-        st = pst_pipeline_next(self->p, &batch, &e);
-    }
+    pst_status st = pst_pipeline_next(self->p, &batch, &e);
     self->position = st == PST_END ? AT_EPOCH : MIDWAY;
     pipeline_mark(self);
     iterator->done = st == PST_END;

@@ -102,6 +102,12 @@ static void count_delivery(struct delivery *d, const pst_batch *b, size_t left_o
     cell_add(&d->skipped, left_out);
 }
 
+/* Several ranks would fall out of step. */
+bool pipeline_passes_over(const pst_pipeline *p, const struct entry *e)
+{
+    return e->status == PST_OK && !e->ends_epoch && e->batch->size == 0 && p->plan->split.world == 1;
+}
+
 pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr)
 {
     *ret_again = false;
@@ -121,15 +127,14 @@ pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, b
     st = count_notes(p, e, reterr);
     if (st < 0)
         return st;
+    *ret_again = pipeline_passes_over(p, e);
     pst_batch *b = e->batch;
     e->batch = NULL;
     p->next = e->after;
     count_delivery(&p->delivery, b, e->left_out);
-    if (b->size == 0 && p->plan->split.world == 1) { /* nothing left of it; several ranks would fall out of step */
+    if (*ret_again)
         pst_batch_unref(b);
-        *ret_again = true;
-        return PST_OK;
-    }
-    *ret = b;
+    else
+        *ret = b;
     return PST_OK;
 }

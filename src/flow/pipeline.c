@@ -274,6 +274,15 @@ static pst_status fail_for_good(pst_pipeline *p, pst_status st, const pst_error 
     return st;
 }
 
+/* The entry whose turn it is, once it is ready; NULL: stopped. */
+static struct entry *peek(pst_pipeline *p, size_t *ret_ready)
+{
+    uint64_t waited;
+    struct entry *e = ring_peek(&p->ring, &waited, ret_ready);
+    cell_add(&p->delivery.wait_ns, waited);
+    return e;
+}
+
 pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr)
 {
     pst_error error = {0};
@@ -285,10 +294,8 @@ pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr
     if (st < 0)
         return st;
     for (bool again = true; again;) {
-        uint64_t waited;
         size_t ready;
-        struct entry *e = ring_peek(&p->ring, &waited, &ready);
-        cell_add(&p->delivery.wait_ns, waited);
+        struct entry *e = peek(p, &ready);
         cell_add(&p->delivery.calls, 1);
         cell_add(&p->delivery.ready, ready);
         if (!e)
@@ -302,6 +309,25 @@ pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr
     return st;
 }
 
+/* `next` would pass over the entry that is ready, and wait for another. A failure is left to it. */
+static bool pass_over(pst_pipeline *p)
+{
+    size_t ready;
+    bool again = false;
+    pst_batch *none;
+    pst_error error = {0};
+    struct entry *e = peek(p, &ready);
+    if (!e || !pipeline_passes_over(p, e))
+        return false;
+    cell_add(&p->delivery.calls, 1);
+    cell_add(&p->delivery.ready, ready);
+    pst_status st = pipeline_deliver(p, e, &none, &again, &error);
+    if (st < 0)
+        return fail_for_good(p, st, &error, NULL), false;
+    ring_pop(&p->ring);
+    return again;
+}
+
 pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr)
 {
     pst_status st = p->failed < 0 || p->crew ? PST_OK : pst_pipeline_start(p, reterr);
@@ -309,7 +335,11 @@ pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr)
         return st;
     uint64_t now = clock_ns(), most = RING_NO_DEADLINE - now - 1;
     uint64_t span = seconds >= (double)most * 1e-9 ? most : seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
-    return ring_wait(&p->ring, now + span) ? PST_OK : PST_END;
+    bool ready;
+    do
+        ready = ring_wait(&p->ring, now + span);
+    while (ready && pass_over(p));
+    return ready ? PST_OK : PST_END;
 }
 
 void pst_pipeline_cancel(pst_pipeline *p)

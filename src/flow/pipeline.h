@@ -46,7 +46,8 @@ pst_status pipeline_add_source(pst_pipeline *p, const struct source_class *sourc
 /* cursor.c: PST_ESTALE says what differs. */
 pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_cursor *c, pst_error *reterr);
 
-/* deliver.c: what happens to an entry when its turn has come. */
+/* deliver.c: what happens to an entry when its turn has come. Again: it was passed over. */
 pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr);
+bool pipeline_passes_over(const pst_pipeline *p, const struct entry *e); /* nothing sound is left of its batch */
 
 #endif

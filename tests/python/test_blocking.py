@@ -14,7 +14,7 @@ import weakref
 
 import penstock as ps
 import tap
-from data import child
+from data import child, scratch
 
 LONG = 60  # seconds: whoever waits so long waits for ever
 
@@ -412,6 +412,42 @@ def late(batches):
     for name, code in LATE.items():
         done = child(late + code, timeout=LONG)
         assert done.returncode == 0 and "Error" in done.stdout and "the interpreter exits" in done.stdout, (name, done)
+
+
+def test_ctrl_c_behind_batches_that_are_passed_over():
+    """Nothing is left of the first batches; the next one waits for a function."""
+    code = f"""
+import os, sys, threading, penstock as ps
+entered = threading.Event()
+def stuck(image):
+    entered.set()
+    threading.Event().wait({LONG})
+    return image
+image = ps._core.encode_png(bytes(300), 10, 10, 3)
+for i in range(40):
+    with open(os.path.join(sys.argv[1], f"{{i:03}}.png"), "wb") as f:
+        f.write(image[:-20] if i < 10 else image)
+paths = [os.path.join(sys.argv[1], f"{{i:03}}.png") for i in range(40)]
+ds = ps.from_files(paths).decode().resize(8).map(stuck, spec={{"image": ("uint8", (8, 8, 3))}}).batch(5)
+ds = ds.with_options(bad="skip")
+threading.Thread(target=lambda: entered.wait() and print("ready", flush=True)).start()
+try:
+    next(iter(ds))
+except KeyboardInterrupt:
+    print("interrupted", ds.stats()["skipped"], flush=True)
+    os._exit(0)
+"""
+    with scratch() as folder:
+        process = subprocess.Popen([sys.executable, "-c", code, folder], stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=LONG / 2)
+        except BaseException:
+            process.kill()
+            raise
+    assert (process.returncode, out) == (0, "interrupted 10\n"), (process.returncode, out)
 
 
 if __name__ == "__main__":
