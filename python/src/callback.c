@@ -65,6 +65,8 @@ pst_status callback_fail(struct callback *c, pst_error *reterr)
 {
     PyObject *type, *value, *traceback;
     int number = atomic_fetch_add(&failure_count, 1) % 1000000 + 1000000; /* beyond all of errno */
+    if (!PyErr_Occurred())
+        PyErr_NoMemory(); /* the engine's memory, which raises nothing */
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback)
@@ -146,8 +148,6 @@ static bool run_python(struct callback *c, pst_ctx *ctx, const pst_tensor *in, p
     for (size_t f = 0; fine && f < c->out.count; f++)
         if (c->out.field[f].alias < 0)
             fine = taken < PyTuple_Size(values) && put_value(ctx, PyTuple_GetItem(values, taken++), &c->out.field[f], &out[f]);
-    if (!fine && !PyErr_Occurred())
-        PyErr_NoMemory();
     Py_XDECREF(values);
     Py_XDECREF(args);
     return fine;

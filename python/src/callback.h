@@ -28,7 +28,7 @@ struct callback *callback_create(PyObject *object, PyObject *failures, const cha
 /* Around every call of the function: the GIL, and a note that somebody is inside. */
 PyGILState_STATE callback_enter(struct callback *c);
 void callback_leave(struct callback *c, PyGILState_STATE gil);
-/* Keeps the exception that is set, and turns it into an error of the engine. */
+/* Keeps the exception that is set, and turns it into an error of the engine. None is set: memory ran out. */
 pst_status callback_fail(struct callback *c, pst_error *reterr);
 
 /* Values (value.c); all raise. */

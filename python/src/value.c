@@ -118,6 +118,29 @@ static bool put_strings(pst_ctx *ctx, PyObject *value, const pst_field *f, pst_t
     return fine;
 }
 
+/* Python's whole numbers have no bounds, a field has. */
+static bool put_integer(PyObject *value, const pst_field *f, void *to)
+{
+    int64_t least = f->dtype == PST_DTYPE_U8 ? 0 : f->dtype == PST_DTYPE_I32 ? INT32_MIN : INT64_MIN;
+    int64_t most = f->dtype == PST_DTYPE_U8 ? UINT8_MAX : f->dtype == PST_DTYPE_I32 ? INT32_MAX : INT64_MAX;
+    int64_t i = PyLong_AsLongLong(value);
+    bool beyond = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError);
+    if (PyErr_Occurred() && !beyond) {
+        PyErr_Clear();
+        return PyErr_Format(PyExc_TypeError, "field %s: %R for %s; return a whole number", f->name, value,
+                            pst_dtype_name(f->dtype)),
+               false;
+    }
+    if (beyond || i < least || i > most) {
+        PyErr_Clear();
+        return PyErr_Format(PyExc_OverflowError, "field %s: %S does not fit %s, which holds %lld to %lld; declare a wider type",
+                            f->name, value, pst_dtype_name(f->dtype), (long long)least, (long long)most),
+               false;
+    }
+    memcpy(to, &i, pst_dtype_size(f->dtype)); /* little-endian: the low bytes */
+    return true;
+}
+
 /* A number without dimensions, as Python has them. */
 static bool put_number(PyObject *value, const pst_field *f, void *to)
 {
@@ -126,8 +149,7 @@ static bool put_number(PyObject *value, const pst_field *f, void *to)
         float f32 = (float)d;
         memcpy(to, f->dtype == PST_DTYPE_F32 ? (void *)&f32 : (void *)&d, pst_dtype_size(f->dtype));
     } else if (f->dtype == PST_DTYPE_U8 || f->dtype == PST_DTYPE_I32 || f->dtype == PST_DTYPE_I64) {
-        int64_t i = PyLong_AsLongLong(value);
-        memcpy(to, &i, pst_dtype_size(f->dtype)); /* little-endian: the low bytes */
+        return put_integer(value, f, to);
     } else {
         PyErr_Format(PyExc_TypeError, "field %s: a Python number for %s; return an array", f->name, pst_dtype_name(f->dtype));
     }

@@ -10,7 +10,7 @@ import traceback
 
 import penstock as ps
 import tap
-from data import raises, resident
+from data import child, raises, resident
 from penstock import _functions as functions
 from penstock._process import Pool
 
@@ -416,6 +416,46 @@ def test_no_leak():
     for _ in range(1500):
         next(batches)
     assert resident() - before < 2 << 20
+
+
+def test_numbers_that_do_not_fit():
+    fits = [("uint8", 0), ("uint8", 255), ("int32", -(2**31)), ("int32", 2**31 - 1), ("int64", -(2**63)), ("int64", 2**63 - 1)]
+    beyond = [("uint8", 256), ("uint8", -1), ("int32", 2**31), ("int32", -(2**31) - 1), ("int64", 2**63), ("int64", 10**30)]
+    chains = {
+        "map": lambda dtype, n: ps.range(2).map(lambda value: {"x": n}, spec={"x": dtype}),
+        "generator": lambda dtype, n: ps.from_generator(lambda: iter([n, n]), spec={"x": dtype}),
+    }
+    for make in chains.values():
+        for dtype, n in fits:
+            assert rows(make(dtype, n).batch(2))[0]["x"] == [n, n], (dtype, n)
+        for dtype, n in beyond:
+            with raises(ps.Error, "OverflowError", "field x", f"{n} does not fit {dtype}"):
+                rows(make(dtype, n).batch(2))
+        with raises(ps.Error, "TypeError", "field x", "0.5 for int32"):
+            rows(make("int32", 0.5).batch(2))
+
+
+def test_a_generator_without_memory():
+    """Room for a copy of the list, but not for the engine's table of its strings."""
+    done = child("""
+import resource
+import penstock as ps
+COUNT = 8 << 20
+def strings():
+    yield {"x": [b""]}
+    many = [b""] * COUNT
+    with open("/proc/self/statm") as f:
+        size = int(f.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + 12 * COUNT, resource.RLIM_INFINITY))
+    yield {"x": many}
+batches = iter(ps.from_generator(strings, spec={"x": ("bytes", (None,))}).batch(1).with_options(workers=1))
+next(batches)
+try:
+    next(batches)
+except ps.Error as error:
+    print(type(error.__cause__).__name__, flush=True)
+""")
+    assert (done.returncode, done.stdout) == (0, "MemoryError\n"), done
 
 
 if __name__ == "__main__":
