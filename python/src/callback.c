@@ -46,16 +46,25 @@ void callback_leave(struct callback *c, PyGILState_STATE gil)
     atomic_fetch_sub(&c->inside, 1);
 }
 
+/* NULL without an exception: it is no text. Texts may have bytes of a path in them that are not UTF-8. */
+static PyObject *encode(PyObject *text, const char *strange)
+{
+    PyObject *bytes = text && PyUnicode_Check(text) ? PyUnicode_AsEncodedString(text, "utf-8", strange) : NULL;
+    PyErr_Clear();
+    return bytes;
+}
+
 /* An exception may know the place of what it is about: that of a function which was tried on the first element does. */
 static void place_failure(PyObject *value, pst_error *e)
 {
-    PyObject *place = PyObject_GetAttrString(value, "_penstock_place");
-    const char *path;
+    PyObject *place = PyObject_GetAttrString(value, "_penstock_place"), *name;
     unsigned long long record, offset;
-    if (place && PyTuple_Check(place) && PyArg_ParseTuple(place, "zKK", &path, &record, &offset)) {
+    if (place && PyTuple_Check(place) && PyArg_ParseTuple(place, "OKK", &name, &record, &offset)) {
         char message[sizeof(e->message)];
         memcpy(message, e->message, sizeof(message));
-        pst_fail_at(e, e->status, path, record, offset, "%s", message);
+        PyObject *path = encode(name, "surrogateescape"); /* what text_or_none made of its bytes */
+        pst_fail_at(e, e->status, path ? PyBytes_AsString(path) : NULL, record, offset, "%s", message);
+        Py_XDECREF(path);
     }
     PyErr_Clear();
     Py_XDECREF(place);
@@ -74,15 +83,16 @@ pst_status callback_fail(struct callback *c, pst_error *reterr)
     PyObject *key = PyLong_FromLong(number), *text = PyObject_Str(value), *kind = PyObject_GetAttrString(type, "__name__");
     if (key && c->failures)
         PyDict_SetItem(c->failures, key, value);
-    const char *words = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL,
-               *name = kind ? PyUnicode_AsUTF8AndSize(kind, NULL) : NULL;
-    pst_status st =
-        pst_fail(reterr, PST_EINVAL, "%.60s: %.40s: %.150s", c->name, name ? name : "exception", words ? words : "");
+    PyObject *words = encode(text, "backslashreplace"), *name = encode(kind, "backslashreplace");
+    pst_status st = pst_fail(reterr, PST_EINVAL, "%.60s: %.40s: %.150s", c->name, name ? PyBytes_AsString(name) : "exception",
+                             words ? PyBytes_AsString(words) : "");
     if (reterr) {
         place_failure(value, reterr);
         reterr->sys_errno = number;
     }
     Py_XDECREF(key);
+    Py_XDECREF(words);
+    Py_XDECREF(name);
     Py_XDECREF(text);
     Py_XDECREF(kind);
     Py_XDECREF(type);

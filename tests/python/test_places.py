@@ -176,5 +176,22 @@ def test_other_batches_have_no_place_here():
     one.close()
 
 
+def test_paths_that_are_not_utf8():
+    def refuse(image):
+        raise ValueError("not this one: " + os.fsdecode(b"\xff"))
+
+    with scratch() as folder:
+        path = os.path.join(os.fsencode(folder), b"\xff.bin")
+        with open(path, "wb") as f:
+            f.write(b"x")
+        for spec in (None, {"image": "bytes"}):  # tried on the first element; run
+            with raises(ps.Error, "not this one: \\udcff"):
+                try:
+                    list(ps.from_files([path]).map(refuse, spec=spec).batch(1))
+                except ps.Error as error:
+                    assert (error.op, os.fsencode(error.path)) == ("map", path), (spec, error.path)
+                    raise
+
+
 if __name__ == "__main__":
     tap.main(globals())
