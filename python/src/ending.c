@@ -222,12 +222,12 @@ static bool nobody_inside(const struct ending *e)
     return true;
 }
 
-static void name_those_inside(const struct ending *e, char *names, size_t size)
+void callbacks_name_inside(struct callback *const *callbacks, size_t count, char *names, size_t size)
 {
     names[0] = '\0';
-    for (size_t i = 0; i < e->callback_count; i++)
-        if (atomic_load(&e->callbacks[i]->inside))
-            snprintf(names + strlen(names), size - strlen(names), "%s%s", names[0] ? ", " : "", e->callbacks[i]->name);
+    for (size_t i = 0; i < count; i++)
+        if (atomic_load(&callbacks[i]->inside))
+            snprintf(names + strlen(names), size - strlen(names), "%s%s", names[0] ? ", " : "", callbacks[i]->name);
     if (!names[0])
         snprintf(names, size, "an operation");
 }
@@ -248,7 +248,7 @@ bool ending_finish(struct ending *e, double until, bool *ret_interrupted, char *
     if (!done && !*ret_interrupted && stop_callbacks(e))
         done = ending_wait(e, monotonic_seconds() + AFTER_STOP, ret_interrupted);
     if (!done) {
-        name_those_inside(e, late, late_size);
+        callbacks_name_inside(e->callbacks, e->callback_count, late, late_size);
         pthread_mutex_lock(&e->lock);
         done = e->done;
         e->abandoned = !done;

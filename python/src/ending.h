@@ -13,6 +13,9 @@ void interpreter_set_gone(void);
 
 double monotonic_seconds(void);
 
+/* The names of those that somebody is inside of. */
+void callbacks_name_inside(struct callback *const *callbacks, size_t count, char *names, size_t size);
+
 struct ending;
 
 /* An engine that is to end, with what it uses; takes all of it but `keep`, whose reference is copied. NULL: out of memory. */

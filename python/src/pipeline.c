@@ -6,6 +6,7 @@
  * Python is still whole. */
 #include "pipeline.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,32 +25,46 @@ bool pipeline_usable(const Pipeline *self)
                      "iterate over the dataset anew in this process");
     else if (interpreter_exits())
         raise_status(PST_ECANCELLED, "the interpreter exits, and its pipelines are closed; take batches before that");
-    else if (!self->p)
+    else if (!self->p || self->left)
         raise_status(PST_ECANCELLED, "the pipeline is closed");
     else
         return true;
     return false;
 }
 
+/* Waits a slice for the lock, without the GIL. */
+static bool lock_soon(Pipeline *self)
+{
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_nsec += (long)(SLICE * 1e9);
+    limit.tv_sec += limit.tv_nsec / 1000000000;
+    limit.tv_nsec %= 1000000000;
+    PyThreadState *gil = PyEval_SaveThread();
+    int busy = pthread_mutex_timedlock(&self->lock, &limit);
+    PyEval_RestoreThread(gil);
+    return !busy;
+}
+
 bool pipeline_enter(Pipeline *self)
+{
+    return pipeline_enter_until(self, INFINITY);
+}
+
+bool pipeline_enter_until(Pipeline *self, double until)
 {
     if (!pipeline_usable(self))
         return false;
-    int busy = pthread_mutex_trylock(&self->lock);
-    while (busy) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += (long)(SLICE * 1e9);
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        PyThreadState *gil = PyEval_SaveThread();
-        busy = pthread_mutex_timedlock(&self->lock, &until);
-        PyEval_RestoreThread(gil);
+    bool mine = pthread_mutex_trylock(&self->lock) == 0;
+    while (!mine) {
+        mine = lock_soon(self);
         if (PyErr_CheckSignals() < 0) {
-            if (!busy)
+            if (mine)
                 pthread_mutex_unlock(&self->lock);
             return false;
         }
+        if (!mine && monotonic_seconds() >= until)
+            return false;
     }
     if (pipeline_usable(self))
         return true;
@@ -154,6 +169,15 @@ static bool warn_of_late(const char *late, double seconds)
     return st == 0;
 }
 
+/* Whoever has the lock does not come out: a generator that was given up does not end. False: an exception is set. */
+static bool warn_of_left(Pipeline *self, double seconds)
+{
+    char late[256];
+    self->left = true;
+    callbacks_name_inside(self->callbacks, self->callback_count, late, sizeof(late));
+    return warn_of_late(late, seconds);
+}
+
 /* Where nobody would hear an exception. */
 static void close_quietly(Pipeline *self, double until)
 {
@@ -179,19 +203,24 @@ void pipelines_shutdown(void)
     }
     while (alive) {
         Pipeline *self = alive;
-        int busy;
-        struct timespec limit;
+        bool ours = self->generation == fork_generation();
         Py_INCREF((PyObject *)self);
-        clock_gettime(CLOCK_REALTIME, &limit);
-        limit.tv_sec += 5; /* a thread that is still inside left the engine when it was cancelled, and only needs the GIL */
-        PyThreadState *gil = PyEval_SaveThread();
-        busy = self->generation == fork_generation() && pthread_mutex_timedlock(&self->lock, &limit);
-        PyEval_RestoreThread(gil);
-        if (!busy) {
-            close_quietly(self, until);
-            if (self->generation == fork_generation())
-                pipeline_leave(self);
+        /* A thread that is still inside left the engine when it was cancelled, and only needs the GIL; or a generator that it
+         * gave up does not end. */
+        bool mine = !ours || lock_soon(self);
+        while (!mine && monotonic_seconds() < until) {
+            mine = lock_soon(self);
+            if (PyErr_CheckSignals() < 0) { /* Ctrl-C ends all waits */
+                PyErr_WriteUnraisable(NULL);
+                until = monotonic_seconds();
+            }
         }
+        if (mine)
+            close_quietly(self, until);
+        else if (!warn_of_left(self, CLOSE_SECONDS))
+            PyErr_WriteUnraisable(NULL);
+        if (mine && ours)
+            pipeline_leave(self);
         link_out(self);
         Py_DECREF((PyObject *)self);
     }
@@ -332,13 +361,17 @@ PyObject *pipeline_close(PyObject *object, PyObject *args)
         Py_RETURN_NONE;
     self->closing = true;
     pst_pipeline_cancel(self->p); /* whoever waits inside comes out */
-    if (!pipeline_enter(self)) {
+    self->left = false;
+    double until = monotonic_seconds() + seconds;
+    if (!pipeline_enter_until(self, until)) {
+        if (!PyErr_Occurred())
+            return warn_of_left(self, seconds) ? Py_NewRef(Py_None) : NULL;
         if (self->p)
             return NULL;
         PyErr_Clear(); /* somebody else closed it */
         Py_RETURN_NONE;
     }
-    bool fine = close_engine(self, monotonic_seconds() + seconds, late, sizeof(late));
+    bool fine = close_engine(self, until, late, sizeof(late));
     pipeline_leave(self);
     if (fine && late[0])
         fine = warn_of_late(late, seconds);

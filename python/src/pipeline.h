@@ -21,6 +21,7 @@ typedef struct Pipeline {
     bool planned, started;
     bool halted;  /* the workers were stopped for a seek that did not come about */
     bool closing; /* whoever waits inside comes out */
+    bool left;    /* closed while somebody was inside who did not come out: the engine goes with the object */
     enum position position;
     pst_cursor cursor;  /* where it stands, once planned; a copy that needs no lock, under the GIL */
     PyObject *active;   /* the Iterator at work; borrowed, it says when it goes */
@@ -42,6 +43,8 @@ extern PyTypeObject *iterator_type;
 
 /* Becomes the consumer, waiting for its turn. On success the pipeline is usable until pipeline_leave. */
 bool pipeline_enter(Pipeline *self);
+/* The same, at most until the time of monotonic_seconds(): false without an exception then. */
+bool pipeline_enter_until(Pipeline *self, double until);
 void pipeline_leave(Pipeline *self);
 bool pipeline_usable(const Pipeline *self); /* raises */
 /* Raises what the engine reported; if a Python function raised it, that is the cause. Returns NULL. */

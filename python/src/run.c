@@ -37,6 +37,8 @@ static pst_status seek(Pipeline *self, const pst_cursor *c, pst_error *e)
     PyEval_RestoreThread(gil);
     self->started = self->halted = false;
     pipeline_mark(self);
+    if (self->left) /* closed meanwhile, without waiting for this any longer */
+        return raise_status(PST_ECANCELLED, "the pipeline was closed"), PST_END;
     return st;
 }
 

@@ -450,5 +450,65 @@ except KeyboardInterrupt:
     assert (process.returncode, out) == (0, "interrupted 10\n"), (process.returncode, out)
 
 
+def test_close_while_another_begins_anew():
+    """The other thread waits for the generator that it gave up."""
+    gc.collect()
+    threads = len(os.listdir("/proc/self/task"))
+    stuck, ds, batches, _ = begin("untidy")
+    del batches
+    errors = []
+
+    def again():
+        try:
+            next(iter(ds))
+        except ps.Error as error:
+            errors.append(error.status)
+
+    other = threading.Thread(target=again)
+    other.start()
+    assert stuck.entered.wait(LONG)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.monotonic()
+        ds.close(0.2)
+        assert 0.15 < time.monotonic() - start < LONG / 2
+    assert ["untidy has not returned" in str(warning.message) for warning in caught] == [True], caught
+    assert not stuck.left.is_set() and not errors
+    stuck.go.set()
+    other.join()
+    assert errors == ["PST_ECANCELLED"], errors
+    del ds, other, again
+    assert settled(stuck, threads)
+
+
+def test_exit_while_others_begin_anew():
+    """All pipelines together have the seconds of one."""
+    code = f"""
+import atexit, threading, time
+def ended():
+    print(time.monotonic() - start < {LONG / 3}, flush=True)
+atexit.register(ended)
+import penstock as ps
+entered = threading.Semaphore(0)
+def untidy():
+    try:
+        yield from range(10**9)
+    finally:
+        entered.release()
+        threading.Event().wait({10 * LONG})
+def begin():
+    ds = ps.from_generator(untidy, spec={{"value": "int64"}}).batch(1)
+    next(iter(ds))
+    next(iter(ds))
+for _ in range(6):
+    threading.Thread(target=begin, daemon=True).start()
+for _ in range(6):
+    entered.acquire()
+start = time.monotonic()
+"""
+    done = child(code, timeout=LONG)
+    assert (done.returncode, done.stdout) == (0, "True\n") and "untidy has not returned" in done.stderr, done
+
+
 if __name__ == "__main__":
     tap.main(globals())
