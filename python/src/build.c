@@ -3,12 +3,23 @@
 
 #include <stdlib.h>
 
+/* Nobody adds to what a thread plans, though nobody waits for it at the moment. */
+static bool enter_to_build(Pipeline *self)
+{
+    if (!pipeline_enter(self))
+        return false;
+    if (!self->job)
+        return true;
+    pipeline_leave(self);
+    return raise_status(PST_EINVAL, "the pipeline is being planned; what it consists of is settled"), false;
+}
+
 PyObject *pipeline_add(PyObject *object, PyObject *args)
 {
     Pipeline *self = (Pipeline *)object;
     const char *op, *arguments;
     pst_error e;
-    if (!PyArg_ParseTuple(args, "ss:add", &op, &arguments) || !pipeline_enter(self))
+    if (!PyArg_ParseTuple(args, "ss:add", &op, &arguments) || !enter_to_build(self))
         return NULL;
     return pipeline_finish(self, pst_pipeline_add(self->p, op, arguments, &e), &e);
 }
@@ -123,7 +134,7 @@ PyObject *pipeline_add_arrays(PyObject *object, PyObject *args)
         if (!field[i] || !(PyList_Check(array) ? keep_strings(self, array, &tensor[i]) : keep_array(self, array, &tensor[i])))
             return NULL;
     }
-    if (!pipeline_enter(self))
+    if (!enter_to_build(self))
         return NULL;
     return pipeline_finish(self, pst_pipeline_add_arrays(self->p, field, tensor, (size_t)count, &e), &e);
 }
@@ -157,7 +168,7 @@ PyObject *pipeline_add_files(PyObject *object, PyObject *args)
     if (labels != Py_None && (!PyTuple_Check(labels) || PyTuple_Size(labels) != PyTuple_Size(paths)))
         return PyErr_Format(PyExc_ValueError, "labels are a tuple of as many, or None");
     const char **path = texts_of(paths), **label = path && labels != Py_None ? texts_of(labels) : NULL;
-    if (path && (label || labels == Py_None) && pipeline_enter(self)) {
+    if (path && (label || labels == Py_None) && enter_to_build(self)) {
         pst_status st = pst_pipeline_add_files(self->p, path, label, (size_t)PyTuple_Size(paths), &e);
         result = pipeline_finish(self, st, &e);
     }
@@ -171,7 +182,7 @@ static PyObject *add_callback(Pipeline *self, PyObject *what,
                               pst_status (*add)(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e))
 {
     pst_error e;
-    if (!pipeline_enter(self))
+    if (!enter_to_build(self))
         return NULL;
     struct callback **grown = realloc(self->callbacks, (self->callback_count + 1) * sizeof(struct callback *));
     if (!grown) {

@@ -141,6 +141,8 @@ static bool close_engine(Pipeline *self, double until, char *late, size_t late_s
         self->p = NULL;
         return true;
     }
+    if (pipeline_leave_planning(self))
+        return true;
     struct ending *e = ending_create(p, self->callbacks, self->callback_count, self->keep);
     if (!e)
         return PyErr_NoMemory(), false;
@@ -187,7 +189,11 @@ static void close_quietly(Pipeline *self, double until)
     bool fine = close_engine(self, until, late, sizeof(late));
     if (fine && late[0])
         fine = warn_of_late(late, CLOSE_SECONDS);
-    if (!fine)
+    if (!fine && !interpreter_exits() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_Clear();
+        PyErr_SetInterrupt(); /* for the program, which goes on */
+    }
+    if (PyErr_Occurred())
         PyErr_WriteUnraisable(NULL);
     PyErr_Restore(type, value, traceback);
 }

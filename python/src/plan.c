@@ -1,5 +1,5 @@
-/* plan.c: planning, which may list, read and index files for minutes: in a thread of its own, so that it can be interrupted by
- * leaving it behind. And what the plan says. */
+/* plan.c: planning, which may list, read and index files for minutes: in a thread of its own, so that waiting for it can be
+ * interrupted, and taken up again. And what the plan says. */
 #include "pipeline.h"
 
 #include <stdlib.h>
@@ -76,9 +76,12 @@ static struct job *job_start(pst_pipeline *p)
     return j;
 }
 
-/* Interrupted, or closed: the engine and all that it borrows are left to the thread that plans. */
-static void abandon(Pipeline *self, struct job *j)
+bool pipeline_leave_planning(Pipeline *self)
 {
+    struct job *j = self->job;
+    if (!j)
+        return false;
+    self->job = NULL;
     pthread_mutex_lock(&j->lock);
     bool done = j->done;
     if (!done)
@@ -87,13 +90,14 @@ static void abandon(Pipeline *self, struct job *j)
     pthread_mutex_unlock(&j->lock);
     if (done) {
         job_destroy(j);
-        return;
+        return false;
     }
     if (lost)
         Py_XINCREF(self->keep); /* no memory to say what is left: the thread has it for good */
     self->p = NULL;
     self->callbacks = NULL;
     self->callback_count = 0;
+    return true;
 }
 
 static bool take_names(Pipeline *self)
@@ -113,7 +117,9 @@ bool pipeline_planned(Pipeline *self)
 {
     if (self->planned)
         return true;
-    struct job *j = job_start(self->p);
+    if (!self->job)
+        self->job = job_start(self->p);
+    struct job *j = self->job;
     if (!j)
         return PyErr_NoMemory(), false;
     bool done = false;
@@ -121,13 +127,14 @@ bool pipeline_planned(Pipeline *self)
         PyThreadState *gil = PyEval_SaveThread();
         done = job_wait(j);
         PyEval_RestoreThread(gil);
-        if (PyErr_CheckSignals() < 0 || (self->closing && !done)) {
-            if (!PyErr_Occurred())
-                raise_status(PST_ECANCELLED, "the pipeline was closed while it was planned");
-            abandon(self, j);
+        if (PyErr_CheckSignals() < 0)
             return false;
+        if (self->closing && !done) {
+            pipeline_leave_planning(self);
+            return raise_status(PST_ECANCELLED, "the pipeline was closed while it was planned"), false;
         }
     }
+    self->job = NULL;
     pst_status st = j->st;
     pst_error e = j->error;
     job_destroy(j);

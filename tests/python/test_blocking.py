@@ -510,5 +510,71 @@ start = time.monotonic()
     assert (done.returncode, done.stdout) == (0, "True\n") and "untidy has not returned" in done.stderr, done
 
 
+def test_ctrl_c_while_it_is_planned():
+    """Whoever asks again goes on waiting for the plan; it is not made twice. What is not asked again may be dropped."""
+    done = child(f"""
+import os, signal, threading
+import penstock as ps
+calls, entered, go = [], threading.Event(), threading.Event()
+def slow(value):
+    if not calls:
+        calls.append(value)
+        entered.set()
+        go.wait({LONG})
+    return value
+def interrupt():
+    entered.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+for end in ("asked again", "closed", "dropped"):
+    calls.clear(), entered.clear(), go.clear()
+    ds = ps.range(4).map(slow).batch(2)
+    threading.Thread(target=interrupt).start()
+    try:
+        ds.plan()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    if end == "asked again":
+        try:
+            ds._pipeline.add("shuffle", "")
+        except ps.Error as error:
+            print("being planned" in str(error))
+        threading.Timer(0.2, go.set).start()
+        print([batch["value"].tolist() for batch in ds], len(ds))
+    elif end == "closed":
+        ds.close(0)
+        go.set()
+        print([batch["value"].tolist() for batch in ds], len(ds))
+    del ds
+go.set()
+""")
+    values = "[[0, 1], [2, 3]] 2\n"
+    expected = "interrupted\nTrue\n" + values + "interrupted\n" + values + "interrupted\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, ""), done
+
+
+def test_ctrl_c_while_a_dropped_pipeline_is_freed():
+    """Nobody hears what is raised there: the program is interrupted when it goes on."""
+    done = child(f"""
+import os, signal, threading, time
+import penstock as ps
+entered = threading.Event()
+def stuck(value):
+    if value == 2:
+        entered.set()
+        threading.Event().wait({10 * LONG})
+    return value
+batches = iter(ps.range(10).map(stuck, spec={{"value": "int64"}}).batch(1))
+next(batches)
+entered.wait()
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    del batches
+    time.sleep({LONG})
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+""", timeout=2 * LONG)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n") and "KeyboardInterrupt" not in done.stderr, done
+
+
 if __name__ == "__main__":
     tap.main(globals())
