@@ -20,9 +20,9 @@ typedef struct Pipeline {
     unsigned generation;
     bool planned, started;
     struct job *job; /* plans; whoever waited for it was interrupted, and the next one goes on waiting */
-    bool halted;  /* the workers were stopped for a seek that did not come about */
-    bool closing; /* whoever waits inside comes out */
-    bool left;    /* closed while somebody was inside who did not come out: the engine goes with the object */
+    bool halted;     /* the workers were stopped for a seek that did not come about */
+    bool closing;    /* whoever waits inside comes out */
+    bool left;       /* closed while somebody was inside who did not come out: the engine goes with the object */
     enum position position;
     pst_cursor cursor;  /* where it stands, once planned; a copy that needs no lock, under the GIL */
     PyObject *active;   /* the Iterator at work; borrowed, it says when it goes */
@@ -54,7 +54,7 @@ PyObject *pipeline_raise(Pipeline *self, const pst_error *error);
 PyObject *pipeline_finish(Pipeline *self, pst_status st, const pst_error *error);
 /* Plans, if that was not done; the caller has entered. */
 bool pipeline_planned(Pipeline *self);
-/* If it is still being planned, leaves the engine and all that it borrows to the thread that does it; the pipeline is closed. */
+/* If it is still being planned, leaves the engine and all that it borrows to the thread that does it: it is closed. */
 bool pipeline_leave_planning(Pipeline *self);
 /* Notes where it stands; the caller has entered, and it is planned. */
 void pipeline_mark(Pipeline *self);

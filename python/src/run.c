@@ -68,8 +68,8 @@ static bool await_batch(Pipeline *self, pst_error *e)
     return st == PST_OK;
 }
 
-/* Beside the thread that ends the interpreter only daemon threads are left at its exit. Nobody hears what they would raise: they
- * stop here, as Python itself stops them. */
+/* Beside the thread that ends the interpreter only daemon threads are left at its exit. Nobody hears what they would raise:
+ * they stop here, as Python itself stops them. */
 static void park_at_exit(void)
 {
     if (!interpreter_exits() || is_last_thread())
