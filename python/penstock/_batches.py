@@ -82,6 +82,9 @@ class _Threads:
         self.tasks.put((future, function, arguments))
         return future
 
+    def alive(self):
+        return any(thread.is_alive() for thread in self.threads)
+
     def dismiss(self):
         """They end when they are done with what they do."""
         for _ in getattr(self, "threads", ()):
@@ -352,6 +355,6 @@ def _close_all():
     _exiting = True
     until = time.monotonic() + CLOSE_SECONDS
     for stage in list(_stages):
-        if stage.process == os.getpid() and not stage.closed:
+        if stage.process == os.getpid() and stage.threads.alive():  # also of a loop that was left
             stage.pipeline.cancel()
             stage.close(max(0, until - time.monotonic()))

@@ -349,10 +349,10 @@ class Dataset:
             pipeline.cancel()
         try:
             for loop in loops:
-                loop.close(max(0.0, until - time.monotonic()))
+                loop.close(round(max(0.0, until - time.monotonic()), 3))
         finally:
             for pipeline in pipelines:
-                pipeline.close(max(0.0, until - time.monotonic()))
+                pipeline.close(round(max(0.0, until - time.monotonic()), 3))
 
     def __enter__(self):
         return self

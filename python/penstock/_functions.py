@@ -29,7 +29,7 @@ def as_array(value):
             return memoryview(value)
         except TypeError:
             raise TypeError(what + "; NumPy, once it is installed, converts lists and the like") from None
-    array = numpy.ascontiguousarray(numpy.asarray(value))
+    array = numpy.asarray(value, order="C")  # ascontiguousarray would make rows of single numbers
     if array.dtype == object:
         raise TypeError(what)
     return array

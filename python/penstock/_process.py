@@ -170,10 +170,7 @@ class Pool:
         try:
             pipe.send(memory.put(values))
             status, what, rest = pipe.recv()
-            if status == "failed":
-                what.__cause__ = RemoteTraceback(rest)
-                raise what
-            return dict(zip(what, memory.take(rest)))
+            result = None if status == "failed" else dict(zip(what, memory.take(rest)))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             if self.closed:
                 raise RuntimeError("the processes were ended") from None
@@ -182,6 +179,10 @@ class Pool:
             raise RuntimeError(_ended(process.exitcode)) from None
         finally:
             self.idle.put(worker)
+        if result is None:  # the function may raise anything, also what the end of a process looks like
+            what.__cause__ = RemoteTraceback(rest)
+            raise what
+        return result
 
     def close(self, seconds=CLOSE_SECONDS):
         """Ends the processes; those that are in a function are killed after so many seconds. Calls that wait come back."""

@@ -27,6 +27,14 @@ def test_no_copy():
     assert copied.ctypes.data != batch["x"].data_ptr() and np.array_equal(copied, np.asarray(batch["x"]))
 
 
+
+def test_single_numbers_of_numpy():
+    for value in (np.int64(3), np.float32(3), np.bool_(True), np.array(3)):
+        for ds in (ps.from_generator(lambda: iter([{"x": value}] * 4)), ps.range(4).map(lambda value, one=value: {"x": one})):
+            (batch,) = ds.batch(4)
+            assert batch["x"].shape == (4,) and batch["x"].tolist() == [value] * 4, value
+
+
 def test_every_type():
     for dtype in ("uint8", "int32", "int64", "float16", "float32", "float64"):
         (field,) = next(iter(ps.from_arrays(np.arange(6).astype(dtype).reshape(2, 3)).batch(2)))

@@ -576,5 +576,27 @@ except KeyboardInterrupt:
     assert (done.returncode, done.stdout) == (0, "interrupted\n") and "KeyboardInterrupt" not in done.stderr, done
 
 
+def test_exit_waits_for_functions_of_a_loop_that_was_left():
+    """A library that one of them is in might not survive the end of its thread."""
+    done = child("""
+import os, threading, time
+import penstock as ps
+first, more = threading.Event(), threading.Event()
+def slow(value):
+    if first.is_set():
+        os.write(1, b"begin ")
+        more.set()
+        time.sleep(0.5)
+        os.write(1, b"end ")
+    first.set()
+    return value
+for batch in ps.range(40).batch(4).map(slow).with_options(workers=2):
+    more.wait()
+    break
+""")
+    words = done.stdout.split()
+    assert done.returncode == 0 and words.count("begin") == words.count("end") > 0, done
+
+
 if __name__ == "__main__":
     tap.main(globals())

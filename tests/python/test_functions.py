@@ -263,6 +263,18 @@ def test_processes():
         rows(ps.range(4).map(dies, workers="process", spec={"value": "int64"}).batch(2))
 
 
+def test_processes_raise_what_functions_raise():
+    """Also what a process that ends looks like."""
+
+    def fails(value):
+        raise EOFError("the file is cut off")
+
+    samples = ps.range(4).map(fails, workers="process", spec={"value": "int64"}).batch(2)
+    for ds in (samples, ps.range(4).batch(2).map(fails, workers="process")):
+        with raises(ps.Error, "EOFError: the file is cut off"):
+            rows(ds)
+
+
 def test_processes_that_were_killed_are_replaced():
     with tempfile.TemporaryDirectory() as folder:
         flag = os.path.join(folder, "kill")
