@@ -86,10 +86,7 @@ static pst_status decode_jpeg(struct region_decoder *d, const void *data, size_t
     if (jpeg_decoder_open(d->jpeg, data, length, &frame, NULL) < 0 || frame.width != info->stored.width ||
         frame.height != info->stored.height)
         return PST_EUNSUPPORTED;
-    pst_status st = jpeg_decode_pixels(d->jpeg, part, info->channels, d->points, ret, &error);
-    d->stale = st == PST_ESTALE;
-    if (d->stale)
-        st = jpeg_decode_pixels(d->jpeg, part, info->channels, NULL, ret, &error);
+    pst_status st = jpeg_decode_pixels(d->jpeg, part, info->channels, NULL, ret, &error);
     if (st < 0 && st != PST_EUNSUPPORTED && reterr)
         *reterr = error;
     return st;
@@ -131,17 +128,10 @@ pst_status region_decode(struct region_decoder *d, const void *data, size_t leng
 {
     assert(part->width > 0 && part->x <= info->width && part->width <= info->width - part->x);
     assert(part->height > 0 && part->y <= info->height && part->height <= info->height - part->y);
-    d->stale = false;
-    pst_status st;
-    if (info->orientation == 1) {
-        st = decode_stored(d, data, length, info, part, ret, reterr);
-    } else {
-        pst_image stored;
-        struct region where = exif_region(part, info->stored.width, info->stored.height, info->orientation);
-        st = decode_stored(d, data, length, info, &where, &stored, reterr);
-        if (st == PST_OK)
-            st = turn(d, &stored, info->orientation, ret, reterr);
-    }
-    d->points = NULL;
-    return st;
+    if (info->orientation == 1)
+        return decode_stored(d, data, length, info, part, ret, reterr);
+    pst_image stored;
+    struct region where = exif_region(part, info->stored.width, info->stored.height, info->orientation);
+    pst_status st = decode_stored(d, data, length, info, &where, &stored, reterr);
+    return st < 0 ? st : turn(d, &stored, info->orientation, ret, reterr);
 }

@@ -9,7 +9,6 @@
 #include <penstock/image.h>
 
 struct jpeg_decoder;
-struct jpeg_points;
 
 struct region {
     uint32_t x, y, width, height;
@@ -40,10 +39,7 @@ struct region_decoder {
     struct region_memory memory, turned;
     pst_image whole; /* the last image of a format that is only decoded as a whole */
 
-    struct jpeg_decoder *jpeg;  /* made for the first JPEG */
-    struct jpeg_points *points; /* of the JPEG that is decoded next, or NULL; set by who has them, cleared by
-                                   region_decode. They change how long it takes, never the pixels. */
-    bool stale;                 /* the points that the last region_decode got contradicted the data: it went without */
+    struct jpeg_decoder *jpeg; /* made for the first JPEG */
 };
 
 pst_status region_decoder_init(struct region_decoder *d, const struct region_options *options, pst_error *reterr);

@@ -171,4 +171,18 @@ static inline size_t sample_progressive(uint8_t **ret, const pst_image *image, i
     return length + piece * (size_t)repeats;
 }
 
+/* In a format that the library writes; free() it. */
+static inline uint8_t *encode_image(const pst_image *image, pst_image_format format, size_t *ret_length)
+{
+    uint8_t *bytes, *copy;
+    if (pst_image_encode(&bytes, ret_length, image, format, NULL, NULL) < 0)
+        abort();
+    copy = malloc(*ret_length); /* exactly so long: reading beyond shows */
+    if (!copy)
+        abort();
+    memcpy(copy, bytes, *ret_length);
+    pst_bytes_free(bytes);
+    return copy;
+}
+
 #endif

@@ -29,19 +29,6 @@ static void add_sample(size_t i, const char *name, uint8_t *data, size_t length)
     samples[i].bytes = (pst_bytes){data, length};
 }
 
-static uint8_t *encoded(const pst_image *image, pst_image_format format, size_t *ret_length)
-{
-    uint8_t *bytes, *copy;
-    if (pst_image_encode(&bytes, ret_length, image, format, NULL, NULL) < 0)
-        abort();
-    copy = malloc(*ret_length); /* exactly so long: reading beyond shows */
-    if (!copy)
-        abort();
-    memcpy(copy, bytes, *ret_length);
-    pst_bytes_free(bytes);
-    return copy;
-}
-
 /* JPEGs of every kind, and the formats that always are there. Some are damaged. */
 static void make_samples(void)
 {
@@ -61,7 +48,7 @@ static void make_samples(void)
             length = jpeg_sample(&data, &image, kind, 85);
             add_sample(i, kind->name, data, length);
         } else {
-            data = encoded(&image, planes ? PST_IMAGE_YUV420 : PST_IMAGE_BMP, &length);
+            data = encode_image(&image, planes ? PST_IMAGE_YUV420 : PST_IMAGE_BMP, &length);
             add_sample(i, planes ? "yuv420" : "bmp", data, length - (i == IMAGES - 1 ? 10 : 0));
         }
         pst_image_finish(&image);
