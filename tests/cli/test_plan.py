@@ -92,12 +92,13 @@ def test_an_image_pipeline():
 
 
 def test_operands_are_joined_and_files_read():
-    want = penstock("plan", "range 10 | batch 3").out
-    assert penstock("plan", "range", "10", "|", "batch", "3").out == want
+    ram = ("--ram", "1GiB")  # otherwise half of what is available at that moment, and told
+    want = penstock("plan", *ram, "range 10 | batch 3").out
+    assert penstock("plan", *ram, "range", "10", "|", "batch", "3").out == want
     with scratch() as folder:
         with open(f"{folder}/train.pst", "w") as f:
             f.write("# numbers\nrange 10   # ten of them\n| batch 3\n")
-        assert penstock("plan", f"@{folder}/train.pst").out == want
+        assert penstock("plan", *ram, f"@{folder}/train.pst").out == want
         with open(f"{folder}/wrong.pst", "w") as f:
             f.write("range 10\n| bach 3\n")
         result = mistake(f"@{folder}/wrong.pst", says=["wrong.pst", "no operation bach"], under="bach")
