@@ -90,15 +90,17 @@ PyObject *pipeline_raise(Pipeline *self, const pst_error *error)
         Py_CLEAR(cause);
         raise_error(error);
     }
-    Py_XDECREF(number);
     PyDict_Clear(self->failures);
     if (cause) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
         PyErr_NormalizeException(&type, &value, &traceback);
+        if (PyDict_SetItem(self->failures, number, cause) < 0) /* the engine repeats its last error */
+            PyErr_Clear();
         PyException_SetCause(value, cause);
         PyErr_Restore(type, value, traceback);
     }
+    Py_XDECREF(number);
     return NULL;
 }
 

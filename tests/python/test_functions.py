@@ -263,6 +263,16 @@ def test_processes():
         rows(ps.range(4).map(dies, workers="process", spec={"value": "int64"}).batch(2))
 
 
+def test_a_failure_that_is_asked_for_again():
+    batches = iter(ps.range(7, 9).map(fails, spec={"value": "int64"}).batch(2))
+    for _ in range(3):
+        try:
+            next(batches)
+            raise AssertionError("no error")
+        except ps.Error as error:
+            assert error.errno is None and "Unknown" not in str(error) and isinstance(error.__cause__, ZeroDivisionError), error
+
+
 def test_processes_raise_what_functions_raise():
     """Also what a process that ends looks like."""
 
