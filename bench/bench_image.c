@@ -8,7 +8,7 @@
  * training chain build on each other: a step costs what it adds to the one before, and crops are the same in all of them. */
 #include "flow/node.h"
 #include "ops/ctx.h"
-#include "ops/image_source.h"
+#include "ops/image/image_source.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -12,7 +12,7 @@
 #include "codec/jpeg/planes.h"
 #include "codec/jpeg_read.h"
 #include "codec/jpeg_reader.h"
-#include "ops/entropy.h"
+#include "source/jpeg_points.h"
 
 #include <ftw.h>
 #include <math.h>

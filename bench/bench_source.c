@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/thread.h"
-#include "ops/source.h"
+#include "source/source.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

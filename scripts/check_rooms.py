@@ -13,8 +13,9 @@ LAW = {
     "record": {"base", "io", "codec"},
     "pack": {"base", "io", "codec", "image", "record"},
     "inspect": {"base", "io", "codec", "image", "record"},
-    "ops": {"base", "io", "codec", "image", "record"},
-    "flow": {"base", "io", "record", "ops"},
+    "source": {"base", "io", "codec", "image", "record"},
+    "ops": {"base", "io", "codec", "image", "record", "source"},
+    "flow": {"base", "io", "record", "source", "ops"},
     "cli": set(),
     "python": set(),
 }

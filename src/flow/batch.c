@@ -1,7 +1,7 @@
 /* batch.c: how a batch is laid out, filled and finished.
  *
  * Fields of a fixed shape have a slot for every element in one aligned block. Bytes and fields whose shape varies are copied
- * into the spill of the slice that brings them; bytes stay there, the rest is put together when the last element is in.
+ * into the memory of the slice that brings them; bytes stay there, the rest is put together when the last element is in.
  * Nothing here takes a lock: workers write to different elements. */
 #include "flow/batch.h"
 
@@ -37,7 +37,7 @@ pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, ui
         size_t bytes;
         c->field = element->field[i];
         c->kind = kind_of(&c->field);
-        l->spills |= c->kind != COLUMN_FIXED || c->field.dtype == PST_DTYPE_BYTES;
+        l->varies |= c->kind != COLUMN_FIXED || c->field.dtype == PST_DTYPE_BYTES;
         if (c->field.rank == PST_MAX_RANK)
             return pst_fail(reterr, PST_EINVAL, "batch: field \"%s\" has %u dimensions, one more than a batch can have",
                             c->field.name, (unsigned)c->field.rank);
@@ -64,7 +64,7 @@ static pst_status fail_memory(size_t bytes, pst_error *reterr)
 }
 
 /* Copies values, and what they point to if they are bytes, from `t` to `values`. */
-static pst_status copy_values(struct spill *s, void *values, const pst_tensor *t, size_t own, pst_error *reterr)
+static pst_status copy_values(struct batch_memory *s, void *values, const pst_tensor *t, size_t own, pst_error *reterr)
 {
     if (own)
         memcpy(values, t->data, own);
@@ -72,7 +72,7 @@ static pst_status copy_values(struct spill *s, void *values, const pst_tensor *t
         return PST_OK;
     pst_bytes *v = values;
     for (size_t i = 0; i < own / sizeof(*v); i++) {
-        uint8_t *copy = spill_alloc(s, v[i].length, 1);
+        uint8_t *copy = batch_memory_alloc(s, v[i].length, 1);
         if (!copy)
             return fail_memory(v[i].length, reterr);
         if (v[i].length)
@@ -85,11 +85,11 @@ static pst_status copy_values(struct spill *s, void *values, const pst_tensor *t
 pst_status batch_put(pst_batch *b, size_t slice, size_t field, size_t at, const pst_tensor *t, pst_error *reterr)
 {
     const struct batch_column *c = &b->layout->column[field];
-    struct spill *s = &b->spill[slice];
+    struct batch_memory *s = &b->memory[slice];
     if (c->kind == COLUMN_FIXED)
         return copy_values(s, batch_slot(b, field, at), t, c->bytes, reterr);
     size_t own = shape_bytes(t->dtype, t->rank, t->shape);
-    void *values = own == SIZE_MAX ? NULL : spill_alloc(s, own, ALIGNMENT);
+    void *values = own == SIZE_MAX ? NULL : batch_memory_alloc(s, own, ALIGNMENT);
     if (!values)
         return fail_memory(own, reterr);
     pst_tensor *element = &b->varying[field].elements[at];
@@ -228,7 +228,7 @@ pst_status batch_finish(pst_batch *b, size_t count, size_t left_out, size_t *ret
         st = finish_column(b, f, ret_at, reterr);
     if (left_out && st == PST_ETYPE)
         *ret_at = batch_place_before(b, *ret_at);
-    if (b->layout->spills)
+    if (b->layout->varies)
         batch_recount(b);
     return st;
 }

@@ -3,8 +3,8 @@
 #define FLOW_BATCH_H
 
 #include "flow/order.h"
-#include "flow/spill.h"
-#include "ops/source.h"
+#include "flow/batch_memory.h"
+#include "source/source.h"
 #include <penstock/pipeline.h>
 #include <stdatomic.h>
 
@@ -29,7 +29,7 @@ struct batch_layout {
     size_t capacity; /* elements */
     size_t block;    /* bytes of all fixed columns */
     size_t tables;   /* bytes of what is noted of each element */
-    bool spills;     /* some field has bytes, or a shape that varies… */
+    bool varies;     /* some field has bytes, or a shape that varies… */
     bool gathers;    /* …and then is put together at the end */
 };
 
@@ -58,12 +58,12 @@ struct pst_batch {
     struct order_batch where;     /* its elements, of an index… */
     struct batch_origin *origins; /* …or of a stream, with those that are dropped; NULL: not of one, or out of memory */
     struct {
-        pst_tensor *elements; /* as they came, in a spill */
+        pst_tensor *elements; /* as they came, in the slice's memory */
         int64_t *row_splits;
         void *gathered;
         size_t room; /* of `gathered` */
     } varying[PST_MAX_FIELDS];
-    struct spill spill[BATCH_MAX_SLICES]; /* one a slice: nobody waits for anybody */
+    struct batch_memory memory[BATCH_MAX_SLICES]; /* one a slice: nobody waits for anybody */
 };
 
 /* ---- Pool ---- */
@@ -81,7 +81,7 @@ uint64_t batch_pool_mean(struct batch_pool *pool);  /* of one of them; 0: there 
 /* An empty one with one reference. */
 pst_status batch_pool_take(struct batch_pool *pool, pst_batch **ret, pst_error *reterr);
 
-/* ---- Filling: from any worker, each its own elements and its own spill ---- */
+/* ---- Filling: from any worker, each its own elements and its own memory ---- */
 
 static inline uint8_t *batch_slot(const pst_batch *b, size_t field, size_t at)
 {

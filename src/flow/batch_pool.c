@@ -35,8 +35,8 @@ pst_status batch_pool_create(struct batch_pool **ret, const struct batch_layout 
 static uint64_t batch_memory(const pst_batch *b)
 {
     uint64_t total = b->layout->block + b->layout->tables + (b->origins ? b->layout->capacity * sizeof(*b->origins) : 0);
-    for (size_t i = 0; b->layout->spills && i < BATCH_MAX_SLICES; i++)
-        total += b->spill[i].bytes;
+    for (size_t i = 0; b->layout->varies && i < BATCH_MAX_SLICES; i++)
+        total += b->memory[i].bytes;
     for (size_t f = 0; f < b->layout->fields; f++)
         total += b->varying[f].room;
     return total;
@@ -58,7 +58,7 @@ static void batch_destroy(pst_batch *b)
         mem_free(b->varying[f].gathered);
     }
     for (size_t i = 0; i < BATCH_MAX_SLICES; i++)
-        spill_finish(&b->spill[i]);
+        batch_memory_finish(&b->memory[i]);
     mem_free(b->block);
     mem_free(b->left_out);
     mem_free(b->origins);
@@ -163,8 +163,8 @@ pst_status batch_pool_take(struct batch_pool *p, pst_batch **ret, pst_error *ret
         p->out++;
         pthread_mutex_unlock(&p->lock);
     }
-    for (size_t i = 0; p->layout.spills && i < BATCH_MAX_SLICES; i++)
-        spill_reset(&b->spill[i]);
+    for (size_t i = 0; p->layout.varies && i < BATCH_MAX_SLICES; i++)
+        batch_memory_reset(&b->memory[i]);
     memset(b->left_out, 0, p->layout.capacity); /* it may have been given up half-way */
     b->size = 0;
     atomic_store_explicit(&b->refs, 1, memory_order_relaxed);

@@ -157,8 +157,3 @@ uint64_t cache_elements(const struct cache *c)
 {
     return atomic_load_explicit(&c->kept, memory_order_relaxed);
 }
-
-uint64_t cache_budget(const struct cache *c)
-{
-    return c->budget;
-}

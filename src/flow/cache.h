@@ -2,7 +2,7 @@
 #ifndef FLOW_CACHE_H
 #define FLOW_CACHE_H
 
-#include "ops/source.h"
+#include "source/source.h"
 
 struct cache; /* shared by all workers; no locks */
 
@@ -24,6 +24,5 @@ void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec
 struct cache_tag cache_tag_of(const void *block); /* of a stream's element */
 uint64_t cache_bytes(const struct cache *c);
 uint64_t cache_elements(const struct cache *c); /* kept */
-uint64_t cache_budget(const struct cache *c);
 
 #endif

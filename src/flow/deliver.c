@@ -24,7 +24,7 @@ static pst_status count_damage(pst_pipeline *p, uint64_t number, const pst_damag
                                pst_error *reterr)
 {
     bool is_new;
-    pst_status st = known_add(&p->known, number, &is_new);
+    pst_status st = number_set_add(&p->known, number, &is_new);
     if (st < 0)
         return pst_fail(reterr, st, "noting damage: out of memory");
     if (is_new)

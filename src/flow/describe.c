@@ -161,7 +161,7 @@ static void describe_words(const pst_pipeline *p, struct text *t)
             text_addf(t, "%s%s", t->length > before ? ", " : "", field_label(&program->layout.column[c].field, name));
     text_add(t, t->length > before ? "\n" : "nothing\n");
     text_addf(t, "batch     %s in fixed slots%s\n", text_bytes(program->layout.block, a, sizeof(a)),
-              program->layout.spills ? ", and what varies" : "");
+              program->layout.varies ? ", and what varies" : "");
     text_addf(t, "memory    %s planned of %s", text_bytes(tune_planned(&p->tuner, plan, 0), a, sizeof(a)),
               text_bytes(plan->ram, b, sizeof(b)));
     if (plan->cache)

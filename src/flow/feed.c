@@ -6,7 +6,7 @@
 #include "flow/feed.h"
 
 #include "base/memory.h"
-#include "flow/inbox.h"
+#include "flow/stream_damage.h"
 
 #include <string.h>
 
@@ -163,7 +163,7 @@ static pst_status open_streamed(struct feed *f, struct entry *e)
 /* What the stream met while the entry was opened goes with it. */
 static pst_status hold_damage(struct feed *f, struct entry *e, pst_error *reterr)
 {
-    struct inbox *b = f->program->inbox;
+    struct stream_damage *b = f->program->stream_damage;
     e->met = element_stream_met(f->stream);
     if (b->count == 0)
         return PST_OK;

@@ -4,7 +4,7 @@
 
 #include "flow/ring.h"
 #include "flow/split.h"
-#include "flow/stream.h"
+#include "flow/stream_filters.h"
 
 struct feed {
     const struct order *order;

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "flow/pipeline.h"
-#include "flow/stream.h"
+#include "flow/stream_filters.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -367,7 +367,7 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
     pst_damage_log_destroy(p->damage);
     ring_finish(&p->ring);
     mem_free((void *)p->cells);
-    known_finish(&p->known);
+    number_set_finish(&p->known);
     mem_free(p->cache_dir);
     mem_free(p);
     return NULL;

@@ -3,7 +3,7 @@
 #define FLOW_PIPELINE_H
 
 #include "base/arena.h"
-#include "flow/known.h"
+#include "flow/number_set.h"
 #include "flow/plan.h"
 #include "flow/ring.h"
 #include "flow/tune.h"
@@ -36,7 +36,7 @@ struct pst_pipeline {
     uint64_t epoch, next; /* where the cursor stands */
     pst_status failed;    /* < 0: every further `next` fails alike */
     pst_error failure;
-    struct known known; /* samples and places whose damage has been counted: an epoch later they are no news */
+    struct number_set known; /* samples and places whose damage has been counted: an epoch later they are no news */
     uint64_t met;       /* records of a stream that the damage log has been told of */
 };
 

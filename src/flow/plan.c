@@ -8,8 +8,8 @@
 #include "flow/cache.h"
 #include "flow/element.h"
 #include "flow/tune.h"
-#include "ops/entropy.h"
-#include "ops/image_op.h"
+#include "source/jpeg_points.h"
+#include "ops/image/image_op.h"
 #include "ops/op_table.h"
 #include "ops/sample_op.h"
 #include "record/damage.h"
@@ -87,8 +87,8 @@ static pst_status open_source(struct pipeline_plan *p, const pst_options *o, pst
     struct opening opening = {.plan = p, .damage = damage};
     struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8};
     p->source_class = (const struct source_class *)(const void *)n->op;
-    pst_status st = inbox_init(&p->inbox, o->bad.skip, reterr);
-    env.met = p->inbox.log;
+    pst_status st = stream_damage_init(&p->stream_damage, o->bad.skip, reterr);
+    env.met = p->stream_damage.log;
     if (st == PST_OK)
         st = damage_log_divert(&env.damage, &(struct damage_sink){.tolerant = o->bad.skip, .add = note_gap, .user = &opening},
                                reterr);
@@ -389,7 +389,7 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
         st = check_cache(chain, reterr);
     if (st == PST_OK) {
         program_init(&p->program, p->source_class, p->source);
-        p->program.inbox = &p->inbox;
+        p->program.stream_damage = &p->stream_damage;
         st = plan_order(p, o->seed, reterr);
     }
     if (st == PST_OK)
@@ -420,7 +420,7 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p)
     cache_destroy(p->cache);
     if (p->source_class)
         p->source_class->close(p->source);
-    inbox_finish(&p->inbox);
+    stream_damage_finish(&p->stream_damage);
     mem_free(p);
     return NULL;
 }

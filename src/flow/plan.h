@@ -3,7 +3,7 @@
 #ifndef FLOW_PLAN_H
 #define FLOW_PLAN_H
 
-#include "flow/inbox.h"
+#include "flow/stream_damage.h"
 #include "flow/node.h"
 #include "flow/order.h"
 #include "flow/program.h"
@@ -22,7 +22,7 @@ struct pipeline_plan {
     const struct chain *chain;
     const struct source_class *source_class;
     void *source;
-    struct inbox inbox; /* damage that a stream meets */
+    struct stream_damage stream_damage; /* damage that a stream meets */
     uint64_t gaps;      /* damage that was found while opening */
     struct order order;
     struct split split;

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "flow/element.h"
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define FLOW_PROGRAM_H
 
 #include "flow/batch.h"
-#include "ops/source.h"
+#include "source/source.h"
 #include <penstock/op.h>
 
 #define PROGRAM_NO_CACHE SIZE_MAX
@@ -42,7 +42,7 @@ struct program {
     const struct source_class *source_class;
     void *source;
     bool streamed;       /* elements come from a stream, not by their number */
-    struct inbox *inbox; /* damage that the stream meets */
+    struct stream_damage *stream_damage; /* damage that the stream meets */
     pst_spec in;         /* what the source brings */
     struct step *steps;
     size_t count, capacity;

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "flow/element.h"
 #include "flow/plan.h"
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 #include "ops/op_table.h"
 
 #include <string.h>

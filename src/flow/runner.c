@@ -9,9 +9,9 @@
 #include "flow/cache.h"
 #include "flow/element.h"
 #include "flow/locate.h"
-#include "flow/stream.h"
+#include "flow/stream_filters.h"
 #include "ops/example_op.h"
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 #include <stdio.h>
 #include <string.h>

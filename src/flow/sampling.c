@@ -99,7 +99,7 @@ static pst_status sample_stream(struct sampling *s, const pst_spec *spec, pst_er
             st = keep_record(s, spec, reterr);
     }
     source->stream_close(stream);
-    s->plan->inbox.count = 0; /* the run will meet it again */
+    s->plan->stream_damage.count = 0; /* the run will meet it again */
     return st < 0 && !(st == PST_ECORRUPT && s->count > 0) ? st : PST_OK;
 }
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "flow/cache.h"
 #include "flow/pipeline.h"
-#include "ops/entropy.h"
+#include "source/jpeg_points.h"
 
 #include <inttypes.h>
 #include <stdio.h>

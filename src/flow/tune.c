@@ -22,7 +22,7 @@ uint64_t tune_worker_bytes(const struct pipeline_plan *plan)
 static uint64_t batch_bytes(const struct pipeline_plan *plan)
 {
     const struct batch_layout *l = &plan->program.layout;
-    uint64_t varying = l->spills ? plan->element_bytes * l->capacity : 0;
+    uint64_t varying = l->varies ? plan->element_bytes * l->capacity : 0;
     return l->block + l->tables + (l->gathers ? 9 * varying / 4 : varying); /* gathered, with room for a little more */
 }
 

@@ -262,7 +262,7 @@ pst_status crew_start(struct crew **ret, const struct crew_order *order, pst_err
         st = pst_fail(reterr, PST_ENOMEM, "starting: out of memory for %u workers", c->count);
     for (unsigned i = 0; i < c->count && st == PST_OK; i++)
         st = worker_init(c, i, reterr);
-    plan->program.inbox->count = 0; /* what was read ahead before a seek is met again */
+    plan->program.stream_damage->count = 0; /* what was read ahead before a seek is met again */
     order->ring->open = open_entry;
     order->ring->user = c;
     order->ring->lookahead = c->feed.stream ? 2 : 1;

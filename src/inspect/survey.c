@@ -1,7 +1,7 @@
 /* survey.c: see survey.h.
  *
  * Three rounds: every uncompressed shard is opened, which makes its index where there is none and tells its length; a
- * scout looks at a few records; then tasks read. A task is a whole shard, front to back (compressed ones, event files,
+ * first look reads a few records; then tasks read. A task is a whole shard, front to back (compressed ones, event files,
  * everything when verifying), or a run of sampled records by number. Tasks are cut by the data alone, and what they
  * find is merged in their order, so sums of fractions come out the same for any number of workers. */
 #include "inspect/survey.h"
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "inspect/fetch.h"
-#include "inspect/scout.h"
+#include "inspect/first_look.h"
 #include "inspect/spread.h"
 #include "io/file.h"
 #include "record/find.h"
@@ -316,7 +316,7 @@ static pst_status look_first(struct survey *s, struct choice *ret, pst_error *re
         return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu paths", s->count);
     for (size_t i = 0; i < s->count; i++)
         paths[i] = s->shards[i].path;
-    pst_status st = scout(ret, paths, s->count, s->options, reterr);
+    pst_status st = take_first_look(ret, paths, s->count, s->options, reterr);
     mem_free(paths);
     return st;
 }

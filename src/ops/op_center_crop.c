@@ -1,5 +1,5 @@
 /* op_center_crop.c: `center_crop`: the middle of an image, as torchvision's CenterCrop cuts it. */
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 struct config {
     struct image_field field;

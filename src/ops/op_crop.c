@@ -1,5 +1,5 @@
 /* op_crop.c: `crop`: a fixed rectangle of an image. */
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 #include <inttypes.h>
 

@@ -1,6 +1,6 @@
 /* op_decode.c: `decode`: encoded images, or raw pixels, as arrays. */
 #include "ops/fields.h"
-#include "ops/image_source.h"
+#include "ops/image/image_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

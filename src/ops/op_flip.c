@@ -1,5 +1,5 @@
 /* op_flip.c: `flip`: images mirrored left to right, some of them. */
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 struct config {
     struct image_field field;

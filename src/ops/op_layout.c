@@ -1,6 +1,6 @@
 /* op_layout.c: `layout`: images pixel by pixel, or a plane a channel. */
 #include "ops/fields.h"
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* op_normalize.c: `normalize`: bytes as floating point around 0. */
 #include "image/convert.h"
 #include "ops/fields.h"
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 #include <inttypes.h>
 

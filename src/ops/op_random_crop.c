@@ -1,6 +1,6 @@
 /* op_random_crop.c: `random_crop`: a rectangle of fixed size anywhere in an image, as torchvision's RandomCrop draws it. */
 #include "ops/ctx.h"
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 #include <inttypes.h>
 

@@ -1,6 +1,6 @@
 /* op_random_resized_crop.c: `random_resized_crop`: a rectangle of random area and shape, resized: torchvision's rule. */
 #include "ops/ctx.h"
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 #include <math.h>
 

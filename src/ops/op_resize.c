@@ -1,5 +1,5 @@
 /* op_resize.c: `resize`: images in another size, by a method that is chosen by name. */
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 
 #include <inttypes.h>
 

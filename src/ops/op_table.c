@@ -2,8 +2,8 @@
 #include "ops/op_table.h"
 
 #include "ops/example_op.h"
-#include "ops/image_op.h"
-#include "ops/source.h"
+#include "ops/image/image_op.h"
+#include "source/source.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #define PACK_CHUNK_H
 
 #include "base/text.h"
-#include "record/entropy.h"
+#include "record/entropy_section.h"
 #include "record/index.h"
 #include <penstock/image.h>
 

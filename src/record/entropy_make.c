@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "io/file.h"
-#include "record/entropy.h"
+#include "record/entropy_section.h"
 #include "record/frame.h"
 #include "record/index_find.h"
 #include "record/options.h"

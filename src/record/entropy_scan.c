@@ -2,7 +2,7 @@
  *
  * A record that is no Example, or a damaged one, holds no JPEGs; it is not for the index to complain. An image of a single
  * point has none: decoding begins at its front anyway. */
-#include "record/entropy.h"
+#include "record/entropy_section.h"
 
 #include "base/hash.h"
 #include "base/memory.h"

@@ -3,7 +3,7 @@
 #define RECORD_PARSER_H
 
 #include "record/column.h"
-#include "record/plan.h"
+#include "record/example_plan.h"
 
 /* A feature met by walking. */
 struct walked {

@@ -11,7 +11,7 @@
 #include "record/index.h"
 #include "record/options.h"
 #include "record/resync.h"
-#include "record/source.h"
+#include "record/byte_window.h"
 
 #include <inttypes.h>
 

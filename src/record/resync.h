@@ -2,7 +2,7 @@
 #ifndef RECORD_RESYNC_H
 #define RECORD_RESYNC_H
 
-#include "record/source.h"
+#include "record/byte_window.h"
 
 /* The work done so far for one stream; zeroed at first. */
 struct resync {

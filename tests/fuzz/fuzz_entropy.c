@@ -6,7 +6,7 @@
 #include "../unit/entropy_fixture.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "ops/entropy.h"
+#include "source/jpeg_points.h"
 
 #include <string.h>
 

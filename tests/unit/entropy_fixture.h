@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "harness.h"
 #include "jpeg_samples.h"
-#include "record/entropy.h"
+#include "record/entropy_section.h"
 #include <penstock/example.h>
 #include <penstock/record.h>
 

@@ -3,7 +3,7 @@
 #define TESTS_IMAGE_RIG_H
 
 #include "base/hash.h"
-#include "ops/image_op.h"
+#include "ops/image/image_op.h"
 #include "unit/op_rig.h"
 
 #define RIG_MAX 16

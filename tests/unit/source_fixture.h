@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "open_files.h"
 #include "ops/ctx.h"
-#include "ops/source.h"
+#include "source/source.h"
 
 #include <stdlib.h>
 #include <string.h>

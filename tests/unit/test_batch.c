@@ -6,9 +6,9 @@
 #include "flow/batch.h"
 #include "flow/cache.h"
 #include "flow/element.h"
-#include "flow/spill.h"
+#include "flow/batch_memory.h"
 #include "harness.h"
-#include "ops/source.h"
+#include "source/source.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static void test_elements(void)
 
 static void test_spill(void)
 {
-    struct spill s = {0};
+    struct batch_memory s = {0};
     struct random r;
     uint64_t live = mem_live();
     for (int round = 0; round < 50; round++) {
@@ -110,7 +110,7 @@ static void test_spill(void)
         for (int i = 0; i < 300; i++) {
             size_t size = 500 + (size_t)random_below(&r, i % 50 == 0 ? 50000 : 500),
                    alignment = (size_t)1 << random_below(&r, 7);
-            uint8_t *p = spill_alloc(&s, size, alignment);
+            uint8_t *p = batch_memory_alloc(&s, size, alignment);
             REQUIRE(p && (uintptr_t)p % alignment == 0);
             memset(p, i, size);
             asked += size;
@@ -119,10 +119,10 @@ static void test_spill(void)
             CHECK_INT(mem_live(), live + 1);
             CHECK_MSG(s.bytes < 2 * asked, "%zu bytes for %zu", s.bytes, asked);
         }
-        spill_reset(&s);
+        batch_memory_reset(&s);
     }
-    CHECK(!spill_alloc(&s, SIZE_MAX - 10, 1));
-    spill_finish(&s);
+    CHECK(!batch_memory_alloc(&s, SIZE_MAX - 10, 1));
+    batch_memory_finish(&s);
     CHECK_INT(mem_live(), live);
 }
 

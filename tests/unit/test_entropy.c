@@ -6,7 +6,7 @@
 #include "base/le.h"
 #include "base/memory.h"
 #include "codec/jpeg/decoder.h"
-#include "record/entropy.h"
+#include "record/entropy_section.h"
 #include "record/frame.h"
 #include "record/index.h"
 

@@ -5,7 +5,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "ops/entropy.h"
+#include "source/jpeg_points.h"
 
 #define PHOTOS 6
 

@@ -1,6 +1,6 @@
 /* test_flow_damage.c: how damage that is tolerated is counted: each record once, however often and by how many workers it is
  * read, and judged in the order of the samples. */
-#include "flow/known.h"
+#include "flow/number_set.h"
 #include "flow_chains.h"
 #include "source_shards.h"
 
@@ -207,20 +207,20 @@ static void test_inference(void)
 
 static void test_known(void)
 {
-    struct known k = {0};
+    struct number_set k = {0};
     bool is_new;
     for (uint64_t round = 0; round < 2; round++)
         for (uint64_t i = 0; i < 5000; i++) {
-            REQUIRE(known_add(&k, i * i * 7919, &is_new) == PST_OK);
+            REQUIRE(number_set_add(&k, i * i * 7919, &is_new) == PST_OK);
             CHECK_INT(is_new, round == 0);
         }
     CHECK_INT(k.count, 4999);
-    known_finish(&k);
+    number_set_finish(&k);
     test_fault_arm(FAULT_MEMORY, 0, true);
-    CHECK_INT(known_add(&k, 0, &is_new), PST_OK);
-    CHECK_INT(known_add(&k, 1, &is_new), PST_ENOMEM);
+    CHECK_INT(number_set_add(&k, 0, &is_new), PST_OK);
+    CHECK_INT(number_set_add(&k, 1, &is_new), PST_ENOMEM);
     test_fault_clear();
-    known_finish(&k);
+    number_set_finish(&k);
 }
 
 static const struct test tests[] = {

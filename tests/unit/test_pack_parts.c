@@ -8,7 +8,7 @@
 #include "io/number.h"
 #include "pack/note.h"
 #include "pack/plan.h"
-#include "pack/window.h"
+#include "pack/sources/window.h"
 
 #include <inttypes.h>
 #include <math.h>

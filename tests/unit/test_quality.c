@@ -4,7 +4,7 @@
 #include "harness.h"
 #include "image_samples.h"
 #include "jpeg_samples.h"
-#include "ops/entropy.h"
+#include "source/jpeg_points.h"
 #include "unit/image_rig.h"
 
 #include <math.h>

@@ -5,8 +5,8 @@
 #include "base/fault.h"
 #include "base/random.h"
 #include "base/thread.h"
-#include "ops/each.h"
-#include "ops/shard_reader.h"
+#include "source/each.h"
+#include "source/shard_reader.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -92,7 +92,7 @@ static void test_far_apart(void)
     enum { PAIRS = 200, BUDGET = 2 << 20 };
     pst_error error;
     size_t lengths[2 * PAIRS];
-    struct place places[PAIRS];
+    struct record_place places[PAIRS];
     struct shard_set set = {0};
     struct direct_reader d = {0};
     pst_damage_log *log = fixture_log("error");
@@ -105,7 +105,7 @@ static void test_far_apart(void)
     REQUIRE_OK(fixture_write(path, lengths, 2 * PAIRS, &options, &error), &error);
     REQUIRE_OK(shard_set_open(&set, &paths, SHARD_IO_DIRECT, 1 << 20, &env, &error), &error);
     for (size_t i = 0; i < PAIRS; i++)
-        places[i] = (struct place){.index = 2 * i, .offset = set.shards[0].entries[2 * i].offset, .length = 100};
+        places[i] = (struct record_place){.index = 2 * i, .offset = set.shards[0].entries[2 * i].offset, .length = 100};
     REQUIRE(direct_reader_begin(&d, &set, places, PAIRS, BUDGET));
     for (size_t i = 0; i < PAIRS; i++) {
         const uint8_t *frame;

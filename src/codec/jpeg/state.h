@@ -5,7 +5,7 @@
 #include "codec/jpeg/decoder.h"
 #include "codec/jpeg/huffman.h"
 #include "codec/jpeg/kernels.h"
-#include "codec/jpeg/stream.h"
+#include "codec/jpeg/bit_stream.h"
 
 #define JPEG_MAX_BLOCKS   6 /* of an MCU: 4:2:0 */
 #define JPEG_GROUP        8 /* MCUs that are decoded at once, and then transformed; even, as blocks go in pairs */

@@ -1,0 +1,22 @@
+/* image_pass.h: the pixels of a frame, from where they come to where they go, in one pass over its rows. */
+#ifndef OPS_IMAGE_IMAGE_PASS_H
+#define OPS_IMAGE_IMAGE_PASS_H
+
+#include "image/convert.h"
+#include "ops/image/frame.h"
+#include "ops/image/image_source.h"
+
+struct image_pass {
+    pst_ctx *ctx;
+    const struct frame *frame;
+    struct convert convert; /* `flips` follows from the frame */
+    pst_dtype dtype;        /* of the result: uint8, or float32, float16, bfloat16 where `convert` scales */
+    void *out;              /* box_height × box_width of the frame's window */
+    struct image_source *source;
+    bool fast;  /* planes are resized, where the source has them */
+    bool whole; /* …and decoded as a whole, which does not show */
+};
+
+pst_status image_pass_run(struct image_pass *p, pst_error *reterr);
+
+#endif

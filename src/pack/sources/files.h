@@ -1,0 +1,50 @@
+/* files.h: items that are image files of their own, as folders and lists name them. */
+#ifndef PACK_SOURCES_FILES_H
+#define PACK_SOURCES_FILES_H
+
+#include "pack/source.h"
+
+#define FILES_NO_LABEL INT64_MIN
+
+struct file_item {
+    const char *key; /* path below its root; the source's arena */
+    uint64_t size;   /* FILES_MISSING: it could not be found */
+    int64_t label;
+    uint32_t root;
+};
+
+#define FILES_MISSING UINT64_MAX
+
+struct file_root {
+    const char *path; /* "": keys are paths as they are */
+    unsigned split;
+};
+
+struct files {
+    struct file_item *items;
+    size_t capacity;
+    struct file_root *roots;
+    size_t root_count, root_capacity;
+};
+
+/* Makes `s->state`, and the fields: image, and label when `labelled`. */
+pst_status files_create(struct pack_source *s, bool labelled, pst_error *reterr);
+/* Copies `path`, or takes it as it is when it lives in the source's arena already. */
+pst_status files_add_root(struct pack_source *s, const char *path, unsigned split, pst_error *reterr);
+/* Adds a file of the newest root: asks its size and mixes it into the fingerprint. `path` is where it is. */
+pst_status files_add(struct pack_source *s, const char *path, const char *key, int64_t label, pst_error *reterr);
+
+/* What folder and list put into their class. */
+void files_close(struct pack_source *s);
+const char *files_key(const struct pack_source *s, uint64_t i, char buffer[PACK_KEY_BYTES]);
+uint64_t files_estimate(const struct pack_source *s, uint64_t i);
+unsigned files_split(const struct pack_source *s, uint64_t i);
+pst_status files_load(const struct pack_source *s, void *worker, uint64_t i, struct pack_value *values, pst_error *reterr);
+void files_worker_finish(void *worker);
+
+struct files_worker {
+    struct text path;
+    int64_t label;
+};
+
+#endif

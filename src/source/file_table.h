@@ -1,0 +1,64 @@
+/* file_table.h: elements that are files of their own, as folders and lists name them: fields image, label (if there are
+ * labels) and key. */
+#ifndef SOURCE_FILE_TABLE_H
+#define SOURCE_FILE_TABLE_H
+
+#include "io/cold.h"
+#include "io/walk.h"
+#include "source/source.h"
+
+struct file_item {
+    uint64_t size; /* when it was looked at; FILE_ITEM_MISSING: it was not there */
+    int64_t label;
+    size_t key; /* where the key begins in its path */
+};
+
+#define FILE_ITEM_MISSING UINT64_MAX
+
+struct file_table { /* zeroed at first */
+    struct path_list paths;
+    struct file_item *items; /* one a path */
+    size_t capacity;
+    bool labelled;
+    uint64_t bytes, fingerprint;
+    uint64_t need;   /* fields that are used */
+    uint64_t *marks; /* while looking: what each file adds to the fingerprint */
+    bool tolerant;   /* a missing file is damage, not an error */
+};
+
+void file_table_finish(struct file_table *t);
+
+/* Takes `path` (NULL: out of memory), also on failure. */
+pst_status file_table_add(struct file_table *t, char *path, size_t key, int64_t label, pst_error *reterr);
+/* Keeps those of which `kept` says so. */
+void file_table_filter(struct file_table *t, const bool *kept);
+/* Once all are in: asks for sizes and times, and takes the fingerprint. A file that is missing is an error unless damage is
+ * tolerated; then loading it is. */
+pst_status file_table_look(struct file_table *t, const struct source_env *env, pst_error *reterr);
+
+struct file_worker { /* zeroed at first */
+    uint8_t *buffer;
+    size_t buffer_size;
+    pst_bytes image, key;
+    struct cold_watch cold;
+};
+
+/* A source that holds a table at its beginning: all that is the same for every such source. */
+void file_table_close(void *source); /* NULL ok; frees the source too */
+void file_table_spec(const void *source, pst_spec *ret);
+uint64_t file_table_count(const void *source);
+uint64_t file_table_fingerprint(const void *source);
+void file_table_need(void *source, uint64_t fields);
+void file_table_worker_stop(void *source, void *worker);
+void file_table_ahead(void *source, void *worker, const uint64_t *index, size_t count);
+pst_status file_table_load(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
+uint64_t file_table_bytes_of(const void *source, uint64_t index);
+void file_table_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret);
+
+#define FILE_TABLE_SOURCE                                                                                                      \
+    .close = file_table_close, .spec = file_table_spec, .count = file_table_count, .fingerprint = file_table_fingerprint,      \
+    .need = file_table_need, .worker_size = sizeof(struct file_worker), .worker_stop = file_table_worker_stop,                 \
+    .ahead = file_table_ahead, .load = file_table_load, .cause = PST_CAUSE_MISSING, .bytes_of = file_table_bytes_of,           \
+    .locate = file_table_locate
+
+#endif

@@ -1,0 +1,205 @@
+/* npy_array.c: which field type an array has, and its rows as values of that type.
+ *
+ * bool and uint8 are uint8; int8, int16, uint16 and int32 are int32; uint32 and int64 are int64; floats keep their width; bytes
+ * (S) lose the zeros behind their end, as in NumPy. uint64 and what npy_parse does not read is refused. */
+#include "source/npy_array.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/npy.h"
+#include "record/index.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD_BYTES ((size_t)64 << 10)
+
+/* ---- Types ---- */
+
+static pst_dtype dtype_of(char kind, unsigned width)
+{
+    switch (kind) {
+    case 'b':
+        return PST_DTYPE_U8;
+    case 'u':
+        return width == 1 ? PST_DTYPE_U8 : width == 2 ? PST_DTYPE_I32 : width == 4 ? PST_DTYPE_I64 : PST_DTYPE_NONE;
+    case 'i':
+        return width == 8 ? PST_DTYPE_I64 : PST_DTYPE_I32;
+    case 'f':
+        return width == 2 ? PST_DTYPE_F16 : width == 4 ? PST_DTYPE_F32 : PST_DTYPE_F64;
+    case 'S':
+        return PST_DTYPE_BYTES;
+    default:
+        return PST_DTYPE_NONE;
+    }
+}
+
+static enum npy_change change_of(const struct npy_array *a)
+{
+    if (a->kind == 'S')
+        return NPY_STRINGS;
+    if (a->swapped || pst_dtype_size(a->field.dtype) != a->width)
+        return NPY_CONVERT;
+    return (uintptr_t)a->data % a->width ? NPY_COPY : NPY_VIEW; /* every row: its bytes are a multiple of the width */
+}
+
+/* ---- Opening ---- */
+
+static pst_status take_name(struct npy_array *a, pst_error *reterr)
+{
+    const char *name = file_base(a->path);
+    size_t n = strlen(name);
+    if (n > 4 && strcmp(name + n - 4, ".npy") == 0)
+        n -= 4;
+    if (n == 0 || n >= PST_NAME_SIZE)
+        return pst_fail_at(reterr, PST_EINVAL, a->path, PST_NOWHERE, PST_NOWHERE,
+                           "the file's name is the field's, and has to have 1 to %d bytes", PST_NAME_SIZE - 1);
+    memcpy(a->field.name, name, n);
+    return PST_OK;
+}
+
+static pst_status take_shape(struct npy_array *a, const struct npy_header *h, pst_error *reterr)
+{
+    size_t values = 1, bytes;
+    if (h->rank == 0 || h->rank - 1 > PST_MAX_RANK - 1)
+        return pst_fail_at(reterr, PST_EINVAL, a->path, PST_NOWHERE, PST_NOWHERE,
+                           "has %zu dimensions, expected 1 to %d; the first counts the elements", h->rank, PST_MAX_RANK);
+    if (h->fortran && h->rank > 1)
+        return pst_fail_at(reterr, PST_EUNSUPPORTED, a->path, PST_NOWHERE, PST_NOWHERE,
+                           "is stored in Fortran order, where rows are not in one piece: save numpy.ascontiguousarray of it");
+    a->rows = h->shape[0];
+    a->field.rank = (uint32_t)h->rank - 1;
+    bool overflow = false;
+    for (size_t d = 1; d < h->rank; d++) {
+        a->field.shape[d - 1] = h->shape[d];
+        overflow |= __builtin_mul_overflow(values, h->shape[d], &values);
+    }
+    /* Of an array without elements the dimensions may be anything. */
+    if (overflow || __builtin_mul_overflow(values, (size_t)h->width, &a->row_bytes) ||
+        __builtin_mul_overflow(values, sizeof(pst_bytes), &bytes))
+        return pst_fail_at(reterr, PST_ELIMIT, a->path, PST_NOWHERE, PST_NOWHERE, "has a shape that no memory holds");
+    a->values = values;
+    return PST_OK;
+}
+
+static pst_status take_header(struct npy_array *a, const struct npy_header *h, pst_error *reterr)
+{
+    a->kind = h->kind;
+    a->width = h->width;
+    a->swapped = h->swapped;
+    a->data = (const uint8_t *)a->mapping + h->data_offset;
+    a->field.dtype = dtype_of(h->kind, h->width);
+    a->field.alias = -1;
+    if (a->field.dtype == PST_DTYPE_NONE)
+        return pst_fail_at(reterr, PST_EUNSUPPORTED, a->path, PST_NOWHERE, PST_NOWHERE,
+                           "has uint64 values, for which there is no type: save it as int64");
+    pst_status st = take_shape(a, h, reterr);
+    if (st == PST_OK)
+        a->change = change_of(a);
+    return st;
+}
+
+pst_status npy_array_open(struct npy_array *a, const char *path, pst_error *reterr)
+{
+    struct npy_header h;
+    int fd = -1;
+    uint64_t size = 0, content = 0;
+    a->path = mem_strdup(path);
+    if (!a->path)
+        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the array: out of memory");
+    pst_status st = take_name(a, reterr);
+    if (st == PST_OK)
+        st = file_open_read(&fd, path, reterr);
+    if (st == PST_OK)
+        st = index_fingerprint(fd, path, &size, &content, reterr);
+    if (st == PST_OK && (size == 0 || size > SIZE_MAX))
+        st = pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE, "is no array: it has %" PRIu64 " bytes", size);
+    if (st == PST_OK)
+        st = file_map(&a->mapping, fd, path, (size_t)size, reterr);
+    file_close(fd);
+    if (st < 0)
+        return st;
+    a->mapping_length = (size_t)size;
+    a->fingerprint = hash_bytes(a->field.name, strlen(a->field.name), content);
+    st = npy_parse(&h, a->mapping, a->mapping_length < HEAD_BYTES ? a->mapping_length : HEAD_BYTES, size, path, reterr);
+    return st == PST_OK ? take_header(a, &h, reterr) : st;
+}
+
+void npy_array_close(struct npy_array *a)
+{
+    file_unmap(a->mapping, a->mapping_length);
+    mem_free(a->path);
+}
+
+void npy_array_look(struct npy_array *a)
+{
+    struct file_info info;
+    if (file_stat(a->path, &info, NULL) == PST_OK && info.size < a->mapping_length)
+        atomic_store_explicit(&a->cut, true, memory_order_relaxed);
+}
+
+/* ---- Rows ---- */
+
+size_t npy_array_room(const struct npy_array *a)
+{
+    return a->change == NPY_VIEW ? 0 : a->values * pst_dtype_size(a->field.dtype);
+}
+
+/* `width` bytes in the machine's order, as an unsigned number. */
+static uint64_t number_at(const uint8_t *p, unsigned width, bool swapped)
+{
+    uint64_t v = 0;
+    for (unsigned i = 0; i < width; i++)
+        v |= (uint64_t)p[swapped ? width - 1 - i : i] << (8 * i);
+    return v;
+}
+
+/* The sign of a number of `width` bytes, carried up. */
+static int64_t extend_sign(uint64_t v, unsigned width)
+{
+    uint64_t sign = UINT64_C(1) << (8 * width - 1);
+    return (int64_t)((v ^ sign) - sign);
+}
+
+static void convert(const struct npy_array *a, const uint8_t *row, uint8_t *to)
+{
+    size_t size = pst_dtype_size(a->field.dtype);
+    for (size_t i = 0; i < a->values; i++) {
+        uint64_t v = number_at(row + i * a->width, a->width, a->swapped);
+        if (a->kind == 'i')
+            v = (uint64_t)extend_sign(v, a->width);
+        memcpy(to + i * size, &v, size); /* the low bytes: machines are little-endian */
+    }
+}
+
+static void view_strings(const struct npy_array *a, const uint8_t *row, pst_bytes *to)
+{
+    for (size_t i = 0; i < a->values; i++) {
+        const uint8_t *s = row + i * a->width;
+        size_t n = a->width;
+        while (n > 0 && s[n - 1] == 0)
+            n--;
+        to[i] = (pst_bytes){.data = s, .length = n};
+    }
+}
+
+void *npy_array_row(const struct npy_array *a, uint64_t i, void *room)
+{
+    const uint8_t *row = a->data + i * a->row_bytes;
+    switch (a->change) {
+    case NPY_VIEW:
+        return (void *)(uintptr_t)row;
+    case NPY_COPY:
+        memcpy(room, row, a->row_bytes);
+        break;
+    case NPY_CONVERT:
+        convert(a, row, room);
+        break;
+    case NPY_STRINGS:
+        view_strings(a, row, room);
+        break;
+    }
+    return room;
+}

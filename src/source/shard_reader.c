@@ -1,0 +1,237 @@
+/* shard_reader.c: from a record's number to its bytes.
+ *
+ * A slice's records are located when it is announced. What is in memory already only needs the processor's caches filled in
+ * time; what is not is asked of storage all at once, in the order in which it lies there. Which of the two it is, the thread
+ * learns from its own page faults.
+ *
+ * Promises: a record that is handed out is the one the index speaks of, and its data has matched its CRC at least once. */
+#include "source/shard_reader.h"
+
+#include "base/memory.h"
+#include "io/file.h"
+#include "record/shard.h"
+
+#include <inttypes.h>
+
+#define LINE         64u /* bytes of a cache line */
+#define LINES        4u  /* of a record that are brought into the cache: behind them the processor sees for itself */
+#define LEAD         16u /* records between bringing one in and using it */
+#define BLOCK        64u /* records whose addresses are translated together */
+#define PROBES       8u
+#define FETCH_GRAIN  ((uint64_t)64 << 10) /* bytes that are asked for at once; so large a gap is read through */
+#define DIRECT_WORTH ((uint64_t)1 << 20)
+
+void shard_reader_finish(struct shard_reader *r)
+{
+    direct_reader_finish(&r->direct_reader);
+    read_order_finish(&r->order);
+    mem_free(r->places);
+    mem_free(r->buffer);
+    *r = (struct shard_reader){0};
+}
+
+/* ---- Ahead ---- */
+
+static inline void locate(const struct shard_set *s, uint64_t index, struct record_place *p)
+{
+    const struct set_shard *shard = &s->shards[p->shard];
+    const struct index_entry *e = &shard->entries[index - shard->first];
+    const uint8_t *data = atomic_load_explicit(&shard->data, memory_order_relaxed);
+    p->index = index;
+    p->offset = e->offset;
+    p->length = e->length;
+    p->frame = data ? data + e->offset : NULL;
+}
+
+/* The first lines of a block, one right after another. A request waits for the translation of its address (the tables are
+ * larger than the processor's caches of them), and only what stands this close together in the program waits at the same
+ * time. Afterwards the other lines of these records wait for memory alone. */
+static void translate(const struct shard_reader *r, size_t first)
+{
+    size_t behind = r->count - first < BLOCK ? r->count : first + BLOCK;
+    for (size_t i = first; i < behind; i++)
+        __builtin_prefetch(r->places[i].frame);
+}
+
+static inline void bring_in(const struct record_place *p)
+{
+    if (!p->frame)
+        return;
+    const uint8_t *line = p->frame, *end = line + p->length + FRAME_BYTES;
+    for (unsigned i = 0; i < LINES && line < end; i++, line += LINE)
+        __builtin_prefetch(line);
+}
+
+/* Before the thread has faults to learn from: are some of these records in memory? */
+static bool looks_cold(const struct shard_reader *r)
+{
+    for (size_t i = 0; i < PROBES; i++) {
+        const struct record_place *p = &r->places[r->count * i / PROBES];
+        if (p->frame && !file_is_resident(p->frame))
+            return true;
+    }
+    return false;
+}
+
+static void fetch_bytes(const struct set_shard *shard, uint64_t begin, uint64_t end)
+{
+    const uint8_t *data = atomic_load_explicit(&shard->data, memory_order_relaxed);
+    uint64_t size = pst_shard_bytes(shard->shard);
+    if (end > size)
+        end = size;
+    if (begin >= end)
+        return;
+    if (data)
+        file_fetch_mapped(data + begin, (size_t)(end - begin));
+    else if (shard_descriptor(shard->shard) >= 0)
+        file_fetch(shard_descriptor(shard->shard), begin, (size_t)(end - begin));
+}
+
+/* Asks storage for all of it. Where memory will hold everything, the neighbourhood comes along: it is needed sooner or later,
+ * and a large request costs hardly more than a small one. */
+static void fetch(struct shard_reader *r, struct shard_set *s)
+{
+    uint64_t grain = s->exceeds_memory ? 1 : FETCH_GRAIN;
+    if (r->count == 0 || !read_order_make(&r->order, r->places, r->count, FETCH_GRAIN))
+        return;
+    for (size_t i = 0; i < r->order.run_count; i++) {
+        const struct read_run *run = &r->order.runs[i];
+        fetch_bytes(&s->shards[run->shard], run->begin & ~(grain - 1), (run->end + grain - 1) & ~(grain - 1));
+    }
+}
+
+/* Records that must not be read whole are left alone. */
+static bool within_limit(const struct shard_reader *r, const struct shard_set *s)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->places[i].length > s->max_record_bytes)
+            return false;
+    return true;
+}
+
+/* Reads past the page cache end with the slice: a small one is better off with the system's. */
+static bool has_bytes(const struct shard_reader *r, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < r->count && sum < bytes; i++)
+        sum += r->places[i].length;
+    return sum >= bytes;
+}
+
+static bool start_direct(struct shard_reader *r, struct shard_set *s, uint64_t ram)
+{
+    if (!within_limit(r, s) || !direct_reader_begin(&r->direct_reader, s, r->places, r->count, ram))
+        return false;
+    for (size_t i = 0; i < r->count; i++)
+        r->places[i].frame = NULL;
+    return true;
+}
+
+void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ram, const uint64_t *index, size_t count)
+{
+    bool renewed, first = r->cold.asked_ns == 0, cold = cold_watch_look(&r->cold, &renewed);
+    if (renewed)
+        shard_set_look(s);
+    r->direct = false;
+    r->count = r->next = 0;
+    if (mem_grow((void **)&r->places, &r->capacity, count, sizeof(*r->places)) < 0)
+        return;                          /* every record is then located when it is loaded */
+    for (size_t i = 0; i < count; i++) { /* the index first: its lines are on their way while the others are found */
+        struct record_place *p = &r->places[i];
+        p->shard = shard_set_find(s, index[i]);
+        __builtin_prefetch(&s->shards[p->shard].entries[index[i] - s->firsts[p->shard]]);
+    }
+    for (size_t i = 0; i < count; i++)
+        locate(s, index[i], &r->places[i]);
+    r->count = count;
+    if (first && count > 0)
+        cold = r->cold.cold = looks_cold(r);
+    if (s->io == SHARD_IO_DIRECT || (s->io == SHARD_IO_AUTO && cold && s->exceeds_memory && has_bytes(r, DIRECT_WORTH)))
+        r->direct = start_direct(r, s, ram);
+    if (r->direct)
+        return;
+    if (cold)
+        fetch(r, s);
+    translate(r, 0);
+    for (size_t i = 0; i < LEAD && i < count; i++)
+        bring_in(&r->places[i]);
+}
+
+/* ---- Load ---- */
+
+/* The place of a record that was announced, wherever it comes; NULL: it was not. Those that are passed over do not come. */
+static inline struct record_place *next_place(struct shard_reader *r, uint64_t index)
+{
+    size_t i = r->next;
+    while (i < r->count && r->places[i].index != index)
+        i++;
+    if (i == r->count)
+        return NULL;
+    r->next = i + 1;
+    if (i + LEAD < r->count) {
+        if ((i + LEAD) % BLOCK == 0)
+            translate(r, i + LEAD);
+        bring_in(&r->places[i + LEAD]);
+    }
+    return &r->places[i];
+}
+
+/* A frame that is not in memory. */
+static pst_status read_frame(struct shard_reader *r, struct shard_set *s, const struct record_place *p, bool announced,
+                             const uint8_t **ret, pst_error *reterr)
+{
+    const struct set_shard *shard = &s->shards[p->shard];
+    uint64_t record = p->index - shard->first;
+    if (r->direct && announced)
+        return direct_reader_frame(&r->direct_reader, (size_t)(p - r->places), ret, reterr);
+    if (mem_grow((void **)&r->buffer, &r->buffer_size, (size_t)p->length + FRAME_BYTES, 1) < 0)
+        return pst_fail_at(reterr, PST_ENOMEM, pst_shard_path(shard->shard), record, p->offset,
+                           "out of memory for a record of %" PRIu64 " bytes", p->length);
+    *ret = r->buffer;
+    return shard_read_frame(shard->shard, record, r->buffer, reterr);
+}
+
+static pst_status fail_limit(const struct shard_set *s, const struct record_place *p, pst_error *reterr)
+{
+    const struct set_shard *shard = &s->shards[p->shard];
+    return pst_fail_at(reterr, PST_ELIMIT, pst_shard_path(shard->shard), p->index - shard->first, p->offset,
+                       "%" PRIu64 " bytes, the limit is %" PRIu64 "; max_record= raises it", p->length, s->max_record_bytes);
+}
+
+/* Only for frames that are not sound. */
+static pst_status fail_frame(const struct shard_set *s, const struct record_place *p, const uint8_t *frame, bool verify,
+                             pst_error *reterr)
+{
+    const struct set_shard *shard = &s->shards[p->shard];
+    uint64_t record = p->index - shard->first;
+    pst_status st = shard_check(shard->shard, record, frame, verify, reterr);
+    return st < 0 ? st
+                  : pst_fail_at(reterr, PST_ECORRUPT, pst_shard_path(shard->shard), record, p->offset,
+                                "the record changes while it is read: somebody writes to the file");
+}
+
+pst_status shard_reader_load(struct shard_reader *r, struct shard_set *s, uint64_t index, pst_bytes *ret, pst_error *reterr)
+{
+    struct record_place *p = next_place(r, index), alone;
+    bool announced = p != NULL;
+    if (!announced) {
+        p = &alone;
+        p->shard = shard_set_find(s, index);
+        locate(s, index, p);
+    }
+    if (__builtin_expect(p->length > s->max_record_bytes, 0))
+        return fail_limit(s, p, reterr);
+    const uint8_t *frame = p->frame;
+    if (__builtin_expect(!frame, 0)) {
+        pst_status st = read_frame(r, s, p, announced, &frame, reterr);
+        if (st < 0)
+            return st;
+    }
+    bool verify = shard_set_must_verify(s, index);
+    if (__builtin_expect(!frame_is_sound(frame, p->length, verify), 0))
+        return fail_frame(s, p, frame, verify, reterr);
+    if (verify)
+        shard_set_verified(s, index);
+    *ret = (pst_bytes){.data = frame + FRAME_HEADER, .length = (size_t)p->length};
+    return PST_OK;
+}

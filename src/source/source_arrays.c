@@ -1,0 +1,165 @@
+/* source_arrays.c: `arrays`: arrays in the caller's memory, a row an element. Elements are views: nothing is copied before the
+ * batch. */
+#include "source/source.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SAMPLES      16u /* places of the data that the fingerprint looks at… */
+#define SAMPLE_BYTES ((size_t)4096)
+
+static const pst_param params[] = {{0}};
+
+struct arrays {
+    pst_spec spec;
+    uint64_t rows;
+    struct {
+        uint8_t *data;
+        size_t row; /* bytes */
+    } field[PST_MAX_FIELDS];
+    uint64_t bytes, fingerprint;
+};
+
+/* Of a few rows of each field: it is told apart from other data of the same shape, not from every single change. */
+static uint64_t sample_rows(const struct arrays *a, size_t f, uint64_t hash)
+{
+    uint64_t samples = a->rows < SAMPLES ? a->rows : SAMPLES;
+    for (uint64_t i = 0; i < samples; i++) {
+        uint64_t row = samples > 1 ? i * ((a->rows - 1) / (samples - 1)) : 0;
+        const uint8_t *data = a->field[f].data + row * a->field[f].row;
+        size_t length = a->field[f].row;
+        if (a->spec.field[f].dtype == PST_DTYPE_BYTES) {
+            for (size_t k = 0; k < length / sizeof(pst_bytes) && k < SAMPLES; k++) {
+                const pst_bytes *b = (const pst_bytes *)(const void *)data + k;
+                hash = hash_bytes(b->data, b->length < SAMPLE_BYTES ? b->length : SAMPLE_BYTES, hash_combine(hash, b->length));
+            }
+        } else {
+            hash = hash_bytes(data, length < SAMPLE_BYTES ? length : SAMPLE_BYTES, hash);
+        }
+    }
+    return hash;
+}
+
+static pst_status add_array(struct arrays *a, const char *name, const pst_tensor *t, const char *first, pst_error *reterr)
+{
+    size_t f = a->spec.count, bytes = pst_dtype_size(t->dtype);
+    pst_field *field = &a->spec.field[f];
+    if (!name || !*name || strlen(name) >= PST_NAME_SIZE || pst_spec_find(&a->spec, name) >= 0)
+        return pst_fail(reterr, PST_EINVAL, "array %zu needs a name of 1 to %d bytes that no other has, not \"%.64s\"", f,
+                        PST_NAME_SIZE - 1, name ? name : "");
+    if (bytes == 0 || t->rank == 0 || t->rank > PST_MAX_RANK || t->row_splits)
+        return pst_fail(reterr, PST_EINVAL, "array %s needs a type, 1 to %d dimensions and no row splits", name, PST_MAX_RANK);
+    if (f > 0 && t->shape[0] != a->rows)
+        return pst_fail(reterr, PST_EINVAL,
+                        "array %s has %" PRIu64 " rows and %s has %" PRIu64 ": they must have the same number", name,
+                        t->shape[0], first, a->rows);
+    *field = (pst_field){.dtype = t->dtype, .rank = t->rank - 1, .alias = -1};
+    memcpy(field->name, name, strlen(name));
+    memcpy(field->shape, t->shape + 1, field->rank * sizeof(*field->shape));
+    bool overflow = false;
+    for (uint32_t d = 1; d < t->rank; d++)
+        overflow |= __builtin_mul_overflow(bytes, t->shape[d], &bytes);
+    size_t total;
+    if (overflow || __builtin_mul_overflow(bytes, t->shape[0], &total) || (total > 0 && !t->data))
+        return pst_fail(reterr, PST_EINVAL, "array %s has no data, or a shape that no memory holds", name);
+    a->rows = t->shape[0];
+    a->field[f].data = t->data;
+    a->field[f].row = bytes;
+    a->bytes += total;
+    a->spec.count++;
+    uint64_t facts[] = {t->dtype, t->rank};
+    a->fingerprint = hash_bytes(name, strlen(name), hash_bytes(facts, sizeof(facts), a->fingerprint));
+    a->fingerprint = sample_rows(a, f, hash_bytes(t->shape, t->rank * sizeof(*t->shape), a->fingerprint));
+    return PST_OK;
+}
+
+static pst_status arrays_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
+{
+    const struct arrays_config *c = config;
+    (void)env;
+    if (c->count == 0 || c->count > PST_MAX_FIELDS)
+        return pst_fail(reterr, PST_EINVAL, "%zu arrays, expected 1 to %d; they are handed over by pst_pipeline_add_arrays",
+                        c->count, PST_MAX_FIELDS);
+    struct arrays *a = mem_zalloc(sizeof(*a));
+    if (!a)
+        return pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
+    pst_status st = PST_OK;
+    for (size_t i = 0; st == PST_OK && i < c->count; i++)
+        st = add_array(a, c->names[i], &c->arrays[i], c->names[0], reterr);
+    if (st < 0) {
+        mem_free(a);
+        return st;
+    }
+    *ret = a;
+    return PST_OK;
+}
+
+static void arrays_close(void *source)
+{
+    mem_free(source);
+}
+
+static void arrays_spec(const void *source, pst_spec *ret)
+{
+    *ret = ((const struct arrays *)source)->spec;
+}
+
+static uint64_t arrays_count(const void *source)
+{
+    return ((const struct arrays *)source)->rows;
+}
+
+static uint64_t arrays_fingerprint(const void *source)
+{
+    return ((const struct arrays *)source)->fingerprint;
+}
+
+static void arrays_describe(const void *source, char *buffer, size_t size)
+{
+    const struct arrays *a = source;
+    char bytes[32];
+    snprintf(buffer, size, "%zu array%s in memory, %s", a->spec.count, a->spec.count == 1 ? "" : "s",
+             text_bytes(a->bytes, bytes, sizeof(bytes)));
+}
+
+static pst_status arrays_load(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr)
+{
+    const struct arrays *a = source;
+    (void)worker, (void)ctx, (void)reterr;
+    for (size_t f = 0; f < a->spec.count; f++)
+        out[f].data = a->field[f].data + index * a->field[f].row;
+    return PST_OK;
+}
+
+static uint64_t arrays_bytes_of(const void *source, uint64_t index)
+{
+    const struct arrays *a = source;
+    uint64_t bytes = 0;
+    (void)index;
+    for (size_t f = 0; f < a->spec.count; f++)
+        bytes += a->field[f].row;
+    return bytes;
+}
+
+const struct source_class source_arrays = {
+    .op = {.abi = PST_OP_ABI,
+           .name = "arrays",
+           .doc = "Arrays in memory, a row of each an element, a field an array. They come from the program that builds the "
+                  "pipeline (pst_pipeline_add_arrays), not from pipeline text.",
+           .example = "arrays | shuffle | batch 64",
+           .params = params,
+           .config_size = sizeof(struct arrays_config)},
+    .open = arrays_open,
+    .close = arrays_close,
+    .spec = arrays_spec,
+    .count = arrays_count,
+    .fingerprint = arrays_fingerprint,
+    .describe = arrays_describe,
+    .load = arrays_load,
+    .bytes_of = arrays_bytes_of,
+};

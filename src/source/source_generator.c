@@ -1,0 +1,102 @@
+/* source_generator.c: elements that the calling program makes, one after the other; a stream, as nobody knows element k without
+ * those in front of it. What an element points to is the program's; the engine copies it out of the stream. */
+#include "source/source.h"
+
+#include "base/memory.h"
+
+#include <stdio.h>
+
+static const pst_param params[] = {{0}};
+
+struct pass {
+    const pst_generator *generator;
+    void *own;
+};
+
+static pst_status generator_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
+{
+    pst_generator *g = mem_zalloc(sizeof(*g));
+    (void)env;
+    if (!g)
+        return pst_fail(reterr, PST_ENOMEM, "opening the generator: out of memory");
+    *g = *(const pst_generator *)config;
+    for (size_t f = 0; f < g->spec.count; f++)
+        g->spec.field[f].alias = -1;
+    g->spec.reads = 0;
+    *ret = g;
+    return PST_OK;
+}
+
+static void generator_close(void *source)
+{
+    mem_free(source);
+}
+
+static void generator_spec(const void *source, pst_spec *ret)
+{
+    *ret = ((const pst_generator *)source)->spec;
+}
+
+static uint64_t generator_count(const void *source)
+{
+    (void)source;
+    return SOURCE_STREAM;
+}
+
+static uint64_t generator_fingerprint(const void *source)
+{
+    return ((const pst_generator *)source)->fingerprint;
+}
+
+static void generator_describe(const void *source, char *buffer, size_t size)
+{
+    (void)source;
+    snprintf(buffer, size, "a generator of the program");
+}
+
+static pst_status generator_stream_open(void *source, void **ret, pst_error *reterr)
+{
+    struct pass *p = mem_zalloc(sizeof(*p));
+    if (!p)
+        return pst_fail(reterr, PST_ENOMEM, "opening the generator: out of memory");
+    p->generator = source;
+    pst_status st = p->generator->open(p->generator->user, &p->own, reterr);
+    if (st < 0) {
+        mem_free(p);
+        return st;
+    }
+    *ret = p;
+    return PST_OK;
+}
+
+static pst_status generator_stream_next(void *stream, pst_ctx *ctx, pst_tensor *out, pst_error *reterr)
+{
+    struct pass *p = stream;
+    return p->generator->next(p->own, ctx, out, reterr);
+}
+
+static void generator_stream_close(void *stream)
+{
+    struct pass *p = stream;
+    if (p->generator->close)
+        p->generator->close(p->own);
+    mem_free(p);
+}
+
+const struct source_class source_generator = {
+    .op = {.abi = PST_OP_ABI,
+           .name = "generator",
+           .doc = "Elements that the program makes, one after the other (pst_pipeline_add_generator).",
+           .example = "generator | batch 64",
+           .params = params,
+           .config_size = sizeof(pst_generator)},
+    .open = generator_open,
+    .close = generator_close,
+    .spec = generator_spec,
+    .count = generator_count,
+    .fingerprint = generator_fingerprint,
+    .describe = generator_describe,
+    .stream_open = generator_stream_open,
+    .stream_next = generator_stream_next,
+    .stream_close = generator_stream_close,
+};

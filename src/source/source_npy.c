@@ -1,0 +1,241 @@
+/* source_npy.c: `npy`: NumPy arrays, a file a field, a row an element. */
+#include "source/source.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "io/cold.h"
+#include "io/file.h"
+#include "io/walk.h"
+#include "source/npy_array.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct config {
+    pst_strings paths;
+};
+
+static const pst_param params[] = {
+    {"paths", PST_PARAM_STRINGS, offsetof(struct config, paths), NULL, 0, 0, NULL, "files or patterns"},
+    {0},
+};
+
+struct npy {
+    struct npy_array arrays[PST_MAX_FIELDS];
+    size_t count;
+    uint64_t rows, bytes, fingerprint;
+    uint64_t need;
+};
+
+struct worker {
+    void *room[PST_MAX_FIELDS]; /* for rows that are no views */
+    struct cold_watch cold;
+    size_t looked;
+};
+
+static void npy_close(void *source)
+{
+    struct npy *n = source;
+    if (!n)
+        return;
+    for (size_t i = 0; i < n->count; i++)
+        npy_array_close(&n->arrays[i]);
+    mem_free(n);
+}
+
+static pst_status add_array(struct npy *n, const char *path, pst_error *reterr)
+{
+    if (n->count == PST_MAX_FIELDS)
+        return pst_fail(reterr, PST_ELIMIT, "more than %d arrays: an element has no more fields", PST_MAX_FIELDS);
+    struct npy_array *a = &n->arrays[n->count++], *first = &n->arrays[0];
+    pst_status st = npy_array_open(a, path, reterr);
+    if (st < 0)
+        return st;
+    for (struct npy_array *other = first; other < a; other++)
+        if (strcmp(other->field.name, a->field.name) == 0)
+            return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
+                               "is the second array called %s, and the files' names are the fields'; rename one of them",
+                               a->field.name);
+    if (a->rows != first->rows)
+        return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
+                           "has %" PRIu64 " rows and %s has %" PRIu64 ": they must have the same number", a->rows,
+                           first->field.name, first->rows);
+    n->rows = a->rows;
+    n->bytes += a->mapping_length;
+    n->fingerprint = hash_combine(n->fingerprint, a->fingerprint);
+    return PST_OK;
+}
+
+static pst_status npy_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
+{
+    const struct config *c = config;
+    struct path_list paths = {0};
+    struct npy *n = mem_zalloc(sizeof(*n));
+    (void)env;
+    if (!n)
+        return pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
+    n->need = UINT64_MAX;
+    pst_status st = c->paths.count ? PST_OK : pst_fail(reterr, PST_EINVAL, "no path given; name .npy files or a pattern");
+    for (size_t i = 0; st == PST_OK && i < c->paths.count; i++)
+        st = walk_glob(&paths, c->paths.value[i], reterr);
+    for (size_t i = 0; st == PST_OK && i < paths.count; i++)
+        st = add_array(n, paths.paths[i], reterr);
+    path_list_finish(&paths);
+    if (st < 0) {
+        npy_close(n);
+        return st;
+    }
+    *ret = n;
+    return PST_OK;
+}
+
+static void npy_spec(const void *source, pst_spec *ret)
+{
+    const struct npy *n = source;
+    *ret = (pst_spec){.count = n->count};
+    for (size_t i = 0; i < n->count; i++)
+        ret->field[i] = n->arrays[i].field;
+}
+
+static uint64_t npy_count(const void *source)
+{
+    return ((const struct npy *)source)->rows;
+}
+
+static uint64_t npy_fingerprint(const void *source)
+{
+    return ((const struct npy *)source)->fingerprint;
+}
+
+static void npy_describe(const void *source, char *buffer, size_t size)
+{
+    const struct npy *n = source;
+    char bytes[32];
+    int length = snprintf(buffer, size, "%zu array%s, %s, mapped", n->count, n->count == 1 ? "" : "s",
+                          text_bytes(n->bytes, bytes, sizeof(bytes)));
+    const char *lead = "; converted: ";
+    for (size_t i = 0; i < n->count && length > 0 && (size_t)length < size; i++) {
+        if (n->arrays[i].change != NPY_CONVERT)
+            continue;
+        length += snprintf(buffer + length, size - (size_t)length, "%s%s", lead, n->arrays[i].field.name);
+        lead = ", ";
+    }
+}
+
+static void npy_need(void *source, uint64_t fields)
+{
+    ((struct npy *)source)->need = fields;
+}
+
+static pst_status npy_worker_start(void *source, void *worker, pst_error *reterr)
+{
+    const struct npy *n = source;
+    struct worker *w = worker;
+    for (size_t i = 0; i < n->count; i++) {
+        size_t room = npy_array_room(&n->arrays[i]);
+        if (room == 0 || !(n->need >> i & 1))
+            continue;
+        w->room[i] = mem_aligned(room);
+        if (!w->room[i])
+            return pst_fail_at(reterr, PST_ENOMEM, n->arrays[i].path, PST_NOWHERE, PST_NOWHERE,
+                               "out of memory for a row of %zu bytes", room);
+    }
+    return PST_OK;
+}
+
+static void npy_worker_stop(void *source, void *worker)
+{
+    const struct npy *n = source;
+    struct worker *w = worker;
+    for (size_t i = 0; i < n->count; i++)
+        mem_free(w->room[i]);
+}
+
+/* Runs of neighbours are asked for at once. */
+static void fetch(const struct npy_array *a, const uint64_t *index, size_t count)
+{
+    for (size_t i = 0, run; i < count; i += run) {
+        for (run = 1; i + run < count && index[i + run] == index[i] + run;)
+            run++;
+        file_fetch_mapped(a->data + index[i] * a->row_bytes, run * a->row_bytes);
+    }
+}
+
+static void npy_ahead(void *source, void *worker, const uint64_t *index, size_t count)
+{
+    struct npy *n = source;
+    struct worker *w = worker;
+    bool renewed, cold = cold_watch_look(&w->cold, &renewed);
+    if (renewed)
+        npy_array_look(&n->arrays[w->looked++ % n->count]);
+    for (size_t i = 0; cold && i < n->count; i++)
+        if (n->need >> i & 1 && n->arrays[i].row_bytes > 0)
+            fetch(&n->arrays[i], index, count);
+}
+
+static pst_status npy_load(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr)
+{
+    const struct npy *n = source;
+    struct worker *w = worker;
+    (void)ctx;
+    for (size_t i = 0; i < n->count; i++) {
+        const struct npy_array *a = &n->arrays[i];
+        if (!(n->need >> i & 1))
+            continue;
+        if (__builtin_expect(atomic_load_explicit(&a->cut, memory_order_relaxed), 0))
+            return pst_fail_at(reterr, PST_ESTALE, a->path, index, PST_NOWHERE,
+                               "the file became shorter since it was opened; open it again");
+        out[i].data = npy_array_row(a, index, w->room[i]);
+    }
+    return PST_OK;
+}
+
+static uint64_t npy_bytes_of(const void *source, uint64_t index)
+{
+    const struct npy *n = source;
+    uint64_t bytes = 0;
+    (void)index;
+    for (size_t i = 0; i < n->count; i++)
+        bytes += n->arrays[i].row_bytes;
+    return bytes;
+}
+
+/* The file of the first field that is asked about. */
+static void npy_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+{
+    const struct npy *n = source;
+    size_t i = 0;
+    while (i + 1 < n->count && !(fields >> i & 1))
+        i++;
+    const struct npy_array *a = &n->arrays[fields >> i & 1 ? i : 0];
+    size_t header = (size_t)(a->data - (const uint8_t *)a->mapping);
+    *ret = (struct source_place){.path = a->path, .record = index, .offset = header + index * a->row_bytes};
+}
+
+const struct source_class source_npy = {
+    .op = {.abi = PST_OP_ABI,
+           .name = "npy",
+           .doc =
+               "Rows of NumPy arrays: a field a file, called like the file without .npy, an element a row. All have the same "
+               "number of rows. Values of uint8, int32, int64, float16, float32 and float64 are used as they lie in the file; "
+               "other whole numbers become int32 or int64, bytes (S) stay bytes.",
+           .example = "npy image.npy label.npy | shuffle | batch 64",
+           .params = params,
+           .config_size = sizeof(struct config)},
+    .open = npy_open,
+    .close = npy_close,
+    .spec = npy_spec,
+    .count = npy_count,
+    .fingerprint = npy_fingerprint,
+    .describe = npy_describe,
+    .need = npy_need,
+    .worker_size = sizeof(struct worker),
+    .worker_start = npy_worker_start,
+    .worker_stop = npy_worker_stop,
+    .ahead = npy_ahead,
+    .load = npy_load,
+    .bytes_of = npy_bytes_of,
+    .locate = npy_locate,
+};
