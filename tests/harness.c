@@ -131,15 +131,42 @@ void test_fault_clear(void)
     fault_set(NULL, NULL);
 }
 
-int test_main(int argc, char **argv, const struct test *tests)
+static bool has_name(const struct test *tests, const char *part)
+{
+    while (tests->name && !strstr(tests->name, part))
+        tests++;
+    return tests->name != NULL;
+}
+
+/* An argument that matches no test would otherwise pass by running nothing. */
+static bool names_match(int argc, char **argv, const struct test *tests)
+{
+    int wrong = 0;
+    for (int i = 1; i < argc; i++)
+        if (!has_name(tests, argv[i])) {
+            fprintf(stderr, "%s: no test has \"%s\" in its name\n", argv[0], argv[i]);
+            wrong++;
+        }
+    if (wrong)
+        fprintf(stderr, "the tests are:\n");
+    for (const struct test *t = tests; wrong && t->name; t++)
+        fprintf(stderr, "  %s\n", t->name);
+    return wrong == 0;
+}
+
+static bool is_wanted(const struct test *t, int argc, char **argv)
+{
+    bool wanted = argc < 2;
+    for (int i = 1; i < argc; i++)
+        wanted |= strstr(t->name, argv[i]) != NULL;
+    return wanted;
+}
+
+static int run_all(int argc, char **argv, const struct test *tests)
 {
     int number = 0, failed = 0;
-    setvbuf(stdout, NULL, _IOLBF, 0);
     for (const struct test *t = tests; t->name; t++) {
-        bool wanted = argc < 2;
-        for (int i = 1; i < argc; i++)
-            wanted |= strstr(t->name, argv[i]) != NULL;
-        if (!wanted)
+        if (!is_wanted(t, argc, argv))
             continue;
         failures = 0;
         t->run();
@@ -147,7 +174,14 @@ int test_main(int argc, char **argv, const struct test *tests)
         failed += failures != 0;
     }
     printf("1..%d\n", number);
+    return failed != 0;
+}
+
+int test_main(int argc, char **argv, const struct test *tests)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    int code = names_match(argc, argv, tests) ? run_all(argc, argv, tests) : TEST_NO_SUCH_NAME;
     if (folder[0])
         nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    return failed != 0;
+    return code;
 }

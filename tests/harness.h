@@ -1,7 +1,7 @@
 /* harness.h: a unit test is a table of named functions run by test_main; output is TAP.
  *
- * CHECK and its kin record a failure with the place and go on; REQUIRE leaves the test. `argv` filters by name:
- * every test has a fixed seed and can be replayed alone. */
+ * CHECK and its kin record a failure with the place and go on; REQUIRE leaves the test. `argv` filters by parts of
+ * names: every test has a fixed seed and can be replayed alone. A part that no name has lists the names and fails. */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
 
@@ -11,6 +11,8 @@ struct test {
     const char *name;
     void (*run)(void);
 };
+
+#define TEST_NO_SUCH_NAME 2 /* exit code */
 
 int test_main(int argc, char **argv, const struct test *tests); /* the table ends with a NULL name */
 bool test_report(bool ok, const char *file, int line, const char *format, ...) PST_PRINTF(4, 5); /* returns ok */

@@ -1,4 +1,5 @@
-"""Tests in Python speak TAP as the C ones do: functions named test_*, run in order of definition, filtered by argv."""
+"""Tests in Python speak TAP as the C ones do: functions named test_*, run in order of definition, filtered by
+parts of their names in argv. A part that no name has lists the names and exits with 2."""
 import sys
 import traceback
 
@@ -10,6 +11,12 @@ class Skip(Exception):
 def main(namespace):
     wanted = sys.argv[1:]
     tests = [(name, function) for name, function in namespace.items() if name.startswith("test_") and callable(function)]
+    wrong = [word for word in wanted if not any(word in name for name, _ in tests)]
+    if wrong:
+        for word in wrong:
+            print(f'{sys.argv[0]}: no test has "{word}" in its name', file=sys.stderr)
+        print("the tests are:", *(name for name, _ in tests), sep="\n  ", file=sys.stderr)
+        sys.exit(2)
     tests = [(name, function) for name, function in tests if not wanted or any(word in name for word in wanted)]
     failed = 0
     for number, (name, function) in enumerate(tests, 1):
