@@ -179,6 +179,12 @@ static bool same(const struct trace *a, const struct trace *b)
     return a->count == b->count && memcmp(a->at, b->at, a->count * sizeof(*a->at)) == 0;
 }
 
+/* Whether `part` is in `whole` from step `at` on. */
+static bool starts_with(const struct trace *whole, size_t at, const struct trace *part)
+{
+    return at + part->count <= whole->count && memcmp(part->at, whole->at + at, part->count * sizeof(*part->at)) == 0;
+}
+
 /* ---- What they hold on to ---- */
 
 static int entries(const char *path)
@@ -257,7 +263,22 @@ static void test_workers(void)
     }
 }
 
-/* Whoever starts where another one stopped goes on as it would have. */
+#define STEPS_AFTER_SEEK 3
+
+/* Seeks to step `at` of the trace `want`: the steps after it are those of the trace, all of them. */
+static void check_seek(const char *text, const char *which, pst_pipeline *p, const pst_cursor *cursor, const struct trace *want,
+                       size_t at)
+{
+    struct trace got = {0};
+    pst_error e = {0};
+    size_t steps = want->count - at < STEPS_AFTER_SEEK ? want->count - at : STEPS_AFTER_SEEK;
+    CHECK_STATUS(pst_pipeline_seek(p, cursor, &e), PST_OK, &e);
+    CHECK_MSG(run_on(p, &got, EPOCHS, steps, &e) >= 0, "%s: %s", text, e.message);
+    CHECK_MSG(got.count == steps && memcmp(got.at, want->at + at, steps * sizeof(*got.at)) == 0,
+              "%s: %s differs after step %zu", text, which, at);
+}
+
+/* A pipeline that seeks to where another one stopped delivers what that one would have. */
 static void test_seek(void)
 {
     for (size_t c = 0; c < CHAINS; c++) {
@@ -269,17 +290,11 @@ static void test_seek(void)
         REQUIRE(teller && jumper);
         for (size_t at = 0; at < want.count; at++) {
             pst_cursor cursor;
-            struct trace got[2] = {{.count = at}, {.count = at}};
-            pst_pipeline *fresh = made(text, &o), *from[2] = {fresh, jumper};
+            pst_pipeline *fresh = made(text, &o);
             REQUIRE(fresh != NULL);
             REQUIRE_OK(pst_pipeline_tell(teller, &cursor, &e), &e);
-            for (int i = 0; i < 2; i++) {
-                CHECK_STATUS(pst_pipeline_seek(from[i], &cursor, &e), PST_OK, &e);
-                CHECK_MSG(run_on(from[i], &got[i], EPOCHS, 3, &e) >= 0, "%s: %s", text, e.message);
-                CHECK_MSG(memcmp(got[i].at + at, want.at + at, (got[i].count - at) * sizeof(*want.at)) == 0 ||
-                              got[i].count > want.count,
-                          "%s: %s differs behind step %zu", text, i ? "a second seek" : "a fresh pipeline", at);
-            }
+            check_seek(text, "a fresh pipeline", fresh, &cursor, &want, at);
+            check_seek(text, "a second seek", jumper, &cursor, &want, at);
             pst_pipeline_destroy(fresh);
             ignored.count = 0;
             CHECK_MSG(run_on(teller, &ignored, 1, 1, &e) >= 0, "%s: %s", text, e.message);
@@ -327,13 +342,14 @@ static pst_status live(const char *text, const struct trace *want, pst_error *e)
     mem_free(words);
     if (st == PST_OK)
         st = run_on(p, &t, 1, 12, e);
-    CHECK_MSG(memcmp(t.at, want->at, t.count * sizeof(*t.at)) == 0, "%s: other batches than without failures", text);
+    CHECK_MSG(starts_with(want, 0, &t), "%s: other batches than without failures", text);
     if (st >= 0)
         st = pst_pipeline_tell(p, &cursor, e);
     if (st == PST_OK)
         st = pst_pipeline_seek(p, &cursor, e);
     if (st == PST_OK)
         st = run_on(p, &more, 1, 1, e);
+    CHECK_MSG(starts_with(want, t.count, &more), "%s: after a seek other batches than without failures", text);
     pst_pipeline_destroy(p);
     return st;
 }

@@ -36,8 +36,9 @@ static void test_cache_hits(void)
         pst_stats stats = {.size = sizeof(stats)};
         pst_pipeline *p = made(&c, (pst_options){.workers = 2, .prefetch = 1});
         REQUIRE(p);
-        run_on(p, &t, 3, 99, &e);
+        run_sound(p, &t, 3, 99, c.name);
         REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+        CHECK_INT(stats.samples, 3 * runs[i].elements);
         CHECK_INT(atomic_load(&last_sample_source->loads), runs[i].loads);
         CHECK(stats.cache_hits >= 2 * runs[i].elements);
         CHECK(atomic_load(&last_sample_source->opened) <= 1);
@@ -50,12 +51,13 @@ static void test_full_cache(void)
 {
     static const struct chain_case c = {"little", .build = cached_little};
     struct trace t = {0};
-    pst_error e;
     pst_pipeline *p = made(&c, (pst_options){.workers = 2});
     REQUIRE(p);
-    run_on(p, &t, 2, 99, &e);
+    run_sound(p, &t, 2, 99, c.name);
     uint64_t bytes = cache_bytes(p->plan->cache), kept = cache_elements(p->plan->cache);
-    run_on(p, &t, 3, 99, &e);
+    size_t steps = t.count;
+    run_sound(p, &t, 3, 99, c.name);
+    CHECK_INT(t.count - steps, 3 * 10); /* 9 batches and an end */
     CHECK_INT(cache_bytes(p->plan->cache), bytes);
     CHECK_INT(cache_elements(p->plan->cache), kept);
     CHECK(kept > 5 && kept < 60);
@@ -71,7 +73,7 @@ static void test_stats(void)
     REQUIRE(p);
     REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e); /* before everything */
     CHECK_INT(stats.batches, 0);
-    run_on(p, &t, 2, 99, &e);
+    run_sound(p, &t, 2, 99, cases[6].name);
     REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
     CHECK_INT(stats.batches, 8);
     CHECK_INT(stats.samples, 128);
@@ -99,8 +101,10 @@ static void test_memory(void)
             pst_stats stats = {.size = sizeof(stats)};
             pst_pipeline *p = made(c, (pst_options){.workers = 3, .prefetch = prefetch});
             REQUIRE(p);
-            run_on(p, &t, 3, 99, &e);
+            run_sound(p, &t, 3, 99, c->name);
             REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+            CHECK_MSG(t.count >= 3 && (stats.ram_used > 0) == (c->build != empty), "%s: %zu steps used %d bytes", c->name,
+                      t.count, (int)stats.ram_used);
             CHECK_MSG(stats.ram_used <= stats.ram_planned, "%s: %d bytes used, %d planned", c->name, (int)stats.ram_used,
                       (int)stats.ram_planned);
             pst_pipeline_destroy(p);
@@ -142,13 +146,27 @@ static void test_stall(void)
     pst_pipeline_destroy(p);
 }
 
-/* Everybody asks at once, while it runs, seeks and ends. */
+/* Several threads ask for statistics while a pipeline runs, seeks and ends. */
+struct asker {
+    pst_pipeline *pipeline;
+    atomic_bool over;
+    atomic_uint answers, changes, wrong; /* `wrong`: refused, or counts that fell */
+};
+
 static void ask(void *user, unsigned worker)
 {
-    pst_stats stats = {.size = sizeof(stats)};
+    struct asker *a = user;
+    pst_stats last = {0};
     (void)worker;
-    for (int i = 0; i < 300; i++) {
-        pst_pipeline_stats(user, &stats, NULL);
+    for (bool over = false; !over;) {
+        pst_stats stats = {.size = sizeof(stats)};
+        over = atomic_load(&a->over); /* the last answer is that after everything */
+        bool sound = pst_pipeline_stats(a->pipeline, &stats, NULL) == PST_OK && stats.samples >= last.samples &&
+                     stats.batches >= last.batches && stats.workers <= 256;
+        atomic_fetch_add(&a->answers, 1);
+        atomic_fetch_add(&a->changes, stats.samples > last.samples);
+        atomic_fetch_add(&a->wrong, !sound);
+        last = stats;
         usleep(50);
     }
 }
@@ -157,17 +175,26 @@ static void test_stats_from_other_threads(void)
 {
     pst_error e;
     struct thread_group *g;
+    pst_stats stats = {.size = sizeof(stats)};
     pst_pipeline *p = made(&cases[11], (pst_options){0});
+    struct asker asker = {.pipeline = p};
     REQUIRE(p);
-    REQUIRE_OK(thread_group_start(&g, 2, "ask", ask, p, &e), &e);
+    REQUIRE_OK(thread_group_start(&g, 2, "ask", ask, &asker, &e), &e);
     for (int i = 0; i < 5; i++) {
         struct trace t = {0};
         pst_cursor c;
-        CHECK(run_on(p, &t, 2, 99, &e) >= 0);
+        run_sound(p, &t, 2, 99, cases[11].name);
+        CHECK_INT(t.count, 2 * 8); /* 7 batches and an end */
         CHECK_STATUS(pst_pipeline_tell(p, &c, &e), PST_OK, &e);
         CHECK_STATUS(pst_pipeline_seek(p, &c, &e), PST_OK, &e);
     }
+    atomic_store(&asker.over, true);
     thread_group_join(g);
+    REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+    CHECK_INT(stats.samples, 5 * 2 * 40);
+    CHECK_INT(stats.batches, 5 * 2 * 7);
+    CHECK_INT(asker.wrong, 0);
+    CHECK(asker.answers >= 2 && asker.changes >= 2); /* each thread saw at least that it had run */
     pst_pipeline_destroy(p);
 }
 
