@@ -9,6 +9,7 @@
 #include "flow/node.h"
 #include "ops/ctx.h"
 #include "ops/image/image_source.h"
+#include "ops/op_list.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -109,10 +110,10 @@ static void runner_init(struct runner *r, const char *text, uint64_t epoch)
     if (chain_parse(&r->chain, text, &error) < 0)
         die(text, &error);
     for (size_t i = 0; i < r->chain.count; i++)
-        parts[i] = (struct image_part){r->chain.nodes[i].op, r->chain.nodes[i].config, r->chain.nodes[i].ordinal};
+        parts[i] = (struct image_part){op_decl_of(r->chain.nodes[i].op), r->chain.nodes[i].config, r->chain.nodes[i].ordinal};
     if (r->chain.count > 1 && image_program_create(&r->program, parts, r->chain.count, false, &error) < 0)
         die(text, &error);
-    r->op = r->program ? &op_image_program : parts[0].op;
+    r->op = r->program ? &op_image_program : r->chain.nodes[0].op;
     r->config = r->program ? r->program : r->chain.nodes[0].config;
     r->worker = calloc(1, r->op->worker_size);
     if (!r->worker || r->op->plan(r->config, &in, &r->out, &error) < 0 || r->op->start(r->config, r->worker, &error) < 0)

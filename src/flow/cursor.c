@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "flow/pipeline.h"
 #include "flow/plan.h"
-#include "ops/op_table.h"
+#include "ops/op_decl.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,7 +19,8 @@ pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
     const char *name = c->nodes[0].op->name;
     uint64_t data = hash_bytes(name, strlen(name), p->source_class->fingerprint(p->source)), ops = 0;
     for (size_t i = 1; i < c->count; i++) {
-        if (c->nodes[i].op == &op_prefetch || c->nodes[i].op == &op_cache)
+        const struct op_decl *decl = op_decl_of(c->nodes[i].op);
+        if (decl && decl->resource)
             continue;
         char *text = node_text(&c->nodes[i]);
         if (!text)

@@ -6,8 +6,7 @@
 #include "flow/element.h"
 #include "flow/pipeline.h"
 #include "ops/fields.h"
-#include "ops/op_table.h"
-#include "ops/sample_op.h"
+#include "ops/op_decl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,7 +111,7 @@ static bool in_place(const struct program *p, size_t column)
 /* What was chosen for an operation once the whole chain was known. */
 static const char *choice_of(const struct node *n, const char **ret_reason)
 {
-    const struct sample_op *op = sample_op_of(n->op);
+    const struct op_decl *op = op_decl_of(n->op);
     return op && op->choice ? op->choice(n->config, ret_reason) : NULL;
 }
 

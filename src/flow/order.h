@@ -6,26 +6,11 @@
 #define FLOW_ORDER_H
 
 #include "base/random.h"
+#include "ops/order_step.h"
 #include <penstock/base.h>
 
 #define ORDER_ENDLESS UINT64_MAX
 #define ORDER_UNKNOWN (UINT64_MAX - 1) /* of a stream that has not been read to its end */
-
-enum order_kind { ORDER_SHUFFLE, ORDER_REPEAT, ORDER_TAKE, ORDER_SKIP, ORDER_SHARD, ORDER_BATCH };
-
-struct order_step {
-    enum order_kind kind;
-    int64_t count;          /* repeat, take, skip; as tf.data: -1 is endless, all, nothing */
-    uint64_t shards, shard; /* shard */
-    uint64_t size;          /* batch */
-    bool drop_remainder;    /* batch */
-    uint64_t seed;          /* shuffle */
-    bool reshuffle;         /* shuffle: anew for every pass */
-    uint64_t chunk;         /* shuffle: elements that stay neighbours until the window is shuffled; 0: exact and global */
-    uint64_t window;        /* shuffle: elements of a window, a multiple of `chunk` */
-    uint64_t buffer;        /* shuffle of a stream: bytes */
-    uint64_t inner, outer;  /* how many go in and come out; set by order_push */
-};
 
 /* Steps in the order of the chain. Exactly one is a batch: those behind it work on whole batches. */
 struct order {

@@ -3,30 +3,24 @@
 #include "flow/plan.h"
 
 #include "base/cpu.h"
-#include "base/hash.h"
 #include "base/memory.h"
 #include "flow/cache.h"
 #include "flow/element.h"
 #include "flow/tune.h"
 #include "source/jpeg_points.h"
 #include "ops/image/image_op.h"
-#include "ops/op_table.h"
-#include "ops/sample_op.h"
 #include "record/damage.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#define WINDOW_CHUNKS   16 /* a window of the shuffle is made of so many runs of neighbours */
 #define PROBES          1024
 #define ENTROPY_SHARE   4   /* of the memory that is left, one part in so many is for points */
 #define ENTROPY_RATIO   25  /* an image's bytes to those of its points, at least; seldom less */
 #define ENTROPY_FIXED   128 /* bytes an image beside its points */
-#define MOST_CHUNK      (UINT64_C(1) << 48)
 #define UNKNOWN_ELEMENT 4096 /* bytes, where a source does not tell */
 #define MAX_WORKERS     256
-#define STREAM_BUFFER   (UINT64_C(256) << 20)
 
 pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr)
 {
@@ -36,6 +30,18 @@ pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error 
         snprintf(reterr->op, sizeof(reterr->op), "%s", c->nodes[i].op->name);
     node_point(c, &c->nodes[i], reterr);
     return st;
+}
+
+/* NULL: the node is not a resource. */
+static const struct resource_facet *resource_of(const struct node *n)
+{
+    const struct op_decl *decl = op_decl_of(n->op);
+    return decl ? decl->resource : NULL;
+}
+
+static bool is_cache(const struct node *n)
+{
+    return resource_of(n) && resource_of(n)->kind == RESOURCE_CACHE;
 }
 
 /* ---- The source ---- */
@@ -51,7 +57,7 @@ static pst_status check_kinds(const struct chain *c, pst_error *reterr)
     for (size_t i = 1, caches = 0; i < c->count; i++) {
         if (c->nodes[i].kind == PST_OP_SOURCE)
             return plan_point(c, i, pst_fail(reterr, PST_EINVAL, "a source stands only at the beginning"), reterr);
-        if (c->nodes[i].op == &op_cache && caches++)
+        if (is_cache(&c->nodes[i]) && caches++)
             return plan_point(c, i, pst_fail(reterr, PST_EINVAL, "the elements are cached already; one cache a chain"), reterr);
     }
     return PST_OK;
@@ -161,7 +167,7 @@ static pst_status check_cache(const struct chain *c, pst_error *reterr)
     for (size_t i = 1; i < c->count; i++) {
         if (c->nodes[i].kind == PST_OP_SAMPLE && c->nodes[i].op->flags & PST_OP_RANDOM && !random)
             random = c->nodes[i].op->name;
-        if (c->nodes[i].op == &op_cache && random)
+        if (is_cache(&c->nodes[i]) && random)
             return plan_point(c, i,
                               pst_fail(reterr, PST_EINVAL,
                                        "%s in front of it is random, and every epoch would see its first result again; move "
@@ -174,69 +180,31 @@ static pst_status check_cache(const struct chain *c, pst_error *reterr)
 
 /* ---- Order ---- */
 
-/* Bytes to elements, by their mean size. */
-static uint64_t elements_in(const struct pipeline_plan *p, uint64_t bytes)
+/* The node as a step; false: it does not take part in the order. */
+static bool order_step_of(struct pipeline_plan *p, const struct node *n, struct order_env *env, struct order_step *ret)
 {
-    uint64_t n = bytes / (p->element_bytes ? p->element_bytes : UNKNOWN_ELEMENT);
-    return n ? n : 1;
-}
-
-static void plan_shuffle(const struct pipeline_plan *p, const struct shuffle_config *config, uint64_t seed, unsigned number,
-                         struct order_step *s)
-{
-    s->kind = ORDER_SHUFFLE;
-    s->seed = config->seed >= 0 ? (uint64_t)config->seed : seed;
-    if (number > 0) /* the second shuffle of a chain must not undo or repeat the first */
-        s->seed = hash_combine(s->seed, number);
-    s->reshuffle = config->reshuffle;
-    s->buffer = config->buffer ? config->buffer : STREAM_BUFFER; /* not from the RAM budget: the order depends on it */
-    if (config->window) {
-        s->chunk = elements_in(p, config->window / WINDOW_CHUNKS);
-        s->chunk = s->chunk < MOST_CHUNK ? s->chunk : MOST_CHUNK;
-        s->window = s->chunk * WINDOW_CHUNKS;
-    }
-}
-
-/* The node as a step; false: it is none. */
-static bool order_step_of(struct pipeline_plan *p, const struct node *n, uint64_t seed, unsigned *shuffles,
-                          struct order_step *ret)
-{
+    const struct op_decl *decl = op_decl_of(n->op);
     *ret = (struct order_step){0};
-    if (n->op == &op_shuffle) {
-        plan_shuffle(p, n->config, seed, (*shuffles)++, ret);
-        if (p->program.streamed)
-            p->ram_stream += ret->buffer;
-    } else if (n->op == &op_repeat || n->op == &op_take || n->op == &op_skip) {
-        ret->kind = n->op == &op_repeat ? ORDER_REPEAT : n->op == &op_take ? ORDER_TAKE : ORDER_SKIP;
-        ret->count = ((const struct count_config *)n->config)->count;
-    } else if (n->op == &op_shard) {
-        const struct shard_config *config = n->config;
-        ret->kind = ORDER_SHARD;
-        ret->shards = config->count;
-        ret->shard = config->index;
-    } else if (n->op == &op_batch) {
-        const struct batch_config *config = n->config;
-        ret->kind = ORDER_BATCH;
-        ret->size = config->size;
-        ret->drop_remainder = config->drop_remainder;
-    } else {
+    if (!decl || !decl->order)
         return false;
-    }
+    decl->order(n->config, env, ret);
+    env->shuffles += ret->kind == ORDER_SHUFFLE;
+    if (p->program.streamed)
+        p->ram_stream += ret->buffer;
     return true;
 }
 
-/* What changes no result, only what it costs; false: the node is no such thing. */
+/* Notes what changes no result, only what it costs; false: the node is not a resource. */
 static bool note_resource(struct pipeline_plan *p, size_t i)
 {
     const struct node *n = &p->chain->nodes[i];
-    if (n->op == &op_prefetch) {
-        int64_t depth = ((const struct prefetch_config *)n->config)->depth;
-        p->prefetch = depth > 0 ? (uint64_t)depth : 0;
-    } else if (n->op == &op_cache) {
-        p->cache_node = i;
-    } else {
+    const struct resource_facet *resource = resource_of(n);
+    if (!resource)
         return false;
-    }
+    if (resource->kind == RESOURCE_PREFETCH)
+        p->prefetch = resource->amount(n->config);
+    else
+        p->cache_node = i;
     return true;
 }
 
@@ -245,14 +213,14 @@ static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *
     const struct chain *c = p->chain;
     uint64_t count = p->source_class->count(p->source);
     struct order_step step;
-    unsigned shuffles = 0;
+    struct order_env env = {.seed = seed, .element_bytes = p->element_bytes ? p->element_bytes : UNKNOWN_ELEMENT};
     p->program.streamed = count == SOURCE_STREAM;
     order_init(&p->order, p->program.streamed ? ORDER_UNKNOWN : count);
     if (count >= ORDER_UNKNOWN && !p->source_class->stream_open)
         return plan_point(c, 0, pst_fail(reterr, PST_EINVAL, "the source has neither an index nor a stream"), reterr);
     for (size_t i = 1; i < c->count; i++) {
         pst_status st = PST_OK;
-        if (order_step_of(p, &c->nodes[i], seed, &shuffles, &step))
+        if (order_step_of(p, &c->nodes[i], &env, &step))
             st = order_push(&p->order, &step, reterr);
         else if (c->nodes[i].kind != PST_OP_SAMPLE && !note_resource(p, i))
             st = pst_fail(reterr, PST_EUNSUPPORTED, "the engine does not know this operation");
@@ -288,7 +256,7 @@ static void tell_needs(struct pipeline_plan *p)
         p->source_class->need(p->source, p->program.need);
     for (size_t i = 0; i < p->program.count; i++) {
         const struct step *s = &p->program.steps[i];
-        const struct sample_op *op = sample_op_of(s->op);
+        const struct op_decl *op = op_decl_of(s->op);
         if (op && op->need && s->runs)
             op->need(p->chain->nodes[s->first].config, s->live);
     }
@@ -324,8 +292,9 @@ static pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr)
                         p->ram_stream, p->ram);
     if (!p->cache_node)
         return PST_OK;
-    const struct cache_config *config = p->chain->nodes[p->cache_node].config;
-    uint64_t left = p->ram - batches - p->ram_stream, wanted = config->bytes ? config->bytes : p->ram / 2;
+    const struct node *cache = &p->chain->nodes[p->cache_node];
+    uint64_t bytes = resource_of(cache)->amount(cache->config);
+    uint64_t left = p->ram - batches - p->ram_stream, wanted = bytes ? bytes : p->ram / 2;
     p->ram_cache = wanted < left ? wanted : left;
     pst_status st =
         cache_create(&p->cache, p->program.streamed ? SOURCE_STREAM : p->order.source, p->ram_cache, p->threads, reterr);
@@ -347,8 +316,10 @@ static void probe_entropy(struct pipeline_plan *p)
 static pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr)
 {
     bool decodes = false;
-    for (size_t i = 0; i < p->chain->count; i++)
-        decodes |= p->chain->nodes[i].op == &op_decode.op;
+    for (size_t i = 0; i < p->chain->count; i++) {
+        const struct image_facet *image = op_image(op_decl_of(p->chain->nodes[i].op));
+        decodes |= image && image->decodes;
+    }
     p->entropy = decodes && p->program.streamed ? ENTROPY_STREAM : ENTROPY_NONE;
     if (!decodes || p->program.streamed)
         return PST_OK;

@@ -13,6 +13,7 @@ struct step {
     const void *config;
     void *fused;         /* the config when this step stands for several operations; owned */
     uint32_t ordinal;    /* keys its randomness */
+    pst_cause cause;     /* what an element that it refuses is counted as; where it is fused, its ctx says */
     size_t first, count; /* nodes of the chain that it stands for */
     char name[48];       /* "decode+resize" */
     pst_spec out;

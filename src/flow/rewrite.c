@@ -8,18 +8,24 @@
 #include "flow/element.h"
 #include "flow/plan.h"
 #include "ops/image/image_op.h"
-#include "ops/op_table.h"
 
 #include <string.h>
+
+static bool is_cache(const struct node *n)
+{
+    const struct op_decl *decl = op_decl_of(n->op);
+    return decl && decl->resource && decl->resource->kind == RESOURCE_CACHE;
+}
 
 /* The operations on elements from node `i` on that a cache does not separate; their nodes too. */
 static size_t collect(const struct chain *c, size_t i, struct image_part *parts, size_t *nodes)
 {
     size_t n = 0;
-    for (; i < c->count && c->nodes[i].op != &op_cache; i++) {
+    for (; i < c->count && !is_cache(&c->nodes[i]); i++) {
         if (c->nodes[i].kind != PST_OP_SAMPLE)
             continue;
-        parts[n] = (struct image_part){.op = c->nodes[i].op, .config = c->nodes[i].config, .ordinal = c->nodes[i].ordinal};
+        const struct op_decl *decl = op_decl_of(c->nodes[i].op);
+        parts[n] = (struct image_part){.op = decl, .config = c->nodes[i].config, .ordinal = c->nodes[i].ordinal};
         nodes[n++] = i;
     }
     return n;
@@ -29,7 +35,7 @@ static bool join_names(char *name, size_t size, const struct image_part *parts, 
 {
     struct text t = {0};
     for (size_t i = 0; i < count; i++)
-        text_addf(&t, "%s%s", i ? "+" : "", parts[i].op->name);
+        text_addf(&t, "%s%s", i ? "+" : "", parts[i].op->op.name);
     bool whole = !t.failed;
     if (whole)
         program_fit_name(name, size, t.data);
@@ -79,6 +85,7 @@ static pst_status push_single(struct pipeline_plan *p, size_t i, pst_error *rete
 {
     const struct node *n = &p->chain->nodes[i];
     struct step s = {.op = n->op, .config = n->config, .ordinal = n->ordinal, .first = i, .count = 1, .out = n->out};
+    s.cause = op_cause(op_decl_of(n->op));
     program_fit_name(s.name, sizeof(s.name), n->op->name);
     return program_push(&p->program, &s, reterr);
 }
@@ -90,15 +97,14 @@ pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reter
     size_t *nodes = mem_array(c->count, sizeof(*nodes));
     pst_status st = parts && nodes ? PST_OK : pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
     for (size_t i = 1; i < c->count && st == PST_OK; i++) {
-        if (c->nodes[i].op == &op_cache)
+        if (is_cache(&c->nodes[i]))
             p->program.cached = p->program.count;
         if (c->nodes[i].kind != PST_OP_SAMPLE)
             continue;
         bool fused = false;
         size_t count = collect(c, i, parts, nodes), unit = image_program_unit(parts, count);
         size_t length = no_fuse ? unit : image_program_length(parts, count);
-        if (c->nodes[i].op == &op_decode.op)
-            decode_choose(c->nodes[i].config, parts, count);
+        image_program_choose(c->nodes[i].config, parts, count);
         if (length > 1 || unit)
             st = fuse(p, parts, nodes, length, no_fuse, &fused, reterr);
         if (st == PST_OK && !fused && unit) {

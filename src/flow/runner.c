@@ -10,8 +10,6 @@
 #include "flow/element.h"
 #include "flow/locate.h"
 #include "flow/stream_filters.h"
-#include "ops/example_op.h"
-#include "ops/image/image_op.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -286,16 +284,14 @@ static pst_status fetch(struct runner *r, uint64_t index, const struct item *ite
     return PST_OK;
 }
 
-/* What kind of damage it is when an operation returns `st`; PST_CAUSES: it is none of the data. */
-static inline pst_cause cause_of(const pst_op_class *op, pst_status st)
+/* What an element is counted as for which a step returns `st`; PST_CAUSES: it is not the data's fault. */
+static inline pst_cause cause_of(const struct step *s, const pst_ctx *ctx, pst_status st)
 {
     if (__builtin_expect(st == PST_OK, 1))
         return PST_CAUSES;
     if (st != PST_ECORRUPT && st != PST_ETYPE && st != PST_ENOTFOUND && st != PST_ELIMIT && st != PST_EUNSUPPORTED)
         return PST_CAUSES;
-    if (op == &op_example.op)
-        return PST_CAUSE_EXAMPLE;
-    return op == &op_decode.op || op == &op_image_program ? PST_CAUSE_IMAGE : PST_CAUSE_VALUE;
+    return s->fused ? ctx->cause : s->cause;
 }
 
 static pst_status run_element(struct runner *r, uint64_t index, const struct item *item, const struct runner_target *to,
@@ -314,7 +310,7 @@ static pst_status run_element(struct runner *r, uint64_t index, const struct ite
         if (i == p->count)
             break;
         st = run_step(r, i, to, reterr);
-        *ret_cause = cause_of(p->steps[i].op, st);
+        *ret_cause = cause_of(&p->steps[i], &r->ctx, st);
         if (st == PST_OK && p->steps[i].runs)
             st = check_step(r, i, keeps && i < p->cached, to, reterr);
         if (__builtin_expect(st != PST_OK, 0))

@@ -1,12 +1,12 @@
-/* sampling.c: shows records of the source to an operation that has to see some before it can be planned: `example` without a
- * schema. They are spread evenly over an index; of a stream they are the first. Damaged ones are passed over: whether they are
- * tolerated is for the run to say. */
+/* sampling.c: shows records of the source to an operation that has to see some before it can be planned (its schema
+ * facet): `example` without a schema. They are spread evenly over an index; of a stream they are the first. Damaged ones are
+ * passed over: whether they are tolerated is for the run to say. */
 #include "base/memory.h"
 #include "flow/element.h"
 #include "flow/plan.h"
 #include "ops/ctx.h"
-#include "ops/example_op.h"
 #include "ops/fields.h"
+#include "ops/op_decl.h"
 
 #include <string.h>
 
@@ -103,37 +103,39 @@ static pst_status sample_stream(struct sampling *s, const pst_spec *spec, pst_er
     return st < 0 && !(st == PST_ECORRUPT && s->count > 0) ? st : PST_OK;
 }
 
-static pst_status infer_from(struct sampling *s, struct chain *c, size_t i, pst_error *reterr)
+static pst_status infer_from(struct sampling *s, const struct schema_facet *schema, struct node *n, pst_error *reterr)
 {
-    const pst_spec *spec = &c->nodes[0].out;
+    const pst_spec *spec = &s->plan->chain->nodes[0].out;
     uint64_t total = s->plan->source_class->count(s->plan->source);
     pst_status st = total == SOURCE_STREAM ? sample_stream(s, spec, reterr) : sample_index(s, spec, total, reterr);
     if (st < 0 || s->count == 0)
         return st; /* without a record the operation's own plan says what is missing */
-    return op_example_infer(c->nodes[i].config, c->nodes[i].strings, s->records, s->count, reterr);
+    return schema->infer(n->config, n->strings, s->records, s->count, reterr);
 }
 
 pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr)
 {
-    const struct example_config *config = c->nodes[i].config;
+    struct node *n = &c->nodes[i];
+    const struct op_decl *decl = op_decl_of(n->op);
+    const char *name = decl && decl->schema ? decl->schema->missing(n->config) : NULL;
     size_t field;
-    if (c->nodes[i].op != &op_example.op || config->schema[0] != '\0')
+    if (!name)
         return PST_OK;
-    pst_status st = field_find(&c->nodes[i].in, config->field, &field, reterr);
-    const pst_field *f = &c->nodes[i].in.field[st == PST_OK ? field : 0];
+    pst_status st = field_find(&n->in, name, &field, reterr);
+    const pst_field *f = &n->in.field[st == PST_OK ? field : 0];
     if (st < 0 || f->dtype != PST_DTYPE_BYTES || f->rank != 0)
         return st; /* the operation's own plan says it better */
     if (!trace_back(c, i, &field))
         return pst_fail(reterr, PST_EINVAL,
                         "a schema is inferred from the source's own records, and field \"%s\" is computed; give "
                         "one, as in schema=\"image:bytes label:int64\"",
-                        config->field);
+                        name);
     struct sampling *s = mem_zalloc(sizeof(*s));
     if (!s)
         return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
     s->plan = p;
     s->field = field;
-    st = infer_from(s, c, i, reterr);
+    st = infer_from(s, decl->schema, n, reterr);
     arena_finish(&s->memory);
     arena_finish(&s->ctx.scratch);
     mem_free(s);

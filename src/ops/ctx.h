@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/random.h"
 #include <penstock/op.h>
+#include <penstock/record.h>
 
 struct entropy;
 
@@ -15,6 +16,7 @@ struct pst_ctx {
     struct arena scratch;    /* reset by the engine after each element */
     struct random random;    /* through ctx_random: it is keyed by the first draw */
     uint32_t op;             /* ordinal of the operation that `random` is keyed for */
+    pst_cause cause;         /* set by a fused pass that fails: that of the operation at fault */
 };
 
 /* Before an operation runs: its randomness starts afresh, keyed by its place in the user's chain. */

@@ -8,13 +8,26 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_batch = {
-    .abi = PST_OP_ABI,
-    .name = "batch",
-    .doc = "Puts elements together: each field becomes one tensor whose first dimension is the batch. Fields whose first "
-           "dimension differs from element to element come one behind the other, with row splits that say where each "
-           "begins. Without batch in the chain, every batch is one element.",
-    .example = "tfrecord shards/ | shuffle | batch 64 drop_remainder=true",
-    .params = params,
-    .config_size = sizeof(struct batch_config),
+static void order(const void *config, const struct order_env *env, struct order_step *ret)
+{
+    const struct batch_config *c = config;
+    (void)env;
+    *ret = (struct order_step){.kind = ORDER_BATCH, .size = c->size, .drop_remainder = c->drop_remainder};
+}
+
+const struct op_decl op_batch = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "batch",
+            .doc =
+                "Puts elements together: each field becomes one tensor whose first dimension is the batch. Fields whose first "
+                "dimension differs from element to element come one behind the other, with row splits that say where each "
+                "begins. Without batch in the chain, every batch is one element.",
+            .example = "tfrecord shards/ | shuffle | batch 64 drop_remainder=true",
+            .params = params,
+            .config_size = sizeof(struct batch_config),
+        },
+    .kind = PST_OP_BATCHING,
+    .order = order,
 };

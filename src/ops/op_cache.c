@@ -7,13 +7,26 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_cache = {
-    .abi = PST_OP_ABI,
-    .name = "cache",
-    .doc = "Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or "
-           "compute them again. What fits stays for good and nothing is ever evicted: a data set twice the budget still "
-           "saves half of the work. Random operations belong behind it, otherwise every epoch would see the same result.",
-    .example = "tfrecord shards/ | example | cache 4G | shuffle | batch 64",
-    .params = params,
-    .config_size = sizeof(struct cache_config),
+static uint64_t amount(const void *config)
+{
+    return ((const struct cache_config *)config)->bytes;
+}
+
+static const struct resource_facet resource = {.kind = RESOURCE_CACHE, .amount = amount};
+
+const struct op_decl op_cache = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "cache",
+            .doc =
+                "Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or "
+                "compute them again. What fits stays for good and nothing is ever evicted: a data set twice the budget still "
+                "saves half of the work. Random operations belong behind it, otherwise every epoch would see the same result.",
+            .example = "tfrecord shards/ | example | cache 4G | shuffle | batch 64",
+            .params = params,
+            .config_size = sizeof(struct cache_config),
+        },
+    .kind = PST_OP_BATCHING,
+    .resource = &resource,
 };

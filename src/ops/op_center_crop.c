@@ -1,5 +1,6 @@
 /* op_center_crop.c: `center_crop`: the middle of an image, as torchvision's CenterCrop cuts it. */
 #include "ops/image/image_op.h"
+#include "ops/op_list.h"
 
 struct config {
     struct image_field field;
@@ -59,7 +60,9 @@ static const pst_param params[] = {
     {0},
 };
 
-const struct image_op op_center_crop = {
+static const struct image_facet image = {.geometry = geometry, .pads = pads};
+
+const struct op_decl op_center_crop = {
     .op =
         {
             .abi = PST_OP_ABI,
@@ -72,6 +75,6 @@ const struct image_op op_center_crop = {
             .plan = plan,
             .run = run,
         },
-    .geometry = geometry,
-    .pads = pads,
+    .kind = PST_OP_SAMPLE,
+    .image = &image,
 };

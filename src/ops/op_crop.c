@@ -1,5 +1,6 @@
 /* op_crop.c: `crop`: a fixed rectangle of an image. */
 #include "ops/image/image_op.h"
+#include "ops/op_list.h"
 
 #include <inttypes.h>
 
@@ -58,7 +59,9 @@ static const pst_param params[] = {
     {0},
 };
 
-const struct image_op op_crop = {
+static const struct image_facet image = {.geometry = geometry};
+
+const struct op_decl op_crop = {
     .op =
         {
             .abi = PST_OP_ABI,
@@ -71,5 +74,6 @@ const struct image_op op_crop = {
             .plan = plan,
             .run = run,
         },
-    .geometry = geometry,
+    .kind = PST_OP_SAMPLE,
+    .image = &image,
 };

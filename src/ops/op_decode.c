@@ -154,7 +154,9 @@ static uint64_t fingerprint(const void *config)
     return c->reason && c->fast;
 }
 
-const struct sample_op op_decode = {
+static const struct image_facet image = {.decodes = true};
+
+const struct op_decl op_decode = {
     .op =
         {
             .abi = PST_OP_ABI,
@@ -172,5 +174,8 @@ const struct sample_op op_decode = {
             .stop = stop,
             .fingerprint = fingerprint,
         },
+    .kind = PST_OP_SAMPLE,
     .choice = choice,
+    .image = &image,
+    .cause = PST_CAUSE_IMAGE,
 };

@@ -1,6 +1,6 @@
 /* op_drop.c: `drop`: all fields but some. Plan only, as `select`. */
 #include "ops/fields.h"
-#include "ops/op_table.h"
+#include "ops/op_decl.h"
 
 struct config {
     pst_strings fields;
@@ -35,13 +35,18 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_drop = {
-    .abi = PST_OP_ABI,
-    .name = "drop",
-    .doc = "Leaves out the named fields and keeps the others. What nothing in front uses either is neither read nor parsed "
-           "nor decoded.",
-    .example = "tfrecord shards/ | example | drop filename | batch 64",
-    .params = params,
-    .config_size = sizeof(struct config),
-    .plan = plan,
+const struct op_decl op_drop = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "drop",
+            .doc = "Leaves out the named fields and keeps the others. What nothing in front uses either is neither read nor "
+                   "parsed "
+                   "nor decoded.",
+            .example = "tfrecord shards/ | example | drop filename | batch 64",
+            .params = params,
+            .config_size = sizeof(struct config),
+            .plan = plan,
+        },
+    .kind = PST_OP_SAMPLE,
 };

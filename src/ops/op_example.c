@@ -2,15 +2,22 @@
  *
  * The features stand first in the output, then the other fields of the input; the record itself is gone. A feature of fixed
  * shape is copied into its place, any other is a view into the record, or into the parser's memory, until the next element. */
-#include "ops/example_op.h"
-
 #include "base/memory.h"
 #include "ops/fields.h"
+#include "ops/op_decl.h"
 
 #include <inttypes.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
+
+struct config {
+    const char *schema; /* "": to be inferred before the plan */
+    const char *field;  /* which one holds the serialized Examples */
+    size_t records;     /* that the schema was inferred from; 0: it was given */
+    uint64_t unneeded;  /* features that nothing uses */
+    size_t number;      /* of the field; noted by the plan */
+};
 
 static const pst_dtype dtypes[] = {[PST_BYTES] = PST_DTYPE_BYTES, [PST_FLOAT] = PST_DTYPE_F32, [PST_INT64] = PST_DTYPE_I64};
 
@@ -32,7 +39,7 @@ static pst_status plan_feature(const pst_feature *feature, pst_field *ret, pst_e
     return PST_OK;
 }
 
-static pst_status plan_fields(const struct example_config *c, const pst_schema *schema, const pst_spec *in, pst_spec *ret_out,
+static pst_status plan_fields(const struct config *c, const pst_schema *schema, const pst_spec *in, pst_spec *ret_out,
                               pst_error *reterr)
 {
     size_t count = pst_schema_count(schema);
@@ -63,7 +70,7 @@ static pst_status plan_fields(const struct example_config *c, const pst_schema *
 
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
 {
-    struct example_config *c = config;
+    struct config *c = config;
     pst_schema *schema = NULL;
     pst_parser *parser = NULL;
     pst_status st = field_find(in, c->field, &c->number, reterr);
@@ -88,10 +95,16 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
 
 static void need(void *config, uint64_t fields)
 {
-    ((struct example_config *)config)->unneeded = ~fields;
+    ((struct config *)config)->unneeded = ~fields;
 }
 
 /* ---- Inferring ---- */
+
+static const char *missing(const void *config)
+{
+    const struct config *c = config;
+    return c->schema[0] == '\0' ? c->field : NULL;
+}
 
 /* mem_free; NULL: out of memory. */
 static char *schema_text(const pst_schema *schema)
@@ -108,7 +121,7 @@ static char *schema_text(const pst_schema *schema)
     }
 }
 
-static pst_status keep_schema(struct example_config *c, struct arena *strings, const pst_schema *schema, size_t records,
+static pst_status keep_schema(struct config *c, struct arena *strings, const pst_schema *schema, size_t records,
                               pst_error *reterr)
 {
     if (pst_schema_count(schema) == 0)
@@ -123,7 +136,7 @@ static pst_status keep_schema(struct example_config *c, struct arena *strings, c
     return PST_OK;
 }
 
-pst_status op_example_infer(void *config, struct arena *strings, const pst_bytes *records, size_t count, pst_error *reterr)
+static pst_status infer(void *config, struct arena *strings, const pst_bytes *records, size_t count, pst_error *reterr)
 {
     pst_inference *inference = NULL;
     pst_schema *schema = NULL;
@@ -172,7 +185,7 @@ static struct slot slot_of(const pst_feature *feature, size_t field)
 
 static pst_status start(const void *config, void *worker, pst_error *reterr)
 {
-    const struct example_config *c = config;
+    const struct config *c = config;
     struct worker *w = worker;
     pst_feature wanted[PST_MAX_FIELDS];
     pst_schema *schema = NULL, *narrowed = NULL;
@@ -200,7 +213,7 @@ static void stop(const void *config, void *worker)
     w->parser = pst_parser_destroy(w->parser);
 }
 
-static pst_status fail_inferred(const struct example_config *c, pst_status st, pst_error *reterr)
+static pst_status fail_inferred(const struct config *c, pst_status st, pst_error *reterr)
 {
     if (!reterr || c->records == 0 || (st != PST_ETYPE && st != PST_ENOTFOUND))
         return st;
@@ -224,7 +237,7 @@ static pst_status view(pst_ctx *ctx, const struct slot *s, const pst_value *valu
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
-    const struct example_config *c = config;
+    const struct config *c = config;
     struct worker *w = worker;
     const pst_bytes *record = in[c->number].data;
     pst_status st = pst_parser_parse(w->parser, record->data, record->length, w->values, reterr);
@@ -241,14 +254,15 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 }
 
 static const pst_param params[] = {
-    {"schema", PST_PARAM_STRING, offsetof(struct example_config, schema), "", 0, 0, NULL,
+    {"schema", PST_PARAM_STRING, offsetof(struct config, schema), "", 0, 0, NULL,
      "the features as \"image:bytes label:int64 x:float[32] tags:bytes[*] boxes:float[*,4] w:float=1.5\"; empty: inferred"},
-    {"field", PST_PARAM_STRING, offsetof(struct example_config, field), "record", 0, 0, NULL,
-     "the field with the serialized Examples"},
+    {"field", PST_PARAM_STRING, offsetof(struct config, field), "record", 0, 0, NULL, "the field with the serialized Examples"},
     {0},
 };
 
-const struct sample_op op_example = {
+static const struct schema_facet inference = {.missing = missing, .infer = infer};
+
+const struct op_decl op_example = {
     .op =
         {
             .abi = PST_OP_ABI,
@@ -260,12 +274,15 @@ const struct sample_op op_example = {
                    "records spread over the source.",
             .example = "tfrecord shards/ | example \"image:bytes label:int64\" | batch 64",
             .params = params,
-            .config_size = sizeof(struct example_config),
+            .config_size = sizeof(struct config),
             .worker_size = sizeof(struct worker),
             .plan = plan,
             .start = start,
             .run = run,
             .stop = stop,
         },
+    .kind = PST_OP_SAMPLE,
     .need = need,
+    .schema = &inference,
+    .cause = PST_CAUSE_EXAMPLE,
 };

@@ -1,5 +1,6 @@
 /* op_flip.c: `flip`: images mirrored left to right, some of them. */
 #include "ops/image/image_op.h"
+#include "ops/op_list.h"
 
 struct config {
     struct image_field field;
@@ -35,7 +36,9 @@ static const pst_param params[] = {
     {0},
 };
 
-const struct image_op op_flip = {
+static const struct image_facet image = {.geometry = geometry};
+
+const struct op_decl op_flip = {
     .op =
         {
             .abi = PST_OP_ABI,
@@ -48,5 +51,6 @@ const struct image_op op_flip = {
             .run = run,
             .flags = PST_OP_RANDOM,
         },
-    .geometry = geometry,
+    .kind = PST_OP_SAMPLE,
+    .image = &image,
 };

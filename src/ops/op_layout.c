@@ -4,6 +4,12 @@
 
 #include <string.h>
 
+enum { LAYOUT_NCHW, LAYOUT_NHWC };
+struct config {
+    struct image_field field;
+    int order;
+};
+
 static const char *const orders[] = {[LAYOUT_NCHW] = "nchw", [LAYOUT_NHWC] = "nhwc", NULL};
 
 /* Channels first: a few of them, in front of what cannot be channels. */
@@ -14,7 +20,7 @@ static bool is_planar(const pst_field *f)
 
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
 {
-    struct layout_config *c = config;
+    struct config *c = config;
     pst_field *f;
     pst_status st = field_find(in, c->field.name, &c->field.number, reterr);
     if (st < 0)
@@ -53,7 +59,7 @@ static void transpose(uint8_t *to, const uint8_t *from, size_t rows, size_t colu
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
-    const struct layout_config *c = config;
+    const struct config *c = config;
     const pst_tensor *from = &in[c->field.number];
     pst_tensor *to = &out[c->field.number];
     bool split = c->order == LAYOUT_NCHW;
@@ -67,20 +73,33 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 }
 
 static const pst_param params[] = {
-    {"order", PST_PARAM_CHOICE, offsetof(struct layout_config, order), NULL, 0, 0, orders,
+    {"order", PST_PARAM_CHOICE, offsetof(struct config, order), NULL, 0, 0, orders,
      "nchw: channels first, as PyTorch has them; nhwc: channels last, as TensorFlow has them"},
-    {"field", PST_PARAM_STRING, offsetof(struct layout_config, field.name), "image", 0, 0, NULL, "the field with the images"},
+    {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
 
-const pst_op_class op_layout = {
-    .abi = PST_OP_ABI,
-    .name = "layout",
-    .doc = "Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come. Images are decoded with their "
-           "channels last; operations on images expect them there.",
-    .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | layout nchw | batch 64",
-    .params = params,
-    .config_size = sizeof(struct layout_config),
-    .plan = plan,
-    .run = run,
+static bool splits(const void *config)
+{
+    return ((const struct config *)config)->order == LAYOUT_NCHW;
+}
+
+static const struct image_facet image = {.splits = splits};
+
+const struct op_decl op_layout = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "layout",
+            .doc = "Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come. Images are decoded with "
+                   "their "
+                   "channels last; operations on images expect them there.",
+            .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | layout nchw | batch 64",
+            .params = params,
+            .config_size = sizeof(struct config),
+            .plan = plan,
+            .run = run,
+        },
+    .kind = PST_OP_SAMPLE,
+    .image = &image,
 };

@@ -5,6 +5,12 @@
 
 #include <inttypes.h>
 
+struct config {
+    struct image_field field;
+    int range;
+    pst_floats mean, std;
+};
+
 enum { ZERO_ONE, MINUS_ONE_ONE, IMAGENET };
 static const char *const ranges[] = {[ZERO_ONE] = "0..1", [MINUS_ONE_ONE] = "-1..1", [IMAGENET] = "imagenet", NULL};
 
@@ -12,14 +18,14 @@ static const char *const ranges[] = {[ZERO_ONE] = "0..1", [MINUS_ONE_ONE] = "-1.
 static const pst_floats imagenet_mean = {3, {0.485, 0.456, 0.406}}, imagenet_std = {3, {0.229, 0.224, 0.225}};
 static const pst_floats zero = {1, {0}}, half = {1, {0.5}}, one = {1, {1}};
 
-static const pst_floats *mean_of(const struct normalize_config *c)
+static const pst_floats *mean_of(const struct config *c)
 {
     if (c->mean.count)
         return &c->mean;
     return c->range == IMAGENET ? &imagenet_mean : c->range == MINUS_ONE_ONE ? &half : &zero;
 }
 
-static const pst_floats *std_of(const struct normalize_config *c)
+static const pst_floats *std_of(const struct config *c)
 {
     if (c->std.count)
         return &c->std;
@@ -31,8 +37,7 @@ static double value_of(const pst_floats *f, uint32_t channel)
     return f->value[f->count == 1 ? 0 : channel];
 }
 
-static pst_status check_count(const struct normalize_config *c, const char *what, size_t count, uint64_t channels,
-                              pst_error *reterr)
+static pst_status check_count(const struct config *c, const char *what, size_t count, uint64_t channels, pst_error *reterr)
 {
     if (count == 1 || channels == PST_ANY || count == channels)
         return PST_OK;
@@ -42,7 +47,7 @@ static pst_status check_count(const struct normalize_config *c, const char *what
                     what, count, c->field.name, channels, channels == 1 ? "" : "s", count);
 }
 
-static pst_status check_channels(const struct normalize_config *c, uint64_t channels, pst_error *reterr)
+static pst_status check_channels(const struct config *c, uint64_t channels, pst_error *reterr)
 {
     pst_status st = check_count(c, c->range == IMAGENET ? "imagenet" : "mean", mean_of(c)->count, channels, reterr);
     return st < 0 ? st : check_count(c, c->range == IMAGENET ? "imagenet" : "std", std_of(c)->count, channels, reterr);
@@ -50,7 +55,7 @@ static pst_status check_channels(const struct normalize_config *c, uint64_t chan
 
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
 {
-    struct normalize_config *c = config;
+    struct config *c = config;
     pst_field *f;
     if (c->range != ZERO_ONE && (c->mean.count || c->std.count))
         return pst_fail(reterr, PST_EINVAL, "%s already says mean and std; leave it out, or leave them out", ranges[c->range]);
@@ -67,8 +72,9 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     return PST_OK;
 }
 
-pst_status normalize_factors(const struct normalize_config *c, uint32_t channels, float *scale, float *bias, pst_error *reterr)
+static pst_status factors(const void *config, uint32_t channels, float *scale, float *bias, pst_error *reterr)
 {
+    const struct config *c = config;
     const pst_floats *mean = mean_of(c), *std = std_of(c);
     pst_status st = check_channels(c, channels, reterr);
     if (st < 0)
@@ -82,7 +88,7 @@ pst_status normalize_factors(const struct normalize_config *c, uint32_t channels
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
-    const struct normalize_config *c = config;
+    const struct config *c = config;
     pst_tensor *to = &out[c->field.number];
     struct convert convert;
     float scale[4], bias[4];
@@ -90,7 +96,7 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
     (void)worker;
     pst_status st = image_of_tensor(&in[c->field.number], &image, reterr);
     if (st == PST_OK)
-        st = normalize_factors(c, image.channels, scale, bias, reterr);
+        st = factors(c, image.channels, scale, bias, reterr);
     if (st == PST_OK)
         st = field_prepare(ctx, to, 3, in[c->field.number].shape, reterr);
     if (st < 0)
@@ -102,24 +108,31 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 }
 
 static const pst_param params[] = {
-    {"range", PST_PARAM_CHOICE, offsetof(struct normalize_config, range), "0..1", 0, 0, ranges,
+    {"range", PST_PARAM_CHOICE, offsetof(struct config, range), "0..1", 0, 0, ranges,
      "0..1 and -1..1: all levels to that range; imagenet: its mean and deviation, as torchvision's models expect"},
-    {"mean", PST_PARAM_FLOATS, offsetof(struct normalize_config, mean), "", -100, 100, NULL,
+    {"mean", PST_PARAM_FLOATS, offsetof(struct config, mean), "", -100, 100, NULL,
      "subtracted, in levels from 0 to 1: one value, or one a channel"},
-    {"std", PST_PARAM_FLOATS, offsetof(struct normalize_config, std), "", -100, 100, NULL, "what is left is divided by it"},
-    {"field", PST_PARAM_STRING, offsetof(struct normalize_config, field.name), "image", 0, 0, NULL,
-     "the field with the images"},
+    {"std", PST_PARAM_FLOATS, offsetof(struct config, std), "", -100, 100, NULL, "what is left is divided by it"},
+    {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
 
-const pst_op_class op_normalize = {
-    .abi = PST_OP_ABI,
-    .name = "normalize",
-    .doc = "Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one "
-           "addition. mean=0.5 std=0.25 and the like are in levels from 0 to 1, as torchvision's Normalize has them.",
-    .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | batch 64",
-    .params = params,
-    .config_size = sizeof(struct normalize_config),
-    .plan = plan,
-    .run = run,
+static const struct image_facet image = {.factors = factors};
+
+const struct op_decl op_normalize = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "normalize",
+            .doc =
+                "Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one "
+                "addition. mean=0.5 std=0.25 and the like are in levels from 0 to 1, as torchvision's Normalize has them.",
+            .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | batch 64",
+            .params = params,
+            .config_size = sizeof(struct config),
+            .plan = plan,
+            .run = run,
+        },
+    .kind = PST_OP_SAMPLE,
+    .image = &image,
 };

@@ -1,6 +1,6 @@
 /* op_one_hot.c: `one_hot`: class numbers as vectors. */
 #include "ops/fields.h"
-#include "ops/op_table.h"
+#include "ops/op_decl.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -77,14 +77,18 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_one_hot = {
-    .abi = PST_OP_ABI,
-    .name = "one_hot",
-    .doc = "Turns class numbers into float32 vectors that are 1 at the class and 0 elsewhere. The field gets one more "
-           "dimension. A number that is no class is an error of that element.",
-    .example = "tfrecord shards/ | example | one_hot 10 | batch 64",
-    .params = params,
-    .config_size = sizeof(struct config),
-    .plan = plan,
-    .run = run,
+const struct op_decl op_one_hot = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "one_hot",
+            .doc = "Turns class numbers into float32 vectors that are 1 at the class and 0 elsewhere. The field gets one more "
+                   "dimension. A number that is no class is an error of that element.",
+            .example = "tfrecord shards/ | example | one_hot 10 | batch 64",
+            .params = params,
+            .config_size = sizeof(struct config),
+            .plan = plan,
+            .run = run,
+        },
+    .kind = PST_OP_SAMPLE,
 };

@@ -7,12 +7,26 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_prefetch = {
-    .abi = PST_OP_ABI,
-    .name = "prefetch",
-    .doc = "Sets how many batches are prepared before they are asked for. There is always some prefetching, also without "
-           "this operation; automatic means: as many as the measured variation asks for, within the RAM budget.",
-    .example = "tfrecord shards/ | shuffle | batch 64 | prefetch 4",
-    .params = params,
-    .config_size = sizeof(struct prefetch_config),
+static uint64_t amount(const void *config)
+{
+    int64_t depth = ((const struct prefetch_config *)config)->depth;
+    return depth > 0 ? (uint64_t)depth : 0;
+}
+
+static const struct resource_facet resource = {.kind = RESOURCE_PREFETCH, .amount = amount};
+
+const struct op_decl op_prefetch = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "prefetch",
+            .doc =
+                "Sets how many batches are prepared before they are asked for. There is always some prefetching, also without "
+                "this operation; automatic means: as many as the measured variation asks for, within the RAM budget.",
+            .example = "tfrecord shards/ | shuffle | batch 64 | prefetch 4",
+            .params = params,
+            .config_size = sizeof(struct prefetch_config),
+        },
+    .kind = PST_OP_BATCHING,
+    .resource = &resource,
 };

@@ -1,6 +1,7 @@
 /* op_random_crop.c: `random_crop`: a rectangle of fixed size anywhere in an image, as torchvision's RandomCrop draws it. */
 #include "ops/ctx.h"
 #include "ops/image/image_op.h"
+#include "ops/op_list.h"
 
 #include <inttypes.h>
 
@@ -73,7 +74,9 @@ static const pst_param params[] = {
     {0},
 };
 
-const struct image_op op_random_crop = {
+static const struct image_facet image = {.geometry = geometry, .cuts_at_random = true, .pads = pads};
+
+const struct op_decl op_random_crop = {
     .op =
         {
             .abi = PST_OP_ABI,
@@ -88,6 +91,6 @@ const struct image_op op_random_crop = {
             .run = run,
             .flags = PST_OP_RANDOM,
         },
-    .geometry = geometry,
-    .pads = pads,
+    .kind = PST_OP_SAMPLE,
+    .image = &image,
 };

@@ -1,6 +1,7 @@
 /* op_random_resized_crop.c: `random_resized_crop`: a rectangle of random area and shape, resized: torchvision's rule. */
 #include "ops/ctx.h"
 #include "ops/image/image_op.h"
+#include "ops/op_list.h"
 
 #include <math.h>
 
@@ -106,7 +107,9 @@ static const pst_param params[] = {
     {0},
 };
 
-const struct image_op op_random_resized_crop = {
+static const struct image_facet image = {.geometry = geometry, .resizes = true, .cuts_at_random = true};
+
+const struct op_decl op_random_resized_crop = {
     .op =
         {
             .abi = PST_OP_ABI,
@@ -121,6 +124,6 @@ const struct image_op op_random_resized_crop = {
             .run = run,
             .flags = PST_OP_RANDOM,
         },
-    .geometry = geometry,
-    .resizes = true,
+    .kind = PST_OP_SAMPLE,
+    .image = &image,
 };

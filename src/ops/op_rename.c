@@ -1,6 +1,6 @@
 /* op_rename.c: `rename`: another name for a field. Plan only. */
 #include "ops/fields.h"
-#include "ops/op_table.h"
+#include "ops/op_decl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,12 +33,16 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_rename = {
-    .abi = PST_OP_ABI,
-    .name = "rename",
-    .doc = "Gives a field another name.",
-    .example = "tfrecord shards/ | example | rename image/encoded image | batch 64",
-    .params = params,
-    .config_size = sizeof(struct config),
-    .plan = plan,
+const struct op_decl op_rename = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "rename",
+            .doc = "Gives a field another name.",
+            .example = "tfrecord shards/ | example | rename image/encoded image | batch 64",
+            .params = params,
+            .config_size = sizeof(struct config),
+            .plan = plan,
+        },
+    .kind = PST_OP_SAMPLE,
 };

@@ -8,12 +8,25 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_repeat = {
-    .abi = PST_OP_ABI,
-    .name = "repeat",
-    .doc = "Goes through the elements several times within one epoch. A shuffle in front of it draws a new order for every "
-           "pass.",
-    .example = "tfrecord shards/ | shuffle | repeat 3 | batch 64",
-    .params = params,
-    .config_size = sizeof(struct count_config),
+static void order(const void *config, const struct order_env *env, struct order_step *ret)
+{
+    const struct count_config *c = config;
+    (void)env;
+    *ret = (struct order_step){.kind = ORDER_REPEAT, .count = c->count};
+}
+
+const struct op_decl op_repeat = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "repeat",
+            .doc = "Goes through the elements several times within one epoch. A shuffle in front of it draws a new order for "
+                   "every "
+                   "pass.",
+            .example = "tfrecord shards/ | shuffle | repeat 3 | batch 64",
+            .params = params,
+            .config_size = sizeof(struct count_config),
+        },
+    .kind = PST_OP_ORDER,
+    .order = order,
 };

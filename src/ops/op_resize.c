@@ -1,5 +1,6 @@
 /* op_resize.c: `resize`: images in another size, by a method that is chosen by name. */
 #include "ops/image/image_op.h"
+#include "ops/op_list.h"
 
 #include <inttypes.h>
 
@@ -140,7 +141,9 @@ static const pst_param params[] = {
     {0},
 };
 
-const struct image_op op_resize = {
+static const struct image_facet image = {.geometry = geometry, .resizes = true, .pads = pads, .needs_pixels = needs_pixels};
+
+const struct op_decl op_resize = {
     .op =
         {
             .abi = PST_OP_ABI,
@@ -159,8 +162,6 @@ const struct image_op op_resize = {
             .plan = plan,
             .run = run,
         },
-    .geometry = geometry,
-    .resizes = true,
-    .pads = pads,
-    .needs_pixels = needs_pixels,
+    .kind = PST_OP_SAMPLE,
+    .image = &image,
 };

@@ -1,6 +1,6 @@
 /* op_select.c: `select`: some of the fields. Plan only: what is left out is not even computed. */
 #include "ops/fields.h"
-#include "ops/op_table.h"
+#include "ops/op_decl.h"
 
 struct config {
     pst_strings fields;
@@ -30,13 +30,18 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_select = {
-    .abi = PST_OP_ABI,
-    .name = "select",
-    .doc = "Keeps the named fields and leaves out the others. What is left out and not used by anything in front is neither "
-           "read nor parsed nor decoded.",
-    .example = "tfrecord shards/ | example | select image label | batch 64",
-    .params = params,
-    .config_size = sizeof(struct config),
-    .plan = plan,
+const struct op_decl op_select = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "select",
+            .doc = "Keeps the named fields and leaves out the others. What is left out and not used by anything in front is "
+                   "neither "
+                   "read nor parsed nor decoded.",
+            .example = "tfrecord shards/ | example | select image label | batch 64",
+            .params = params,
+            .config_size = sizeof(struct config),
+            .plan = plan,
+        },
+    .kind = PST_OP_SAMPLE,
 };

@@ -9,12 +9,25 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_shard = {
-    .abi = PST_OP_ABI,
-    .name = "shard",
-    .doc = "Keeps every count-th element, beginning with number index. Put it in front of shuffle: the parts are then "
-           "disjoint. Training on several ranks needs no shard, the pipeline's rank and world split the batches evenly.",
-    .example = "tfrecord shards/ | shard 4 0 | shuffle | batch 64",
-    .params = params,
-    .config_size = sizeof(struct shard_config),
+static void order(const void *config, const struct order_env *env, struct order_step *ret)
+{
+    const struct shard_config *c = config;
+    (void)env;
+    *ret = (struct order_step){.kind = ORDER_SHARD, .shards = c->count, .shard = c->index};
+}
+
+const struct op_decl op_shard = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "shard",
+            .doc =
+                "Keeps every count-th element, beginning with number index. Put it in front of shuffle: the parts are then "
+                "disjoint. Training on several ranks needs no shard, the pipeline's rank and world split the batches evenly.",
+            .example = "tfrecord shards/ | shard 4 0 | shuffle | batch 64",
+            .params = params,
+            .config_size = sizeof(struct shard_config),
+        },
+    .kind = PST_OP_ORDER,
+    .order = order,
 };

@@ -1,7 +1,12 @@
 /* op_shuffle.c: the declaration of `shuffle`; the engine carries it out. */
+#include "base/hash.h"
 #include "ops/op_table.h"
 
 #include <math.h>
+
+#define WINDOW_CHUNKS 16 /* runs of neighbours that a window is made of */
+#define MOST_CHUNK    (UINT64_C(1) << 48)
+#define STREAM_BUFFER (UINT64_C(256) << 20)
 
 static const pst_param params[] = {
     {"buffer", PST_PARAM_BYTES, offsetof(struct shuffle_config, buffer), "0", 0, 0, NULL,
@@ -16,13 +21,35 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_shuffle = {
-    .abi = PST_OP_ABI,
-    .name = "shuffle",
-    .doc = "Puts the elements in random order. Over an indexed source the shuffle is exact and global and takes no memory: "
-           "the next element is computed, not drawn from a buffer. A stream (compressed shards, pipes) is shuffled within a "
-           "buffer instead. The order follows from the seed and the epoch alone.",
-    .example = "tfrecord shards/ | shuffle seed=7 | batch 64",
-    .params = params,
-    .config_size = sizeof(struct shuffle_config),
+static void order(const void *config, const struct order_env *env, struct order_step *ret)
+{
+    const struct shuffle_config *c = config;
+    *ret = (struct order_step){.kind = ORDER_SHUFFLE, .reshuffle = c->reshuffle};
+    ret->seed = c->seed >= 0 ? (uint64_t)c->seed : env->seed;
+    if (env->shuffles > 0) /* the second shuffle of a chain must not undo or repeat the first */
+        ret->seed = hash_combine(ret->seed, env->shuffles);
+    ret->buffer = c->buffer ? c->buffer : STREAM_BUFFER; /* not from the RAM budget: the order depends on it */
+    if (c->window) {
+        uint64_t chunk = c->window / WINDOW_CHUNKS / env->element_bytes;
+        ret->chunk = chunk == 0 ? 1 : chunk < MOST_CHUNK ? chunk : MOST_CHUNK;
+        ret->window = ret->chunk * WINDOW_CHUNKS;
+    }
+}
+
+const struct op_decl op_shuffle = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "shuffle",
+            .doc = "Puts the elements in random order. Over an indexed source the shuffle is exact and global and takes no "
+                   "memory: "
+                   "the next element is computed, not drawn from a buffer. A stream (compressed shards, pipes) is shuffled "
+                   "within a "
+                   "buffer instead. The order follows from the seed and the epoch alone.",
+            .example = "tfrecord shards/ | shuffle seed=7 | batch 64",
+            .params = params,
+            .config_size = sizeof(struct shuffle_config),
+        },
+    .kind = PST_OP_ORDER,
+    .order = order,
 };

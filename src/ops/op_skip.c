@@ -9,11 +9,23 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_skip = {
-    .abi = PST_OP_ABI,
-    .name = "skip",
-    .doc = "Leaves out the first elements. Behind batch it counts batches.",
-    .example = "tfrecord shards/ | skip 1000 | batch 64",
-    .params = params,
-    .config_size = sizeof(struct count_config),
+static void order(const void *config, const struct order_env *env, struct order_step *ret)
+{
+    const struct count_config *c = config;
+    (void)env;
+    *ret = (struct order_step){.kind = ORDER_SKIP, .count = c->count};
+}
+
+const struct op_decl op_skip = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "skip",
+            .doc = "Leaves out the first elements. Behind batch it counts batches.",
+            .example = "tfrecord shards/ | skip 1000 | batch 64",
+            .params = params,
+            .config_size = sizeof(struct count_config),
+        },
+    .kind = PST_OP_ORDER,
+    .order = order,
 };

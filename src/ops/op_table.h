@@ -1,17 +1,17 @@
-/* op_table.h: every operation there is. op_table.c is the only list. */
+/* op_table.h: the table of operations. op_list.c, which is generated, holds it. */
 #ifndef OPS_OP_TABLE_H
 #define OPS_OP_TABLE_H
 
-#include <penstock/op.h>
+#include "ops/op_decl.h"
 
 struct op_entry {
-    pst_op_kind kind;
-    const pst_op_class *op; /* for sources: the `op` of a struct source_class */
+    const pst_op_class *op;     /* for sources: the `op` of a struct source_class */
+    const struct op_decl *decl; /* NULL: a source */
 };
 
 extern const struct op_entry op_table[]; /* sources, order, elements, images, batching; ends with a NULL op */
 
-/* Order operations and batching have no `run`: the engine knows them by their class and reads their config. */
+/* Configs of operations that the engine carries out, for code that adds them without text. */
 struct shuffle_config {
     uint64_t buffer; /* bytes; 0: exact where there is an index, 256 MiB otherwise */
     uint64_t window; /* bytes; chunks are shuffled, then samples within windows of this size; 0: exact */
@@ -34,16 +34,5 @@ struct prefetch_config {
 struct cache_config {
     uint64_t bytes; /* 0: half of the pipeline's RAM budget */
 };
-extern const pst_op_class op_shuffle, op_repeat, op_take, op_skip, op_shard; /* order */
-extern const pst_op_class op_batch, op_prefetch, op_cache;                   /* batching */
-
-/* Operations on single elements. `example` is in example_op.h. */
-struct cast_config {
-    int to; /* the pst_dtype is cast_target(to) */
-    const char *field;
-    size_t number; /* of the field; noted by the plan */
-};
-pst_dtype cast_target(int choice);
-extern const pst_op_class op_select, op_drop, op_rename, op_one_hot, op_cast;
 
 #endif

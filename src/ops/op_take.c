@@ -8,11 +8,23 @@ static const pst_param params[] = {
     {0},
 };
 
-const pst_op_class op_take = {
-    .abi = PST_OP_ABI,
-    .name = "take",
-    .doc = "Keeps the first elements and leaves out the rest. Behind batch it counts batches.",
-    .example = "tfrecord shards/ | take 1000 | batch 64",
-    .params = params,
-    .config_size = sizeof(struct count_config),
+static void order(const void *config, const struct order_env *env, struct order_step *ret)
+{
+    const struct count_config *c = config;
+    (void)env;
+    *ret = (struct order_step){.kind = ORDER_TAKE, .count = c->count};
+}
+
+const struct op_decl op_take = {
+    .op =
+        {
+            .abi = PST_OP_ABI,
+            .name = "take",
+            .doc = "Keeps the first elements and leaves out the rest. Behind batch it counts batches.",
+            .example = "tfrecord shards/ | take 1000 | batch 64",
+            .params = params,
+            .config_size = sizeof(struct count_config),
+        },
+    .kind = PST_OP_ORDER,
+    .order = order,
 };

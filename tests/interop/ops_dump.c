@@ -58,7 +58,6 @@ static int run(const char *chain, bool fuse)
 
 static int draw(uint64_t count, uint32_t width, uint32_t height, const char *text)
 {
-    static const struct image_op *const ops[] = {&op_random_resized_crop, &op_random_crop, &op_center_crop};
     struct chain chain = {0};
     pst_ctx ctx = {.seed = 11};
     struct geometry g;
@@ -67,9 +66,7 @@ static int draw(uint64_t count, uint32_t width, uint32_t height, const char *tex
     for (uint64_t i = 0; st == PST_OK && i < count; i++) {
         ctx.sample = i;
         ctx_enter(&ctx, 1);
-        for (size_t k = 0; k < sizeof(ops) / sizeof(ops[0]); k++)
-            if (chain.nodes[0].op == &ops[k]->op)
-                st = image_op_geometry(ops[k], chain.nodes[0].config, &ctx, width, height, &g, &error);
+        st = image_op_geometry(op_decl_of(chain.nodes[0].op), chain.nodes[0].config, &ctx, width, height, &g, &error);
         if (st == PST_OK)
             printf("%lld %lld %u %u\n", (long long)g.x, (long long)g.y, g.cut_width, g.cut_height);
     }

@@ -36,17 +36,17 @@ static pst_status repeated(pst_pipeline *p, pst_error *e)
 {
     TRY(add_samples(p, (struct sample_config){.count = 23}, e));
     TRY(add_shuffle(p, 0, 0, e));
-    TRY(add_count(p, &op_repeat, 3, e));
+    TRY(add_count(p, &op_repeat.op, 3, e));
     TRY(add_noise(p, 2, e));
     TRY(add_batch(p, 5, false, e));
-    return add_count(p, &op_skip, 2, e); /* batches */
+    return add_count(p, &op_skip.op, 2, e); /* batches */
 }
 
 static pst_status endless(pst_pipeline *p, pst_error *e)
 {
     TRY(add_samples(p, (struct sample_config){.count = 19}, e));
     TRY(add_shuffle(p, 0, 0, e));
-    TRY(add_count(p, &op_repeat, -1, e));
+    TRY(add_count(p, &op_repeat.op, -1, e));
     TRY(add_noise(p, 2, e));
     return add_batch(p, 4, false, e);
 }
@@ -92,12 +92,12 @@ static pst_status streamed(pst_pipeline *p, pst_error *e)
 static pst_status streamed_shuffled(pst_pipeline *p, pst_error *e)
 {
     TRY(add_samples(p, (struct sample_config){.count = 53, .stream = true}, e));
-    TRY(add_count(p, &op_skip, 3, e));
+    TRY(add_count(p, &op_skip.op, 3, e));
     TRY(add_shuffle(p, 4000, 0, e));
     TRY(add_noise(p, 2, e));
-    TRY(pst_pipeline_add_op(p, &op_shard, &(struct shard_config){.count = 2, .index = 1}, e));
-    TRY(add_count(p, &op_repeat, 2, e));
-    TRY(add_count(p, &op_take, 40, e));
+    TRY(pst_pipeline_add_op(p, &op_shard.op, &(struct shard_config){.count = 2, .index = 1}, e));
+    TRY(add_count(p, &op_repeat.op, 2, e));
+    TRY(add_count(p, &op_take.op, 40, e));
     TRY(add_batch(p, 4, false, e));
     return add_shuffle(p, 3000, 0, e);
 }

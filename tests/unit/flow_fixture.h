@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "flow/pipeline.h"
 #include "ops/ctx.h"
+#include "ops/op_list.h"
 #include "ops/op_table.h"
 
 #include <stdio.h>
@@ -346,7 +347,7 @@ static inline pst_status add_samples(pst_pipeline *p, struct sample_config c, ps
 
 static inline pst_status add_shuffle(pst_pipeline *p, uint64_t buffer, uint64_t window, pst_error *e)
 {
-    return pst_pipeline_add_op(p, &op_shuffle,
+    return pst_pipeline_add_op(p, &op_shuffle.op,
                                &(struct shuffle_config){.seed = -1, .reshuffle = true, .buffer = buffer, .window = window}, e);
 }
 
@@ -357,7 +358,7 @@ static inline pst_status add_count(pst_pipeline *p, const pst_op_class *op, int6
 
 static inline pst_status add_batch(pst_pipeline *p, uint64_t size, bool drop_remainder, pst_error *e)
 {
-    return pst_pipeline_add_op(p, &op_batch, &(struct batch_config){.size = size, .drop_remainder = drop_remainder}, e);
+    return pst_pipeline_add_op(p, &op_batch.op, &(struct batch_config){.size = size, .drop_remainder = drop_remainder}, e);
 }
 
 static inline pst_status add_noise(pst_pipeline *p, int field, pst_error *e)
@@ -379,7 +380,7 @@ static inline pst_status add_pick(pst_pipeline *p, const char *names, pst_error 
 
 static inline pst_status add_cache(pst_pipeline *p, uint64_t bytes, pst_error *e)
 {
-    return pst_pipeline_add_op(p, &op_cache, &(struct cache_config){.bytes = bytes}, e);
+    return pst_pipeline_add_op(p, &op_cache.op, &(struct cache_config){.bytes = bytes}, e);
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "ops/image/image_op.h"
+#include "ops/op_list.h"
 #include "unit/op_rig.h"
 
 #define RIG_MAX 16
@@ -50,12 +51,12 @@ static inline pst_status rig_make_steps(struct image_rig *r, bool fuse, pst_erro
 {
     struct image_part parts[RIG_MAX];
     for (size_t i = 0; i < r->chain.count && i < RIG_MAX; i++)
-        parts[i] = (struct image_part){r->chain.nodes[i].op, r->chain.nodes[i].config, r->chain.nodes[i].ordinal};
+        parts[i] = (struct image_part){op_decl_of(r->chain.nodes[i].op), r->chain.nodes[i].config, r->chain.nodes[i].ordinal};
     for (size_t i = 0; i < r->chain.count;) {
         struct rig_step *s = &r->steps[r->count++];
         size_t count = r->chain.count - i, unit = image_program_unit(parts + i, count);
         size_t length = fuse ? image_program_length(parts + i, count) : unit;
-        *s = (struct rig_step){parts[i].op, parts[i].config, NULL, NULL, parts[i].ordinal, r->chain.nodes[i].out, false};
+        *s = (struct rig_step){r->chain.nodes[i].op, parts[i].config, NULL, NULL, parts[i].ordinal, r->chain.nodes[i].out, false};
         for (int attempt = 0; (length > 1 || unit) && attempt < 2 && !s->fused; attempt++, length = unit) {
             pst_status st = image_program_create(&s->fused, parts + i, length, !fuse, reterr);
             if (st == PST_OK)

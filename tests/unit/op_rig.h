@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "flow/node.h"
 #include "ops/ctx.h"
-#include "ops/sample_op.h"
+#include "ops/op_decl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

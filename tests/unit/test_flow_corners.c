@@ -37,18 +37,18 @@ static struct plan_of draw_plan(struct random *r)
         s->count = counts[random_below(r, 10)];
         switch (random_below(r, 4)) {
         case 0:
-            s->op = &op_take;
+            s->op = &op_take.op;
             break;
         case 1:
-            s->op = &op_skip;
+            s->op = &op_skip.op;
             s->count = s->count == INT64_MAX ? 1000 : s->count; /* a stream goes through all of them */
             break;
         case 2:
-            s->op = &op_repeat;
+            s->op = &op_repeat.op;
             s->count = s->count > 5 ? 3 : s->count;
             break;
         default:
-            s->op = &op_shard;
+            s->op = &op_shard.op;
             s->shards = 1 + random_below(r, 6);
             s->shard = random_below(r, s->shards);
         }
@@ -65,7 +65,7 @@ static pst_status build_plan(pst_pipeline *p, const struct plan_of *c, bool stre
             TRY(add_batch(p, c->batch, c->drop, e));
         if (i == c->steps)
             break;
-        TRY(s->op == &op_shard ? pst_pipeline_add_op(p, s->op, &(struct shard_config){.count = s->shards, .index = s->shard}, e)
+        TRY(s->op == &op_shard.op ? pst_pipeline_add_op(p, s->op, &(struct shard_config){.count = s->shards, .index = s->shard}, e)
                                : add_count(p, s->op, s->count, e));
     }
     return PST_OK;
@@ -94,7 +94,7 @@ static void name_plan(const struct plan_of *c, char *text, size_t size)
             n += (size_t)snprintf(text + n, size - n, " | batch %d%s", (int)c->batch, c->drop ? " drop" : "");
         if (i < c->steps && n < size)
             n += (size_t)snprintf(text + n, size - n, " | %s %lld", c->step[i].op->name,
-                                  c->step[i].op == &op_shard ? (long long)(10 * c->step[i].shards + c->step[i].shard)
+                                  c->step[i].op == &op_shard.op ? (long long)(10 * c->step[i].shards + c->step[i].shard)
                                                              : (long long)c->step[i].count);
     }
 }
@@ -279,7 +279,7 @@ static void test_cancel_a_long_way(void)
         g.next = endless_next;
         REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
         REQUIRE_OK(pst_pipeline_add_generator(p, &g, &e), &e);
-        REQUIRE_OK(add_count(p, &op_skip, INT64_MAX, &e), &e);
+        REQUIRE_OK(add_count(p, &op_skip.op, INT64_MAX, &e), &e);
         REQUIRE_OK(add_shuffle(p, UINT64_C(1) << 40, 0, &e), &e);
         REQUIRE_OK(add_batch(p, 10, false, &e), &e);
         if (way == 1) { /* destroyed without a word */

@@ -81,7 +81,7 @@ static void test_records(void)
 static pst_status little_damage(pst_pipeline *p, bool stream, int64_t take, pst_error *e)
 {
     TRY(add_samples(p, (struct sample_config){.count = 2000, .corrupt = 100, .stream = stream}, e));
-    TRY(add_count(p, &op_take, take, e));
+    TRY(add_count(p, &op_take.op, take, e));
     return add_batch(p, 50, false, e);
 }
 

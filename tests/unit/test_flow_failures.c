@@ -177,7 +177,7 @@ static void test_bytes_of_a_field(void)
     pst_pipeline *p = NULL;
     REQUIRE_OK(pst_pipeline_create(&p, NULL, &e), &e);
     REQUIRE_OK(add_samples(p, (struct sample_config){.count = 9}, &e), &e);
-    REQUIRE_OK(add_count(p, &op_skip, 4, &e), &e);
+    REQUIRE_OK(add_count(p, &op_skip.op, 4, &e), &e);
     REQUIRE_OK(pst_pipeline_add_op(p, &picky_class, NULL, &e), &e);
     CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_ECORRUPT, &e);
     CHECK_STR(e.path, "samples.bin");
@@ -189,7 +189,7 @@ static void test_bytes_of_a_field(void)
     const pst_tensor vector = {.dtype = PST_DTYPE_F32, .rank = 2, .shape = {4, 8}, .data = numbers};
     REQUIRE_OK(pst_pipeline_create(&p, NULL, &e), &e);
     REQUIRE_OK(pst_pipeline_add_arrays(p, &(const char *){"vector"}, &vector, 1, &e), &e);
-    REQUIRE_OK(add_count(p, &op_skip, 2, &e), &e);
+    REQUIRE_OK(add_count(p, &op_skip.op, 2, &e), &e);
     REQUIRE_OK(pst_pipeline_add_op(p, &picky_class, NULL, &e), &e);
     CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_ECORRUPT, &e);
     CHECK_STR(e.op, "picky");

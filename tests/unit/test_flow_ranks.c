@@ -98,7 +98,7 @@ static void test_foreign_cursors(void)
     REQUIRE_OK(add_noise(q, 2, &e), &e);
     REQUIRE_OK(add_shuffle(q, 0, 0, &e), &e);
     REQUIRE_OK(add_batch(q, 10, true, &e), &e);
-    REQUIRE_OK(pst_pipeline_add_op(q, &op_prefetch, &(struct prefetch_config){.depth = 2}, &e), &e);
+    REQUIRE_OK(pst_pipeline_add_op(q, &op_prefetch.op, &(struct prefetch_config){.depth = 2}, &e), &e);
     REQUIRE_OK(pst_pipeline_tell(q, &other, &e), &e);
     CHECK_STATUS(pst_pipeline_seek(p, &other, &e), PST_ESTALE, &e);
     CHECK(strstr(e.message, "data are others") && !strstr(e.message, "operations"));

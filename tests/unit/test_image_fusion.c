@@ -321,11 +321,11 @@ static void check_unit(const char *text, size_t want, bool fast)
     REQUIRE_OK(chain_parse(&chain, text, &error), &error);
     REQUIRE_OK(rig_plan_nodes(&chain, encoded_spec(), &error), &error);
     for (size_t i = 0; i < chain.count; i++)
-        parts[i] = (struct image_part){chain.nodes[i].op, chain.nodes[i].config, chain.nodes[i].ordinal};
+        parts[i] = (struct image_part){op_decl_of(chain.nodes[i].op), chain.nodes[i].config, chain.nodes[i].ordinal};
     size_t unit = image_program_unit(parts, chain.count);
     CHECK_MSG(unit == want, "%s: a unit of %zu, expected %zu", text, unit, want);
     struct decode_config *c = chain.nodes[0].config;
-    decode_choose(c, parts, chain.count);
+    image_program_choose(c, parts, chain.count);
     const char *reason = NULL, *choice = op_decode.choice(c, &reason);
     CHECK_MSG(c->fast == fast && choice && reason && strstr(choice, fast ? "fast" : "exact"), "%s", text);
     CHECK_INT(op_decode.op.fingerprint(c), fast);

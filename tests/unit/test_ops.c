@@ -4,7 +4,7 @@
 #include "unit/op_rig.h"
 
 #include "base/fault.h"
-#include "ops/example_op.h"
+#include "ops/op_list.h"
 #include "ops/op_table.h"
 
 #include <inttypes.h>
@@ -120,11 +120,11 @@ static void test_scratch(void)
 static void test_kinds(void)
 {
     static const pst_op_class own = {.abi = PST_OP_ABI, .name = "own"};
-    CHECK_INT(pst_op_kind_of(&op_shuffle), PST_OP_ORDER);
-    CHECK_INT(pst_op_kind_of(&op_batch), PST_OP_BATCHING);
+    CHECK_INT(pst_op_kind_of(&op_shuffle.op), PST_OP_ORDER);
+    CHECK_INT(pst_op_kind_of(&op_batch.op), PST_OP_BATCHING);
     CHECK_INT(pst_op_kind_of(&op_example.op), PST_OP_SAMPLE);
     CHECK_INT(pst_op_kind_of(&own), PST_OP_SAMPLE);
-    CHECK(sample_op_of(&op_example.op) == &op_example && sample_op_of(&op_cast) == NULL && sample_op_of(&own) == NULL);
+    CHECK(op_decl_of(&op_example.op) == &op_example && op_decl_of(&source_range.op) == NULL && op_decl_of(&own) == NULL);
     for (size_t i = 0; pst_op_at(i); i++) /* sources, order, elements, batching */
         CHECK(i == 0 || pst_op_kind_of(pst_op_at(i)) >= pst_op_kind_of(pst_op_at(i - 1)));
 }
@@ -414,7 +414,7 @@ static void test_example_need(void)
     pst_bytes record = make_record(0, 7, 3, 1); /* x has not its eight values */
     pst_tensor t = {.dtype = PST_DTYPE_BYTES, .data = &record};
     REQUIRE_OK(rig_plan(&r, "example 'x:float[8] label:int64 missing:bytes tags:bytes[*]'", &in, &error), &error);
-    sample_op_of(r.node->op)->need(r.node->config, 2 | 8);
+    op_decl_of(r.node->op)->need(r.node->config, 2 | 8);
     REQUIRE_OK(rig_run(&r, &t, &error), &error);
     CHECK_INT(*(int64_t *)r.out[1].data, 3);
     CHECK(r.out[3].shape[0] == 1 && ((pst_bytes *)r.out[3].data)->length == 3);
@@ -431,7 +431,7 @@ static pst_status infer(struct rig *r, const pst_bytes *list, size_t count, pst_
     pst_status st = rig_plan(r, "example", &in, reterr);
     if (st != PST_EINVAL)
         return st < 0 ? st : PST_EINVAL;
-    st = op_example_infer(r->node->config, r->node->strings, list, count, reterr);
+    st = op_decl_of(r->node->op)->schema->infer(r->node->config, r->node->strings, list, count, reterr);
     if (st < 0)
         return st;
     st = r->node->op->plan(r->node->config, &in, &out, reterr);

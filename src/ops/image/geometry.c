@@ -1,4 +1,5 @@
-/* geometry.c: one geometric operation by itself: cut, resized, mirrored. What several of them do at once is frame.c's. */
+/* geometry.c: one image operation by itself: cut, resized, mirrored, or its bytes worked on. What several of them do at once is
+ * frame.c's and image_pass.c's. */
 #include "image/pixels.h"
 #include "image/resize.h"
 #include "ops/fields.h"
@@ -19,10 +20,10 @@ pst_filter resize_method(int choice)
     return filters[choice];
 }
 
-pst_status image_op_geometry(const struct image_op *op, const void *config, pst_ctx *ctx, uint32_t width, uint32_t height,
+pst_status image_op_geometry(const struct op_decl *op, const void *config, pst_ctx *ctx, uint32_t width, uint32_t height,
                              struct geometry *ret, pst_error *reterr)
 {
-    pst_status st = op->geometry(config, ctx, width, height, ret, reterr);
+    pst_status st = op->image->geometry(config, ctx, width, height, ret, reterr);
     if (st < 0)
         return st;
     uint32_t w = geometry_width(ret), h = geometry_height(ret);
@@ -122,12 +123,9 @@ static pst_status resize_cut(pst_ctx *ctx, const pst_tensor *from, const struct 
     return st;
 }
 
-pst_status image_op_run(const struct image_op *op, const void *config, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out,
-                        pst_error *reterr)
+static pst_status run_geometry(const struct op_decl *op, const void *config, pst_ctx *ctx, const pst_tensor *from,
+                               pst_tensor *to, pst_error *reterr)
 {
-    const struct image_field *field = config;
-    const pst_tensor *from = &in[field->number];
-    pst_tensor *to = &out[field->number];
     struct geometry g;
     pst_image image;
     pst_status st = image_of_tensor(from, &image, reterr);
@@ -144,4 +142,57 @@ pst_status image_op_run(const struct image_op *op, const void *config, pst_ctx *
     source.pixel = target.pixel = image.channels * pst_dtype_size(from->dtype);
     move_pixels(&source, &g, &target);
     return PST_OK;
+}
+
+/* ---- Work on bytes ---- */
+
+pst_status image_work_begin(struct image_work *w, const struct image_facet *facet, const void *config, pst_ctx *ctx,
+                            uint32_t channels, pst_error *reterr)
+{
+    size_t size = facet->levels ? sizeof(uint8_t[4][256]) : facet->row_state;
+    *w = (struct image_work){.facet = facet, .config = config, .state = size ? pst_scratch(ctx, size) : NULL};
+    if (size && !w->state)
+        return pst_fail(reterr, PST_ENOMEM, "out of memory for an operation's state");
+    if (facet->levels)
+        return facet->levels(config, ctx, channels, w->state, reterr);
+    if (size)
+        memset(w->state, 0, size);
+    return facet->row_begin ? facet->row_begin(config, ctx, channels, w->state, reterr) : PST_OK;
+}
+
+void image_work_row(const struct image_work *w, uint8_t *pixels, uint32_t width, uint32_t channels)
+{
+    if (w->facet->row) {
+        w->facet->row(w->config, w->state, pixels, width, channels);
+        return;
+    }
+    const uint8_t(*levels)[256] = w->state;
+    for (uint32_t x = 0; x < width; x++)
+        for (uint32_t c = 0; c < channels; c++, pixels++)
+            *pixels = levels[c][*pixels];
+}
+
+static pst_status run_work(const struct op_decl *op, const void *config, pst_ctx *ctx, const pst_tensor *from, pst_tensor *to,
+                           pst_error *reterr)
+{
+    struct image_work work;
+    pst_image image;
+    pst_status st = image_of_tensor(from, &image, reterr);
+    if (st == PST_OK)
+        st = image_work_begin(&work, op->image, config, ctx, image.channels, reterr);
+    if (st == PST_OK)
+        st = field_prepare(ctx, to, 3, from->shape, reterr);
+    if (st < 0)
+        return st;
+    memcpy(to->data, image.pixels, image.stride * image.height);
+    for (uint32_t y = 0; y < image.height; y++)
+        image_work_row(&work, (uint8_t *)to->data + y * image.stride, image.width, image.channels);
+    return PST_OK;
+}
+
+pst_status image_op_run(const struct op_decl *op, const void *config, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out,
+                        pst_error *reterr)
+{
+    size_t field = ((const struct image_field *)config)->number;
+    return (op->image->geometry ? run_geometry : run_work)(op, config, ctx, &in[field], &out[field], reterr);
 }

@@ -6,13 +6,14 @@
 
 #include "codec/region.h"
 #include "image/resize.h"
-#include "ops/sample_op.h"
+#include "ops/op_decl.h"
 
 #define IMAGE_MAX_SIDE 65535 /* that an operation may be asked for */
 
 /* ---- The field ---- */
 
-/* The first member of every image operation's config. An image is [height, width, channels]: 1…4 channels. */
+/* The first member of the config of every operation with an image facet. An image is [height, width, channels]: 1…4 channels.
+ */
 struct image_field {
     const char *name;
     size_t number; /* noted by the plan */
@@ -44,27 +45,66 @@ static inline bool geometry_resizes(const struct geometry *g)
     return g->width != g->cut_width || g->height != g->cut_height || resize_blurs(g->filter);
 }
 
-struct image_op {
-    pst_op_class op;
+/* ---- The facet ---- */
+
+/* What the fused pass has to know of an operation: that is enough to join it, in any order with the others. Its config begins
+ * with a struct image_field. One of these groups is set:
+ *
+ *   decodes    bytes become an image; only the first of a pass can
+ *   geometry   moves pixels: cuts, resizes, mirrors
+ *   levels     works value by value: a byte's result depends on its channel and on its level alone
+ *   row        works pixel by pixel: a pixel's bytes depend on that pixel alone, wherever it lies
+ *   factors    bytes become float32: x × scale + bias
+ *   casts      another type, the same values
+ *   splits     a plane per channel, or pixels
+ */
+struct image_facet {
+    bool decodes; /* its config is a struct decode_config */
+
     /* Draws from ctx whatever randomness it takes. */
     pst_status (*geometry)(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,
                            pst_error *reterr);
-    bool resizes;
+    bool resizes, cuts_at_random;
     bool (*pads)(const void *config); /* whether there may be zeros around the image; NULL: never */
     /* Whether it resizes by a method that is for pixels, not for planes of a fast decode; NULL: never. */
     bool (*needs_pixels)(const void *config);
+
+    /* Called once per image, and may draw. `ret` has a row of 256 results for each channel. */
+    pst_status (*levels)(const void *config, pst_ctx *ctx, uint32_t channels, uint8_t (*ret)[256], pst_error *reterr);
+
+    /* Called once per image, and may draw; leaves in `state` (`row_state` bytes, zeroed) what `row` needs. NULL: nothing. */
+    pst_status (*row_begin)(const void *config, pst_ctx *ctx, uint32_t channels, void *state, pst_error *reterr);
+    size_t row_state;
+    void (*row)(const void *config, const void *state, uint8_t *pixels, uint32_t width, uint32_t channels); /* in place */
+
+    /* A value for each channel. PST_ETYPE: the config is for another number of channels. */
+    pst_status (*factors)(const void *config, uint32_t channels, float *scale, float *bias, pst_error *reterr);
+    pst_dtype (*casts)(const void *config); /* the type of the result */
+    bool (*splits)(const void *config);     /* a plane per channel; false: pixels */
 };
 
-extern const struct image_op op_resize, op_crop, op_center_crop, op_random_crop, op_random_resized_crop, op_flip;
-
-/* Its `run`, for one that stands alone. */
-pst_status image_op_run(const struct image_op *op, const void *config, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out,
+/* `run` of an operation that stands alone, for facets with `geometry`, `levels` or `row`. */
+pst_status image_op_run(const struct op_decl *op, const void *config, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out,
                         pst_error *reterr);
-/* Asks for the geometry and checks that it can be had. */
-pst_status image_op_geometry(const struct image_op *op, const void *config, pst_ctx *ctx, uint32_t width, uint32_t height,
+/* Asks for the geometry and checks its limits. */
+pst_status image_op_geometry(const struct op_decl *op, const void *config, pst_ctx *ctx, uint32_t width, uint32_t height,
                              struct geometry *ret, pst_error *reterr);
 
-/* Of the result. */
+/* What `levels` or `row` come to for one image. */
+struct image_work {
+    const struct image_facet *facet;
+    const void *config;
+    void *state; /* row_state bytes, or the levels */
+};
+pst_status image_work_begin(struct image_work *w, const struct image_facet *facet, const void *config, pst_ctx *ctx,
+                            uint32_t channels, pst_error *reterr);
+void image_work_row(const struct image_work *w, uint8_t *pixels, uint32_t width, uint32_t channels); /* in place */
+static inline bool image_facet_works(const struct image_facet *f)
+{
+    return f->levels || f->row;
+}
+
+/* Width and height of the result, padding included. */
 static inline uint32_t geometry_width(const struct geometry *g)
 {
     return g->full_width ? g->full_width : g->width;
@@ -86,7 +126,7 @@ extern const char *const resize_methods[];
 extern const char *const plane_methods[]; /* the first of them: those that planes of a fast decode are resized by, too */
 pst_filter resize_method(int choice);
 
-/* ---- The others ---- */
+/* ---- Decoding ---- */
 
 enum decode_format { DECODE_AUTO, DECODE_RAW };
 /* Exact: the pixels that libjpeg-turbo makes. Fast: planes are resized, and become pixels at the size of the result. */
@@ -102,31 +142,14 @@ struct decode_config {
     bool fast;                     /* what the quality comes to; noted by decode_choose, */
     const char *reason;            /* with the reason. NULL: there is nothing to choose */
 };
-extern const struct sample_op op_decode;
 struct region_options decode_options(const struct decode_config *c);
 /* Raw pixels as an image that is not to be written to. */
 pst_status decode_raw(const struct decode_config *c, const pst_bytes *bytes, pst_image *ret, pst_error *reterr);
 
-struct normalize_config {
-    struct image_field field;
-    int range;
-    pst_floats mean, std;
-};
-extern const pst_op_class op_normalize;
-/* y = x × scale + bias for each of `channels`. PST_ETYPE: the means are of another number of channels. */
-pst_status normalize_factors(const struct normalize_config *c, uint32_t channels, float *scale, float *bias, pst_error *reterr);
-
-enum layout_order { LAYOUT_NCHW, LAYOUT_NHWC };
-struct layout_config {
-    struct image_field field;
-    int order; /* enum layout_order */
-};
-extern const pst_op_class op_layout;
-
 /* ---- A run of image operations on one field as a single operation ---- */
 
 struct image_part {
-    const pst_op_class *op;
+    const struct op_decl *op; /* NULL: not built in; it joins nothing */
     const void *config;
     uint32_t ordinal;
 };
@@ -135,11 +158,11 @@ size_t image_program_length(const struct image_part *parts, size_t count);
 /* How many of them make sense only together: a fast decode and what follows it up to the resize, or a fast decode alone. They
  * have to be one program, and always can. 0: the first stands for itself. */
 size_t image_program_unit(const struct image_part *parts, size_t count);
-/* Notes in the config of a decode, which `parts` begin with, which quality it comes to. */
-void decode_choose(struct decode_config *c, const struct image_part *parts, size_t count);
+/* Where `parts` begin with a decode whose config is `config`: notes in it which quality it comes to. */
+void image_program_choose(void *config, const struct image_part *parts, size_t count);
 /* Its config, with copies of the parts' configs; what those point to is borrowed. Release with image_program_free. The class
  * below runs it; its plan refuses what `parts` do not accept, and images that are not uint8. `plainly`: images are decoded as
- * a whole and without an index; the result is the same. */
+ * a whole and without an index; the result is the same. Where `run` fails, `cause` of its ctx is that of the part at fault. */
 pst_status image_program_create(void **ret_config, const struct image_part *parts, size_t count, bool plainly,
                                 pst_error *reterr);
 void image_program_free(void *config);

@@ -29,13 +29,15 @@ struct painter {
     uint8_t *padded;   /* a row of the window with pixels in the middle; NULL: there is nothing beside them */
     uint8_t *blank;    /* a row without pixels; NULL: there is none */
     uint8_t *plain;    /* room for a row, where rows are computed */
+    uint8_t *worked;   /* room for a row that is worked on; NULL: none is */
     void *scratch;     /* for the conversion */
     float *floats;     /* a converted row that is not float32 yet */
 };
 
-static bool is_plain_copy(const struct convert *c)
+static bool is_plain_copy(const struct image_pass *p)
 {
-    return !c->scaled && !c->flips && (!c->planar || c->channels == 1);
+    const struct convert *c = &p->convert;
+    return !c->scaled && !c->flips && (!c->planar || c->channels == 1) && p->work_count == 0;
 }
 
 static uint8_t *zeros(pst_ctx *ctx, size_t size)
@@ -57,7 +59,8 @@ static pst_status painter_init(struct painter *t, const struct image_pass *p, bo
     size_t scratch = convert_scratch_bytes(&p->convert, t->width);
     bool narrow = p->dtype != PST_DTYPE_U8 && p->dtype != PST_DTYPE_F32;
     if ((beside && !(t->padded = zeros(p->ctx, row))) || (above && !(t->blank = zeros(p->ctx, row))) ||
-        (computed && !(t->plain = pst_scratch(p->ctx, row))) || (scratch && !(t->scratch = pst_scratch(p->ctx, scratch))) ||
+        (computed && !(t->plain = pst_scratch(p->ctx, row))) || (p->work_count && !(t->worked = pst_scratch(p->ctx, row))) ||
+        (scratch && !(t->scratch = pst_scratch(p->ctx, scratch))) ||
         (narrow && !(t->floats = pst_scratch(p->ctx, row * sizeof(float)))))
         return fail_memory(f, reterr);
     return PST_OK;
@@ -83,6 +86,11 @@ static void paint_row(const struct painter *t, uint32_t y, const uint8_t *pixels
     const struct image_pass *p = t->pass;
     size_t value = pst_dtype_size(p->dtype);
     uint8_t *out = row_at(t, y, value);
+    if (t->worked) {
+        pixels = memcpy(t->worked, pixels, (size_t)t->width * p->convert.channels);
+        for (size_t i = 0; i < p->work_count; i++)
+            image_work_row(&p->works[i], t->worked, t->width, p->convert.channels);
+    }
     if (!t->floats) {
         convert(t, pixels, channels, out, t->plane);
         return;
@@ -98,7 +106,7 @@ static uint8_t *row_target(const struct painter *t, uint32_t y)
     const struct frame *f = t->pass->frame;
     if (t->padded)
         return t->padded + (size_t)(f->inside.left - f->window.left) * t->pass->convert.channels;
-    return is_plain_copy(&t->pass->convert) ? row_at(t, y, 1) : t->plain;
+    return is_plain_copy(t->pass) ? row_at(t, y, 1) : t->plain;
 }
 
 /* ---- Pixels of the frame ---- */
@@ -177,7 +185,7 @@ static void paint(const struct painter *t, struct rows *rows)
     const struct frame *f = t->pass->frame;
     const struct convert *c = &t->pass->convert;
     size_t n = (size_t)box_width(&f->inside) * c->channels;
-    bool apart = rows->kind == ROWS_OF_PLANES && c->planar && !t->padded; /* no need to make pixels of planes */
+    bool apart = rows->kind == ROWS_OF_PLANES && c->planar && !t->padded && !t->worked; /* no need for pixels */
     for (uint32_t y = 0; y < box_height(&f->window); y++) {
         int64_t at = f->window.top + y;
         if (at < f->inside.top || at >= f->inside.bottom) {

@@ -9,6 +9,8 @@
 struct image_pass {
     pst_ctx *ctx;
     const struct frame *frame;
+    const struct image_work *works; /* on rows of the window, before they are converted */
+    size_t work_count;
     struct convert convert; /* `flips` follows from the frame */
     pst_dtype dtype;        /* of the result: uint8, or float32, float16, bfloat16 where `convert` scales */
     void *out;              /* box_height × box_width of the frame's window */

@@ -9,7 +9,6 @@
 #include "ops/fields.h"
 #include "ops/image/image_op.h"
 #include "ops/image/image_pass.h"
-#include "ops/op_table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,50 +19,49 @@
 struct state {
     const char *field;
     bool resized, padded, planar;
-    bool plain; /* planes have become pixels: what resizes now is another program's */
+    bool worked; /* levels are others than the decoder's: a zero of the padding would no longer be one */
+    bool plain;  /* planes have become pixels: what resizes now is another program's */
     pst_dtype dtype;
 };
 
-static const struct image_op *geometric(const pst_op_class *op)
-{
-    static const struct image_op *const ops[] = {&op_crop,        &op_center_crop,         &op_flip,
-                                                 &op_random_crop, &op_random_resized_crop, &op_resize};
-    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-        if (op == &ops[i]->op)
-            return ops[i];
-    return NULL;
-}
-
 /* NULL: not an operation on images. */
-static const char *field_of(const struct image_part *part)
+static const struct image_facet *facet_of(const struct image_part *part)
 {
-    if (part->op == &op_cast)
-        return ((const struct cast_config *)part->config)->field;
-    bool known = geometric(part->op) || part->op == &op_decode.op || part->op == &op_normalize || part->op == &op_layout;
-    return known ? ((const struct image_field *)part->config)->name : NULL;
+    return op_image(part->op);
 }
 
-static bool take_geometric(struct state *s, const struct image_op *op, const void *config)
+static const char *field_of(const void *config)
 {
-    if (s->planar || (op->resizes && (s->resized || s->padded || s->plain || s->dtype != PST_DTYPE_U8)))
+    return ((const struct image_field *)config)->name;
+}
+
+static bool is_geometric(const struct image_part *part)
+{
+    return facet_of(part) && facet_of(part)->geometry;
+}
+
+static bool take_geometric(struct state *s, const struct image_facet *f, const void *config)
+{
+    bool pads = f->pads && f->pads(config), late = s->worked || s->dtype != PST_DTYPE_U8;
+    if (s->planar || (pads && s->worked) || (f->resizes && (s->resized || s->padded || s->plain || late)))
         return false;
-    s->resized |= op->resizes;
-    s->padded |= op->pads && op->pads(config);
+    s->resized |= f->resizes;
+    s->padded |= pads;
     return true;
 }
 
-static bool take_normalize(struct state *s)
+static bool take_bytes(struct state *s, pst_dtype to)
 {
     if (s->planar || s->dtype != PST_DTYPE_U8)
         return false;
-    s->dtype = PST_DTYPE_F32;
+    s->worked = true;
+    s->dtype = to;
     return true;
 }
 
 /* Bytes are exact in every floating-point type; a second rounding would not be the same as one. */
-static bool take_cast(struct state *s, const struct cast_config *c)
+static bool take_cast(struct state *s, pst_dtype to)
 {
-    pst_dtype to = cast_target(c->to);
     bool narrow = to == PST_DTYPE_F16 || to == PST_DTYPE_BF16;
     bool fits = to == s->dtype || (s->dtype == PST_DTYPE_U8 && (narrow || to == PST_DTYPE_F32)) ||
                 (s->dtype == PST_DTYPE_F32 && narrow);
@@ -72,32 +70,33 @@ static bool take_cast(struct state *s, const struct cast_config *c)
     return fits;
 }
 
-static bool take_layout(struct state *s, const struct layout_config *c)
+static bool take_layout(struct state *s, bool splits)
 {
-    if (s->planar && c->order == LAYOUT_NHWC)
+    if (s->planar && !splits)
         return false;
-    s->planar = c->order == LAYOUT_NCHW;
+    s->planar = splits;
     return true;
 }
 
 /* Whether `part` can join the ones before it; then `s` is what is known behind it. */
 static bool take(struct state *s, const struct image_part *part)
 {
-    const char *field = field_of(part);
-    const struct image_op *op = geometric(part->op);
+    const struct image_facet *f = facet_of(part);
     bool first = !s->field;
-    if (!field || (!first && strcmp(field, s->field) != 0))
+    if (!f || (!first && strcmp(field_of(part->config), s->field) != 0))
         return false;
-    s->field = field;
-    if (op)
-        return take_geometric(s, op, part->config);
-    if (part->op == &op_normalize)
-        return take_normalize(s);
-    if (part->op == &op_cast)
-        return take_cast(s, part->config);
-    if (part->op == &op_layout)
-        return take_layout(s, part->config);
-    return first; /* decode */
+    s->field = field_of(part->config);
+    if (f->geometry)
+        return take_geometric(s, f, part->config);
+    if (image_facet_works(f))
+        return take_bytes(s, PST_DTYPE_U8);
+    if (f->factors)
+        return take_bytes(s, PST_DTYPE_F32);
+    if (f->casts)
+        return take_cast(s, f->casts(part->config));
+    if (f->splits)
+        return take_layout(s, f->splits(part->config));
+    return first && f->decodes;
 }
 
 /* ---- The quality of a decode ---- */
@@ -108,11 +107,11 @@ static size_t length_to_resize(const struct image_part *parts, size_t count, boo
 {
     struct state s = {.dtype = PST_DTYPE_U8};
     *ret_random = false;
-    for (size_t n = 0; n < count && (n == 0 || geometric(parts[n].op)) && take(&s, &parts[n]); n++) {
-        const struct image_op *op = geometric(parts[n].op);
-        if (op && op->needs_pixels && op->needs_pixels(parts[n].config))
+    for (size_t n = 0; n < count && (n == 0 || is_geometric(&parts[n])) && take(&s, &parts[n]); n++) {
+        const struct image_facet *f = facet_of(&parts[n]);
+        if (f->needs_pixels && f->needs_pixels(parts[n].config))
             return 0;
-        *ret_random |= parts[n].op == &op_random_crop.op || parts[n].op == &op_random_resized_crop.op;
+        *ret_random |= f->cuts_at_random;
         if (s.resized)
             return n + 1;
     }
@@ -122,15 +121,15 @@ static size_t length_to_resize(const struct image_part *parts, size_t count, boo
 /* Whether the first resize that follows works on pixels alone. */
 static bool resizes_pixels(const struct image_part *parts, size_t count)
 {
-    for (size_t n = 1; n < count && geometric(parts[n].op); n++) {
-        const struct image_op *op = geometric(parts[n].op);
-        if (op->resizes)
-            return op->needs_pixels && op->needs_pixels(parts[n].config);
+    for (size_t n = 1; n < count && is_geometric(&parts[n]); n++) {
+        const struct image_facet *f = facet_of(&parts[n]);
+        if (f->resizes)
+            return f->needs_pixels && f->needs_pixels(parts[n].config);
     }
     return false;
 }
 
-void decode_choose(struct decode_config *c, const struct image_part *parts, size_t count)
+static void choose_quality(struct decode_config *c, const struct image_part *parts, size_t count)
 {
     bool random;
     size_t resized = length_to_resize(parts, count, &random);
@@ -142,13 +141,24 @@ void decode_choose(struct decode_config *c, const struct image_part *parts, size
                                                          : "no random crop with a resize follows";
 }
 
+static bool begins_with_decode(const struct image_part *parts, size_t count)
+{
+    return count > 0 && facet_of(&parts[0]) && facet_of(&parts[0])->decodes;
+}
+
+void image_program_choose(void *config, const struct image_part *parts, size_t count)
+{
+    if (begins_with_decode(parts, count))
+        choose_quality(config, parts, count);
+}
+
 size_t image_program_unit(const struct image_part *parts, size_t count)
 {
     bool random;
-    if (count == 0 || parts[0].op != &op_decode.op)
+    if (!begins_with_decode(parts, count))
         return 0;
     struct decode_config c = *(const struct decode_config *)parts[0].config;
-    decode_choose(&c, parts, count);
+    choose_quality(&c, parts, count);
     if (!c.reason || !c.fast)
         return 0;
     size_t resized = length_to_resize(parts, count, &random);
@@ -171,16 +181,16 @@ size_t image_program_length(const struct image_part *parts, size_t count)
 /* ---- The program ---- */
 
 struct part {
-    const pst_op_class *op;
-    const struct image_op *geometric; /* or NULL */
-    void *config;                     /* our copy */
+    const struct op_decl *op;
+    const struct image_facet *facet; /* its own */
+    void *config;                    /* our copy */
     uint32_t ordinal;
 };
 
 struct program {
-    size_t number;                            /* of the field; noted by the plan */
-    const struct decode_config *decode;       /* NULL: the images are decoded already */
-    const struct normalize_config *normalize; /* NULL: levels stay what they are */
+    size_t number;                      /* of the field; noted by the plan */
+    const struct decode_config *decode; /* the first part's; NULL: the images are decoded already */
+    size_t works;                       /* parts that work on bytes */
     bool planar;
     bool fast, plainly;
     pst_dtype dtype;
@@ -200,16 +210,15 @@ void image_program_free(void *config)
 
 static bool add_part(struct program *p, const struct image_part *part)
 {
-    void *config = mem_alloc(part->op->config_size);
+    const struct image_facet *f = facet_of(part);
+    void *config = mem_alloc(part->op->op.config_size);
     if (!config)
         return false;
-    memcpy(config, part->config, part->op->config_size);
-    p->parts[p->count++] =
-        (struct part){.op = part->op, .geometric = geometric(part->op), .config = config, .ordinal = part->ordinal};
-    if (part->op == &op_decode.op)
+    memcpy(config, part->config, part->op->op.config_size);
+    p->parts[p->count++] = (struct part){.op = part->op, .facet = f, .config = config, .ordinal = part->ordinal};
+    if (f->decodes)
         p->decode = config;
-    if (part->op == &op_normalize)
-        p->normalize = config;
+    p->works += image_facet_works(f);
     return true;
 }
 
@@ -221,8 +230,8 @@ pst_status image_program_create(void **ret_config, const struct image_part *part
     for (size_t i = 0; p && i < count; i++) {
         if (!take(&s, &parts[i])) {
             image_program_free(p);
-            return pst_fail(reterr, PST_EINVAL, "%s does not go together with the operations in front of it",
-                            parts[i].op->name);
+            return pst_fail(reterr, PST_EINVAL, "%s cannot join the operations before it",
+                            parts[i].op ? parts[i].op->op.name : "an operation");
         }
         if (!add_part(p, &parts[i])) {
             image_program_free(p);
@@ -243,10 +252,10 @@ pst_status image_program_create(void **ret_config, const struct image_part *part
 static pst_status plan_part(const struct program *p, const struct part *part, const pst_spec *in, pst_spec *ret_out,
                             bool *planar, pst_error *reterr)
 {
-    pst_status st = part->op->plan(part->config, in, ret_out, reterr);
-    if (st < 0 || part->op != &op_layout)
+    pst_status st = part->op->op.plan(part->config, in, ret_out, reterr);
+    if (st < 0 || !part->facet->splits)
         return st;
-    bool splits = ((const struct layout_config *)part->config)->order == LAYOUT_NCHW;
+    bool splits = part->facet->splits(part->config);
     bool moves = ret_out->field[p->number].alias < 0;
     if (moves != (splits && !*planar)) /* the operation takes the channels to be elsewhere, by the shape alone */
         return pst_fail(reterr, PST_ETYPE, "field %s: where its channels are is not certain", in->field[p->number].name);
@@ -259,8 +268,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     struct program *p = config;
     pst_spec before = *in, after;
     bool planar = false;
-    const struct image_part first = {.op = p->parts[0].op, .config = p->parts[0].config};
-    pst_status st = field_find(in, field_of(&first), &p->number, reterr);
+    pst_status st = field_find(in, field_of(p->parts[0].config), &p->number, reterr);
     for (size_t i = 0; i < p->count && st == PST_OK; i++) {
         st = plan_part(p, &p->parts[i], &before, &after, &planar, reterr);
         if (st == PST_OK)
@@ -292,44 +300,61 @@ static void stop(const void *config, void *worker)
 
 /* ---- An image ---- */
 
-/* A failure is the operation's that would have met it by itself. */
-static pst_status blame(const char *op, pst_status st, pst_error *reterr)
+/* A failure is that of the operation that would have met it by itself. */
+static pst_status blame(const struct part *part, pst_ctx *ctx, pst_status st, pst_error *reterr)
 {
-    if (st < 0 && st != PST_ENOMEM && op && reterr)
-        snprintf(reterr->op, sizeof(reterr->op), "%s", op);
+    if (st >= 0)
+        return st;
+    ctx->cause = op_cause(part->op);
+    if (st != PST_ENOMEM && reterr)
+        snprintf(reterr->op, sizeof(reterr->op), "%s", part->op->op.name);
     return st;
 }
 
-static pst_status frame_of(const struct program *p, pst_ctx *ctx, const struct region_info *info, struct frame *ret,
-                           pst_error *reterr)
+/* What the parts come to for one image. */
+struct recipe {
+    struct frame frame;
+    float scale[4], bias[4];
+    struct image_work *works;
+    size_t work_count;
+};
+
+static pst_status ask(const struct part *part, pst_ctx *ctx, uint32_t channels, struct recipe *r, pst_error *reterr)
 {
-    frame_init(ret, info->width, info->height);
+    const struct image_facet *f = part->facet;
+    if (f->factors)
+        return f->factors(part->config, channels, r->scale, r->bias, reterr);
+    if (!f->geometry && !image_facet_works(f))
+        return PST_OK;
+    ctx_enter(ctx, part->ordinal);
+    if (!f->geometry)
+        return image_work_begin(&r->works[r->work_count++], f, part->config, ctx, channels, reterr);
+    struct geometry g;
+    const struct frame_box *window = &r->frame.window;
+    pst_status st = image_op_geometry(part->op, part->config, ctx, box_width(window), box_height(window), &g, reterr);
+    if (st == PST_OK)
+        frame_add(&r->frame, &g);
+    return st;
+}
+
+/* Asks the parts in their order, so that the one fails that would have failed first. */
+static pst_status recipe_init(struct recipe *r, const struct program *p, pst_ctx *ctx, const struct region_info *info,
+                              pst_error *reterr)
+{
+    *r = (struct recipe){.scale = {1, 1, 1, 1}};
+    frame_init(&r->frame, info->width, info->height);
+    if (p->works && !(r->works = pst_scratch(ctx, p->works * sizeof(*r->works))))
+        return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu image operations", p->works);
     for (size_t i = 0; i < p->count; i++) {
-        const struct part *part = &p->parts[i];
-        struct geometry g;
-        if (!part->geometric)
-            continue;
-        ctx_enter(ctx, part->ordinal);
-        pst_status st = image_op_geometry(part->geometric, part->config, ctx, box_width(&ret->window), box_height(&ret->window),
-                                          &g, reterr);
+        pst_status st = ask(&p->parts[i], ctx, info->channels, r, reterr);
         if (st < 0)
-            return blame(part->geometric->op.name, st, reterr);
-        frame_add(ret, &g);
+            return blame(&p->parts[i], ctx, st, reterr);
     }
     return PST_OK;
 }
 
-static pst_status choose_conversion(const struct program *p, uint32_t channels, struct convert *ret, pst_error *reterr)
-{
-    float scale[4] = {1, 1, 1, 1}, bias[4] = {0};
-    pst_status st = p->normalize ? normalize_factors(p->normalize, channels, scale, bias, reterr) : PST_OK;
-    if (st == PST_OK)
-        convert_init(ret, channels, p->planar, p->dtype == PST_DTYPE_U8 ? NULL : scale, bias);
-    return blame(op_normalize.name, st, reterr);
-}
-
 /* An image that does not decode fails for that, whatever else is wrong with it: it would have been decoded first. */
-static pst_status fail_later(const struct program *p, struct image_source *s, pst_status st, pst_error *reterr)
+static pst_status fail_later(const struct program *p, pst_ctx *ctx, struct image_source *s, pst_status st, pst_error *reterr)
 {
     const struct region all = {.width = s->info.width, .height = s->info.height};
     struct image_planes planes;
@@ -342,33 +367,39 @@ static pst_status fail_later(const struct program *p, struct image_source *s, ps
         return st;
     if (reterr)
         *reterr = inner;
-    return blame(op_decode.op.name, decoded, reterr);
+    return blame(&p->parts[0], ctx, decoded, reterr);
 }
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
     const struct program *p = config;
-    const char *decode = p->decode ? op_decode.op.name : NULL;
+    const struct part *first = &p->parts[0], *last = &p->parts[p->count - 1];
     pst_tensor *to = &out[p->number];
     struct image_source source;
-    struct frame frame;
-    struct image_pass pass = {
-        .ctx = ctx, .frame = &frame, .dtype = p->dtype, .source = &source, .fast = p->fast, .whole = p->plainly};
+    struct recipe recipe;
     pst_status st = image_source_open(&source, p->decode, worker, ctx, &in[p->number], reterr);
     if (st < 0)
-        return blame(decode, st, reterr);
-    st = frame_of(p, ctx, &source.info, &frame, reterr);
-    if (st == PST_OK)
-        st = choose_conversion(p, source.info.channels, &pass.convert, reterr);
+        return blame(first, ctx, st, reterr);
+    st = recipe_init(&recipe, p, ctx, &source.info, reterr);
     if (st < 0)
-        return fail_later(p, &source, st, reterr);
-    uint64_t height = box_height(&frame.window), width = box_width(&frame.window), channels = source.info.channels;
+        return fail_later(p, ctx, &source, st, reterr);
+    const struct frame_box *window = &recipe.frame.window;
+    uint64_t height = box_height(window), width = box_width(window), channels = source.info.channels;
     const uint64_t pixels[3] = {height, width, channels}, planes[3] = {channels, height, width};
     st = field_prepare(ctx, to, 3, p->planar ? planes : pixels, reterr);
     if (st < 0)
-        return st;
-    pass.out = to->data;
-    return blame(decode, image_pass_run(&pass, reterr), reterr);
+        return blame(last, ctx, st, reterr);
+    struct image_pass pass = {.ctx = ctx,
+                              .frame = &recipe.frame,
+                              .works = recipe.works,
+                              .work_count = recipe.work_count,
+                              .dtype = p->dtype,
+                              .out = to->data,
+                              .source = &source,
+                              .fast = p->fast,
+                              .whole = p->plainly};
+    convert_init(&pass.convert, source.info.channels, p->planar, p->dtype == PST_DTYPE_U8 ? NULL : recipe.scale, recipe.bias);
+    return blame(first, ctx, image_pass_run(&pass, reterr), reterr);
 }
 
 const pst_op_class op_image_program = {

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Writes the list of operations from their files: src/ops/op_list.txt (what is built, and the order of the reference),
+op_list.h (their declarations) and op_list.c (the table).
+
+An operation is a file src/ops/op_NAME.c with a `const struct op_decl op_NAME`, or src/source/source_NAME.c with a
+`const struct source_class source_NAME`. The order of op_list.txt is kept; a new operation goes to the end of its kind, and
+its line may be moved within it. A source marked "unlisted" is built but is not in the table.
+
+list_ops.py            writes them
+list_ops.py --check    fails if they are not what it would write
+"""
+import os
+import re
+import sys
+
+SRC = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
+KINDS = ["SOURCE", "ORDER", "SAMPLE", "BATCHING"]
+DECLARED = re.compile(r"^const struct (op_decl|source_class) (\w+) = \{(.*)$", re.M)
+KIND = re.compile(r"^    \.kind = PST_OP_(\w+),$", re.M)
+MADE = "Written by scripts/list_ops.py (make generate); do not edit."
+
+
+class Op:
+    def __init__(self, path):
+        text = open(os.path.join(SRC, path)).read()
+        name = os.path.basename(path)[:-2]
+        found = [d for d in DECLARED.finditer(text) if d[2] == name]
+        if len(found) != 1:
+            sys.exit(f"src/{path}: expected one declaration `const struct op_decl {name} = {{` (of a source: source_class)")
+        kind = KIND.search(text, found[0].end())
+        self.path, self.name, self.type = path, name, found[0][1]
+        self.listed = "unlisted" not in found[0][3]
+        self.kind = "SOURCE" if self.type == "source_class" else kind[1] if kind else None
+        if self.kind not in KINDS or (self.kind == "SOURCE") != (self.type == "source_class"):
+            sys.exit(f"src/{path}: expected .kind = PST_OP_ORDER, PST_OP_SAMPLE or PST_OP_BATCHING")
+
+
+def find(root=SRC):
+    for folder, start in (("source", "source_"), ("ops", "op_")):
+        for name in sorted(os.listdir(os.path.join(root, folder))):
+            if name.startswith(start) and name.endswith(".c") and name not in ("op_table.c", "op_list.c"):
+                yield f"{folder}/{name}"
+
+
+def ordered(ops, known):
+    """By kind; within a kind as `known` has them, then the new ones by name."""
+    place = {path: i for i, path in enumerate(known)}
+    return sorted(ops, key=lambda o: (KINDS.index(o.kind), place.get(o.path, len(place)), o.path))
+
+
+def header(ops):
+    lines = [f"/* op_list.h: every operation by name. {MADE} */", "#ifndef OPS_OP_LIST_H", "#define OPS_OP_LIST_H", "",
+             '#include "ops/op_decl.h"', '#include "source/source.h"', ""]
+    lines += [f"extern const struct {o.type} {o.name};" for o in ops]
+    return "\n".join(lines + ["", "#endif", ""])
+
+
+def table(ops):
+    lines = [f"/* op_list.c: the table of operations, in the order of the reference. {MADE} */", '#include "ops/op_list.h"',
+             "", '#include "ops/op_table.h"', "", "const struct op_entry op_table[] = {"]
+    lines += [f"    {{&{o.name}.op, {'&' + o.name if o.type == 'op_decl' else 'NULL'}}}," for o in ops if o.listed]
+    return "\n".join(lines + ["    {NULL, NULL},", "};", ""])
+
+
+def main():
+    where = os.path.join(SRC, "ops", "op_list.txt")
+    known = open(where).read().split() if os.path.exists(where) else []
+    ops = ordered([Op(path) for path in find()], known)
+    made = {"op_list.txt": "".join(o.path + "\n" for o in ops), "op_list.h": header(ops), "op_list.c": table(ops)}
+    stale = []
+    for name, text in made.items():
+        path = os.path.join(SRC, "ops", name)
+        if os.path.exists(path) and open(path).read() == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv[1:]:
+            with open(path, "w") as f:
+                f.write(text)
+    if "--check" in sys.argv[1:] and stale:
+        sys.exit("src/ops: " + ", ".join(stale) + " not current: make generate")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+/* order_step.h: what an operation contributes to the order of the elements. flow/order.c composes the steps. */
+#ifndef OPS_ORDER_STEP_H
+#define OPS_ORDER_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum order_kind { ORDER_SHUFFLE, ORDER_REPEAT, ORDER_TAKE, ORDER_SKIP, ORDER_SHARD, ORDER_BATCH };
+
+struct order_step {
+    enum order_kind kind;
+    int64_t count;          /* repeat, take, skip; as tf.data: -1 is endless, all, nothing */
+    uint64_t shards, shard; /* shard */
+    uint64_t size;          /* batch */
+    bool drop_remainder;    /* batch */
+    uint64_t seed;          /* shuffle */
+    bool reshuffle;         /* shuffle: anew for every pass */
+    uint64_t chunk;         /* shuffle: elements that stay neighbours until the window is shuffled; 0: exact and global */
+    uint64_t window;        /* shuffle: elements of a window, a multiple of `chunk` */
+    uint64_t buffer;        /* shuffle of a stream: bytes */
+    uint64_t inner, outer;  /* how many go in and come out; set by order_push */
+};
+
+/* The pipeline around an operation, as far as its step depends on it. */
+struct order_env {
+    uint64_t seed;          /* the pipeline's */
+    uint64_t element_bytes; /* stored size of an element on average, or an estimate; at least 1 */
+    unsigned shuffles;      /* steps of kind ORDER_SHUFFLE before this one */
+};
+
+#endif
