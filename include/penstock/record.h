@@ -164,7 +164,7 @@ typedef struct pst_writer_options {
     int level;      /* of the compression; 0: its default */
     bool no_sync;   /* publish without fsync: faster, and lost or torn if the machine fails */
     bool no_index;  /* no sidecar (a compressed shard never has one) */
-    bool overwrite; /* replace an existing file; otherwise PST_EEXIST */
+    bool overwrite; /* replace an existing regular file; PST_EEXIST for anything else, and without it */
 } pst_writer_options;
 
 typedef struct pst_writer pst_writer;

@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from ._core import Error
 from ._functions import Call, given, name_of, spec_of
 
-CLOSE_SECONDS = 5.0  # as in python/src/ending.h
+CLOSE_SECONDS = 5.0  # as in python/src/shutdown.h
 AFTER_STOP = 1.0  # more for those whose processes were ended
 
 _stages = weakref.WeakSet()
@@ -32,7 +32,7 @@ class MappedBatch(dict):
         return iter(self.values())
 
     def __getitem__(self, key):
-        return list(self.values())[key] if isinstance(key, int) else super().__getitem__(key)
+        return list(self.values())[key] if hasattr(key, "__index__") else super().__getitem__(key)
 
     @property
     def size(self):

@@ -5,7 +5,9 @@ A dataset makes its pipeline (threads, memory, cache) when it is first asked for
 next epoch. A second iterator beside a living one, and one in a forked process, get a pipeline of their own.
 """
 
+import operator
 import os
+import struct
 import time
 import weakref
 from collections import namedtuple
@@ -192,6 +194,8 @@ class Dataset:
 
             ds = ps.folder("photos").decode().resize(224).map(lambda image: image[::-1]).batch(64)
         """
+        if not callable(function) and not hasattr(function, "native_name"):  # numba's compiled functions; a number may be any address
+            raise TypeError(f"map takes a function, not {function!r}; for an address, ctypes.CFUNCTYPE(…)(address)")
         if workers not in ("thread", "process"):
             raise ValueError(f'workers="{workers}"; expected thread or process')
         per = per or ("batch" if self._batched() else "sample")
@@ -420,14 +424,11 @@ def from_arrays(arrays, names=None):
         names, arrays = tuple(arrays), tuple(arrays.values())
     elif not isinstance(arrays, (tuple, list)):
         arrays = (arrays,)
-    names = (
-        tuple(names)
-        if names
-        else tuple("xyzuvw"[: len(arrays)])
-        if len(arrays) <= 6
-        else tuple(f"x{i}" for i in range(len(arrays)))
-    )
-    return Dataset((Arrays(names, tuple(_array(array) for array in arrays)),))
+    if not names:
+        from ._functions import field_names
+
+        names = field_names(len(arrays))
+    return Dataset((Arrays(tuple(names), tuple(_array(array) for array in arrays)),))
 
 
 def _array(value):
@@ -444,7 +445,9 @@ def _array(value):
 
 
 def from_files(paths, labels=None):
-    """Files by their paths: fields image (the file's bytes), label (where labels are given) and key.
+    """Files by their paths: fields image (the file's bytes), label (where labels are given) and key. Whole numbers become int64
+    labels as they are, names are numbered in byte order, and floating-point numbers become float32 labels (float64 where they
+    come as an array of float64).
 
     Example:
 
@@ -453,11 +456,29 @@ def from_files(paths, labels=None):
     if labels is not None and len(labels) != len(paths):
         raise ValueError(f"{len(paths)} paths and {len(labels)} labels")
     names = tuple(os.fsencode(os.path.abspath(os.fspath(path))) for path in paths)
-    return Dataset((Files(names, None if labels is None else tuple(_label(label) for label in labels)),))
+    texts, dtype = _labels(labels)
+    ds = Dataset((Files(names, texts),))
+    if dtype is not None:  # the engine holds the bits of the numbers
+        ds = ds.decode_raw("float64", (), field="label")
+    return ds.cast("f32", field="label") if dtype == "float32" else ds
 
 
-def _label(label):
-    return (label if isinstance(label, str) else str(int(label))).encode()
+def _labels(labels):
+    """(Labels as the engine takes them, None or the type of floating-point ones.)"""
+    if labels is None:
+        return None, None
+    given = list(labels)
+    if any(isinstance(label, (str, bytes)) for label in given):
+        return tuple(label if isinstance(label, bytes) else str(label).encode() for label in given), None
+    if all(hasattr(label, "__index__") for label in given):
+        numbers = [operator.index(label) for label in given]
+        for number in numbers:
+            if not -(2**63) <= number < 2**63:
+                raise ValueError(f"label {number} does not fit int64; pass names as str, or smaller numbers")
+        return tuple(str(number).encode() for number in numbers), None
+    bits = struct.unpack(f"={len(given)}q", struct.pack(f"={len(given)}d", *given))
+    wide = str(getattr(labels, "dtype", "")) in ("float64", "torch.float64")
+    return tuple(str(number).encode() for number in bits), "float64" if wide else "float32"
 
 
 def from_generator(function, spec=None):

@@ -1,5 +1,6 @@
 """The operation table as Python functions: real signatures, defaults and docstrings, made from the engine's declarations."""
 
+import operator
 import os
 
 from . import _core
@@ -18,11 +19,19 @@ def quote(value):
 
 
 def _flag(value):
+    if isinstance(value, str):  # "no" would be true
+        raise TypeError(f"{value!r}; expected True or False")
     return "true" if value else "false"
 
 
 def _whole(value):
-    return str(int(value)) if not isinstance(value, str) else value
+    """Text goes to the engine as one word, which checks it."""
+    if isinstance(value, str):
+        return quote(value)
+    try:
+        return str(operator.index(value))
+    except TypeError:
+        raise TypeError(f"{value!r}; expected a whole number") from None
 
 
 def _floats(value):
@@ -33,8 +42,8 @@ def _size(value):
     """An int, "widthxheight", or (height, width) as NumPy, Keras and torchvision order them."""
     if isinstance(value, (tuple, list)):
         height, width = value
-        return f"{int(width)}x{int(height)}"
-    return str(value)
+        return f"{_whole(width)}x{_whole(height)}"
+    return _whole(value)
 
 
 def _sequence(value):
@@ -48,7 +57,7 @@ TEXT = {
     "float": lambda v: repr(float(v)),
     "string": lambda v: quote(os.fspath(v)),
     "choice": quote,
-    "bytes": lambda v: v if isinstance(v, str) else str(int(v)),
+    "bytes": _whole,
     "size2d": _size,
     "floats": _floats,
 }
@@ -76,7 +85,10 @@ def arguments(params, values):
         if kind == "strings":
             words += [quote(os.fspath(word)) for group in value for word in _sequence(group)]
         elif default is None or value != default_of(kind, default):
-            words.append(f"{name}={TEXT[kind](value)}")
+            try:
+                words.append(f"{name}={TEXT[kind](value)}")
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{KEYWORDS.get(name, name)}={error}") from None
     return " ".join(words)
 
 

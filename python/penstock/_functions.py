@@ -89,10 +89,24 @@ def _coerce(name, value, dtype):
     if array.dtype == bool:
         array = array.view(numpy.uint8)
     if dtype != "bfloat16" and array.dtype != dtype:
-        if not numpy.can_cast(array.dtype, dtype, "same_kind"):
+        whole = array.dtype.kind in "iu" and numpy.dtype(dtype).kind in "iu"
+        if whole:
+            _check_range(name, array, numpy.iinfo(dtype))
+        elif not numpy.can_cast(array.dtype, dtype, "same_kind"):
             raise TypeError(f"field {name}: {array.dtype}, planned {dtype}")
         array = array.astype(dtype)
     return numpy.ascontiguousarray(array) if array.ndim else array
+
+
+def _check_range(name, array, bounds):
+    """NumPy would wrap whole numbers that do not fit."""
+    if not array.size:
+        return
+    for value in (int(array.min()), int(array.max())):
+        if not bounds.min <= value <= bounds.max:
+            raise OverflowError(
+                f"field {name}: {value} does not fit {bounds.dtype}, which holds {bounds.min} to {bounds.max}; declare a wider type"
+            )
 
 
 # ---- Which fields a function gets, and what its result means ----
@@ -160,10 +174,8 @@ class Call:
 
 
 def _compiled_address(function):
-    """The address of a compiled function: numba.cfunc, ctypes, or a number; 0: it is none."""
-    if isinstance(function, int):
-        return function
-    address = getattr(function, "address", None)
+    """The address of a compiled function of numba.cfunc or ctypes; 0: it is a Python function."""
+    address = getattr(function, "address", None) if hasattr(function, "native_name") else None  # numba's
     if isinstance(address, int):
         return address
     if type(function).__module__ == "_ctypes" or any(base.__module__ == "_ctypes" for base in type(function).__mro__):
@@ -241,10 +253,23 @@ class SampleFunction:
 
     def run(self, *values):
         result = self.pool(*values) if self.pool else self.call(*values)
+        if len(result) != len(self.written):  # a name that is missing is a KeyError below
+            _check_names(result, [name for name, _ in self.written], "the result of the function")
         try:
             return tuple([_coerce(name, result[name], dtype) for name, dtype in self.written])
         except KeyError as missing:
             raise KeyError(f"the result has no field {missing}; the first one had") from None
+
+
+def _check_names(values, names, what):
+    extra = [name for name in values if name not in names]
+    if extra:
+        raise ValueError(f"{what} has a field {extra[0]} that is not planned; those are {', '.join(names)}: declare it in spec={{…}}")
+
+
+def field_names(count):
+    """Names of fields that have none: x, y, z, …; or x0, x1, … where there are more than six."""
+    return tuple("xyzuvw"[:count]) if count <= 6 else tuple(f"x{i}" for i in range(count))
 
 
 class Rows:
@@ -266,9 +291,14 @@ class Rows:
     @staticmethod
     def _named(element, names):
         if hasattr(element, "keys"):
+            if names is not None and len(element) != len(names):
+                _check_names(element, names, "an element of the generator")
             return element
         values = element if isinstance(element, tuple) else (element,)
-        return dict(zip(names or "xyzuvw", values))
+        names = field_names(len(values)) if names is None else names
+        if len(values) != len(names):
+            raise ValueError(f"an element of the generator has {len(values)} values, expected {len(names)} ({', '.join(names)})")
+        return dict(zip(names, values))
 
     def rows(self):
         for element in self.function():

@@ -79,8 +79,8 @@ static PyObject *batch_subscript(PyObject *object, PyObject *key)
 {
     Batch *self = (Batch *)object;
     Py_ssize_t i;
-    if (PyLong_Check(key)) {
-        i = PyLong_AsSsize_t(key);
+    if (PyIndex_Check(key)) {
+        i = PyNumber_AsSsize_t(key, PyExc_IndexError);
         if (i == -1 && PyErr_Occurred())
             return NULL;
         return batch_item(object, i < 0 ? i + batch_length(object) : i);

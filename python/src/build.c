@@ -2,6 +2,7 @@
 #include "pipeline.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Nobody adds to what a thread plans, though nobody waits for it at the moment. */
 static bool enter_to_build(Pipeline *self)
@@ -130,7 +131,11 @@ PyObject *pipeline_add_arrays(PyObject *object, PyObject *args)
                             PST_MAX_FIELDS);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *array = PyTuple_GetItem(arrays, i);
-        field[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL);
+        PyObject *name = PyTuple_GetItem(names, i);
+        Py_ssize_t length = 0;
+        field[i] = PyUnicode_AsUTF8AndSize(name, &length);
+        if (field[i] && strlen(field[i]) != (size_t)length)
+            return PyErr_Format(PyExc_ValueError, "field name %A contains a NUL", name);
         if (!field[i] || !(PyList_Check(array) ? keep_strings(self, array, &tensor[i]) : keep_array(self, array, &tensor[i])))
             return NULL;
     }

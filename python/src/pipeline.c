@@ -145,16 +145,16 @@ static bool close_engine(Pipeline *self, double until, char *late, size_t late_s
     }
     if (pipeline_leave_planning(self))
         return true;
-    struct ending *e = ending_create(p, self->callbacks, self->callback_count, self->keep);
+    struct shutdown *e = shutdown_create(p, self->callbacks, self->callback_count, self->keep);
     if (!e)
         return PyErr_NoMemory(), false;
     self->p = NULL;
     self->callbacks = NULL;
     self->callback_count = 0;
     if (self->started)
-        ending_finish(e, until, &interrupted, late, late_size);
+        shutdown_finish(e, until, &interrupted, late, late_size);
     else
-        ending_finish_idle(e);
+        shutdown_finish_idle(e);
     return !interrupted;
 }
 
@@ -238,7 +238,7 @@ void pipelines_shutdown(void)
 /* The first options are numbers: their values in this order. */
 enum { SEED, WORKERS, PREFETCH, RAM, RANK, WORLD, NUMBERS };
 
-static bool option_number(const char *name, PyObject *value, uint64_t most, uint64_t *ret)
+bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *ret)
 {
     PyObject *whole = PyNumber_Index(value);
     if (!whole)
@@ -267,7 +267,7 @@ bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
                                                        &given[WORLD], &uneven, &bad, &verify, &cache_dir, &fuse);
     Py_XDECREF(nothing);
     for (size_t i = 0; i < NUMBERS && fine; i++)
-        fine = !given[i] || option_number(names[i], given[i], i == SEED || i == RAM ? UINT64_MAX : UINT32_MAX, &number[i]);
+        fine = !given[i] || number_option(names[i], given[i], i == SEED || i == RAM ? UINT64_MAX : UINT32_MAX, &number[i]);
     if (!fine)
         return false;
     o->size = sizeof(*o);

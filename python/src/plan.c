@@ -7,12 +7,12 @@
 
 struct job {
     pst_pipeline *p;
-    struct ending *ending; /* set when it is abandoned: what is left to the thread */
+    struct shutdown *shutdown; /* set when it is abandoned: what is left to the thread */
     pst_status st;
     pst_error error;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool done; /* under lock, and so is `ending` */
+    bool done; /* under lock, and so is `shutdown` */
 };
 
 static void job_destroy(struct job *j)
@@ -29,12 +29,12 @@ static void *job_run(void *argument)
     pthread_mutex_lock(&j->lock);
     j->st = st;
     j->done = true;
-    struct ending *ending = j->ending;
+    struct shutdown *shutdown = j->shutdown;
     pthread_cond_signal(&j->change);
     pthread_mutex_unlock(&j->lock);
-    if (ending) { /* nobody else has it any more */
+    if (shutdown) { /* nobody else has it any more */
         job_destroy(j);
-        ending_run_alone(ending);
+        shutdown_run_alone(shutdown);
     }
     return NULL;
 }
@@ -85,8 +85,8 @@ bool pipeline_leave_planning(Pipeline *self)
     pthread_mutex_lock(&j->lock);
     bool done = j->done;
     if (!done)
-        j->ending = ending_create(self->p, self->callbacks, self->callback_count, self->keep);
-    bool lost = !done && !j->ending;
+        j->shutdown = shutdown_create(self->p, self->callbacks, self->callback_count, self->keep);
+    bool lost = !done && !j->shutdown;
     pthread_mutex_unlock(&j->lock);
     if (done) {
         job_destroy(j);

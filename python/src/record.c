@@ -54,11 +54,13 @@ static PyObject *writer_write(PyObject *object, PyObject *record)
     Writer *self = (Writer *)object;
     Py_buffer view;
     pst_error e;
-    if (!self->writer)
-        return raise_status(PST_EINVAL, "the writer is closed");
-    if (PyObject_GetBuffer(record, &view, PyBUF_SIMPLE) < 0)
+    if (PyObject_GetBuffer(record, &view, PyBUF_SIMPLE) < 0) /* may run Python code, which may close the writer */
         return NULL;
-    pst_status st = pst_writer_write(self->writer, view.buf, (size_t)view.len, &e);
+    if (!self->writer) {
+        PyBuffer_Release(&view);
+        return raise_status(PST_EINVAL, "the writer is closed");
+    }
+    pst_status st = pst_writer_write(self->writer, view.buf, (size_t)view.len, &e); /* with the GIL: one thread at a time */
     PyBuffer_Release(&view);
     return st < 0 ? raise_error(&e) : Py_NewRef(Py_None);
 }
@@ -68,11 +70,13 @@ static PyObject *writer_commit(PyObject *object, PyObject *unused)
     Writer *self = (Writer *)object;
     pst_error e;
     (void)unused;
-    if (!self->writer)
+    pst_writer *writer = self->writer;
+    if (!writer)
         Py_RETURN_NONE;
+    self->writer = NULL; /* before other threads run: to them the writer is closed */
     PyThreadState *gil = PyEval_SaveThread();
-    pst_status st = pst_writer_commit(self->writer, &e);
-    self->writer = pst_writer_close(self->writer);
+    pst_status st = pst_writer_commit(writer, &e);
+    pst_writer_close(writer);
     PyEval_RestoreThread(gil);
     return st < 0 ? raise_error(&e) : Py_NewRef(Py_None);
 }
@@ -291,6 +295,21 @@ static pst_status add_feature(pst_builder *b, const char *name, PyObject *value,
     return st;
 }
 
+/* The name as C text. NULL with an exception: it has a NUL, or bytes that are not UTF-8 (which a parsed record may have). */
+static const char *feature_name(PyObject *name)
+{
+    Py_ssize_t length = 0;
+    if (!PyUnicode_Check(name))
+        return (const char *)(void *)PyErr_Format(PyExc_TypeError, "the name of a feature is a str, not %R", name);
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (text && strlen(text) == (size_t)length)
+        return text;
+    if (!text)
+        PyErr_Clear();
+    return (const char *)(void *)PyErr_Format(PyExc_ValueError, "feature name %A: %s; rename it", name,
+                                              text ? "contains a NUL" : "not UTF-8, which tf.train.Example requires");
+}
+
 /* {name: list of bytes, or a buffer of float32 or int64} */
 static PyObject *build_example(PyObject *module, PyObject *features)
 {
@@ -304,7 +323,7 @@ static PyObject *build_example(PyObject *module, PyObject *features)
         return PyErr_Format(PyExc_TypeError, "expected a dict");
     pst_status st = pst_builder_create(&b, &e);
     while (st == PST_OK && PyDict_Next(features, &at, &name, &value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+        const char *text = feature_name(name);
         st = text ? add_feature(b, text, value, &e) : PST_EINVAL;
     }
     if (st == PST_OK)
@@ -418,8 +437,14 @@ PyObject *core_pack(PyObject *self, PyObject *args, PyObject *kwargs)
     paths = calloc((size_t)count + 1, sizeof(*paths));
     if (!paths)
         return PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < count; i++)
-        paths[i] = PyBytes_AsString(PyList_GetItem(sources, i));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        char *path = NULL;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(sources, i), &path, NULL) < 0) { /* refuses a NUL */
+            free(paths);
+            return NULL;
+        }
+        paths[i] = path;
+    }
     o.progress = on_progress;
     o.user = progress;
     if (!PyErr_Occurred()) {

@@ -154,11 +154,18 @@ PyObject *pipeline_tell(PyObject *object, PyObject *unused)
 PyObject *pipeline_seek(PyObject *object, PyObject *args)
 {
     Pipeline *self = (Pipeline *)object;
-    unsigned long long fingerprint, seed, epoch, next;
+    static const char *const names[] = {"fingerprint", "seed", "epoch", "next"};
+    PyObject *given[4];
+    uint64_t number[4];
     pst_error e;
-    if (!PyArg_ParseTuple(args, "KKKK:seek", &fingerprint, &seed, &epoch, &next) || !pipeline_enter(self))
+    if (!PyArg_ParseTuple(args, "OOOO:seek", &given[0], &given[1], &given[2], &given[3]))
         return NULL;
-    pst_cursor c = {.fingerprint = fingerprint, .seed = seed, .epoch = epoch, .next = next};
+    for (size_t i = 0; i < 4; i++)
+        if (!number_option(names[i], given[i], UINT64_MAX, &number[i]))
+            return NULL;
+    if (!pipeline_enter(self))
+        return NULL;
+    pst_cursor c = {.fingerprint = number[0], .seed = number[1], .epoch = number[2], .next = number[3]};
     if (!pipeline_planned(self)) {
         pipeline_leave(self);
         return NULL;

@@ -343,9 +343,9 @@ static PyObject *tensor_item(PyObject *self, Py_ssize_t i)
 
 static PyObject *tensor_subscript(PyObject *self, PyObject *key)
 {
-    if (!PyLong_Check(key))
+    if (!PyIndex_Check(key))
         return PyErr_Format(PyExc_TypeError, "a tensor's elements have numbers; for more, take numpy.asarray(tensor)");
-    Py_ssize_t i = PyLong_AsSsize_t(key), length = tensor_length(self);
+    Py_ssize_t i = PyNumber_AsSsize_t(key, PyExc_IndexError), length = tensor_length(self);
     if (PyErr_Occurred())
         return NULL;
     return tensor_item(self, i < 0 ? i + length : i);

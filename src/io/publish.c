@@ -30,6 +30,17 @@ static pst_status exists_already(const char *path, pst_error *reterr)
                        "is there already; choose another name, or ask to replace it");
 }
 
+/* The rename would replace a pipe, a device or a link itself, not write to what it stands for. */
+static pst_status not_regular(const char *path, mode_t mode, pst_error *reterr)
+{
+    const char *kind = S_ISLNK(mode) ? "a symbolic link" : S_ISFIFO(mode) ? "a pipe" : "a device";
+    if (S_ISDIR(mode))
+        return file_fail(reterr, path, "replacing the file", EISDIR);
+    return pst_fail_at(reterr, PST_EEXIST, path, PST_NOWHERE, PST_NOWHERE,
+                       "is %s, not a regular file, and is not replaced; choose another name%s", kind,
+                       S_ISLNK(mode) ? ", or the file that it points to" : "");
+}
+
 static pst_status no_memory(const char *path, pst_error *reterr)
 {
     return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "out of memory before writing the file");
@@ -87,11 +98,13 @@ pst_status publish_open(struct publish *p, const char *path, bool overwrite, pst
     *p = (struct publish){.fd = -1, .overwrite = overwrite};
     if (*file_base(path) == 0)
         return file_fail(reterr, path, "creating the file", EISDIR);
-    if (!overwrite) {
-        if (!file_denied("lstat") && lstat(path, &st) == 0)
+    if (!file_denied("lstat") && lstat(path, &st) == 0) {
+        if (!overwrite)
             return exists_already(path, reterr);
-        if (errno != ENOENT)
-            return file_fail(reterr, path, "looking for the file", errno);
+        if (!S_ISREG(st.st_mode))
+            return not_regular(path, st.st_mode, reterr);
+    } else if (errno != ENOENT) {
+        return file_fail(reterr, path, "looking for the file", errno);
     }
     p->path = mem_strdup(path);
     pst_status status = p->path ? open_temp(p, reterr) : no_memory(path, reterr);

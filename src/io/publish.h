@@ -13,7 +13,8 @@ struct publish {
     bool overwrite;
 };
 
-/* Zero-initialise `p` first. Without `overwrite`, an existing `path` is PST_EEXIST, now or at the commit. */
+/* Zero-initialise `p` first. Without `overwrite`, an existing `path` is PST_EEXIST, now or at the commit; with it, only a regular
+ * file is replaced: a pipe, a device or a symbolic link is PST_EEXIST. */
 pst_status publish_open(struct publish *p, const char *path, bool overwrite, pst_error *reterr);
 /* A failure removes the temporary file; only when the very last step fails, syncing the folder, is `path` in place though
  * an error is told. */

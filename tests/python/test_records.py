@@ -28,6 +28,18 @@ def test_writer_and_reader():
         assert len(ps.TFRecordReader(path)) == 0
 
 
+def test_only_files_are_overwritten():
+    with scratch() as folder:
+        pipe, link, file = (os.path.join(folder, name) for name in ("pipe", "link", "file"))
+        os.mkfifo(pipe)
+        os.symlink("file", link)
+        ps.TFRecordWriter(file).close()
+        for path in (pipe, link):
+            with raises(ps.Error, "not a regular file"):
+                ps.TFRecordWriter(path, overwrite=True)
+        assert os.path.islink(link) and os.path.exists(pipe) and not os.path.isfile(pipe)
+
+
 def test_nothing_is_left_of_a_failure():
     with scratch() as folder:
         with raises(RuntimeError, "no"):

@@ -345,6 +345,28 @@ static void a_rival_sweep(void)
     }
 }
 
+/* A pipe and links are neither replaced nor removed, also where replacing is asked for. */
+static void only_regular_files_are_replaced(void)
+{
+    static const char *const names[] = {"odd/pipe", "odd/link", "odd/dangling"};
+    pst_error e;
+    fresh_folder("odd");
+    REQUIRE_OK(publish_bytes(test_path("odd/target"), "old", 3, false, false, &e), &e);
+    CHECK(mkfifo(test_path("odd/pipe"), 0666) == 0 && symlink("target", test_path("odd/link")) == 0);
+    CHECK(symlink("nowhere", test_path("odd/dangling")) == 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct stat before, after;
+        CHECK(lstat(test_path(names[i]), &before) == 0);
+        CHECK_STATUS(publish_bytes(test_path(names[i]), "new", 3, true, false, &e), PST_EEXIST, &e);
+        CHECK(strstr(e.message, "not a regular file") != NULL);
+        CHECK(lstat(test_path(names[i]), &after) == 0 && before.st_ino == after.st_ino && before.st_mode == after.st_mode);
+    }
+    CHECK(holds(test_path("odd/target"), "old"));
+    CHECK_INT(count_names(test_path("odd")), 4);
+    REQUIRE_OK(publish_bytes(test_path("odd/target"), "new", 3, true, false, &e), &e);
+    CHECK(holds(test_path("odd/target"), "new"));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -352,6 +374,7 @@ int main(int argc, char **argv)
         {"an existing file stays", an_existing_file_stays},
         {"a file that appeared meanwhile stays", a_file_that_appeared_stays},
         {"places that cannot be", bad_places},
+        {"only regular files are replaced", only_regular_files_are_replaced},
         {"mode and long names", mode_and_long_names},
         {"every fault leaves old or new and nothing else", every_fault},
         {"of four threads one wins", threads_at_once},

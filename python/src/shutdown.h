@@ -1,6 +1,6 @@
-/* ending.h: coming into Python from the engine's threads, and ending an engine within a given time. */
-#ifndef PYTHON_ENDING_H
-#define PYTHON_ENDING_H
+/* shutdown.h: coming into Python from the engine's threads, and ending an engine within a given time. */
+#ifndef PYTHON_SHUTDOWN_H
+#define PYTHON_SHUTDOWN_H
 
 #include "core.h"
 
@@ -16,16 +16,16 @@ double monotonic_seconds(void);
 /* The names of those that somebody is inside of. */
 void callbacks_name_inside(struct callback *const *callbacks, size_t count, char *names, size_t size);
 
-struct ending;
+struct shutdown;
 
 /* An engine that is to end, with what it uses; takes all of it but `keep`, whose reference is copied. NULL: out of memory. */
-struct ending *ending_create(pst_pipeline *p, struct callback **callbacks, size_t count, PyObject *keep);
+struct shutdown *shutdown_create(pst_pipeline *p, struct callback **callbacks, size_t count, PyObject *keep);
 /* Cancels the engine and ends it, at most until the time of monotonic_seconds(), with the GIL. False: it is left to a thread;
  * `late` names the functions that did not come back. Interrupted: an exception is set. Takes `e`. */
-bool ending_finish(struct ending *e, double until, bool *ret_interrupted, char *late, size_t late_size);
+bool shutdown_finish(struct shutdown *e, double until, bool *ret_interrupted, char *late, size_t late_size);
 /* The same for an engine whose workers were never started: there is nothing to wait for. */
-void ending_finish_idle(struct ending *e);
+void shutdown_finish_idle(struct shutdown *e);
 /* The calling thread, which is not Python's, ends the engine, however long that takes. Takes `e`. */
-void ending_run_alone(struct ending *e);
+void shutdown_run_alone(struct shutdown *e);
 
 #endif

@@ -1,11 +1,11 @@
-/* ending.c: how threads of the engine come into Python, and how an engine ends although a function of the program may not
+/* shutdown.c: how threads of the engine come into Python, and how an engine ends although a function of the program may not
  * return.
  *
  * An engine is taken apart by a thread of its own. Whoever closes it waits for that thread, but only so long: then the engine,
  * the functions and the arrays that they use are left to the thread, which frees them when the last function has come back.
  * Nothing that a function may still touch goes before that. When the interpreter is gone, threads that would come into it are
  * held for good; the process ends with them. */
-#include "ending.h"
+#include "shutdown.h"
 
 #include "callback.h"
 
@@ -98,7 +98,7 @@ double monotonic_seconds(void)
 
 /* ---- Endings ---- */
 
-struct ending {
+struct shutdown {
     pst_pipeline *p;
     struct callback **callbacks;
     size_t callback_count;
@@ -108,9 +108,9 @@ struct ending {
     bool done, abandoned; /* under lock */
 };
 
-struct ending *ending_create(pst_pipeline *p, struct callback **callbacks, size_t count, PyObject *keep)
+struct shutdown *shutdown_create(pst_pipeline *p, struct callback **callbacks, size_t count, PyObject *keep)
 {
-    struct ending *e = calloc(1, sizeof(*e));
+    struct shutdown *e = calloc(1, sizeof(*e));
     pthread_condattr_t monotonic;
     if (!e)
         return NULL;
@@ -127,7 +127,7 @@ struct ending *ending_create(pst_pipeline *p, struct callback **callbacks, size_
 }
 
 /* With the GIL; the engine is gone. */
-static void ending_destroy(struct ending *e)
+static void shutdown_destroy(struct shutdown *e)
 {
     for (size_t i = 0; i < e->callback_count; i++)
         callback_destroy(e->callbacks[i]);
@@ -139,9 +139,9 @@ static void ending_destroy(struct ending *e)
 }
 
 /* Without the GIL, which functions and generators need to come to an end. */
-static void *ending_run(void *argument)
+static void *shutdown_run(void *argument)
 {
-    struct ending *e = argument;
+    struct shutdown *e = argument;
     pst_pipeline_destroy(e->p);
     pthread_mutex_lock(&e->lock);
     e->done = true;
@@ -150,26 +150,26 @@ static void *ending_run(void *argument)
     pthread_mutex_unlock(&e->lock);
     if (abandoned) { /* nobody else has it any more */
         PyGILState_STATE gil = enter_python();
-        ending_destroy(e);
+        shutdown_destroy(e);
         PyGILState_Release(gil);
     }
     return NULL;
 }
 
-void ending_run_alone(struct ending *e)
+void shutdown_run_alone(struct shutdown *e)
 {
     e->abandoned = true;
-    ending_run(e);
+    shutdown_run(e);
 }
 
 /* Signals are for the program's own threads. */
-static bool start_thread(struct ending *e)
+static bool start_thread(struct shutdown *e)
 {
     pthread_t thread;
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool started = pthread_create(&thread, NULL, ending_run, e) == 0;
+    bool started = pthread_create(&thread, NULL, shutdown_run, e) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (started)
         pthread_detach(thread);
@@ -177,7 +177,7 @@ static bool start_thread(struct ending *e)
 }
 
 /* Waits in slices, for the sake of Ctrl-C; without the GIL. Returns whether the engine is gone. */
-static bool ending_wait(struct ending *e, double until, bool *ret_interrupted)
+static bool shutdown_wait(struct shutdown *e, double until, bool *ret_interrupted)
 {
     bool done = false;
     for (bool late = false; !done && !late && !*ret_interrupted;) {
@@ -198,7 +198,7 @@ static bool ending_wait(struct ending *e, double until, bool *ret_interrupted)
 }
 
 /* Functions in other processes can be ended from outside: their objects have a method for that. */
-static bool stop_callbacks(struct ending *e)
+static bool stop_callbacks(struct shutdown *e)
 {
     bool any = false;
     for (size_t i = 0; i < e->callback_count; i++) {
@@ -214,7 +214,7 @@ static bool stop_callbacks(struct ending *e)
     return any;
 }
 
-static bool nobody_inside(const struct ending *e)
+static bool nobody_inside(const struct shutdown *e)
 {
     for (size_t i = 0; i < e->callback_count; i++)
         if (atomic_load(&e->callbacks[i]->inside))
@@ -232,21 +232,21 @@ void callbacks_name_inside(struct callback *const *callbacks, size_t count, char
         snprintf(names, size, "an operation");
 }
 
-bool ending_finish(struct ending *e, double until, bool *ret_interrupted, char *late, size_t late_size)
+bool shutdown_finish(struct shutdown *e, double until, bool *ret_interrupted, char *late, size_t late_size)
 {
     *ret_interrupted = false;
     late[0] = '\0';
     pst_pipeline_cancel(e->p);
     if (!start_thread(e)) { /* the system has no thread left: as it was done without one */
         PyThreadState *gil = PyEval_SaveThread();
-        ending_run(e);
+        shutdown_run(e);
         PyEval_RestoreThread(gil);
     }
-    bool done = ending_wait(e, until, ret_interrupted);
+    bool done = shutdown_wait(e, until, ret_interrupted);
     if (!done && !*ret_interrupted && nobody_inside(e))
-        done = ending_wait(e, monotonic_seconds() + OF_ITSELF, ret_interrupted);
+        done = shutdown_wait(e, monotonic_seconds() + OF_ITSELF, ret_interrupted);
     if (!done && !*ret_interrupted && stop_callbacks(e))
-        done = ending_wait(e, monotonic_seconds() + AFTER_STOP, ret_interrupted);
+        done = shutdown_wait(e, monotonic_seconds() + AFTER_STOP, ret_interrupted);
     if (!done) {
         callbacks_name_inside(e->callbacks, e->callback_count, late, late_size);
         pthread_mutex_lock(&e->lock);
@@ -255,14 +255,14 @@ bool ending_finish(struct ending *e, double until, bool *ret_interrupted, char *
         pthread_mutex_unlock(&e->lock);
     }
     if (done)
-        ending_destroy(e);
+        shutdown_destroy(e);
     return done;
 }
 
-void ending_finish_idle(struct ending *e)
+void shutdown_finish_idle(struct shutdown *e)
 {
     PyThreadState *gil = PyEval_SaveThread();
     pst_pipeline_destroy(e->p);
     PyEval_RestoreThread(gil);
-    ending_destroy(e);
+    shutdown_destroy(e);
 }

@@ -1,0 +1,59 @@
+"""The Python module with NumPy: values that do not fit their field are refused; NumPy's numbers are taken where Python's are."""
+
+import numpy as np
+import tap
+
+import penstock as ps
+
+
+def refused(ds, *words):
+    try:
+        list(ds)
+    except ps.Error as error:
+        assert all(word in str(error) for word in words), error
+        assert isinstance(error.__cause__, OverflowError), error.__cause__
+        return
+    raise AssertionError("taken")
+
+
+def test_whole_numbers_do_not_wrap():
+    spec = {"value": "int32"}
+    refused(ps.range(4).map(lambda value: np.array(2**40), spec=spec).batch(2), "field value", "1099511627776", "int32")
+    refused(ps.range(4).map(lambda value: np.int64(-(2**40)), spec=spec).batch(2), "-1099511627776", "int32")
+    refused(ps.range(4).map(lambda value: np.full(3, 300), spec={"value": ("uint8", (3,))}).batch(2), "300", "uint8")
+    refused(ps.range(4).map(lambda value: np.uint64(2**63), spec={"value": "int64"}).batch(2), "9223372036854775808")
+    later = [{"x": np.zeros(2, np.int32)}, {"x": np.array([1, 2**40])}]  # a wider one after the first
+    refused(ps.from_generator(lambda: iter(later)).batch(1), "field x", "1099511627776", "int32")
+    refused(ps.from_generator(lambda: iter([{"x": np.array([2**31])}]), spec={"x": ("int32", (1,))}).batch(1), "2147483648")
+
+
+def test_whole_numbers_that_fit_are_taken():
+    for dtype in ("uint8", "int32", "int64"):
+        (batch,) = ps.range(4).map(lambda value: np.array([value, 200]), spec={"value": (dtype, (2,))}).batch(4)
+        assert batch[0].dtype == dtype and batch[0].tolist() == [[0, 200], [1, 200], [2, 200], [3, 200]]
+    (batch,) = ps.from_generator(lambda: iter([{"x": np.zeros((0,), np.int64)}]), spec={"x": ("int32", (None,))}).batch(1)
+    assert batch[0].values.shape == (0,)
+
+
+def test_numpy_numbers_as_arguments():
+    ds = ps.range(np.int64(10)).batch(np.int32(4)).with_options(seed=np.uint64(7), workers=np.int16(2))
+    state = {name: np.uint64(value) for name, value in ds.state_dict().items()}
+    state["next"] = np.int64(1)
+    ds.load_state_dict(state)
+    (tensor,) = batch = next(iter(ds))
+    assert batch[np.int64(0)].tolist() == [4, 5, 6, 7] and tensor[np.int32(-1)] == 7 and tensor[np.uint8(0)] == 4
+    assert next(iter(ds.map(lambda value: value + 1)))[np.int64(0)].tolist() == [1, 2, 3, 4]
+
+
+def test_labels_of_files():
+    for labels, dtype in (
+        (np.array([0.5, 1.5]), "float64"),
+        (np.array([0.5, 1.5], np.float32), "float32"),
+        ([np.float32(0.5), 1.5], "float32"),
+        (np.array([3, 4], np.uint8), "int64"),
+    ):
+        (batch,) = ps.from_files([__file__, tap.__file__], labels).batch(2)
+        assert batch["label"].dtype == dtype and batch["label"].tolist() == list(labels)
+
+
+tap.main(globals())

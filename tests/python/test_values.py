@@ -1,0 +1,155 @@
+"""Values from Python arrive as they are, or are refused with the reason: nothing is rounded, wrapped, cut or dropped silently."""
+
+import os
+
+import penstock as ps
+import tap
+from data import child, images, raises, scratch
+
+
+def files(folder, count=3):
+    paths = [os.path.join(folder, f"{i}.bin") for i in range(count)]
+    for path in paths:
+        with open(path, "wb") as f:
+            f.write(b"x")
+    return paths
+
+
+def labels(paths, values):
+    (batch,) = ps.from_files(paths, values).batch(8)
+    return batch["label"].dtype, batch["label"].tolist()
+
+
+def test_labels_of_files_keep_their_type():
+    with scratch() as folder:
+        paths = files(folder)
+        assert labels(paths, [7, -1, 2**62]) == ("int64", [7, -1, 2**62])
+        assert labels(paths, [0.5, 1.5, -2]) == ("float32", [0.5, 1.5, -2.0])
+        assert labels(paths, ["b", "a", "b"]) == ("int64", [1, 0, 1])
+        for number in (2**63, -(2**63) - 1):
+            with raises(ValueError, str(number), "int64"):
+                ps.from_files(paths, [1, number, 3])
+        states = {ps.from_files(paths, [first, 1.5, 2.5]).batch(2).state_dict()["fingerprint"] for first in (0.5, 0.75)}
+        assert len(states) == 2
+
+
+def test_elements_keep_all_fields():
+    (batch,) = ps.from_generator(lambda: iter([tuple(range(8))])).batch(1)
+    assert batch.keys() == tuple(f"x{i}" for i in range(8)) and batch["x7"].tolist() == [7]
+    spec = {"x": "int64", "y": "int64"}
+    with raises(ps.Error, "has 3 values, expected 2 (x, y)"):
+        list(ps.from_generator(lambda: iter([(1, 2, 3)]), spec=spec).batch(1))
+    with raises(ps.Error, "has 1 values, expected 2 (x, y)"):
+        list(ps.from_generator(lambda: iter([(1, 2), (1,)])).batch(1))
+    with raises(ps.Error, "field z that is not planned"):
+        list(ps.from_generator(lambda: iter([{"x": 1, "y": 2, "z": 3}]), spec=spec).batch(1))
+    with raises(ps.Error, "field z that is not planned"):
+        list(ps.range(3).map(lambda value: {"value": value, "z": 1}, spec={"value": "int64"}).batch(1))
+
+
+def test_a_nul_is_refused():
+    with raises(ValueError, "contains a NUL"):
+        ps.Example({"a\0b": 1}).serialize()
+    with raises(ValueError, "contains a NUL"):
+        ps.from_arrays({"a\0b": memoryview(b"abc")}).plan()
+    with scratch() as folder:
+        for source, out in (("photos\0junk", "out"), ("photos", "out\0junk")):
+            with raises(ValueError, "null byte"):
+                ps.pack(os.path.join(folder, source), os.path.join(folder, out))
+        with raises(ValueError, "null"):
+            ps.TFRecordWriter(os.path.join(folder, "a\0b"))
+
+
+def test_a_name_that_is_not_utf8_is_named():
+    with raises(ValueError, "\\udcff", "not UTF-8"):
+        ps.Example({"a\udcff": 1}).serialize()
+
+
+def test_arguments_are_whole():
+    for value in (2.7, "4 drop_remainder=true", None, "x"):
+        with raises((TypeError, ps.Error), "size" if not isinstance(value, str) else "batch"):
+            ps.range(10).batch(value)
+    assert [b.size for b in ps.range(10).batch("4")] == [4, 4, 2]
+    with raises(TypeError, "drop_remainder='no'", "True or False"):
+        ps.range(10).batch(4, drop_remainder="no")
+    with scratch() as folder, raises(TypeError, "whole number"):
+        ps.folder(images(folder, 4, 2)).decode().resize((10.5, 20))
+
+
+def test_states_hold_64_bits():
+    ds = ps.range(10).batch(2)
+    state = ds.state_dict()
+    for name in ("fingerprint", "seed", "epoch", "next"):
+        for number in (state[name] + 2**64, -1):
+            with raises(ValueError, name, "expected 0 to 18446744073709551615"):
+                ds.load_state_dict({**state, name: number})
+        with raises(TypeError, name):
+            ds.load_state_dict({**state, name: 1.5})
+
+    class Index:  # as NumPy's numbers are
+        def __index__(self):
+            return 3
+
+    ds.load_state_dict({**state, "next": Index()})
+    assert next(iter(ds))[0].tolist() == [6, 7]
+
+
+def test_what_is_no_function_is_refused():
+    class Device:
+        address = 16  # not a compiled function's
+
+        def __call__(self, value):
+            return value + 1
+
+    for what in (True, 4096, None, "x"):
+        with raises((TypeError, ps.Error), "map takes a function"):
+            list(ps.range(4).map(what, spec={"value": "int64"}).batch(4))
+        with raises((TypeError, ps.Error), "map takes a function"):
+            list(ps.range(4).batch(4).map(what))
+    (batch,) = ps.range(4).map(Device()).batch(4)
+    assert batch[0].tolist() == [1, 2, 3, 4]
+
+
+def test_a_writer_closed_by_many_threads():
+    code = """
+import os, sys, threading, penstock as ps
+for n in range(60):
+    path = os.path.join(sys.argv[1], f"{n}.tfrecord")
+    writer, start = ps.TFRecordWriter(path, sync=True), threading.Barrier(4)
+    def work(i):
+        start.wait()
+        try:
+            for _ in range(200 if i else 0):
+                writer.write(b"x" * 10000)
+            writer.close()
+        except ps.Error as error:
+            assert "closed" in str(error), error
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert all(len(record) == 10000 for record in ps.TFRecordReader(path))
+print("fine")
+"""
+    with scratch() as folder:
+        done = child(code, folder, timeout=120)
+        assert done.returncode == 0 and done.stdout.strip() == "fine", (done.returncode, done.stderr)
+
+
+def test_a_buffer_that_closes_the_writer():
+    import sys
+
+    if sys.version_info < (3, 12):
+        return  # __buffer__ in Python classes
+    with scratch() as folder:
+        writer = ps.TFRecordWriter(os.path.join(folder, "a"))
+
+        class Closing:
+            def __buffer__(self, flags):
+                writer.close()
+                return memoryview(b"x")
+
+        with raises(ps.Error, "closed"):
+            writer.write(Closing())
+
+
+tap.main(globals())
