@@ -203,7 +203,8 @@ int text_compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-#define LONGEST_WORD 64
+#define LONGEST_WORD   64
+#define SHORTEST_START 3 /* letters that count as an abbreviation */
 
 static char lower(char c)
 {
@@ -236,11 +237,27 @@ static unsigned edit_distance(const char *a, size_t n, const char *b, size_t m)
     return row[m];
 }
 
+/* Edits up to which a name is plausible: one slip in a short word, more only in long ones. "filter" is not "folder". */
+static unsigned plausible_edits(size_t length)
+{
+    if (length < 7)
+        return length > 1;
+    return (unsigned)(length + 1) / 4;
+}
+
+static bool begins_with(const char *s, const char *start, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (lower(s[i]) != lower(start[i]))
+            return false;
+    return true;
+}
+
 const char *text_nearest(const char *word, const char *const *candidates)
 {
     size_t n = strlen(word);
     const char *nearest = NULL;
-    unsigned best = (unsigned)(n + 1) / 3; /* of the letters; more would be a guess */
+    unsigned best = plausible_edits(n);
     if (n == 0 || n > LONGEST_WORD)
         return NULL;
     for (; *candidates; candidates++) {
@@ -248,6 +265,8 @@ const char *text_nearest(const char *word, const char *const *candidates)
         if (m == 0 || m > LONGEST_WORD)
             continue;
         unsigned distance = edit_distance(word, n, *candidates, m);
+        if (distance > 1 && n >= SHORTEST_START && m > n && begins_with(*candidates, word, n))
+            distance = 1; /* an abbreviation */
         if (distance < best || (distance == best && !nearest)) {
             best = distance;
             nearest = *candidates;

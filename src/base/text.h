@@ -27,7 +27,8 @@ char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 /* Byte order of names as people expect in lists: plain strcmp. For qsort over char *. */
 int text_compare(const void *a, const void *b);
 
-/* The candidate closest to `word` by edit distance, NULL if none is close. `candidates` ends with NULL. */
+/* Returns the candidate that `word` plausibly means: by few edits, or as its beginning. NULL: none. `candidates` ends with
+ * NULL. */
 const char *text_nearest(const char *word, const char *const *candidates);
 
 #endif

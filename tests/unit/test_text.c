@@ -197,6 +197,17 @@ static void test_nearest(void)
     CHECK_STR(text_nearest("png", options), "png");
     CHECK(text_nearest("gif", options) == NULL);
     CHECK(text_nearest("--verbose", options) == NULL);
+    CHECK_STR(text_nearest("--qual", options), "--quality"); /* an abbreviation */
+    static const char *const operations[] = {"folder", "files", "shuffle", "random_crop", "normalize", NULL};
+    CHECK(text_nearest("filter", operations) == NULL);
+    CHECK(text_nearest("flip", operations) == NULL);
+    CHECK_STR(text_nearest("foldr", operations), "folder");
+    CHECK_STR(text_nearest("shuffel", operations), "shuffle");
+    CHECK_STR(text_nearest("Shufle", operations), "shuffle");
+    CHECK_STR(text_nearest("radom_corp", operations), "random_crop");
+    CHECK_STR(text_nearest("normalise", operations), "normalize");
+    CHECK_STR(text_nearest("norm", operations), "normalize");
+    CHECK(text_nearest("no", operations) == NULL);
     CHECK(text_nearest("", options) == NULL);
     CHECK(text_nearest("x", options) == NULL);
     CHECK(text_nearest("png", options + 8) == NULL);
