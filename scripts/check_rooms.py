@@ -8,6 +8,7 @@ import sys
 LAW = {
     "base": set(),
     "io": {"base"},
+    "lang": {"base", "io"},
     "codec": {"base"},
     "image": {"base"},
     "record": {"base", "io", "codec"},
@@ -15,7 +16,7 @@ LAW = {
     "inspect": {"base", "io", "codec", "image", "record"},
     "source": {"base", "io", "codec", "image", "record"},
     "ops": {"base", "io", "codec", "image", "record", "source"},
-    "flow": {"base", "io", "record", "source", "ops"},
+    "flow": {"base", "lang", "io", "record", "source", "ops"},
     "cli": set(),
     "python": set(),
 }

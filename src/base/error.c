@@ -3,7 +3,7 @@
  * Everything is composed in a local error first, so a caller may wrap the very message it passes:
  * pst_fail(err, st, "reading the index: %s", err->message). Text that does not fit is cut between characters. `op` and
  * `sys_errno` are for those who know them to set afterwards. */
-#include <penstock/base.h>
+#include "base/error.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -75,6 +75,16 @@ pst_status pst_fail_at(pst_error *reterr, pst_status status, const char *path, u
     fail(reterr, status, path, record, offset, format, args);
     va_end(args);
     return status;
+}
+
+pst_status fail_memory(pst_error *reterr, const char *doing)
+{
+    return pst_fail(reterr, PST_ENOMEM, "%s: out of memory", doing);
+}
+
+pst_status fail_memory_at(pst_error *reterr, const char *path, const char *doing)
+{
+    return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "%s: out of memory", doing);
 }
 
 /* Appends to `buffer` at `*length`; what does not fit is dropped, `*length` counts on. */

@@ -1,31 +1,27 @@
-/* node.h: the chain as the user wrote it, bound to classes and configs; what text, C calls and bindings all produce. */
+/* node.h: the chain as the user wrote it, bound to operations; what text, C calls and bindings all produce. */
 #ifndef FLOW_NODE_H
 #define FLOW_NODE_H
 
 #include "base/arena.h"
-#include "flow/script.h"
+#include "lang/lang.h"
 #include <penstock/pipeline.h>
 
 struct node {
     const pst_op_class *op;
     pst_op_kind kind;
-    void *config;                /* config_size bytes; owned, strings inside belong to `strings` */
-    struct arena *strings;       /* owned: what the config points to */
-    uint32_t ordinal;            /* place in the user's chain: keys its randomness, survives rewrites */
-    size_t script;               /* of the chain: where it was written */
-    size_t text_begin, text_end; /* in that script; 0, 0 when it came as a class */
-    pst_spec in, out;            /* set by the plan */
+    const struct lang_node *written; /* of the chain's tree, which owns config and strings */
+    void *config;                    /* config_size bytes */
+    struct arena *strings;           /* memory that the config points to */
+    uint32_t ordinal;                /* place in the user's chain: keys its randomness, survives rewrites */
+    pst_spec in, out;                /* set by the plan */
 };
 
 /* Zeroed is empty. A call that fails leaves it as it was. */
 struct chain {
-    struct node *nodes;
+    struct lang_tree tree;
+    struct node *nodes; /* one per node at the top of the tree */
     size_t count, capacity;
-    struct script *scripts; /* the texts that nodes came from, for carets */
-    size_t script_count, script_capacity;
 };
-
-#define CHAIN_MAX_NODES 1000
 
 /* Text → nodes; see pipeline.h for the language. Errors carry the byte and a drawing with a caret. Whether the operations go
  * together is the plan's. */

@@ -32,9 +32,9 @@ static void check_again(const struct chain *c)
     EXPECT(strcmp(first, second) == 0 && c->count == again.count);
     for (size_t i = 0; i < c->count; i++) {
         const struct node *n = &again.nodes[i];
-        EXPECT(n->op == c->nodes[i].op && n->ordinal == i && n->text_end > n->text_begin);
+        EXPECT(n->op == c->nodes[i].op && n->ordinal == i && n->written->end > n->written->begin);
         char *one = node_text(n);
-        EXPECT(strncmp(first + n->text_begin, one, n->text_end - n->text_begin) == 0);
+        EXPECT(strncmp(first + n->written->begin, one, n->written->end - n->written->begin) == 0);
         mem_free(one);
     }
     mem_free(second);
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         EXPECT(st == PST_EINVAL || st == PST_ELIMIT);
         EXPECT(error.status == st && error.offset <= strlen(text) && error.message[0] && error.message[0] != '\n');
-        EXPECT(c.count == 0 && c.script_count == 0);
+        EXPECT(c.count == 0 && c.tree.count == 0 && c.tree.script_count == 0);
     }
     chain_finish(&c);
     mem_free(text);

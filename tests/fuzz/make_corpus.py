@@ -125,6 +125,13 @@ def seeds_pipeline_text():
     yield b"tfrecord shards/*.tfrecord 'more data/' | decode image | resize 320x240 | normalize mean=0.5,0.5,0.5 std=1e-1,.25,2 | batch 8"
 
 
+def seeds_lang():
+    yield b"conv 32 3 relu | residual( conv 16 3 stride=2 | relu )( conv 16 1 ) # a block\n| repeat 3 ( conv 8 1 name=w(1) | relu )"
+    yield b"sum mean 'a(b' \")\" (say a(b)c )) (relu)(residual(repeat 2(sum)))| key name=\"\\x28\""
+    yield b"residual(" * 33 + b"relu" + b")" * 33
+    yield b"say ( ) (( a)b( | residual() ( relu | ) | repeat 3) (relu"
+
+
 def seeds_events():
     when = b"\x09" + struct.pack("<d", 1700000000.25)
 

@@ -2,8 +2,6 @@
 #include "harness.h"
 #include "unit/chain_text.h"
 
-#include "flow/args.h"
-
 #include <locale.h>
 #include <stdio.h>
 
@@ -37,53 +35,55 @@ static const pst_param every_param[] = {
 static const pst_op_class every_class = {
     .abi = PST_OP_ABI, .name = "every", .params = every_param, .config_size = sizeof(struct every_kind)};
 
-/* Binds `text`, which begins with the name of the class, to the class. The chain gets the node. */
-static pst_status bind(struct chain *c, const pst_op_class *op, const char *text, pst_error *reterr)
+static const pst_op_class *at_hand; /* the only class of the table */
+
+static bool class_at(size_t i, struct lang_class *ret)
 {
-    struct script s = {.text = (char *)text};
-    struct word all[64];
-    struct arena memory;
-    size_t count = 0;
-    arena_init(&memory);
-    struct words w = {.script = &s, .memory = &memory};
-    pst_status st = PST_OK;
-    while (count < 64 && st == PST_OK) {
-        st = words_next(&w, &all[count], reterr);
-        count += st == PST_OK;
-    }
-    void *config = calloc(1, op->config_size);
-    if (st == PST_END)
-        st = chain_add_class(c, op, config, reterr);
-    if (st == PST_OK)
-        st = args_bind(&c->nodes[c->count - 1], &s, &all[0], all + 1, count - 1, reterr);
-    free(config);
-    arena_finish(&memory);
-    return st;
+    *ret = (struct lang_class){
+        .name = at_hand->name, .params = at_hand->params, .positional = LANG_ALL, .config_size = at_hand->config_size};
+    return i == 0;
+}
+
+static const struct language table = {class_at, "a list", "kind", "a kind", "there is only one"};
+
+/* Reads `text`, which begins with the name of the class. */
+static pst_status bind(struct lang_tree *t, const pst_op_class *op, const char *text, pst_error *reterr)
+{
+    at_hand = op;
+    return lang_parse(t, &table, text, reterr);
+}
+
+/* The first node as canonical text; free. */
+static char *first_text(const struct lang_tree *t)
+{
+    char *text = lang_text(t->top.nodes[0]), *copy = strdup(text ? text : "(out of memory)");
+    mem_free(text);
+    return copy;
 }
 
 static void kind_reads(const char *text, const char *want, int line)
 {
     for (int again = 0; again < 2; again++) {
-        struct chain c = {0};
+        struct lang_tree c = {0};
         pst_error error;
         pst_status st = bind(&c, &every_class, again ? want : text, &error);
-        char *got = st == PST_OK ? canonical(&c) : strdup(error.message);
+        char *got = st == PST_OK ? first_text(&c) : strdup(error.message);
         test_report(strcmp(got, want) == 0, __FILE__, line, "\"%s\" reads as \"%s\", expected \"%s\"", again ? want : text, got,
                     want);
         free(got);
-        chain_finish(&c);
+        lang_finish(&c);
     }
 }
 
 static void kind_refuses(const char *text, const char *want, int line)
 {
-    struct chain c = {0};
+    struct lang_tree c = {0};
     pst_error error = {0};
     pst_status st = bind(&c, &every_class, text, &error);
     test_report(st == PST_EINVAL, __FILE__, line, "\"%s\" gives %s", text, pst_status_name(st));
     error.message[strcspn(error.message, "\n")] = '\0';
     test_report(strcmp(error.message, want) == 0, __FILE__, line, "\"%s\" gives\n%s\nexpected\n%s", text, error.message, want);
-    chain_finish(&c);
+    lang_finish(&c);
 }
 
 #define KIND(text, want)         kind_reads(text, want, __LINE__)
@@ -92,24 +92,24 @@ static void kind_refuses(const char *text, const char *want, int line)
 
 static void test_kinds(void)
 {
-    struct chain c = {0};
+    struct lang_tree c = {0};
     pst_error error;
     REQUIRE_OK(bind(&c, &every_class, "every", &error), &error);
-    const struct every_kind *k = c.nodes[0].config;
+    const struct every_kind *k = c.top.nodes[0]->config;
     CHECK(k->flag && k->whole == -5 && k->natural == 5 && k->real == 0.5 && k->choice == 1 && k->bytes == 64 << 20);
     CHECK_STR(k->string, "");
     CHECK(k->size.width == 224 && k->size.height == 0);
     CHECK(k->floats.count == 3 && k->floats.value[2] == 3);
     CHECK(k->strings.count == 1 && strcmp(k->strings.value[0], "one") == 0);
-    chain_finish(&c);
+    lang_finish(&c);
     REQUIRE_OK(bind(&c, &every_class, "every no 9 0 1e-3 s 'dark blue' 3 320x240 -1,.5 a b c", &error), &error);
-    k = c.nodes[0].config;
+    k = c.top.nodes[0]->config;
     CHECK(!k->flag && k->whole == 9 && k->natural == 0 && k->real == 0.001 && k->choice == 2 && k->bytes == 3);
     CHECK_STR(k->string, "s");
     CHECK(k->size.width == 320 && k->size.height == 240);
     CHECK(k->floats.count == 2 && k->floats.value[0] == -1 && k->floats.value[1] == 0.5);
     CHECK(k->strings.count == 3 && strcmp(k->strings.value[2], "c") == 0);
-    chain_finish(&c);
+    lang_finish(&c);
     KIND("every", "every");
     KIND_REFUSES("every flag=on flag=1", "every: flag is given twice");
 }
@@ -199,13 +199,13 @@ static void test_positional_text(void)
         op.name = "op";
         op.config_size = sizeof(struct every_kind);
         for (int again = 0; again < 2; again++) {
-            struct chain c = {0};
+            struct lang_tree c = {0};
             pst_error error;
             REQUIRE_OK(bind(&c, &op, again ? cases[i].want : cases[i].text, &error), &error);
-            char *got = canonical(&c);
+            char *got = first_text(&c);
             CHECK_STR(got, cases[i].want);
             free(got);
-            chain_finish(&c);
+            lang_finish(&c);
         }
     }
 }

@@ -1,6 +1,7 @@
 /* canon.c: nodes back to text. Two nodes that do the same have the same text, however they were written: parameters in the
- * order of the table, those at their default left out, numbers with the fewest digits that read back as the same. */
-#include "flow/args.h"
+ * order of the table, those at their default left out, numbers with the fewest digits that read back as the same. Words with
+ * parentheses are quoted where those could open or close a child. */
+#include "lang/args.h"
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -42,13 +43,13 @@ static void write_bytes(struct text *t, uint64_t v)
         text_add_n(t, &units[unit - 1], 1);
 }
 
-static void write_choice(struct text *t, const pst_param *p, int choice)
+static void write_choice(struct text *t, const pst_param *p, int choice, unsigned parens)
 {
     int count = 0;
     while (p->choices && p->choices[count])
         count++;
     if (choice >= 0 && choice < count)
-        word_write(t, p->choices[choice], true);
+        word_write(t, p->choices[choice], WORD_FIRST | parens);
     else
         text_addf(t, "%d", choice); /* a config that was made by hand */
 }
@@ -63,8 +64,8 @@ static void write_floats(struct text *t, const pst_floats *v)
         text_add(t, "\"\"");
 }
 
-/* A single value; of a list, element `i`. */
-static void write_value(struct text *t, const pst_param *p, const void *config, size_t i, bool named)
+/* A single value; of a list, element `i`. `parens` is WORD_PARENS or 0. */
+static void write_value(struct text *t, const pst_param *p, const void *config, size_t i, bool named, unsigned parens)
 {
     const void *v = (const char *)config + p->offset;
     const char *string = p->kind == PST_PARAM_STRINGS  ? ((const pst_strings *)v)->value[i]
@@ -84,7 +85,7 @@ static void write_value(struct text *t, const pst_param *p, const void *config, 
         write_float(t, *(const double *)v);
         break;
     case PST_PARAM_CHOICE:
-        write_choice(t, p, *(const int *)v);
+        write_choice(t, p, *(const int *)v, parens);
         break;
     case PST_PARAM_BYTES:
         write_bytes(t, *(const uint64_t *)v);
@@ -99,13 +100,13 @@ static void write_value(struct text *t, const pst_param *p, const void *config, 
         break;
     case PST_PARAM_STRING:
     case PST_PARAM_STRINGS:
-        word_write(t, string ? string : "", !named);
+        word_write(t, string ? string : "", (named ? 0 : WORD_FIRST) | parens);
         break;
     }
 }
 
-/* Every value of the parameter, each behind a blank. */
-static void write_param(struct text *t, const pst_param *p, const void *config, bool named)
+/* Every value of the parameter, each after a blank. */
+static void write_param(struct text *t, const pst_param *p, const void *config, bool named, unsigned parens)
 {
     bool list = p->kind == PST_PARAM_STRINGS;
     size_t count = list ? ((const pst_strings *)(const void *)((const char *)config + p->offset))->count : 1;
@@ -113,7 +114,7 @@ static void write_param(struct text *t, const pst_param *p, const void *config, 
         text_add(t, " ");
         if (named)
             text_addf(t, "%s=", p->name);
-        write_value(t, p, config, i, named);
+        write_value(t, p, config, i, named, parens);
     }
 }
 
@@ -122,8 +123,8 @@ static bool is_default(const pst_param *p, const void *config, const void *defau
     if (!p->fallback)
         return false;
     struct text own = {0}, fallback = {0};
-    write_param(&own, p, config, true);
-    write_param(&fallback, p, defaults, true);
+    write_param(&own, p, config, true, 0);
+    write_param(&fallback, p, defaults, true, 0);
     bool same = own.length == fallback.length && (own.length == 0 || memcmp(own.data, fallback.data, own.length) == 0);
     t->failed |= own.failed || fallback.failed;
     text_finish(&own);
@@ -132,32 +133,53 @@ static bool is_default(const pst_param *p, const void *config, const void *defau
 }
 
 /* The parameters that must be given come first and without their names, as people write them: "batch 64". */
-static void write_params(struct text *t, const struct node *n, const void *defaults)
+static void write_params(struct text *t, const struct lang_node *n, const void *defaults, unsigned parens)
 {
+    const pst_param *params = n->class.params;
     bool named = false;
-    for (const pst_param *p = n->op->params; p && p->name; p++) {
+    for (const pst_param *p = params; p && p->name; p++) {
         if (is_default(p, n->config, defaults, t)) {
             named = true; /* the place of the next is no longer that of its value */
             continue;
         }
-        named |= p->fallback != NULL;
-        write_param(t, p, n->config, named);
+        named |= p->fallback != NULL || (size_t)(p - params) >= n->class.positional;
+        write_param(t, p, n->config, named, parens);
         named |= p->kind == PST_PARAM_STRINGS; /* it would take whatever follows */
     }
 }
 
-char *node_text(const struct node *n)
+static void write_args(struct text *t, const struct lang_node *n, unsigned parens)
 {
-    struct text t = {0};
     struct arena strings;
-    void *defaults = mem_zalloc(n->op->config_size);
+    void *defaults = mem_zalloc(n->class.config_size);
     arena_init(&strings);
-    t.failed = !defaults || args_defaults(n->op, defaults, &strings, NULL) == PST_ENOMEM;
-    text_add(&t, n->op->name);
-    if (n->config && !t.failed)
-        write_params(&t, n, defaults);
+    t->failed |= !defaults || args_defaults(&n->class, defaults, &strings, NULL) == PST_ENOMEM;
+    if (!t->failed)
+        write_params(t, n, defaults, parens);
     arena_finish(&strings);
     mem_free(defaults);
+}
+
+/* "residual( conv 16 3 | relu )( conv 16 1 )", "repeat 3 ( conv 16 3 )". */
+static void write_node(struct text *t, const struct lang_node *n, bool inside)
+{
+    text_add(t, n->class.name);
+    size_t name_end = t->length;
+    write_args(t, n, inside || n->class.max_children > 0 ? WORD_PARENS : 0);
+    for (size_t i = 0; i < n->child_count && !t->failed; i++) {
+        text_add(t, i == 0 && t->length > name_end ? " ( " : "( ");
+        for (size_t k = 0; k < n->children[i].count; k++) {
+            text_add(t, k ? " | " : "");
+            write_node(t, n->children[i].nodes[k], true);
+        }
+        text_add(t, " )");
+    }
+}
+
+char *lang_text(const struct lang_node *n)
+{
+    struct text t = {0};
+    write_node(&t, n, false);
     if (!t.failed)
         return t.data;
     text_finish(&t);

@@ -1,7 +1,7 @@
 /* words.c: taking words from a script, and writing them so that they read back. */
-#include "flow/words.h"
+#include "lang/words.h"
 
-#include "base/text.h"
+#include "base/error.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static size_t name_length(const char *s)
+size_t word_name_length(const char *s)
 {
     size_t n = 0;
     while (is_letter(s[n]) || (n > 0 && is_digit(s[n])))
@@ -35,7 +35,7 @@ static size_t name_length(const char *s)
 
 bool word_is_name(const char *s, size_t length)
 {
-    return length > 0 && name_length(s) == length;
+    return length > 0 && word_name_length(s) == length;
 }
 
 /* ---- Reading ---- */
@@ -51,7 +51,7 @@ static size_t skip_blanks(const char *text, size_t at)
     }
 }
 
-/* Behind the closing quote of the one at `at`; 0: there is none. */
+/* The place after the quote that closes the one at `at`; 0: none does. */
 static size_t quoted_end(const char *text, size_t at)
 {
     char quote = text[at++];
@@ -60,12 +60,23 @@ static size_t quoted_end(const char *text, size_t at)
     return text[at] ? at + 1 : 0;
 }
 
-static pst_status find_end(const struct script *s, size_t at, size_t *ret, pst_error *reterr)
+/* A parenthesis at the beginning of a word, or where `open` parentheses of the word are not closed, that is not part of it. */
+static bool is_bracket(const struct words *w, char c, size_t open)
 {
-    while (!ends_word(s->text[at])) {
-        size_t end = s->text[at] == '"' || s->text[at] == '\'' ? quoted_end(s->text, at) : at + 1;
+    return (c == '(' && w->opens) || (c == ')' && w->inside && open == 0);
+}
+
+static pst_status find_end(const struct words *w, size_t at, size_t *ret, pst_error *reterr)
+{
+    const struct script *s = w->script;
+    size_t open = 0;
+    while (!ends_word(s->text[at]) && !is_bracket(w, s->text[at], open)) {
+        char c = s->text[at];
+        size_t end = c == '"' || c == '\'' ? quoted_end(s->text, at) : at + 1;
         if (end == 0)
             return script_fail(s, at, at + 1, PST_EINVAL, reterr, "this quote is not closed");
+        open += c == '(';
+        open -= c == ')' && open > 0;
         at = end;
     }
     *ret = at;
@@ -104,7 +115,7 @@ static pst_status read_value(struct words *w, size_t at, size_t end, const char 
     char *out = arena_alloc(w->memory, end - at + 1), quote = '\0';
     size_t n = 0;
     if (!out)
-        return pst_fail(reterr, PST_ENOMEM, "reading the pipeline text: out of memory");
+        return fail_memory(reterr, "reading the text");
     while (at < end) {
         char c = text[at];
         size_t begin = at++;
@@ -117,7 +128,7 @@ static pst_status read_value(struct words *w, size_t at, size_t end, const char 
             c = unescape(text, &at);
             if (c == '\0')
                 return script_fail(w->script, begin, begin + 2, PST_EINVAL, reterr,
-                                   "this is no escape; those in double quotes are \\\" \\\\ \\n \\r \\t \\xHH, but not \\x00");
+                                   "invalid escape; those in double quotes are \\\" \\\\ \\n \\r \\t \\xHH, but not \\x00");
             out[n++] = c;
         } else {
             out[n++] = c;
@@ -132,12 +143,12 @@ pst_status words_next(struct words *w, struct word *ret, pst_error *reterr)
 {
     const char *text = w->script->text;
     struct word word = {.begin = w->at = skip_blanks(text, w->at)};
-    if (ends_word(text[word.begin]))
+    if (ends_word(text[word.begin]) || is_bracket(w, text[word.begin], 0))
         return PST_END;
-    size_t name = name_length(text + word.begin);
+    size_t name = word_name_length(text + word.begin);
     bool named = name > 0 && text[word.begin + name] == '=';
     word.value_begin = word.begin + (named ? name + 1 : 0);
-    pst_status st = find_end(w->script, word.value_begin, &word.end, reterr);
+    pst_status st = find_end(w, word.value_begin, &word.end, reterr);
     if (st == PST_OK)
         st = read_value(w, word.value_begin, word.end, &word.value, reterr);
     if (st < 0)
@@ -145,21 +156,27 @@ pst_status words_next(struct words *w, struct word *ret, pst_error *reterr)
     if (named) {
         word.name = arena_strndup(w->memory, text + word.begin, name);
         if (!word.name)
-            return pst_fail(reterr, PST_ENOMEM, "reading the pipeline text: out of memory");
+            return fail_memory(reterr, "reading the text");
     }
     w->at = word.end;
     *ret = word;
     return PST_OK;
 }
 
+size_t words_peek_name(struct words *w)
+{
+    w->at = skip_blanks(w->script->text, w->at);
+    return word_name_length(w->script->text + w->at);
+}
+
 /* ---- Writing ---- */
 
-static bool is_plain(const char *s, bool first)
+static bool is_plain(const char *s, unsigned flags)
 {
-    if (s[0] == '\0' || (first && (s[0] == '#' || s[name_length(s)] == '=')))
+    if (s[0] == '\0' || ((flags & WORD_FIRST) && (s[0] == '#' || s[word_name_length(s)] == '=')))
         return false;
     for (; *s; s++)
-        if (ends_word(*s) || (unsigned char)*s < 0x20 || strchr("\"'\x7f", *s))
+        if (ends_word(*s) || (unsigned char)*s < 0x20 || strchr((flags & WORD_PARENS) ? "\"'\x7f()" : "\"'\x7f", *s))
             return false;
     return true;
 }
@@ -178,9 +195,9 @@ static void write_escaped(struct text *t, char c)
         text_add_n(t, &c, 1);
 }
 
-void word_write(struct text *t, const char *s, bool first)
+void word_write(struct text *t, const char *s, unsigned flags)
 {
-    if (is_plain(s, first)) {
+    if (is_plain(s, flags)) {
         text_add(t, s);
         return;
     }

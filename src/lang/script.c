@@ -6,7 +6,7 @@
  *
  * A message has 256 bytes for all of it. Of the line, as much is shown around the place as there is room for, at most a
  * terminal's width. A character counts as one column. */
-#include "flow/script.h"
+#include "lang/script.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static bool is_continuation(char c)
 struct window {
     const char *text;
     size_t line_begin, line_end, begin, end; /* bytes of the text: the line, and what is shown of it */
-    size_t left, right, carets;              /* columns in front of the place, from there on, and of these with a caret */
+    size_t left, right, carets;              /* columns before the place, from there on, and of these with a caret */
 };
 
 /* Bytes of the drawing: two line breaks, the text between ellipses, blanks (one for an ellipsis) and carets. */

@@ -1,6 +1,6 @@
-/* script.h: a text in the pipeline language, and how its mistakes are shown. */
-#ifndef FLOW_SCRIPT_H
-#define FLOW_SCRIPT_H
+/* script.h: a text in the language, and how its mistakes are shown. */
+#ifndef LANG_SCRIPT_H
+#define LANG_SCRIPT_H
 
 #include <penstock/base.h>
 

@@ -1,0 +1,21 @@
+/* args.h: words bound to the parameters of a class. */
+#ifndef LANG_ARGS_H
+#define LANG_ARGS_H
+
+#include "lang/lang.h"
+#include "lang/words.h"
+
+#define ARGS_MAX_PARAMS 64
+
+/* Sets every parameter that has a default. Strings go to `strings`. */
+pst_status args_defaults(const struct lang_class *class, void *config, struct arena *strings, pst_error *reterr);
+
+/* Returns the first parameter that must be given and is not; NULL: none. `given` has bit i set for parameter i. */
+const pst_param *args_missing(const struct lang_class *class, uint64_t given);
+
+/* Sets defaults, then the words: values in the order of the parameters, then name=value. `head` is the name of the class:
+ * errors point there that no word is to blame for. */
+pst_status args_bind(struct lang_node *n, const struct script *s, const struct word *head, const struct word *words,
+                     size_t count, pst_error *reterr);
+
+#endif

@@ -1,0 +1,123 @@
+/* tree.c: who owns what in a tree. A node that is half-made can be freed, and every call that fails takes back what it added.
+ */
+#include "lang/tree.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "lang/args.h"
+
+#include <string.h>
+
+static void chain_cut(struct lang_tree *t, struct lang_chain *c, size_t nodes);
+
+static void node_free(struct lang_tree *t, struct lang_node *n)
+{
+    for (size_t i = 0; i < n->child_count; i++) {
+        chain_cut(t, &n->children[i], 0);
+        mem_free(n->children[i].nodes);
+    }
+    mem_free(n->children);
+    arena_finish(&n->strings);
+    mem_free(n->config);
+    mem_free(n);
+    t->count--;
+}
+
+static void chain_cut(struct lang_tree *t, struct lang_chain *c, size_t nodes)
+{
+    while (c->count > nodes)
+        node_free(t, c->nodes[--c->count]);
+}
+
+void lang_cut(struct lang_tree *t, size_t nodes, size_t scripts)
+{
+    chain_cut(t, &t->top, nodes);
+    while (t->script_count > scripts) {
+        struct script *s = &t->scripts[--t->script_count];
+        mem_free(s->text);
+        mem_free(s->path);
+    }
+}
+
+void lang_finish(struct lang_tree *t)
+{
+    lang_cut(t, 0, 0);
+    mem_free(t->top.nodes);
+    mem_free(t->scripts);
+    *t = (struct lang_tree){0};
+}
+
+pst_status tree_push(struct lang_tree *t, const struct language *l, struct lang_chain *to, const struct lang_class *class,
+                     pst_error *reterr)
+{
+    void *nodes = to->nodes;
+    if (t->count == LANG_MAX_NODES)
+        return pst_fail(reterr, PST_ELIMIT, "%s has at most %d %ss", l->whole, LANG_MAX_NODES, l->one);
+    if (mem_grow(&nodes, &to->capacity, to->count + 1, sizeof(*to->nodes)) < 0)
+        return fail_memory(reterr, "reading the text");
+    to->nodes = nodes;
+    struct lang_node *n = mem_zalloc(sizeof(*n));
+    if (!n)
+        return fail_memory(reterr, "reading the text");
+    n->class = *class;
+    arena_init(&n->strings);
+    n->config = mem_zalloc(class->config_size);
+    to->nodes[to->count++] = n;
+    t->count++;
+    return n->config ? PST_OK : fail_memory(reterr, "reading the text");
+}
+
+pst_status tree_push_child(struct lang_node *n, pst_error *reterr)
+{
+    void *children = n->children;
+    if (mem_grow(&children, &n->child_capacity, n->child_count + 1, sizeof(*n->children)) < 0)
+        return fail_memory(reterr, "reading the text");
+    n->children = children;
+    n->children[n->child_count++] = (struct lang_chain){0};
+    return PST_OK;
+}
+
+pst_status tree_push_script(struct lang_tree *t, char *text, char *path, pst_error *reterr)
+{
+    void *scripts = t->scripts;
+    if (!text || mem_grow(&scripts, &t->script_capacity, t->script_count + 1, sizeof(*t->scripts)) < 0) {
+        mem_free(text);
+        mem_free(path);
+        return fail_memory(reterr, "reading the text");
+    }
+    t->scripts = scripts;
+    t->scripts[t->script_count++] = (struct script){.text = text, .path = path};
+    return PST_OK;
+}
+
+pst_status lang_add_class(struct lang_tree *t, const struct language *l, const struct lang_class *class, const void *config,
+                          pst_error *reterr)
+{
+    size_t nodes = t->top.count;
+    pst_status st = tree_push(t, l, &t->top, class, reterr);
+    struct lang_node *n = st == PST_OK ? t->top.nodes[nodes] : NULL;
+    if (st == PST_OK && config)
+        memcpy(n->config, config, class->config_size);
+    else if (st == PST_OK)
+        st = args_defaults(class, n->config, &n->strings, reterr);
+    const pst_param *missing = config ? NULL : args_missing(class, 0);
+    if (st == PST_OK && missing)
+        st = pst_fail(reterr, PST_EINVAL, "%s: %s is missing: %s", class->name, missing->name, missing->doc);
+    if (st < 0)
+        lang_cut(t, nodes, t->script_count);
+    return st;
+}
+
+void lang_point(const struct lang_tree *t, const struct lang_node *n, pst_error *reterr)
+{
+    if (!reterr || reterr->status == PST_ENOMEM || n->end <= n->begin || n->script >= t->script_count)
+        return;
+    const struct script *s = &t->scripts[n->script];
+    if (!reterr->path[0] && reterr->record == PST_NOWHERE && reterr->offset == PST_NOWHERE) {
+        pst_error given = *reterr;
+        pst_fail_at(reterr, given.status, s->path, PST_NOWHERE, n->begin, "%s", given.message);
+        memcpy(reterr->op, given.op, sizeof(reterr->op));
+        reterr->sys_errno = given.sys_errno;
+    }
+    script_draw(s, n->begin, n->end, reterr);
+}
