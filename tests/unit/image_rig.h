@@ -35,6 +35,38 @@ struct rig_result {
     pst_tensor tensor; /* valid until the rig's next run */
 };
 
+/* Operations of a test itself, by their declarations; ends with NULL. They stand in a rig's text without arguments. */
+static const struct op_decl *const *rig_own;
+
+static inline const struct op_decl *rig_decl_of(const pst_op_class *op)
+{
+    for (size_t i = 0; rig_own && rig_own[i]; i++)
+        if (op == &rig_own[i]->op)
+            return rig_own[i];
+    return op_decl_of(op);
+}
+
+/* Like chain_parse, with the test's own operations. Texts with those have no "|" within quotes. */
+static inline pst_status rig_parse(struct chain *c, const char *text, pst_error *reterr)
+{
+    char stage[256];
+    pst_status st = PST_OK;
+    if (!rig_own)
+        return chain_parse(c, text, reterr);
+    while (st == PST_OK && *text) {
+        text += strspn(text, "| ");
+        size_t length = strcspn(text, "|"), name = strcspn(text, "| ");
+        const struct op_decl *own = NULL;
+        for (size_t i = 0; rig_own[i]; i++)
+            if (strlen(rig_own[i]->op.name) == name && strncmp(text, rig_own[i]->op.name, name) == 0)
+                own = rig_own[i];
+        snprintf(stage, sizeof(stage), "%.*s", (int)length, text);
+        st = own ? chain_add_class(c, &own->op, NULL, reterr) : chain_parse(c, stage, reterr);
+        text += length;
+    }
+    return st;
+}
+
 static inline pst_status rig_plan_nodes(struct chain *c, const pst_spec *in, pst_error *reterr)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -51,7 +83,7 @@ static inline pst_status rig_make_steps(struct image_rig *r, bool fuse, pst_erro
 {
     struct image_part parts[RIG_MAX];
     for (size_t i = 0; i < r->chain.count && i < RIG_MAX; i++)
-        parts[i] = (struct image_part){op_decl_of(r->chain.nodes[i].op), r->chain.nodes[i].config, r->chain.nodes[i].ordinal};
+        parts[i] = (struct image_part){rig_decl_of(r->chain.nodes[i].op), r->chain.nodes[i].config, r->chain.nodes[i].ordinal};
     for (size_t i = 0; i < r->chain.count;) {
         struct rig_step *s = &r->steps[r->count++];
         size_t count = r->chain.count - i, unit = image_program_unit(parts + i, count);
@@ -81,7 +113,7 @@ static inline pst_status rig_make_steps(struct image_rig *r, bool fuse, pst_erro
 static inline pst_status image_rig_init(struct image_rig *r, const char *text, const pst_spec *in, bool fuse, pst_error *reterr)
 {
     *r = (struct image_rig){.ctx = {.seed = 1}};
-    pst_status st = chain_parse(&r->chain, text, reterr);
+    pst_status st = rig_parse(&r->chain, text, reterr);
     if (st == PST_OK)
         st = rig_plan_nodes(&r->chain, in, reterr);
     if (st == PST_OK)
