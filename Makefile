@@ -9,6 +9,7 @@ help:
 	@echo "make dev      the fast tests under AddressSanitizer and UBSan"
 	@echo "make tsan     the threaded tests under ThreadSanitizer"
 	@echo "make fuzz     libFuzzer on every parser, FUZZ_SECONDS each (default 30; needs clang)"
+	@echo "make generate the list of operations, docs/ops.md and the Python stubs, from the operations' files"
 	@echo "make bench    the record, Example and kernel benchmarks"
 	@echo "make wheel    a Python wheel with its libraries inside, in dist/, checked in an empty venv"
 	@echo "make install  into /usr/local, or PREFIX=…"
@@ -22,6 +23,9 @@ $(BUILD)/build.ninja: | deps
 
 build: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) | tail -n 1
+
+generate: $(BUILD)/build.ninja
+	@scripts/generate.sh $(BUILD)
 
 demo: build
 	@scripts/demo.sh $(PENSTOCK) demo
@@ -58,4 +62,4 @@ install: build
 clean:
 	rm -rf build build-dev build-tsan build-fuzz demo dist
 
-.PHONY: help deps build demo test interop dev tsan fuzz bench wheel install clean
+.PHONY: help deps build generate demo test interop dev tsan fuzz bench wheel install clean

@@ -6,14 +6,15 @@ An operation is a file src/ops/op_NAME.c with a `const struct op_decl op_NAME`, 
 `const struct source_class source_NAME`. The order of op_list.txt is kept; a new operation goes to the end of its kind, and
 its line may be moved within it. A source marked "unlisted" is built but is not in the table.
 
-list_ops.py            writes them
-list_ops.py --check    fails if they are not what it would write
+list_ops.py [SRC]            writes them
+list_ops.py --check [SRC]    fails if they are not what it would write
 """
+import argparse
 import os
 import re
 import sys
 
-SRC = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
+HOME = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
 KINDS = ["SOURCE", "ORDER", "SAMPLE", "BATCHING"]
 DECLARED = re.compile(r"^const struct (op_decl|source_class) (\w+) = \{(.*)$", re.M)
 KIND = re.compile(r"^    \.kind = PST_OP_(\w+),$", re.M)
@@ -21,8 +22,9 @@ MADE = "Written by scripts/list_ops.py (make generate); do not edit."
 
 
 class Op:
-    def __init__(self, path):
-        text = open(os.path.join(SRC, path)).read()
+    def __init__(self, src, path):
+        with open(os.path.join(src, path)) as f:
+            text = f.read()
         name = os.path.basename(path)[:-2]
         found = [d for d in DECLARED.finditer(text) if d[2] == name]
         if len(found) != 1:
@@ -35,9 +37,9 @@ class Op:
             sys.exit(f"src/{path}: expected .kind = PST_OP_ORDER, PST_OP_SAMPLE or PST_OP_BATCHING")
 
 
-def find(root=SRC):
+def find(src):
     for folder, start in (("source", "source_"), ("ops", "op_")):
-        for name in sorted(os.listdir(os.path.join(root, folder))):
+        for name in sorted(os.listdir(os.path.join(src, folder))):
             if name.startswith(start) and name.endswith(".c") and name not in ("op_table.c", "op_list.c"):
                 yield f"{folder}/{name}"
 
@@ -62,22 +64,27 @@ def table(ops):
     return "\n".join(lines + ["    {NULL, NULL},", "};", ""])
 
 
+def written(path):
+    if not os.path.exists(path):
+        return ""
+    with open(path) as f:
+        return f.read()
+
+
 def main():
-    where = os.path.join(SRC, "ops", "op_list.txt")
-    known = open(where).read().split() if os.path.exists(where) else []
-    ops = ordered([Op(path) for path in find()], known)
+    parser = argparse.ArgumentParser(description="Writes the list of operations from their files.")
+    parser.add_argument("--check", action="store_true", help="fail if the list is not current; write nothing")
+    parser.add_argument("src", nargs="?", default=HOME, help="the folder with ops/ and source/")
+    given = parser.parse_args()
+    at = {name: os.path.join(given.src, "ops", name) for name in ("op_list.txt", "op_list.h", "op_list.c")}
+    ops = ordered([Op(given.src, path) for path in find(given.src)], written(at["op_list.txt"]).split())
     made = {"op_list.txt": "".join(o.path + "\n" for o in ops), "op_list.h": header(ops), "op_list.c": table(ops)}
-    stale = []
-    for name, text in made.items():
-        path = os.path.join(SRC, "ops", name)
-        if os.path.exists(path) and open(path).read() == text:
-            continue
-        stale.append(name)
-        if "--check" not in sys.argv[1:]:
-            with open(path, "w") as f:
-                f.write(text)
-    if "--check" in sys.argv[1:] and stale:
-        sys.exit("src/ops: " + ", ".join(stale) + " not current: make generate")
+    stale = [name for name, text in made.items() if written(at[name]) != text]
+    if given.check and stale:
+        sys.exit("src/ops: " + ", ".join(stale) + ": not current; run `make generate`")
+    for name in stale:
+        with open(at[name], "w") as f:
+            f.write(made[name])
 
 
 if __name__ == "__main__":

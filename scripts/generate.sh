@@ -1,0 +1,20 @@
+#!/bin/sh
+# generate.sh BUILD: writes everything that is generated and checked in: the list of operations, docs/ops.md and the Python stubs.
+# Tests fail where one of them is not current.
+set -e
+cd "$(dirname "$0")/.."
+build=$1
+new=$(mktemp)
+trap 'rm -f "$new"' EXIT
+
+# A file takes its place only when its generator succeeded, and keeps its time when nothing changed.
+keep() {
+    cmp -s "$new" "$1" || cat "$new" >"$1"
+}
+
+python3 scripts/list_ops.py
+ninja -C "$build" | tail -n 1
+"$build/cli/penstock" ops --markdown >"$new"
+keep docs/ops.md
+PYTHONPATH="$build/python" python3 scripts/python_stubs.py >"$new"
+keep python/penstock/__init__.pyi
