@@ -8,6 +8,7 @@
  * training chain build on each other: a step costs what it adds to the one before, and crops are the same in all of them. */
 #include "flow/node.h"
 #include "ops/ctx.h"
+#include "ops/spec_memory.h"
 #include "ops/image/image_source.h"
 #include "ops/op_list.h"
 
@@ -95,6 +96,7 @@ struct runner {
     const pst_op_class *op;
     void *config, *worker;
     void *program; /* the config, where operations are fused */
+    struct arena specs;
     pst_spec out;
     pst_ctx ctx;
 };
@@ -104,7 +106,8 @@ static uint8_t *batches;
 static void runner_init(struct runner *r, const char *text, uint64_t epoch)
 {
     struct image_part parts[MAX_PARTS];
-    pst_spec in = {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1}}};
+    static const pst_field image = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1};
+    const pst_spec in = {.count = 1, .field = &image};
     pst_error error;
     *r = (struct runner){.ctx = {.seed = 1, .epoch = epoch}};
     if (chain_parse(&r->chain, text, &error) < 0)
@@ -116,7 +119,8 @@ static void runner_init(struct runner *r, const char *text, uint64_t epoch)
     r->op = r->program ? &op_image_program : r->chain.nodes[0].op;
     r->config = r->program ? r->program : r->chain.nodes[0].config;
     r->worker = calloc(1, r->op->worker_size);
-    if (!r->worker || r->op->plan(r->config, &in, &r->out, &error) < 0 || r->op->start(r->config, r->worker, &error) < 0)
+    if (!r->worker || spec_init(&r->out, &r->specs, 1, &error) < 0 || r->op->plan(r->config, &in, &r->out, &error) < 0 ||
+        r->op->start(r->config, r->worker, &error) < 0)
         die(text, &error);
 }
 
@@ -125,6 +129,7 @@ static void runner_finish(struct runner *r)
     r->op->stop(r->config, r->worker);
     free(r->worker);
     image_program_free(r->program);
+    arena_finish(&r->specs);
     arena_finish(&r->ctx.scratch);
     chain_finish(&r->chain);
 }

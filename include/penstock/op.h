@@ -28,8 +28,8 @@ PST_API const char *pst_dtype_name(pst_dtype dtype); /* "bytes", "uint8", "float
 PST_API size_t pst_dtype_size(pst_dtype dtype);      /* sizeof(pst_bytes) for bytes */
 
 #define PST_ANY        UINT64_MAX /* a dimension that differs from element to element */
-#define PST_MAX_FIELDS 32
-#define PST_NAME_SIZE  64
+#define PST_MAX_FIELDS 4096       /* the largest number of fields that an element can have */
+#define PST_NAME_SIZE  64         /* bytes of a field's name, including the terminating NUL */
 
 /* Data of one field: of one element, or of a whole batch (then the first dimension is the batch). */
 typedef struct pst_tensor {
@@ -41,25 +41,46 @@ typedef struct pst_tensor {
                                   units of the first varying dimension's rows); NULL otherwise */
 } pst_tensor;
 
+/* One field of an element, as planned. */
 typedef struct pst_field {
-    char name[PST_NAME_SIZE];
-    pst_dtype dtype;
-    uint32_t rank;
-    uint64_t shape[PST_MAX_RANK]; /* PST_ANY where it varies */
-    int alias;                    /* in the output of `plan`: the input field that this one is, unchanged; -1: `run` writes it */
+    char name[PST_NAME_SIZE];     /* The name, 1 to PST_NAME_SIZE - 1 bytes; no two fields of an element share one. */
+    pst_dtype dtype;              /* The type of the values. */
+    uint32_t rank;                /* The number of dimensions, 0 for a single value. */
+    uint64_t shape[PST_MAX_RANK]; /* The dimensions; PST_ANY where a dimension varies. */
+    int alias; /* In the output of `plan`: the number of the input field that this field is, unchanged; -1: `run` writes it. */
 } pst_field;
 
+/* The fields of an element, in order. A program may make one from an array of its own, with `engine` NULL:
+ *
+ *     static const pst_field fields[] = {{.name = "x", .dtype = PST_DTYPE_F32, .alias = -1}};
+ *     pst_spec spec = {.count = 1, .field = fields};
+ *
+ * The spec that `plan` fills belongs to the engine, as does its memory, which stays valid as long as the pipeline. Only the
+ * functions below change it. */
 typedef struct pst_spec {
-    size_t count;
-    pst_field field[PST_MAX_FIELDS];
-    uint64_t reads; /* in the output of `plan`: bit i set when `run` reads input field i */
+    size_t count;                   /* The number of fields. */
+    const pst_field *field;         /* The fields. */
+    struct pst_spec_memory *engine; /* The engine's own notes; NULL in a spec that the program made. */
 } pst_spec;
 
-/* Small helpers for `plan`. */
-PST_API int pst_spec_find(const pst_spec *spec, const char *name); /* -1: none */
-/* Copies `in` with every field an alias and no reads: the usual start. */
-PST_API void pst_spec_pass(const pst_spec *in, pst_spec *ret_out);
-/* "image: uint8 [?,?,3], label: int64". Control characters in names are escaped: \n, \x1b. */
+/* Returns the number of the field called `name`, or -1 if there is none. */
+PST_API int pst_spec_find(const pst_spec *spec, const char *name);
+/* Makes `out` a copy of `in` in which every field is an alias and none is read: the usual beginning of a `plan`. `in` and `out`
+ * are the specs that `plan` was given. */
+PST_API void pst_spec_pass(const pst_spec *in, pst_spec *out);
+/* Appends a copy of `field` to `out`. PST_ELIMIT: there are PST_MAX_FIELDS already. PST_ENOMEM: out of memory. */
+PST_API pst_status pst_spec_add(pst_spec *out, const pst_field *field, pst_error *reterr);
+/* Appends field `i` of `in` to `out` as an alias. Returns what pst_spec_add returns. */
+PST_API pst_status pst_spec_keep(pst_spec *out, const pst_spec *in, size_t i, pst_error *reterr);
+/* Declares that `run` reads input field `i`. Fields that no operation reads and no batch contains are not loaded. */
+PST_API void pst_spec_read(pst_spec *out, size_t i);
+/* Declares that `run` writes field `i` of `out`, and returns the field, so that the caller can set its type and shape. The
+ * pointer is valid until the next pst_spec_add or pst_spec_keep. `i` must be less than `out->count`. */
+PST_API pst_field *pst_spec_write(pst_spec *out, size_t i);
+/* Returns whether `run` reads input field `i`. */
+PST_API bool pst_spec_reads(const pst_spec *out, size_t i);
+/* Writes "image: uint8 [?,?,3], label: int64" into `buffer`, which has `size` bytes, and returns it. Control characters in
+ * names are escaped (\n, \x1b); a text that does not fit ends with "…". */
 PST_API char *pst_spec_text(const pst_spec *spec, char *buffer, size_t size);
 
 /* ---- Parameters ---- */
@@ -124,9 +145,10 @@ typedef struct pst_op_class {
     const char *example; /* a line of pipeline text */
     const pst_param *params;
     size_t config_size, worker_size; /* allocated and zeroed by the engine */
-    /* Fields out from fields in. Checks everything that can be checked; errors name the field, expected and found. The config
-     * is the pipeline's own: a plan may note in it what `run` has to know, such as the number of a field. */
-    pst_status (*plan)(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr);
+    /* Fields out from fields in: fills `out`, which is empty, by the pst_spec functions. Checks everything that can be checked;
+     * errors name the field, expected and found. The config is the pipeline's own: a plan may note in it what `run` has to
+     * know, such as the number of a field. */
+    pst_status (*plan)(void *config, const pst_spec *in, pst_spec *out, pst_error *reterr);
     pst_status (*start)(const void *config, void *worker, pst_error *reterr); /* optional */
     /* `in` and `out` have a tensor a field. Aliases are set already. A field that `run` writes has its memory ready in
      * `out[i].data` when its planned shape has no PST_ANY; otherwise `data` is NULL, and run sets shape and data (pst_scratch,

@@ -120,8 +120,7 @@ PyObject *pipeline_add_arrays(PyObject *object, PyObject *args)
 {
     Pipeline *self = (Pipeline *)object;
     PyObject *names, *arrays;
-    const char *field[PST_MAX_FIELDS];
-    pst_tensor tensor[PST_MAX_FIELDS];
+    PyObject *result = NULL;
     pst_error e;
     if (!PyArg_ParseTuple(args, "O!O!:add_arrays", &PyTuple_Type, &names, &PyTuple_Type, &arrays))
         return NULL;
@@ -129,19 +128,26 @@ PyObject *pipeline_add_arrays(PyObject *object, PyObject *args)
     if (count > PST_MAX_FIELDS || count != PyTuple_Size(arrays))
         return PyErr_Format(PyExc_ValueError, "%zd names for %zd arrays; at most %d", count, PyTuple_Size(arrays),
                             PST_MAX_FIELDS);
-    for (Py_ssize_t i = 0; i < count; i++) {
+    const char **field = calloc((size_t)count + 1, sizeof(*field));
+    pst_tensor *tensor = calloc((size_t)count + 1, sizeof(*tensor));
+    bool fine = field && tensor;
+    if (!fine)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; fine && i < count; i++) {
         PyObject *array = PyTuple_GetItem(arrays, i);
         PyObject *name = PyTuple_GetItem(names, i);
         Py_ssize_t length = 0;
         field[i] = PyUnicode_AsUTF8AndSize(name, &length);
-        if (field[i] && strlen(field[i]) != (size_t)length)
-            return PyErr_Format(PyExc_ValueError, "field name %A contains a NUL", name);
-        if (!field[i] || !(PyList_Check(array) ? keep_strings(self, array, &tensor[i]) : keep_array(self, array, &tensor[i])))
-            return NULL;
+        fine = field[i] != NULL;
+        if (fine && strlen(field[i]) != (size_t)length)
+            fine = PyErr_Format(PyExc_ValueError, "field name %A contains a NUL", name) != NULL;
+        fine = fine && (PyList_Check(array) ? keep_strings(self, array, &tensor[i]) : keep_array(self, array, &tensor[i]));
     }
-    if (!enter_to_build(self))
-        return NULL;
-    return pipeline_finish(self, pst_pipeline_add_arrays(self->p, field, tensor, (size_t)count, &e), &e);
+    if (fine && enter_to_build(self))
+        result = pipeline_finish(self, pst_pipeline_add_arrays(self->p, field, tensor, (size_t)count, &e), &e);
+    free(field);
+    free(tensor);
+    return result;
 }
 
 /* The texts of a tuple of bytes, borrowed from it. NULL with an exception. */

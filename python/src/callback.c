@@ -23,6 +23,8 @@ void callback_destroy(struct callback *c)
     Py_XDECREF(c->object);
     Py_XDECREF(c->run);
     Py_XDECREF(c->failures);
+    free(c->reads);
+    free(c->fields);
     free(c);
 }
 
@@ -110,20 +112,23 @@ static const pst_param map_params[] = {
     {0},
 };
 
-static bool plan_python(struct callback *c, const pst_spec *in, pst_spec *ret)
+static bool plan_python(struct callback *c, const pst_spec *in, pst_spec *ret, pst_field **ret_fields, size_t *ret_count)
 {
     PyObject *spec = spec_object(in), *reads = NULL, *fields = NULL;
     PyObject *plan = spec ? PyObject_CallMethod(c->object, "plan", "(N)", spec) : NULL;
     bool fine = plan && PyTuple_Check(plan) && PyArg_ParseTuple(plan, "O!O!", &PyTuple_Type, &reads, &PyTuple_Type, &fields);
     c->read_count = fine ? (size_t)PyTuple_Size(reads) : 0;
-    fine = fine && c->read_count <= PST_MAX_FIELDS;
+    free(c->reads);
+    c->reads = calloc(c->read_count + 1, sizeof(*c->reads));
+    if (fine && !c->reads)
+        fine = PyErr_NoMemory() != NULL;
     for (size_t i = 0; fine && i < c->read_count; i++) {
         c->reads[i] = PyLong_AsSize_t(PyTuple_GetItem(reads, (Py_ssize_t)i));
         fine = !PyErr_Occurred() && c->reads[i] < in->count;
         if (fine)
-            ret->reads |= UINT64_C(1) << c->reads[i];
+            pst_spec_read(ret, c->reads[i]);
     }
-    fine = fine && take_fields(fields, in, ret);
+    fine = fine && take_fields(fields, in, ret_fields, ret_count);
     Py_XDECREF(plan);
     if (!fine && !PyErr_Occurred())
         PyErr_SetString(PyExc_SystemError, "the plan of a function is malformed");
@@ -133,15 +138,16 @@ static bool plan_python(struct callback *c, const pst_spec *in, pst_spec *ret)
 static pst_status map_plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
 {
     struct callback *c = ((struct config *)config)->callback;
-    pst_spec out = {0};
+    pst_field *fields = NULL;
+    size_t count = 0;
     PyGILState_STATE gil = callback_enter(c);
-    pst_status st = plan_python(c, in, &out) ? PST_OK : callback_fail(c, reterr);
+    pst_status st = plan_python(c, in, ret_out, &fields, &count) ? PST_OK : callback_fail(c, reterr);
     callback_leave(c, gil);
-    if (st < 0)
-        return st;
-    c->out = out;
-    *ret_out = out;
-    return PST_OK;
+    for (size_t f = 0; f < count && st == PST_OK; f++)
+        st = pst_spec_add(ret_out, &fields[f], reterr);
+    free(fields);
+    c->out = *ret_out;
+    return st;
 }
 
 static bool run_python(struct callback *c, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out)
@@ -163,12 +169,14 @@ static bool run_python(struct callback *c, pst_ctx *ctx, const pst_tensor *in, p
     return fine;
 }
 
-static pst_status run_compiled(struct callback *c, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
+static pst_status run_compiled(struct callback *c, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
-    const void *input[PST_MAX_FIELDS];
-    void *output[PST_MAX_FIELDS];
-    int64_t sizes[PST_MAX_FIELDS];
+    const void **input = pst_scratch(ctx, (c->read_count + 1) * sizeof(*input));
+    void **output = pst_scratch(ctx, c->out.count * sizeof(*output));
+    int64_t *sizes = pst_scratch(ctx, (c->read_count + 1) * sizeof(*sizes));
     size_t outputs = 0;
+    if (!input || !output || !sizes)
+        return pst_fail(reterr, PST_ENOMEM, "%s: out of memory", c->name);
     for (size_t i = 0; i < c->read_count; i++) {
         const pst_tensor *t = &in[c->reads[i]];
         input[i] = t->data;
@@ -191,7 +199,7 @@ static pst_status map_run(const void *config, void *worker, pst_ctx *ctx, const 
     struct callback *c = ((const struct config *)config)->callback;
     (void)worker;
     if (c->compiled)
-        return run_compiled(c, in, out, reterr);
+        return run_compiled(c, ctx, in, out, reterr);
     PyGILState_STATE gil = callback_enter(c);
     pst_status st = run_python(c, ctx, in, out) ? PST_OK : callback_fail(c, reterr);
     callback_leave(c, gil);

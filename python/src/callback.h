@@ -16,8 +16,9 @@ struct callback {
     compiled_fn compiled;
     bool seeded;
     uint64_t fingerprint; /* of the function */
-    size_t reads[PST_MAX_FIELDS], read_count;
-    pst_spec out;                                    /* as planned */
+    size_t *reads, read_count;                       /* owned */
+    pst_spec out;                                    /* as planned: the engine's, or of `fields` */
+    pst_field *fields;                               /* owned; of a generator, or the one that a view makes */
     char dtype[16], shape[64], field[PST_NAME_SIZE]; /* of a view, as written */
     size_t number;                                   /* of its field */
     _Atomic unsigned inside;                         /* threads that are in the function */
@@ -33,7 +34,8 @@ pst_status callback_fail(struct callback *c, pst_error *reterr);
 
 /* Values (value.c); all raise. */
 bool take_shape(PyObject *shape, pst_field *f);
-bool take_fields(PyObject *list, const pst_spec *in, pst_spec *ret); /* ((name, alias, dtype, shape), …) */
+/* ((name, alias, dtype, shape), …); `*ret` is to be freed, also on failure. */
+bool take_fields(PyObject *list, const pst_spec *in, pst_field **ret, size_t *ret_count);
 bool put_value(pst_ctx *ctx, PyObject *value, const pst_field *f, pst_tensor *out);
 
 #endif

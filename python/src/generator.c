@@ -64,7 +64,8 @@ pst_status callback_add_generator(pst_pipeline *p, PyObject *source, PyObject *f
     *ret = c;
     PyObject *fields = PyObject_GetAttrString(source, "fields"),
              *print = fields ? PyObject_GetAttrString(source, "fingerprint") : NULL;
-    bool fine = print && take_fields(fields, NULL, &c->out);
+    bool fine = print && take_fields(fields, NULL, &c->fields, &c->out.count);
+    c->out.field = c->fields;
     pst_generator g = {.spec = c->out, .open = generator_open, .next = generator_next, .close = generator_close, .user = c};
     g.fingerprint = fine ? PyLong_AsUnsignedLongLong(print) : 0;
     Py_XDECREF(fields);

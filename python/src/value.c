@@ -1,6 +1,7 @@
 /* value.c: what Python made, as the engine takes it: fields with types and shapes, values copied into tensors. */
 #include "callback.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Types and shapes ---- */
@@ -65,14 +66,17 @@ static bool take_field(PyObject *tuple, const pst_spec *in, pst_field *f)
     return f->dtype != PST_DTYPE_NONE && take_shape(shape, f);
 }
 
-bool take_fields(PyObject *list, const pst_spec *in, pst_spec *ret)
+bool take_fields(PyObject *list, const pst_spec *in, pst_field **ret, size_t *ret_count)
 {
     Py_ssize_t count = PyTuple_Check(list) ? PyTuple_Size(list) : -1;
     if (count < 1 || count > PST_MAX_FIELDS)
         return PyErr_Format(PyExc_ValueError, "an element has 1 to %d fields", PST_MAX_FIELDS), false;
-    ret->count = (size_t)count;
+    *ret = calloc((size_t)count, sizeof(**ret));
+    if (!*ret)
+        return PyErr_NoMemory(), false;
+    *ret_count = (size_t)count;
     for (Py_ssize_t i = 0; i < count; i++)
-        if (!take_field(PyTuple_GetItem(list, i), in, &ret->field[i]))
+        if (!take_field(PyTuple_GetItem(list, i), in, *ret + i))
             return false;
     return true;
 }

@@ -30,12 +30,11 @@ static pst_status view_plan(void *config, const pst_spec *in, pst_spec *ret_out,
     if (!fixed || (from->dtype == PST_DTYPE_BYTES && from->rank > 0))
         return pst_fail(reterr, PST_ETYPE, "field \"%s\" must be bytes, or numbers of a fixed shape", c->field);
     pst_spec_pass(in, ret_out);
-    pst_field *to = &ret_out->field[number];
-    to->dtype = c->out.field[0].dtype;
-    to->rank = c->out.field[0].rank;
-    memcpy(to->shape, c->out.field[0].shape, sizeof(to->shape));
-    to->alias = -1;
-    ret_out->reads = UINT64_C(1) << number;
+    pst_spec_read(ret_out, (size_t)number);
+    pst_field *to = pst_spec_write(ret_out, (size_t)number);
+    to->dtype = c->fields->dtype;
+    to->rank = c->fields->rank;
+    memcpy(to->shape, c->fields->shape, sizeof(to->shape));
     c->number = (size_t)number;
     return PST_OK;
 }
@@ -55,15 +54,15 @@ static pst_status view_run(const void *config, void *worker, pst_ctx *ctx, const
         data = bytes->data;
         have = bytes->length;
     }
-    for (uint32_t d = 0; d < c->out.field[0].rank; d++) {
-        open = open || c->out.field[0].shape[d] == PST_ANY;
-        row *= c->out.field[0].shape[d] == PST_ANY ? 1 : (size_t)c->out.field[0].shape[d];
+    for (uint32_t d = 0; d < c->fields->rank; d++) {
+        open = open || c->fields->shape[d] == PST_ANY;
+        row *= c->fields->shape[d] == PST_ANY ? 1 : (size_t)c->fields->shape[d];
     }
     if (open ? row == 0 || have % row != 0 : have != row)
         return pst_fail(reterr, PST_ETYPE, "field \"%s\" has %zu bytes, expected %s%zu for %s of shape %s", c->field, have,
                         open ? "a multiple of " : "", row, c->dtype, c->shape);
-    for (uint32_t d = 0; d < c->out.field[0].rank; d++)
-        to->shape[d] = c->out.field[0].shape[d] == PST_ANY ? have / row : c->out.field[0].shape[d];
+    for (uint32_t d = 0; d < c->fields->rank; d++)
+        to->shape[d] = c->fields->shape[d] == PST_ANY ? have / row : c->fields->shape[d];
     if (!to->data)
         to->data = pst_scratch(ctx, have ? have : 1); /* copied: the bytes may lie unaligned */
     if (!to->data)
@@ -95,16 +94,19 @@ pst_status callback_add_view(pst_pipeline *p, PyObject *arguments, struct callba
     if (!c)
         return pst_fail(reterr, PST_ENOMEM, "out of memory");
     *ret = c;
-    c->out.field[0].dtype = dtype_of_name(dtype);
-    if (c->out.field[0].dtype == PST_DTYPE_NONE || !take_shape(shape, &c->out.field[0]))
+    c->fields = calloc(1, sizeof(*c->fields));
+    if (!c->fields)
+        return pst_fail(reterr, PST_ENOMEM, "out of memory");
+    c->fields->dtype = dtype_of_name(dtype);
+    if (c->fields->dtype == PST_DTYPE_NONE || !take_shape(shape, c->fields))
         return PST_EINVAL;
     int open = 0;
-    for (uint32_t d = 0; d < c->out.field[0].rank; d++)
-        open += c->out.field[0].shape[d] == PST_ANY;
-    if (open > 1 || c->out.field[0].dtype == PST_DTYPE_BYTES)
+    for (uint32_t d = 0; d < c->fields->rank; d++)
+        open += c->fields->shape[d] == PST_ANY;
+    if (open > 1 || c->fields->dtype == PST_DTYPE_BYTES)
         return pst_fail(reterr, PST_EINVAL, "decode_raw: at most one dimension may be open, and the type is one of numbers");
     snprintf(c->field, sizeof(c->field), "%s", field);
-    snprintf(c->dtype, sizeof(c->dtype), "%s", pst_dtype_name(c->out.field[0].dtype));
+    snprintf(c->dtype, sizeof(c->dtype), "%s", pst_dtype_name(c->fields->dtype));
     snprintf(c->shape, sizeof(c->shape), "%s", shape_text);
     struct view_config config = {.dtype = c->dtype, .shape = c->shape, .field = c->field, .callback = c};
     return pst_pipeline_add_op(p, &view_class, &config, reterr);

@@ -31,11 +31,18 @@ static enum column_kind kind_of(const pst_field *f)
 
 pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, uint64_t capacity, pst_error *reterr)
 {
+    bool whole = false;
     *l = (struct batch_layout){.fields = element->count, .capacity = (size_t)capacity, .tables = (size_t)capacity};
+    l->column = mem_array(l->fields, sizeof(*l->column));
+    for (size_t i = 0; l->column && i < element->count; i++)
+        l->column[i].field = element->field[i];
+    if (l->column)
+        name_index_init(&l->names, l->column[0].field.name, sizeof(*l->column), l->fields, &whole);
+    if (!whole)
+        return pst_fail(reterr, PST_ENOMEM, "batch: out of memory for %zu fields", l->fields);
     for (size_t i = 0; i < element->count; i++) {
         struct batch_column *c = &l->column[i];
         size_t bytes;
-        c->field = element->field[i];
         c->kind = kind_of(&c->field);
         l->varies |= c->kind != COLUMN_FIXED || c->field.dtype == PST_DTYPE_BYTES;
         if (c->field.rank == PST_MAX_RANK)
@@ -56,6 +63,13 @@ pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, ui
         l->block += (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     }
     return PST_OK;
+}
+
+void batch_layout_finish(struct batch_layout *l)
+{
+    name_index_finish(&l->names);
+    mem_free(l->column);
+    *l = (struct batch_layout){0};
 }
 
 static pst_status fail_memory(size_t bytes, pst_error *reterr)

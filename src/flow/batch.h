@@ -2,8 +2,9 @@
 #ifndef FLOW_BATCH_H
 #define FLOW_BATCH_H
 
-#include "flow/order.h"
+#include "base/name_index.h"
 #include "flow/batch_memory.h"
+#include "flow/order.h"
 #include "source/source.h"
 #include <penstock/pipeline.h>
 #include <stdatomic.h>
@@ -25,7 +26,8 @@ struct batch_column {
 
 struct batch_layout {
     size_t fields;
-    struct batch_column column[PST_MAX_FIELDS];
+    struct batch_column *column; /* one per field */
+    struct name_index names;     /* of the columns */
     size_t capacity; /* elements */
     size_t block;    /* bytes of all fixed columns */
     size_t tables;   /* bytes of what is noted of each element */
@@ -33,8 +35,9 @@ struct batch_layout {
     bool gathers;    /* …and then is put together at the end */
 };
 
-/* PST_ELIMIT when a batch cannot be addressed. */
+/* PST_ELIMIT when a batch cannot be addressed; what was made so far is left to batch_layout_finish. */
 pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, uint64_t capacity, pst_error *reterr);
+void batch_layout_finish(struct batch_layout *l); /* accepts a zeroed one */
 
 struct batch_pool;
 
@@ -52,17 +55,17 @@ struct pst_batch {
     size_t size;
     size_t bytes;     /* of data, once finished */
     uint64_t counted; /* of memory, in the pool's sum */
-    pst_tensor tensor[PST_MAX_FIELDS];
+    pst_tensor *tensor; /* one per field */
     uint8_t *block;
     uint8_t *left_out;            /* one an element; set for those that are dropped */
     struct order_batch where;     /* its elements, of an index… */
     struct batch_origin *origins; /* …or of a stream, with those that are dropped; NULL: not of one, or out of memory */
-    struct {
+    struct batch_varying {
         pst_tensor *elements; /* as they came, in the slice's memory */
         int64_t *row_splits;
         void *gathered;
         size_t room; /* of `gathered` */
-    } varying[PST_MAX_FIELDS];
+    } * varying;     /* one per field */
     struct batch_memory memory[BATCH_MAX_SLICES]; /* one a slice: nobody waits for anybody */
 };
 

@@ -26,6 +26,18 @@ pst_status batch_pool_create(struct batch_pool **ret, const struct batch_layout 
     if (!p)
         return pst_fail(reterr, PST_ENOMEM, "starting: out of memory");
     p->layout = *layout;
+    p->layout.column = mem_array(layout->fields, sizeof(*layout->column));
+    p->layout.names = (struct name_index){0};
+    bool whole = p->layout.column != NULL;
+    if (whole) {
+        memcpy(p->layout.column, layout->column, layout->fields * sizeof(*layout->column));
+        name_index_init(&p->layout.names, p->layout.column[0].field.name, sizeof(*layout->column), layout->fields, &whole);
+    }
+    if (!whole) {
+        batch_layout_finish(&p->layout);
+        mem_free(p);
+        return pst_fail(reterr, PST_ENOMEM, "starting: out of memory");
+    }
     pthread_mutex_init(&p->lock, NULL);
     *ret = p;
     return PST_OK;
@@ -52,13 +64,15 @@ void batch_recount(pst_batch *b)
 static void batch_destroy(pst_batch *b)
 {
     atomic_fetch_sub_explicit(&b->pool->bytes, b->counted, memory_order_relaxed);
-    for (size_t f = 0; f < b->layout->fields; f++) {
+    for (size_t f = 0; b->varying && f < b->layout->fields; f++) {
         mem_free(b->varying[f].elements);
         mem_free(b->varying[f].row_splits);
         mem_free(b->varying[f].gathered);
     }
     for (size_t i = 0; i < BATCH_MAX_SLICES; i++)
         batch_memory_finish(&b->memory[i]);
+    mem_free(b->varying);
+    mem_free(b->tensor);
     mem_free(b->block);
     mem_free(b->left_out);
     mem_free(b->origins);
@@ -73,6 +87,7 @@ static void pool_destroy(struct batch_pool *p)
         p->free = next;
     }
     pthread_mutex_destroy(&p->lock);
+    batch_layout_finish(&p->layout);
     mem_free(p);
 }
 
@@ -127,7 +142,9 @@ static pst_batch *batch_create(struct batch_pool *p)
     b->layout = l;
     b->block = mem_aligned(l->block);
     b->left_out = mem_alloc(l->capacity);
-    bool whole = b->block && b->left_out;
+    b->tensor = mem_array(l->fields, sizeof(*b->tensor));
+    b->varying = mem_array(l->fields, sizeof(*b->varying));
+    bool whole = b->block && b->left_out && b->tensor && b->varying;
     for (size_t f = 0; f < l->fields && whole; f++) {
         if (l->column[f].kind == COLUMN_FIXED)
             continue;
@@ -228,8 +245,7 @@ const pst_tensor *pst_batch_at(const pst_batch *b, size_t i)
 
 const pst_tensor *pst_batch_get(const pst_batch *b, const char *field)
 {
-    for (size_t i = 0; i < b->layout->fields; i++)
-        if (strcmp(b->layout->column[i].field.name, field) == 0)
-            return &b->tensor[i];
-    return NULL;
+    const struct batch_layout *l = b->layout;
+    size_t i = name_index_find(&l->names, l->column[0].field.name, sizeof(*l->column), field);
+    return i == NAME_INDEX_NONE ? NULL : &b->tensor[i];
 }

@@ -5,7 +5,6 @@
 #include "flow/cache.h"
 
 #include "base/memory.h"
-#include "flow/element.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -131,7 +130,7 @@ struct cache_tag cache_tag_of(const void *block)
     return tag;
 }
 
-void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec *spec, uint64_t fields,
+void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec *spec, const struct field_list *fields,
                 const pst_tensor *tensors, const struct cache_tag *tag)
 {
     if (index >= c->slots)

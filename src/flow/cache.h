@@ -2,6 +2,7 @@
 #ifndef FLOW_CACHE_H
 #define FLOW_CACHE_H
 
+#include "flow/element.h"
 #include "source/source.h"
 
 struct cache; /* shared by all workers; no locks */
@@ -19,7 +20,7 @@ struct cache *cache_destroy(struct cache *c); /* NULL ok; returns NULL */
 /* The element's block (see element.h), valid as long as the cache; NULL: not kept. */
 void *cache_find(const struct cache *c, uint64_t index);
 /* Keeps it if it still fits; never fails. `worker` < workers. `tag` is only looked at for elements of a stream. */
-void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec *spec, uint64_t fields,
+void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec *spec, const struct field_list *fields,
                 const pst_tensor *tensors, const struct cache_tag *tag);
 struct cache_tag cache_tag_of(const void *block); /* of a stream's element */
 uint64_t cache_bytes(const struct cache *c);

@@ -56,7 +56,7 @@ static void unused_fields(const struct program *p, char *buffer, size_t size)
     size_t n = 0;
     buffer[0] = '\0';
     for (size_t f = 0; f < p->in.count && n < size; f++)
-        if (!(p->need >> f & 1))
+        if (!p->needed[f])
             n += (size_t)snprintf(buffer + n, size - n, "%s%s", n ? ", " : "", field_label(&p->in.field[f], name));
 }
 
@@ -105,7 +105,7 @@ static void program_line(const struct program *p, struct text *t)
 
 static bool in_place(const struct program *p, size_t column)
 {
-    return !(p->copied >> column & 1);
+    return p->in_place[column];
 }
 
 /* What was chosen for an operation once the whole chain was known. */

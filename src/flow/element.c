@@ -82,12 +82,11 @@ static size_t align_up(size_t n)
     return (n + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 }
 
-size_t element_size(const pst_spec *spec, uint64_t fields, const pst_tensor *tensors)
+size_t element_size(const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors)
 {
     size_t total = 0;
-    for (size_t i = 0; i < spec->count; i++) {
-        if (!(fields >> i & 1))
-            continue;
+    for (size_t k = 0; k < fields->count; k++) {
+        size_t i = fields->number[k];
         size_t bytes = tensor_bytes(&tensors[i]);
         if (bytes > SIZE_MAX / 2 - total)
             return SIZE_MAX;
@@ -116,12 +115,11 @@ static uint8_t *pack_payloads(uint8_t *to, pst_bytes *values, size_t count)
     return to;
 }
 
-void element_pack(void *block, const pst_spec *spec, uint64_t fields, const pst_tensor *tensors)
+void element_pack(void *block, const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors)
 {
     uint8_t *at = block;
-    for (size_t i = 0; i < spec->count; i++) {
-        if (!(fields >> i & 1))
-            continue;
+    for (size_t k = 0; k < fields->count; k++) {
+        size_t i = fields->number[k];
         const pst_field *f = &spec->field[i];
         uint8_t *values = values_at(at, f);
         size_t header = shape_header(f), own = shape_bytes(f->dtype, f->rank, tensors[i].shape);
@@ -135,12 +133,11 @@ void element_pack(void *block, const pst_spec *spec, uint64_t fields, const pst_
     }
 }
 
-void element_view(void *block, const pst_spec *spec, uint64_t fields, pst_tensor *tensors)
+void element_view(void *block, const pst_spec *spec, const struct field_list *fields, pst_tensor *tensors)
 {
     uint8_t *at = block;
-    for (size_t i = 0; i < spec->count; i++) {
-        if (!(fields >> i & 1))
-            continue;
+    for (size_t k = 0; k < fields->count; k++) {
+        size_t i = fields->number[k];
         const pst_field *f = &spec->field[i];
         uint8_t *values = values_at(at, f);
         size_t header = shape_header(f);

@@ -50,11 +50,17 @@ static inline bool tensor_keeps(const pst_field *planned, const pst_tensor *foun
 /* Says what it does not keep. */
 pst_status tensor_refuse(const pst_field *planned, const pst_tensor *found, pst_error *reterr);
 
-/* An element as one block: `fields` has bit i set for every field of `spec` that goes in. */
-size_t element_size(const pst_spec *spec, uint64_t fields, const pst_tensor *tensors); /* SIZE_MAX: too much */
+/* Some fields of a spec, by number and in ascending order. */
+struct field_list {
+    uint16_t *number;
+    size_t count;
+};
+
+/* An element as one block that holds `fields` of `spec`. */
+size_t element_size(const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors); /* SIZE_MAX: too much */
 /* `block` has element_size bytes and is 16-byte aligned; it may not be moved afterwards. */
-void element_pack(void *block, const pst_spec *spec, uint64_t fields, const pst_tensor *tensors);
+void element_pack(void *block, const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors);
 /* Points `tensors` into the block. Fields that are not in it are left alone. */
-void element_view(void *block, const pst_spec *spec, uint64_t fields, pst_tensor *tensors);
+void element_view(void *block, const pst_spec *spec, const struct field_list *fields, pst_tensor *tensors);
 
 #endif

@@ -25,7 +25,7 @@ static void place_error(const struct source_place *at, pst_error *error)
                     error->offset);
 }
 
-void locate_error(const struct program *p, uint64_t fields, uint64_t index, const struct item *item, pst_error *error)
+void locate_error(const struct program *p, size_t field, uint64_t index, const struct item *item, pst_error *error)
 {
     struct source_place at = {0};
     pst_error inner = *error;
@@ -34,7 +34,7 @@ void locate_error(const struct program *p, uint64_t fields, uint64_t index, cons
     if (item)
         at = item->place;
     else if (p->source_class->locate && !p->streamed)
-        p->source_class->locate(p->source, index, fields, &at);
+        p->source_class->locate(p->source, index, field, &at);
     if (at.path)
         place_error(&at, error);
     else
@@ -81,7 +81,7 @@ pst_status pst_pipeline_locate(pst_pipeline *p, const pst_batch *b, size_t eleme
         order_elements(&p->plan->order, &state, &b->where, place, 1, &sample, &pass);
         order_state_finish(&state);
         if (program->source_class->locate)
-            program->source_class->locate(program->source, sample, program->need, &at);
+            program->source_class->locate(program->source, sample, SOURCE_WHOLE, &at);
     }
     *ret = at.path ? (pst_place){at.path, at.record, at.offset} : (pst_place){NULL, sample, PST_NOWHERE};
     return PST_OK;

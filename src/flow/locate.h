@@ -8,9 +8,9 @@
 
 struct item;
 
-/* Adds the place of element `index` of the source (of a stream: of `item`) to an error that has none. `fields` of the source
- * are what it is about. */
-void locate_error(const struct program *p, uint64_t fields, uint64_t index, const struct item *item, pst_error *error);
+/* Adds the place of element `index` of the source (of a stream: of `item`) to an error that has none. `field` of the source
+ * is what it is about; SOURCE_WHOLE: the element as a whole. */
+void locate_error(const struct program *p, size_t field, uint64_t index, const struct item *item, pst_error *error);
 /* Notes which elements a batch has: a range of the order, or the `count` items of a stream (otherwise NULL). */
 void locate_keep(pst_batch *b, const struct order_batch *where, struct item *const *items, size_t count);
 

@@ -13,7 +13,7 @@ struct node {
     void *config;                    /* config_size bytes */
     struct arena *strings;           /* memory that the config points to */
     uint32_t ordinal;                /* place in the user's chain: keys its randomness, survives rewrites */
-    pst_spec in, out;                /* set by the plan */
+    pst_spec in, out;                /* set by the plan, which owns their fields */
 };
 
 /* Zeroed is empty. A call that fails leaves it as it was. */

@@ -151,7 +151,13 @@ pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *gene
 {
     if (generator->spec.count == 0 || generator->spec.count > PST_MAX_FIELDS || !generator->open || !generator->next)
         return pst_fail(reterr, PST_EINVAL, "a generator needs 1 to %d fields, open and next", PST_MAX_FIELDS);
-    return pipeline_add_source(p, &source_generator, generator, reterr);
+    pst_generator own = *generator;
+    pst_field *fields = arena_alloc(&p->names, own.spec.count * sizeof(*fields));
+    if (!fields)
+        return pst_fail(reterr, PST_ENOMEM, "adding a generator: out of memory");
+    memcpy(fields, own.spec.field, own.spec.count * sizeof(*fields));
+    own.spec = (pst_spec){.count = own.spec.count, .field = fields};
+    return pipeline_add_source(p, &source_generator, &own, reterr);
 }
 
 /* ---- Planning and starting ---- */

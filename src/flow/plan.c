@@ -4,12 +4,14 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "base/name_index.h"
 #include "flow/cache.h"
 #include "flow/element.h"
 #include "flow/tune.h"
-#include "source/jpeg_points.h"
 #include "ops/image/image_op.h"
+#include "ops/spec_memory.h"
 #include "record/damage.h"
+#include "source/jpeg_points.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -108,16 +110,32 @@ static pst_status open_source(struct pipeline_plan *p, const pst_options *o, pst
 
 /* ---- Types and shapes ---- */
 
-/* What an operation says must make sense: it may be the user's. */
+static pst_status fail_name(const pst_spec *spec, size_t i, pst_error *reterr)
+{
+    return pst_fail(reterr, PST_EINVAL, "field %zu needs a name that no other field has; invalid name \"%.*s\"", i,
+                    PST_NAME_SIZE - 1, spec->field[i].name);
+}
+
+/* Checks what an operation planned: it may be the program's own. */
 static pst_status check_spec(const pst_op_class *op, const pst_spec *in, const pst_spec *out, pst_error *reterr)
 {
+    struct name_index names;
+    bool whole;
     if (out->count == 0 || out->count > PST_MAX_FIELDS)
         return pst_fail(reterr, PST_EINVAL, "it plans %zu fields; expected 1 to %d", out->count, PST_MAX_FIELDS);
+    if (!spec_reads_valid(out))
+        return pst_fail(reterr, PST_EINVAL, "it reads a field that its input does not have");
+    for (size_t i = 0; i < out->count; i++)
+        if (out->field[i].name[0] == '\0' || !memchr(out->field[i].name, '\0', PST_NAME_SIZE))
+            return fail_name(out, i, reterr);
+    size_t twice = name_index_init(&names, out->field[0].name, sizeof(*out->field), out->count, &whole);
+    name_index_finish(&names);
+    if (!whole)
+        return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+    if (twice != NAME_INDEX_NONE)
+        return fail_name(out, twice, reterr);
     for (size_t i = 0; i < out->count; i++) {
         const pst_field *f = &out->field[i];
-        if (f->name[0] == '\0' || !memchr(f->name, '\0', sizeof(f->name)) || pst_spec_find(out, f->name) != (int)i)
-            return pst_fail(reterr, PST_EINVAL, "field %zu needs a name that no other field has; \"%.*s\" will not do", i,
-                            (int)sizeof(f->name) - 1, f->name);
         if (pst_dtype_size(f->dtype) == 0 || f->rank > PST_MAX_RANK)
             return pst_fail(reterr, PST_EINVAL, "field \"%s\" has no type, or more than %d dimensions", f->name, PST_MAX_RANK);
         if (!in)
@@ -142,13 +160,14 @@ static pst_status infer(struct pipeline_plan *p, struct chain *c, pst_error *ret
     for (size_t i = 1; i < c->count; i++) {
         struct node *n = &c->nodes[i];
         n->in = c->nodes[i - 1].out;
-        n->in.reads = 0;
+        n->in.engine = NULL;
         if (n->kind != PST_OP_SAMPLE) {
             n->out = n->in;
             continue;
         }
-        n->out = (pst_spec){0};
-        st = plan_infer_schema(p, c, i, reterr);
+        st = spec_init(&n->out, &p->memory, n->in.count, reterr);
+        if (st == PST_OK)
+            st = plan_infer_schema(p, c, i, reterr);
         if (st == PST_OK)
             st = n->op->plan ? n->op->plan(n->config, &n->in, &n->out, reterr)
                              : pst_fail(reterr, PST_EINVAL, "the operation has no plan");
@@ -233,27 +252,30 @@ static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *
 
 /* ---- The program and its memory ---- */
 
-static void batch_spec(struct pipeline_plan *p)
+static pst_status batch_spec(struct pipeline_plan *p, pst_error *reterr)
 {
     const struct order_step *batch = &p->order.steps[p->order.batch];
     const pst_spec *element = program_spec(&p->program, p->program.count);
     bool whole = batch->drop_remainder || (p->order.elements < ORDER_UNKNOWN && p->order.elements % batch->size == 0);
-    p->batch = *element;
-    p->batch.reads = 0;
+    pst_status st = spec_init(&p->batch, &p->memory, element->count, reterr);
+    if (st < 0)
+        return st;
+    pst_spec_pass(element, &p->batch);
     for (size_t i = 0; i < element->count; i++) {
-        pst_field *f = &p->batch.field[i];
+        pst_field *f = pst_spec_write(&p->batch, i);
         memcpy(f->shape + 1, element->field[i].shape, f->rank * sizeof(*f->shape));
         f->shape[0] = whole ? batch->size : PST_ANY;
         f->rank++;
-        f->alias = -1;
     }
+    p->batch.engine = NULL;
+    return PST_OK;
 }
 
 /* Tells the source and the operations which of their fields anybody looks at. */
 static void tell_needs(struct pipeline_plan *p)
 {
     if (p->source_class->need)
-        p->source_class->need(p->source, p->program.need);
+        p->source_class->need(p->source, p->program.needed);
     for (size_t i = 0; i < p->program.count; i++) {
         const struct step *s = &p->program.steps[i];
         const struct op_decl *op = op_decl_of(s->op);
@@ -269,11 +291,11 @@ static pst_status plan_program(struct pipeline_plan *p, bool no_fuse, pst_error 
     pst_status st = rewrite_steps(p, no_fuse, reterr);
     if (st == PST_OK)
         st = program_compile(&p->program, capacity ? capacity : 1, reterr);
-    if (st < 0)
-        return st;
-    batch_spec(p);
-    tell_needs(p);
-    return PST_OK;
+    if (st == PST_OK)
+        st = batch_spec(p, reterr);
+    if (st == PST_OK)
+        tell_needs(p);
+    return st;
 }
 
 static pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr)
@@ -359,7 +381,7 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     if (st == PST_OK)
         st = check_cache(chain, reterr);
     if (st == PST_OK) {
-        program_init(&p->program, p->source_class, p->source);
+        program_init(&p->program, p->source_class, p->source, &p->memory);
         p->program.stream_damage = &p->stream_damage;
         st = plan_order(p, o->seed, reterr);
     }
@@ -392,6 +414,7 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p)
     if (p->source_class)
         p->source_class->close(p->source);
     stream_damage_finish(&p->stream_damage);
+    arena_finish(&p->memory);
     mem_free(p);
     return NULL;
 }

@@ -30,6 +30,7 @@ struct pipeline_plan {
     struct cache *cache;    /* NULL: none */
     size_t cache_node;      /* of the chain; 0: none */
     pst_spec batch;         /* what the consumer gets */
+    struct arena memory;    /* of all specs, those of the chain's nodes included, and of the compiled program */
     uint64_t element_bytes; /* stored, on average; 0: unknown */
     uint64_t fingerprint;
     uint64_t ram;         /* budget: everything below together */

@@ -6,7 +6,6 @@
 #include "flow/program.h"
 
 #include "base/memory.h"
-#include "flow/element.h"
 #include "ops/image/image_op.h"
 
 #include <stdio.h>
@@ -14,9 +13,9 @@
 
 #define ALIGNMENT ((size_t)64)
 
-void program_init(struct program *p, const struct source_class *source_class, void *source)
+void program_init(struct program *p, const struct source_class *source_class, void *source, struct arena *memory)
 {
-    *p = (struct program){.source_class = source_class, .source = source, .cached = PROGRAM_NO_CACHE};
+    *p = (struct program){.source_class = source_class, .source = source, .cached = PROGRAM_NO_CACHE, .memory = memory};
     source_class->spec(source, &p->in);
 }
 
@@ -34,105 +33,128 @@ void program_finish(struct program *p)
         if (p->steps[i].fused)
             image_program_free(p->steps[i].fused);
     mem_free(p->steps);
+    batch_layout_finish(&p->layout);
     *p = (struct program){0};
 }
 
-/* From the last step to the first: what is needed in front of a step follows from what is needed behind it. */
-static void find_live(struct program *p)
+/* Zeroed memory of the plan. */
+static void *plan_array(const struct program *p, size_t count, size_t size)
 {
-    uint64_t live = spec_fields(program_spec(p, p->count));
-    for (size_t i = p->count; i-- > 0;) {
+    void *array = arena_alloc(p->memory, (count ? count : 1) * size);
+    return array ? memset(array, 0, (count ? count : 1) * size) : NULL;
+}
+
+static bool list_fields(const struct program *p, const bool *wanted, size_t count, struct field_list *ret)
+{
+    *ret = (struct field_list){.number = plan_array(p, count, sizeof(*ret->number))};
+    for (size_t f = 0; ret->number && f < count; f++)
+        if (wanted[f])
+            ret->number[ret->count++] = (uint16_t)f;
+    return ret->number != NULL;
+}
+
+/* Follows the fields that are needed after a step to those that are needed before it. */
+static void find_live_before(struct step *s, bool *before, size_t inputs)
+{
+    s->runs = false;
+    for (size_t f = 0; f < s->out.count; f++) {
+        if (s->live[f] && s->out.field[f].alias >= 0)
+            before[s->out.field[f].alias] = true;
+        s->runs |= s->live[f] && s->out.field[f].alias < 0;
+    }
+    for (size_t f = 0; s->runs && f < inputs; f++)
+        before[f] |= pst_spec_reads(&s->out, f);
+}
+
+/* From the last step to the first: what is needed before a step follows from what is needed after it. */
+static bool find_live(struct program *p)
+{
+    size_t count = program_spec(p, p->count)->count;
+    bool *live = plan_array(p, count, sizeof(*live));
+    if (live)
+        memset(live, true, count);
+    for (size_t i = p->count; live && i-- > 0;) {
+        size_t inputs = program_spec(p, i)->count;
+        bool *before = plan_array(p, inputs, sizeof(*before));
         struct step *s = &p->steps[i];
         s->live = live;
-        s->runs = false;
-        live = 0;
-        for (size_t f = 0; f < s->out.count; f++) {
-            if (!(s->live >> f & 1))
-                continue;
-            if (s->out.field[f].alias >= 0)
-                live |= UINT64_C(1) << s->out.field[f].alias;
-            else
-                s->runs = true;
-        }
-        if (s->runs)
-            live |= s->out.reads;
+        if (!before || !list_fields(p, live, s->out.count, &s->kept))
+            return false;
+        find_live_before(s, before, inputs);
+        live = before;
     }
-    p->need = live & spec_fields(&p->in);
+    p->needed = live;
+    return live && list_fields(p, live, p->in.count, &p->need);
 }
 
 /* From the first step to the last: where an error of a step is to be looked for. */
-static void find_origins(struct program *p)
+static bool find_origins(struct program *p)
 {
-    uint64_t origins[PST_MAX_FIELDS], after[PST_MAX_FIELDS];
-    for (size_t f = 0; f < p->in.count; f++)
-        origins[f] = UINT64_C(1) << f;
-    for (size_t i = 0; i < p->count; i++) {
+    size_t *origins = plan_array(p, p->in.count, sizeof(*origins));
+    for (size_t f = 0; origins && f < p->in.count; f++)
+        origins[f] = f;
+    for (size_t i = 0; origins && i < p->count; i++) {
         struct step *s = &p->steps[i];
-        s->origins = 0;
+        size_t *after = plan_array(p, s->out.count, sizeof(*after));
+        s->origin = SOURCE_WHOLE;
         for (size_t f = 0; f < program_spec(p, i)->count; f++)
-            s->origins |= s->out.reads >> f & 1 ? origins[f] : 0;
-        for (size_t f = 0; f < s->out.count; f++)
-            after[f] = s->out.field[f].alias >= 0 ? origins[s->out.field[f].alias] : s->origins;
-        memcpy(origins, after, sizeof(origins));
+            if (pst_spec_reads(&s->out, f) && origins[f] < s->origin)
+                s->origin = origins[f];
+        for (size_t f = 0; after && f < s->out.count; f++)
+            after[f] = s->out.field[f].alias >= 0 ? origins[s->out.field[f].alias] : s->origin;
+        origins = after;
     }
+    return origins != NULL;
 }
 
 static void list_moves(struct step *s)
 {
-    s->moves = 0;
-    for (size_t f = 0; f < s->out.count; f++) {
-        if (s->out.field[f].alias < 0 || !(s->live >> f & 1))
-            continue;
-        s->move[s->moves].from = (uint8_t)s->out.field[f].alias;
-        s->move[s->moves].to = (uint8_t)f;
-        s->move[s->moves++].whole = !field_is_fixed(&s->out.field[f]);
+    s->moves = s->filled.count = 0;
+    for (size_t k = 0; k < s->kept.count; k++) {
+        uint16_t f = s->kept.number[k];
+        if (s->out.field[f].alias < 0)
+            s->filled.number[s->filled.count++] = f;
+        else
+            s->move[s->moves++] = (struct step_move){
+                .from = (uint16_t)s->out.field[f].alias, .to = f, .whole = !field_is_fixed(&s->out.field[f])};
     }
 }
 
 /* Follows a final field back to the step that writes it and binds it there; false: it comes from the source or a cache, or
- * the step's field already goes to another column. */
-static bool bind_column(struct program *p, size_t column)
+ * the step's field already goes to another column. `bound` has an array per step. */
+static bool bind_column(struct program *p, size_t column, bool *const *bound)
 {
-    size_t first = p->cached == PROGRAM_NO_CACHE ? 0 : p->cached;
-    int field = (int)column;
+    size_t first = p->cached == PROGRAM_NO_CACHE ? 0 : p->cached, field = column;
     for (size_t i = p->count; i-- > first;) {
         struct step *s = &p->steps[i];
         if (s->out.field[field].alias >= 0) {
-            field = s->out.field[field].alias;
+            field = (size_t)s->out.field[field].alias;
             continue;
         }
-        for (size_t b = 0; b < s->binds; b++)
-            if (s->bind[b].field == field)
-                return false;
-        s->bind[s->binds].field = (uint8_t)field;
-        s->bind[s->binds++].column = (uint8_t)column;
+        if (bound[i][field])
+            return false;
+        bound[i][field] = true;
+        s->bind[s->binds++] = (struct step_bind){.field = (uint16_t)field, .column = (uint16_t)column};
         return true;
     }
     return false;
 }
 
-static void bind_columns(struct program *p)
+static bool bind_columns(struct program *p, bool *const *bound)
 {
-    for (size_t i = 0; i < p->count; i++)
-        p->steps[i].binds = 0;
-    p->copied = 0;
-    for (size_t c = 0; c < p->layout.fields; c++) {
+    bool *in_place = plan_array(p, p->layout.fields, sizeof(*in_place)),
+         *copied = plan_array(p, p->layout.fields, sizeof(*copied));
+    for (size_t c = 0; in_place && copied && c < p->layout.fields; c++) {
         const struct batch_column *column = &p->layout.column[c];
         bool slot = column->kind == COLUMN_FIXED && column->field.dtype != PST_DTYPE_BYTES;
-        if (!slot || !bind_column(p, c))
-            p->copied |= UINT64_C(1) << c;
+        in_place[c] = slot && bind_column(p, c, bound);
+        copied[c] = !in_place[c];
     }
+    p->in_place = in_place;
+    return in_place && copied && list_fields(p, copied, p->layout.fields, &p->copied);
 }
 
-static bool is_bound(const struct step *s, size_t field)
-{
-    for (size_t b = 0; b < s->binds; b++)
-        if (s->bind[b].field == field)
-            return true;
-    return false;
-}
-
-static pst_status place_locals(struct program *p, struct step *s, pst_error *reterr)
+static pst_status place_locals(struct program *p, struct step *s, const bool *bound, pst_error *reterr)
 {
     s->locals = s->broughts = 0;
     s->out_bytes = 0;
@@ -141,20 +163,39 @@ static pst_status place_locals(struct program *p, struct step *s, pst_error *ret
         if (field->alias >= 0)
             continue;
         if (!field_is_fixed(field)) {
-            s->brought[s->broughts++] = (uint8_t)f;
+            s->brought[s->broughts++] = (uint16_t)f;
             continue;
         }
         size_t bytes = shape_bytes(field->dtype, field->rank, field->shape);
         if (bytes > PTRDIFF_MAX - ALIGNMENT - p->workspace)
             return pst_fail(reterr, PST_ELIMIT, "%s: field \"%s\" is larger than memory can hold", s->op->name, field->name);
         s->out_bytes += bytes;
-        if (is_bound(s, f))
+        if (bound[f])
             continue;
-        s->local[s->locals].field = (uint8_t)f;
-        s->local[s->locals++].offset = p->workspace;
+        s->local[s->locals++] = (struct step_local){.field = (uint16_t)f, .offset = p->workspace};
         p->workspace += (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     }
     return PST_OK;
+}
+
+/* Room for the lists of every step; returns an array of flags per step, one per field, or NULL. */
+static bool **make_lists(struct program *p)
+{
+    bool **bound = plan_array(p, p->count, sizeof(*bound));
+    for (size_t i = 0; bound && i < p->count; i++) {
+        struct step *s = &p->steps[i];
+        size_t n = s->out.count;
+        s->binds = 0;
+        s->filled.number = plan_array(p, n, sizeof(*s->filled.number));
+        s->move = plan_array(p, n, sizeof(*s->move));
+        s->bind = plan_array(p, n, sizeof(*s->bind));
+        s->local = plan_array(p, n, sizeof(*s->local));
+        s->brought = plan_array(p, n, sizeof(*s->brought));
+        bound[i] = plan_array(p, n, sizeof(**bound));
+        if (!s->filled.number || !s->move || !s->bind || !s->local || !s->brought || !bound[i])
+            return NULL;
+    }
+    return bound;
 }
 
 void program_fit_name(char *to, size_t size, const char *names)
@@ -191,16 +232,16 @@ static void name_stages(struct program *p)
 
 pst_status program_compile(struct program *p, uint64_t capacity, pst_error *reterr)
 {
-    find_live(p);
-    find_origins(p);
-    pst_status st = batch_layout_init(&p->layout, program_spec(p, p->count), capacity, reterr);
-    if (st < 0)
+    bool **bound = NULL, whole = find_live(p) && find_origins(p) && (bound = make_lists(p)) != NULL;
+    pst_status st = whole ? batch_layout_init(&p->layout, program_spec(p, p->count), capacity, reterr) : PST_ENOMEM;
+    if (whole && st < 0)
         return st;
-    bind_columns(p);
+    if (!whole || !bind_columns(p, bound))
+        return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
     p->workspace = 0;
     for (size_t i = 0; i < p->count && st == PST_OK; i++) {
         list_moves(&p->steps[i]);
-        st = place_locals(p, &p->steps[i], reterr);
+        st = place_locals(p, &p->steps[i], bound[i], reterr);
     }
     name_stages(p);
     return st;

@@ -2,7 +2,9 @@
 #ifndef FLOW_PROGRAM_H
 #define FLOW_PROGRAM_H
 
+#include "base/arena.h"
 #include "flow/batch.h"
+#include "flow/element.h"
 #include "source/source.h"
 #include <penstock/op.h>
 
@@ -19,24 +21,26 @@ struct step {
     pst_spec out;
 
     /* Set by program_compile. */
-    uint64_t live;    /* fields of `out` that anything behind needs */
-    uint64_t origins; /* fields of the source that its input was made from */
-    bool runs;        /* otherwise it only hands fields on */
+    const bool *live;         /* one per field of `out`: whether anything after it needs the field */
+    struct field_list kept;   /* those that are */
+    struct field_list filled; /* those that are and that `run` writes */
+    size_t origin;            /* the first field of the source that its input was made from; SOURCE_WHOLE: none */
+    bool runs;                /* otherwise it only hands fields on */
     unsigned stage;
-    struct {
-        uint8_t from, to;
+    struct step_move {
+        uint16_t from, to;
         bool whole; /* shape and data; otherwise only the data differ from element to element */
-    } move[PST_MAX_FIELDS];
-    struct {
-        uint8_t field, column;
-    } bind[PST_MAX_FIELDS]; /* fields that are written straight into the batch */
-    struct {
-        uint8_t field;
+    } * move;
+    struct step_bind {
+        uint16_t field, column;
+    } * bind; /* fields that are written straight into the batch */
+    struct step_local {
+        uint16_t field;
         size_t offset;
-    } local[PST_MAX_FIELDS];         /* fields that are written into the worker's own memory */
-    uint8_t brought[PST_MAX_FIELDS]; /* fields whose shape varies: the operation brings their memory */
+    } * local;         /* fields that are written into the worker's own memory */
+    uint16_t *brought; /* fields whose shape varies: the operation brings their memory */
     size_t moves, binds, locals, broughts;
-    size_t out_bytes; /* written an element, where known */
+    size_t out_bytes; /* written per element, where known */
 };
 
 struct program {
@@ -50,17 +54,20 @@ struct program {
     size_t cached; /* steps in front of the cache */
     struct cache *cache;
     struct entropy *entropy; /* NULL: nothing is decoded */
+    struct arena *memory;    /* the plan's: specs and everything that program_compile sets */
 
     /* Set by program_compile. */
-    uint64_t need;    /* fields of `in` */
-    size_t workspace; /* bytes a worker */
+    const bool *needed;     /* one per field of `in` */
+    struct field_list need; /* those that are */
+    size_t workspace;       /* bytes a worker */
     struct batch_layout layout;
-    uint64_t copied; /* final fields that no step writes in place */
+    const bool *in_place;     /* one per final field: whether a step writes it in place */
+    struct field_list copied; /* those that no step does */
     size_t stages;   /* "read", a stage a step that runs, "batch" */
     char stage_name[PST_MAX_STAGES][48];
 };
 
-void program_init(struct program *p, const struct source_class *source_class, void *source);
+void program_init(struct program *p, const struct source_class *source_class, void *source, struct arena *memory);
 pst_status program_push(struct program *p, const struct step *step, pst_error *reterr); /* takes `fused` on PST_OK */
 /* What comes out behind step `i` - 1. */
 static inline const pst_spec *program_spec(const struct program *p, size_t i)
@@ -68,13 +75,9 @@ static inline const pst_spec *program_spec(const struct program *p, size_t i)
     return i == 0 ? &p->in : &p->steps[i - 1].out;
 }
 /* Fields that are needed there. */
-static inline uint64_t program_live(const struct program *p, size_t i)
+static inline const struct field_list *program_live(const struct program *p, size_t i)
 {
-    return i == 0 ? p->need : p->steps[i - 1].live;
-}
-static inline uint64_t spec_fields(const pst_spec *spec) /* a bit each */
-{
-    return spec->count < 64 ? (UINT64_C(1) << spec->count) - 1 : UINT64_MAX;
+    return i == 0 ? &p->need : &p->steps[i - 1].kept;
 }
 /* "decode+resize+flip+normalize+layout" in `size` bytes: where it does not fit, its first name and as many of the last as do,
  * "decode+…+normalize+layout". */

@@ -8,6 +8,7 @@
 #include "flow/element.h"
 #include "flow/plan.h"
 #include "ops/image/image_op.h"
+#include "ops/spec_memory.h"
 
 #include <string.h>
 
@@ -68,8 +69,10 @@ static pst_status fuse(struct pipeline_plan *p, const struct image_part *parts, 
     if (st < 0)
         return st;
     s.config = s.fused;
-    st = join_names(s.name, sizeof(s.name), parts, count) ? op_image_program.plan(s.fused, &first->in, &s.out, &refusal)
+    st = join_names(s.name, sizeof(s.name), parts, count) ? spec_init(&s.out, &p->memory, first->in.count, &refusal)
                                                           : pst_fail(&refusal, PST_ENOMEM, "planning: out of memory");
+    if (st == PST_OK)
+        st = op_image_program.plan(s.fused, &first->in, &s.out, &refusal);
     *ret_fused = st == PST_OK && same_fields(&s.out, &last->out);
     if (*ret_fused)
         st = program_push(&p->program, &s, &refusal);

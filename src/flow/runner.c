@@ -128,7 +128,7 @@ static pst_status fail_element(const struct program *p, const struct step *step,
     reterr->status = st;
     if (!reterr->op[0])
         program_fit_name(reterr->op, sizeof(reterr->op), step ? step->name : p->source_class->op.name);
-    locate_error(p, step ? step->origins : p->need, index, item, reterr);
+    locate_error(p, step ? step->origin : SOURCE_WHOLE, index, item, reterr);
     return st;
 }
 
@@ -156,9 +156,8 @@ static pst_status load(struct runner *r, uint64_t index, pst_error *reterr)
     if (__builtin_expect(st != PST_OK, 0))
         return fail_element(p, NULL, index, NULL, st, reterr);
     uint64_t bytes = 0;
-    for (size_t f = 0; f < p->in.count; f++) {
-        if (!(p->need >> f & 1))
-            continue;
+    for (size_t k = 0; k < p->need.count; k++) {
+        size_t f = p->need.number[k];
         if (__builtin_expect(!tensor_keeps(&p->in.field[f], &out[f]), 0))
             return fail_element(p, NULL, index, NULL, tensor_refuse(&p->in.field[f], &out[f], reterr), reterr);
         bytes += loaded_bytes(&out[f]);
@@ -199,9 +198,11 @@ static pst_status check_step(struct runner *r, size_t i, bool is_kept, const str
     pst_tensor *out = r->tensors[i + 1];
     if (is_kept && r->ctx.random.counter > 0)
         return fail_random(reterr);
-    for (size_t f = 0; f < s->out.count; f++)
-        if (s->out.field[f].alias < 0 && s->live >> f & 1 && __builtin_expect(!tensor_keeps(&s->out.field[f], &out[f]), 0))
+    for (size_t k = 0; k < s->filled.count; k++) {
+        size_t f = s->filled.number[k];
+        if (__builtin_expect(!tensor_keeps(&s->out.field[f], &out[f]), 0))
             return tensor_refuse(&s->out.field[f], &out[f], reterr);
+    }
     for (size_t b = 0; b < s->binds; b++) { /* an operation may have preferred to point elsewhere */
         void *slot = batch_slot(to->batch, s->bind[b].column, to->at);
         if (out[s->bind[b].field].data != slot)
@@ -214,8 +215,8 @@ static pst_status collate(struct runner *r, const struct runner_target *to, pst_
 {
     const struct program *p = r->program;
     const pst_tensor *final = r->tensors[p->count];
-    for (uint64_t left = p->copied; left; left &= left - 1) {
-        size_t c = (size_t)__builtin_ctzll(left);
+    for (size_t k = 0; k < p->copied.count; k++) {
+        size_t c = p->copied.number[k];
         const struct batch_column *column = &p->layout.column[c];
         if (column->kind == COLUMN_FIXED && column->field.dtype != PST_DTYPE_BYTES) {
             memcpy(batch_slot(to->batch, c, to->at), final[c].data, column->bytes);
@@ -278,7 +279,7 @@ static pst_status fetch(struct runner *r, uint64_t index, const struct item *ite
     const struct program *p = r->program;
     if (!p->streamed)
         return load(r, index, reterr);
-    element_view(item->block, &p->in, p->need, r->tensors[0]);
+    element_view(item->block, &p->in, &p->need, r->tensors[0]);
     r->fetched++;
     r->fetched_bytes += item->size;
     return PST_OK;

@@ -17,7 +17,7 @@ struct sampling {
     struct pipeline_plan *plan;
     size_t field; /* of the source */
     pst_ctx ctx;
-    pst_tensor out[PST_MAX_FIELDS];
+    pst_tensor *out; /* one per field of the source */
     struct arena memory;
     pst_bytes records[MOST_RECORDS];
     size_t count;
@@ -135,7 +135,9 @@ pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i,
         return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
     s->plan = p;
     s->field = field;
-    st = infer_from(s, decl->schema, n, reterr);
+    s->out = mem_array(c->nodes[0].out.count, sizeof(*s->out));
+    st = s->out ? infer_from(s, decl->schema, n, reterr) : pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+    mem_free(s->out);
     arena_finish(&s->memory);
     arena_finish(&s->ctx.scratch);
     mem_free(s);

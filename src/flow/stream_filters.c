@@ -43,7 +43,7 @@ struct element_stream {
     uint64_t length;  /* of the stream, once it was read to its end */
     uint64_t damaged; /* of the total of stream_damage, when `reading` was opened */
     uint64_t met;     /* records, damaged ones too, that were read at least once */
-    pst_tensor out[PST_MAX_FIELDS];
+    pst_tensor *out;  /* one per field of the source */
     _Atomic uint64_t bytes;
     pthread_mutex_t lock;
     struct item *free; /* under lock */
@@ -144,9 +144,11 @@ static pst_status read_element(struct element_stream *s, uint64_t pass, pst_erro
     s->ctx.sample = s->at;
     arena_reset(&s->ctx.scratch);
     st = p->source_class->stream_next(s->reading, &s->ctx, s->out, reterr);
-    for (size_t f = 0; st == PST_OK && f < p->in.count; f++)
-        if (p->need >> f & 1 && !tensor_keeps(&p->in.field[f], &s->out[f]))
+    for (size_t k = 0; st == PST_OK && k < p->need.count; k++) {
+        size_t f = p->need.number[k];
+        if (!tensor_keeps(&p->in.field[f], &s->out[f]))
             st = tensor_refuse(&p->in.field[f], &s->out[f], reterr);
+    }
     if (st == PST_OK)
         s->at++;
     uint64_t met = s->at + p->stream_damage->total - s->damaged;
@@ -158,7 +160,7 @@ static pst_status read_element(struct element_stream *s, uint64_t pass, pst_erro
 static struct cache_tag tag_of_read(const struct element_stream *s)
 {
     const struct program *p = s->program;
-    struct cache_tag tag = {.size = element_size(&p->in, p->need, s->out)};
+    struct cache_tag tag = {.size = element_size(&p->in, &p->need, s->out)};
     if (p->source_class->stream_locate)
         p->source_class->stream_locate(s->reading, &tag.place);
     return tag;
@@ -191,7 +193,7 @@ static pst_status source_next(struct element_stream *s, struct filter *f, struct
         return pst_fail(reterr, PST_ENOMEM, "%s: out of memory for element %" PRIu64 " of %zu bytes", p->source_class->op.name,
                         f->count, size);
     if (!kept)
-        element_pack(item->block, &p->in, p->need, s->out);
+        element_pack(item->block, &p->in, &p->need, s->out);
     item->size = size;
     item->place = tag.place;
     item->sample = f->count++;
@@ -362,7 +364,8 @@ pst_status element_stream_create(struct element_stream **ret, const struct progr
     arena_init(&s->ctx.scratch);
     s->count = o->count + 1;
     s->filters = mem_array(s->count, sizeof(*s->filters));
-    if (!s->filters) {
+    s->out = mem_array(p->in.count, sizeof(*s->out));
+    if (!s->filters || !s->out) {
         element_stream_destroy(s);
         return pst_fail(reterr, PST_ENOMEM, "starting the stream: out of memory");
     }
@@ -390,6 +393,7 @@ struct element_stream *element_stream_destroy(struct element_stream *s)
         s->free = next;
     }
     mem_free(s->filters);
+    mem_free(s->out);
     arena_finish(&s->ctx.scratch);
     pthread_mutex_destroy(&s->lock);
     mem_free(s);

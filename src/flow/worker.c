@@ -119,7 +119,7 @@ static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
         pst_error error;
         if (batch_finish(e->batch, e->count, e->left_out, &at, &error) < 0) {
             strcpy(error.op, "batch");
-            locate_error(p, p->need, sample_at(c, w, e, at), c->feed.stream ? e->items[at] : NULL, &error);
+            locate_error(p, SOURCE_WHOLE, sample_at(c, w, e, at), c->feed.stream ? e->items[at] : NULL, &error);
             ring_fail(c->order.ring, e, at, PST_CAUSES, &error);
         } else {
             struct stage_cell *stage = &w->runner.cell->stages[p->stages - 1];

@@ -1,6 +1,7 @@
 /* fields.c: see fields.h. */
 #include "ops/fields.h"
 
+#include "base/memory.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -44,16 +45,19 @@ static void list_names(const pst_spec *in, char *buffer, size_t size)
 
 pst_status field_find(const pst_spec *in, const char *name, size_t *ret, pst_error *reterr)
 {
-    const char *names[PST_MAX_FIELDS + 1] = {NULL}, *nearest;
+    const char *nearest = NULL, **names;
     char listed[LISTED];
     int found = pst_spec_find(in, name);
     if (found >= 0) {
         *ret = (size_t)found;
         return PST_OK;
     }
-    for (size_t i = 0; i < in->count; i++)
+    names = mem_array(in->count + 1, sizeof(*names));
+    for (size_t i = 0; names && i < in->count; i++)
         names[i] = in->field[i].name;
-    nearest = text_nearest(name, names);
+    if (names)
+        nearest = text_nearest(name, names);
+    mem_free(names);
     if (nearest)
         return pst_fail(reterr, PST_ENOTFOUND, "there is no field %.64s; did you mean %s?", name, nearest);
     list_names(in, listed, sizeof(listed));

@@ -30,9 +30,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     pst_spec_pass(in, ret_out);
     if (f->dtype == target(c))
         return PST_OK;
-    ret_out->field[c->field.number].dtype = target(c);
-    ret_out->field[c->field.number].alias = -1;
-    ret_out->reads = UINT64_C(1) << c->field.number;
+    pst_spec_read(ret_out, c->field.number);
+    pst_spec_write(ret_out, c->field.number)->dtype = target(c);
     return PST_OK;
 }
 

@@ -35,9 +35,10 @@ struct op_decl {
     void (*order)(const void *config, const struct order_env *env, struct order_step *ret);
     const struct resource_facet *resource;
     const struct schema_facet *schema;
-    /* Of the fields that `plan` announced, only these are ever looked at: bit i for field i of its output. Called once the
-     * whole chain is planned and before any `start`; `run` need not write the others. Without the call all are wanted. */
-    void (*need)(void *config, uint64_t fields);
+    /* Of the fields of its output, only those are used for which `fields` has true; `run` need not write the others. Called once
+     * the whole chain is planned and before any `start`; the array stays valid until the last `stop`. Without the call all
+     * fields are used. */
+    void (*need)(void *config, const bool *fields);
     /* What the engine chose for it when the whole chain was known, for the plan to show: "quality fast". NULL: nothing. */
     const char *(*choice)(const void *config, const char **ret_reason);
     pst_cause cause; /* what an element that it refuses is counted as; 0: PST_CAUSE_VALUE. Ask op_cause */

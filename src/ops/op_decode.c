@@ -52,14 +52,13 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
                         f->name, pst_dtype_name(f->dtype), f->rank);
     bool raw = c->format == DECODE_RAW;
     pst_spec_pass(in, ret_out);
-    pst_field *out = &ret_out->field[c->field.number];
+    pst_spec_read(ret_out, c->field.number);
+    pst_field *out = pst_spec_write(ret_out, c->field.number);
     out->dtype = PST_DTYPE_U8;
     out->rank = 3;
     out->shape[0] = raw ? c->height : PST_ANY;
     out->shape[1] = raw ? c->width : PST_ANY;
     out->shape[2] = raw ? c->depth : c->channels ? c->channels : PST_ANY;
-    out->alias = -1;
-    ret_out->reads = UINT64_C(1) << c->field.number;
     return PST_OK;
 }
 

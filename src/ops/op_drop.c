@@ -9,25 +9,21 @@ struct config {
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
 {
     const struct config *c = config;
-    uint64_t dropped = 0;
+    bool dropped[PST_MAX_FIELDS] = {false};
+    pst_status st = PST_OK;
     for (size_t i = 0; i < c->fields.count; i++) {
         size_t from;
-        pst_status st = field_find(in, c->fields.value[i], &from, reterr);
+        st = field_find(in, c->fields.value[i], &from, reterr);
         if (st < 0)
             return st;
-        dropped |= UINT64_C(1) << from;
+        dropped[from] = true;
     }
-    pst_spec out = {0};
-    for (size_t i = 0; i < in->count; i++) {
-        if (dropped >> i & 1)
-            continue;
-        out.field[out.count] = in->field[i];
-        out.field[out.count++].alias = (int)i;
-    }
-    if (out.count == 0)
-        return pst_fail(reterr, PST_EINVAL, "every field is dropped; at least one has to stay");
-    *ret_out = out;
-    return PST_OK;
+    for (size_t i = 0; i < in->count && st == PST_OK; i++)
+        if (!dropped[i])
+            st = pst_spec_keep(ret_out, in, i, reterr);
+    if (st == PST_OK && ret_out->count == 0)
+        st = pst_fail(reterr, PST_EINVAL, "every field is dropped; at least one has to stay");
+    return st;
 }
 
 static const pst_param params[] = {

@@ -15,7 +15,7 @@ struct config {
     const char *schema; /* "": to be inferred before the plan */
     const char *field;  /* which one holds the serialized Examples */
     size_t records;     /* that the schema was inferred from; 0: it was given */
-    uint64_t unneeded;  /* features that nothing uses */
+    const bool *needed; /* features that are used, by number; NULL: all */
     size_t number;      /* of the field; noted by the plan */
 };
 
@@ -49,23 +49,23 @@ static pst_status plan_fields(const struct config *c, const pst_schema *schema, 
         return pst_fail(reterr, PST_ELIMIT,
                         "%zu features, an element has at most %d fields; name those that you need: schema=\"…\"", count,
                         PST_MAX_FIELDS);
-    pst_spec out = {.reads = UINT64_C(1) << c->number};
-    for (size_t i = 0; i < count; i++) {
-        pst_status st = plan_feature(pst_schema_feature(schema, i), &out.field[out.count++], reterr);
-        if (st < 0)
-            return st;
+    pst_field field;
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < count && st == PST_OK; i++) {
+        st = plan_feature(pst_schema_feature(schema, i), &field, reterr);
+        if (st == PST_OK)
+            st = pst_spec_add(ret_out, &field, reterr);
     }
-    for (size_t i = 0; i < in->count; i++) {
+    for (size_t i = 0; i < in->count && st == PST_OK; i++) {
         if (i == c->number)
             continue;
-        if (pst_spec_find(&out, in->field[i].name) >= 0)
+        if (pst_spec_find(ret_out, in->field[i].name) >= 0)
             return pst_fail(reterr, PST_EINVAL, "feature %s: there is a field of that name already; drop or rename it first",
                             in->field[i].name);
-        out.field[out.count] = in->field[i];
-        out.field[out.count++].alias = (int)i;
+        st = pst_spec_keep(ret_out, in, i, reterr);
     }
-    *ret_out = out;
-    return PST_OK;
+    pst_spec_read(ret_out, c->number);
+    return st;
 }
 
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
@@ -93,9 +93,9 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     return st;
 }
 
-static void need(void *config, uint64_t fields)
+static void need(void *config, const bool *fields)
 {
-    ((struct config *)config)->unneeded = ~fields;
+    ((struct config *)config)->needed = fields;
 }
 
 /* ---- Inferring ---- */
@@ -169,8 +169,8 @@ struct slot {
 struct worker {
     pst_parser *parser;
     size_t count; /* features that somebody looks at */
-    struct slot slots[PST_MAX_FIELDS];
-    pst_value values[PST_MAX_FIELDS];
+    struct slot *slots;
+    pst_value *values;
 };
 
 static struct slot slot_of(const pst_feature *feature, size_t field)
@@ -187,11 +187,19 @@ static pst_status start(const void *config, void *worker, pst_error *reterr)
 {
     const struct config *c = config;
     struct worker *w = worker;
-    pst_feature wanted[PST_MAX_FIELDS];
+    pst_feature *wanted = NULL;
     pst_schema *schema = NULL, *narrowed = NULL;
     pst_status st = pst_schema_parse(&schema, c->schema, reterr);
+    if (st == PST_OK) {
+        size_t count = pst_schema_count(schema);
+        wanted = mem_array(count, sizeof(*wanted));
+        w->slots = mem_array(count, sizeof(*w->slots));
+        w->values = mem_array(count, sizeof(*w->values));
+        if (!wanted || !w->slots || !w->values)
+            st = pst_fail(reterr, PST_ENOMEM, "out of memory for %zu features", count);
+    }
     for (size_t i = 0; st == PST_OK && i < pst_schema_count(schema); i++) {
-        if (c->unneeded >> i & 1)
+        if (c->needed && !c->needed[i])
             continue;
         wanted[w->count] = *pst_schema_feature(schema, i);
         w->slots[w->count] = slot_of(&wanted[w->count], i);
@@ -201,6 +209,7 @@ static pst_status start(const void *config, void *worker, pst_error *reterr)
         st = pst_schema_create(&narrowed, wanted, w->count, reterr);
     if (st == PST_OK)
         st = pst_parser_create(&w->parser, narrowed, NULL, reterr);
+    mem_free(wanted);
     pst_schema_destroy(narrowed);
     pst_schema_destroy(schema);
     return st;
@@ -211,6 +220,10 @@ static void stop(const void *config, void *worker)
     struct worker *w = worker;
     (void)config;
     w->parser = pst_parser_destroy(w->parser);
+    mem_free(w->slots);
+    mem_free(w->values);
+    w->slots = NULL;
+    w->values = NULL;
 }
 
 static pst_status fail_inferred(const struct config *c, pst_status st, pst_error *reterr)

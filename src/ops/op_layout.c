@@ -37,9 +37,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
             return st;
     } else {
         pst_spec_pass(in, ret_out);
-        f = &ret_out->field[c->field.number];
-        f->alias = -1;
-        ret_out->reads = UINT64_C(1) << c->field.number;
+        pst_spec_read(ret_out, c->field.number);
+        f = pst_spec_write(ret_out, c->field.number);
     }
     uint64_t shape[3];
     memcpy(shape, f->shape, sizeof(shape));

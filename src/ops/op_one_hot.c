@@ -30,11 +30,10 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
         return pst_fail(reterr, PST_ETYPE, "field %s has %d dimensions already, one_hot would add another", f->name,
                         PST_MAX_RANK);
     pst_spec_pass(in, ret_out);
-    pst_field *out = &ret_out->field[c->number];
+    pst_spec_read(ret_out, c->number);
+    pst_field *out = pst_spec_write(ret_out, c->number);
     out->dtype = PST_DTYPE_F32;
     out->shape[out->rank++] = c->classes;
-    out->alias = -1;
-    ret_out->reads = UINT64_C(1) << c->number;
     return PST_OK;
 }
 

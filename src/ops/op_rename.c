@@ -22,9 +22,14 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     int other = pst_spec_find(in, c->to);
     if (other >= 0 && (size_t)other != number)
         return pst_fail(reterr, PST_EINVAL, "there is a field %s already; drop or rename it first", c->to);
-    pst_spec_pass(in, ret_out);
-    snprintf(ret_out->field[number].name, PST_NAME_SIZE, "%s", c->to);
-    return PST_OK;
+    for (size_t i = 0; i < in->count && st == PST_OK; i++) {
+        pst_field field = in->field[i];
+        field.alias = (int)i;
+        if (i == number)
+            snprintf(field.name, sizeof(field.name), "%s", c->to);
+        st = pst_spec_add(ret_out, &field, reterr);
+    }
+    return st;
 }
 
 static const pst_param params[] = {

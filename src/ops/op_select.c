@@ -9,18 +9,17 @@ struct config {
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
 {
     const struct config *c = config;
-    pst_spec out = {0};
     for (size_t i = 0; i < c->fields.count; i++) {
         size_t from;
         pst_status st = field_find(in, c->fields.value[i], &from, reterr);
         if (st < 0)
             return st;
-        if (pst_spec_find(&out, c->fields.value[i]) >= 0)
+        if (pst_spec_find(ret_out, c->fields.value[i]) >= 0)
             return pst_fail(reterr, PST_EINVAL, "field %s is selected twice", c->fields.value[i]);
-        out.field[out.count] = in->field[from];
-        out.field[out.count++].alias = (int)from;
+        st = pst_spec_keep(ret_out, in, from, reterr);
+        if (st < 0)
+            return st;
     }
-    *ret_out = out;
     return PST_OK;
 }
 

@@ -79,7 +79,6 @@ static pst_status look_at(void *user, size_t task, pst_error *reterr)
 pst_status file_table_look(struct file_table *t, const struct source_env *env, pst_error *reterr)
 {
     size_t count = t->paths.count;
-    t->need = UINT64_MAX;
     t->tolerant = damage_tolerated(env->damage);
     t->marks = mem_array(count, sizeof(*t->marks));
     if (!t->marks)
@@ -107,10 +106,16 @@ void file_table_close(void *source)
 void file_table_spec(const void *source, pst_spec *ret)
 {
     const struct file_table *t = source;
-    *ret = (pst_spec){.field = {[IMAGE] = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1}}, .count = 1};
-    if (t->labelled)
-        ret->field[ret->count++] = (pst_field){.name = "label", .dtype = PST_DTYPE_I64, .alias = -1};
-    ret->field[ret->count++] = (pst_field){.name = "key", .dtype = PST_DTYPE_BYTES, .alias = -1};
+    static const pst_field labelled[] = {
+        [IMAGE] = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1},
+        [LABEL] = {.name = "label", .dtype = PST_DTYPE_I64, .alias = -1},
+        [KEY] = {.name = "key", .dtype = PST_DTYPE_BYTES, .alias = -1},
+    };
+    static const pst_field plain[] = {
+        [IMAGE] = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1},
+        [KEY - 1] = {.name = "key", .dtype = PST_DTYPE_BYTES, .alias = -1},
+    };
+    *ret = t->labelled ? (pst_spec){.count = 3, .field = labelled} : (pst_spec){.count = 2, .field = plain};
 }
 
 uint64_t file_table_count(const void *source)
@@ -123,9 +128,9 @@ uint64_t file_table_fingerprint(const void *source)
     return ((const struct file_table *)source)->fingerprint;
 }
 
-void file_table_need(void *source, uint64_t fields)
+void file_table_need(void *source, const bool *fields)
 {
-    ((struct file_table *)source)->need = fields;
+    ((struct file_table *)source)->no_image = !fields[IMAGE];
 }
 
 uint64_t file_table_bytes_of(const void *source, uint64_t index)
@@ -134,9 +139,9 @@ uint64_t file_table_bytes_of(const void *source, uint64_t index)
     return size == FILE_ITEM_MISSING ? 0 : size;
 }
 
-void file_table_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+void file_table_locate(const void *source, uint64_t index, size_t field, struct source_place *ret)
 {
-    (void)fields;
+    (void)field;
     *ret = (struct source_place){((const struct file_table *)source)->paths.paths[index], PST_NOWHERE, PST_NOWHERE};
 }
 
@@ -151,7 +156,7 @@ void file_table_ahead(void *source, void *worker, const uint64_t *index, size_t 
 {
     const struct file_table *t = source;
     struct file_worker *w = worker;
-    if (!(t->need >> IMAGE & 1) || !cold_watch_look(&w->cold, NULL))
+    if (t->no_image || !cold_watch_look(&w->cold, NULL))
         return;
     for (size_t i = 0; i < count; i++) {
         int fd = -1;
@@ -210,7 +215,7 @@ pst_status file_table_load(void *source, void *worker, uint64_t index, pst_ctx *
         return pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE, "no such file");
     if (item->size > PST_MAX_RECORD_BYTES)
         return fail_large(path, item->size, reterr);
-    if (t->need >> IMAGE & 1) {
+    if (!t->no_image) {
         pst_status st = read_file(w, path, item->size, reterr);
         if (st < 0)
             return st;

@@ -21,7 +21,7 @@ struct file_table { /* zeroed at first */
     size_t capacity;
     bool labelled;
     uint64_t bytes, fingerprint;
-    uint64_t need;   /* fields that are used */
+    bool no_image;   /* the images are not used: files are not read */
     uint64_t *marks; /* while looking: what each file adds to the fingerprint */
     bool tolerant;   /* a missing file is damage, not an error */
 };
@@ -48,12 +48,12 @@ void file_table_close(void *source); /* NULL ok; frees the source too */
 void file_table_spec(const void *source, pst_spec *ret);
 uint64_t file_table_count(const void *source);
 uint64_t file_table_fingerprint(const void *source);
-void file_table_need(void *source, uint64_t fields);
+void file_table_need(void *source, const bool *fields);
 void file_table_worker_stop(void *source, void *worker);
 void file_table_ahead(void *source, void *worker, const uint64_t *index, size_t count);
 pst_status file_table_load(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
 uint64_t file_table_bytes_of(const void *source, uint64_t index);
-void file_table_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret);
+void file_table_locate(const void *source, uint64_t index, size_t field, struct source_place *ret);
 
 #define FILE_TABLE_SOURCE                                                                                                      \
     .close = file_table_close, .spec = file_table_spec, .count = file_table_count, .fingerprint = file_table_fingerprint,      \

@@ -8,6 +8,7 @@
 #include <penstock/record.h>
 
 #define SOURCE_STREAM UINT64_MAX
+#define SOURCE_WHOLE  SIZE_MAX /* no field in particular: the element as a whole */
 
 /* What the engine brings. */
 struct source_env {
@@ -32,14 +33,15 @@ struct source_class {
 
     pst_status (*open)(const void *config, const struct source_env *env, void **ret, pst_error *reterr);
     void (*close)(void *source); /* NULL ok */
-    void (*spec)(const void *source, pst_spec *ret);
+    void (*spec)(const void *source, pst_spec *ret); /* the fields are the source's own and live as long as it */
     uint64_t (*count)(const void *source); /* SOURCE_STREAM: only as a stream */
     uint64_t (*fingerprint)(const void *source); /* of the data: equal data, equal value */
     /* A line for the plan: "8 shards, 1.5 GB, mapped; index: sidecar". */
     void (*describe)(const void *source, char *buffer, size_t size);
-    /* Fields that nobody uses need not be produced: bit i for field i. Called at most once, while no worker is started and no
-     * stream open; until then, as where records are looked at to infer a schema, all are wanted. Optional. */
-    void (*need)(void *source, uint64_t fields);
+    /* Fields for which `fields` has false are not used and need not be produced. Called at most once, while no worker is
+     * started and no stream open; the array is valid until the source is closed. Until the call, as while records are read to
+     * infer a schema, all fields are used. Optional. */
+    void (*need)(void *source, const bool *fields);
 
     /* Random access, from many workers at once. Views stay valid until the worker's next load. */
     size_t worker_size; /* zeroed by the engine */
@@ -52,8 +54,9 @@ struct source_class {
     uint64_t (*bytes_of)(const void *source, uint64_t index); /* stored size, for budgets and statistics; optional */
     /* Where the entropy index of the element's JPEGs is stored (entropy.h); false: nowhere. Optional. */
     bool (*entropy)(const void *source, uint64_t index, struct entropy_home *ret);
-    /* `fields` are those in question: they may lie in different files. Optional: without it, errors name a number. */
-    void (*locate)(const void *source, uint64_t index, uint64_t fields, struct source_place *ret);
+    /* `field` is the one in question, or SOURCE_WHOLE: fields may lie in different files. Optional: without it, errors name a
+     * number. */
+    void (*locate)(const void *source, uint64_t index, size_t field, struct source_place *ret);
 
     /* Streams: one consumer at a time. `next` views stay valid until the following call. OK, END or < 0. */
     pst_status (*stream_open)(void *source, void **ret, pst_error *reterr);

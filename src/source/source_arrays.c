@@ -16,13 +16,13 @@
 static const pst_param params[] = {{0}};
 
 struct arrays {
-    pst_spec spec;
-    uint64_t rows;
-    struct {
+    pst_field *field;
+    struct column {
         uint8_t *data;
         size_t row; /* bytes */
-    } field[PST_MAX_FIELDS];
-    uint64_t bytes, fingerprint;
+    } * column;
+    size_t count;
+    uint64_t rows, bytes, fingerprint;
 };
 
 /* Of a few rows of each field: it is told apart from other data of the same shape, not from every single change. */
@@ -31,9 +31,9 @@ static uint64_t sample_rows(const struct arrays *a, size_t f, uint64_t hash)
     uint64_t samples = a->rows < SAMPLES ? a->rows : SAMPLES;
     for (uint64_t i = 0; i < samples; i++) {
         uint64_t row = samples > 1 ? i * ((a->rows - 1) / (samples - 1)) : 0;
-        const uint8_t *data = a->field[f].data + row * a->field[f].row;
-        size_t length = a->field[f].row;
-        if (a->spec.field[f].dtype == PST_DTYPE_BYTES) {
+        const uint8_t *data = a->column[f].data + row * a->column[f].row;
+        size_t length = a->column[f].row;
+        if (a->field[f].dtype == PST_DTYPE_BYTES) {
             for (size_t k = 0; k < length / sizeof(pst_bytes) && k < SAMPLES; k++) {
                 const pst_bytes *b = (const pst_bytes *)(const void *)data + k;
                 hash = hash_bytes(b->data, b->length < SAMPLE_BYTES ? b->length : SAMPLE_BYTES, hash_combine(hash, b->length));
@@ -47,9 +47,10 @@ static uint64_t sample_rows(const struct arrays *a, size_t f, uint64_t hash)
 
 static pst_status add_array(struct arrays *a, const char *name, const pst_tensor *t, const char *first, pst_error *reterr)
 {
-    size_t f = a->spec.count, bytes = pst_dtype_size(t->dtype);
-    pst_field *field = &a->spec.field[f];
-    if (!name || !*name || strlen(name) >= PST_NAME_SIZE || pst_spec_find(&a->spec, name) >= 0)
+    size_t f = a->count, bytes = pst_dtype_size(t->dtype);
+    pst_field *field = &a->field[f];
+    if (!name || !*name || strlen(name) >= PST_NAME_SIZE ||
+        pst_spec_find(&(pst_spec){.count = f, .field = a->field}, name) >= 0)
         return pst_fail(reterr, PST_EINVAL, "array %zu needs a name of 1 to %d bytes that no other has, not \"%.64s\"", f,
                         PST_NAME_SIZE - 1, name ? name : "");
     if (bytes == 0 || t->rank == 0 || t->rank > PST_MAX_RANK || t->row_splits)
@@ -68,14 +69,24 @@ static pst_status add_array(struct arrays *a, const char *name, const pst_tensor
     if (overflow || __builtin_mul_overflow(bytes, t->shape[0], &total) || (total > 0 && !t->data))
         return pst_fail(reterr, PST_EINVAL, "array %s has no data, or a shape that no memory holds", name);
     a->rows = t->shape[0];
-    a->field[f].data = t->data;
-    a->field[f].row = bytes;
+    a->column[f].data = t->data;
+    a->column[f].row = bytes;
     a->bytes += total;
-    a->spec.count++;
+    a->count++;
     uint64_t facts[] = {t->dtype, t->rank};
     a->fingerprint = hash_bytes(name, strlen(name), hash_bytes(facts, sizeof(facts), a->fingerprint));
     a->fingerprint = sample_rows(a, f, hash_bytes(t->shape, t->rank * sizeof(*t->shape), a->fingerprint));
     return PST_OK;
+}
+
+static void arrays_close(void *source)
+{
+    struct arrays *a = source;
+    if (!a)
+        return;
+    mem_free(a->field);
+    mem_free(a->column);
+    mem_free(a);
 }
 
 static pst_status arrays_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
@@ -85,28 +96,28 @@ static pst_status arrays_open(const void *config, const struct source_env *env, 
     if (c->count == 0 || c->count > PST_MAX_FIELDS)
         return pst_fail(reterr, PST_EINVAL, "%zu arrays, expected 1 to %d; they are handed over by pst_pipeline_add_arrays",
                         c->count, PST_MAX_FIELDS);
-    struct arrays *a = mem_zalloc(sizeof(*a));
-    if (!a)
-        return pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
     pst_status st = PST_OK;
+    struct arrays *a = mem_zalloc(sizeof(*a));
+    if (a) {
+        a->field = mem_array(c->count, sizeof(*a->field));
+        a->column = mem_array(c->count, sizeof(*a->column));
+    }
+    if (!a || !a->field || !a->column)
+        st = pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
     for (size_t i = 0; st == PST_OK && i < c->count; i++)
         st = add_array(a, c->names[i], &c->arrays[i], c->names[0], reterr);
     if (st < 0) {
-        mem_free(a);
+        arrays_close(a);
         return st;
     }
     *ret = a;
     return PST_OK;
 }
 
-static void arrays_close(void *source)
-{
-    mem_free(source);
-}
-
 static void arrays_spec(const void *source, pst_spec *ret)
 {
-    *ret = ((const struct arrays *)source)->spec;
+    const struct arrays *a = source;
+    *ret = (pst_spec){.count = a->count, .field = a->field};
 }
 
 static uint64_t arrays_count(const void *source)
@@ -123,7 +134,7 @@ static void arrays_describe(const void *source, char *buffer, size_t size)
 {
     const struct arrays *a = source;
     char bytes[32];
-    snprintf(buffer, size, "%zu array%s in memory, %s", a->spec.count, a->spec.count == 1 ? "" : "s",
+    snprintf(buffer, size, "%zu array%s in memory, %s", a->count, a->count == 1 ? "" : "s",
              text_bytes(a->bytes, bytes, sizeof(bytes)));
 }
 
@@ -131,8 +142,8 @@ static pst_status arrays_load(void *source, void *worker, uint64_t index, pst_ct
 {
     const struct arrays *a = source;
     (void)worker, (void)ctx, (void)reterr;
-    for (size_t f = 0; f < a->spec.count; f++)
-        out[f].data = a->field[f].data + index * a->field[f].row;
+    for (size_t f = 0; f < a->count; f++)
+        out[f].data = a->column[f].data + index * a->column[f].row;
     return PST_OK;
 }
 
@@ -141,8 +152,8 @@ static uint64_t arrays_bytes_of(const void *source, uint64_t index)
     const struct arrays *a = source;
     uint64_t bytes = 0;
     (void)index;
-    for (size_t f = 0; f < a->spec.count; f++)
-        bytes += a->field[f].row;
+    for (size_t f = 0; f < a->count; f++)
+        bytes += a->column[f].row;
     return bytes;
 }
 

@@ -8,6 +8,11 @@
 
 static const pst_param params[] = {{0}};
 
+struct generator {
+    pst_generator given;
+    pst_field field[];
+};
+
 struct pass {
     const pst_generator *generator;
     void *own;
@@ -15,14 +20,16 @@ struct pass {
 
 static pst_status generator_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
 {
-    pst_generator *g = mem_zalloc(sizeof(*g));
+    const pst_generator *given = config;
+    struct generator *g = mem_zalloc(sizeof(*g) + given->spec.count * sizeof(*g->field));
     (void)env;
     if (!g)
         return pst_fail(reterr, PST_ENOMEM, "opening the generator: out of memory");
-    *g = *(const pst_generator *)config;
-    for (size_t f = 0; f < g->spec.count; f++)
-        g->spec.field[f].alias = -1;
-    g->spec.reads = 0;
+    g->given = *given;
+    for (size_t f = 0; f < given->spec.count; f++) {
+        g->field[f] = given->spec.field[f];
+        g->field[f].alias = -1;
+    }
     *ret = g;
     return PST_OK;
 }
@@ -34,7 +41,8 @@ static void generator_close(void *source)
 
 static void generator_spec(const void *source, pst_spec *ret)
 {
-    *ret = ((const pst_generator *)source)->spec;
+    const struct generator *g = source;
+    *ret = (pst_spec){.count = g->given.spec.count, .field = g->field};
 }
 
 static uint64_t generator_count(const void *source)
@@ -45,7 +53,7 @@ static uint64_t generator_count(const void *source)
 
 static uint64_t generator_fingerprint(const void *source)
 {
-    return ((const pst_generator *)source)->fingerprint;
+    return ((const struct generator *)source)->given.fingerprint;
 }
 
 static void generator_describe(const void *source, char *buffer, size_t size)
@@ -59,7 +67,7 @@ static pst_status generator_stream_open(void *source, void **ret, pst_error *ret
     struct pass *p = mem_zalloc(sizeof(*p));
     if (!p)
         return pst_fail(reterr, PST_ENOMEM, "opening the generator: out of memory");
-    p->generator = source;
+    p->generator = &((const struct generator *)source)->given;
     pst_status st = p->generator->open(p->generator->user, &p->own, reterr);
     if (st < 0) {
         mem_free(p);

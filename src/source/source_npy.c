@@ -23,14 +23,15 @@ static const pst_param params[] = {
 };
 
 struct npy {
-    struct npy_array arrays[PST_MAX_FIELDS];
+    struct npy_array *arrays;
+    pst_field *fields; /* of the arrays */
     size_t count;
     uint64_t rows, bytes, fingerprint;
-    uint64_t need;
+    const bool *need; /* fields that are used; NULL: all */
 };
 
 struct worker {
-    void *room[PST_MAX_FIELDS]; /* for rows that are no views */
+    void **room; /* one per array: for rows that are not views */
     struct cold_watch cold;
     size_t looked;
 };
@@ -42,13 +43,13 @@ static void npy_close(void *source)
         return;
     for (size_t i = 0; i < n->count; i++)
         npy_array_close(&n->arrays[i]);
+    mem_free(n->arrays);
+    mem_free(n->fields);
     mem_free(n);
 }
 
 static pst_status add_array(struct npy *n, const char *path, pst_error *reterr)
 {
-    if (n->count == PST_MAX_FIELDS)
-        return pst_fail(reterr, PST_ELIMIT, "more than %d arrays: an element has no more fields", PST_MAX_FIELDS);
     struct npy_array *a = &n->arrays[n->count++], *first = &n->arrays[0];
     pst_status st = npy_array_open(a, path, reterr);
     if (st < 0)
@@ -62,10 +63,20 @@ static pst_status add_array(struct npy *n, const char *path, pst_error *reterr)
         return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
                            "has %" PRIu64 " rows and %s has %" PRIu64 ": they must have the same number", a->rows,
                            first->field.name, first->rows);
+    n->fields[n->count - 1] = a->field;
     n->rows = a->rows;
     n->bytes += a->mapping_length;
     n->fingerprint = hash_combine(n->fingerprint, a->fingerprint);
     return PST_OK;
+}
+
+static pst_status make_room(struct npy *n, size_t count, pst_error *reterr)
+{
+    if (count > PST_MAX_FIELDS)
+        return pst_fail(reterr, PST_ELIMIT, "%zu arrays; an element has at most %d fields", count, PST_MAX_FIELDS);
+    n->arrays = mem_array(count, sizeof(*n->arrays));
+    n->fields = mem_array(count, sizeof(*n->fields));
+    return n->arrays && n->fields ? PST_OK : pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
 }
 
 static pst_status npy_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
@@ -76,10 +87,11 @@ static pst_status npy_open(const void *config, const struct source_env *env, voi
     (void)env;
     if (!n)
         return pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
-    n->need = UINT64_MAX;
     pst_status st = c->paths.count ? PST_OK : pst_fail(reterr, PST_EINVAL, "no path given; name .npy files or a pattern");
     for (size_t i = 0; st == PST_OK && i < c->paths.count; i++)
         st = walk_glob(&paths, c->paths.value[i], reterr);
+    if (st == PST_OK)
+        st = make_room(n, paths.count, reterr);
     for (size_t i = 0; st == PST_OK && i < paths.count; i++)
         st = add_array(n, paths.paths[i], reterr);
     path_list_finish(&paths);
@@ -94,9 +106,7 @@ static pst_status npy_open(const void *config, const struct source_env *env, voi
 static void npy_spec(const void *source, pst_spec *ret)
 {
     const struct npy *n = source;
-    *ret = (pst_spec){.count = n->count};
-    for (size_t i = 0; i < n->count; i++)
-        ret->field[i] = n->arrays[i].field;
+    *ret = (pst_spec){.count = n->count, .field = n->fields};
 }
 
 static uint64_t npy_count(const void *source)
@@ -124,7 +134,12 @@ static void npy_describe(const void *source, char *buffer, size_t size)
     }
 }
 
-static void npy_need(void *source, uint64_t fields)
+static bool is_needed(const struct npy *n, size_t i)
+{
+    return !n->need || n->need[i];
+}
+
+static void npy_need(void *source, const bool *fields)
 {
     ((struct npy *)source)->need = fields;
 }
@@ -133,9 +148,12 @@ static pst_status npy_worker_start(void *source, void *worker, pst_error *reterr
 {
     const struct npy *n = source;
     struct worker *w = worker;
+    w->room = mem_array(n->count, sizeof(*w->room));
+    if (!w->room)
+        return pst_fail(reterr, PST_ENOMEM, "out of memory for a worker's rows");
     for (size_t i = 0; i < n->count; i++) {
         size_t room = npy_array_room(&n->arrays[i]);
-        if (room == 0 || !(n->need >> i & 1))
+        if (room == 0 || !is_needed(n, i))
             continue;
         w->room[i] = mem_aligned(room);
         if (!w->room[i])
@@ -149,8 +167,9 @@ static void npy_worker_stop(void *source, void *worker)
 {
     const struct npy *n = source;
     struct worker *w = worker;
-    for (size_t i = 0; i < n->count; i++)
+    for (size_t i = 0; w->room && i < n->count; i++)
         mem_free(w->room[i]);
+    mem_free(w->room);
 }
 
 /* Runs of neighbours are asked for at once. */
@@ -171,7 +190,7 @@ static void npy_ahead(void *source, void *worker, const uint64_t *index, size_t 
     if (renewed)
         npy_array_look(&n->arrays[w->looked++ % n->count]);
     for (size_t i = 0; cold && i < n->count; i++)
-        if (n->need >> i & 1 && n->arrays[i].row_bytes > 0)
+        if (is_needed(n, i) && n->arrays[i].row_bytes > 0)
             fetch(&n->arrays[i], index, count);
 }
 
@@ -182,7 +201,7 @@ static pst_status npy_load(void *source, void *worker, uint64_t index, pst_ctx *
     (void)ctx;
     for (size_t i = 0; i < n->count; i++) {
         const struct npy_array *a = &n->arrays[i];
-        if (!(n->need >> i & 1))
+        if (!is_needed(n, i))
             continue;
         if (__builtin_expect(atomic_load_explicit(&a->cut, memory_order_relaxed), 0))
             return pst_fail_at(reterr, PST_ESTALE, a->path, index, PST_NOWHERE,
@@ -202,14 +221,13 @@ static uint64_t npy_bytes_of(const void *source, uint64_t index)
     return bytes;
 }
 
-/* The file of the first field that is asked about. */
-static void npy_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+static void npy_locate(const void *source, uint64_t index, size_t field, struct source_place *ret)
 {
     const struct npy *n = source;
-    size_t i = 0;
-    while (i + 1 < n->count && !(fields >> i & 1))
-        i++;
-    const struct npy_array *a = &n->arrays[fields >> i & 1 ? i : 0];
+    if (field >= n->count)
+        for (field = 0; field + 1 < n->count && !is_needed(n, field);)
+            field++;
+    const struct npy_array *a = &n->arrays[field];
     size_t header = (size_t)(a->data - (const uint8_t *)a->mapping);
     *ret = (struct source_place){.path = a->path, .record = index, .offset = header + index * a->row_bytes};
 }

@@ -64,8 +64,9 @@ static void range_close(void *source)
 
 static void range_spec(const void *source, pst_spec *ret)
 {
+    static const pst_field value = {.name = "value", .dtype = PST_DTYPE_I64, .alias = -1};
     (void)source;
-    *ret = (pst_spec){.count = 1, .field = {{.name = "value", .dtype = PST_DTYPE_I64, .alias = -1}}};
+    *ret = (pst_spec){.count = 1, .field = &value};
 }
 
 static uint64_t range_count(const void *source)

@@ -75,8 +75,9 @@ static pst_status tfrecord_open(const void *config, const struct source_env *env
 
 static void tfrecord_spec(const void *source, pst_spec *ret)
 {
+    static const pst_field record = {.name = "record", .dtype = PST_DTYPE_BYTES, .alias = -1};
     (void)source;
-    *ret = (pst_spec){.count = 1, .field = {{.name = "record", .dtype = PST_DTYPE_BYTES, .alias = -1}}};
+    *ret = (pst_spec){.count = 1, .field = &record};
 }
 
 static uint64_t tfrecord_count(const void *source)
@@ -123,12 +124,12 @@ static uint64_t tfrecord_bytes_of(const void *source, uint64_t index)
     return shard->entries[index - shard->first].length + FRAME_BYTES;
 }
 
-static void tfrecord_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+static void tfrecord_locate(const void *source, uint64_t index, size_t field, struct source_place *ret)
 {
     const struct shard_set *s = &((const struct tfrecord *)source)->set;
     const struct set_shard *shard = &s->shards[shard_set_find(s, index)];
     uint64_t record = index - shard->first;
-    (void)fields;
+    (void)field;
     *ret =
         (struct source_place){.path = pst_shard_path(shard->shard), .record = record, .offset = shard->entries[record].offset};
 }

@@ -18,7 +18,8 @@ static const char *const chains[] = {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct image_rig whole[CHAINS], part[CHAINS];
-    static const pst_spec spec = {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1}}};
+    static const pst_field image = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1};
+    static const pst_spec spec = {.count = 1, .field = &image};
     const size_t choice = size ? data[size / 2] % CHAINS : 0;
     pst_bytes bytes = {data, size};
     pst_tensor in = {.dtype = PST_DTYPE_BYTES, .data = &bytes};

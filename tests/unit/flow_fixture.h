@@ -30,7 +30,7 @@ struct sample_config {
 
 struct sample_source {
     struct sample_config config;
-    uint64_t need;
+    bool need[5];
     pst_damage_log *met; /* of a stream */
     _Atomic uint64_t loads, opened;
 };
@@ -46,7 +46,6 @@ static pst_status sample_open(const void *config, const struct source_env *env, 
     if (!s)
         return pst_fail(reterr, PST_ENOMEM, "opening samples: out of memory");
     s->config = *c;
-    s->need = UINT64_MAX;
     s->met = env->met;
     last_sample_source = s;
     *ret = s;
@@ -61,12 +60,14 @@ static void sample_close(void *source)
 static void sample_spec(const void *source, pst_spec *ret)
 {
     (void)source;
-    *ret = (pst_spec){.count = 5};
-    ret->field[0] = (pst_field){.name = "id", .dtype = PST_DTYPE_I64, .alias = -1};
-    ret->field[1] = (pst_field){.name = "text", .dtype = PST_DTYPE_BYTES, .alias = -1};
-    ret->field[2] = (pst_field){.name = "vector", .dtype = PST_DTYPE_F32, .rank = 1, .shape = {8}, .alias = -1};
-    ret->field[3] = (pst_field){.name = "tags", .dtype = PST_DTYPE_I32, .rank = 2, .shape = {PST_ANY, 2}, .alias = -1};
-    ret->field[4] = (pst_field){.name = "picture", .dtype = PST_DTYPE_U8, .rank = 2, .shape = {PST_ANY, PST_ANY}, .alias = -1};
+    static const pst_field fields[] = {
+        {.name = "id", .dtype = PST_DTYPE_I64, .alias = -1},
+        {.name = "text", .dtype = PST_DTYPE_BYTES, .alias = -1},
+        {.name = "vector", .dtype = PST_DTYPE_F32, .rank = 1, .shape = {8}, .alias = -1},
+        {.name = "tags", .dtype = PST_DTYPE_I32, .rank = 2, .shape = {PST_ANY, 2}, .alias = -1},
+        {.name = "picture", .dtype = PST_DTYPE_U8, .rank = 2, .shape = {PST_ANY, PST_ANY}, .alias = -1},
+    };
+    *ret = (pst_spec){.count = 5, .field = fields};
 }
 
 static uint64_t sample_count(const void *source)
@@ -81,9 +82,10 @@ static uint64_t sample_fingerprint(const void *source)
     return hash_combine(s->config.count, s->config.version);
 }
 
-static void sample_need(void *source, uint64_t fields)
+static void sample_need(void *source, const bool *fields)
 {
-    ((struct sample_source *)source)->need = fields;
+    struct sample_source *s = source;
+    memcpy(s->need, fields, sizeof(s->need));
 }
 
 static uint64_t sample_bytes_of(const void *source, uint64_t index)
@@ -179,10 +181,10 @@ static pst_status sample_stream_next(void *stream, pst_ctx *ctx, pst_tensor *out
     return st < 0 ? st : sample_fill(t->source, t->next++, ctx, out, reterr);
 }
 
-static void sample_locate(const void *source, uint64_t index, uint64_t fields, struct source_place *ret)
+static void sample_locate(const void *source, uint64_t index, size_t field, struct source_place *ret)
 {
     (void)source;
-    *ret = (struct source_place){fields == 1 ? "ids.bin" : "samples.bin", index, index * 100};
+    *ret = (struct source_place){field == 0 ? "ids.bin" : "samples.bin", index, index * 100};
 }
 
 static void sample_stream_locate(const void *stream, struct source_place *ret)
@@ -227,8 +229,8 @@ static pst_status noise_plan(void *config, const pst_spec *in, pst_spec *out, ps
     if (f < 0)
         return pst_fail(reterr, PST_EINVAL, "noise needs a field \"vector\"");
     pst_spec_pass(in, out);
-    out->field[f].alias = -1;
-    out->reads = UINT64_C(1) << f;
+    pst_spec_read(out, (size_t)f);
+    pst_spec_write(out, (size_t)f);
     return PST_OK;
 }
 
@@ -281,12 +283,13 @@ struct bulk_config {
 
 static pst_status bulk_plan(void *config, const pst_spec *in, pst_spec *out, pst_error *reterr)
 {
-    (void)config, (void)reterr;
+    static const pst_field added[] = {{.name = "bulk", .dtype = PST_DTYPE_U8, .rank = 1, .shape = {PST_ANY}, .alias = -1},
+                                      {.name = "length", .dtype = PST_DTYPE_I64, .alias = -1}};
+    (void)config;
     pst_spec_pass(in, out);
-    out->field[out->count++] = (pst_field){.name = "bulk", .dtype = PST_DTYPE_U8, .rank = 1, .shape = {PST_ANY}, .alias = -1};
-    out->field[out->count++] = (pst_field){.name = "length", .dtype = PST_DTYPE_I64, .alias = -1};
-    out->reads = 1;
-    return PST_OK;
+    pst_spec_read(out, 0);
+    pst_status st = pst_spec_add(out, &added[0], reterr);
+    return st < 0 ? st : pst_spec_add(out, &added[1], reterr);
 }
 
 static pst_status bulk_run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out,
@@ -318,15 +321,11 @@ static const pst_op_class bulk_class = {
 static pst_status pick_plan(void *config, const pst_spec *in, pst_spec *out, pst_error *reterr)
 {
     const char *names = config;
-    (void)reterr;
-    *out = (pst_spec){0};
-    for (size_t i = 0; i < in->count; i++) {
-        if (!strstr(names, in->field[i].name))
-            continue;
-        out->field[out->count] = in->field[i];
-        out->field[out->count++].alias = (int)i;
-    }
-    return PST_OK;
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < in->count && st == PST_OK; i++)
+        if (strstr(names, in->field[i].name))
+            st = pst_spec_keep(out, in, i, reterr);
+    return st;
 }
 
 static const pst_op_class pick_class = {.abi = PST_OP_ABI, .name = "pick", .config_size = 64, .plan = pick_plan};

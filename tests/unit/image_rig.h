@@ -22,6 +22,7 @@ struct rig_step {
 
 struct image_rig {
     struct chain chain;
+    struct arena specs;
     struct rig_step steps[RIG_MAX];
     size_t count;
     pst_ctx ctx;
@@ -67,11 +68,13 @@ static inline pst_status rig_parse(struct chain *c, const char *text, pst_error 
     return st;
 }
 
-static inline pst_status rig_plan_nodes(struct chain *c, const pst_spec *in, pst_error *reterr)
+static inline pst_status rig_plan_nodes(struct chain *c, struct arena *specs, const pst_spec *in, pst_error *reterr)
 {
     for (size_t i = 0; i < c->count; i++) {
         c->nodes[i].in = i ? c->nodes[i - 1].out : *in;
-        pst_status st = c->nodes[i].op->plan(c->nodes[i].config, &c->nodes[i].in, &c->nodes[i].out, reterr);
+        pst_status st = spec_init(&c->nodes[i].out, specs, c->nodes[i].in.count, reterr);
+        if (st == PST_OK)
+            st = c->nodes[i].op->plan(c->nodes[i].config, &c->nodes[i].in, &c->nodes[i].out, reterr);
         if (st < 0)
             return st;
     }
@@ -91,6 +94,8 @@ static inline pst_status rig_make_steps(struct image_rig *r, bool fuse, pst_erro
         *s = (struct rig_step){r->chain.nodes[i].op, parts[i].config, NULL, NULL, parts[i].ordinal, r->chain.nodes[i].out, false};
         for (int attempt = 0; (length > 1 || unit) && attempt < 2 && !s->fused; attempt++, length = unit) {
             pst_status st = image_program_create(&s->fused, parts + i, length, !fuse, reterr);
+            if (st == PST_OK)
+                st = spec_init(&s->out, &r->specs, r->chain.nodes[i].in.count, reterr);
             if (st == PST_OK)
                 st = op_image_program.plan(s->fused, &r->chain.nodes[i].in, &s->out, reterr);
             if (st == PST_OK) {
@@ -115,7 +120,7 @@ static inline pst_status image_rig_init(struct image_rig *r, const char *text, c
     *r = (struct image_rig){.ctx = {.seed = 1}};
     pst_status st = rig_parse(&r->chain, text, reterr);
     if (st == PST_OK)
-        st = rig_plan_nodes(&r->chain, in, reterr);
+        st = rig_plan_nodes(&r->chain, &r->specs, in, reterr);
     if (st == PST_OK)
         st = rig_make_steps(r, fuse, reterr);
     for (size_t i = 0; i < r->count && st == PST_OK; i++) {
@@ -139,6 +144,7 @@ static inline void image_rig_finish(struct image_rig *r)
         image_program_free(s->fused);
     }
     free(r->given);
+    arena_finish(&r->specs);
     arena_finish(&r->ctx.scratch);
     chain_finish(&r->chain);
     *r = (struct image_rig){0};

@@ -6,10 +6,13 @@
 #include "flow/node.h"
 #include "ops/ctx.h"
 #include "ops/op_decl.h"
+#include "ops/spec_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RIG_FIELDS 64
 
 struct rig {
     struct chain chain;
@@ -17,8 +20,9 @@ struct rig {
     void *worker;
     bool started;
     pst_ctx ctx;
-    pst_tensor out[PST_MAX_FIELDS];
-    void *given[PST_MAX_FIELDS]; /* memory of results that have a fixed shape */
+    struct arena specs;
+    pst_tensor out[RIG_FIELDS];
+    void *given[RIG_FIELDS]; /* memory of results that have a fixed shape */
 };
 
 /* Fields from "image:u8[?,?,3] label:i64": a type of cast's names or bytes, sizes, ? for any. Aborts on anything else. */
@@ -29,12 +33,16 @@ static inline pst_spec rig_spec(const char *text)
         pst_dtype dtype;
     } types[] = {{"bytes", PST_DTYPE_BYTES}, {"u8", PST_DTYPE_U8},     {"i32", PST_DTYPE_I32}, {"i64", PST_DTYPE_I64},
                  {"f16", PST_DTYPE_F16},     {"bf16", PST_DTYPE_BF16}, {"f32", PST_DTYPE_F32}, {"f64", PST_DTYPE_F64}};
-    pst_spec spec = {0};
+    static pst_field memory[16][RIG_FIELDS]; /* the last sixteen specs stay valid */
+    static size_t next;
+    pst_field *fields = memory[next++ % 16];
+    pst_spec spec = {.field = fields};
+    memset(fields, 0, sizeof(memory[0]));
     while (*text) {
-        pst_field *f = &spec.field[spec.count++];
+        pst_field *f = &fields[spec.count++];
         char type[16];
         int n = 0;
-        if (sscanf(text, "%63[^:]:%15[a-z0-9]%n", f->name, type, &n) != 2 || spec.count > PST_MAX_FIELDS)
+        if (sscanf(text, "%63[^:]:%15[a-z0-9]%n", f->name, type, &n) != 2 || spec.count >= RIG_FIELDS)
             abort();
         for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
             if (strcmp(types[i].name, type) == 0)
@@ -60,7 +68,8 @@ static inline pst_status rig_plan(struct rig *r, const char *text, const pst_spe
         return st;
     r->node = &r->chain.nodes[0];
     r->node->in = *in;
-    return r->node->op->plan(r->node->config, in, &r->node->out, reterr);
+    st = spec_init(&r->node->out, &r->specs, in->count, reterr);
+    return st < 0 ? st : r->node->op->plan(r->node->config, in, &r->node->out, reterr);
 }
 
 static inline bool rig_varies(const pst_field *f)
@@ -106,9 +115,10 @@ static inline void rig_finish(struct rig *r)
 {
     if (r->started && r->node->op->stop)
         r->node->op->stop(r->node->config, r->worker);
-    for (size_t i = 0; i < PST_MAX_FIELDS; i++)
+    for (size_t i = 0; i < RIG_FIELDS; i++)
         free(r->given[i]);
     free(r->worker);
+    arena_finish(&r->specs);
     arena_finish(&r->ctx.scratch);
     chain_finish(&r->chain);
     *r = (struct rig){0};

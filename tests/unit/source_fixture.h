@@ -90,7 +90,7 @@ struct opened {
     pst_damage_log *log;
     pst_spec spec;
     pst_ctx ctx;
-    pst_tensor out[PST_MAX_FIELDS];
+    pst_tensor out[64];
 };
 
 static inline void opened_close(struct opened *o)

@@ -223,11 +223,8 @@ static pst_status words_next(void *pass, pst_ctx *ctx, pst_tensor *out, pst_erro
 
 static pst_generator words_of(struct words *w)
 {
-    return (pst_generator){
-        .spec = {.count = 2, .field = {{.name = "word", .dtype = PST_DTYPE_BYTES}, {.name = "number", .dtype = PST_DTYPE_I64}}},
-        .open = words_open,
-        .next = words_next,
-        .user = w};
+    static const pst_field fields[] = {{.name = "word", .dtype = PST_DTYPE_BYTES}, {.name = "number", .dtype = PST_DTYPE_I64}};
+    return (pst_generator){.spec = {.count = 2, .field = fields}, .open = words_open, .next = words_next, .user = w};
 }
 
 /* A shuffle buffer stays within its bytes, although its elements are of many sizes and their memory is used again. */

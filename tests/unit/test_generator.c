@@ -57,9 +57,9 @@ static void close_pass(void *user)
 
 static pst_generator generator_of(struct counter *c)
 {
-    return (pst_generator){.spec = {.count = 2,
-                                    .field = {{.name = "pair", .dtype = PST_DTYPE_F32, .rank = 1, .shape = {2}},
-                                              {.name = "word", .dtype = PST_DTYPE_BYTES}}},
+    static const pst_field fields[] = {{.name = "pair", .dtype = PST_DTYPE_F32, .rank = 1, .shape = {2}},
+                                       {.name = "word", .dtype = PST_DTYPE_BYTES}};
+    return (pst_generator){.spec = {.count = 2, .field = fields},
                            .open = open_pass,
                            .next = next_element,
                            .close = close_pass,

@@ -5,6 +5,8 @@
 #include "ops/op_table.h"
 #include "unit/image_rig.h"
 
+static const pst_field encoded = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1};
+
 struct config {
     struct image_field field;
 };
@@ -158,7 +160,7 @@ static void test_same_bits(void)
 {
     size_t good = 0;
     for (size_t c = 0; c < sizeof(chains) / sizeof(chains[0]); c++) {
-        const pst_spec in = {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1}}};
+        const pst_spec in = {.count = 1, .field = &encoded};
         const char *text = chains[c].text;
         struct image_rig plain, fused;
         pst_error error;
@@ -180,7 +182,7 @@ static void test_same_bits(void)
 /* Whatever a pass computes, each operation's refusals are its own. */
 static void test_cause(void)
 {
-    const pst_spec in = {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1}}};
+    const pst_spec in = {.count = 1, .field = &encoded};
     struct image_rig rig;
     pst_error error;
     REQUIRE_OK(image_rig_init(&rig, "decode channels=0 | random_crop 6 | mixed", &in, true, &error), &error);

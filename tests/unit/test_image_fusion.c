@@ -153,7 +153,8 @@ static struct rig_result run_sample(struct image_rig *rig, size_t i, uint64_t ep
 
 static const pst_spec *encoded_spec(void)
 {
-    static pst_spec spec = {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1}}};
+    static const pst_field image = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1};
+    static const pst_spec spec = {.count = 1, .field = &image};
     return &spec;
 }
 
@@ -237,10 +238,10 @@ static void test_arrays(void)
     static const char *const chains[] = {
         "random_crop 12 padding=4 | flip | normalize mean=0.5 std=0.25", "resize 9x20 | flip 1 | layout nchw",
         "crop 1 1 5 5 | normalize | layout nchw | cast bf16", "cast f32 | flip 1 | center_crop 20"};
-    static const pst_spec specs[2] = {
-        {.count = 1,
-         .field = {{.name = "image", .dtype = PST_DTYPE_U8, .rank = 3, .shape = {PST_ANY, PST_ANY, PST_ANY}, .alias = -1}}},
-        {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_U8, .rank = 3, .shape = {13, 17, 3}, .alias = -1}}}};
+    static const pst_field images[2] = {
+        {.name = "image", .dtype = PST_DTYPE_U8, .rank = 3, .shape = {PST_ANY, PST_ANY, PST_ANY}, .alias = -1},
+        {.name = "image", .dtype = PST_DTYPE_U8, .rank = 3, .shape = {13, 17, 3}, .alias = -1}};
+    static const pst_spec specs[2] = {{.count = 1, .field = &images[0]}, {.count = 1, .field = &images[1]}};
     pst_image image = sample_image(17, 13, 3, 5);
     pst_tensor in = {.dtype = PST_DTYPE_U8, .rank = 3, .shape = {13, 17, 3}, .data = image.pixels};
     for (size_t i = 0; i < 8; i++) {
@@ -319,7 +320,8 @@ static void check_unit(const char *text, size_t want, bool fast)
     struct image_part parts[RIG_MAX];
     pst_error error;
     REQUIRE_OK(chain_parse(&chain, text, &error), &error);
-    REQUIRE_OK(rig_plan_nodes(&chain, encoded_spec(), &error), &error);
+    struct arena specs = {0};
+    REQUIRE_OK(rig_plan_nodes(&chain, &specs, encoded_spec(), &error), &error);
     for (size_t i = 0; i < chain.count; i++)
         parts[i] = (struct image_part){op_decl_of(chain.nodes[i].op), chain.nodes[i].config, chain.nodes[i].ordinal};
     size_t unit = image_program_unit(parts, chain.count);
@@ -329,6 +331,7 @@ static void check_unit(const char *text, size_t want, bool fast)
     const char *reason = NULL, *choice = op_decode.choice(c, &reason);
     CHECK_MSG(c->fast == fast && choice && reason && strstr(choice, fast ? "fast" : "exact"), "%s", text);
     CHECK_INT(op_decode.op.fingerprint(c), fast);
+    arena_finish(&specs);
     chain_finish(&chain);
 }
 

@@ -11,7 +11,8 @@
 
 static const pst_spec *encoded_spec(void)
 {
-    static pst_spec spec = {.count = 1, .field = {{.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1}}};
+    static const pst_field image = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1};
+    static const pst_spec spec = {.count = 1, .field = &image};
     return &spec;
 }
 

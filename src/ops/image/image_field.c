@@ -18,7 +18,7 @@ bool image_field_holds(const pst_field *f)
 static pst_status fail_field(const pst_field *f, bool bytes, pst_error *reterr)
 {
     char found[160];
-    pst_spec one = {.count = 1, .field = {*f}};
+    pst_spec one = {.count = 1, .field = f};
     const char *hint = "";
     pst_spec_text(&one, found, sizeof(found));
     if (f->dtype == PST_DTYPE_BYTES)
@@ -41,9 +41,8 @@ pst_status image_field_plan(struct image_field *field, const pst_spec *in, bool 
     if (!image_field_holds(f) || (bytes && f->dtype != PST_DTYPE_U8))
         return fail_field(f, bytes, reterr);
     pst_spec_pass(in, ret_out);
-    ret_out->field[field->number].alias = -1;
-    ret_out->reads = UINT64_C(1) << field->number;
-    *ret = &ret_out->field[field->number];
+    pst_spec_read(ret_out, field->number);
+    *ret = pst_spec_write(ret_out, field->number);
     return PST_OK;
 }
 

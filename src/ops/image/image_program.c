@@ -9,6 +9,7 @@
 #include "ops/fields.h"
 #include "ops/image/image_op.h"
 #include "ops/image/image_pass.h"
+#include "ops/spec_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -267,23 +268,28 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
 {
     struct program *p = config;
     pst_spec before = *in, after;
+    struct arena memory;
     bool planar = false;
+    arena_init(&memory);
     pst_status st = field_find(in, field_of(p->parts[0].config), &p->number, reterr);
     for (size_t i = 0; i < p->count && st == PST_OK; i++) {
-        st = plan_part(p, &p->parts[i], &before, &after, &planar, reterr);
+        st = spec_init(&after, &memory, in->count, reterr);
+        if (st == PST_OK)
+            st = plan_part(p, &p->parts[i], &before, &after, &planar, reterr);
         if (st == PST_OK)
             before = after;
     }
-    if (st < 0)
-        return st;
     const pst_field *f = &in->field[p->number];
-    if (!p->decode && (f->dtype != PST_DTYPE_U8 || !image_field_holds(f)))
-        return pst_fail(reterr, PST_ETYPE, "field %s does not hold images of bytes", f->name);
-    pst_spec_pass(in, ret_out);
-    ret_out->field[p->number] = before.field[p->number];
-    ret_out->field[p->number].alias = -1;
-    ret_out->reads = UINT64_C(1) << p->number;
-    return PST_OK;
+    if (st == PST_OK && !p->decode && (f->dtype != PST_DTYPE_U8 || !image_field_holds(f)))
+        st = pst_fail(reterr, PST_ETYPE, "field %s does not hold images of bytes", f->name);
+    if (st == PST_OK) {
+        pst_spec_pass(in, ret_out);
+        pst_spec_read(ret_out, p->number);
+        *pst_spec_write(ret_out, p->number) = before.field[p->number];
+        pst_spec_write(ret_out, p->number);
+    }
+    arena_finish(&memory);
+    return st;
 }
 
 static pst_status start(const void *config, void *worker, pst_error *reterr)
