@@ -1,5 +1,5 @@
 /* op_cast.c: `cast`: a field in another type, be it an image or not. */
-#include "ops/cast.h"
+#include "base/cast.h"
 #include "ops/fields.h"
 #include "ops/image/image_op.h"
 

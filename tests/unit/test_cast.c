@@ -4,8 +4,8 @@
 
 #include "base/cpu.h"
 #include "base/random.h"
-#include "ops/cast.h"
-#include "ops/half.h"
+#include "base/cast.h"
+#include "base/half.h"
 
 #include <math.h>
 #include <stdio.h>

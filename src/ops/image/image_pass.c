@@ -4,7 +4,7 @@
 
 #include "image/pixels.h"
 #include "image/resize.h"
-#include "ops/cast.h"
+#include "base/cast.h"
 #include "ops/image/plane_pass.h"
 
 #include <inttypes.h>

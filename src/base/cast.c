@@ -1,10 +1,10 @@
 /* cast.c: conversions in blocks: every integer goes through int64, every float through double, which hold all of them
  * exactly; from there one rounding leads to the target. The pairs that pipelines live on have loops of their own. */
-#include "ops/cast.h"
+#include "base/cast.h"
 
 #include "base/cpu.h"
-#include "ops/cast_kernels.h"
-#include "ops/half.h"
+#include "base/cast_kernels.h"
+#include "base/half.h"
 
 #include <math.h>
 

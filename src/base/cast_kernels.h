@@ -1,6 +1,6 @@
 /* cast_kernels.h: what the files of cast.c share with each other and nobody else. */
-#ifndef OPS_CAST_KERNELS_H
-#define OPS_CAST_KERNELS_H
+#ifndef BASE_CAST_KERNELS_H
+#define BASE_CAST_KERNELS_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  *
  * Exact where the target can hold the value. Otherwise: to integers, rounded to the nearest (ties to even) and held at the
  * limits of the type, NaN becomes 0; to floating point, correctly rounded in one step, beyond the range infinite. */
-#ifndef OPS_CAST_H
-#define OPS_CAST_H
+#ifndef BASE_CAST_H
+#define BASE_CAST_H
 
 #include <penstock/op.h>
 

@@ -1,7 +1,7 @@
 /* cast_avx2.c: float16 by the instructions that are made for it, eight values at a time. */
-#include "ops/cast_kernels.h"
+#include "base/cast_kernels.h"
 
-#include "ops/half.h"
+#include "base/half.h"
 
 #include <immintrin.h>
 

@@ -1,8 +1,8 @@
 /* half.h: float16 and bfloat16 as bits: correctly rounded (to nearest, ties to even), as the hardware converts them.
  *
  * No branches, so that loops over these become vector code. A NaN stays a NaN and keeps the upper bits of its payload. */
-#ifndef OPS_HALF_H
-#define OPS_HALF_H
+#ifndef BASE_HALF_H
+#define BASE_HALF_H
 
 #include <stdint.h>
 #include <string.h>
