@@ -17,6 +17,7 @@ LAW = {
     "source": {"base", "io", "codec", "image", "record"},
     "ops": {"base", "io", "codec", "image", "record", "source"},
     "flow": {"base", "lang", "io", "record", "source", "ops"},
+    "model": {"base", "lang"},
     "cli": set(),
     "python": set(),
 }

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#define HUGE_PAGE ((size_t)2 << 20)
 #define ALIGNMENT ((size_t)64) /* a cache line, and the widest vector load */
 
 static _Atomic uint64_t live; /* relaxed: a statistic, it orders nothing */
@@ -61,6 +63,20 @@ void *mem_aligned(size_t size)
         return NULL;
     rounded &= ~(ALIGNMENT - 1);
     return counted(aligned_alloc(ALIGNMENT, rounded ? rounded : ALIGNMENT));
+}
+
+void *mem_large(size_t size)
+{
+    size_t rounded;
+    if (size < HUGE_PAGE)
+        return mem_aligned(size);
+    if (__builtin_add_overflow(size, HUGE_PAGE - 1, &rounded) || refused(rounded, "aligned_alloc"))
+        return NULL;
+    rounded &= ~(HUGE_PAGE - 1);
+    void *p = counted(aligned_alloc(HUGE_PAGE, rounded));
+    if (p)
+        madvise(p, rounded, MADV_HUGEPAGE); /* advice: without it the pages are small */
+    return p;
 }
 
 char *mem_strdup(const char *s)

@@ -10,6 +10,7 @@ void *mem_zalloc(size_t size);
 void *mem_array(size_t count, size_t size);  /* zeroed; NULL on overflow */
 void *mem_realloc(void *p, size_t size);     /* the old block stays valid on failure */
 void *mem_aligned(size_t size);              /* 64-byte aligned, size rounded up to 64; release with mem_free */
+void *mem_large(size_t size);                /* the same for large blocks: in huge pages where the system has them */
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 char *mem_format(const char *format, ...) __attribute__((format(printf, 1, 2)));

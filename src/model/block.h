@@ -1,0 +1,90 @@
+/* block.h: implementations of one or more nodes. The first class in block_classes that takes the nodes at hand runs them; the
+ * reference, which takes every single node, stands last. */
+#ifndef MODEL_BLOCK_H
+#define MODEL_BLOCK_H
+
+#include "model/step.h"
+
+struct block;
+
+/* Memory of a block: offsets into the step's arena, set by the plan. */
+struct block_memory {
+    size_t bytes;
+    size_t offset;
+};
+
+/* What a class sees of the step while it plans and runs. */
+struct step_view {
+    const struct graph *graph;
+    const struct step_options *options;
+    size_t nodes; /* that run */
+    size_t real_size;
+    unsigned lanes;
+    const size_t *consumers; /* of each value */
+    struct value_form *forms; /* of each value; set by the plan of its producer */
+    const struct block *blocks; /* planned so far */
+    unsigned features; /* of the CPU that kernels may use */
+};
+
+/* One part of a pass; all workers meet after it. */
+struct block_phase {
+    enum { PHASE_LANES, PHASE_PARTS, PHASE_ONCE } over; /* every lane; as many parts as there are workers; once */
+    void (*run)(struct step *s, struct block *b, unsigned i, unsigned count); /* number i of count */
+};
+
+#define BLOCK_MAX_PHASES 8
+
+struct block_class {
+    const char *name;
+    /* Number of nodes from `node` on that it takes as one block; 0: none. Writes why into `why`, for people. */
+    size_t (*match)(const struct step_view *v, size_t node, char *why, size_t size);
+    /* Sets phases and sizes of memory; allocates private state with mem_*. */
+    pst_status (*plan)(const struct step_view *v, struct block *b, pst_error *reterr);
+    void (*free)(struct block *b); /* optional */
+};
+
+struct block {
+    const struct block_class *class;
+    size_t first, count; /* nodes */
+    char why[96];
+    struct block_memory saved;     /* lives from forward to backward */
+    struct block_memory work;      /* lives during forward; per lane */
+    struct block_memory back_work; /* lives during backward; per lane */
+    struct block_phase forward[BLOCK_MAX_PHASES], backward[BLOCK_MAX_PHASES]; /* each list ends with a NULL run */
+    void *state;                   /* the class's own */
+};
+
+/* How a value is stored. A lazy one is read as y = clamp(scale · z + shift, low, high) per channel: batch normalisation and
+ * activation are applied by whoever reads it. */
+struct value_form {
+    bool lazy;
+    const float *scale, *shift;
+    float low, high;
+    struct block *producer;
+};
+
+extern const struct block_class *const block_classes[]; /* ends with NULL */
+extern const struct block_class block_reference, block_conv, block_add;
+
+/* ---- For the classes, while running ---- */
+
+struct lane_range {
+    size_t first, count; /* samples */
+};
+const struct value_form *step_form(const struct step *s, size_t value);
+struct lane_range step_lane(const struct step *s, unsigned lane);
+size_t step_samples(const struct step *s);
+size_t step_real_size(const struct step *s);
+bool step_is_training(const struct step *s);
+unsigned step_lanes(const struct step *s);
+uint64_t step_key(const struct step *s, size_t node);     /* of random numbers */
+const struct graph *step_graph(const struct step *s);
+void *step_value(struct step *s, size_t value);           /* of the whole batch */
+void *step_gradient(struct step *s, size_t value);        /* NULL: not needed */
+bool step_gradient_adds(const struct step *s, const struct block *b, size_t value); /* another block has written to it before */
+void *step_param(struct step *s, size_t param);
+void *step_param_gradient(struct step *s, size_t param);
+void *step_saved(struct step *s, const struct block *b);
+void *step_work(struct step *s, const struct block *b, bool backward, unsigned lane);
+
+#endif

@@ -1,0 +1,21 @@
+/* conv.c: the order in which convolution kernels are asked. */
+#include "model/kernels/conv.h"
+
+#include "base/cpu.h"
+#include "model/kernels/direct.h"
+
+static const struct {
+    const struct conv_kernel *kernel;
+    unsigned features; /* that it needs */
+} candidates[] = {
+    {&conv_wino4, 0},
+    {&conv_direct_c, 0},
+};
+
+const struct conv_kernel *conv_kernel_find(const struct conv_shape *s, unsigned features)
+{
+    for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
+        if ((candidates[i].features & features) == candidates[i].features && candidates[i].kernel->takes(s))
+            return candidates[i].kernel;
+    return NULL;
+}

@@ -1,0 +1,90 @@
+/* conv.h: what every convolution kernel is asked for, and the table of candidates.
+ *
+ * Kernels know pointers, strides and counts: one thread, no allocation. Strides are in floats (bytes for the argmax). The block
+ * above (block_conv.c) owns packing, threads and batch normalisation. */
+#ifndef MODEL_KERNELS_CONV_H
+#define MODEL_KERNELS_CONV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conv_strides {
+    size_t image, row, pixel;
+};
+
+/* Pixels to read. The window of output (0, 0) begins `top` rows above and `left` columns before pixel (0, 0). Pixels outside
+ * of h × w read as zero and are not loaded. */
+struct conv_source {
+    const float *data;
+    struct conv_strides strides;
+    size_t h, w;
+    size_t top, left;
+};
+
+/* A tensor of the output's shape that an epilogue reads; `data` NULL: absent. */
+struct conv_extra {
+    const float *data;
+    struct conv_strides strides;
+};
+
+struct conv_shape {
+    size_t size, stride; /* of the square kernel; its step */
+    size_t ci, co;
+    bool depthwise;      /* ci = co, one kernel per channel: HWC */
+};
+
+/* The last step, while the output is in registers; `y` is the convolution's value. */
+enum conv_epilogue {
+    CONV_RAW,      /* out = y; sum += y − shift, sum2 += (y − shift)² */
+    CONV_CLAMP,    /* out = clamp(y + bias, low, high) */
+    CONV_POOL,     /* out = the 2 × 2 maximum of that, ⌊h/2⌋ × ⌊w/2⌋ pixels; argmax: where it lay */
+    CONV_GRADIENT, /* g = out = (y + add) where low < mask < high, else 0; sum += g, sum2 += g · (z − shift) */
+};
+
+struct conv_job {
+    struct conv_shape shape;
+    size_t images, h, w; /* of the output, before pooling */
+    struct conv_source in;
+    const float *weights; /* packed */
+    enum conv_epilogue epilogue;
+    float *out;
+    struct conv_strides out_strides;
+    const float *shift;  /* RAW, GRADIENT: per channel; NULL: 0 */
+    double *sum, *sum2;  /* RAW, GRADIENT: per channel, added to; both or neither are NULL */
+    const float *bias;   /* CLAMP, POOL: per channel; NULL: 0 */
+    float low, high;     /* none: −INFINITY, INFINITY; relu: 0, INFINITY; relu6: 0, 6 */
+    uint8_t *argmax;     /* POOL: 2 · row + column in the window, the first of equals; 255 where the maximum is ≤ low or ≥ high */
+    struct conv_strides argmax_strides; /* bytes */
+    struct conv_extra add, mask, z;     /* GRADIENT; absent mask: every value passes; sums need z. `add` may be `out` itself */
+};
+
+/* Adds to the gradient of the weights that made `images` outputs of h × w pixels. */
+struct conv_weight_job {
+    struct conv_shape shape;
+    size_t images, h, w;
+    struct conv_source in;      /* as in the forward pass */
+    struct conv_extra gradient; /* of the output */
+    float *sum;                 /* `gradient_bytes`, in the kernel's own layout */
+};
+
+struct conv_kernel {
+    const char *name;
+    bool (*takes)(const struct conv_shape *s);
+    size_t (*weights_bytes)(const struct conv_shape *s); /* of packed weights, for either direction */
+    size_t (*gradient_bytes)(const struct conv_shape *s);
+    size_t (*scratch_bytes)(const struct conv_shape *s);
+    void (*weights)(const struct conv_shape *s, const float *hwio, float *ret);
+    void (*weights_back)(const struct conv_shape *s, const float *hwio, float *ret);
+    void (*conv)(const struct conv_job *j, void *scratch);
+    /* Data gradient: `shape` and in.top, in.left are those of the forward pass; `in` is the gradient of its output, h × w × ci
+     * the gradient of its input. */
+    void (*data)(const struct conv_job *j, void *scratch);
+    void (*weight_gradient)(const struct conv_weight_job *j, void *scratch);
+    void (*weight_gradient_finish)(const struct conv_shape *s, const float *sum, float *ret_hwio);
+};
+
+/* The first kernel that takes the shape with these CPU features; NULL: none. */
+const struct conv_kernel *conv_kernel_find(const struct conv_shape *s, unsigned features);
+
+#endif

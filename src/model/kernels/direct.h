@@ -1,0 +1,9 @@
+/* direct.h: direct convolution kernels. */
+#ifndef MODEL_KERNELS_DIRECT_H
+#define MODEL_KERNELS_DIRECT_H
+
+#include "model/kernels/conv.h"
+
+extern const struct conv_kernel conv_direct_c, conv_wino4;
+
+#endif

@@ -1,0 +1,385 @@
+/* f32_wino4_avx2.c: forward pass and data gradient of wino4 with AVX2 and FMA.
+ *
+ * A block of tiles is transformed to v[36][tile][ci]; then, for 16 output channels at a time, 36 products of matrices give
+ * m[36][tile][16], from which the output transform and the epilogue make pixels. Everything between stays in the second-level
+ * cache. Loops are instantiated for the usual numbers of channels: pitches become constants. */
+#include "model/kernels/wino4_avx2.h"
+
+#include <string.h>
+
+#define M_PITCH (WINO4_TILES * WINO4_PANEL + WINO4_GAP)
+
+/* ---- Products: m[rows][16] = v[rows][ci] · u[ci][16] ---- */
+
+WINO4_INLINE void product_rows(const float *v, size_t stride, const float *u, size_t ci, float *m, unsigned rows)
+{
+    __m256 low[6], high[6];
+    __m256 u0 = _mm256_loadu_ps(u), u1 = _mm256_loadu_ps(u + 8);
+#pragma GCC unroll 6
+    for (unsigned i = 0; i < rows; i++) {
+        __m256 x = _mm256_broadcast_ss(v + i * stride);
+        low[i] = _mm256_mul_ps(x, u0);
+        high[i] = _mm256_mul_ps(x, u1);
+    }
+#pragma GCC unroll 15
+    for (size_t k = 1; k < ci; k++) {
+        u0 = _mm256_loadu_ps(u + 16 * k);
+        u1 = _mm256_loadu_ps(u + 16 * k + 8);
+#pragma GCC unroll 6
+        for (unsigned i = 0; i < rows; i++) {
+            __m256 x = _mm256_broadcast_ss(v + i * stride + k);
+            low[i] = _mm256_fmadd_ps(x, u0, low[i]);
+            high[i] = _mm256_fmadd_ps(x, u1, high[i]);
+        }
+    }
+#pragma GCC unroll 6
+    for (unsigned i = 0; i < rows; i++) {
+        _mm256_storeu_ps(m + 16 * i, low[i]);
+        _mm256_storeu_ps(m + 16 * i + 8, high[i]);
+    }
+}
+
+WINO4_INLINE void product(const float *v, const float *u, size_t ci, float *m, size_t tiles)
+{
+    const size_t stride = wino4_round(ci, 8);
+    while (tiles > 0) {
+        unsigned rows = next_rows(tiles);
+        switch (rows) {
+        case 6:
+            product_rows(v, stride, u, ci, m, 6);
+            break;
+        case 5:
+            product_rows(v, stride, u, ci, m, 5);
+            break;
+        case 4:
+            product_rows(v, stride, u, ci, m, 4);
+            break;
+        case 3:
+            product_rows(v, stride, u, ci, m, 3);
+            break;
+        case 2:
+            product_rows(v, stride, u, ci, m, 2);
+            break;
+        default:
+            product_rows(v, stride, u, ci, m, 1);
+        }
+        tiles -= rows;
+        v += rows * stride;
+        m += rows * 16;
+    }
+}
+
+/* ---- Output ---- */
+
+WINO4_INLINE void output_1d(const __m256 m[6], __m256 y[4])
+{
+    const __m256 a = _mm256_set1_ps(WINO4_A), b = _mm256_set1_ps(WINO4_B);
+    const __m256 aa = _mm256_set1_ps(WINO4_AA), bb = _mm256_set1_ps(WINO4_BB);
+    __m256 s1 = _mm256_add_ps(m[1], m[2]), d1 = _mm256_sub_ps(m[1], m[2]);
+    __m256 s2 = _mm256_add_ps(m[3], m[4]), d2 = _mm256_sub_ps(m[3], m[4]);
+    y[0] = _mm256_fmadd_ps(aa, s2, _mm256_fmadd_ps(bb, s1, m[0]));
+    y[1] = _mm256_fmadd_ps(a, d2, _mm256_mul_ps(b, d1));
+    y[2] = _mm256_add_ps(s1, s2);
+    y[3] = _mm256_fmadd_ps(b, d2, _mm256_fmadd_ps(a, d1, m[5]));
+}
+
+/* Eight channels of the panel in work. */
+struct half {
+    size_t channel;
+    bool some;       /* false: no such channels */
+    __m256i lanes;   /* channels that exist */
+    __m256 shift, bias;
+    __m256 sum, sum2;
+};
+
+/* A tile's outputs; those of h × w exist. */
+struct place {
+    size_t image, y, x, h, w;
+};
+
+WINO4_INLINE __m256 total(const __m256 v[4])
+{
+    return _mm256_add_ps(_mm256_add_ps(v[0], v[1]), _mm256_add_ps(v[2], v[3]));
+}
+
+/* Pixels of one row of a tile; absent ones read as zero. */
+WINO4_INLINE void load_row(const struct wino4_extra *e, const struct place *p, size_t row, const struct half *k, size_t w,
+                           bool whole, __m256 ret[4])
+{
+    const float *from = e->data + wino4_offset(&e->strides, p->image, p->y + row, p->x) + k->channel;
+#pragma GCC unroll 4
+    for (size_t j = 0; j < 4; j++)
+        ret[j] = j < w ? load_lanes(from + j * e->strides.pixel, whole, k->lanes) : _mm256_setzero_ps();
+}
+
+WINO4_INLINE void gradient_row(const struct wino4_conv *c, const struct place *p, size_t row, struct half *k, size_t w,
+                               bool whole, __m256 y[4])
+{
+    __m256 extra[4];
+    if (c->add.data) {
+        load_row(&c->add, p, row, k, w, whole, extra);
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; j++)
+            y[j] = _mm256_add_ps(y[j], extra[j]);
+    }
+    if (c->mask.data) {
+        const __m256 low = _mm256_set1_ps(c->low), high = _mm256_set1_ps(c->high);
+        load_row(&c->mask, p, row, k, w, whole, extra);
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; j++)
+            y[j] = _mm256_and_ps(y[j], _mm256_and_ps(_mm256_cmp_ps(extra[j], low, _CMP_GT_OQ),
+                                                     _mm256_cmp_ps(extra[j], high, _CMP_LT_OQ)));
+    }
+    if (c->sum) {
+        load_row(&c->z, p, row, k, w, whole, extra);
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; j++) {
+            __m256 g = j < w ? y[j] : _mm256_setzero_ps();
+            k->sum = _mm256_add_ps(k->sum, g);
+            k->sum2 = _mm256_fmadd_ps(g, _mm256_sub_ps(extra[j], k->shift), k->sum2);
+        }
+    }
+}
+
+WINO4_INLINE void raw_row(struct half *k, size_t w, const __m256 y[4])
+{
+    __m256 first[4], second[4];
+#pragma GCC unroll 4
+    for (size_t j = 0; j < 4; j++) {
+        first[j] = j < w ? _mm256_sub_ps(y[j], k->shift) : _mm256_setzero_ps();
+        second[j] = _mm256_mul_ps(first[j], first[j]);
+    }
+    k->sum = _mm256_add_ps(k->sum, total(first));
+    k->sum2 = _mm256_add_ps(k->sum2, total(second));
+}
+
+/* Stores one row of a tile. */
+WINO4_INLINE void emit_row(const struct wino4_conv *c, enum wino4_epilogue kind, const struct place *p, size_t row,
+                           struct half *k, size_t w, bool whole, __m256 y[4])
+{
+    float *out = c->out + wino4_offset(&c->out_strides, p->image, p->y + row, p->x) + k->channel;
+    if (kind == WINO4_RAW && c->sum)
+        raw_row(k, w, y);
+    if (kind == WINO4_GRADIENT)
+        gradient_row(c, p, row, k, w, whole, y);
+    if (kind == WINO4_CLAMP) {
+        const __m256 low = _mm256_set1_ps(c->low), high = _mm256_set1_ps(c->high);
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; j++)
+            y[j] = _mm256_min_ps(_mm256_max_ps(_mm256_add_ps(y[j], k->bias), low), high);
+    }
+#pragma GCC unroll 4
+    for (size_t j = 0; j < 4; j++)
+        if (j < w)
+            store_lanes(out + j * c->out_strides.pixel, y[j], whole, k->lanes);
+}
+
+/* The maximum of y[0][0], y[0][1], y[1][0], y[1][1] and where it lies. */
+WINO4_INLINE void emit_pooled(const struct wino4_conv *c, const struct place *p, size_t row, size_t column,
+                              const struct half *k, bool whole, const __m256 top[2], const __m256 bottom[2])
+{
+    const __m256 low = _mm256_set1_ps(c->low), high = _mm256_set1_ps(c->high);
+    const __m256i one = _mm256_set1_epi32(1), two = _mm256_set1_epi32(2), none = _mm256_set1_epi32(255);
+    size_t y = p->y / 2 + row, x = p->x / 2 + column;
+    __m256 upper = _mm256_max_ps(top[0], top[1]), lower = _mm256_max_ps(bottom[0], bottom[1]);
+    __m256 best = _mm256_add_ps(_mm256_max_ps(upper, lower), k->bias);
+    store_lanes(c->out + wino4_offset(&c->out_strides, p->image, y, x) + k->channel,
+                _mm256_min_ps(_mm256_max_ps(best, low), high), whole, k->lanes);
+    if (!c->argmax)
+        return;
+    __m256i right = _mm256_castps_si256(_mm256_cmp_ps(top[1], top[0], _CMP_GT_OQ));
+    __m256i right_below = _mm256_castps_si256(_mm256_cmp_ps(bottom[1], bottom[0], _CMP_GT_OQ));
+    __m256i below = _mm256_castps_si256(_mm256_cmp_ps(lower, upper, _CMP_GT_OQ));
+    __m256i at = _mm256_or_si256(_mm256_and_si256(_mm256_blendv_epi8(right, right_below, below), one),
+                                 _mm256_and_si256(below, two));
+    __m256 alive = _mm256_and_ps(_mm256_cmp_ps(best, low, _CMP_GT_OQ), _mm256_cmp_ps(best, high, _CMP_LT_OQ));
+    at = _mm256_blendv_epi8(none, at, _mm256_castps_si256(alive));
+    __m128i bytes = _mm_packs_epi32(_mm256_castsi256_si128(at), _mm256_extracti128_si256(at, 1));
+    bytes = _mm_packus_epi16(bytes, bytes);
+    uint8_t *to = c->argmax + wino4_offset(&c->argmax_strides, p->image, y, x) + k->channel;
+    if (whole) {
+        _mm_storel_epi64((__m128i *)to, bytes);
+    } else {
+        uint64_t v = (uint64_t)_mm_cvtsi128_si64(bytes);
+        memcpy(to, &v, c->co - k->channel < 8 ? c->co - k->channel : 8);
+    }
+}
+
+/* One tile, eight channels. `h` and `w` are constants where the whole tile exists. */
+WINO4_INLINE void output_half(const struct wino4_conv *c, enum wino4_epilogue kind, const struct place *p, size_t h, size_t w,
+                              struct half *k, bool whole, const float *m)
+{
+    __m256 t[4][6], y[4][4];
+#pragma GCC unroll 6
+    for (size_t j = 0; j < 6; j++) {
+        __m256 of[6], to[4];
+#pragma GCC unroll 6
+        for (size_t i = 0; i < 6; i++)
+            of[i] = _mm256_loadu_ps(m + (6 * i + j) * M_PITCH);
+        output_1d(of, to);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; i++)
+            t[i][j] = to[i];
+    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) {
+        output_1d(t[i], y[i]);
+        if (kind != WINO4_POOL) {
+            if (i < h)
+                emit_row(c, kind, p, i, k, w, whole, y[i]);
+        } else if (i % 2 == 1 && i < h) {
+            if (w >= 2)
+                emit_pooled(c, p, i / 2, 0, k, whole, y[i - 1], y[i]);
+            if (w >= 4)
+                emit_pooled(c, p, i / 2, 1, k, whole, y[i - 1] + 2, y[i] + 2);
+        }
+    }
+}
+
+/* Tiles `at`…`end` of 16 channels. `whole`: all 16 exist. */
+WINO4_INLINE void output_tiles(const struct wino4_conv *conv, enum wino4_epilogue kind, bool whole, const struct wino4_grid *g,
+                               size_t at, size_t end, struct half half[2], const float *m)
+{
+    const struct wino4_conv copy = *conv, *c = &copy; /* stores might change `*conv`, for all that the compiler knows */
+    while (at < end) {
+        struct wino4_run r = wino4_run_at(g, at, end);
+        for (size_t t = 0; t < r.count; t++, at++, m += WINO4_PANEL) {
+            struct place p = {.image = r.image, .y = r.y, .x = r.x + 4 * t};
+            p.h = c->h - p.y < 4 ? c->h - p.y : 4;
+            p.w = c->w - p.x < 4 ? c->w - p.x : 4;
+            for (unsigned k = 0; k < 2; k++) {
+                if (!whole && !half[k].some)
+                    continue;
+                if (p.h == 4 && p.w == 4)
+                    output_half(c, kind, &p, 4, 4, &half[k], whole, m + 8 * k);
+                else
+                    output_half(c, kind, &p, p.h, p.w, &half[k], whole, m + 8 * k);
+            }
+        }
+    }
+}
+
+#define OUTPUT(name, kind)                                                                                                       \
+    static void name(const struct wino4_conv *c, bool whole, const struct wino4_grid *g, size_t at, size_t end,                  \
+                     struct half half[2], const float *m)                                                                        \
+    {                                                                                                                            \
+        if (whole)                                                                                                               \
+            output_tiles(c, kind, true, g, at, end, half, m);                                                                    \
+        else                                                                                                                     \
+            output_tiles(c, kind, false, g, at, end, half, m);                                                                   \
+    }
+OUTPUT(output_raw, WINO4_RAW)
+OUTPUT(output_clamp, WINO4_CLAMP)
+OUTPUT(output_pool, WINO4_POOL)
+OUTPUT(output_gradient, WINO4_GRADIENT)
+
+static void add_sums(const __m256 v, double *to, size_t n)
+{
+    float of[8];
+    _mm256_storeu_ps(of, v);
+    for (size_t i = 0; i < n; i++)
+        to[i] += (double)of[i];
+}
+
+/* Outputs of a block for the 16 channels from `channel` on. */
+static void output_block(const struct wino4_conv *c, const struct wino4_grid *g, size_t at, size_t end, size_t channel,
+                         const float *m)
+{
+    const bool whole = c->co - channel >= WINO4_PANEL;
+    struct half half[2];
+    for (size_t k = 0; k < 2; k++) {
+        size_t first = channel + 8 * k, count = c->co > first ? c->co - first : 0;
+        __m256i lanes = first_lanes(count);
+        half[k] = (struct half){.channel = first, .some = count > 0, .lanes = lanes};
+        half[k].sum = half[k].sum2 = half[k].shift = half[k].bias = _mm256_setzero_ps();
+        if (c->shift && count > 0)
+            half[k].shift = _mm256_maskload_ps(c->shift + first, lanes);
+        if (c->bias && count > 0)
+            half[k].bias = _mm256_maskload_ps(c->bias + first, lanes);
+    }
+    if (c->epilogue == WINO4_RAW)
+        output_raw(c, whole, g, at, end, half, m);
+    else if (c->epilogue == WINO4_CLAMP)
+        output_clamp(c, whole, g, at, end, half, m);
+    else if (c->epilogue == WINO4_POOL)
+        output_pool(c, whole, g, at, end, half, m);
+    else
+        output_gradient(c, whole, g, at, end, half, m);
+    if (c->sum && (c->epilogue == WINO4_RAW || c->epilogue == WINO4_GRADIENT))
+        for (size_t k = 0; k < 2 && half[k].some; k++) {
+            size_t first = half[k].channel, n = c->co - first < 8 ? c->co - first : 8;
+            add_sums(half[k].sum, c->sum + first, n);
+            add_sums(half[k].sum2, c->sum2 + first, n);
+        }
+}
+
+/* ---- The whole ---- */
+
+WINO4_INLINE void conv_with(const struct wino4_conv *c, void *scratch, size_t ci, bool fast)
+{
+    const size_t tiles = wino4_conv_tiles(ci), pitch = wino4_pitch(tiles, wino4_round(ci, 8));
+    const struct wino4_grid g = wino4_grid_of(c->images, c->h, c->w);
+    float *columns = scratch, *v = columns + WINO4_COLUMNS, *m = v + WINO4_FREQS * pitch;
+    for (size_t at = 0; at < g.total; at += tiles) {
+        size_t end = g.total - at < tiles ? g.total : at + tiles;
+        const float *u = c->weights;
+        input_block(&c->in, &g, at, end, ci, fast, columns, v, pitch);
+        for (size_t channel = 0; channel < c->co; channel += WINO4_PANEL) {
+            for (size_t f = 0; f < WINO4_FREQS; f++, u += ci * WINO4_PANEL)
+                product(v + f * pitch, u, ci, m + f * M_PITCH, end - at);
+            output_block(c, &g, at, end, channel, m);
+        }
+    }
+}
+
+static void conv_16(const struct wino4_conv *c, void *scratch)
+{
+    conv_with(c, scratch, 16, true);
+}
+
+static void conv_32(const struct wino4_conv *c, void *scratch)
+{
+    conv_with(c, scratch, 32, true);
+}
+
+static void conv_64(const struct wino4_conv *c, void *scratch)
+{
+    conv_with(c, scratch, 64, true);
+}
+
+static void conv_128(const struct wino4_conv *c, void *scratch)
+{
+    conv_with(c, scratch, 128, true);
+}
+
+static void conv_16s(const struct wino4_conv *c, void *scratch) /* another multiple of 16 */
+{
+    conv_with(c, scratch, c->ci, true);
+}
+
+static void conv_any(const struct wino4_conv *c, void *scratch)
+{
+    conv_with(c, scratch, c->ci, false);
+}
+
+static void conv(const struct wino4_conv *c, void *scratch)
+{
+    if (c->ci % 16 != 0 || c->in.strides.pixel != c->ci)
+        conv_any(c, scratch);
+    else if (c->ci == 16)
+        conv_16(c, scratch);
+    else if (c->ci == 32)
+        conv_32(c, scratch);
+    else if (c->ci == 64)
+        conv_64(c, scratch);
+    else if (c->ci == 128)
+        conv_128(c, scratch);
+    else
+        conv_16s(c, scratch);
+}
+
+void wino4_kernels_init_avx2(struct wino4_kernels *k)
+{
+    k->conv = conv;
+    wino4_kernels_init_avx2_gradient(k);
+}

@@ -1,0 +1,35 @@
+/* wino4.c: the table of the Winograd kernels and the sizes of their memory. */
+#include "model/kernels/wino4.h"
+
+#include "base/cpu.h"
+#include "model/kernels/wino4_blocks.h"
+
+void wino4_kernels_init(struct wino4_kernels *k, unsigned features)
+{
+    wino4_kernels_init_c(k);
+#if defined(__x86_64__)
+    if (features & CPU_AVX2)
+        wino4_kernels_init_avx2(k);
+#else
+    (void)features;
+#endif
+}
+
+size_t wino4_weights_bytes(size_t ci, size_t co)
+{
+    return wino4_round(co, WINO4_PANEL) * WINO4_FREQS * ci * sizeof(float);
+}
+
+/* Floats of one frequency of the convolution from `ci` channels. */
+static size_t conv_pitch(size_t ci)
+{
+    return wino4_pitch(wino4_conv_tiles(ci), wino4_round(ci, 8)) + wino4_pitch(WINO4_TILES, WINO4_PANEL);
+}
+
+size_t wino4_scratch_bytes(size_t ci, size_t co)
+{
+    size_t forward = conv_pitch(ci), back = conv_pitch(co), tiles = wino4_gradient_tiles(ci, co);
+    size_t gradient = wino4_pitch(tiles, wino4_round(ci, 8)) + (co + 15) / 16 * wino4_pitch(tiles, WINO4_PANEL);
+    size_t most = forward > back ? forward : back;
+    return (WINO4_COLUMNS + WINO4_FREQS * (most > gradient ? most : gradient)) * sizeof(float);
+}

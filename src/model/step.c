@@ -1,0 +1,383 @@
+/* step.c: see step.h. A run is a list of phases; in each, every worker takes its lanes, then all meet at a barrier. */
+#include "model/block.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "model/arena_plan.h"
+#include "model/convert.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+
+struct step {
+    const struct graph *graph;
+    struct step_options options;
+    unsigned lanes;
+    size_t real_size;
+    size_t nodes; /* that run: all but a last softmax or sigmoid that is left out */
+    struct team *team;
+    struct block *blocks;
+    size_t block_count;
+    size_t *consumers;  /* of each value */
+    struct value_form *forms;
+    size_t *block_of;   /* the block that a value is the result of; of value 0 it is not used */
+    size_t *value_at, *gradient_at; /* offsets in the arena; SIZE_MAX: none */
+    char *arena;
+    size_t arena_bytes;
+    void (*on_gradient)(void *user, size_t p);
+    void *on_gradient_user;
+    /* Of the run at hand. */
+    const void *input;
+    pst_dtype dtype;
+    size_t samples;
+    bool training;
+    uint64_t pass;
+    char *params, *grads;
+    const void *dout;
+};
+
+/* ---- Planning ---- */
+
+static bool is_last_of_logits(const struct graph *g)
+{
+    const char *name = g->nodes[g->count - 1].layer->name;
+    return g->count > 1 && (strcmp(name, "softmax") == 0 || strcmp(name, "sigmoid") == 0);
+}
+
+static pst_status fail_memory(pst_error *reterr)
+{
+    return pst_fail(reterr, PST_ENOMEM, "planning the step: out of memory; a smaller batch needs less");
+}
+
+static void count_consumers(struct step *s)
+{
+    for (size_t i = 0; i < s->nodes; i++)
+        for (size_t k = 0; k < s->graph->nodes[i].inputs; k++)
+            s->consumers[s->graph->nodes[i].input[k]]++;
+}
+
+static pst_status divide(struct step *s, pst_error *reterr)
+{
+    struct step_view view = {.graph = s->graph, .nodes = s->nodes, .options = &s->options, .real_size = s->real_size, .lanes = s->lanes, .consumers = s->consumers,
+                             .forms = s->forms, .blocks = s->blocks, .features = s->options.features};
+    pst_status st = PST_OK;
+    for (size_t node = 0; st == PST_OK && node < s->nodes;) {
+        struct block *b = &s->blocks[s->block_count++];
+        b->first = node;
+        for (size_t i = 0; b->count == 0; i++) {
+            b->class = s->options.reference || s->options.doubles ? &block_reference : block_classes[i];
+            b->count = b->class->match(&view, node, b->why, sizeof(b->why));
+        }
+        for (size_t k = 0; k < b->count; k++)
+            s->block_of[node + k + 1] = s->block_count - 1;
+        node += b->count;
+        s->forms[node] = (struct value_form){.low = -INFINITY, .high = INFINITY, .producer = b};
+        st = b->class->plan(&view, b, reterr);
+    }
+    return st;
+}
+
+/* Whether the value is read outside of its block, or is the result. */
+static bool is_stored(const struct step *s, size_t value)
+{
+    const struct block *b = &s->blocks[s->block_of[value]];
+    return value == b->first + b->count;
+}
+
+/* Lifetimes: block i runs forward at time i and backward at time 2 · blocks − 1 − i. */
+static pst_status place_memory(struct step *s, pst_error *reterr)
+{
+    struct arena_plan plan = {0};
+    size_t last = 2 * s->block_count - 1;
+    bool training = s->options.training, ok = true;
+    for (size_t v = 0; v <= s->nodes; v++) {
+        size_t made = v ? s->block_of[v] : 0, used = made, first_use = s->block_count - 1;
+        size_t bytes = s->options.batch * shape_values(graph_shape(s->graph, v)) * s->real_size;
+        for (size_t i = 0; i < s->nodes; i++)
+            for (size_t k = 0; k < s->graph->nodes[i].inputs; k++)
+                if (s->graph->nodes[i].input[k] == v && s->block_of[i + 1] > used)
+                    used = s->block_of[i + 1];
+        if (v == s->nodes)
+            used = s->block_count - 1;
+        (void)first_use;
+        if (v == 0 || is_stored(s, v))
+            ok &= arena_plan_add(&plan, &s->value_at[v], bytes, made, training ? last - made : used);
+        if (training && v && is_stored(s, v))
+            ok &= arena_plan_add(&plan, &s->gradient_at[v], bytes, last - used, last - made);
+    }
+    for (size_t i = 0; i < s->block_count; i++) {
+        struct block *b = &s->blocks[i];
+        ok &= arena_plan_add(&plan, &b->saved.offset, b->saved.bytes, i, training ? last - i : i);
+        ok &= arena_plan_add(&plan, &b->work.offset, b->work.bytes * s->lanes, i, i);
+        if (training)
+            ok &= arena_plan_add(&plan, &b->back_work.offset, b->back_work.bytes * s->lanes, last - i, last - i);
+    }
+    pst_status st = ok && arena_plan_solve(&plan, &s->arena_bytes) ? PST_OK : fail_memory(reterr);
+    arena_plan_finish(&plan);
+    return st;
+}
+
+static pst_status allocate(struct step *s, pst_error *reterr)
+{
+    s->arena = mem_large(s->arena_bytes);
+    return s->arena ? PST_OK : fail_memory(reterr);
+}
+
+static pst_status plan_step(struct step *s, pst_error *reterr)
+{
+    size_t values = s->graph->count + 1;
+    s->blocks = mem_array(s->nodes, sizeof(*s->blocks));
+    s->consumers = mem_array(values, sizeof(*s->consumers));
+    s->block_of = mem_array(values, sizeof(*s->block_of));
+    s->value_at = mem_array(values, sizeof(*s->value_at));
+    s->forms = mem_array(values, sizeof(*s->forms));
+    s->gradient_at = mem_array(values, sizeof(*s->gradient_at));
+    if (!s->blocks || !s->consumers || !s->block_of || !s->value_at || !s->gradient_at || !s->forms)
+        return fail_memory(reterr);
+    for (size_t v = 0; v < values; v++)
+        s->value_at[v] = s->gradient_at[v] = SIZE_MAX;
+    s->forms[0] = (struct value_form){.low = -INFINITY, .high = INFINITY};
+    count_consumers(s);
+    pst_status st = divide(s, reterr);
+    if (st == PST_OK)
+        st = place_memory(s, reterr);
+    if (st == PST_OK)
+        st = allocate(s, reterr);
+    return st == PST_OK ? team_create(&s->team, s->options.threads, reterr) : st;
+}
+
+pst_status step_create(struct step **ret, const struct graph *g, const struct step_options *o, pst_error *reterr)
+{
+    if (o->batch == 0)
+        return pst_fail(reterr, PST_EINVAL, "a step needs a batch of at least one sample");
+    struct step *s = mem_zalloc(sizeof(*s));
+    if (!s)
+        return fail_memory(reterr);
+    s->graph = g;
+    s->options = *o;
+    s->lanes = o->lanes ? o->lanes : STEP_LANES;
+    s->real_size = o->doubles ? sizeof(double) : sizeof(float);
+    s->nodes = g->count - (o->logits && is_last_of_logits(g));
+    pst_status st = plan_step(s, reterr);
+    if (st < 0) {
+        step_destroy(s);
+        return st;
+    }
+    *ret = s;
+    return PST_OK;
+}
+
+struct step *step_destroy(struct step *s)
+{
+    if (!s)
+        return NULL;
+    team_destroy(s->team);
+    for (size_t i = 0; s->blocks && i < s->block_count; i++)
+        if (s->blocks[i].class && s->blocks[i].class->free)
+            s->blocks[i].class->free(&s->blocks[i]);
+    mem_free(s->arena);
+    mem_free(s->blocks);
+    mem_free(s->consumers);
+    mem_free(s->block_of);
+    mem_free(s->value_at);
+    mem_free(s->gradient_at);
+    mem_free(s->forms);
+    mem_free(s);
+    return NULL;
+}
+
+/* ---- For block classes ---- */
+
+const struct value_form *step_form(const struct step *s, size_t value)
+{
+    return &s->forms[value];
+}
+
+struct lane_range step_lane(const struct step *s, unsigned lane)
+{
+    size_t begin = s->samples * lane / s->lanes, end = s->samples * (lane + 1) / s->lanes;
+    return (struct lane_range){begin, end - begin};
+}
+
+size_t step_samples(const struct step *s)
+{
+    return s->samples;
+}
+
+size_t step_real_size(const struct step *s)
+{
+    return s->real_size;
+}
+
+bool step_is_training(const struct step *s)
+{
+    return s->training;
+}
+
+unsigned step_lanes(const struct step *s)
+{
+    return s->lanes;
+}
+
+uint64_t step_key(const struct step *s, size_t node)
+{
+    return hash_combine(hash_combine(s->options.seed, s->pass), node);
+}
+
+const struct graph *step_graph(const struct step *s)
+{
+    return s->graph;
+}
+
+void *step_value(struct step *s, size_t value)
+{
+    if (value == 0 && s->dtype == (s->real_size == sizeof(double) ? PST_DTYPE_F64 : PST_DTYPE_F32))
+        return (void *)(uintptr_t)s->input;
+    return s->arena + s->value_at[value];
+}
+
+void *step_gradient(struct step *s, size_t value)
+{
+    return s->gradient_at[value] == SIZE_MAX ? NULL : s->arena + s->gradient_at[value];
+}
+
+/* Blocks run backward from the last to the first: a block adds where one after it reads the same value. */
+bool step_gradient_adds(const struct step *s, const struct block *b, size_t value)
+{
+    for (size_t i = b->first + b->count; i < s->nodes; i++)
+        for (size_t k = 0; k < s->graph->nodes[i].inputs; k++)
+            if (s->graph->nodes[i].input[k] == value)
+                return true;
+    return false;
+}
+
+void *step_param(struct step *s, size_t param)
+{
+    return s->params + s->graph->params[param].offset * s->real_size;
+}
+
+void *step_param_gradient(struct step *s, size_t param)
+{
+    return s->grads + s->graph->params[param].offset * s->real_size;
+}
+
+void *step_saved(struct step *s, const struct block *b)
+{
+    return s->arena + b->saved.offset;
+}
+
+void *step_work(struct step *s, const struct block *b, bool backward, unsigned lane)
+{
+    return s->arena + (backward ? b->back_work.offset + lane * b->back_work.bytes : b->work.offset + lane * b->work.bytes);
+}
+
+/* ---- Running ---- */
+
+static void run_phases(struct step *s, struct block *b, const struct block_phase *phases, unsigned worker)
+{
+    unsigned threads = team_size(s->team);
+    for (const struct block_phase *p = phases; p->run; p++) {
+        unsigned count = p->over == PHASE_LANES ? s->lanes : p->over == PHASE_PARTS ? threads : 1;
+        for (unsigned i = worker; i < count; i += threads)
+            p->run(s, b, i, count);
+        team_barrier(s->team);
+    }
+}
+
+static void convert_input(struct step *s, unsigned lane)
+{
+    struct lane_range r = step_lane(s, lane);
+    size_t values = shape_values(&s->graph->input);
+    const char *from = (const char *)s->input + r.first * values * pst_dtype_size(s->dtype);
+    convert_to_real(s->arena + s->value_at[0] + r.first * values * s->real_size, s->real_size, from, s->dtype, r.count * values);
+}
+
+static void run_forward(void *user, unsigned worker)
+{
+    struct step *s = user;
+    if (step_value(s, 0) != s->input) {
+        for (unsigned lane = worker; lane < s->lanes; lane += team_size(s->team))
+            convert_input(s, lane);
+        team_barrier(s->team);
+    }
+    for (size_t i = 0; i < s->block_count; i++)
+        run_phases(s, &s->blocks[i], s->blocks[i].forward, worker);
+}
+
+pst_status step_forward(struct step *s, const void *input, pst_dtype dtype, size_t n, void *params, bool training,
+                        const void **ret_out, pst_error *reterr)
+{
+    if (n == 0 || n > s->options.batch)
+        return pst_fail(reterr, PST_EINVAL, "%zu samples; the step was planned for 1 to %zu", n, s->options.batch);
+    if (!convert_takes(dtype))
+        return pst_fail(reterr, PST_ETYPE, "the input is of type %s; expected numbers", pst_dtype_name(dtype));
+    if (training && !s->options.training)
+        return pst_fail(reterr, PST_EINVAL, "the step was planned for predictions only");
+    s->input = input;
+    s->dtype = dtype;
+    s->samples = n;
+    s->training = training;
+    s->params = params;
+    s->pass += training;
+    team_run(s->team, run_forward, s);
+    *ret_out = step_value(s, s->nodes);
+    return PST_OK;
+}
+
+static void announce(struct step *s, const struct block *b)
+{
+    for (size_t n = b->first + b->count; n-- > b->first;)
+        for (size_t p = 0; p < s->graph->nodes[n].params; p++)
+            s->on_gradient(s->on_gradient_user, s->graph->nodes[n].first_param + p);
+}
+
+static void run_backward(void *user, unsigned worker)
+{
+    struct step *s = user;
+    if (worker == 0)
+        memcpy(step_gradient(s, s->nodes), s->dout, s->samples * shape_values(step_out_shape(s)) * s->real_size);
+    team_barrier(s->team);
+    for (size_t i = s->block_count; i-- > 0;) {
+        run_phases(s, &s->blocks[i], s->blocks[i].backward, worker);
+        if (worker == 0 && s->on_gradient)
+            announce(s, &s->blocks[i]);
+    }
+}
+
+void step_backward(struct step *s, const void *dout, void *grads)
+{
+    s->dout = dout;
+    s->grads = grads;
+    team_run(s->team, run_backward, s);
+}
+
+void step_on_gradient(struct step *s, void (*fn)(void *user, size_t p), void *user)
+{
+    s->on_gradient = fn;
+    s->on_gradient_user = user;
+}
+
+/* ---- Telling ---- */
+
+const struct shape *step_out_shape(const struct step *s)
+{
+    return &s->graph->nodes[s->nodes - 1].out;
+}
+
+uint64_t step_bytes(const struct step *s)
+{
+    return s->arena_bytes;
+}
+
+void step_describe(const struct step *s, struct text *to)
+{
+    for (size_t i = 0; i < s->block_count; i++) {
+        const struct block *b = &s->blocks[i];
+        text_addf(to, "%s", s->graph->nodes[b->first].name);
+        for (size_t k = 1; k < b->count; k++)
+            text_addf(to, " + %s", s->graph->nodes[b->first + k].name);
+        text_addf(to, ": %s (%s)\n", b->class->name, b->why);
+    }
+}

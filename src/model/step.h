@@ -1,0 +1,51 @@
+/* step.h: a graph made ready to run: planned once, then without allocation.
+ *
+ * The nodes are divided into blocks; an ordered list of block classes (block.h) decides which implementation runs which nodes.
+ * A batch is cut into lanes, a fixed number of parts whatever the number of threads; sums over the batch are taken lane by lane
+ * and then in the order of the lanes. So results are bit-identical for any number of threads. */
+#ifndef MODEL_STEP_H
+#define MODEL_STEP_H
+
+#include "base/text.h"
+#include "model/graph.h"
+#include "model/team.h"
+
+#define STEP_LANES 4
+
+struct step_options {
+    size_t batch;     /* samples at most */
+    unsigned threads; /* 0: 1 */
+    unsigned lanes;   /* 0: STEP_LANES */
+    bool training;    /* backward will be called */
+    bool logits;      /* leave out a softmax or sigmoid that stands last: the loss is computed from logits */
+    bool doubles;     /* compute in double, with the reference layers: a yardstick */
+    bool reference;   /* use the reference for every node */
+    unsigned features; /* CPU features that kernels may use; cpu.h */
+    uint64_t seed;     /* of dropout */
+};
+
+struct step;
+
+pst_status step_create(struct step **ret, const struct graph *g, const struct step_options *o, pst_error *reterr);
+struct step *step_destroy(struct step *s); /* NULL ok; returns NULL */
+
+/* The shape of one sample of the result. */
+const struct shape *step_out_shape(const struct step *s);
+/* Bytes of activations, gradients and workspaces. */
+uint64_t step_bytes(const struct step *s);
+
+/* Computes the result for `n` ≤ batch samples. `input` is float32, or converted from uint8, float16, bfloat16, int32, int64 or
+ * float64; it is read until backward returns. `params` are the graph's values: float, or double where computing in doubles; a
+ * training pass updates moving statistics in them. `*ret_out` (n samples) is the step's until the next call. */
+pst_status step_forward(struct step *s, const void *input, pst_dtype dtype, size_t n, void *params, bool training,
+                        const void **ret_out, pst_error *reterr);
+/* Gradients of all trained parameters from the gradient of the result; those of fixed ones are zero. After a training forward. */
+void step_backward(struct step *s, const void *dout, void *grads);
+
+/* Called as soon as the gradient of parameter `p` is final, in an order that depends on the graph only; from one thread. */
+void step_on_gradient(struct step *s, void (*fn)(void *user, size_t p), void *user);
+
+/* Which implementation runs each block, and why: lines of text. */
+void step_describe(const struct step *s, struct text *to);
+
+#endif

@@ -1,0 +1,201 @@
+/* test_step.c: the planned step: fast blocks against the reference in double, any number of threads, small batches, memory. */
+#include "base/cpu.h"
+#include "base/fault.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "harness.h"
+#include "model/block.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH 7
+
+static const struct shape image = {.rank = 3, .h = 12, .w = 10, .c = 3};
+
+static const char *const models[] = {
+    "conv 8 3 relu | maxpool 2 | flatten | dense 10",
+    "conv 16 3 relu pad=same | conv 32 3 relu6 pad=same | maxpool 2 | conv 24 3 pad=same | flatten | dense 10",
+    "conv 16 3 pad=same bias=false | batchnorm | relu | conv 16 3 pad=same bias=false | batchnorm | relu6 | globalavgpool | dense 5",
+    "conv 16 3 pad=same bias=false | batchnorm | relu | repeat 2 ( residual relu ( conv 16 3 pad=same bias=false | batchnorm | relu | "
+    "conv 16 3 pad=same bias=false | batchnorm ) ) | residual relu ( conv 32 3 stride=2 pad=same bias=false | batchnorm | relu | "
+    "conv 32 3 pad=same bias=false | batchnorm ) | globalavgpool | dense 10",
+    "conv 16 3 stride=2 pad=same bias=false | batchnorm | relu6 | dwconv 3 pad=same bias=false | batchnorm | relu6 | conv 32 1 "
+    "bias=false | batchnorm | relu6 | dwconv 3 stride=2 pad=same bias=false | batchnorm | relu6 | conv 48 1 bias=false | batchnorm | relu6 "
+    "| globalavgpool | dense 10",
+    "conv 9 3 tanh | concat ( conv 5 1 )( conv 7 3 relu pad=same | maxpool 3 stride=1 pad=same ) | dropout 0.3 | avgpool 2 | flatten | "
+    "layernorm | dense 12 gelu | dense 3",
+    "residual ( conv 3 3 relu pad=same ) | maxpool 2 | conv 20 3 relu | maxpool 2 | flatten | dense 4 softmax",
+};
+#define MODELS (sizeof(models) / sizeof(models[0]))
+
+struct run {
+    struct graph *graph;
+    size_t values, outs;
+    double *out, *grads;
+};
+
+/* One training pass; results as doubles. */
+static bool run(struct run *r, const char *text, struct step_options o, size_t n)
+{
+    pst_error error = {0};
+    struct step *s = NULL;
+    struct random rng;
+    const void *result;
+    o.batch = o.batch ? o.batch : BATCH;
+    o.training = true;
+    *r = (struct run){0};
+    if (!test_check_status(graph_create(&r->graph, text, &image, &error), PST_OK, &error, __FILE__, __LINE__, text) ||
+        !test_check_status(step_create(&s, r->graph, &o, &error), PST_OK, &error, __FILE__, __LINE__, text))
+        return false;
+    size_t real_size = o.doubles ? sizeof(double) : sizeof(float);
+    r->values = r->graph->values;
+    r->outs = n * shape_values(step_out_shape(s));
+    float *params = malloc(r->values * sizeof(float)), *input = malloc(n * shape_values(&image) * sizeof(float));
+    void *block = calloc(r->values, real_size), *grads = calloc(r->values, real_size), *dout = malloc(r->outs * real_size);
+    graph_init_params(r->graph, 3, params);
+    random_init(&rng, 5, 0, 0, 0);
+    for (size_t i = 0; i < n * shape_values(&image); i++)
+        input[i] = (float)random_unit(&rng);
+    for (size_t i = 0; i < r->values; i++) {
+        if (o.doubles)
+            ((double *)block)[i] = params[i];
+        else
+            ((float *)block)[i] = params[i];
+    }
+    for (size_t i = 0; i < r->outs; i++) {
+        float g = (float)random_between(&rng, -1, 1);
+        if (o.doubles)
+            ((double *)dout)[i] = g;
+        else
+            ((float *)dout)[i] = g;
+    }
+    CHECK_STATUS(step_forward(s, input, PST_DTYPE_F32, n, block, true, &result, &error), PST_OK, &error);
+    r->out = malloc(r->outs * sizeof(double));
+    for (size_t i = 0; i < r->outs; i++)
+        r->out[i] = o.doubles ? ((const double *)result)[i] : ((const float *)result)[i];
+    step_backward(s, dout, grads);
+    r->grads = malloc(2 * r->values * sizeof(double)); /* and parameters, for the moving statistics */
+    for (size_t i = 0; i < r->values; i++) {
+        r->grads[i] = o.doubles ? ((double *)grads)[i] : ((float *)grads)[i];
+        r->grads[r->values + i] = o.doubles ? ((double *)block)[i] : ((float *)block)[i];
+    }
+    step_destroy(s);
+    free(params), free(input), free(block), free(grads), free(dout);
+    return true;
+}
+
+static void finish(struct run *r)
+{
+    graph_destroy(r->graph);
+    free(r->out);
+    free(r->grads);
+}
+
+/* Root mean square of the difference over that of the values. */
+static double distance(const double *a, const double *b, size_t count)
+{
+    double difference = 0, size = 1e-30;
+    for (size_t i = 0; i < count; i++) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        size += a[i] * a[i];
+    }
+    return sqrt(difference / size);
+}
+
+static void compare(const char *text, const struct run *want, const struct run *got, double tolerance)
+{
+    double out = distance(want->out, got->out, want->outs);
+    CHECK_MSG(out < tolerance, "%s: the result is off by %g", text, out);
+    for (size_t i = 0; i < want->graph->param_count; i++) {
+        const struct graph_param *p = &want->graph->params[i];
+        size_t at = p->offset + (p->layer.fixed ? want->values : 0);
+        double off = distance(want->grads + at, got->grads + at, p->count);
+        CHECK_MSG(off < tolerance * 20, "%s: %s is off by %g", text, p->name, off);
+    }
+}
+
+static void test_float_is_near_double(void)
+{
+    for (size_t i = 0; i < MODELS; i++) {
+        struct run want, plain, fast, slow;
+        if (!run(&want, models[i], (struct step_options){.doubles = true}, BATCH) ||
+            !run(&plain, models[i], (struct step_options){.reference = true}, BATCH) ||
+            !run(&slow, models[i], (struct step_options){0}, BATCH) ||
+            !run(&fast, models[i], (struct step_options){.features = cpu_features()}, BATCH))
+            return;
+        compare(models[i], &want, &plain, 3e-6);
+        compare(models[i], &want, &slow, 5e-6);
+        compare(models[i], &want, &fast, 5e-6);
+        finish(&want), finish(&plain), finish(&fast), finish(&slow);
+    }
+}
+
+static void test_threads_do_not_matter(void)
+{
+    for (size_t i = 0; i < MODELS; i++) {
+        struct run one, other;
+        if (!run(&one, models[i], (struct step_options){.features = cpu_features(), .threads = 1}, BATCH))
+            return;
+        for (unsigned threads = 2; threads < 6; threads++) {
+            if (!run(&other, models[i], (struct step_options){.features = cpu_features(), .threads = threads}, BATCH))
+                return;
+            CHECK_MSG(memcmp(one.out, other.out, one.outs * sizeof(double)) == 0 &&
+                          memcmp(one.grads, other.grads, 2 * one.values * sizeof(double)) == 0,
+                      "%s: %u threads give other bits", models[i], threads);
+            finish(&other);
+        }
+        finish(&one);
+    }
+}
+
+/* Fewer samples than planned: as if planned for them. */
+static void test_small_batches(void)
+{
+    for (size_t i = 0; i < MODELS; i++)
+        for (size_t n = 1; n < BATCH; n += 2) {
+            struct run want, got;
+            if (!run(&want, models[i], (struct step_options){.doubles = true, .batch = n}, n) ||
+                !run(&got, models[i], (struct step_options){.features = cpu_features(), .threads = 2}, n))
+                return;
+            compare(models[i], &want, &got, n == 1 ? 1e-3 : 2e-5); /* one sample: batch norm divides by next to nothing */
+            finish(&want), finish(&got);
+        }
+}
+
+static void test_every_allocation_may_fail(void)
+{
+    for (size_t i = 0; i < MODELS; i++)
+        for (uint64_t n = 0;; n++) {
+            pst_error error = {0};
+            struct graph *g = NULL;
+            struct step *s = NULL;
+            uint64_t live = mem_live();
+            test_fault_arm(FAULT_MEMORY, n, false);
+            pst_status st = graph_create(&g, models[i], &image, &error);
+            if (st == PST_OK)
+                st = step_create(&s, g, &(struct step_options){.batch = 2, .threads = 2, .training = true}, &error);
+            bool failed = test_fault_calls() > n;
+            test_fault_clear();
+            CHECK(failed ? st == PST_ENOMEM : st == PST_OK);
+            step_destroy(s);
+            graph_destroy(g);
+            CHECK_INT(mem_live(), live);
+            if (!failed)
+                break;
+        }
+}
+
+static const struct test tests[] = {
+    {"float is near double", test_float_is_near_double},
+    {"threads do not matter", test_threads_do_not_matter},
+    {"small batches", test_small_batches},
+    {"every allocation may fail", test_every_allocation_may_fail},
+    {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, tests);
+}
