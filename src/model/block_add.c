@@ -2,12 +2,14 @@
 #include "model/block_conv.h"
 
 #include "base/memory.h"
+#include "model/kernels/elem.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 struct add_state {
+    const struct elem_kernels *elem;
     size_t in[2], out;
     size_t channels, values; /* per sample */
     float low, high;
@@ -44,60 +46,45 @@ static size_t match(const struct step_view *v, size_t node, char *why, size_t si
     return clamps ? 2 : 1;
 }
 
-static float read_value(const struct value_form *f, size_t k, float v)
+static struct elem_read read_of(struct step *s, size_t value, size_t at)
 {
-    if (!f->lazy)
-        return v;
-    v = f->scale[k] * v + f->shift[k];
-    return v < f->low ? f->low : v > f->high ? f->high : v;
+    const struct value_form *f = step_form(s, value);
+    return (struct elem_read){.z = (const float *)step_value(s, value) + at,
+                              .scale = f->lazy ? f->scale : NULL,
+                              .shift = f->lazy ? f->shift : NULL,
+                              .low = f->low,
+                              .high = f->high};
 }
 
 static void forward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     const struct add_state *c = b->state;
     struct lane_range r = step_lane(s, lane);
-    const struct value_form *f = step_form(s, c->in[0]), *g = step_form(s, c->in[1]);
-    const float *x = (const float *)step_value(s, c->in[0]) + r.first * c->values;
-    const float *y = (const float *)step_value(s, c->in[1]) + r.first * c->values;
-    float *out = (float *)step_value(s, c->out) + r.first * c->values;
+    size_t at = r.first * c->values;
+    struct elem_read x = read_of(s, c->in[0], at), y = read_of(s, c->in[1], at);
     (void)lanes;
-    for (size_t p = 0; p < r.count * c->values / c->channels; p++, x += c->channels, y += c->channels, out += c->channels)
-        for (size_t k = 0; k < c->channels; k++) {
-            float v = read_value(f, k, x[k]) + read_value(g, k, y[k]);
-            out[k] = v < c->low ? c->low : v > c->high ? c->high : v;
-        }
+    c->elem->add(&x, &y, c->low, c->high, r.count * c->values / c->channels, c->channels, (float *)step_value(s, c->out) + at);
 }
 
 /* The gradient of one input: g where both activations pass it. */
 static void backward_one(struct step *s, struct block *b, unsigned lane, size_t i)
 {
     const struct add_state *c = b->state;
-    const struct value_form *f = step_form(s, c->in[i]);
     struct lane_range r = step_lane(s, lane);
-    struct conv_service to = {.low = -INFINITY, .high = INFINITY};
-    if (c->serves[i])
-        to = block_conv_serve(s, f->producer, lane);
-    bool adds = step_gradient_adds(s, b, c->in[i]), masks = to.low > -INFINITY || to.high < INFINITY;
-    const float *x = (const float *)step_value(s, c->in[i]) + r.first * c->values, *z = to.z ? to.z + r.first * c->values : NULL;
-    const float *y = (const float *)step_value(s, c->out) + r.first * c->values;
-    const float *g = (const float *)step_gradient(s, c->out) + r.first * c->values;
-    float *dx = (float *)step_gradient(s, c->in[i]) + r.first * c->values;
-    for (size_t p = 0; p < r.count * c->values / c->channels; p++) {
-        for (size_t k = 0; k < c->channels; k++) {
-            float v = y[k] > c->low && y[k] < c->high ? g[k] : 0;
-            if (masks) {
-                float read = read_value(f, k, x[k]);
-                v = read > to.low && read < to.high ? v : 0;
-            }
-            if (to.sum) {
-                to.sum[k] += v;
-                to.sum2[k] += (double)v * (z[k] - to.centre[k]);
-            }
-            dx[k] = adds ? dx[k] + v : v;
-        }
-        x += c->channels, y += c->channels, g += c->channels, dx += c->channels;
-        z = z ? z + c->channels : NULL;
+    size_t at = r.first * c->values;
+    struct elem_service to = {.y = {0}};
+    if (c->serves[i]) {
+        struct conv_service service = block_conv_serve(s, step_form(s, c->in[i])->producer, lane);
+        if (service.low > -INFINITY || service.high < INFINITY)
+            to.y = read_of(s, c->in[i], at);
+        to.z = service.z ? service.z + at : NULL;
+        to.centre = service.centre;
+        to.sum = service.sum;
+        to.sum2 = service.sum2;
     }
+    const float *y = c->low > -INFINITY || c->high < INFINITY ? (const float *)step_value(s, c->out) + at : NULL;
+    c->elem->gradient((const float *)step_gradient(s, c->out) + at, y, c->low, c->high, &to, step_gradient_adds(s, b, c->in[i]),
+                      r.count * c->values / c->channels, c->channels, (float *)step_gradient(s, c->in[i]) + at);
 }
 
 static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
@@ -114,7 +101,8 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     b->state = c;
     if (!c)
         return pst_fail(reterr, PST_ENOMEM, "planning the step: out of memory");
-    *c = (struct add_state){.in = {n->input[0], n->input[1]},
+    *c = (struct add_state){.elem = elem_kernels(v->features),
+                            .in = {n->input[0], n->input[1]},
                             .out = b->first + b->count,
                             .channels = n->out.c,
                             .values = shape_values(&n->out),

@@ -8,6 +8,7 @@
 #include "model/block_conv.h"
 
 #include "base/memory.h"
+#include "model/kernels/elem.h"
 #include "model/layer_conv.h"
 #include "model/layer_norm.h"
 
@@ -106,6 +107,7 @@ bool block_conv_reads(const struct step_view *v, size_t node)
 
 struct conv_state {
     struct conv_group group;
+    const struct elem_kernels *elem;
     const struct graph_node *node;
     size_t in, out; /* values */
     struct window rows, columns;
@@ -129,6 +131,17 @@ static float *z_of(struct step *s, struct block *b)
 {
     const struct conv_state *c = b->state;
     return c->stores_y ? step_saved(s, b) : step_value(s, c->out);
+}
+
+/* The result from sample `first` on, as it is read. */
+static struct elem_read read_of(struct step *s, struct block *b, size_t first)
+{
+    const struct conv_state *c = b->state;
+    struct elem_read r = {.low = c->group.low, .high = c->group.high};
+    r.z = (c->group.norm ? z_of(s, b) : (float *)step_value(s, c->out)) + first * c->out_values;
+    r.scale = c->group.norm ? c->scale : NULL;
+    r.shift = c->group.norm ? c->shift : NULL;
+    return r;
 }
 
 /* For a block that is the only reader of a convolution's result. */
@@ -179,22 +192,14 @@ static size_t round_up(size_t bytes)
 
 /* ---- Strips ---- */
 
-static void load_lazy(const struct value_form *f, const float *z, size_t pixels, size_t channels, float *restrict y)
-{
-    for (size_t p = 0; p < pixels; p++, z += channels, y += channels)
-        for (size_t k = 0; k < channels; k++) {
-            float v = f->scale[k] * z[k] + f->shift[k];
-            y[k] = v < f->low ? f->low : v > f->high ? f->high : v;
-        }
-}
-
 /* The input of `count` images from `first`: in place, or in the strip. */
 static struct conv_source load_input(struct step *s, const struct conv_state *c, size_t first, size_t count, float *strip)
 {
     const struct value_form *f = step_form(s, c->in);
     const float *in = (const float *)step_value(s, c->in) + first * c->in_values;
     if (f->lazy)
-        load_lazy(f, in, count * c->in_values / c->node->in[0].c, c->node->in[0].c, strip);
+        c->elem->read(&(struct elem_read){.z = in, .scale = f->scale, .shift = f->shift, .low = f->low, .high = f->high},
+                      count * c->in_values / c->node->in[0].c, c->node->in[0].c, strip);
     return (struct conv_source){.data = f->lazy ? strip : in,
                                 .strides = strides_of(c->node->in[0].w, c->node->in[0].c, c->in_values),
                                 .h = c->node->in[0].h,
@@ -291,10 +296,10 @@ static void store_y(struct step *s, struct block *b, unsigned lane, unsigned lan
 {
     struct conv_state *c = b->state;
     struct lane_range r = step_lane(s, lane);
-    struct value_form f = {.scale = c->scale, .shift = c->shift, .low = c->group.low, .high = c->group.high};
+    struct elem_read read = read_of(s, b, r.first);
     (void)lanes;
-    load_lazy(&f, z_of(s, b) + r.first * c->out_values, r.count * c->out_values / c->group.shape.co, c->group.shape.co,
-              (float *)step_value(s, c->out) + r.first * c->out_values);
+    c->elem->read(&read, r.count * c->out_values / c->group.shape.co, c->group.shape.co,
+                  (float *)step_value(s, c->out) + r.first * c->out_values);
 }
 
 /* ---- Backward ---- */
@@ -308,25 +313,20 @@ static void pack_back(struct step *s, struct block *b, unsigned i, unsigned coun
 }
 
 /* Where no reader has done it: masks the gradient of the result, in place, and takes batch norm's sums. */
-static void mask_gradient(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+static void mask_gradient(struct step *s, struct block *b, unsigned lane)
 {
     struct conv_state *c = b->state;
     struct lane_range r = step_lane(s, lane);
-    size_t co = c->group.shape.co, pixels = r.count * c->out_values / co;
-    const float *z = c->group.norm ? z_of(s, b) + r.first * c->out_values : NULL;
-    const float *y = (const float *)step_value(s, c->out) + r.first * c->out_values;
+    size_t co = c->group.shape.co;
     float *g = (float *)step_gradient(s, c->out) + r.first * c->out_values;
-    double *sum = c->sums ? c->sums + 4 * co * lane + 2 * co : NULL, *sum2 = sum ? sum + co : NULL;
-    (void)lanes;
-    for (size_t p = 0; p < pixels; p++, g += co, y += co, z = z ? z + co : NULL)
-        for (size_t k = 0; k < co; k++) {
-            float v = c->group.norm ? c->scale[k] * z[k] + c->shift[k] : y[k];
-            g[k] = v > c->group.low && v < c->group.high ? g[k] : 0;
-            if (sum) {
-                sum[k] += g[k];
-                sum2[k] += (double)g[k] * (z[k] - c->centre[k]);
-            }
-        }
+    struct elem_service to = {.y = read_of(s, b, r.first)};
+    if (c->group.norm) {
+        to.z = z_of(s, b) + r.first * c->out_values;
+        to.centre = c->centre;
+        to.sum = c->sums + 4 * co * lane + 2 * co;
+        to.sum2 = to.sum + co;
+    }
+    c->elem->gradient(g, NULL, 0, 0, &to, false, r.count * c->out_values / co, co, g);
 }
 
 /* Nothing to do where the only reader has masked and summed, or where the argmax says what passes. */
@@ -334,8 +334,9 @@ static void mask_unless_served(struct step *s, struct block *b, unsigned lane, u
 {
     const struct conv_state *c = b->state;
     bool clamps = c->group.low > -INFINITY || c->group.high < INFINITY;
+    (void)lanes;
     if (!c->served && !c->group.pool && (c->group.norm || clamps))
-        mask_gradient(s, b, lane, lanes);
+        mask_gradient(s, b, lane);
 }
 
 /* Sums Σg and Σg·(z − mean) to dz = gamma/σ · (g − mean(g) − h · mean(g·h)), h = (z − mean)/σ, as a function of g and z. */
@@ -364,18 +365,6 @@ static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsign
     }
 }
 
-static void unpool(const struct conv_state *c, const float *g, const uint8_t *argmax, size_t images, float *restrict dz)
-{
-    size_t co = c->group.shape.co, w = c->columns.out, h = c->rows.out;
-    memset(dz, 0, images * c->z_values * sizeof(float));
-    for (size_t n = 0; n < images; n++, dz += c->z_values)
-        for (size_t y = 0; y < h / 2; y++)
-            for (size_t x = 0; x < w / 2; x++, g += co, argmax += co)
-                for (size_t k = 0; k < co; k++)
-                    if (argmax[k] < 4)
-                        dz[((2 * y + argmax[k] / 2) * w + 2 * x + argmax[k] % 2) * co + k] = g[k];
-}
-
 /* The gradient of the convolution's result, in place or in the strip. */
 static const float *load_gradient(struct step *s, struct block *b, size_t first, size_t count, float *strip)
 {
@@ -383,16 +372,15 @@ static const float *load_gradient(struct step *s, struct block *b, size_t first,
     size_t co = c->group.shape.co;
     const float *g = (const float *)step_gradient(s, c->out) + first * c->out_values;
     if (c->group.pool) {
-        unpool(c, g, (const uint8_t *)step_saved(s, b) + first * c->out_values, count, strip);
+        const uint8_t *argmax = (const uint8_t *)step_saved(s, b) + first * c->out_values;
+        for (size_t n = 0; n < count; n++)
+            c->elem->unpool(g + n * c->out_values, argmax + n * c->out_values, c->rows.out, c->columns.out, co, strip + n * c->z_values);
         return strip;
     }
     if (!c->group.norm)
         return g;
-    const float *z = z_of(s, b) + first * c->out_values;
-    float *dz = strip;
-    for (size_t p = 0; p < count * c->out_values / co; p++, g += co, z += co, dz += co)
-        for (size_t k = 0; k < co; k++)
-            dz[k] = c->by_gradient[k] * g[k] + c->by_z[k] * z[k] + c->offset[k];
+    c->elem->norm_gradient(g, z_of(s, b) + first * c->out_values, c->by_gradient, c->by_z, c->offset, count * c->out_values / co, co,
+                           strip);
     return strip;
 }
 
@@ -411,14 +399,6 @@ static struct back_memory back_memory(struct step *s, struct block *b, unsigned 
     m.gradient_strip = (float *)(at += round_up(c->strip_images * c->in_values * sizeof(float)));
     m.scratch = at + round_up(c->strip_images * c->z_values * sizeof(float));
     return m;
-}
-
-static void add_bias(const struct conv_state *c, const float *dz, size_t count, float *sum)
-{
-    size_t co = c->group.shape.co;
-    for (size_t p = 0; c->bias != SIZE_MAX && p < count * c->z_values / co; p++, dz += co)
-        for (size_t k = 0; k < co; k++)
-            sum[k] += dz[k];
 }
 
 static struct conv_job data_job(struct step *s, const struct conv_state *c, unsigned lane)
@@ -456,7 +436,8 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
         struct conv_source in = load_input(s, c, first, count, m.input_strip);
         struct conv_extra dz = {.data = load_gradient(s, b, first, count, m.gradient_strip),
                                 .strides = strides_of(c->columns.out, c->group.shape.co, c->z_values)};
-        add_bias(c, dz.data, count, m.bias_sum);
+        if (c->bias != SIZE_MAX)
+            c->elem->sum(dz.data, count * c->z_values / c->group.shape.co, c->group.shape.co, m.bias_sum);
         c->group.kernel->weight_gradient(&(struct conv_weight_job){.shape = c->group.shape,
                                                                    .images = count,
                                                                    .h = c->rows.out,
@@ -483,12 +464,8 @@ static void sum_lanes(struct step *s, struct block *b, unsigned part, unsigned p
 {
     const struct conv_state *c = b->state;
     size_t count = c->sum_bytes / sizeof(float), begin = count * part / parts, end = count * (part + 1) / parts;
-    float *restrict to = back_memory(s, b, 0).weight_sum;
-    for (unsigned lane = 1; lane < step_lanes(s); lane++) {
-        const float *from = back_memory(s, b, lane).weight_sum;
-        for (size_t i = begin; i < end; i++)
-            to[i] += from[i];
-    }
+    for (unsigned lane = 1; lane < step_lanes(s); lane++)
+        c->elem->accumulate(back_memory(s, b, lane).weight_sum + begin, end - begin, back_memory(s, b, 0).weight_sum + begin);
 }
 
 static void finish_weights(struct step *s, struct block *b, unsigned part, unsigned parts)
@@ -581,6 +558,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     c->in = c->node->input[0];
     c->out = b->first + b->count;
     find_group(v, b->first, &c->group);
+    c->elem = elem_kernels(v->features);
     conv_windows(c->node->config, c->node->in, &c->rows, &c->columns, NULL);
     c->in_values = shape_values(c->node->in);
     c->z_values = shape_values(&c->node->out);

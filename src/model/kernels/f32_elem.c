@@ -1,0 +1,219 @@
+/* f32_elem.c: the passes of elem.h in plain C, compiled once for every instruction set: the loops are left to the compiler's
+ * vectoriser, and without contraction every level computes the same bits. The usual numbers of channels are constants. */
+#include "model/kernels/elem.h"
+
+#include <string.h>
+
+#ifndef ELEM_TABLE
+#define ELEM_TABLE elem_kernels_c
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define RUN    64 /* pixels whose sums are taken in float */
+#define WIDEST 64 /* channels whose sums fit on the stack */
+
+extern const struct elem_kernels ELEM_TABLE;
+
+INLINE float clamp(float v, float low, float high)
+{
+    v = v < low ? low : v;
+    return v > high ? high : v;
+}
+
+INLINE float read_value(const struct elem_read *r, bool lazy, float low, float high, size_t at, size_t k)
+{
+    float v = r->z[at];
+    return lazy ? clamp(r->scale[k] * v + r->shift[k], low, high) : v;
+}
+
+/* `body` with the number of channels as a constant where it is a usual one. */
+#define EACH_WIDTH(channels, body)                                                                                              \
+    do {                                                                                                                        \
+        switch (channels) {                                                                                                     \
+        case 16:                                                                                                                \
+            body(16);                                                                                                           \
+            break;                                                                                                              \
+        case 32:                                                                                                                \
+            body(32);                                                                                                           \
+            break;                                                                                                              \
+        case 64:                                                                                                                \
+            body(64);                                                                                                           \
+            break;                                                                                                              \
+        default:                                                                                                                \
+            body(channels);                                                                                                     \
+        }                                                                                                                       \
+    } while (0)
+
+INLINE void read_width(const struct elem_read *r, size_t pixels, size_t channels, float *restrict to)
+{
+    const float *restrict z = r->z, *restrict scale = r->scale, *restrict shift = r->shift;
+    const float low = r->low, high = r->high;
+    for (size_t p = 0; p < pixels; p++, z += channels, to += channels)
+        for (size_t k = 0; k < channels; k++)
+            to[k] = clamp(scale[k] * z[k] + shift[k], low, high);
+}
+
+static void read_values(const struct elem_read *from, size_t pixels, size_t channels, float *to)
+{
+#define BODY(n) read_width(from, pixels, n, to)
+    EACH_WIDTH(channels, BODY);
+#undef BODY
+}
+
+INLINE void norm_width(const float *restrict g, const float *restrict z, const float *restrict by_gradient,
+                       const float *restrict by_z, const float *restrict offset, size_t pixels, size_t channels,
+                       float *restrict to)
+{
+    for (size_t p = 0; p < pixels; p++, g += channels, z += channels, to += channels)
+        for (size_t k = 0; k < channels; k++)
+            to[k] = by_gradient[k] * g[k] + by_z[k] * z[k] + offset[k];
+}
+
+static void norm_gradient(const float *g, const float *z, const float *by_gradient, const float *by_z, const float *offset,
+                          size_t pixels, size_t channels, float *to)
+{
+#define BODY(n) norm_width(g, z, by_gradient, by_z, offset, pixels, n, to)
+    EACH_WIDTH(channels, BODY);
+#undef BODY
+}
+
+INLINE void add_width(const struct elem_read *a, const struct elem_read *b, bool lazy_a, bool lazy_b, float low, float high,
+                      size_t pixels, size_t channels, float *restrict to)
+{
+    const struct elem_read x = *a, y = *b;
+    for (size_t p = 0, at = 0; p < pixels; p++, at += channels)
+        for (size_t k = 0; k < channels; k++)
+            to[at + k] = clamp(read_value(&x, lazy_a, x.low, x.high, at + k, k) + read_value(&y, lazy_b, y.low, y.high, at + k, k),
+                               low, high);
+}
+
+static void add(const struct elem_read *a, const struct elem_read *b, float low, float high, size_t pixels, size_t channels,
+                float *to)
+{
+    bool la = a->scale != NULL, lb = b->scale != NULL;
+#define BODY(n)                                                                                                                 \
+    do {                                                                                                                        \
+        if (la && lb)                                                                                                           \
+            add_width(a, b, true, true, low, high, pixels, n, to);                                                              \
+        else if (la)                                                                                                            \
+            add_width(a, b, true, false, low, high, pixels, n, to);                                                             \
+        else if (lb)                                                                                                            \
+            add_width(a, b, false, true, low, high, pixels, n, to);                                                             \
+        else                                                                                                                    \
+            add_width(a, b, false, false, low, high, pixels, n, to);                                                            \
+    } while (0)
+    EACH_WIDTH(channels, BODY);
+#undef BODY
+}
+
+/* Some channels of up to RUN pixels, `stride` values apart. */
+INLINE void gradient_run(const float *g, const float *y, float low, float high, const struct elem_service *s, bool masks,
+                         bool lazy, bool sums, bool adds, size_t pixels, size_t stride, size_t channels, float *to)
+{
+    float sum[WIDEST], sum2[WIDEST];
+    const float *restrict centre = s->centre, *restrict z = s->z;
+    const struct elem_read r = s->y;
+    if (sums)
+        for (size_t k = 0; k < channels; k++)
+            sum[k] = sum2[k] = 0;
+    for (size_t p = 0, at = 0; p < pixels; p++, at += stride)
+        for (size_t k = 0; k < channels; k++) {
+            float v = g[at + k];
+            if (y)
+                v = y[at + k] > low && y[at + k] < high ? v : 0;
+            if (masks) {
+                float read = read_value(&r, lazy, r.low, r.high, at + k, k);
+                v = read > r.low && read < r.high ? v : 0;
+            }
+            if (sums) {
+                sum[k] += v;
+                sum2[k] += v * (z[at + k] - centre[k]);
+            }
+            to[at + k] = adds ? to[at + k] + v : v;
+        }
+    if (sums)
+        for (size_t k = 0; k < channels; k++) {
+            s->sum[k] += (double)sum[k];
+            s->sum2[k] += (double)sum2[k];
+        }
+}
+
+static void gradient(const float *g, const float *y, float low, float high, const struct elem_service *service, bool adds,
+                     size_t pixels, size_t channels, float *to)
+{
+    bool masks = service->y.z != NULL, lazy = service->y.scale != NULL, sums = service->sum != NULL;
+    for (size_t first = 0; first < channels; first += WIDEST)
+        for (size_t p = 0; p < pixels; p += RUN) {
+            size_t count = pixels - p < RUN ? pixels - p : RUN, at = p * channels + first;
+            size_t width = channels - first < WIDEST ? channels - first : WIDEST;
+            struct elem_service s = *service;
+            s.y.z = masks ? s.y.z + at : NULL;
+            s.y.scale = lazy ? s.y.scale + first : NULL;
+            s.y.shift = lazy ? s.y.shift + first : NULL;
+            s.z = sums ? s.z + at : NULL;
+            s.centre = sums ? s.centre + first : NULL;
+            s.sum = sums ? s.sum + first : NULL;
+            s.sum2 = sums ? s.sum2 + first : NULL;
+#define RUN_WITH(n, m, l, t) gradient_run(g + at, y ? y + at : NULL, low, high, &s, m, l, t, adds, count, channels, n, to + at)
+#define BODY(n)                                                                                                                 \
+    do {                                                                                                                        \
+        if (masks && lazy && sums)                                                                                              \
+            RUN_WITH(n, true, true, true);                                                                                      \
+        else if (!masks && sums)                                                                                                \
+            RUN_WITH(n, false, false, true);                                                                                    \
+        else if (masks && sums)                                                                                                 \
+            RUN_WITH(n, true, false, true);                                                                                     \
+        else                                                                                                                    \
+            RUN_WITH(n, masks, lazy, false);                                                                                    \
+    } while (0)
+            EACH_WIDTH(width, BODY);
+#undef BODY
+#undef RUN_WITH
+        }
+}
+
+static void unpool(const float *g, const uint8_t *argmax, size_t h, size_t w, size_t channels, float *dz)
+{
+    size_t row = w * channels;
+    for (size_t y = 0; y < h / 2; y++) {
+        float *restrict top = dz + 2 * y * row, *restrict bottom = top + row;
+        for (size_t x = 0; x < w / 2; x++, g += channels, argmax += channels, top += 2 * channels, bottom += 2 * channels)
+            for (size_t k = 0; k < channels; k++) {
+                float v = g[k];
+                uint32_t tap = argmax[k];
+                top[k] = tap == 0 ? v : 0;
+                top[channels + k] = tap == 1 ? v : 0;
+                bottom[k] = tap == 2 ? v : 0;
+                bottom[channels + k] = tap == 3 ? v : 0;
+            }
+        if (w % 2) {
+            memset(top, 0, channels * sizeof(float));
+            memset(bottom, 0, channels * sizeof(float));
+        }
+    }
+    if (h % 2)
+        memset(dz + (h - 1) * row, 0, row * sizeof(float));
+}
+
+static void sum(const float *x, size_t pixels, size_t channels, float *restrict to)
+{
+    for (size_t p = 0; p < pixels; p++, x += channels)
+        for (size_t k = 0; k < channels; k++)
+            to[k] += x[k];
+}
+
+static void accumulate(const float *restrict from, size_t count, float *restrict to)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] += from[i];
+}
+
+const struct elem_kernels ELEM_TABLE = {
+    .read = read_values,
+    .norm_gradient = norm_gradient,
+    .add = add,
+    .gradient = gradient,
+    .unpool = unpool,
+    .sum = sum,
+    .accumulate = accumulate,
+};
