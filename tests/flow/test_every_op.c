@@ -2,10 +2,11 @@
  *
  * A chain is a line of pipeline text. Each runs with 1, 2, 3 and 8 workers, fused and not, from every cursor, up to every
  * cancellation and with every allocation failing: the same bytes, or a clean end. An operation that no chain has fails the
- * first test; adding an operation means adding it to a chain. */
+ * first test: its chains, and what they deliver, belong in a file chains/NAME.txt. */
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "chains.h"
 #include "data.h"
 #include "harness.h"
 
@@ -19,56 +20,7 @@
 /* ---- The chains ---- */
 
 /* Lines of pipeline text. "arrays" are those of data.h; what is damaged is left out. */
-static const char *const chains[] = {
-    /* sources */
-    "range 37 | batch 5",
-    "range 20 3 -2 | batch 4",
-    "npy x.npy | batch 4",
-    "arrays | batch 4",
-    "folder photos | decode | resize 16x12 | batch 5",
-    "folder photos | decode | flip | resize 16x12 fit=pad | flip | batch 5",
-    "folder photos | decode | random_crop 9x7 | resize 16x12 lanczos3 fit=crop | normalize | batch 5",
-    "folder photos labels=none | batch 5",
-    "folder photos validation_split=0.3 subset=training seed=2 | shuffle | decode | resize short=9 method=nearest | "
-    "center_crop 8 | batch 3",
-    "files photos.csv | decode | center_crop 8 | batch 3",
-    "tfrecord shards | batch 4",
-    "tfrecord shards io=read | shuffle | batch 4",
-    "tfrecord shards io=direct | shuffle window=2K | example | select label tags | batch 4",
-    "tfrecord zipped | example | drop image | batch 3",
-    "tfrecord damaged | example | decode | resize 9 | batch 3",
-    /* order */
-    "tfrecord shards | shuffle seed=5 | batch 3",
-    "tfrecord zipped | shuffle 2K | repeat 2 | skip 3 | batch 4",
-    "range 50 | shard 3 1 | shuffle window=64 | skip 2 | take 12 | repeat 3 | batch 7 drop_remainder=true",
-    "range 23 | shuffle | batch 4 | shuffle | take 9",
-    "range 11 | shuffle reshuffle=false | repeat | batch 6",
-    /* elements */
-    "tfrecord shards | example \"image:bytes label:int64 x:float[4] tags:bytes[*] boxes:float[*,4]\" | batch 5",
-    "tfrecord shards | example | select label x | one_hot 5 | cast f16 x | rename x features | batch 4 | prefetch 2",
-    "arrays | cast bf16 vector | cast f64 id | shuffle | batch 3",
-    /* images */
-    "tfrecord shards | shuffle | example | decode | random_resized_crop 12 | flip | normalize imagenet | layout nchw | "
-    "batch 4",
-    "folder photos | shuffle | decode | resize 20x16 bicubic | random_crop 12 padding=2 | flip | cast f32 | batch 5",
-    "folder photos | decode recover=true exif=true | random_crop 9x7 | resize 14x15 area | flip 0.3 | normalize -1..1 | "
-    "batch 5",
-    "tfrecord shards | example | decode channels=1 | resize 14 bilinear | crop 3 2 8 6 | normalize 0..1 | cast f16 | "
-    "batch 4",
-    "tfrecord zipped | shuffle 8K | example | decode | random_resized_crop 10x6 scale=0.3,0.9 method=bicubic | "
-    "layout nchw | batch 4",
-    "tfrecord shards | shuffle | example | decode quality=exact | random_resized_crop 12 | flip | batch 4",
-    "tfrecord shards | example | decode quality=fast | flip | crop 2 1 9 8 | normalize 0..1 | cast f16 | layout nchw | "
-    "batch 4",
-    "folder photos | decode | flip | random_crop 9x7 | resize 5x4 | flip | normalize imagenet | cast bf16 | batch 5",
-    "tfrecord shards | example | decode channels=1 | random_resized_crop 9 | layout nchw | batch 4",
-    "npy images.npy | rename images image | crop 1 2 6 5 | flip 1 | normalize mean=0.5,0.4,0.3 std=0.2 | layout nchw | "
-    "batch 4",
-    /* memory */
-    "tfrecord shards | example | decode | resize 10x10 | cache 1M | shuffle | flip | normalize 0..1 | batch 4",
-    "folder photos | cache 1500 | decode | center_crop 10 | batch 4 | prefetch 1",
-};
-#define CHAINS (sizeof(chains) / sizeof(chains[0]))
+static struct chain_lines chains;
 
 static bool starts_with_arrays(const char *text)
 {
@@ -237,17 +189,39 @@ static void test_table_is_covered(void)
     const pst_op_class *op;
     for (size_t i = 0; (op = pst_op_at(i)) != NULL; i++) {
         bool found = false;
-        for (size_t c = 0; c < CHAINS && !found; c++)
-            found = has_op(chains[c], op->name);
-        CHECK_MSG(found, "operation %s is in no chain of this test", op->name);
+        for (size_t c = 0; c < chains.count && !found; c++)
+            found = has_op(chains.at[c].text, op->name);
+        CHECK_MSG(found, "operation %s is in no chain: add tests/flow/chains/%s.txt", op->name, op->name);
     }
+}
+
+/* The first batch is what the file says, fused or not. */
+static void test_vectors(void)
+{
+    size_t checked = 0;
+    for (size_t c = 0; c < chains.count; c++) {
+        const char *text = chains.at[c].text;
+        for (int no_fuse = 0; no_fuse < 2 && chains.at[c].fields; no_fuse++) {
+            pst_options o = options_of(text, 1);
+            pst_batch *b = NULL;
+            pst_error e = {0};
+            o.no_fuse = no_fuse;
+            pst_pipeline *p = made(text, &o);
+            REQUIRE(p != NULL);
+            CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_OK, &e);
+            checked += b && chain_line_check(&chains.at[c], b);
+            pst_batch_unref(b);
+            pst_pipeline_destroy(p);
+        }
+    }
+    CHECK_MSG(checked >= 20, "only %zu batches were compared", checked);
 }
 
 static void test_workers(void)
 {
     static const unsigned workers[] = {1, 2, 3, 8};
-    for (size_t c = 0; c < CHAINS; c++) {
-        const char *text = chains[c];
+    for (size_t c = 0; c < chains.count; c++) {
+        const char *text = chains.at[c].text;
         struct held before = held_now();
         struct trace want = traced(text, options_of(text, 1)), got;
         CHECK_MSG(want.count > 3, "%s: only %zu steps", text, want.count);
@@ -281,8 +255,8 @@ static void check_seek(const char *text, const char *which, pst_pipeline *p, con
 /* A pipeline that seeks to where another one stopped delivers what that one would have. */
 static void test_seek(void)
 {
-    for (size_t c = 0; c < CHAINS; c++) {
-        const char *text = chains[c];
+    for (size_t c = 0; c < chains.count; c++) {
+        const char *text = chains.at[c].text;
         pst_options o = options_of(text, 2);
         struct trace want = traced(text, o), ignored = {0};
         pst_error e = {0};
@@ -306,8 +280,8 @@ static void test_seek(void)
 
 static void test_cancel(void)
 {
-    for (size_t c = 0; c < CHAINS; c++) {
-        const char *text = chains[c];
+    for (size_t c = 0; c < chains.count; c++) {
+        const char *text = chains.at[c].text;
         struct held before = held_now();
         pst_options o = options_of(text, 3);
         for (size_t at = 0; at < 12; at++) {
@@ -371,8 +345,8 @@ static pst_status fail_allocation(const char *text, const struct trace *want, ui
 
 static void test_every_allocation_may_fail(void)
 {
-    for (size_t c = 0; c < CHAINS; c++) {
-        const char *text = chains[c];
+    for (size_t c = 0; c < chains.count; c++) {
+        const char *text = chains.at[c].text;
         struct trace want = traced(text, options_of(text, 1));
         pst_error e = {0};
         test_fault_arm(FAULT_MEMORY, UINT64_MAX, false);
@@ -392,6 +366,7 @@ static void test_every_allocation_may_fail(void)
 
 static const struct test tests[] = {
     {"every operation is in a chain", test_table_is_covered},
+    {"the first batch has the values that are expected", test_vectors},
     {"workers and fusing do not show", test_workers},
     {"seek at every batch", test_seek},
     {"cancel at every batch", test_cancel},
@@ -404,6 +379,9 @@ int main(int argc, char **argv)
     if (chdir(test_folder()) != 0)
         return 1;
     data_make();
-    traced(chains[0], options_of(chains[0], 1)); /* a sanitizer has a thread of its own, which comes with the first */
-    return test_main(argc, argv, tests);
+    chains_read(&chains, CHAINS_FOLDER);
+    traced(chains.at[0].text, options_of(chains.at[0].text, 1)); /* a sanitizer has a thread of its own, which comes with the first */
+    int result = test_main(argc, argv, tests);
+    chains_finish(&chains);
+    return result;
 }
