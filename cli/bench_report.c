@@ -332,7 +332,7 @@ void put_bench_json(const struct bench_result *r)
     static const char *const ends[] = {"epochs", "seconds", "interrupted"};
     const pst_stats *s = &r->finish.stats;
     struct rates rates = rates_of(r);
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
 
     json_begin_object(&j, NULL);
     json_string(&j, "command", "bench");

@@ -146,7 +146,7 @@ static int make_folders(const struct config *c, const char *out)
 
 static void put_summary(const struct config *c, const char *out, uint64_t bytes)
 {
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
     char a[AMOUNT_SIZE], b[AMOUNT_SIZE], word[4200];
 
     if (c->json) {

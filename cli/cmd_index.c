@@ -287,7 +287,7 @@ static void put_shard_json(struct json *j, const struct shard *s, bool entropy)
 
 static void put_json(const struct job *job)
 {
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
 
     json_begin_object(&j, NULL);
     json_string(&j, "command", "index");

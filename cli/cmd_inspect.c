@@ -52,7 +52,7 @@ static pst_status put_head(const pst_inspection *n, uint64_t records, struct hea
 
 static pst_status answer_json(const struct config *c, const pst_inspection *n, pst_error *error)
 {
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
     struct head head = {.json = &j};
     pst_status status = PST_OK;
 

@@ -81,7 +81,7 @@ static int translate(pst_pack_options *ret, const struct config *c)
 
 static void put_json(const pst_pack_report *r, const char *out)
 {
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
 
     json_begin_object(&j, NULL);
     json_string(&j, "command", "pack");

@@ -14,7 +14,7 @@ struct config {
 
 static void put_json(const char *plan)
 {
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
 
     json_begin_object(&j, NULL);
     json_string(&j, "command", "plan");

@@ -246,7 +246,7 @@ static bool is_folder(const char *path)
 
 static int run(const void *config, const char *const *operands, size_t count)
 {
-    struct job job = {.config = config, .out = operands[count - 1], .json.out = stdout};
+    struct job job = {.config = config, .out = operands[count - 1], .json = json_to(stdout)};
     char **paths = NULL;
     const char *twin;
     size_t found = 0;

@@ -10,7 +10,7 @@ struct config {
 static int run(const void *config, const char *const *operands, size_t count)
 {
     const struct config *c = config;
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
 
     (void)operands;
     (void)count;

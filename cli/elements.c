@@ -272,7 +272,7 @@ static void put_ragged_json(struct json *j, const struct shown *s, size_t size)
 
 static void put_line_json(const char *what, uint64_t number, const pst_batch *batch, size_t i, uint64_t values)
 {
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
 
     json_begin_object(&j, NULL);
     json_uint(&j, what, number);

@@ -173,7 +173,7 @@ int say_usage(const struct command *command, const char *format, ...)
 
 static void put_error_json(const struct command *command, const pst_error *error)
 {
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
 
     json_begin_object(&j, NULL);
     json_string(&j, "command", command->name);

@@ -1,7 +1,9 @@
 /* text.c: the growing string and the small text helpers. Nothing here depends on the locale. */
 #include "base/text.h"
 
+#include "base/json.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,35 +63,6 @@ void text_finish(struct text *t)
     *t = (struct text){0};
 }
 
-/* How many bytes the character at `s` takes (n > 0). If it is not well-formed, `*valid` is false and the result is
- * the longest start of a character there: what one U+FFFD stands for, as the Unicode standard recommends. */
-static size_t utf8_step(const unsigned char *s, size_t n, bool *valid)
-{
-    unsigned char lead = s[0], low = 0x80, high = 0xbf; /* the range of the second byte */
-    size_t length;
-    *valid = lead < 0x80;
-    if (lead < 0xc2)
-        return 1;
-    if (lead < 0xe0) {
-        length = 2;
-    } else if (lead < 0xf0) {
-        length = 3;
-        low = lead == 0xe0 ? 0xa0 : low;   /* shorter forms exist */
-        high = lead == 0xed ? 0x9f : high; /* surrogates */
-    } else if (lead < 0xf5) {
-        length = 4;
-        low = lead == 0xf0 ? 0x90 : low;
-        high = lead == 0xf4 ? 0x8f : high; /* beyond U+10FFFF */
-    } else {
-        return 1;
-    }
-    for (size_t i = 1; i < length; i++, low = 0x80, high = 0xbf)
-        if (i >= n || s[i] < low || s[i] > high)
-            return i;
-    *valid = true;
-    return length;
-}
-
 bool text_is_utf8(const void *s, size_t n)
 {
     const unsigned char *p = s;
@@ -102,46 +75,14 @@ bool text_is_utf8(const void *s, size_t n)
     return valid;
 }
 
-static bool is_plain_in_json(unsigned char c)
+void text_put(void *text, const char *s, size_t n)
 {
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
-static void add_json_escape(struct text *t, unsigned char c)
-{
-    static const char letters[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* pairs: the byte, its letter */
-    for (size_t i = 0; letters[i]; i += 2) {
-        if ((unsigned char)letters[i] == c) {
-            text_add_n(t, (char[]){'\\', letters[i + 1]}, 2);
-            return;
-        }
-    }
-    text_addf(t, "\\u%04x", c);
+    text_add_n(text, s, n);
 }
 
 void text_add_json(struct text *t, const char *s, size_t n)
 {
-    const unsigned char *p = (const unsigned char *)s;
-    text_add_n(t, "\"", 1);
-    for (size_t i = 0; i < n && !t->failed;) {
-        size_t run = i;
-        while (run < n && is_plain_in_json(p[run]))
-            run++;
-        text_add_n(t, s + i, run - i);
-        i = run;
-        if (i == n)
-            break;
-        bool valid;
-        size_t step = utf8_step(p + i, n - i, &valid);
-        if (p[i] < 0x80)
-            add_json_escape(t, p[i]);
-        else if (valid)
-            text_add_n(t, s + i, step);
-        else
-            text_add(t, "\xef\xbf\xbd");
-        i += step;
-    }
-    text_add_n(t, "\"", 1);
+    json_quote(text_put, t, s, n);
 }
 
 /* The power of two behind a unit, or -1. `unit` is all that follows the number. */

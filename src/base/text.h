@@ -1,4 +1,4 @@
-/* text.h: growing text, numbers with units, JSON escaping, names that were nearly right. */
+/* text.h: growing text, numbers with units, names that were nearly right. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -14,7 +14,8 @@ struct text {
 void text_add(struct text *t, const char *s);
 void text_add_n(struct text *t, const char *s, size_t n);
 void text_addf(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void text_add_json(struct text *t, const char *s, size_t n); /* with its quotes; invalid UTF-8 becomes U+FFFD */
+void text_add_json(struct text *t, const char *s, size_t n); /* a JSON string, as json_quote writes it */
+void text_put(void *text, const char *s, size_t n); /* text_add_n as writers such as struct json call it */
 void text_finish(struct text *t);                            /* frees */
 
 bool text_is_utf8(const void *s, size_t n);

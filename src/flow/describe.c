@@ -1,5 +1,6 @@
 /* describe.c: the plan in words, or as JSON: what each operation makes of the elements, what runs together, where the order
  * comes from, what is kept in memory, and the choices with their reasons. */
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "flow/cache.h"
@@ -170,117 +171,109 @@ static void describe_words(const pst_pipeline *p, struct text *t)
 
 /* ---- JSON ---- */
 
-static void json_string(struct text *t, const char *name, const char *value)
-{
-    text_addf(t, "\"%s\": ", name);
-    text_add_json(t, value, strlen(value));
-}
-
-static void json_count(struct text *t, const char *name, uint64_t n)
+static void json_count(struct json *j, const char *key, uint64_t n)
 {
     if (n >= ORDER_UNKNOWN)
-        text_addf(t, "\"%s\": null", name);
+        json_null(j, key);
     else
-        text_addf(t, "\"%s\": %" PRIu64, name, n);
+        json_uint(j, key, n);
 }
 
-static void json_spec(struct text *t, const pst_spec *spec)
+static void json_spec(struct json *j, const char *key, const pst_spec *spec)
 {
-    text_add(t, "[");
+    json_begin_array(j, key);
     for (size_t i = 0; i < spec->count; i++) {
-        text_add(t, i ? ", {" : "{");
-        json_string(t, "name", spec->field[i].name);
-        text_addf(t, ", \"dtype\": \"%s\", \"shape\": [", pst_dtype_name(spec->field[i].dtype));
-        for (uint32_t d = 0; d < spec->field[i].rank; d++) {
-            text_add(t, d ? ", " : "");
-            if (spec->field[i].shape[d] == PST_ANY)
-                text_add(t, "null");
+        const pst_field *f = &spec->field[i];
+        json_begin_object(j, NULL);
+        json_string(j, "name", f->name);
+        json_string(j, "dtype", pst_dtype_name(f->dtype));
+        json_begin_array(j, "shape");
+        for (uint32_t d = 0; d < f->rank; d++) {
+            if (f->shape[d] == PST_ANY)
+                json_null(j, NULL);
             else
-                text_addf(t, "%" PRIu64, spec->field[i].shape[d]);
+                json_uint(j, NULL, f->shape[d]);
         }
-        text_add(t, "]}");
+        json_end_array(j);
+        json_end_object(j);
     }
-    text_add(t, "]");
+    json_end_array(j);
 }
 
-static void json_nodes(const struct chain *c, struct text *t)
+/* False: out of memory. */
+static bool json_nodes(const struct chain *c, struct json *j)
 {
-    text_add(t, "  \"operations\": [");
+    bool whole = true;
+    json_begin_array(j, "operations");
+    json_lines(j);
     for (size_t i = 0; i < c->count; i++) {
-        char *canonical = node_text(&c->nodes[i]);
-        t->failed |= !canonical;
-        text_add(t, i ? ",\n    {" : "\n    {");
-        json_string(t, "name", c->nodes[i].op->name);
-        text_add(t, ", ");
-        json_string(t, "text", canonical ? canonical : "");
-        text_add(t, ", \"fields\": ");
-        json_spec(t, &c->nodes[i].out);
         const char *reason, *choice = choice_of(&c->nodes[i], &reason);
+        char *canonical = node_text(&c->nodes[i]);
+        whole &= canonical != NULL;
+        json_begin_object(j, NULL);
+        json_string(j, "name", c->nodes[i].op->name);
+        json_string(j, "text", canonical);
+        json_spec(j, "fields", &c->nodes[i].out);
         if (choice) {
-            text_add(t, ", ");
-            json_string(t, "choice", choice);
-            text_add(t, ", ");
-            json_string(t, "choice_reason", reason);
+            json_string(j, "choice", choice);
+            json_string(j, "choice_reason", reason);
         }
-        text_add(t, "}");
+        json_end_object(j);
         mem_free(canonical);
     }
-    text_add(t, "\n  ],\n");
+    json_end_array(j);
+    return whole;
 }
 
-static void json_steps(const struct program *p, struct text *t)
+static void json_steps(const struct program *p, struct json *j)
 {
-    text_add(t, "  \"steps\": [");
+    json_begin_array(j, "steps");
     for (size_t i = 0; i < p->count; i++) {
-        text_add(t, i ? ", {" : "{");
-        json_string(t, "name", p->steps[i].name);
-        text_addf(t, ", \"operations\": %zu, \"runs\": %s}", p->steps[i].count, p->steps[i].runs ? "true" : "false");
+        json_begin_object(j, NULL);
+        json_string(j, "name", p->steps[i].name);
+        json_uint(j, "operations", p->steps[i].count);
+        json_bool(j, "runs", p->steps[i].runs);
+        json_end_object(j);
     }
-    text_add(t, "],\n  \"in_place\": [");
-    const char *comma = "";
-    for (size_t c = 0; c < p->layout.fields; c++) {
-        if (!in_place(p, c))
-            continue;
-        text_add(t, comma);
-        text_add_json(t, p->layout.column[c].field.name, strlen(p->layout.column[c].field.name));
-        comma = ", ";
-    }
-    text_add(t, "],\n");
+    json_end_array(j);
+    json_begin_array(j, "in_place");
+    for (size_t c = 0; c < p->layout.fields; c++)
+        if (in_place(p, c))
+            json_string(j, NULL, p->layout.column[c].field.name);
+    json_end_array(j);
 }
 
 static void describe_json(const pst_pipeline *p, struct text *t)
 {
     const struct pipeline_plan *plan = p->plan;
+    struct json j = {.put = text_put, .to = t, .indent = 2};
     char line[LINE];
-    text_add(t, "{\n");
-    json_nodes(plan->chain, t);
-    json_steps(&plan->program, t);
-    text_add(t, "  \"delivers\": ");
-    json_spec(t, &plan->batch);
+    json_begin_object(&j, NULL);
+    json_lines(&j);
+    t->failed |= !json_nodes(plan->chain, &j);
+    json_steps(&plan->program, &j);
+    json_spec(&j, "delivers", &plan->batch);
     describe_source(plan, line, sizeof(line));
-    text_add(t, ",\n  ");
-    json_string(t, "source", line);
-    text_add(t, ",\n  ");
-    json_count(t, "elements", plan->order.source);
-    text_addf(t, ",\n  \"indexed\": %s,\n  ", plan->program.streamed ? "false" : "true");
+    json_string(&j, "source", line);
+    json_count(&j, "elements", plan->order.source);
+    json_bool(&j, "indexed", !plan->program.streamed);
     order_sentence(plan, line, sizeof(line));
-    json_string(t, "order", line);
-    text_add(t, ",\n  ");
+    json_string(&j, "order", line);
     entropy_sentence(plan, line, sizeof(line));
-    json_string(t, "entropy", line[0] ? line : "none");
-    text_add(t, ",\n  ");
-    json_count(t, "batches", plan->order.batches);
-    text_add(t, ",\n  ");
-    json_count(t, "rank_batches", feed_steps(&plan->order, &plan->split, 0));
-    text_addf(t,
-              ",\n  \"fingerprint\": \"%016" PRIx64 "\",\n  \"batch_bytes\": %zu,\n  \"ram\": %" PRIu64
-              ",\n  \"ram_planned\": %" PRIu64 ",\n  \"cache_bytes\": %" PRIu64 ",\n  \"workers\": %u,\n  ",
-              plan->fingerprint, plan->program.layout.block, plan->ram, tune_planned(&p->tuner, plan, 0), plan->ram_cache,
-              p->tuner.workers);
-    json_string(t, "workers_reason", p->tuner.workers_reason);
-    text_addf(t, ",\n  \"prefetch\": %zu,\n  ", p->tuner.depth);
-    json_string(t, "prefetch_reason", p->tuner.depth_reason);
-    text_add(t, "\n}\n");
+    json_string(&j, "entropy", line[0] ? line : "none");
+    json_count(&j, "batches", plan->order.batches);
+    json_count(&j, "rank_batches", feed_steps(&plan->order, &plan->split, 0));
+    json_format(&j, "fingerprint", "%016" PRIx64, plan->fingerprint);
+    json_uint(&j, "batch_bytes", plan->program.layout.block);
+    json_uint(&j, "ram", plan->ram);
+    json_uint(&j, "ram_planned", tune_planned(&p->tuner, plan, 0));
+    json_uint(&j, "cache_bytes", plan->ram_cache);
+    json_uint(&j, "workers", p->tuner.workers);
+    json_string(&j, "workers_reason", p->tuner.workers_reason);
+    json_uint(&j, "prefetch", p->tuner.depth);
+    json_string(&j, "prefetch_reason", p->tuner.depth_reason);
+    json_end_object(&j);
+    text_add(t, "\n");
 }
 
 pst_status pst_pipeline_describe(pst_pipeline *p, bool json, char **ret, pst_error *reterr)

@@ -1,6 +1,7 @@
 /* meta.c: see meta.h. Each file is published whole; dataset_info.json comes last, as readers look for it first. */
 #include "pack/meta.h"
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/publish.h"
@@ -29,30 +30,53 @@ static pst_status publish(const struct pack_config *c, const char *name, struct 
 
 /* ---- features.json ---- */
 
-static void add_shape(struct text *t, const uint64_t *shape, size_t rank)
+static void add_shape(struct json *j, const uint64_t *shape, size_t rank)
 {
-    text_add(t, "\"shape\": {");
+    json_begin_object(j, "shape");
+    if (rank)
+        json_begin_array(j, "dimensions");
     for (size_t i = 0; i < rank; i++) {
-        text_add(t, i ? ", " : "\"dimensions\": [");
         if (shape[i] == ANY)
-            text_add(t, "\"-1\"");
+            json_string(j, NULL, "-1");
         else
-            text_addf(t, "\"%" PRIu64 "\"", shape[i]);
+            json_format(j, NULL, "%" PRIu64, shape[i]);
     }
-    text_add(t, rank ? "]}" : "}");
+    if (rank)
+        json_end_array(j);
+    json_end_object(j);
 }
 
-static void add_tensor(struct text *t, const char *dtype, const char *encoding, const uint64_t *shape, size_t rank)
+/* Begins a feature of a TFDS class, and the object that tells about it. */
+static void begin_feature(struct json *j, const char *class, const char *key)
 {
-    text_addf(
-        t, "{\"pythonClassName\": \"" CLASS "tensor_feature.Tensor\", \"tensor\": {\"dtype\": \"%s\", \"encoding\": \"%s\", ",
-        dtype, encoding);
-    add_shape(t, shape, rank);
-    text_add(t, "}}");
+    json_begin_object(j, NULL);
+    json_format(j, "pythonClassName", CLASS "%s", class);
+    json_begin_object(j, key);
+}
+
+static void end_feature(struct json *j)
+{
+    json_end_object(j);
+    json_end_object(j);
+}
+
+static void add_tensor(struct json *j, const char *dtype, const char *encoding, const uint64_t *shape, size_t rank)
+{
+    begin_feature(j, "tensor_feature.Tensor", "tensor");
+    json_string(j, "dtype", dtype);
+    json_string(j, "encoding", encoding);
+    add_shape(j, shape, rank);
+    end_feature(j);
+}
+
+static void add_text(struct json *j)
+{
+    begin_feature(j, "text_feature.Text", "text");
+    end_feature(j);
 }
 
 /* An image that readers decode: its shape as far as all images share it. */
-static void add_image(struct text *t, const struct pack_images *s)
+static void add_image(struct json *j, const struct pack_images *s)
 {
     uint64_t shape[3] = {ANY, ANY, 3};
     if (s->count && s->min_height == s->max_height)
@@ -63,79 +87,95 @@ static void add_image(struct text *t, const struct pack_images *s)
         shape[2] = 1;
     else if (s->channels == 1u << 4 && s->formats == 1u << PST_IMAGE_PNG)
         shape[2] = 4;
-    text_add(t, "{\"pythonClassName\": \"" CLASS "image_feature.Image\", \"image\": {\"dtype\": \"uint8\", ");
+    begin_feature(j, "image_feature.Image", "image");
+    json_string(j, "dtype", "uint8");
     if (s->formats == 1u << PST_IMAGE_JPEG || s->formats == 1u << PST_IMAGE_PNG)
-        text_addf(t, "\"encodingFormat\": \"%s\", ", s->formats == 1u << PST_IMAGE_JPEG ? "jpeg" : "png");
-    add_shape(t, shape, 3);
-    text_add(t, "}}");
+        json_string(j, "encodingFormat", s->formats == 1u << PST_IMAGE_JPEG ? "jpeg" : "png");
+    add_shape(j, shape, 3);
+    end_feature(j);
 }
 
 /* Pixels as bytes: a tensor if all have one shape; otherwise the sizes are features of their own. */
-static void add_raw_image(struct text *t, const struct pack_images *s)
+static void add_raw_image(struct json *j, const struct pack_images *s)
 {
     uint64_t shape[3] = {s->min_height, s->min_width, 0};
     for (unsigned c = 1; c <= 4; c++)
         if (s->channels == 1u << c)
             shape[2] = c;
     if (s->min_height == s->max_height && s->min_width == s->max_width && shape[2])
-        add_tensor(t, "uint8", "bytes", shape, 3);
+        add_tensor(j, "uint8", "bytes", shape, 3);
     else
-        add_tensor(t, "string", "none", NULL, 0);
+        add_tensor(j, "string", "none", NULL, 0);
 }
 
-static void add_field(struct text *t, const struct recipe *r, const struct feature_spec *spec, const struct pack_images *images)
+static void add_field(struct json *j, const struct recipe *r, const struct feature_spec *spec, const struct pack_images *images)
 {
     const struct pack_field *f = &r->source->fields[spec->field];
     static const uint64_t any[1] = {ANY};
     bool image = (int)spec->field == r->image;
-    if (f->optional)
-        add_tensor(t, f->kind == PST_BYTES ? "string" : f->dtype, "none", any, 1);
-    else if (image && images->formats == 1u << PST_IMAGE_RAW)
-        add_raw_image(t, images);
-    else if (image && images->formats == 1u << PST_IMAGE_YUV420)
-        add_tensor(t, "string", "none", NULL, 0); /* no other reader decodes it */
-    else if (image)
-        add_image(t, images);
-    else if (f->role == PACK_LABEL && r->source->class_names)
-        text_addf(
-            t, "{\"pythonClassName\": \"" CLASS "class_label_feature.ClassLabel\", \"classLabel\": {\"numClasses\": \"%zu\"}}",
-            r->source->class_count);
-    else if (f->role == PACK_TEXT)
-        text_add(t, "{\"pythonClassName\": \"" CLASS "text_feature.Text\", \"text\": {}}");
-    else
-        add_tensor(t, f->dtype, f->role == PACK_PIXELS ? "bytes" : "none", f->shape, f->rank);
+    if (f->optional) {
+        add_tensor(j, f->kind == PST_BYTES ? "string" : f->dtype, "none", any, 1);
+    } else if (image && images->formats == 1u << PST_IMAGE_RAW) {
+        add_raw_image(j, images);
+    } else if (image && images->formats == 1u << PST_IMAGE_YUV420) {
+        add_tensor(j, "string", "none", NULL, 0); /* no other reader decodes it */
+    } else if (image) {
+        add_image(j, images);
+    } else if (f->role == PACK_LABEL && r->source->class_names) {
+        begin_feature(j, "class_label_feature.ClassLabel", "classLabel");
+        json_format(j, "numClasses", "%zu", r->source->class_count);
+        end_feature(j);
+    } else if (f->role == PACK_TEXT) {
+        add_text(j);
+    } else {
+        add_tensor(j, f->dtype, f->role == PACK_PIXELS ? "bytes" : "none", f->shape, f->rank);
+    }
 }
 
-static void open_features(struct text *t)
+static struct json begin_file(struct text *t)
 {
-    text_add(t, "{\n    \"pythonClassName\": \"" CLASS
-                "features_dict.FeaturesDict\",\n    \"featuresDict\": {\n        \"features\": {\n");
+    struct json j = {.put = text_put, .to = t, .indent = 4};
+    json_begin_object(&j, NULL);
+    json_lines(&j);
+    return j;
 }
 
-static void name_feature(struct text *t, const char *name, size_t length, bool first)
+static struct json begin_features(struct text *t)
 {
-    text_add(t, first ? "            " : ",\n            ");
-    text_add_json(t, name, length);
-    text_add(t, ": ");
+    struct json j = begin_file(t);
+    json_string(&j, "pythonClassName", CLASS "features_dict.FeaturesDict");
+    json_begin_object(&j, "featuresDict");
+    json_lines(&j);
+    json_begin_object(&j, "features");
+    json_lines(&j);
+    return j;
+}
+
+static void end_features(struct json *j)
+{
+    json_end_object(j);
+    json_end_object(j);
+    json_end_object(j);
+    j->put(j->to, "\n", 1);
 }
 
 static pst_status publish_features(const struct recipe *r, const struct pack_images *images, pst_error *reterr)
 {
     struct text t = {0};
-    open_features(&t);
+    struct json j = begin_features(&t);
     for (size_t i = 0; i < r->count; i++) {
         const struct feature_spec *f = &r->features[i];
         bool image_optional = r->image >= 0 && r->source->fields[r->image].optional;
         static const uint64_t any[1] = {ANY};
-        name_feature(&t, f->name, f->name_length, i == 0);
+        json_key(&j, f->name, f->name_length);
         if (f->from == FROM_FIELD)
-            add_field(&t, r, f, images);
+            add_field(&j, r, f, images);
         else if (f->from == FROM_KEY)
-            text_add(&t, "{\"pythonClassName\": \"" CLASS "text_feature.Text\", \"text\": {}}");
+            add_text(&j);
         else
-            add_tensor(&t, "int64", "none", any, image_optional ? 1 : 0);
+            add_tensor(&j, "int64", "none", any, image_optional ? 1 : 0);
     }
-    text_add(&t, "\n        }\n    }\n}\n");
+    end_features(&j);
     return publish(r->source->config, "features.json", &t, reterr);
 }
 
@@ -169,21 +209,21 @@ static pst_status infer(const struct pack_source *s, pst_inference *inference, v
 
 static void add_schema(struct text *t, const pst_schema *schema)
 {
-    open_features(t);
+    struct json j = begin_features(t);
     for (size_t i = 0; i < pst_schema_count(schema); i++) {
         const pst_feature *f = pst_schema_feature(schema, i);
         static const uint64_t any[1] = {ANY};
-        name_feature(t, f->name, strlen(f->name), i == 0);
-        add_tensor(t,
+        json_key(&j, f->name, strlen(f->name));
+        add_tensor(&j,
                    f->kind == PST_BYTES   ? "string"
                    : f->kind == PST_FLOAT ? "float32"
                                           : "int64",
                    "none", f->layout == PST_FIXED ? f->shape : any, f->layout == PST_FIXED ? f->rank : 1);
     }
-    text_add(t, "\n        }\n    }\n}\n");
+    end_features(&j);
 }
 
-/* Records that are no Examples have no features to be told: then there is no features.json. */
+/* Records that are not Examples have no features: then there is no features.json. */
 static pst_status publish_inferred(const struct pack_source *s, pst_error *reterr)
 {
     pst_inference *inference = NULL;
@@ -259,35 +299,39 @@ static pst_status publish_labels(const struct recipe *r, pst_error *reterr)
 
 /* ---- dataset_info.json ---- */
 
-static void add_split(struct text *t, const struct plan_split *s, const struct out_shard *shards)
+static void add_split(struct json *j, const struct plan_split *s, const struct out_shard *shards)
 {
     uint64_t payload = 0;
     for (uint32_t i = 0; i < s->shards; i++)
         payload += shards[s->first_shard + i].facts.payload;
-    text_add(t, "        {\n            \"filepathTemplate\": \"{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}\",\n            "
-                "\"name\": ");
-    text_add_json(t, s->name, strlen(s->name));
-    text_addf(t, ",\n            \"numBytes\": \"%" PRIu64 "\",\n            \"shardLengths\": [", payload);
+    json_begin_object(j, NULL);
+    json_lines(j);
+    json_string(j, "filepathTemplate", "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}");
+    json_string(j, "name", s->name);
+    json_format(j, "numBytes", "%" PRIu64, payload);
+    json_begin_array(j, "shardLengths");
     for (uint32_t i = 0; i < s->shards; i++)
-        text_addf(t, "%s\"%" PRIu64 "\"", i ? ", " : "", shards[s->first_shard + i].facts.records);
-    text_add(t, "]\n        }");
+        json_format(j, NULL, "%" PRIu64, shards[s->first_shard + i].facts.records);
+    json_end_array(j);
+    json_end_object(j);
 }
 
 static pst_status publish_info(const struct pack_plan *p, const struct out_shard *shards, pst_error *reterr)
 {
     const struct pack_config *c = p->source->config;
     struct text t = {0};
-    bool first = true;
-    text_addf(&t, "{\n    \"fileFormat\": \"tfrecord\",\n    \"name\": \"%s\",\n    \"version\": \"%s\",\n    \"splits\": [\n",
-              c->name, c->options.version);
-    for (size_t i = 0; i < p->split_count; i++) {
-        if (!p->splits[i].shards)
-            continue;
-        text_add(&t, first ? "" : ",\n");
-        add_split(&t, &p->splits[i], shards);
-        first = false;
-    }
-    text_add(&t, "\n    ]\n}\n");
+    struct json j = begin_file(&t);
+    json_string(&j, "fileFormat", "tfrecord");
+    json_string(&j, "name", c->name);
+    json_string(&j, "version", c->options.version);
+    json_begin_array(&j, "splits");
+    json_lines(&j);
+    for (size_t i = 0; i < p->split_count; i++)
+        if (p->splits[i].shards)
+            add_split(&j, &p->splits[i], shards);
+    json_end_array(&j);
+    json_end_object(&j);
+    text_add(&t, "\n");
     return publish(c, "dataset_info.json", &t, reterr);
 }
 

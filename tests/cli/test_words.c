@@ -111,9 +111,10 @@ static void test_json(void)
 {
     char *text = NULL;
     size_t length = 0;
-    struct json j = {.out = open_memstream(&text, &length)};
+    FILE *out = open_memstream(&text, &length);
+    struct json j = json_to(out);
 
-    REQUIRE(j.out != NULL);
+    REQUIRE(out != NULL);
     json_begin_object(&j, NULL);
     json_string(&j, "a\"b", "line\nquote\"back\\\033 \xc3\xa9 \xff");
     json_string(&j, "none", NULL);
@@ -127,8 +128,8 @@ static void test_json(void)
     json_end_array(&j);
     json_bool(&j, "yes", true);
     json_end_object(&j);
-    fclose(j.out);
-    CHECK_STR(text, "{\"a\\\"b\": \"line\\nquote\\\"back\\\\\\u001b \xc3\xa9 \\ufffd\", \"none\": null, "
+    fclose(out);
+    CHECK_STR(text, "{\"a\\\"b\": \"line\\nquote\\\"back\\\\\\u001b \xc3\xa9 \xef\xbf\xbd\", \"none\": null, "
                     "\"list\": [18446744073709551615, -9223372036854775808, 0.1, null, {}], \"yes\": true}");
     free(text);
 }

@@ -1,6 +1,7 @@
 /* test_text.c: growing text, JSON, UTF-8, sizes, near names. */
 #include "base/fault.h"
 #include "base/memory.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "harness.h"
 
@@ -89,7 +90,8 @@ static void test_json(void)
     JSON("plain text /", "plain text /");
     JSON("say \"hi\" \\ there", "say \\\"hi\\\" \\\\ there");
     JSON("\b\f\n\r\t", "\\b\\f\\n\\r\\t");
-    JSON("\0\x01\x1f\x7f", "\\u0000\\u0001\\u001f\x7f");
+    JSON("\0\x01\x1f\x7f", "\\u0000\\u0001\\u001f\\u007f");
+    JSON("\xc2\x80\xc2\x9f\xc2\xa0", "\\u0080\\u009f\xc2\xa0"); /* commands to some terminals */
     JSON("é…😀", "é…😀");
     JSON("\x80", BAD);
     JSON("\xff\xfe", BAD BAD);
@@ -103,6 +105,51 @@ static void test_json(void)
     JSON("\xf4\x90\x80\x80", BAD BAD BAD BAD); /* beyond the last code point */
     JSON("\xf5\x80", BAD BAD);
     JSON("\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80", "\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80");
+}
+
+/* The whole writer: commas, keys, lines and numbers. */
+static void test_json_writer(void)
+{
+    struct text t = {0};
+    struct json j = {.put = text_put, .to = &t, .indent = 2};
+    json_begin_object(&j, NULL);
+    json_lines(&j);
+    json_string(&j, "a\"b", "x");
+    json_string(&j, "none", NULL);
+    json_begin_array(&j, "list");
+    json_uint(&j, NULL, UINT64_MAX);
+    json_int(&j, NULL, INT64_MIN);
+    json_number(&j, NULL, 0.1);
+    json_number(&j, NULL, 1.0 / 0.0);
+    json_begin_object(&j, NULL);
+    json_end_object(&j);
+    json_end_array(&j);
+    json_begin_array(&j, "lines");
+    json_lines(&j);
+    for (int i = 0; i < 2; i++) {
+        json_begin_object(&j, NULL);
+        json_bool(&j, "yes", i == 0);
+        json_format(&j, "text", "%d of %d", i, 2);
+        json_end_object(&j);
+    }
+    json_end_array(&j);
+    json_begin_array(&j, "empty");
+    json_lines(&j);
+    json_end_array(&j);
+    json_null(&j, "last");
+    json_end_object(&j);
+    CHECK_STR(t.data, "{\n"
+                      "  \"a\\\"b\": \"x\",\n"
+                      "  \"none\": null,\n"
+                      "  \"list\": [18446744073709551615, -9223372036854775808, 0.1, null, {}],\n"
+                      "  \"lines\": [\n"
+                      "    {\"yes\": true, \"text\": \"0 of 2\"},\n"
+                      "    {\"yes\": false, \"text\": \"1 of 2\"}\n"
+                      "  ],\n"
+                      "  \"empty\": [],\n"
+                      "  \"last\": null\n"
+                      "}");
+    text_finish(&t);
 }
 
 /* Encodes every code point, and checks the encoding of every surrogate to be refused. */
@@ -223,6 +270,7 @@ static const struct test tests[] = {
     {"growing text", test_growing},
     {"text: the Nth allocation fails", test_faults},
     {"JSON strings", test_json},
+    {"JSON writer", test_json_writer},
     {"UTF-8: every code point", test_utf8},
     {"sizes in bytes", test_bytes},
     {"byte order of names", test_compare},
