@@ -61,19 +61,32 @@ static void tell(struct crew *c)
         atomic_store(&c->meter.cancelled, true);
 }
 
+/* Runs the tasks on threads; NULL in `*ret` and PST_OK: they were run here. */
+static pst_status start(struct crew *c, struct thread_group **ret, pst_error *reterr)
+{
+    const struct parallel *p = c->p;
+    size_t workers = p->workers ? p->workers : cpu_cores();
+    workers = workers < p->tasks ? workers : p->tasks;
+    workers = workers < MAX_WORKERS ? workers : MAX_WORKERS;
+    const char *name = p->name ? p->name : "penstock";
+    *ret = NULL;
+    if (!p->here)
+        return thread_group_start(ret, (unsigned)workers, name, work, c, reterr);
+    if (workers < 2 || thread_group_start(ret, (unsigned)workers, name, work, c, NULL) < 0)
+        work(c, 0);
+    return PST_OK;
+}
+
 pst_status parallel_run(const struct parallel *p, pst_error *reterr)
 {
     if (!p->tasks)
         return PST_OK;
     struct crew c = {.p = p, .lock = PTHREAD_MUTEX_INITIALIZER, .failed = p->tasks};
-    size_t workers = p->workers ? p->workers : cpu_cores();
-    workers = workers < p->tasks ? workers : p->tasks;
     struct thread_group *group;
-    pst_status st =
-        thread_group_start(&group, workers < MAX_WORKERS ? (unsigned)workers : MAX_WORKERS, "penstock", work, &c, reterr);
+    pst_status st = start(&c, &group, reterr);
     if (st < 0)
         return st;
-    while (!thread_group_wait(group, p->progress ? PROGRESS_MS : UINT32_MAX))
+    while (group && !thread_group_wait(group, p->progress ? PROGRESS_MS : UINT32_MAX))
         tell(&c);
     thread_group_join(group);
     tell(&c);
@@ -84,4 +97,25 @@ pst_status parallel_run(const struct parallel *p, pst_error *reterr)
         return c.status;
     }
     return meter_add(&c.meter, 0, 0, reterr);
+}
+
+struct each {
+    pst_status (*fn)(void *user, size_t i, pst_error *reterr);
+    void *user;
+};
+
+static pst_status run_each(void *user, size_t task, struct meter *meter, pst_error *reterr)
+{
+    const struct each *e = user;
+    (void)meter;
+    return e->fn(e->user, task, reterr);
+}
+
+pst_status parallel_each(size_t count, unsigned threads, pst_status (*fn)(void *user, size_t i, pst_error *reterr), void *user,
+                         pst_error *reterr)
+{
+    struct each e = {.fn = fn, .user = user};
+    const struct parallel p = {
+        .tasks = count, .workers = threads, .run = run_each, .user = &e, .name = "pst-open", .here = true};
+    return parallel_run(&p, reterr);
 }

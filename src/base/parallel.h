@@ -8,7 +8,7 @@
 #include <penstock/base.h>
 #include <stdatomic.h>
 
-/* What workers tell the caller's thread, and it them. */
+/* Counters from workers to the caller's thread, and its wish to stop. */
 struct meter {
     _Atomic uint64_t records, bytes;
     atomic_bool cancelled;
@@ -22,6 +22,8 @@ struct parallel {
     unsigned workers; /* 0: the cores this process may use */
     pst_status (*run)(void *user, size_t task, struct meter *meter, pst_error *reterr);
     void *user;
+    const char *name; /* of the threads; NULL: "penstock" */
+    bool here;        /* tasks run on the caller's thread where one worker is enough or no thread can be started */
     const char *stage;
     uint64_t total; /* records, for the progress; 0: unknown */
     pst_progress_fn progress;
@@ -29,5 +31,10 @@ struct parallel {
 };
 
 pst_status parallel_run(const struct parallel *p, pst_error *reterr);
+
+/* Calls fn(user, i) for every i < count on up to `threads` threads, without progress; on the caller's where no other can be
+ * started. */
+pst_status parallel_each(size_t count, unsigned threads, pst_status (*fn)(void *user, size_t i, pst_error *reterr), void *user,
+                         pst_error *reterr);
 
 #endif

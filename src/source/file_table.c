@@ -6,8 +6,8 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "io/file.h"
-#include "source/each.h"
 #include "record/damage.h"
 
 #include <inttypes.h>
@@ -83,7 +83,7 @@ pst_status file_table_look(struct file_table *t, const struct source_env *env, p
     t->marks = mem_array(count, sizeof(*t->marks));
     if (!t->marks)
         return pst_fail(reterr, PST_ENOMEM, "out of memory listing the files");
-    pst_status st = each_run((count + LOOK_AT - 1) / LOOK_AT, LOOKERS, look_at, t, reterr);
+    pst_status st = parallel_each((count + LOOK_AT - 1) / LOOK_AT, LOOKERS, look_at, t, reterr);
     if (st == PST_OK) {
         t->fingerprint = hash_bytes(t->marks, count * sizeof(*t->marks), t->labelled);
         for (size_t i = 0; i < count; i++)

@@ -7,9 +7,9 @@
 #include "base/cpu.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "io/file.h"
-#include "source/each.h"
 #include "record/find.h"
 #include "record/shard.h"
 
@@ -212,7 +212,7 @@ pst_status shard_set_open(struct shard_set *s, const pst_strings *paths, enum sh
     s->count = s->paths.count;
     for (size_t k = 0; k < s->count; k++)
         atomic_init(&s->shards[k].direct, -1);
-    st = each_run(s->count, OPENERS, open_shard, s, reterr);
+    st = parallel_each(s->count, OPENERS, open_shard, s, reterr);
     s->env = NULL;
     if (st < 0)
         return st;

@@ -7,10 +7,10 @@
 #include "source/file_table.h"
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "io/file.h"
-#include "source/each.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -115,7 +115,7 @@ static pst_status take_folders(struct folder *f, const struct config *c, char **
     struct listing l = {.extensions = c->extensions, .folders = folders, .files = mem_array(count, sizeof(*l.files))};
     if (!l.files)
         return no_memory(reterr);
-    pst_status st = each_run(count, LISTERS, list_files, &l, reterr);
+    pst_status st = parallel_each(count, LISTERS, list_files, &l, reterr);
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; st == PST_OK && k < l.files[i].count; k++) {
             char *path = l.files[i].paths[k];

@@ -5,7 +5,6 @@
 #include "base/fault.h"
 #include "base/random.h"
 #include "base/thread.h"
-#include "source/each.h"
 #include "source/shard_reader.h"
 
 #include <sys/resource.h>
@@ -284,28 +283,6 @@ static void test_denied(void)
 
 /* ---- Threads ---- */
 
-/* The third fails at once, the first takes its time. */
-static pst_status fail_some(void *user, size_t i, pst_error *reterr)
-{
-    atomic_fetch_add((_Atomic unsigned *)user, 1);
-    if (i == 1)
-        usleep(20000);
-    return i == 1 || i >= 3 ? pst_fail(reterr, PST_EINVAL, "%zu", i) : PST_OK;
-}
-
-static void test_each(void)
-{
-    for (unsigned threads = 1; threads <= 8; threads *= 2) {
-        pst_error error;
-        _Atomic unsigned calls = 0;
-        CHECK_STATUS(each_run(100, threads, fail_some, &calls, &error), PST_EINVAL, &error);
-        CHECK_STR(error.message, "1");
-        CHECK(calls <= 2 + threads); /* nothing new is begun after a failure */
-        CHECK_STATUS(each_run(1, threads, fail_some, &calls, &error), PST_OK, &error);
-        CHECK_STATUS(each_run(0, threads, fail_some, &calls, &error), PST_OK, &error);
-    }
-}
-
 #define THREADS 8
 
 struct crowd {
@@ -404,7 +381,6 @@ int main(int argc, char **argv)
         {"in words", test_describe},
         {"fingerprint", test_fingerprint},
         {"what the system denies", test_denied},
-        {"the lowest failure", test_each},
         {"threads", test_threads},
         {"faults", test_faults},
         {NULL, NULL},

@@ -1,8 +1,9 @@
-/* test_thread.c: groups of workers start whole or not at all, and can be waited for. */
+/* test_thread.c: groups of workers start whole or not at all, and can be waited for; numbered tasks over them. */
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/fault.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/thread.h"
 #include "harness.h"
 
@@ -156,12 +157,85 @@ static void test_first_use(void)
     CHECK_INT(wrong, 0);
 }
 
+/* ---- Numbered tasks ---- */
+
+/* The third fails at once, the first takes its time. */
+static pst_status fail_some(void *user, size_t i, pst_error *reterr)
+{
+    atomic_fetch_add((_Atomic unsigned *)user, 1);
+    for (int n = 0; i == 1 && n < 20; n++)
+        pause_briefly();
+    return i == 1 || i >= 3 ? pst_fail(reterr, PST_EINVAL, "%zu", i) : PST_OK;
+}
+
+static void test_each_task(void)
+{
+    for (unsigned threads = 1; threads <= 8; threads *= 2) {
+        pst_error error;
+        _Atomic unsigned calls = 0;
+        CHECK_STATUS(parallel_each(100, threads, fail_some, &calls, &error), PST_EINVAL, &error);
+        CHECK_STR(error.message, "1");
+        CHECK(calls <= 2 + threads); /* nothing new is begun after a failure */
+        CHECK_STATUS(parallel_each(1, threads, fail_some, &calls, &error), PST_OK, &error);
+        CHECK_STATUS(parallel_each(0, threads, fail_some, &calls, &error), PST_OK, &error);
+        CHECK_STATUS(parallel_each(100, threads, fail_some, &calls, NULL), PST_EINVAL, NULL);
+    }
+}
+
+static pst_status count_here(void *user, size_t i, pst_error *reterr)
+{
+    (void)i, (void)reterr;
+    atomic_fetch_add((_Atomic unsigned *)user, 1);
+    return PST_OK;
+}
+
+static pst_status count_task(void *user, size_t i, struct meter *meter, pst_error *reterr)
+{
+    return meter_add(meter, 1, 10, reterr) < 0 ? PST_ECANCELLED : count_here(user, i, reterr);
+}
+
+/* Without threads the work is done by the caller where it said so, and refused where it did not. */
+static void test_no_threads(void)
+{
+    pst_error error;
+    _Atomic unsigned calls = 0;
+    struct parallel p = {.tasks = 7, .workers = 4, .run = count_task, .user = &calls};
+    uint64_t before = mem_live();
+    test_fault_arm(FAULT_THREAD, 0, true);
+    CHECK_STATUS(parallel_each(7, 4, count_here, &calls, &error), PST_OK, &error);
+    CHECK_INT(calls, 7);
+    CHECK(parallel_run(&p, &error) < 0);
+    CHECK_INT(calls, 7);
+    test_fault_clear();
+    CHECK_STATUS(parallel_run(&p, &error), PST_OK, &error);
+    CHECK_INT(calls, 14);
+    CHECK_INT(mem_live(), before);
+}
+
+static int stop_at_once(void *user, const pst_progress *progress)
+{
+    (void)user;
+    return progress->total == 7;
+}
+
+static void test_cancelled(void)
+{
+    pst_error error;
+    _Atomic unsigned calls = 0;
+    struct parallel p = {
+        .tasks = 7, .workers = 2, .run = count_task, .user = &calls, .total = 7, .progress = stop_at_once, .here = true};
+    CHECK_STATUS(parallel_run(&p, &error), PST_ECANCELLED, &error);
+}
+
 static const struct test tests[] = {
     {"first use of a kernel from many threads", test_first_use},
     {"each worker runs once", test_each_once},
     {"names and signals", test_names_and_signals},
     {"waiting with a limit", test_wait},
     {"a refused thread", test_refused},
+    {"numbered tasks", test_each_task},
+    {"tasks without threads", test_no_threads},
+    {"tasks that are cancelled", test_cancelled},
     {NULL, NULL},
 };
 
