@@ -77,14 +77,29 @@ pst_status pst_fail_at(pst_error *reterr, pst_status status, const char *path, u
     return status;
 }
 
-pst_status fail_memory(pst_error *reterr, const char *doing)
+static pst_status out_of_memory(pst_error *reterr, const char *path, const char *doing, va_list args)
 {
-    return pst_fail(reterr, PST_ENOMEM, "%s: out of memory", doing);
+    char what[sizeof(reterr->message)];
+    vsnprintf(what, sizeof(what), doing, args);
+    return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "%s: out of memory", what);
 }
 
-pst_status fail_memory_at(pst_error *reterr, const char *path, const char *doing)
+pst_status fail_memory(pst_error *reterr, const char *doing, ...)
 {
-    return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "%s: out of memory", doing);
+    va_list args;
+    va_start(args, doing);
+    pst_status st = out_of_memory(reterr, NULL, doing, args);
+    va_end(args);
+    return st;
+}
+
+pst_status fail_memory_at(pst_error *reterr, const char *path, const char *doing, ...)
+{
+    va_list args;
+    va_start(args, doing);
+    pst_status st = out_of_memory(reterr, path, doing, args);
+    va_end(args);
+    return st;
 }
 
 /* Appends to `buffer` at `*length`; what does not fit is dropped, `*length` counts on. */

@@ -4,9 +4,9 @@
 
 #include <penstock/base.h>
 
-/* PST_ENOMEM: "DOING: out of memory", as in fail_memory(reterr, "opening the shards"). */
-pst_status fail_memory(pst_error *reterr, const char *doing);
+/* PST_ENOMEM: "DOING: out of memory", as in fail_memory(reterr, "opening %zu shards", count). */
+pst_status fail_memory(pst_error *reterr, const char *doing, ...) PST_PRINTF(2, 3);
 /* The same for a file: the error names it. */
-pst_status fail_memory_at(pst_error *reterr, const char *path, const char *doing);
+pst_status fail_memory_at(pst_error *reterr, const char *path, const char *doing, ...) PST_PRINTF(3, 4);
 
 #endif

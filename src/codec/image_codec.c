@@ -4,6 +4,7 @@
  * What the bytes mean is each format's own business. */
 #include "codec/image_codec.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -74,7 +75,7 @@ pst_status image_codec_cut_off(const char *format, size_t needed, size_t length,
 
 pst_status image_codec_no_memory(const char *format, pst_error *reterr)
 {
-    return pst_fail(reterr, PST_ENOMEM, "%s: out of memory", format);
+    return fail_memory(reterr, "%s", format);
 }
 
 pst_status image_codec_bad_channels(const char *format, uint32_t channels, const char *allowed, pst_error *reterr)

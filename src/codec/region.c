@@ -1,6 +1,7 @@
 /* region.c: see region.h. A format that can decode parts does; any other is decoded as a whole and cut. */
 #include "codec/region.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "codec/exif.h"
 #include "codec/image_codec.h"
@@ -116,7 +117,7 @@ static pst_status turn(struct region_decoder *d, const pst_image *in, unsigned o
         .width = turns ? in->height : in->width, .height = turns ? in->width : in->height, .channels = in->channels};
     out.stride = (size_t)out.width * out.channels;
     if (!region_memory_need(&d->turned, out.stride * out.height)) /* as much as the decoded part itself takes */
-        return pst_fail(reterr, PST_ENOMEM, "turning an image upright: out of memory");
+        return fail_memory(reterr, "turning an image upright");
     out.pixels = d->turned.data;
     exif_turn(in, &out, orientation);
     *ret = out;

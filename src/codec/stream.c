@@ -6,6 +6,7 @@
 #include "codec/stream.h"
 
 #include "base/crc32c.h"
+#include "base/error.h"
 #include "base/le.h"
 #include "base/memory.h"
 #include "codec/stream_codec.h"
@@ -71,7 +72,7 @@ pst_status decompressor_create(struct decompressor **ret, pst_compression compre
         return no_codec(compression, reterr);
     struct decompressor *d = mem_zalloc(sizeof(*d));
     if (!d)
-        return pst_fail(reterr, PST_ENOMEM, "%s stream: out of memory", codec->name);
+        return fail_memory(reterr, "%s stream", codec->name);
     d->codec = codec;
     pst_status st = codec->decoder_create(&d->decoder, reterr);
     if (st != PST_OK) {
@@ -165,7 +166,7 @@ pst_status compressor_create(struct compressor **ret, pst_compression compressio
         return no_codec(compression, reterr);
     struct compressor *c = mem_alloc(sizeof(*c));
     if (!c)
-        return pst_fail(reterr, PST_ENOMEM, "%s stream: out of memory", codec->name);
+        return fail_memory(reterr, "%s stream", codec->name);
     c->codec = codec;
     c->encoder = NULL;
     c->filled = 0;

@@ -2,6 +2,7 @@
  *
  * Promises: gzip output carries no time, name or system, so that equal input gives equal bytes; all memory comes from
  * memory.h. Leaves to others: what follows a member (stream.c). */
+#include "base/error.h"
 #include "base/memory.h"
 #include "codec/stream_codec.h"
 
@@ -19,11 +20,6 @@ static void release(voidpf user, voidpf p)
 {
     (void)user;
     mem_free(p);
-}
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "deflate: out of memory");
 }
 
 /* zlib counts in unsigned int: a pass takes what fits, the caller comes again for the rest. */
@@ -54,12 +50,12 @@ static pst_status inflate_create(void **ret, int window, pst_error *reterr)
 {
     z_stream *z = mem_zalloc(sizeof(*z));
     if (!z)
-        return no_memory(reterr);
+        return fail_memory(reterr, "deflate");
     z->zalloc = allocate;
     z->zfree = release;
     if (inflateInit2(z, window) != Z_OK) {
         mem_free(z);
-        return no_memory(reterr);
+        return fail_memory(reterr, "deflate");
     }
     *ret = z;
     return PST_OK;
@@ -89,7 +85,7 @@ static pst_status inflate_pass(void *decoder, struct stream_span *span, pst_erro
         inflateReset(z);
         return PST_END;
     case Z_MEM_ERROR:
-        return no_memory(reterr);
+        return fail_memory(reterr, "deflate");
     case Z_NEED_DICT:
         return pst_fail(reterr, PST_EUNSUPPORTED, "needs a preset dictionary, which is not supported; recompress without one");
     default:
@@ -118,12 +114,12 @@ static pst_status deflate_create(void **ret, const char *name, int level, int wi
         return st;
     struct deflater *d = mem_zalloc(sizeof(*d));
     if (!d)
-        return no_memory(reterr);
+        return fail_memory(reterr, "deflate");
     d->z.zalloc = allocate;
     d->z.zfree = release;
     if (deflateInit2(&d->z, level ? level : Z_DEFAULT_COMPRESSION, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
         mem_free(d);
-        return no_memory(reterr);
+        return fail_memory(reterr, "deflate");
     }
     d->header.os = 255; /* unknown: the same on every system */
     if (window == GZIP_WINDOW)

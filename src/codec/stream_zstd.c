@@ -5,6 +5,7 @@
  * a frame (stream.c). */
 #include "codec/stream_codec.h"
 
+#include "base/error.h"
 #include "base/fault.h"
 
 #include <zstd.h>
@@ -12,16 +13,11 @@
 
 #define WINDOW_LOG_MAX 27
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "zstd: out of memory");
-}
-
 static pst_status zstd_decoder_create(void **ret, pst_error *reterr)
 {
     ZSTD_DCtx *z = fault_hit(FAULT_MEMORY, "ZSTD_createDCtx") ? NULL : ZSTD_createDCtx();
     if (!z)
-        return no_memory(reterr);
+        return fail_memory(reterr, "zstd");
     ZSTD_DCtx_setParameter(z, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
     *ret = z;
     return PST_OK;
@@ -40,7 +36,7 @@ static pst_status zstd_decode(void *decoder, struct stream_span *span, pst_error
         return code == 0 ? PST_END : PST_OK;
     switch (ZSTD_getErrorCode(code)) {
     case ZSTD_error_memory_allocation:
-        return no_memory(reterr);
+        return fail_memory(reterr, "zstd");
     case ZSTD_error_frameParameter_windowTooLarge:
         return pst_fail(reterr, PST_ELIMIT, "the window is above %u MiB; recompress without --ultra or --long",
                         1u << (WINDOW_LOG_MAX - 20));
@@ -66,7 +62,7 @@ static pst_status zstd_encoder_create(void **ret, int level, pst_error *reterr)
         return st;
     ZSTD_CCtx *z = fault_hit(FAULT_MEMORY, "ZSTD_createCCtx") ? NULL : ZSTD_createCCtx();
     if (!z)
-        return no_memory(reterr);
+        return fail_memory(reterr, "zstd");
     ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel, level ? level : ZSTD_CLEVEL_DEFAULT);
     ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
     *ret = z;
@@ -84,7 +80,7 @@ static pst_status zstd_encode(void *encoder, struct stream_span *span, bool fini
     span->out_left -= out.pos;
     if (ZSTD_isError(code))
         return ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation
-                   ? no_memory(reterr)
+                   ? fail_memory(reterr, "zstd")
                    : pst_fail(reterr, PST_EINVAL, "zstd: %s", ZSTD_getErrorName(code));
     return finish && code == 0 ? PST_END : PST_OK;
 }

@@ -72,7 +72,7 @@ void batch_layout_finish(struct batch_layout *l)
     *l = (struct batch_layout){0};
 }
 
-static pst_status fail_memory(size_t bytes, pst_error *reterr)
+static pst_status fail_room(size_t bytes, pst_error *reterr)
 {
     return pst_fail(reterr, PST_ENOMEM, "batch: out of memory for %zu bytes; try a smaller batch or less prefetch", bytes);
 }
@@ -88,7 +88,7 @@ static pst_status copy_values(struct batch_memory *s, void *values, const pst_te
     for (size_t i = 0; i < own / sizeof(*v); i++) {
         uint8_t *copy = batch_memory_alloc(s, v[i].length, 1);
         if (!copy)
-            return fail_memory(v[i].length, reterr);
+            return fail_room(v[i].length, reterr);
         if (v[i].length)
             memcpy(copy, v[i].data, v[i].length);
         v[i].data = copy;
@@ -105,7 +105,7 @@ pst_status batch_put(pst_batch *b, size_t slice, size_t field, size_t at, const 
     size_t own = shape_bytes(t->dtype, t->rank, t->shape);
     void *values = own == SIZE_MAX ? NULL : batch_memory_alloc(s, own, ALIGNMENT);
     if (!values)
-        return fail_memory(own, reterr);
+        return fail_room(own, reterr);
     pst_tensor *element = &b->varying[field].elements[at];
     *element = *t;
     element->data = values;
@@ -141,7 +141,7 @@ static pst_status reserve(pst_batch *b, size_t field, size_t bytes, pst_error *r
     size_t room = bytes < SIZE_MAX / 2 ? bytes + bytes / 4 : bytes; /* the next batch is a little larger, sooner or later */
     void *grown = mem_aligned(room);
     if (!grown)
-        return fail_memory(bytes, reterr);
+        return fail_room(bytes, reterr);
     mem_free(b->varying[field].gathered);
     b->varying[field].gathered = grown;
     b->varying[field].room = room;
@@ -154,7 +154,7 @@ static pst_status gather(pst_batch *b, size_t field, size_t count, size_t *ret_b
     size_t total = 0;
     for (size_t i = 0; i < count; i++)
         if (__builtin_add_overflow(total, shape_bytes(e[i].dtype, e[i].rank, e[i].shape), &total))
-            return fail_memory(SIZE_MAX, reterr);
+            return fail_room(SIZE_MAX, reterr);
     pst_status st = reserve(b, field, total, reterr);
     if (st < 0)
         return st;

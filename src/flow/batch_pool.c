@@ -2,6 +2,7 @@
  *
  * A released batch is used again once nobody holds it. Batches may outlive the pipeline: the pool then waits for the last of
  * them. Large blocks ask for huge pages: touching fresh memory page by page costs as much as filling it. */
+#include "base/error.h"
 #include "base/memory.h"
 #include "flow/batch.h"
 
@@ -24,7 +25,7 @@ pst_status batch_pool_create(struct batch_pool **ret, const struct batch_layout 
 {
     struct batch_pool *p = mem_zalloc(sizeof(*p));
     if (!p)
-        return pst_fail(reterr, PST_ENOMEM, "starting: out of memory");
+        return fail_memory(reterr, "starting");
     p->layout = *layout;
     p->layout.column = mem_array(layout->fields, sizeof(*layout->column));
     p->layout.names = (struct name_index){0};
@@ -36,7 +37,7 @@ pst_status batch_pool_create(struct batch_pool **ret, const struct batch_layout 
     if (!whole) {
         batch_layout_finish(&p->layout);
         mem_free(p);
-        return pst_fail(reterr, PST_ENOMEM, "starting: out of memory");
+        return fail_memory(reterr, "starting");
     }
     pthread_mutex_init(&p->lock, NULL);
     *ret = p;

@@ -4,6 +4,7 @@
  * fills blocks of its own; two that bring the same element at once both keep it, and one of the copies is forgotten. */
 #include "flow/cache.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <stdatomic.h>
@@ -57,7 +58,7 @@ pst_status cache_create(struct cache **ret, uint64_t elements, uint64_t bytes, u
     return PST_OK;
 fail:
     cache_destroy(c);
-    return pst_fail(reterr, PST_ENOMEM, "cache: out of memory");
+    return fail_memory(reterr, "cache");
 }
 
 struct cache *cache_destroy(struct cache *c)

@@ -2,6 +2,7 @@
  *
  * The fingerprint covers what shapes order or content: the data and every operation but `prefetch` and `cache`. Ranks, workers
  * and budgets are free to change between tell and seek, and so is the place of the data. */
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "flow/pipeline.h"
@@ -24,7 +25,7 @@ pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
             continue;
         char *text = node_text(&c->nodes[i]);
         if (!text)
-            return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+            return fail_memory(reterr, "planning");
         ops = hash_bytes(text, strlen(text), ops);
         mem_free(text);
         if (c->nodes[i].op->fingerprint)

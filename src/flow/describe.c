@@ -1,5 +1,6 @@
 /* describe.c: the plan in words, or as JSON: what each operation makes of the elements, what runs together, where the order
  * comes from, what is kept in memory, and the choices with their reasons. */
+#include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -288,7 +289,7 @@ pst_status pst_pipeline_describe(pst_pipeline *p, bool json, char **ret, pst_err
         describe_words(p, &t);
     if (t.failed || !t.data) {
         text_finish(&t);
-        return pst_fail(reterr, PST_ENOMEM, "describing the plan: out of memory");
+        return fail_memory(reterr, "describing the plan");
     }
     *ret = t.data;
     return PST_OK;

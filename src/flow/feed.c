@@ -5,6 +5,7 @@
  * making while the consumer still works on the last ones of this. */
 #include "flow/feed.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "flow/stream_damage.h"
 
@@ -132,7 +133,7 @@ static pst_status hold_items(struct feed *f, struct entry *e, struct item *items
         e->items = mem_array(f->program->layout.capacity, sizeof(struct item *));
     if (!e->items) {
         element_stream_release(f->stream, items);
-        return pst_fail(reterr, PST_ENOMEM, "batch: out of memory");
+        return fail_memory(reterr, "batch");
     }
     for (; items; items = items->next)
         e->items[e->count++] = items;
@@ -168,7 +169,7 @@ static pst_status hold_damage(struct feed *f, struct entry *e, pst_error *reterr
     if (b->count == 0)
         return PST_OK;
     if (mem_grow((void **)&e->damage, &e->damage_room, b->count, sizeof(*e->damage)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "noting damage: out of memory");
+        return fail_memory(reterr, "noting damage");
     memcpy(e->damage, b->damage, b->count * sizeof(*b->damage));
     e->damage_count = b->count;
     b->count = 0;

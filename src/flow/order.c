@@ -6,6 +6,7 @@
  * Streams have the same steps; stream.c runs them one element at a time. */
 #include "flow/order.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
@@ -90,7 +91,7 @@ pst_status order_push(struct order *o, const struct order_step *step, pst_error 
     if (s.kind == ORDER_BATCH && o->batch != SIZE_MAX)
         return pst_fail(reterr, PST_EINVAL, "batch: the elements are batched already; one batch a chain");
     if (mem_grow((void **)&o->steps, &o->capacity, o->count + 1, sizeof(*o->steps)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "planning the order: out of memory");
+        return fail_memory(reterr, "planning the order");
     if (s.kind == ORDER_BATCH)
         o->batch = o->count;
     if (o->batch == SIZE_MAX || s.kind == ORDER_BATCH)
@@ -117,7 +118,7 @@ uint64_t order_reach(const struct order *o)
 pst_status order_state_init(struct order_state *s, const struct order *o, pst_error *reterr)
 {
     s->memos = mem_array(o->count, sizeof(*s->memos));
-    return s->memos ? PST_OK : pst_fail(reterr, PST_ENOMEM, "starting a worker: out of memory");
+    return s->memos ? PST_OK : fail_memory(reterr, "starting a worker");
 }
 
 void order_state_finish(struct order_state *s)

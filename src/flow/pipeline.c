@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "record/options.h"
 
@@ -25,12 +26,12 @@ pst_status pst_pipeline_create(pst_pipeline **ret, const pst_options *options, p
         return pst_fail(reterr, PST_EINVAL, "options.uneven is %d; expected pad, drop or allow", (int)o.uneven);
     pst_pipeline *p = mem_zalloc(sizeof(*p));
     if (!p)
-        return pst_fail(reterr, PST_ENOMEM, "creating a pipeline: out of memory");
+        return fail_memory(reterr, "creating a pipeline");
     ring_init(&p->ring);
     p->options = o;
     p->cache_dir = o.cache_dir ? mem_strdup(o.cache_dir) : NULL;
     p->options.cache_dir = p->cache_dir;
-    st = o.cache_dir && !p->cache_dir ? pst_fail(reterr, PST_ENOMEM, "creating a pipeline: out of memory") : PST_OK;
+    st = o.cache_dir && !p->cache_dir ? fail_memory(reterr, "creating a pipeline") : PST_OK;
     if (st == PST_OK)
         st = pst_damage_log_create(&p->damage, &o.bad, reterr);
     if (st < 0) {
@@ -95,7 +96,7 @@ static pst_status copy_arrays(struct arena *a, const char *const *names, const p
         whole = own_names[i] != NULL;
     }
     if (!whole)
-        return pst_fail(reterr, PST_ENOMEM, "adding arrays: out of memory");
+        return fail_memory(reterr, "adding arrays");
     *ret = (struct arrays_config){.names = own_names, .arrays = own_arrays, .count = count};
     return PST_OK;
 }
@@ -154,7 +155,7 @@ pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *gene
     pst_generator own = *generator;
     pst_field *fields = arena_alloc(&p->names, own.spec.count * sizeof(*fields));
     if (!fields)
-        return pst_fail(reterr, PST_ENOMEM, "adding a generator: out of memory");
+        return fail_memory(reterr, "adding a generator");
     memcpy(fields, own.spec.field, own.spec.count * sizeof(*fields));
     own.spec = (pst_spec){.count = own.spec.count, .field = fields};
     return pipeline_add_source(p, &source_generator, &own, reterr);
@@ -187,7 +188,7 @@ pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr)
     if (!cells) {
         batch_pool_close(pool);
         pipeline_plan_destroy(plan);
-        return st < 0 ? st : pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+        return st < 0 ? st : fail_memory(reterr, "planning");
     }
     memset((void *)cells, 0, plan->threads * sizeof(*cells));
     publish_plan(p, plan, pool, cells);

@@ -3,6 +3,7 @@
 #include "flow/plan.h"
 
 #include "base/cpu.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/name_index.h"
 #include "flow/cache.h"
@@ -131,7 +132,7 @@ static pst_status check_spec(const pst_op_class *op, const pst_spec *in, const p
     size_t twice = name_index_init(&names, out->field[0].name, sizeof(*out->field), out->count, &whole);
     name_index_finish(&names);
     if (!whole)
-        return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+        return fail_memory(reterr, "planning");
     if (twice != NAME_INDEX_NONE)
         return fail_name(out, twice, reterr);
     for (size_t i = 0; i < out->count; i++) {
@@ -370,7 +371,7 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
         return st;
     struct pipeline_plan *p = mem_zalloc(sizeof(*p));
     if (!p)
-        return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+        return fail_memory(reterr, "planning");
     p->chain = chain;
     p->ram = o->ram ? o->ram : cpu_memory_available() / 2;
     p->split = (struct split){.rank = o->rank, .world = o->world ? o->world : 1, .uneven = o->uneven};

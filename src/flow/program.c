@@ -5,6 +5,7 @@
  * cache keeps has to be copied out of it: nothing in front of a cache is written in place. */
 #include "flow/program.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "ops/image/image_op.h"
 
@@ -22,7 +23,7 @@ void program_init(struct program *p, const struct source_class *source_class, vo
 pst_status program_push(struct program *p, const struct step *step, pst_error *reterr)
 {
     if (mem_grow((void **)&p->steps, &p->capacity, p->count + 1, sizeof(*p->steps)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+        return fail_memory(reterr, "planning");
     p->steps[p->count++] = *step;
     return PST_OK;
 }
@@ -237,7 +238,7 @@ pst_status program_compile(struct program *p, uint64_t capacity, pst_error *rete
     if (whole && st < 0)
         return st;
     if (!whole || !bind_columns(p, bound))
-        return pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+        return fail_memory(reterr, "planning");
     p->workspace = 0;
     for (size_t i = 0; i < p->count && st == PST_OK; i++) {
         list_moves(&p->steps[i]);

@@ -3,6 +3,7 @@
  * Operations on elements do not notice how their elements were ordered or batched, so the order operations between them fall
  * away here; order.c has them. Runs of image operations become one pass, unless a cache comes between them. Neither changes a
  * result. A fast decode and what follows it up to the resize are one pass in any case: what they mean, they mean together. */
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "flow/element.h"
@@ -70,7 +71,7 @@ static pst_status fuse(struct pipeline_plan *p, const struct image_part *parts, 
         return st;
     s.config = s.fused;
     st = join_names(s.name, sizeof(s.name), parts, count) ? spec_init(&s.out, &p->memory, first->in.count, &refusal)
-                                                          : pst_fail(&refusal, PST_ENOMEM, "planning: out of memory");
+                                                          : fail_memory(&refusal, "planning");
     if (st == PST_OK)
         st = op_image_program.plan(s.fused, &first->in, &s.out, &refusal);
     *ret_fused = st == PST_OK && same_fields(&s.out, &last->out);
@@ -98,7 +99,7 @@ pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reter
     const struct chain *c = p->chain;
     struct image_part *parts = mem_array(c->count, sizeof(*parts));
     size_t *nodes = mem_array(c->count, sizeof(*nodes));
-    pst_status st = parts && nodes ? PST_OK : pst_fail(reterr, PST_ENOMEM, "planning: out of memory");
+    pst_status st = parts && nodes ? PST_OK : fail_memory(reterr, "planning");
     for (size_t i = 1; i < c->count && st == PST_OK; i++) {
         if (is_cache(&c->nodes[i]))
             p->program.cached = p->program.count;

@@ -1,6 +1,7 @@
 /* sampling.c: shows records of the source to an operation that has to see some before it can be planned (its schema
  * facet): `example` without a schema. They are spread evenly over an index; of a stream they are the first. Damaged ones are
  * passed over: whether they are tolerated is for the run to say. */
+#include "base/error.h"
 #include "base/memory.h"
 #include "flow/element.h"
 #include "flow/plan.h"
@@ -44,7 +45,7 @@ static pst_status keep_record(struct sampling *s, const pst_spec *spec, pst_erro
         return tensor_refuse(&spec->field[s->field], &s->out[s->field], reterr);
     char *copy = arena_alloc(&s->memory, record->length);
     if (!copy)
-        return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+        return fail_memory(reterr, "inferring a schema");
     if (record->length)
         memcpy(copy, record->data, record->length);
     s->records[s->count++] = (pst_bytes){(const uint8_t *)copy, record->length};
@@ -68,7 +69,7 @@ static pst_status sample_index(struct sampling *s, const pst_spec *spec, uint64_
     wanted = wanted < total ? wanted : total;
     void *worker = mem_zalloc(source->worker_size);
     if (!worker)
-        return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+        return fail_memory(reterr, "inferring a schema");
     pst_status st = source->worker_start ? source->worker_start(s->plan->source, worker, reterr) : PST_OK;
     for (uint64_t i = 0; i < wanted && st == PST_OK && s->bytes < MOST_BYTES; i++) {
         uint64_t index = (uint64_t)((double)i * (double)total / (double)wanted);
@@ -132,11 +133,11 @@ pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i,
                         name);
     struct sampling *s = mem_zalloc(sizeof(*s));
     if (!s)
-        return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+        return fail_memory(reterr, "inferring a schema");
     s->plan = p;
     s->field = field;
     s->out = mem_array(c->nodes[0].out.count, sizeof(*s->out));
-    st = s->out ? infer_from(s, decl->schema, n, reterr) : pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+    st = s->out ? infer_from(s, decl->schema, n, reterr) : fail_memory(reterr, "inferring a schema");
     mem_free(s->out);
     arena_finish(&s->memory);
     arena_finish(&s->ctx.scratch);

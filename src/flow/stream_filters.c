@@ -5,6 +5,7 @@
  * a cache holds are not read again; the stream is opened when the first one that it lacks is asked for. */
 #include "flow/stream_filters.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "flow/element.h"
 #include "flow/stream_damage.h"
@@ -355,7 +356,7 @@ pst_status element_stream_create(struct element_stream **ret, const struct progr
 {
     struct element_stream *s = mem_zalloc(sizeof(*s));
     if (!s)
-        return pst_fail(reterr, PST_ENOMEM, "starting the stream: out of memory");
+        return fail_memory(reterr, "starting the stream");
     pthread_mutex_init(&s->lock, NULL);
     s->program = p;
     s->stopped = stopped;
@@ -367,7 +368,7 @@ pst_status element_stream_create(struct element_stream **ret, const struct progr
     s->out = mem_array(p->in.count, sizeof(*s->out));
     if (!s->filters || !s->out) {
         element_stream_destroy(s);
-        return pst_fail(reterr, PST_ENOMEM, "starting the stream: out of memory");
+        return fail_memory(reterr, "starting the stream");
     }
     for (size_t i = 0; i < o->count; i++) {
         s->filters[i + 1].step = &o->steps[i];

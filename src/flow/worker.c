@@ -6,6 +6,7 @@
 #include "flow/worker.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "flow/cache.h"
@@ -43,7 +44,7 @@ static bool tolerate(struct crew *c, struct entry *e, size_t at, uint64_t sample
         return false;
     }
     if (ring_note(c->order.ring, e, &note) < 0) {
-        pst_fail(&note.error, PST_ENOMEM, "noting a damaged element: out of memory");
+        fail_memory(&note.error, "noting a damaged element");
         ring_fail(c->order.ring, e, at, PST_CAUSES, &note.error);
         return false;
     }
@@ -209,7 +210,7 @@ static pst_status worker_init(struct crew *c, unsigned number, pst_error *reterr
     w->pass = mem_array(p->layout.capacity, sizeof(*w->pass));
     w->ahead = mem_array(p->cache ? p->layout.capacity : 0, sizeof(*w->ahead));
     if (!w->index || !w->pass || !w->ahead)
-        return pst_fail(reterr, PST_ENOMEM, "starting a worker: out of memory");
+        return fail_memory(reterr, "starting a worker");
     pst_status st = order_state_init(&w->order, &c->order.plan->order, reterr);
     return st < 0 ? st : runner_init(&w->runner, p, number, c->order.seed, &c->order.cells[number], reterr);
 }
@@ -251,7 +252,7 @@ pst_status crew_start(struct crew **ret, const struct crew_order *order, pst_err
 {
     struct crew *c = mem_zalloc(sizeof(*c));
     if (!c)
-        return pst_fail(reterr, PST_ENOMEM, "starting: out of memory");
+        return fail_memory(reterr, "starting");
     const struct pipeline_plan *plan = order->plan;
     c->order = *order;
     c->count = plan->threads;

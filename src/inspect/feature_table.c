@@ -1,6 +1,7 @@
 /* feature_table.c: see feature_table.h. */
 #include "inspect/feature_table.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "inspect/images.h"
@@ -23,7 +24,7 @@ static pst_status row_of(struct feature_table *t, const char *key, size_t length
     if (i == NAME_NONE) {
         i = t->keys.count;
         if (mem_grow((void **)&t->stats, &t->capacity, i + 1, sizeof(*t->stats)) || name_table_add(&t->keys, key, length))
-            return pst_fail(reterr, PST_ENOMEM, "out of memory for the figures of %zu features", i + 1);
+            return fail_memory(reterr, "allocating the figures of %zu features", i + 1);
         t->stats[i] =
             (struct feature_stats){.min_count = UINT64_MAX, .min_bytes = UINT64_MAX, .min = INFINITY, .max = -INFINITY};
     }
@@ -89,7 +90,7 @@ static pst_status add_preview(struct feature_stats *s, const pst_value *value, c
     readable_add_value(&t, value, shape, 1, PREVIEW_CHARACTERS);
     if (t.failed || !t.data) {
         text_finish(&t);
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for the preview of a value");
+        return fail_memory(reterr, "allocating the preview of a value");
     }
     s->preview = t.data; /* from mem_alloc's family: freed as such */
     return PST_OK;

@@ -1,6 +1,7 @@
 /* first_look.c: see first_look.h. The same records whatever the number of workers: the choice decides what all of them look for. */
 #include "inspect/first_look.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "inspect/spread.h"
 
@@ -82,7 +83,7 @@ static pst_status name_feature(char **ret, const char *wanted, const struct feat
 {
     const char *name = wanted ? wanted : i != NAME_NONE ? feature_plain_name(t, i) : NULL;
     *ret = name ? mem_strdup(name) : NULL;
-    return name && !*ret ? pst_fail(reterr, PST_ENOMEM, "out of memory for the name of a feature") : PST_OK;
+    return name && !*ret ? fail_memory(reterr, "allocating the name of a feature") : PST_OK;
 }
 
 /* The kind of the label: as it was first seen; whole numbers where the first look found none. */

@@ -1,5 +1,6 @@
 /* head.c: pst_inspect_head: the first records of a shard in words. Each record is shown as what it is; damage is told
  * where it lies and passed over. */
+#include "base/error.h"
 #include "base/text.h"
 #include "inspect/events.h"
 #include "inspect/images.h"
@@ -29,7 +30,7 @@ struct head {
 static pst_status put_line(struct head *h, pst_error *reterr)
 {
     if (h->line.failed)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a line of text");
+        return fail_memory(reterr, "allocating a line of text");
     h->put(h->user, h->line.data ? h->line.data : "");
     h->line.length = 0;
     if (h->line.data)

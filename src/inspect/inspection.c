@@ -1,6 +1,7 @@
 /* inspection.c: pst_inspect from paths to result: finds the shards, has them surveyed, and lays out what was found. */
 #include "inspect/inspection.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -17,11 +18,6 @@ const char *pst_content_name(pst_content content)
 {
     static const char *const names[] = {"empty", "examples", "events", "other", "sequences"};
     return (unsigned)content < sizeof(names) / sizeof(names[0]) ? names[content] : "unknown";
-}
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory for the result of the inspection");
 }
 
 /* A zeroed array in the inspection's memory. */
@@ -87,7 +83,8 @@ static pst_status lay_feature(struct inspection *n, pst_inspect_feature *to, con
                                 .preview = keep_text(n, s->preview ? s->preview : "", s->preview ? strlen(s->preview) : 0)};
     const char *plain = feature_plain_name(t, i), **kept = &n->names[to - n->public.feature];
     *kept = plain ? arena_strndup(&n->memory, plain, length) : NULL;
-    return to->name && to->preview && (*kept || !plain) ? PST_OK : no_memory(reterr);
+    return to->name && to->preview && (*kept || !plain) ? PST_OK
+                                                        : fail_memory(reterr, "allocating the result of the inspection");
 }
 
 static pst_status lay_features(struct inspection *n, const struct feature_table *t, pst_error *reterr)
@@ -96,7 +93,7 @@ static pst_status lay_features(struct inspection *n, const struct feature_table 
     struct order *order = mem_array(t->keys.count ? t->keys.count : 1, sizeof(*order));
     n->names = keep_array(n, t->keys.count, sizeof(*n->names));
     n->public.feature = features;
-    pst_status st = features && order && n->names ? PST_OK : no_memory(reterr);
+    pst_status st = features && order && n->names ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     for (size_t i = 0; i < t->keys.count && st == PST_OK; i++)
         order[i] = (struct order){t, i};
     if (st == PST_OK)
@@ -127,7 +124,7 @@ static pst_status write_schema(struct inspection *n, const pst_schema *schema, p
     for (size_t size = 256;; size *= 2) {
         char *buffer = mem_alloc(size);
         if (!buffer)
-            return no_memory(reterr);
+            return fail_memory(reterr, "allocating the result of the inspection");
         pst_schema_text(schema, buffer, size);
         size_t length = strlen(buffer);
         bool whole = length + 8 < size; /* a cut text is shorter than its buffer by less than a character */
@@ -135,7 +132,7 @@ static pst_status write_schema(struct inspection *n, const pst_schema *schema, p
             n->public.schema = arena_strndup(&n->memory, buffer, length);
         mem_free(buffer);
         if (whole)
-            return n->public.schema ? PST_OK : no_memory(reterr);
+            return n->public.schema ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     }
 }
 
@@ -147,7 +144,7 @@ static pst_status lay_schema(struct inspection *n, pst_error *reterr)
         return PST_OK;
     pst_feature *features = mem_array(p->features, sizeof(*features));
     if (!features)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating the result of the inspection");
     for (size_t i = 0; i < p->features; i++) {
         const pst_inspect_feature *f = &p->feature[i];
         features[i] = (pst_feature){.name = n->names[i], .kind = f->kind, .layout = f->layout};
@@ -179,7 +176,7 @@ static pst_status lay_classes(struct inspection *n, const struct class_table *t,
     pst_inspect_class *classes = keep_array(n, t->keys.count, sizeof(*classes));
     struct label_names names = {0};
     bool numbers = n->choice.label_kind == PST_INT64;
-    pst_status st = classes ? PST_OK : no_memory(reterr);
+    pst_status st = classes ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     if (st == PST_OK && numbers && t->keys.count)
         st = label_names_read(&names, n->shards, n->public.shards, n->choice.label_feature, reterr);
     for (size_t i = 0; i < t->keys.count && st == PST_OK; i++) {
@@ -188,7 +185,7 @@ static pst_status lay_classes(struct inspection *n, const struct class_table *t,
         classes[i].label = label;
         classes[i].records = t->counts[i];
         classes[i].name = keep_text(n, name, numbers ? strlen(name) : t->keys.names[i].length);
-        st = classes[i].name ? PST_OK : no_memory(reterr);
+        st = classes[i].name ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     }
     label_names_finish(&names);
     if (st < 0)
@@ -252,10 +249,10 @@ static pst_status list_shards(struct inspection *n, const char *const *paths, si
     if (st < 0)
         return st;
     n->shards = keep_array(n, found_count, sizeof(*n->shards));
-    st = n->shards ? PST_OK : no_memory(reterr);
+    st = n->shards ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     for (size_t i = 0; i < found_count && st == PST_OK; i++) {
         n->shards[i].path = arena_strndup(&n->memory, found[i], strlen(found[i]));
-        st = n->shards[i].path ? PST_OK : no_memory(reterr);
+        st = n->shards[i].path ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     }
     pst_shards_free(found, found_count);
     n->public.shard = n->shards;
@@ -303,11 +300,12 @@ pst_status pst_inspect(const char *const *paths, size_t count, const pst_inspect
     given.sample = given.sample ? given.sample : DEFAULT_SAMPLE;
     struct inspection *n = mem_zalloc(sizeof(*n));
     if (!n)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating the result of the inspection");
     struct findings found = {0};
     n->max_record_bytes = given.max_record_bytes;
     n->cache_dir = given.cache_dir ? mem_strdup(given.cache_dir) : NULL;
-    st = given.cache_dir && !n->cache_dir ? no_memory(reterr) : list_shards(n, paths, count, reterr);
+    st = given.cache_dir && !n->cache_dir ? fail_memory(reterr, "allocating the result of the inspection")
+                                          : list_shards(n, paths, count, reterr);
     if (st == PST_OK)
         st = survey(n->shards, n->public.shards, &given, &n->choice, &found, reterr);
     if (st == PST_OK)

@@ -1,6 +1,7 @@
 /* labels.c: see labels.h. */
 #include "inspect/labels.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "inspect/feature_table.h"
 #include "io/file.h"
@@ -75,7 +76,7 @@ static pst_status count_class(struct class_table *t, const void *key, size_t len
     if (i == NAME_NONE) {
         i = t->keys.count;
         if (mem_grow((void **)&t->counts, &t->capacity, i + 1, sizeof(*t->counts)) || name_table_add(&t->keys, key, length))
-            return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu classes", i + 1);
+            return fail_memory(reterr, "allocating %zu classes", i + 1);
         t->counts[i] = 0;
     }
     t->counts[i] += times;
@@ -130,7 +131,7 @@ static pst_status split_lines(struct label_names *l, size_t length, pst_error *r
         char *line_end = memchr(p, '\n', (size_t)(end - p));
         line_end = line_end ? line_end : end;
         if (mem_grow((void **)&l->names, &l->capacity, l->count + 1, sizeof(*l->names)))
-            return pst_fail(reterr, PST_ENOMEM, "out of memory for the names of %zu classes", l->count + 1);
+            return fail_memory(reterr, "allocating the names of %zu classes", l->count + 1);
         l->names[l->count++] = p;
         p = line_end + 1;
         *line_end = 0; /* at the very end this is the NUL that file_read_all put there */

@@ -2,6 +2,7 @@
  * samples.c's business, how a sheet looks is canvas.c's.
  *
  * Every tile starts as "not readable" and is painted over by its sample, so a damaged record costs its own tile. */
+#include "base/error.h"
 #include "base/text.h"
 #include "inspect/canvas.h"
 #include "inspect/images.h"
@@ -69,7 +70,7 @@ static pst_status show_header(struct canvas *c, const pst_inspection *p, uint64_
         readable_add_count(&line, p->classes);
         text_add(&line, " classes");
     }
-    pst_status st = title.failed || line.failed ? pst_fail(reterr, PST_ENOMEM, "out of memory for the sheet's title") : PST_OK;
+    pst_status st = title.failed || line.failed ? fail_memory(reterr, "allocating the sheet's title") : PST_OK;
     if (st == PST_OK)
         canvas_header(c, title.data ? title.data : "/", line.data);
     text_finish(&title);

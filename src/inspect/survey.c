@@ -6,6 +6,7 @@
  * find is merged in their order, so sums of fractions come out the same for any number of workers. */
 #include "inspect/survey.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "inspect/fetch.h"
@@ -140,7 +141,7 @@ static pst_status open_one(void *user, size_t i, struct meter *meter, pst_error 
 static pst_status add_task(struct survey *s, struct task task, pst_error *reterr)
 {
     if (mem_grow((void **)&s->tasks, &s->task_capacity, s->task_count + 1, sizeof(*s->tasks)))
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a plan of %zu tasks", s->task_count + 1);
+        return fail_memory(reterr, "allocating a plan of %zu tasks", s->task_count + 1);
     s->tasks[s->task_count++] = task;
     return PST_OK;
 }
@@ -174,7 +175,7 @@ static pst_status plan(struct survey *s, pst_error *reterr)
     }
     s->done = mem_array(s->task_count ? s->task_count : 1, sizeof(*s->done));
     if (st == PST_OK && !s->done)
-        st = pst_fail(reterr, PST_ENOMEM, "out of memory for the results of %zu tasks", s->task_count);
+        st = fail_memory(reterr, "allocating the results of %zu tasks", s->task_count);
     return st;
 }
 
@@ -289,7 +290,7 @@ static pst_status read_one(void *user, size_t i, struct meter *meter, pst_error 
         return st;
     r.found = mem_zalloc(sizeof(*r.found));
     if (!r.found)
-        st = pst_fail(reterr, PST_ENOMEM, "out of memory for the findings of a task");
+        st = fail_memory(reterr, "allocating the findings of a task");
     else
         st = s->states[r.task->shard].by_number ? read_by_number(&r, reterr) : read_through(&r, reterr);
     walker_destroy(r.walker);
@@ -313,7 +314,7 @@ static pst_status look_first(struct survey *s, struct choice *ret, pst_error *re
 {
     const char **paths = mem_array(s->count ? s->count : 1, sizeof(*paths));
     if (!paths)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu paths", s->count);
+        return fail_memory(reterr, "allocating %zu paths", s->count);
     for (size_t i = 0; i < s->count; i++)
         paths[i] = s->shards[i].path;
     pst_status st = take_first_look(ret, paths, s->count, s->options, reterr);
@@ -352,7 +353,7 @@ pst_status survey(pst_inspect_shard *shards, size_t count, const pst_inspect_opt
     pst_status st = PST_OK;
     s.states = mem_array(count ? count : 1, sizeof(*s.states));
     if (!s.states)
-        st = pst_fail(reterr, PST_ENOMEM, "out of memory for %zu shards", count);
+        st = fail_memory(reterr, "allocating %zu shards", count);
     if (st == PST_OK) {
         run.tasks = count;
         run.run = open_one;

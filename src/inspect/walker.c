@@ -2,6 +2,7 @@
  * SequenceExamples and the guess at what a record is. */
 #include "inspect/walker.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "inspect/events.h"
 #include "inspect/message.h"
@@ -24,7 +25,7 @@ pst_status walker_create(struct walker **ret, pst_error *reterr)
 {
     struct walker *w = mem_zalloc(sizeof(*w));
     if (!w)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for reading records");
+        return fail_memory(reterr, "reading records");
     pst_status st = pst_schema_create(&w->schema, NULL, 0, reterr);
     if (st == PST_OK)
         st = pst_parser_create(&w->parser, w->schema, NULL, reterr);
@@ -155,7 +156,7 @@ pst_status walker_walk(struct walker *w, pst_content content, const void *data, 
     if (!lists)
         return PST_OK;
     if (mem_grow((void **)&w->values, &w->value_capacity, context_count + lists, sizeof(*w->values)))
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu features", context_count + lists);
+        return fail_memory(reterr, "allocating %zu features", context_count + lists);
     for (size_t i = lists; i-- > 0;) { /* they make way for the context */
         const struct feature_values *v = &w->lists[i];
         w->values[context_count + i] = (pst_named_value){
@@ -179,7 +180,7 @@ pst_status walker_content(struct walker *w, const void *data, size_t length, pst
     }
     pst_status st = walker_walk(w, PST_CONTENT_EXAMPLES, data, length, &values, &count, &context, reterr);
     if (st == PST_OK && read_lists(w, data, length, &lists, NULL) == PST_ENOMEM)
-        st = pst_fail(reterr, PST_ENOMEM, "out of memory for the feature lists of a record");
+        st = fail_memory(reterr, "allocating the feature lists of a record");
     if (st == PST_ENOMEM)
         return st;
     /* a message of unknown fields alone parses as an Example of nothing: it is something else */

@@ -5,6 +5,7 @@
  * (publish.c). */
 #include "io/file.h"
 
+#include "base/error.h"
 #include "base/fault.h"
 #include "base/memory.h"
 
@@ -254,8 +255,7 @@ pst_status file_read_all(uint8_t **ret, size_t *ret_length, const char *path, si
     }
     data = mem_alloc((size_t)info.size + 1);
     if (!data) {
-        st = pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "out of memory reading %llu bytes",
-                         (unsigned long long)info.size);
+        st = fail_memory_at(reterr, path, "reading %llu bytes", (unsigned long long)info.size);
         goto done;
     }
     st = file_read_at(fd, path, data, (size_t)info.size, 0, &got, reterr);
@@ -368,7 +368,7 @@ pst_status file_make_folder(const char *path, pst_error *reterr)
     pst_status st = PST_OK;
     char *copy = mem_strdup(path);
     if (!copy)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "making the folder: out of memory");
+        return fail_memory_at(reterr, path, "making the folder");
     for (char *at = copy; st == PST_OK && *at; at++) {
         if (*at != '/' || at == copy || at[-1] == '/')
             continue;
@@ -401,7 +401,7 @@ pst_status file_absolute(char **ret, const char *path, pst_error *reterr)
         return file_fail(reterr, path, "resolving the path", errno);
     char *copy = mem_strdup(resolved);
     if (!copy)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "resolving the path: out of memory");
+        return fail_memory_at(reterr, path, "resolving the path");
     *ret = copy;
     return PST_OK;
 }

@@ -2,6 +2,7 @@
  * begin, where paths are relative to, and what labels mean. */
 #include "io/list.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ void list_reader_finish(struct list_reader *r)
 static pst_status split(struct list_reader *r, const char *row, size_t length, char delimiter, pst_error *reterr)
 {
     if (mem_grow((void **)&r->scratch, &r->scratch_size, length + 1, 1) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory reading the list");
+        return fail_memory(reterr, "reading the list");
     return csv_split(row, length, delimiter, r->scratch, r->fields, LIST_COLUMNS, &r->count, reterr);
 }
 

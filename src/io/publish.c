@@ -5,6 +5,7 @@
  * descriptor (file.h), and making the folder. */
 #include "io/publish.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/file.h"
@@ -41,11 +42,6 @@ static pst_status not_regular(const char *path, mode_t mode, pst_error *reterr)
                        S_ISLNK(mode) ? ", or the file that it points to" : "");
 }
 
-static pst_status no_memory(const char *path, pst_error *reterr)
-{
-    return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "out of memory before writing the file");
-}
-
 /* ".NAME.tmp-PID-N" beside `path`; a NAME near the system's limit is cut. NULL: out of memory. */
 static char *temp_name(const char *path, unsigned n)
 {
@@ -76,7 +72,7 @@ static pst_status open_temp(struct publish *p, pst_error *reterr)
     for (unsigned n = 0; p->fd < 0; n++) {
         p->temp_path = temp_name(p->path, n);
         if (!p->temp_path)
-            return no_memory(p->path, reterr);
+            return fail_memory_at(reterr, p->path, "writing the file");
         p->fd = file_denied("open") ? -1 : open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (p->fd >= 0 && lock_temp(p->fd, p->temp_path))
             break;
@@ -107,7 +103,7 @@ pst_status publish_open(struct publish *p, const char *path, bool overwrite, pst
         return file_fail(reterr, path, "looking for the file", errno);
     }
     p->path = mem_strdup(path);
-    pst_status status = p->path ? open_temp(p, reterr) : no_memory(path, reterr);
+    pst_status status = p->path ? open_temp(p, reterr) : fail_memory_at(reterr, path, "writing the file");
     if (status != PST_OK)
         publish_discard(p);
     return status;
@@ -141,7 +137,7 @@ static pst_status sync_folder(const char *path, pst_error *reterr)
     size_t n = (size_t)(file_base(path) - path);
     char *folder = n ? mem_strndup(path, n) : mem_strdup(".");
     if (!folder)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "out of memory syncing the folder");
+        return fail_memory_at(reterr, path, "syncing the folder");
     pst_status st = file_open_folder(&fd, folder, reterr);
     /* EINVAL: a file system on which folders have nothing to sync. */
     if (st == PST_OK && (file_denied("fsync") || fsync(fd) < 0) && errno != EINVAL)

@@ -4,6 +4,7 @@
  * into memory that was given back. Leaves to others: what is worth reading, and alignment where the file asks for it. */
 #include "io/reads.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "io/file.h"
@@ -128,7 +129,7 @@ pst_status reads_create(struct reads **ret, enum reads_kind best, unsigned depth
 {
     struct reads *r = mem_zalloc(sizeof(*r));
     if (!r)
-        return pst_fail(reterr, PST_ENOMEM, "preparing to read ahead: out of memory");
+        return fail_memory(reterr, "preparing to read ahead");
     r->depth = depth;
     r->last = &r->first;
     r->kind = best;

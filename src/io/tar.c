@@ -6,6 +6,7 @@
  * of their own in front (pax 'x' and 'g', GNU 'L'). */
 #include "io/tar.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 
@@ -57,7 +58,7 @@ pst_status tar_walk_open(struct tar_walk **ret, int fd, const char *path, pst_er
         w->path = mem_strdup(path);
     if (!w || !w->path) {
         tar_walk_close(w);
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "tar: out of memory");
+        return fail_memory_at(reterr, path, "tar");
     }
     w->fd = fd;
     w->file_size = info.size;

@@ -4,6 +4,7 @@
  * one folder is open at a time, however deep the tree. Leaves to others: which of the files are wanted. */
 #include "io/walk.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/file.h"
@@ -15,17 +16,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static pst_status no_memory(const char *folder, pst_error *reterr)
-{
-    return pst_fail_at(reterr, PST_ENOMEM, folder, PST_NOWHERE, PST_NOWHERE, "out of memory listing the files");
-}
-
 /* Takes `path`, also on failure; NULL is an allocation that failed. */
 static pst_status add_owned(struct path_list *l, char *path, const char *folder, pst_error *reterr)
 {
     if (!path || mem_grow((void **)&l->paths, &l->capacity, l->count + 1, sizeof(l->paths[0])) < 0) {
         mem_free(path);
-        return no_memory(folder, reterr);
+        return fail_memory_at(reterr, folder, "listing the files");
     }
     l->paths[l->count++] = path;
     return PST_OK;
@@ -144,7 +140,7 @@ static pst_status tree_add(struct tree *t, char *path, size_t parent, const char
 {
     if (!path || mem_grow((void **)&t->folders, &t->capacity, t->count + 1, sizeof(t->folders[0])) < 0) {
         mem_free(path);
-        return no_memory(folder, reterr);
+        return fail_memory_at(reterr, folder, "listing the files");
     }
     t->folders[t->count++] = (struct found){.path = path, .parent = parent};
     return PST_OK;
@@ -294,7 +290,7 @@ static pst_status glob_expand(struct path_list *ret, const char *prefix, const c
     pst_status st;
     mem_free(base);
     if (!folder)
-        return no_memory(prefix, reterr);
+        return fail_memory_at(reterr, prefix, "listing the files");
     st = path_exists(*folder ? folder : ".", &there, reterr);
     if (st != PST_OK || !there) {
         mem_free(folder);
@@ -305,7 +301,8 @@ static pst_status glob_expand(struct path_list *ret, const char *prefix, const c
     size_t n = strcspn(rest + literal, "/");
     char *pattern = mem_strndup(rest + literal, n);
     struct glob_step step = {ret, folder, pattern, rest + literal + n};
-    st = pattern ? walk_names(*folder ? folder : ".", glob_visit, &step, reterr) : no_memory(prefix, reterr);
+    st = pattern ? walk_names(*folder ? folder : ".", glob_visit, &step, reterr)
+                 : fail_memory_at(reterr, prefix, "listing the files");
     mem_free(pattern);
     mem_free(folder);
     return st;

@@ -5,6 +5,7 @@
  * local headers only tell where the data starts, so data descriptors need not be read. */
 #include "io/zip.h"
 
+#include "base/error.h"
 #include "base/le.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -41,11 +42,6 @@ struct directory {
 static pst_status corrupt(const struct source *s, uint64_t offset, const char *what, pst_error *reterr)
 {
     return pst_fail_at(reterr, PST_ECORRUPT, s->path, PST_NOWHERE, offset, "zip: %s", what);
-}
-
-static pst_status no_memory(const struct source *s, pst_error *reterr)
-{
-    return pst_fail_at(reterr, PST_ENOMEM, s->path, PST_NOWHERE, PST_NOWHERE, "zip: out of memory");
 }
 
 static pst_status read_exactly(const struct source *s, void *buffer, size_t length, uint64_t offset, pst_error *reterr)
@@ -105,7 +101,7 @@ static pst_status find_directory(const struct source *s, struct directory *ret, 
     size_t length = (size_t)tail_bytes;
     uint8_t *tail = mem_alloc(length);
     if (!tail)
-        return no_memory(s, reterr);
+        return fail_memory_at(reterr, s->path, "zip");
     pst_status st = read_exactly(s, tail, length, tail_offset, reterr);
     for (size_t comment = 0; st == PST_OK; comment++) {
         if (comment + END_BYTES > length) {
@@ -207,7 +203,7 @@ static pst_status take_entry(struct zip *z, size_t *capacity, const struct sourc
     m.name = mem_strndup((const char *)e + ENTRY_BYTES, name);
     if (!m.name || mem_grow((void **)&z->members, capacity, z->count + 1, sizeof(m)) < 0) {
         mem_free(m.name);
-        return no_memory(s, reterr);
+        return fail_memory_at(reterr, s->path, "zip");
     }
     struct zip_member *kept = &z->members[z->count++];
     *kept = m;
@@ -231,7 +227,7 @@ pst_status zip_read(struct zip *ret, int fd, const char *path, pst_error *reterr
     if (st != PST_OK)
         return st;
     data = mem_alloc((size_t)d.size);
-    st = data ? read_exactly(&s, data, (size_t)d.size, d.offset, reterr) : no_memory(&s, reterr);
+    st = data ? read_exactly(&s, data, (size_t)d.size, d.offset, reterr) : fail_memory_at(reterr, s.path, "zip");
     const uint8_t *at = data;
     for (uint64_t i = 0; st == PST_OK && i < d.count; i++)
         st = take_entry(&z, &capacity, &s, &d, &at, data + d.size, reterr);

@@ -1,6 +1,7 @@
 /* fields.c: see fields.h. */
 #include "ops/fields.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -74,7 +75,7 @@ pst_status field_prepare(pst_ctx *ctx, pst_tensor *out, uint32_t rank, const uin
             return pst_fail(reterr, PST_ELIMIT, "the result has more values than memory can hold");
     out->data = pst_scratch(ctx, bytes);
     if (!out->data)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a result of %zu bytes", bytes);
+        return fail_memory(reterr, "allocating a result of %zu bytes", bytes);
     out->rank = rank;
     memcpy(out->shape, shape, rank * sizeof(*shape));
     return PST_OK;

@@ -2,6 +2,7 @@
  *
  * The features stand first in the output, then the other fields of the input; the record itself is gone. A feature of fixed
  * shape is copied into its place, any other is a view into the record, or into the parser's memory, until the next element. */
+#include "base/error.h"
 #include "base/memory.h"
 #include "ops/fields.h"
 #include "ops/op_decl.h"
@@ -130,7 +131,7 @@ static pst_status keep_schema(struct config *c, struct arena *strings, const pst
     const char *kept = text ? arena_strndup(strings, text, SIZE_MAX) : NULL;
     mem_free(text);
     if (!kept)
-        return pst_fail(reterr, PST_ENOMEM, "inferring a schema: out of memory");
+        return fail_memory(reterr, "inferring a schema");
     c->schema = kept;
     c->records = records;
     return PST_OK;
@@ -196,7 +197,7 @@ static pst_status start(const void *config, void *worker, pst_error *reterr)
         w->slots = mem_array(count, sizeof(*w->slots));
         w->values = mem_array(count, sizeof(*w->values));
         if (!wanted || !w->slots || !w->values)
-            st = pst_fail(reterr, PST_ENOMEM, "out of memory for %zu features", count);
+            st = fail_memory(reterr, "allocating %zu features", count);
     }
     for (size_t i = 0; st == PST_OK && i < pst_schema_count(schema); i++) {
         if (c->needed && !c->needed[i])
@@ -243,7 +244,7 @@ static pst_status view(pst_ctx *ctx, const struct slot *s, const pst_value *valu
         return PST_OK;
     out->data = pst_scratch(ctx, value->count * s->value);
     if (!out->data)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu values", value->count);
+        return fail_memory(reterr, "allocating %zu values", value->count);
     memcpy(out->data, value->data, value->count * s->value);
     return PST_OK;
 }

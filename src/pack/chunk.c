@@ -1,6 +1,7 @@
 /* chunk.c: see chunk.h. Memory grows to the largest chunk and is kept: fresh pages cost more than the copying. */
 #include "pack/chunk.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "record/frame.h"
 
@@ -52,7 +53,7 @@ pst_status chunk_add(struct chunk *c, size_t payload, pst_error *reterr)
 {
     void *entries = c->entries;
     if (mem_grow(&entries, &c->entry_capacity, c->count + 1, sizeof(*c->entries)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for the index");
+        return fail_memory(reterr, "allocating the index");
     c->entries = entries;
     c->entries[c->count++] = (struct index_entry){c->length, payload};
     c->length += payload + FRAME_BYTES;

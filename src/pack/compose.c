@@ -5,6 +5,7 @@
  * is there: in the rare case that the guess was wrong in its length, the bytes move by one. */
 #include "pack/compose.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "record/frame.h"
 #include "record/wire.h"
@@ -23,11 +24,6 @@ struct feature_slot {
     size_t list, feature, entry;
 };
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory for a record");
-}
-
 static pst_status composer_init(struct composer *c, const struct recipe *r, pst_error *reterr)
 {
     c->recipe = r;
@@ -35,7 +31,7 @@ static pst_status composer_init(struct composer *c, const struct recipe *r, pst_
     c->values = mem_array(r->source->field_count, sizeof(*c->values));
     c->slots = mem_array(r->count, sizeof(*c->slots));
     if (!c->loader || !c->values || !c->slots)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating a record");
     return pack_config_keeps_entropy(r->source->config) ? entropy_scanner_create(&c->scanner, reterr) : PST_OK;
 }
 
@@ -63,7 +59,7 @@ const char *composer_key(struct composer *c, uint64_t item, uint32_t copy, pst_e
         text_addf(&c->key, "#%" PRIu32, copy);
     if (c->key.failed) {
         text_finish(&c->key);
-        no_memory(reterr);
+        fail_memory(reterr, "allocating a record");
         return NULL;
     }
     return c->key.length ? c->key.data : "";
@@ -164,7 +160,7 @@ static pst_status bring_image(struct composer *c, const void **ret, pst_error *r
     if (!v->read)
         return PST_OK;
     if (mem_grow(&scratch, &c->scratch_capacity, v->length + 1, 1) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating a record");
     *ret = c->scratch = scratch;
     return v->read(v, c->scratch, reterr);
 }
@@ -242,7 +238,7 @@ static pst_status add_whole(struct composer *c, struct chunk *chunk, pst_error *
 {
     const struct pack_value *v = &c->values[0];
     uint8_t *p = chunk_reserve(chunk, v->count + FRAME_BYTES);
-    pst_status st = p ? v->read(v, p + FRAME_HEADER, reterr) : no_memory(reterr);
+    pst_status st = p ? v->read(v, p + FRAME_HEADER, reterr) : fail_memory(reterr, "allocating a record");
     return st < 0 ? st : frame_record(c, chunk, v->count, reterr);
 }
 
@@ -256,7 +252,7 @@ static pst_status write_and_probe(struct composer *c, struct chunk *chunk, pst_i
     uint8_t *p = guessed == SIZE_MAX ? NULL : chunk_reserve(chunk, guessed + SLACK + FRAME_BYTES);
     if (!p)
         return guessed == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", WIRE_MOST_BYTES)
-                                   : no_memory(reterr);
+                                   : fail_memory(reterr, "allocating a record");
     p += FRAME_HEADER;
     pst_status st = write_example(c, p, guessed, true, &image, reterr);
     if (st == PST_OK)
@@ -278,7 +274,7 @@ static pst_status write_known(struct composer *c, struct chunk *chunk, size_t *r
     uint8_t *p = features == SIZE_MAX ? NULL : chunk_reserve(chunk, features + SLACK + FRAME_BYTES);
     if (!p)
         return features == SIZE_MAX ? pst_fail(reterr, PST_ELIMIT, "the record would be over %zu bytes", WIRE_MOST_BYTES)
-                                    : no_memory(reterr);
+                                    : fail_memory(reterr, "allocating a record");
     *ret_length = wire_field_size(features);
     return write_example(c, p + FRAME_HEADER, features, true, &image, reterr);
 }
@@ -316,7 +312,7 @@ pst_status composer_add(struct composer *c, struct chunk *chunk, uint64_t item, 
 pst_status composers_create(struct composer **ret, const struct recipe *r, unsigned count, pst_error *reterr)
 {
     struct composer *composers = mem_array(count, sizeof(*composers));
-    pst_status st = composers ? PST_OK : no_memory(reterr);
+    pst_status st = composers ? PST_OK : fail_memory(reterr, "allocating a record");
     for (unsigned i = 0; st == PST_OK && i < count; i++)
         st = composer_init(&composers[i], r, reterr);
     if (st < 0) {

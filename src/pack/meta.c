@@ -1,6 +1,7 @@
 /* meta.c: see meta.h. Each file is published whole; dataset_info.json comes last, as readers look for it first. */
 #include "pack/meta.h"
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -13,16 +14,11 @@
 #define SAMPLES 1000 /* records that tell the features of others' TFRecords */
 #define ANY     UINT64_MAX
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory describing the dataset");
-}
-
 static pst_status publish(const struct pack_config *c, const char *name, struct text *t, pst_error *reterr)
 {
     char *path = file_join(c->out, name);
-    pst_status st =
-        !path || t->failed ? no_memory(reterr) : publish_bytes(path, t->data, t->length, true, !c->options.no_sync, reterr);
+    pst_status st = !path || t->failed ? fail_memory(reterr, "describing the dataset")
+                                       : publish_bytes(path, t->data, t->length, true, !c->options.no_sync, reterr);
     mem_free(path);
     text_finish(t);
     return st;
@@ -192,7 +188,7 @@ static pst_status infer(const struct pack_source *s, pst_inference *inference, v
         void *grown = buffer;
         st = s->class->load(s, loader, s->count / samples * i, &v, reterr);
         if (st == PST_OK && mem_grow(&grown, &capacity, v.length + 1, 1) < 0)
-            st = no_memory(reterr);
+            st = fail_memory(reterr, "describing the dataset");
         buffer = grown;
         if (st == PST_OK)
             st = v.read(&v, buffer, reterr);
@@ -230,7 +226,7 @@ static pst_status publish_inferred(const struct pack_source *s, pst_error *reter
     pst_schema *schema = NULL;
     struct text t = {0};
     void *loader = mem_zalloc(s->class->worker_size);
-    pst_status st = loader ? pst_inference_create(&inference, NULL, reterr) : no_memory(reterr);
+    pst_status st = loader ? pst_inference_create(&inference, NULL, reterr) : fail_memory(reterr, "describing the dataset");
     if (st == PST_OK)
         st = infer(s, inference, loader, reterr);
     if (st == PST_OK)
@@ -287,7 +283,7 @@ static pst_status publish_labels(const struct recipe *r, pst_error *reterr)
         for (char *at = name; at && *at; at++)
             *at = *at == '/' ? '-' : *at;
         add_labels(&t, s);
-        st = name ? publish(s->config, name, &t, reterr) : no_memory(reterr);
+        st = name ? publish(s->config, name, &t, reterr) : fail_memory(reterr, "describing the dataset");
         mem_free(name);
         text_finish(&t);
     }

@@ -5,6 +5,7 @@
 #include "pack/options.h"
 
 #include "base/cpu.h"
+#include "base/error.h"
 #include "codec/stream.h"
 #include "io/number.h"
 #include "record/options.h"
@@ -18,11 +19,6 @@
 #define MAX_SIDE           65535u
 #define MAX_AUGMENT        1000u
 #define MAX_WORKERS        1024u
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory reading the options");
-}
 
 /* Copies `*s` into the arena, so that the caller's texts may go away. */
 static bool keep(struct pack_config *c, const char **s)
@@ -60,7 +56,7 @@ static pst_status read_name(struct pack_config *c, pst_error *reterr)
         begin--;
     char *name = arena_alloc(&c->arena, n - begin + sizeof("data_"));
     if (!name)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the options");
     char *at = name;
     if (begin == n || !is_letter(c->out[begin]))
         at = stpcpy(at, begin == n || c->out[begin] == '.' ? "data" : "data_");
@@ -117,7 +113,7 @@ static pst_status read_split(struct pack_config *c, pst_error *reterr)
     char *at = arena_strndup(&c->arena, given, strlen(given)), *name = NULL, *value = NULL;
     c->shares = arena_alloc(&c->arena, count_pairs(given) * sizeof(*c->shares));
     if (!at || !c->shares)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the options");
     double sum = 0;
     do {
         struct pack_share *share = &c->shares[c->share_count];
@@ -146,7 +142,7 @@ static pst_status read_renames(struct pack_config *c, pst_error *reterr)
     char *at = arena_strndup(&c->arena, given, strlen(given)), *name = NULL, *value = NULL;
     c->renames = arena_alloc(&c->arena, count_pairs(given) * sizeof(*c->renames));
     if (!at || !c->renames)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the options");
     do {
         pst_status st = next_pair(&at, &name, &value, "features", reterr);
         if (st < 0)
@@ -260,7 +256,7 @@ pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pa
     pst_pack_options *o = &c->options;
     if (!keep(c, &c->out) || !keep(c, &o->from) || !keep(c, &o->columns) || !keep(c, &o->name) || !keep(c, &o->version) ||
         !keep(c, &o->features) || !keep(c, &o->split) || !keep(c, &o->resize)) {
-        st = no_memory(reterr);
+        st = fail_memory(reterr, "reading the options");
         goto fail;
     }
     st = check_numbers(o, reterr);

@@ -4,6 +4,7 @@
 #include <penstock/pack.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/publish.h"
@@ -32,11 +33,6 @@ struct job {
     int lock;         /* descriptor, -1: not held */
     bool made_folder; /* OUT was not there before */
 };
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory planning the shards");
-}
 
 static void job_finish(struct job *j, bool failed)
 {
@@ -129,7 +125,7 @@ static pst_status list_shards(struct job *j, pst_error *reterr)
     bool compressed = j->config.options.compression != PST_COMPRESSION_NONE;
     j->shards = mem_array(j->plan.shard_count, sizeof(*j->shards));
     if (!j->shards)
-        return no_memory(reterr);
+        return fail_memory(reterr, "planning the shards");
     for (size_t i = 0; i < j->plan.shard_count; i++) {
         struct out_shard *o = &j->shards[i];
         char *name = pack_plan_shard_name(&j->plan, i);
@@ -140,7 +136,7 @@ static pst_status list_shards(struct job *j, pst_error *reterr)
         mem_free(name);
         mem_free(note);
         if (!o->path || !o->note_path)
-            return no_memory(reterr);
+            return fail_memory(reterr, "planning the shards");
     }
     return PST_OK;
 }
@@ -191,13 +187,13 @@ static pst_status fill_report(struct job *j, pst_error *reterr)
     pst_status st = PST_OK;
     j->report->splits = mem_array(j->plan.split_count, sizeof(*j->report->splits));
     if (!j->report->splits)
-        return no_memory(reterr);
+        return fail_memory(reterr, "planning the shards");
     for (size_t i = 0; st == PST_OK && i < j->plan.split_count; i++) {
         pst_pack_split *s = &j->report->splits[i];
         const struct plan_split *p = &j->plan.splits[i];
         s->name = arena_strndup(&j->report->arena, p->name, strlen(p->name));
         if (!s->name)
-            return no_memory(reterr);
+            return fail_memory(reterr, "planning the shards");
         s->shards = p->shards;
         for (size_t k = p->first_shard; st == PST_OK && k < p->first_shard + p->shards; k++) {
             const struct out_shard *o = &j->shards[k];

@@ -1,16 +1,12 @@
 /* plan.c: see plan.h. An item's split depends on its key alone: it stays where it is when others come or go. */
 #include "pack/plan.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory planning the shards");
-}
 
 static unsigned split_of(const struct pack_source *s, uint64_t item)
 {
@@ -38,7 +34,7 @@ static pst_status deal(struct pack_plan *p, pst_error *reterr)
     uint16_t *splits = mem_array((size_t)s->count, sizeof(*splits));
     uint64_t *filled = mem_array(p->split_count, sizeof(*filled));
     if (!splits || !filled)
-        st = no_memory(reterr);
+        st = fail_memory(reterr, "planning the shards");
     for (uint64_t i = 0; st == PST_OK && i < s->count; i++) {
         splits[i] = (uint16_t)split_of(s, i);
         p->splits[splits[i]].count += p->copies;
@@ -46,7 +42,7 @@ static pst_status deal(struct pack_plan *p, pst_error *reterr)
     for (size_t i = 0; st == PST_OK && i < p->split_count; i++) {
         p->splits[i].order = mem_array((size_t)p->splits[i].count, sizeof(uint64_t));
         if (!p->splits[i].order)
-            st = no_memory(reterr);
+            st = fail_memory(reterr, "planning the shards");
     }
     for (uint64_t i = 0; st == PST_OK && i < p->units; i++) {
         uint64_t unit = unit_at(p, i);
@@ -70,7 +66,7 @@ pst_status pack_plan_init(struct pack_plan *p, const struct pack_source *s, pst_
         return pst_fail(reterr, PST_ELIMIT, "split: more than %d splits", UINT16_MAX);
     p->splits = mem_array(p->split_count, sizeof(*p->splits));
     if (!p->splits)
-        return no_memory(reterr);
+        return fail_memory(reterr, "planning the shards");
     for (size_t i = 0; i < p->split_count; i++)
         p->splits[i].name = s->split_count ? s->split_names[i] : c->shares[i].name;
     if (c->options.shuffle)

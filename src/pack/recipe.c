@@ -3,14 +3,10 @@
  * Promises: every feature has a name of its own. Leaves to others: the values. */
 #include "pack/recipe.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <string.h>
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory naming the features");
-}
 
 bool recipe_is_image_shape(const struct pack_field *f)
 {
@@ -55,7 +51,7 @@ static pst_status add(struct recipe *r, enum ingredient from, size_t field, cons
         return pst_fail(reterr, PST_EINVAL,
                         "the feature \"%s\" is not UTF-8, as protobuf wants it; rename it with features=", name);
     if (mem_grow(&features, &r->capacity, r->count + 1, sizeof(*r->features)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "naming the features");
     r->features = features;
     r->features[r->count++] = (struct feature_spec){from, field, name, strlen(name), kind};
     return PST_OK;
@@ -76,7 +72,7 @@ static pst_status check_renames(const struct pack_source *s, bool image, pst_err
     const struct pack_config *c = s->config;
     const char **known = mem_array(s->field_count + 5, sizeof(*known));
     if (!known)
-        return no_memory(reterr);
+        return fail_memory(reterr, "naming the features");
     size_t n = 0;
     for (; n < s->field_count; n++)
         known[n] = s->fields[n].name;

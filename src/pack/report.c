@@ -1,22 +1,18 @@
 /* report.c: see report.h. Everything that a report points to lives in its arena. */
 #include "pack/report.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory for the report");
-}
-
 pst_status pack_report_create(struct pack_report **ret, pst_error *reterr)
 {
     struct pack_report *r = mem_zalloc(sizeof(*r));
     if (!r)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating the report");
     arena_init(&r->arena);
     *ret = r;
     return PST_OK;
@@ -31,7 +27,7 @@ pst_status pack_report_note(struct pack_report *r, pst_error *reterr, const char
     void *notes = r->notes;
     char *note = n < 0 ? NULL : arena_alloc(&r->arena, (size_t)n + 1);
     if (!note || mem_grow(&notes, &r->note_capacity, r->public.notes + 1, sizeof(*r->notes)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating the report");
     va_start(args, format);
     vsnprintf(note, (size_t)n + 1, format, args);
     va_end(args);
@@ -47,7 +43,7 @@ pst_status pack_report_skip(struct pack_report *r, const char *key, size_t key_l
     void *skips = r->skips;
     char *key_copy = arena_strndup(&r->arena, key, key_length), *why_copy = arena_strndup(&r->arena, why, why_length);
     if (!key_copy || !why_copy || mem_grow(&skips, &r->skip_capacity, r->public.skips + 1, sizeof(*r->skips)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating the report");
     r->skips = skips;
     r->skips[r->public.skips++] = (pst_pack_skip){key_copy, why_copy};
     r->public.skip = r->skips;

@@ -11,6 +11,7 @@
  * is left to take; the ticket that all others wait for is then in some worker's hands. */
 #include "pack/run.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "pack/compose.h"
@@ -104,7 +105,7 @@ static pst_status skip_item(struct run *r, struct composer *c, struct chunk *chu
     uint64_t found = ++r->bad->found;
     pthread_mutex_unlock(&r->lock);
     if (chunk->skips.failed)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory noting what was skipped");
+        return fail_memory(reterr, "noting what was skipped");
     if (found > r->bad->allowed)
         return pst_fail_at(reterr, PST_ECORRUPT, key, PST_NOWHERE, PST_NOWHERE,
                            "%s; %" PRIu64 " bad items are more than the %" PRIu64 " allowed", why, found, r->bad->allowed);
@@ -310,7 +311,7 @@ static pst_status run_init(struct run *r, unsigned workers, pst_error *reterr)
     r->pool_size = 2 * (size_t)workers + 2;
     r->pool = mem_array(r->pool_size, sizeof(*r->pool));
     if (!r->pool)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for %u workers", workers);
+        return fail_memory(reterr, "allocating %u workers", workers);
     for (size_t i = 0; i < r->pool_size; i++)
         put_free(r, &r->pool[i]);
     for (size_t i = 0; i < r->plan->shard_count; i++) {

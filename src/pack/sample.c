@@ -1,6 +1,7 @@
 /* sample.c: see sample.h. The sample is spread evenly over the plan and made by all workers; bad items do not count. */
 #include "pack/sample.h"
 
+#include "base/error.h"
 #include "base/thread.h"
 #include "pack/compose.h"
 
@@ -53,7 +54,7 @@ pst_status pack_sample(const struct pack_plan *plan, const struct recipe *recipe
     thread_group_join(group);
     composers_destroy(s.composers, workers);
     if (st == PST_OK && atomic_load(&s.no_memory))
-        st = pst_fail(reterr, PST_ENOMEM, "out of memory sampling the images");
+        st = fail_memory(reterr, "sampling the images");
     uint64_t sum = 0, good = 0;
     for (uint64_t i = 0; i < s.count; i++) {
         sum += s.bytes[i];

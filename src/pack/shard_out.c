@@ -4,6 +4,7 @@
  * that is made again. Leaves to others: who does what when (run.c). */
 #include "pack/shard_out.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "codec/stream.h"
 #include "io/file.h"
@@ -36,7 +37,7 @@ pst_status out_shard_place(struct out_shard *o, struct chunk *chunk, pst_error *
     if (chunk->skips.length)
         text_add_n(&o->skips, chunk->skips.data, chunk->skips.length);
     if (o->skips.failed)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory noting what was skipped");
+        return fail_memory(reterr, "noting what was skipped");
     o->offset += chunk->length;
     o->facts.records += chunk->count;
     o->facts.payload += chunk->payload;
@@ -75,7 +76,7 @@ pst_status out_shard_commit(struct out_shard *o, const struct pack_config *c, ps
         st = publish_commit(&o->file, sync, reterr);
     note_write(&o->note, &o->facts, &o->skips);
     if (st == PST_OK && o->note.failed)
-        st = pst_fail(reterr, PST_ENOMEM, "out of memory noting what was skipped");
+        st = fail_memory(reterr, "noting what was skipped");
     struct index x = {.entries = o->index.entries,
                       .count = is_compressed(c) ? 0 : o->index.count, /* offsets into a compressed stream are of no use */
                       .shard_bytes = o->bytes,
@@ -125,7 +126,7 @@ pst_status out_shard_find(struct out_shard *o, const struct pack_config *c, pst_
     if (st == PST_OK)
         text_add_n(&o->note, x.note, x.note_length);
     if (o->note.failed)
-        st = pst_fail(reterr, PST_ENOMEM, "out of memory reading what was skipped");
+        st = fail_memory(reterr, "reading what was skipped");
     o->done = st == PST_OK;
     o->bytes = o->done ? size : 0;
     if (!o->done)

@@ -2,6 +2,7 @@
  * never need a parser. Nothing is removed but files whose names only pack gives. */
 #include "pack/state.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/number.h"
@@ -16,11 +17,6 @@
 #define WORKING   ".penstock-pack"
 #define DONE      "pack.json"
 #define MAX_BYTES ((size_t)64 << 20)
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory for the state of the folder");
-}
 
 /* ---- Lines ---- */
 
@@ -115,7 +111,7 @@ static pst_status look_at_file(void *user, int folder_fd, const struct dirent *e
     if (!shard && !description)
         return PST_OK;
     char *path = file_join(b->folder, entry->d_name);
-    pst_status st = path ? path_list_add(&b->files, path, reterr) : no_memory(reterr);
+    pst_status st = path ? path_list_add(&b->files, path, reterr) : fail_memory(reterr, "allocating the state of the folder");
     mem_free(path);
     return st;
 }
@@ -163,7 +159,7 @@ pst_status pack_state_open(struct pack_state *s, const struct pack_source *sourc
     s->working_path = file_join(s->config->out, WORKING);
     s->done_path = file_join(s->config->out, DONE);
     if (s->identity.failed || !s->working_path || !s->done_path)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating the state of the folder");
     pst_status st = file_read_all(&found, &length, s->done_path, MAX_BYTES, reterr);
     s->complete = st == PST_OK;
     if (st == PST_ENOTFOUND)
@@ -215,8 +211,8 @@ static pst_status publish(const struct pack_state *s, const char *path, const st
     for (size_t i = 0; i < p->split_count; i++)
         text_addf(&t, "%s%s=%" PRIu32, i ? "," : "", p->splits[i].name, p->splits[i].shards);
     text_add(&t, "\"\n}\n");
-    pst_status st =
-        t.failed ? no_memory(reterr) : publish_bytes(path, t.data, t.length, true, !s->config->options.no_sync, reterr);
+    pst_status st = t.failed ? fail_memory(reterr, "allocating the state of the folder")
+                             : publish_bytes(path, t.data, t.length, true, !s->config->options.no_sync, reterr);
     text_finish(&t);
     return st;
 }

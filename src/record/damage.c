@@ -4,6 +4,7 @@
  * as damage, and how to get past it, is the readers' business. */
 #include "record/damage.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/walk.h"
 
@@ -108,7 +109,7 @@ pst_status pst_damage_log_create(pst_damage_log **ret, const pst_policy *policy,
         return pst_fail(reterr, PST_EINVAL, "policy: max_share is %g, expected 0 to 1", p.max_share);
     pst_damage_log *log = mem_zalloc(sizeof(*log));
     if (!log)
-        return pst_fail(reterr, PST_ENOMEM, "creating a damage log: out of memory");
+        return fail_memory(reterr, "creating a damage log");
     log->policy = p;
     pthread_mutex_init(&log->lock, NULL);
     *ret = log;

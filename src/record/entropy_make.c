@@ -2,6 +2,7 @@
  *
  * Promises: the sidecar is replaced as a whole or not at all, and keeps what else it holds; the result does not depend on the
  * number of workers. Leaves to others: what is in a record (entropy_scan.c), and the bytes of the section (entropy.c). */
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "io/file.h"
@@ -24,11 +25,6 @@ struct making {
     _Atomic uint64_t bad_records;
 };
 
-static pst_status no_memory(const char *path, pst_error *reterr)
-{
-    return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "making the entropy index: out of memory");
-}
-
 /* ---- Looking into the records ---- */
 
 struct looker { /* of one task */
@@ -45,7 +41,7 @@ static pst_status look_at(struct making *m, struct looker *l, uint64_t record, s
     if (e->length > m->max_record_bytes)
         return PST_OK;
     if (mem_grow(&frame, &l->capacity, want, 1) < 0)
-        return no_memory(m->file->path, reterr);
+        return fail_memory_at(reterr, m->file->path, "making the entropy index");
     l->frame = frame;
     pst_status st = file_read_at(m->file->fd, m->file->path, l->frame, want, e->offset, &got, reterr);
     if (st < 0)
@@ -114,7 +110,7 @@ static pst_status make_section(struct making *m, unsigned workers, pst_progress_
                          .progress = progress,
                          .progress_user = user};
     m->parts = mem_array(tasks, sizeof(*m->parts));
-    pst_status st = m->parts ? parallel_run(&p, reterr) : no_memory(m->file->path, reterr);
+    pst_status st = m->parts ? parallel_run(&p, reterr) : fail_memory_at(reterr, m->file->path, "making the entropy index");
     if (st == PST_OK)
         st = check_unchanged(m->file, reterr);
     if (st == PST_OK)

@@ -4,6 +4,7 @@
  * point has none: decoding begins at its front anyway. */
 #include "record/entropy_section.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "codec/jpeg/decoder.h"
@@ -20,10 +21,10 @@ pst_status entropy_scanner_create(struct entropy_scanner **ret, pst_error *reter
 {
     struct entropy_scanner *s = mem_zalloc(sizeof(*s));
     if (!s)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a JPEG decoder");
+        return fail_memory(reterr, "allocating a JPEG decoder");
     s->decoder = jpeg_decoder_create();
-    pst_status st = s->decoder ? pst_parser_create(&s->parser, NULL, NULL, reterr)
-                               : pst_fail(reterr, PST_ENOMEM, "out of memory for a JPEG decoder");
+    pst_status st =
+        s->decoder ? pst_parser_create(&s->parser, NULL, NULL, reterr) : fail_memory(reterr, "allocating a JPEG decoder");
     if (st < 0) {
         entropy_scanner_destroy(s);
         return st;
@@ -47,11 +48,6 @@ static bool is_jpeg(const uint8_t *data, size_t length)
     return length > 3 && data[0] == 0xff && data[1] == 0xd8 && data[2] == 0xff;
 }
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory for an entropy index");
-}
-
 static pst_status add_jpeg(struct entropy_scanner *s, struct entropy_builder *b, uint64_t record, size_t offset,
                            const uint8_t *data, size_t length, pst_error *reterr)
 {
@@ -70,7 +66,7 @@ static pst_status add_jpeg(struct entropy_scanner *s, struct entropy_builder *b,
         return PST_OK;
     if (mem_grow((void **)&b->entries, &b->capacity, b->count + 1, sizeof(*b->entries)) < 0 ||
         mem_grow((void **)&b->points, &b->point_capacity, b->point_count + count, sizeof(*b->points)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "allocating an entropy index");
     st = jpeg_points_find(s->decoder, b->points + b->point_count, reterr);
     if (st < 0) {
         b->sums.damaged += st != PST_ENOMEM;

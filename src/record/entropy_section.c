@@ -4,6 +4,7 @@
  * is theirs. Whether the entry is of the JPEG at hand is its user's to compare; what is in a record is entropy_scan.c's. */
 #include "record/entropy_section.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/memory.h"
@@ -116,7 +117,7 @@ pst_status entropy_builder_append(struct entropy_builder *b, const struct entrop
 {
     if (mem_grow((void **)&b->entries, &b->capacity, b->count + other->count, sizeof(*b->entries)) < 0 ||
         mem_grow((void **)&b->points, &b->point_capacity, b->point_count + other->point_count, sizeof(*b->points)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for an entropy index of %zu JPEGs", b->count + other->count);
+        return fail_memory(reterr, "allocating an entropy index of %zu JPEGs", b->count + other->count);
     for (size_t i = 0; i < other->count; i++) {
         struct entropy_entry e = other->entries[i];
         e.record += first_record;
@@ -151,7 +152,7 @@ pst_status entropy_builder_bytes(const struct entropy_builder *b, uint8_t **ret,
     size_t entries = b->count * sizeof(*b->entries), points = b->point_count * sizeof(*b->points);
     uint8_t *bytes = mem_alloc(HEADER + entries + points);
     if (!bytes)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for an entropy index of %zu JPEGs", b->count);
+        return fail_memory(reterr, "allocating an entropy index of %zu JPEGs", b->count);
     put_header(bytes, b);
     for (size_t i = 0; i < b->count; i++) {
         struct entropy_entry e = b->entries[i];

@@ -3,6 +3,7 @@
  * Each Example is parsed on its own and its values are appended; a batch fails with its first bad Example, by number. */
 #include "record/parser.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 static pst_status begin_batch(pst_parser *parser, pst_error *reterr)
@@ -16,7 +17,7 @@ static pst_status begin_batch(pst_parser *parser, pst_error *reterr)
     ok = parser->columns && parser->values;
     for (size_t i = 0; ok && i < count; i++)
         ok = column_reset(&parser->columns[i], parser->plan.features[i].kind);
-    return ok ? PST_OK : pst_fail(reterr, PST_ENOMEM, "out of memory for the columns of a batch");
+    return ok ? PST_OK : fail_memory(reterr, "allocating the columns of a batch");
 }
 
 static pst_status add_example(pst_parser *parser, const pst_bytes *example, size_t number, pst_error *reterr)

@@ -5,6 +5,7 @@
  * are is written in docs/example.md. */
 #include <penstock/example.h>
 
+#include "base/error.h"
 #include "base/le.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -133,7 +134,7 @@ pst_status pst_builder_create(pst_builder **ret, pst_error *reterr)
     }
     if (!builder || !builder->bytes) {
         pst_builder_destroy(builder);
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a builder");
+        return fail_memory(reterr, "allocating a builder");
     }
     pst_builder_reset(builder);
     *ret = builder;

@@ -4,6 +4,7 @@
  * length, so what is inside of them is not looked at. Doubles: the last wins, and only it is judged. */
 #include "record/parser.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 static bool read_entry(struct plan *plan, const uint8_t *p, const uint8_t *end, const uint8_t *readable_end)
@@ -84,7 +85,7 @@ pst_status pst_parser_create(pst_parser **ret, const pst_schema *schema, const p
 {
     pst_parser *parser = mem_zalloc(sizeof(*parser));
     if (!parser)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a parser");
+        return fail_memory(reterr, "allocating a parser");
     pst_status st = plan_init(&parser->plan, schema, limits, PLAN_FEATURES, reterr);
     if (st < 0) {
         pst_parser_destroy(parser);

@@ -1,6 +1,7 @@
 /* example_plan.c: see example_plan.h. */
 #include "record/example_plan.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -24,7 +25,7 @@ static pst_status init_fallbacks(struct plan *p, pst_error *reterr)
             return pst_fail(reterr, PST_ELIMIT, "the defaults of the schema do not fit in memory");
     char *values = p->fallbacks = mem_alloc(total);
     if (!values)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for the schema's defaults (%zu bytes)", total);
+        return fail_memory(reterr, "allocating the schema's defaults (%zu bytes)", total);
     for (size_t i = 0; i < p->count; i++) {
         struct planned *f = &p->features[i];
         size_t size = kind_size(f->kind);
@@ -74,7 +75,7 @@ pst_status plan_init(struct plan *p, const pst_schema *schema, const pst_limits 
         return st;
     p->features = count < UINT32_MAX ? mem_array(count + 1, sizeof(*p->features)) : NULL;
     if (!p->features)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a parser of %zu features", count);
+        return fail_memory(reterr, "allocating a parser of %zu features", count);
     p->count = count;
     p->features[count].name_length = SIZE_MAX; /* before the first feature; no key is that long */
     for (size_t i = 0; i < count && st == PST_OK; i++) {

@@ -4,6 +4,7 @@
  * choice of names makes it slow. */
 #include "record/parser.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -113,7 +114,7 @@ pst_status parser_walk(pst_parser *parser, const void *data, size_t length, cons
     failed |= mem_grow(&sorted, &parser->sorted_capacity, count, sizeof(*parser->sorted));
     parser->sorted = sorted;
     if (failed)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for an Example of %zu features", count);
+        return fail_memory(reterr, "allocating an Example of %zu features", count);
     for (size_t i = 0; i < count; i++) {
         const struct feature_values *v = &parser->walked[i].values;
         parser->named[i] = (pst_named_value){parser->walked[i].name, {v->kind, v->kind != PST_KIND_NONE, v->count, v->data}};

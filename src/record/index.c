@@ -4,6 +4,7 @@
  * Whether that shard is the one at hand is the fingerprint's answer; where indexes lie is index_find.c's. */
 #include "record/index.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/memory.h"
@@ -44,7 +45,7 @@ _Static_assert(sizeof(struct index_entry) == 16, "entries are used as they lie i
 pst_status index_builder_add(struct index_builder *b, uint64_t offset, uint64_t length, pst_error *reterr)
 {
     if (mem_grow((void **)&b->entries, &b->capacity, b->count + 1, sizeof(*b->entries)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for an index of %zu records", b->count + 1);
+        return fail_memory(reterr, "allocating an index of %zu records", b->count + 1);
     b->entries[b->count++] = (struct index_entry){offset, length};
     return PST_OK;
 }
@@ -64,7 +65,7 @@ pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint6
         return st;
     uint8_t *sample = mem_alloc(SAMPLES * SAMPLE_BYTES);
     if (!sample)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "taking the fingerprint: out of memory");
+        return fail_memory_at(reterr, path, "taking the fingerprint");
     if (info.size <= SAMPLES * SAMPLE_BYTES) {
         st = file_read_at(fd, path, sample, (size_t)info.size, 0, &used, reterr);
     } else {
@@ -177,9 +178,7 @@ pst_status index_publish(const char *path, const struct index *x, bool sync, pst
     size_t most = x->lines + 3;
     uint8_t *head = mem_zalloc(HEADER + most * SECTION);
     struct section *sections = mem_array(most, sizeof(*sections));
-    pst_status st = head && sections
-                        ? publish_open(&p, path, true, reterr)
-                        : pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "writing the index: out of memory");
+    pst_status st = head && sections ? publish_open(&p, path, true, reterr) : fail_memory_at(reterr, path, "writing the index");
     if (st == PST_OK) {
         size_t count = list_sections(x, sections);
         uint64_t size = put_head(head, x, sections, count);
@@ -318,7 +317,7 @@ static pst_status bring_in(struct index *x, int fd, const char *path, size_t siz
     }
     x->memory = mem_alloc(size);
     if (!x->memory)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the index: out of memory");
+        return fail_memory_at(reterr, path, "opening the index");
     pst_status st = file_read_at(fd, path, x->memory, size, 0, &got, reterr);
     return st == PST_OK && got < size ? fail_format(path, reterr, "the size of the file", got, size) : st;
 }

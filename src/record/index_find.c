@@ -4,6 +4,7 @@
  * scan makes another; one that cannot be kept stays in memory. The format is index.c's, the scan index_scan.c's. */
 #include "record/index_find.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -25,7 +26,7 @@ pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *re
     f->fd = -1;
     f->path = mem_strdup(path);
     if (!f->path)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the shard: out of memory");
+        return fail_memory_at(reterr, path, "opening the shard");
     pst_status st = file_open_read(&f->fd, path, reterr);
     if (st == PST_OK)
         st = file_fstat(f->fd, path, &info, reterr);
@@ -59,11 +60,6 @@ void found_index_finish(struct found_index *x)
     *x = (struct found_index){0};
 }
 
-static pst_status no_memory(const struct shard_file *f, pst_error *reterr)
-{
-    return pst_fail_at(reterr, PST_ENOMEM, f->path, PST_NOWHERE, PST_NOWHERE, "finding the index: out of memory");
-}
-
 /* The name tells shards of the same name in different folders apart. */
 static pst_status cache_path(char **ret, const struct shard_file *f, const char *cache_dir, pst_error *reterr)
 {
@@ -77,7 +73,7 @@ static pst_status cache_path(char **ret, const struct shard_file *f, const char 
     mem_free(name);
     mem_free(absolute);
     if (!path)
-        return no_memory(f, reterr);
+        return fail_memory_at(reterr, f->path, "finding the index");
     *ret = path;
     return PST_OK;
 }
@@ -137,7 +133,7 @@ static bool search_at(struct search *s, char *path, pst_index_place place, open_
 {
     struct found_index x = {.place = place, .path = path};
     pst_error error;
-    pst_status st = path ? open(&x.index, s->file, path, &error) : no_memory(s->file, &error);
+    pst_status st = path ? open(&x.index, s->file, path, &error) : fail_memory_at(&error, s->file->path, "finding the index");
     if (st == PST_OK) {
         *s->ret = x;
         s->status = PST_OK;

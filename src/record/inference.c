@@ -4,6 +4,7 @@
  * looking up or adding slow. An Example that fails changes nothing. */
 #include "record/parser.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 struct inferred {
@@ -114,7 +115,7 @@ static pst_status add_new(pst_inference *inference, const pst_named_value *const
             mem_free(fresh[--made].name);
     }
     mem_free(fresh);
-    return ok ? PST_OK : pst_fail(reterr, PST_ENOMEM, "out of memory for %zu feature names", inference->count + new_count);
+    return ok ? PST_OK : fail_memory(reterr, "allocating %zu feature names", inference->count + new_count);
 }
 
 pst_status pst_inference_add(pst_inference *inference, const void *data, size_t length, pst_error *reterr)
@@ -143,7 +144,7 @@ pst_status pst_inference_schema(const pst_inference *inference, pst_schema **ret
 {
     pst_feature *features = mem_array(inference->count, sizeof(*features));
     if (!features)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a schema of %zu features", inference->count);
+        return fail_memory(reterr, "allocating a schema of %zu features", inference->count);
     for (size_t i = 0; i < inference->count; i++) {
         const struct inferred *f = &inference->features[i];
         bool fixed = !f->varies && f->seen == inference->examples && f->count > 0;
@@ -160,7 +161,7 @@ pst_status pst_inference_create(pst_inference **ret, const pst_limits *limits, p
 {
     pst_inference *inference = mem_zalloc(sizeof(*inference));
     if (!inference)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for an inference");
+        return fail_memory(reterr, "allocating an inference");
     pst_status st = pst_parser_create(&inference->parser, NULL, limits, reterr);
     if (st < 0) {
         pst_inference_destroy(inference);

@@ -4,14 +4,15 @@
  * is proven by its CRC is believed: damaged data is passed over by it, and a record that reaches behind the end is the
  * last one. Only a length that fails its CRC makes the reader look for the next record, by the sidecar index if there
  * is one for these very bytes, else by resync.h. What is tolerated is up to the damage log. */
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "record/byte_window.h"
 #include "record/damage.h"
 #include "record/frame.h"
 #include "record/index.h"
 #include "record/options.h"
 #include "record/resync.h"
-#include "record/byte_window.h"
 
 #include <inttypes.h>
 
@@ -33,7 +34,7 @@ pst_status pst_reader_open(pst_reader **ret, const char *path, const pst_reader_
 {
     pst_reader *r = mem_zalloc(sizeof(*r));
     if (!r)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the shard: out of memory");
+        return fail_memory_at(reterr, path, "opening the shard");
     r->fd = -1;
     pst_status st = options_take(&r->options, sizeof(r->options), options, reterr);
     if (st < 0)
@@ -42,7 +43,7 @@ pst_status pst_reader_open(pst_reader **ret, const char *path, const pst_reader_
         r->options.max_record_bytes = PST_MAX_RECORD_BYTES;
     r->path = mem_strdup(path);
     if (!r->path) {
-        st = pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the shard: out of memory");
+        st = fail_memory_at(reterr, path, "opening the shard");
         goto fail;
     }
     st = file_open_read(&r->fd, path, reterr);

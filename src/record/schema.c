@@ -1,6 +1,7 @@
 /* schema.c: schemas made of declarations: checked, copied, found by name. Their text is schema_text.c's. */
 #include "record/schema.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "record/feature.h"
 
@@ -98,14 +99,14 @@ static pst_status add_feature(pst_schema *s, const pst_feature *feature, pst_err
     if (name_table_find(&s->names, feature->name, strlen(feature->name)) != NAME_NONE)
         return pst_fail(reterr, PST_EINVAL, "feature '%s' is declared twice", feature->name);
     if (name_table_add(&s->names, feature->name, strlen(feature->name)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for the schema");
+        return fail_memory(reterr, "allocating the schema");
     *f = *feature;
     if (f->layout == PST_RAGGED && f->rank == 0)
         f->layout = PST_VARIABLE; /* rows of single values */
     if (!f->has_default)
         f->fallback = (pst_value){0};
     else if (!copy_default(&s->memory, f))
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for the schema");
+        return fail_memory(reterr, "allocating the schema");
     s->count++;
     return PST_OK;
 }
@@ -120,7 +121,7 @@ pst_status pst_schema_create(pst_schema **ret, const pst_feature *features, size
         s->products = mem_array(count, sizeof(*s->products));
     }
     if (!s || !s->features || !s->products)
-        st = pst_fail(reterr, PST_ENOMEM, "out of memory for a schema of %zu features", count);
+        st = fail_memory(reterr, "allocating a schema of %zu features", count);
     for (size_t i = 0; i < count && st == PST_OK; i++)
         st = add_feature(s, &features[i], reterr);
     if (st < 0) {

@@ -9,6 +9,7 @@
  * not fit) is checked by pst_schema_create. */
 #include "record/schema.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "record/feature.h"
@@ -75,11 +76,6 @@ static pst_status fail_at(struct reader *r, const char *at, const char *expected
                     at, expected);
 }
 
-static pst_status fail_memory(struct reader *r)
-{
-    return pst_fail(r->reterr, PST_ENOMEM, "out of memory for the schema");
-}
-
 static void skip_blanks(struct reader *r)
 {
     while (is_blank(*r->p))
@@ -131,7 +127,7 @@ static pst_status read_quoted(struct reader *r, pst_bytes *ret)
     uint8_t *out = arena_alloc(&r->memory, (size_t)(close - r->p) + 1);
     size_t n = 0;
     if (!out)
-        return fail_memory(r);
+        return fail_memory(r->reterr, "reading the schema");
     while (r->p < close) {
         const char *at = r->p;
         int c = *at == '\\' ? unescape(&r->p) : (unsigned char)*r->p++;
@@ -155,7 +151,7 @@ static pst_status read_string(struct reader *r, pst_bytes *ret, const char *expe
         return fail_at(r, r->p, expected);
     char *copy = arena_strndup(&r->memory, r->p, n);
     if (!copy)
-        return fail_memory(r);
+        return fail_memory(r->reterr, "reading the schema");
     r->p += n;
     *ret = (pst_bytes){(const uint8_t *)copy, n};
     return PST_OK;
@@ -262,7 +258,7 @@ static pst_status add_default_value(struct reader *r, pst_feature *f, size_t *ro
         *room = count ? count * 2 : 1;
         values = arena_alloc(&r->memory, *room * size);
         if (!values)
-            return fail_memory(r);
+            return fail_memory(r->reterr, "reading the schema");
         if (count > 0)
             memcpy(values, f->fallback.data, count * size);
         f->fallback.data = values;
@@ -324,7 +320,7 @@ static pst_status read_feature(struct reader *r)
         return fail_at(r, r->p, "a blank before the next feature");
     void *features = r->features;
     if (mem_grow(&features, &r->capacity, r->count + 1, sizeof(f)) < 0)
-        return fail_memory(r);
+        return fail_memory(r->reterr, "reading the schema");
     r->features = features;
     r->features[r->count++] = f;
     return PST_OK;

@@ -6,6 +6,7 @@
 #include "record/column.h"
 #include "record/parser.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -146,7 +147,7 @@ pst_status pst_sequence_parser_parse(pst_sequence_parser *parser, const void *da
     plan_begin(&parser->lists);
     for (size_t i = 0; i < parser->lists.count; i++)
         if (!begin_list(&parser->found[i], &parser->lists.features[i], false))
-            return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu feature lists", parser->lists.count);
+            return fail_memory(reterr, "allocating %zu feature lists", parser->lists.count);
     pst_status st = read_message(parser, data, length, reterr);
     if (st == PST_OK)
         st = judge_lists(parser, reterr);
@@ -164,14 +165,14 @@ pst_status pst_sequence_parser_create(pst_sequence_parser **ret, const pst_schem
 {
     pst_sequence_parser *parser = mem_zalloc(sizeof(*parser));
     if (!parser)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a parser");
+        return fail_memory(reterr, "allocating a parser");
     pst_status st = plan_init(&parser->context, context, limits, PLAN_FEATURES, reterr);
     if (st == PST_OK)
         st = plan_init(&parser->lists, lists, limits, PLAN_LISTS, reterr);
     if (st == PST_OK) {
         parser->found = mem_array(parser->lists.count, sizeof(*parser->found));
         if (!parser->found)
-            st = pst_fail(reterr, PST_ENOMEM, "out of memory for %zu feature lists", parser->lists.count);
+            st = fail_memory(reterr, "allocating %zu feature lists", parser->lists.count);
     }
     if (st < 0) {
         pst_sequence_parser_destroy(parser);

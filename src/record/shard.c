@@ -4,6 +4,7 @@
  * what is handed out is what its header and CRCs speak for: an index that lies is found out here at the latest. */
 #include "record/shard.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "record/frame.h"
@@ -61,7 +62,7 @@ pst_status pst_shard_open(pst_shard **ret, const char *path, const pst_shard_opt
         return st;
     pst_shard *s = mem_zalloc(sizeof(*s));
     if (!s)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the shard: out of memory");
+        return fail_memory_at(reterr, path, "opening the shard");
     s->no_verify = o.no_verify;
     s->max_record_bytes = o.max_record_bytes;
     st = shard_file_open(&s->file, path, reterr);

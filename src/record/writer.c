@@ -3,6 +3,7 @@
  * Promises: nothing shows under the shard's name before the commit; the shard comes before its index, so that no index
  * speaks of a shard that is not there. Small records are gathered in a buffer, large ones are written from the
  * caller's memory. A failed write is final: the commit refuses. Compression and publishing are codec's and io's. */
+#include "base/error.h"
 #include "base/memory.h"
 #include "codec/stream.h"
 #include "io/file.h"
@@ -50,7 +51,7 @@ pst_status pst_writer_open(pst_writer **ret, const char *path, const pst_writer_
     *ret = w;
     return PST_OK;
 no_memory:
-    st = pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "creating the shard: out of memory");
+    st = fail_memory_at(reterr, path, "creating the shard");
 fail:
     pst_writer_close(w);
     return st;
@@ -134,7 +135,7 @@ static pst_status commit_index(pst_writer *w, uint64_t bytes, uint64_t fingerpri
 {
     char *path = index_sidecar_path(w->publish.path);
     if (!path)
-        return pst_fail_at(reterr, PST_ENOMEM, w->publish.path, PST_NOWHERE, PST_NOWHERE, "naming the index: out of memory");
+        return fail_memory_at(reterr, w->publish.path, "naming the index");
     struct index x = {
         .entries = w->index.entries, .count = w->index.count, .shard_bytes = bytes, .fingerprint = fingerprint};
     pst_status st = index_publish(path, &x, !w->options.no_sync, reterr);

@@ -4,6 +4,7 @@
  * what they mean. */
 #include "source/file_table.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -33,7 +34,7 @@ pst_status file_table_add(struct file_table *t, char *path, size_t key, int64_t 
     if (!path || mem_grow((void **)&l->paths, &l->capacity, l->count + 1, sizeof(*l->paths)) < 0 ||
         mem_grow((void **)&t->items, &t->capacity, l->count + 1, sizeof(*t->items)) < 0) {
         mem_free(path);
-        return pst_fail(reterr, PST_ENOMEM, "out of memory listing the files");
+        return fail_memory(reterr, "listing the files");
     }
     t->items[l->count] = (struct file_item){.label = label, .key = key};
     l->paths[l->count++] = path;
@@ -82,7 +83,7 @@ pst_status file_table_look(struct file_table *t, const struct source_env *env, p
     t->tolerant = damage_tolerated(env->damage);
     t->marks = mem_array(count, sizeof(*t->marks));
     if (!t->marks)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory listing the files");
+        return fail_memory(reterr, "listing the files");
     pst_status st = parallel_each((count + LOOK_AT - 1) / LOOK_AT, LOOKERS, look_at, t, reterr);
     if (st == PST_OK) {
         t->fingerprint = hash_bytes(t->marks, count * sizeof(*t->marks), t->labelled);
@@ -190,7 +191,7 @@ static pst_status read_file(struct file_worker *w, const char *path, uint64_t ex
     pst_status st = file_open_read(&fd, path, reterr);
     for (size_t room = (size_t)expected + 1; st == PST_OK; room = length + GROWTH) { /* one byte more shows the end */
         if (mem_grow((void **)&w->buffer, &w->buffer_size, room, 1) < 0) {
-            st = pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "out of memory for its %zu bytes", room);
+            st = fail_memory_at(reterr, path, "allocating its %zu bytes", room);
             break;
         }
         st = file_read_at(fd, path, w->buffer + length, room - length, length, &got, reterr);

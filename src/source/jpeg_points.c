@@ -10,6 +10,7 @@
  * Running out of memory is no failure: the image then has no points. */
 #include "source/jpeg_points.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
@@ -44,14 +45,14 @@ pst_status entropy_create(struct entropy **ret, const struct source_class *sourc
     struct entropy *e = mem_zalloc(sizeof(*e));
     uint64_t table;
     if (!e)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for the entropy index");
+        return fail_memory(reterr, "allocating the entropy index");
     e->source_class = source_class;
     e->source = source;
     if (!__builtin_mul_overflow(samples, sizeof(*e->lists), &table) && table < budget) {
         e->lists = mem_array((size_t)samples, sizeof(*e->lists));
         if (!e->lists) {
             entropy_destroy(e);
-            return pst_fail(reterr, PST_ENOMEM, "out of memory for the entropy index");
+            return fail_memory(reterr, "allocating the entropy index");
         }
         e->samples = samples;
         e->budget = budget;

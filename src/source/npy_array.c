@@ -4,6 +4,7 @@
  * (S) lose the zeros behind their end, as in NumPy. uint64 and what npy_parse does not read is refused. */
 #include "source/npy_array.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -108,7 +109,7 @@ pst_status npy_array_open(struct npy_array *a, const char *path, pst_error *rete
     uint64_t size = 0, content = 0;
     a->path = mem_strdup(path);
     if (!a->path)
-        return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "opening the array: out of memory");
+        return fail_memory_at(reterr, path, "opening the array");
     pst_status st = take_name(a, reterr);
     if (st == PST_OK)
         st = file_open_read(&fd, path, reterr);

@@ -5,6 +5,7 @@
 #include "source/shard_set.h"
 
 #include "base/cpu.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -22,11 +23,6 @@
 /* Mappings of shards: with those of their indexes they stay below the 65,530 that the system allows a process, and leave some
  * to memory and threads. */
 #define MAX_MAPPED 30000u
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "opening the shards: out of memory");
-}
 
 /* ---- Opening ---- */
 
@@ -72,7 +68,7 @@ static pst_status open_jpegs(struct set_shard *d, pst_error *reterr)
         return PST_OK;
     d->damaged = !entropy_section_open(&d->jpegs, x->jpegs, x->jpegs_length);
     d->states = mem_array(d->damaged ? 1 : (size_t)d->jpegs.count, sizeof(*d->states));
-    return d->states ? PST_OK : no_memory(reterr);
+    return d->states ? PST_OK : fail_memory(reterr, "opening the shards");
 }
 
 static pst_status open_shard(void *user, size_t k, pst_error *reterr)
@@ -127,7 +123,7 @@ static pst_status make_table(struct shard_set *s, pst_error *reterr)
     size_t buckets = (size_t)(s->records >> s->shift) + 2, k = 0;
     s->table = mem_array(buckets, sizeof(*s->table));
     if (!s->table)
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the shards");
     for (size_t b = 0; b < buckets; b++) {
         while (k + 1 < s->count && s->firsts[k + 1] <= (uint64_t)b << s->shift)
             k++;
@@ -140,13 +136,13 @@ static pst_status complete(struct shard_set *s, const struct source_env *env, ps
 {
     s->firsts = mem_array(s->count + 1, sizeof(*s->firsts));
     if (!s->firsts)
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the shards");
     pst_status st = number_records(s, env->damage, reterr);
     if (st == PST_OK)
         st = make_table(s, reterr);
     if (st == PST_OK && !env->no_verify) {
         s->verified = mem_array((size_t)(s->records / 64 + 1), sizeof(*s->verified));
-        st = s->verified ? PST_OK : no_memory(reterr);
+        st = s->verified ? PST_OK : fail_memory(reterr, "opening the shards");
     }
     s->exceeds_memory = s->bytes > cpu_memory_available();
     return st;
@@ -208,7 +204,7 @@ pst_status shard_set_open(struct shard_set *s, const pst_strings *paths, enum sh
         return st;
     s->shards = mem_array(s->paths.count, sizeof(*s->shards));
     if (!s->shards)
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the shards");
     s->count = s->paths.count;
     for (size_t k = 0; k < s->count; k++)
         atomic_init(&s->shards[k].direct, -1);

@@ -2,6 +2,7 @@
  * batch. */
 #include "source/source.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -103,7 +104,7 @@ static pst_status arrays_open(const void *config, const struct source_env *env, 
         a->column = mem_array(c->count, sizeof(*a->column));
     }
     if (!a || !a->field || !a->column)
-        st = pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
+        st = fail_memory(reterr, "opening the arrays");
     for (size_t i = 0; st == PST_OK && i < c->count; i++)
         st = add_array(a, c->names[i], &c->arrays[i], c->names[0], reterr);
     if (st < 0) {

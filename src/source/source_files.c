@@ -4,6 +4,7 @@
 #include "source/file_table.h"
 
 #include "base/arena.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/file.h"
@@ -42,11 +43,6 @@ struct reading {
     bool integers;
 };
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory reading the list");
-}
-
 static bool is_blank(const char *row, size_t length)
 {
     while (length && (row[length - 1] == '\n' || row[length - 1] == '\r' || row[length - 1] == ' '))
@@ -81,7 +77,7 @@ static pst_status collect_label(struct reading *r, void *user, const struct csv_
     if (!label)
         return PST_OK;
     r->integers = r->integers && number_int(label->data, label->length, &value);
-    return names_add(&r->labels, &r->arena, label->data, label->length) < 0 ? no_memory(reterr) : PST_OK;
+    return names_add(&r->labels, &r->arena, label->data, label->length) < 0 ? fail_memory(reterr, "reading the list") : PST_OK;
 }
 
 struct target {
@@ -96,7 +92,7 @@ static pst_status add_file(struct reading *r, void *user, const struct csv_field
     int64_t value = 0;
     char *name = mem_strndup(path->data, path->length);
     if (!name)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the list");
     if (label && !(r->integers && number_int(label->data, label->length, &value)))
         value = names_find(&r->labels, label->data, label->length);
     if (*t->root == '\0' || *name == '/')
@@ -119,7 +115,8 @@ static pst_status read_rows(struct files *f, const struct files_config *c, struc
     bool images;
     char *root = *c->root ? mem_strdup(c->root) : folder_of(c->list);
     struct target target = {.files = f, .root = root};
-    pst_status st = root ? list_recognise(&r->reader, r->text, r->length, 0, &r->form, &images, reterr) : no_memory(reterr);
+    pst_status st = root ? list_recognise(&r->reader, r->text, r->length, 0, &r->form, &images, reterr)
+                         : fail_memory(reterr, "reading the list");
     r->integers = true;
     if (st == PST_OK)
         st = each_row(r, collect_label, NULL, reterr);
@@ -178,7 +175,7 @@ static pst_status files_open(const void *config, const struct source_env *env, v
     const struct files_config *c = config;
     struct files *f = mem_zalloc(sizeof(*f));
     if (!f)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the list");
     pst_status st = read_list(f, c, reterr);
     if (st == PST_OK && f->table.paths.count == 0)
         st = pst_fail_at(reterr, PST_ENOTFOUND, c->list, PST_NOWHERE, PST_NOWHERE, "the list names no files");

@@ -6,6 +6,7 @@
  * order of what is left stays that of the folders: shuffling is another operation's. */
 #include "source/file_table.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/random.h"
@@ -54,11 +55,6 @@ struct folder {
     char names[96]; /* of the first classes */
     int subset;
 };
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory listing the folder");
-}
 
 /* ---- Listing ---- */
 
@@ -114,7 +110,7 @@ static pst_status take_folders(struct folder *f, const struct config *c, char **
 {
     struct listing l = {.extensions = c->extensions, .folders = folders, .files = mem_array(count, sizeof(*l.files))};
     if (!l.files)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the folder");
     pst_status st = parallel_each(count, LISTERS, list_files, &l, reterr);
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; st == PST_OK && k < l.files[i].count; k++) {
@@ -174,7 +170,7 @@ static pst_status split(struct folder *f, const struct config *c, pst_error *ret
                         subset_names[c->subset]);
     bool *kept = mem_array(count, sizeof(*kept));
     if (!kept)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the folder");
     permutation_init(&order, count, c->seed, 0);
     for (size_t i = 0; i < count; i++)
         kept[permutation_at(&order, i)] = (i >= count - validation) == (c->subset == SUBSET_VALIDATION);
@@ -192,7 +188,7 @@ static pst_status folder_open(const void *config, const struct source_env *env, 
     const struct config *c = config;
     struct folder *f = mem_zalloc(sizeof(*f));
     if (!f)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the folder");
     f->subset = c->subset;
     pst_status st = list_folder(f, c, reterr);
     if (st == PST_OK && f->table.paths.count == 0)

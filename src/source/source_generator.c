@@ -2,6 +2,7 @@
  * those in front of it. What an element points to is the program's; the engine copies it out of the stream. */
 #include "source/source.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -24,7 +25,7 @@ static pst_status generator_open(const void *config, const struct source_env *en
     struct generator *g = mem_zalloc(sizeof(*g) + given->spec.count * sizeof(*g->field));
     (void)env;
     if (!g)
-        return pst_fail(reterr, PST_ENOMEM, "opening the generator: out of memory");
+        return fail_memory(reterr, "opening the generator");
     g->given = *given;
     for (size_t f = 0; f < given->spec.count; f++) {
         g->field[f] = given->spec.field[f];
@@ -66,7 +67,7 @@ static pst_status generator_stream_open(void *source, void **ret, pst_error *ret
 {
     struct pass *p = mem_zalloc(sizeof(*p));
     if (!p)
-        return pst_fail(reterr, PST_ENOMEM, "opening the generator: out of memory");
+        return fail_memory(reterr, "opening the generator");
     p->generator = &((const struct generator *)source)->given;
     pst_status st = p->generator->open(p->generator->user, &p->own, reterr);
     if (st < 0) {

@@ -1,6 +1,7 @@
 /* source_npy.c: `npy`: NumPy arrays, a file a field, a row an element. */
 #include "source/source.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -76,7 +77,7 @@ static pst_status make_room(struct npy *n, size_t count, pst_error *reterr)
         return pst_fail(reterr, PST_ELIMIT, "%zu arrays; an element has at most %d fields", count, PST_MAX_FIELDS);
     n->arrays = mem_array(count, sizeof(*n->arrays));
     n->fields = mem_array(count, sizeof(*n->fields));
-    return n->arrays && n->fields ? PST_OK : pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
+    return n->arrays && n->fields ? PST_OK : fail_memory(reterr, "opening the arrays");
 }
 
 static pst_status npy_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
@@ -86,7 +87,7 @@ static pst_status npy_open(const void *config, const struct source_env *env, voi
     struct npy *n = mem_zalloc(sizeof(*n));
     (void)env;
     if (!n)
-        return pst_fail(reterr, PST_ENOMEM, "opening the arrays: out of memory");
+        return fail_memory(reterr, "opening the arrays");
     pst_status st = c->paths.count ? PST_OK : pst_fail(reterr, PST_EINVAL, "no path given; name .npy files or a pattern");
     for (size_t i = 0; st == PST_OK && i < c->paths.count; i++)
         st = walk_glob(&paths, c->paths.value[i], reterr);
@@ -150,7 +151,7 @@ static pst_status npy_worker_start(void *source, void *worker, pst_error *reterr
     struct worker *w = worker;
     w->room = mem_array(n->count, sizeof(*w->room));
     if (!w->room)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for a worker's rows");
+        return fail_memory(reterr, "allocating a worker's rows");
     for (size_t i = 0; i < n->count; i++) {
         size_t room = npy_array_room(&n->arrays[i]);
         if (room == 0 || !is_needed(n, i))

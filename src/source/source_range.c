@@ -1,6 +1,7 @@
 /* source_range.c: `range`: numbers, for trying things out. */
 #include "source/source.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
@@ -51,7 +52,7 @@ static pst_status range_open(const void *config, const struct source_env *env, v
         return pst_fail(reterr, PST_ELIMIT, "%" PRIu64 " numbers, where at most %" PRId64 " are counted", count, INT64_MAX);
     struct range *r = mem_zalloc(sizeof(*r));
     if (!r)
-        return pst_fail(reterr, PST_ENOMEM, "opening the range: out of memory");
+        return fail_memory(reterr, "opening the range");
     *r = (struct range){.start = c.start, .step = c.step, .count = count};
     *ret = r;
     return PST_OK;

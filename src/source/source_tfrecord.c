@@ -3,6 +3,7 @@
 #include "source/source.h"
 
 #include "base/cpu.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "source/shard_reader.h"
 #include "source/tfrecord_stream.h"
@@ -55,7 +56,7 @@ static pst_status tfrecord_open(const void *config, const struct source_env *env
     const struct config *c = config;
     struct tfrecord *t = mem_zalloc(sizeof(*t));
     if (!t)
-        return pst_fail(reterr, PST_ENOMEM, "opening the shards: out of memory");
+        return fail_memory(reterr, "opening the shards");
     t->ram = env->ram / (2 * cpu_cores()); /* workers there can be */
     t->no_verify = env->no_verify;
     t->damage = env->met;
@@ -63,7 +64,7 @@ static pst_status tfrecord_open(const void *config, const struct source_env *env
                                    c->max_record ? c->max_record : PST_MAX_RECORD_BYTES, env, reterr);
     if (st == PST_OK) {
         t->begun = mem_array(t->set.paths.count, sizeof(*t->begun));
-        st = t->begun ? PST_OK : pst_fail(reterr, PST_ENOMEM, "opening the shards: out of memory");
+        st = t->begun ? PST_OK : fail_memory(reterr, "opening the shards");
     }
     if (st < 0) {
         tfrecord_close(t);

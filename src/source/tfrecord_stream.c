@@ -1,6 +1,7 @@
 /* tfrecord_stream.c: a pst_reader a shard. Damage is told in every pass; a pipe can be read only once. */
 #include "source/tfrecord_stream.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 
@@ -20,7 +21,7 @@ pst_status tfrecord_stream_open(struct tfrecord_stream **ret, const struct shard
 {
     struct tfrecord_stream *t = mem_zalloc(sizeof(*t));
     if (!t)
-        return pst_fail(reterr, PST_ENOMEM, "opening the stream of shards: out of memory");
+        return fail_memory(reterr, "opening the stream of shards");
     *t = (struct tfrecord_stream){.set = set, .begun = begun, .no_verify = no_verify, .damage = damage};
     *ret = t;
     return PST_OK;

@@ -1,4 +1,5 @@
 /* test_error.c: how failures are written down and read out. */
+#include "base/error.h"
 #include "harness.h"
 
 #include <errno.h>
@@ -147,7 +148,20 @@ static void test_one_line(void)
     CHECK_STR(text_of(&e), "??31m caf\xc3\xa9 \xc2\xa0 \xc2");
 }
 
+static void test_memory(void)
+{
+    pst_error e = {0};
+    CHECK_INT(fail_memory(&e, "opening %d shards", 3), PST_ENOMEM);
+    CHECK_STR(text_of(&e), "opening 3 shards: out of memory");
+    CHECK_INT(e.status, PST_ENOMEM);
+    CHECK_INT(fail_memory_at(&e, "a/b", "reading it"), PST_ENOMEM);
+    CHECK_STR(text_of(&e), "a/b: reading it: out of memory");
+    CHECK_INT(fail_memory(NULL, "x"), PST_ENOMEM);
+    CHECK_INT(fail_memory_at(NULL, "a", "x"), PST_ENOMEM);
+}
+
 static const struct test tests[] = {
+    {"out of memory", test_memory},
     {"status names", test_names},
     {"the place, as far as it applies", test_places},
     {"wrapping one's own message", test_wrapping},

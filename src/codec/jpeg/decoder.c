@@ -1,6 +1,7 @@
 /* decoder.c: a decoder, and the image it has open. */
 #include "codec/jpeg/state.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 struct jpeg_decoder *jpeg_decoder_create(void)
@@ -38,7 +39,7 @@ pst_status jpeg_decode_image(const void *data, size_t length, uint32_t channels,
     struct jpeg_decoder *d = jpeg_decoder_create();
     struct jpeg_frame frame;
     if (!d)
-        return pst_fail(reterr, PST_ENOMEM, "jpeg: out of memory");
+        return fail_memory(reterr, "jpeg");
     pst_status st = jpeg_decoder_open(d, data, length, &frame, reterr);
     if (st == PST_OK) {
         const struct region whole = {.width = frame.width, .height = frame.height};

@@ -1,6 +1,8 @@
 /* geometry.c: one image operation by itself: cut, resized, mirrored, or its bytes worked on. What several of them do at once is
  * frame.c's and image_pass.c's. */
 #include "image/pixels.h"
+
+#include "base/error.h"
 #include "image/resize.h"
 #include "ops/fields.h"
 #include "ops/image/image_op.h"
@@ -152,7 +154,7 @@ pst_status image_work_begin(struct image_work *w, const struct image_facet *face
     size_t size = facet->levels ? sizeof(uint8_t[4][256]) : facet->row_state;
     *w = (struct image_work){.facet = facet, .config = config, .state = size ? pst_scratch(ctx, size) : NULL};
     if (size && !w->state)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for an operation's state");
+        return fail_memory(reterr, "allocating an operation's state");
     if (facet->levels)
         return facet->levels(config, ctx, channels, w->state, reterr);
     if (size)

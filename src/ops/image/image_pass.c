@@ -13,7 +13,7 @@
 #define LARGE ((size_t)256 << 10) /* bytes of a result that a batch of them does not leave in any cache */
 #define LINE  ((size_t)64)        /* bytes of a cache line */
 
-static pst_status fail_memory(const struct frame *f, pst_error *reterr)
+static pst_status fail_room(const struct frame *f, pst_error *reterr)
 {
     return pst_fail(reterr, PST_ENOMEM, "out of memory for an image of %" PRIu32 " × %" PRIu32, box_width(&f->window),
                     box_height(&f->window));
@@ -62,7 +62,7 @@ static pst_status painter_init(struct painter *t, const struct image_pass *p, bo
         (computed && !(t->plain = pst_scratch(p->ctx, row))) || (p->work_count && !(t->worked = pst_scratch(p->ctx, row))) ||
         (scratch && !(t->scratch = pst_scratch(p->ctx, scratch))) ||
         (narrow && !(t->floats = pst_scratch(p->ctx, row * sizeof(float)))))
-        return fail_memory(f, reterr);
+        return fail_room(f, reterr);
     return PST_OK;
 }
 
@@ -145,14 +145,14 @@ static pst_status scaler_init(struct scaler *s, struct image_pass *p, pst_error 
                           f->mirrored) ||
         !scaler_init_axis(p->ctx, &s->y, box_height(&f->source), f->height, f->filter, (uint32_t)in->top, box_height(in),
                           false))
-        return fail_memory(f, reterr);
+        return fail_room(f, reterr);
     uint32_t left = resize_axis_narrow(&s->x), top = resize_axis_narrow(&s->y);
     pst_status st = fetch_box(p, f->source.left + left, f->source.top + top, s->x.in, s->y.in, &pixels, reterr);
     if (st < 0)
         return st;
     void *scratch = pst_scratch(p->ctx, resize_scratch_bytes(&s->x, &s->y, pixels.channels));
     if (!scratch)
-        return fail_memory(f, reterr);
+        return fail_room(f, reterr);
     resize_walk_init(&s->walk, &pixels, &s->x, &s->y, scratch);
     return PST_OK;
 }

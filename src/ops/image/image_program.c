@@ -4,6 +4,7 @@
  * The same bits as one by one: cuts and mirrors move pixels and commute with what is computed per pixel; a resize sees the
  * pixels that it would see; a normalised value is computed by the same operations; randomness is keyed by each part's own
  * place in the chain. */
+#include "base/error.h"
 #include "base/memory.h"
 #include "ops/ctx.h"
 #include "ops/fields.h"
@@ -240,7 +241,7 @@ pst_status image_program_create(void **ret_config, const struct image_part *part
         }
     }
     if (!p)
-        return pst_fail(reterr, PST_ENOMEM, "planning image operations: out of memory");
+        return fail_memory(reterr, "planning image operations");
     p->planar = s.planar;
     p->dtype = s.dtype;
     p->fast = image_program_unit(parts, count) > 0;
@@ -350,7 +351,7 @@ static pst_status recipe_init(struct recipe *r, const struct program *p, pst_ctx
     *r = (struct recipe){.scale = {1, 1, 1, 1}};
     frame_init(&r->frame, info->width, info->height);
     if (p->works && !(r->works = pst_scratch(ctx, p->works * sizeof(*r->works))))
-        return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu image operations", p->works);
+        return fail_memory(reterr, "allocating %zu image operations", p->works);
     for (size_t i = 0; i < p->count; i++) {
         pst_status st = ask(&p->parts[i], ctx, info->channels, r, reterr);
         if (st < 0)

@@ -3,6 +3,8 @@
  * not show. */
 #include "ops/image/image_source.h"
 
+#include "base/error.h"
+
 #include "codec/yuv.h"
 #include "image/pixels.h"
 #include "ops/ctx.h"
@@ -17,7 +19,7 @@ pst_status image_decoder_init(struct image_decoder *d, const struct decode_confi
         return PST_OK;
     d->jpeg = jpeg_decoder_create();
     if (!d->jpeg)
-        return pst_fail(reterr, PST_ENOMEM, "starting a decoder: out of memory");
+        return fail_memory(reterr, "starting a decoder");
     return region_decoder_init(&d->region, &options, reterr);
 }
 

@@ -4,6 +4,7 @@
  * as bytes. Large rows that need no conversion are read straight into the records. Leaves to others: finding the arrays. */
 #include "pack/sources/arrays.h"
 
+#include "base/error.h"
 #include "base/le.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -21,17 +22,12 @@ struct array_view {
     void *numbers;
 };
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory opening the arrays");
-}
-
 pst_status arrays_create(struct pack_source *s, const char *name, pst_error *reterr)
 {
     struct arrays *as = s->state = mem_zalloc(sizeof(*as));
     if (as)
         as->name = arena_strndup(&s->arena, file_base(name), strlen(file_base(name)));
-    return as && as->name ? PST_OK : no_memory(reterr);
+    return as && as->name ? PST_OK : fail_memory(reterr, "opening the arrays");
 }
 
 /* ---- What an array becomes ---- */
@@ -97,13 +93,13 @@ pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const
                                "two arrays are called %s; a feature needs a name of its own", name);
     void *list = as->list;
     if (mem_grow(&list, &as->capacity, s->field_count + 1, sizeof(*as->list)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the arrays");
     as->list = list;
     pst_kind kind = is_bytes(&array) ? PST_BYTES : array.kind == 'f' ? PST_FLOAT : PST_INT64;
     enum pack_role role = array.kind == 'u' && kind == PST_BYTES ? PACK_PIXELS : PACK_PLAIN;
     struct pack_field *f = pack_source_add_field(s, name, role, kind, dtype_of(&array));
     if (!f)
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the arrays");
     f->rank = array.rank;
     memcpy(f->shape, array.shape, sizeof(f->shape));
     as->list[s->field_count - 1] = array;
@@ -166,7 +162,7 @@ pst_status arrays_cut_path(const char *path, const char *const *extensions, char
     size_t n = file_length(path, extensions);
     char *file = mem_strndup(path, n ? n : strlen(path));
     if (!file)
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the arrays");
     *ret_file = file;
     *ret_selection = n && path[n] == ':' ? path + n + 1 : NULL;
     return PST_OK;
@@ -273,7 +269,7 @@ static pst_status load_numbers(const struct array *a, struct array_view *w, cons
     if (!w->numbers)
         w->numbers = mem_array((size_t)a->row_elements, a->kind == 'f' ? sizeof(float) : sizeof(int64_t));
     if (!w->numbers)
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the arrays");
     if (a->kind == 'f')
         to_floats(w->numbers, a, row);
     else if (!to_ints(w->numbers, a, row))
@@ -312,7 +308,7 @@ pst_status arrays_load(const struct pack_source *s, void *worker, uint64_t i, st
     if (!w->views) {
         w->views = mem_array(s->field_count, sizeof(*w->views));
         if (!w->views)
-            return no_memory(reterr);
+            return fail_memory(reterr, "opening the arrays");
         w->count = s->field_count;
     }
     pst_status st = PST_OK;

@@ -4,6 +4,7 @@
  * holds NaN, an int column an empty list. A missing string is the empty string. */
 #include "pack/sources/rows.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/csv.h"
 #include "io/file.h"
@@ -55,11 +56,6 @@ struct csv_scan {
     struct row_fields row;
 };
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory reading the table");
-}
-
 static pst_status split(struct row_fields *f, const char *row, size_t length, char delimiter, size_t max_fields,
                         pst_error *reterr)
 {
@@ -69,7 +65,7 @@ static pst_status split(struct row_fields *f, const char *row, size_t length, ch
     ok = mem_grow(&scratch, &f->scratch_size, length + 1, 1) == 0 && ok;
     f->scratch = scratch;
     if (!ok)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the table");
     return csv_split(row, length, delimiter, f->scratch, f->fields, max_fields, &f->count, reterr);
 }
 
@@ -99,7 +95,7 @@ static pst_status add_column(struct pack_source *s, const char *name, size_t len
         if (strcmp(s->fields[i].name, copy) == 0)
             return pst_fail(reterr, PST_EINVAL, "two columns are called \"%s\"; a feature needs a name of its own", copy);
     if (!copy || !pack_source_add_field(s, copy, PACK_PLAIN, PST_INT64, "int64"))
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the table");
     t->count++;
     return PST_OK;
 }
@@ -109,7 +105,7 @@ static pst_status declare_columns(struct pack_source *s, pst_error *reterr)
     struct table *t = s->state;
     t->columns = mem_array(t->count, sizeof(*t->columns));
     if (!t->columns)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the table");
     const char *at = s->config->options.columns;
     while (at && *at) {
         size_t n = strcspn(at, ","), name = 0, i, type;
@@ -241,7 +237,7 @@ static pst_status csv_open(struct pack_source *s, const struct pack_opening *o, 
     struct rows_visitor v = {!s->config->options.no_header, begin_table, look_at_row, &c};
     struct table *t = s->state = mem_zalloc(sizeof(*t));
     if (!t)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the table");
     t->rows.quoted = true;
     t->delimiter = s->config->options.delimiter;
     pst_status st = PST_OK;
@@ -313,7 +309,7 @@ static pst_status csv_load(const struct pack_source *s, void *worker, uint64_t i
     if (!w->floats)
         w->floats = mem_array(t->count, sizeof(*w->floats));
     if (!w->ints || !w->floats)
-        return no_memory(reterr);
+        return fail_memory(reterr, "reading the table");
     const char *row = NULL;
     size_t length = 0;
     pst_status st = rows_get(&t->rows, &w->rows, i, &row, &length, reterr);

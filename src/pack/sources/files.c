@@ -4,23 +4,19 @@
  * was listed is noticed. Leaves to others: which files there are, and whether they hold images. */
 #include "pack/sources/files.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory listing the files");
-}
-
 pst_status files_create(struct pack_source *s, bool labelled, pst_error *reterr)
 {
     s->state = mem_zalloc(sizeof(struct files));
     if (!s->state || !pack_source_add_field(s, "image", PACK_IMAGE, PST_BYTES, "uint8") ||
         (labelled && !pack_source_add_field(s, "label", PACK_LABEL, PST_INT64, "int64")))
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the files");
     s->stores_key = true;
     return PST_OK;
 }
@@ -31,7 +27,7 @@ pst_status files_add_root(struct pack_source *s, const char *path, unsigned spli
     void *roots = f->roots;
     char *copy = arena_strndup(&s->arena, path, strlen(path));
     if (!copy || mem_grow(&roots, &f->root_capacity, f->root_count + 1, sizeof(*f->roots)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the files");
     f->roots = roots;
     f->roots[f->root_count++] = (struct file_root){copy, split};
     return PST_OK;
@@ -47,7 +43,7 @@ pst_status files_add(struct pack_source *s, const char *path, const char *key, i
     void *items = f->items;
     const char *copy = arena_strndup(&s->arena, key, strlen(key));
     if (!copy || mem_grow(&items, &f->capacity, s->count + 1, sizeof(*f->items)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the files");
     f->items = items;
     f->items[s->count++] = (struct file_item){copy, info.size, label, (uint32_t)(f->root_count - 1)};
     pack_source_mix_file(s, key, st < 0 ? 0 : info.size, st < 0 ? 0 : info.mtime_ns);
@@ -113,7 +109,7 @@ pst_status files_load(const struct pack_source *s, void *worker, uint64_t i, str
     }
     text_add(&w->path, item->key);
     if (w->path.failed)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the files");
     if (item->size == FILES_MISSING)
         return pst_fail_at(reterr, PST_ENOTFOUND, w->path.data, PST_NOWHERE, PST_NOWHERE, "no such file");
     if (item->size > PST_MAX_RECORD_BYTES)

@@ -5,6 +5,7 @@
  * like and hold folders themselves are splits; the classes lie within them. */
 #include "pack/sources/files.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/names.h"
@@ -35,11 +36,6 @@ struct scan {
     uint64_t stray;    /* images beside class folders */
     const char *some_other, *some_stray, *some_empty;
 };
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory listing the folders");
-}
 
 static pst_status folder_matches(const char *path, const struct file_info *info, bool *ret, pst_error *reterr)
 {
@@ -85,12 +81,12 @@ static pst_status add_top(struct scan *c, const char *source, const char *path, 
     void *tops = c->tops;
     struct top t = {.source = source, .path = arena_strndup(&c->s->arena, path, strlen(path))};
     if (!t.path || mem_grow(&tops, &c->top_capacity, c->top_count + 1, sizeof(*c->tops)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the folders");
     c->tops = tops;
     if (split) {
         t.split = file_base(t.path);
         if (names_add(&c->splits, &c->s->arena, split, strlen(split)) < 0)
-            return no_memory(reterr);
+            return fail_memory(reterr, "listing the folders");
     }
     c->tops[c->top_count++] = t;
     return PST_OK;
@@ -104,7 +100,7 @@ static pst_status look_at(struct scan *c, const char *given, pst_error *reterr)
         n--;
     char *source = arena_strndup(&c->s->arena, given, n);
     if (!source)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the folders");
     if (disk_is_inside(c->s->config->out, source))
         return pst_fail_at(reterr, PST_EINVAL, c->s->config->out, PST_NOWHERE, PST_NOWHERE,
                            "the output folder lies inside the source %s; choose another place", source);
@@ -124,7 +120,8 @@ static pst_status look_at(struct scan *c, const char *given, pst_error *reterr)
         c->unlabelled += st == PST_OK && folders.count == 0;
         for (size_t i = 0; st == PST_OK && i < folders.count; i++) {
             const char *name = file_base(folders.paths[i]);
-            st = names_add(&c->classes, &c->s->arena, name, strlen(name)) < 0 ? no_memory(reterr) : PST_OK;
+            st = names_add(&c->classes, &c->s->arena, name, strlen(name)) < 0 ? fail_memory(reterr, "listing the folders")
+                                                                              : PST_OK;
         }
         path_list_finish(&folders);
     }
@@ -220,7 +217,7 @@ static pst_status keep(const struct names *n, struct pack_source *s, const char 
 {
     *ret = names_keep(n, &s->arena);
     *ret_count = *ret ? n->count : 0;
-    return *ret ? PST_OK : no_memory(reterr);
+    return *ret ? PST_OK : fail_memory(reterr, "listing the folders");
 }
 
 static pst_status folder_open(struct pack_source *s, const struct pack_opening *o, pst_error *reterr)

@@ -26,6 +26,7 @@ static pst_status hdf5_open(struct pack_source *s, const struct pack_opening *o,
 
 #else
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "pack/report.h"
@@ -203,7 +204,7 @@ static pst_status unpack(struct h5_scan *c, struct h5_dataset *d)
     void *block = mem_array((size_t)step, (size_t)bytes);
     pst_status st = PST_OK;
     if (!sp || !block || (d->rows != ROWS_FIXED && !ends))
-        st = pst_fail(c->reterr, PST_ENOMEM, "out of memory unpacking dataset %s", d->name);
+        st = fail_memory(c->reterr, "unpacking dataset %s", d->name);
     if (st == PST_OK)
         st = spool_create(sp, shown, c->o, c->reterr);
     for (hsize_t from = 0; st == PST_OK && from < a->rows; from += step)
@@ -295,7 +296,7 @@ static pst_status add_file(struct pack_source *s, const struct pack_opening *o, 
         st = arrays_create(s, file, reterr);
     struct spool *sp = st == PST_OK ? spools_add(&((struct arrays *)s->state)->files) : NULL;
     if (st == PST_OK)
-        st = sp ? spool_open(sp, s, o, file, SPOOL_BINARY, reterr) : pst_fail(reterr, PST_ENOMEM, "out of memory opening HDF5");
+        st = sp ? spool_open(sp, s, o, file, SPOOL_BINARY, reterr) : fail_memory(reterr, "opening HDF5");
     if (st == PST_OK) {
         struct h5_scan c = {.s = s, .o = o, .file = sp, .reterr = reterr};
         hid_t id = H5Fopen(sp->unpacked ? sp->temp.temp_path : file, H5F_ACC_RDONLY, H5P_DEFAULT);

@@ -4,6 +4,7 @@
  * Labels that are all integers are taken as they are; otherwise they are names, numbered in byte order. */
 #include "pack/sources/files.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/list.h"
@@ -24,11 +25,6 @@ struct list_scan {
     bool integers, labelled, unlabelled;
     struct list_reader reader;
 };
-
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory reading the list");
-}
 
 static pst_status list_matches(const char *path, const struct file_info *info, bool *ret, pst_error *reterr)
 {
@@ -79,7 +75,8 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
     if (!label)
         return PST_OK;
     c->integers = c->integers && number_int(label->data, label->length, &value);
-    return names_add(&c->labels, &c->s->arena, label->data, label->length) < 0 ? no_memory(reterr) : PST_OK;
+    return names_add(&c->labels, &c->s->arena, label->data, label->length) < 0 ? fail_memory(reterr, "reading the list")
+                                                                               : PST_OK;
 }
 
 /* Adds the file that a row names. */
@@ -94,7 +91,7 @@ static pst_status add_row(struct list_scan *c, const char *root, const char *row
     char *key = mem_strndup(path->data, path->length), *name = label ? mem_strndup(label->data, label->length) : NULL;
     char *full = !key ? NULL : *root && *key != '/' ? file_join(root, key) : mem_strdup(key);
     if (!full || (label && !name))
-        st = no_memory(reterr);
+        st = fail_memory(reterr, "reading the list");
     else if (label && !(c->integers && number_int(name, label->length, &value)))
         value = names_find(&c->labels, name, label->length);
     if (st == PST_OK)
@@ -116,7 +113,7 @@ static pst_status add_list(struct list_scan *c, const struct rows *r, size_t fil
     const char *path = strcmp(o->paths[file], "-") ? o->paths[file] : "";
     size_t folder = (size_t)(file_base(path) - path);
     char *root = mem_strndup(path, folder > 1 ? folder - 1 : folder); /* without its slash, unless it is the root */
-    pst_status st = root ? files_add_root(c->s, root, 0, reterr) : no_memory(reterr);
+    pst_status st = root ? files_add_root(c->s, root, 0, reterr) : fail_memory(reterr, "reading the list");
     for (uint64_t i = f->first + c->form->header; st == PST_OK && i < end; i++) {
         const char *row = NULL;
         size_t length = 0;
@@ -136,7 +133,7 @@ static pst_status list_open(struct pack_source *s, const struct pack_opening *o,
     struct rows r = {.quoted = true};
     struct list_scan c = {.s = s, .integers = true, .forms = mem_array(o->path_count, sizeof(struct list_form))};
     struct rows_visitor v = {false, begin_list, look_at_row, &c};
-    pst_status st = c.forms ? PST_OK : no_memory(reterr);
+    pst_status st = c.forms ? PST_OK : fail_memory(reterr, "reading the list");
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++) {
         c.form = &c.forms[i];
         c.list = o->paths[i];
@@ -150,7 +147,7 @@ static pst_status list_open(struct pack_source *s, const struct pack_opening *o,
     if (st == PST_OK && c.labelled && !c.integers) {
         s->class_names = names_keep(&c.labels, &s->arena);
         s->class_count = c.labels.count;
-        st = s->class_names ? PST_OK : no_memory(reterr);
+        st = s->class_names ? PST_OK : fail_memory(reterr, "reading the list");
     }
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++)
         st = add_list(&c, &r, i, o, reterr);

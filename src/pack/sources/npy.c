@@ -2,6 +2,7 @@
  * counts the items. `file.npz:name` picks a member. */
 #include "pack/sources/arrays.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/npy.h"
@@ -21,11 +22,6 @@ static pst_status npy_matches(const char *path, const struct file_info *info, bo
     return PST_OK;
 }
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory opening the arrays");
-}
-
 /* Adds the .npy that takes `size` bytes of `sp` from `offset` on. */
 static pst_status add_npy(struct pack_source *s, const struct pack_opening *o, const struct spool *sp, uint64_t offset,
                           uint64_t size, const char *file_name, pst_error *reterr)
@@ -34,7 +30,7 @@ static pst_status add_npy(struct pack_source *s, const struct pack_opening *o, c
     size_t got = 0, n = strlen(file_name);
     uint8_t *head = mem_alloc(HEAD_BYTES);
     char *name = mem_strndup(file_name, n > 4 && strcmp(file_name + n - 4, ".npy") == 0 ? n - 4 : n);
-    pst_status st = head && name ? PST_OK : no_memory(reterr);
+    pst_status st = head && name ? PST_OK : fail_memory(reterr, "opening the arrays");
     if (st == PST_OK)
         st = file_read_at(sp->fd, sp->path, head, size < HEAD_BYTES ? (size_t)size : HEAD_BYTES, offset, &got, reterr);
     if (st == PST_OK)
@@ -73,7 +69,7 @@ static pst_status add_member(struct pack_source *s, const struct pack_opening *o
     text_addf(&name, "%s:%s", sp->path, m->name);
     char *shown = name.failed ? NULL : arena_strndup(&s->arena, name.data, name.length);
     struct spool *unpacked = shown ? spools_add(&((struct arrays *)s->state)->files) : NULL;
-    pst_status st = unpacked ? spool_inflate(unpacked, sp, m, shown, o, reterr) : no_memory(reterr);
+    pst_status st = unpacked ? spool_inflate(unpacked, sp, m, shown, o, reterr) : fail_memory(reterr, "opening the arrays");
     if (st == PST_OK)
         st = add_npy(s, o, unpacked, 0, unpacked->size, m->name, reterr);
     text_finish(&name);
@@ -110,7 +106,7 @@ static pst_status npy_open(struct pack_source *s, const struct pack_opening *o, 
             st = arrays_create(s, file, reterr);
         struct spool *sp = st == PST_OK ? spools_add(&((struct arrays *)s->state)->files) : NULL;
         if (st == PST_OK)
-            st = sp ? spool_open(sp, s, o, file, SPOOL_BINARY, reterr) : no_memory(reterr);
+            st = sp ? spool_open(sp, s, o, file, SPOOL_BINARY, reterr) : fail_memory(reterr, "opening the arrays");
         if (st == PST_OK)
             st = pack_source_has_extension(file, archives) ? add_npz(s, o, sp, selection, reterr)
                                                            : add_npy(s, o, sp, 0, sp->size, file_base(file), reterr);

@@ -4,6 +4,7 @@
  * to others: what is in a row. */
 #include "pack/sources/rows.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/csv.h"
 #include "io/file.h"
@@ -68,7 +69,7 @@ static pst_status mark(struct rows *r, uint64_t offset, pst_error *reterr)
 {
     void *marks = r->marks;
     if (mem_grow(&marks, &r->mark_capacity, r->mark_count + 1, sizeof(*r->marks)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory counting the rows");
+        return fail_memory(reterr, "counting the rows");
     r->marks = marks;
     r->marks[r->mark_count++] = offset;
     return PST_OK;
@@ -124,7 +125,7 @@ pst_status rows_add(struct rows *r, struct pack_source *s, const struct pack_ope
     struct spool *sp = spools_add(&r->spools);
     void *files = r->files;
     if (!sp || mem_grow(&files, &r->file_capacity, r->file_count + 1, sizeof(*r->files)) < 0)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory opening the rows");
+        return fail_memory(reterr, "opening the rows");
     r->files = files;
     pst_status st = spool_open(sp, s, o, path, SPOOL_TEXT, reterr);
     if (st < 0)

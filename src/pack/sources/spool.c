@@ -2,6 +2,7 @@
  * with the error that says so. */
 #include "pack/sources/spool.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "codec/stream.h"
@@ -21,16 +22,11 @@
 #define OUT_BYTES ((size_t)1 << 20)
 #define HEAD      16
 
-static pst_status no_memory(const char *path, pst_error *reterr)
-{
-    return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "out of memory unpacking it");
-}
-
 pst_status spool_create(struct spool *sp, const char *name, const struct pack_opening *o, pst_error *reterr)
 {
     char *path = file_join(o->spool_folder, ".penstock-spool");
     if (!path)
-        return no_memory(name, reterr);
+        return fail_memory_at(reterr, name, "unpacking it");
     pst_status st = publish_open(&sp->temp, path, true, reterr);
     mem_free(path);
     if (st < 0)
@@ -139,7 +135,7 @@ static pst_status unpack(struct spool *sp, struct pack_source *s, struct feed *f
     size_t got = 0;
     uint8_t *in = mem_alloc(IN_BYTES), *out = mem_alloc(OUT_BYTES);
     if (!in || !out) {
-        st = no_memory(path, reterr);
+        st = fail_memory_at(reterr, path, "unpacking it");
         goto done;
     }
     st = feed_read(f, in, f->pipe ? IN_BYTES : HEAD, &got, reterr);
@@ -175,7 +171,7 @@ pst_status spool_open(struct spool *sp, struct pack_source *s, const struct pack
     *sp = (struct spool){.fd = -1, .temp.fd = -1};
     sp->path = f.pipe ? "standard input" : arena_strndup(&s->arena, path, strlen(path));
     if (!sp->path)
-        return no_memory(path, reterr);
+        return fail_memory_at(reterr, path, "unpacking it");
     if (!f.pipe) {
         f.fd = -1;
         st = file_open_read(&f.fd, path, reterr);
@@ -245,7 +241,7 @@ static pst_status inflate_all(struct spool *sp, const struct spool *from, const 
         z->avail_out = OUT_BYTES;
         end = inflate(z, Z_NO_FLUSH);
         if (end == Z_MEM_ERROR)
-            return no_memory(from->path, reterr);
+            return fail_memory_at(reterr, from->path, "unpacking it");
         size_t produced = OUT_BYTES - z->avail_out;
         if (end == Z_BUF_ERROR && taken == m->stored_size)
             return bad_member(from, m, "its data ends too early", reterr);
@@ -268,7 +264,7 @@ pst_status spool_inflate(struct spool *sp, const struct spool *from, const struc
     *sp = (struct spool){.fd = -1, .temp.fd = -1};
     uint8_t *in = mem_alloc(IN_BYTES), *out = mem_alloc(OUT_BYTES);
     bool started = in && out && inflateInit2(&z, -MAX_WBITS) == Z_OK;
-    pst_status st = started ? spool_create(sp, name, o, reterr) : no_memory(from->path, reterr);
+    pst_status st = started ? spool_create(sp, name, o, reterr) : fail_memory_at(reterr, from->path, "unpacking it");
     if (st == PST_OK)
         st = inflate_all(sp, from, m, &z, in, out, o, reterr);
     if (st == PST_OK)

@@ -5,6 +5,7 @@
  * else is bytes under its extension. Members stay where they are and are read straight into the records. */
 #include "pack/sources/spool.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/number.h"
@@ -45,11 +46,6 @@ struct tar_scan {
     uint64_t nameless; /* members without an extension */
 };
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory listing the archive");
-}
-
 static pst_status tar_matches(const char *path, const struct file_info *info, bool *ret, pst_error *reterr)
 {
     static const char *const extensions[] = {".tar", ".tgz", NULL};
@@ -83,7 +79,7 @@ static pst_status field_of(struct tar_scan *c, const char *extension, bool has_i
                                : label ? "int64"
                                        : "string") ||
         mem_grow(&present, &c->present_capacity, MAX_FIELDS, sizeof(*c->present)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the archive");
     c->present = present;
     *ret = (uint32_t)(s->field_count - 1);
     c->present[*ret] = 0;
@@ -103,7 +99,7 @@ static pst_status sample_of(struct tar_scan *c, const char *name, size_t length,
     void *items = t->items;
     char *key = arena_strndup(&c->s->arena, name, length);
     if (!key || mem_grow(&items, &t->item_capacity, c->s->count + 2, sizeof(*t->items)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the archive");
     t->items = items;
     t->items[c->s->count++] = (struct tar_item){key, t->entry_count, archive};
     return PST_OK;
@@ -126,7 +122,7 @@ static pst_status add_entry(struct tar_scan *c, const struct tar_member *m, cons
                             extension);
     void *entries = t->entries;
     if (mem_grow(&entries, &t->entry_capacity, t->entry_count + 1, sizeof(*t->entries)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the archive");
     t->entries = entries;
     t->entries[t->entry_count++] = (struct tar_entry){m->offset, m->size, field};
     c->present[field]++;
@@ -157,7 +153,7 @@ static pst_status add_archive(struct tar_scan *c, const struct pack_opening *o, 
     bool first = true;
     uint32_t archive = (uint32_t)c->t->archives.count;
     struct spool *sp = spools_add(&c->t->archives);
-    pst_status st = sp ? spool_open(sp, c->s, o, path, SPOOL_BINARY, reterr) : no_memory(reterr);
+    pst_status st = sp ? spool_open(sp, c->s, o, path, SPOOL_BINARY, reterr) : fail_memory(reterr, "listing the archive");
     if (st == PST_OK)
         st = tar_walk_open(&walk, sp->fd, sp->path, reterr);
     while (st == PST_OK && (st = tar_walk_next(walk, &m, reterr)) == PST_OK) {
@@ -208,7 +204,7 @@ static pst_status tar_open(struct pack_source *s, const struct pack_opening *o, 
 {
     struct tars *t = s->state = mem_zalloc(sizeof(*t));
     struct tar_scan c = {.s = s, .t = t};
-    pst_status st = t ? PST_OK : no_memory(reterr);
+    pst_status st = t ? PST_OK : fail_memory(reterr, "listing the archive");
     s->stores_key = true;
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++)
         st = add_archive(&c, o, o->paths[i], reterr);

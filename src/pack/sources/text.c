@@ -2,6 +2,7 @@
  * stored, be they LF or CRLF. */
 #include "pack/sources/rows.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 
@@ -17,7 +18,7 @@ static pst_status text_open(struct pack_source *s, const struct pack_opening *o,
 {
     struct rows *r = s->state = mem_zalloc(sizeof(*r));
     if (!r || !pack_source_add_field(s, "text", PACK_TEXT, PST_BYTES, "string"))
-        return pst_fail(reterr, PST_ENOMEM, "out of memory opening text");
+        return fail_memory(reterr, "opening text");
     pst_status st = PST_OK;
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++)
         st = rows_add(r, s, o, o->paths[i], &(struct rows_visitor){0}, reterr);

@@ -2,6 +2,7 @@
  * split or compressed anew, or freed of damage. What describes them (features.json, labels) is carried along. */
 #include "pack/sources/spool.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/walk.h"
@@ -28,11 +29,6 @@ struct tfrecords {
     pst_damage_log *damage;
 };
 
-static pst_status no_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "out of memory opening the TFRecords");
-}
-
 static pst_status find_one(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
 {
     (void)folder_fd, (void)reterr;
@@ -56,7 +52,7 @@ static pst_status add_file(struct pack_source *s, const struct pack_opening *o, 
     struct spool *sp = spools_add(&t->spools);
     void *files = t->files;
     if (!sp || mem_grow(&files, &t->capacity, t->count + 1, sizeof(*t->files)) < 0)
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the TFRecords");
     t->files = files;
     pst_status st = spool_open(sp, s, o, path, SPOOL_RECORDS, reterr);
     if (st < 0)
@@ -110,7 +106,7 @@ static pst_status carry_file(struct pack_source *s, const char *path, pst_error 
         s->carried[s->carried_count++] = (struct pack_carried){name, copy, length};
         pack_source_mix(s, copy, length);
     } else {
-        st = no_memory(reterr);
+        st = fail_memory(reterr, "opening the TFRecords");
     }
     mem_free(data);
     return st;
@@ -128,7 +124,7 @@ static pst_status carry(struct pack_source *s, const struct pack_opening *o, pst
     size_t n = info.is_folder ? strlen(path) : (size_t)(file_base(path) - path);
     char *folder = n ? mem_strndup(path, n) : mem_strdup(".");
     if (st == PST_OK)
-        st = folder ? walk_files(&files, folder, false, reterr) : no_memory(reterr);
+        st = folder ? walk_files(&files, folder, false, reterr) : fail_memory(reterr, "opening the TFRecords");
     for (size_t i = 0; st == PST_OK && i < files.count; i++)
         if (is_carried(file_base(files.paths[i])))
             st = carry_file(s, files.paths[i], reterr);
@@ -160,7 +156,7 @@ static pst_status tfrecord_open(struct pack_source *s, const struct pack_opening
                         "features: the records of TFRecord files pass through untouched, nothing can be renamed");
     struct tfrecords *t = s->state = mem_zalloc(sizeof(*t));
     if (!t || !pack_source_add_field(s, "record", PACK_RECORD, PST_BYTES, "string"))
-        return no_memory(reterr);
+        return fail_memory(reterr, "opening the TFRecords");
     pst_policy policy = {.skip = s->config->options.bad.skip}; /* the budget is pack's to keep: it knows all that is lost */
     pst_status st = pst_damage_log_create(&t->damage, &policy, reterr);
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++)
