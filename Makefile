@@ -8,6 +8,8 @@ help:
 	@echo "make interop  the tests against TensorFlow, TFDS, Pillow, PyTorch and JAX (venvs of about 9 GB, made once)"
 	@echo "make dev      the fast tests under AddressSanitizer and UBSan"
 	@echo "make tsan     the threaded tests under ThreadSanitizer"
+	@echo "make coverage the lines of src/ that the tests reach, per room; build-coverage/uncovered.txt lists the others"
+	@echo "make mutate   changes operators and constants of src/flow and src/record one by one; lists those that no test notices"
 	@echo "make fuzz     libFuzzer on every parser, FUZZ_SECONDS each (default 30; needs clang)"
 	@echo "make generate the list of operations, docs/ops.md and the Python stubs, from the operations' files"
 	@echo "make bench    the record, Example and kernel benchmarks"
@@ -47,6 +49,17 @@ tsan: | deps
 	@ninja -C $(BUILD)-tsan | tail -n 1
 	@python3 scripts/run_tests.py $(BUILD)-tsan --no-suite slow --no-suite interop
 
+coverage: | deps
+	@[ -d $(BUILD)-coverage ] || meson setup $(BUILD)-coverage -Dbuildtype=debug -Doptimization=1 -Db_coverage=true >/dev/null
+	@ninja -C $(BUILD)-coverage | tail -n 1
+	@find $(BUILD)-coverage -name '*.gcda' -delete
+	@python3 scripts/run_tests.py $(BUILD)-coverage --no-suite slow --no-suite interop | tail -n 1
+	@python3 scripts/coverage.py $(BUILD)-coverage --least 95
+
+MUTANTS ?= 100
+mutate: | deps
+	@nice -n 19 python3 scripts/mutate.py flow record --count $(MUTANTS) --folder $(BUILD)-mutate
+
 fuzz: | deps
 	@scripts/fuzz.sh $(BUILD)-fuzz
 
@@ -60,6 +73,6 @@ install: build
 	@meson configure $(BUILD) $(if $(PREFIX),--prefix $(PREFIX)) && meson install -C $(BUILD)
 
 clean:
-	rm -rf build build-dev build-tsan build-fuzz demo dist
+	rm -rf build build-dev build-tsan build-fuzz build-coverage build-mutate demo dist
 
-.PHONY: help deps build generate demo test interop dev tsan fuzz bench wheel install clean
+.PHONY: help deps build generate demo test interop dev tsan coverage mutate fuzz bench wheel install clean
