@@ -46,6 +46,7 @@ typedef struct pst_damage {
     const char *path; /* owned by the log when read from one */
     uint64_t record, offset;
     uint64_t bytes; /* lost; 0 where unknown */
+    const char *op; /* the source or operation of a pipeline that found it; owned as `path` is; NULL or "": none */
 } pst_damage;
 
 /* Tolerance. The zeroed struct is "error": the first damage fails. */

@@ -7,9 +7,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "flow/stream_damage.h"
-
-#include <string.h>
 
 #define SLICE_NS 100000u /* a slice should take about this long: below, taking tickets would show */
 
@@ -161,29 +158,14 @@ static pst_status open_streamed(struct feed *f, struct entry *e)
     return PST_OK;
 }
 
-/* What the stream met while the entry was opened goes with it. */
-static pst_status hold_damage(struct feed *f, struct entry *e, pst_error *reterr)
-{
-    struct stream_damage *b = f->program->stream_damage;
-    e->met = element_stream_met(f->stream);
-    if (b->count == 0)
-        return PST_OK;
-    if (mem_grow((void **)&e->damage, &e->damage_room, b->count, sizeof(*e->damage)) < 0)
-        return fail_memory(reterr, "noting damage");
-    memcpy(e->damage, b->damage, b->count * sizeof(*b->damage));
-    e->damage_count = b->count;
-    b->count = 0;
-    return PST_OK;
-}
-
 void feed_open(struct feed *f, struct entry *e)
 {
     pst_status st = PST_OK;
     e->epoch = f->epoch;
     if (f->stream) {
         st = open_streamed(f, e);
-        pst_status held = hold_damage(f, e, st < 0 ? NULL : &e->error);
-        st = st < 0 ? st : held;
+        e->met = element_stream_met(f->stream);
+        damage_intake_hand_over(f->program->intake, e); /* what was found meanwhile */
     } else {
         open_indexed(f, e);
     }

@@ -33,7 +33,7 @@ pst_status pst_pipeline_create(pst_pipeline **ret, const pst_options *options, p
     p->options.cache_dir = p->cache_dir;
     st = o.cache_dir && !p->cache_dir ? fail_memory(reterr, "creating a pipeline") : PST_OK;
     if (st == PST_OK)
-        st = pst_damage_log_create(&p->damage, &o.bad, reterr);
+        st = damage_account_init(&p->damage, &o.bad, reterr);
     if (st < 0) {
         pst_pipeline_destroy(p);
         return st;
@@ -180,7 +180,7 @@ pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr)
     struct batch_pool *pool = NULL;
     if (p->plan)
         return PST_OK;
-    pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, p->damage, reterr);
+    pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, &p->damage, reterr);
     if (st < 0)
         return st;
     st = batch_pool_create(&pool, &plan->program.layout, reterr);
@@ -371,10 +371,9 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
     pipeline_plan_destroy(p->plan);
     chain_finish(&p->chain);
     arena_finish(&p->names);
-    pst_damage_log_destroy(p->damage);
+    damage_account_finish(&p->damage);
     ring_finish(&p->ring);
     mem_free((void *)p->cells);
-    number_set_finish(&p->known);
     mem_free(p->cache_dir);
     mem_free(p);
     return NULL;
@@ -420,5 +419,5 @@ uint64_t pst_pipeline_length(const pst_pipeline *p)
 
 const pst_damage_log *pst_pipeline_damage(const pst_pipeline *p)
 {
-    return p->damage;
+    return p->damage.log;
 }

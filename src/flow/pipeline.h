@@ -3,7 +3,7 @@
 #define FLOW_PIPELINE_H
 
 #include "base/arena.h"
-#include "flow/number_set.h"
+#include "flow/damage.h"
 #include "flow/plan.h"
 #include "flow/ring.h"
 #include "flow/tune.h"
@@ -20,7 +20,6 @@ struct pst_pipeline {
     char *cache_dir;
     struct chain chain;
     struct arena names; /* of arrays in memory, with their shapes; paths and labels of files */
-    pst_damage_log *damage;
     struct ring ring;
     _Atomic bool cancelled;
     struct delivery delivery;
@@ -36,8 +35,7 @@ struct pst_pipeline {
     uint64_t epoch, next; /* where the cursor stands */
     pst_status failed;    /* < 0: every further `next` fails alike */
     pst_error failure;
-    struct number_set known; /* samples and places whose damage has been counted: an epoch later they are no news */
-    uint64_t met;       /* records of a stream that the damage log has been told of */
+    struct damage_account damage; /* its log may be read from anywhere */
 };
 
 /* A source by its class; it need not be in the table. `config` is copied. */

@@ -11,7 +11,6 @@
 #include "flow/tune.h"
 #include "ops/image/image_op.h"
 #include "ops/spec_memory.h"
-#include "record/damage.h"
 #include "source/jpeg_points.h"
 
 #include <inttypes.h>
@@ -19,9 +18,9 @@
 #include <string.h>
 
 #define PROBES          1024
-#define ENTROPY_SHARE   4   /* of the memory that is left, one part in so many is for points */
-#define ENTROPY_RATIO   25  /* an image's bytes to those of its points, at least; seldom less */
-#define ENTROPY_FIXED   128 /* bytes an image beside its points */
+#define ENTROPY_SHARE   4    /* of the memory that is left, one part in so many is for points */
+#define ENTROPY_RATIO   25   /* an image's bytes to those of its points, at least; seldom less */
+#define ENTROPY_FIXED   128  /* bytes an image beside its points */
 #define UNKNOWN_ELEMENT 4096 /* bytes, where a source does not tell */
 #define MAX_WORKERS     256
 
@@ -77,33 +76,21 @@ static uint64_t probe_bytes(const struct pipeline_plan *p, uint64_t count)
     return sum / probes + (sum % probes > 0);
 }
 
-/* What is found while opening goes to the pipeline's log. How many records that is to be a share of, the order will tell. */
-struct opening {
-    struct pipeline_plan *plan;
-    pst_damage_log *damage;
-};
-
-static pst_status note_gap(void *user, const pst_damage *damage, const char *why, pst_error *reterr)
-{
-    struct opening *o = user;
-    o->plan->gaps++;
-    return pst_damage_log_add(o->damage, damage, why, reterr);
-}
-
-static pst_status open_source(struct pipeline_plan *p, const pst_options *o, pst_damage_log *damage, pst_error *reterr)
+static pst_status open_source(struct pipeline_plan *p, const pst_options *o, struct damage_account *account, pst_error *reterr)
 {
     const struct node *n = &p->chain->nodes[0];
-    struct opening opening = {.plan = p, .damage = damage};
+    struct damage_opening opening = {0};
     struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8};
     p->source_class = (const struct source_class *)(const void *)n->op;
-    pst_status st = stream_damage_init(&p->stream_damage, o->bad.skip, reterr);
-    env.met = p->stream_damage.log;
+    pst_status st = damage_intake_init(&p->intake, n->op->name, o->bad.skip, reterr);
     if (st == PST_OK)
-        st = damage_log_divert(&env.damage, &(struct damage_sink){.tolerant = o->bad.skip, .add = note_gap, .user = &opening},
-                               reterr);
+        st = damage_opening_init(&opening, account, n->op->name, reterr);
+    env.met = p->intake.log;
+    env.damage = opening.log;
     if (st == PST_OK)
         st = p->source_class->open(n->config, &env, &p->source, reterr);
-    pst_damage_log_destroy(env.damage);
+    p->gaps = opening.found;
+    damage_opening_finish(&opening);
     if (st == PST_OK)
         p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
     return st;
@@ -363,8 +350,8 @@ static unsigned most_threads(const pst_options *o)
     return 2 * cores < MAX_WORKERS ? 2 * cores : MAX_WORKERS; /* more than cores: some may wait for storage */
 }
 
-pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *o, pst_damage_log *damage,
-                                pst_error *reterr)
+pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *o,
+                                struct damage_account *account, pst_error *reterr)
 {
     pst_status st = check_kinds(chain, reterr);
     if (st < 0)
@@ -376,14 +363,14 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     p->ram = o->ram ? o->ram : cpu_memory_available() / 2;
     p->split = (struct split){.rank = o->rank, .world = o->world ? o->world : 1, .uneven = o->uneven};
     p->threads = most_threads(o);
-    st = plan_point(chain, 0, open_source(p, o, damage, reterr), reterr);
+    st = plan_point(chain, 0, open_source(p, o, account, reterr), reterr);
     if (st == PST_OK)
         st = infer(p, chain, reterr);
     if (st == PST_OK)
         st = check_cache(chain, reterr);
     if (st == PST_OK) {
         program_init(&p->program, p->source_class, p->source, &p->memory);
-        p->program.stream_damage = &p->stream_damage;
+        p->program.intake = &p->intake;
         st = plan_order(p, o->seed, reterr);
     }
     if (st == PST_OK)
@@ -395,7 +382,7 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     if (st == PST_OK)
         st = plan_fingerprint(p, reterr);
     if (st == PST_OK && !p->program.streamed) /* a stream's are counted as they come */
-        pst_damage_log_seen(damage, order_reach(&p->order) + p->gaps);
+        pst_damage_log_seen(account->log, order_reach(&p->order) + p->gaps);
     if (st < 0) {
         pipeline_plan_destroy(p);
         return st;
@@ -414,7 +401,7 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p)
     cache_destroy(p->cache);
     if (p->source_class)
         p->source_class->close(p->source);
-    stream_damage_finish(&p->stream_damage);
+    damage_intake_finish(&p->intake);
     arena_finish(&p->memory);
     mem_free(p);
     return NULL;

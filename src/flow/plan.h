@@ -3,7 +3,7 @@
 #ifndef FLOW_PLAN_H
 #define FLOW_PLAN_H
 
-#include "flow/stream_damage.h"
+#include "flow/damage.h"
 #include "flow/node.h"
 #include "flow/order.h"
 #include "flow/program.h"
@@ -22,7 +22,7 @@ struct pipeline_plan {
     const struct chain *chain;
     const struct source_class *source_class;
     void *source;
-    struct stream_damage stream_damage; /* damage that a stream meets */
+    struct damage_intake intake; /* takes the damage that a stream reports */
     uint64_t gaps;      /* damage that was found while opening */
     struct order order;
     struct split split;
@@ -42,9 +42,9 @@ struct pipeline_plan {
     unsigned threads;  /* workers there can be at most */
 };
 
-/* `chain` is borrowed and has its specs filled in. `damage` is borrowed. */
+/* `chain` is borrowed and has its specs filled in. `account` is borrowed while it plans. */
 pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *options,
-                                pst_damage_log *damage, pst_error *reterr);
+                                struct damage_account *account, pst_error *reterr);
 struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok; returns NULL */
 
 /* rewrite.c: the operations of `chain` on single elements as steps of the program, runs of image operations fused. */

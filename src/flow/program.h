@@ -47,7 +47,7 @@ struct program {
     const struct source_class *source_class;
     void *source;
     bool streamed;       /* elements come from a stream, not by their number */
-    struct stream_damage *stream_damage; /* damage that the stream meets */
+    struct damage_intake *intake; /* takes the damage that a stream reports */
     pst_spec in;         /* what the source brings */
     struct step *steps;
     size_t count, capacity;

@@ -28,8 +28,7 @@ void ring_init(struct ring *r)
 void ring_finish(struct ring *r)
 {
     for (size_t i = 0; i < r->capacity; i++) {
-        mem_free(r->entries[i].damage);
-        mem_free(r->entries[i].notes);
+        damage_list_finish(&r->entries[i].damage);
         mem_free(r->entries[i].items);
     }
     mem_free(r->entries);
@@ -105,13 +104,12 @@ static uint64_t open_next(struct ring *r, unsigned worker)
     r->opening = true;
     pthread_mutex_unlock(&r->lock);
     uint64_t begin = clock_ns();
-    e->taken = e->finished = e->left_out = e->note_count = e->slices = e->count = e->held = 0;
-    e->damage_count = 0;
+    e->taken = e->finished = e->left_out = e->slices = e->count = e->held = 0;
+    damage_list_clear(&e->damage);
     e->met = 0;
     e->ready = e->ends_epoch = false;
     e->status = PST_OK;
     e->failed_at = SIZE_MAX;
-    e->cause = PST_CAUSES;
     e->batch = NULL;
     r->open(r->user, worker, e);
     uint64_t took = clock_ns() - begin;
@@ -177,28 +175,23 @@ bool ring_return(struct ring *r, const struct ticket *t, size_t left_out)
     return last;
 }
 
-void ring_fail(struct ring *r, struct entry *e, size_t at, pst_cause cause, const pst_error *error)
+void ring_fail(struct ring *r, struct entry *e, size_t at, const pst_error *error)
 {
     pthread_mutex_lock(&r->lock);
     r->broken = true;
     if (at < e->failed_at) {
         e->failed_at = at;
         e->status = error->status;
-        e->cause = cause;
         e->error = *error;
     }
     wake_consumer(r);
     pthread_mutex_unlock(&r->lock);
 }
 
-pst_status ring_note(struct ring *r, struct entry *e, const struct damage_note *note)
+pst_status ring_note(struct ring *r, struct entry *e, size_t at, uint64_t sample, pst_cause cause, const pst_error *error)
 {
     pthread_mutex_lock(&r->lock);
-    pst_status st = PST_OK;
-    if (mem_grow((void **)&e->notes, &e->note_room, e->note_count + 1, sizeof(*e->notes)) < 0)
-        st = PST_ENOMEM;
-    else
-        e->notes[e->note_count++] = *note;
+    pst_status st = damage_note(e, at, sample, cause, error);
     pthread_mutex_unlock(&r->lock);
     return st;
 }

@@ -6,17 +6,10 @@
 #define FLOW_RING_H
 
 #include "flow/batch.h"
+#include "flow/damage.h"
 #include "flow/order.h"
 #include "flow/stats.h"
 #include <pthread.h>
-
-/* An element that did not load or decode, tolerated until the policy has seen it in its turn. */
-struct damage_note {
-    size_t at; /* in the batch */
-    uint64_t sample;
-    pst_cause cause;
-    pst_error error;
-};
 
 struct item;
 
@@ -33,15 +26,11 @@ struct entry {
     size_t slices;
     size_t taken, finished; /* slices; under lock */
     bool ready;             /* under lock */
-    uint64_t met;           /* records of a stream that were read until it was opened… */
-    pst_damage *damage;     /* …and the damage that was met on the way, in its order */
-    size_t damage_count, damage_room;
+    uint64_t met;              /* records of a stream that were read until it was opened */
     size_t left_out;           /* elements; under lock */
-    struct damage_note *notes; /* under lock */
-    size_t note_count, note_room;
-    pst_status status; /* under lock until ready; the next three too */
-    size_t failed_at;  /* the earliest element that failed */
-    pst_cause cause;
+    struct damage_list damage; /* of its elements, and what a stream found on the way to them; under lock; see flow/damage.h */
+    pst_status status;         /* under lock until ready; the next two too */
+    size_t failed_at;          /* the earliest element that failed */
     pst_error error;
 };
 
@@ -98,9 +87,9 @@ bool ring_take(struct ring *r, unsigned worker, struct ticket *ret, struct ring_
 /* A slice is done with `left_out` elements less; true: it was the last of its entry, which the caller must finish. */
 bool ring_return(struct ring *r, const struct ticket *t, size_t left_out);
 /* Records a failure of element `at`; the earliest one counts. */
-void ring_fail(struct ring *r, struct entry *e, size_t at, pst_cause cause, const pst_error *error);
-/* Keeps a tolerated failure. PST_ENOMEM when there is no room for it. */
-pst_status ring_note(struct ring *r, struct entry *e, const struct damage_note *note);
+void ring_fail(struct ring *r, struct entry *e, size_t at, const pst_error *error);
+/* Notes damage of element `at`, tolerated or not: see damage_note. */
+pst_status ring_note(struct ring *r, struct entry *e, size_t at, uint64_t sample, pst_cause cause, const pst_error *error);
 /* The entry is whole: the consumer may have it. */
 void ring_complete(struct ring *r, struct entry *e);
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "flow/cache.h"
+#include "flow/damage.h"
 #include "flow/element.h"
 #include "flow/locate.h"
 #include "flow/stream_filters.h"
@@ -285,25 +286,17 @@ static pst_status fetch(struct runner *r, uint64_t index, const struct item *ite
     return PST_OK;
 }
 
-/* What an element is counted as for which a step returns `st`; PST_CAUSES: it is not the data's fault. */
-static inline pst_cause cause_of(const struct step *s, const pst_ctx *ctx, pst_status st)
-{
-    if (__builtin_expect(st == PST_OK, 1))
-        return PST_CAUSES;
-    if (st != PST_ECORRUPT && st != PST_ETYPE && st != PST_ENOTFOUND && st != PST_ELIMIT && st != PST_EUNSUPPORTED)
-        return PST_CAUSES;
-    return s->fused ? ctx->cause : s->cause;
-}
-
 static pst_status run_element(struct runner *r, uint64_t index, const struct item *item, const struct runner_target *to,
                               struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
 {
     const struct program *p = r->program;
     bool kept = find_kept(r, index), keeps = p->cache && !kept;
     pst_status st = kept ? PST_OK : fetch(r, index, item, reterr);
-    *ret_cause = st == PST_ECORRUPT ? p->source_class->cause : st == PST_ELIMIT ? PST_CAUSE_TOO_LARGE : PST_CAUSES;
-    if (st < 0)
+    *ret_cause = PST_CAUSES;
+    if (st < 0) {
+        *ret_cause = damage_of_load(p->source_class->cause, st);
         return st;
+    }
     lap_end(r, lap, 0);
     for (size_t i = kept ? p->cached : 0;; i++) {
         if (keeps && i == p->cached)
@@ -311,7 +304,8 @@ static pst_status run_element(struct runner *r, uint64_t index, const struct ite
         if (i == p->count)
             break;
         st = run_step(r, i, to, reterr);
-        *ret_cause = cause_of(&p->steps[i], &r->ctx, st);
+        if (__builtin_expect(st != PST_OK, 0))
+            *ret_cause = damage_of_step(p->steps[i].fused ? r->ctx.cause : p->steps[i].cause, st);
         if (st == PST_OK && p->steps[i].runs)
             st = check_step(r, i, keeps && i < p->cached, to, reterr);
         if (__builtin_expect(st != PST_OK, 0))

@@ -100,7 +100,7 @@ static pst_status sample_stream(struct sampling *s, const pst_spec *spec, pst_er
             st = keep_record(s, spec, reterr);
     }
     source->stream_close(stream);
-    s->plan->stream_damage.count = 0; /* the run will meet it again */
+    damage_intake_drop(&s->plan->intake);
     return st < 0 && !(st == PST_ECORRUPT && s->count > 0) ? st : PST_OK;
 }
 

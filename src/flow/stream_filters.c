@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "flow/element.h"
-#include "flow/stream_damage.h"
+#include "flow/damage.h"
 #include "ops/ctx.h"
 
 #include <inttypes.h>
@@ -42,7 +42,7 @@ struct element_stream {
     void *reading;    /* the source's stream; NULL: not open */
     uint64_t at;      /* the element that it brings next */
     uint64_t length;  /* of the stream, once it was read to its end */
-    uint64_t damaged; /* of the total of stream_damage, when `reading` was opened */
+    uint64_t damaged; /* of the total of the intake, when `reading` was opened */
     uint64_t met;     /* records, damaged ones too, that were read at least once */
     pst_tensor *out;  /* one per field of the source */
     _Atomic uint64_t bytes;
@@ -129,7 +129,7 @@ static void close_reading(struct element_stream *s)
 static pst_status open_reading(struct element_stream *s, pst_error *reterr)
 {
     const struct program *p = s->program;
-    s->damaged = p->stream_damage->total;
+    s->damaged = p->intake->total;
     return p->source_class->stream_open(p->source, &s->reading, reterr);
 }
 
@@ -152,7 +152,7 @@ static pst_status read_element(struct element_stream *s, uint64_t pass, pst_erro
     }
     if (st == PST_OK)
         s->at++;
-    uint64_t met = s->at + p->stream_damage->total - s->damaged;
+    uint64_t met = s->at + p->intake->total - s->damaged;
     s->met = met > s->met ? met : s->met;
     return st;
 }

@@ -2,7 +2,7 @@
  * into its slot. The worker that finishes the last slice finishes the batch.
  *
  * An element that fails ends its batch, and with it the pipeline, unless the policy tolerates damage: then it is left out, and
- * the batch keeps a note of it for the consumer, who counts the notes in order. */
+ * the entry keeps a note of it for the consumer, who judges the notes in order (flow/damage.h). */
 #include "flow/worker.h"
 
 #include "base/clock.h"
@@ -38,18 +38,16 @@ struct crew {
 /* Leaves the element out if that is tolerated; otherwise fails the batch. Returns whether to go on. */
 static bool tolerate(struct crew *c, struct entry *e, size_t at, uint64_t sample, pst_cause cause, const pst_error *error)
 {
-    struct damage_note note = {.at = at, .sample = sample, .cause = cause, .error = *error};
-    if (!c->order.tolerant || cause == PST_CAUSES) {
-        ring_fail(c->order.ring, e, at, cause, error);
-        return false;
+    pst_error failure = *error;
+    bool damage = cause != PST_CAUSES, noted = damage && ring_note(c->order.ring, e, at, sample, cause, error) == PST_OK;
+    if (noted && c->order.tolerant) {
+        batch_leave_out(e->batch, at);
+        return true;
     }
-    if (ring_note(c->order.ring, e, &note) < 0) {
-        fail_memory(&note.error, "noting a damaged element");
-        ring_fail(c->order.ring, e, at, PST_CAUSES, &note.error);
-        return false;
-    }
-    batch_leave_out(e->batch, at);
-    return true;
+    if (damage && c->order.tolerant)
+        fail_memory(&failure, "noting a damaged element");
+    ring_fail(c->order.ring, e, at, &failure);
+    return false;
 }
 
 static uint64_t sample_at(struct crew *c, struct worker *w, const struct entry *e, size_t at)
@@ -121,7 +119,7 @@ static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
         if (batch_finish(e->batch, e->count, e->left_out, &at, &error) < 0) {
             strcpy(error.op, "batch");
             locate_error(p, SOURCE_WHOLE, sample_at(c, w, e, at), c->feed.stream ? e->items[at] : NULL, &error);
-            ring_fail(c->order.ring, e, at, PST_CAUSES, &error);
+            ring_fail(c->order.ring, e, at, &error);
         } else {
             struct stage_cell *stage = &w->runner.cell->stages[p->stages - 1];
             cell_add(&stage->ns, clock_ns() - begin);
@@ -263,7 +261,7 @@ pst_status crew_start(struct crew **ret, const struct crew_order *order, pst_err
         st = pst_fail(reterr, PST_ENOMEM, "starting: out of memory for %u workers", c->count);
     for (unsigned i = 0; i < c->count && st == PST_OK; i++)
         st = worker_init(c, i, reterr);
-    plan->program.stream_damage->count = 0; /* what was read ahead before a seek is met again */
+    damage_intake_drop(plan->program.intake); /* what was read ahead before a seek */
     order->ring->open = open_entry;
     order->ring->user = c;
     order->ring->lookahead = c->feed.stream ? 2 : 1;

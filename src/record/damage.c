@@ -1,4 +1,4 @@
-/* damage.c: causes, policies, and the log that applies a policy to the damage of any number of threads.
+/* damage.c: causes, policies, lists of damage, and the log that applies a policy to the damage of any number of threads.
  *
  * Counts are exact; places are kept up to a bound, so that a log of a wholly broken data set stays small. What counts
  * as damage, and how to get past it, is the readers' business. */
@@ -6,13 +6,13 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/walk.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,9 +25,7 @@ struct pst_damage_log {
     _Atomic uint64_t seen;
     _Atomic uint64_t counts[PST_CAUSES]; /* written under lock, read anywhere */
     pthread_mutex_t lock;
-    pst_damage *places; /* under lock */
-    size_t place_count, place_capacity;
-    struct path_list paths; /* under lock; each distinct path of `places` once */
+    struct damage_list places; /* under lock */
 };
 
 const char *pst_cause_name(pst_cause cause)
@@ -102,6 +100,63 @@ pst_status pst_policy_parse(pst_policy *ret, const char *text, pst_error *reterr
     return PST_OK;
 }
 
+/* ---- Lists ---- */
+
+/* Neighbours have most of their strings in common: those are kept once. */
+static const char *keep_string(struct damage_list *l, const char *s, const char *last)
+{
+    return last && strcmp(s, last) == 0 ? last : arena_strndup(&l->text, s, SIZE_MAX);
+}
+
+pst_status damage_list_add(struct damage_list *l, const struct damage_item *item)
+{
+    static const struct damage_item none;
+    struct damage_item copy = *item;
+    if (mem_grow((void **)&l->items, &l->capacity, l->count + 1, sizeof(*l->items)) < 0)
+        return PST_ENOMEM;
+    const struct damage_item *last = l->count ? &l->items[l->count - 1] : &none;
+    copy.damage.path = keep_string(l, item->damage.path ? item->damage.path : "", last->damage.path);
+    copy.damage.op = keep_string(l, item->damage.op ? item->damage.op : "", last->damage.op);
+    copy.why = item->why ? keep_string(l, item->why, last->why) : NULL;
+    if (!copy.damage.path || !copy.damage.op || (item->why && !copy.why))
+        return PST_ENOMEM;
+    copy.arrival = l->count;
+    l->items[l->count++] = copy;
+    return PST_OK;
+}
+
+static int compare_turns(const void *a, const void *b)
+{
+    const struct damage_item *x = a, *y = b;
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->arrival > y->arrival) - (x->arrival < y->arrival);
+}
+
+void damage_list_sort(struct damage_list *l)
+{
+    if (l->count > 1)
+        qsort(l->items, l->count, sizeof(*l->items), compare_turns);
+}
+
+void damage_list_clear(struct damage_list *l)
+{
+    l->count = 0;
+    arena_reset(&l->text);
+}
+
+void damage_list_finish(struct damage_list *l)
+{
+    mem_free(l->items);
+    arena_finish(&l->text);
+    *l = (struct damage_list){0};
+}
+
+pst_damage damage_of_error(pst_cause cause, const pst_error *error)
+{
+    return (pst_damage){.cause = cause, .path = error->path, .record = error->record, .offset = error->offset, .op = error->op};
+}
+
+/* ---- The log ---- */
+
 pst_status pst_damage_log_create(pst_damage_log **ret, const pst_policy *policy, pst_error *reterr)
 {
     pst_policy p = policy ? *policy : (pst_policy){0};
@@ -131,8 +186,7 @@ pst_damage_log *pst_damage_log_destroy(pst_damage_log *log)
 {
     if (!log)
         return NULL;
-    path_list_finish(&log->paths);
-    mem_free(log->places);
+    damage_list_finish(&log->places);
     pthread_mutex_destroy(&log->lock);
     mem_free(log);
     return NULL;
@@ -140,14 +194,9 @@ pst_damage_log *pst_damage_log_destroy(pst_damage_log *log)
 
 static pst_status log_keep(pst_damage_log *log, const pst_damage *damage, pst_error *reterr)
 {
-    if (log->place_count == MAX_PLACES)
+    if (log->places.count == MAX_PLACES || damage_list_add(&log->places, &(struct damage_item){.damage = *damage}) == PST_OK)
         return PST_OK;
-    const char *path = path_list_keep(&log->paths, damage->path ? damage->path : "");
-    if (!path || mem_grow((void **)&log->places, &log->place_capacity, log->place_count + 1, sizeof(*log->places)) < 0)
-        return pst_fail_at(reterr, PST_ENOMEM, damage->path, damage->record, damage->offset, "logging damage: out of memory");
-    log->places[log->place_count] = *damage;
-    log->places[log->place_count++].path = path;
-    return PST_OK;
+    return pst_fail_at(reterr, PST_ENOMEM, damage->path, damage->record, damage->offset, "logging damage: out of memory");
 }
 
 static pst_status cause_status(pst_cause cause)
@@ -155,9 +204,19 @@ static pst_status cause_status(pst_cause cause)
     return cause == PST_CAUSE_TOO_LARGE ? PST_ELIMIT : PST_ECORRUPT;
 }
 
+/* Adds to an error of damage which operation found it. */
+static pst_status name_op(const pst_damage *d, pst_status st, pst_error *reterr)
+{
+    if (st < 0 && reterr && d->op && d->op[0])
+        snprintf(reterr->op, sizeof(reterr->op), "%s", d->op);
+    return st;
+}
+
 pst_status damage_fail(const pst_damage *d, const char *why, pst_error *reterr)
 {
-    return pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset, "%s: %s", pst_cause_name(d->cause), why);
+    pst_status st =
+        pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset, "%s: %s", pst_cause_name(d->cause), why);
+    return name_op(d, st, reterr);
 }
 
 static bool share_spent(const pst_damage_log *log, uint64_t total)
@@ -165,11 +224,20 @@ static bool share_spent(const pst_damage_log *log, uint64_t total)
     return log->policy.max_share > 0 && (double)total > log->policy.max_share * (double)atomic_load(&log->seen);
 }
 
-static pst_status fail_share(const pst_damage_log *log, uint64_t total, const pst_damage *d, const char *why, pst_error *reterr)
+/* Applies the policy to damage that was counted as the `total`th. */
+static pst_status judge(const pst_damage_log *log, uint64_t total, const pst_damage *d, const char *why, pst_error *reterr)
 {
-    return pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset,
-                       "%" PRIu64 " of %" PRIu64 " records are damaged, the policy allows %g %%; the last: %s: %s", total,
-                       pst_damage_log_records(log), log->policy.max_share * 100, pst_cause_name(d->cause), why);
+    if (!log->policy.skip)
+        return damage_fail(d, why, reterr);
+    if (damage_spent(log))
+        return pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset,
+                           "%" PRIu64 " damaged records, the policy allows %" PRIu64 "; the last: %s: %s", total,
+                           log->policy.max_records, pst_cause_name(d->cause), why);
+    if (atomic_load(&log->seen) >= SHARE_FROM_SEEN && share_spent(log, total))
+        return pst_fail_at(reterr, cause_status(d->cause), d->path, d->record, d->offset,
+                           "%" PRIu64 " of %" PRIu64 " records are damaged, the policy allows %g %%; the last: %s: %s", total,
+                           pst_damage_log_records(log), log->policy.max_share * 100, pst_cause_name(d->cause), why);
+    return PST_OK;
 }
 
 pst_status pst_damage_log_add(pst_damage_log *log, const pst_damage *damage, const char *why, pst_error *reterr)
@@ -183,18 +251,9 @@ pst_status pst_damage_log_add(pst_damage_log *log, const pst_damage *damage, con
     uint64_t total = pst_damage_log_count(log, PST_CAUSES);
     pst_status st = log_keep(log, damage, reterr);
     pthread_mutex_unlock(&log->lock);
-
-    if (st < 0)
-        return st;
-    if (!log->policy.skip)
-        return damage_fail(damage, why, reterr);
-    if (damage_spent(log))
-        return pst_fail_at(reterr, cause_status(damage->cause), damage->path, damage->record, damage->offset,
-                           "%" PRIu64 " damaged records, the policy allows %" PRIu64 "; the last: %s: %s", total,
-                           log->policy.max_records, pst_cause_name(damage->cause), why);
-    if (atomic_load(&log->seen) >= SHARE_FROM_SEEN && share_spent(log, total))
-        return fail_share(log, total, damage, why, reterr);
-    return PST_OK;
+    if (st == PST_OK)
+        st = judge(log, total, damage, why, reterr);
+    return name_op(damage, st, reterr);
 }
 
 void pst_damage_log_seen(pst_damage_log *log, uint64_t records)
@@ -229,7 +288,7 @@ size_t pst_damage_log_places(const pst_damage_log *log)
 {
     pst_damage_log *l = (pst_damage_log *)log; /* only the lock changes */
     pthread_mutex_lock(&l->lock);
-    size_t n = l->place_count;
+    size_t n = l->places.count;
     pthread_mutex_unlock(&l->lock);
     return n;
 }
@@ -237,10 +296,10 @@ size_t pst_damage_log_places(const pst_damage_log *log)
 pst_damage pst_damage_log_place(const pst_damage_log *log, size_t i)
 {
     pst_damage_log *l = (pst_damage_log *)log;
-    pst_damage place = {.cause = PST_CAUSES, .path = "", .record = PST_NOWHERE, .offset = PST_NOWHERE};
+    pst_damage place = {.cause = PST_CAUSES, .path = "", .record = PST_NOWHERE, .offset = PST_NOWHERE, .op = ""};
     pthread_mutex_lock(&l->lock);
-    if (i < l->place_count)
-        place = l->places[i];
+    if (i < l->places.count)
+        place = l->places.items[i].damage;
     pthread_mutex_unlock(&l->lock);
     return place;
 }

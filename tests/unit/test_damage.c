@@ -1,8 +1,10 @@
 /* test_damage.c: policies and the log; and that one damaged record costs one record, whatever bit it is. */
 #include "record_fixture.h"
 
+#include "base/fault.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "record/damage.h"
 #include "record/index.h"
 
 #include <fcntl.h>
@@ -33,6 +35,62 @@ static pst_status add(pst_damage_log *log, pst_cause cause, uint64_t record, pst
 {
     pst_damage d = {.cause = cause, .path = "a.tfrecord", .record = record, .offset = record * 100, .bytes = 100};
     return pst_damage_log_add(log, &d, "detail", error);
+}
+
+/* A list keeps copies, shares the strings of neighbours, and sorts by turn. */
+static void test_list(void)
+{
+    struct damage_list l = {0};
+    char path[] = "a.tfrecord", op[] = "decode", why[] = "cut off";
+    for (uint64_t i = 0; i < 100; i++) {
+        struct damage_item item = {.damage = {.path = path, .op = i % 2 ? op : NULL, .record = i}, .at = i % 3};
+        item.why = i % 5 ? why : NULL;
+        REQUIRE(damage_list_add(&l, &item) == PST_OK);
+    }
+    memset(path, 'x', sizeof(path) - 1);
+    memset(op, 'x', sizeof(op) - 1);
+    memset(why, 'x', sizeof(why) - 1);
+    damage_list_sort(&l);
+    CHECK_INT(l.count, 100);
+    for (size_t i = 0; i < l.count; i++) {
+        const struct damage_item *item = &l.items[i];
+        CHECK_INT(item->at, i < 34 ? 0 : i < 67 ? 1 : 2); /* 34, 33 and 33 of them */
+        CHECK_INT(item->damage.record, i < 34 ? 3 * i : i < 67 ? 3 * (i - 34) + 1 : 3 * (i - 67) + 2);
+        CHECK_STR(item->damage.path, "a.tfrecord");
+        CHECK_STR(item->damage.op, item->damage.record % 2 ? "decode" : "");
+        CHECK(item->damage.record % 5 ? strcmp(item->why, "cut off") == 0 : item->why == NULL);
+        CHECK(item->damage.path == l.items[0].damage.path);
+    }
+    damage_list_clear(&l);
+    CHECK_INT(l.count, 0);
+    damage_list_finish(&l);
+    for (uint64_t n = 0; n < 2; n++) { /* the items, the text */
+        test_fault_arm(FAULT_MEMORY, n, false);
+        CHECK_INT(damage_list_add(&l, &(struct damage_item){.damage = {.path = "a"}}), PST_ENOMEM);
+        test_fault_clear();
+        CHECK_INT(l.count, 0);
+        damage_list_finish(&l);
+    }
+}
+
+static void test_log_names_the_operation(void)
+{
+    pst_error error;
+    pst_damage d = {.cause = PST_CAUSE_IMAGE, .path = "a.jpg", .record = 1, .offset = 2, .op = "decode"};
+    for (int i = 0; i < 3; i++) { /* not tolerated; tolerated; spent */
+        pst_damage_log *log = fixture_log(i == 0 ? "error" : "skip:1");
+        error = (pst_error){0};
+        if (i == 2)
+            CHECK_INT(pst_damage_log_add(log, &(pst_damage){.cause = PST_CAUSE_VALUE}, "", NULL), PST_OK);
+        CHECK_STATUS(pst_damage_log_add(log, &d, "cut off", &error), i == 1 ? PST_OK : PST_ECORRUPT, &error);
+        CHECK_STR(error.op, i == 1 ? "" : "decode");
+        CHECK_STR(pst_damage_log_place(log, i == 2).op, "decode");
+        CHECK_STR(pst_damage_log_place(log, i == 2 ? 0 : 1).op, ""); /* none was named; there is none */
+        pst_damage_log_destroy(log);
+    }
+    d = damage_of_error(PST_CAUSE_VALUE, &error);
+    CHECK(d.cause == PST_CAUSE_VALUE && d.record == 1 && d.offset == 2 && strcmp(d.path, "a.jpg") == 0 &&
+          strcmp(d.op, "decode") == 0);
 }
 
 static void test_log_budgets(void)
@@ -444,13 +502,22 @@ static void test_reader_budget(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        {"policies as text", test_policy_parse},       {"budgets", test_log_budgets},
-        {"one log, many threads", test_log_threads},   {"names", test_names},
-        {"every bit flipped", test_every_bit},         {"every bit flipped, with an index", test_every_bit_indexed},
-        {"cut at every byte", test_every_truncation},  {"compressed shards, flipped and cut", test_compressed_damage},
-        {"a shard inside a record", test_nested},      {"resync among large records", test_resync_large},
-        {"resync among lures", test_resync_lures},     {"resync gives up on a flood of lures", test_resync_gives_up},
-        {"budgets stop a reader", test_reader_budget}, {NULL, NULL},
+        {"policies as text", test_policy_parse},
+        {"budgets", test_log_budgets},
+        {"lists of damage", test_list},
+        {"the log names the operation", test_log_names_the_operation},
+        {"one log, many threads", test_log_threads},
+        {"names", test_names},
+        {"every bit flipped", test_every_bit},
+        {"every bit flipped, with an index", test_every_bit_indexed},
+        {"cut at every byte", test_every_truncation},
+        {"compressed shards, flipped and cut", test_compressed_damage},
+        {"a shard inside a record", test_nested},
+        {"resync among large records", test_resync_large},
+        {"resync among lures", test_resync_lures},
+        {"resync gives up on a flood of lures", test_resync_gives_up},
+        {"budgets stop a reader", test_reader_budget},
+        {NULL, NULL},
     };
     return test_main(argc, argv, tests);
 }

@@ -1,6 +1,6 @@
 /* test_flow_damage.c: how damage that is tolerated is counted: each record once, however often and by how many workers it is
  * read, and judged in the order of the samples. */
-#include "flow/number_set.h"
+#include "flow/damage.h"
 #include "flow_chains.h"
 #include "source_shards.h"
 
@@ -136,6 +136,62 @@ static void test_spent_for_good(void)
     }
 }
 
+/* The report has every damage once, in the order of the samples, with its cause, its place and who found it. */
+static void test_report_of_damage(void)
+{
+    static const uint64_t records[] = {16, 30, 33, 50, 61, 67, 84, 92};
+    for (int stream = 0; stream < 2; stream++)
+        for (size_t w = 0; w < CREWS; w++) {
+            pst_pipeline *p = NULL;
+            pst_error e;
+            struct trace t = {0};
+            pst_options o = {.size = sizeof(o), .workers = crews[w], .prefetch = 3, .bad = {.skip = true}};
+            REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
+            REQUIRE_OK(twice_damaged(p, stream, &e), &e);
+            run_sound(p, &t, 2, 100, stream ? "stream" : "index");
+            const pst_damage_log *log = pst_pipeline_damage(p);
+            CHECK_INT(pst_damage_log_places(log), 8);
+            for (size_t i = 0; i < 8; i++) {
+                pst_damage d = pst_damage_log_place(log, i);
+                bool of_source = records[i] % 31 == 30;
+                CHECK_INT(d.record, records[i]);
+                CHECK_INT(d.offset, records[i] * 100);
+                CHECK_STR(d.path, of_source || stream ? "samples.bin" : "ids.bin"); /* `bulk` reads the id alone */
+                CHECK_STR(d.op, of_source ? "samples" : "bulk");
+                CHECK_INT(d.cause, of_source ? PST_CAUSE_DATA_CRC : PST_CAUSE_VALUE);
+            }
+            pst_pipeline_destroy(p);
+        }
+}
+
+/* Damage that is not tolerated is on record once, however often a consumer seeks back to it. */
+static void test_error_counts_once(void)
+{
+    for (int stream = 0; stream < 2; stream++)
+        for (int of_source = 0; of_source < 2; of_source++) {
+            pst_pipeline *p = NULL;
+            pst_error e = {0};
+            pst_cursor start;
+            pst_options o = {.size = sizeof(o), .workers = 3};
+            REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
+            REQUIRE_OK(add_samples(p, (struct sample_config){.count = 50, .corrupt = of_source ? 31 : 0, .stream = stream}, &e),
+                       &e);
+            REQUIRE_OK(add_bulk(p, of_source ? 0 : 31, 1, &e), &e);
+            REQUIRE_OK(add_batch(p, 10, false, &e), &e);
+            REQUIRE_OK(pst_pipeline_tell(p, &start, &e), &e);
+            for (int round = 0; round < 3; round++) {
+                struct trace t = {0};
+                CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_ECORRUPT, &e);
+                CHECK_INT(t.count, 3);
+                CHECK_INT(e.record, 30);
+                CHECK_STR(e.op, of_source ? "samples" : "bulk");
+                CHECK_INT(pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES), 1);
+                REQUIRE_OK(pst_pipeline_seek(p, &start, &e), &e);
+            }
+            pst_pipeline_destroy(p);
+        }
+}
+
 /* ---- Shards ---- */
 
 #define SMALL 1000
@@ -207,26 +263,28 @@ static void test_inference(void)
 
 static void test_known(void)
 {
-    struct number_set k = {0};
+    struct damage_known k = {0};
     bool is_new;
     for (uint64_t round = 0; round < 2; round++)
         for (uint64_t i = 0; i < 5000; i++) {
-            REQUIRE(number_set_add(&k, i * i * 7919, &is_new) == PST_OK);
+            REQUIRE(damage_known_add(&k, i * i * 7919, &is_new) == PST_OK);
             CHECK_INT(is_new, round == 0);
         }
     CHECK_INT(k.count, 4999);
-    number_set_finish(&k);
+    damage_known_finish(&k);
     test_fault_arm(FAULT_MEMORY, 0, true);
-    CHECK_INT(number_set_add(&k, 0, &is_new), PST_OK);
-    CHECK_INT(number_set_add(&k, 1, &is_new), PST_ENOMEM);
+    CHECK_INT(damage_known_add(&k, 0, &is_new), PST_OK);
+    CHECK_INT(damage_known_add(&k, 1, &is_new), PST_ENOMEM);
     test_fault_clear();
-    number_set_finish(&k);
+    damage_known_finish(&k);
 }
 
 static const struct test tests[] = {
     {"a budget of records", test_records},
     {"a budget that is a share", test_share},
     {"a spent budget stays spent", test_spent_for_good},
+    {"the report", test_report_of_damage},
+    {"an error counts once", test_error_counts_once},
     {"shards count once", test_shards},
     {"inferring a schema counts nothing", test_inference},
     {"what is known", test_known},
