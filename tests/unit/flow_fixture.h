@@ -176,6 +176,8 @@ static pst_status sample_stream_next(void *stream, pst_ctx *ctx, pst_tensor *out
     }
     if (t->next == t->source->config.count)
         return PST_END;
+    if (t->source->config.slow_us)
+        nanosleep(&(struct timespec){.tv_nsec = (long)t->source->config.slow_us * 1000}, NULL);
     atomic_fetch_add(&t->source->loads, 1);
     pst_status st = sample_check(t->source, t->next, reterr);
     return st < 0 ? st : sample_fill(t->source, t->next++, ctx, out, reterr);

@@ -232,6 +232,59 @@ static void test_shards(void)
     }
 }
 
+/* Stretches of a shard that hold no record are found while it is opened, and count in the plan, once. */
+static void test_gaps(void)
+{
+    static const struct {
+        const char *policy;
+        pst_status status;
+        uint64_t counted;
+        const char *message;
+    } runs[] = {{"skip", PST_OK, 2, ""},
+                {"skip:2", PST_OK, 2, ""},
+                {"skip:1", PST_ECORRUPT, 2, "2 damaged records, the policy allows 1; the last: length crc"},
+                {"error", PST_ECORRUPT, 1, "length crc: "}};
+    size_t length;
+    pst_error e;
+    write_damaged(test_path("gaps.tfrecord"), SMALL, false); /* the last record's data too */
+    uint8_t *bytes = test_read_file(test_path("gaps.tfrecord"), &length);
+    bytes[24 * 20] ^= 1; /* lengths */
+    bytes[24 * 50] ^= 1;
+    test_write_file(test_path("gaps.tfrecord"), bytes, length);
+    free(bytes);
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        char text[512];
+        pst_pipeline *p = NULL;
+        pst_options o = {.size = sizeof(o), .workers = 2};
+        snprintf(text, sizeof(text), "tfrecord %s | take 900 | batch 100", test_path("gaps.tfrecord"));
+        REQUIRE_OK(pst_policy_parse(&o.bad, runs[i].policy, &e), &e);
+        REQUIRE_OK(pst_pipeline_parse(&p, text, &o, &e), &e);
+        const pst_damage_log *log = pst_pipeline_damage(p);
+        for (int round = 0; round < 2; round++) { /* planning again counts nothing again */
+            e = (pst_error){0};
+            CHECK_STATUS(pst_pipeline_plan(p, &e), runs[i].status, &e);
+            CHECK_INT(pst_damage_log_count(log, PST_CAUSE_LENGTH_CRC), runs[i].counted);
+            CHECK(runs[i].status == PST_OK || strcmp(e.op, "tfrecord") == 0);
+            CHECK_MSG(round > 0 || strstr(e.message, runs[i].message) == e.message, "%s: %s", runs[i].policy, e.message);
+        }
+        for (size_t k = 0; k < runs[i].counted; k++) {
+            pst_damage d = pst_damage_log_place(log, k);
+            CHECK_INT(d.record, k ? 50 : 20);
+            CHECK_INT(d.offset, k ? 24 * 50 : 24 * 20);
+            CHECK_INT(d.bytes, 24);
+            CHECK_STR(d.op, "tfrecord");
+        }
+        if (runs[i].status == PST_OK) {
+            struct trace t = {0};
+            run_sound(p, &t, 2, 100, text);
+            CHECK_INT(t.count, 2 * 10);
+            CHECK_INT(pst_damage_log_count(log, PST_CAUSES), 2);
+            CHECK_INT(pst_damage_log_records(log), 902);
+        }
+        pst_pipeline_destroy(p);
+    }
+}
+
 /* A schema is inferred from the first records of a stream; what is damaged among them is told by the run, once. */
 static void test_inference(void)
 {
@@ -286,6 +339,7 @@ static const struct test tests[] = {
     {"the report", test_report_of_damage},
     {"an error counts once", test_error_counts_once},
     {"shards count once", test_shards},
+    {"gaps of shards", test_gaps},
     {"inferring a schema counts nothing", test_inference},
     {"what is known", test_known},
     {0},

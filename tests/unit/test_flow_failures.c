@@ -403,6 +403,111 @@ static void test_odd_operations(void)
     }
 }
 
+/* ---- Operations whose plan makes no sense ---- */
+
+enum plan_oddity {
+    NO_FIELDS,
+    READS_NONE,
+    NO_NAME,
+    SAME_NAME,
+    LONG_NAME,
+    NO_TYPE,
+    MANY_DIMENSIONS,
+    ALIAS_OF_NONE,
+    ALIAS_OF_OTHER,
+    NO_RUN
+};
+
+static pst_status odd_plan(void *config, const pst_spec *in, pst_spec *out, pst_error *reterr)
+{
+    (void)reterr;
+    pst_spec_pass(in, out);
+    pst_field *f = pst_spec_write(out, 2);
+    switch (*(const int *)config) {
+    case NO_FIELDS:
+        out->count = 0;
+        break;
+    case READS_NONE:
+        pst_spec_read(out, in->count);
+        break;
+    case NO_NAME:
+        f->name[0] = '\0';
+        break;
+    case SAME_NAME:
+        strcpy(f->name, "text");
+        break;
+    case LONG_NAME:
+        memset(f->name, 'x', sizeof(f->name));
+        break;
+    case NO_TYPE:
+        f->dtype = (pst_dtype)99;
+        break;
+    case MANY_DIMENSIONS:
+        f->rank = PST_MAX_RANK + 1;
+        break;
+    case ALIAS_OF_NONE:
+        f->alias = (int)in->count;
+        break;
+    case ALIAS_OF_OTHER:
+        f->alias = 0;
+        break;
+    }
+    return PST_OK;
+}
+
+static void test_odd_plans(void)
+{
+    static const char *const messages[] = {"0 fields",
+                                           "reads a field that its input does not have",
+                                           "needs a name",
+                                           "needs a name",
+                                           "needs a name",
+                                           "has no type",
+                                           "dimensions",
+                                           "alias of a field that is not there",
+                                           "or of another type or shape",
+                                           "no run to write it"};
+    static const pst_op_class plans = {
+        .abi = PST_OP_ABI, .name = "odd", .config_size = sizeof(int), .plan = odd_plan, .run = odd_run};
+    static const pst_op_class no_run = {.abi = PST_OP_ABI, .name = "odd", .config_size = sizeof(int), .plan = odd_plan};
+    for (int oddity = NO_FIELDS; oddity <= NO_RUN; oddity++) {
+        pst_error e = {0};
+        pst_pipeline *p = NULL;
+        REQUIRE_OK(pst_pipeline_create(&p, NULL, &e), &e);
+        REQUIRE_OK(add_samples(p, (struct sample_config){.count = 20}, &e), &e);
+        REQUIRE_OK(pst_pipeline_add_op(p, oddity == NO_RUN ? &no_run : &plans, &oddity, &e), &e);
+        CHECK_STATUS(pst_pipeline_plan(p, &e), PST_EINVAL, &e);
+        CHECK_STR(e.op, "odd");
+        CHECK_MSG(strstr(e.message, messages[oddity]) != NULL, "%d: %s", oddity, e.message);
+        pst_pipeline_destroy(p);
+    }
+}
+
+/* Waiting passes over batches that lost all their elements, as `next` does, and leaves a failure to `next`. */
+static void test_wait(void)
+{
+    for (uint64_t budget = 0; budget < 4; budget += 3) {
+        pst_error e = {0};
+        pst_pipeline *p = NULL;
+        pst_batch *b = NULL;
+        pst_options o = {.size = sizeof(o), .workers = 2, .bad = {.skip = true, .max_records = budget}};
+        REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
+        REQUIRE_OK(add_samples(p, (struct sample_config){.count = 21, .corrupt = 2}, &e), &e); /* every odd one */
+        REQUIRE_OK(add_batch(p, 1, false, &e), &e);
+        for (int64_t id = 0; id < (budget ? 8 : 22); id += 2) {
+            REQUIRE_OK(pst_pipeline_wait(p, 60, &e), &e);
+            REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
+            CHECK_INT(*(int64_t *)pst_batch_get(b, "id")->data, id);
+            b = pst_batch_unref(b);
+        }
+        CHECK_STATUS(pst_pipeline_wait(p, 60, &e), PST_OK, &e);
+        CHECK_STATUS(pst_pipeline_next(p, &b, &e), budget ? PST_ECORRUPT : PST_END, &e);
+        CHECK_STATUS(pst_pipeline_wait(p, 60, &e), PST_OK, &e);
+        CHECK_INT(pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES), budget ? 4 : 10);
+        pst_pipeline_destroy(p);
+    }
+}
+
 static void test_plan_errors(void)
 {
     pst_error e;
@@ -427,6 +532,13 @@ static void test_plan_errors(void)
     REQUIRE_OK(add_noise(p, 0, &e), &e);
     CHECK_STATUS(pst_pipeline_plan(p, &e), PST_EINVAL, &e); /* its field is gone */
     CHECK_STR(e.op, "noise");
+    p = pst_pipeline_destroy(p);
+
+    REQUIRE_OK(pst_pipeline_create(&p, NULL, &e), &e);
+    REQUIRE_OK(cached(p, &e), &e);
+    REQUIRE_OK(add_cache(p, 1000, &e), &e);
+    CHECK_STATUS(pst_pipeline_plan(p, &e), PST_EINVAL, &e);
+    CHECK_MSG(strstr(e.message, "one cache") && strcmp(e.op, "cache") == 0, "%s", e.message);
     p = pst_pipeline_destroy(p);
 
     pst_options wrong = {.size = sizeof(wrong), .rank = 2, .world = 2};
@@ -457,6 +569,8 @@ static const struct test tests[] = {
     {"shapes that disagree", test_shapes_that_disagree},
     {"randomness in front of a cache is refused", test_randomness_in_front_of_a_cache},
     {"operations that do not keep to the rules", test_odd_operations},
+    {"plans that make no sense", test_odd_plans},
+    {"waiting passes over empty batches", test_wait},
     {"mistakes show in the plan", test_plan_errors},
     {0},
 };

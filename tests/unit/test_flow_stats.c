@@ -117,33 +117,52 @@ static pst_status slow(pst_pipeline *p, pst_error *e)
     return add_batch(p, 2, false, e);
 }
 
+static pst_status slow_stream(pst_pipeline *p, pst_error *e)
+{
+    TRY(add_samples(p, (struct sample_config){.count = 4, .slow_us = 100000, .stream = true}, e));
+    return add_batch(p, 2, false, e);
+}
+
+struct watcher {
+    pst_pipeline *pipeline;
+    pst_stats stats; /* the first that speak of a stall */
+};
+
 static void watch(void *user, unsigned worker)
 {
-    pst_stats stats = {.size = sizeof(stats)};
+    struct watcher *w = user;
     pst_error e;
     (void)worker;
-    usleep(60000);
-    CHECK_STATUS(pst_pipeline_stats(user, &stats, &e), PST_OK, &e);
-    CHECK_MSG(stats.stalled && strstr(stats.stall, "\"read\""), "%s", stats.stall);
+    for (int i = 0; i < 1000 && !w->stats.stalled; i++) {
+        usleep(1000);
+        w->stats = (pst_stats){.size = sizeof(w->stats)};
+        CHECK_STATUS(pst_pipeline_stats(w->pipeline, &w->stats, &e), PST_OK, &e);
+    }
 }
 
 static void test_stall(void)
 {
-    static const struct chain_case c = {"slow", .build = slow};
-    pst_error e;
-    pst_batch *b = NULL;
-    struct thread_group *g;
-    pst_stats stats = {.size = sizeof(stats)};
-    pst_pipeline *p = made(&c, (pst_options){.workers = 1, .stall_seconds = 0.02});
-    REQUIRE(p);
-    REQUIRE_OK(pst_pipeline_start(p, &e), &e);
-    REQUIRE_OK(thread_group_start(&g, 1, "watch", watch, p, &e), &e);
-    REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
-    pst_batch_unref(b);
-    thread_group_join(g);
-    REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
-    CHECK(!stats.stalled); /* it is over */
-    pst_pipeline_destroy(p);
+    static const struct chain_case runs[] = {{"\"read\"", .build = slow}, {"reading the stream", .build = slow_stream}};
+    for (size_t i = 0; i < 2; i++) {
+        pst_error e;
+        pst_batch *b = NULL;
+        struct thread_group *g;
+        pst_stats stats = {.size = sizeof(stats)};
+        pst_pipeline *p = made(&runs[i], (pst_options){.workers = 1, .stall_seconds = 0.02});
+        struct watcher watcher = {.pipeline = p};
+        REQUIRE(p);
+        REQUIRE_OK(pst_pipeline_start(p, &e), &e);
+        REQUIRE_OK(thread_group_start(&g, 1, "watch", watch, &watcher, &e), &e);
+        REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
+        pst_batch_unref(b);
+        thread_group_join(g);
+        CHECK_MSG(watcher.stats.stalled && strstr(watcher.stats.stall, runs[i].name), "%s", watcher.stats.stall);
+        REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+        CHECK(!stats.stalled); /* it is over */
+        stats.size = 0;
+        CHECK_STATUS(pst_pipeline_stats(p, &stats, &e), PST_EINVAL, &e);
+        pst_pipeline_destroy(p);
+    }
 }
 
 /* Several threads ask for statistics while a pipeline runs, seeks and ends. */

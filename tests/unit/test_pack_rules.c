@@ -274,6 +274,18 @@ static void wrong_options_are_refused(void)
         CHECK_MSG(pack_one(classes, out, &o, NULL, &e) == PST_EINVAL, "case %zu is taken", i);
         CHECK_MSG(access(out, F_OK) != 0, "case %zu leaves a folder", i);
     }
+    pst_pack_options beyond[] = {fast(), fast(), fast(), fast(), fast(), fast(), fast()};
+    beyond[0].shards = UINT32_MAX;
+    beyond[1].format = PST_IMAGE_GIF;
+    beyond[2].format = PST_IMAGE_FORMATS;
+    beyond[3].augment = UINT32_MAX;
+    beyond[4].workers = UINT32_MAX;
+    beyond[5].compression = (pst_compression)99;
+    beyond[6].bad = (pst_policy){.skip = true, .max_share = 1.5};
+    for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+        CHECK_MSG(pack_one(classes, out, &beyond[i], NULL, &e) == PST_EINVAL, "case %zu beyond the limits is taken", i);
+        CHECK_MSG(access(out, F_OK) != 0, "case %zu beyond the limits leaves a folder", i);
+    }
     pst_pack_options levels = fast();
     levels.compression = PST_COMPRESSION_GZIP;
     levels.level = 15;

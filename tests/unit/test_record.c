@@ -164,7 +164,7 @@ static void test_lookalike_lengths(void)
 struct feeder {
     const char *path;
     const uint8_t *bytes;
-    size_t length;
+    size_t length, piece;
 };
 
 static void *feed(void *user)
@@ -174,36 +174,45 @@ static void *feed(void *user)
     usleep(2000); /* the reader waits for its writer */
     int fd = open(f->path, O_WRONLY | O_CLOEXEC);
     while (fd >= 0 && done < f->length) {
-        size_t step = f->length - done < 7777 ? f->length - done : 7777;
+        size_t step = f->length - done < f->piece ? f->length - done : f->piece;
         ssize_t n = write(fd, f->bytes + done, step);
         if (n <= 0)
             break;
         done += (size_t)n;
+        if (step < 10)
+            usleep(200);
     }
     close(fd);
     return NULL;
 }
 
-static void test_pipe(void)
+/* Writes come in pieces; after a pause when they are small, so that a read gets one at a time. */
+static void read_pipe(const size_t *lengths, size_t records, size_t piece)
 {
-    static const size_t lengths[] = {5, 0, 100000, 70, 300000, 1};
     for (size_t c = 0; c < COMPRESSIONS; c++) {
         pst_error error;
         pthread_t thread;
         uint64_t mask, count;
         size_t length;
         pst_writer_options w = {.size = sizeof(w), .compression = compressions[c], .no_sync = true, .overwrite = true};
-        REQUIRE_OK(fixture_write(test_path("p"), lengths, 6, &w, &error), &error);
+        REQUIRE_OK(fixture_write(test_path("p"), lengths, records, &w, &error), &error);
         uint8_t *bytes = test_read_file(test_path("p"), &length);
         unlink(test_path("fifo"));
         REQUIRE(mkfifo(test_path("fifo"), 0600) == 0);
-        struct feeder feeder = {test_path("fifo"), bytes, length};
+        struct feeder feeder = {test_path("fifo"), bytes, length, piece};
         REQUIRE(pthread_create(&thread, NULL, feed, &feeder) == 0);
         CHECK_STATUS(fixture_read(test_path("fifo"), NULL, &mask, &count, &error), PST_END, &error);
-        CHECK_INT(count, 6);
+        CHECK_INT(count, records);
         pthread_join(thread, NULL);
         free(bytes);
     }
+}
+
+static void test_pipe(void)
+{
+    static const size_t large[] = {5, 0, 100000, 70, 300000, 1}, small[] = {5, 0, 11};
+    read_pipe(large, 6, 7777);
+    read_pipe(small, 3, 1);
 }
 
 /* Headers that speak of more than there is, or more than is allowed, cost no memory. */

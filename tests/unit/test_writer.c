@@ -99,6 +99,27 @@ static void test_index(void)
     free(b);
 }
 
+static bool count_syncs(void *user, enum fault_kind kind, const char *what)
+{
+    *(int *)user += kind == FAULT_IO && strcmp(what, "fsync") == 0;
+    return false;
+}
+
+/* The shard and its index are each synced with their folder, or nothing is. */
+static void test_sync(void)
+{
+    for (int i = 0; i < 4; i++) {
+        pst_error error;
+        int syncs = 0;
+        pst_writer_options o = {.size = sizeof(o), .overwrite = true, .no_sync = i & 1, .no_index = i & 2};
+        fault_set(count_syncs, &syncs);
+        pst_status st = fixture_write(test_path("synced"), lengths, COUNT, &o, &error);
+        fault_set(NULL, NULL);
+        CHECK_STATUS(st, PST_OK, &error);
+        CHECK_INT(syncs, o.no_sync ? 0 : o.no_index ? 2 : 4);
+    }
+}
+
 static void test_bad_options(void)
 {
     pst_error error;
@@ -170,6 +191,7 @@ int main(int argc, char **argv)
         {"discard", test_discard},
         {"existing files", test_exists},
         {"index built while writing", test_index},
+        {"syncing", test_sync},
         {"bad options", test_bad_options},
         {"a failure is final", test_failure_is_final},
         {"every allocation and every I/O call may fail", test_faults},
