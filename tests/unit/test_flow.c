@@ -200,7 +200,24 @@ static void test_unneeded_fields(void)
     REQUIRE_OK(pst_pipeline_plan(p, &e), &e);
     for (size_t f = 0; f < 5; f++)
         CHECK_INT(last_sample_source->need[f], f == 0 || f == 2);
-    pst_pipeline_destroy(p);
+    p = pst_pipeline_destroy(p);
+    static const struct {
+        const char *keep;
+        bool noise; /* reads the vector, and writes it */
+        unsigned need;
+    } runs[] = {
+        {"vector", false, 1 << 2}, {"vector", true, 1 << 2}, {"text", true, 1 << 1}, {"id tags", true, 1 << 0 | 1 << 3}};
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        REQUIRE_OK(pst_pipeline_create(&p, NULL, &e), &e);
+        REQUIRE_OK(add_samples(p, (struct sample_config){.count = 5}, &e), &e);
+        if (runs[i].noise)
+            REQUIRE_OK(add_noise(p, 2, &e), &e);
+        REQUIRE_OK(add_pick(p, runs[i].keep, &e), &e);
+        REQUIRE_OK(pst_pipeline_plan(p, &e), &e);
+        for (size_t f = 0; f < 5; f++)
+            CHECK_MSG(last_sample_source->need[f] == (runs[i].need >> f & 1), "keep %s: field %zu", runs[i].keep, f);
+        p = pst_pipeline_destroy(p);
+    }
 }
 
 /* While the consumer works on the last batches of an epoch, the first of the next are being made. */

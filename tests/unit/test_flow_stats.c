@@ -91,6 +91,40 @@ static void test_stats(void)
     pst_pipeline_destroy(p);
 }
 
+#define SLEEP_NS 2000000
+
+static pst_status sleep_run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out,
+                            pst_error *reterr)
+{
+    nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    return noise_run(config, worker, ctx, in, out, reterr);
+}
+
+/* Time is counted where it is spent. */
+static void test_stage_times(void)
+{
+    static const pst_op_class sleepy = {
+        .abi = PST_OP_ABI, .name = "sleepy", .config_size = sizeof(int), .plan = noise_plan, .run = sleep_run};
+    for (size_t at = 0; at < 3; at++) {
+        pst_error e;
+        struct trace t = {0};
+        pst_stats stats = {.size = sizeof(stats)};
+        pst_pipeline *p = NULL;
+        pst_options o = {.size = sizeof(o), .workers = 1};
+        REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
+        REQUIRE_OK(add_samples(p, (struct sample_config){.count = 20}, &e), &e);
+        for (size_t i = 0; i < 3; i++)
+            REQUIRE_OK(i == at ? pst_pipeline_add_op(p, &sleepy, &(int){2}, &e) : add_noise(p, 2, &e), &e);
+        REQUIRE_OK(add_batch(p, 5, false, &e), &e);
+        run_sound(p, &t, 1, 99, "sleepy");
+        REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+        CHECK_INT(stats.stages, 5);
+        CHECK_STR(stats.stage[1 + at].name, "sleepy");
+        CHECK_MSG(stats.stage[1 + at].ns > 15 * (uint64_t)SLEEP_NS, "%d ns in 20 elements", (int)stats.stage[1 + at].ns);
+        pst_pipeline_destroy(p);
+    }
+}
+
 /* Memory that is in use was planned for, whatever the elements are made of. */
 static void test_memory(void)
 {
@@ -244,6 +278,7 @@ static const struct test tests[] = {
     {"a cache is hit by every later pass", test_cache_hits},
     {"a full cache stays as it is", test_full_cache},
     {"statistics", test_stats},
+    {"times of stages", test_stage_times},
     {"memory is planned", test_memory},
     {"long names of stages", test_names_fit},
     {"a stall is named", test_stall},
