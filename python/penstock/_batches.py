@@ -16,6 +16,7 @@ from collections import deque
 from concurrent.futures import CancelledError, Future, InvalidStateError
 
 from ._core import Error
+from ._dataset import _inside
 from ._functions import Call, given, name_of, spec_of
 
 CLOSE_SECONDS = 5.0  # as in python/src/shutdown.h
@@ -145,7 +146,7 @@ class BatchStage:
     def __init__(self, dataset, pipeline, batches):
         self.dataset, self.pipeline, self.batches = dataset, pipeline, batches
         self.calls = None  # bound to fields by the first batch
-        self.spent = {function: [0.0, 0] for function, _ in dataset._batch_maps}
+        self.spent = {i: [0.0, 0] for i in range(len(dataset._batch_maps))}  # functions need not be hashable
         self.inside = {}  # thread: the function that it is in
         self.pools, self.waiting, self.number = [], deque(), 0
         self.closed = self.ended = False
@@ -158,7 +159,7 @@ class BatchStage:
     def _bind(self, fields, seed):
         """Binds the functions, one after the other: the result of one is what the next one gets."""
         calls = []
-        for function, workers in self.dataset._batch_maps:
+        for i, (function, workers) in enumerate(self.dataset._batch_maps):
             self.inside[threading.get_ident()] = name_of(function)
             call = Call(function, list(fields))
             if workers == "process":
@@ -166,16 +167,21 @@ class BatchStage:
 
                 self.pools.append(Pool(call))
                 call = _Pooled(call, self.pools[-1])
-            calls.append((function, call))
-            fields = self._call(function, call, fields, seed)
+            calls.append((i, call))
+            fields = self._call(i, call, fields, seed)
         self.calls = calls
         return fields
 
-    def _call(self, function, call, fields, seed):
+    def _call(self, i, call, fields, seed):
         begin = time.perf_counter()
+        function = self.dataset._batch_maps[i][0]
         self.inside[threading.get_ident()] = name_of(function)
-        result = call(*(fields[name] for name in call.fields), *([seed] if call.seeded else []))
-        spent = self.spent[function]
+        _inside.function = function
+        try:
+            result = call(*(fields[name] for name in call.fields), *([seed] if call.seeded else []))
+        finally:
+            _inside.function = None
+        spent = self.spent[i]
         spent[0], spent[1] = spent[0] + time.perf_counter() - begin, spent[1] + 1
         return result if call.whole else {**fields, **result}
 
@@ -185,8 +191,8 @@ class BatchStage:
             if self.calls is None:
                 fields = self._bind(fields, seed)
             else:
-                for function, call in self.calls:
-                    fields = self._call(function, call, fields, seed)
+                for i, call in self.calls:
+                    fields = self._call(i, call, fields, seed)
             return MappedBatch((name, given(value)) for name, value in fields.items())
         except Exception as cause:
             raise self._error(batch, number, self.inside.get(me), cause) from cause

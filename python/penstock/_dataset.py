@@ -10,10 +10,21 @@ import os
 import struct
 import time
 import weakref
+from _thread import _local, get_ident as _thread
 from collections import namedtuple
 
 from . import _core, _fluent
 
+
+
+class _Inside(_local):
+    """Which functions call: the one for batches that the thread is in, and those that a process of _process.py runs."""
+
+    function = None
+    served: list = []  # of all threads
+
+
+_inside = _Inside()
 AUTOTUNE = -1
 VERSION = 1  # of state_dict
 
@@ -160,7 +171,7 @@ class Dataset:
 
     def __init__(self, nodes, options=None, batch_maps=(), class_names=None, file_paths=None):
         self._nodes, self._options, self._batch_maps = tuple(nodes), dict(options or {}), tuple(batch_maps)
-        self._pipeline = self._process = self._cursor = None
+        self._pipeline = self._process = self._cursor = self._builder = None
         self._loops = set()  # weak: iterators that have more than the pipeline's own; one that is let go must end its epoch
         self._spent = {}  # what the functions for batches cost in the latest loop
         self.class_names, self.file_paths = class_names, file_paths  # of image_dataset_from_directory
@@ -261,11 +272,29 @@ class Dataset:
     def _engine(self):
         pipeline = self._pipeline  # another thread may close it at any moment
         if pipeline is None or self._process != os.getpid():
-            pipeline = _build(self._nodes, self._options)
+            self._check_outside()
+            self._builder = _thread()  # a generator without a spec is tried while it is added
+            try:
+                pipeline = _build(self._nodes, self._options)
+            finally:
+                self._builder = None
             self._pipeline, self._process = pipeline, os.getpid()
         return pipeline
 
+    def _check_outside(self):
+        """A function that asked its own dataset for something would be called for the answer, and ask again."""
+        mine = [node.function for node in self._nodes if isinstance(node, (Map, Generator))]
+        mine += [function for function, _ in self._batch_maps]
+        asking = [*_inside.served, _inside.function]
+        if self._builder == _thread() or any(f is g for f in mine for g in asking):
+            raise RuntimeError(
+                "a function or generator of a dataset asked something of the dataset itself, which would wait for it; ask "
+                "before iterating, and use the result in the function"
+            )
+
     def __iter__(self):
+        if self._batch_maps:
+            self._check_outside()
         pipeline = self._engine()
         batches = pipeline.iterate()
         beside = batches is None
@@ -303,6 +332,7 @@ class Dataset:
     def element_spec(self):
         """Shape and type of each field of a batch."""
         if self._batch_maps:
+            self._check_outside()
             from ._batches import spec_of_batch
 
             return {name: Spec(*spec) for name, spec in spec_of_batch(self).items()}
@@ -317,8 +347,8 @@ class Dataset:
             if stage["name"].startswith("map") and stage["calls"]:
                 cost = 1e6 * stage["seconds"] / stage["calls"]
                 text += f"{stage['name']:<9} {cost:.1f} µs a sample in {stage['calls']} samples\n"
-        for function, workers in self._batch_maps:
-            seconds, calls = self._spent.get(function, (0.0, 0))
+        for i, (function, workers) in enumerate(self._batch_maps):
+            seconds, calls = self._spent.get(i, (0.0, 0))
             cost = f"{1e3 * seconds / calls:.2f} ms a batch in {calls} batches" if calls else "not measured yet"
             text += (
                 f"then      map {getattr(function, '__qualname__', function)} workers={workers}, a batch at a time; {cost}\n"

@@ -1,44 +1,49 @@
 """Functions in other processes. Arrays go through memory that both sides map; only their shapes, and small values, are sent.
 
 A process is forked for each thread that may call, so that a function need not be importable. It ends with the pool, or with us:
-what it waits at is shut, and a process that is in a function then is killed.
+the socket that it waits at is shut, and a process that is in a function then is killed. The processes are not those of
+multiprocessing, which would end them at the exit of any process that was forked from this one.
 """
 
+import marshal
 import mmap
-import multiprocessing
-import multiprocessing.util
 import os
 import pickle
 import queue
+import signal
 import socket
+import struct
+import sys
 import threading
 import time
 import traceback
 
 from ._core import Tensor
-from ._functions import numpy
+from ._dataset import _inside
+from ._functions import FORMATS, numpy
 
 CLOSE_SECONDS = 2.0  # until a process that does not end by itself is killed
-PARENT_SECONDS = 5.0  # between two looks whether we are still there
+PARENT_SECONDS = 5  # between two looks of a process whether we are still there, and of ours whether it is
 START = 1 << 20  # bytes of shared memory of a process at first; it grows by the largest call
-INLINE = 4096  # values up to so many bytes are sent as they are
+MESSAGE = 32 << 10  # bytes of a message; a longer one goes through the shared memory
+
+PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # exactly these: marshal takes others for bytes
+_forking = threading.Lock()  # no process inherits the other end of another one's socket
 
 
 def _view(value):
     """The bytes of an array, its type and shape; None: send it as it is."""
-    if isinstance(value, (bytes, bytearray, str, int, float, list, tuple)):
+    if type(value) in PLAIN or isinstance(value, (bytes, bytearray, str, int, float, list, tuple)):
         return None
     try:
         view = memoryview(value)
     except (TypeError, BufferError):
         return None
-    if not view.c_contiguous or (view.nbytes <= INLINE and numpy is not None):
-        return None
-    return view
+    return view if view.c_contiguous and view.nbytes and view.format in FORMATS else None
 
 
 class _Memory:
-    """A file that has no name, mapped by both sides, grown by whoever needs more."""
+    """A file that has no name, mapped by both sides, grown by whichever needs more."""
 
     def __init__(self):
         self.file = os.memfd_create("penstock", os.MFD_CLOEXEC)
@@ -55,69 +60,162 @@ class _Memory:
             self.map = mmap.mmap(self.file, size)  # the old map goes with its last view
 
     def put(self, values):
-        """Copies arrays in; returns what to send."""
-        parts, at = [], 0
+        """Copies arrays in; returns (what to send, whether it is plain, where the memory is free)."""
+        parts, at, plain = [], 0, True
         views = [_view(value) for value in values]
         self.reserve(sum(-(-view.nbytes // 64) * 64 for view in views if view is not None))
         for value, view in zip(values, views):
             if view is None:
-                parts.append((None, value if not isinstance(value, Tensor) else _plain(value), None, None))
+                value = _plain(value) if isinstance(value, Tensor) else value
+                plain = plain and type(value) in PLAIN
+                parts.append((None, value, None, None))
                 continue
             self.map[at : at + view.nbytes] = view.cast("B") if view.ndim else view
             parts.append((at, view.format, view.shape, view.nbytes))
             at += -(-view.nbytes // 64) * 64
-        return parts
+        return parts, plain, at
 
-    def get(self, parts):
-        """Arrays as views of the memory, everything else as it came."""
+    def take(self, parts):
+        """Arrays as copies, as the memory is used again: by the results, and then by the next call; everything else as it
+        came."""
         self.reserve(max([at + size for at, _, _, size in parts if at is not None], default=0))
         return [value if at is None else self._array(at, value, shape, size) for at, value, shape, size in parts]
 
-    def take(self, parts):
-        """As get, with arrays that are copies: the memory is used again, by the results at first, and then by the next call."""
-        return [_copy(value) if at is not None else value for value, (at, _, _, _) in zip(self.get(parts), parts)]
-
     def _array(self, at, form, shape, size):
         view = memoryview(self.map)[at : at + size]
-        return view.cast(form, shape) if numpy is None else numpy.ndarray(shape, form, view)
+        if numpy is None:
+            return memoryview(bytearray(view)).cast(form, shape)
+        return numpy.ndarray(shape, form, view).copy()
 
 
 def _plain(tensor):
     return tensor.tolist() if numpy is None else numpy.array(tensor)
 
 
-def _copy(array):
-    return memoryview(bytearray(array)).cast(array.format, array.shape) if numpy is None else array.copy()
+class _Channel:
+    """Messages with arrays, to and from the other side."""
+
+    def __init__(self, end, memory):
+        self.end, self.memory = end, memory
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", PARENT_SECONDS, 0))
+
+    def __del__(self):
+        self.end.close()
+
+    def send(self, kind, names, values):
+        parts, plain, at = self.memory.put(values)
+        message = (kind, names, parts)
+        text = b"m" + marshal.dumps(message) if plain else b"p" + pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        if len(text) > MESSAGE:
+            self.memory.reserve(at + len(text))
+            self.memory.map[at : at + len(text)] = text
+            text = b"l" + struct.pack("QQ", at, len(text))
+        self.end.send(text)
+
+    def receive(self, alive):
+        """(kind, names, values); EOFError where the other side is gone."""
+        while True:
+            try:
+                text = self.end.recv(MESSAGE)
+                break
+            except BlockingIOError:  # some seconds passed
+                if not alive():
+                    raise EOFError from None
+        if not text:
+            raise EOFError
+        if text[:1] == b"l":
+            at, size = struct.unpack("QQ", text[1:])
+            self.memory.reserve(at + size)
+            text = self.memory.map[at : at + size]
+        kind, names, parts = (marshal if text[:1] == b"m" else pickle).loads(text[1:])
+        return kind, names, self.memory.take(parts)
 
 
-def _serve(pipe, memory, call, parent, others):
-    """The other process: one call after the other, until the pipe is shut, or the parent is gone: processes that were forked
-    later may hold its end of the pipe."""
-    import signal
-
-    for other in others:  # ends of pipes that are the parent's
-        other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent has it, and shuts the pipe
+def _serve(channel, call, parent):
+    """The other process: one call after the other, until the socket is shut, or the parent is gone: processes that were forked
+    later may hold its end of the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent has it, and shuts the socket
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # threads of the engine block signals
+    sys.stdin = open(os.devnull)
+    _inside.served.append(getattr(call, "function", None))
     while True:
         try:
-            while not pipe.poll(PARENT_SECONDS):
-                if os.getppid() != parent:
-                    os._exit(0)
-            parts = pipe.recv()
-        except (EOFError, ConnectionResetError):
-            os._exit(0)
+            _, _, values = channel.receive(lambda: os.getppid() == parent)
+        except (EOFError, OSError):
+            return
         try:
-            result = call(*memory.take(parts))
-            pipe.send(("done", list(result), memory.put(list(result.values()))))
+            result = call(*values)
+            channel.send("done", tuple(result), list(result.values()))
         except BaseException as error:
             text = traceback.format_exc()
             try:  # one whose constructor wants other arguments pickles, and fails when it is read
                 pickle.loads(pickle.dumps(error))
             except Exception:
                 error = RuntimeError(f"{type(error).__name__}: {error}")
-            pipe.send(("failed", error, text))
+            channel.send("failed", None, [error, text])
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, ValueError, OSError):  # there is none, or it is closed
+            pass
+
+
+class _Process:
+    """A process that serves calls; `exitcode` is None while it runs, and negative for a signal, as in subprocess."""
+
+    def __init__(self, call, others):
+        memory, parent, self.exitcode = _Memory(), os.getpid(), None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _flush()  # or both would write what is buffered
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                ours.close()
+                for other in others:
+                    other.channel.end.close()
+                _serve(_Channel(theirs, memory), call, parent)
+            finally:
+                _flush()
+                os._exit(0)
+        theirs.close()
+        self.channel = _Channel(ours, memory)
+
+    def alive(self):
+        if self.exitcode is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # the program waits for all children itself, or ignores SIGCHLD
+                pid, status = self.pid, 0
+                try:
+                    os.kill(self.pid, 0)
+                    return True
+                except OSError:
+                    pass
+            if pid:
+                self.exitcode = os.waitstatus_to_exitcode(status)
+        return self.exitcode is None
+
+    def join(self, seconds):
+        until, pause = time.monotonic() + seconds, 0.0005
+        while self.alive() and time.monotonic() < until:
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+
+    def shut(self):
+        """Wakes both sides; closing would not wake a thread that reads, and the number might be used again."""
+        try:
+            self.channel.end.shutdown(socket.SHUT_RDWR)
+        except OSError:  # the process is gone
+            pass
+
+    def kill(self):
+        if self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+            self.join(CLOSE_SECONDS)
 
 
 class RemoteTraceback(Exception):
@@ -141,48 +239,44 @@ class Pool:
             self.idle.put(self._start())
 
     def _start(self):
-        context, memory = multiprocessing.get_context("fork"), _Memory()
-        ours, theirs = context.Pipe()
-        others = [pipe for _, pipe in self.workers] + [ours]
-        process = context.Process(target=_serve, args=(theirs, memory, self.call, os.getpid(), others), daemon=True)
-        process.start()
-        theirs.close()
-        self.workers.append((process, ours))
-        return process, ours, memory
+        with _forking:
+            process = _Process(self.call, self.workers)
+        self.workers.append(process)
+        return process
 
-    def _instead(self, worker):
+    def _instead(self, process):
         """Another process for one that ended; the same where none can be had, so that a later call tries again."""
-        process, pipe, _ = worker
         with self.lock:
-            if self.closed or multiprocessing.util.is_exiting():  # at exit, multiprocessing ends them itself
-                return worker
+            if self.closed:
+                return process
             try:
                 other = self._start()
             except OSError:
-                return worker
-            if (process, pipe) in self.workers:
-                self.workers.remove((process, pipe))
-            pipe.close()
+                return process
+            if process in self.workers:
+                self.workers.remove(process)
+            process.channel.end.close()
             return other
 
     def __call__(self, *values):
-        process, pipe, memory = worker = self.idle.get()
+        process = self.idle.get()
         try:
-            pipe.send(memory.put(values))
-            status, what, rest = pipe.recv()
-            result = None if status == "failed" else dict(zip(what, memory.take(rest)))
-        except (EOFError, BrokenPipeError, ConnectionResetError):
+            process.channel.send("call", None, values)
+            kind, names, results = process.channel.receive(process.alive)
+        except (EOFError, OSError):
             if self.closed:
                 raise RuntimeError("the processes were ended") from None
             process.join(1)
-            worker = self._instead(worker)
-            raise RuntimeError(_ended(process.exitcode)) from None
+            code = process.exitcode
+            process = self._instead(process)
+            raise RuntimeError(_ended(code)) from None
         finally:
-            self.idle.put(worker)
-        if result is None:  # the function may raise anything, also what the end of a process looks like
-            what.__cause__ = RemoteTraceback(rest)
-            raise what
-        return result
+            self.idle.put(process)
+        if kind == "failed":  # the function may raise anything, also what the end of a process looks like
+            error, text = results
+            error.__cause__ = RemoteTraceback(text)
+            raise error
+        return dict(zip(names, results))
 
     def close(self, seconds=CLOSE_SECONDS):
         """Ends the processes; those that are in a function are killed after so many seconds. Calls that wait come back."""
@@ -190,18 +284,12 @@ class Pool:
             return
         with self.lock:
             workers, self.workers, self.closed = self.workers, [], True
-        for _, pipe in workers:  # closing would not wake a thread that reads, and the number might be used again
-            with socket.socket(fileno=os.dup(pipe.fileno())) as end:
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:  # the process is gone
-                    pass
+        for process in workers:
+            process.shut()
         until = time.monotonic() + seconds
-        for process, _ in workers:
+        for process in workers:
             process.join(max(0, until - time.monotonic()))
-            if process.exitcode is None:
-                process.kill()
-                process.join()
+            process.kill()
 
     def __del__(self):
         if hasattr(self, "owner"):

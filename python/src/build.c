@@ -215,12 +215,12 @@ static PyObject *add_callback(Pipeline *self, PyObject *what,
 
 static pst_status add_map(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e)
 {
-    return callback_add_map(self->p, what, self->failures, ret, e);
+    return callback_add_map(self->p, what, self->failures, self->lineage, ret, e);
 }
 
 static pst_status add_generator(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e)
 {
-    return callback_add_generator(self->p, what, self->failures, ret, e);
+    return callback_add_generator(self->p, what, self->failures, self->lineage, ret, e);
 }
 
 static pst_status add_view(Pipeline *self, PyObject *what, struct callback **ret, pst_error *e)

@@ -15,6 +15,7 @@ struct config {
 };
 
 static _Atomic int failure_count;
+static _Thread_local PyObject *inside_of; /* lineage of the callback that this thread is inside; borrowed from it */
 
 void callback_destroy(struct callback *c)
 {
@@ -25,6 +26,7 @@ void callback_destroy(struct callback *c)
     Py_XDECREF(c->failures);
     free(c->reads);
     free(c->fields);
+    Py_XDECREF(c->lineage);
     free(c);
 }
 
@@ -33,19 +35,46 @@ int callback_traverse(struct callback *c, visitproc visit, void *arg)
     Py_VISIT(c->object);
     Py_VISIT(c->run);
     Py_VISIT(c->failures);
+    for (struct pass *pass = c->passes; pass; pass = pass->next)
+        Py_VISIT(pass->iterator); /* its frame may refer to whoever has the dataset */
     return 0;
 }
 
-PyGILState_STATE callback_enter(struct callback *c)
+struct entry callback_enter(struct callback *c)
 {
     atomic_fetch_add(&c->inside, 1);
-    return enter_python();
+    struct entry entry = {.gil = enter_python(), .outer = inside_of};
+    inside_of = c->lineage;
+    return entry;
 }
 
-void callback_leave(struct callback *c, PyGILState_STATE gil)
+void callback_leave(struct callback *c, struct entry entry)
 {
-    PyGILState_Release(gil);
+    inside_of = entry.outer;
+    PyGILState_Release(entry.gil);
     atomic_fetch_sub(&c->inside, 1);
+}
+
+PyObject *lineage_create(void)
+{
+    static unsigned long long count; /* under the GIL */
+    Py_ssize_t outer = inside_of ? PyTuple_Size(inside_of) : 0;
+    PyObject *lineage = PyTuple_New(outer + 1), *identity = lineage ? PyLong_FromUnsignedLongLong(++count) : NULL;
+    if (!identity || PyTuple_SetItem(lineage, 0, identity) < 0)
+        Py_CLEAR(lineage);
+    for (Py_ssize_t i = 0; lineage && i < outer; i++)
+        if (PyTuple_SetItem(lineage, i + 1, Py_NewRef(PyTuple_GetItem(inside_of, i))) < 0)
+            Py_CLEAR(lineage);
+    return lineage;
+}
+
+bool lineage_is_inside(PyObject *lineage)
+{
+    PyObject *identity = PyTuple_GetItem(lineage, 0);
+    for (Py_ssize_t i = 0; inside_of && i < PyTuple_Size(inside_of); i++)
+        if (PyObject_RichCompareBool(PyTuple_GetItem(inside_of, i), identity, Py_EQ) == 1)
+            return true;
+    return false;
 }
 
 /* NULL without an exception: it is no text. Texts may have bytes of a path in them that are not UTF-8. */
@@ -140,9 +169,9 @@ static pst_status map_plan(void *config, const pst_spec *in, pst_spec *ret_out, 
     struct callback *c = ((struct config *)config)->callback;
     pst_field *fields = NULL;
     size_t count = 0;
-    PyGILState_STATE gil = callback_enter(c);
+    struct entry entry = callback_enter(c);
     pst_status st = plan_python(c, in, ret_out, &fields, &count) ? PST_OK : callback_fail(c, reterr);
-    callback_leave(c, gil);
+    callback_leave(c, entry);
     for (size_t f = 0; f < count && st == PST_OK; f++)
         st = pst_spec_add(ret_out, &fields[f], reterr);
     free(fields);
@@ -200,9 +229,9 @@ static pst_status map_run(const void *config, void *worker, pst_ctx *ctx, const 
     (void)worker;
     if (c->compiled)
         return run_compiled(c, ctx, in, out, reterr);
-    PyGILState_STATE gil = callback_enter(c);
+    struct entry entry = callback_enter(c);
     pst_status st = run_python(c, ctx, in, out) ? PST_OK : callback_fail(c, reterr);
-    callback_leave(c, gil);
+    callback_leave(c, entry);
     return st;
 }
 
@@ -244,13 +273,14 @@ static bool take_text(PyObject *object, const char *attribute, char *to, size_t 
     return words != NULL;
 }
 
-struct callback *callback_create(PyObject *object, PyObject *failures, const char *run)
+struct callback *callback_create(PyObject *object, PyObject *failures, PyObject *lineage, const char *run)
 {
     struct callback *c = calloc(1, sizeof(*c));
     if (!c)
         return (struct callback *)(void *)PyErr_NoMemory();
     c->object = Py_NewRef(object);
     c->failures = Py_NewRef(failures);
+    c->lineage = Py_NewRef(lineage);
     c->run = PyObject_GetAttrString(object, run);
     if (!c->run || !take_text(object, "name", c->name, sizeof(c->name)) ||
         !take_text(object, "kind", c->kind, sizeof(c->kind))) {
@@ -260,9 +290,10 @@ struct callback *callback_create(PyObject *object, PyObject *failures, const cha
     return c;
 }
 
-pst_status callback_add_map(pst_pipeline *p, PyObject *function, PyObject *failures, struct callback **ret, pst_error *reterr)
+pst_status callback_add_map(pst_pipeline *p, PyObject *function, PyObject *failures, PyObject *lineage, struct callback **ret,
+                            pst_error *reterr)
 {
-    struct callback *c = callback_create(function, failures, "run");
+    struct callback *c = callback_create(function, failures, lineage, "run");
     if (!c)
         return PST_EINVAL;
     PyObject *address = PyObject_GetAttrString(function, "address"), *seeded = PyObject_GetAttrString(function, "seeded");

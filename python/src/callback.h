@@ -9,9 +9,18 @@
 
 typedef int (*compiled_fn)(const void *const *in, void *const *out, const int64_t *sizes);
 
+/* One pass over a generator; listed in its callback, so that the garbage collector sees the iterator. */
+struct pass {
+    struct callback *callback;
+    PyObject *iterator;
+    struct pass *next;
+};
+
 struct callback {
     PyObject *object, *run; /* the Python side; NULL for views */
     PyObject *failures;
+    PyObject *lineage;   /* identities of its pipeline and of those whose functions made that one, or NULL */
+    struct pass *passes; /* under the GIL */
     char name[128], kind[16];
     compiled_fn compiled;
     bool seeded;
@@ -25,10 +34,14 @@ struct callback {
 };
 
 /* `object` has name, kind, and the method `run`. NULL with an exception. */
-struct callback *callback_create(PyObject *object, PyObject *failures, const char *run);
+struct callback *callback_create(PyObject *object, PyObject *failures, PyObject *lineage, const char *run);
 /* Around every call of the function: the GIL, and a note that somebody is inside. */
-PyGILState_STATE callback_enter(struct callback *c);
-void callback_leave(struct callback *c, PyGILState_STATE gil);
+struct entry {
+    PyGILState_STATE gil;
+    PyObject *outer; /* lineage of the function that the thread was inside before; borrowed */
+};
+struct entry callback_enter(struct callback *c);
+void callback_leave(struct callback *c, struct entry entry);
 /* Keeps the exception that is set, and turns it into an error of the engine. None is set: memory ran out. */
 pst_status callback_fail(struct callback *c, pst_error *reterr);
 

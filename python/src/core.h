@@ -54,10 +54,15 @@ pst_batch *batch_of(PyObject *batch); /* borrowed; raises where it is none, or o
 struct callback; /* what a pipeline needs to call one; owned by its Pipeline object */
 void callback_destroy(struct callback *c);
 int callback_traverse(struct callback *c, visitproc visit, void *arg); /* for the garbage collector */
+/* A new tuple: an identity, and the lineage of the function that the thread is inside, if any. */
+PyObject *lineage_create(void);
+/* Whether the thread is inside a function of the pipeline with this lineage, or of one that such a function made. */
+bool lineage_is_inside(PyObject *lineage);
 /* `plan` and `run` of the object do the work; see _functions.py. `failures` collects what they raise. */
-pst_status callback_add_map(pst_pipeline *p, PyObject *function, PyObject *failures, struct callback **ret, pst_error *reterr);
-pst_status callback_add_generator(pst_pipeline *p, PyObject *source, PyObject *failures, struct callback **ret,
-                                  pst_error *reterr);
+pst_status callback_add_map(pst_pipeline *p, PyObject *function, PyObject *failures, PyObject *lineage, struct callback **ret,
+                            pst_error *reterr);
+pst_status callback_add_generator(pst_pipeline *p, PyObject *source, PyObject *failures, PyObject *lineage,
+                                  struct callback **ret, pst_error *reterr);
 pst_status callback_add_view(pst_pipeline *p, PyObject *arguments, struct callback **ret, pst_error *reterr);
 PyObject *spec_object(const pst_spec *spec); /* ((name, dtype, shape), …); None where a dimension varies */
 

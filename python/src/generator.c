@@ -3,21 +3,20 @@
 
 #include <stdlib.h>
 
-struct pass {
-    struct callback *callback;
-    PyObject *iterator;
-};
-
 static pst_status generator_open(void *user, void **ret, pst_error *reterr)
 {
     struct pass *pass = calloc(1, sizeof(*pass));
     if (!pass)
         return pst_fail(reterr, PST_ENOMEM, "starting the generator: out of memory");
     pass->callback = user;
-    PyGILState_STATE gil = callback_enter(pass->callback);
+    struct entry entry = callback_enter(pass->callback);
     pass->iterator = PyObject_CallObject(pass->callback->run, NULL);
     pst_status st = pass->iterator ? PST_OK : callback_fail(pass->callback, reterr);
-    callback_leave(pass->callback, gil);
+    if (st == PST_OK) {
+        pass->next = pass->callback->passes;
+        pass->callback->passes = pass;
+    }
+    callback_leave(pass->callback, entry);
     if (st < 0)
         free(pass);
     else
@@ -29,8 +28,10 @@ static pst_status generator_next(void *user, pst_ctx *ctx, pst_tensor *out, pst_
 {
     struct pass *pass = user;
     struct callback *c = pass->callback;
-    PyGILState_STATE gil = callback_enter(c);
-    PyObject *values = PyIter_Next(pass->iterator);
+    struct entry entry = callback_enter(c);
+    PyObject *iterator = Py_NewRef(pass->iterator); /* what runs is not garbage, whatever the collector finds meanwhile */
+    PyObject *values = PyIter_Next(iterator);
+    Py_DECREF(iterator);
     pst_status st = values ? PST_OK : PST_END;
     bool fine = values || !PyErr_Occurred();
     for (size_t f = 0; fine && values && f < c->out.count; f++) {
@@ -41,24 +42,27 @@ static pst_status generator_next(void *user, pst_ctx *ctx, pst_tensor *out, pst_
     if (!fine)
         st = callback_fail(c, reterr);
     Py_XDECREF(values);
-    callback_leave(c, gil);
+    callback_leave(c, entry);
     return st;
 }
 
 static void generator_close(void *user)
 {
-    struct pass *pass = user;
-    PyGILState_STATE gil = callback_enter(pass->callback);
+    struct pass *pass = user, **at = &pass->callback->passes;
+    struct entry entry = callback_enter(pass->callback);
+    while (*at != pass)
+        at = &(*at)->next;
+    *at = pass->next;
     Py_XDECREF(pass->iterator);
-    callback_leave(pass->callback, gil);
+    callback_leave(pass->callback, entry);
     free(pass);
 }
 
 /* `source` has name, kind, fingerprint, fields ((name, -1, dtype, shape), …) and rows(): an iterator of tuples. */
-pst_status callback_add_generator(pst_pipeline *p, PyObject *source, PyObject *failures, struct callback **ret,
-                                  pst_error *reterr)
+pst_status callback_add_generator(pst_pipeline *p, PyObject *source, PyObject *failures, PyObject *lineage,
+                                  struct callback **ret, pst_error *reterr)
 {
-    struct callback *c = callback_create(source, failures, "rows");
+    struct callback *c = callback_create(source, failures, lineage, "rows");
     if (!c)
         return PST_EINVAL;
     *ret = c;

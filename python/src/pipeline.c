@@ -46,9 +46,19 @@ static bool lock_soon(Pipeline *self)
     return !busy;
 }
 
+bool pipeline_outside(Pipeline *self)
+{
+    if (!lineage_is_inside(self->lineage))
+        return true;
+    return PyErr_Format(PyExc_RuntimeError,
+                        "a function or generator of a dataset asked something of the dataset itself, which would wait for it; "
+                        "ask before iterating, and use the result in the function"),
+           false;
+}
+
 bool pipeline_enter(Pipeline *self)
 {
-    return pipeline_enter_until(self, INFINITY);
+    return pipeline_outside(self) && pipeline_enter_until(self, INFINITY);
 }
 
 bool pipeline_enter_until(Pipeline *self, double until)
@@ -310,9 +320,10 @@ PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->generation = fork_generation();
         self->failures = PyDict_New();
         self->keep = PyList_New(0);
+        self->lineage = lineage_create();
         link_in(self);
     }
-    pst_status st = self && self->failures && self->keep ? pst_pipeline_create(&self->p, &options, &e) : PST_OK;
+    pst_status st = self && self->failures && self->keep && self->lineage ? pst_pipeline_create(&self->p, &options, &e) : PST_OK;
     free(cache_dir);
     if (st < 0)
         raise_error(&e);
@@ -353,6 +364,7 @@ static void pipeline_dealloc(PyObject *object)
     Py_XDECREF(self->names);
     Py_XDECREF(self->failures);
     Py_XDECREF(self->keep);
+    Py_XDECREF(self->lineage);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(object);
     Py_DECREF(type);

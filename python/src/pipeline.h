@@ -29,6 +29,7 @@ typedef struct Pipeline {
     PyObject *names;    /* of the fields of a batch */
     PyObject *failures; /* what Python functions raised: number → exception */
     PyObject *keep;     /* what the engine borrows: arrays, functions */
+    PyObject *lineage;  /* its identity, and of those whose functions made it */
     struct callback **callbacks;
     size_t callback_count;
     struct Pipeline *next, *previous; /* of all that live, under the GIL */
@@ -42,6 +43,8 @@ typedef struct {
 
 extern PyTypeObject *iterator_type;
 
+/* False with RuntimeError: the thread is inside one of its functions, and would wait for itself. */
+bool pipeline_outside(Pipeline *self);
 /* Becomes the consumer, waiting for its turn. On success the pipeline is usable until pipeline_leave. */
 bool pipeline_enter(Pipeline *self);
 /* The same, at most until the time of monotonic_seconds(): false without an exception then. */

@@ -187,6 +187,8 @@ PyObject *pipeline_iterate(PyObject *object, PyObject *unused)
     pst_cursor c;
     pst_error e;
     (void)unused;
+    if (!pipeline_outside(self))
+        return NULL;
     if (self->active) /* told without the lock, which the other holds while it waits for a batch */
         Py_RETURN_NONE;
     Iterator *iterator = PyObject_GC_New(Iterator, iterator_type);
