@@ -35,6 +35,9 @@ class Error(Exception):
     batch: int | None
     places: list[tuple[str | None, int | None, int | None]] | None
 
+class Skip(Exception):
+    """Raised by a function of map to leave the sample out (for batches: the whole batch)."""
+
 class Spec(NamedTuple):
     """Shape and type of a field; None where a dimension varies."""
     shape: tuple[int | None, ...]
@@ -93,7 +96,7 @@ class Dataset:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def element_spec(self) -> dict[str, Spec]: ...
-    def map(self, function: Callable[..., Any] | int, *, per: Literal["sample", "batch"] | None = None,
+    def map(self, function: Callable[..., Any], num_parallel_calls: int | None = None, *, per: Literal["sample", "batch"] | None = None,
             workers: Literal["thread", "process"] = "thread", spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
     def decode_raw(self, dtype: str = "uint8", shape: Sequence[int | None] = (None,), field: str = "image") -> Dataset: ...
     def with_options(self, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
@@ -193,6 +196,8 @@ def parameters(params):
 
 def definition(name, params, doc, method):
     heads = (["self"] if method else []) + parameters(params)
+    if method and name in _fluent.ALIASES:
+        heads += ["*", f"{_fluent.ALIASES[name][0]}: int | str | None = None"]
     indent = "    " if method else ""
     text = f"{indent}def {name}({', '.join(heads)})~->~Dataset:"  # where no line may end
     lines = textwrap.wrap(text, 128, subsequent_indent=indent + "        ", break_long_words=False, break_on_hyphens=False)

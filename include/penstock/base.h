@@ -25,6 +25,7 @@ extern "C" {
 typedef enum pst_status {
     PST_OK = 0,
     PST_END = 1,           /* nothing left; not an error */
+    PST_SKIP = 3,          /* from an operation's run: leave this sample out of its batch; not an error */
     PST_EINVAL = -1,       /* an argument, option or text is wrong */
     PST_ENOMEM = -2,       /* an allocation failed */
     PST_EIO = -3,          /* the system refused a read, write, open…; sys_errno says why */

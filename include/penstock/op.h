@@ -152,7 +152,8 @@ typedef struct pst_op_class {
     pst_status (*start)(const void *config, void *worker, pst_error *reterr); /* optional */
     /* `in` and `out` have a tensor a field. Aliases are set already. A field that `run` writes has its memory ready in
      * `out[i].data` when its planned shape has no PST_ANY; otherwise `data` is NULL, and run sets shape and data (pst_scratch,
-     * or a view of an input). NULL: the operation only changes the plan (select, rename). */
+     * or a view of an input). NULL: the operation only changes the plan (select, rename). PST_SKIP leaves the sample out,
+     * whatever the policy for bad samples; any error but PST_ENOMEM, PST_ECANCELLED and PST_ESTALE makes it a bad sample. */
     pst_status (*run)(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr);
     void (*stop)(const void *config, void *worker); /* optional; accepts half-started */
     uint32_t flags;                                 /* PST_OP_RANDOM or 0 */

@@ -11,7 +11,7 @@ Every operation of `penstock ops` is a method of Dataset, every source a functio
 import atexit as _atexit
 
 from . import _core
-from ._core import Batch, Error, Tensor
+from ._core import Batch, Error, Skip, Tensor
 from ._dataset import AUTOTUNE, Dataset, Spec, from_arrays, from_files, from_generator, image_dataset_from_directory, pipeline
 from ._fluent import SOURCES as _SOURCES
 from ._records import Example, TFRecordReader, TFRecordWriter, pack
@@ -24,6 +24,7 @@ __all__ = [
     "Dataset",
     "Error",
     "Example",
+    "Skip",
     "Spec",
     "TFRecordReader",
     "TFRecordWriter",

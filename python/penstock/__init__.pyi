@@ -23,6 +23,9 @@ class Error(Exception):
     batch: int | None
     places: list[tuple[str | None, int | None, int | None]] | None
 
+class Skip(Exception):
+    """Raised by a function of map to leave the sample out (for batches: the whole batch)."""
+
 class Spec(NamedTuple):
     """Shape and type of a field; None where a dimension varies."""
     shape: tuple[int | None, ...]
@@ -79,7 +82,7 @@ class Dataset:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def element_spec(self) -> dict[str, Spec]: ...
-    def map(self, function: Callable[..., Any] | int, *, per: Literal["sample", "batch"] | None = None,
+    def map(self, function: Callable[..., Any], num_parallel_calls: int | None = None, *, per: Literal["sample", "batch"] | None = None,
             workers: Literal["thread", "process"] = "thread", spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
     def decode_raw(self, dtype: str = "uint8", shape: Sequence[int | None] = (None,), field: str = "image") -> Dataset: ...
     def with_options(self, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
@@ -92,7 +95,8 @@ class Dataset:
     def load_state_dict(self, state: Mapping[str, int]) -> None: ...
     def cancel(self) -> None: ...
     def close(self, timeout: float = 5.0) -> None: ...
-    def shuffle(self, buffer: int | str = 0, window: int | str = 0, seed: int = -1, reshuffle: bool = True) -> Dataset:
+    def shuffle(self, buffer: int | str = 0, window: int | str = 0, seed: int = -1, reshuffle: bool = True, *, buffer_size: int
+            | str | None = None) -> Dataset:
         """Puts the elements in random order."""
     def repeat(self, count: int = -1) -> Dataset:
         """Goes through the elements several times within one epoch."""
@@ -144,7 +148,7 @@ class Dataset:
         """Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or compute them again."""
     def batch(self, size: int, drop_remainder: bool = False) -> Dataset:
         """Puts elements together: each field becomes one tensor whose first dimension is the batch."""
-    def prefetch(self, depth: int = -1) -> Dataset:
+    def prefetch(self, depth: int = -1, *, buffer_size: int | str | None = None) -> Dataset:
         """Sets how many batches are prepared before they are asked for."""
 
 def tfrecord(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read', 'direct'] = 'auto', max_record: int | str =

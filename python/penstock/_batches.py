@@ -15,9 +15,10 @@ import zlib
 from collections import deque
 from concurrent.futures import CancelledError, Future, InvalidStateError
 
-from ._core import Error
+from ._core import Error, Skip
 from ._dataset import _inside
 from ._functions import Call, given, name_of, spec_of
+from ._unpack import unpacked
 
 CLOSE_SECONDS = 5.0  # as in python/src/shutdown.h
 AFTER_STOP = 1.0  # more for those whose processes were ended
@@ -26,11 +27,17 @@ _stages = weakref.WeakSet()
 _exiting = False
 
 
+def is_bytes(value):
+    """Whether a field of a batch holds bytes, as a Tensor, an array of objects or a list."""
+    kind = getattr(value, "dtype", None)
+    return kind in ("bytes", "object") if kind is not None else isinstance(value, list) and isinstance(value[:1] and value[0], bytes)
+
+
 class MappedBatch(dict):
     """A batch that a function returned: like penstock.Batch, by name or unpacked in order."""
 
     def __iter__(self):
-        return iter(self.values())
+        return iter([self[name] for name in unpacked({name: is_bytes(value) for name, value in self.items()})])
 
     def __getitem__(self, key):
         return list(self.values())[key] if hasattr(key, "__index__") else super().__getitem__(key)
@@ -194,6 +201,8 @@ class BatchStage:
                 for i, call in self.calls:
                     fields = self._call(i, call, fields, seed)
             return MappedBatch((name, given(value)) for name, value in fields.items())
+        except Skip:
+            return None
         except Exception as cause:
             raise self._error(batch, number, self.inside.get(me), cause) from cause
         finally:
@@ -215,7 +224,10 @@ class BatchStage:
         if self.process != os.getpid():
             raise _failure("PST_EINVAL", "the iterator belongs to the process that this one was forked from; iterate anew")
         with self.turn:
-            return self._next()
+            batch = None
+            while batch is None:  # of a function that skipped it
+                batch = self._next()
+            return batch
 
     def _next(self):
         while self.batches is not None and not self.closed and len(self.waiting) < self.ahead:

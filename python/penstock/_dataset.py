@@ -187,17 +187,19 @@ class Dataset:
             raise ValueError(f"{name} works on samples: put it in front of the map that works on batches")
         return self._with(Operation(name, text))
 
-    def map(self, function, *, per=None, workers="thread", spec=None):
-        """Calls a Python function for each sample, or, behind batch, for each batch.
+    def map(self, function, num_parallel_calls=None, *, per=None, workers="thread", spec=None):
+        """Calls a Python function for each sample, or, after batch, for each batch.
 
             function: its parameters are named after the fields it wants, or it takes all fields in order; what it returns takes
                 their place (a tuple for several, a dict to name them), and other fields stay. A single parameter of another
                 name, where there are several fields, gets them all as a dict, and the dict it returns is all there is then. A
                 parameter `seed` gets a number drawn for this sample and epoch. Arrays are NumPy's where NumPy is installed. A
                 compiled function (numba.cfunc, ctypes) runs without Python:
-                int32 f(const void **in, void **out, const int64_t *sizes).
+                int32 f(const void **in, void **out, const int64_t *sizes). `raise ps.Skip` leaves the sample (or batch) out.
+            num_parallel_calls: None or AUTOTUNE, as in tf.data: the engine runs functions in parallel in any case
             per: "sample" or "batch"; None: batch behind batch(), otherwise sample
-            workers: "thread" runs it on the engine's threads, "process" in processes that share memory with them
+            workers: "thread" runs it on the engine's threads; "process" in processes that share memory with them, which pays for
+                functions of Python code that take 100 µs and more
             spec: types and shapes of what it returns for a sample, {"image": ("float32", (224, 224, 3)), …}; None: found by
                 trying it once
 
@@ -207,6 +209,11 @@ class Dataset:
         """
         if not callable(function) and not hasattr(function, "native_name"):  # numba's compiled functions; a number may be any address
             raise TypeError(f"map takes a function, not {function!r}; for an address, ctypes.CFUNCTYPE(…)(address)")
+        if num_parallel_calls not in (None, AUTOTUNE):
+            raise ValueError(
+                f"num_parallel_calls={num_parallel_calls!r}; functions run on all workers of the pipeline: with_options(workers=…) sets "
+                "their number"
+            )
         if workers not in ("thread", "process"):
             raise ValueError(f'workers="{workers}"; expected thread or process')
         per = per or ("batch" if self._batched() else "sample")

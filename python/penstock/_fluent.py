@@ -6,6 +6,7 @@ import os
 from . import _core
 
 KEYWORDS = {"from": "from_"}  # names that Python keeps for itself
+ALIASES = {"shuffle": ("buffer_size", "buffer"), "prefetch": ("buffer_size", "depth")}  # tf.data's spelling, and ours
 
 
 def quote(value):
@@ -121,7 +122,10 @@ def _define(name, doc, example, params, receiver):
     first = "self" if receiver == "self" else ""
     heads = ", ".join(part for part in (first, heads) if part)
     target = "self._op" if receiver == "self" else "_source"
-    body = f"def {name}({heads}):\n    return {target}({name!r}, _arguments(_params, ({''.join(v + ',' for v in values)})))\n"
+    alias, meant = ALIASES.get(name, (None, None))
+    chosen = f"    {meant} = {meant} if {alias} is None else {alias}\n" if alias else ""
+    heads = f"{heads}, *, {alias}=None" if alias else heads
+    body = f"def {name}({heads}):\n{chosen}    return {target}({name!r}, _arguments(_params, ({''.join(v + ',' for v in values)})))\n"
     scope = {"_params": params, "_arguments": arguments, "_source": _source}
     exec(body, scope)
     function = scope[name]

@@ -7,7 +7,7 @@ batches are in _batches.py.
 import inspect
 import zlib
 
-from ._core import Tensor
+from ._core import Skip, Tensor
 
 try:
     import numpy
@@ -241,6 +241,8 @@ class SampleFunction:
         try:
             result = self.call(*(sample[name] for name in fields), *([0] if self.seeded else []))
             return {name: spec_of(name, value) for name, value in result.items()}
+        except Skip:
+            raise ValueError("the function skips the first element, on which it is tried; declare its result: map(…, spec={…})") from None
         except Exception as error:
             error.add_note("It was tried on the first element, to find types and shapes; spec={…} declares them.")
             error._penstock_place = (place[0], *(NOWHERE if n is None else n for n in place[1:]))  # the engine's error has it

@@ -32,8 +32,9 @@ def found():
         rank, world = _number(rank_name), _number(world_name)
         if rank is not None and world is not None:
             claims.append((f"{rank_name} and {world_name}", rank, world))
-        elif rank is not None and rank_name == "RANK":
-            raise ValueError(f"{rank_name} is set and {world_name} is not")
+        elif rank_name == "RANK" and (rank is None) != (world is None) and world != 1:
+            there, missing = (rank_name, world_name) if world is None else (world_name, rank_name)
+            raise ValueError(f"{there} is set and {missing} is not; set both, or pass rank= and world=")
     return claims
 
 

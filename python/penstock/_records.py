@@ -1,8 +1,9 @@
 """TFRecord files and tf.train.Examples without TensorFlow, and packing."""
 
 import os
+from collections.abc import Sequence
 
-from . import _core
+from . import _core, _fluent
 
 
 class TFRecordWriter:
@@ -37,7 +38,7 @@ class TFRecordWriter:
             self._writer.discard()
 
 
-class TFRecordReader:
+class TFRecordReader(Sequence):
     """The records of a TFRecord file as bytes, checked: reader[17], len(reader), and in order. The index is made on first use;
     a compressed file has none, and can only be read in order.
 
@@ -163,7 +164,7 @@ def pack(
 
         sources: a path or several: class folders, lists, CSV, tar, npy, text, TFRecord
         split: "train=0.9,val=0.1" or {"train": 0.9, "val": 0.1}
-        resize: 256 (the short side) or "320x240"
+        resize: 256 (the short side), "320x240" (width x height) or (height, width)
         entropy: also keep where decoding may begin inside of JPEGs, so that crops decode faster
         progress: called with (stage, done, total, bytes) a few times a second
 
@@ -187,7 +188,7 @@ def pack(
         shuffle=shuffle,
         seed=seed,
         compression=compression or "none",
-        resize=None if resize is None else str(resize),
+        resize=None if resize is None else _fluent.TEXT["size2d"](resize).strip("'"),
         format=format,
         quality=quality,
         channels=channels,

@@ -30,10 +30,15 @@ def array(value: Any) -> Any:
     return jax.dlpack.from_dlpack(value)
 
 
+def _ready(value: Any, device: Any) -> Any:
+    value = array(value)
+    return value if device is None else jax.device_put(value, device)
+
+
 def iterator(dataset: Dataset, *, as_dict: bool = False, device: Any = None) -> Iterator[Any]:
-    """An epoch of batches as tuples of jax.Arrays, or dicts; device: put there."""
+    """An epoch of batches as tuples of jax.Arrays, without `key`, the names of files; or dicts of all fields; device: put there."""
     for batch in dataset:
-        values = {name: array(value) for name, value in batch.items()}
-        if device is not None:
-            values = {name: jax.device_put(value, device) for name, value in values.items()}
-        yield values if as_dict else tuple(values.values())
+        if as_dict:
+            yield {name: _ready(value, device) for name, value in batch.items()}
+        else:
+            yield tuple(_ready(value, device) for value in batch)

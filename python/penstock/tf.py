@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock import Dataset, Error, Spec, Tensor
+from penstock._unpack import unpacked
 
 ALIGNMENT = 64  # TensorFlow aborts on memory that is not
 
@@ -30,7 +31,7 @@ _used = _ending = False
 
 def _signature(spec: Spec) -> Any:
     dtype = tf.string if spec.dtype == "bytes" else tf.as_dtype(spec.dtype)
-    if len(spec.shape) > 1 and spec.shape[0] is None and spec.shape[1] is None:
+    if len(spec.shape) > 1 and spec.shape[1] is None and None not in spec.shape[2:]:  # else all elements have one shape
         return tf.RaggedTensorSpec(spec.shape, dtype, ragged_rank=1, row_splits_dtype=tf.int64)
     return tf.TensorSpec(spec.shape, dtype)
 
@@ -110,7 +111,7 @@ def _kept_lightly(source: Dataset) -> Callable[[], Dataset]:
 
 
 def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any:
-    """A real tf.data.Dataset: tuples of fields, or dicts. Iterating over it is iterating over `source`: an epoch each time.
+    """A real tf.data.Dataset: tuples of fields without `key`, the names of files, or dicts of all fields. Iterating over it is iterating over `source`: an epoch each time.
 
     Fields of numbers share memory with the batch, ragged ones too. TensorFlow copies strings (fields of bytes), bfloat16, and
     what map(…) behind batch returns where that is not aligned to 64 bytes. An error arrives as a tf.errors.OpError with our
@@ -118,7 +119,8 @@ def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any
 
         prefetch: batches that TensorFlow holds beside those of the pipeline; 0: none; tf.data.AUTOTUNE: as many as it likes
     """
-    signature = {name: _signature(spec) for name, spec in source.element_spec.items()}
+    fields = source.element_spec
+    signature = {name: _signature(spec) for name, spec in fields.items()}
     ragged = any(isinstance(spec, tf.RaggedTensorSpec) for spec in signature.values())
     living = _kept_lightly(source)
 
@@ -133,9 +135,10 @@ def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any
             if as_dict:
                 yield {name: values(value) for name, value in batch.items()}
             else:
-                yield tuple(values(value) for value in batch.values())
+                yield tuple(values(value) for value in batch)
 
-    output = signature if as_dict else tuple(signature.values())
+    names = unpacked({name: spec.dtype == "bytes" for name, spec in fields.items()})
+    output = signature if as_dict else tuple(signature[name] for name in names)
     result = tf.data.Dataset.from_generator(generate, output_signature=output)
     result.penstock_source = source  # lives as long as this, and as what is made of it
     try:

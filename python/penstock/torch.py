@@ -29,7 +29,7 @@ def tensor(value: Any) -> Any:
 
 
 class Loader(torch.utils.data.IterableDataset[Any]):
-    """Batches as tuples of torch tensors (as_dict=True: dicts by field). Iterate over it itself, or hand it to
+    """Batches as tuples of torch tensors, without `key`, the names of files (as_dict=True: dicts of all fields). Iterate over it itself, or hand it to
     torch.utils.data.DataLoader with batch_size=None and num_workers=0: it has its own threads.
 
         pin_memory: copy into pinned memory; None: where CUDA is there
@@ -75,7 +75,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             if self.as_dict:
                 yield {name: self._ready(value) for name, value in batch.items()}
             else:
-                yield tuple(self._ready(value) for value in batch.values())
+                yield tuple(self._ready(value) for value in batch)
 
     def __len__(self) -> int:
         return len(self.dataset)

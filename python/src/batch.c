@@ -110,9 +110,26 @@ static PyObject *batch_values(PyObject *self, PyObject *unused)
     return values;
 }
 
-static PyObject *batch_iter(PyObject *self)
+/* Unpacking leaves out `key`, the name of a sample's file, unless there is nothing else: `for image, label in …`. */
+static bool is_key(const Batch *self, Py_ssize_t i)
 {
-    PyObject *values = batch_values(self, NULL);
+    return pst_batch_at(self->keep.batch, (size_t)i)->dtype == PST_DTYPE_BYTES &&
+           PyUnicode_CompareWithASCIIString(PyTuple_GetItem(self->names, i), "key") == 0;
+}
+
+static PyObject *batch_iter(PyObject *object)
+{
+    Batch *self = (Batch *)object;
+    Py_ssize_t count = batch_length(object);
+    PyObject *values = PyList_New(0);
+    for (Py_ssize_t i = 0; values && i < count; i++) {
+        if (count > 1 && is_key(self, i))
+            continue;
+        PyObject *value = field(self, (size_t)i);
+        if (!value || PyList_Append(values, value) < 0)
+            Py_CLEAR(values);
+        Py_XDECREF(value);
+    }
     PyObject *iterator = values ? PyObject_GetIter(values) : NULL;
     Py_XDECREF(values);
     return iterator;
@@ -179,7 +196,8 @@ static PyGetSetDef batch_getset[] = {
 };
 
 static PyType_Slot batch_slots[] = {
-    {Py_tp_doc, "Named tensors. batch[\"image\"], dict(batch), **batch; and unpacked in order: image, label = batch."},
+    {Py_tp_doc, "Named tensors. batch[\"image\"], dict(batch), **batch; and unpacked in order: image, label = batch. A field "
+                "`key` of bytes, the name of a sample's file, is not unpacked: batch[\"key\"]."},
     {Py_tp_dealloc, batch_dealloc},
     {Py_tp_repr, batch_repr},
     {Py_tp_iter, batch_iter},

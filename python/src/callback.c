@@ -230,7 +230,13 @@ static pst_status map_run(const void *config, void *worker, pst_ctx *ctx, const 
     if (c->compiled)
         return run_compiled(c, ctx, in, out, reterr);
     struct entry entry = callback_enter(c);
-    pst_status st = run_python(c, ctx, in, out) ? PST_OK : callback_fail(c, reterr);
+    pst_status st = PST_OK;
+    if (!run_python(c, ctx, in, out)) {
+        bool skips = PyErr_Occurred() && PyErr_ExceptionMatches(skip_type);
+        if (skips)
+            PyErr_Clear();
+        st = skips ? PST_SKIP : callback_fail(c, reterr);
+    }
     callback_leave(c, entry);
     return st;
 }

@@ -15,6 +15,7 @@ PyObject *text_or_none(const char *text);  /* a path, or None for an empty one o
 PyObject *number_or_none(uint64_t number); /* a record or byte, or None for PST_NOWHERE */
 /* Raises penstock.Error of this status for a mistake that the extension found; returns NULL. */
 PyObject *raise_status(pst_status status, const char *format, ...) PST_PRINTF(2, 3);
+extern PyObject *skip_type; /* penstock.Skip */
 /* How often this process is a fork of the one that loaded the module: what was made in another one is not touched. */
 unsigned fork_generation(void);
 

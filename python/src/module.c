@@ -8,6 +8,7 @@
 #include <string.h>
 
 static PyObject *error_type;
+PyObject *skip_type;
 static _Atomic unsigned generation;
 
 unsigned fork_generation(void)
@@ -92,7 +93,13 @@ static bool error_type_create(PyObject *module)
                               NULL, fields)
                         : NULL;
     Py_XDECREF(fields);
-    return error_type && PyModule_AddObjectRef(module, "Error", error_type) == 0;
+    skip_type =
+        PyErr_NewExceptionWithDoc("penstock.Skip",
+                                  "Raised by a function of map to leave the sample out (for batches: the whole batch). It is "
+                                  "not an error, and does not count as a bad sample.",
+                                  NULL, NULL);
+    return error_type && skip_type && PyModule_AddObjectRef(module, "Error", error_type) == 0 &&
+           PyModule_AddObjectRef(module, "Skip", skip_type) == 0;
 }
 
 /* ---- The operation table ---- */

@@ -247,6 +247,7 @@ void pipelines_shutdown(void)
 
 /* The first options are numbers: their values in this order. */
 enum { SEED, WORKERS, PREFETCH, RAM, RANK, WORLD, NUMBERS };
+#define MOST_WORKERS 1024 /* more is a mistake, and thousands of threads take the machine down */
 
 bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *ret)
 {
@@ -267,6 +268,7 @@ bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
     static char *names[] = {"seed",   "workers", "prefetch", "ram",       "rank", "world",
                             "uneven", "bad",     "verify",   "cache_dir", "fuse", NULL};
     PyObject *given[NUMBERS] = {NULL};
+    static const uint64_t most[NUMBERS] = {UINT64_MAX, MOST_WORKERS, UINT32_MAX, UINT64_MAX, UINT32_MAX, UINT32_MAX};
     uint64_t number[NUMBERS] = {0};
     const char *uneven = "pad", *bad = "error", *cache_dir = NULL;
     int verify = 1, fuse = 1;
@@ -277,7 +279,7 @@ bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
                                                        &given[WORLD], &uneven, &bad, &verify, &cache_dir, &fuse);
     Py_XDECREF(nothing);
     for (size_t i = 0; i < NUMBERS && fine; i++)
-        fine = !given[i] || number_option(names[i], given[i], i == SEED || i == RAM ? UINT64_MAX : UINT32_MAX, &number[i]);
+        fine = !given[i] || number_option(names[i], given[i], most[i], &number[i]);
     if (!fine)
         return false;
     o->size = sizeof(*o);
@@ -323,7 +325,8 @@ PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->lineage = lineage_create();
         link_in(self);
     }
-    pst_status st = self && self->failures && self->keep && self->lineage ? pst_pipeline_create(&self->p, &options, &e) : PST_OK;
+    pst_status st =
+        self && self->failures && self->keep && self->lineage ? pst_pipeline_create(&self->p, &options, &e) : PST_OK;
     free(cache_dir);
     if (st < 0)
         raise_error(&e);

@@ -154,6 +154,8 @@ const char *pst_status_name(pst_status status)
         return "PST_OK";
     case PST_END:
         return "PST_END";
+    case PST_SKIP:
+        return "PST_SKIP";
     case PST_EINVAL:
         return "PST_EINVAL";
     case PST_ENOMEM:

@@ -178,7 +178,7 @@ pst_cause damage_of_load(pst_cause declared, pst_status st)
 
 pst_cause damage_of_step(pst_cause declared, pst_status st)
 {
-    bool of_data = st == PST_ECORRUPT || st == PST_ETYPE || st == PST_ENOTFOUND || st == PST_ELIMIT || st == PST_EUNSUPPORTED;
+    bool of_data = st < 0 && st != PST_ENOMEM && st != PST_ECANCELLED && st != PST_ESTALE;
     return of_data ? declared : PST_CAUSES;
 }
 

@@ -123,7 +123,8 @@ static pst_status fail_element(const struct program *p, const struct step *step,
                                pst_status st, pst_error *reterr)
 {
     if (st > 0) /* no operation on elements has an end */
-        st = pst_fail(reterr, PST_EINVAL, "the operation returned %s; expected PST_OK or an error", pst_status_name(st));
+        st = pst_fail(reterr, PST_EINVAL, "the operation returned %s; expected PST_OK, PST_SKIP or an error",
+                      pst_status_name(st));
     if (!reterr->message[0])
         pst_fail(reterr, st, "it failed with %s and did not say why", pst_status_name(st));
     reterr->status = st;
@@ -304,6 +305,8 @@ static pst_status run_element(struct runner *r, uint64_t index, const struct ite
         if (i == p->count)
             break;
         st = run_step(r, i, to, reterr);
+        if (__builtin_expect(st == PST_SKIP, 0))
+            return st;
         if (__builtin_expect(st != PST_OK, 0))
             *ret_cause = damage_of_step(p->steps[i].fused ? r->ctx.cause : p->steps[i].cause, st);
         if (st == PST_OK && p->steps[i].runs)

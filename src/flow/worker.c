@@ -98,9 +98,12 @@ static size_t run_elements(struct crew *c, struct worker *w, const struct ticket
         const struct item *item = c->feed.stream ? e->items[to.at] : NULL;
         if (atomic_load_explicit(stopped, memory_order_relaxed))
             break;
-        if (runner_run(&w->runner, w->index[i], w->pass[i], item, &to, &cause, &error) == PST_OK)
+        pst_status st = runner_run(&w->runner, w->index[i], w->pass[i], item, &to, &cause, &error);
+        if (st == PST_OK)
             continue;
-        if (!tolerate(c, e, to.at, w->index[i], cause, &error))
+        if (st == PST_SKIP)
+            batch_leave_out(e->batch, to.at);
+        else if (!tolerate(c, e, to.at, w->index[i], cause, &error))
             break;
         runner_clear_error(&error);
         left_out++;

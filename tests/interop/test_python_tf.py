@@ -168,6 +168,34 @@ def test_odd_fields():
     assert batches[2][2].numpy().tolist() == [b"z"]
 
 
+def test_images_of_their_own_size():
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for i, (height, width) in enumerate(((4, 6), (4, 6), (8, 2))):
+            paths.append(os.path.join(folder, f"{i}.png"))
+            with open(paths[-1], "wb") as f:
+                f.write(ps._core.encode_png(bytes(height * width * 3), width, height, 3))
+        for size, shapes in ((1, [(1, 4, 6, 3), (1, 4, 6, 3), (1, 8, 2, 3)]), (2, [(2, 4, 6, 3), (1, 8, 2, 3)])):
+            ds = penstock.tf.dataset(ps.from_files(paths, [1, 2, 3]).decode().batch(size))
+            assert [tuple(image.shape) for image, _ in ds] == shapes
+    rows = ps.from_generator(lambda: ({"x": np.ones(n, np.float32)} for n in range(1, 5)), spec={"x": ("float32", (None,))})
+    ragged = list(penstock.tf.dataset(rows.batch(2, drop_remainder=True)))
+    assert [x.row_lengths().numpy().tolist() for (x,) in ragged] == [[1, 2], [3, 4]]
+
+
+def test_endless_batches_of_keras():
+    x = np.arange(32, dtype=np.float32).reshape(16, 2)
+    batches = Batches(ps.from_arrays((x, x.sum(1))).repeat().batch(4))
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    history = model.fit(batches, epochs=3, steps_per_epoch=5, verbose=0, validation_data=batches, validation_steps=2)
+    assert len(history.history["loss"]) == 3
+    batches = Batches(ps.range(6).repeat().batch(4))
+    assert batches.num_batches is None
+    assert [batches[i][0].tolist() for i in (0, 1)] == [[0, 1, 2, 3], [4, 5, 0, 1]]  # a look, and then from the beginning
+    assert [batches[i][0].tolist() for i in range(4)] == [[0, 1, 2, 3], [4, 5, 0, 1], [2, 3, 4, 5], [0, 1, 2, 3]]
+
+
 def test_text_of_functions_is_whole():
     ds = penstock.tf.dataset(ps.range(2).batch(2).map(lambda value: {"text": [b"ab\0\0", b"\0"]}))
     assert [text.numpy().tolist() for _, text in ds] == [[b"ab\0\0", b"\0"]]

@@ -35,6 +35,13 @@ def test_single_numbers_of_numpy():
             assert batch["x"].shape == (4,) and batch["x"].tolist() == [value] * 4, value
 
 
+def test_files_unpack_to_image_and_label():
+    chain = ps.from_files([__file__, tap.__file__], [3, 4]).batch(2)
+    for images, labels in Loader(chain):
+        assert labels.tolist() == [3, 4] and len(images) == 2
+    assert [set(batch) for batch in Loader(chain, as_dict=True)] == [{"image", "label", "key"}]
+
+
 def test_every_type():
     for dtype in ("uint8", "int32", "int64", "float16", "float32", "float64"):
         (field,) = next(iter(ps.from_arrays(np.arange(6).astype(dtype).reshape(2, 3)).batch(2)))

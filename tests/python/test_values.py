@@ -76,6 +76,61 @@ def test_arguments_are_whole():
         ps.folder(images(folder, 4, 2)).decode().resize((10.5, 20))
 
 
+def test_spellings_of_tf_data():
+    assert sorted(v for b in ps.range(10).shuffle(buffer_size=10, seed=1).batch(4) for v in b[0].tolist()) == list(range(10))
+    assert ps.range(9).batch(3).prefetch(buffer_size=2).stats()["prefetch"] in (0, 2)
+    ds = ps.range(4).map(lambda value: value + 1, ps.AUTOTUNE).batch(4)
+    assert next(iter(ds))[0].tolist() == [1, 2, 3, 4]
+    with raises(ValueError, "with_options(workers=…)"):
+        ps.range(4).map(lambda value: value, num_parallel_calls=4)
+    with raises(ps.Error, "batched already"):
+        ps.range(10).batch(2).batch(2).plan()
+    with raises(ValueError, "workers=3000", "1024"):
+        ps.range(4).with_options(workers=3000)
+
+
+def test_files_unpack_to_image_and_label():
+    with scratch() as folder:
+        ds = ps.folder(images(folder, 8, 2)).decode().resize(8).batch(4)
+        for image, label in ds:
+            assert image.shape == (4, 8, 8, 3) and label.dtype == "int64"
+        batch = next(iter(ds))
+        assert batch.keys() == ("image", "label", "key") and len(batch.values()) == 3 and len(batch[2]) == len(batch["key"]) == 4
+        (key,) = next(iter(ps.folder(os.path.join(folder, "images")).select("key").batch(1)))
+        assert key.dtype == "bytes"
+        for image, label in ds.map(lambda image, label: (image, label)):
+            assert len(label) == 4
+    (x, y) = next(iter(ps.from_generator(lambda: iter([{"query": 1, "key": 2}])).batch(1)))  # a key of numbers is data
+    assert y.tolist() == [2]
+
+
+def test_a_size_of_pack_may_be_a_tuple():
+    with scratch() as folder:
+        ps.pack(images(folder, 4, 2), os.path.join(folder, "out"), resize=(10, 20), format="png")
+        (batch, *_) = ps.tfrecord(os.path.join(folder, "out")).example("image:bytes").decode().batch(1)
+        assert batch["image"].shape == (1, 10, 20, 3), batch
+
+
+def test_a_reader_is_a_sequence():
+    from collections.abc import Sequence
+
+    with scratch() as folder:
+        path = os.path.join(folder, "a")
+        with ps.TFRecordWriter(path) as writer:
+            for record in (b"a", b"b", b"a"):
+                writer.write(record)
+        reader = ps.TFRecordReader(path)
+        assert isinstance(reader, Sequence) and reader.index(b"b") == 1 and reader.count(b"a") == 2 and b"c" not in reader
+        assert list(reversed(reader)) == [b"a", b"b", b"a"]
+
+
+def test_a_world_without_a_rank():
+    for variables, there in (({"WORLD_SIZE": "4"}, "WORLD_SIZE"), ({"RANK": "1"}, "RANK")):
+        done = child("import penstock as ps; ps.range(4).batch(1).distributed()", env={**os.environ, **variables})
+        assert f"ValueError: {there} is set and" in done.stderr, done.stderr
+    assert child("import penstock as ps; ps.range(4).batch(1).distributed()", env={**os.environ, "WORLD_SIZE": "1"}).returncode == 0
+
+
 def test_states_hold_64_bits():
     ds = ps.range(10).batch(2)
     state = ds.state_dict()

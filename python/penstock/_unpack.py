@@ -1,0 +1,10 @@
+"""Which fields of a batch are unpacked: `for image, label in …`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def unpacked(fields: Mapping[str, bool]) -> list[str]:
+    """The names that a batch unpacks to, of {name: whether it holds bytes}: all but `key`, the name of a sample's file."""
+    return [name for name, text in fields.items() if not (name == "key" and text)] or list(fields)
