@@ -9,6 +9,7 @@
 #include "cli/usage.h"
 #include <fcntl.h>
 #include <locale.h>
+#include <penstock/base.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -61,6 +62,7 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, "");
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is one write: whole beside the output of others */
     interrupt_install();
+    pst_guard_install(NULL); /* a mapped file that is cut short is an error of the command, not its end */
     if (!name) {
         usage_overview(stderr);
         return EXIT_USAGE;

@@ -66,6 +66,17 @@ PST_API char *pst_error_text(const pst_error *error, char *buffer, size_t size);
 /* The library's version, "0.1.0". */
 PST_API const char *pst_version(void);
 
+/* Installs a handler of SIGBUS, once per process, for files that are cut short while they are mapped.
+ *
+ * Pipelines map shards, indexes and arrays unless io=read says otherwise. When another program truncates a mapped file, or its
+ * storage fails, the next access raises SIGBUS, which kills the process. With the handler, the pipeline ends with an error
+ * that names the file (PST_ESTALE, PST_EIO) and delivers nothing of the bytes that were lost. A fault outside of the library's
+ * mappings goes to the handler that was installed before. The library never calls this function; the command-line tool and
+ * the Python module do. A C program that does not call it should read files that others may truncate with io=read.
+ *
+ * Returns PST_EIO when the system refuses the handler. */
+PST_API pst_status pst_guard_install(pst_error *reterr);
+
 /* How far a long call is. Delivered on the thread that made the call, about ten times a second and once at the end. */
 typedef struct pst_progress {
     const char *stage; /* "listing", "packing", … */

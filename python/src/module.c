@@ -181,6 +181,7 @@ PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
     PyObject *module = PyModule_Create(&definition);
+    pst_guard_install(NULL); /* a mapped file that is cut short is an error, not the end of the interpreter */
     if (!module || pthread_atfork(NULL, NULL, in_child) != 0 || !error_type_create(module) || !tensor_type_create(module) ||
         !batch_type_create(module) || !pipeline_types_create(module) || !record_types_create(module) ||
         PyModule_AddStringConstant(module, "version", pst_version()) < 0) {

@@ -11,6 +11,7 @@
 #include "flow/element.h"
 #include "flow/locate.h"
 #include "flow/stream_filters.h"
+#include "io/mapping.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -287,6 +288,22 @@ static pst_status fetch(struct runner *r, uint64_t index, const struct item *ite
     return PST_OK;
 }
 
+/* Fails when the element may have been read from pages that its file has lost (io/mapping.h): after its last use, whatever
+ * became of it. A file that has lost pages stays lost, so what the cache took meanwhile never counts either. */
+static pst_status check_intact(struct runner *r, uint64_t index, pst_status st, pst_cause *ret_cause, pst_error *reterr)
+{
+    const struct program *p = r->program;
+    if (p->streamed || !p->source_class->intact)
+        return st;
+    pst_error lost;
+    pst_status intact = p->source_class->intact(p->source, index, &lost);
+    if (intact == PST_OK)
+        return st;
+    *reterr = lost;
+    *ret_cause = PST_CAUSES;
+    return fail_element(p, NULL, index, NULL, intact, reterr);
+}
+
 static pst_status run_element(struct runner *r, uint64_t index, const struct item *item, const struct runner_target *to,
                               struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
 {
@@ -336,7 +353,7 @@ pst_status runner_run(struct runner *r, uint64_t index, uint64_t pass, const str
     atomic_store_explicit(&r->cell->stage, 0, memory_order_relaxed);
     pst_status st = run_element(r, index, item, to, &lap, ret_cause, reterr);
     release_scratch(r);
-    return st;
+    return mapping_any_broken() ? check_intact(r, index, st, ret_cause, reterr) : st;
 }
 
 void runner_ahead(struct runner *r, uint64_t *index, size_t count)

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "flow/element.h"
 #include "flow/plan.h"
+#include "io/mapping.h"
 #include "ops/ctx.h"
 #include "ops/fields.h"
 #include "ops/op_decl.h"
@@ -79,6 +80,8 @@ static pst_status sample_index(struct sampling *s, const pst_spec *spec, uint64_
             st = keep_record(s, spec, reterr);
         else if (st == PST_ECORRUPT)
             st = PST_OK;
+        if (st == PST_OK && mapping_any_broken() && source->intact)
+            st = source->intact(s->plan->source, index, reterr);
     }
     if (source->worker_stop)
         source->worker_stop(s->plan->source, worker);

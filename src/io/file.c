@@ -277,21 +277,6 @@ void file_close(int fd)
         close(fd); /* nothing was written through it: its error can mean nothing */
 }
 
-pst_status file_map(void **ret, int fd, const char *path, size_t length, pst_error *reterr)
-{
-    void *mapping = file_denied("mmap") ? MAP_FAILED : mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (mapping == MAP_FAILED)
-        return file_fail(reterr, path, "mapping", errno);
-    *ret = mapping;
-    return PST_OK;
-}
-
-void file_unmap(void *mapping, size_t length)
-{
-    if (mapping)
-        munmap(mapping, length);
-}
-
 void file_expect_sequential(int fd)
 {
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);

@@ -35,10 +35,6 @@ pst_status file_writev_at(int fd, const char *path, struct iovec *pieces, int co
 pst_status file_read_all(uint8_t **ret, size_t *ret_length, const char *path, size_t max, pst_error *reterr);
 void file_close(int fd); /* for reading; -1 ok */
 
-/* The first `length` (> 0) bytes, mapped for reading; a file that others cut short must not be mapped. */
-pst_status file_map(void **ret, int fd, const char *path, size_t length, pst_error *reterr);
-void file_unmap(void *mapping, size_t length); /* NULL ok */
-
 /* Hints: they cannot fail. */
 
 /* The file is read from front to back: the system reads further ahead. */

@@ -35,7 +35,7 @@ enum {
 };
 enum { SECTION_TAG = 0, SECTION_OFFSET = 8, SECTION_LENGTH = 16, SECTION_CHECKSUM = 24 };
 
-#define COPIED_BYTES ((size_t)64 << 10) /* an index up to this size is copied, not mapped */
+#define COPIED_BYTES ((size_t)64 << 10) /* an index, or a JPEG section, up to this size is copied, not mapped */
 
 #define SAMPLES      16u
 #define SAMPLE_BYTES ((size_t)4096)
@@ -59,13 +59,14 @@ void index_builder_finish(struct index_builder *b)
 pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint64_t *ret_fingerprint, pst_error *reterr)
 {
     struct file_info info;
-    size_t used = 0, got;
+    size_t used = 0, got, expected;
     pst_status st = file_fstat(fd, path, &info, reterr);
     if (st < 0)
         return st;
     uint8_t *sample = mem_alloc(SAMPLES * SAMPLE_BYTES);
     if (!sample)
         return fail_memory_at(reterr, path, "taking the fingerprint");
+    expected = info.size < SAMPLES * SAMPLE_BYTES ? (size_t)info.size : SAMPLES * SAMPLE_BYTES;
     if (info.size <= SAMPLES * SAMPLE_BYTES) {
         st = file_read_at(fd, path, sample, (size_t)info.size, 0, &used, reterr);
     } else {
@@ -76,6 +77,9 @@ pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint6
             used += st == PST_OK ? got : 0;
         }
     }
+    if (st == PST_OK && used < expected)
+        st = pst_fail_at(reterr, PST_ESTALE, path, PST_NOWHERE, PST_NOWHERE,
+                         "became shorter while it was read: it had %" PRIu64 " bytes; open it again", info.size);
     if (st == PST_OK) {
         *ret_size = info.size;
         *ret_fingerprint = hash_bytes(sample, used, info.size);
@@ -234,7 +238,8 @@ static void find_jpegs(struct index *x, const uint8_t *file, size_t size, size_t
         if (memcmp(line + SECTION_TAG, "JPEG", 4) != 0)
             continue;
         bool fits = offset >= table_end && offset <= size && length <= size - offset && offset % 8 == 0;
-        x->jpegs = fits && found++ == 0 ? file + offset : NULL;
+        const uint8_t *base = x->mapping.data ? x->mapping.data : file;
+        x->jpegs = fits && found++ == 0 ? base + offset : NULL;
         x->jpegs_length = x->jpegs ? (size_t)length : 0;
     }
 }
@@ -307,22 +312,63 @@ static pst_status read_index(struct index *x, const uint8_t *file, size_t size, 
     return index_check_entries(x, path, reterr);
 }
 
-/* The whole file, mapped or copied. A process may have some 60,000 mappings, and thousands of shards have small indexes. */
-static pst_status bring_in(struct index *x, int fd, const char *path, size_t size, pst_error *reterr)
+/* Reads [begin, end) of the file to the same place in memory. */
+static pst_status read_range(struct index *x, int fd, const char *path, size_t begin, size_t end, pst_error *reterr)
 {
     size_t got = 0;
-    if (size > COPIED_BYTES && file_map(&x->mapping, fd, path, size, NULL) == PST_OK) {
-        x->mapping_length = size;
-        return PST_OK;
+    pst_status st = file_read_at(fd, path, (uint8_t *)x->memory + begin, end - begin, begin, &got, reterr);
+    return st == PST_OK && got < end - begin ? fail_format(path, reterr, "the size of the file", begin + got, end) : st;
+}
+
+/* The header, and the table as far as the file has it. `*ret_end`: of both. */
+static pst_status read_table(struct index *x, int fd, const char *path, size_t size, size_t *ret_end, pst_error *reterr)
+{
+    pst_status st = read_range(x, fd, path, 0, HEADER, reterr);
+    if (st < 0)
+        return st;
+    const uint8_t *head = x->memory;
+    size_t header = le32(head + AT_HEADER), sections = le32(head + AT_SECTIONS);
+    bool fits = header >= HEADER && header <= size && sections <= MAX_SECTIONS && sections <= (size - header) / SECTION;
+    *ret_end = fits ? header + sections * SECTION : HEADER;
+    return read_range(x, fd, path, HEADER, *ret_end, reterr);
+}
+
+/* All of the file but a long JPEG section, which is mapped. Its place in memory stays untouched: it takes none. */
+static pst_status view(struct index *x, int fd, const char *path, size_t size, pst_error *reterr)
+{
+    struct index jpegs = {0};
+    size_t end = 0, begin = size, behind = size;
+    pst_status st = read_table(x, fd, path, size, &end, reterr);
+    if (st < 0)
+        return st;
+    if (end > HEADER)
+        find_jpegs(&jpegs, x->memory, size, end);
+    if (jpegs.jpegs_length > COPIED_BYTES && mapping_open(&x->mapping, fd, path, size, NULL) == PST_OK) {
+        begin = (size_t)((const uint8_t *)jpegs.jpegs - (const uint8_t *)x->memory);
+        behind = begin + jpegs.jpegs_length;
     }
+    st = read_range(x, fd, path, end, begin, reterr);
+    return st == PST_OK ? read_range(x, fd, path, behind, size, reterr) : st;
+}
+
+/* A process may have some 60,000 mappings, and thousands of shards have small indexes: those are copied. */
+static pst_status bring_in(struct index *x, int fd, const char *path, size_t size, enum index_hold hold, pst_error *reterr)
+{
+    if (hold == INDEX_MAPPED && size > COPIED_BYTES && mapping_open(&x->mapping, fd, path, size, NULL) == PST_OK)
+        return PST_OK;
     x->memory = mem_alloc(size);
     if (!x->memory)
         return fail_memory_at(reterr, path, "opening the index");
-    pst_status st = file_read_at(fd, path, x->memory, size, 0, &got, reterr);
-    return st == PST_OK && got < size ? fail_format(path, reterr, "the size of the file", got, size) : st;
+    return hold == INDEX_COPIED || size <= COPIED_BYTES ? read_range(x, fd, path, 0, size, reterr)
+                                                        : view(x, fd, path, size, reterr);
 }
 
 pst_status index_open(struct index *ret, const char *path, pst_error *reterr)
+{
+    return index_open_as(ret, path, INDEX_VIEWED, reterr);
+}
+
+pst_status index_open_as(struct index *ret, const char *path, enum index_hold hold, pst_error *reterr)
 {
     struct index x = {0};
     struct file_info info;
@@ -336,9 +382,11 @@ pst_status index_open(struct index *ret, const char *path, pst_error *reterr)
         st = fail_format(path, reterr, "the size of the file", info.is_regular ? info.size : 0, HEADER);
         goto done;
     }
-    st = bring_in(&x, fd, path, (size_t)info.size, reterr);
+    st = bring_in(&x, fd, path, (size_t)info.size, hold, reterr);
     if (st == PST_OK)
-        st = read_index(&x, x.mapping ? x.mapping : x.memory, (size_t)info.size, path, reterr);
+        st = read_index(&x, x.memory ? x.memory : x.mapping.data, (size_t)info.size, path, reterr);
+    if (st == PST_OK && mapping_broken(&x.mapping))
+        st = mapping_fail(&x.mapping, path, PST_NOWHERE, PST_NOWHERE, reterr);
     if (st == PST_OK)
         *ret = x;
     else
@@ -350,7 +398,7 @@ done:
 
 void index_finish(struct index *x)
 {
-    file_unmap(x->mapping, x->mapping_length);
+    mapping_close(&x->mapping);
     mem_free(x->memory);
     *x = (struct index){0};
 }
@@ -363,11 +411,12 @@ pst_status index_check_sections(const struct index *x, const char *path, pst_err
                  size = le64(x->file + AT_FILE_BYTES);
         if (offset > size || length > size - offset)
             return fail_format(path, reterr, "the end of a section", offset + length, size);
-        uint64_t checksum = hash_bytes(x->file + offset, (size_t)length, 0);
+        const uint8_t *data = memcmp(line + SECTION_TAG, "JPEG", 4) == 0 && x->jpegs ? x->jpegs : x->file + offset;
+        uint64_t checksum = hash_bytes(data, (size_t)length, 0);
         if (checksum != le64(line + SECTION_CHECKSUM))
             return fail_format(path, reterr, "a section's checksum", checksum, le64(line + SECTION_CHECKSUM));
     }
-    return PST_OK;
+    return mapping_broken(&x->mapping) ? mapping_fail(&x->mapping, path, PST_NOWHERE, PST_NOWHERE, reterr) : PST_OK;
 }
 
 uint64_t index_next(const struct index *x, uint64_t offset)

@@ -2,13 +2,21 @@
 #ifndef RECORD_INDEX_H
 #define RECORD_INDEX_H
 
+#include "io/mapping.h"
 #include <penstock/record.h>
 
 struct index_entry {
     uint64_t offset, length; /* of the framing's first byte; of the payload */
 };
 
-/* An index in memory or mapped. Entries rise by offset and lie inside the shard. */
+/* How the content of an index file is held. What is mapped may change, or go away, whenever others write to the file. */
+enum index_hold {
+    INDEX_VIEWED, /* in memory, except for a long JPEG section, which is mapped */
+    INDEX_COPIED, /* all in memory */
+    INDEX_MAPPED  /* all mapped, where the file is not small */
+};
+
+/* An index in memory or mapped. Entries rise by offset and lie inside the shard; mapped ones did so when they were checked. */
 struct index {
     const struct index_entry *entries;
     uint64_t count;
@@ -20,9 +28,8 @@ struct index {
     size_t jpegs_length;
     const uint8_t *file; /* that it was read from, with its `lines` of the section table; NULL: from none */
     size_t lines;
-    void *memory;  /* owned heap block, or… */
-    void *mapping; /* …mapped file */
-    size_t mapping_length;
+    void *memory;           /* owned heap block: the file, or what of it is not mapped */
+    struct mapping mapping; /* of the whole file; zeroed: nothing is mapped */
 };
 
 /* Made while writing or scanning. */
@@ -38,9 +45,10 @@ pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint6
 
 /* Serialises and publishes `path`: entries, note, JPEGs, and what other programs keep in the file that `x` was read from. */
 pst_status index_publish(const char *path, const struct index *x, bool sync, pst_error *reterr);
-/* Maps and checks an index file: header, checksum, order and bounds of all entries. Not yet compared with a shard. The JPEG
- * section may be long: it is only found. One that does not lie inside the file is none. */
-pst_status index_open(struct index *ret, const char *path, pst_error *reterr);
+/* Opens and checks an index file: header, checksum, order and bounds of all entries. Not yet compared with a shard. The JPEG
+ * section may be long: it is only found. One that does not lie inside the file is left out. */
+pst_status index_open_as(struct index *ret, const char *path, enum index_hold hold, pst_error *reterr);
+pst_status index_open(struct index *ret, const char *path, pst_error *reterr); /* INDEX_VIEWED */
 /* A tfrecord2idx text index: `offset size` a line. It has no fingerprint; one that does not cover the shard from its first
  * to its last byte is PST_ESTALE. */
 pst_status index_open_text(struct index *ret, const char *path, uint64_t shard_bytes, pst_error *reterr);

@@ -81,7 +81,7 @@ static pst_status cache_path(char **ret, const struct shard_file *f, const char 
 static pst_status open_pidx(struct index *ret, const struct shard_file *f, const char *path, pst_error *reterr)
 {
     struct index x = {0};
-    pst_status st = index_open(&x, path, reterr);
+    pst_status st = index_open_as(&x, path, f->hold, reterr);
     if (st < 0)
         return st;
     if (x.shard_bytes != f->bytes || x.fingerprint != f->fingerprint) {

@@ -9,6 +9,7 @@ struct shard_file {
     int fd;
     char *path;
     uint64_t bytes, fingerprint;
+    enum index_hold hold; /* of an index that is found */
 };
 
 /* `f` is zeroed. PST_EUNSUPPORTED for what has no random access: pipes, compressed shards. */

@@ -56,6 +56,12 @@ static pst_status find_or_make(struct found_index *ret, const struct shard_file 
 
 pst_status pst_shard_open(pst_shard **ret, const char *path, const pst_shard_options *options, pst_error *reterr)
 {
+    return shard_open(ret, path, options, INDEX_VIEWED, reterr);
+}
+
+pst_status shard_open(pst_shard **ret, const char *path, const pst_shard_options *options, enum index_hold hold,
+                      pst_error *reterr)
+{
     pst_shard_options o = {0};
     pst_status st = take_options(&o, options, reterr);
     if (st < 0)
@@ -65,6 +71,7 @@ pst_status pst_shard_open(pst_shard **ret, const char *path, const pst_shard_opt
         return fail_memory_at(reterr, path, "opening the shard");
     s->no_verify = o.no_verify;
     s->max_record_bytes = o.max_record_bytes;
+    s->file.hold = hold;
     st = shard_file_open(&s->file, path, reterr);
     if (st < 0)
         goto fail;
@@ -135,6 +142,11 @@ const struct index *shard_index(const pst_shard *s)
     return &s->found.index;
 }
 
+const char *shard_index_path(const pst_shard *s)
+{
+    return s->found.path;
+}
+
 int shard_descriptor(const pst_shard *s)
 {
     return s->file.fd;
@@ -159,11 +171,11 @@ static void return_descriptor(const pst_shard *s, int fd)
         file_close(fd);
 }
 
-pst_status shard_map(const pst_shard *s, void **ret, pst_error *reterr)
+pst_status shard_map(const pst_shard *s, struct mapping *ret, pst_error *reterr)
 {
     struct file_info info;
-    void *mapping = NULL;
-    pst_status st = file_map(&mapping, s->file.fd, s->file.path, (size_t)s->file.bytes, reterr);
+    struct mapping mapping = {0};
+    pst_status st = mapping_open(&mapping, s->file.fd, s->file.path, (size_t)s->file.bytes, reterr);
     if (st == PST_OK)
         st = file_fstat(s->file.fd, s->file.path, &info, reterr);
     if (st == PST_OK && info.size < s->file.bytes)
@@ -171,7 +183,7 @@ pst_status shard_map(const pst_shard *s, void **ret, pst_error *reterr)
                          "became shorter while it was opened: %" PRIu64 " bytes instead of %" PRIu64 "; open it again",
                          info.size, s->file.bytes);
     if (st < 0) {
-        file_unmap(mapping, (size_t)s->file.bytes);
+        mapping_close(&mapping);
         return st;
     }
     *ret = mapping;
@@ -213,32 +225,30 @@ static pst_status check_record(const pst_shard *s, uint64_t i, uint64_t offset, 
     return PST_OK;
 }
 
-pst_status shard_check(const pst_shard *s, uint64_t i, const uint8_t *frame, bool verify, pst_error *reterr)
+pst_status shard_check(const pst_shard *s, uint64_t i, struct index_entry place, const uint8_t *frame, bool verify,
+                       pst_error *reterr)
 {
-    const struct index_entry *e = &s->found.index.entries[i];
-    return check_record(s, i, e->offset, frame, frame + FRAME_HEADER, e->length, frame + FRAME_HEADER + e->length, verify,
-                        reterr);
+    return check_record(s, i, place.offset, frame, frame + FRAME_HEADER, place.length, frame + FRAME_HEADER + place.length,
+                        verify, reterr);
 }
 
-pst_status shard_fail_short(const pst_shard *s, uint64_t i, uint64_t got, pst_error *reterr)
+pst_status shard_fail_short(const pst_shard *s, uint64_t i, struct index_entry place, uint64_t got, pst_error *reterr)
 {
-    const struct index_entry *e = &s->found.index.entries[i];
-    return pst_fail_at(reterr, PST_ESTALE, s->file.path, i, e->offset,
+    return pst_fail_at(reterr, PST_ESTALE, s->file.path, i, place.offset,
                        "the file became shorter since it was opened: %" PRIu64 " bytes instead of %" PRIu64 "; open it again",
-                       got, e->length + FRAME_BYTES);
+                       got, place.length + FRAME_BYTES);
 }
 
-pst_status shard_read_frame(const pst_shard *s, uint64_t i, uint8_t *frame, pst_error *reterr)
+pst_status shard_read_frame(const pst_shard *s, uint64_t i, struct index_entry place, uint8_t *frame, pst_error *reterr)
 {
-    const struct index_entry *e = &s->found.index.entries[i];
-    size_t want = (size_t)e->length + FRAME_BYTES, got = 0;
+    size_t want = (size_t)place.length + FRAME_BYTES, got = 0;
     int fd;
     pst_status st = borrow_descriptor(s, &fd, reterr);
     if (st < 0)
         return st;
-    st = file_read_at(fd, s->file.path, frame, want, e->offset, &got, reterr);
+    st = file_read_at(fd, s->file.path, frame, want, place.offset, &got, reterr);
     return_descriptor(s, fd);
-    return st == PST_OK && got < want ? shard_fail_short(s, i, got, reterr) : st;
+    return st == PST_OK && got < want ? shard_fail_short(s, i, place, got, reterr) : st;
 }
 
 pst_status pst_shard_read(const pst_shard *s, uint64_t i, void *buffer, size_t capacity, size_t *ret_length, pst_error *reterr)
@@ -267,7 +277,7 @@ pst_status pst_shard_read(const pst_shard *s, uint64_t i, void *buffer, size_t c
     if (st < 0)
         return st;
     if (got != length + FRAME_BYTES)
-        return shard_fail_short(s, i, got, reterr);
+        return shard_fail_short(s, i, (struct index_entry){offset, length}, got, reterr);
     st = check_record(s, i, offset, header, buffer, length, footer, !s->no_verify, reterr);
     if (st == PST_OK)
         *ret_length = (size_t)length;

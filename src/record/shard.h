@@ -5,25 +5,33 @@
 
 #include "record/index.h"
 
+/* pst_shard_open, with a choice of how the index is held. */
+pst_status shard_open(pst_shard **ret, const char *path, const pst_shard_options *options, enum index_hold hold,
+                      pst_error *reterr);
+
 const struct index_entry *shard_entries(const pst_shard *s);
 const struct index *shard_index(const pst_shard *s);
+const char *shard_index_path(const pst_shard *s); /* NULL: it is in no file */
 
 /* Gives the descriptor back: reads open the file for themselves from then on. While no other thread uses the shard. */
 void shard_release(pst_shard *s);
 int shard_descriptor(const pst_shard *s); /* -1: given back */
 
-/* The whole file, mapped until file_unmap of pst_shard_bytes. The file is not empty, the descriptor not given back.
- * PST_ESTALE: it has become shorter since it was opened. */
-pst_status shard_map(const pst_shard *s, void **ret, pst_error *reterr);
+/* Maps the whole file. The file is not empty, the descriptor not given back. PST_ESTALE: it has become shorter since it was
+ * opened. */
+pst_status shard_map(const pst_shard *s, struct mapping *ret, pst_error *reterr);
 
 /* Counts the records as seen and reports the index' gaps, as opening does to the log in its options. */
 pst_status shard_report(const pst_shard *s, pst_damage_log *log, pst_error *reterr);
 
+/* A record's place is a copy of its entry, taken once: a mapped index may change between two looks at it. */
+
 /* Reads the frame of record `i`, unchecked: its length and FRAME_BYTES. */
-pst_status shard_read_frame(const pst_shard *s, uint64_t i, uint8_t *frame, pst_error *reterr);
-/* What is wrong with a frame that is not sound, wherever it was read from. */
-pst_status shard_check(const pst_shard *s, uint64_t i, const uint8_t *frame, bool verify, pst_error *reterr);
-/* The file ends inside record `i`, `got` bytes behind the record's first. */
-pst_status shard_fail_short(const pst_shard *s, uint64_t i, uint64_t got, pst_error *reterr);
+pst_status shard_read_frame(const pst_shard *s, uint64_t i, struct index_entry place, uint8_t *frame, pst_error *reterr);
+/* Reports what is wrong with a frame that is not sound, wherever it was read from. */
+pst_status shard_check(const pst_shard *s, uint64_t i, struct index_entry place, const uint8_t *frame, bool verify,
+                       pst_error *reterr);
+/* The file ends inside record `i`, `got` bytes after the record's first. */
+pst_status shard_fail_short(const pst_shard *s, uint64_t i, struct index_entry place, uint64_t got, pst_error *reterr);
 
 #endif

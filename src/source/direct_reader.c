@@ -228,7 +228,8 @@ static pst_status fail_piece(const struct direct_reader *d, size_t i, const stru
         if (w->pieces[k].got < w->pieces[k].length)
             break;
     }
-    return shard_fail_short(shard->shard, p->index - shard->first, there > before ? there - before : 0, reterr);
+    return shard_fail_short(shard->shard, p->index - shard->first, (struct index_entry){p->offset, p->length},
+                            there > before ? there - before : 0, reterr);
 }
 
 pst_status direct_reader_frame(struct direct_reader *d, size_t i, const uint8_t **ret, pst_error *reterr)

@@ -43,7 +43,8 @@ static enum npy_change change_of(const struct npy_array *a)
         return NPY_STRINGS;
     if (a->swapped || pst_dtype_size(a->field.dtype) != a->width)
         return NPY_CONVERT;
-    return (uintptr_t)a->data % a->width ? NPY_COPY : NPY_VIEW; /* every row: its bytes are a multiple of the width */
+    return a->data && (uintptr_t)a->data % a->width ? NPY_COPY
+                                                    : NPY_VIEW; /* every row: its bytes are a multiple of the width */
 }
 
 /* ---- Opening ---- */
@@ -90,7 +91,8 @@ static pst_status take_header(struct npy_array *a, const struct npy_header *h, p
     a->kind = h->kind;
     a->width = h->width;
     a->swapped = h->swapped;
-    a->data = (const uint8_t *)a->mapping + h->data_offset;
+    a->data_offset = h->data_offset;
+    a->data = a->mapping.data ? a->mapping.data + h->data_offset : NULL;
     a->field.dtype = dtype_of(h->kind, h->width);
     a->field.alias = -1;
     if (a->field.dtype == PST_DTYPE_NONE)
@@ -102,42 +104,70 @@ static pst_status take_header(struct npy_array *a, const struct npy_header *h, p
     return st;
 }
 
-pst_status npy_array_open(struct npy_array *a, const char *path, pst_error *reterr)
+/* The header is always read: a file that is cut short meanwhile is too short then. */
+static pst_status read_header(struct npy_array *a, int fd, pst_error *reterr)
 {
     struct npy_header h;
-    int fd = -1;
+    size_t want = a->bytes < HEAD_BYTES ? a->bytes : HEAD_BYTES, got = 0;
+    uint8_t *head = mem_alloc(want);
+    if (!head)
+        return pst_fail_at(reterr, PST_ENOMEM, a->path, PST_NOWHERE, PST_NOWHERE, "opening the array: out of memory");
+    pst_status st = file_read_at(fd, a->path, head, want, 0, &got, reterr);
+    if (st == PST_OK)
+        st = npy_parse(&h, head, got, a->bytes, a->path, reterr);
+    if (st == PST_OK)
+        st = take_header(a, &h, reterr);
+    mem_free(head);
+    return st;
+}
+
+static pst_status open_file(struct npy_array *a, int *ret_fd, pst_error *reterr)
+{
     uint64_t size = 0, content = 0;
+    pst_status st = file_open_read(ret_fd, a->path, reterr);
+    if (st == PST_OK)
+        st = index_fingerprint(*ret_fd, a->path, &size, &content, reterr);
+    if (st == PST_OK && (size == 0 || size > SIZE_MAX))
+        st = pst_fail_at(reterr, PST_ECORRUPT, a->path, PST_NOWHERE, PST_NOWHERE, "is not an array: it has %" PRIu64 " bytes",
+                         size);
+    a->bytes = (size_t)size;
+    a->fingerprint = hash_bytes(a->field.name, strlen(a->field.name), content);
+    return st;
+}
+
+pst_status npy_array_open(struct npy_array *a, const char *path, bool mapped, pst_error *reterr)
+{
+    int fd = -1;
+    a->fd = -1;
     a->path = mem_strdup(path);
     if (!a->path)
         return fail_memory_at(reterr, path, "opening the array");
     pst_status st = take_name(a, reterr);
     if (st == PST_OK)
-        st = file_open_read(&fd, path, reterr);
+        st = open_file(a, &fd, reterr);
+    if (st == PST_OK && mapped)
+        st = mapping_open(&a->mapping, fd, path, a->bytes, reterr);
     if (st == PST_OK)
-        st = index_fingerprint(fd, path, &size, &content, reterr);
-    if (st == PST_OK && (size == 0 || size > SIZE_MAX))
-        st = pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE, "is no array: it has %" PRIu64 " bytes", size);
-    if (st == PST_OK)
-        st = file_map(&a->mapping, fd, path, (size_t)size, reterr);
+        st = read_header(a, fd, reterr);
+    if (st == PST_OK && !mapped) {
+        a->fd = fd;
+        fd = -1;
+    }
     file_close(fd);
-    if (st < 0)
-        return st;
-    a->mapping_length = (size_t)size;
-    a->fingerprint = hash_bytes(a->field.name, strlen(a->field.name), content);
-    st = npy_parse(&h, a->mapping, a->mapping_length < HEAD_BYTES ? a->mapping_length : HEAD_BYTES, size, path, reterr);
-    return st == PST_OK ? take_header(a, &h, reterr) : st;
+    return st;
 }
 
 void npy_array_close(struct npy_array *a)
 {
-    file_unmap(a->mapping, a->mapping_length);
+    mapping_close(&a->mapping);
+    file_close(a->path ? a->fd : -1);
     mem_free(a->path);
 }
 
 void npy_array_look(struct npy_array *a)
 {
     struct file_info info;
-    if (file_stat(a->path, &info, NULL) == PST_OK && info.size < a->mapping_length)
+    if (file_stat(a->path, &info, NULL) == PST_OK && info.size < a->bytes)
         atomic_store_explicit(&a->cut, true, memory_order_relaxed);
 }
 
@@ -186,12 +216,29 @@ static void view_strings(const struct npy_array *a, const uint8_t *row, pst_byte
     }
 }
 
-void *npy_array_row(const struct npy_array *a, uint64_t i, void *room)
+size_t npy_array_raw_room(const struct npy_array *a)
 {
-    const uint8_t *row = a->data + i * a->row_bytes;
+    return a->data ? 0 : a->row_bytes;
+}
+
+static pst_status read_row(const struct npy_array *a, uint64_t i, void *raw, pst_error *reterr)
+{
+    size_t got = 0;
+    uint64_t offset = a->data_offset + i * a->row_bytes;
+    pst_status st = file_read_at(a->fd, a->path, raw, a->row_bytes, offset, &got, reterr);
+    return st == PST_OK && got < a->row_bytes ? npy_array_fail_short(a, i, reterr) : st;
+}
+
+pst_status npy_array_row(const struct npy_array *a, uint64_t i, void *raw, void *room, void **ret, pst_error *reterr)
+{
+    const uint8_t *row = a->data ? a->data + i * a->row_bytes : raw;
+    pst_status st = a->data ? PST_OK : read_row(a, i, raw, reterr);
+    if (st < 0)
+        return st;
+    *ret = a->change == NPY_VIEW ? (void *)(uintptr_t)row : room;
     switch (a->change) {
     case NPY_VIEW:
-        return (void *)(uintptr_t)row;
+        break;
     case NPY_COPY:
         memcpy(room, row, a->row_bytes);
         break;
@@ -202,5 +249,11 @@ void *npy_array_row(const struct npy_array *a, uint64_t i, void *room)
         view_strings(a, row, room);
         break;
     }
-    return room;
+    return PST_OK;
+}
+
+pst_status npy_array_fail_short(const struct npy_array *a, uint64_t i, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_ESTALE, a->path, i, PST_NOWHERE,
+                       "the file became shorter since it was opened; open it again");
 }

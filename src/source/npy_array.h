@@ -1,7 +1,8 @@
-/* npy_array.h: one .npy file, mapped, as rows of a field's type. */
+/* npy_array.h: one .npy file, mapped or read row by row, as rows of a field's type. */
 #ifndef SOURCE_NPY_ARRAY_H
 #define SOURCE_NPY_ARRAY_H
 
+#include "io/mapping.h"
 #include <penstock/op.h>
 #include <stdatomic.h>
 
@@ -15,9 +16,10 @@ enum npy_change {
 
 struct npy_array { /* zeroed at first */
     char *path;
-    void *mapping;
-    size_t mapping_length;
-    const uint8_t *data;
+    struct mapping mapping;
+    int fd;                    /* -1: the file is mapped */
+    size_t data_offset, bytes; /* of the first row; of the file */
+    const uint8_t *data;       /* the first row; NULL: rows are read */
     pst_field field; /* of a row */
     uint64_t rows;
     size_t values;    /* of a row */
@@ -30,14 +32,17 @@ struct npy_array { /* zeroed at first */
     _Atomic bool cut; /* the file has become shorter */
 };
 
-/* Opens `path`; the field is called like the file, without its ending. */
-pst_status npy_array_open(struct npy_array *a, const char *path, pst_error *reterr);
+/* Opens `path`; the field is called like the file, without its ending. `mapped`: otherwise rows are read one by one. */
+pst_status npy_array_open(struct npy_array *a, const char *path, bool mapped, pst_error *reterr);
 void npy_array_close(struct npy_array *a); /* zeroed and half-opened ok */
 
 /* Bytes that npy_array_row wants for a row; 0: it hands out views. */
 size_t npy_array_room(const struct npy_array *a);
-/* The values of row `i`: a view of the file, or made in `room`. */
-void *npy_array_row(const struct npy_array *a, uint64_t i, void *room);
+/* Bytes that npy_array_row wants for a row as it is stored; 0: it is mapped. */
+size_t npy_array_raw_room(const struct npy_array *a);
+/* The values of row `i`: a view of the file or of `raw`, or made in `room`. PST_ESTALE: the file has become shorter. */
+pst_status npy_array_row(const struct npy_array *a, uint64_t i, void *raw, void *room, void **ret, pst_error *reterr);
+pst_status npy_array_fail_short(const struct npy_array *a, uint64_t i, pst_error *reterr);
 /* Looks whether the file has been cut short: its mapping must not be touched any more. */
 void npy_array_look(struct npy_array *a);
 

@@ -32,15 +32,21 @@ void shard_reader_finish(struct shard_reader *r)
 
 /* ---- Ahead ---- */
 
+#define OUTSIDE UINT64_MAX /* as a length: the entry has changed since it was checked, and leads out of the file */
+
+/* Copies the entry, once: a mapped index is a file that others can write to. */
 static inline void locate(const struct shard_set *s, uint64_t index, struct record_place *p)
 {
     const struct set_shard *shard = &s->shards[p->shard];
     const struct index_entry *e = &shard->entries[index - shard->first];
     const uint8_t *data = atomic_load_explicit(&shard->data, memory_order_relaxed);
+    uint64_t offset = __atomic_load_n(&e->offset, __ATOMIC_RELAXED), length = __atomic_load_n(&e->length, __ATOMIC_RELAXED);
+    uint64_t end;
+    bool outside = __builtin_add_overflow(offset, length, &end) || end > shard->bytes || shard->bytes - end < FRAME_BYTES;
     p->index = index;
-    p->offset = e->offset;
-    p->length = e->length;
-    p->frame = data ? data + e->offset : NULL;
+    p->offset = __builtin_expect(outside, 0) ? 0 : offset;
+    p->length = __builtin_expect(outside, 0) ? OUTSIDE : length;
+    p->frame = data && !outside ? data + offset : NULL;
 }
 
 /* The first lines of a block, one right after another. A request waits for the translation of its address (the tables are
@@ -76,9 +82,8 @@ static bool looks_cold(const struct shard_reader *r)
 static void fetch_bytes(const struct set_shard *shard, uint64_t begin, uint64_t end)
 {
     const uint8_t *data = atomic_load_explicit(&shard->data, memory_order_relaxed);
-    uint64_t size = pst_shard_bytes(shard->shard);
-    if (end > size)
-        end = size;
+    if (end > shard->bytes)
+        end = shard->bytes;
     if (begin >= end)
         return;
     if (data)
@@ -188,12 +193,15 @@ static pst_status read_frame(struct shard_reader *r, struct shard_set *s, const 
         return pst_fail_at(reterr, PST_ENOMEM, pst_shard_path(shard->shard), record, p->offset,
                            "out of memory for a record of %" PRIu64 " bytes", p->length);
     *ret = r->buffer;
-    return shard_read_frame(shard->shard, record, r->buffer, reterr);
+    return shard_read_frame(shard->shard, record, (struct index_entry){p->offset, p->length}, r->buffer, reterr);
 }
 
 static pst_status fail_limit(const struct shard_set *s, const struct record_place *p, pst_error *reterr)
 {
     const struct set_shard *shard = &s->shards[p->shard];
+    if (p->length == OUTSIDE)
+        return pst_fail_at(reterr, PST_ESTALE, shard_index_path(shard->shard), p->index - shard->first, PST_NOWHERE,
+                           "the index changed after it was opened, and its record leads out of the shard; open it again");
     return pst_fail_at(reterr, PST_ELIMIT, pst_shard_path(shard->shard), p->index - shard->first, p->offset,
                        "%" PRIu64 " bytes, the limit is %" PRIu64 "; max_record= raises it", p->length, s->max_record_bytes);
 }
@@ -204,10 +212,10 @@ static pst_status fail_frame(const struct shard_set *s, const struct record_plac
 {
     const struct set_shard *shard = &s->shards[p->shard];
     uint64_t record = p->index - shard->first;
-    pst_status st = shard_check(shard->shard, record, frame, verify, reterr);
+    pst_status st = shard_check(shard->shard, record, (struct index_entry){p->offset, p->length}, frame, verify, reterr);
     return st < 0 ? st
                   : pst_fail_at(reterr, PST_ECORRUPT, pst_shard_path(shard->shard), record, p->offset,
-                                "the record changes while it is read: somebody writes to the file");
+                                "the record changes while it is read: another program writes to the file");
 }
 
 pst_status shard_reader_load(struct shard_reader *r, struct shard_set *s, uint64_t index, pst_bytes *ret, pst_error *reterr)

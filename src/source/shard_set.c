@@ -47,8 +47,8 @@ static pst_status map_shard(struct shard_set *s, struct set_shard *d, pst_error 
     pst_status st = may_map(s, d->shard) ? shard_map(d->shard, &d->mapping, reterr) : PST_OK;
     if (st < 0 && s->io == SHARD_IO_MAP)
         return st;
-    atomic_store(&d->data, d->mapping);
-    if (d->mapping || s->io == SHARD_IO_DIRECT || !may_keep_open(s))
+    atomic_store(&d->data, d->mapping.data);
+    if (d->mapping.data || s->io == SHARD_IO_DIRECT || !may_keep_open(s))
         shard_release(d->shard);
     return PST_OK;
 }
@@ -80,11 +80,12 @@ static pst_status open_shard(void *user, size_t k, pst_error *reterr)
                                  .cache_dir = s->env->cache_dir,
                                  .max_record_bytes = s->max_record_bytes,
                                  .damage = s->tolerant};
+    enum index_hold hold = s->io == SHARD_IO_READ ? INDEX_COPIED : s->io == SHARD_IO_MAP ? INDEX_MAPPED : INDEX_VIEWED;
     pst_status st = file_stat(s->paths.paths[k], &info, reterr);
     if (st < 0)
         return st;
     /* Opening a pipe and closing it again would end whoever writes to it. */
-    st = info.is_regular ? pst_shard_open(&d->shard, s->paths.paths[k], &options, reterr) : PST_EUNSUPPORTED;
+    st = info.is_regular ? shard_open(&d->shard, s->paths.paths[k], &options, hold, reterr) : PST_EUNSUPPORTED;
     if (st == PST_EUNSUPPORTED) {
         note_stream(s, k);
         return PST_OK;
@@ -92,6 +93,7 @@ static pst_status open_shard(void *user, size_t k, pst_error *reterr)
     if (st < 0)
         return st;
     d->entries = shard_entries(d->shard);
+    d->bytes = pst_shard_bytes(d->shard);
     st = open_jpegs(d, reterr);
     return st < 0 ? st : map_shard(s, d, reterr);
 }
@@ -154,7 +156,7 @@ static void close_shards(struct shard_set *s)
 {
     for (size_t k = 0; s->shards && k < s->count; k++) {
         struct set_shard *d = &s->shards[k];
-        file_unmap(d->mapping, d->shard ? (size_t)pst_shard_bytes(d->shard) : 0);
+        mapping_close(&d->mapping);
         file_close(d->direct);
         mem_free((void *)d->states);
         pst_shard_close(d->shard);
@@ -244,8 +246,21 @@ void shard_set_look(struct shard_set *s)
 {
     struct file_info info;
     struct set_shard *d = &s->shards[atomic_fetch_add_explicit(&s->looked, 1, memory_order_relaxed) % s->count];
-    if (d->mapping && file_stat(pst_shard_path(d->shard), &info, NULL) == PST_OK && info.size < pst_shard_bytes(d->shard))
+    if (d->mapping.data && file_stat(pst_shard_path(d->shard), &info, NULL) == PST_OK && info.size < d->bytes)
         atomic_store_explicit(&d->data, NULL, memory_order_relaxed);
+}
+
+pst_status shard_set_intact(struct shard_set *s, uint64_t i, pst_error *reterr)
+{
+    struct set_shard *d = &s->shards[shard_set_find(s, i)];
+    const struct index *x = shard_index(d->shard);
+    uint64_t record = i - d->first;
+    if (mapping_broken(&x->mapping))
+        return mapping_fail(&x->mapping, shard_index_path(d->shard), record, PST_NOWHERE, reterr);
+    if (!mapping_broken(&d->mapping))
+        return PST_OK;
+    atomic_store_explicit(&d->data, NULL, memory_order_relaxed);
+    return mapping_fail(&d->mapping, pst_shard_path(d->shard), record, d->entries[record].offset, reterr);
 }
 
 pst_status shard_set_direct(struct shard_set *s, size_t k, int *ret_fd, bool *ret_owned, pst_error *reterr)
@@ -275,7 +290,7 @@ static void describe_io(const struct shard_set *s, char *buffer, size_t size)
 {
     size_t mapped = 0;
     for (size_t k = 0; k < s->count; k++)
-        mapped += s->shards[k].mapping || pst_shard_bytes(s->shards[k].shard) == 0;
+        mapped += s->shards[k].mapping.data || pst_shard_bytes(s->shards[k].shard) == 0;
     if (s->io == SHARD_IO_DIRECT)
         snprintf(buffer, size, "read past the page cache");
     else if (s->io == SHARD_IO_READ || mapped == 0)

@@ -23,8 +23,9 @@ struct set_shard {
     _Atomic(const uint8_t *) data; /* mapped; NULL: to be read */
     const struct index_entry *entries;
     uint64_t first; /* of its records, among all */
+    uint64_t bytes; /* of the file, when it was opened */
     pst_shard *shard;
-    void *mapping;                /* what `data` was, until the set is closed */
+    struct mapping mapping;       /* what `data` was, until the set is closed */
     _Atomic int direct;           /* a descriptor past the page cache; -1: none yet */
     struct entropy_section jpegs; /* of its index */
     bool damaged;                 /* …which nobody can read */
@@ -86,10 +87,11 @@ static inline void shard_set_verified(struct shard_set *s, uint64_t i)
 /* As source_class.entropy. */
 bool shard_set_entropy(const struct shard_set *s, uint64_t i, struct entropy_home *ret);
 
-/* Looks whether one of the shards, another one at each call, has been cut short. Its mapping would kill whoever touches it
- * behind the new end (SIGBUS): it is given up, and reading tells what is wrong. What happens between the looks is a risk
- * that remains: data that others may cut is to be read with io=read. */
+/* Looks whether one of the shards, another one at each call, has been cut short. Its mapping is given up then: touching it
+ * behind the new end raises SIGBUS. Reading reports what is wrong. Between two looks the guard (io/mapping.h) catches it. */
 void shard_set_look(struct shard_set *s);
+/* As source_class.intact. */
+pst_status shard_set_intact(struct shard_set *s, uint64_t i, pst_error *reterr);
 /* A descriptor of shard `k` for reads past the page cache. `*ret_owned`: the caller closes it. */
 pst_status shard_set_direct(struct shard_set *s, size_t k, int *ret_fd, bool *ret_owned, pst_error *reterr);
 /* "8 shards, 1.5 GiB, mapped; index: sidecar". */

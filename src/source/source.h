@@ -50,6 +50,9 @@ struct source_class {
     /* These elements come soon, in this order: a chance to sort, coalesce and read ahead. Optional; never fails. */
     void (*ahead)(void *source, void *worker, const uint64_t *index, size_t count);
     pst_status (*load)(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
+    /* Asked when the element was used, and some mapped file of the process has lost pages (io/mapping.h): fails unless the
+     * files that the element's views lie in are whole. Optional: without it no view lies in a mapped file. */
+    pst_status (*intact)(void *source, uint64_t index, pst_error *reterr);
     pst_cause cause; /* what a load is counted as that fails with PST_ECORRUPT */
     uint64_t (*bytes_of)(const void *source, uint64_t index); /* stored size, for budgets and statistics; optional */
     /* Where the entropy index of the element's JPEGs is stored (entropy.h); false: nowhere. Optional. */

@@ -16,10 +16,18 @@
 
 struct config {
     pst_strings paths;
+    int io; /* of io_names */
 };
+
+static const char *const io_names[] = {"auto", "map", "read", NULL};
+enum { IO_READ = 2 };
 
 static const pst_param params[] = {
     {"paths", PST_PARAM_STRINGS, offsetof(struct config, paths), NULL, 0, 0, NULL, "files or patterns"},
+    {"io", PST_PARAM_CHOICE, offsetof(struct config, io), "auto", 0, 0, io_names,
+     "map: rows are views of the mapped files; read: one system call per row and file, for files that other programs may "
+     "truncate "
+     "meanwhile; auto: map"},
     {0},
 };
 
@@ -33,6 +41,7 @@ struct npy {
 
 struct worker {
     void **room; /* one per array: for rows that are not views */
+    void **raw;  /* one per array: for rows that are read, as they are stored */
     struct cold_watch cold;
     size_t looked;
 };
@@ -49,10 +58,10 @@ static void npy_close(void *source)
     mem_free(n);
 }
 
-static pst_status add_array(struct npy *n, const char *path, pst_error *reterr)
+static pst_status add_array(struct npy *n, const char *path, bool mapped, pst_error *reterr)
 {
     struct npy_array *a = &n->arrays[n->count++], *first = &n->arrays[0];
-    pst_status st = npy_array_open(a, path, reterr);
+    pst_status st = npy_array_open(a, path, mapped, reterr);
     if (st < 0)
         return st;
     for (struct npy_array *other = first; other < a; other++)
@@ -66,7 +75,7 @@ static pst_status add_array(struct npy *n, const char *path, pst_error *reterr)
                            first->field.name, first->rows);
     n->fields[n->count - 1] = a->field;
     n->rows = a->rows;
-    n->bytes += a->mapping_length;
+    n->bytes += a->bytes;
     n->fingerprint = hash_combine(n->fingerprint, a->fingerprint);
     return PST_OK;
 }
@@ -94,7 +103,7 @@ static pst_status npy_open(const void *config, const struct source_env *env, voi
     if (st == PST_OK)
         st = make_room(n, paths.count, reterr);
     for (size_t i = 0; st == PST_OK && i < paths.count; i++)
-        st = add_array(n, paths.paths[i], reterr);
+        st = add_array(n, paths.paths[i], c->io != IO_READ, reterr);
     path_list_finish(&paths);
     if (st < 0) {
         npy_close(n);
@@ -124,8 +133,8 @@ static void npy_describe(const void *source, char *buffer, size_t size)
 {
     const struct npy *n = source;
     char bytes[32];
-    int length = snprintf(buffer, size, "%zu array%s, %s, mapped", n->count, n->count == 1 ? "" : "s",
-                          text_bytes(n->bytes, bytes, sizeof(bytes)));
+    int length = snprintf(buffer, size, "%zu array%s, %s, %s", n->count, n->count == 1 ? "" : "s",
+                          text_bytes(n->bytes, bytes, sizeof(bytes)), n->arrays[0].data ? "mapped" : "read");
     const char *lead = "; converted: ";
     for (size_t i = 0; i < n->count && length > 0 && (size_t)length < size; i++) {
         if (n->arrays[i].change != NPY_CONVERT)
@@ -145,32 +154,46 @@ static void npy_need(void *source, const bool *fields)
     ((struct npy *)source)->need = fields;
 }
 
+static pst_status make_row(void **ret, size_t bytes, const struct npy_array *a, pst_error *reterr)
+{
+    if (bytes == 0)
+        return PST_OK;
+    *ret = mem_aligned(bytes);
+    return *ret ? PST_OK
+                : pst_fail_at(reterr, PST_ENOMEM, a->path, PST_NOWHERE, PST_NOWHERE, "out of memory for a row of %zu bytes",
+                              bytes);
+}
+
 static pst_status npy_worker_start(void *source, void *worker, pst_error *reterr)
 {
     const struct npy *n = source;
     struct worker *w = worker;
     w->room = mem_array(n->count, sizeof(*w->room));
-    if (!w->room)
+    w->raw = mem_array(n->count, sizeof(*w->raw));
+    if (!w->room || !w->raw)
         return fail_memory(reterr, "allocating a worker's rows");
-    for (size_t i = 0; i < n->count; i++) {
-        size_t room = npy_array_room(&n->arrays[i]);
-        if (room == 0 || !is_needed(n, i))
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < n->count && st == PST_OK; i++) {
+        const struct npy_array *a = &n->arrays[i];
+        if (!is_needed(n, i))
             continue;
-        w->room[i] = mem_aligned(room);
-        if (!w->room[i])
-            return pst_fail_at(reterr, PST_ENOMEM, n->arrays[i].path, PST_NOWHERE, PST_NOWHERE,
-                               "out of memory for a row of %zu bytes", room);
+        st = make_row(&w->room[i], npy_array_room(a), a, reterr);
+        if (st == PST_OK)
+            st = make_row(&w->raw[i], npy_array_raw_room(a), a, reterr);
     }
-    return PST_OK;
+    return st;
 }
 
 static void npy_worker_stop(void *source, void *worker)
 {
     const struct npy *n = source;
     struct worker *w = worker;
-    for (size_t i = 0; w->room && i < n->count; i++)
+    for (size_t i = 0; w->room && w->raw && i < n->count; i++) {
         mem_free(w->room[i]);
+        mem_free(w->raw[i]);
+    }
     mem_free(w->room);
+    mem_free(w->raw);
 }
 
 /* Runs of neighbours are asked for at once. */
@@ -179,7 +202,10 @@ static void fetch(const struct npy_array *a, const uint64_t *index, size_t count
     for (size_t i = 0, run; i < count; i += run) {
         for (run = 1; i + run < count && index[i + run] == index[i] + run;)
             run++;
-        file_fetch_mapped(a->data + index[i] * a->row_bytes, run * a->row_bytes);
+        if (a->data)
+            file_fetch_mapped(a->data + index[i] * a->row_bytes, run * a->row_bytes);
+        else
+            file_fetch(a->fd, a->data_offset + index[i] * a->row_bytes, run * a->row_bytes);
     }
 }
 
@@ -205,10 +231,20 @@ static pst_status npy_load(void *source, void *worker, uint64_t index, pst_ctx *
         if (!is_needed(n, i))
             continue;
         if (__builtin_expect(atomic_load_explicit(&a->cut, memory_order_relaxed), 0))
-            return pst_fail_at(reterr, PST_ESTALE, a->path, index, PST_NOWHERE,
-                               "the file became shorter since it was opened; open it again");
-        out[i].data = npy_array_row(a, index, w->room[i]);
+            return npy_array_fail_short(a, index, reterr);
+        pst_status st = npy_array_row(a, index, w->raw[i], w->room[i], &out[i].data, reterr);
+        if (st < 0)
+            return st;
     }
+    return PST_OK;
+}
+
+static pst_status npy_intact(void *source, uint64_t index, pst_error *reterr)
+{
+    const struct npy *n = source;
+    for (size_t i = 0; i < n->count; i++)
+        if (mapping_broken(&n->arrays[i].mapping))
+            return mapping_fail(&n->arrays[i].mapping, n->arrays[i].path, index, PST_NOWHERE, reterr);
     return PST_OK;
 }
 
@@ -229,8 +265,7 @@ static void npy_locate(const void *source, uint64_t index, size_t field, struct 
         for (field = 0; field + 1 < n->count && !is_needed(n, field);)
             field++;
     const struct npy_array *a = &n->arrays[field];
-    size_t header = (size_t)(a->data - (const uint8_t *)a->mapping);
-    *ret = (struct source_place){.path = a->path, .record = index, .offset = header + index * a->row_bytes};
+    *ret = (struct source_place){.path = a->path, .record = index, .offset = a->data_offset + index * a->row_bytes};
 }
 
 const struct source_class source_npy = {
@@ -255,6 +290,7 @@ const struct source_class source_npy = {
     .worker_stop = npy_worker_stop,
     .ahead = npy_ahead,
     .load = npy_load,
+    .intact = npy_intact,
     .bytes_of = npy_bytes_of,
     .locate = npy_locate,
 };

@@ -21,8 +21,10 @@ static const char *const io_names[] = {"auto", "map", "read", "direct", NULL}; /
 static const pst_param params[] = {
     {"paths", PST_PARAM_STRINGS, offsetof(struct config, paths), NULL, 0, 0, NULL, "folders, files or patterns"},
     {"io", PST_PARAM_CHOICE, offsetof(struct config, io), "auto", 0, 0, io_names,
-     "map: records are views of the mapped files; read: a system call a record, for files that others may cut short meanwhile; "
-     "direct: past the page cache, for one pass over cold data; auto: map, and direct for what is not in memory if all of it "
+     "map: records are views of the mapped files; read: one system call per record, nothing is mapped: for files that other "
+     "programs "
+     "may truncate meanwhile; direct: past the page cache, for one pass over cold data; auto: map, and direct for what is not "
+     "in memory if all of it "
      "never could be"},
     {"max_record", PST_PARAM_BYTES, offsetof(struct config, max_record), "1GiB", 0, 0, NULL, "a longer record is an error"},
     {0},
@@ -118,6 +120,11 @@ static pst_status tfrecord_load(void *source, void *worker, uint64_t index, pst_
     return shard_reader_load(&w->reader, &t->set, index, &w->record, reterr);
 }
 
+static pst_status tfrecord_intact(void *source, uint64_t index, pst_error *reterr)
+{
+    return shard_set_intact(&((struct tfrecord *)source)->set, index, reterr);
+}
+
 static uint64_t tfrecord_bytes_of(const void *source, uint64_t index)
 {
     const struct shard_set *s = &((const struct tfrecord *)source)->set;
@@ -191,6 +198,7 @@ const struct source_class source_tfrecord = {
     .worker_stop = tfrecord_worker_stop,
     .ahead = tfrecord_ahead,
     .load = tfrecord_load,
+    .intact = tfrecord_intact,
     .cause = PST_CAUSE_DATA_CRC,
     .bytes_of = tfrecord_bytes_of,
     .entropy = tfrecord_entropy,

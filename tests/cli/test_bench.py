@@ -10,6 +10,30 @@ import time
 import tap
 from tool import PENSTOCK, environment, penstock, report, scratch, shards as shard_paths
 
+
+
+def run_and_truncate(folder, text, path, size):
+    """A pipeline over many epochs whose file becomes short meanwhile."""
+    process = subprocess.Popen([PENSTOCK, "bench", text, "--epochs", "1000000", "--workers", "2"], env=environment(),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+    time.sleep(0.5)
+    os.truncate(path, size)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+def test_truncated_while_mapped():
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 300, "--size", 64, cwd=folder)
+        penstock("pack", "images", "data", "--shards", 1, cwd=folder)
+        path, = shard_paths(os.path.join(folder, "data"))
+        for io in ("auto", "map"):
+            whole = open(path, "rb").read()
+            code, err = run_and_truncate(folder, f"tfrecord {path} io={io} | shuffle | example | decode image | resize 32 | batch 16", path, 9000)
+            assert code == 3 and os.path.basename(path) in err and "became shorter" in err, (code, err)
+            open(path, "wb").write(whole)
+
+
 NUMBERS = "range 1000 | batch 32"
 
 

@@ -14,6 +14,32 @@ import tap
 from data import child, raises, resident
 
 
+TRUNCATED = """
+import os, sys
+import penstock as ps
+path = sys.argv[1]
+with ps.TFRecordWriter(path) as writer:
+    for i in range(2000):
+        writer.write(bytes([i % 251]) * 4000)
+seen = 0
+try:
+    for batch in ps.tfrecord(path).repeat().batch(16).prefetch(2):
+        assert all(len(set(record)) == 1 and record[0] == (seen + i) % 2000 % 251 for i, record in enumerate(batch["record"].tolist()))
+        seen += batch.size
+        if seen == 2400:
+            os.truncate(path, 20000)
+except ps.Error as error:
+    print(error)
+"""
+
+
+def test_a_shard_that_is_truncated_is_an_error():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "cut.tfrecord")
+        done = child(TRUNCATED, path)
+        assert done.returncode == 0 and "cut.tfrecord" in done.stdout and "became shorter" in done.stdout, done
+
+
 def test_threads_share_an_iterator():
     batches, seen, lock = iter(ps.range(3000).batch(3)), [], threading.Lock()
 

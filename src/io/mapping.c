@@ -1,0 +1,153 @@
+/* mapping.c: mapped files, and the SIGBUS handler that a program may install for them.
+ *
+ * The handler finds the mapping in a fixed table without locks, marks it broken, and only then puts zero pages where the file
+ * has none any more: a thread that reads zeros, whether it raised the signal or not, sees the mark afterwards. All pages up to
+ * the end of the mapping are replaced at once, which takes one more entry of the system's table of mappings and no memory.
+ *
+ * Promises: nothing is installed unless the program asks for it; a fault elsewhere goes to the handler that was there before.
+ */
+#include "io/mapping.h"
+
+#include "io/file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SLOTS 65536u /* about as many mappings as the system allows a process */
+
+_Atomic uint32_t mapping_breaks;
+
+static struct mapping_slot slots[SLOTS]; /* pages that are not used take no memory */
+static _Atomic uint32_t next_slot;       /* where to look for a free one */
+static _Atomic uint32_t used_slots;      /* those behind were never taken */
+
+/* ---- Mappings ---- */
+
+static struct mapping_slot *take_slot(void)
+{
+    for (uint32_t tries = 0; tries < SLOTS; tries++) {
+        uint32_t i = atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed) % SLOTS;
+        bool taken = false;
+        if (!atomic_compare_exchange_strong(&slots[i].taken, &taken, true))
+            continue;
+        uint32_t used = atomic_load(&used_slots);
+        while (used <= i && !atomic_compare_exchange_weak(&used_slots, &used, i + 1))
+            ;
+        atomic_store(&slots[i].broken, false);
+        return &slots[i];
+    }
+    return NULL;
+}
+
+pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr)
+{
+    struct mapping_slot *slot = take_slot();
+    if (!slot)
+        return file_fail(reterr, path, "mapping", ENOMEM);
+    void *data = file_denied("mmap") ? MAP_FAILED : mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        pst_status st = file_fail(reterr, path, "mapping", errno);
+        atomic_store(&slot->taken, false);
+        return st;
+    }
+    atomic_store(&slot->length, length);
+    atomic_store(&slot->begin, (uintptr_t)data);
+    *ret = (struct mapping){.data = data, .length = length, .slot = slot};
+    return PST_OK;
+}
+
+void mapping_close(struct mapping *m)
+{
+    if (m->slot) {
+        atomic_store(&m->slot->begin, 0);
+        munmap((void *)(uintptr_t)m->data, m->length);
+        atomic_store(&m->slot->taken, false);
+    }
+    *m = (struct mapping){0};
+}
+
+pst_status mapping_fail(const struct mapping *m, const char *path, uint64_t record, uint64_t offset, pst_error *reterr)
+{
+    struct file_info info;
+    if (file_stat(path, &info, NULL) == PST_OK && info.size >= m->length)
+        return pst_fail_at(reterr, PST_EIO, path, record, offset,
+                           "a part of the mapped file could not be read; check the storage, or read it with io=read");
+    return pst_fail_at(reterr, PST_ESTALE, path, record, offset,
+                       "the file became shorter while it was read: it had %zu bytes when it was opened; open it again",
+                       m->length);
+}
+
+/* ---- The guard ---- */
+
+static struct sigaction before; /* written once, before the handler is in place */
+static uintptr_t page_mask;
+
+static struct mapping_slot *find_slot(uintptr_t address)
+{
+    uint32_t used = atomic_load(&used_slots);
+    for (uint32_t i = 0; i < used; i++) {
+        uintptr_t begin = atomic_load(&slots[i].begin);
+        if (begin && address >= begin && address - begin < atomic_load(&slots[i].length))
+            return &slots[i];
+    }
+    return NULL;
+}
+
+static bool put_zeros(uintptr_t address)
+{
+    struct mapping_slot *slot = find_slot(address);
+    if (!slot)
+        return false;
+    atomic_store(&slot->broken, true);
+    atomic_fetch_add(&mapping_breaks, 1);
+    uintptr_t from = address & page_mask, end = atomic_load(&slot->begin) + atomic_load(&slot->length);
+    return mmap((void *)from, end - from, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) !=
+           MAP_FAILED;
+}
+
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+    if (before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(number, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    } else {
+        struct sigaction plain;
+        memset(&plain, 0, sizeof(plain));
+        plain.sa_handler = SIG_DFL;
+        sigaction(number, &plain, NULL);
+        raise(number); /* pending until this handler returns */
+    }
+}
+
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+    int code = errno;
+    if (info->si_code != BUS_ADRERR || !put_zeros((uintptr_t)info->si_addr))
+        pass_on(number, info, context);
+    errno = code;
+}
+
+pst_status pst_guard_install(pst_error *reterr)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool installed; /* under lock */
+    struct sigaction action;
+    int code = 0;
+    memset(&action, 0, sizeof(action));
+    action.sa_sigaction = on_bus_error;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    pthread_mutex_lock(&lock);
+    page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+    if (!installed && (sigaction(SIGBUS, NULL, &before) < 0 || sigaction(SIGBUS, &action, NULL) < 0))
+        code = errno;
+    installed |= code == 0;
+    pthread_mutex_unlock(&lock);
+    return code ? file_fail(reterr, NULL, "installing the handler of SIGBUS", code) : PST_OK;
+}
