@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 struct config {
@@ -196,7 +197,7 @@ static void put_place(const pst_index_report *r)
         put_clean_string(stdout, r->path);
         break;
     case PST_INDEX_MEMORY:
-        fputs("but kept nowhere: its folder is read-only and there is no cache folder", stdout);
+        fputs("kept nowhere: it has no records", stdout);
         break;
     }
 }
@@ -230,6 +231,14 @@ static void put_entropy(const pst_entropy_report *e)
     if (e->bad_records)
         printf("; %s damaged %s not looked into", amount_count(jpegs, e->bad_records),
                plural(e->bad_records, "record", "records"));
+}
+
+/* A pipe or a device has no random access either, but was not meant to be indexed. */
+static bool is_compressed(const struct shard *s)
+{
+    struct stat info;
+
+    return s->status == PST_EUNSUPPORTED && stat(s->path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 static void put_shard(const struct shard *s, const struct config *c)
@@ -351,7 +360,7 @@ static int report(const struct job *job)
         put_json(job);
     for (size_t i = 0; i < job->count; i++) {
         const struct shard *s = &job->shards[i];
-        bool fine = s->status == PST_OK || s->status == PST_EUNSUPPORTED;
+        bool fine = s->status == PST_OK || is_compressed(s);
 
         left += s->status == PST_ECANCELLED;
         if (fine && !c->json && !c->quiet)

@@ -131,7 +131,8 @@ PST_API void pst_shard_locate(const pst_shard *shard, uint64_t i, uint64_t *ret_
 PST_API pst_status pst_shard_read(const pst_shard *shard, uint64_t i, void *buffer, size_t capacity, size_t *ret_length,
                                   pst_error *reterr);
 
-/* What `penstock index` does for one shard: `check` only compares an existing index with a full scan. */
+/* What `penstock index` does for one shard: `check` only compares an existing index with a full scan. An index that is made and
+ * can be kept neither beside the shard nor in the cache folder is an error, unless `no_write` asks for it. */
 typedef struct pst_index_report {
     uint64_t records, bytes, fingerprint;
     pst_index_place place;

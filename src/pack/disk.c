@@ -1,11 +1,10 @@
 /* disk.c: see disk.h. The same rules as in io/file.c: every call may be denied by a test, errors name the path. */
 #include "pack/disk.h"
 
+#include "base/memory.h"
 #include "io/file.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -37,11 +36,18 @@ void disk_remove_folder(const char *path)
     (void)rmdir(path); /* refuses a folder that holds anything */
 }
 
-bool disk_is_inside(const char *path, const char *folder)
+pst_status disk_is_inside(const char *path, const char *folder, bool *ret, pst_error *reterr)
 {
-    char inner[PATH_MAX], outer[PATH_MAX];
-    if (!realpath(path, inner) || !realpath(folder, outer))
-        return false;
-    size_t n = strlen(outer);
-    return strncmp(inner, outer, n) == 0 && (inner[n] == '/' || inner[n] == 0 || n == 1);
+    char *inner = NULL, *outer = NULL;
+    pst_status st = file_absolute(&inner, path, reterr);
+    if (st == PST_OK)
+        st = file_absolute(&outer, folder, reterr);
+    *ret = false;
+    if (st == PST_OK) {
+        size_t n = strlen(outer);
+        *ret = strncmp(inner, outer, n) == 0 && (inner[n] == '/' || inner[n] == 0 || n == 1);
+    }
+    mem_free(inner);
+    mem_free(outer);
+    return st == PST_ENOTFOUND ? PST_OK : st;
 }

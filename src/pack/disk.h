@@ -9,6 +9,8 @@
 pst_status disk_lock(int *ret_fd, const char *folder, pst_error *reterr);
 pst_status disk_remove(const char *path, pst_error *reterr); /* a file that is not there is removed already */
 void disk_remove_folder(const char *path);                   /* if it is empty */
-bool disk_is_inside(const char *path, const char *folder);   /* links resolved; false for what does not exist */
+/* Whether `path` lies inside `folder`, links resolved; it does not if one of them does not exist. Fails where that cannot be
+ * found out. */
+pst_status disk_is_inside(const char *path, const char *folder, bool *ret, pst_error *reterr);
 
 #endif

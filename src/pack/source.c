@@ -95,10 +95,15 @@ static pst_status expand(struct path_list *ret, const char *const *paths, size_t
 /* The output folder is ours to replace: a source in it could be overwritten by what is made of it. */
 static pst_status check_places(const struct pack_source *s, const struct path_list *paths, pst_error *reterr)
 {
-    for (size_t i = 0; i < paths->count; i++)
-        if (disk_is_inside(paths->paths[i], s->config->out))
+    for (size_t i = 0; i < paths->count; i++) {
+        bool inside;
+        pst_status st = disk_is_inside(paths->paths[i], s->config->out, &inside, reterr);
+        if (st < 0)
+            return st;
+        if (inside)
             return pst_fail_at(reterr, PST_EINVAL, paths->paths[i], PST_NOWHERE, PST_NOWHERE,
                                "the source lies inside the output folder %s; choose another place", s->config->out);
+    }
     return PST_OK;
 }
 

@@ -145,10 +145,10 @@ static pst_status own_index(struct found_index *x, const struct shard_file *f, c
         st = PST_ENOTFOUND;
     }
     if (st != PST_OK)
-        st = index_make(x, f, o, reterr);
+        st = index_make(x, f, o, true, reterr);
     if (st == PST_OK && !x->path && x->index.count > 0)
-        st = pst_fail_at(reterr, PST_EIO, f->path, PST_NOWHERE, PST_NOWHERE,
-                         "its index can be kept neither beside it nor in a cache folder; --cache names one");
+        st = pst_fail_at(reterr, PST_EINVAL, f->path, PST_NOWHERE, PST_NOWHERE,
+                         "its index is in memory only (no_write), where an entropy index cannot be kept");
     return st;
 }
 

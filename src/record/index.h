@@ -66,6 +66,9 @@ uint64_t index_next(const struct index *x, uint64_t offset);
  * record (resync.h, up to `max_record_bytes`). Gives what index_open would. */
 pst_status index_scan(struct index *ret, int fd, const char *path, uint64_t max_record_bytes, pst_error *reterr);
 
+/* True when a gap begins with the header of a record that fits the shard: the index was made when those bytes were others. */
+pst_status index_is_outdated(const struct index *x, int fd, const char *path, bool *ret, pst_error *reterr);
+
 /* Counts the entries as seen and reports every gap. `log` as in pst_shard_options: NULL makes a gap an error. */
 pst_status index_report_gaps(const struct index *x, int fd, const char *path, pst_damage_log *log, pst_error *reterr);
 

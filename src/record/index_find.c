@@ -27,14 +27,15 @@ pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *re
     f->path = mem_strdup(path);
     if (!f->path)
         return fail_memory_at(reterr, path, "opening the shard");
-    pst_status st = file_open_read(&f->fd, path, reterr);
-    if (st == PST_OK)
-        st = file_fstat(f->fd, path, &info, reterr);
+    pst_status st = file_stat(path, &info, reterr);
     if (st < 0)
         return st;
-    if (!info.is_regular)
+    if (!info.is_regular) /* not even opened: closing a pipe again would end the program that writes to it */
         return pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, PST_NOWHERE,
-                           "random access needs a file; read a pipe from front to back");
+                           "is a %s, and random access needs a regular file", info.is_folder ? "folder" : "pipe or device");
+    st = file_open_read(&f->fd, path, reterr);
+    if (st < 0)
+        return st;
     st = file_read_at(f->fd, path, head, sizeof(head), 0, &got, reterr);
     if (st < 0)
         return st;
@@ -89,6 +90,16 @@ static pst_status open_pidx(struct index *ret, const struct shard_file *f, const
                          "the index is of a shard of %" PRIu64 " bytes, fingerprint %016" PRIx64 "; this one has %" PRIu64
                          " bytes, %016" PRIx64,
                          x.shard_bytes, x.fingerprint, f->bytes, f->fingerprint);
+        index_finish(&x);
+        return st;
+    }
+    bool outdated = false; /* the fingerprint is of samples: what was damaged between them may have been restored */
+    st = x.gaps ? index_is_outdated(&x, f->fd, f->path, &outdated, reterr) : PST_OK;
+    if (st == PST_OK && outdated)
+        st = pst_fail_at(reterr, PST_ESTALE, path, PST_NOWHERE, PST_NOWHERE,
+                         "the index has a gap where the shard has a sound record: the shard was repaired since; "
+                         "`penstock index` makes it anew");
+    if (st < 0) {
         index_finish(&x);
         return st;
     }
@@ -192,9 +203,12 @@ static pst_status publish(const struct found_index *x, const char *path, pst_err
 {
     struct index old = {0}, with = x->index;
     if (index_open(&old, path, NULL) == PST_OK && old.shard_bytes == with.shard_bytes && old.fingerprint == with.fingerprint) {
+        bool same = old.count == with.count && memcmp(old.entries, with.entries, with.count * sizeof(*with.entries)) == 0;
         with = old;
         with.entries = x->index.entries;
         with.count = x->index.count;
+        if (!same) /* points are kept by the record's number */
+            with.jpegs = NULL;
     }
     /* Not synced: an index that a crash tears fails its checksum and is made again. */
     pst_status st = index_publish(path, &with, false, reterr);
@@ -202,28 +216,44 @@ static pst_status publish(const struct found_index *x, const char *path, pst_err
     return st;
 }
 
-/* Tries the places in turn; the last, memory, takes everything. */
-static void keep(struct found_index *x, const struct shard_file *f, const pst_shard_options *options)
+/* Publishes at `path` (NULL: out of memory), and takes it if that works. */
+static pst_status keep_at(struct found_index *x, char *path, pst_index_place place, const struct shard_file *f,
+                          pst_error *reterr)
 {
-    char *path = index_sidecar_path(f->path);
-    x->place = PST_INDEX_SIDECAR;
-    if (path && publish(x, path, NULL) == PST_OK) {
-        x->path = path;
-        return;
+    pst_status st = path ? publish(x, path, reterr) : no_memory(f, reterr);
+    if (st < 0) {
+        mem_free(path);
+        return st;
     }
-    mem_free(path);
-    path = NULL;
-    x->place = PST_INDEX_CACHE;
-    if (options->cache_dir && file_make_folder(options->cache_dir, NULL) == PST_OK &&
-        cache_path(&path, f, options->cache_dir, NULL) == PST_OK && publish(x, path, NULL) == PST_OK) {
-        x->path = path;
-        return;
-    }
-    mem_free(path);
-    x->place = PST_INDEX_MEMORY;
+    x->path = path;
+    x->place = place;
+    return PST_OK;
 }
 
-pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
+/* Tries the places in turn. A failure tells the reason of each: the index is in memory only. */
+static pst_status keep(struct found_index *x, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
+{
+    pst_error beside, cached;
+    char *path = NULL;
+    pst_status st = keep_at(x, index_sidecar_path(f->path), PST_INDEX_SIDECAR, f, &beside);
+    if (st == PST_OK)
+        return PST_OK;
+    if (!options->cache_dir)
+        return pst_fail_at(reterr, st == PST_ENOMEM ? st : PST_EIO, f->path, PST_NOWHERE, PST_NOWHERE,
+                           "its index cannot be kept beside it (%s), and there is no cache folder", beside.message);
+    st = file_make_folder(options->cache_dir, &cached);
+    if (st == PST_OK)
+        st = cache_path(&path, f, options->cache_dir, &cached);
+    if (st == PST_OK)
+        st = keep_at(x, path, PST_INDEX_CACHE, f, &cached);
+    return st == PST_OK ? PST_OK
+                        : pst_fail_at(reterr, st == PST_ENOMEM ? st : PST_EIO, f->path, PST_NOWHERE, PST_NOWHERE,
+                                      "its index can be kept neither beside it (%.80s) nor in the cache folder (%.80s)",
+                                      beside.message, cached.message);
+}
+
+pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, bool must_keep,
+                      pst_error *reterr)
 {
     struct found_index x = {.place = PST_INDEX_MEMORY, .built = true};
     pst_status st = index_scan(&x.index, f->fd, f->path, options->max_record_bytes, reterr);
@@ -240,8 +270,13 @@ pst_status index_make(struct found_index *ret, const struct shard_file *f, const
         return st;
     }
     /* A file without a single record is hardly a shard: it gets nothing beside it. */
-    if (!options->no_write && x.index.count > 0)
-        keep(&x, f, options);
+    bool keeps = !options->no_write && x.index.count > 0;
+    if (keeps)
+        st = keep(&x, f, options, must_keep ? reterr : NULL);
+    if (st < 0 && must_keep) {
+        found_index_finish(&x);
+        return st;
+    }
     *ret = x;
     return PST_OK;
 }

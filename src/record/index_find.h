@@ -27,7 +27,9 @@ void found_index_finish(struct found_index *x); /* zeroed ok */
 /* An index that belongs to these bytes: sidecar, cache, text, in this order. PST_ENOTFOUND: there is none. Otherwise the
  * error is that of the first one that is there and cannot be used. */
 pst_status index_find(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr);
-/* Scans, reports damage to options->damage, and keeps the index in the first place that takes it. */
-pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr);
+/* Scans, reports damage to options->damage, and keeps the index in the first place that takes it; where none does, in memory,
+ * which is a failure if `must_keep`. */
+pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, bool must_keep,
+                      pst_error *reterr);
 
 #endif

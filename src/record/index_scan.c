@@ -84,6 +84,35 @@ pst_status index_scan(struct index *ret, int fd, const char *path, uint64_t max_
     return st;
 }
 
+/* A scan takes a record wherever its header is right and its end lies inside the shard. */
+static pst_status holds_record(const struct index *x, int fd, const char *path, uint64_t begin, bool *ret, pst_error *reterr)
+{
+    uint8_t header[FRAME_HEADER];
+    uint64_t length = 0, left = x->shard_bytes - begin;
+    size_t got = 0;
+    pst_status st = file_read_at(fd, path, header, sizeof(header), begin, &got, reterr);
+    *ret = st == PST_OK && got == sizeof(header) && frame_get_header(header, &length) && left >= FRAME_BYTES &&
+           length <= left - FRAME_BYTES;
+    return st;
+}
+
+pst_status index_is_outdated(const struct index *x, int fd, const char *path, bool *ret, pst_error *reterr)
+{
+    uint64_t end = 0, gaps = 0;
+    pst_status st = PST_OK;
+    *ret = false;
+    for (uint64_t i = 0; st == PST_OK && !*ret && gaps < x->gaps; i++) {
+        uint64_t next = i < x->count ? x->entries[i].offset : x->shard_bytes;
+        if (next != end) {
+            st = holds_record(x, fd, path, end, ret, reterr);
+            gaps++;
+        }
+        if (i < x->count)
+            end = next + FRAME_BYTES + x->entries[i].length;
+    }
+    return st;
+}
+
 /* What is wrong in [begin, end): the header there tells, as it told the scan. */
 static pst_status report_gap(const struct index *x, int fd, const char *path, uint64_t record, uint64_t begin, uint64_t end,
                              pst_damage_log *log, pst_error *reterr)

@@ -46,11 +46,11 @@ static pst_status take_options(pst_shard_options *to, const pst_shard_options *f
 }
 
 /* Whatever is wrong with an index that is there, a scan makes another. */
-static pst_status find_or_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *o,
+static pst_status find_or_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *o, bool must_keep,
                                pst_error *reterr)
 {
     if (index_find(ret, f, o, NULL) != PST_OK)
-        return index_make(ret, f, o, reterr);
+        return index_make(ret, f, o, must_keep, reterr);
     return index_report_gaps(&ret->index, f->fd, f->path, o->damage, reterr);
 }
 
@@ -75,7 +75,7 @@ pst_status shard_open(pst_shard **ret, const char *path, const pst_shard_options
     st = shard_file_open(&s->file, path, reterr);
     if (st < 0)
         goto fail;
-    st = find_or_make(&s->found, &s->file, &o, reterr);
+    st = find_or_make(&s->found, &s->file, &o, false, reterr);
     if (st < 0)
         goto fail;
     *ret = s;
@@ -323,7 +323,7 @@ pst_status pst_index_make(const char *path, const pst_shard_options *options, bo
     if (check)
         st = check_index(&x, &f, &o, reterr);
     else
-        st = rebuild ? index_make(&x, &f, &o, reterr) : find_or_make(&x, &f, &o, reterr);
+        st = rebuild ? index_make(&x, &f, &o, true, reterr) : find_or_make(&x, &f, &o, true, reterr);
     if (st < 0)
         goto done;
     *ret = (pst_index_report){.records = x.index.count,

@@ -113,10 +113,39 @@ def test_index_of_a_read_only_folder_goes_to_the_cache():
             assert done["index"].startswith(f"{folder}/rw/xdg/penstock/"), done
             done = report("index", path, prefix=prefix, env={"HOME": f"{folder}/rw"})["shards"][0]
             assert done["index"].startswith(f"{folder}/rw/.cache/penstock/"), done
-            result = penstock("index", path, prefix=prefix, env={"HOME": ""})
-            assert "kept nowhere" in result.out, result
+            result = penstock("index", path, prefix=prefix, env={"HOME": ""}, code=1)
+            assert "Permission denied" in result.err and "no cache folder" in result.err and result.out == "", result
+            result = penstock("index", path, "--cache", f"{folder}/ro/cache", prefix=prefix, code=1)
+            assert result.err.count("Permission denied") == 2 and "neither" in result.err, result
         finally:
             os.chmod(f"{folder}/ro", 0o755)
+
+
+def test_index_of_a_pipe_is_refused():
+    with scratch() as folder:
+        os.mkfifo(f"{folder}/pipe.tfrecord")
+        result = penstock("index", f"{folder}/pipe.tfrecord", code=1)
+        assert "pipe or device" in result.err and "compressed" not in result.out + result.err, result
+        result = penstock("index", "/dev/zero", code=1)
+        assert "pipe or device" in result.err, result
+
+
+def test_gap_of_a_restored_shard_heals():
+    with scratch() as folder:
+        path = shard(f"{folder}/a.tfrecord", [bytes([i]) * 40000 for i in range(20)])
+        whole = open(path, "rb").read()
+        offset = 3 * 40016  # the fourth record's length; the fingerprint's samples lie elsewhere
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            file.write(b"\xff")
+        penstock("index", path, code=3)
+        result = penstock("cat", f"tfrecord {path}", "--head", 0, "--bad", "skip")
+        assert "skipped 1 of 20 records: 1 length crc; the first: " in result.err and "record 3" in result.err, result
+        assert result.out.count("record") == 19, result
+        open(path, "r+b").write(whole)
+        result = penstock("cat", f"tfrecord {path}", "--head", 0)
+        assert result.out.count("record") == 20 and result.err == "", result
+        assert "20 records" in penstock("index", path, "--check").out
 
 
 def test_nothing_to_index():

@@ -1,4 +1,5 @@
 /* test_pack_rules.c: where records go, what becomes of bad items, and which commands are refused. */
+#include "base/fault.h"
 #include "pack_fixture.h"
 
 static const char *classes;
@@ -317,6 +318,12 @@ static void names_come_from_the_folder(void)
     }
 }
 
+static bool deny_realpath(void *user, enum fault_kind kind, const char *what)
+{
+    (void)user;
+    return kind == FAULT_IO && strcmp(what, "realpath") == 0;
+}
+
 static void wrong_sources_are_refused(void)
 {
     pst_error e;
@@ -338,6 +345,10 @@ static void wrong_sources_are_refused(void)
     snprintf(inside, sizeof(inside), "%s/out", classes);
     CHECK_STATUS(pack_one(classes, inside, &o, NULL, &e), PST_EINVAL, &e);
     CHECK_MSG(strstr(e.message, "inside"), "%s", e.message);
+    CHECK(access(inside, F_OK) != 0);
+    fault_set(deny_realpath, NULL); /* where it cannot be told, it is not taken for granted */
+    CHECK_STATUS(pack_one(classes, inside, &o, NULL, &e), PST_EIO, &e);
+    fault_set(NULL, NULL);
     CHECK(access(inside, F_OK) != 0);
     write_text(test_path("a file"), "");
     CHECK_STATUS(pack_one(classes, test_path("a file"), &o, NULL, &e), PST_EEXIST, &e);

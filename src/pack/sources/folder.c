@@ -101,13 +101,16 @@ static pst_status look_at(struct scan *c, const char *given, pst_error *reterr)
     char *source = arena_strndup(&c->s->arena, given, n);
     if (!source)
         return fail_memory(reterr, "listing the folders");
-    if (disk_is_inside(c->s->config->out, source))
+    bool inside, splits = false;
+    pst_status st = disk_is_inside(c->s->config->out, source, &inside, reterr);
+    if (st < 0)
+        return st;
+    if (inside)
         return pst_fail_at(reterr, PST_EINVAL, c->s->config->out, PST_NOWHERE, PST_NOWHERE,
                            "the output folder lies inside the source %s; choose another place", source);
     struct path_list folders = {0};
-    bool splits = false;
     size_t first = c->top_count;
-    pst_status st = walk_folders(&folders, source, reterr);
+    st = walk_folders(&folders, source, reterr);
     if (st == PST_OK)
         st = are_splits(&folders, &splits, reterr);
     if (st == PST_OK && !splits)
