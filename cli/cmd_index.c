@@ -48,6 +48,13 @@ struct job {
 
 /* ---- Working ---- */
 
+/* A pst_stop_fn. */
+static bool is_interrupted(void *user)
+{
+    (void)user;
+    return interrupt_requested();
+}
+
 /* One scan over the lengths of its records. */
 static void make_index(struct shard *s)
 {
@@ -160,8 +167,6 @@ static void do_all(struct job *job, void (*step)(struct shard *s), const char *s
     else
         work(job); /* no thread to be had: this one does it all */
     progress_finish(&progress);
-    if (interrupt_requested() && started && step == make_index)
-        say_note("finishing the shards at hand; Ctrl-C again stops at once");
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     free(threads);
@@ -386,7 +391,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     size_t found = 0;
     pst_error error;
     struct job job = {.config = c,
-                      .options = {.size = sizeof(job.options)},
+                      .options = {.size = sizeof(job.options), .stop = is_interrupted},
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER};
     int code = EXIT_FAILED;
@@ -417,7 +422,7 @@ static const struct option options[] = {
     {"--entropy", .kind = OPTION_FLAG, INTO(struct config, entropy),
      .doc = "also keep where decoding may begin inside of JPEGs, so that crops of them decode faster"},
     {"--check", .kind = OPTION_FLAG, INTO(struct config, check),
-     .doc = "write nothing: compare each index with its shard, record by record"},
+     .doc = "write nothing: compare each index with its shard, record by record, and an entropy index with the JPEGs"},
     {"--rebuild", .kind = OPTION_FLAG, INTO(struct config, rebuild),
      .doc = "make the indexes anew, even where they look right"},
     {"--cache", .metavar = "FOLDER", .kind = OPTION_STRING, INTO(struct config, cache), .completion = COMPLETE_FOLDERS,

@@ -118,16 +118,11 @@ static pst_status find_target(const struct job *job, const char *path, char targ
     return PST_OK;
 }
 
-/* A shard that cannot even be opened is reported by the repair itself; until then it counts as plain. */
-static pst_compression compression_of(const char *path)
+/* A pst_stop_fn. */
+static bool is_interrupted(void *user)
 {
-    pst_reader *reader = NULL;
-    pst_compression compression = PST_COMPRESSION_NONE;
-
-    if (pst_reader_open(&reader, path, NULL, NULL) == PST_OK)
-        compression = pst_reader_compression(reader);
-    pst_reader_close(reader);
-    return compression;
+    (void)user;
+    return interrupt_requested();
 }
 
 static pst_status repair(const struct config *c, const char *path, const char *target, pst_damage_log *log,
@@ -141,10 +136,8 @@ static pst_status repair(const struct config *c, const char *path, const char *t
 
         if (status < 0)
             return status;
-    } else {
-        options.compression = compression_of(path);
-    }
-    return pst_repair(path, target, &options, log, ret, reterr);
+    } /* else PST_COMPRESSION_AUTO: as the shard is */
+    return pst_repair(path, target, &options, log, is_interrupted, NULL, ret, reterr);
 }
 
 static int say_failed(struct job *job, const char *path, const pst_error *error)
@@ -175,7 +168,9 @@ static int repair_one(struct job *job, const char *path)
     if (status == PST_OK)
         status = repair(c, path, target, log, &report, &error);
     progress_finish(&job->progress); /* what is printed now scrolls; the bar comes back below it */
-    if (status < 0) {
+    if (status == PST_ECANCELLED) {
+        code = EXIT_INTERRUPTED;
+    } else if (status < 0) {
         code = say_failed(job, path, &error);
     } else {
         if (c->json)
@@ -205,7 +200,10 @@ static int repair_all(struct job *job, char **paths, size_t count)
         pst_progress now = {.stage = "repairing", .done = done, .total = count};
 
         progress_report(&job->progress, &now);
-        code = exit_worse(code, repair_one(job, paths[done]));
+        int one = repair_one(job, paths[done]);
+        if (one == EXIT_INTERRUPTED)
+            break;
+        code = exit_worse(code, one);
     }
     if (json) {
         json_end_array(&job->json);

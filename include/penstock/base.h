@@ -77,6 +77,10 @@ PST_API const char *pst_version(void);
  * Returns PST_EIO when the system refuses the handler. */
 PST_API pst_status pst_guard_install(pst_error *reterr);
 
+/* Asked now and then while a call reads, searches or waits for a pipe, about ten times a second while it waits, on the thread
+ * that does so. Returns true to stop: the call then returns PST_ECANCELLED. */
+typedef bool (*pst_stop_fn)(void *user);
+
 /* How far a long call is. Delivered on the thread that made the call, about ten times a second and once at the end. */
 typedef struct pst_progress {
     const char *stage; /* "listing", "packing", … */

@@ -118,14 +118,15 @@ typedef void (*pst_put_fn)(void *user, const char *line);
 PST_API pst_status pst_inspect_head(const char *path, uint64_t records, pst_put_fn put, void *user, pst_error *reterr);
 
 /* Writes a clean copy of `path`: every record that is whole, none that is not. `log` (NULL ok) says what was lost, and its
- * policy how much may be. Compressed as `path` is, unless `options` (NULL ok) say otherwise. */
+ * policy how much may be. Compressed as `path` is, unless `options` (NULL ok) say otherwise. `stop` (NULL ok) is asked on the
+ * way: PST_ECANCELLED leaves no copy. */
 typedef struct pst_repair_report {
     uint64_t kept, kept_bytes; /* bytes of payloads */
     uint64_t lost_records;     /* places of damage: one may hide several records */
     uint64_t lost_bytes;       /* of the (uncompressed) stream */
 } pst_repair_report;
 PST_API pst_status pst_repair(const char *path, const char *out, const pst_writer_options *options, pst_damage_log *log,
-                              pst_repair_report *ret, pst_error *reterr);
+                              pst_stop_fn stop, void *stop_user, pst_repair_report *ret, pst_error *reterr);
 
 #ifdef __cplusplus
 }

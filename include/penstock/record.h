@@ -81,6 +81,8 @@ typedef struct pst_reader_options {
     bool no_verify;            /* trust payloads (lengths are always checked) */
     uint64_t max_record_bytes; /* 0: PST_MAX_RECORD_BYTES */
     pst_damage_log *damage;    /* NULL: damage is an error. Not owned. */
+    pst_stop_fn stop;          /* asked while it opens and reads; NULL: nothing stops it */
+    void *stop_user;
 } pst_reader_options;
 
 typedef struct pst_record {
@@ -112,6 +114,8 @@ typedef struct pst_shard_options {
     const char *cache_dir;     /* where an index goes when the shard's folder is read-only; NULL: memory */
     uint64_t max_record_bytes; /* 0: PST_MAX_RECORD_BYTES */
     pst_damage_log *damage;    /* for stretches that hold no sound record, at every opening; NULL: they are an error */
+    pst_stop_fn stop;          /* asked while the shard is scanned for its index; NULL: nothing stops it */
+    void *stop_user;
 } pst_shard_options;
 
 typedef struct pst_shard pst_shard;
@@ -131,7 +135,8 @@ PST_API void pst_shard_locate(const pst_shard *shard, uint64_t i, uint64_t *ret_
 PST_API pst_status pst_shard_read(const pst_shard *shard, uint64_t i, void *buffer, size_t capacity, size_t *ret_length,
                                   pst_error *reterr);
 
-/* What `penstock index` does for one shard: `check` only compares an existing index with a full scan. An index that is made and
+/* What `penstock index` does for one shard: `check` only compares an existing index with a full scan, its
+ * entropy index with the JPEGs. An index that is made and
  * can be kept neither beside the shard nor in the cache folder is an error, unless `no_write` asks for it. */
 typedef struct pst_index_report {
     uint64_t records, bytes, fingerprint;

@@ -174,13 +174,21 @@ static void publish_plan(pst_pipeline *p, struct pipeline_plan *plan, struct bat
     pthread_mutex_unlock(&p->ring.lock);
 }
 
+/* Ends waits for pipes and long searches: in the plan when the pipeline is cancelled, later also when the workers stop. */
+static bool is_stopped(void *user)
+{
+    const pst_pipeline *p = user;
+    return atomic_load_explicit(&p->cancelled, memory_order_relaxed) ||
+           atomic_load_explicit(&p->ring.stopped, memory_order_relaxed);
+}
+
 pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr)
 {
     struct pipeline_plan *plan;
     struct batch_pool *pool = NULL;
     if (p->plan)
         return PST_OK;
-    pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, &p->damage, reterr);
+    pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, (struct file_stop){is_stopped, p}, &p->damage, reterr);
     if (st < 0)
         return st;
     st = batch_pool_create(&pool, &plan->program.layout, reterr);

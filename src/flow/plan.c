@@ -76,11 +76,12 @@ static uint64_t probe_bytes(const struct pipeline_plan *p, uint64_t count)
     return sum / probes + (sum % probes > 0);
 }
 
-static pst_status open_source(struct pipeline_plan *p, const pst_options *o, struct damage_account *account, pst_error *reterr)
+static pst_status open_source(struct pipeline_plan *p, const pst_options *o, struct file_stop stop,
+                              struct damage_account *account, pst_error *reterr)
 {
     const struct node *n = &p->chain->nodes[0];
     struct damage_opening opening = {0};
-    struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8};
+    struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8, .stop = stop};
     p->source_class = (const struct source_class *)(const void *)n->op;
     pst_status st = damage_intake_init(&p->intake, n->op->name, o->bad.skip, reterr);
     if (st == PST_OK)
@@ -350,7 +351,7 @@ static unsigned most_threads(const pst_options *o)
     return 2 * cores < MAX_WORKERS ? 2 * cores : MAX_WORKERS; /* more than cores: some may wait for storage */
 }
 
-pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *o,
+pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *o, struct file_stop stop,
                                 struct damage_account *account, pst_error *reterr)
 {
     pst_status st = check_kinds(chain, reterr);
@@ -363,7 +364,7 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     p->ram = o->ram ? o->ram : cpu_memory_available() / 2;
     p->split = (struct split){.rank = o->rank, .world = o->world ? o->world : 1, .uneven = o->uneven};
     p->threads = most_threads(o);
-    st = plan_point(chain, 0, open_source(p, o, account, reterr), reterr);
+    st = plan_point(chain, 0, open_source(p, o, stop, account, reterr), reterr);
     if (st == PST_OK)
         st = infer(p, chain, reterr);
     if (st == PST_OK)

@@ -44,7 +44,7 @@ struct pipeline_plan {
 
 /* `chain` is borrowed and has its specs filled in. `account` is borrowed while it plans. */
 pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *options,
-                                struct damage_account *account, pst_error *reterr);
+                                struct file_stop stop, struct damage_account *account, pst_error *reterr);
 struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok; returns NULL */
 
 /* rewrite.c: the operations of `chain` on single elements as steps of the program, runs of image operations fused. */

@@ -41,15 +41,14 @@ static uint64_t lost_at_end(const pst_damage_log *log, const char *path, size_t 
 }
 
 static pst_status repair(const char *path, const char *out, pst_writer_options *options, pst_damage_log *log,
-                         pst_repair_report *report, pst_error *reterr)
+                         const pst_reader_options *reading, pst_repair_report *report, pst_error *reterr)
 {
     uint64_t counted = pst_damage_log_count(log, PST_CAUSES);
     size_t places = pst_damage_log_places(log);
     struct loss loss = {0};
     pst_reader *reader = NULL;
     pst_writer *writer = NULL;
-    pst_reader_options reading = {.size = sizeof(reading), .damage = log};
-    pst_status st = pst_reader_open(&reader, path, &reading, reterr);
+    pst_status st = pst_reader_open(&reader, path, reading, reterr);
     if (st == PST_OK) {
         if (options->compression == PST_COMPRESSION_AUTO)
             options->compression = pst_reader_compression(reader);
@@ -69,7 +68,7 @@ static pst_status repair(const char *path, const char *out, pst_writer_options *
 }
 
 pst_status pst_repair(const char *path, const char *out, const pst_writer_options *options, pst_damage_log *log,
-                      pst_repair_report *ret, pst_error *reterr)
+                      pst_stop_fn stop, void *stop_user, pst_repair_report *ret, pst_error *reterr)
 {
     static const pst_policy tolerant = {.skip = true};
     pst_writer_options writing = {0};
@@ -79,8 +78,9 @@ pst_status pst_repair(const char *path, const char *out, const pst_writer_option
     writing.size = sizeof(writing);
     if (st == PST_OK && !log)
         st = pst_damage_log_create(&own, &tolerant, reterr);
+    pst_reader_options reading = {.size = sizeof(reading), .damage = log ? log : own, .stop = stop, .stop_user = stop_user};
     if (st == PST_OK)
-        st = repair(path, out, &writing, log ? log : own, &report, reterr);
+        st = repair(path, out, &writing, reading.damage, &reading, &report, reterr);
     pst_damage_log_destroy(own);
     if (st == PST_OK && ret)
         *ret = report;

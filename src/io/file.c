@@ -194,12 +194,28 @@ pst_status file_read_at(int fd, const char *path, void *buffer, size_t length, u
     return file_readv_at(fd, path, &piece, 1, offset, ret_got, reterr);
 }
 
-pst_status file_read_some(int fd, const char *path, void *buffer, size_t length, size_t *ret_got, pst_error *reterr)
+pst_status file_check_stop(const struct file_stop *stop, const char *path, pst_error *reterr)
+{
+    return stop->asked && stop->asked(stop->user)
+               ? pst_fail_at(reterr, PST_ECANCELLED, path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read")
+               : PST_OK;
+}
+
+#define STOP_MS 100 /* between two looks at what may end a wait */
+
+pst_status file_read_some(int fd, const char *path, void *buffer, size_t length, const struct file_stop *stop, size_t *ret_got,
+                          pst_error *reterr)
 {
     for (;;) {
         /* The descriptor does not block; without the wait a FIFO whose writer is still to come would look ended. */
         struct pollfd wait = {.fd = fd, .events = POLLIN};
-        ssize_t n = file_denied("read") || poll(&wait, 1, -1) < 0 ? -1 : read(fd, buffer, length);
+        pst_status st = file_check_stop(stop, path, reterr);
+        if (st < 0)
+            return st;
+        int ready = file_denied("read") ? -1 : poll(&wait, 1, stop->asked ? STOP_MS : -1);
+        if (ready == 0)
+            continue;
+        ssize_t n = ready < 0 ? -1 : read(fd, buffer, length);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)

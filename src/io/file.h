@@ -26,8 +26,16 @@ pst_status file_read_at(int fd, const char *path, void *buffer, size_t length, u
 /* The same scattered over `count` (≤ 8) pieces; `pieces` is used up. */
 pst_status file_readv_at(int fd, const char *path, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got,
                          pst_error *reterr);
+/* What may end a long read or wait; zeroed: nothing. */
+struct file_stop {
+    pst_stop_fn asked;
+    void *user;
+};
+/* PST_ECANCELLED when it is asked for. */
+pst_status file_check_stop(const struct file_stop *stop, const char *path, pst_error *reterr);
 /* From a pipe, terminal or socket: waits for data, then reads what there is, up to `length`; 0 is its end. */
-pst_status file_read_some(int fd, const char *path, void *buffer, size_t length, size_t *ret_got, pst_error *reterr);
+pst_status file_read_some(int fd, const char *path, void *buffer, size_t length, const struct file_stop *stop, size_t *ret_got,
+                          pst_error *reterr);
 pst_status file_write_at(int fd, const char *path, const void *data, size_t length, uint64_t offset, pst_error *reterr);
 /* The same gathered from `count` (≤ 8) pieces; `pieces` is used up. */
 pst_status file_writev_at(int fd, const char *path, struct iovec *pieces, int count, uint64_t offset, pst_error *reterr);

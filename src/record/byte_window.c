@@ -52,8 +52,10 @@ static pst_status make_room(struct source *s, size_t room, pst_error *reterr)
 static pst_status read_raw(struct source *s, uint8_t *to, size_t length, size_t *ret_got, pst_error *reterr)
 {
     if (!s->regular)
-        return file_read_some(s->fd, s->path, to, length, ret_got, reterr);
-    pst_status st = file_read_at(s->fd, s->path, to, length, s->position, ret_got, reterr);
+        return file_read_some(s->fd, s->path, to, length, &s->stop, ret_got, reterr);
+    pst_status st = file_check_stop(&s->stop, s->path, reterr);
+    if (st == PST_OK)
+        st = file_read_at(s->fd, s->path, to, length, s->position, ret_got, reterr);
     if (st == PST_OK)
         s->position += *ret_got;
     return st;

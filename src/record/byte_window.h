@@ -5,6 +5,7 @@
 #ifndef RECORD_BYTE_WINDOW_H
 #define RECORD_BYTE_WINDOW_H
 
+#include "io/file.h"
 #include <penstock/record.h>
 
 #define SOURCE_PIECE   ((size_t)256 << 10) /* one read: stays in the second-level cache until its CRC is computed */
@@ -18,6 +19,7 @@ struct source {
     pst_compression compression;
     uint64_t size;     /* of the stream */
     uint64_t position; /* of the next read from a regular file */
+    struct file_stop stop; /* asked before every read; set before source_start */
     bool regular;      /* read by offset; otherwise as a pipe */
     size_t piece;      /* how far a read for little reaches: SOURCE_PIECE, or little where the caller hops */
 
@@ -34,7 +36,7 @@ struct source {
     pst_error damage; /* …in this way */
 };
 
-/* `s` is zeroed. AUTO is resolved by the first bytes. `fd` and `path` must outlive `s`. */
+/* `s` is zeroed but for `stop`. AUTO is resolved by the first bytes. `fd` and `path` must outlive `s`. */
 pst_status source_start(struct source *s, int fd, const char *path, pst_compression compression, pst_error *reterr);
 void source_finish(struct source *s); /* zeroed and half-started ok */
 

@@ -12,6 +12,7 @@
 #include "record/options.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define TASK_BYTES   ((uint64_t)4 << 20)
 #define TASK_RECORDS 4096u
@@ -149,6 +150,45 @@ static pst_status own_index(struct found_index *x, const struct shard_file *f, c
     if (st == PST_OK && !x->path && x->index.count > 0)
         st = pst_fail_at(reterr, PST_EINVAL, f->path, PST_NOWHERE, PST_NOWHERE,
                          "its index is in memory only (no_write), where an entropy index cannot be kept");
+    return st;
+}
+
+/* The record of the first entry that differs, or PST_NOWHERE. */
+static uint64_t find_difference(const struct entropy_section *a, const struct entropy_section *b)
+{
+    uint64_t common = a->count < b->count ? a->count : b->count;
+    for (uint64_t i = 0; i < common; i++) {
+        const struct entropy_entry *e = &a->entries[i], *o = &b->entries[i];
+        struct jpeg_points points, others;
+        if (e->record != o->record || e->offset != o->offset || e->length != o->length || e->hash != o->hash ||
+            e->count != o->count || !entropy_section_points(a, e, &points) || !entropy_section_points(b, o, &others) ||
+            memcmp(points.point, others.point, e->count * sizeof(*points.point)) != 0)
+            return e->record < o->record ? e->record : o->record;
+    }
+    return a->count > common ? a->entries[common].record : b->count > common ? b->entries[common].record : PST_NOWHERE;
+}
+
+pst_status entropy_check(const struct found_index *x, const struct shard_file *f, const pst_shard_options *options,
+                         pst_error *reterr)
+{
+    struct making m = {.file = f, .index = &x->index, .max_record_bytes = options->max_record_bytes};
+    struct entropy_section kept, made;
+    uint8_t *section = NULL;
+    size_t length = 0;
+    if (!x->index.jpegs)
+        return PST_OK;
+    pst_status st = make_section(&m, 1, NULL, NULL, &section, &length, reterr);
+    if (st == PST_OK) {
+        bool opened =
+            entropy_section_open(&kept, x->index.jpegs, x->index.jpegs_length) && entropy_section_open(&made, section, length);
+        uint64_t record = opened ? find_difference(&kept, &made) : 0;
+        if (record != PST_NOWHERE)
+            st = pst_fail_at(
+                reterr, PST_ESTALE, x->path, record, PST_NOWHERE,
+                "the entropy index is not that of the record's JPEGs; `penstock index --entropy --rebuild` makes it "
+                "anew");
+    }
+    mem_free(section);
     return st;
 }
 

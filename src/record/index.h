@@ -2,6 +2,7 @@
 #ifndef RECORD_INDEX_H
 #define RECORD_INDEX_H
 
+#include "io/file.h"
 #include "io/mapping.h"
 #include <penstock/record.h>
 
@@ -63,8 +64,9 @@ pst_status index_check_entries(struct index *x, const char *path, pst_error *ret
 uint64_t index_next(const struct index *x, uint64_t offset);
 
 /* One walk over the headers of an uncompressed shard. Where a length fails its CRC the walk goes on at the next sound
- * record (resync.h, up to `max_record_bytes`). Gives what index_open would. */
-pst_status index_scan(struct index *ret, int fd, const char *path, uint64_t max_record_bytes, pst_error *reterr);
+ * record (resync.h, up to `max_record_bytes`). Gives what index_open would. `stop` may be NULL. */
+pst_status index_scan(struct index *ret, int fd, const char *path, uint64_t max_record_bytes, const struct file_stop *stop,
+                      pst_error *reterr);
 
 /* True when a gap begins with the header of a record that fits the shard: the index was made when those bytes were others. */
 pst_status index_is_outdated(const struct index *x, int fd, const char *path, bool *ret, pst_error *reterr);

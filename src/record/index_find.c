@@ -256,7 +256,8 @@ pst_status index_make(struct found_index *ret, const struct shard_file *f, const
                       pst_error *reterr)
 {
     struct found_index x = {.place = PST_INDEX_MEMORY, .built = true};
-    pst_status st = index_scan(&x.index, f->fd, f->path, options->max_record_bytes, reterr);
+    struct file_stop stop = {options->stop, options->stop_user};
+    pst_status st = index_scan(&x.index, f->fd, f->path, options->max_record_bytes, &stop, reterr);
     /* Kept, such an index would call the part that was written meanwhile damaged for ever. */
     if (st == PST_OK && (x.index.shard_bytes != f->bytes || x.index.fingerprint != f->fingerprint))
         st = pst_fail_at(reterr, PST_ESTALE, f->path, PST_NOWHERE, PST_NOWHERE,

@@ -32,4 +32,9 @@ pst_status index_find(struct found_index *ret, const struct shard_file *f, const
 pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, bool must_keep,
                       pst_error *reterr);
 
+/* Compares the JPEG section of an index, if it has one, with what the shard's JPEGs give now. PST_ESTALE names the first record
+ * whose points differ. */
+pst_status entropy_check(const struct found_index *x, const struct shard_file *f, const pst_shard_options *options,
+                         pst_error *reterr);
+
 #endif

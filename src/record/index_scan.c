@@ -62,10 +62,11 @@ static pst_status scan(struct index_builder *b, struct source *s, uint64_t max_r
     }
 }
 
-pst_status index_scan(struct index *ret, int fd, const char *path, uint64_t max_record_bytes, pst_error *reterr)
+pst_status index_scan(struct index *ret, int fd, const char *path, uint64_t max_record_bytes, const struct file_stop *stop,
+                      pst_error *reterr)
 {
     struct index_builder b = {0};
-    struct source s = {0};
+    struct source s = {.stop = stop ? *stop : (struct file_stop){0}};
     struct index x = {0};
     pst_status st = source_start(&s, fd, path, PST_COMPRESSION_NONE, reterr);
     if (st == PST_OK)

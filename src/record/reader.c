@@ -50,6 +50,7 @@ pst_status pst_reader_open(pst_reader **ret, const char *path, const pst_reader_
     if (st < 0)
         goto fail;
     file_expect_sequential(r->fd);
+    r->source.stop = (struct file_stop){r->options.stop, r->options.stop_user};
     st = source_start(&r->source, r->fd, r->path, r->options.compression, reterr);
     if (st < 0)
         goto fail;

@@ -289,9 +289,10 @@ static pst_status check_index(struct found_index *ret, const struct shard_file *
                               pst_error *reterr)
 {
     struct index scan = {0}, *x = &ret->index;
+    struct file_stop stop = {o->stop, o->stop_user};
     pst_status st = index_find(ret, f, o, reterr);
     if (st == PST_OK)
-        st = index_scan(&scan, f->fd, f->path, o->max_record_bytes, reterr);
+        st = index_scan(&scan, f->fd, f->path, o->max_record_bytes, &stop, reterr);
     if (st < 0)
         return st;
     uint64_t i = 0, common = scan.count < x->count ? scan.count : x->count;
@@ -305,6 +306,8 @@ static pst_status check_index(struct found_index *ret, const struct shard_file *
     index_finish(&scan);
     if (st == PST_OK)
         st = index_check_sections(x, ret->path, reterr);
+    if (st == PST_OK)
+        st = entropy_check(ret, f, o, reterr);
     return st < 0 ? st : index_report_gaps(x, f->fd, f->path, o->damage, reterr);
 }
 

@@ -79,7 +79,9 @@ static pst_status open_shard(void *user, size_t k, pst_error *reterr)
     pst_shard_options options = {.size = sizeof(options),
                                  .cache_dir = s->env->cache_dir,
                                  .max_record_bytes = s->max_record_bytes,
-                                 .damage = s->tolerant};
+                                 .damage = s->tolerant,
+                                 .stop = s->env->stop.asked,
+                                 .stop_user = s->env->stop.user};
     enum index_hold hold = s->io == SHARD_IO_READ ? INDEX_COPIED : s->io == SHARD_IO_MAP ? INDEX_MAPPED : INDEX_VIEWED;
     pst_status st = file_stat(s->paths.paths[k], &info, reterr);
     if (st < 0)
@@ -198,6 +200,7 @@ pst_status shard_set_open(struct shard_set *s, const pst_strings *paths, enum sh
     s->io = io;
     s->max_record_bytes = max_record_bytes;
     s->env = env;
+    s->stop = env->stop;
     atomic_init(&s->streamed, SIZE_MAX);
     pst_status st = find_shards(&s->paths, paths->value, paths->count, reterr);
     if (st == PST_OK)

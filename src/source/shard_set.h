@@ -48,6 +48,7 @@ struct shard_set {
     _Atomic size_t kept;      /* descriptors that stay open */
     _Atomic size_t looked;    /* shards whose size was looked at again */
     pthread_mutex_t lock;     /* for opening `direct` */
+    struct file_stop stop;    /* the engine's */
     pst_damage_log *tolerant; /* damage that was told before */
 
     _Atomic size_t streamed;      /* a shard without random access, the lowest; SIZE_MAX: none, the set is complete */

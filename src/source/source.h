@@ -3,6 +3,7 @@
 #ifndef SOURCE_SOURCE_H
 #define SOURCE_SOURCE_H
 
+#include "io/file.h"
 #include <penstock/op.h>
 #include <penstock/pipeline.h>
 #include <penstock/record.h>
@@ -16,6 +17,7 @@ struct source_env {
     bool no_verify;
     uint64_t ram;           /* bytes a source may use for its buffers */
     pst_damage_log *damage; /* not NULL; of what is found while opening; decides what is tolerated */
+    struct file_stop stop;  /* ends scans and reads, of streams too; as long as the source */
     pst_damage_log *met;    /* not NULL, as long as the source; of what a stream meets, every time that it does */
 };
 

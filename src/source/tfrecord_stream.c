@@ -38,8 +38,12 @@ void tfrecord_stream_close(struct tfrecord_stream *t)
 static pst_status open_reader(struct tfrecord_stream *t, pst_error *reterr)
 {
     const char *path = t->set->paths.paths[t->at];
-    pst_reader_options options = {
-        .size = sizeof(options), .no_verify = t->no_verify, .max_record_bytes = t->set->max_record_bytes, .damage = t->damage};
+    pst_reader_options options = {.size = sizeof(options),
+                                  .no_verify = t->no_verify,
+                                  .max_record_bytes = t->set->max_record_bytes,
+                                  .damage = t->damage,
+                                  .stop = t->set->stop.asked,
+                                  .stop_user = t->set->stop.user};
     struct file_info info;
     pst_status st = file_stat(path, &info, reterr);
     if (st == PST_OK && !info.is_regular && t->begun[t->at])

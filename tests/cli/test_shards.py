@@ -1,9 +1,12 @@
 """`penstock index` and `penstock repair`: on whole, damaged, compressed and read-only shards."""
 import gzip
 import os
+import signal
+import subprocess
+import time
 
 import tap
-from tool import frame, penstock, report, scratch, tree, unframe, unprivileged
+from tool import PENSTOCK, environment, frame, penstock, report, scratch, tree, unframe, unprivileged
 
 RECORDS = [b"record %d " % i + bytes(range(i % 50)) for i in range(100)]
 
@@ -146,6 +149,48 @@ def test_gap_of_a_restored_shard_heals():
         result = penstock("cat", f"tfrecord {path}", "--head", 0)
         assert result.out.count("record") == 20 and result.err == "", result
         assert "20 records" in penstock("index", path, "--check").out
+
+
+def ends_when_told(arguments, stdin=None):
+    """Waits until the tool waits, tells it once to end, and returns its exit code."""
+    process = subprocess.Popen([PENSTOCK, *arguments], env=environment(), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(0.7)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.communicate(timeout=20)
+    finally:
+        process.kill()
+    return process.returncode
+
+
+def test_one_signal_ends_what_waits_for_a_pipe():
+    with scratch() as folder:
+        fifo = f"{folder}/pipe.tfrecord"
+        os.mkfifo(fifo)
+        writer = os.open(fifo, os.O_RDWR)
+        assert ends_when_told(["cat", f"tfrecord {fifo}"]) == 143
+        assert ends_when_told(["cat", f"tfrecord {fifo} | example"]) == 143  # looks at records while it plans
+        assert ends_when_told(["repair", fifo, f"{folder}/copy.tfrecord"]) == 143
+        os.close(writer)
+        for arguments in (["pack", "-", f"{folder}/out", "--from", "tfrecord"], ["repair", "/dev/stdin", f"{folder}/copy.tfrecord"]):
+            read, write = os.pipe()
+            assert ends_when_told(arguments, stdin=read) == 143
+            os.close(read)
+            os.close(write)
+        assert os.listdir(folder) == ["pipe.tfrecord"], os.listdir(folder)
+
+
+def test_one_signal_ends_the_search_for_a_record():
+    with scratch() as folder:
+        path = shard(f"{folder}/a.tfrecord")
+        with open(path, "r+b") as file:
+            file.seek(0, 2)
+            file.write(b"\xff" * 12)
+            file.truncate(40 << 30)  # zeros without end, as far as a search is concerned
+        assert ends_when_told(["repair", path, f"{folder}/copy.tfrecord"]) == 143
+        assert ends_when_told(["index", path]) == 143
+        assert os.listdir(folder) == ["a.tfrecord"], os.listdir(folder)
 
 
 def test_nothing_to_index():

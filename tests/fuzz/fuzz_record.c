@@ -81,7 +81,7 @@ static void check(const uint8_t *data, size_t size)
     struct shard s = {.fd = memory_file(data, size), .data = data, .size = size};
     struct index index = {0};
     snprintf(s.path, sizeof(s.path), "/proc/self/fd/%d", s.fd);
-    EXPECT(index_scan(&index, s.fd, s.path, PST_MAX_RECORD_BYTES, NULL) == PST_OK);
+    EXPECT(index_scan(&index, s.fd, s.path, PST_MAX_RECORD_BYTES, NULL, NULL) == PST_OK);
     read_tolerantly(&s, false, &index);
     read_tolerantly(&s, true, &index);
     read_strictly(&s);

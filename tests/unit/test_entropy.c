@@ -479,6 +479,42 @@ static void test_cancel(void)
     index_finish(&x);
 }
 
+/* Points that are not those of their JPEG, with checksums that are right: found by the check. */
+static void test_check_points(void)
+{
+    pst_error e;
+    pst_entropy_report r;
+    pst_index_report report;
+    struct index x;
+    struct entropy_section kept;
+    struct entropy_builder forged = {0};
+    uint8_t *bytes = NULL;
+    size_t length = 0;
+    const char *path = test_path("checked");
+    mixed_shard(path);
+    REQUIRE_OK(pst_index_entropy(path, NULL, true, 1, NULL, NULL, &r, &e), &e);
+    CHECK_STATUS(pst_index_make(path, NULL, false, true, &report, &e), PST_OK, &e);
+    REQUIRE_OK(index_open(&x, test_path("checked.pidx"), &e), &e);
+    REQUIRE(entropy_section_open(&kept, x.jpegs, x.jpegs_length) && kept.count > 1);
+    forged.entries = (struct entropy_entry *)(uintptr_t)kept.entries;
+    forged.count = (size_t)kept.count;
+    forged.point_count = (size_t)kept.point_count;
+    forged.points = malloc(forged.point_count * sizeof(*forged.points));
+    memcpy(forged.points, kept.points, forged.point_count * sizeof(*forged.points));
+    forged.points[kept.entries[1].first + 1].dc[0] ^= 4;
+    forged.sums = kept.sums;
+    REQUIRE_OK(entropy_builder_bytes(&forged, &bytes, &length, &e), &e);
+    struct index with = x;
+    with.jpegs = bytes;
+    with.jpegs_length = length;
+    REQUIRE_OK(index_publish(test_path("checked.pidx"), &with, false, &e), &e);
+    CHECK_STATUS(pst_index_make(path, NULL, false, true, &report, &e), PST_ESTALE, &e);
+    CHECK_INT(e.record, kept.entries[1].record);
+    index_finish(&x);
+    free(forged.points);
+    mem_free(bytes);
+}
+
 static void test_places(void)
 {
     pst_error e;
@@ -567,6 +603,7 @@ int main(int argc, char **argv)
                                         {"make_damaged", test_make_damaged},
                                         {"workers", test_workers},
                                         {"cancel", test_cancel},
+                                        {"check_points", test_check_points},
                                         {"places", test_places},
                                         {"faults", test_faults},
                                         {NULL, NULL}};

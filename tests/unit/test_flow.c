@@ -2,6 +2,8 @@
 #include "base/thread.h"
 #include "flow_chains.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- The harness over all of them ---- */
@@ -241,6 +243,31 @@ static void test_epoch_boundary(void)
     pst_pipeline_destroy(p);
 }
 
+/* A pipe that nobody writes to: a cancelled pipeline ends, and so does one that is only destroyed. */
+static void test_awaited_pipe(void)
+{
+    pst_error e;
+    char text[512];
+    const char *fifo = test_path("awaited");
+    REQUIRE(mkfifo(fifo, 0600) == 0);
+    int writer = open(fifo, O_RDWR | O_CLOEXEC);
+    REQUIRE(writer >= 0);
+    for (int cancels = 0; cancels < 2; cancels++) {
+        pst_pipeline *p = NULL;
+        pst_batch *b = NULL;
+        pst_options options = {.size = sizeof(options), .workers = 2};
+        snprintf(text, sizeof(text), "tfrecord %s | batch 4", fifo);
+        REQUIRE_OK(pst_pipeline_parse(&p, text, &options, &e), &e);
+        CHECK_STATUS(pst_pipeline_wait(p, 0.2, &e), PST_END, &e);
+        if (cancels) {
+            pst_pipeline_cancel(p);
+            CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_ECANCELLED, &e);
+        }
+        pst_pipeline_destroy(p); /* would wait for ever */
+    }
+    close(writer);
+}
+
 static const struct test tests[] = {
     {"what is in a batch", test_contents},
     {"any number of workers, any prefetch: the same bytes", test_workers},
@@ -253,6 +280,7 @@ static const struct test tests[] = {
     {"held batches never change and outlive the pipeline", test_held_batches},
     {"fields that nobody needs are not loaded", test_unneeded_fields},
     {"no stall between epochs", test_epoch_boundary},
+    {"a pipe that is awaited", test_awaited_pipe},
     {0},
 };
 

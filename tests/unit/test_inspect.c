@@ -500,7 +500,7 @@ static pst_status do_all(const char *at, const char *shard, bool verify, pst_err
     if (st == PST_OK)
         st = pst_inspect_head(shard, 2, ignore_line, NULL, e);
     if (st == PST_OK)
-        st = pst_repair(shard, test_path("fault.out"), &writing, NULL, NULL, e);
+        st = pst_repair(shard, test_path("fault.out"), &writing, NULL, NULL, NULL, NULL, e);
     return st;
 }
 

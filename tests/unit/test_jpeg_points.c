@@ -2,6 +2,8 @@
 #include "base/fault.h"
 #include "jpeg_rig.h"
 
+#include "base/hash.h"
+
 static uint8_t *encode(const struct recipe *r, struct jpeg_decoder *d, struct jpeg_frame *frame, size_t *length)
 {
     uint8_t *data;
@@ -101,6 +103,46 @@ static void test_stale(void)
     jpeg_decoder_free(d);
 }
 
+static uint64_t hash_planes(const struct jpeg_plane *planes)
+{
+    uint64_t hash = 0;
+    for (int c = 0; c < 3; c++)
+        for (uint32_t y = 0; y < planes[c].height; y++)
+            hash = hash_bytes(planes[c].pixels + y * planes[c].stride, planes[c].width, hash);
+    return hash;
+}
+
+/* A point that is wrong in any bit disagrees with the way that comes by it, or with the next: never other pixels. */
+static void test_disagreeing(void)
+{
+    struct jpeg_decoder *d = rig_decoder(0);
+    struct jpeg_frame frame;
+    struct jpeg_plane planes[3];
+    size_t length;
+    struct recipe r = recipe;
+    pst_error error;
+    for (r.restart = 0; r.restart <= 16; r.restart += 8) {
+        uint8_t *data = encode(&r, d, &frame, &length);
+        struct jpeg_points points = rig_points(d);
+        struct jpeg_point *point = (struct jpeg_point *)points.point;
+        const struct region whole = {0, 0, r.width, r.height};
+        REQUIRE_OK(jpeg_decode_planes(d, &whole, 0, 8, &points, planes, &error), &error);
+        uint64_t want = hash_planes(planes);
+        for (uint32_t k = 0; k < points.count; k++)
+            for (unsigned bit = 0; bit < 8 * sizeof(*point); bit++) {
+                uint8_t *byte = (uint8_t *)&point[k] + bit / 8;
+                *byte ^= (uint8_t)(1 << bit % 8);
+                pst_status st = jpeg_decode_planes(d, &whole, 0, 8, &points, planes, &error);
+                CHECK_MSG(st == PST_ESTALE || (st == PST_OK && hash_planes(planes) == want), "point %d, bit %d", (int)k,
+                          (int)bit);
+                *byte ^= (uint8_t)(1 << bit % 8);
+            }
+        free(point);
+        free(data);
+    }
+    jpeg_decoder_free(d);
+}
+
 /* Every bit of every point, every stuffed byte: some status, and reads that stay inside (which sanitizers watch). */
 static void test_hostile(void)
 {
@@ -194,6 +236,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"places", test_places},
                                         {"stale", test_stale},
+                                        {"disagreeing", test_disagreeing},
                                         {"hostile", test_hostile},
                                         {"unsound", test_unsound},
                                         {"region decoder", test_region_decoder},

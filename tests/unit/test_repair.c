@@ -12,7 +12,7 @@ static void check_repair(const char *path, const char *original, pst_compression
     pst_damage_log *log;
     REQUIRE_OK(pst_damage_log_create(&log, &(pst_policy){.skip = true}, &e), &e);
     pst_writer_options quick = {.size = sizeof(quick), .no_sync = true};
-    REQUIRE_OK(pst_repair(path, out, &quick, log, &report, &e), &e);
+    REQUIRE_OK(pst_repair(path, out, &quick, log, NULL, NULL, &report, &e), &e);
     CHECK_INT(report.kept, want_kept);
     CHECK_INT(report.lost_records, pst_damage_log_count(log, PST_CAUSES));
     pst_damage_log_destroy(log);
@@ -66,9 +66,9 @@ static void test_repair(void)
     free(bytes);
 
     pst_repair_report report;
-    CHECK_STATUS(pst_repair(path, whole, NULL, NULL, &report, &e), PST_EEXIST, &e);
+    CHECK_STATUS(pst_repair(path, whole, NULL, NULL, NULL, NULL, &report, &e), PST_EEXIST, &e);
     pst_writer_options options = {.size = sizeof(options), .overwrite = true, .compression = PST_COMPRESSION_ZSTD};
-    REQUIRE_OK(pst_repair(path, path, &options, NULL, &report, &e), &e); /* in place */
+    REQUIRE_OK(pst_repair(path, path, &options, NULL, NULL, NULL, &report, &e), &e); /* in place */
     CHECK_INT(report.kept, 19);
     CHECK(report.lost_records == 1 && report.lost_bytes > 0);
     check_repair(path, whole, PST_COMPRESSION_ZSTD, 19);
@@ -81,11 +81,11 @@ static void test_repair(void)
     REQUIRE_OK(pst_damage_log_create(&strict, NULL, &e), &e);
     char out[500];
     snprintf(out, sizeof(out), "%s.strict", path);
-    CHECK_STATUS(pst_repair(path, out, NULL, strict, &report, &e), PST_ECORRUPT, &e);
+    CHECK_STATUS(pst_repair(path, out, NULL, strict, NULL, NULL, &report, &e), PST_ECORRUPT, &e);
     CHECK(access(out, F_OK) != 0);
     pst_damage_log_destroy(strict);
     snprintf(out, sizeof(out), "%s.gz", path);
-    REQUIRE_OK(pst_repair(path, out, NULL, NULL, &report, &e), &e);
+    REQUIRE_OK(pst_repair(path, out, NULL, NULL, NULL, NULL, &report, &e), &e);
     CHECK(report.kept >= 10 && report.kept < 20);
 }
 

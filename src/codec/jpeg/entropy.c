@@ -57,6 +57,11 @@ static uint32_t next_run(const struct jpeg_decoder *d, struct jpeg_place *p, str
             return 0;
         uint32_t to_point = points->known * points->step - p->mcu;
         left = left < to_point ? left : to_point;
+    } else if (points && points->sound) { /* they come from a file: one that leads astray disagrees with the next */
+        uint32_t passed = p->mcu % points->step;
+        if (passed == 0 && !jpeg_points_agree(d, p, points))
+            return 0;
+        left = left < points->step - passed ? left : points->step - passed;
     }
     uint32_t to_restart = d->restart ? d->restart - p->mcu % d->restart : left;
     return left < to_restart ? left : to_restart;

@@ -16,18 +16,30 @@ size_t jpeg_points_count(const struct jpeg_decoder *d)
     return d->length > MOST_BYTES ? 0 : (mcus_of(d) + JPEG_POINT_STEP - 1) / JPEG_POINT_STEP;
 }
 
+/* The state at a place, as it is stored. */
+static struct jpeg_point point_of(const struct jpeg_decoder *d, struct jpeg_place *p)
+{
+    size_t byte = (size_t)(p->begin - d->data) + stream_offset(&p->stream);
+    uint32_t bit = (uint32_t)(8 * byte + stream_taken(&p->stream) % 8);
+    struct jpeg_point point = {.bit = {(uint16_t)bit, (uint16_t)(bit >> 16)}};
+    for (uint32_t c = 0; c < d->frame.components; c++)
+        point.dc[c] = (int16_t)p->dc[c];
+    return point;
+}
+
 bool jpeg_points_add(const struct jpeg_decoder *d, struct jpeg_place *p, struct jpeg_points *points)
 {
     if (!stream_sound(&p->stream))
         return false;
     assert(points->known < points->count && p->mcu == points->known * points->step);
-    size_t byte = (size_t)(p->begin - d->data) + stream_offset(&p->stream);
-    uint32_t bit = (uint32_t)(8 * byte + stream_taken(&p->stream) % 8);
-    struct jpeg_point *point = &points->room[points->known++];
-    *point = (struct jpeg_point){.bit = {(uint16_t)bit, (uint16_t)(bit >> 16)}};
-    for (uint32_t c = 0; c < d->frame.components; c++)
-        point->dc[c] = (int16_t)p->dc[c];
+    points->room[points->known++] = point_of(d, p);
     return true;
+}
+
+bool jpeg_points_agree(const struct jpeg_decoder *d, struct jpeg_place *p, const struct jpeg_points *points)
+{
+    const struct jpeg_point here = point_of(d, p);
+    return memcmp(&here, &points->point[p->mcu / points->step], sizeof(here)) == 0;
 }
 
 pst_status jpeg_points_find(struct jpeg_decoder *d, struct jpeg_point *ret, pst_error *reterr)

@@ -82,7 +82,7 @@ pst_status jpeg_header_read(struct jpeg_decoder *d, pst_error *reterr);
 /* entropy.c. All return false at the first trouble in the data: the place is lost then. */
 bool jpeg_entropy_start(const struct jpeg_decoder *d, struct jpeg_place *p); /* in front of MCU 0 */
 /* Passes over MCUs. Points that are passed are added to `points`, which may be NULL; if they have room, the first that is not
- * known does not lie behind the place. */
+ * known does not lie behind the place. Points of sound data that are passed must agree with the place. */
 bool jpeg_entropy_skip(struct jpeg_decoder *d, struct jpeg_place *p, struct jpeg_points *points, uint32_t mcus);
 /* Begins a run of at most `mcus` MCUs, likewise; and ends it when it is read: coefficients are complete then. */
 bool jpeg_run_begin(const struct jpeg_decoder *d, struct jpeg_run *r, struct jpeg_stage *stage, struct jpeg_points *points,
@@ -93,6 +93,9 @@ bool jpeg_entropy_seek(const struct jpeg_decoder *d, struct jpeg_place *p, const
 
 /* points.c: the place is that of the first point that is not known. False: bits in front of it are not there. */
 bool jpeg_points_add(const struct jpeg_decoder *d, struct jpeg_place *p, struct jpeg_points *points);
+
+/* Whether the place, in front of an MCU that has a known point, is what that point says. */
+bool jpeg_points_agree(const struct jpeg_decoder *d, struct jpeg_place *p, const struct jpeg_points *points);
 
 /* Trouble in the data: PST_EUNSUPPORTED, or PST_ESTALE where points say that there is none. `points` may be NULL. */
 pst_status jpeg_not_sound(const struct jpeg_decoder *d, const struct jpeg_points *points, pst_error *reterr);

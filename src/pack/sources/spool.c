@@ -54,7 +54,15 @@ struct feed {
     const char *path;
     bool pipe;
     uint64_t offset, hash;
+    struct pack_ticker *ticker;
 };
+
+/* A pst_stop_fn. */
+static bool is_cancelled(void *user)
+{
+    const struct feed *f = user;
+    return pack_ticker_tell(f->ticker, "unpacking", 0, 0, f->offset, false, NULL) < 0;
+}
 
 static pst_status feed_read(struct feed *f, void *buffer, size_t length, size_t *ret_got, pst_error *reterr)
 {
@@ -63,16 +71,13 @@ static pst_status feed_read(struct feed *f, void *buffer, size_t length, size_t 
         f->offset += st < 0 ? 0 : *ret_got;
         return st;
     }
-    size_t got = 0;
-    while (got < length) {
-        ssize_t n = file_denied("read") ? -1 : read(f->fd, (char *)buffer + got, length - got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return file_fail(reterr, f->path, "reading", errno);
-        if (n == 0)
-            break;
-        got += (size_t)n;
+    struct file_stop stop = {is_cancelled, f};
+    size_t got = 0, some = 1;
+    while (got < length && some > 0) {
+        pst_status st = file_read_some(f->fd, f->path, (char *)buffer + got, length - got, &stop, &some, reterr);
+        if (st < 0)
+            return st;
+        got += some;
     }
     f->hash = hash_bytes(buffer, got, f->hash);
     f->offset += got;
@@ -164,7 +169,7 @@ done:
 pst_status spool_open(struct spool *sp, struct pack_source *s, const struct pack_opening *o, const char *path,
                       enum spool_content content, pst_error *reterr)
 {
-    struct feed f = {.fd = STDIN_FILENO, .path = path, .pipe = strcmp(path, "-") == 0};
+    struct feed f = {.fd = STDIN_FILENO, .path = path, .pipe = strcmp(path, "-") == 0, .ticker = o->ticker};
     struct file_info info = {0};
     bool plain = false;
     pst_status st = PST_OK;
