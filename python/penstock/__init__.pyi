@@ -160,7 +160,7 @@ def folder(path: str | PathLike[str], labels: Literal['inferred', 'none'] = 'inf
     """The files in class folders, one an element: image (the file's bytes), label (the number of its folder, in byte order of the names) and key (its path below the folder)."""
 def files(list: str | PathLike[str], root: str | PathLike[str] = '') -> Dataset:
     """The files that a list names, one an element: image (the file's bytes), label (if the list has labels: numbers as they are, names numbered in byte order) and key (the path as the list has it)."""
-def npy(*paths: Path | Sequence[Path]) -> Dataset:
+def npy(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read'] = 'auto') -> Dataset:
     """Rows of NumPy arrays: a field a file, called like the file without .npy, an element a row."""
 def range(start: int = 0, stop: int = -9223372036854775808, step: int = 1) -> Dataset:
     """Whole numbers from start up to, but not including, stop, as the field value."""
