@@ -85,6 +85,7 @@ static void put_shard_json(struct json *j, const char *path, const char *target,
 struct job {
     const struct config *config;
     const char *out;
+    bool all_of_folder; /* the shards are those of one folder that was named */
     bool into_folder; /* copies keep their names, in the folder `out` */
     size_t copies;
     struct json json;
@@ -184,6 +185,40 @@ static int repair_one(struct job *job, const char *path)
     return code;
 }
 
+/* The folder that all shards lie in; false: there are several. */
+static bool find_folder(char folder[PATH_MAX], char **paths, size_t count)
+{
+    size_t length = (size_t)(base_name(paths[0]) - paths[0]);
+
+    for (size_t i = 1; i < count; i++)
+        if ((size_t)(base_name(paths[i]) - paths[i]) != length || strncmp(paths[i], paths[0], length) != 0)
+            return false;
+    if (length >= PATH_MAX)
+        return false;
+    snprintf(folder, PATH_MAX, "%.*s", (int)length, length ? paths[0] : "");
+    if (length == 0)
+        snprintf(folder, PATH_MAX, ".");
+    return true;
+}
+
+/* What describes the shards goes with their copies. dataset_info.json counts records: it goes along only if none was lost, and
+ * the shards are all of the folder's. */
+static int copy_companions(const struct job *job, char **paths, size_t count, bool whole)
+{
+    char folder[PATH_MAX], info[PATH_MAX + 32];
+    struct stat there;
+    pst_error error;
+
+    if (!job->into_folder || !find_folder(folder, paths, count) || is_same_file(folder, job->out))
+        return EXIT_DONE;
+    if (pst_repair_companions(folder, job->out, whole && job->all_of_folder, job->config->force, NULL, &error) < 0)
+        return say_failure(&command_repair, &error, false);
+    snprintf(info, sizeof(info), "%s/dataset_info.json", folder);
+    if (!whole && job->all_of_folder && stat(info, &there) == 0 && !job->config->quiet)
+        say_note("dataset_info.json counts records that were lost, and was not copied; penstock pack writes a new one");
+    return EXIT_DONE;
+}
+
 static int repair_all(struct job *job, char **paths, size_t count)
 {
     bool json = job->config->json;
@@ -215,7 +250,9 @@ static int repair_all(struct job *job, char **paths, size_t count)
         putchar('\n');
     }
     if (done == count)
-        return code;
+        return code == EXIT_DONE || code == EXIT_DAMAGE
+                   ? exit_worse(code, copy_companions(job, paths, count, code == EXIT_DONE))
+                   : code;
     say_note("interrupted; %zu of %zu shards are done", done, count);
     return interrupt_exit_code();
 }
@@ -253,6 +290,7 @@ static int run(const void *config, const char *const *operands, size_t count)
 
     if (pst_shards_find(&paths, &found, operands, count - 1, &error) < 0)
         return say_failure(&command_repair, &error, job.config->json);
+    job.all_of_folder = count == 2 && is_folder(operands[0]);
     job.into_folder = is_folder(job.out) || found > 1;
     twin = job.into_folder ? find_twins(paths, found) : NULL;
     if (twin) {
@@ -292,11 +330,13 @@ const struct command command_repair = {
     .name = "repair",
     .summary = "write clean copies of damaged shards",
     .usage = "PATH... OUT",
-    .doc = "Copies every whole record of each PATH (a shard, a folder of shards, or a pattern) and none that is damaged, and "
-           "tells what was lost. The shards themselves stay as they are. OUT is the copy, or the folder for the copies when "
-           "it exists or when there are several shards.\n\n"
-           "Damage costs only the records it touches: behind a broken length, the next whole record is searched for.\n\n"
-           "Exits with 0 when nothing was lost and with 3 when something was; the copies are complete in both cases.",
+    .doc =
+        "Copies every whole record of each PATH (a shard, a folder of shards, or a pattern) and none that is damaged, and "
+        "tells what was lost. The shards themselves stay as they are. OUT is the copy, or the folder for the copies when "
+        "it exists or when there are several shards. features.json and labels.txt of the shards' folder are copied with them, "
+        "and dataset_info.json when nothing was lost.\n\n"
+        "Damage costs only the records it touches: behind a broken length, the next whole record is searched for.\n\n"
+        "Exits with 0 when nothing was lost and with 3 when something was; the copies are complete in both cases.",
     .options = options,
     .examples = examples,
     .min_operands = 2,

@@ -128,6 +128,12 @@ typedef struct pst_repair_report {
 PST_API pst_status pst_repair(const char *path, const char *out, const pst_writer_options *options, pst_damage_log *log,
                               pst_stop_fn stop, void *stop_user, pst_repair_report *ret, pst_error *reterr);
 
+/* Copies the files that describe the shards of folder `from` to folder `to`, where clean copies of them are: features.json,
+ * labels.txt and NAME.labels.txt, and with `counts` also dataset_info.json, which is right only when no record was lost. An
+ * existing file is PST_EEXIST unless `overwrite`. Stores the number of copies in `ret` (NULL ok). */
+PST_API pst_status pst_repair_companions(const char *from, const char *to, bool counts, bool overwrite, size_t *ret,
+                                         pst_error *reterr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,9 +1,14 @@
 /* repair.c: pst_repair: a reader that passes over damage, into a writer that publishes the rest whole. The source is
  * only read; `out` may be the same path when overwriting is allowed. */
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/publish.h"
+#include "io/walk.h"
 #include "record/frame.h"
 #include "record/options.h"
 
 #include <penstock/inspect.h>
+#include <string.h>
 
 /* What the stream held between and behind the records that were kept. */
 struct loss {
@@ -64,6 +69,48 @@ static pst_status repair(const char *path, const char *out, pst_writer_options *
     pst_writer_close(writer);
     report->lost_records = pst_damage_log_count(log, PST_CAUSES) - counted;
     report->lost_bytes = loss.bytes + lost_at_end(log, path, places, loss.end);
+    return st;
+}
+
+/* ---- What describes the shards ---- */
+
+#define MOST_BYTES ((size_t)64 << 20) /* of such a file */
+
+static bool is_companion(const char *name, bool counts)
+{
+    size_t n = strlen(name), m = strlen(".labels.txt");
+    return strcmp(name, "features.json") == 0 || strcmp(name, "labels.txt") == 0 ||
+           (n > m && strcmp(name + n - m, ".labels.txt") == 0) || (counts && strcmp(name, "dataset_info.json") == 0);
+}
+
+static pst_status copy_companion(const char *path, const char *to, bool overwrite, pst_error *reterr)
+{
+    uint8_t *data = NULL;
+    size_t length = 0;
+    char *target = file_join(to, file_base(path));
+    pst_status st = target ? file_read_all(&data, &length, path, MOST_BYTES, reterr)
+                           : pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "copying it: out of memory");
+    if (st == PST_OK)
+        st = publish_bytes(target, data, length, overwrite, true, reterr);
+    mem_free(data);
+    mem_free(target);
+    return st;
+}
+
+pst_status pst_repair_companions(const char *from, const char *to, bool counts, bool overwrite, size_t *ret, pst_error *reterr)
+{
+    struct path_list files = {0};
+    size_t copies = 0;
+    pst_status st = walk_files(&files, from, false, reterr);
+    for (size_t i = 0; st == PST_OK && i < files.count; i++) {
+        if (!is_companion(file_base(files.paths[i]), counts))
+            continue;
+        st = copy_companion(files.paths[i], to, overwrite, reterr);
+        copies++;
+    }
+    path_list_finish(&files);
+    if (st == PST_OK && ret)
+        *ret = copies;
     return st;
 }
 

@@ -193,6 +193,24 @@ def test_one_signal_ends_the_search_for_a_record():
         assert os.listdir(folder) == ["a.tfrecord"], os.listdir(folder)
 
 
+def test_repair_takes_the_description_along():
+    with scratch() as folder:
+        os.mkdir(f"{folder}/in")
+        for name in ("a", "b"):
+            shard(f"{folder}/in/{name}.tfrecord")
+        for name in ("features.json", "label.labels.txt", "labels.txt", "dataset_info.json", "pack.json"):
+            open(f"{folder}/in/{name}", "w").write(name)
+        penstock("repair", f"{folder}/in", f"{folder}/whole")
+        described = ["a.tfrecord", "a.tfrecord.pidx", "b.tfrecord", "b.tfrecord.pidx"]
+        assert sorted(os.listdir(f"{folder}/whole")) == sorted(
+            described + ["dataset_info.json", "features.json", "label.labels.txt", "labels.txt"]), os.listdir(f"{folder}/whole")
+        assert open(f"{folder}/whole/features.json").read() == "features.json"
+        damage(f"{folder}/in/a.tfrecord", 3)
+        result = penstock("repair", f"{folder}/in", f"{folder}/lost", code=3)
+        assert sorted(os.listdir(f"{folder}/lost")) == sorted(described + ["features.json", "label.labels.txt", "labels.txt"])
+        assert "dataset_info.json" in result.err, result
+
+
 def test_nothing_to_index():
     with scratch() as folder:
         result = penstock("index", folder, code=1)
