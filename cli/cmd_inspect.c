@@ -10,7 +10,7 @@
 struct config {
     const char *sheet, *image, *label, *cache;
     uint64_t sample, head, tiles, tile_size, workers, max_record;
-    bool verify, all, json, quiet, verbose;
+    bool verify, all, json, quiet, verbose, allow_missing;
     bool sample_given, tiles_given, tile_size_given;
 };
 
@@ -121,7 +121,8 @@ static int run(const void *config, const char *const *operands, size_t count)
                                    .cache_dir = c->cache ? c->cache : default_cache_folder(cache, sizeof(cache)),
                                    .max_record_bytes = c->max_record,
                                    .progress = progress_report,
-                                   .user = &progress};
+                                   .user = &progress,
+                                   .allow_missing = c->allow_missing};
     int code;
 
     if (c->sample_given && (c->all || c->verify))
@@ -144,6 +145,8 @@ static const struct option options[] = {
      .given = offsetof(struct config, sample_given), .min = 1, .initial = "100000",
      .doc = "take the figures from N records, spread evenly over the shards"},
     {"--all", .kind = OPTION_FLAG, INTO(struct config, all), .doc = "take them from every record"},
+    {"--allow-missing", .kind = OPTION_FLAG, INTO(struct config, allow_missing),
+     .doc = "a folder or pattern may lack shards of a set such as x-00000-of-00008"},
     {"--image", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, image), .doc = "the feature that holds the image",
      .absent = "the one whose values are images"},
     {"--label", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, label), .doc = "the feature that holds the class",

@@ -39,6 +39,7 @@ static const char *kind_text(const pst_param *p)
         [PST_PARAM_SIZE2D] = "size (224, 320x240)",
         [PST_PARAM_FLOATS] = "numbers (0.5,0.5,0.5)",
         [PST_PARAM_STRINGS] = "one or more words",
+        [PST_PARAM_AMOUNT] = "elements (1000) or bytes (64M)",
     };
     return names[p->kind];
 }

@@ -12,7 +12,7 @@ const struct command *const commands[] = {
 const struct exit_meaning exit_meanings[] = {
     {EXIT_DONE, "done"},
     {EXIT_FAILED, "failed: a file could not be read or written, the output exists, memory ran out"},
-    {EXIT_USAGE, "the command line or the value of an option is wrong"},
+    {EXIT_USAGE, "what was written is wrong: the command line, an option's value, the pipeline's text or a field that it names"},
     {EXIT_DAMAGE, "the data is damaged"},
     {EXIT_INTERRUPTED, "interrupted by Ctrl-C (another signal: 128 and its number)"},
     {0},

@@ -78,7 +78,7 @@ static pst_status choose_field(const struct contact_sheet *s, size_t *ret, pst_e
             continue;
         if (!find_pixels(&element, &p)) {
             if (s->image)
-                return pst_fail(reterr, PST_EUNSUPPORTED, "field %s has %s of %u dimensions, no image", name,
+                return pst_fail(reterr, PST_EINVAL, "field %s has %s of %u dimensions, no image", name,
                                 pst_dtype_name(element.dtype), element.rank);
             continue;
         }
@@ -89,7 +89,7 @@ static pst_status choose_field(const struct contact_sheet *s, size_t *ret, pst_e
         }
     }
     if (found == fields && s->image)
-        return pst_fail(reterr, PST_ENOTFOUND, "there is no field %s", s->image);
+        return pst_fail(reterr, PST_EINVAL, "there is no field %s", s->image);
     if (found == fields)
         return pst_fail(reterr, PST_EUNSUPPORTED, "a sheet needs images, and no field holds any; the elements can be printed");
     *ret = found;
@@ -214,7 +214,7 @@ static pst_status fill_tile(const struct contact_sheet *s, struct tiles *t, size
 
         caption_text(t->caption[k], CAPTION_SIZE, &value);
     } else if (s->label) {
-        return pst_fail(reterr, PST_ENOTFOUND, "there is no field %s", s->label);
+        return pst_fail(reterr, PST_EINVAL, "there is no field %s", s->label);
     }
     snprintf(t->note[k], VALUE_SIZE, "#%zu", k);
     t->tile[k].caption = t->caption[k];

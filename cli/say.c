@@ -208,6 +208,14 @@ static void say_drawn(const pst_error *error, const char *drawing)
     put_clean_lines(stderr, 2, drawing + 1);
 }
 
+/* What was written is wrong: an option's value, an operation's argument, a field that does not exist or has another type. A
+ * path in the error means that a file, or what is in it, is at fault. */
+static bool is_usage(const pst_error *error, bool drawn)
+{
+    bool types = error->status == PST_ETYPE || error->status == PST_ENOTFOUND || error->status == PST_EUNSUPPORTED;
+    return error->status == PST_EINVAL || (drawn && types && error->op[0] && !error->path[0]);
+}
+
 int say_failure(const struct command *command, const pst_error *error, bool json)
 {
     char text[1024];
@@ -223,10 +231,11 @@ int say_failure(const struct command *command, const pst_error *error, bool json
         say_drawn(error, drawing);
     else
         say_error("%s", pst_error_text(error, text, sizeof(text)));
-    switch (error->status) {
-    case PST_EINVAL:
+    if (is_usage(error, drawing)) {
         say_try("penstock %s%s", drawing ? "ops" : "help ", drawing ? "" : command->name);
         return EXIT_USAGE;
+    }
+    switch (error->status) {
     case PST_ECORRUPT:
     case PST_ESTALE:
         return EXIT_DAMAGE;

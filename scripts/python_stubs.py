@@ -174,6 +174,7 @@ TYPES = {
     "float": "float",
     "string": "str | PathLike[str]",
     "bytes": "int | str",
+    "amount": "int | str",
     "size2d": "Size",
     "floats": "Numbers",
 }

@@ -22,6 +22,7 @@ typedef struct pst_inspect_options {
     uint64_t max_record_bytes; /* 0: PST_MAX_RECORD_BYTES */
     pst_progress_fn progress;
     void *user;
+    bool allow_missing; /* a folder or pattern may lack shards of a numbered set such as x-00000-of-00008 */
 } pst_inspect_options;
 
 typedef struct pst_inspect_shard {

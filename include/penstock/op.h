@@ -95,8 +95,15 @@ typedef enum pst_param_kind {
     PST_PARAM_BYTES,  /* uint64_t, written as 64M, 1.5GiB */
     PST_PARAM_SIZE2D, /* pst_size2d: "224" (both, or the short side: the operation says) or "320x240" (width × height) */
     PST_PARAM_FLOATS, /* pst_floats: "0.5,0.5,0.5" */
-    PST_PARAM_STRINGS /* pst_strings: all remaining positional words */
+    PST_PARAM_STRINGS, /* pst_strings: all remaining positional words */
+    PST_PARAM_AMOUNT   /* pst_amount: "1000" is a number of elements, "64M" or "1.5GiB" a number of bytes */
 } pst_param_kind;
+
+/* How much: elements or bytes. At most one of the two is not 0. */
+typedef struct pst_amount {
+    uint64_t elements;
+    uint64_t bytes;
+} pst_amount;
 
 typedef struct pst_size2d {
     uint32_t width, height; /* height 0: only one number was given */

@@ -106,8 +106,9 @@ class Dataset:
         """Leaves out the first elements."""
     def shard(self, count: int, index: int) -> Dataset:
         """Keeps every count-th element, beginning with number index."""
-    def example(self, schema: str | PathLike[str] = '', field: str | PathLike[str] = 'record') -> Dataset:
-        """Parses tf.train.Examples: every feature of the schema becomes a field of float32, int64 or bytes."""
+    def example(self, schema: str | PathLike[str] = '', field: str | PathLike[str] = 'record', lists: str | PathLike[str] =
+            '') -> Dataset:
+        """Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, int64 or bytes."""
     def select(self, *fields: Path | Sequence[Path]) -> Dataset:
         """Keeps the named fields and leaves out the others."""
     def drop(self, *fields: Path | Sequence[Path]) -> Dataset:
@@ -152,7 +153,7 @@ class Dataset:
         """Sets how many batches are prepared before they are asked for."""
 
 def tfrecord(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read', 'direct'] = 'auto', max_record: int | str =
-        '1GiB') -> Dataset:
+        '1GiB', missing: Literal['error', 'allow'] = 'error') -> Dataset:
     """The records of TFRecord files, one an element, as the field record."""
 def folder(path: str | PathLike[str], labels: Literal['inferred', 'none'] = 'inferred', extensions: str | PathLike[str] =
         'jpg,jpeg,png,bmp,gif,webp', validation_split: float = 0.0, subset: Literal['all', 'training', 'validation'] = 'all',

@@ -59,6 +59,7 @@ TEXT = {
     "string": lambda v: quote(os.fspath(v)),
     "choice": quote,
     "bytes": _whole,
+    "amount": _whole,
     "size2d": _size,
     "floats": _floats,
 }
@@ -74,7 +75,7 @@ def default_of(kind, text):
         return float(text)
     if kind == "floats":
         return tuple(float(v) for v in text.split(",")) if text else ""
-    if kind in ("bytes", "size2d") and text.isdigit():
+    if kind in ("bytes", "amount", "size2d") and text.isdigit():
         return int(text)
     return text
 

@@ -119,7 +119,7 @@ static PyObject *choices_of(const pst_param *p)
 static PyObject *params_of(const pst_op_class *op)
 {
     static const char *const kinds[] = {"bool",   "int",   "uint",   "float",  "string",
-                                        "choice", "bytes", "size2d", "floats", "strings"};
+                                        "choice", "bytes", "size2d", "floats", "strings", "amount"};
     PyObject *list = PyList_New(0);
     for (const pst_param *p = op->params; list && p && p->name; p++) {
         PyObject *param = Py_BuildValue("(sszNs)", p->name, kinds[p->kind], p->fallback, choices_of(p), p->doc);

@@ -27,24 +27,52 @@ static const char *readable_count(uint64_t n, const char *of, char *buffer, size
     return buffer;
 }
 
+/* How near to an exact shuffle it comes to draw from `drawn` of `total` elements: " = 0.1 % of the data: weak". */
+static const char *shuffle_grade(uint64_t drawn, uint64_t total, char *buffer, size_t size)
+{
+    double share = total ? 100.0 * (double)drawn / (double)total : 100;
+    if (total >= ORDER_UNKNOWN)
+        snprintf(buffer, size, ": exact for up to %" PRIu64 ", weak for many times as many", drawn);
+    else if (share >= 100)
+        snprintf(buffer, size, " = all of the data: exact");
+    else
+        snprintf(buffer, size, " = %.2g %% of the data: %s", share, share >= 10 ? "good" : share >= 1 ? "fair" : "weak");
+    return buffer;
+}
+
+/* The shuffle of a stream. */
+static void stream_sentence(const struct order_step *shuffle, char *buffer, size_t size)
+{
+    char bytes[32], grade[96];
+    if (shuffle->drawn)
+        snprintf(buffer, size, "a stream: drawn from a buffer of %" PRIu64 " element%s%s; seeking reads again from the front",
+                 shuffle->drawn, shuffle->drawn == 1 ? "" : "s",
+                 shuffle_grade(shuffle->drawn, shuffle->inner, grade, sizeof(grade)));
+    else
+        snprintf(
+            buffer, size,
+            "a stream: drawn from a buffer of %s: exact if all elements fit, weak for many times as many; seeking reads again "
+            "from the front",
+            text_bytes(shuffle->buffer, bytes, sizeof(bytes)));
+}
+
 /* One sentence on where the order of the elements comes from. */
 static void order_sentence(const struct pipeline_plan *p, char *buffer, size_t size)
 {
     const struct order_step *shuffle = NULL;
-    char bytes[32];
+    char grade[96];
     for (size_t i = 0; i < p->order.count; i++)
         if (p->order.steps[i].kind == ORDER_SHUFFLE)
             shuffle = &p->order.steps[i];
     if (p->program.streamed && shuffle)
-        snprintf(buffer, size, "a stream: elements are drawn from a buffer of %s; seeking reads again from the front",
-                 text_bytes(p->ram_stream, bytes, sizeof(bytes)));
+        stream_sentence(shuffle, buffer, size);
     else if (p->program.streamed)
         snprintf(buffer, size, "a stream: as it comes; seeking reads again from the front");
     else if (shuffle && shuffle->chunk)
         snprintf(buffer, size,
                  "an index: runs of %" PRIu64 " neighbours are shuffled, then the elements within windows of %" PRIu64
-                 "; seeking costs nothing",
-                 shuffle->chunk, shuffle->window);
+                 "%s; seeking costs nothing",
+                 shuffle->chunk, shuffle->window, shuffle_grade(shuffle->window, shuffle->inner, grade, sizeof(grade)));
     else if (shuffle)
         snprintf(buffer, size, "an index: the shuffle is exact and global, without a buffer; seeking costs nothing");
     else

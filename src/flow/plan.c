@@ -18,10 +18,11 @@
 #include <string.h>
 
 #define PROBES          1024
-#define ENTROPY_SHARE   4    /* of the memory that is left, one part in so many is for points */
-#define ENTROPY_RATIO   25   /* an image's bytes to those of its points, at least; seldom less */
-#define ENTROPY_FIXED   128  /* bytes an image beside its points */
-#define UNKNOWN_ELEMENT 4096 /* bytes, where a source does not tell */
+#define ENTROPY_SHARE   4                     /* of the memory that is left, one part in so many is for points */
+#define ENTROPY_RATIO   25                    /* an image's bytes to those of its points, at least; seldom less */
+#define ENTROPY_FIXED   128                   /* bytes an image beside its points */
+#define UNKNOWN_ELEMENT 4096                  /* bytes, where a source does not tell */
+#define MOST_GUESSED    (UINT64_C(256) << 20) /* bytes of a shuffle buffer whose elements have an unknown size */
 #define MAX_WORKERS     256
 
 pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr)
@@ -188,6 +189,15 @@ static pst_status check_cache(const struct chain *c, pst_error *reterr)
 
 /* ---- Order ---- */
 
+/* Bytes to plan for a shuffle buffer. A stream does not tell the size of its elements: those of a counted buffer are a guess,
+ * and `limit` holds whatever they are. */
+static uint64_t buffer_bytes(const struct order_step *s)
+{
+    if (s->drawn == 0)
+        return s->buffer;
+    return s->drawn < MOST_GUESSED / UNKNOWN_ELEMENT ? s->drawn * UNKNOWN_ELEMENT : MOST_GUESSED;
+}
+
 /* The node as a step; false: it does not take part in the order. */
 static bool order_step_of(struct pipeline_plan *p, const struct node *n, struct order_env *env, struct order_step *ret)
 {
@@ -197,8 +207,9 @@ static bool order_step_of(struct pipeline_plan *p, const struct node *n, struct 
         return false;
     decl->order(n->config, env, ret);
     env->shuffles += ret->kind == ORDER_SHUFFLE;
+    ret->limit = p->ram;
     if (p->program.streamed)
-        p->ram_stream += ret->buffer;
+        p->ram_stream += ret->kind == ORDER_SHUFFLE ? buffer_bytes(ret) : 0;
     return true;
 }
 

@@ -50,7 +50,7 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok
 /* rewrite.c: the operations of `chain` on single elements as steps of the program, runs of image operations fused. */
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);
 
-/* sampling.c: gives node `i` a schema if it is an `example` that has none. */
+/* sampling.c: gives node `i` a schema if it is an `example` that has none, otherwise checks the schema against records. */
 pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr);
 
 /* What a plan step of node `i` returned: adds the operation's name and the drawing. */

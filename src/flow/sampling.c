@@ -1,6 +1,6 @@
 /* sampling.c: shows records of the source to an operation that has to see some before it can be planned (its schema
- * facet): `example` without a schema. They are spread evenly over an index; of a stream they are the first. Damaged ones are
- * passed over: whether they are tolerated is for the run to say. */
+ * facet): `example`, which infers a schema or checks the one that it has. They are spread evenly over an index; of a stream
+ * they are the first. Damaged ones are passed over: whether they are tolerated is for the run to say. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "flow/element.h"
@@ -14,10 +14,12 @@
 
 #define MOST_RECORDS 1000
 #define MOST_BYTES   ((uint64_t)16 << 20)
+#define FEW_RECORDS  32 /* to check a schema that is given */
 
 struct sampling {
     struct pipeline_plan *plan;
     size_t field; /* of the source */
+    size_t most;  /* records */
     pst_ctx ctx;
     pst_tensor *out; /* one per field of the source */
     struct arena memory;
@@ -66,7 +68,7 @@ static pst_status sample_index(struct sampling *s, const pst_spec *spec, uint64_
 {
     const struct source_class *source = s->plan->source_class;
     uint64_t mean = s->plan->element_bytes ? s->plan->element_bytes : 1, wanted = MOST_BYTES / mean + 1;
-    wanted = wanted < MOST_RECORDS ? wanted : MOST_RECORDS;
+    wanted = wanted < s->most ? wanted : s->most;
     wanted = wanted < total ? wanted : total;
     void *worker = mem_zalloc(source->worker_size);
     if (!worker)
@@ -117,12 +119,24 @@ static pst_status infer_from(struct sampling *s, const struct schema_facet *sche
     return schema->infer(n->config, n->strings, s->records, s->count, reterr);
 }
 
+/* Records of an index alone: a stream may be a pipe, which can be read once, or the user's function. */
+static pst_status check_with(struct sampling *s, const struct schema_facet *schema, const struct node *n, pst_error *reterr)
+{
+    uint64_t total = s->plan->source_class->count(s->plan->source);
+    if (total == SOURCE_STREAM || sample_index(s, &s->plan->chain->nodes[0].out, total, NULL) < 0 || s->count == 0)
+        return PST_OK; /* what cannot be read is for the run to say */
+    return schema->check(n->config, s->records, s->count, reterr);
+}
+
 pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr)
 {
     struct node *n = &c->nodes[i];
     const struct op_decl *decl = op_decl_of(n->op);
     const char *name = decl && decl->schema ? decl->schema->missing(n->config) : NULL;
     size_t field;
+    bool check = !name && decl && decl->schema && decl->schema->given;
+    if (check)
+        name = decl->schema->given(n->config);
     if (!name)
         return PST_OK;
     pst_status st = field_find(&n->in, name, &field, reterr);
@@ -130,17 +144,22 @@ pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i,
     if (st < 0 || f->dtype != PST_DTYPE_BYTES || f->rank != 0)
         return st; /* the operation's own plan says it better */
     if (!trace_back(c, i, &field))
-        return pst_fail(reterr, PST_EINVAL,
-                        "a schema is inferred from the source's own records, and field \"%s\" is computed; give "
-                        "one, as in schema=\"image:bytes label:int64\"",
-                        name);
+        return check ? PST_OK
+                     : pst_fail(reterr, PST_EINVAL,
+                                "a schema is inferred from the source's own records, and field \"%s\" is computed; give "
+                                "one, as in schema=\"image:bytes label:int64\"",
+                                name);
     struct sampling *s = mem_zalloc(sizeof(*s));
     if (!s)
         return fail_memory(reterr, "inferring a schema");
     s->plan = p;
     s->field = field;
+    s->most = check ? FEW_RECORDS : MOST_RECORDS;
     s->out = mem_array(c->nodes[0].out.count, sizeof(*s->out));
-    st = s->out ? infer_from(s, decl->schema, n, reterr) : fail_memory(reterr, "inferring a schema");
+    if (!s->out)
+        st = fail_memory(reterr, "inferring a schema");
+    else
+        st = check ? check_with(s, decl->schema, n, reterr) : infer_from(s, decl->schema, n, reterr);
     mem_free(s->out);
     arena_finish(&s->memory);
     arena_finish(&s->ctx.scratch);

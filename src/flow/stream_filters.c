@@ -280,12 +280,22 @@ static uint64_t list_bytes(const struct item *list)
     return bytes;
 }
 
+static bool is_full(const struct filter *f)
+{
+    return f->step->drawn ? f->buffered >= f->step->drawn : f->bytes >= f->step->buffer;
+}
+
 /* Fills the buffer up to its size, then draws one. */
 static pst_status shuffle_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr)
 {
     pst_status st = PST_OK;
-    while (st == PST_OK && f->bytes < f->step->buffer) {
+    while (st == PST_OK && !is_full(f)) {
         struct item *item;
+        if (f->step->drawn && f->bytes > f->step->limit)
+            return pst_fail(reterr, PST_ELIMIT,
+                            "shuffle: %zu of the %" PRIu64 " elements of its buffer fill the budget of %" PRIu64
+                            " bytes; try a smaller buffer (buffer=) or a larger budget (ram)",
+                            f->buffered, f->step->drawn, f->step->limit);
         if (mem_grow((void **)&f->buffer, &f->room, f->buffered + 1, sizeof(*f->buffer)) < 0)
             return pst_fail(reterr, PST_ENOMEM, "shuffle: out of memory for its buffer; try a smaller one (buffer=)");
         st = filter_next(s, f->inner, &item, reterr);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "inspect/readable.h"
 #include "inspect/survey.h"
+#include "record/find.h"
 #include "record/options.h"
 
 #include <math.h>
@@ -216,10 +217,10 @@ static pst_status check_feature(const struct inspection *n, const char *name, ps
             return PST_OK;
     }
     if (found)
-        return pst_fail(reterr, PST_ETYPE, "the feature \"%s\" has %s values and cannot be the %s, which takes %s%s%s", name,
+        return pst_fail(reterr, PST_EINVAL, "the feature \"%s\" has %s values and cannot be the %s, which takes %s%s%s", name,
                         pst_kind_name(found->kind), role, pst_kind_name(first), first == second ? "" : " or ",
                         first == second ? "" : pst_kind_name(second));
-    return pst_fail(reterr, PST_ENOTFOUND, "no record has a feature \"%s\" to take as the %s; the records have %s%s%s", name,
+    return pst_fail(reterr, PST_EINVAL, "no record has a feature \"%s\" to take as the %s; the records have %s%s%s", name,
                     role, p->features ? p->feature[0].name : "none", p->features > 1 ? ", " : "",
                     p->features > 2   ? "…"
                     : p->features > 1 ? p->feature[1].name
@@ -241,13 +242,21 @@ pst_inspection *pst_inspection_destroy(pst_inspection *inspection)
     return NULL;
 }
 
-static pst_status list_shards(struct inspection *n, const char *const *paths, size_t count, pst_error *reterr)
+static pst_status list_shards(struct inspection *n, const char *const *paths, size_t count, bool allow_missing,
+                              pst_error *reterr)
 {
     char **found;
     size_t found_count;
     pst_status st = pst_shards_find(&found, &found_count, paths, count, reterr);
     if (st < 0)
         return st;
+    if (!allow_missing)
+        st = find_missing(&(struct path_list){.paths = found, .count = found_count}, paths, count,
+                          "`penstock inspect --allow-missing` reads the others", reterr);
+    if (st < 0) {
+        pst_shards_free(found, found_count);
+        return st;
+    }
     n->shards = keep_array(n, found_count, sizeof(*n->shards));
     st = n->shards ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     for (size_t i = 0; i < found_count && st == PST_OK; i++) {
@@ -305,7 +314,7 @@ pst_status pst_inspect(const char *const *paths, size_t count, const pst_inspect
     n->max_record_bytes = given.max_record_bytes;
     n->cache_dir = given.cache_dir ? mem_strdup(given.cache_dir) : NULL;
     st = given.cache_dir && !n->cache_dir ? fail_memory(reterr, "allocating the result of the inspection")
-                                          : list_shards(n, paths, count, reterr);
+                                          : list_shards(n, paths, count, given.allow_missing, reterr);
     if (st == PST_OK)
         st = survey(n->shards, n->public.shards, &given, &n->choice, &found, reterr);
     if (st == PST_OK)

@@ -135,6 +135,20 @@ static pst_status set_size2d(const struct lang_class *class, const pst_param *p,
     return PST_OK;
 }
 
+/* Digits alone count elements; bytes have a unit. */
+static pst_status set_amount(const struct lang_class *class, const pst_param *p, const char *value, pst_amount *to,
+                             pst_error *reterr)
+{
+    pst_amount v = {0};
+    const char *end;
+    bool digits = value[0] && value[strspn(value, "0123456789")] == '\0';
+    bool ok = digits ? read_uint(value, &end, &v.elements) : text_parse_bytes(&v.bytes, value, NULL) == PST_OK;
+    if (!ok || !in_range(p, (double)(v.bytes ? v.bytes : v.elements)))
+        return fail_value(class, p, value, "a number of elements such as 1000, or of bytes such as 64M or 1.5GiB", reterr);
+    *to = v;
+    return PST_OK;
+}
+
 static pst_status set_choice(const struct lang_class *class, const pst_param *p, const char *value, int *to, pst_error *reterr)
 {
     char names[96];
@@ -210,6 +224,8 @@ static pst_status set_value(const struct lang_class *class, const pst_param *p, 
         return set_floats(class, p, value, to, reterr);
     case PST_PARAM_STRINGS:
         return add_string(value, to, strings, reterr);
+    case PST_PARAM_AMOUNT:
+        return set_amount(class, p, value, to, reterr);
     }
     return pst_fail(reterr, PST_EINVAL, "%s: parameter %s has the unknown kind %d", class->name, p->name, (int)p->kind);
 }

@@ -43,6 +43,17 @@ static void write_bytes(struct text *t, uint64_t v)
         text_add_n(t, &units[unit - 1], 1);
 }
 
+static void write_amount(struct text *t, const pst_amount *v)
+{
+    if (v->bytes == 0) {
+        text_addf(t, "%" PRIu64, v->elements);
+        return;
+    }
+    write_bytes(t, v->bytes);
+    if (v->bytes % 1024)
+        text_add(t, "B"); /* without a unit it would count elements */
+}
+
 static void write_choice(struct text *t, const pst_param *p, int choice, unsigned parens)
 {
     int count = 0;
@@ -97,6 +108,9 @@ static void write_value(struct text *t, const pst_param *p, const void *config, 
         break;
     case PST_PARAM_FLOATS:
         write_floats(t, v);
+        break;
+    case PST_PARAM_AMOUNT:
+        write_amount(t, v);
         break;
     case PST_PARAM_STRING:
     case PST_PARAM_STRINGS:

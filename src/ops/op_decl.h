@@ -24,6 +24,10 @@ struct schema_facet {
     const char *(*missing)(const void *config);
     /* Sets the config's schema from `count` records (at least one, spread over the source); its text is left in `strings`. */
     pst_status (*infer)(void *config, struct arena *strings, const pst_bytes *records, size_t count, pst_error *reterr);
+    /* Name of the field whose records the config's own schema is checked against; NULL: there is nothing to check. */
+    const char *(*given)(const void *config);
+    /* Judges that schema by `count` records (at least one, spread over the source). */
+    pst_status (*check)(const void *config, const pst_bytes *records, size_t count, pst_error *reterr);
 };
 
 struct op_decl {

@@ -1,7 +1,10 @@
-/* op_example.c: `example`: the features of a serialized tf.train.Example as fields.
+/* op_example.c: `example`: the features of a serialized tf.train.Example or SequenceExample as fields.
  *
- * The features stand first in the output, then the other fields of the input; the record itself is gone. A feature of fixed
- * shape is copied into its place, any other is a view into the record, or into the parser's memory, until the next element. */
+ * The features stand first in the output, then the feature lists, then the other fields of the input; the record itself is
+ * gone. A feature of fixed shape is copied into its place, any other is a view into the record, or into the parser's memory,
+ * until the next element. */
+#include "ops/example_op.h"
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "ops/fields.h"
@@ -11,14 +14,6 @@
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
-
-struct config {
-    const char *schema; /* "": to be inferred before the plan */
-    const char *field;  /* which one holds the serialized Examples */
-    size_t records;     /* that the schema was inferred from; 0: it was given */
-    const bool *needed; /* features that are used, by number; NULL: all */
-    size_t number;      /* of the field; noted by the plan */
-};
 
 static const pst_dtype dtypes[] = {[PST_BYTES] = PST_DTYPE_BYTES, [PST_FLOAT] = PST_DTYPE_F32, [PST_INT64] = PST_DTYPE_I64};
 
@@ -40,10 +35,24 @@ static pst_status plan_feature(const pst_feature *feature, pst_field *ret, pst_e
     return PST_OK;
 }
 
-static pst_status plan_fields(const struct config *c, const pst_schema *schema, const pst_spec *in, pst_spec *ret_out,
-                              pst_error *reterr)
+/* A row per step: an element's first dimension varies, and only that one can. */
+static pst_status plan_list(const pst_feature *list, pst_field *ret, pst_error *reterr)
 {
-    size_t count = pst_schema_count(schema);
+    pst_feature rows = *list;
+    if (list->layout != PST_FIXED)
+        return pst_fail(reterr, PST_EUNSUPPORTED,
+                        "feature list %.64s: its steps have varying numbers of values, which no field can hold; name the lists "
+                        "that you need, as in lists=\"x:float[2] y:int64\"",
+                        list->name);
+    rows.layout = PST_RAGGED;
+    return plan_feature(&rows, ret, reterr);
+}
+
+static pst_status plan_fields(struct example_config *c, const pst_schema *schema, const pst_schema *lists, const pst_spec *in,
+                              pst_spec *ret_out, pst_error *reterr)
+{
+    size_t features = pst_schema_count(schema), count = features + pst_schema_count(lists);
+    c->features = count;
     if (count == 0)
         return pst_fail(reterr, PST_EINVAL, "the schema has no features");
     if (count + in->count - 1 > PST_MAX_FIELDS)
@@ -53,7 +62,10 @@ static pst_status plan_fields(const struct config *c, const pst_schema *schema, 
     pst_field field;
     pst_status st = PST_OK;
     for (size_t i = 0; i < count && st == PST_OK; i++) {
-        st = plan_feature(pst_schema_feature(schema, i), &field, reterr);
+        st = i < features ? plan_feature(pst_schema_feature(schema, i), &field, reterr)
+                          : plan_list(pst_schema_feature(lists, i - features), &field, reterr);
+        if (st == PST_OK && i >= features && pst_schema_find(schema, field.name) >= 0)
+            st = pst_fail(reterr, PST_EINVAL, "%s is a feature and a feature list; name the one that you need", field.name);
         if (st == PST_OK)
             st = pst_spec_add(ret_out, &field, reterr);
     }
@@ -71,9 +83,9 @@ static pst_status plan_fields(const struct config *c, const pst_schema *schema, 
 
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)
 {
-    struct config *c = config;
-    pst_schema *schema = NULL;
-    pst_parser *parser = NULL;
+    struct example_config *c = config;
+    pst_schema *schema = NULL, *lists = NULL;
+    pst_sequence_parser *parser = NULL;
     pst_status st = field_find(in, c->field, &c->number, reterr);
     if (st < 0)
         return st;
@@ -86,76 +98,20 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
                         "there are no records to infer a schema from; give one, as in schema=\"image:bytes label:int64\"");
     st = pst_schema_parse(&schema, c->schema, reterr);
     if (st == PST_OK)
-        st = pst_parser_create(&parser, schema, NULL, reterr); /* finds what no parser can do */
+        st = pst_schema_parse(&lists, c->lists, reterr);
     if (st == PST_OK)
-        st = plan_fields(c, schema, in, ret_out, reterr);
-    pst_parser_destroy(parser);
+        st = pst_sequence_parser_create(&parser, schema, lists, NULL, reterr); /* finds what no parser can do */
+    if (st == PST_OK)
+        st = plan_fields(c, schema, lists, in, ret_out, reterr);
+    pst_sequence_parser_destroy(parser);
+    pst_schema_destroy(lists);
     pst_schema_destroy(schema);
     return st;
 }
 
 static void need(void *config, const bool *fields)
 {
-    ((struct config *)config)->needed = fields;
-}
-
-/* ---- Inferring ---- */
-
-static const char *missing(const void *config)
-{
-    const struct config *c = config;
-    return c->schema[0] == '\0' ? c->field : NULL;
-}
-
-/* mem_free; NULL: out of memory. */
-static char *schema_text(const pst_schema *schema)
-{
-    static const char cut[] = " \xe2\x80\xa6";
-    for (size_t size = 1024;; size *= 2) {
-        char *text = mem_alloc(size);
-        if (!text)
-            return NULL;
-        size_t length = strlen(pst_schema_text(schema, text, size));
-        if (length < sizeof(cut) || strcmp(text + length - (sizeof(cut) - 1), cut) != 0)
-            return text;
-        mem_free(text);
-    }
-}
-
-static pst_status keep_schema(struct config *c, struct arena *strings, const pst_schema *schema, size_t records,
-                              pst_error *reterr)
-{
-    if (pst_schema_count(schema) == 0)
-        return pst_fail(reterr, PST_EINVAL, "no schema can be inferred: the Examples have no features");
-    char *text = schema_text(schema);
-    const char *kept = text ? arena_strndup(strings, text, SIZE_MAX) : NULL;
-    mem_free(text);
-    if (!kept)
-        return fail_memory(reterr, "inferring a schema");
-    c->schema = kept;
-    c->records = records;
-    return PST_OK;
-}
-
-static pst_status infer(void *config, struct arena *strings, const pst_bytes *records, size_t count, pst_error *reterr)
-{
-    pst_inference *inference = NULL;
-    pst_schema *schema = NULL;
-    size_t added = 0;
-    pst_status st = pst_inference_create(&inference, NULL, reterr);
-    for (size_t i = 0; i < count && st == PST_OK; i++) {
-        st = pst_inference_add(inference, records[i].data, records[i].length, reterr);
-        added += st == PST_OK;
-        if (st == PST_ECORRUPT && (added > 0 || i + 1 < count))
-            st = PST_OK; /* one damaged record costs one record: the run will judge it */
-    }
-    if (st == PST_OK)
-        st = pst_inference_schema(inference, &schema, reterr);
-    if (st == PST_OK)
-        st = keep_schema(config, strings, schema, added, reterr);
-    pst_schema_destroy(schema);
-    pst_inference_destroy(inference);
-    return st;
+    ((struct example_config *)config)->needed = fields;
 }
 
 /* ---- Running ---- */
@@ -167,11 +123,14 @@ struct slot {
     size_t value, inner; /* bytes of a value; values of an inner row */
 };
 
+/* One of the two parsers is there: the one for SequenceExamples where a feature list is needed. */
 struct worker {
     pst_parser *parser;
-    size_t count; /* features that somebody looks at */
+    pst_sequence_parser *sequence;
+    size_t count, lists; /* features and feature lists that are needed; the lists come after the features */
     struct slot *slots;
     pst_value *values;
+    pst_column *columns;
 };
 
 static struct slot slot_of(const pst_feature *feature, size_t field)
@@ -184,34 +143,55 @@ static struct slot slot_of(const pst_feature *feature, size_t field)
     return s;
 }
 
+/* Those features of the schema `text` that are needed, with their slots from `slots` on. Their first field is `field`, which
+ * moves past the last. */
+static pst_status narrow(const struct example_config *c, const char *text, size_t *field, struct slot *slots, pst_schema **ret,
+                         pst_error *reterr)
+{
+    pst_feature *wanted = NULL;
+    pst_schema *schema = NULL;
+    size_t count = 0;
+    pst_status st = pst_schema_parse(&schema, text, reterr);
+    if (st == PST_OK) {
+        wanted = mem_array(pst_schema_count(schema), sizeof(*wanted));
+        st = wanted ? PST_OK : pst_fail(reterr, PST_ENOMEM, "out of memory for %zu features", pst_schema_count(schema));
+    }
+    for (size_t i = 0; st == PST_OK && i < pst_schema_count(schema); i++, (*field)++) {
+        if (c->needed && !c->needed[*field])
+            continue;
+        wanted[count] = *pst_schema_feature(schema, i);
+        slots[count] = slot_of(&wanted[count], *field);
+        count++;
+    }
+    if (st == PST_OK)
+        st = pst_schema_create(ret, wanted, count, reterr);
+    mem_free(wanted);
+    pst_schema_destroy(schema);
+    return st;
+}
+
 static pst_status start(const void *config, void *worker, pst_error *reterr)
 {
-    const struct config *c = config;
+    const struct example_config *c = config;
     struct worker *w = worker;
-    pst_feature *wanted = NULL;
-    pst_schema *schema = NULL, *narrowed = NULL;
-    pst_status st = pst_schema_parse(&schema, c->schema, reterr);
+    pst_schema *schema = NULL, *lists = NULL;
+    size_t field = 0;
+    w->slots = mem_array(c->features, sizeof(*w->slots));
+    w->values = mem_array(c->features, sizeof(*w->values));
+    w->columns = mem_array(c->features, sizeof(*w->columns));
+    if (!w->slots || !w->values || !w->columns)
+        return pst_fail(reterr, PST_ENOMEM, "out of memory for %zu features", c->features);
+    pst_status st = narrow(c, c->schema, &field, w->slots, &schema, reterr);
     if (st == PST_OK) {
-        size_t count = pst_schema_count(schema);
-        wanted = mem_array(count, sizeof(*wanted));
-        w->slots = mem_array(count, sizeof(*w->slots));
-        w->values = mem_array(count, sizeof(*w->values));
-        if (!wanted || !w->slots || !w->values)
-            st = fail_memory(reterr, "allocating %zu features", count);
+        w->count = pst_schema_count(schema);
+        st = narrow(c, c->lists, &field, w->slots + w->count, &lists, reterr);
     }
-    for (size_t i = 0; st == PST_OK && i < pst_schema_count(schema); i++) {
-        if (c->needed && !c->needed[i])
-            continue;
-        wanted[w->count] = *pst_schema_feature(schema, i);
-        w->slots[w->count] = slot_of(&wanted[w->count], i);
-        w->count++;
+    if (st == PST_OK) {
+        w->lists = pst_schema_count(lists);
+        st = w->lists ? pst_sequence_parser_create(&w->sequence, schema, lists, NULL, reterr)
+                      : pst_parser_create(&w->parser, schema, NULL, reterr);
     }
-    if (st == PST_OK)
-        st = pst_schema_create(&narrowed, wanted, w->count, reterr);
-    if (st == PST_OK)
-        st = pst_parser_create(&w->parser, narrowed, NULL, reterr);
-    mem_free(wanted);
-    pst_schema_destroy(narrowed);
+    pst_schema_destroy(lists);
     pst_schema_destroy(schema);
     return st;
 }
@@ -221,13 +201,16 @@ static void stop(const void *config, void *worker)
     struct worker *w = worker;
     (void)config;
     w->parser = pst_parser_destroy(w->parser);
+    w->sequence = pst_sequence_parser_destroy(w->sequence);
     mem_free(w->slots);
     mem_free(w->values);
+    mem_free(w->columns);
     w->slots = NULL;
     w->values = NULL;
+    w->columns = NULL;
 }
 
-static pst_status fail_inferred(const struct config *c, pst_status st, pst_error *reterr)
+static pst_status fail_inferred(const struct example_config *c, pst_status st, pst_error *reterr)
 {
     if (!reterr || c->records == 0 || (st != PST_ETYPE && st != PST_ENOTFOUND))
         return st;
@@ -251,10 +234,12 @@ static pst_status view(pst_ctx *ctx, const struct slot *s, const pst_value *valu
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
-    const struct config *c = config;
+    const struct example_config *c = config;
     struct worker *w = worker;
     const pst_bytes *record = in[c->number].data;
-    pst_status st = pst_parser_parse(w->parser, record->data, record->length, w->values, reterr);
+    pst_status st = w->sequence
+                        ? pst_sequence_parser_parse(w->sequence, record->data, record->length, w->values, w->columns, reterr)
+                        : pst_parser_parse(w->parser, record->data, record->length, w->values, reterr);
     if (__builtin_expect(st != PST_OK, 0))
         return fail_inferred(c, st, reterr);
     for (size_t i = 0; i < w->count && st == PST_OK; i++) {
@@ -264,31 +249,55 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
         else if (s->bytes)
             memcpy(out[s->field].data, w->values[i].data, s->bytes);
     }
+    for (size_t i = 0; i < w->lists && st == PST_OK; i++) {
+        const struct slot *s = &w->slots[w->count + i];
+        st = view(ctx, s, &w->columns[i].values, &out[s->field], reterr);
+        out[s->field].shape[0] = w->columns[i].rows;
+    }
     return st;
 }
 
 static const pst_param params[] = {
-    {"schema", PST_PARAM_STRING, offsetof(struct config, schema), "", 0, 0, NULL,
+    {"schema", PST_PARAM_STRING, offsetof(struct example_config, schema), "", 0, 0, NULL,
      "the features as \"image:bytes label:int64 x:float[32] tags:bytes[*] boxes:float[*,4] w:float=1.5\"; empty: inferred"},
-    {"field", PST_PARAM_STRING, offsetof(struct config, field), "record", 0, 0, NULL, "the field with the serialized Examples"},
+    {"field", PST_PARAM_STRING, offsetof(struct example_config, field), "record", 0, 0, NULL,
+     "the field with the serialized Examples"},
+    {"lists", PST_PARAM_STRING, offsetof(struct example_config, lists), "", 0, 0, NULL,
+     "the feature lists of SequenceExamples, with the values of one step: \"rgb:float[1024] word:bytes\"; empty: inferred "
+     "where "
+     "the schema is, otherwise none"},
     {0},
 };
 
-static const struct schema_facet inference = {.missing = missing, .infer = infer};
+static const char *missing(const void *config)
+{
+    const struct example_config *c = config;
+    return c->schema[0] == '\0' ? c->field : NULL;
+}
+
+static const char *given(const void *config)
+{
+    const struct example_config *c = config;
+    return c->schema[0] && c->records == 0 ? c->field : NULL;
+}
+
+static const struct schema_facet samples = {.missing = missing, .infer = example_infer, .given = given, .check = example_check};
 
 const struct op_decl op_example = {
     .op =
         {
             .abi = PST_OP_ABI,
             .name = "example",
-            .doc = "Parses tf.train.Examples: every feature of the schema becomes a field of float32, int64 or bytes. A "
+            .doc = "Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, "
+                   "int64 or bytes. A "
                    "feature with a shape must have exactly so many values; [*] takes any number, [*,4] any number of rows "
                    "of four. A feature that is missing takes its default (=1.5), is empty ([*]), or is an error of that "
-                   "element. Features that nothing behind uses are not parsed. Without a schema one is inferred from "
+                   "element. A feature list becomes a field with a row per step: x:float[2] in `lists` is a field [?,2]. "
+                   "Features that no later operation uses are not parsed. Without a schema one is inferred from "
                    "records spread over the source.",
             .example = "tfrecord shards/ | example \"image:bytes label:int64\" | batch 64",
             .params = params,
-            .config_size = sizeof(struct config),
+            .config_size = sizeof(struct example_config),
             .worker_size = sizeof(struct worker),
             .plan = plan,
             .start = start,
@@ -297,6 +306,6 @@ const struct op_decl op_example = {
         },
     .kind = PST_OP_SAMPLE,
     .need = need,
-    .schema = &inference,
+    .schema = &samples,
     .cause = PST_CAUSE_EXAMPLE,
 };

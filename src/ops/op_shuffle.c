@@ -9,11 +9,11 @@
 #define STREAM_BUFFER (UINT64_C(256) << 20)
 
 static const pst_param params[] = {
-    {"buffer", PST_PARAM_BYTES, offsetof(struct shuffle_config, buffer), "0", 0, 0, NULL,
-     "bytes of elements to choose from where the source has no index; 0: 256 MiB"},
-    {"window", PST_PARAM_BYTES, offsetof(struct shuffle_config, window), "0", 0, 0, NULL,
-     "for storage that is slow at random reads: shuffles runs of neighbours, then the elements within windows of so many "
-     "bytes; 0: exact"},
+    {"buffer", PST_PARAM_AMOUNT, offsetof(struct shuffle_config, buffer), "0", 0, 0, NULL,
+     "elements (1000) or bytes (64M) to choose from where the source has no index; 0: 256 MiB"},
+    {"window", PST_PARAM_AMOUNT, offsetof(struct shuffle_config, window), "0", 0, 0, NULL,
+     "for storage that is slow at random reads: shuffles runs of neighbours, then the elements within windows of this many "
+     "elements (1000) or bytes (64M); 0: exact"},
     {"seed", PST_PARAM_INT, offsetof(struct shuffle_config, seed), "-1", -1, INFINITY, NULL,
      "of the order; -1: the pipeline's"},
     {"reshuffle", PST_PARAM_BOOL, offsetof(struct shuffle_config, reshuffle), "true", 0, 0, NULL,
@@ -28,9 +28,12 @@ static void order(const void *config, const struct order_env *env, struct order_
     ret->seed = c->seed >= 0 ? (uint64_t)c->seed : env->seed;
     if (env->shuffles > 0) /* the second shuffle of a chain must not undo or repeat the first */
         ret->seed = hash_combine(ret->seed, env->shuffles);
-    ret->buffer = c->buffer ? c->buffer : STREAM_BUFFER; /* not from the RAM budget: the order depends on it */
-    if (c->window) {
-        uint64_t chunk = c->window / WINDOW_CHUNKS / env->element_bytes;
+    ret->drawn = c->buffer.elements;
+    if (!ret->drawn)
+        ret->buffer = c->buffer.bytes ? c->buffer.bytes : STREAM_BUFFER; /* not from the RAM budget: the order depends on it */
+    if (c->window.elements || c->window.bytes) {
+        uint64_t elements = c->window.elements ? c->window.elements : c->window.bytes / env->element_bytes;
+        uint64_t chunk = elements / WINDOW_CHUNKS;
         ret->chunk = chunk == 0 ? 1 : chunk < MOST_CHUNK ? chunk : MOST_CHUNK;
         ret->window = ret->chunk * WINDOW_CHUNKS;
     }
@@ -41,11 +44,12 @@ const struct op_decl op_shuffle = {
         {
             .abi = PST_OP_ABI,
             .name = "shuffle",
-            .doc = "Puts the elements in random order. Over an indexed source the shuffle is exact and global and takes no "
-                   "memory: "
-                   "the next element is computed, not drawn from a buffer. A stream (compressed shards, pipes) is shuffled "
-                   "within a "
-                   "buffer instead. The order follows from the seed and the epoch alone.",
+            .doc =
+                "Puts the elements in random order. Over an indexed source the shuffle is exact and global and takes no "
+                "memory: the next element is computed, not drawn from a buffer. A stream (compressed shards, pipes) is "
+                "shuffled "
+                "within a buffer instead, as in tf.data; `plan` says how well. The order follows from the seed and the epoch "
+                "alone.",
             .example = "tfrecord shards/ | shuffle seed=7 | batch 64",
             .params = params,
             .config_size = sizeof(struct shuffle_config),

@@ -13,10 +13,10 @@ extern const struct op_entry op_table[]; /* sources, order, elements, images, ba
 
 /* Configs of operations that the engine carries out, for code that adds them without text. */
 struct shuffle_config {
-    uint64_t buffer; /* bytes; 0: exact where there is an index, 256 MiB otherwise */
-    uint64_t window; /* bytes; chunks are shuffled, then samples within windows of this size; 0: exact */
-    int64_t seed;    /* -1: the pipeline's */
-    bool reshuffle;  /* a new order every epoch */
+    pst_amount buffer; /* of a stream; 0: 256 MiB. An index needs none */
+    pst_amount window; /* chunks are shuffled, then samples within windows of this size; 0: exact */
+    int64_t seed;      /* -1: the pipeline's */
+    bool reshuffle;    /* a new order every epoch */
 };
 struct count_config {
     int64_t count; /* take, skip, repeat: -1 is all, nothing, endless */

@@ -17,7 +17,9 @@ struct order_step {
     bool reshuffle;         /* shuffle: anew for every pass */
     uint64_t chunk;         /* shuffle: elements that stay neighbours until the window is shuffled; 0: exact and global */
     uint64_t window;        /* shuffle: elements of a window, a multiple of `chunk` */
-    uint64_t buffer;        /* shuffle of a stream: bytes */
+    uint64_t buffer;        /* shuffle of a stream: bytes; 0: `drawn` counts */
+    uint64_t drawn;         /* shuffle of a stream: elements to draw from; 0: `buffer` counts */
+    uint64_t limit;         /* shuffle of a stream: bytes that `drawn` elements may take; set by the plan */
     uint64_t inner, outer;  /* how many go in and come out; set by order_push */
 };
 

@@ -11,4 +11,9 @@ bool find_is_event_file(const char *name); /* "events.out.tfevents.…" */
 /* As pst_shards_find of <penstock/inspect.h>; `*ret` is finished by the caller. */
 pst_status find_shards(struct path_list *ret, const char *const *paths, size_t count, pst_error *reterr);
 
+/* PST_ENOTFOUND if `found`, which find_shards made of `paths`, lacks a shard of a numbered set (x-00003-of-00008) that a folder or
+ * a pattern among the paths stands for. `remedy` ends the message. */
+pst_status find_missing(const struct path_list *found, const char *const *paths, size_t count, const char *remedy,
+                        pst_error *reterr);
+
 #endif

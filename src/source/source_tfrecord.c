@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "record/find.h"
 #include "source/shard_reader.h"
 #include "source/tfrecord_stream.h"
 
@@ -14,9 +15,12 @@ struct config {
     pst_strings paths;
     int io; /* enum shard_io */
     uint64_t max_record;
+    int missing; /* number within missing_names */
 };
 
 static const char *const io_names[] = {"auto", "map", "read", "direct", NULL}; /* as enum shard_io */
+
+static const char *const missing_names[] = {"error", "allow", NULL};
 
 static const pst_param params[] = {
     {"paths", PST_PARAM_STRINGS, offsetof(struct config, paths), NULL, 0, 0, NULL, "folders, files or patterns"},
@@ -27,6 +31,8 @@ static const pst_param params[] = {
      "in memory if all of it "
      "never could be"},
     {"max_record", PST_PARAM_BYTES, offsetof(struct config, max_record), "1GiB", 0, 0, NULL, "a longer record is an error"},
+    {"missing", PST_PARAM_CHOICE, offsetof(struct config, missing), "error", 0, 0, missing_names,
+     "a set such as x-00000-of-00008 in a folder or pattern that lacks a shard is an error; allow: the others are read"},
     {0},
 };
 
@@ -64,6 +70,8 @@ static pst_status tfrecord_open(const void *config, const struct source_env *env
     t->damage = env->met;
     pst_status st = shard_set_open(&t->set, &c->paths, (enum shard_io)c->io,
                                    c->max_record ? c->max_record : PST_MAX_RECORD_BYTES, env, reterr);
+    if (st == PST_OK && !c->missing)
+        st = find_missing(&t->set.paths, c->paths.value, c->paths.count, "missing=allow reads the others", reterr);
     if (st == PST_OK) {
         t->begun = mem_array(t->set.paths.count, sizeof(*t->begun));
         st = t->begun ? PST_OK : fail_memory(reterr, "opening the shards");

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import tap
-from tool import PENSTOCK, environment, example, frame, penstock, scratch, shards as shard_paths
+from tool import PENSTOCK, environment, example, field, frame, penstock, scratch, shards as shard_paths
 
 RANGE = """\
 batch 0, 3 elements
@@ -36,6 +36,44 @@ def images(folder, count=24):
     penstock("generate", f"{folder}/photos", "--images", count, "--classes", 3, "--size", 40, "-q")
     penstock("pack", f"{folder}/photos", f"{folder}/shards", "--shards", 2, "-q")
     return f"{folder}/photos", f"{folder}/shards"
+
+
+# ---- SequenceExamples ----
+
+def fields(text):
+    return [element["fields"] for element in lines(text)]
+
+
+def feature_lists(**lists):
+    """The second half of a SequenceExample: a step is the list of its values."""
+    entries = b""
+    for name, steps in lists.items():
+        features = b""
+        for values in steps:
+            one = example(x=values)                      # Features{entry{key "x", value Feature}}
+            features += field(1, one[one.index(b"x") + 1:][2:])
+        entries += field(1, field(1, name.encode()) + field(2, features))
+    return field(2, entries)
+
+
+def test_sequences():
+    """The context and the feature lists become fields, a row per step, inferred or declared."""
+    with scratch() as folder:
+        path = write(f"{folder}/a.tfrecord",
+                     example(id=[7]) + feature_lists(xy=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], word=[[b"a"], [b"bc"]]),
+                     example(id=[8]) + feature_lists(xy=[[0.5, 0.25]]))
+        want = [{"id": 7, "xy": [[1, 2], [3, 4], [5, 6]], "word": ["a", "bc"]}, {"id": 8, "xy": [[0.5, 0.25]], "word": []}]
+        for text in ("example", "example 'id:int64' lists='xy:float[2] word:bytes=[]'", "example lists='xy:float[2] word:bytes=[]'"):
+            assert fields(f"tfrecord {path} | {text}") == want, text
+        assert fields(f"tfrecord {path} | example | select xy | batch 2") == [{"xy": w["xy"]} for w in want]
+        assert fields(f"tfrecord {path} | example id:int64") == [{"id": 7}, {"id": 8}]
+        assert "id: int64, xy: float32 [?,2], word: bytes [?]" in penstock("plan", f"tfrecord {path} | example").out
+        for text, says in (("example 'id:int64 xy:float[2]'", "xy is not a feature; it is a feature list: name it in lists="),
+                           ("example id:int64 lists='xz:float[2]'", "did you mean xy?"),
+                           ("example id:int64 lists='xy:float[*]'", "feature list xy: its steps have varying numbers")):
+            assert says in penstock("cat", f"tfrecord {path} | {text}", code=2).err, text
+        ragged = write(f"{folder}/b.tfrecord", example(id=[7]) + feature_lists(x=[[1.0], [3.0, 4.0]]))
+        assert "feature list x: its steps have varying" in penstock("cat", f"tfrecord {ragged} | example", code=2).err
 
 
 # ---- Words ----
@@ -202,8 +240,8 @@ def test_sheet_of_what_has_no_images():
     with scratch() as folder:
         path = f"{folder}/s.png"
         assert "needs images" in penstock("cat", "range 10 | batch 3", "--sheet", path, code=1).err
-        assert "no field nope" in penstock("cat", "range 10", "--sheet", path, "--image", "nope", code=1).err
-        assert "no image" in penstock("cat", "range 10", "--sheet", path, "--image", "value", code=1).err
+        assert "no field nope" in penstock("cat", "range 10", "--sheet", path, "--image", "nope", code=2).err
+        assert "no image" in penstock("cat", "range 10", "--sheet", path, "--image", "value", code=2).err
         assert "nothing" in penstock("cat", "range 0", "--sheet", path, code=1).err
         assert not os.path.exists(path)
 

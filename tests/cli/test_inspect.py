@@ -210,9 +210,9 @@ def test_errors():
         penstock("inspect", folder, "--tiles", 3, code=2)
         penstock("inspect", folder, "--tiles", 0, "--sheet", "x.png", code=2)
         dataset(folder)
-        result = penstock("inspect", folder, "--label", "lable", code=1)
+        result = penstock("inspect", folder, "--label", "lable", code=2)
         assert 'no record has a feature "lable"' in result.err
-        result = penstock("inspect", folder, "--image", "score", code=1)
+        result = penstock("inspect", folder, "--image", "score", code=2)
         assert "float" in result.err
         error = report("inspect", f"{folder}/none", code=1)["error"]
         assert error["status"] == "PST_ENOTFOUND"

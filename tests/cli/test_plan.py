@@ -26,6 +26,60 @@ def mistake(*arguments, says, under=None, code=2):
     return result
 
 
+def test_shuffle():
+    """The plan says how good a shuffle is, and a bare number counts elements."""
+    def order(text):
+        return next(line for line in penstock("plan", text).out.splitlines() if line.startswith("order "))
+    assert "exact" in order("range 10000 | shuffle 16 | batch 8")
+    assert "windows of 16 = 0.16 % of the data: weak" in order("range 10000 | shuffle window=16 | batch 8")
+    assert "windows of 2000 = 20 % of the data: good" in order("range 10000 | shuffle window=2000 | batch 8")
+    assert "all of the data: exact" in order("range 100 | shuffle window=160 | batch 8")
+    with scratch() as folder:
+        penstock("generate", f"{folder}/photos", "--images", 6, "--classes", 3, "--size", 40, "-q")
+        penstock("pack", f"{folder}/photos", f"{folder}/shards", "--compress", "gzip", "-q")
+        assert "a buffer of 1000 elements: exact for up to 1000, weak" in order(f"tfrecord {folder}/shards | shuffle 1000 | batch 2")
+        assert "a buffer of 1 element: " in order(f"tfrecord {folder}/shards | shuffle 1 | batch 2")
+        assert "a buffer of 64.0 MiB: exact if all" in order(f"tfrecord {folder}/shards | shuffle 64M | batch 2")
+
+
+def test_a_feature_that_no_record_has():
+    """A misspelt feature is found by the plan, with what may be meant."""
+    with scratch() as folder:
+        path = f"{folder}/a.tfrecord"
+        with open(path, "wb") as f:
+            f.write(b"".join(frame(example(image=[b"x"], label=[i])) for i in range(40)))
+        mistake(f"tfrecord {path} | example 'image:bytes lable:int64'", under="example 'image:bytes lable:int64'",
+                says=("none of the 32 records", "did you mean label?"))
+        mistake(f"tfrecord {path} | example 'lable:int64[*]'", says="did you mean label?")
+        mistake(f"tfrecord {path} | example 'box:float[4]'", says="they have image, label")
+        for fine in ("box:float[*]", "box:float=1", "label:int64"):
+            penstock("plan", f"tfrecord {path} | example '{fine}'")
+
+
+def test_a_missing_shard():
+    """A folder or a pattern that lacks a shard of its set is an error; a selection on purpose is not."""
+    with scratch() as folder:
+        penstock("generate", f"{folder}/photos", "--images", 12, "--classes", 3, "--size", 16, "-q")
+        penstock("pack", f"{folder}/photos", f"{folder}/shards", "--shards", 8, "--name", "x", "-q")
+        names = sorted(name for name in os.listdir(f"{folder}/shards") if name.endswith("-of-00008"))
+        stem = f"{folder}/shards/" + names[0].split("-0000")[0]
+        assert len(names) == 8
+        penstock("plan", f"tfrecord {folder}/shards")
+        penstock("inspect", f"{folder}/shards")
+        for gone in (5, 7, 0):
+            os.remove(f"{stem}-0000{gone}-of-00008")
+            for asked in (f"{folder}/shards", f"{folder}/shards/", f"{stem}-*", f"{folder}/shards/*-of-00008", f"{folder}/shards/x*"):
+                assert "this shard is missing" in penstock("plan", f"tfrecord {asked}", code=1).err, asked
+                assert "--allow-missing" in penstock("inspect", asked, code=1).err, asked
+                penstock("plan", f"tfrecord {asked} missing=allow")
+                penstock("inspect", asked, "--allow-missing")
+            for asked in (f"{stem}-0000[1-4]-of-*", f"{stem}-00001-of-00008 {stem}-00003-of-00008", f"{stem}-0000[12]*"):
+                penstock("plan", f"tfrecord {asked}")
+                penstock("inspect", *asked.split())
+        assert "name the files" in penstock("pack", f"{folder}/shards", f"{folder}/again", "-q", code=1).err
+        penstock("pack", *(f"{stem}-0000{i}-of-00008" for i in (1, 2, 3)), f"{folder}/again", "-q")
+
+
 def test_words():
     out = penstock("plan", "range 10 | batch 3").out
     lines = out.splitlines()

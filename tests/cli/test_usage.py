@@ -19,6 +19,29 @@ def refused(*arguments, says):
     return result
 
 
+def test_one_rule_for_exit_codes():
+    """2: what was written is wrong. 1: a file is not there. The same for every command."""
+    with scratch() as folder:
+        penstock("generate", f"{folder}/photos", "--size=16", "-n", 4, "-q")
+        penstock("pack", f"{folder}/photos", f"{folder}/shards", "-q")
+        shards, none = f"{folder}/shards", f"{folder}/none"
+        for arguments in (["pack", none, f"{folder}/out"], ["inspect", none], ["index", none], ["repair", none, f"{folder}/out"],
+                          *([command, f"tfrecord {none} | batch 2"] for command in ("plan", "bench", "cat"))):
+            penstock(*arguments, code=1)
+        for command in ("plan", "bench", "cat"):
+            for text in ("nonsense", f"tfrecord {shards} | shuffle many", f"tfrecord {shards} | select nope",
+                         f"tfrecord {shards} | example 'lable:int64'", f"tfrecord {shards} | normalize field=record",
+                         f"tfrecord {shards} | example | cast f32 image"):
+                penstock(command, text, code=2)
+        for arguments in (["inspect", shards, "--label", "nope"], ["inspect", shards, "--image", "label"],
+                          ["inspect", shards, "--nope"], ["cat", f"tfrecord {shards}", "--sheet", f"{folder}/s.png", "--image", "nope"],
+                          ["pack", f"{folder}/photos", f"{folder}/out", "--features", "nope=x"],
+                          ["pack", f"{folder}/photos", f"{folder}/out", "--format", "nope"], ["index", shards, "--nope"],
+                          ["repair", shards], ["generate", f"{folder}/g", "--size", "x"], ["ops", "nope"], ["help", "nope"],
+                          ["completion", "nope"], ["nope"]):
+            penstock(*arguments, code=2)
+
+
 def test_unknown_command_suggests():
     assert "try: penstock pack" in refused("pakc", says="no command pakc").err
     assert "try: penstock inspect" in refused("inspct", says="no command inspct").err

@@ -122,6 +122,16 @@ def test_epochs():
     )
 
 
+def test_shuffle_of_elements():
+    """shuffle(4) is a buffer of four elements, as in tf.data."""
+    def numbers():
+        for i in range(200):
+            yield {"value": i}
+    ds = ps.from_generator(numbers, spec={"value": "int64"}).shuffle(4, seed=1).batch(1)
+    order = [int(batch["value"].tolist()[0]) for batch in ds]
+    assert sorted(order) == list(range(200)) and max(value - place for place, value in enumerate(order)) == 3
+
+
 def test_two_iterators_at_once():
     ds = ps.range(20).shuffle(seed=1).batch(5)
     pairs = [(a[0].tolist(), b[0].tolist()) for a, b in zip(ds, ds)]

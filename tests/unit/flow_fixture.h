@@ -346,10 +346,13 @@ static inline pst_status add_samples(pst_pipeline *p, struct sample_config c, ps
     return pipeline_add_source(p, &sample_class, &c, e);
 }
 
+/* `buffer` and `window` are bytes. */
 static inline pst_status add_shuffle(pst_pipeline *p, uint64_t buffer, uint64_t window, pst_error *e)
 {
     return pst_pipeline_add_op(p, &op_shuffle.op,
-                               &(struct shuffle_config){.seed = -1, .reshuffle = true, .buffer = buffer, .window = window}, e);
+                               &(struct shuffle_config){
+                                   .seed = -1, .reshuffle = true, .buffer = {.bytes = buffer}, .window = {.bytes = window}},
+                               e);
 }
 
 static inline pst_status add_count(pst_pipeline *p, const pst_op_class *op, int64_t count, pst_error *e)

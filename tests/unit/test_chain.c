@@ -58,7 +58,11 @@ static void test_reads(void)
     READS("shuffle seed=-1 reshuffle=yes buffer=0", "shuffle"); /* the defaults, spelled out */
     READS("shuffle 64M 1GiB 7 off", "shuffle buffer=64M window=1G seed=7 reshuffle=false");
     READS("shuffle 64M seed=7", "shuffle buffer=64M seed=7");
-    READS("shuffle seed=7 buffer=1.5K", "shuffle buffer=1536 seed=7");
+    READS("shuffle seed=7 buffer=1.5K", "shuffle buffer=1536B seed=7");
+    READS("shuffle 1000", "shuffle buffer=1000"); /* elements, as in tf.data */
+    READS("shuffle 1024", "shuffle buffer=1024");
+    READS("shuffle 1024B window=1000B", "shuffle buffer=1K window=1000B");
+    READS("shuffle 0B window=0", "shuffle");
     READS("batch size=8 drop_remainder=true", "batch 8 drop_remainder=true");
     READS("batch 8 true", "batch 8 drop_remainder=true");
     READS("shard 4 index=0", "shard 4 0");
@@ -171,7 +175,7 @@ static void test_errors(void)
             "shuffle seed=7 64M\n"
             "               ^^^");
     REFUSES("shuffle buffer=lots", 15,
-            "shuffle: buffer is lots; expected a number of bytes such as 64M or 1.5GiB\n"
+            "shuffle: buffer is lots; expected a number of elements such as 1000, or of bytes such as 64M or 1.5GiB\n"
             "shuffle buffer=lots\n"
             "               ^^^^");
     REFUSES("take -2", 5,

@@ -65,8 +65,9 @@ static pst_status build_plan(pst_pipeline *p, const struct plan_of *c, bool stre
             TRY(add_batch(p, c->batch, c->drop, e));
         if (i == c->steps)
             break;
-        TRY(s->op == &op_shard.op ? pst_pipeline_add_op(p, s->op, &(struct shard_config){.count = s->shards, .index = s->shard}, e)
-                               : add_count(p, s->op, s->count, e));
+        TRY(s->op == &op_shard.op
+                ? pst_pipeline_add_op(p, s->op, &(struct shard_config){.count = s->shards, .index = s->shard}, e)
+                : add_count(p, s->op, s->count, e));
     }
     return PST_OK;
 }
@@ -95,7 +96,7 @@ static void name_plan(const struct plan_of *c, char *text, size_t size)
         if (i < c->steps && n < size)
             n += (size_t)snprintf(text + n, size - n, " | %s %lld", c->step[i].op->name,
                                   c->step[i].op == &op_shard.op ? (long long)(10 * c->step[i].shards + c->step[i].shard)
-                                                             : (long long)c->step[i].count);
+                                                                : (long long)c->step[i].count);
     }
 }
 
@@ -249,6 +250,47 @@ static void test_buffer_bytes(void)
     pst_pipeline_destroy(p);
 }
 
+/* Opens the words with a shuffle buffer of `elements` and a budget. */
+static void counted_buffer(pst_pipeline **ret, pst_generator *g, uint64_t elements, uint64_t ram)
+{
+    pst_error e;
+    pst_options o = {.size = sizeof(o), .workers = 1, .prefetch = 1, .ram = ram};
+    struct shuffle_config config = {.seed = 3, .reshuffle = true, .buffer = {.elements = elements}};
+    REQUIRE_OK(pst_pipeline_create(ret, &o, &e), &e);
+    REQUIRE_OK(pst_pipeline_add_generator(*ret, g, &e), &e);
+    REQUIRE_OK(pst_pipeline_add_op(*ret, &op_shuffle.op, &config, &e), &e);
+    REQUIRE_OK(add_batch(*ret, 1, false, &e), &e);
+}
+
+/* A buffer of n elements: nothing comes more than n - 1 places early, and something comes that early. */
+static void test_buffer_elements(void)
+{
+    enum { ELEMENTS = 8 };
+    struct words w;
+    pst_generator g = words_of(&w);
+    pst_error e;
+    int64_t early = 0, place = 0;
+    pst_pipeline *p = NULL;
+    counted_buffer(&p, &g, ELEMENTS, UINT64_C(1) << 30);
+    for (pst_batch *b = NULL; pst_pipeline_next(p, &b, &e) == PST_OK; b = pst_batch_unref(b), place++) {
+        int64_t number = *(const int64_t *)pst_batch_get(b, "number")->data;
+        early = number - place > early ? number - place : early;
+    }
+    CHECK_INT(place, MANY);
+    CHECK_INT(early, ELEMENTS - 1);
+    pst_pipeline_destroy(p);
+
+    pst_batch *b = NULL;
+    counted_buffer(&p, &g, MANY, 100000); /* fewer bytes than the words have */
+    pst_status st = PST_OK;
+    while (st == PST_OK) {
+        st = pst_pipeline_next(p, &b, &e);
+        b = pst_batch_unref(b);
+    }
+    CHECK_STATUS(st, PST_ELIMIT, &e);
+    pst_pipeline_destroy(p);
+}
+
 static pst_status endless_next(void *pass, pst_ctx *ctx, pst_tensor *out, pst_error *reterr)
 {
     ((struct words *)pass)->next = 7;
@@ -353,6 +395,7 @@ static const struct test tests[] = {
     {"streams and indexes give the same batches", test_streams_and_indexes},
     {"little memory", test_little_memory},
     {"a buffer keeps to its bytes", test_buffer_bytes},
+    {"a shuffle buffer of a number of elements", test_buffer_elements},
     {"a long way is left when nobody waits", test_cancel_a_long_way},
     {"a generator that does not keep its word", test_odd_elements},
     {"a window of more bytes than can be counted", test_huge_window},

@@ -294,12 +294,12 @@ static void test_labels(void)
     }
 
     pst_inspect_options options = {.size = sizeof(options), .label_feature = "score"};
-    CHECK_STATUS(pst_inspect(&at, 1, &options, &n, &e), PST_ETYPE, &e);
+    CHECK_STATUS(pst_inspect(&at, 1, &options, &n, &e), PST_EINVAL, &e);
     options.label_feature = "lable";
-    CHECK_STATUS(pst_inspect(&at, 1, &options, &n, &e), PST_ENOTFOUND, &e);
+    CHECK_STATUS(pst_inspect(&at, 1, &options, &n, &e), PST_EINVAL, &e);
     options.label_feature = NULL;
     options.image_feature = "label";
-    CHECK_STATUS(pst_inspect(&at, 1, &options, &n, &e), PST_ETYPE, &e);
+    CHECK_STATUS(pst_inspect(&at, 1, &options, &n, &e), PST_EINVAL, &e);
 }
 
 /* One feature with two kinds, NaN, an empty list, names that are not text, and raw pixels. */

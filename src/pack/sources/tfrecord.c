@@ -77,6 +77,8 @@ static pst_status add_path(struct pack_source *s, const struct pack_opening *o, 
     if (st < 0 || !info.is_folder)
         return st < 0 ? st : add_file(s, o, path, reterr);
     st = find_shards(&files, &path, 1, reterr);
+    if (st == PST_OK)
+        st = find_missing(&files, &path, 1, "name the files to pack the others", reterr);
     for (size_t i = 0; st == PST_OK && i < files.count; i++)
         st = add_file(s, o, files.paths[i], reterr);
     path_list_finish(&files);
