@@ -177,6 +177,21 @@ static void put_skips(const pst_pack_report *r)
         printf("    … and %s more\n", amount_count(count, r->skips - SKIPS_SHOWN));
 }
 
+static bool is_warning(const char *note)
+{
+    return strncmp(note, "warning: ", strlen("warning: ")) == 0;
+}
+
+/* What must not pass unseen where no summary is printed. */
+static void say_warnings(const pst_pack_report *r)
+{
+    char text[1024];
+
+    for (size_t i = 0; i < r->notes; i++)
+        if (is_warning(r->note[i]))
+            say_note("%s", with_option_names(&command_pack, r->note[i], text, sizeof(text)));
+}
+
 static void put_summary(const pst_pack_report *r, const char *out)
 {
     char a[AMOUNT_SIZE], word[4200];
@@ -193,8 +208,8 @@ static void put_summary(const pst_pack_report *r, const char *out)
         put_speed(r);
     put_skips(r);
     for (size_t i = 0; i < r->notes; i++) {
-        fputs("  note: ", stdout);
-        put_clean_string(stdout, r->note[i]);
+        fputs(is_warning(r->note[i]) ? "  " : "  note: ", stdout);
+        put_clean_string(stdout, with_option_names(&command_pack, r->note[i], word, sizeof(word)));
         putchar('\n');
     }
     fputs("look inside: penstock inspect ", stdout);
@@ -234,6 +249,8 @@ static int run(const void *config, const char *const *operands, size_t count)
         put_json(report, out);
     else if (!c->quiet)
         put_summary(report, out);
+    if (c->quiet && !c->json)
+        say_warnings(report);
     pst_pack_report_destroy(report);
     return EXIT_DONE;
 }
@@ -242,7 +259,7 @@ static const struct option options[] = {
     {"--from", .metavar = "KIND", .kind = OPTION_CHOICE, INTO(struct config, from), .choices = source_kinds, .initial = "auto",
      .doc = "what the sources are; auto tells by path and content", .group = "What the sources are"},
     {"--columns", .metavar = "LIST", .kind = OPTION_STRING, INTO(struct config, columns),
-     .doc = "columns of a CSV table and their kinds, as id:int,price:float,name:string",
+     .doc = "columns of a CSV table and their kinds, as id:int,price:float,name:string; micros stores whole millionths as int64",
      .absent = "as the whole table suggests"},
     {"--delimiter", .metavar = "CHAR", .kind = OPTION_STRING, INTO(struct config, delimiter),
      .doc = "what separates the fields of a CSV table or a list: one character, or tab", .absent = "recognised"},

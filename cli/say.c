@@ -208,6 +208,44 @@ static void say_drawn(const pst_error *error, const char *drawing)
     put_clean_lines(stderr, 2, drawing + 1);
 }
 
+static bool is_option(const struct command *command, const char *word, size_t length)
+{
+    for (const struct option *o = command->options; o && o->name; o++) {
+        const char *name = o->name + 2; /* without the dashes */
+        if (strlen(name) != length)
+            continue;
+        size_t same = 0;
+        while (same < length && (name[same] == word[same] || (name[same] == '-' && word[same] == '_')))
+            same++;
+        if (same == length)
+            return true;
+    }
+    return false;
+}
+
+char *with_option_names(const struct command *command, const char *message, char *buffer, size_t size)
+{
+    size_t n = 0;
+
+    for (const char *at = message; *at && n + 1 < size;) {
+        size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+        bool begins = at == message || strchr(" (`\"", at[-1]);
+        if (begins && word && (at[word] == '=' || at[word] == ':') && is_option(command, at, word) && n + word + 4 < size) {
+            /* "columns: …" is about the option, "columns=x" is a way to write it */
+            n += (size_t)snprintf(buffer + n, size - n, "--");
+            for (size_t i = 0; i < word; i++)
+                buffer[n++] = at[i] == '_' ? '-' : at[i];
+            buffer[n++] = at[word] == ':' ? ':' : ' ';
+            at += word + 1;
+        } else {
+            for (word = word ? word : 1; word && n + 1 < size; word--)
+                buffer[n++] = *at++;
+        }
+    }
+    buffer[n] = '\0';
+    return buffer;
+}
+
 /* What was written is wrong: an option's value, an operation's argument, a field that does not exist or has another type. A
  * path in the error means that a file, or what is in it, is at fault. */
 static bool is_usage(const pst_error *error, bool drawn)
@@ -221,6 +259,12 @@ int say_failure(const struct command *command, const pst_error *error, bool json
     char text[1024];
     const char *drawing = find_drawing(error->message);
 
+    pst_error named = *error;
+
+    if (!drawing && !error->op[0]) { /* not about the operations of a pipeline */
+        with_option_names(command, error->message, named.message, sizeof(named.message));
+        error = &named;
+    }
     if (json)
         put_error_json(command, error);
     if (error->status == PST_ECANCELLED) {

@@ -16,6 +16,9 @@ void say_try(const char *format, ...) PST_PRINTF(1, 2);
 /* "penstock: …": neither error nor result. */
 void say_note(const char *format, ...) PST_PRINTF(1, 2);
 
+/* A message of the library with the command's options as they are written: "columns=x" becomes "--columns x". Returns `buffer`. */
+char *with_option_names(const struct command *command, const char *message, char *buffer, size_t size);
+
 /* A wrong command line: the error, then where the help is. Returns EXIT_USAGE. */
 int say_usage(const struct command *command, const char *format, ...) PST_PRINTF(2, 3);
 

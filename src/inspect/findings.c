@@ -2,6 +2,7 @@
 #include "inspect/findings.h"
 
 #include "base/memory.h"
+#include "codec/image_codec.h"
 #include "inspect/events.h"
 
 void choice_finish(struct choice *c)
@@ -58,6 +59,12 @@ static bool blames_data(pst_status st)
     return st == PST_ECORRUPT || st == PST_ELIMIT || st == PST_ETYPE;
 }
 
+static bool has_decoder(pst_image_format format)
+{
+    const struct image_codec *codec = image_codec_of(format);
+    return codec && codec->decode;
+}
+
 static pst_status take_image(struct findings *f, const struct choice *choice, const char *path, const pst_record *record,
                              pst_bytes bytes, const struct image_shape *shape, pst_error *reterr)
 {
@@ -71,7 +78,8 @@ static pst_status take_image(struct findings *f, const struct choice *choice, co
     pst_image image = {0};
     pst_status st = image_decode(&image, bytes, &info, 0, true, &why);
     pst_image_finish(&image);
-    if (blames_data(st))
+    bool refused = st == PST_EUNSUPPORTED && has_decoder(info.format); /* an animation; pipelines refuse it, too */
+    if (blames_data(st) || refused)
         return findings_add_damage(f, PST_CAUSE_IMAGE, path, record, why.message, reterr);
     if (st == PST_ENOMEM)
         return pst_fail_at(reterr, st, path, record->record, record->offset, "%s", why.message);

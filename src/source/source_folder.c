@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "io/splits.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -137,6 +138,19 @@ static void keep_names(struct folder *f, const struct path_list *folders)
     }
 }
 
+/* Splits are not classes: their numbers would be taken for labels. */
+static pst_status refuse_splits(const struct path_list *folders, const char *path, pst_error *reterr)
+{
+    bool splits = false;
+    pst_status st = splits_are(folders, &splits, reterr);
+    if (st < 0 || !splits)
+        return st;
+    const char *first = file_base(folders->paths[0]);
+    return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
+                       "its folders (%s, \xe2\x80\xa6) are splits with the classes inside; read one of them: folder %.100s%s%s",
+                       first, path, path[0] && path[strlen(path) - 1] == '/' ? "" : "/", first);
+}
+
 static pst_status list_folder(struct folder *f, const struct config *c, pst_error *reterr)
 {
     struct path_list folders = {0};
@@ -148,6 +162,8 @@ static pst_status list_folder(struct folder *f, const struct config *c, pst_erro
     if (st == PST_OK && folders.count == 0)
         st = pst_fail_at(reterr, PST_ENOTFOUND, c->path, PST_NOWHERE, PST_NOWHERE,
                          "there are no class folders in it; labels=none takes the files of a folder without classes");
+    if (st == PST_OK)
+        st = refuse_splits(&folders, c->path, reterr);
     if (st == PST_OK)
         st = take_folders(f, c, folders.paths, folders.count, reterr);
     f->table.labelled = true;

