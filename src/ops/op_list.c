@@ -30,6 +30,7 @@ const struct op_entry op_table[] = {
     {&op_flip.op, &op_flip},
     {&op_normalize.op, &op_normalize},
     {&op_layout.op, &op_layout},
+    {&op_stack.op, &op_stack},
     {&op_cache.op, &op_cache},
     {&op_batch.op, &op_batch},
     {&op_prefetch.op, &op_prefetch},

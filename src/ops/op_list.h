@@ -32,6 +32,7 @@ extern const struct op_decl op_random_resized_crop;
 extern const struct op_decl op_flip;
 extern const struct op_decl op_normalize;
 extern const struct op_decl op_layout;
+extern const struct op_decl op_stack;
 extern const struct op_decl op_cache;
 extern const struct op_decl op_batch;
 extern const struct op_decl op_prefetch;

@@ -282,6 +282,41 @@ static void test_cast_run(void)
     }
 }
 
+/* ---- stack ---- */
+
+static void test_stack_plan(void)
+{
+    PLANS("stack a c name=v", "a:f32 b:bytes c:f32[2,2]", "v: float32 [5], b: bytes / ! =1 reads 5");
+    PLANS("stack c a", "a:f32 b:bytes c:i64", "features: float32 [2], b: bytes / ! =1 reads 5");
+    PLANS("stack a b", "a:i64 b:i64", "features: int64 [2] / ! reads 3");
+    PLANS("stack a b", "a:i64 b:f64", "features: float64 [2] / ! reads 3");
+    PLANS("stack a b dtype=f16 name=a", "a:i64 b:f64", "a: float16 [2] / ! reads 3");
+    PLANS("stack a a", "a:f32", "PST_EINVAL: field a is stacked twice");
+    PLANS("stack a b", "a:f32 b:bytes", "PST_ETYPE: field b has bytes; expected numbers");
+    PLANS("stack a b", "a:f32 b:f32[?]", "PST_ETYPE: field b varies in shape; a vector has a fixed number of values");
+    PLANS("stack a name=b", "a:f32 b:f32", "PST_EINVAL: there is a field b already; choose another name (name=)");
+    PLANS("stack a name=''", "a:f32", "PST_EINVAL: the name of the vector has 0 bytes; expected 1 to 63");
+}
+
+/* numpy.concatenate([x, [n], y]).astype(numpy.float32): the integer is 2^24 + 1, which float32 rounds to even. */
+static void test_stack_run(void)
+{
+    pst_spec in = rig_spec("n:i64 x:f32[2] y:u8[2]");
+    struct rig r;
+    pst_error error;
+    int64_t n = 16777217;
+    float x[] = {0.5f, -2.25f};
+    uint8_t y[] = {0, 255};
+    static const float want[] = {0.5f, -2.25f, 16777216.0f, 0.0f, 255.0f};
+    pst_tensor tensors[] = {{.dtype = PST_DTYPE_I64, .data = &n},
+                            {.dtype = PST_DTYPE_F32, .rank = 1, .shape = {2}, .data = x},
+                            {.dtype = PST_DTYPE_U8, .rank = 1, .shape = {2}, .data = y}};
+    REQUIRE_OK(rig_plan(&r, "stack x n y", &in, &error), &error);
+    REQUIRE_OK(rig_run(&r, tensors, &error), &error);
+    CHECK(memcmp(r.out[0].data, want, sizeof(want)) == 0 && r.out[0].data == r.given[0]);
+    rig_finish(&r);
+}
+
 /* ---- example ---- */
 
 static struct {
@@ -567,7 +602,9 @@ int main(int argc, char **argv)
         {"one_hot_refuses", test_one_hot_refuses},
         {"cast_plan", test_cast_plan},
         {"cast_run", test_cast_run},
-        {"example_plan", test_example_plan},
+        {"stack_plan", test_stack_plan},
+    {"stack_run", test_stack_run},
+    {"example_plan", test_example_plan},
         {"example_run", test_example_run},
         {"example_refuses", test_example_refuses},
         {"example_need", test_example_need},
