@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/say.h"
+#include <penstock/op.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +20,31 @@ static void put_command_names(void)
 {
     for (size_t i = 0; commands[i]; i++)
         printf("%s%s", i ? " " : "", commands[i]->name);
+}
+
+static void put_operation_names(void)
+{
+    const pst_op_class *op;
+
+    for (size_t i = 0; (op = pst_op_at(i)) != NULL; i++)
+        printf("%s%s", i ? " " : "", op->name);
+}
+
+/* The words that an operand of the command can be; false: none are known. */
+static bool has_operand_words(const struct command *command)
+{
+    return command->operand_choices || command->completion == COMPLETE_COMMANDS || command->completion == COMPLETE_OPERATIONS ||
+           command->completion == COMPLETE_PIPELINE;
+}
+
+static void put_operand_words(const struct command *command)
+{
+    if (command->operand_choices)
+        put_words(command->operand_choices);
+    else if (command->completion == COMPLETE_COMMANDS)
+        put_command_names();
+    else
+        put_operation_names();
 }
 
 static void put_bash_value(const struct command *command, const struct option *o)
@@ -48,14 +74,13 @@ static void put_bash_command(const struct command *command)
     for (size_t i = 0; (o = option_at(command, i)) != NULL; i++)
         printf("%s ", o->name);
     fputs("--help'", stdout);
-    if (command->operand_choices || command->completion == COMPLETE_COMMANDS) {
+    if (has_operand_words(command)) {
         fputs(" || words='", stdout);
-        if (command->operand_choices)
-            put_words(command->operand_choices);
-        else
-            put_command_names();
+        put_operand_words(command);
         putchar('\'');
     }
+    if (command->completion == COMPLETE_PIPELINE)
+        fputs("\n        cur=${cur#[\\\"\\']}", stdout); /* what is within the quotes is completed */
     puts(" ;;");
 }
 
@@ -175,13 +200,9 @@ static void put_zsh(void)
         for (size_t k = 0; (o = option_at(commands[i], k)) != NULL; k++)
             put_zsh_option(o);
         fputs("            '(-h --help)'{-h,--help}'[show the help]' \\\n            '*:operand:", stdout);
-        if (commands[i]->operand_choices) {
+        if (has_operand_words(commands[i])) {
             putchar('(');
-            put_words(commands[i]->operand_choices);
-            putchar(')');
-        } else if (commands[i]->completion == COMPLETE_COMMANDS) {
-            putchar('(');
-            put_command_names();
+            put_operand_words(commands[i]);
             putchar(')');
         } else if (commands[i]->completion != COMPLETE_NOTHING) {
             fputs("_files", stdout);
@@ -233,12 +254,10 @@ static void put_fish(void)
         putchar('\n');
         for (size_t k = 0; (o = option_at(commands[i], k)) != NULL; k++)
             put_fish_option(commands[i], o);
-        if (commands[i]->operand_choices || commands[i]->completion == COMPLETE_COMMANDS) {
-            printf("complete -c penstock -n '__fish_seen_subcommand_from %s' -f -a '", commands[i]->name);
-            if (commands[i]->operand_choices)
-                put_words(commands[i]->operand_choices);
-            else
-                put_command_names();
+        if (has_operand_words(commands[i])) {
+            printf("complete -c penstock -n '__fish_seen_subcommand_from %s' %s -a '", commands[i]->name,
+                   commands[i]->completion == COMPLETE_PIPELINE ? "-F" : "-f");
+            put_operand_words(commands[i]);
             puts("'");
         }
     }

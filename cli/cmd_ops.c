@@ -1,6 +1,7 @@
 /* cmd_ops.c: `penstock ops`: the operations that pipelines are made of, from the library's table: a list, one in full, or all
  * of them as Markdown, which is docs/ops.md. */
 #include "cli/command.h"
+#include "cli/json.h"
 #include "cli/say.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
@@ -12,16 +13,17 @@
 enum { NAME_COLUMN = 24, MOST_OPS = 256 };
 
 struct config {
-    bool markdown;
+    bool markdown, json;
 };
 
 static const struct {
-    const char *heading, *about;
+    const char *word, *heading, *about;
 } kinds[] = {
-    [PST_OP_SOURCE] = {"Sources", "A pipeline begins with one of these."},
-    [PST_OP_ORDER] = {"Order", "Which elements come, and when. They move indices, not data, wherever the source has an index."},
-    [PST_OP_SAMPLE] = {"Elements", "What becomes of each element, on a worker, independently of all others."},
-    [PST_OP_BATCHING] = {"Batches and memory", "How elements are put together and kept."},
+    [PST_OP_SOURCE] = {"source", "Sources", "A pipeline begins with one of these."},
+    [PST_OP_ORDER] = {"order", "Order",
+                      "Which elements come, and when. They move indices, not data, wherever the source has an index."},
+    [PST_OP_SAMPLE] = {"sample", "Elements", "What becomes of each element, on a worker, independently of all others."},
+    [PST_OP_BATCHING] = {"batching", "Batches and memory", "How elements are put together and kept."},
 };
 
 /* ---- Parameters in words ---- */
@@ -181,6 +183,57 @@ static void put_markdown(void)
     }
 }
 
+/* ---- JSON ---- */
+
+static void put_json_param(struct json *j, const pst_param *p)
+{
+    char accepted[400];
+
+    json_begin_object(j, NULL);
+    json_string(j, "name", p->name);
+    json_string(j, "accepts", accepted_text(p, accepted, sizeof(accepted)));
+    json_string(j, "default", p->fallback); /* null: required */
+    if (p->kind == PST_PARAM_CHOICE) {
+        json_begin_array(j, "choices");
+        for (size_t i = 0; p->choices[i]; i++)
+            json_string(j, NULL, p->choices[i]);
+        json_end_array(j);
+    }
+    json_string(j, "doc", p->doc);
+    json_end_object(j);
+}
+
+static void put_json_op(struct json *j, const pst_op_class *op)
+{
+    json_begin_object(j, NULL);
+    json_string(j, "name", op->name);
+    json_string(j, "kind", kinds[pst_op_kind_of(op)].word);
+    json_string(j, "doc", op->doc);
+    json_string(j, "example", op->example);
+    json_begin_array(j, "parameters");
+    for (const pst_param *p = op->params; p && p->name; p++)
+        put_json_param(j, p);
+    json_end_array(j);
+    json_end_object(j);
+}
+
+/* One operation, or a list of all. */
+static void put_json(const pst_op_class *only)
+{
+    struct json j = {.out = stdout};
+    const pst_op_class *op;
+
+    if (only) {
+        put_json_op(&j, only);
+    } else {
+        json_begin_array(&j, NULL);
+        for (size_t i = 0; (op = pst_op_at(i)) != NULL; i++)
+            put_json_op(&j, op);
+        json_end_array(&j);
+    }
+    putchar('\n');
+}
+
 /* ---- The command ---- */
 
 static int fail_name(const char *name)
@@ -206,7 +259,11 @@ static int run(const void *config, const char *const *operands, size_t count)
 
     if (count && !op)
         return fail_name(operands[0]);
-    if (op && c->markdown)
+    if (c->json && c->markdown)
+        return say_usage(&command_ops, "--json and --markdown exclude each other");
+    if (c->json)
+        put_json(op);
+    else if (op && c->markdown)
         put_markdown_op(op);
     else if (op)
         put_op(op);
@@ -219,6 +276,7 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--markdown", .kind = OPTION_FLAG, INTO(struct config, markdown), .doc = "print Markdown"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object per operation, in an array"},
     {0},
 };
 
@@ -238,6 +296,7 @@ const struct command command_ops = {
     .options = options,
     .examples = examples,
     .max_operands = 1,
+    .completion = COMPLETE_OPERATIONS,
     .config_size = sizeof(struct config),
     .run = run,
 };

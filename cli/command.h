@@ -37,7 +37,14 @@ struct option_list {
 };
 
 /* What the shell offers where a value or an operand is expected. */
-enum completion { COMPLETE_NOTHING, COMPLETE_FILES, COMPLETE_FOLDERS, COMPLETE_COMMANDS };
+enum completion {
+    COMPLETE_NOTHING,
+    COMPLETE_FILES,
+    COMPLETE_FOLDERS,
+    COMPLETE_COMMANDS,
+    COMPLETE_OPERATIONS, /* names of operations */
+    COMPLETE_PIPELINE    /* the same, after an opening quote too, and files */
+};
 
 struct option {
     const char *name;    /* "--shards"; NULL ends the table */

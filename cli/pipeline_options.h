@@ -23,7 +23,7 @@ extern const struct option pipeline_options[];
 /* What such a command is besides its name, its own options and its `run`. */
 #define PIPELINE_COMMAND                                                                                                       \
     .usage = "PIPELINE...", .shared = pipeline_options, .min_operands = 1, .max_operands = ANY_NUMBER,                         \
-    .completion = COMPLETE_FILES
+    .completion = COMPLETE_PIPELINE
 
 /* The pipeline that the operands spell. Returns EXIT_DONE, or another exit code with the error said. */
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *config,

@@ -16,14 +16,14 @@
 
 #define LINE 512
 
-static const char *readable_count(uint64_t n, const char *of, char *buffer, size_t size)
+static const char *readable_count(uint64_t n, const char *one, const char *of, char *buffer, size_t size)
 {
     if (n == ORDER_ENDLESS)
         snprintf(buffer, size, "endless %s", of);
     else if (n == ORDER_UNKNOWN)
         snprintf(buffer, size, "%s of unknown number", of);
     else
-        snprintf(buffer, size, "%" PRIu64 " %s", n, of);
+        snprintf(buffer, size, "%" PRIu64 " %s", n, n == 1 ? one : of);
     return buffer;
 }
 
@@ -168,7 +168,7 @@ static void describe_words(const pst_pipeline *p, struct text *t)
     }
     text_addf(t, "delivers  %s\n", pst_spec_text(&plan->batch, line, sizeof(line)));
     describe_source(plan, line, sizeof(line));
-    text_addf(t, "source    %s; %s\n", readable_count(plan->order.source, "elements", a, sizeof(a)), line);
+    text_addf(t, "source    %s; %s\n", readable_count(plan->order.source, "element", "elements", a, sizeof(a)), line);
     unused_fields(program, line, sizeof(line));
     if (line[0])
         text_addf(t, "unused    %s: not loaded\n", line);
@@ -177,10 +177,10 @@ static void describe_words(const pst_pipeline *p, struct text *t)
     entropy_sentence(plan, line, sizeof(line));
     if (line[0])
         text_addf(t, "entropy   %s\n", line);
-    text_addf(t, "epoch     %s", readable_count(plan->order.batches, "batches", a, sizeof(a)));
+    text_addf(t, "epoch     %s", readable_count(plan->order.batches, "batch", "batches", a, sizeof(a)));
     if (plan->split.world > 1)
         text_addf(t, " over %u ranks; rank %u: %s", plan->split.world, plan->split.rank,
-                  readable_count(feed_steps(&plan->order, &plan->split, 0), "batches", b, sizeof(b)));
+                  readable_count(feed_steps(&plan->order, &plan->split, 0), "batch", "batches", b, sizeof(b)));
     text_add(t, "\nworker    ");
     program_line(program, t);
     text_add(t, "\nin place  ");

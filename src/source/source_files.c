@@ -197,7 +197,8 @@ static void files_describe(const void *source, char *buffer, size_t size)
         snprintf(labels, sizeof(labels), "labels by name, %zu classes", f->classes);
     else if (f->table.labelled)
         snprintf(labels, sizeof(labels), "labels as they are");
-    snprintf(buffer, size, "%zu files, %s; %s", f->table.paths.count, text_bytes(f->table.bytes, bytes, sizeof(bytes)), labels);
+    snprintf(buffer, size, "%zu file%s, %s; %s", f->table.paths.count, f->table.paths.count == 1 ? "" : "s",
+             text_bytes(f->table.bytes, bytes, sizeof(bytes)), labels);
 }
 
 const struct source_class source_files = {

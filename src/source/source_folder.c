@@ -226,9 +226,10 @@ static void folder_describe(const void *source, char *buffer, size_t size)
 {
     const struct folder *f = source;
     char bytes[32];
-    int n = snprintf(buffer, size, "%zu files, %s", f->table.paths.count, text_bytes(f->table.bytes, bytes, sizeof(bytes)));
+    int n = snprintf(buffer, size, "%zu file%s, %s", f->table.paths.count, f->table.paths.count == 1 ? "" : "s",
+                     text_bytes(f->table.bytes, bytes, sizeof(bytes)));
     if (n > 0 && (size_t)n < size && f->table.labelled)
-        n += snprintf(buffer + n, size - (size_t)n, " in %zu classes (%s)", f->classes, f->names);
+        n += snprintf(buffer + n, size - (size_t)n, " in %zu class%s (%s)", f->classes, f->classes == 1 ? "" : "es", f->names);
     if (n > 0 && (size_t)n < size && f->subset != SUBSET_ALL)
         snprintf(buffer + n, size - (size_t)n, ", the %s part", subset_names[f->subset]);
 }

@@ -109,6 +109,11 @@ def test_bash_completes():
     assert complete("penstock", "pack", "--shards", "") == []
     assert complete("penstock", "completion", "") == ["bash", "zsh", "fish"]
     assert set(complete("penstock", "help", "")) == set(command_names())
+    assert complete("penstock", "ops", "tfr") == ["tfrecord"]
+    for command in ("plan", "bench", "cat"):
+        for begun in ("tfr", '"tfr', "'tfr"):
+            assert complete("penstock", command, begun) == ["tfrecord"], (command, begun)
+        assert "--json" in complete("penstock", command, "--j")
 
 
 def test_completions_are_valid_scripts():

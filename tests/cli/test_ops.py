@@ -1,4 +1,5 @@
 """The operations as the tool explains them: everything comes from the library's table, docs/ops.md too."""
+import json
 import os
 import re
 
@@ -62,6 +63,18 @@ def test_the_page_has_every_operation():
     assert re.findall(r"^### (\w+)$", page, re.M) == names()
     for name in names():
         assert penstock("ops", "--markdown", name).out in page, name
+
+
+def test_json():
+    """The same table for programs."""
+    every = json.loads(penstock("ops", "--json").out)
+    assert {op["name"] for op in every} >= {"tfrecord", "shuffle", "decode", "batch"}
+    shuffle = json.loads(penstock("ops", "shuffle", "--json").out)
+    assert shuffle in every and shuffle["kind"] == "order"
+    assert [p["name"] for p in shuffle["parameters"]] == ["buffer", "window", "seed", "reshuffle"]
+    cast = json.loads(penstock("ops", "cast", "--json").out)
+    assert cast["parameters"][0]["default"] is None and "f16" in cast["parameters"][0]["choices"]
+    penstock("ops", "--json", "--markdown", code=2)
 
 
 tap.main(globals())

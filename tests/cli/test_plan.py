@@ -95,6 +95,15 @@ def test_splits_are_not_classes():
         assert "2 classes (test, train)" in penstock("plan", f"folder {folder}/flat").out, "without classes inside they are classes"
 
 
+def test_one_of_a_kind():
+    with scratch() as folder:
+        os.makedirs(f"{folder}/p/only")
+        with open(f"{folder}/p/only/1.jpg", "wb") as f:
+            f.write(b"not looked at by a plan")
+        out = penstock("plan", f"folder {folder}/p | batch 4").out
+        assert "1 element; 1 file, " in out and "in 1 class (" in out and "epoch     1 batch\n" in out, out
+
+
 def test_words():
     out = penstock("plan", "range 10 | batch 3").out
     lines = out.splitlines()
