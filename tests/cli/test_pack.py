@@ -388,4 +388,23 @@ def test_messages_name_options():
             assert option in result.err and f"{option[2:]}=" not in result.err, result
 
 
+def test_class_folders_in_a_tar():
+    """Images of an archive without labels of their own have those of their folders."""
+    with scratch() as folder:
+        penstock("generate", f"{folder}/photos", "--images", 9, "--classes", 3, "--size", 16, "-q")
+        names = sorted(os.listdir(f"{folder}/photos"))
+        with tarfile.open(f"{folder}/photos.tar", "w") as archive:
+            archive.add(f"{folder}/photos", "photos")
+        result = penstock("pack", f"{folder}/photos.tar", f"{folder}/out")
+        assert "labels are the 3 folders in the archives" in result.out, result
+        penstock("pack", f"{folder}/photos", f"{folder}/same", "-q")
+        ours, want = ({tuple(r["image"]): r["label"] for r in read_examples(f"{folder}/{out}")} for out in ("out", "same"))
+        assert ours == want and len(ours) == 9
+        with open(f"{folder}/out/labels.txt") as f:
+            assert f.read().split() == names
+        with tarfile.open(f"{folder}/flat.tar", "w") as archive:
+            archive.add(f"{folder}/photos/{names[0]}", "images")
+        assert "no label" in penstock("pack", f"{folder}/flat.tar", f"{folder}/flat").out, "one folder is not a class"
+
+
 tap.main(globals())

@@ -2,12 +2,14 @@
  * behind the dot names the feature.
  *
  * jpg, jpeg, png, webp, bmp and gif are the image (the first of them in a sample), cls is the integer label, everything
- * else is bytes under its extension. Members stay where they are and are read straight into the records. */
+ * else is bytes under its extension. Without cls members, samples that lie in several folders have those as classes. Members
+ * stay where they are and are read straight into the records. */
 #include "pack/sources/spool.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/names.h"
 #include "io/number.h"
 #include "io/tar.h"
 #include "pack/report.h"
@@ -36,6 +38,8 @@ struct tars {
     size_t item_capacity;
     struct tar_entry *entries;
     size_t entry_count, entry_capacity;
+    bool by_folder;       /* the last field is the label, by the folder in the archive */
+    struct names classes; /* those folders */
 };
 
 struct tar_scan {
@@ -176,6 +180,50 @@ static pst_status add_archive(struct tar_scan *c, const struct pack_opening *o, 
     return st == PST_END ? PST_OK : st;
 }
 
+/* ---- Class folders ---- */
+
+/* The name of the folder that the sample lies in; `*ret_length` is 0 where it lies in none. */
+static const char *folder_of(const char *key, size_t *ret_length)
+{
+    const char *end = strrchr(key, '/'), *begin = end ? end : key;
+    while (begin > key && begin[-1] != '/')
+        begin--;
+    *ret_length = end ? (size_t)(end - begin) : 0;
+    return begin;
+}
+
+/* Where no sample has a label of its own and all lie in folders, of which there are several, the folders are classes. */
+static pst_status take_folders(struct tar_scan *c, const struct pack_opening *o, pst_error *reterr)
+{
+    struct pack_source *s = c->s;
+    struct tars *t = c->t;
+    bool image = false;
+    for (size_t i = 0; i < s->field_count; i++) {
+        image |= s->fields[i].role == PACK_IMAGE;
+        if (strcmp(s->fields[i].name, "label") == 0)
+            return PST_OK;
+    }
+    for (uint64_t i = 0; image && i < s->count; i++) {
+        size_t length;
+        const char *folder = folder_of(t->items[i].key, &length);
+        if (length == 0)
+            return PST_OK;
+        if (names_add(&t->classes, &s->arena, folder, length) < 0)
+            return no_memory(reterr);
+    }
+    names_number(&t->classes);
+    if (t->classes.count < 2 || s->field_count == MAX_FIELDS)
+        return PST_OK;
+    s->class_names = names_keep(&t->classes, &s->arena);
+    s->class_count = t->classes.count;
+    if (!s->class_names || !pack_source_add_field(s, "label", PACK_LABEL, PST_INT64, "int64"))
+        return no_memory(reterr);
+    t->by_folder = true;
+    c->present[s->field_count - 1] = s->count;
+    return pack_report_note(o->report, reterr, "labels are the %zu folders in the archives: %s, %s%s", s->class_count,
+                            s->class_names[0], s->class_names[1], s->class_count > 2 ? ", \xe2\x80\xa6" : "");
+}
+
 static pst_status tell(const struct tar_scan *c, const struct pack_opening *o, pst_error *reterr)
 {
     bool image = false, label = false;
@@ -191,10 +239,8 @@ static pst_status tell(const struct tar_scan *c, const struct pack_opening *o, p
                                   c->present[i], c->s->count);
     }
     if (st == PST_OK && image && !label)
-        st = pack_report_note(
-            o->report, reterr,
-            "the archives have no .cls members, so the records have no label; for class folders in an archive, "
-            "unpack it and pack the folder");
+        st = pack_report_note(o->report, reterr,
+                              "the archives have neither .cls members nor several class folders, so the records have no label");
     if (st == PST_OK && c->nameless)
         st = pack_report_note(o->report, reterr, "%" PRIu64 " members without an extension are left out", c->nameless);
     return st;
@@ -211,6 +257,8 @@ static pst_status tar_open(struct pack_source *s, const struct pack_opening *o, 
     if (st == PST_OK && s->count)
         t->items[s->count].first = t->entry_count;
     if (st == PST_OK)
+        st = take_folders(&c, o, reterr);
+    if (st == PST_OK)
         st = tell(&c, o, reterr);
     mem_free(c.present);
     return st;
@@ -222,6 +270,7 @@ static void tar_close(struct pack_source *s)
     if (!t)
         return;
     spools_close(&t->archives);
+    names_finish(&t->classes);
     mem_free(t->items);
     mem_free(t->entries);
     mem_free(t);
@@ -264,6 +313,12 @@ static pst_status tar_load(const struct pack_source *s, void *worker, uint64_t i
     const struct spool *sp = t->archives.list[t->items[i].archive];
     int64_t *label = worker;
     memset(values, 0, s->field_count * sizeof(*values));
+    if (t->by_folder) { /* the last field */
+        size_t length;
+        const char *folder = folder_of(t->items[i].key, &length);
+        *label = names_find(&t->classes, folder, length);
+        values[s->field_count - 1] = (struct pack_value){.present = true, .count = 1, .data = label};
+    }
     for (size_t k = t->items[i].first; k < t->items[i + 1].first; k++) {
         const struct tar_entry *e = &t->entries[k];
         struct pack_value *v = &values[e->field];
