@@ -237,14 +237,18 @@ static pst_status prepare(struct job *j, const char *const *sources, size_t coun
     return st == PST_OK ? list_shards(j, reterr) : st;
 }
 
-/* A policy that skips bad items is not meant to skip all of them. */
+/* A policy that skips bad items is not meant to skip all of them. Shards without a record do not stay. */
 static pst_status check_outcome(const struct job *j, pst_error *reterr)
 {
     for (size_t i = 0; i < j->plan.shard_count; i++)
         if (j->shards[i].facts.records)
             return PST_OK;
+    for (size_t i = 0; i < j->plan.shard_count; i++) {
+        disk_remove(j->shards[i].path, NULL);
+        disk_remove(j->shards[i].note_path, NULL);
+    }
     return pst_fail_at(reterr, PST_ECORRUPT, j->config.out, PST_NOWHERE, PST_NOWHERE,
-                       "all %" PRIu64 " items are bad; pack with the policy error to see why", j->source.count);
+                       "all %" PRIu64 " items are bad; bad=error says why", j->source.count);
 }
 
 static pst_status perform(struct job *j, pst_error *reterr)

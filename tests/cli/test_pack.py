@@ -407,4 +407,18 @@ def test_class_folders_in_a_tar():
         assert "no label" in penstock("pack", f"{folder}/flat.tar", f"{folder}/flat").out, "one folder is not a class"
 
 
+def test_no_empty_shards_are_left():
+    """Where all items are bad, the command fails, and no shard without records stays behind."""
+    with scratch() as folder:
+        os.makedirs(f"{folder}/photos/a")
+        for i in range(4):
+            with open(f"{folder}/photos/a/{i}.jpg", "wb") as f:
+                f.write(b"bad")
+        for compress in ("none", "gzip"):
+            result = penstock("pack", f"{folder}/photos", f"{folder}/out", "--bad", "skip", "--shards", 2, "--compress", compress,
+                              "--force", code=3)
+            assert "all 4 items are bad; --bad error says why" in result.err, result
+            assert not [name for name in os.listdir(f"{folder}/out") if "tfrecord" in name]
+
+
 tap.main(globals())
