@@ -220,7 +220,7 @@ static void put_json_op(struct json *j, const pst_op_class *op)
 /* One operation, or a list of all. */
 static void put_json(const pst_op_class *only)
 {
-    struct json j = {.out = stdout};
+    struct json j = json_to(stdout);
     const pst_op_class *op;
 
     if (only) {

@@ -120,6 +120,9 @@ class Dataset:
     def cast(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'], field: str | PathLike[str] =
             'image') -> Dataset:
         """Converts a field of numbers to another type; values stay what they are, nothing is scaled."""
+    def stack(self, *fields: Path | Sequence[Path], name: str | PathLike[str] = 'features', dtype: Literal['auto', 'u8', 'i32',
+            'i64', 'f16', 'bf16', 'f32', 'f64'] = 'auto') -> Dataset:
+        """Makes one vector of several fields of numbers, such as the columns of a table."""
     def decode(self, field: str | PathLike[str] = 'image', format: Literal['auto', 'raw'] = 'auto', shape: str | PathLike[str] =
             '', channels: int = 3, exif: bool = False, recover: bool = False, max_pixels: int = 268435456, max_scans: int = 500,
             quality: Literal['auto', 'exact', 'fast'] = 'auto') -> Dataset:
@@ -145,9 +148,6 @@ class Dataset:
         """Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
     def layout(self, order: Literal['nchw', 'nhwc'], field: str | PathLike[str] = 'image') -> Dataset:
         """Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come."""
-    def stack(self, *fields: Path | Sequence[Path], name: str | PathLike[str] = 'features', dtype: Literal['auto', 'u8', 'i32',
-            'i64', 'f16', 'bf16', 'f32', 'f64'] = 'auto') -> Dataset:
-        """Makes one vector of several fields of numbers, such as the columns of a table."""
     def cache(self, bytes: int | str = 0) -> Dataset:
         """Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or compute them again."""
     def batch(self, size: int, drop_remainder: bool = False) -> Dataset:

@@ -1,6 +1,5 @@
 /* op_stack.c: `stack`: several fields of numbers as one vector, such as the columns of a table as the features of a model. */
-#include "base/memory.h"
-#include "ops/cast.h"
+#include "base/cast.h"
 #include "ops/fields.h"
 #include "ops/op_decl.h"
 
@@ -65,23 +64,23 @@ static bool is_stacked(const struct config *c, size_t field)
 static pst_status place_fields(struct config *c, const pst_spec *in, const pst_field *vector, pst_spec *ret_out,
                                pst_error *reterr)
 {
-    pst_spec out = {0};
     bool placed = false;
-    for (size_t i = 0; i < in->count; i++) {
-        bool stacked = is_stacked(c, i);
-        if (!stacked && strcmp(in->field[i].name, vector->name) == 0)
-            return pst_fail(reterr, PST_EINVAL, "there is a field %s already; choose another name (name=)", vector->name);
-        out.reads |= stacked ? UINT64_C(1) << i : 0;
-        if (stacked && placed)
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < in->count && st == PST_OK; i++) {
+        if (!is_stacked(c, i)) {
+            if (strcmp(in->field[i].name, vector->name) == 0)
+                return pst_fail(reterr, PST_EINVAL, "there is a field %s already; choose another name (name=)", vector->name);
+            st = pst_spec_keep(ret_out, in, i, reterr);
             continue;
-        if (stacked)
-            c->to = out.count;
-        out.field[out.count] = stacked ? *vector : in->field[i];
-        out.field[out.count++].alias = stacked ? -1 : (int)i;
-        placed |= stacked;
+        }
+        pst_spec_read(ret_out, i);
+        if (placed)
+            continue;
+        c->to = ret_out->count;
+        placed = true;
+        st = pst_spec_add(ret_out, vector, reterr);
     }
-    *ret_out = out;
-    return PST_OK;
+    return st;
 }
 
 static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_error *reterr)

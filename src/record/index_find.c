@@ -220,7 +220,7 @@ static pst_status publish(const struct found_index *x, const char *path, pst_err
 static pst_status keep_at(struct found_index *x, char *path, pst_index_place place, const struct shard_file *f,
                           pst_error *reterr)
 {
-    pst_status st = path ? publish(x, path, reterr) : no_memory(f, reterr);
+    pst_status st = path ? publish(x, path, reterr) : fail_memory_at(reterr, f->path, "keeping the index");
     if (st < 0) {
         mem_free(path);
         return st;

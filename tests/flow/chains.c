@@ -2,7 +2,7 @@
 #include "chains.h"
 
 #include "harness.h"
-#include "ops/half.h"
+#include "base/half.h"
 
 #include <glob.h>
 #include <inttypes.h>

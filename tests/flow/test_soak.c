@@ -42,7 +42,7 @@ static const char *const chains[] = {
     "tfrecord zipped | shuffle 4K | example | drop image | repeat 2 | batch 4",
     "tfrecord zipped | example | decode | resize 12 | cache 1M | shuffle 8K | batch 5",
     "tfrecord damaged | shuffle | example | decode | resize 9 | batch 3",
-    "tfrecord cut | example | drop image | batch 3",
+    "tfrecord cut missing=allow | example | drop image | batch 3",
     "folder photos | shuffle | decode | resize 20x16 | random_crop 12 | batch 5",
     "folder photos | cache 1500 | decode | center_crop 10 | batch 4",
     "files photos.csv | shuffle | decode | center_crop 8 | batch 3",

@@ -206,7 +206,7 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
     if (t->label == SIZE_MAX || t->columns[t->label].declared || t->labels.count > MOST_LABELS)
         return PST_OK;
     const struct csv_field *label = &c->row.fields[t->label];
-    return names_add(&t->labels, &c->s->arena, label->data, label->length) < 0 ? no_memory(reterr) : PST_OK;
+    return names_add(&t->labels, &c->s->arena, label->data, label->length) < 0 ? fail_memory(reterr, "numbering the labels") : PST_OK;
 }
 
 /* The texts of the label column become classes. */
@@ -221,7 +221,7 @@ static pst_status settle_labels(struct pack_source *s, pst_error *reterr)
     s->class_names = names_keep(&t->labels, &s->arena);
     s->class_count = t->labels.count;
     c->type = COLUMN_LABEL;
-    return s->class_names ? PST_OK : no_memory(reterr);
+    return s->class_names ? PST_OK : fail_memory(reterr, "numbering the labels");
 }
 
 static pst_status warn_of_rounding(const struct column *c, const char *name, const struct pack_opening *o, pst_error *reterr)

@@ -209,7 +209,7 @@ static pst_status take_folders(struct tar_scan *c, const struct pack_opening *o,
         if (length == 0)
             return PST_OK;
         if (names_add(&t->classes, &s->arena, folder, length) < 0)
-            return no_memory(reterr);
+            return fail_memory(reterr, "listing the members");
     }
     names_number(&t->classes);
     if (t->classes.count < 2 || s->field_count == MAX_FIELDS)
@@ -217,7 +217,7 @@ static pst_status take_folders(struct tar_scan *c, const struct pack_opening *o,
     s->class_names = names_keep(&t->classes, &s->arena);
     s->class_count = t->classes.count;
     if (!s->class_names || !pack_source_add_field(s, "label", PACK_LABEL, PST_INT64, "int64"))
-        return no_memory(reterr);
+        return fail_memory(reterr, "listing the members");
     t->by_folder = true;
     c->present[s->field_count - 1] = s->count;
     return pack_report_note(o->report, reterr, "labels are the %zu folders in the archives: %s, %s%s", s->class_count,
