@@ -145,6 +145,22 @@ static void test_memory(void)
         }
 }
 
+/* What a batch of a stream keeps beside its data, to find its elements again, counts as memory. */
+static void test_memory_of_origins(void)
+{
+    pst_error e;
+    pst_pipeline *p = NULL;
+    pst_batch *b = NULL;
+    REQUIRE_OK(pst_pipeline_create(&p, NULL, &e), &e);
+    REQUIRE_OK(add_samples(p, (struct sample_config){.count = 2000, .stream = true}, &e), &e);
+    REQUIRE_OK(add_pick(p, "id", &e), &e);
+    REQUIRE_OK(add_batch(p, 1000, false, &e), &e);
+    REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
+    CHECK_MSG(b->counted >= 1000 * (sizeof(int64_t) + sizeof(struct batch_origin)), "%d bytes", (int)b->counted);
+    pst_batch_unref(b);
+    pst_pipeline_destroy(p);
+}
+
 static pst_status slow(pst_pipeline *p, pst_error *e)
 {
     TRY(add_samples(p, (struct sample_config){.count = 4, .slow_us = 100000}, e));
@@ -280,6 +296,7 @@ static const struct test tests[] = {
     {"statistics", test_stats},
     {"times of stages", test_stage_times},
     {"memory is planned", test_memory},
+    {"memory of places", test_memory_of_origins},
     {"long names of stages", test_names_fit},
     {"a stall is named", test_stall},
     {"statistics from other threads", test_stats_from_other_threads},
