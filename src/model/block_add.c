@@ -1,6 +1,7 @@
 /* block_add.c: the sum of two values and a clamping activation, in one pass; either value may be lazy. */
 #include "model/block_conv.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "model/kernels/elem.h"
 
@@ -100,7 +101,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     struct add_state *c = mem_zalloc(sizeof(*c));
     b->state = c;
     if (!c)
-        return pst_fail(reterr, PST_ENOMEM, "planning the step: out of memory");
+        return fail_memory(reterr, "planning the step");
     *c = (struct add_state){.elem = elem_kernels(v->features),
                             .in = {n->input[0], n->input[1]},
                             .out = b->first + b->count,

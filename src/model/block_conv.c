@@ -7,6 +7,7 @@
  * producer's activation and takes the sums that the producer's batch normalisation needs. */
 #include "model/block_conv.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "model/kernels/elem.h"
 #include "model/layer_conv.h"
@@ -553,7 +554,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     struct conv_state *c = mem_zalloc(sizeof(*c));
     b->state = c;
     if (!c)
-        return pst_fail(reterr, PST_ENOMEM, "planning the step: out of memory");
+        return fail_memory(reterr, "planning the step");
     c->node = &v->graph->nodes[b->first];
     c->in = c->node->input[0];
     c->out = b->first + b->count;
@@ -579,7 +580,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     c->sum_bytes = c->group.kernel->gradient_bytes(&c->group.shape);
     pst_status st = allocate(v, c);
     if (st < 0)
-        return pst_fail(reterr, st, "planning the step: out of memory");
+        return fail_memory(reterr, "planning the step");
     plan_values(v, b);
     size_t scratch = round_up(c->group.kernel->scratch_bytes(&c->group.shape));
     size_t input = round_up(c->strip_images * c->in_values * sizeof(float));

@@ -1,6 +1,7 @@
 /* graph.c: see graph.h. */
 #include "model/graph.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -33,11 +34,6 @@ const struct language model_language = {
     .at = class_at, .whole = "a model", .one = "layer", .a_one = "a layer", .listing = "`penstock model --layers` lists them"};
 
 /* ---- Nodes ---- */
-
-static pst_status fail_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "building the model: out of memory");
-}
 
 static bool name_taken(const struct graph *g, const char *name)
 {
@@ -79,7 +75,7 @@ static pst_status add_params(struct graph *g, struct graph_node *n, pst_error *r
     n->first_param = g->param_count;
     n->params = n->layer->parameters ? n->layer->parameters(n->config, n->in, params) : 0;
     if (mem_grow((void **)&g->params, &g->param_capacity, g->param_count + n->params, sizeof(*g->params)) < 0)
-        return fail_memory(reterr);
+        return fail_memory(reterr, "building the model");
     for (size_t i = 0; i < n->params; i++) {
         struct graph_param *p = &g->params[g->param_count + i];
         *p = (struct graph_param){.layer = params[i], .node = g->count, .offset = g->values, .count = 1};
@@ -100,7 +96,7 @@ pst_status graph_add(struct graph_builder *b, const struct layer_class *layer, c
     if (g->count == GRAPH_MAX_NODES)
         return pst_fail(reterr, PST_ELIMIT, "the model has more than %d layers", GRAPH_MAX_NODES);
     if (mem_grow((void **)&g->nodes, &g->capacity, g->count + 1, sizeof(*g->nodes)) < 0)
-        return fail_memory(reterr);
+        return fail_memory(reterr, "building the model");
     struct graph_node *n = &g->nodes[g->count];
     *n = (struct graph_node){.layer = layer, .config = config, .written = b->written, .inputs = count};
     for (size_t i = 0; i < count; i++) {
@@ -129,7 +125,7 @@ pst_status graph_add_activation(struct graph_builder *b, int activation, size_t 
         return PST_OK;
     struct activation_config *config = arena_alloc(&b->graph->memory, sizeof(*config));
     if (!config)
-        return fail_memory(reterr);
+        return fail_memory(reterr, "building the model");
     *config = (struct activation_config){.slope = ACTIVATION_LEAKY_SLOPE};
     return graph_add(b, layer_find(activation_choices[activation]), config, NULL, &in, 1, ret, reterr);
 }
@@ -185,14 +181,12 @@ pst_status graph_create(struct graph **ret, const char *text, const struct shape
         layers++;
     struct graph *g = mem_zalloc(sizeof(*g));
     size_t *counters = mem_array(layers, sizeof(*counters));
-    pst_status st = g && counters ? check_input(input, reterr) : fail_memory(reterr);
+    pst_status st = g && counters ? check_input(input, reterr) : fail_memory(reterr, "building the model");
     if (st == PST_OK) {
         g->input = *input;
         arena_init(&g->memory);
         st = lang_parse(&g->tree, &model_language, text, reterr);
     }
-    if (st == PST_OK && g->tree.top.count == 0)
-        st = pst_fail(reterr, PST_EINVAL, "the model is empty; a model is a chain of layers, as in \"conv 32 3 relu | flatten | dense 10\"");
     if (st == PST_OK)
         st = graph_add_chain(&(struct graph_builder){.graph = g, .counters = counters}, &g->tree.top, 0, &out, reterr);
     mem_free(counters);
@@ -229,4 +223,21 @@ void graph_init_params(const struct graph *g, uint64_t seed, float *params)
                                     : p->layer.init == INIT_ONES         ? 1
                                                                          : 0;
     }
+}
+
+char *graph_text(const struct graph *g)
+{
+    struct text all = {0};
+    for (size_t i = 0; i < g->tree.top.count; i++) {
+        char *one = lang_text(g->tree.top.nodes[i]);
+        text_add(&all, i ? " | " : "");
+        text_add(&all, one ? one : "");
+        all.failed |= !one;
+        mem_free(one);
+    }
+    if (all.failed) {
+        text_finish(&all);
+        return NULL;
+    }
+    return all.data;
 }

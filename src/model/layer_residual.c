@@ -9,6 +9,7 @@
 #include "model/real.h"
 
 #include "base/arena.h"
+#include "base/error.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ static pst_status project(struct graph_builder *b, const char *name, size_t in, 
     struct norm_config *norm = arena_alloc(&b->graph->memory, sizeof(*norm));
     char part[GRAPH_NAME_SIZE + 24];
     if (!conv || !norm)
-        return pst_fail(reterr, PST_ENOMEM, "building the model: out of memory");
+        return fail_memory(reterr, "building the model");
     *conv = (struct conv_config){
         .filters = to.c, .size = 1, .stride = stride, .dilation = 1, .groups = 1, .pad = "valid", .bias = !normed};
     snprintf(part, sizeof(part), "%s_shortcut", name);

@@ -5,6 +5,7 @@
 #include "model/real.h"
 
 #include "base/arena.h"
+#include "base/error.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static pst_status build(struct graph_builder *b, const struct lang_node *n, size
     struct conv_config *parts = arena_alloc(&b->graph->memory, 2 * sizeof(*parts));
     char name[GRAPH_NAME_SIZE], part[GRAPH_NAME_SIZE + 16];
     if (!parts)
-        return pst_fail(reterr, PST_ENOMEM, "building the model: out of memory");
+        return fail_memory(reterr, "building the model");
     parts[0] = (struct conv_config){.size = c->size, .stride = c->stride, .dilation = 1, .groups = 1, .pad = c->pad};
     parts[1] = (struct conv_config){
         .filters = c->filters, .size = 1, .stride = 1, .dilation = 1, .groups = 1, .pad = "valid", .bias = c->bias};

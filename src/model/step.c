@@ -1,6 +1,7 @@
 /* step.c: see step.h. A run is a list of phases; in each, every worker takes its lanes, then all meet at a barrier. */
 #include "model/block.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "model/arena_plan.h"
@@ -46,11 +47,6 @@ static bool is_last_of_logits(const struct graph *g)
     return g->count > 1 && (strcmp(name, "softmax") == 0 || strcmp(name, "sigmoid") == 0);
 }
 
-static pst_status fail_memory(pst_error *reterr)
-{
-    return pst_fail(reterr, PST_ENOMEM, "planning the step: out of memory; a smaller batch needs less");
-}
-
 static void count_consumers(struct step *s)
 {
     for (size_t i = 0; i < s->nodes; i++)
@@ -93,7 +89,7 @@ static pst_status place_memory(struct step *s, pst_error *reterr)
     size_t last = 2 * s->block_count - 1;
     bool training = s->options.training, ok = true;
     for (size_t v = 0; v <= s->nodes; v++) {
-        size_t made = v ? s->block_of[v] : 0, used = made, first_use = s->block_count - 1;
+        size_t made = v ? s->block_of[v] : 0, used = made;
         size_t bytes = s->options.batch * shape_values(graph_shape(s->graph, v)) * s->real_size;
         for (size_t i = 0; i < s->nodes; i++)
             for (size_t k = 0; k < s->graph->nodes[i].inputs; k++)
@@ -101,7 +97,6 @@ static pst_status place_memory(struct step *s, pst_error *reterr)
                     used = s->block_of[i + 1];
         if (v == s->nodes)
             used = s->block_count - 1;
-        (void)first_use;
         if (v == 0 || is_stored(s, v))
             ok &= arena_plan_add(&plan, &s->value_at[v], bytes, made, training ? last - made : used);
         if (training && v && is_stored(s, v))
@@ -114,7 +109,7 @@ static pst_status place_memory(struct step *s, pst_error *reterr)
         if (training)
             ok &= arena_plan_add(&plan, &b->back_work.offset, b->back_work.bytes * s->lanes, last - i, last - i);
     }
-    pst_status st = ok && arena_plan_solve(&plan, &s->arena_bytes) ? PST_OK : fail_memory(reterr);
+    pst_status st = ok && arena_plan_solve(&plan, &s->arena_bytes) ? PST_OK : fail_memory(reterr, "planning the step; a smaller batch needs less");
     arena_plan_finish(&plan);
     return st;
 }
@@ -122,7 +117,7 @@ static pst_status place_memory(struct step *s, pst_error *reterr)
 static pst_status allocate(struct step *s, pst_error *reterr)
 {
     s->arena = mem_large(s->arena_bytes);
-    return s->arena ? PST_OK : fail_memory(reterr);
+    return s->arena ? PST_OK : fail_memory(reterr, "planning the step; a smaller batch needs less");
 }
 
 static pst_status plan_step(struct step *s, pst_error *reterr)
@@ -135,7 +130,7 @@ static pst_status plan_step(struct step *s, pst_error *reterr)
     s->forms = mem_array(values, sizeof(*s->forms));
     s->gradient_at = mem_array(values, sizeof(*s->gradient_at));
     if (!s->blocks || !s->consumers || !s->block_of || !s->value_at || !s->gradient_at || !s->forms)
-        return fail_memory(reterr);
+        return fail_memory(reterr, "planning the step; a smaller batch needs less");
     for (size_t v = 0; v < values; v++)
         s->value_at[v] = s->gradient_at[v] = SIZE_MAX;
     s->forms[0] = (struct value_form){.low = -INFINITY, .high = INFINITY};
@@ -154,7 +149,7 @@ pst_status step_create(struct step **ret, const struct graph *g, const struct st
         return pst_fail(reterr, PST_EINVAL, "a step needs a batch of at least one sample");
     struct step *s = mem_zalloc(sizeof(*s));
     if (!s)
-        return fail_memory(reterr);
+        return fail_memory(reterr, "planning the step; a smaller batch needs less");
     s->graph = g;
     s->options = *o;
     s->lanes = o->lanes ? o->lanes : STEP_LANES;

@@ -1,6 +1,7 @@
 /* team.c: see team.h. */
 #include "model/team.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
 
@@ -106,7 +107,7 @@ pst_status team_create(struct team **ret, unsigned threads, pst_error *reterr)
 {
     struct team *t = mem_zalloc(sizeof(*t));
     if (!t)
-        return pst_fail(reterr, PST_ENOMEM, "starting the threads of the step: out of memory");
+        return fail_memory(reterr, "starting the threads of the step");
     t->size = threads ? threads : 1;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);
