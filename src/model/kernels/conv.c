@@ -9,8 +9,19 @@ static const struct {
     unsigned features; /* that it needs */
 } candidates[] = {
     {&conv_wino4, 0},
+#ifdef __x86_64__
+    {&conv_direct_avx2, CPU_AVX2},
+#endif
     {&conv_direct_c, 0},
 };
+
+const struct conv_kernel *conv_kernel_at(size_t i, unsigned features)
+{
+    for (size_t k = 0; k < sizeof(candidates) / sizeof(candidates[0]); k++)
+        if ((candidates[k].features & features) == candidates[k].features && i-- == 0)
+            return candidates[k].kernel;
+    return NULL;
+}
 
 const struct conv_kernel *conv_kernel_find(const struct conv_shape *s, unsigned features)
 {

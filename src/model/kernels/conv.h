@@ -84,6 +84,8 @@ struct conv_kernel {
     void (*weight_gradient_finish)(const struct conv_shape *s, const float *sum, float *ret_hwio);
 };
 
+/* Kernel number `i` of those that run with these CPU features, in the order in which they are asked; NULL: there are no more. */
+const struct conv_kernel *conv_kernel_at(size_t i, unsigned features);
 /* The first kernel that takes the shape with these CPU features; NULL: none. */
 const struct conv_kernel *conv_kernel_find(const struct conv_shape *s, unsigned features);
 

@@ -5,5 +5,8 @@
 #include "model/kernels/conv.h"
 
 extern const struct conv_kernel conv_direct_c, conv_wino4;
+#ifdef __x86_64__
+extern const struct conv_kernel conv_direct_avx2;
+#endif
 
 #endif

@@ -1,0 +1,338 @@
+/* f32_direct_avx2.c: convolution as a product of matrices without copying the input apart: any size, stride, padding and
+ * channels; 1 × 1 convolutions run over all pixels at once.
+ *
+ * A run of up to RUN output pixels of one row is multiplied with 16 output channels at a time: tile rows are pixels, the sum
+ * goes over (kernel row) × (kernel column, input channel), and the latter lie next to each other in the input. Rows that touch
+ * the padding are copied first. Weights: [co / 16][kernel row, column, ci][16].
+ *
+ * The data gradient of stride s is s² such convolutions with stride 1 over the gradient, each of which makes every s-th pixel
+ * of every s-th row (`struct part`): taps that fall between pixels are never multiplied. */
+#include "model/kernels/direct.h"
+#include "model/kernels/epilogue_avx2.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define RUN     96 /* pixels */
+#define MAX_TAPS 16 /* size of the kernel */
+
+static bool takes(const struct conv_shape *s)
+{
+    return !s->depthwise && s->size <= MAX_TAPS && s->stride <= s->size + 1;
+}
+
+static size_t panels(size_t channels)
+{
+    return (channels + GEMM_PANEL - 1) / GEMM_PANEL;
+}
+
+static size_t weights_bytes(const struct conv_shape *s)
+{
+    size_t forward = s->ci * panels(s->co), back = s->co * panels(s->ci);
+    return s->size * s->size * (forward > back ? forward : back) * GEMM_PANEL * sizeof(float);
+}
+
+static size_t gradient_bytes(const struct conv_shape *s)
+{
+    return s->size * s->size * s->ci * panels(s->co) * GEMM_PANEL * sizeof(float);
+}
+
+/* Floats of copied rows of a run. */
+static size_t rows_floats(const struct conv_shape *s)
+{
+    size_t most = s->ci > s->co ? s->ci : s->co;
+    return s->size * ((RUN - 1) * s->stride + s->size) * most;
+}
+
+static size_t scratch_bytes(const struct conv_shape *s)
+{
+    return (2 * RUN * GEMM_PANEL + 2 * rows_floats(s)) * sizeof(float);
+}
+
+/* ---- Weights ---- */
+
+static void pack_panel(const float *hwio, size_t k, size_t co, size_t first, float *ret)
+{
+    size_t width = co - first < GEMM_PANEL ? co - first : GEMM_PANEL;
+    for (size_t i = 0; i < k; i++, ret += GEMM_PANEL) {
+        memcpy(ret, hwio + i * co + first, width * sizeof(float));
+        memset(ret + width, 0, (GEMM_PANEL - width) * sizeof(float));
+    }
+}
+
+static void weights(const struct conv_shape *s, const float *hwio, float *ret)
+{
+    size_t k = s->size * s->size * s->ci;
+    for (size_t p = 0; p < panels(s->co); p++)
+        pack_panel(hwio, k, s->co, p * GEMM_PANEL, ret + p * k * GEMM_PANEL);
+}
+
+/* Taps of the kernel along one axis that reach pixels r, r + stride, …; the first of them, and where the window begins. */
+struct taps {
+    size_t first, count;
+    ptrdiff_t before;
+};
+
+static struct taps taps_of(const struct conv_shape *s, size_t r, size_t before)
+{
+    struct taps t = {.first = (r + before) % s->stride};
+    t.count = t.first < s->size ? (s->size - t.first + s->stride - 1) / s->stride : 0;
+    t.before = (ptrdiff_t)t.count - 1 - (ptrdiff_t)((r + before - t.first) / s->stride);
+    return t;
+}
+
+/* Taps of one class, turned around, with rows of co and columns of ci: [ci / 16][row, column, co][16]. */
+static void pack_class(const struct conv_shape *s, const float *hwio, const struct taps *rows, const struct taps *columns, float *ret)
+{
+    for (size_t first = 0; first < s->ci; first += GEMM_PANEL) {
+        size_t width = s->ci - first < GEMM_PANEL ? s->ci - first : GEMM_PANEL;
+        for (size_t i = rows->count; i-- > 0;)
+            for (size_t k = columns->count; k-- > 0;) {
+                const float *tap = hwio + ((rows->first + i * s->stride) * s->size + columns->first + k * s->stride) * s->ci * s->co;
+                for (size_t o = 0; o < s->co; o++, ret += GEMM_PANEL)
+                    for (size_t c = 0; c < GEMM_PANEL; c++)
+                        ret[c] = c < width ? tap[(first + c) * s->co + o] : 0;
+            }
+    }
+}
+
+/* Classes are stored by the first tap of their rows and columns, whatever the padding. */
+static void weights_back(const struct conv_shape *s, const float *hwio, float *ret)
+{
+    for (size_t y = 0; y < s->stride; y++)
+        for (size_t x = 0; x < s->stride; x++) {
+            struct taps rows = taps_of(s, y, 0), columns = taps_of(s, x, 0);
+            pack_class(s, hwio, &rows, &columns, ret);
+            ret += rows.count * columns.count * s->co * panels(s->ci) * GEMM_PANEL;
+        }
+}
+
+/* ---- Rows ---- */
+
+struct part {
+    size_t rows, columns; /* of the kernel */
+    size_t stride;
+    ptrdiff_t top, left;
+    size_t ci, co;
+    const float *weights;
+    size_t y0, x0, step;  /* output pixels (y0 + step · m, x0 + step · n), m < h, n < w */
+    size_t h, w;
+};
+
+/* Rows of the input below a run, as if padded: pixel n of the run reads rows[i] + n · pitch. */
+struct rows {
+    const float *row[MAX_TAPS];
+    size_t pitch;
+};
+
+/* `count` pixels from column `x` of input row `y`, zeros outside. */
+static void copy_row(const struct conv_source *in, size_t image, ptrdiff_t y, ptrdiff_t x, size_t count, size_t channels, float *to)
+{
+    if (y < 0 || (size_t)y >= in->h) {
+        memset(to, 0, count * channels * sizeof(float));
+        return;
+    }
+    const float *row = in->data + image * in->strides.image + (size_t)y * in->strides.row;
+    for (size_t p = 0; p < count; p++, to += channels) {
+        ptrdiff_t column = x + (ptrdiff_t)p;
+        if (column < 0 || (size_t)column >= in->w)
+            memset(to, 0, channels * sizeof(float));
+        else
+            memcpy(to, row + (size_t)column * in->strides.pixel, channels * sizeof(float));
+    }
+}
+
+static void find_rows(const struct conv_source *in, const struct part *p, size_t image, size_t m, size_t n, size_t count, float *copies,
+                      struct rows *ret)
+{
+    ptrdiff_t y = (ptrdiff_t)(m * p->stride) - p->top, x = (ptrdiff_t)(n * p->stride) - p->left;
+    size_t width = (count - 1) * p->stride + p->columns;
+    bool inside = in->strides.pixel == p->ci && x >= 0 && (size_t)x + width <= in->w;
+    ret->pitch = p->stride * p->ci;
+    for (size_t i = 0; i < p->rows; i++, y++) {
+        ret->row[i] = copies;
+        if (inside && y >= 0 && (size_t)y < in->h) {
+            ret->row[i] = in->data + image * in->strides.image + (size_t)y * in->strides.row + (size_t)x * p->ci;
+            continue;
+        }
+        copy_row(in, image, y, x, width, p->ci, copies);
+        copies += width * p->ci;
+    }
+}
+
+/* ---- Forward and data gradient ---- */
+
+static void multiply(const struct rows *r, const struct part *p, size_t count, const float *panel, float *out)
+{
+    size_t length = p->columns * p->ci;
+    for (size_t n = 0; n < count;) {
+        size_t rows = gemm_rows(count - n);
+        GEMM_TILE(rows, false, r->row, p->rows, n * r->pitch, length, r->pitch, 1, panel, out + n * GEMM_PANEL);
+        n += rows;
+    }
+}
+
+static void finish_run(const struct conv_job *j, struct epilogue_run r, const float *value)
+{
+    size_t end = r.first + r.channels;
+    for (; r.first < end; r.first += 8, value += 8) {
+        r.channels = end - r.first;
+        if (j->epilogue == CONV_POOL)
+            epilogue_pool_run(j, &r, value, value + RUN * GEMM_PANEL, GEMM_PANEL);
+        else
+            epilogue_run(j, &r, value, GEMM_PANEL);
+    }
+}
+
+/* `count` pixels from n of row m (and of the row after it, where pooled). */
+static void convolve_run(const struct conv_job *j, const struct part *p, size_t image, size_t m, size_t n, size_t count, float *scratch)
+{
+    float *values = scratch, *copies = scratch + 2 * RUN * GEMM_PANEL;
+    size_t k = p->rows * p->columns * p->ci, times = j->epilogue == CONV_POOL ? 2 : 1;
+    struct epilogue_run r = {.image = image, .y = p->y0 + m * p->step, .x = p->x0 + n * p->step, .step = p->step, .count = count};
+    struct rows rows[2];
+    for (size_t t = 0; t < times; t++)
+        find_rows(&j->in, p, image, m + t, n, count, copies + t * rows_floats(&j->shape), &rows[t]);
+    for (size_t first = 0; first < p->co; first += GEMM_PANEL) {
+        for (size_t t = 0; t < times; t++)
+            multiply(&rows[t], p, count, p->weights + first * k, values + t * RUN * GEMM_PANEL);
+        r.first = first;
+        r.channels = p->co - first < GEMM_PANEL ? p->co - first : GEMM_PANEL;
+        finish_run(j, r, values);
+    }
+}
+
+static void run_part(const struct conv_job *j, const struct part *p, float *scratch)
+{
+    bool pool = j->epilogue == CONV_POOL;
+    size_t h = pool ? p->h / 2 * 2 : p->h, w = pool ? p->w / 2 * 2 : p->w;
+    for (size_t image = 0; image < j->images; image++)
+        for (size_t m = 0; m < h; m += pool ? 2 : 1)
+            for (size_t n = 0; n < w; n += RUN)
+                convolve_run(j, p, image, m, n, w - n < RUN ? w - n : RUN, scratch);
+}
+
+static bool is_gapless(const struct conv_strides *s, size_t h, size_t w)
+{
+    return s->row == w * s->pixel && s->image == h * s->row;
+}
+
+static bool extra_is_gapless(const struct conv_extra *e, size_t h, size_t w)
+{
+    return !e->data || is_gapless(&e->strides, h, w);
+}
+
+/* All pixels as one row, where nothing tells them apart. */
+static struct conv_job join_pixels(const struct conv_job *j)
+{
+    struct conv_job r = *j;
+    const struct conv_source *in = &j->in;
+    if (j->shape.size == 1 && j->shape.stride == 1 && j->epilogue != CONV_POOL && in->top == 0 && in->left == 0 && in->h == j->h &&
+        in->w == j->w && is_gapless(&in->strides, j->h, j->w) && is_gapless(&j->out_strides, j->h, j->w) &&
+        extra_is_gapless(&j->add, j->h, j->w) && extra_is_gapless(&j->mask, j->h, j->w) && extra_is_gapless(&j->z, j->h, j->w)) {
+        r.w = r.in.w = j->images * j->h * j->w;
+        r.images = r.h = r.in.h = 1;
+    }
+    return r;
+}
+
+static void conv(const struct conv_job *job, void *scratch)
+{
+    struct conv_job j = join_pixels(job);
+    struct part p = {.rows = j.shape.size, .columns = j.shape.size, .stride = j.shape.stride, .top = (ptrdiff_t)j.in.top,
+                     .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co, .weights = j.weights, .step = 1, .h = j.h, .w = j.w};
+    run_part(&j, &p, scratch);
+}
+
+static void data(const struct conv_job *job, void *scratch)
+{
+    struct conv_job j = join_pixels(job);
+    const struct conv_shape *s = &j.shape;
+    const float *weights_at[MAX_TAPS + 1][MAX_TAPS + 1], *at = j.weights;
+    for (size_t y = 0; y < s->stride; y++)
+        for (size_t x = 0; x < s->stride; x++) {
+            weights_at[y][x] = at;
+            at += taps_of(s, y, 0).count * taps_of(s, x, 0).count * s->co * panels(s->ci) * GEMM_PANEL;
+        }
+    for (size_t y = 0; y < s->stride && y < j.h; y++)
+        for (size_t x = 0; x < s->stride && x < j.w; x++) {
+            struct taps rows = taps_of(s, y, j.in.top), columns = taps_of(s, x, j.in.left);
+            bool none = rows.count == 0 || columns.count == 0;
+            struct part p = {.rows = none ? 0 : rows.count, .columns = none ? 0 : columns.count, .stride = 1, .top = rows.before, .left = columns.before, .ci = s->co,
+                             .co = s->ci, .weights = weights_at[rows.first][columns.first], .y0 = y, .x0 = x, .step = s->stride,
+                             .h = (j.h - y + s->stride - 1) / s->stride, .w = (j.w - x + s->stride - 1) / s->stride};
+            run_part(&j, &p, scratch);
+        }
+}
+
+/* ---- Weight gradient ---- */
+
+/* 16 channels of a run of the gradient, zeros where there are fewer. */
+static void load_panel(const float *g, size_t pixel, size_t count, size_t channels, float *to)
+{
+    __m256i low = gemm_lanes(channels), high = gemm_lanes(channels > 8 ? channels - 8 : 0);
+    for (size_t n = 0; n < count; n++, g += pixel, to += GEMM_PANEL) {
+        _mm256_store_ps(to, _mm256_maskload_ps(g, low));
+        _mm256_store_ps(to + 8, channels > 8 ? _mm256_maskload_ps(g + 8, high) : _mm256_setzero_ps());
+    }
+}
+
+/* Tile rows are (kernel column, input channel), the sum goes over pixels. */
+static void gradient_run(const struct conv_weight_job *j, const struct part *p, size_t image, size_t m, size_t n, size_t count, float *scratch)
+{
+    const struct conv_strides *g = &j->gradient.strides;
+    const float *dz = j->gradient.data + image * g->image + m * g->row + n * g->pixel;
+    size_t length = p->columns * p->ci;
+    struct rows rows;
+    find_rows(&j->in, p, image, m, n, count, scratch + 2 * RUN * GEMM_PANEL, &rows);
+    for (size_t first = 0; first < p->co; first += GEMM_PANEL) {
+        float *sum = j->sum + first * p->rows * length;
+        load_panel(dz + first, g->pixel, count, p->co - first < GEMM_PANEL ? p->co - first : GEMM_PANEL, scratch);
+        for (size_t i = 0; i < p->rows; i++, sum += length * GEMM_PANEL)
+            for (size_t k = 0; k < length;) {
+                size_t tile = gemm_rows(length - k);
+                GEMM_TILE(tile, true, &rows.row[i], 1, k, count, 1, rows.pitch, scratch, sum + k * GEMM_PANEL);
+                k += tile;
+            }
+    }
+}
+
+static void weight_gradient(const struct conv_weight_job *job, void *scratch)
+{
+    struct conv_weight_job j = *job;
+    if (j.shape.size == 1 && j.shape.stride == 1 && j.in.top == 0 && j.in.left == 0 && j.in.h == j.h && j.in.w == j.w &&
+        is_gapless(&j.in.strides, j.h, j.w) && is_gapless(&j.gradient.strides, j.h, j.w)) {
+        j.w = j.in.w = j.images * j.h * j.w;
+        j.images = j.h = j.in.h = 1;
+    }
+    struct part p = {.rows = j.shape.size, .columns = j.shape.size, .stride = j.shape.stride, .top = (ptrdiff_t)j.in.top,
+                     .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co};
+    for (size_t image = 0; image < j.images; image++)
+        for (size_t m = 0; m < j.h; m++)
+            for (size_t n = 0; n < j.w; n += RUN)
+                gradient_run(&j, &p, image, m, n, j.w - n < RUN ? j.w - n : RUN, scratch);
+}
+
+static void weight_gradient_finish(const struct conv_shape *s, const float *sum, float *ret_hwio)
+{
+    size_t k = s->size * s->size * s->ci;
+    for (size_t first = 0; first < s->co; first += GEMM_PANEL, sum += k * GEMM_PANEL) {
+        size_t width = s->co - first < GEMM_PANEL ? s->co - first : GEMM_PANEL;
+        for (size_t i = 0; i < k; i++)
+            memcpy(ret_hwio + i * s->co + first, sum + i * GEMM_PANEL, width * sizeof(float));
+    }
+}
+
+const struct conv_kernel conv_direct_avx2 = {
+    .name = "direct",
+    .takes = takes,
+    .weights_bytes = weights_bytes,
+    .gradient_bytes = gradient_bytes,
+    .scratch_bytes = scratch_bytes,
+    .weights = weights,
+    .weights_back = weights_back,
+    .conv = conv,
+    .data = data,
+    .weight_gradient = weight_gradient,
+    .weight_gradient_finish = weight_gradient_finish,
+};

@@ -1,0 +1,440 @@
+/* test_conv.c: every convolution kernel against direct convolution in C: random shapes, strides, paddings, gaps between rows and
+ * pixels, every epilogue; `--bench` times the shapes of usual models instead.
+ *
+ * Outputs lie between canaries; inputs end where their memory ends, so that a sanitizer catches a load beyond them. Tolerance:
+ * the root mean square of the difference is at most TOLERANCE of that of the values. */
+#include "base/clock.h"
+#include "base/random.h"
+#include "harness.h"
+#include "levels.h"
+#include "model/kernels/conv.h"
+#include "model/kernels/direct.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOLERANCE      4e-6
+#define TOLERANCE_SUMS 2e-5 /* sums of the weight gradient and of batch normalisation */
+
+/* ---- Tensors ---- */
+
+struct tensor {
+    float *data;
+    struct conv_strides strides;
+    size_t count;
+};
+
+static void *allocate_aligned(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* With gaps of up to `gap` values after pixels, rows and images; ends with its last value. */
+static struct tensor tensor_make(struct random *r, size_t images, size_t h, size_t w, size_t channels, size_t gap)
+{
+    struct tensor t;
+    t.strides.pixel = channels + random_below(r, gap + 1);
+    t.strides.row = w * t.strides.pixel + random_below(r, gap + 1);
+    t.strides.image = h * t.strides.row + random_below(r, gap + 1);
+    t.count = (images - 1) * t.strides.image + (h - 1) * t.strides.row + (w - 1) * t.strides.pixel + channels;
+    t.data = allocate(t.count * sizeof(float));
+    for (size_t i = 0; i < t.count; i++)
+        t.data[i] = (float)random_between(r, -1, 1);
+    return t;
+}
+
+static float *random_floats(struct random *r, size_t count)
+{
+    float *p = allocate(count * sizeof(float));
+    for (size_t i = 0; i < count; i++)
+        p[i] = (float)random_between(r, -1, 1);
+    return p;
+}
+
+static double distance(const float *a, const float *b, size_t count)
+{
+    double difference = 0, size = 1e-20;
+    for (size_t i = 0; i < count; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        size += (double)a[i] * a[i];
+    }
+    return sqrt(difference / size);
+}
+
+static double distance_sums(const double *a, const double *b, size_t count)
+{
+    double difference = 0, size = 1e-20;
+    for (size_t i = 0; i < count; i++) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        size += a[i] * a[i];
+    }
+    return sqrt(difference / size);
+}
+
+/* ---- One convolution ---- */
+
+struct task {
+    struct conv_shape shape;
+    size_t images, in_h, in_w, out_h, out_w, top, left;
+    enum conv_epilogue epilogue;
+    float low, high;
+    bool sums, with_bias, with_shift, with_add, with_mask;
+    struct tensor in, dz, add, mask, z, to, pooled;
+    float *weights, *bias, *shift;
+};
+
+struct answer {
+    float *out;
+    uint8_t *argmax;
+    double *sums; /* 2 per channel */
+    size_t count, argmax_count;
+};
+
+static struct task task_make(struct random *r, const struct conv_shape *shape, size_t most, size_t gap)
+{
+    struct task t = {.shape = *shape, .images = 1 + random_below(r, 3)};
+    size_t after_y, after_x;
+    do {
+        t.in_h = 1 + random_below(r, most);
+        t.in_w = 1 + random_below(r, most);
+        t.top = random_below(r, shape->size);
+        t.left = random_below(r, shape->size);
+        after_y = random_below(r, shape->size);
+        after_x = random_below(r, shape->size);
+    } while (t.in_h + t.top + after_y < shape->size || t.in_w + t.left + after_x < shape->size);
+    t.out_h = (t.in_h + t.top + after_y - shape->size) / shape->stride + 1;
+    t.out_w = (t.in_w + t.left + after_x - shape->size) / shape->stride + 1;
+    t.low = random_below(r, 2) ? 0 : -INFINITY;
+    t.high = random_below(r, 2) ? 0.5f : INFINITY;
+    t.sums = random_below(r, 2);
+    t.with_bias = random_below(r, 2);
+    t.with_shift = random_below(r, 2);
+    t.with_add = random_below(r, 2);
+    t.with_mask = random_below(r, 2);
+    t.in = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
+    t.dz = tensor_make(r, t.images, t.out_h, t.out_w, shape->co, gap);
+    t.add = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
+    t.mask = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
+    t.z = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
+    size_t widest = shape->ci > shape->co ? shape->ci : shape->co;
+    t.weights = random_floats(r, shape->size * shape->size * shape->ci * (shape->depthwise ? 1 : shape->co));
+    t.bias = random_floats(r, widest);
+    t.shift = random_floats(r, widest);
+    return t;
+}
+
+static void task_free(struct task *t)
+{
+    free(t->in.data), free(t->dz.data), free(t->add.data), free(t->mask.data), free(t->z.data);
+    free(t->weights), free(t->bias), free(t->shift);
+}
+
+#define GUARD 64
+
+/* Runs forward (or the data gradient) with `k`; the result has the strides of a tensor without gaps plus `pitch` values per pixel. */
+static struct answer convolve(const struct conv_kernel *k, const struct task *t, bool back, size_t pitch)
+{
+    size_t channels = back ? t->shape.ci : t->shape.co, h = back ? t->in_h : t->out_h, w = back ? t->in_w : t->out_w;
+    bool pool = t->epilogue == CONV_POOL;
+    size_t oh = pool ? h / 2 : h, ow = pool ? w / 2 : w;
+    struct answer a = {.count = t->images * oh * ow * (channels + pitch) + 2 * GUARD};
+    a.out = allocate(a.count * sizeof(float));
+    a.argmax = allocate(a.count);
+    a.sums = allocate(2 * channels * sizeof(double));
+    memset(a.out, CANARY, a.count * sizeof(float));
+    memset(a.argmax, CANARY, a.count);
+    for (size_t i = 0; i < 2 * channels; i++)
+        a.sums[i] = 0.25;
+    float *packed = allocate_aligned(k->weights_bytes(&t->shape));
+    void *scratch = allocate_aligned(k->scratch_bytes(&t->shape));
+    struct conv_strides out = {.pixel = channels + pitch, .row = ow * (channels + pitch), .image = oh * ow * (channels + pitch)};
+    const struct tensor *from = back ? &t->dz : &t->in;
+    struct conv_job j = {.shape = t->shape, .images = t->images, .h = h, .w = w, .weights = packed, .epilogue = t->epilogue,
+        .in = {from->data, from->strides, back ? t->out_h : t->in_h, back ? t->out_w : t->in_w, t->top, t->left},
+        .out = a.out + GUARD, .out_strides = out, .argmax = a.argmax + GUARD, .argmax_strides = out, .low = t->low, .high = t->high,
+        .bias = t->with_bias ? t->bias : NULL, .shift = t->with_shift ? t->shift : NULL};
+    if (t->sums)
+        j.sum = a.sums, j.sum2 = a.sums + channels;
+    if (t->epilogue == CONV_GRADIENT) {
+        if (t->with_add)
+            j.add = (struct conv_extra){t->add.data, t->add.strides};
+        if (t->with_mask)
+            j.mask = (struct conv_extra){t->mask.data, t->mask.strides};
+        j.z = (struct conv_extra){t->z.data, t->z.strides};
+    }
+    (back ? k->weights_back : k->weights)(&t->shape, t->weights, packed);
+    (back ? k->data : k->conv)(&j, scratch);
+    free(packed), free(scratch);
+    return a;
+}
+
+static void answer_free(struct answer *a)
+{
+    free(a->out), free(a->argmax), free(a->sums);
+}
+
+/* Values between pixels and around the result keep their canaries: bit patterns are compared where the reference wrote none. */
+static bool same_gaps(const struct answer *want, const struct answer *got)
+{
+    uint32_t untouched;
+    memset(&untouched, CANARY, sizeof(untouched));
+    for (size_t i = 0; i < want->count; i++)
+        if (memcmp(&want->out[i], &untouched, 4) == 0 && memcmp(&got->out[i], &untouched, 4) != 0)
+            return false;
+    return true;
+}
+
+/* Rounding may swap maxima that are nearly equal. */
+static bool same_argmax(const struct answer *want, const struct answer *got)
+{
+    size_t other = 0;
+    for (size_t i = 0; i < want->count; i++)
+        other += want->argmax[i] != got->argmax[i];
+    return other * 1000 <= want->count;
+}
+
+static void check_run(const struct conv_kernel *k, const struct task *t, bool back, size_t pitch)
+{
+    struct answer want = convolve(&conv_direct_c, t, back, pitch), got = convolve(k, t, back, pitch);
+    size_t channels = back ? t->shape.ci : t->shape.co;
+    double off = distance(want.out, got.out, want.count), sums = distance_sums(want.sums, got.sums, 2 * channels);
+    char what[256];
+    snprintf(what, sizeof(what), "%s: %s, epilogue %d, %zu × %zu%s stride %zu, %zu to %zu channels, %zu images %zu × %zu to %zu × %zu", k->name,
+             back ? "data gradient" : "forward", (int)t->epilogue, t->shape.size, t->shape.size, t->shape.depthwise ? " depthwise" : "",
+             t->shape.stride, t->shape.ci, t->shape.co, t->images, t->in_h, t->in_w, t->out_h, t->out_w);
+    CHECK_MSG(off < TOLERANCE, "%s: off by %g", what, off);
+    CHECK_MSG(sums < TOLERANCE_SUMS, "%s: sums off by %g", what, sums);
+    CHECK_MSG(same_gaps(&want, &got), "%s: writes beside the result", what);
+    CHECK_MSG(t->epilogue != CONV_POOL || same_argmax(&want, &got), "%s: argmax", what);
+    answer_free(&want), answer_free(&got);
+}
+
+static float *weight_gradient(const struct conv_kernel *k, const struct task *t)
+{
+    size_t bytes = k->gradient_bytes(&t->shape);
+    float *sum = allocate_aligned(bytes), *ret = allocate(t->shape.size * t->shape.size * t->shape.ci * t->shape.co * sizeof(float));
+    void *scratch = allocate_aligned(k->scratch_bytes(&t->shape));
+    struct conv_weight_job j = {.shape = t->shape, .images = t->images, .h = t->out_h, .w = t->out_w,
+        .in = {t->in.data, t->in.strides, t->in_h, t->in_w, t->top, t->left}, .gradient = {t->dz.data, t->dz.strides}, .sum = sum};
+    memset(sum, 0, bytes);
+    k->weight_gradient(&j, scratch);
+    k->weight_gradient(&j, scratch); /* it adds */
+    k->weight_gradient_finish(&t->shape, sum, ret);
+    free(sum), free(scratch);
+    return ret;
+}
+
+static void check_kernel(struct random *r, const struct conv_kernel *k, const struct conv_shape *shape, size_t most)
+{
+    size_t gap = random_below(r, 2) ? 0 : random_below(r, 9), pitch = random_below(r, 2) ? 0 : random_below(r, 9);
+    struct task t = task_make(r, shape, most, gap);
+    static const enum conv_epilogue forward[3] = {CONV_RAW, CONV_CLAMP, CONV_POOL};
+    for (size_t i = 0; i < 3; i++) {
+        t.epilogue = forward[i];
+        check_run(k, &t, false, pitch);
+    }
+    t.epilogue = CONV_GRADIENT;
+    check_run(k, &t, true, pitch);
+    float *want = weight_gradient(&conv_direct_c, &t), *got = weight_gradient(k, &t);
+    double off = distance(want, got, shape->size * shape->size * shape->ci * (shape->depthwise ? 1 : shape->co));
+    CHECK_MSG(off < TOLERANCE_SUMS, "%s: weight gradient off by %g: %zu × %zu%s stride %zu, %zu to %zu channels, %zu × %zu", k->name, off,
+              shape->size, shape->size, shape->depthwise ? " depthwise" : "", shape->stride, shape->ci, shape->co, t.in_h, t.in_w);
+    free(want), free(got);
+    task_free(&t);
+}
+
+static void check_shape(struct random *r, const struct conv_shape *shape, size_t most)
+{
+    const struct conv_kernel *k;
+    for (size_t i = 0; (k = conv_kernel_at(i, cpu_features())); i++)
+        if (k->takes(shape) && k != &conv_direct_c)
+            check_kernel(r, k, shape, most);
+}
+
+static void test_random_shapes(void)
+{
+    struct random r;
+    random_init(&r, 1, 0, 0, 0);
+    for (int round = 0; round < 300; round++) {
+        size_t size = round % 3 == 0 ? 1 : round % 3 == 1 ? 3 : 1 + random_below(&r, 7);
+        check_shape(&r, &(struct conv_shape){size, 1 + random_below(&r, 1 + size), 1 + random_below(&r, 40), 1 + random_below(&r, 40), false}, 14);
+    }
+}
+
+static void test_depthwise(void)
+{
+    struct random r;
+    random_init(&r, 2, 0, 0, 0);
+    for (int round = 0; round < 300; round++) {
+        size_t channels = 1 + random_below(&r, 40);
+        check_shape(&r, &(struct conv_shape){3, 1 + random_below(&r, 2), channels, channels, true}, 14);
+    }
+}
+
+/* Rows that are longer than what a kernel takes at once. */
+static void test_wide_images(void)
+{
+    struct random r;
+    random_init(&r, 3, 0, 0, 0);
+    for (int round = 0; round < 12; round++) {
+        check_shape(&r, &(struct conv_shape){3, 1 + round % 2, 3, 9 + round, false}, 230);
+        check_shape(&r, &(struct conv_shape){1, 1, 5 + round, 11, false}, 120);
+        check_shape(&r, &(struct conv_shape){3, 1 + round % 2, 9 + round, 9 + round, true}, 160);
+    }
+}
+
+/* ---- Timing ---- */
+
+struct bench {
+    const char *model;
+    size_t size, stride, side, ci, co;
+    bool depthwise, pool;
+};
+
+static const struct bench benches[] = {
+    {"S1, S2 first", 3, 1, 224, 3, 32, false, true}, {"S2", 3, 1, 112, 32, 32, true, false},  {"S2", 1, 1, 112, 32, 64, false, true},
+    {"M first", 3, 2, 96, 3, 16, false, false},      {"M", 3, 1, 48, 16, 16, true, false},    {"M", 1, 1, 48, 16, 32, false, false},
+    {"M", 3, 2, 48, 32, 32, true, false},            {"M", 1, 1, 24, 32, 64, false, false},   {"M", 3, 1, 24, 64, 64, true, false},
+    {"M", 1, 1, 24, 64, 64, false, false},           {"M", 1, 1, 12, 128, 128, false, false}, {"M", 3, 1, 12, 128, 128, true, false},
+    {"M", 3, 1, 6, 256, 256, true, false},           {"M", 1, 1, 6, 256, 256, false, false},  {"M", 3, 2, 6, 256, 256, true, false},
+    {"M", 1, 1, 3, 512, 512, false, false},          {"R first", 3, 1, 32, 3, 16, false, false},
+    {"R", 3, 2, 32, 16, 32, false, false},           {"R", 3, 2, 16, 32, 64, false, false},   {"R", 1, 2, 32, 16, 32, false, false},
+    {"R", 3, 1, 32, 16, 16, false, false},           {"R", 3, 1, 8, 64, 64, false, false},
+};
+
+/* Multiply-adds of 8 lanes, twice per cycle: measured on registers. */
+static double peak_gflops(void);
+
+struct timing {
+    const struct conv_kernel *kernel;
+    struct conv_job forward, back;
+    struct conv_weight_job weight;
+    void *scratch;
+};
+
+static double best_seconds(const struct timing *t, int what)
+{
+    double best = 1e9, total = 0;
+    for (int i = 0; i < 200 && (total < 0.1 || i < 3); i++) {
+        uint64_t begin = clock_ns();
+        if (what == 0)
+            t->kernel->conv(&t->forward, t->scratch);
+        else if (what == 1)
+            t->kernel->data(&t->back, t->scratch);
+        else
+            t->kernel->weight_gradient(&t->weight, t->scratch);
+        double seconds = (double)(clock_ns() - begin) * 1e-9;
+        total += seconds;
+        best = seconds < best ? seconds : best;
+    }
+    return best;
+}
+
+static void bench_shape(const struct bench *b, double peak)
+{
+    struct random r;
+    random_init(&r, 4, 0, 0, 0);
+    struct conv_shape s = {b->size, b->stride, b->ci, b->co, b->depthwise};
+    const struct conv_kernel *k = conv_kernel_find(&s, cpu_features());
+    size_t out = (b->side + b->stride - 1) / b->stride, larger = b->side * b->side * b->ci, z = out * out * b->co;
+    size_t images = (192 << 10) / ((larger > z ? larger : z) * 4);
+    images = images ? images : 1;
+    size_t before = b->stride == 1 ? b->size / 2 : 0;
+    struct tensor in = tensor_make(&r, images, b->side, b->side, b->ci, 0), dz = tensor_make(&r, images, out, out, b->co, 0);
+    struct tensor din = tensor_make(&r, images, b->side, b->side, b->ci, 0), to = tensor_make(&r, images, out, out, b->co, 0);
+    struct tensor zs = tensor_make(&r, images, b->side, b->side, b->ci, 0);
+    float *hwio = random_floats(&r, b->size * b->size * b->ci * b->co), *packed = allocate_aligned(k->weights_bytes(&s));
+    float *packed_back = allocate_aligned(k->weights_bytes(&s)), *sum = allocate_aligned(k->gradient_bytes(&s));
+    double *sums = allocate(4 * (b->ci + b->co) * sizeof(double));
+    uint8_t *argmax = allocate(to.count);
+    memset(sums, 0, 4 * (b->ci + b->co) * sizeof(double));
+    memset(sum, 0, k->gradient_bytes(&s));
+    k->weights(&s, hwio, packed);
+    k->weights_back(&s, hwio, packed_back);
+    struct conv_strides pooled = {.image = out / 2 * (out / 2) * b->co, .row = out / 2 * b->co, .pixel = b->co};
+    struct timing t = {.kernel = k, .scratch = allocate_aligned(k->scratch_bytes(&s))};
+    t.forward = (struct conv_job){.shape = s, .images = images, .h = out, .w = out, .in = {in.data, in.strides, b->side, b->side, before, before},
+        .weights = packed, .epilogue = b->pool ? CONV_POOL : CONV_RAW, .out = to.data, .out_strides = b->pool ? pooled : to.strides,
+        .sum = sums, .sum2 = sums + b->co, .low = 0, .high = INFINITY, .argmax = argmax, .argmax_strides = pooled};
+    t.back = (struct conv_job){.shape = s, .images = images, .h = b->side, .w = b->side, .in = {dz.data, dz.strides, out, out, before, before},
+        .weights = packed_back, .epilogue = CONV_GRADIENT, .out = din.data, .out_strides = din.strides, .sum = sums, .sum2 = sums + b->ci,
+        .low = 0, .high = INFINITY, .mask = {in.data, in.strides}, .z = {zs.data, zs.strides}};
+    t.weight = (struct conv_weight_job){.shape = s, .images = images, .h = out, .w = out, .in = t.forward.in, .gradient = {dz.data, dz.strides}, .sum = sum};
+    double flops = 2e-9 * (double)(images * out * out * b->size * b->size * b->ci * (b->depthwise ? 1 : b->co));
+    printf("%-13s %zux%zu%s/%zu %3zu: %3zu -> %3zu  %-14s", b->model, b->size, b->size, b->depthwise ? " dw" : "   ", b->stride, b->side, b->ci, b->co, k->name);
+    for (int what = 0; what < 3; what++) {
+        double rate = flops / best_seconds(&t, what);
+        printf("  %s %6.1f GFLOP/s %3.0f %%", what == 0 ? "forward" : what == 1 ? "data" : "weights", rate, 100 * rate / peak);
+    }
+    printf("\n");
+    free(in.data), free(dz.data), free(din.data), free(to.data), free(zs.data), free(hwio), free(packed), free(packed_back), free(sum);
+    free(sums), free(argmax), free(t.scratch);
+}
+
+static int bench(const char *only)
+{
+    double peak = peak_gflops();
+    printf("FMA peak %.1f GFLOP/s\n", peak);
+    for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++)
+        if (!only || strstr(benches[i].model, only))
+            bench_shape(&benches[i], peak);
+    return 0;
+}
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+__attribute__((target("avx2,fma"))) static double peak_avx2(void)
+{
+    double best = 0;
+    for (int round = 0; round < 20; round++) {
+        __m256 acc[10], x = _mm256_set1_ps(0.5f);
+        for (int i = 0; i < 10; i++)
+            acc[i] = _mm256_set1_ps((float)i);
+        uint64_t begin = clock_ns();
+        for (int n = 0; n < 200000; n++) {
+#pragma GCC unroll 10
+            for (int i = 0; i < 10; i++)
+                acc[i] = _mm256_fmadd_ps(acc[i], x, x);
+            __asm__ volatile("" : "+x"(x));
+        }
+        double rate = 200000.0 * 10 * 16 / (double)(clock_ns() - begin);
+        float sink[8];
+        for (int i = 0; i < 10; i++) {
+            _mm256_storeu_ps(sink, acc[i]);
+            best = isnan(sink[0]) ? 0 : best;
+        }
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+static double peak_gflops(void)
+{
+    return cpu_features() & CPU_AVX2 ? peak_avx2() : 1;
+}
+#else
+static double peak_gflops(void)
+{
+    return 1; /* no kernels of its own: shares are not meaningful */
+}
+#endif
+
+static const struct test tests[] = {
+    {"random shapes", test_random_shapes},
+    {"depthwise", test_depthwise},
+    {"wide images", test_wide_images},
+    {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--bench") == 0)
+        return bench(argc > 2 ? argv[2] : NULL);
+    return test_main(argc, argv, tests);
+}
