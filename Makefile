@@ -5,7 +5,7 @@ PENSTOCK = $(BUILD)/cli/penstock
 help:
 	@echo "make demo     build, draw a small image set, pack, inspect and feed it; leaves demo/ to look at"
 	@echo "make test     build and run the tests; ends with 'N passed, N failed'"
-	@echo "make interop  the tests against TensorFlow, TFDS, Pillow, PyTorch and JAX (venvs of about 9 GB, made once)"
+	@echo "make interop  the tests against TensorFlow, TFDS, Pillow, PyTorch, JAX and ONNX Runtime (venvs of about 9 GB, made once)"
 	@echo "make dev      the fast tests under AddressSanitizer and UBSan"
 	@echo "make tsan     the threaded tests under ThreadSanitizer"
 	@echo "make coverage the lines of src/ that the tests reach, per room; build-coverage/uncovered.txt lists the others"

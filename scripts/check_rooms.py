@@ -18,6 +18,7 @@ LAW = {
     "ops": {"base", "io", "codec", "image", "record", "source"},
     "flow": {"base", "lang", "io", "record", "source", "ops"},
     "model": {"base", "lang"},
+    "export": {"base", "io", "model"},
     "cli": set(),
     "python": set(),
 }
