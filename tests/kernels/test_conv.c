@@ -56,9 +56,10 @@ static float *random_floats(struct random *r, size_t count)
     return p;
 }
 
+/* Root mean square of the difference over that of the values; few values that nearly cancel count as 0.03 each. */
 static double distance(const float *a, const float *b, size_t count)
 {
-    double difference = 0, size = 1e-20;
+    double difference = 0, size = 1e-3 * (double)count;
     for (size_t i = 0; i < count; i++) {
         difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
         size += (double)a[i] * a[i];
@@ -102,8 +103,8 @@ static struct task task_make(struct random *r, const struct conv_shape *shape, s
     do {
         t.in_h = 1 + random_below(r, most);
         t.in_w = 1 + random_below(r, most);
-        t.top = random_below(r, shape->size);
-        t.left = random_below(r, shape->size);
+        t.top = random_below(r, shape->size + 3); /* padding may be wider than the kernel */
+        t.left = random_below(r, shape->size + 3);
         after_y = random_below(r, shape->size);
         after_x = random_below(r, shape->size);
     } while (t.in_h + t.top + after_y < shape->size || t.in_w + t.left + after_x < shape->size);
@@ -210,7 +211,8 @@ static void check_run(const struct conv_kernel *k, const struct task *t, bool ba
     CHECK_MSG(off < TOLERANCE, "%s: off by %g", what, off);
     CHECK_MSG(sums < TOLERANCE_SUMS, "%s: sums off by %g", what, sums);
     CHECK_MSG(same_gaps(&want, &got), "%s: writes beside the result", what);
-    CHECK_MSG(t->epilogue != CONV_POOL || same_argmax(&want, &got), "%s: argmax", what);
+    bool only_zeros = t->top >= t->shape.size || t->left >= t->shape.size; /* windows in the padding: rounding decides among zeros */
+    CHECK_MSG(t->epilogue != CONV_POOL || only_zeros || same_argmax(&want, &got), "%s: argmax", what);
     answer_free(&want), answer_free(&got);
 }
 

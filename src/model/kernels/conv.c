@@ -11,6 +11,7 @@ static const struct {
     {&conv_wino4, 0},
 #ifdef __x86_64__
     {&conv_direct_avx2, CPU_AVX2},
+    {&conv_depthwise_avx2, CPU_AVX2},
 #endif
     {&conv_direct_c, 0},
 };

@@ -6,7 +6,7 @@
 
 extern const struct conv_kernel conv_direct_c, conv_wino4;
 #ifdef __x86_64__
-extern const struct conv_kernel conv_direct_avx2;
+extern const struct conv_kernel conv_direct_avx2, conv_depthwise_avx2;
 #endif
 
 #endif
