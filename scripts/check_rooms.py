@@ -19,6 +19,7 @@ LAW = {
     "flow": {"base", "lang", "io", "record", "source", "ops"},
     "model": {"base", "lang"},
     "export": {"base", "io", "model"},
+    "train": {"base", "io", "record", "model", "export"},
     "cli": set(),
     "python": set(),
 }

@@ -6,9 +6,11 @@
 #include <penstock/example.h>
 #include <penstock/image.h>
 #include <penstock/inspect.h>
+#include <penstock/model.h>
 #include <penstock/op.h>
 #include <penstock/pack.h>
 #include <penstock/pipeline.h>
 #include <penstock/record.h>
+#include <penstock/train.h>
 
 #endif

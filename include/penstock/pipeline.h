@@ -76,6 +76,8 @@ PST_API pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr);
 PST_API pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr);
 PST_API const pst_spec *pst_pipeline_spec(pst_pipeline *p);  /* of a batch; NULL before the plan */
 PST_API uint64_t pst_pipeline_length(const pst_pipeline *p); /* batches an epoch on this rank; PST_NOWHERE: endless or unknown */
+/* Returns the number of elements of a full batch; 0 before the plan. */
+PST_API uint64_t pst_pipeline_batch_size(const pst_pipeline *p);
 /* The plan in words: what is fused, where the order comes from, bytes and workers and why. mem: pst_bytes_free. */
 PST_API pst_status pst_pipeline_describe(pst_pipeline *p, bool json, char **ret, pst_error *reterr);
 

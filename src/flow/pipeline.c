@@ -425,6 +425,11 @@ uint64_t pst_pipeline_length(const pst_pipeline *p)
     return steps >= ORDER_UNKNOWN ? PST_NOWHERE : steps;
 }
 
+uint64_t pst_pipeline_batch_size(const pst_pipeline *p)
+{
+    return p->plan ? p->plan->order.steps[p->plan->order.batch].size : 0;
+}
+
 const pst_damage_log *pst_pipeline_damage(const pst_pipeline *p)
 {
     return p->damage.log;

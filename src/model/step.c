@@ -354,7 +354,45 @@ void step_on_gradient(struct step *s, void (*fn)(void *user, size_t p), void *us
     s->on_gradient_user = user;
 }
 
+struct team *step_team(struct step *s)
+{
+    return s->team;
+}
+
+void step_set_passes(struct step *s, uint64_t passes)
+{
+    s->pass = passes;
+}
+
 /* ---- Telling ---- */
+
+static bool all_finite(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+const char *step_find_nonfinite(struct step *s, const char **ret_parameter)
+{
+    *ret_parameter = NULL;
+    if (!all_finite(step_value(s, 0), s->samples * shape_values(&s->graph->input)))
+        return "the input";
+    for (size_t i = 0; i < s->block_count; i++) {
+        const struct block *b = &s->blocks[i];
+        for (size_t n = b->first; n < b->first + b->count; n++)
+            for (size_t p = s->graph->nodes[n].first_param; p < s->graph->nodes[n].first_param + s->graph->nodes[n].params; p++)
+                if (!all_finite(step_param(s, p), s->graph->params[p].count)) {
+                    *ret_parameter = s->graph->params[p].name;
+                    return s->graph->nodes[n].name;
+                }
+        size_t value = b->first + b->count;
+        if (!all_finite(step_value(s, value), s->samples * shape_values(graph_shape(s->graph, value))))
+            return s->graph->nodes[b->first].name;
+    }
+    return NULL;
+}
 
 const struct shape *step_out_shape(const struct step *s)
 {

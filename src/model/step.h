@@ -45,6 +45,14 @@ void step_backward(struct step *s, const void *dout, void *grads);
 /* Called as soon as the gradient of parameter `p` is final, in an order that depends on the graph only; from one thread. */
 void step_on_gradient(struct step *s, void (*fn)(void *user, size_t p), void *user);
 
+/* The threads of the step, for work between passes. */
+struct team *step_team(struct step *s);
+/* Sets the number of training passes so far, which dropout's random numbers depend on: a run that is resumed continues them. */
+void step_set_passes(struct step *s, uint64_t passes);
+/* After a training forward in float: the name of the first layer whose parameters or result hold a value that is not finite, or
+ * "the input"; NULL: none. `*ret_parameter` (NULL: a result) is the name of the parameter. */
+const char *step_find_nonfinite(struct step *s, const char **ret_parameter);
+
 /* Which implementation runs each block, and why: lines of text. */
 void step_describe(const struct step *s, struct text *to);
 

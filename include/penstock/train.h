@@ -1,0 +1,246 @@
+/* train.h: trains a model: loss, gradients, optimiser, checkpoints, and whole runs fed by a pipeline.
+ *
+ *     pst_trainer_create(&t, model, &(pst_train_options){.size = sizeof(pst_train_options), .batch = 64}, &err);
+ *     pst_trainer_step(t, &samples, &result, &err);         one's own loop, or
+ *     pst_trainer_run(t, pipeline, NULL, &run, &end, &err); epochs, validation, checkpoints
+ *
+ * A given seed and data give the same bits for any number of threads. */
+#ifndef PENSTOCK_TRAIN_H
+#define PENSTOCK_TRAIN_H
+
+#include <penstock/model.h>
+#include <penstock/pipeline.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pst_loss {
+    PST_LOSS_AUTO = 0,    /* Chosen by the target's type and the model's last layer. */
+    PST_LOSS_SPARSE,      /* Categorical cross-entropy, integer labels. */
+    PST_LOSS_CATEGORICAL, /* Categorical cross-entropy, one probability per class. */
+    PST_LOSS_BINARY,      /* Binary cross-entropy, targets from 0 to 1. */
+    PST_LOSS_MSE          /* Mean squared error. */
+} pst_loss;
+
+typedef enum pst_optimizer {
+    PST_OPTIMIZER_ADAM = 0, /* Adam as in Keras: epsilon is added to the uncorrected root. */
+    PST_OPTIMIZER_ADAMW,    /* Adam with weight decay. */
+    PST_OPTIMIZER_SGD,      /* Gradient descent, with momentum if that is not 0. */
+    PST_OPTIMIZER_NESTEROV  /* Gradient descent with Nesterov momentum. */
+} pst_optimizer;
+
+typedef enum pst_schedule {
+    PST_SCHEDULE_CONSTANT = 0, /* The learning rate stays. */
+    PST_SCHEDULE_STEP,         /* Multiplied by `gamma` after every `schedule_every` steps. */
+    PST_SCHEDULE_COSINE,       /* Falls along half a cosine to `min_rate` at `total_steps`. */
+    PST_SCHEDULE_ONE_CYCLE,    /* Rises from 1/25 for 30 % of `total_steps`, then falls to almost 0, both along cosines. */
+    PST_SCHEDULE_PLATEAU       /* Multiplied by `gamma` when the monitored loss has not improved for `plateau_patience` epochs. */
+} pst_schedule;
+
+/* How a model is trained. A member that is 0 has its default. */
+typedef struct pst_train_options {
+    size_t size;              /* sizeof(pst_train_options). */
+    size_t batch;             /* The largest number of samples of a step. Required. */
+    unsigned threads;         /* Threads of the step; 0: one per core. Does not affect the result. */
+    uint64_t seed;            /* Of start weights and dropout. */
+    pst_loss loss;            /* The loss; not PST_LOSS_AUTO. pst_fields_find chooses one. */
+    double label_smoothing;   /* From 0 to 1, of categorical and binary losses. */
+    pst_optimizer optimizer;  /* The optimiser. */
+    double rate;              /* The learning rate; 0: 1e-3. */
+    double momentum;          /* Of gradient descent. */
+    double beta1, beta2;      /* Of Adam; 0: 0.9 and 0.999. */
+    double epsilon;           /* Of Adam; 0: 1e-7. */
+    double weight_decay;      /* Decoupled, of kernels only; with PST_OPTIMIZER_ADAMW, 0 means 0.004. */
+    double clip_norm;         /* The largest norm of all gradients together; 0: any. */
+    double clip_value;        /* The largest absolute value of a gradient; 0: any. */
+    double ema;               /* Decay of a moving mean of the weights that evaluation uses; 0: none. */
+    pst_schedule schedule;    /* How the learning rate changes. */
+    uint64_t warmup_steps;    /* Steps during which the learning rate rises linearly from 0. */
+    uint64_t total_steps;     /* Steps of the whole run, for PST_SCHEDULE_COSINE and PST_SCHEDULE_ONE_CYCLE. */
+    uint64_t schedule_every;  /* Of PST_SCHEDULE_STEP; 0: 1000. */
+    double gamma;             /* Of PST_SCHEDULE_STEP and PST_SCHEDULE_PLATEAU; 0: 0.1. */
+    double min_rate;          /* Of PST_SCHEDULE_COSINE and PST_SCHEDULE_PLATEAU. */
+    unsigned plateau_patience; /* Of PST_SCHEDULE_PLATEAU; 0: 5. */
+    const char *const *freeze; /* Names of layers that are not trained; * and ? stand for parts of names. */
+    size_t freeze_count;      /* The number of names. */
+    bool portable;            /* Use no kernels for special instruction sets. */
+} pst_train_options;
+
+typedef struct pst_trainer pst_trainer;
+
+/* Samples of one step. */
+typedef struct pst_samples {
+    size_t size;              /* sizeof(pst_samples). */
+    const pst_tensor *input;  /* The inputs; the first dimension is the batch. Any numeric type. */
+    const pst_tensor *target; /* Labels (integers, one per sample) or values (one row per sample). NULL: none, for predictions. */
+    const float *weights;     /* One weight per sample; NULL: 1. */
+} pst_samples;
+
+/* The result of a step or of an evaluation of one batch. */
+typedef struct pst_step_result {
+    size_t size;           /* sizeof(pst_step_result), set by the caller. */
+    size_t samples;        /* The number of samples. */
+    double loss;           /* The mean loss. */
+    uint64_t correct;      /* Samples whose class was predicted; of binary targets, samples that are right in every value. */
+    uint64_t correct_top5; /* Samples whose class is among the five most likely. */
+    double absolute_error; /* The sum of |result − target| over all values, of PST_LOSS_MSE. */
+    double gradient_norm;  /* The norm of all gradients; 0 unless clipping by norm is on. */
+    double rate;           /* The learning rate of the step. */
+} pst_step_result;
+
+/* Makes a trainer with fresh weights. `model` must outlive it. */
+PST_API pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const pst_train_options *options, pst_error *reterr);
+/* Frees the trainer and returns NULL. `t` may be NULL. */
+PST_API pst_trainer *pst_trainer_destroy(pst_trainer *t);
+/* Computes loss and gradients and updates the weights. A loss that is not finite is PST_ETYPE; the message names the first layer
+ * with a value that is not finite, and the weights stay as they were. A label out of range is PST_EINVAL; `reterr->record` is the
+ * number of the sample within the batch. `ret` may be NULL. */
+PST_API pst_status pst_trainer_step(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
+/* The first half of pst_trainer_step: loss and gradients, no update. */
+PST_API pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
+/* The second half: updates the weights from the gradients. */
+PST_API pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr);
+/* Computes loss and metrics without training, with the moving mean of the weights where that is kept. */
+PST_API pst_status pst_trainer_evaluate(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
+/* Computes the model's result for the samples of `input` into `out` (samples × output values). `probabilities` applies softmax (or
+ * sigmoid, of PST_LOSS_BINARY) where the model ends with logits; otherwise the model's own result is stored. */
+PST_API pst_status pst_trainer_predict(pst_trainer *t, const pst_tensor *input, bool probabilities, float *out, pst_error *reterr);
+
+/* Returns the values of parameter `i` of the model: writable, valid until the trainer is destroyed. */
+PST_API float *pst_trainer_values(pst_trainer *t, size_t i);
+/* Returns the gradients of parameter `i` after pst_trainer_compute. */
+PST_API const float *pst_trainer_gradients(pst_trainer *t, size_t i);
+/* Returns the number of updates so far. */
+PST_API uint64_t pst_trainer_steps(const pst_trainer *t);
+/* Returns the bytes of the step, the weights, gradients and the optimiser's state. */
+PST_API uint64_t pst_trainer_bytes(const pst_trainer *t);
+
+/* Writes a checkpoint into the folder `path`, whole or not at all. */
+PST_API pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error *reterr);
+/* Reads a checkpoint: weights, optimiser state and number of steps. PST_ECORRUPT: it is damaged; PST_EUNSUPPORTED: written by a newer
+ * version; PST_ETYPE: it belongs to another model. On failure the trainer is as it was. */
+PST_API pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr);
+/* Reads weights only, from a checkpoint folder, a run folder or a safetensors file. Parameters that the file does not have keep their
+ * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. A shape that differs is PST_ETYPE. */
+PST_API pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *ret_loaded, pst_error *reterr);
+
+/* ---- Runs ---- */
+
+/* The fields of a pipeline that a model is trained on. */
+typedef struct pst_fields {
+    size_t size;                 /* sizeof(pst_fields), set by the caller. */
+    char input[PST_NAME_SIZE];   /* The field of the input. */
+    char target[PST_NAME_SIZE];  /* The field of the target; empty: none. */
+    pst_shape shape;             /* The shape of one sample of the input. */
+    size_t batch;                /* Samples per batch. */
+    bool labels;                 /* Whether the target is one integer per sample. */
+    uint64_t width;              /* Values of the target per sample. */
+} pst_fields;
+/* Plans the pipeline and finds its fields. `input` NULL: the only image or numeric field besides the target. `target` NULL: "label".
+ * `needs_target` false: a missing target is fine. Errors say what to add to the pipeline. */
+PST_API pst_status pst_fields_find(pst_pipeline *p, const char *input, const char *target, bool needs_target, pst_fields *ret,
+                                   pst_error *reterr);
+/* Returns the loss for these fields and this model: integer labels are sparse categorical, or binary where the model has one
+ * result; other targets are categorical after softmax, binary after sigmoid, and mean squared error otherwise. */
+PST_API pst_loss pst_loss_choose(const pst_model *model, const pst_fields *fields);
+
+/* The results over a whole pipeline. */
+typedef struct pst_evaluation {
+    size_t size;           /* sizeof(pst_evaluation), set by the caller. */
+    uint64_t samples;      /* The number of samples. */
+    double loss;           /* The mean loss. */
+    double accuracy;       /* The share of samples that are right; NaN for PST_LOSS_MSE. */
+    double top5;           /* The share of samples whose class is among the five most likely; NaN without classes. */
+    double mae, r2;        /* Mean absolute error and coefficient of determination; NaN except for PST_LOSS_MSE. */
+    size_t classes;        /* The number of classes; 0: none. */
+    uint64_t *confusion;   /* classes × classes: row true class, column predicted. Free with pst_bytes_free. NULL: none. */
+} pst_evaluation;
+/* Evaluates one pass over the pipeline. `fields` must come from this pipeline. */
+PST_API pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret,
+                                                 pst_error *reterr);
+
+/* How far a run is; numbers are those of the current epoch. */
+typedef struct pst_run_progress {
+    bool epoch_end;        /* Whether an epoch has just ended: the validation is in. */
+    uint64_t epoch;        /* From 1. */
+    uint64_t step;         /* Updates since the beginning of the run. */
+    uint64_t epoch_step;   /* Updates since the beginning of the epoch. */
+    uint64_t epoch_steps;  /* Steps of an epoch; PST_NOWHERE: unknown. */
+    double loss, accuracy; /* Means of the epoch so far; the accuracy is NaN where there is none. */
+    double val_loss, val_accuracy; /* Of the validation; NaN: none. */
+    double rate;           /* The learning rate. */
+    double samples_per_second; /* Of the epoch so far, validation excluded. */
+    double wait_share;     /* The share of the time that was spent waiting for data. */
+    double seconds;        /* Since the run began or was resumed. */
+    double seconds_left;   /* Estimated; NaN: unknown. */
+    uint64_t bytes;        /* pst_trainer_bytes. */
+    bool saved, best;      /* Whether a checkpoint was written just now; whether it is the best. */
+} pst_run_progress;
+/* Called on the thread of the run. Returns true to save and stop. */
+typedef bool (*pst_run_fn)(void *user, const pst_run_progress *progress);
+
+/* A run: epochs over a pipeline. */
+typedef struct pst_run_options {
+    size_t size;              /* sizeof(pst_run_options). */
+    uint64_t epochs;          /* Epochs; 0: as many as `steps` takes. */
+    uint64_t steps;           /* Updates at most; 0: any number. */
+    uint64_t steps_per_epoch; /* An epoch ends after this many steps; 0: with the pipeline's epoch. */
+    const pst_fields *fields; /* Of the training pipeline. */
+    const char *out;          /* The run folder; NULL: nothing is saved. */
+    bool resume;              /* Continue from the newest sound checkpoint in `out`. */
+    unsigned keep;            /* Checkpoints kept besides the best; 0: 2. */
+    uint64_t save_every;      /* Steps between checkpoints; 0: only at the end of each epoch. */
+    unsigned patience;        /* Epochs without an improvement of the monitored loss after which the run stops; 0: any number. */
+    const char *const *arguments; /* The command line, recorded for a resume; NULL: none. */
+    size_t argument_count;    /* The number of arguments. */
+    const char *pipeline;     /* The texts of the pipelines, recorded; NULL: none. */
+    const char *validation;
+    const char *const *classes; /* Names of the classes, recorded; NULL: none. */
+    size_t class_count;       /* The number of names. */
+    pst_run_fn progress;      /* Called after every step; NULL: none. */
+    void *user;               /* Handed to `progress`. */
+} pst_run_options;
+
+/* How a run ended. */
+typedef struct pst_run_result {
+    size_t size;            /* sizeof(pst_run_result), set by the caller. */
+    pst_run_progress last;  /* The last progress. */
+    uint64_t best_step;     /* The step of the best checkpoint; 0: none. */
+    double best_loss;       /* Its monitored loss. */
+    bool stopped;           /* Whether `progress` asked to stop. */
+    bool early;             /* Whether `patience` ended the run. */
+} pst_run_result;
+
+/* Trains. The monitored loss is the validation's, or the training loss where `validation` is NULL. With `out`, checkpoints are written
+ * to OUT/step_NNNNNNNN, and OUT/latest and OUT/best are links to them. A run that is resumed continues bit-identically. */
+PST_API pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline *validation, const pst_run_options *options,
+                                   pst_run_result *ret, pst_error *reterr);
+
+/* What a checkpoint says about its run. */
+typedef struct pst_run_record {
+    size_t size;             /* sizeof(pst_run_record). */
+    char *folder;            /* The folder of the checkpoint. */
+    uint64_t step, epoch;    /* When it was written. */
+    char **arguments;        /* The command line. */
+    size_t argument_count;   /* The number of arguments. */
+    char *model;             /* The text of the model. */
+    pst_shape input;         /* The shape of its input. */
+    char *pipeline;          /* The text of the training pipeline; NULL: not recorded. */
+    char *validation;        /* The text of the validation pipeline; NULL: none. */
+    char *input_field;       /* The field of the input; NULL: not recorded. */
+    char *target_field;      /* The field of the target; NULL: not recorded. */
+    pst_loss loss;           /* The loss. */
+    char **classes;          /* Names of the classes. */
+    size_t class_count;      /* The number of names; 0: not known. */
+} pst_run_record;
+/* Reads the record of `path`: a checkpoint folder, or a run folder, where `which` is "best", "latest" or a number of steps (NULL: best
+ * if there is one, otherwise latest). */
+PST_API pst_status pst_run_record_read(pst_run_record **ret, const char *path, const char *which, pst_error *reterr);
+/* Frees the record and returns NULL. `r` may be NULL. */
+PST_API pst_run_record *pst_run_record_destroy(pst_run_record *r);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

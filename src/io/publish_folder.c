@@ -1,0 +1,95 @@
+/* publish_folder.c: see publish_folder.h. */
+#include "io/publish_folder.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/walk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pst_status remove_entry(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
+{
+    (void)user;
+    (void)reterr;
+    unlinkat(folder_fd, entry->d_name, 0);
+    return PST_OK;
+}
+
+void publish_folder_remove(const char *path)
+{
+    walk_names(path, remove_entry, NULL, NULL);
+    rmdir(path);
+}
+
+/* ".NAME.SUFFIX" beside `path`. NULL: out of memory. */
+static char *beside(const char *path, const char *suffix)
+{
+    const char *name = file_base(path);
+    return mem_format("%.*s.%s.%s", (int)(name - path), path, name, suffix);
+}
+
+static pst_status sync_at(const char *folder, pst_error *reterr)
+{
+    int fd = -1;
+    pst_status st = file_open_folder(&fd, folder, reterr);
+    /* EINVAL: a file system on which folders have nothing to sync. */
+    if (st == PST_OK && (file_denied("fsync") || fsync(fd) < 0) && errno != EINVAL)
+        st = file_fail(reterr, folder, "syncing the folder", errno);
+    file_close(fd);
+    return st;
+}
+
+static pst_status sync_parent(const char *path, pst_error *reterr)
+{
+    size_t n = (size_t)(file_base(path) - path);
+    char *folder = n ? mem_strndup(path, n) : mem_strdup(".");
+    pst_status st = folder ? sync_at(folder, reterr) : fail_memory_at(reterr, path, "syncing the folder");
+    mem_free(folder);
+    return st;
+}
+
+pst_status publish_folder_open(char **ret, const char *path, pst_error *reterr)
+{
+    char *hidden = beside(path, "writing");
+    if (!hidden)
+        return fail_memory_at(reterr, path, "making the folder");
+    publish_folder_remove(hidden);
+    if (file_denied("mkdir") || mkdir(hidden, 0777) < 0) {
+        pst_status st = file_fail(reterr, hidden, "making the folder", errno);
+        mem_free(hidden);
+        return st;
+    }
+    *ret = hidden;
+    return PST_OK;
+}
+
+pst_status publish_folder_commit(const char *hidden, const char *path, pst_error *reterr)
+{
+    char *old = beside(path, "replaced");
+    if (!old)
+        return fail_memory_at(reterr, path, "publishing the folder");
+    pst_status st = sync_at(hidden, reterr);
+    publish_folder_remove(old);
+    if (st == PST_OK && (file_denied("rename") || (rename(path, old) < 0 && errno != ENOENT) || rename(hidden, path) < 0))
+        st = file_fail(reterr, path, "moving it into place", errno);
+    publish_folder_remove(old);
+    mem_free(old);
+    return st == PST_OK ? sync_parent(path, reterr) : st;
+}
+
+pst_status publish_link(const char *path, const char *target, pst_error *reterr)
+{
+    char *temp = beside(path, "link");
+    pst_status st = temp ? PST_OK : fail_memory_at(reterr, path, "linking");
+    if (st == PST_OK) {
+        unlink(temp);
+        if (file_denied("symlink") || symlink(target, temp) < 0 || rename(temp, path) < 0)
+            st = file_fail(reterr, path, "making the link", errno);
+    }
+    mem_free(temp);
+    return st == PST_OK ? sync_parent(path, reterr) : st;
+}

@@ -1,0 +1,400 @@
+/* checkpoint.c: the files of one checkpoint: see checkpoint.h. */
+#include "train/checkpoint.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "export/safetensors.h"
+#include "io/file.h"
+#include "io/publish.h"
+#include "io/publish_folder.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_STATE   ((size_t)64 << 20)
+#define MAX_WEIGHTS ((size_t)1 << 40)
+#define HASH_LINE   33 /* ,\n  "hash": "0123456789abcdef"\n}\n */
+
+const char *const loss_names[] = {"auto", "sparse", "categorical", "binary", "mse", NULL};
+
+static const char *const state_names[OPTIMIZER_STATES] = {"m", "v", "mean"};
+
+/* ---- Arrays ---- */
+
+/* Whether array `s` of the optimiser has values of parameter `p`: means exist of all, moments of trained ones. */
+static bool has_state(pst_trainer *t, size_t s, size_t p)
+{
+    return optimizer_state(t->optimizer, s) && (s == 2 || optimizer_trains(t->optimizer, p));
+}
+
+static struct safetensor describe(const struct graph_param *p, const float *block, const char *name)
+{
+    struct safetensor x = {.name = name, .dtype = "F32", .rank = p->layer.rank, .count = p->count, .data = block + p->offset};
+    for (uint32_t i = 0; i < p->layer.rank; i++)
+        x.shape[i] = p->layer.shape[i];
+    return x;
+}
+
+static void weights_file(pst_trainer *t, struct text *to)
+{
+    const struct graph *g = t->model->graph;
+    struct safetensor *list = mem_array(g->param_count + 1, sizeof(*list));
+    to->failed |= !list;
+    for (size_t i = 0; list && i < g->param_count; i++)
+        list[i] = describe(&g->params[i], t->params, g->params[i].name);
+    if (list)
+        safetensors_write(to, list, g->param_count);
+    mem_free(list);
+}
+
+static void optimizer_file(pst_trainer *t, struct text *to)
+{
+    const struct graph *g = t->model->graph;
+    size_t count = 0;
+    struct safetensor *list = mem_array(OPTIMIZER_STATES * g->param_count + 1, sizeof(*list));
+    to->failed |= !list;
+    for (size_t s = 0; list && s < OPTIMIZER_STATES; s++)
+        for (size_t i = 0; i < g->param_count; i++) {
+            if (!has_state(t, s, i))
+                continue;
+            char *name = mem_format("%s/%s", g->params[i].name, state_names[s]);
+            to->failed |= !name;
+            list[count++] = describe(&g->params[i], optimizer_state(t->optimizer, s), name ? name : "");
+            if (!name)
+                count--;
+        }
+    if (list)
+        safetensors_write(to, list, count);
+    for (size_t i = 0; i < count; i++)
+        mem_free((char *)(uintptr_t)list[i].name);
+    mem_free(list);
+}
+
+static pst_status check_shape(const struct safetensor *x, const struct graph_param *p, pst_error *reterr)
+{
+    bool same = strcmp(x->dtype, "F32") == 0 && x->rank == p->layer.rank;
+    for (uint32_t i = 0; same && i < x->rank; i++)
+        same = x->shape[i] == p->layer.shape[i];
+    return same ? PST_OK : pst_fail(reterr, PST_ETYPE, "%s has another shape or type than in the model; the checkpoint belongs to another model", p->name);
+}
+
+/* Copies arrays called NAME or NAME/SUFFIX to `block`; with `block` NULL, only checks. `*ret_loaded` NULL: all must be there. */
+static pst_status take_arrays(pst_trainer *t, const struct safetensors *from, size_t state, float *block, size_t *ret_loaded,
+                              pst_error *reterr)
+{
+    const struct graph *g = t->model->graph;
+    for (size_t i = 0; i < g->param_count; i++) {
+        if (!ret_loaded && state < OPTIMIZER_STATES && !has_state(t, state, i))
+            continue;
+        char *name = state < OPTIMIZER_STATES ? mem_format("%s/%s", g->params[i].name, state_names[state]) : mem_strdup(g->params[i].name);
+        if (!name)
+            return fail_memory(reterr, "reading a checkpoint");
+        const struct safetensor *x = safetensors_find(from, name);
+        mem_free(name);
+        if (!x && ret_loaded)
+            continue;
+        if (!x)
+            return pst_fail(reterr, PST_ETYPE, "the checkpoint has no %s%s%s; it belongs to another model or optimiser", g->params[i].name,
+                            state < OPTIMIZER_STATES ? "/" : "", state < OPTIMIZER_STATES ? state_names[state] : "");
+        pst_status st = check_shape(x, &g->params[i], reterr);
+        if (st < 0)
+            return st;
+        if (block)
+            memcpy(block + g->params[i].offset, x->data, x->count * sizeof(float));
+        if (ret_loaded)
+            ++*ret_loaded;
+    }
+    return PST_OK;
+}
+
+/* ---- state.json ---- */
+
+static void put_strings(struct json *j, const char *key, const char *const *list, size_t count)
+{
+    json_begin_array(j, key);
+    for (size_t i = 0; i < count; i++)
+        json_string(j, NULL, list[i]);
+    json_end_array(j);
+}
+
+static void put_run(struct json *j, const struct run_state *s)
+{
+    json_begin_object(j, "run");
+    json_uint(j, "epoch", s->epoch);
+    json_uint(j, "epoch_step", s->epoch_step);
+    json_uint(j, "samples", s->samples);
+    json_uint(j, "correct", s->correct);
+    json_number(j, "loss_sum", s->loss_sum);
+    json_number(j, "best_loss", s->best_loss);
+    json_uint(j, "best_step", s->best_step);
+    json_uint(j, "wait", s->wait);
+    json_end_object(j);
+    if (!s->has_cursor)
+        return;
+    json_begin_object(j, "cursor");
+    json_uint(j, "fingerprint", s->cursor.fingerprint);
+    json_uint(j, "seed", s->cursor.seed);
+    json_uint(j, "epoch", s->cursor.epoch);
+    json_uint(j, "next", s->cursor.next);
+    json_end_object(j);
+}
+
+static void put_record(struct json *j, const pst_run_options *o)
+{
+    put_strings(j, "arguments", o->arguments, o->arguments ? o->argument_count : 0);
+    json_string(j, "pipeline", o->pipeline);
+    json_string(j, "validation", o->validation);
+    json_string(j, "input_field", o->fields ? o->fields->input : NULL);
+    json_string(j, "target_field", o->fields ? o->fields->target : NULL);
+    put_strings(j, "classes", o->classes, o->classes ? o->class_count : 0);
+}
+
+static void state_file(pst_trainer *t, const struct run_state *s, const pst_run_options *o, const struct text *weights,
+                       const struct text *optimizer, struct text *to)
+{
+    struct json j = {.put = text_put, .to = to, .indent = 2};
+    pst_shape in = pst_model_input(t->model);
+    json_begin_object(&j, NULL);
+    json_lines(&j);
+    json_uint(&j, "format", CHECKPOINT_FORMAT);
+    json_string(&j, "penstock", pst_version());
+    json_uint(&j, "step", t->steps);
+    json_uint(&j, "seed", t->options.seed);
+    json_string(&j, "model", t->model->text);
+    json_begin_array(&j, "input");
+    for (uint32_t i = 0; i < in.rank; i++)
+        json_uint(&j, NULL, in.size[i]);
+    json_end_array(&j);
+    json_string(&j, "loss", loss_names[t->options.loss]);
+    json_begin_object(&j, "schedule");
+    json_number(&j, "factor", t->schedule.factor);
+    json_number(&j, "best", t->schedule.best);
+    json_uint(&j, "wait", t->schedule.wait);
+    json_end_object(&j);
+    if (s)
+        put_run(&j, s);
+    if (o)
+        put_record(&j, o);
+    json_format(&j, "weights_hash", "%016" PRIx64, hash_bytes(weights->data, weights->length, 0));
+    json_format(&j, "optimizer_hash", "%016" PRIx64, hash_bytes(optimizer->data, optimizer->length, 0));
+    json_end_object(&j);
+    if (to->failed)
+        return;
+    to->length -= 2; /* "\n}" */
+    text_addf(to, ",\n  \"hash\": \"%016" PRIx64 "\"\n}\n", hash_bytes(to->data, to->length, 0));
+}
+
+pst_status checkpoint_open_state(const char *folder, char **ret_text, struct json_document *ret, pst_error *reterr)
+{
+    char *path = file_join(folder, "state.json"), line[HASH_LINE + 1];
+    uint8_t *bytes = NULL;
+    size_t length;
+    uint64_t format = 0;
+    pst_status st = path ? file_read_all(&bytes, &length, path, MAX_STATE, reterr) : fail_memory(reterr, "reading a checkpoint");
+    if (st == PST_OK && length > HASH_LINE)
+        snprintf(line, sizeof(line), ",\n  \"hash\": \"%016" PRIx64 "\"\n}\n", hash_bytes(bytes, length - HASH_LINE, 0));
+    if (st == PST_OK && (length <= HASH_LINE || memcmp(bytes + length - HASH_LINE, line, HASH_LINE) != 0))
+        st = pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE, "the checkpoint is damaged: its hash does not match; use an older one");
+    if (st == PST_OK)
+        st = json_parse(ret, (char *)bytes, length, reterr);
+    if (st == PST_OK && (!json_get_uint(ret, json_find(ret, 0, "format"), &format) || format > CHECKPOINT_FORMAT)) {
+        st = pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, PST_NOWHERE,
+                         "checkpoint format %" PRIu64 "; this version reads up to %d: use a newer penstock", format, CHECKPOINT_FORMAT);
+        json_finish(ret);
+    }
+    mem_free(path);
+    if (st < 0)
+        mem_free(bytes);
+    else
+        *ret_text = (char *)bytes;
+    return st;
+}
+
+static void get_double(const struct json_document *d, size_t object, const char *key, double absent, double *ret)
+{
+    if (!json_get_number(d, json_find(d, object, key), ret))
+        *ret = absent;
+}
+
+static bool take_run(const struct json_document *d, struct run_state *s)
+{
+    size_t run = json_find(d, 0, "run"), cursor = json_find(d, 0, "cursor");
+    *s = (struct run_state){.best_loss = INFINITY};
+    if (run == JSON_ABSENT)
+        return true;
+    get_double(d, run, "loss_sum", 0, &s->loss_sum);
+    get_double(d, run, "best_loss", INFINITY, &s->best_loss);
+    s->has_cursor = cursor != JSON_ABSENT;
+    bool ok = json_get_uint(d, json_find(d, run, "epoch"), &s->epoch) && json_get_uint(d, json_find(d, run, "epoch_step"), &s->epoch_step) &&
+              json_get_uint(d, json_find(d, run, "samples"), &s->samples) && json_get_uint(d, json_find(d, run, "correct"), &s->correct) &&
+              json_get_uint(d, json_find(d, run, "best_step"), &s->best_step) && json_get_uint(d, json_find(d, run, "wait"), &s->wait);
+    if (s->has_cursor)
+        ok = ok && json_get_uint(d, json_find(d, cursor, "fingerprint"), &s->cursor.fingerprint) &&
+             json_get_uint(d, json_find(d, cursor, "seed"), &s->cursor.seed) && json_get_uint(d, json_find(d, cursor, "epoch"), &s->cursor.epoch) &&
+             json_get_uint(d, json_find(d, cursor, "next"), &s->cursor.next);
+    return ok;
+}
+
+/* ---- Whole checkpoints ---- */
+
+static pst_status write_files(const char *hidden, const struct text *const *files, pst_error *reterr)
+{
+    static const char *const names[] = {"weights.safetensors", "optimizer.safetensors", "state.json"};
+    pst_status st = PST_OK;
+    for (size_t i = 0; st == PST_OK && i < 3; i++) {
+        char *path = file_join(hidden, names[i]);
+        st = path ? publish_bytes(path, files[i]->data, files[i]->length, false, true, reterr) : fail_memory(reterr, "saving");
+        mem_free(path);
+    }
+    return st;
+}
+
+pst_status checkpoint_write(pst_trainer *t, const char *folder, const struct run_state *state, const pst_run_options *options,
+                            pst_error *reterr)
+{
+    struct text weights = {0}, optimizer = {0}, json = {0};
+    char *hidden = NULL;
+    weights_file(t, &weights);
+    optimizer_file(t, &optimizer);
+    state_file(t, state, options, &weights, &optimizer, &json);
+    pst_status st = weights.failed || optimizer.failed || json.failed ? fail_memory_at(reterr, folder, "saving") : PST_OK;
+    if (st == PST_OK)
+        st = publish_folder_open(&hidden, folder, reterr);
+    if (st == PST_OK)
+        st = write_files(hidden, (const struct text *const[]){&weights, &optimizer, &json}, reterr);
+    if (st == PST_OK)
+        st = publish_folder_commit(hidden, folder, reterr);
+    if (hidden && st < 0)
+        publish_folder_remove(hidden);
+    mem_free(hidden);
+    text_finish(&weights);
+    text_finish(&optimizer);
+    text_finish(&json);
+    return st;
+}
+
+/* Reads FOLDER/NAME and compares its hash with the one in the state. */
+static pst_status open_arrays(const char *folder, const char *name, const struct json_document *d, const char *hash_key,
+                              uint8_t **ret_bytes, struct safetensors *ret, pst_error *reterr)
+{
+    char *path = file_join(folder, name), *stored = json_get_string(d, json_find(d, 0, hash_key)), found[17];
+    size_t length;
+    pst_status st = path ? file_read_all(ret_bytes, &length, path, MAX_WEIGHTS, reterr) : fail_memory(reterr, "reading a checkpoint");
+    if (st == PST_OK) {
+        snprintf(found, sizeof(found), "%016" PRIx64, hash_bytes(*ret_bytes, length, 0));
+        if (!stored || strcmp(stored, found) != 0)
+            st = pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE,
+                             "the checkpoint is damaged: its hash does not match; use an older one");
+    }
+    if (st == PST_OK)
+        st = safetensors_parse(ret, *ret_bytes, length, reterr);
+    mem_free(path);
+    mem_free(stored);
+    return st;
+}
+
+/* Twice: everything is checked before anything is copied. */
+static pst_status take_all(pst_trainer *t, const struct safetensors *weights, const struct safetensors *optimizer, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    for (int copy = 0; copy < 2; copy++) {
+        if (st == PST_OK)
+            st = take_arrays(t, weights, OPTIMIZER_STATES, copy ? t->params : NULL, NULL, reterr);
+        for (size_t s = 0; st == PST_OK && s < OPTIMIZER_STATES; s++)
+            st = take_arrays(t, optimizer, s, copy ? optimizer_state(t->optimizer, s) : NULL, NULL, reterr);
+    }
+    return st;
+}
+
+pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state *state, pst_error *reterr)
+{
+    struct json_document d = {0};
+    struct safetensors weights = {0}, optimizer = {0};
+    uint8_t *weight_bytes = NULL, *optimizer_bytes = NULL;
+    struct run_state place;
+    struct schedule_state schedule;
+    uint64_t steps = 0;
+    char *text = NULL;
+    pst_status st = checkpoint_open_state(folder, &text, &d, reterr);
+    if (st < 0)
+        return st;
+    size_t s = json_find(&d, 0, "schedule");
+    get_double(&d, s, "factor", 1, &schedule.factor);
+    get_double(&d, s, "best", INFINITY, &schedule.best);
+    if (!json_get_uint(&d, json_find(&d, 0, "step"), &steps) || !json_get_uint(&d, json_find(&d, s, "wait"), &schedule.wait) ||
+        !take_run(&d, &place))
+        st = pst_fail_at(reterr, PST_ECORRUPT, folder, PST_NOWHERE, PST_NOWHERE, "state.json lacks a part");
+    if (st == PST_OK)
+        st = open_arrays(folder, "weights.safetensors", &d, "weights_hash", &weight_bytes, &weights, reterr);
+    if (st == PST_OK)
+        st = open_arrays(folder, "optimizer.safetensors", &d, "optimizer_hash", &optimizer_bytes, &optimizer, reterr);
+    if (st == PST_OK)
+        st = take_all(t, &weights, &optimizer, reterr);
+    if (st == PST_OK) {
+        t->steps = steps;
+        t->schedule = schedule;
+        if (state)
+            *state = place;
+    }
+    safetensors_finish(&weights);
+    safetensors_finish(&optimizer);
+    mem_free(weight_bytes);
+    mem_free(optimizer_bytes);
+    json_finish(&d);
+    mem_free(text);
+    return st;
+}
+
+pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error *reterr)
+{
+    return checkpoint_write(t, path, NULL, NULL, reterr);
+}
+
+pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr)
+{
+    return checkpoint_read(t, path, NULL, reterr);
+}
+
+/* Takes what a file has: weights (state OPTIMIZER_STATES) or one of the optimiser's arrays. */
+static pst_status take_some(pst_trainer *t, const char *folder, const char *name, size_t state, size_t *loaded, pst_error *reterr)
+{
+    struct safetensors s = {0};
+    uint8_t *bytes = NULL;
+    size_t length, found = 0;
+    char *path = folder ? file_join(folder, name) : mem_strdup(name);
+    pst_status st = path ? file_read_all(&bytes, &length, path, MAX_WEIGHTS, reterr) : fail_memory(reterr, "reading weights");
+    if (st == PST_OK)
+        st = safetensors_parse(&s, bytes, length, reterr);
+    if (st == PST_OK)
+        st = take_arrays(t, &s, state, NULL, &found, reterr);
+    if (st == PST_OK)
+        st = take_arrays(t, &s, state, t->params, loaded, reterr);
+    safetensors_finish(&s);
+    mem_free(bytes);
+    mem_free(path);
+    return st;
+}
+
+pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *ret_loaded, pst_error *reterr)
+{
+    struct file_info info;
+    pst_run_record *record = NULL;
+    size_t loaded = 0, means = 0;
+    pst_status st = file_stat(path, &info, reterr);
+    if (st == PST_OK && info.is_folder)
+        st = pst_run_record_read(&record, path, NULL, reterr);
+    if (st == PST_OK)
+        st = take_some(t, record ? record->folder : NULL, record ? "weights.safetensors" : path, OPTIMIZER_STATES, &loaded, reterr);
+    if (st == PST_OK && record) /* the mean of the weights, where the checkpoint has one, is what is used */
+        st = take_some(t, record->folder, "optimizer.safetensors", 2, &means, reterr);
+    if (st == PST_OK)
+        optimizer_start_mean(t->optimizer, t->params);
+    if (ret_loaded)
+        *ret_loaded = loaded;
+    pst_run_record_destroy(record);
+    return st;
+}

@@ -1,0 +1,45 @@
+/* checkpoint.h: a trainer and the place of its run in a folder.
+ *
+ * FOLDER/weights.safetensors, FOLDER/optimizer.safetensors and FOLDER/state.json, which has a hash of each and of itself. The folder
+ * appears whole or not at all; a damaged one is refused before anything of the trainer changes. */
+#ifndef TRAIN_CHECKPOINT_H
+#define TRAIN_CHECKPOINT_H
+
+#include "base/json_read.h"
+#include "train/trainer.h"
+
+#define CHECKPOINT_FORMAT 1
+
+/* Where a run is. */
+struct run_state {
+    uint64_t epoch;      /* from 0: epochs that are complete */
+    uint64_t epoch_step; /* updates since its beginning */
+    uint64_t samples, correct; /* of the epoch so far */
+    double loss_sum;
+    double best_loss; /* starts as infinity */
+    uint64_t best_step;
+    uint64_t wait; /* epochs without improvement */
+    bool has_cursor;
+    pst_cursor cursor; /* of the training pipeline */
+};
+
+/* `options` may be NULL: there is no run. */
+pst_status checkpoint_write(pst_trainer *t, const char *folder, const struct run_state *state, const pst_run_options *options,
+                            pst_error *reterr);
+/* Both may be NULL: only checked. */
+pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state *state, pst_error *reterr);
+
+/* state.json after its hash was checked. `*ret_text` is what the document points into; mem_free it after json_finish. */
+pst_status checkpoint_open_state(const char *folder, char **ret_text, struct json_document *ret, pst_error *reterr);
+
+/* "RUN/step_00001000"; mem_free. NULL: out of memory. */
+char *checkpoint_path(const char *run, uint64_t step);
+/* Publishes, makes the links, removes all but the newest `keep` and the best. */
+pst_status checkpoint_publish(pst_trainer *t, const struct run_state *state, const pst_run_options *options, bool best,
+                              pst_error *reterr);
+/* Reads the newest sound checkpoint of a run folder. PST_ENOTFOUND: there is none. */
+pst_status checkpoint_resume(pst_trainer *t, const char *run, struct run_state *state, pst_error *reterr);
+
+extern const char *const loss_names[]; /* by pst_loss; ends with NULL */
+
+#endif

@@ -1,0 +1,228 @@
+/* run_folder.c: the folder of a run: which checkpoints it has, the links, what is kept, the record of the command. */
+#include "train/checkpoint.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/publish_folder.h"
+#include "io/walk.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "step_"
+
+char *checkpoint_path(const char *run, uint64_t step)
+{
+    return mem_format("%s/" PREFIX "%08" PRIu64, run, step);
+}
+
+/* ---- Keeping ---- */
+
+/* The steps of a folder's name; false: it is not a checkpoint. */
+static bool step_of(const char *path, uint64_t *ret)
+{
+    const char *name = file_base(path);
+    char *end;
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 || name[strlen(PREFIX)] < '0' || name[strlen(PREFIX)] > '9')
+        return false;
+    *ret = strtoull(name + strlen(PREFIX), &end, 10);
+    return *end == 0;
+}
+
+static int by_step(const void *a, const void *b)
+{
+    uint64_t x = 0, y = 0;
+    step_of(*(char *const *)a, &x);
+    step_of(*(char *const *)b, &y);
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Checkpoints of a run, newest first. */
+static pst_status list(struct path_list *ret, const char *run, pst_error *reterr)
+{
+    size_t kept = 0;
+    uint64_t step;
+    pst_status st = walk_folders(ret, run, reterr);
+    for (size_t i = 0; i < ret->count; i++) {
+        if (step_of(ret->paths[i], &step))
+            ret->paths[kept++] = ret->paths[i];
+        else
+            mem_free(ret->paths[i]);
+    }
+    ret->count = kept;
+    if (kept > 1)
+        qsort(ret->paths, kept, sizeof(*ret->paths), by_step);
+    return st;
+}
+
+static pst_status remove_old(const char *run, const struct run_state *state, unsigned keep, pst_error *reterr)
+{
+    struct path_list l = {0};
+    pst_status st = list(&l, run, reterr);
+    for (size_t i = keep; st == PST_OK && i < l.count; i++) {
+        uint64_t step = 0;
+        if (step_of(l.paths[i], &step) && step != state->best_step)
+            publish_folder_remove(l.paths[i]);
+    }
+    path_list_finish(&l);
+    return st;
+}
+
+static pst_status make_link(const char *run, const char *name, const char *folder, pst_error *reterr)
+{
+    char *path = file_join(run, name);
+    pst_status st = path ? publish_link(path, file_base(folder), reterr) : fail_memory(reterr, "saving");
+    mem_free(path);
+    return st;
+}
+
+pst_status checkpoint_publish(pst_trainer *t, const struct run_state *state, const pst_run_options *o, bool best, pst_error *reterr)
+{
+    char *folder = checkpoint_path(o->out, t->steps);
+    pst_status st = folder ? checkpoint_write(t, folder, state, o, reterr) : fail_memory(reterr, "saving");
+    if (st == PST_OK)
+        st = make_link(o->out, "latest", folder, reterr);
+    if (st == PST_OK && best)
+        st = make_link(o->out, "best", folder, reterr);
+    if (st == PST_OK)
+        st = remove_old(o->out, state, o->keep ? o->keep : 2, reterr);
+    mem_free(folder);
+    return st;
+}
+
+pst_status checkpoint_resume(pst_trainer *t, const char *run, struct run_state *state, pst_error *reterr)
+{
+    struct path_list l = {0};
+    pst_error first = {0};
+    pst_status st = list(&l, run, reterr), got = PST_ENOTFOUND;
+    for (size_t i = 0; st == PST_OK && got != PST_OK && i < l.count; i++) {
+        pst_error error;
+        got = checkpoint_read(t, l.paths[i], state, &error);
+        if (got < 0 && got != PST_ECORRUPT && got != PST_ENOTFOUND) { /* not damage: an older one would not do either */
+            st = got;
+            first = error;
+        } else if (got < 0 && !first.status) {
+            first = error;
+        }
+    }
+    if (st == PST_OK && got < 0 && l.count == 0)
+        st = pst_fail_at(reterr, PST_ENOTFOUND, run, PST_NOWHERE, PST_NOWHERE, "has no checkpoint to resume from");
+    else if (st < 0 || got < 0) {
+        st = got < 0 ? got : st;
+        if (first.status && reterr)
+            *reterr = first;
+    }
+    path_list_finish(&l);
+    return st;
+}
+
+/* ---- The record ---- */
+
+static bool exists(const char *folder, const char *name)
+{
+    struct file_info info;
+    char *path = file_join(folder, name);
+    bool ret = path && file_stat(path, &info, NULL) == PST_OK;
+    mem_free(path);
+    return ret;
+}
+
+static char *find_folder(const char *path, const char *which)
+{
+    char *end;
+    if (!which && exists(path, "state.json"))
+        return mem_strdup(path);
+    if (!which)
+        return file_join(path, exists(path, "best/state.json") ? "best" : "latest");
+    if (strcmp(which, "best") == 0 || strcmp(which, "latest") == 0)
+        return file_join(path, which);
+    uint64_t step = strtoull(which, &end, 10);
+    return *which && !*end ? checkpoint_path(path, step) : file_join(path, which);
+}
+
+static char **get_strings(const struct json_document *d, size_t at, size_t *ret_count)
+{
+    *ret_count = 0;
+    if (at == JSON_ABSENT || d->items[at].kind != JSON_ARRAY)
+        return NULL;
+    char **ret = mem_array(d->items[at].count + 1, sizeof(*ret));
+    for (size_t i = 0; ret && i < d->items[at].count; i++) {
+        char *s = json_get_string(d, at + 1 + i);
+        if (s)
+            ret[(*ret_count)++] = s;
+    }
+    return ret;
+}
+
+static bool fill_record(pst_run_record *r, const struct json_document *d)
+{
+    uint64_t size = 0;
+    size_t shape = json_find(d, 0, "input");
+    char *loss = json_get_string(d, json_find(d, 0, "loss"));
+    json_get_uint(d, json_find(d, 0, "step"), &r->step);
+    json_get_uint(d, json_find(d, json_find(d, 0, "run"), "epoch"), &r->epoch);
+    r->model = json_get_string(d, json_find(d, 0, "model"));
+    r->pipeline = json_get_string(d, json_find(d, 0, "pipeline"));
+    r->validation = json_get_string(d, json_find(d, 0, "validation"));
+    r->input_field = json_get_string(d, json_find(d, 0, "input_field"));
+    r->target_field = json_get_string(d, json_find(d, 0, "target_field"));
+    r->arguments = get_strings(d, json_find(d, 0, "arguments"), &r->argument_count);
+    r->classes = get_strings(d, json_find(d, 0, "classes"), &r->class_count);
+    for (int i = 1; loss && loss_names[i]; i++)
+        if (strcmp(loss_names[i], loss) == 0)
+            r->loss = (pst_loss)i;
+    mem_free(loss);
+    if (shape == JSON_ABSENT || d->items[shape].kind != JSON_ARRAY || (d->items[shape].count != 1 && d->items[shape].count != 3))
+        return false;
+    r->input.rank = (uint32_t)d->items[shape].count;
+    for (uint32_t i = 0; i < r->input.rank; i++) {
+        if (!json_get_uint(d, shape + 1 + i, &size) || size > UINT32_MAX)
+            return false;
+        r->input.size[i] = (uint32_t)size;
+    }
+    return r->model && r->loss != PST_LOSS_AUTO;
+}
+
+pst_status pst_run_record_read(pst_run_record **ret, const char *path, const char *which, pst_error *reterr)
+{
+    struct json_document d = {0};
+    char *text = NULL;
+    pst_run_record *r = mem_zalloc(sizeof(*r));
+    if (r)
+        r->folder = find_folder(path, which);
+    pst_status st = r && r->folder ? checkpoint_open_state(r->folder, &text, &d, reterr) : fail_memory(reterr, "reading a run");
+    if (st == PST_OK) {
+        r->size = sizeof(*r);
+        if (!fill_record(r, &d))
+            st = pst_fail_at(reterr, PST_ECORRUPT, r->folder, PST_NOWHERE, PST_NOWHERE, "state.json lacks a part");
+    }
+    json_finish(&d);
+    mem_free(text);
+    if (st < 0)
+        pst_run_record_destroy(r);
+    else
+        *ret = r;
+    return st;
+}
+
+pst_run_record *pst_run_record_destroy(pst_run_record *r)
+{
+    if (!r)
+        return NULL;
+    for (size_t i = 0; i < r->argument_count; i++)
+        mem_free(r->arguments[i]);
+    for (size_t i = 0; i < r->class_count; i++)
+        mem_free(r->classes[i]);
+    mem_free(r->arguments);
+    mem_free(r->classes);
+    mem_free(r->folder);
+    mem_free(r->model);
+    mem_free(r->pipeline);
+    mem_free(r->validation);
+    mem_free(r->input_field);
+    mem_free(r->target_field);
+    mem_free(r);
+    return NULL;
+}

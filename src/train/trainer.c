@@ -1,0 +1,350 @@
+/* trainer.c: one trainer: weights, gradients, step and optimiser together. */
+#include "train/trainer.h"
+
+#include "base/cast.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- Making ---- */
+
+static void fill_defaults(pst_train_options *o)
+{
+    o->rate = o->rate > 0 ? o->rate : 1e-3;
+    o->beta1 = o->beta1 > 0 ? o->beta1 : 0.9;
+    o->beta2 = o->beta2 > 0 ? o->beta2 : 0.999;
+    o->epsilon = o->epsilon > 0 ? o->epsilon : 1e-7;
+    o->gamma = o->gamma > 0 ? o->gamma : 0.1;
+    o->schedule_every = o->schedule_every ? o->schedule_every : 1000;
+    o->plateau_patience = o->plateau_patience ? o->plateau_patience : 5;
+    o->threads = o->threads ? o->threads : cpu_cores();
+    if (o->optimizer == PST_OPTIMIZER_ADAMW && o->weight_decay == 0)
+        o->weight_decay = 0.004;
+}
+
+static pst_status check_options(const pst_train_options *o, pst_error *reterr)
+{
+    if (o->size != sizeof(*o))
+        return pst_fail(reterr, PST_EINVAL, "pst_train_options.size is %zu, expected %zu", o->size, sizeof(*o));
+    if (o->batch == 0)
+        return pst_fail(reterr, PST_EINVAL, "a trainer needs a batch of at least one sample");
+    if (o->loss == PST_LOSS_AUTO || o->loss > PST_LOSS_MSE)
+        return pst_fail(reterr, PST_EINVAL, "no loss is chosen");
+    if (!(o->label_smoothing >= 0 && o->label_smoothing < 1))
+        return pst_fail(reterr, PST_EINVAL, "label_smoothing is %g; expected 0 or more and less than 1", o->label_smoothing);
+    if (!(o->ema >= 0 && o->ema < 1))
+        return pst_fail(reterr, PST_EINVAL, "ema is %g; expected 0 or more and less than 1", o->ema);
+    bool needs_total = o->schedule == PST_SCHEDULE_COSINE || o->schedule == PST_SCHEDULE_ONE_CYCLE;
+    if (needs_total && o->total_steps == 0)
+        return pst_fail(reterr, PST_EINVAL, "this schedule needs the number of steps of the whole run");
+    return PST_OK;
+}
+
+/* A last softmax or sigmoid is trained from logits by its own loss only. */
+static pst_status check_ending(const pst_model *m, pst_loss loss, pst_error *reterr)
+{
+    const char *ending = model_ending(m);
+    bool categorical = loss == PST_LOSS_SPARSE || loss == PST_LOSS_CATEGORICAL;
+    if (categorical && strcmp(ending, "sigmoid") == 0)
+        return pst_fail(reterr, PST_EINVAL, "categorical cross-entropy needs a model that ends with softmax or with logits; this one ends with "
+                                            "sigmoid: choose the binary loss, or remove sigmoid");
+    if (loss == PST_LOSS_BINARY && strcmp(ending, "softmax") == 0)
+        return pst_fail(reterr, PST_EINVAL, "binary cross-entropy needs a model that ends with sigmoid or with logits; this one ends with "
+                                            "softmax: choose a categorical loss, or remove softmax");
+    if (pst_model_output(m).rank != 1)
+        return pst_fail(reterr, PST_EINVAL, "the model's result is an image; a model that is trained ends with a vector: add flatten or "
+                                            "globalavgpool, and dense");
+    return PST_OK;
+}
+
+static pst_status make_step(pst_trainer *t, unsigned features, pst_error *reterr)
+{
+    struct step_options o = {.batch = t->options.batch,
+                             .threads = t->options.threads,
+                             .training = true,
+                             .logits = t->options.loss != PST_LOSS_MSE,
+                             .features = features,
+                             .seed = t->options.seed};
+    pst_status st = step_create(&t->step, t->model->graph, &o, reterr);
+    if (st == PST_OK)
+        t->width = shape_values(step_out_shape(t->step));
+    return st;
+}
+
+static pst_status make_optimizer(pst_trainer *t, unsigned features, pst_error *reterr)
+{
+    const pst_train_options *o = &t->options;
+    struct optimizer_options c = {.kind = o->optimizer,
+                                  .momentum = o->momentum,
+                                  .beta1 = o->beta1,
+                                  .beta2 = o->beta2,
+                                  .epsilon = o->epsilon,
+                                  .weight_decay = o->weight_decay,
+                                  .clip_norm = o->clip_norm,
+                                  .clip_value = o->clip_value,
+                                  .ema = o->ema,
+                                  .freeze = o->freeze,
+                                  .freeze_count = o->freeze_count,
+                                  .features = features};
+    return optimizer_create(&t->optimizer, t->model->graph, &c, reterr);
+}
+
+static pst_status make_buffers(pst_trainer *t, pst_error *reterr)
+{
+    size_t results = t->options.batch * t->width * sizeof(float), values = t->model->graph->values * sizeof(float) + 64;
+    t->params = mem_large(values);
+    t->grads = mem_large(values);
+    t->dout = mem_aligned(results);
+    t->values = mem_aligned(results);
+    t->labels = mem_array(t->options.batch, sizeof(*t->labels));
+    if (!t->params || !t->grads || !t->dout || !t->values || !t->labels)
+        return fail_memory(reterr, "making the trainer");
+    memset(t->grads, 0, values);
+    graph_init_params(t->model->graph, t->options.seed, t->params);
+    optimizer_start_mean(t->optimizer, t->params);
+    return PST_OK;
+}
+
+pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const pst_train_options *options, pst_error *reterr)
+{
+    pst_status st = check_options(options, reterr);
+    if (st == PST_OK)
+        st = check_ending(model, options->loss, reterr);
+    if (st < 0)
+        return st;
+    pst_trainer *t = mem_zalloc(sizeof(*t));
+    if (!t)
+        return fail_memory(reterr, "making the trainer");
+    unsigned features = options->portable ? 0 : cpu_features();
+    t->model = model;
+    t->options = *options;
+    t->schedule = (struct schedule_state){.factor = 1, .best = INFINITY};
+    fill_defaults(&t->options);
+    st = make_step(t, features, reterr);
+    if (st == PST_OK)
+        st = make_optimizer(t, features, reterr);
+    t->options.freeze = NULL; /* the caller's */
+    if (st == PST_OK)
+        st = make_buffers(t, reterr);
+    if (st < 0)
+        pst_trainer_destroy(t);
+    else
+        *ret = t;
+    return st;
+}
+
+pst_trainer *pst_trainer_destroy(pst_trainer *t)
+{
+    if (!t)
+        return NULL;
+    step_destroy(t->step);
+    optimizer_destroy(t->optimizer);
+    mem_free(t->params);
+    mem_free(t->grads);
+    mem_free(t->dout);
+    mem_free(t->values);
+    mem_free(t->labels);
+    mem_free(t);
+    return NULL;
+}
+
+/* ---- Samples ---- */
+
+static uint64_t values_per_sample(const pst_tensor *x)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 1; i < x->rank; i++)
+        if (__builtin_mul_overflow(n, x->shape[i], &n))
+            return UINT64_MAX;
+    return n;
+}
+
+static pst_status check_input(const pst_trainer *t, const pst_tensor *x, pst_error *reterr)
+{
+    size_t want = shape_values(&t->model->graph->input);
+    if (x->rank < 1 || x->row_splits || x->dtype == PST_DTYPE_BYTES || values_per_sample(x) != want)
+        return pst_fail(reterr, PST_ETYPE, "the input has %" PRIu64 " values per sample of type %s; the model takes %zu numbers",
+                        x->rank < 1 ? 1 : values_per_sample(x), pst_dtype_name(x->dtype), want);
+    if (x->shape[0] == 0 || x->shape[0] > t->options.batch)
+        return pst_fail(reterr, PST_EINVAL, "%" PRIu64 " samples; the trainer was made for 1 to %zu", x->shape[0], t->options.batch);
+    return PST_OK;
+}
+
+static bool is_integer(pst_dtype d)
+{
+    return d == PST_DTYPE_U8 || d == PST_DTYPE_I32 || d == PST_DTYPE_I64;
+}
+
+pst_status trainer_target(pst_trainer *t, const pst_tensor *x, size_t n, struct loss_target *ret, pst_error *reterr)
+{
+    if (!x || x->rank < 1 || x->row_splits || x->dtype == PST_DTYPE_BYTES || x->dtype == PST_DTYPE_NONE)
+        return pst_fail(reterr, PST_ETYPE, "the target is not numbers of a fixed shape");
+    uint64_t each = values_per_sample(x);
+    if (x->shape[0] != n)
+        return pst_fail(reterr, PST_ETYPE, "%" PRIu64 " targets for %zu samples", x->shape[0], n);
+    *ret = (struct loss_target){0};
+    if (t->options.loss == PST_LOSS_SPARSE) {
+        if (!is_integer(x->dtype) || each != 1)
+            return pst_fail(reterr, PST_ETYPE, "sparse categorical cross-entropy needs one integer label per sample; found %" PRIu64
+                                               " of type %s", each, pst_dtype_name(x->dtype));
+        cast_values(t->labels, PST_DTYPE_I64, x->data, x->dtype, n);
+        size_t bad = loss_check_labels(t->labels, n, t->width);
+        if (bad < n)
+            return pst_fail_at(reterr, PST_EINVAL, NULL, bad, PST_NOWHERE,
+                               "label %" PRId64 " is out of range; the model has %zu results: labels are 0 to %zu", t->labels[bad],
+                               t->width, t->width - 1);
+        ret->labels = t->labels;
+        return PST_OK;
+    }
+    if (each != t->width)
+        return pst_fail(reterr, PST_ETYPE, "the target has %" PRIu64 " values per sample; the model has %zu results", each, t->width);
+    cast_values(t->values, PST_DTYPE_F32, x->data, x->dtype, n * t->width);
+    ret->values = t->values;
+    return PST_OK;
+}
+
+/* ---- Steps ---- */
+
+static pst_status fail_nonfinite(pst_trainer *t, double loss, pst_error *reterr)
+{
+    const char *parameter, *layer = step_find_nonfinite(t->step, &parameter);
+    if (parameter)
+        return pst_fail(reterr, PST_ETYPE, "step %" PRIu64 ": the loss is %g; %s has a value that is not finite: try a smaller learning rate, "
+                                           "or clip gradients", t->steps + 1, loss, parameter);
+    if (layer)
+        return pst_fail(reterr, PST_ETYPE, "step %" PRIu64 ": the loss is %g; the first value that is not finite is in %s: try a smaller "
+                                           "learning rate, or clip gradients", t->steps + 1, loss, layer);
+    return pst_fail(reterr, PST_ETYPE, "step %" PRIu64 ": the loss is %g, but every layer is finite: check the targets", t->steps + 1, loss);
+}
+
+pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
+{
+    struct loss_options o = {.kind = t->options.loss, .smoothing = t->options.label_smoothing};
+    struct loss_target target = {0};
+    pst_step_result r = {.size = sizeof(r)};
+    const void *out = NULL;
+    pst_status st = check_input(t, samples->input, reterr);
+    size_t n = st == PST_OK ? (size_t)samples->input->shape[0] : 0;
+    if (st == PST_OK)
+        st = trainer_target(t, samples->target, n, &target, reterr);
+    if (st == PST_OK) {
+        step_set_passes(t->step, t->steps);
+        st = step_forward(t->step, samples->input->data, samples->input->dtype, n, t->params, true, &out, reterr);
+    }
+    if (st < 0)
+        return st;
+    r.loss = loss_compute(&o, out, &target, samples->weights, n, t->width, t->dout);
+    r.rate = schedule_rate(&t->options, &t->schedule, t->steps);
+    metrics_batch(o.kind, out, &target, n, t->width, &r);
+    if (!isfinite(r.loss))
+        return fail_nonfinite(t, r.loss, reterr);
+    step_backward(t->step, t->dout, t->grads);
+    if (ret)
+        *ret = r;
+    return PST_OK;
+}
+
+pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
+{
+    (void)reterr;
+    double rate = schedule_rate(&t->options, &t->schedule, t->steps);
+    t->gradient_norm = optimizer_apply(t->optimizer, step_team(t->step), t->steps + 1, rate, t->params, t->grads);
+    t->steps++;
+    return PST_OK;
+}
+
+pst_status pst_trainer_step(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
+{
+    pst_status st = pst_trainer_compute(t, samples, ret, reterr);
+    if (st == PST_OK)
+        st = pst_trainer_apply(t, reterr);
+    if (st == PST_OK && ret)
+        ret->gradient_norm = t->gradient_norm;
+    return st;
+}
+
+/* ---- Without training ---- */
+
+pst_status trainer_infer(pst_trainer *t, const pst_tensor *input, const float **ret, pst_error *reterr)
+{
+    const void *out = NULL;
+    float *mean = optimizer_state(t->optimizer, 2);
+    pst_status st = check_input(t, input, reterr);
+    if (st == PST_OK)
+        st = step_forward(t->step, input->data, input->dtype, (size_t)input->shape[0], mean ? mean : t->params, false, &out, reterr);
+    *ret = out;
+    return st;
+}
+
+pst_status trainer_evaluate(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, const float **ret_out,
+                            struct loss_target *ret_target, pst_error *reterr)
+{
+    struct loss_options o = {.kind = t->options.loss, .smoothing = t->options.label_smoothing};
+    pst_status st = trainer_infer(t, samples->input, ret_out, reterr);
+    if (st == PST_OK)
+        st = trainer_target(t, samples->target, (size_t)samples->input->shape[0], ret_target, reterr);
+    if (st < 0)
+        return st;
+    size_t n = (size_t)samples->input->shape[0];
+    pst_step_result r = {.size = sizeof(r), .loss = loss_compute(&o, *ret_out, ret_target, samples->weights, n, t->width, NULL)};
+    metrics_batch(o.kind, *ret_out, ret_target, n, t->width, &r);
+    *ret = r;
+    return PST_OK;
+}
+
+pst_status pst_trainer_evaluate(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
+{
+    struct loss_target target;
+    const float *out;
+    return trainer_evaluate(t, samples, ret, &out, &target, reterr);
+}
+
+pst_status pst_trainer_predict(pst_trainer *t, const pst_tensor *input, bool probabilities, float *out, pst_error *reterr)
+{
+    const char *ending = model_ending(t->model);
+    const float *logits;
+    pst_status st = trainer_infer(t, input, &logits, reterr);
+    if (st < 0)
+        return st;
+    size_t n = (size_t)input->shape[0], width = t->width;
+    bool cut = t->options.loss != PST_LOSS_MSE; /* the ending is not part of the step */
+    bool softmax = cut && (strcmp(ending, "softmax") == 0 || (probabilities && t->options.loss != PST_LOSS_BINARY));
+    bool sigmoid = cut && (strcmp(ending, "sigmoid") == 0 || (probabilities && t->options.loss == PST_LOSS_BINARY));
+    for (size_t i = 0; i < n; i++) {
+        if (softmax)
+            loss_softmax(logits + i * width, width, out + i * width);
+        else
+            for (size_t k = 0; k < width; k++)
+                out[i * width + k] = sigmoid ? loss_sigmoid(logits[i * width + k]) : logits[i * width + k];
+    }
+    return PST_OK;
+}
+
+/* ---- Access ---- */
+
+float *pst_trainer_values(pst_trainer *t, size_t i)
+{
+    return i < t->model->graph->param_count ? t->params + t->model->graph->params[i].offset : NULL;
+}
+
+const float *pst_trainer_gradients(pst_trainer *t, size_t i)
+{
+    return i < t->model->graph->param_count ? t->grads + t->model->graph->params[i].offset : NULL;
+}
+
+uint64_t pst_trainer_steps(const pst_trainer *t)
+{
+    return t->steps;
+}
+
+uint64_t pst_trainer_bytes(const pst_trainer *t)
+{
+    uint64_t blocks = 2;
+    for (size_t i = 0; i < OPTIMIZER_STATES; i++)
+        blocks += optimizer_state(t->optimizer, i) != NULL;
+    return step_bytes(t->step) + blocks * t->model->graph->values * sizeof(float);
+}

@@ -1,0 +1,35 @@
+/* trainer.h: the inside of a trainer, for checkpoints and runs. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "model/model.h"
+#include "model/step.h"
+#include "train/loss.h"
+#include "train/metrics.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+
+struct pst_trainer {
+    const pst_model *model;
+    pst_train_options options; /* defaults filled in; `freeze` is not kept */
+    struct step *step;
+    struct optimizer *optimizer;
+    size_t width;         /* results per sample */
+    float *params, *grads;
+    float *dout;          /* batch × width */
+    int64_t *labels;      /* batch */
+    float *values;        /* batch × width: targets */
+    uint64_t steps;       /* updates so far */
+    struct schedule_state schedule;
+    double gradient_norm; /* of the last update */
+};
+
+/* The targets of a batch as the loss takes them. */
+pst_status trainer_target(pst_trainer *t, const pst_tensor *target, size_t n, struct loss_target *ret, pst_error *reterr);
+/* Forward without training, with the weights that evaluation uses: `*ret` is n × width logits. */
+pst_status trainer_infer(pst_trainer *t, const pst_tensor *input, const float **ret, pst_error *reterr);
+/* pst_trainer_evaluate that leaves results and targets for further metrics. */
+pst_status trainer_evaluate(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, const float **ret_out,
+                            struct loss_target *ret_target, pst_error *reterr);
+
+#endif
