@@ -49,41 +49,33 @@ static void weights_back(const struct conv_shape *s, const float *hwio, float *r
     kernels().weights_back(hwio, s->ci, s->co, ret);
 }
 
-static struct wino4_strides strides(const struct conv_strides *s)
-{
-    return (struct wino4_strides){s->image, s->row, s->pixel};
-}
-
-static struct wino4_extra extra(const struct conv_extra *e)
-{
-    return (struct wino4_extra){e->data, strides(&e->strides)};
-}
-
-static void run(const struct conv_job *j, size_t ci, size_t co, size_t top, size_t left, void *scratch)
-{
-    struct wino4_conv c = {.images = j->images, .h = j->h, .w = j->w, .ci = ci, .co = co,
-        .in = {.data = j->in.data, .strides = strides(&j->in.strides), .h = j->in.h, .w = j->in.w, .top = top, .left = left},
-        .weights = j->weights, .epilogue = (enum wino4_epilogue)j->epilogue, .out = j->out, .out_strides = strides(&j->out_strides),
-        .shift = j->shift, .sum = j->sum, .sum2 = j->sum2, .bias = j->bias, .low = j->low, .high = j->high, .argmax = j->argmax,
-        .argmax_strides = strides(&j->argmax_strides), .add = extra(&j->add), .mask = extra(&j->mask), .z = extra(&j->z)};
-    kernels().conv(&c, scratch);
-}
-
 static void conv(const struct conv_job *j, void *scratch)
 {
-    run(j, j->shape.ci, j->shape.co, j->in.top, j->in.left, scratch);
+    kernels().conv(j, scratch);
 }
 
+/* A convolution of the gradient with the kernels turned around: both channels swap, and so does the padding. */
 static void data(const struct conv_job *j, void *scratch)
 {
-    run(j, j->shape.co, j->shape.ci, 2 - j->in.top, 2 - j->in.left, scratch);
+    struct conv_job turned = *j;
+    turned.shape.ci = j->shape.co;
+    turned.shape.co = j->shape.ci;
+    turned.in.top = 2 - j->in.top;
+    turned.in.left = 2 - j->in.left;
+    kernels().conv(&turned, scratch);
 }
 
 static void weight_gradient(const struct conv_weight_job *j, void *scratch)
 {
-    struct wino4_weight_gradient g = {.images = j->images, .h = j->h, .w = j->w, .ci = j->shape.ci, .co = j->shape.co,
-        .in = {.data = j->in.data, .strides = strides(&j->in.strides), .h = j->in.h, .w = j->in.w, .top = j->in.top, .left = j->in.left},
-        .gradient = extra(&j->gradient), .transformed = j->sum, .accumulate = true};
+    struct wino4_weight_gradient g = {.images = j->images,
+                                      .h = j->h,
+                                      .w = j->w,
+                                      .ci = j->shape.ci,
+                                      .co = j->shape.co,
+                                      .in = j->in,
+                                      .gradient = j->gradient,
+                                      .transformed = j->sum,
+                                      .accumulate = true};
     kernels().weight_gradient(&g, scratch);
 }
 
@@ -92,6 +84,14 @@ static void finish(const struct conv_shape *s, const float *sum, float *ret_hwio
     kernels().weight_gradient_finish(sum, s->ci, s->co, ret_hwio);
 }
 
-const struct conv_kernel conv_wino4 = {.name = "winograd 4×4", .takes = takes, .weights_bytes = weights_bytes, .gradient_bytes = gradient_bytes,
-    .scratch_bytes = scratch_bytes, .weights = weights, .weights_back = weights_back, .conv = conv, .data = data,
-    .weight_gradient = weight_gradient, .weight_gradient_finish = finish};
+const struct conv_kernel conv_wino4 = {.name = "winograd 4×4",
+                                       .takes = takes,
+                                       .weights_bytes = weights_bytes,
+                                       .gradient_bytes = gradient_bytes,
+                                       .scratch_bytes = scratch_bytes,
+                                       .weights = weights,
+                                       .weights_back = weights_back,
+                                       .conv = conv,
+                                       .data = data,
+                                       .weight_gradient = weight_gradient,
+                                       .weight_gradient_finish = finish};

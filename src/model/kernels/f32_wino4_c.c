@@ -111,7 +111,7 @@ static void weight_gradient_finish(const float *transformed, size_t ci, size_t c
 /* ---- Forward pass and data gradient ---- */
 
 /* The window of the output tile at (y, x) to v[36][ci]. */
-static void input_tile(const struct wino4_source *s, size_t image, size_t y, size_t x, size_t ci, float *v)
+static void input_tile(const struct conv_source *s, size_t image, size_t y, size_t x, size_t ci, float *v)
 {
     for (size_t c = 0; c < ci; c++) {
         float d[6][6], t[6][6];
@@ -139,7 +139,7 @@ static float clamp(float v, float low, float high)
     return v < low ? low : v > high ? high : v;
 }
 
-static void epilogue_pool(const struct wino4_conv *c, const struct place *p, float (*y)[4][4])
+static void epilogue_pool(const struct conv_job *c, const struct place *p, float (*y)[4][4])
 {
     for (size_t k = 0; k < p->count; k++)
         for (size_t i = 0; i < p->h / 2; i++)
@@ -157,21 +157,21 @@ static void epilogue_pool(const struct wino4_conv *c, const struct place *p, flo
             }
 }
 
-static float extra_at(const struct wino4_extra *e, const struct place *p, size_t i, size_t j, size_t channel)
+static float extra_at(const struct conv_extra *e, const struct place *p, size_t i, size_t j, size_t channel)
 {
     return e->data[wino4_offset(&e->strides, p->image, p->y + i, p->x + j) + channel];
 }
 
-static void epilogue(const struct wino4_conv *c, const struct place *p, float (*y)[4][4])
+static void epilogue(const struct conv_job *c, const struct place *p, float (*y)[4][4])
 {
     for (size_t k = 0; k < p->count; k++)
         for (size_t i = 0; i < p->h; i++)
             for (size_t j = 0; j < p->w; j++) {
                 size_t channel = p->channel + k;
                 float v = y[k][i][j], shift = c->shift ? c->shift[channel] : 0, first = v - shift, second = first * first;
-                if (c->epilogue == WINO4_CLAMP)
+                if (c->epilogue == CONV_CLAMP)
                     v = clamp(v + (c->bias ? c->bias[channel] : 0), c->low, c->high);
-                if (c->epilogue == WINO4_GRADIENT) {
+                if (c->epilogue == CONV_GRADIENT) {
                     if (c->add.data)
                         v += extra_at(&c->add, p, i, j, channel);
                     if (c->mask.data) {
@@ -181,7 +181,7 @@ static void epilogue(const struct wino4_conv *c, const struct place *p, float (*
                     first = v;
                     second = c->sum ? v * (extra_at(&c->z, p, i, j, channel) - shift) : 0;
                 }
-                if (c->sum && c->epilogue != WINO4_CLAMP) {
+                if (c->sum && c->epilogue != CONV_CLAMP) {
                     c->sum[channel] += (double)first;
                     c->sum2[channel] += (double)second;
                 }
@@ -190,15 +190,15 @@ static void epilogue(const struct wino4_conv *c, const struct place *p, float (*
 }
 
 /* v[36][ci] to the outputs of up to 16 channels of one tile. */
-static void output_tile(const struct wino4_conv *c, const struct place *p, const float *v)
+static void output_tile(const struct conv_job *c, const struct place *p, const float *v)
 {
-    const float *u = c->weights + p->channel / 16 * WINO4_FREQS * c->ci * 16;
+    const float *u = c->weights + p->channel / 16 * WINO4_FREQS * c->shape.ci * 16;
     float m[WINO4_FREQS][16], y[16][4][4];
     for (size_t f = 0; f < WINO4_FREQS; f++) {
         memset(m[f], 0, sizeof(m[f]));
-        for (size_t k = 0; k < c->ci; k++, u += 16)
+        for (size_t k = 0; k < c->shape.ci; k++, u += 16)
             for (size_t o = 0; o < 16; o++)
-                m[f][o] += v[f * c->ci + k] * u[o];
+                m[f][o] += v[f * c->shape.ci + k] * u[o];
     }
     for (size_t o = 0; o < p->count; o++) {
         float t[4][6];
@@ -207,7 +207,7 @@ static void output_tile(const struct wino4_conv *c, const struct place *p, const
         for (size_t i = 0; i < 4; i++)
             output_1d(t[i], 1, y[o][i], 1);
     }
-    if (c->epilogue == WINO4_POOL)
+    if (c->epilogue == CONV_POOL)
         epilogue_pool(c, p, y);
     else
         epilogue(c, p, y);
@@ -218,7 +218,7 @@ static size_t at_most(size_t n, size_t most)
     return n < most ? n : most;
 }
 
-static void conv(const struct wino4_conv *c, void *scratch)
+static void conv(const struct conv_job *c, void *scratch)
 {
     float *v = scratch;
     struct place p;
@@ -227,9 +227,9 @@ static void conv(const struct wino4_conv *c, void *scratch)
             for (p.x = 0; p.x < c->w; p.x += 4) {
                 p.h = at_most(c->h - p.y, 4);
                 p.w = at_most(c->w - p.x, 4);
-                input_tile(&c->in, p.image, p.y, p.x, c->ci, v);
-                for (p.channel = 0; p.channel < c->co; p.channel += 16) {
-                    p.count = at_most(c->co - p.channel, 16);
+                input_tile(&c->in, p.image, p.y, p.x, c->shape.ci, v);
+                for (p.channel = 0; p.channel < c->shape.co; p.channel += 16) {
+                    p.count = at_most(c->shape.co - p.channel, 16);
                     output_tile(c, &p, v);
                 }
             }

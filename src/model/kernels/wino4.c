@@ -23,13 +23,13 @@ size_t wino4_weights_bytes(size_t ci, size_t co)
 /* Floats of one frequency of the convolution from `ci` channels. */
 static size_t conv_pitch(size_t ci)
 {
-    return wino4_pitch(wino4_conv_tiles(ci), wino4_round(ci, 8)) + wino4_pitch(WINO4_TILES, WINO4_PANEL);
+    return wino4_pitch(wino4_conv_tiles(ci), wino4_round(ci, 8)) + WINO4_PANEL_PITCH;
 }
 
 size_t wino4_scratch_bytes(size_t ci, size_t co)
 {
     size_t forward = conv_pitch(ci), back = conv_pitch(co), tiles = wino4_gradient_tiles(ci, co);
-    size_t gradient = wino4_pitch(tiles, wino4_round(ci, 8)) + (co + 15) / 16 * wino4_pitch(tiles, WINO4_PANEL);
+    size_t gradient = wino4_pitch(tiles, wino4_round(ci, 8)) + (co + 15) / 16 * WINO4_PANEL_PITCH;
     size_t most = forward > back ? forward : back;
     return (WINO4_COLUMNS + WINO4_FREQS * (most > gradient ? most : gradient)) * sizeof(float);
 }

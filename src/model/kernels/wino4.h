@@ -9,63 +9,16 @@
 #ifndef MODEL_KERNELS_WINO4_H
 #define MODEL_KERNELS_WINO4_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-struct wino4_strides {
-    size_t image, row, pixel;
-};
-
-/* Pixels to read. The window of output (0, 0) begins `top` rows above and `left` columns before pixel (0, 0). Pixels outside
- * `h` × `w` read as zero and are not loaded: a strip needs no padding, and a padded one has top = left = 0. */
-struct wino4_source {
-    const float *data;
-    struct wino4_strides strides;
-    size_t h, w;
-    size_t top, left;
-};
-
-/* A tensor of the output's shape that an epilogue reads; `data` may be NULL: absent. */
-struct wino4_extra {
-    const float *data;
-    struct wino4_strides strides;
-};
-
-/* The last step, while the output is in registers; `y` is the convolution's value. */
-enum wino4_epilogue {
-    WINO4_RAW,      /* out = y; sum += y - shift, sum2 += (y - shift)² */
-    WINO4_CLAMP,    /* out = clamp(y + bias, low, high) */
-    WINO4_POOL,     /* out = the 2 × 2 maximum of that, ⌊h/2⌋ × ⌊w/2⌋ pixels; argmax: where it lay */
-    WINO4_GRADIENT, /* g = out = (y + add) where low < mask < high, else 0; sum += g, sum2 += g · (z - shift) */
-};
-
-struct wino4_conv {
-    size_t images, h, w; /* of the output, before pooling */
-    size_t ci, co;
-    struct wino4_source in;
-    const float *weights; /* transformed */
-
-    enum wino4_epilogue epilogue;
-    float *out;
-    struct wino4_strides out_strides;
-    const float *shift;  /* RAW, GRADIENT: per channel; NULL: 0 */
-    double *sum, *sum2;  /* RAW, GRADIENT: per channel, added to; both or neither are NULL */
-    const float *bias;   /* CLAMP, POOL: per channel; NULL: 0 */
-    float low, high;     /* none: -INFINITY, INFINITY; relu: 0, INFINITY; relu6: 0, 6 */
-    uint8_t *argmax;     /* POOL: 2 · row + column in the window, the first of equals; 255 where the maximum is ≤ low or ≥ high */
-    struct wino4_strides argmax_strides; /* bytes */
-    struct wino4_extra add, mask, z;     /* GRADIENT; sums need z. `add` may be `out` itself. */
-};
+#include "model/kernels/conv.h"
 
 /* The gradient of the weights that made `images` outputs of h × w pixels and co channels. */
 struct wino4_weight_gradient {
     size_t images, h, w;
     size_t ci, co;
-    struct wino4_source in;       /* as in the forward pass */
-    struct wino4_extra gradient;  /* of the output */
-    float *transformed;           /* [⌈co/16⌉][36][ci][16] */
-    bool accumulate;              /* add to `transformed`; false: write it */
+    struct conv_source in;      /* as in the forward pass */
+    struct conv_extra gradient; /* of the output */
+    float *transformed;         /* [⌈co/16⌉][36][ci][16] */
+    bool accumulate;            /* add to `transformed`; false: write it */
 };
 
 struct wino4_kernels {
@@ -74,7 +27,7 @@ struct wino4_kernels {
     /* The same kernels to the weights of the data gradient, co to ci channels: a wino4_conv with both swapped. */
     void (*weights_back)(const float *hwio, size_t ci, size_t co, float *ret);
     /* Forward pass, or data gradient with the weights of `weights_back`. */
-    void (*conv)(const struct wino4_conv *c, void *scratch);
+    void (*conv)(const struct conv_job *c, void *scratch);
     void (*weight_gradient)(const struct wino4_weight_gradient *g, void *scratch);
     /* The sum of all weight_gradient calls to the gradient [3][3][ci][co]. */
     void (*weight_gradient_finish)(const float *transformed, size_t ci, size_t co, float *ret_hwio);

@@ -30,23 +30,27 @@ WINO4_INLINE void store_lanes(float *p, __m256 v, bool whole, __m256i lanes)
         _mm256_maskstore_ps(p, lanes, v);
 }
 
-/* How many of `left` rows to multiply next: at most 6, and no last tile of few rows, whose additions would wait for each other. */
+/* How many of `left` rows to multiply next: at most 6, and no last tile of few rows, whose additions would wait for each other.
+ */
 WINO4_INLINE unsigned next_rows(size_t left)
 {
     return left >= 12 || left == 10 || left == 11 ? 6 : left == 9 ? 5 : left == 8 || left == 7 ? 4 : (unsigned)left;
 }
 
+/* Few fused operations: on Zen they share ports with stores, of which the transforms are full (9.1 cycles, now 6.3; 6 stores).
+ */
 WINO4_INLINE void input_1d(const __m256 d[6], __m256 v[6])
 {
     const __m256 a = _mm256_set1_ps(WINO4_A), b = _mm256_set1_ps(WINO4_B), aa = _mm256_set1_ps(WINO4_AA);
     const __m256 bb = _mm256_set1_ps(WINO4_BB), both = _mm256_set1_ps(WINO4_AA_BB);
-    __m256 even = _mm256_fnmadd_ps(bb, d[2], d[4]), odd = _mm256_fnmadd_ps(bb, d[1], d[3]);
-    v[1] = _mm256_fmadd_ps(a, odd, even);
-    v[2] = _mm256_fnmadd_ps(a, odd, even);
-    even = _mm256_fnmadd_ps(aa, d[2], d[4]);
-    odd = _mm256_fnmadd_ps(aa, d[1], d[3]);
-    v[3] = _mm256_fmadd_ps(b, odd, even);
-    v[4] = _mm256_fnmadd_ps(b, odd, even);
+    __m256 even = _mm256_sub_ps(d[4], _mm256_mul_ps(bb, d[2]));
+    __m256 odd = _mm256_mul_ps(a, _mm256_sub_ps(d[3], _mm256_mul_ps(bb, d[1])));
+    v[1] = _mm256_add_ps(even, odd);
+    v[2] = _mm256_sub_ps(even, odd);
+    even = _mm256_sub_ps(d[4], _mm256_mul_ps(aa, d[2]));
+    odd = _mm256_mul_ps(b, _mm256_sub_ps(d[3], _mm256_mul_ps(aa, d[1])));
+    v[3] = _mm256_add_ps(even, odd);
+    v[4] = _mm256_sub_ps(even, odd);
     v[0] = _mm256_fnmadd_ps(both, d[2], _mm256_add_ps(d[0], d[4]));
     v[5] = _mm256_fnmadd_ps(both, d[3], _mm256_add_ps(d[1], d[5]));
 }
@@ -59,19 +63,20 @@ struct channels {
     __m256i lanes;
 };
 
-/* Vertical transform of `n` columns. `p`: the source at the window's first column, row `row0`, of whose rows `present` exist. */
+/* Vertical transform of `n` columns. `p`: the source at the window's first column, row `row0`, of whose rows `present` exist.
+ */
 WINO4_INLINE void input_columns(const float *p, ptrdiff_t row0, size_t row, size_t pixel, size_t n, const struct channels *c,
                                 unsigned present, float *to)
 {
     for (size_t x = 0; x < n; x++, p += pixel, to += WINO4_POINTS * WINO4_PANEL)
         for (unsigned k = 0; k < c->vectors; k++) {
             __m256 d[6], v[6];
-#pragma GCC unroll 6
+            WINO4_UNROLL
             for (ptrdiff_t i = 0; i < 6; i++)
                 d[i] = present >> i & 1 ? load_lanes(p + (row0 + i) * (ptrdiff_t)row + 8 * k, c->whole, c->lanes)
                                         : _mm256_setzero_ps();
             input_1d(d, v);
-#pragma GCC unroll 6
+            WINO4_UNROLL
             for (size_t i = 0; i < 6; i++)
                 _mm256_storeu_ps(to + i * WINO4_PANEL + 8 * k, v[i]);
         }
@@ -81,18 +86,18 @@ WINO4_INLINE void input_columns(const float *p, ptrdiff_t row0, size_t row, size
 WINO4_INLINE void input_rows(const float *columns, size_t n, unsigned vectors, float *v, size_t pitch, size_t stride)
 {
     for (size_t t = 0; t < n; t++, v += stride, columns += 4 * WINO4_POINTS * WINO4_PANEL)
-#pragma GCC unroll 6
-        for (size_t i = 0; i < 6; i++)
-            for (unsigned k = 0; k < vectors; k++) {
-                __m256 d[6], out[6];
-#pragma GCC unroll 6
-                for (size_t j = 0; j < 6; j++)
-                    d[j] = _mm256_loadu_ps(columns + (j * WINO4_POINTS + i) * WINO4_PANEL + 8 * k);
-                input_1d(d, out);
-#pragma GCC unroll 6
-                for (size_t j = 0; j < 6; j++)
-                    _mm256_storeu_ps(v + (6 * i + j) * pitch + 8 * k, out[j]);
-            }
+        WINO4_UNROLL
+    for (size_t i = 0; i < 6; i++)
+        for (unsigned k = 0; k < vectors; k++) {
+            __m256 d[6], out[6];
+            WINO4_UNROLL
+            for (size_t j = 0; j < 6; j++)
+                d[j] = _mm256_loadu_ps(columns + (j * WINO4_POINTS + i) * WINO4_PANEL + 8 * k);
+            input_1d(d, out);
+            WINO4_UNROLL
+            for (size_t j = 0; j < 6; j++)
+                _mm256_storeu_ps(v + (6 * i + j) * pitch + 8 * k, out[j]);
+        }
 }
 
 WINO4_INLINE void input_zero_columns(size_t n, float *to)
@@ -102,7 +107,7 @@ WINO4_INLINE void input_zero_columns(size_t n, float *to)
 }
 
 /* One run of tiles to v, 8 · vectors channels. Constants: `pixel`, `pitch`, `stride`, most of `c`. */
-WINO4_INLINE void input_run(const struct wino4_source *s, const struct wino4_run *r, const struct channels *c, size_t pixel,
+WINO4_INLINE void input_run(const struct conv_source *s, const struct wino4_run *r, const struct channels *c, size_t pixel,
                             float *columns, float *v, size_t pitch, size_t stride)
 {
     const ptrdiff_t y = (ptrdiff_t)r->y - (ptrdiff_t)s->top, x = (ptrdiff_t)r->x - (ptrdiff_t)s->left;
@@ -135,8 +140,9 @@ WINO4_INLINE void input_run(const struct wino4_source *s, const struct wino4_run
     input_rows(columns, r->count, c->vectors, v + c->first, pitch, stride);
 }
 
-/* Tiles `at`…`end` to v[36][tile][stride], zeros after channel ci. `fast`: ci is a multiple of 16 and the pixels lie ci apart. */
-WINO4_INLINE void input_block(const struct wino4_source *s, const struct wino4_grid *g, size_t at, size_t end, size_t ci,
+/* Tiles `at`…`end` to v[36][tile][stride], zeros after channel ci. `fast`: ci is a multiple of 16 and the pixels lie ci apart.
+ */
+WINO4_INLINE void input_block(const struct conv_source *s, const struct wino4_grid *g, size_t at, size_t end, size_t ci,
                               bool fast, float *columns, float *v, size_t pitch)
 {
     const size_t stride = wino4_round(ci, 8), step = fast ? 16 : 8;

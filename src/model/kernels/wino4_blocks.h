@@ -14,23 +14,31 @@
 
 #define WINO4_INLINE static inline __attribute__((always_inline)) /* arguments become constants, wherever it is used */
 
-#define WINO4_A       (2.0f / 3.0f)
-#define WINO4_B       (3.0f / 2.0f)
-#define WINO4_AA      (4.0f / 9.0f)
-#define WINO4_BB      (9.0f / 4.0f)
-#define WINO4_AA_BB   (97.0f / 36.0f)
-#define WINO4_K       (-18.0f / 65.0f) /* 1 / 2(A - B) */
-#define WINO4_N1      (WINO4_BB * WINO4_K)
-#define WINO4_N2      (-WINO4_AA * WINO4_K)
+#if defined(__clang__)
+#define WINO4_UNROLL _Pragma("clang loop unroll(full)") /* before loops of at most six rounds, over registers */
+#else
+#define WINO4_UNROLL _Pragma("GCC unroll 6")
+#endif
 
-#define WINO4_POINTS  6u
-#define WINO4_FREQS   36u
-#define WINO4_PANEL   16u /* output channels computed together */
-#define WINO4_RUN     8u  /* tiles of one row transformed together: their columns stay in the first-level cache */
-#define WINO4_TILES   64u /* of a block, at most */
-#define WINO4_GAP     16u /* floats between frequencies: pitches of a power of two would share cache sets */
+#define WINO4_A     (2.0f / 3.0f)
+#define WINO4_B     (3.0f / 2.0f)
+#define WINO4_AA    (4.0f / 9.0f)
+#define WINO4_BB    (9.0f / 4.0f)
+#define WINO4_AA_BB (97.0f / 36.0f)
+#define WINO4_K     (-18.0f / 65.0f) /* 1 / 2(A - B) */
+#define WINO4_N1    (WINO4_BB * WINO4_K)
+#define WINO4_N2    (-WINO4_AA * WINO4_K)
 
-#define WINO4_COLUMNS ((4 * WINO4_RUN + 2) * WINO4_POINTS * WINO4_PANEL) /* floats: a run after the vertical transform */
+#define WINO4_POINTS 6u
+#define WINO4_FREQS  36u
+#define WINO4_PANEL  16u /* output channels computed together */
+#define WINO4_RUN    8u  /* tiles of one row transformed together: their columns stay in the first-level cache */
+#define WINO4_TILES  64u /* of a block, at most */
+#define WINO4_GAP    16u /* floats between frequencies: pitches of a power of two would share cache sets */
+
+/* Floats from one frequency to the next where a tile has 16 channels; the same for every block: a constant. */
+#define WINO4_PANEL_PITCH (WINO4_TILES * WINO4_PANEL + WINO4_GAP)
+#define WINO4_COLUMNS     ((4 * WINO4_RUN + 2) * WINO4_POINTS * WINO4_PANEL) /* floats: a run after the vertical transform */
 
 #ifndef WINO4_VOLUME /* channels × tiles of a transformed block: 36 × 4 bytes each. Half of a 512 KB second-level cache. */
 #define WINO4_VOLUME 2048u
@@ -95,7 +103,7 @@ WINO4_INLINE struct wino4_run wino4_run_at(const struct wino4_grid *g, size_t at
     return (struct wino4_run){.image = row / g->rows, .y = row % g->rows * 4, .x = column * 4, .count = count};
 }
 
-WINO4_INLINE size_t wino4_offset(const struct wino4_strides *s, size_t image, size_t y, size_t x)
+WINO4_INLINE size_t wino4_offset(const struct conv_strides *s, size_t image, size_t y, size_t x)
 {
     return image * s->image + y * s->row + x * s->pixel;
 }
