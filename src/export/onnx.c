@@ -12,7 +12,14 @@
 #include <string.h>
 
 enum { IR_VERSION = 8, OPSET = 17 };
-enum { MODEL_IR_VERSION = 1, MODEL_PRODUCER_NAME, MODEL_PRODUCER_VERSION, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_METADATA = 14 };
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_PRODUCER_NAME,
+    MODEL_PRODUCER_VERSION,
+    MODEL_GRAPH = 7,
+    MODEL_OPSET = 8,
+    MODEL_METADATA = 14
+};
 enum { OPSET_VERSION = 2, ENTRY_KEY = 1, ENTRY_VALUE };
 enum { GRAPH_NODE = 1, GRAPH_NAME, GRAPH_CONSTANT = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT };
 enum { NODE_INPUT = 1, NODE_OUTPUT, NODE_NAME, NODE_OP, NODE_ATTRIBUTE };
@@ -42,7 +49,8 @@ static void add_attribute(struct text *to, const struct onnx_attribute *a)
     proto_end(to, begin);
 }
 
-void onnx_node(struct onnx_graph *w, const char *op, const char *const *in, const char *out, const struct onnx_attribute *attributes)
+void onnx_node(struct onnx_graph *w, const char *op, const char *const *in, const char *out,
+               const struct onnx_attribute *attributes)
 {
     size_t begin = proto_begin(w->to, GRAPH_NODE);
     for (; *in; in++)
@@ -177,12 +185,14 @@ static pst_status check_size(const struct graph *g, pst_error *reterr)
 {
     if (g->values > (PROTO_MAX_MESSAGE - SLACK) / sizeof(float))
         return pst_fail(reterr, PST_ELIMIT,
-                        "the weights have %" PRIu64 " bytes, an ONNX file with its weights holds up to 2 GiB; export safetensors instead",
+                        "the weights have %" PRIu64
+                        " bytes, an ONNX file with its weights holds up to 2 GiB; export safetensors instead",
                         (uint64_t)g->values * sizeof(float));
     return PST_OK;
 }
 
-pst_status onnx_write(struct text *to, const struct graph *g, const float *params, const struct onnx_options *o, pst_error *reterr)
+pst_status onnx_write(struct text *to, const struct graph *g, const float *params, const struct onnx_options *o,
+                      pst_error *reterr)
 {
     struct onnx_graph w = {.to = to, .graph = g, .params = params, .names = mem_array(g->count + 1, ONNX_NAME_SIZE)};
     pst_status st = w.names ? check_size(g, reterr) : fail_memory(reterr, "exporting ONNX");

@@ -12,8 +12,8 @@ struct onnx_graph {
     const struct graph *graph;
     const float *params;
     char (*names)[ONNX_NAME_SIZE]; /* name of each value of the model */
-    bool used;                     /* a node wrote the value that is being built; otherwise it is its input under another name */
-    struct text row;               /* scratch for weights whose order changes */
+    bool used;       /* a node wrote the value that is being built; otherwise it is its input under another name */
+    struct text row; /* scratch for weights whose order changes */
 };
 
 /* An attribute of a node: whole numbers, or one float. */
@@ -26,7 +26,8 @@ struct onnx_attribute {
 };
 
 /* One node: `in` ends with NULL, `attributes` (NULL: none) with a NULL name. */
-void onnx_node(struct onnx_graph *w, const char *op, const char *const *in, const char *out, const struct onnx_attribute *attributes);
+void onnx_node(struct onnx_graph *w, const char *op, const char *const *in, const char *out,
+               const struct onnx_attribute *attributes);
 
 /* Begins a constant of floats; the caller appends its values to w->to, then calls onnx_end_constant. */
 struct onnx_constant {

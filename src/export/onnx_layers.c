@@ -1,7 +1,7 @@
 /* onnx_layers.c: each layer as ONNX nodes.
  *
- * Values are (N, C, H, W), or (N, C) for vectors, so that channels are axis 1 always. Kernels of convolutions become (O, C, H, W);
- * `flatten` and `layernorm` of images transpose, as their order is height, width, channel. */
+ * Values are (N, C, H, W), or (N, C) for vectors, so that channels are axis 1 always. Kernels of convolutions become (O, C, H,
+ * W); `flatten` and `layernorm` of images transpose, as their order is height, width, channel. */
 #include "export/onnx_graph.h"
 
 #include "model/layer_conv.h"
@@ -21,8 +21,14 @@ struct onnx_call {
 };
 
 #define IN(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define INT(label, number) {.name = (label), .kind = ONNX_INT, .ints = {(number)}}
-#define FLOAT(label, number) {.name = (label), .kind = ONNX_FLOAT, .value = (number)}
+#define INT(label, number)                                                                                                     \
+    {                                                                                                                          \
+        .name = (label), .kind = ONNX_INT, .ints = {(number) }                                                                 \
+    }
+#define FLOAT(label, number)                                                                                                   \
+    {                                                                                                                          \
+        .name = (label), .kind = ONNX_FLOAT, .value = (number)                                                                 \
+    }
 
 static const struct onnx_attribute to_nhwc[] = {{.name = "perm", .kind = ONNX_INTS, .ints = {0, 2, 3, 1}, .count = 4}, {0}};
 static const struct onnx_attribute to_nchw[] = {{.name = "perm", .kind = ONNX_INTS, .ints = {0, 3, 1, 2}, .count = 4}, {0}};
@@ -100,7 +106,8 @@ static int64_t pad_after(const struct window *w)
 /* kernel_shape, strides, pads: for convolutions and pools. */
 static void set_windows(struct onnx_attribute ret[3], const struct window *rows, const struct window *columns)
 {
-    ret[0] = (struct onnx_attribute){.name = "kernel_shape", .kind = ONNX_INTS, .ints = {rows->size, columns->size}, .count = 2};
+    ret[0] =
+        (struct onnx_attribute){.name = "kernel_shape", .kind = ONNX_INTS, .ints = {rows->size, columns->size}, .count = 2};
     ret[1] = (struct onnx_attribute){.name = "strides", .kind = ONNX_INTS, .ints = {rows->stride, columns->stride}, .count = 2};
     ret[2] = (struct onnx_attribute){.name = "pads",
                                      .kind = ONNX_INTS,
@@ -108,7 +115,8 @@ static void set_windows(struct onnx_attribute ret[3], const struct window *rows,
                                      .count = 4};
 }
 
-static pst_status convolution(const struct onnx_call *c, uint64_t groups, const char *kernel, const char *bias, pst_error *reterr)
+static pst_status convolution(const struct onnx_call *c, uint64_t groups, const char *kernel, const char *bias,
+                              pst_error *reterr)
 {
     struct onnx_attribute attributes[6] = {{0}};
     struct window rows, columns;

@@ -109,6 +109,15 @@ pst_status file_open_read(int *ret_fd, const char *path, pst_error *reterr)
     return PST_OK;
 }
 
+pst_status file_open_update(int *ret_fd, const char *path, pst_error *reterr)
+{
+    int fd = file_denied("open") ? -1 : open_path(path, O_WRONLY | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return file_fail(reterr, path, "opening", errno);
+    *ret_fd = fd;
+    return PST_OK;
+}
+
 pst_status file_open_folder(int *ret_fd, const char *path, pst_error *reterr)
 {
     int fd = file_denied("open") ? -1 : open_path(path, O_RDONLY | O_DIRECTORY);

@@ -16,6 +16,8 @@ struct file_info {
 
 /* PST_ENOTFOUND when there is no such file, PST_EIO otherwise, with what to try where that is known. */
 pst_status file_open_read(int *ret_fd, const char *path, pst_error *reterr);
+/* Opens an existing file for writing; publish.h creates files. */
+pst_status file_open_update(int *ret_fd, const char *path, pst_error *reterr);
 pst_status file_open_folder(int *ret_fd, const char *path, pst_error *reterr);
 pst_status file_stat(const char *path, struct file_info *ret, pst_error *reterr);
 pst_status file_fstat(int fd, const char *path, struct file_info *ret, pst_error *reterr);

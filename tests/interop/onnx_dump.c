@@ -58,8 +58,11 @@ static pst_status run(char **args, pst_error *error)
         st = step_forward(s, input, PST_DTYPE_F32, n, params, false, &out, error);
     if (st == PST_OK) {
         char path[4096];
-        struct onnx_options o = {.nhwc = strcmp(args[2], "nhwc") == 0, .classes = classes, .class_count = 3,
-                                 .preprocessing = "decode | resize 32", .model = args[0]};
+        struct onnx_options o = {.nhwc = strcmp(args[2], "nhwc") == 0,
+                                 .classes = classes,
+                                 .class_count = 3,
+                                 .preprocessing = "decode | resize 32",
+                                 .model = args[0]};
         write_floats(args[4], "input.f32", input, n * shape_values(&in));
         write_floats(args[4], "output.f32", out, n * shape_values(step_out_shape(s)));
         snprintf(path, sizeof(path), "%s/model.onnx", args[4]);

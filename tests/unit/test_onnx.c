@@ -1,5 +1,5 @@
-/* test_onnx.c: ONNX files: every layer has a form, the wire format is sound, memory may run out anywhere. What the files compute
- * is compared with ONNX Runtime in tests/interop. */
+/* test_onnx.c: ONNX files: every layer has a form, the wire format is sound, memory may run out anywhere. What the files
+ * compute is compared with ONNX Runtime in tests/interop. */
 #include "base/fault.h"
 #include "base/memory.h"
 #include "export/onnx.h"
@@ -11,8 +11,9 @@
 
 static const struct shape image = {.rank = 3, .h = 12, .w = 10, .c = 4};
 
-static const char model_text[] = "conv 8 3 groups=2 pad=same | relu6 | batchnorm | residual ( dwconv 3 gelu pad=same ) | layernorm | "
-                                 "concat ( conv 2 1 )( avgpool 3 stride=1 pad=same ) | flatten | dense 3 softmax";
+static const char model_text[] =
+    "conv 8 3 groups=2 pad=same | relu6 | batchnorm | residual ( dwconv 3 gelu pad=same ) | layernorm | "
+    "concat ( conv 2 1 )( avgpool 3 stride=1 pad=same ) | flatten | dense 3 softmax";
 
 /* The model with start weights as a file; a failure leaves `to` empty. */
 static pst_status write_model(struct text *to, const char *text, const struct onnx_options *o, pst_error *error)
@@ -39,7 +40,8 @@ static void every_layer_has_a_form(void)
         struct text file = {0};
         pst_error error = {0};
         for (int nhwc = 0; nhwc < 2; nhwc++) {
-            CHECK_STATUS(write_model(&file, layer_at(i)->example, &(struct onnx_options){.nhwc = nhwc}, &error), PST_OK, &error);
+            CHECK_STATUS(write_model(&file, layer_at(i)->example, &(struct onnx_options){.nhwc = nhwc}, &error), PST_OK,
+                         &error);
             CHECK(file.length > 100);
         }
         text_finish(&file);
@@ -110,7 +112,8 @@ static void memory_may_run_out(void)
     pst_error error = {0};
     struct graph *g = NULL;
     const char *classes[] = {"a", "b"};
-    struct onnx_options o = {.nhwc = true, .classes = classes, .class_count = 2, .preprocessing = "decode", .model = model_text};
+    struct onnx_options o = {
+        .nhwc = true, .classes = classes, .class_count = 2, .preprocessing = "decode", .model = model_text};
     REQUIRE_OK(graph_create(&g, model_text, &image, &error), &error);
     float *params = calloc(g->values + 1, sizeof(float));
     uint64_t live = mem_live();

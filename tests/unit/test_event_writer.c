@@ -1,0 +1,112 @@
+/* test_event_writer.c: event files: sound records whenever they are looked at, failures that lose events and nothing else. What
+ * the events say is read by TensorBoard in tests/interop. */
+#include "base/fault.h"
+#include "base/memory.h"
+#include "harness.h"
+#include "record/event_writer.h"
+#include "record/frame.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME "events.out.tfevents.0000001000.h"
+
+/* The number of records in the file; -1: it does not end with one, or a CRC differs. */
+static int records(const char *path)
+{
+    size_t length;
+    uint8_t *data = test_read_file(path, &length);
+    int found = 0;
+    for (size_t at = 0; at < length; found++) {
+        uint64_t n;
+        if (length - at < FRAME_BYTES || !frame_get_header(data + at, &n) || n > length - at - FRAME_BYTES ||
+            !frame_is_sound(data + at, n, true)) {
+            found = -1;
+            break;
+        }
+        at += n + FRAME_BYTES;
+    }
+    free(data);
+    return found;
+}
+
+static void add(struct event_writer *w, int64_t step)
+{
+    static const float values[] = {1, 2, 3, INFINITY};
+    event_begin(w, step, 1000 + (double)step);
+    event_scalar(w, "loss", 0.5);
+    event_histogram(w, "weights", values, 4);
+    event_text(w, "note", "text");
+    event_settings(w, &(struct event_setting){.name = "lr", .number = 1}, 1, 1000);
+    event_end(w);
+}
+
+static void files_hold_whole_records(void)
+{
+    struct event_writer w = {0};
+    pst_error error = {0};
+    uint64_t live = mem_live();
+    char path[512];
+    snprintf(path, sizeof(path), "%s/" NAME, test_folder());
+    remove(path);
+    REQUIRE_OK(event_writer_open(&w, test_folder(), "h", 1000, 0, &error), &error);
+    CHECK_INT(records(path), 1);
+    for (int i = 0; i < 3; i++) {
+        add(&w, i);
+        CHECK_INT(records(path), 1 + i);
+        REQUIRE_OK(event_flush(&w, &error), &error);
+        CHECK_INT(records(path), 2 + i);
+    }
+    struct event_writer second = {0};
+    CHECK_STATUS(event_writer_open(&second, test_folder(), "h", 1000, 0, &error), PST_EEXIST, &error);
+    add(&w, 3);
+    REQUIRE_OK(event_writer_commit(&w, &error), &error);
+    CHECK_INT(records(path), 5);
+    REQUIRE_OK(event_writer_open(&w, test_folder(), "h", 2000, 4, &error), &error);
+    event_writer_discard(&w);
+    event_writer_discard(&w);
+    CHECK_INT(mem_live(), live);
+}
+
+/* A failing call loses the events that were collected; what follows is written. */
+static void failures_lose_little(void)
+{
+    uint64_t live = mem_live();
+    char path[512];
+    snprintf(path, sizeof(path), "%s/" NAME, test_folder());
+    for (int kind = 0; kind < 2; kind++) {
+        bool reached = true;
+        for (uint64_t n = 0; reached; n++) {
+            struct event_writer w = {0};
+            pst_error error = {0};
+            remove(path);
+            test_fault_arm(kind ? FAULT_IO : FAULT_MEMORY, n, false);
+            pst_status open = event_writer_open(&w, test_folder(), "h", 1000, 0, &error), first = PST_OK;
+            if (open == PST_OK) {
+                add(&w, 0);
+                first = event_flush(&w, &error);
+            }
+            reached = test_fault_calls() > n;
+            test_fault_clear();
+            bool failed = open < 0 || first < 0; /* publishing does without some calls, so that not every fault is a failure */
+            CHECK_MSG(reached ? failed || kind : !failed, "fault %llu", (unsigned long long)n);
+            CHECK(open == PST_OK || open == PST_ENOMEM || open == PST_EIO);
+            if (open == PST_OK) {
+                add(&w, 1);
+                CHECK_STATUS(event_writer_commit(&w, &error), PST_OK, &error);
+                CHECK_INT(records(path), first == PST_OK ? 3 : 2);
+            }
+            CHECK_INT(mem_live(), live);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv,
+                     (const struct test[]){{"files hold whole records", files_hold_whole_records},
+                                           {"failures lose little", failures_lose_little},
+                                           {0}});
+}
