@@ -64,7 +64,7 @@ struct value_form {
 };
 
 extern const struct block_class *const block_classes[]; /* ends with NULL */
-extern const struct block_class block_reference, block_conv, block_add;
+extern const struct block_class block_reference, block_conv, block_add, block_dense;
 
 /* ---- For the classes, while running ---- */
 

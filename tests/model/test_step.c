@@ -26,6 +26,7 @@ static const char *const models[] = {
     "| globalavgpool | dense 10",
     "conv 9 3 tanh | concat ( conv 5 1 )( conv 7 3 relu pad=same | maxpool 3 stride=1 pad=same ) | dropout 0.3 | avgpool 2 | flatten | "
     "layernorm | dense 12 gelu | dense 3",
+    "conv 8 3 relu | globalavgpool | concat ( dense 21 )( dense 7 relu bias=false ) | dense 3",
     "residual ( conv 3 3 relu pad=same ) | maxpool 2 | conv 20 3 relu | maxpool 2 | flatten | dense 4 softmax",
 };
 #define MODELS (sizeof(models) / sizeof(models[0]))

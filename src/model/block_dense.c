@@ -1,0 +1,160 @@
+/* block_dense.c: a dense layer on a vector, with the flattening before it.
+ *
+ * The inputs, not the samples, are divided among the lanes: each lane reads its part of the kernel once for all samples, and
+ * its part of the kernel's gradient is complete. Results are sums over the lanes, in their order. */
+#include "model/block.h"
+
+#include "base/memory.h"
+#include "model/kernels/dense.h"
+#include "model/layer_dense.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GRAIN 16 /* inputs: parts begin at whole cache lines */
+
+struct dense_state {
+    const struct dense_kernels *kernels;
+    size_t in, out; /* values */
+    size_t inputs, units;
+    size_t param;
+    bool bias;
+    size_t sum_floats; /* of a lane */
+};
+
+static bool is_layer(const struct graph_node *n, const char *name)
+{
+    return strcmp(n->layer->name, name) == 0;
+}
+
+/* The dense node that begins at `node`, after a flatten that only it reads; NULL: none. */
+static const struct graph_node *find_dense(const struct step_view *v, size_t node)
+{
+    const struct graph_node *n = &v->graph->nodes[node];
+    if (is_layer(n, "flatten") && node + 1 < v->nodes && n[1].inputs == 1 && n[1].input[0] == node + 1 && v->consumers[node + 1] == 1)
+        n++;
+    return is_layer(n, "dense") && n->in[0].rank == 1 ? n : NULL;
+}
+
+static size_t match(const struct step_view *v, size_t node, char *why, size_t size)
+{
+    const struct graph_node *n = find_dense(v, node);
+    if (!n || !dense_kernels(v->features))
+        return 0;
+    snprintf(why, size, "lanes share the inputs");
+    return (size_t)(n - &v->graph->nodes[node]) + 1;
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Inputs of a lane. */
+static struct lane_range part_of(const struct dense_state *c, unsigned lane, unsigned lanes)
+{
+    size_t grains = (c->inputs + GRAIN - 1) / GRAIN, begin = grains * lane / lanes * GRAIN, end = grains * (lane + 1) / lanes * GRAIN;
+    return (struct lane_range){begin, (end < c->inputs ? end : c->inputs) - begin};
+}
+
+static struct dense_job job_of(struct step *s, const struct dense_state *c, const struct lane_range *part)
+{
+    return (struct dense_job){.n = step_samples(s),
+                              .k = part->count,
+                              .co = c->units,
+                              .kernel = (const float *)step_param(s, c->param) + part->first * c->units,
+                              .x = (const float *)step_value(s, c->in) + part->first,
+                              .x_pitch = c->inputs,
+                              .g = step_gradient(s, c->out)};
+}
+
+static void forward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    const struct dense_state *c = b->state;
+    struct lane_range part = part_of(c, lane, lanes);
+    struct dense_job j = job_of(s, c, &part);
+    float *sum = step_work(s, b, false, lane);
+    c->kernels->forward(&j, sum, sum + c->sum_floats);
+}
+
+static void finish(struct step *s, struct block *b, unsigned i, unsigned count)
+{
+    const struct dense_state *c = b->state;
+    const float *bias = c->bias ? step_param(s, c->param + 1) : NULL;
+    size_t n = step_samples(s);
+    float *out = step_value(s, c->out);
+    (void)i, (void)count;
+    for (size_t sample = 0; sample < n; sample++, out += c->units)
+        for (size_t o = 0; o < c->units; o++) {
+            size_t at = (o / DENSE_PANEL * n + sample) * DENSE_PANEL + o % DENSE_PANEL;
+            float v = bias ? bias[o] : 0;
+            for (unsigned lane = 0; lane < step_lanes(s); lane++)
+                v += ((const float *)step_work(s, b, false, lane))[at];
+            out[o] = v;
+        }
+}
+
+static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    const struct dense_state *c = b->state;
+    struct lane_range part = part_of(c, lane, lanes);
+    struct dense_job j = job_of(s, c, &part);
+    void *scratch = step_work(s, b, true, lane);
+    float *dx = step_gradient(s, c->in);
+    if (part.count == 0)
+        return;
+    c->kernels->weights(&j, (float *)step_param_gradient(s, c->param) + part.first * c->units, scratch);
+    if (dx)
+        c->kernels->data(&j, step_gradient_adds(s, b, c->in), dx + part.first, c->inputs, scratch);
+}
+
+static void finish_bias(struct step *s, struct block *b, unsigned i, unsigned count)
+{
+    const struct dense_state *c = b->state;
+    const float *g = step_gradient(s, c->out);
+    float *to = step_param_gradient(s, c->param + 1);
+    (void)i, (void)count;
+    memset(to, 0, c->units * sizeof(float));
+    for (size_t sample = 0; sample < step_samples(s); sample++, g += c->units)
+        for (size_t o = 0; o < c->units; o++)
+            to[o] += g[o];
+}
+
+static pst_status plan(const struct step_view *v, struct block *b, pst_error *reterr)
+{
+    const struct graph_node *n = find_dense(v, b->first);
+    const struct dense_config *config = n->config;
+    struct dense_state *c = mem_zalloc(sizeof(*c));
+    b->state = c;
+    if (!c)
+        return pst_fail(reterr, PST_ENOMEM, "planning the step: out of memory");
+    *c = (struct dense_state){.kernels = dense_kernels(v->features),
+                              .in = v->graph->nodes[b->first].input[0],
+                              .out = b->first + b->count,
+                              .inputs = n->in[0].c,
+                              .units = config->units,
+                              .param = n->first_param,
+                              .bias = config->bias};
+    size_t scratch = round_up(c->kernels->scratch_bytes(v->options->batch, c->units));
+    c->sum_floats = dense_panels(c->units) * v->options->batch * DENSE_PANEL;
+    b->work.bytes = c->sum_floats * sizeof(float) + scratch;
+    b->back_work.bytes = scratch;
+    b->forward[0] = (struct block_phase){PHASE_LANES, forward};
+    b->forward[1] = (struct block_phase){PHASE_ONCE, finish};
+    b->backward[0] = (struct block_phase){PHASE_LANES, backward};
+    if (c->bias)
+        b->backward[1] = (struct block_phase){PHASE_ONCE, finish_bias};
+    return PST_OK;
+}
+
+static void free_state(struct block *b)
+{
+    mem_free(b->state);
+}
+
+const struct block_class block_dense = {
+    .name = "dense",
+    .match = match,
+    .plan = plan,
+    .free = free_state,
+};
