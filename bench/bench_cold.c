@@ -151,7 +151,7 @@ static char *text_of(const char *io, const char *order)
 /* GB of the files a second, from opening to the last batch, or as far as it comes in time. */
 static double run(const char *io, const char *order, unsigned round)
 {
-    pst_options o = {.size = sizeof(o), .seed = round};
+    pst_pipeline_options o = {.size = sizeof(o), .seed = round};
     pst_stats stats = {.size = sizeof(stats)};
     pst_pipeline *p = NULL;
     pst_batch *b = NULL;

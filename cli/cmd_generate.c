@@ -121,7 +121,7 @@ static int make_image(const struct config *c, const char *out, uint64_t number, 
     else
         code = save(c, path, data, length);
     *bytes += length;
-    pst_bytes_free(data);
+    pst_free(data);
     pst_image_finish(&image);
     return code;
 }

@@ -414,7 +414,7 @@ static int run(const void *config, const char *const *operands, size_t count)
         say_error("out of memory");
     }
     free(job.shards);
-    pst_shards_free(paths, found);
+    pst_free(paths);
     return code;
 }
 

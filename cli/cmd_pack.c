@@ -39,6 +39,7 @@ static bool parse_delimiter(const char *text, char *ret)
 static int translate(pst_pack_options *ret, const struct config *c)
 {
     pst_pack_options o = {.size = sizeof(o)};
+    pst_policy policy;
     pst_error error;
 
     if (c->gray && c->rgb)
@@ -47,8 +48,9 @@ static int translate(pst_pack_options *ret, const struct config *c)
         return say_usage(&command_pack, "--shards and --shard-size exclude each other");
     if (!parse_delimiter(c->delimiter, &o.delimiter))
         return say_usage(&command_pack, "--delimiter %s: expected one character, or tab", c->delimiter);
-    if (pst_policy_parse(&o.bad, c->bad, &error) < 0)
+    if (pst_policy_parse(&policy, c->bad, &error) < 0)
         return say_usage(&command_pack, "--bad %s: %s", c->bad, error.message);
+    o.bad = c->bad;
     if (c->format && pst_image_format_parse(&o.format, formats[c->format], &error) < 0)
         return say_failure(&command_pack, &error, c->json);
     if (pst_compression_parse(&o.compression, compressions[c->compress], &error) < 0)

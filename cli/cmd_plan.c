@@ -46,7 +46,7 @@ static int run(const void *config, const char *const *operands, size_t count)
         put_json(plan);
     else
         put_clean_lines(stdout, 0, plan);
-    pst_bytes_free((uint8_t *)plan);
+    pst_free(plan);
     pst_pipeline_destroy(pipeline);
     return code;
 }

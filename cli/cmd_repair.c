@@ -303,7 +303,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     } else {
         code = repair_all(&job, paths, found);
     }
-    pst_shards_free(paths, found);
+    pst_free(paths);
     return code;
 }
 

@@ -57,22 +57,24 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
                   const char *const *operands, size_t count, bool json)
 {
     char cache[PATH_MAX];
-    pst_options options = {.size = sizeof(options),
-                           .seed = c->seed,
-                           .workers = (unsigned)c->workers,
-                           .prefetch = (unsigned)c->prefetch,
-                           .ram = c->ram,
-                           .rank = (unsigned)c->rank,
-                           .world = (unsigned)c->world,
-                           .uneven = (pst_uneven)c->uneven,
-                           .no_fuse = c->no_fuse,
-                           .no_verify = c->no_verify,
-                           .cache_dir = c->cache ? c->cache : default_cache_folder(cache, sizeof(cache))};
+    pst_pipeline_options options = {.size = sizeof(options),
+                                    .seed = c->seed,
+                                    .workers = (unsigned)c->workers,
+                                    .prefetch = (unsigned)c->prefetch,
+                                    .ram = c->ram,
+                                    .rank = (unsigned)c->rank,
+                                    .world = (unsigned)c->world,
+                                    .uneven = (pst_uneven)c->uneven,
+                                    .bad = c->bad,
+                                    .no_fuse = c->no_fuse,
+                                    .no_verify = c->no_verify,
+                                    .cache_dir = c->cache ? c->cache : default_cache_folder(cache, sizeof(cache))};
+    pst_policy policy;
     pst_error error;
     pst_status status;
     char *text;
 
-    if (pst_policy_parse(&options.bad, c->bad, &error) < 0)
+    if (pst_policy_parse(&policy, c->bad, &error) < 0)
         return say_usage(command, "--bad %s: %s", c->bad, error.message);
     text = pipeline_text(operands, count);
     if (!text) {

@@ -31,7 +31,7 @@ class Op:
             sys.exit(f"src/{path}: expected one declaration `const struct op_decl {name} = {{` (of a source: source_class)")
         kind = KIND.search(text, found[0].end())
         self.path, self.name, self.type = path, name, found[0][1]
-        self.listed = "unlisted" not in found[0][3]
+        self.listed = "unlisted" not in text[found[0].start() :].split("    .", 1)[0]
         self.kind = "SOURCE" if self.type == "source_class" else kind[1] if kind else None
         if self.kind not in KINDS or (self.kind == "SOURCE") != (self.type == "source_class"):
             sys.exit(f"src/{path}: expected .kind = PST_OP_ORDER, PST_OP_SAMPLE or PST_OP_BATCHING")

@@ -65,11 +65,10 @@ typedef struct pst_encode_options {
     bool lossless; /* webp: every pixel exactly; png, bmp and raw always are, jpeg never is */
 } pst_encode_options;
 
-/* The same image and options give the same bytes. jpeg and bmp have no alpha: PST_EINVAL. `*ret` is released with
- * pst_bytes_free. */
+/* The same image and options give the same bytes. jpeg and bmp have no alpha: PST_EINVAL. Release `*ret`
+ * with pst_free. */
 PST_API pst_status pst_image_encode(uint8_t **ret, size_t *ret_length, const pst_image *image, pst_image_format format,
                                     const pst_encode_options *options, pst_error *reterr);
-PST_API void pst_bytes_free(uint8_t *bytes);
 
 typedef enum pst_filter {
     PST_FILTER_TRIANGLE = 0, /* bilinear, antialiased when shrinking: Pillow's BILINEAR, torchvision's default */

@@ -93,9 +93,9 @@ typedef struct pst_inspection {
 
 /* Expands folders and globs to shards (a folder: everything that looks like a TFRecord or event file, in it or else one or
  * two levels below), sorted by name. A file stands for itself; an index or labels.txt named among shards is left out.
- * Finding nothing is PST_ENOTFOUND, naming the pattern. `*ret` is an array of `*ret_count` strings. */
+ * Finding nothing is PST_ENOTFOUND, naming the pattern. `*ret` is an array of `*ret_count` strings in one block; release it
+ * with pst_free. */
 PST_API pst_status pst_shards_find(char ***ret, size_t *ret_count, const char *const *paths, size_t count, pst_error *reterr);
-PST_API void pst_shards_free(char **paths, size_t count);
 
 PST_API pst_status pst_inspect(const char *const *paths, size_t count, const pst_inspect_options *options, pst_inspection **ret,
                                pst_error *reterr);

@@ -61,7 +61,7 @@ PST_API bool pst_model_param_at(const pst_model *model, size_t i, pst_model_para
 typedef struct pst_model_plan {
     size_t size;    /* sizeof(pst_model_plan), set by the caller. */
     uint64_t bytes; /* Bytes of activations, gradients and workspaces. */
-    char *text;     /* One line per group of layers: which implementation runs it and why. Free with pst_bytes_free. */
+    char *text;     /* One line per group of layers: which implementation runs it and why. Free with pst_free. */
 } pst_model_plan;
 /* Plans a training step of `batch` samples on `threads` threads and fills `ret`. */
 PST_API pst_status pst_model_describe(const pst_model *model, size_t batch, unsigned threads, pst_model_plan *ret, pst_error *reterr);
@@ -80,7 +80,7 @@ PST_API bool pst_layer_at(size_t i, pst_layer_doc *ret);
 
 /* Fills `*ret_name` and `*ret_doc` for preset `i`. Returns false after the last preset. */
 PST_API bool pst_preset_at(size_t i, const char **ret_name, const char **ret_doc);
-/* Returns the text of preset `name` ("resnet20" or "resnet20:100") in `*ret`, to be freed with pst_bytes_free. PST_ENOTFOUND: there
+/* Returns the text of preset `name` ("resnet20" or "resnet20:100") in `*ret`, to be freed with pst_free. PST_ENOTFOUND: there
  * is no such preset. */
 PST_API pst_status pst_preset_text(const char *name, char **ret, pst_error *reterr);
 

@@ -1,8 +1,8 @@
-/* op.h: what an operation is. Built-in and custom operations are the same struct.
+/* op.h: operations. Built-in and custom operations are declared by the same struct.
  *
- * An element is a list of named fields. `plan` says, before anything runs, which fields come out, of which type and shape;
- * `run` computes them for one element on a worker. One declaration of parameters feeds the pipeline text, the C calls, the
- * command line's help, the Python methods and the reference. */
+ * An element is a list of named fields. `plan` declares, before anything runs, which fields come out and of which type and
+ * shape; `run` computes them for one element on a worker. One declaration of parameters feeds the pipeline text, the C calls,
+ * the help of the command line, the Python methods and the reference. */
 #ifndef PENSTOCK_OP_H
 #define PENSTOCK_OP_H
 
@@ -13,33 +13,40 @@
 extern "C" {
 #endif
 
+/* ---- Types ---- */
+
 typedef enum pst_dtype {
-    PST_DTYPE_NONE = 0,
-    PST_DTYPE_BYTES, /* pst_bytes elements: encoded images, text, anything */
-    PST_DTYPE_U8,
-    PST_DTYPE_I32,
-    PST_DTYPE_I64,
-    PST_DTYPE_F16,
-    PST_DTYPE_BF16,
-    PST_DTYPE_F32,
-    PST_DTYPE_F64
+    PST_DTYPE_NONE = 0, /* no type */
+    PST_DTYPE_BYTES,    /* values of type pst_bytes: encoded images, text, anything */
+    PST_DTYPE_U8,       /* uint8_t */
+    PST_DTYPE_I32,      /* int32_t */
+    PST_DTYPE_I64,      /* int64_t */
+    PST_DTYPE_F16,      /* IEEE half precision */
+    PST_DTYPE_BF16,     /* the upper half of a float */
+    PST_DTYPE_F32,      /* float */
+    PST_DTYPE_F64       /* double */
 } pst_dtype;
-PST_API const char *pst_dtype_name(pst_dtype dtype); /* "bytes", "uint8", "float32", … as NumPy names them */
-PST_API size_t pst_dtype_size(pst_dtype dtype);      /* sizeof(pst_bytes) for bytes */
+
+/* Returns the name of a type as NumPy spells it: "uint8", "float32"; "bytes" for bytes, "none" for an unknown type. */
+PST_API const char *pst_dtype_name(pst_dtype dtype);
+/* Returns the number of bytes of one value; sizeof(pst_bytes) for bytes, 0 for an unknown type. */
+PST_API size_t pst_dtype_size(pst_dtype dtype);
 
 #define PST_ANY        UINT64_MAX /* a dimension that differs from element to element */
 #define PST_MAX_FIELDS 4096       /* the largest number of fields that an element can have */
 #define PST_NAME_SIZE  64         /* bytes of a field's name, including the terminating NUL */
 
-/* Data of one field: of one element, or of a whole batch (then the first dimension is the batch). */
+/* The data of one field: of one element, or of a whole batch, whose first dimension then counts the elements. */
 typedef struct pst_tensor {
-    pst_dtype dtype;
-    uint32_t rank;
-    uint64_t shape[PST_MAX_RANK];
-    void *data;                /* rows without gaps, C order; 64-byte aligned in batches */
-    const int64_t *row_splits; /* a batch of a field whose shape varies: where each element begins (batch + 1 entries, in
-                                  units of the first varying dimension's rows); NULL otherwise */
+    pst_dtype dtype;              /* The type of the values. */
+    uint32_t rank;                /* The number of dimensions. */
+    uint64_t shape[PST_MAX_RANK]; /* The dimensions. */
+    void *data;                   /* The values, in C order and without gaps; in batches aligned to 64 bytes. */
+    const int64_t *row_splits;    /* In a batch of a field whose first dimension varies: where the rows of each element begin,
+                                     one entry per element and one for the end. NULL otherwise. */
 } pst_tensor;
+
+/* ---- Fields ---- */
 
 /* One field of an element, as planned. */
 typedef struct pst_field {
@@ -85,15 +92,16 @@ PST_API char *pst_spec_text(const pst_spec *spec, char *buffer, size_t size);
 
 /* ---- Parameters ---- */
 
+/* The kind of a parameter decides how its text is read and which type its member of the config has. */
 typedef enum pst_param_kind {
-    PST_PARAM_BOOL,   /* bool */
+    PST_PARAM_BOOL,   /* bool: "true", "false" */
     PST_PARAM_INT,    /* int64_t */
     PST_PARAM_UINT,   /* uint64_t */
     PST_PARAM_FLOAT,  /* double */
     PST_PARAM_STRING, /* const char *, owned by the engine */
-    PST_PARAM_CHOICE, /* int: number within `choices` */
-    PST_PARAM_BYTES,  /* uint64_t, written as 64M, 1.5GiB */
-    PST_PARAM_SIZE2D, /* pst_size2d: "224" (both, or the short side: the operation says) or "320x240" (width × height) */
+    PST_PARAM_CHOICE, /* int: the number of the text within `choices` */
+    PST_PARAM_BYTES,  /* uint64_t, written as 64M or 1.5GiB */
+    PST_PARAM_SIZE2D, /* pst_size2d: "224" or "320x240" (width × height) */
     PST_PARAM_FLOATS, /* pst_floats: "0.5,0.5,0.5" */
     PST_PARAM_STRINGS, /* pst_strings: all remaining positional words */
     PST_PARAM_AMOUNT   /* pst_amount: "1000" is a number of elements, "64M" or "1.5GiB" a number of bytes */
@@ -106,73 +114,91 @@ typedef struct pst_amount {
 } pst_amount;
 
 typedef struct pst_size2d {
-    uint32_t width, height; /* height 0: only one number was given */
+    uint32_t width;  /* The first number. */
+    uint32_t height; /* The second number; 0: only one number was given, and the operation says what it means. */
 } pst_size2d;
 
 typedef struct pst_floats {
-    size_t count;
-    double value[8];
+    size_t count;    /* The number of values. */
+    double value[8]; /* The values. */
 } pst_floats;
 
 typedef struct pst_strings {
-    size_t count;
-    const char *const *value;
+    size_t count;             /* The number of texts. */
+    const char *const *value; /* The texts. */
 } pst_strings;
 
+/* One parameter. A table of them ends with a NULL name; its order is the order of positional arguments. */
 typedef struct pst_param {
-    const char *name;
-    pst_param_kind kind;
-    size_t offset;        /* within the config struct */
-    const char *fallback; /* the default as text; NULL: the parameter is required */
-    double min, max;      /* of numbers; both 0: unbounded */
-    const char *const *choices; /* ends with NULL */
-    const char *doc;
-} pst_param; /* the table ends with a NULL name; its order is the order of positional arguments */
+    const char *name;           /* The name, in lower-case letters, digits and _. */
+    pst_param_kind kind;        /* The kind of its value. */
+    size_t offset;              /* Where its member is in the config struct. */
+    const char *fallback;       /* The default as text; NULL: the parameter is required. */
+    double min, max;            /* The range of a number, both ends included; both 0: unbounded. */
+    const char *const *choices; /* The texts of a choice, ending with NULL. */
+    const char *doc;            /* What the parameter does. */
+} pst_param;
 
 /* ---- Operations ---- */
 
-typedef struct pst_ctx pst_ctx; /* the element at hand, on its worker */
+/* The element that is being computed, on its worker. */
+typedef struct pst_ctx pst_ctx;
 
-/* Uniform 64 bits, keyed by (seed, epoch, sample, operation): the same for any number of workers. */
+/* Returns 64 random bits, keyed by seed, epoch, sample and operation: the same for any number of workers. */
 PST_API uint64_t pst_random(pst_ctx *ctx);
-PST_API double pst_random_unit(pst_ctx *ctx); /* [0, 1) */
-/* Memory until the end of this element; 64-byte aligned. NULL: out of memory. */
+/* Returns a random number of at least 0 and less than 1, keyed in the same way. */
+PST_API double pst_random_unit(pst_ctx *ctx);
+/* Returns `size` bytes that stay valid until the end of this element, aligned to 64 bytes; NULL: out of memory. */
 PST_API void *pst_scratch(pst_ctx *ctx, size_t size);
 
-#define PST_OP_ABI 2
-
-enum { /* flags of an operation */
-    PST_OP_RANDOM = 1 /* `run` draws random numbers: a cache behind it would freeze them, which the plan refuses */
+/* Flags of an operation. */
+enum {
+    PST_OP_RANDOM = 1 /* `run` draws random numbers; a cache after it would repeat the first result, which the plan refuses. */
 };
 
+/* An operation. The struct is constant and outlives every pipeline that has it; a worker never writes to it. */
 typedef struct pst_op_class {
-    uint32_t abi;        /* PST_OP_ABI */
-    const char *name;    /* a verb or noun of lower-case letters, digits and _ */
-    const char *doc;     /* first sentence: what it does; then what a user must know */
-    const char *example; /* a line of pipeline text */
-    const pst_param *params;
-    size_t config_size, worker_size; /* allocated and zeroed by the engine */
-    /* Fields out from fields in: fills `out`, which is empty, by the pst_spec functions. Checks everything that can be checked;
-     * errors name the field, expected and found. The config is the pipeline's own: a plan may note in it what `run` has to
-     * know, such as the number of a field. */
+    size_t size;             /* sizeof(pst_op_class); a class of an older version ends earlier, and the rest reads as zeros. */
+    const char *name;        /* The name: a verb or noun of lower-case letters, digits and _. */
+    const char *doc;         /* What it does in the first sentence; then what a user must know. */
+    const char *example;     /* A line of pipeline text. */
+    const pst_param *params; /* The table of parameters; NULL: none. */
+    size_t config_size;      /* Bytes of the config, which the engine allocates and fills from the parameters. */
+    size_t worker_size;      /* Bytes of the state per worker, which the engine allocates and zeroes. */
+    /* Declares the fields that come out: fills `out`, which is empty, by the pst_spec functions. Checks everything that can be
+     * checked before the start; errors name the field, what was expected and what was found. `config` belongs to this pipeline:
+     * `plan` may write to it what `run` has to know, such as the number of a field. */
     pst_status (*plan)(void *config, const pst_spec *in, pst_spec *out, pst_error *reterr);
-    pst_status (*start)(const void *config, void *worker, pst_error *reterr); /* optional */
-    /* `in` and `out` have a tensor a field. Aliases are set already. A field that `run` writes has its memory ready in
-     * `out[i].data` when its planned shape has no PST_ANY; otherwise `data` is NULL, and run sets shape and data (pst_scratch,
-     * or a view of an input). NULL: the operation only changes the plan (select, rename). PST_SKIP leaves the sample out,
-     * whatever the policy for bad samples; any error but PST_ENOMEM, PST_ECANCELLED and PST_ESTALE makes it a bad sample. */
+    /* Prepares the state of one worker. Optional. */
+    pst_status (*start)(const void *config, void *worker, pst_error *reterr);
+    /* Computes one element. `in` and `out` have one tensor per field; those of aliases are set already. A field that `run`
+     * writes has its memory in `out[i].data` if its planned shape has no PST_ANY; otherwise `data` is NULL, and `run` sets
+     * shape and data, in pst_scratch or as a view of an input. Returning PST_SKIP leaves the sample out, whatever
+     * the policy for bad samples is; any failure but PST_ENOMEM, PST_ECANCELLED and PST_ESTALE makes it a bad sample. NULL: the
+     * operation changes only the plan, as select and rename do. */
     pst_status (*run)(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr);
-    void (*stop)(const void *config, void *worker); /* optional; accepts half-started */
-    uint32_t flags;                                 /* PST_OP_RANDOM or 0 */
-    /* What a cursor is checked against covers the operation's name and its `params`. An operation whose config says more than
-     * they do returns a hash of that: equal work, equal value, in every process. Called once, behind `plan`. Optional. */
+    /* Releases what `start` acquired, also after a `start` that failed halfway. Optional. */
+    void (*stop)(const void *config, void *worker);
+    uint32_t flags; /* PST_OP_RANDOM, or 0. */
+    /* Returns a hash of what the config contains beyond the parameters: equal work, equal value, in every process. A cursor is
+     * checked against the names, the parameters and these values of all operations. Called once, after `plan`. Optional. */
     uint64_t (*fingerprint)(const void *config);
 } pst_op_class;
 
-/* The built-in operations, for help, bindings and docs: every class, sources and structure too. NULL behind the last. */
+/* ---- The built-in operations ---- */
+
+typedef enum pst_op_kind {
+    PST_OP_SOURCE,  /* delivers elements; stands at the beginning */
+    PST_OP_ORDER,   /* decides which elements come, and in which order */
+    PST_OP_SAMPLE,  /* computes one element from one element */
+    PST_OP_BATCHING /* gathers elements into batches, or prepares them ahead */
+} pst_op_kind;
+
+/* Returns built-in operation `i`, in the order of the reference; NULL after the last one. */
 PST_API const pst_op_class *pst_op_at(size_t i);
+/* Returns the built-in operation called `name`, or NULL. */
 PST_API const pst_op_class *pst_op_find(const char *name);
-typedef enum pst_op_kind { PST_OP_SOURCE, PST_OP_ORDER, PST_OP_SAMPLE, PST_OP_BATCHING } pst_op_kind;
+/* Returns the kind of an operation; every custom operation is a PST_OP_SAMPLE. */
 PST_API pst_op_kind pst_op_kind_of(const pst_op_class *op);
 
 #ifdef __cplusplus

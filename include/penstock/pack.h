@@ -39,7 +39,7 @@ typedef struct pst_pack_options {
     uint32_t augment;          /* augmented copies stored beside each original */
     /* how it runs */
     unsigned workers; /* 0: the cores this process may use */
-    pst_policy bad;   /* unreadable or undecodable items */
+    const char *bad;  /* items that cannot be read or decoded: "error", "skip", "skip:20", "skip:0.5%"; NULL: "error" */
     bool force;       /* replace what another command packed there */
     bool no_sync;
     pst_progress_fn progress;

@@ -3,8 +3,10 @@
  *     pst_pipeline_parse(&p, "tfrecord shards/ | shuffle | decode | resize 224 | batch 64", NULL, &err);
  *     while ((st = pst_pipeline_next(p, &batch, &err)) == PST_OK) { …; batch = pst_batch_unref(batch); }
  *
- * PST_END closes an epoch; calling next again begins the following one. Order and content are a function of the text, the
- * seed and the data: neither threads nor time show in them. */
+ * PST_END closes an epoch; the following call of pst_pipeline_next begins the next one. Order and content are a function of the
+ * text, the seed and the data: neither the number of workers nor timing affects them.
+ *
+ * One thread at a time uses a pipeline, except where a function says otherwise. */
 #ifndef PENSTOCK_PIPELINE_H
 #define PENSTOCK_PIPELINE_H
 
@@ -16,138 +18,209 @@
 extern "C" {
 #endif
 
-typedef enum pst_uneven { /* what happens when the ranks do not divide the batches evenly */
-    PST_UNEVEN_PAD = 0,   /* every rank gets as many: the first samples come again */
-    PST_UNEVEN_DROP,      /* every rank gets as many: the last samples are left out */
-    PST_UNEVEN_ALLOW      /* some ranks end one batch earlier */
-} pst_uneven;
-
-typedef struct pst_options {
-    size_t size;
-    uint64_t seed;       /* of everything random that has no seed of its own */
-    unsigned workers;    /* 0: chosen and adapted */
-    unsigned prefetch;   /* batches prepared ahead; 0: chosen and adapted */
-    uint64_t ram;        /* bytes for batches, buffers and caches; 0: half of what is available */
-    unsigned rank, world; /* world 0 means 1 */
-    pst_uneven uneven;
-    pst_policy bad;      /* records that are damaged, do not decode or are refused by an operation */
-    bool no_fuse;        /* run every operation by itself: the same bits, slower; for tests */
-    bool no_verify;      /* skip payload checksums */
-    const char *cache_dir; /* for indexes of read-only folders */
-    double stall_seconds;  /* a batch that takes longer is reported by pst_pipeline_stats; 0: 60 */
-} pst_options;
-
 typedef struct pst_pipeline pst_pipeline;
 typedef struct pst_batch pst_batch;
 
-/* Text: `source args | op args | …`; # comments, "quotes", name=value or positional arguments; "@file" reads it from a
- * file. On a mistake `reterr->offset` is the byte of the text, and the message has the line with a caret and a suggestion. */
-PST_API pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_options *options, pst_error *reterr);
-PST_API pst_status pst_pipeline_create(pst_pipeline **ret, const pst_options *options, pst_error *reterr);
+/* ---- Options ---- */
+
+/* What happens when the batches of an epoch cannot be divided evenly among the ranks. */
+typedef enum pst_uneven {
+    PST_UNEVEN_PAD = 0, /* All ranks get the same number of batches; the first samples are repeated. */
+    PST_UNEVEN_DROP,    /* All ranks get the same number of batches; the last samples are left out. */
+    PST_UNEVEN_ALLOW    /* Some ranks end one batch earlier. */
+} pst_uneven;
+
+/* Options of a pipeline. The zeroed struct with its size set means the defaults. */
+typedef struct pst_pipeline_options {
+    size_t size;       /* sizeof(pst_pipeline_options). */
+    uint64_t seed;     /* The seed of every random operation that has no seed of its own. */
+    unsigned workers;  /* The number of worker threads; 0: chosen and adapted. */
+    unsigned prefetch; /* The number of batches that are prepared ahead; 0: chosen and adapted. */
+    uint64_t ram;      /* Bytes for batches, buffers and caches; 0: half of the available memory. */
+    unsigned rank;     /* The number of this process among those that share the batches, from 0. */
+    unsigned world;    /* The number of these processes; 0 means 1. */
+    pst_uneven uneven; /* How batches are divided among ranks when their number is not a multiple of `world`. */
+    const char *bad;   /* What happens to records that are damaged, do not decode or are refused by an operation, as text for
+                          pst_policy_parse: "error", "skip", "skip:20", "skip:0.5%". NULL: "error". */
+    bool no_fuse;      /* Runs every operation by itself: the same bits, slower; for tests. */
+    bool no_verify;    /* Does not check the checksums of payloads. */
+    const char *cache_dir; /* The folder for indexes of shards in read-only folders; NULL: they are kept in memory. */
+    double stall_seconds;  /* A batch that takes longer is reported by pst_pipeline_stats; 0: 60. */
+} pst_pipeline_options;
+
+/* ---- Building ---- */
+
+/* Creates a pipeline from text: `source args | op args | …`, with # comments, "quotes", and arguments by position or as
+ * name=value; "@file" inserts the text of a file. `options` may be NULL. On PST_EINVAL `reterr->offset` is the byte of the
+ * text, and the message has the line with a caret and a suggestion. */
+PST_API pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_pipeline_options *options,
+                                      pst_error *reterr);
+/* Creates an empty pipeline, to which operations are added. `options` may be NULL. */
+PST_API pst_status pst_pipeline_create(pst_pipeline **ret, const pst_pipeline_options *options, pst_error *reterr);
+/* Appends the built-in operation `op` with its arguments as text; `args` may be NULL. */
 PST_API pst_status pst_pipeline_add(pst_pipeline *p, const char *op, const char *args, pst_error *reterr);
-/* A custom operation: `op` and what its config points to must outlive the pipeline; `config` is copied. */
+/* Appends a custom operation. `op`, and everything that the config points to, must outlive the pipeline; `config` itself is
+ * copied. A `config` of NULL means the defaults of all parameters. */
 PST_API pst_status pst_pipeline_add_op(pst_pipeline *p, const pst_op_class *op, const void *config, pst_error *reterr);
-/* Arrays in memory as the source: one tensor a field, first dimension equal; the data is borrowed. */
+/* Appends arrays in memory as the source: `count` fields with these names, one tensor each, all with the same first dimension,
+ * which counts the elements. Names and shapes are copied; the data must outlive the pipeline. */
 PST_API pst_status pst_pipeline_add_arrays(pst_pipeline *p, const char *const *names, const pst_tensor *arrays, size_t count,
                                            pst_error *reterr);
-
-/* `files` of a list that is in memory: paths, and as many labels or NULL; labels are numbers or names, as in the text of a
- * list. Everything is copied. */
+/* Appends the source `files` with a list in memory: `count` paths, and as many labels or NULL. Labels are numbers or names, as
+ * in the text of a list. Everything is copied. */
 PST_API pst_status pst_pipeline_add_files(pst_pipeline *p, const char *const *paths, const char *const *labels, size_t count,
                                           pst_error *reterr);
 
-/* Elements that the program makes one after the other, as the source: a stream. Called by one worker at a time. */
+/* A source whose elements the program makes one after the other: a stream. One worker at a time calls its functions. */
 typedef struct pst_generator {
-    pst_spec spec; /* of one element */
-    pst_status (*open)(void *user, void **ret_pass, pst_error *reterr); /* a new pass from the beginning */
-    /* Fills the tensors: data that is planned to be of fixed shape, data and shape otherwise. What they point to (pst_scratch,
-     * or memory of the pass) must hold until the following call. OK, END or < 0. */
+    size_t size;   /* sizeof(pst_generator). */
+    pst_spec spec; /* The fields of an element; copied. */
+    /* Begins a new pass from the first element and stores the program's state of it in `*ret_pass`. */
+    pst_status (*open)(void *user, void **ret_pass, pst_error *reterr);
+    /* Fills the tensors of one element, one per field: `data` of those with a fixed shape, `data` and `shape` of the others.
+     * The memory, in pst_scratch or of the pass, must stay valid until the following call. Returns PST_OK, PST_END after the
+     * last element, or a failure. */
     pst_status (*next)(void *pass, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
-    void (*close)(void *pass); /* NULL: nothing to do */
-    void *user;
-    uint64_t fingerprint; /* equal data, equal value: what a cursor is checked against */
+    void (*close)(void *pass); /* Ends a pass; NULL: nothing is to be done. */
+    void *user;                /* The argument of `open`; what it points to must outlive the pipeline. */
+    uint64_t fingerprint;      /* A value that is equal for equal data; a cursor is checked against it. */
 } pst_generator;
-/* Copied; what `user` points to must outlive the pipeline. */
+
+/* Appends a generator as the source. The struct is copied. */
 PST_API pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *generator, pst_error *reterr);
 
-/* Plans the whole chain, then starts the workers. Called by the first `next` if not before. */
-PST_API pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr);
-/* Only plans: every error of the chain shows here. */
+/* Stops the workers, waits for them and frees the pipeline. Accepts NULL; returns NULL. */
+PST_API pst_pipeline *pst_pipeline_destroy(pst_pipeline *p);
+
+/* ---- Planning ---- */
+
+/* Plans the whole chain without starting it: opens the source and reports every error that can be known before the start. */
 PST_API pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr);
-PST_API const pst_spec *pst_pipeline_spec(pst_pipeline *p);  /* of a batch; NULL before the plan */
-PST_API uint64_t pst_pipeline_length(const pst_pipeline *p); /* batches an epoch on this rank; PST_NOWHERE: endless or unknown */
+/* Plans, if that has not been done, and starts the workers. The first pst_pipeline_next does this by itself. */
+PST_API pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr);
+/* Returns the fields of a batch, valid as long as the pipeline; NULL before the plan. */
+PST_API const pst_spec *pst_pipeline_spec(pst_pipeline *p);
+/* Returns the number of batches per epoch on this rank; PST_NOWHERE if it is endless or not known. */
+PST_API uint64_t pst_pipeline_length(const pst_pipeline *p);
 /* Returns the number of elements of a full batch; 0 before the plan. */
 PST_API uint64_t pst_pipeline_batch_size(const pst_pipeline *p);
-/* The plan in words: what is fused, where the order comes from, bytes and workers and why. mem: pst_bytes_free. */
+/* Stores the plan as text in `*ret`, or as JSON if `json`: which operations are fused, what the order is based on, memory and
+ * workers, each with its reason. Release it with pst_free. */
 PST_API pst_status pst_pipeline_describe(pst_pipeline *p, bool json, char **ret, pst_error *reterr);
 
-PST_API pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr); /* OK, END or < 0 */
-/* Starts if need be, then waits until `next` would not wait, at most so long. PST_OK: ask `next`; PST_END: the time is up. */
+/* ---- Running ---- */
+
+/* Stores the next batch in `*ret`; the caller owns one reference to it. Returns PST_OK, PST_END at the end of an epoch, or a
+ * failure, after which every further call fails alike until a seek. */
+PST_API pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr);
+/* Starts the pipeline, if that has not been done, and waits up to `seconds` for a batch. PST_OK: pst_pipeline_next returns
+ * without waiting. PST_TIMEOUT: the time is up. */
 PST_API pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr);
-PST_API void pst_pipeline_cancel(pst_pipeline *p);             /* from any thread; next returns PST_ECANCELLED */
-/* For the consumer: stops the workers, if any are running, and waits for them, at most so long: an operation of the program may
- * not return. PST_OK: they have, and neither seek nor destroy waits for them any more; PST_END: the time is up. Where workers
- * were running, `next` says PST_ECANCELLED until a seek. */
+/* Makes the present and all further calls of pst_pipeline_next return PST_ECANCELLED. May be called from any thread. */
+PST_API void pst_pipeline_cancel(pst_pipeline *p);
+/* Stops the workers, if any are running, and waits for them up to `seconds`: an operation of the program may take long to
+ * return. PST_OK: they have stopped, and neither seek nor destroy waits for them any more. PST_TIMEOUT: the time is up. If
+ * workers were running, pst_pipeline_next returns PST_ECANCELLED until a seek. */
 PST_API pst_status pst_pipeline_halt(pst_pipeline *p, double seconds);
-PST_API pst_pipeline *pst_pipeline_destroy(pst_pipeline *p);   /* NULL ok; joins; returns NULL */
 
-/* ---- Batches: reference-counted, writable, may outlive the pipeline ---- */
+/* ---- Batches: reference-counted and writable; they may outlive the pipeline ---- */
 
-PST_API size_t pst_batch_size(const pst_batch *b); /* elements; less than asked for in the last one */
+/* Returns the number of elements; the last batch of an epoch may have fewer than the others. */
+PST_API size_t pst_batch_size(const pst_batch *b);
+/* Returns the number of fields. */
 PST_API size_t pst_batch_fields(const pst_batch *b);
+/* Returns the name of field `i`; NULL if there are fewer fields. */
 PST_API const char *pst_batch_name(const pst_batch *b, size_t i);
+/* Returns the data of field `i`, valid until the batch is released; NULL if there are fewer fields. */
 PST_API const pst_tensor *pst_batch_at(const pst_batch *b, size_t i);
-PST_API const pst_tensor *pst_batch_get(const pst_batch *b, const char *field); /* borrowed until unref; NULL: none */
+/* Returns the data of the field called `field`, valid until the batch is released; NULL if there is none. */
+PST_API const pst_tensor *pst_batch_get(const pst_batch *b, const char *field);
+/* Adds a reference, and returns the batch. */
 PST_API pst_batch *pst_batch_ref(pst_batch *b);
-PST_API pst_batch *pst_batch_unref(pst_batch *b); /* NULL ok; returns NULL */
+/* Releases a reference; the last one frees the batch. Accepts NULL; returns NULL. */
+PST_API pst_batch *pst_batch_unref(pst_batch *b);
 
-/* Where an element of a batch came from. */
+/* The place of an element in the data. */
 typedef struct pst_place {
-    const char *path; /* the pipeline's; NULL: it is in no file */
-    uint64_t record;  /* within the file, or within the source; PST_NOWHERE where it is a whole file */
-    uint64_t offset;  /* of its first byte; PST_NOWHERE where it has none */
+    const char *path; /* The file, valid as long as the pipeline; NULL: the element is not in a file. */
+    uint64_t record;  /* The number of the record in the file, or in the source; PST_NOWHERE if the element is a whole file. */
+    uint64_t offset;  /* The byte at which the record begins; PST_NOWHERE if that does not apply. */
 } pst_place;
-/* For those who find something wrong with a batch; from any thread, while the pipeline lives. */
+
+/* Stores the place that element `element` of the batch came from. May be called from any thread while the pipeline exists. */
 PST_API pst_status pst_pipeline_locate(pst_pipeline *p, const pst_batch *b, size_t element, pst_place *ret, pst_error *reterr);
 
-/* ---- Resume ---- */
+/* ---- Resuming ---- */
 
+#define PST_CURSOR_BYTES 4096 /* the largest cursor */
+
+/* A position in a pipeline, as bytes that a program can store and load: `bytes`, of which the first `size` are used. They mean
+ * the same on every machine. */
 typedef struct pst_cursor {
-    uint64_t fingerprint; /* of the data and of every operation that shapes order or content */
-    uint64_t seed, epoch;
-    uint64_t next;        /* global batches (of all ranks) already delivered in this epoch */
+    size_t size;                     /* The number of bytes that are used, up to PST_CURSOR_BYTES. */
+    uint8_t bytes[PST_CURSOR_BYTES]; /* The bytes. */
 } pst_cursor;
+
+/* The numbers in a cursor. */
+typedef struct pst_position {
+    uint64_t fingerprint; /* A hash of the data and of every operation that affects order or content. */
+    uint64_t seed;        /* The seed of the pipeline. */
+    uint64_t epoch;       /* The number of the epoch, from 0. */
+    uint64_t next;        /* The number of batches, of all ranks together, that were delivered in this epoch. */
+} pst_position;
+
+/* Stores the present position. Plans the pipeline, if that has not been done. */
 PST_API pst_status pst_pipeline_tell(pst_pipeline *p, pst_cursor *ret, pst_error *reterr);
-PST_API pst_status pst_pipeline_seek(pst_pipeline *p, const pst_cursor *cursor, pst_error *reterr); /* refuses a foreign one */
+/* Continues at a position. The number of workers, the number of ranks and the memory may have changed since. PST_ESTALE: the
+ * cursor belongs to another pipeline or to other data; the message says what differs. PST_EINVAL: it is not a cursor.
+ * PST_EUNSUPPORTED: a later version of the library made it. */
+PST_API pst_status pst_pipeline_seek(pst_pipeline *p, const pst_cursor *cursor, pst_error *reterr);
+/* Stores the numbers of a cursor. Fails as pst_pipeline_seek does. */
+PST_API pst_status pst_cursor_get(const pst_cursor *cursor, pst_position *ret, pst_error *reterr);
+/* Makes a cursor from numbers. */
+PST_API void pst_cursor_set(pst_cursor *ret, const pst_position *position);
 
-/* ---- What it does and why ---- */
+/* ---- Statistics ---- */
 
+/* The cost of one stage. */
 typedef struct pst_stage_stats {
-    char name[48]; /* "read", "decode+crop+resize", … */
-    uint64_t calls, bytes, ns;
+    char name[48];  /* The name, such as "read" or "decode+crop+resize". */
+    uint64_t calls; /* The number of elements that went through it. */
+    uint64_t bytes; /* The bytes that it wrote, where they are known. */
+    uint64_t ns;    /* The time that it took, summed over all workers, in nanoseconds. */
 } pst_stage_stats;
 
-#define PST_MAX_STAGES 40
+#define PST_MAX_STAGES 40 /* the largest number of stages in pst_stats; further stages share the last one */
 
 typedef struct pst_stats {
-    size_t size;
-    uint64_t samples, batches, bytes; /* delivered; bytes of batch data */
-    uint64_t read_bytes, skipped, cache_hits;
-    uint64_t consumer_wait_ns;        /* next() waited for a batch */
-    uint64_t worker_wait_ns;          /* workers waited for room (all together) */
-    uint64_t worker_busy_ns;
-    unsigned workers, prefetch;       /* as chosen now… */
-    char workers_reason[160], prefetch_reason[160]; /* …and why */
-    uint64_t ram_planned, ram_used;
-    double ready_mean;                /* batches that were ready when next() came */
-    bool stalled;
-    char stall[192];                  /* which stage, waiting for what, since when */
-    size_t stages;
-    pst_stage_stats stage[PST_MAX_STAGES];
-    uint64_t entropy_stored, entropy_made; /* images whose entropy index was in a sidecar; is collected here, part by part */
-    uint64_t entropy_stale;                /* entries that belong to other bytes, or are damaged: not used */
+    size_t size;                           /* sizeof(pst_stats); set it before the call. */
+    uint64_t samples, batches;             /* The elements and batches that were delivered. */
+    uint64_t bytes;                        /* The bytes of the data in these batches. */
+    uint64_t read_bytes;                   /* The bytes that were read from the source. */
+    uint64_t skipped;                      /* The elements that were left out as damaged. */
+    uint64_t cache_hits;                   /* The elements that came from the cache. */
+    uint64_t consumer_wait_ns;             /* The time that pst_pipeline_next waited for a batch. */
+    uint64_t worker_wait_ns;               /* The time that workers waited for room, summed. */
+    uint64_t worker_busy_ns;               /* The time that workers worked, summed. */
+    unsigned workers;                      /* The present number of workers. */
+    unsigned prefetch;                     /* The present number of batches that are prepared ahead. */
+    char workers_reason[160];              /* Why there are so many workers. */
+    char prefetch_reason[160];             /* Why so many batches are prepared. */
+    uint64_t ram_planned;                  /* The memory that the plan allows, in bytes. */
+    uint64_t ram_used;                     /* The memory in use, in bytes. */
+    double ready_mean;                     /* The mean number of batches that were ready when pst_pipeline_next was called. */
+    bool stalled;                          /* A batch has taken longer than `stall_seconds`. */
+    char stall[192];                       /* Which stage takes so long, on what, since when. */
+    size_t stages;                         /* The number of stages. */
+    pst_stage_stats stage[PST_MAX_STAGES]; /* The stages, in order. */
+    uint64_t entropy_stored;               /* Images whose entropy index was in a sidecar. */
+    uint64_t entropy_made;                 /* Images whose entropy index was collected while decoding. */
+    uint64_t entropy_stale; /* Entries of entropy indexes that belong to other bytes or are damaged, and were not used. */
 } pst_stats;
-PST_API pst_status pst_pipeline_stats(pst_pipeline *p, pst_stats *ret, pst_error *reterr); /* any time, any thread */
+
+/* Stores statistics. May be called at any time, from any thread. */
+PST_API pst_status pst_pipeline_stats(pst_pipeline *p, pst_stats *ret, pst_error *reterr);
+/* Returns the log of damage that was found and tolerated, valid as long as the pipeline. */
 PST_API const pst_damage_log *pst_pipeline_damage(const pst_pipeline *p);
 
 #ifdef __cplusplus

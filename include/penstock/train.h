@@ -154,7 +154,7 @@ typedef struct pst_evaluation {
     double top5;           /* The share of samples whose class is among the five most likely; NaN without classes. */
     double mae, r2;        /* Mean absolute error and coefficient of determination; NaN except for PST_LOSS_MSE. */
     size_t classes;        /* The number of classes; 0: none. */
-    uint64_t *confusion;   /* classes × classes: row true class, column predicted. Free with pst_bytes_free. NULL: none. */
+    uint64_t *confusion;   /* classes × classes: row true class, column predicted. Free with pst_free. NULL: none. */
 } pst_evaluation;
 /* Evaluates one pass over the pipeline. `fields` must come from this pipeline. */
 PST_API pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret,

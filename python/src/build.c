@@ -29,7 +29,7 @@ PyObject *pipeline_add(PyObject *object, PyObject *args)
 PyObject *pipeline_parse(PyObject *type, PyObject *args, PyObject *kwargs)
 {
     const char *text;
-    pst_options options = {0};
+    pst_pipeline_options options = {0};
     char *cache_dir = NULL;
     pst_error e;
     pst_pipeline *parsed = NULL;

@@ -248,7 +248,7 @@ static uint64_t map_fingerprint(const void *config)
 
 /* Those whose functions take a seed are random. */
 static const pst_op_class map_classes[2] = {
-    {.abi = PST_OP_ABI,
+    {.size = sizeof(pst_op_class),
      .name = "map",
      .doc = "A function of the program.",
      .example = "range 10 | map",
@@ -257,7 +257,7 @@ static const pst_op_class map_classes[2] = {
      .plan = map_plan,
      .run = map_run,
      .fingerprint = map_fingerprint},
-    {.abi = PST_OP_ABI,
+    {.size = sizeof(pst_op_class),
      .name = "map",
      .doc = "A function of the program that draws random numbers.",
      .example = "range 10 | map",

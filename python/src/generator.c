@@ -70,7 +70,8 @@ pst_status callback_add_generator(pst_pipeline *p, PyObject *source, PyObject *f
              *print = fields ? PyObject_GetAttrString(source, "fingerprint") : NULL;
     bool fine = print && take_fields(fields, NULL, &c->fields, &c->out.count);
     c->out.field = c->fields;
-    pst_generator g = {.spec = c->out, .open = generator_open, .next = generator_next, .close = generator_close, .user = c};
+    pst_generator g = {
+        .size = sizeof(g), .spec = c->out, .open = generator_open, .next = generator_next, .close = generator_close, .user = c};
     g.fingerprint = fine ? PyLong_AsUnsignedLongLong(print) : 0;
     Py_XDECREF(fields);
     Py_XDECREF(print);

@@ -263,7 +263,7 @@ bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *r
     return PyErr_Format(PyExc_ValueError, "%s=%S; expected 0 to %llu", name, value, (unsigned long long)most), false;
 }
 
-bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
+bool pipeline_options(PyObject *kwargs, pst_pipeline_options *o, char **ret_cache_dir)
 {
     static char *names[] = {"seed",   "workers", "prefetch", "ram",       "rank", "world",
                             "uneven", "bad",     "verify",   "cache_dir", "fuse", NULL};
@@ -298,8 +298,10 @@ bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
         o->uneven = PST_UNEVEN_ALLOW;
     else if (strcmp(uneven, "pad") != 0)
         return PyErr_Format(PyExc_ValueError, "uneven=\"%s\"; expected pad, drop or allow", uneven), false;
-    if (pst_policy_parse(&o->bad, bad, &e) < 0)
+    pst_policy policy;
+    if (pst_policy_parse(&policy, bad, &e) < 0)
         return raise_error(&e), false;
+    o->bad = bad;
     *ret_cache_dir = cache_dir ? strdup(cache_dir) : NULL; /* the argument goes with its Python string */
     o->cache_dir = *ret_cache_dir;
     return !cache_dir || *ret_cache_dir || PyErr_NoMemory();
@@ -307,7 +309,7 @@ bool pipeline_options(PyObject *kwargs, pst_options *o, char **ret_cache_dir)
 
 PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    pst_options options = {0};
+    pst_pipeline_options options = {0};
     char *cache_dir = NULL;
     pst_error e;
     (void)args;

@@ -24,7 +24,7 @@ typedef struct Pipeline {
     bool closing;    /* whoever waits inside comes out */
     bool left;       /* closed while somebody was inside who did not come out: the engine goes with the object */
     enum position position;
-    pst_cursor cursor;  /* where it stands, once planned; a copy that needs no lock, under the GIL */
+    pst_position where; /* where it stands, once planned; a copy that needs no lock, under the GIL */
     PyObject *active;   /* the Iterator at work; borrowed, it says when it goes */
     PyObject *names;    /* of the fields of a batch */
     PyObject *failures; /* what Python functions raised: number → exception */
@@ -66,7 +66,7 @@ void pipeline_mark(Pipeline *self);
 PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 /* A whole number from 0 to `most`, also one of NumPy's; raises TypeError or ValueError with `name`. */
 bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *ret);
-bool pipeline_options(PyObject *kwargs, pst_options *ret, char **ret_cache_dir);
+bool pipeline_options(PyObject *kwargs, pst_pipeline_options *ret, char **ret_cache_dir);
 
 PyObject *pipeline_parse(PyObject *type, PyObject *args, PyObject *kwargs);
 PyObject *pipeline_add(PyObject *self, PyObject *args);

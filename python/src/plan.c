@@ -148,7 +148,9 @@ bool pipeline_planned(Pipeline *self)
 
 void pipeline_mark(Pipeline *self)
 {
-    (void)pst_pipeline_tell(self->p, &self->cursor, NULL); /* it fails only where it has to plan */
+    pst_cursor cursor;
+    if (pst_pipeline_tell(self->p, &cursor, NULL) == PST_OK) /* it fails only where it has to plan */
+        (void)pst_cursor_get(&cursor, &self->where, NULL);
 }
 
 PyObject *pipeline_plan(PyObject *object, PyObject *unused)
@@ -175,7 +177,7 @@ PyObject *pipeline_describe(PyObject *object, PyObject *args)
     if (st != PST_OK)
         return st < 0 ? raise_error(&e) : NULL;
     PyObject *result = PyUnicode_FromString(text);
-    pst_bytes_free((uint8_t *)text);
+    pst_free(text);
     return result;
 }
 

@@ -416,8 +416,7 @@ static bool pack_options(PyObject *kwargs, pst_pack_options *o, PyObject **ret_p
     pst_status st = pst_compression_parse(&o->compression, compression, &e);
     if (st == PST_OK && format)
         st = pst_image_format_parse(&o->format, format, &e);
-    if (st == PST_OK)
-        st = pst_policy_parse(&o->bad, bad, &e);
+    o->bad = bad;
     return st == PST_OK || raise_error(&e);
 }
 
@@ -483,7 +482,7 @@ PyObject *core_encode_png(PyObject *self, PyObject *args)
         raise_error(&e);
     else
         result = PyBytes_FromStringAndSize((const char *)bytes, (Py_ssize_t)length);
-    pst_bytes_free(bytes);
+    pst_free(bytes);
     PyBuffer_Release(&view);
     return result;
 }

@@ -9,13 +9,13 @@
 static bool halt(Pipeline *self)
 {
     self->halted = true;
-    for (pst_status st = PST_END; st == PST_END;) {
+    for (pst_status st = PST_TIMEOUT; st == PST_TIMEOUT;) {
         PyThreadState *gil = PyEval_SaveThread();
         st = pst_pipeline_halt(self->p, SLICE);
         PyEval_RestoreThread(gil);
-        if (st == PST_END && PyErr_CheckSignals() < 0)
+        if (st == PST_TIMEOUT && PyErr_CheckSignals() < 0)
             return false;
-        if (st == PST_END && self->closing)
+        if (st == PST_TIMEOUT && self->closing)
             return raise_status(PST_ECANCELLED, "the pipeline was closed"), false;
     }
     return true;
@@ -54,8 +54,8 @@ static bool await_batch(Pipeline *self, pst_error *e)
             pipeline_raise(self, e);
         return false;
     }
-    st = self->started ? pst_pipeline_wait(self->p, 0, e) : PST_END;
-    while (st == PST_END) {
+    st = self->started ? pst_pipeline_wait(self->p, 0, e) : PST_TIMEOUT;
+    while (st == PST_TIMEOUT) {
         PyThreadState *gil = PyEval_SaveThread();
         st = pst_pipeline_wait(self->p, SLICE, e);
         PyEval_RestoreThread(gil);
@@ -146,7 +146,7 @@ PyObject *pipeline_tell(PyObject *object, PyObject *unused)
     }
     if (!pipeline_usable(self)) /* told without the lock, which another holds while it waits for a batch */
         return NULL;
-    pst_cursor c = self->cursor;
+    pst_position c = self->where;
     return Py_BuildValue("(KKKK)", (unsigned long long)c.fingerprint, (unsigned long long)c.seed, (unsigned long long)c.epoch,
                          (unsigned long long)c.next);
 }
@@ -165,7 +165,8 @@ PyObject *pipeline_seek(PyObject *object, PyObject *args)
             return NULL;
     if (!pipeline_enter(self))
         return NULL;
-    pst_cursor c = {.fingerprint = number[0], .seed = number[1], .epoch = number[2], .next = number[3]};
+    pst_cursor c;
+    pst_cursor_set(&c, &(pst_position){.fingerprint = number[0], .seed = number[1], .epoch = number[2], .next = number[3]});
     if (!pipeline_planned(self)) {
         pipeline_leave(self);
         return NULL;
@@ -185,6 +186,7 @@ PyObject *pipeline_iterate(PyObject *object, PyObject *unused)
 {
     Pipeline *self = (Pipeline *)object;
     pst_cursor c;
+    pst_position at = {0};
     pst_error e;
     (void)unused;
     if (!pipeline_outside(self))
@@ -204,8 +206,11 @@ PyObject *pipeline_iterate(PyObject *object, PyObject *unused)
     pst_status st = self->active || !pipeline_planned(self) ? PST_END : PST_OK;
     if (st == PST_OK && self->position == MIDWAY) {
         st = pst_pipeline_tell(self->p, &c, &e);
-        c.epoch++;
-        c.next = 0;
+        if (st == PST_OK)
+            st = pst_cursor_get(&c, &at, &e);
+        at.epoch++;
+        at.next = 0;
+        pst_cursor_set(&c, &at);
         if (st == PST_OK)
             st = seek(self, &c, &e);
         if (st == PST_OK)

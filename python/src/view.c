@@ -73,7 +73,7 @@ static pst_status view_run(const void *config, void *worker, pst_ctx *ctx, const
 }
 
 static const pst_op_class view_class = {
-    .abi = PST_OP_ABI,
+    .size = sizeof(pst_op_class),
     .name = "decode_raw",
     .doc = "Reads bytes as numbers, or numbers as another shape.",
     .example = "tfrecord shards/ | example | decode_raw",

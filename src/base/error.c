@@ -102,48 +102,80 @@ pst_status fail_memory_at(pst_error *reterr, const char *path, const char *doing
     return st;
 }
 
-/* Appends to `buffer` at `*length`; what does not fit is dropped, `*length` counts on. */
-static void PST_PRINTF(4, 5) append(char *buffer, size_t size, size_t *length, const char *format, ...)
+struct line {
+    char *buffer;
+    size_t size, length; /* the length counts on where the text does not fit */
+};
+
+static void add_byte(struct line *l, char c)
 {
+    if (l->length + 1 < l->size)
+        l->buffer[l->length] = c;
+    l->length++;
+}
+
+/* Names come from files: control characters, U+0080 to U+009F among them, are escaped, so that a terminal does not obey them.
+ */
+static void add_text(struct line *l, const char *text, bool lines)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        bool wide = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+        if (wide)
+            c++;
+        if ((*c >= 0x20 && *c != 0x7f && !wide) || (*c == '\n' && lines)) {
+            add_byte(l, (char)*c);
+            continue;
+        }
+        add_byte(l, '\\');
+        if (*c == '\n' || *c == '\t') {
+            add_byte(l, *c == '\n' ? 'n' : 't');
+            continue;
+        }
+        add_byte(l, 'x');
+        add_byte(l, digits[*c >> 4]);
+        add_byte(l, digits[*c & 15]);
+    }
+}
+
+static void PST_PRINTF(2, 3) add_place(struct line *l, const char *format, ...)
+{
+    char text[96];
     va_list args;
     va_start(args, format);
-    int n = *length < size ? vsnprintf(buffer + *length, size - *length, format, args) : vsnprintf(NULL, 0, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (n > 0)
-        *length += (size_t)n;
+    add_text(l, text, false);
 }
 
 char *pst_error_text(const pst_error *error, char *buffer, size_t size)
 {
+    struct line l = {.buffer = buffer, .size = size};
     if (size == 0)
         return buffer;
-    size_t n = 0;
-    buffer[0] = '\0';
-    if (error->path[0])
-        append(buffer, size, &n, "%s: ", error->path);
+    if (error->path[0]) {
+        add_text(&l, error->path, false);
+        add_text(&l, ": ", false);
+    }
     if (error->record != PST_NOWHERE && error->offset != PST_NOWHERE)
-        append(buffer, size, &n, "record %" PRIu64 " at byte %" PRIu64 ": ", error->record, error->offset);
+        add_place(&l, "record %" PRIu64 " at byte %" PRIu64 ": ", error->record, error->offset);
     else if (error->record != PST_NOWHERE)
-        append(buffer, size, &n, "record %" PRIu64 ": ", error->record);
+        add_place(&l, "record %" PRIu64 ": ", error->record);
     else if (error->offset != PST_NOWHERE)
-        append(buffer, size, &n, "at byte %" PRIu64 ": ", error->offset);
+        add_place(&l, "at byte %" PRIu64 ": ", error->offset);
     if (error->op[0])
-        append(buffer, size, &n, "%s: ", error->op);
-    append(buffer, size, &n, "%s", error->message[0] ? error->message : pst_status_name(error->status));
+        add_place(&l, "%s: ", error->op);
+    add_text(&l, error->message[0] ? error->message : pst_status_name(error->status), true);
 
     char reason[128];
     const char *why = error->sys_errno ? strerror_r(error->sys_errno, reason, sizeof(reason)) : "";
-    if (why[0] && !strstr(error->message, why))
-        append(buffer, size, &n, ": %s", why);
-    if (n >= size)
-        drop_cut_character(buffer);
-    for (char *c = buffer; *c; c++) {
-        bool wide = (unsigned char)c[0] == 0xc2 && (unsigned char)c[1] >= 0x80 && (unsigned char)c[1] < 0xa0; /* U+0080…9F */
-        if ((unsigned char)*c < 0x20 || *c == 0x7f || wide)
-            *c = '?'; /* names come from files: no line breaks, no commands to the terminal */
-        if (wide)
-            *++c = '?';
+    if (why[0] && !strstr(error->message, why)) {
+        add_text(&l, ": ", false);
+        add_text(&l, why, false);
     }
+    buffer[l.length < size ? l.length : size - 1] = '\0';
+    if (l.length >= size)
+        drop_cut_character(buffer);
     return buffer;
 }
 
@@ -154,6 +186,8 @@ const char *pst_status_name(pst_status status)
         return "PST_OK";
     case PST_END:
         return "PST_END";
+    case PST_TIMEOUT:
+        return "PST_TIMEOUT";
     case PST_SKIP:
         return "PST_SKIP";
     case PST_EINVAL:

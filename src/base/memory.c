@@ -5,6 +5,7 @@
 #include "base/memory.h"
 
 #include "base/fault.h"
+#include <penstock/base.h>
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -108,6 +109,11 @@ char *mem_format(const char *format, ...)
     vsnprintf(s, (size_t)n + 1, format, args);
     va_end(args);
     return s;
+}
+
+void pst_free(void *memory)
+{
+    mem_free(memory);
 }
 
 void mem_free(void *p)

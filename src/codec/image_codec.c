@@ -282,8 +282,3 @@ pst_status pst_image_encode(uint8_t **ret, size_t *ret_length, const pst_image *
     *ret_length = sink.length;
     return PST_OK;
 }
-
-void pst_bytes_free(uint8_t *bytes)
-{
-    mem_free(bytes);
-}

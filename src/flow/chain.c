@@ -32,7 +32,22 @@ void chain_finish(struct chain *c)
 {
     lang_finish(&c->tree);
     mem_free(c->nodes);
+    arena_finish(&c->classes);
     *c = (struct chain){0};
+}
+
+/* A class of a program that was built with an older header ends earlier; the rest reads as zeros. */
+#define LEAST_CLASS offsetof(pst_op_class, flags)
+
+static const pst_op_class *whole_class(struct arena *memory, const pst_op_class *op)
+{
+    pst_op_class *whole = arena_alloc(memory, sizeof(*whole));
+    if (!whole)
+        return NULL;
+    memset(whole, 0, sizeof(*whole));
+    memcpy(whole, op, op->size);
+    whole->size = sizeof(*whole);
+    return whole;
 }
 
 /* After a call that added to the tree and returned `st`: adds its new nodes to the chain, or takes them from the tree. */
@@ -74,8 +89,10 @@ pst_status chain_add(struct chain *c, const char *op, const char *args, pst_erro
 
 pst_status chain_add_class(struct chain *c, const pst_op_class *op, const void *config, pst_error *reterr)
 {
-    if (op->abi != PST_OP_ABI)
-        return pst_fail(reterr, PST_EINVAL, "an operation of version %u; this library has version %d", op->abi, PST_OP_ABI);
+    if (op->size < LEAST_CLASS)
+        return pst_fail(reterr, PST_EINVAL, "the operation's size is %zu; set it to sizeof(pst_op_class)", op->size);
+    if (op->size < sizeof(*op) && !(op = whole_class(&c->classes, op)))
+        return fail_memory(reterr, "adding an operation");
     if (!op->name || !word_is_name(op->name, strlen(op->name)))
         return pst_fail(reterr, PST_EINVAL, "invalid name \"%.40s\"; an operation's name has letters, digits and _",
                         op->name ? op->name : "");

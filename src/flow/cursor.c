@@ -1,4 +1,4 @@
-/* cursor.c: where a pipeline is, in four integers, and whose cursor it is.
+/* cursor.c: the position of a pipeline, as numbers and as bytes, and which pipeline a cursor belongs to.
  *
  * The fingerprint covers what shapes order or content: the data and every operation but `prefetch` and `cache`. Ranks, workers
  * and budgets are free to change between tell and seek, and so is the place of the data. */
@@ -35,22 +35,69 @@ pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
     return PST_OK;
 }
 
-pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_cursor *c, pst_error *reterr)
+pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_position *at, pst_error *reterr)
 {
-    uint64_t differs = c->fingerprint ^ p->fingerprint;
+    uint64_t differs = at->fingerprint ^ p->fingerprint;
     const char *what = differs & UPPER_HALF
                            ? differs << 32 ? "both the data and the operations are others" : "the data are others"
                            : "the operations are others, or have other arguments";
     if (differs)
         return pst_fail(reterr, PST_ESTALE,
                         "the cursor belongs to another pipeline: %s (fingerprint %016" PRIx64 ", here %016" PRIx64 ")", what,
-                        c->fingerprint, p->fingerprint);
-    if (c->seed != seed)
+                        at->fingerprint, p->fingerprint);
+    if (at->seed != seed)
         return pst_fail(reterr, PST_ESTALE,
                         "the cursor was taken with seed %" PRIu64 ", this pipeline has %" PRIu64 ": the order would be another",
-                        c->seed, seed);
-    if (p->order.batches < ORDER_UNKNOWN && c->next > p->order.batches)
-        return pst_fail(reterr, PST_ESTALE, "the cursor is at batch %" PRIu64 ", an epoch has %" PRIu64, c->next,
+                        at->seed, seed);
+    if (p->order.batches < ORDER_UNKNOWN && at->next > p->order.batches)
+        return pst_fail(reterr, PST_ESTALE, "the cursor is at batch %" PRIu64 ", an epoch has %" PRIu64, at->next,
                         p->order.batches);
+    return PST_OK;
+}
+
+/* ---- As bytes ---- */
+
+/* "PSTC", the version of the layout, then fingerprint, seed, epoch and next, all little-endian. A later version may append. */
+#define MAGIC      UINT32_C(0x43545350)
+#define VERSION    1u
+#define LEAST_SIZE (2 * sizeof(uint32_t) + 4 * sizeof(uint64_t))
+
+static void put(uint8_t *to, uint64_t value, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint64_t get(const uint8_t *from, size_t bytes)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value |= (uint64_t)from[i] << 8 * i;
+    return value;
+}
+
+void pst_cursor_set(pst_cursor *ret, const pst_position *position)
+{
+    const uint64_t numbers[4] = {position->fingerprint, position->seed, position->epoch, position->next};
+    memset(ret, 0, sizeof(*ret));
+    ret->size = LEAST_SIZE;
+    put(ret->bytes, MAGIC, 4);
+    put(ret->bytes + 4, VERSION, 4);
+    for (size_t i = 0; i < 4; i++)
+        put(ret->bytes + 8 + 8 * i, numbers[i], 8);
+}
+
+pst_status pst_cursor_get(const pst_cursor *cursor, pst_position *ret, pst_error *reterr)
+{
+    if (cursor->size < LEAST_SIZE || cursor->size > sizeof(cursor->bytes) || get(cursor->bytes, 4) != MAGIC)
+        return pst_fail(reterr, PST_EINVAL, "these %zu bytes are not a cursor; expected those that pst_pipeline_tell made",
+                        cursor->size);
+    if (get(cursor->bytes + 4, 4) != VERSION || cursor->size != LEAST_SIZE)
+        return pst_fail(reterr, PST_EUNSUPPORTED, "the cursor has layout %u; this library reads layout %u",
+                        (unsigned)get(cursor->bytes + 4, 4), VERSION);
+    *ret = (pst_position){.fingerprint = get(cursor->bytes + 8, 8),
+                          .seed = get(cursor->bytes + 16, 8),
+                          .epoch = get(cursor->bytes + 24, 8),
+                          .next = get(cursor->bytes + 32, 8)};
     return PST_OK;
 }

@@ -21,6 +21,7 @@ struct chain {
     struct lang_tree tree;
     struct node *nodes; /* one per node at the top of the tree */
     size_t count, capacity;
+    struct arena classes; /* copies of classes that are shorter than the library's */
 };
 
 /* Text → nodes; see pipeline.h for the language. Errors carry the byte and a drawing with a caret. Whether the operations go

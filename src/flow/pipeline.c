@@ -14,9 +14,10 @@
 
 /* ---- Building ---- */
 
-pst_status pst_pipeline_create(pst_pipeline **ret, const pst_options *options, pst_error *reterr)
+pst_status pst_pipeline_create(pst_pipeline **ret, const pst_pipeline_options *options, pst_error *reterr)
 {
-    pst_options o = {0};
+    pst_pipeline_options o = {0};
+    pst_policy policy = {0};
     pst_status st = options_take(&o, sizeof(o), options, reterr);
     if (st < 0)
         return st;
@@ -29,11 +30,14 @@ pst_status pst_pipeline_create(pst_pipeline **ret, const pst_options *options, p
         return fail_memory(reterr, "creating a pipeline");
     ring_init(&p->ring);
     p->options = o;
+    p->options.bad = NULL; /* the caller's text; the account has what it says */
     p->cache_dir = o.cache_dir ? mem_strdup(o.cache_dir) : NULL;
     p->options.cache_dir = p->cache_dir;
     st = o.cache_dir && !p->cache_dir ? fail_memory(reterr, "creating a pipeline") : PST_OK;
+    if (st == PST_OK && o.bad)
+        st = pst_policy_parse(&policy, o.bad, reterr);
     if (st == PST_OK)
-        st = damage_account_init(&p->damage, &o.bad, reterr);
+        st = damage_account_init(&p->damage, &policy, reterr);
     if (st < 0) {
         pst_pipeline_destroy(p);
         return st;
@@ -42,7 +46,7 @@ pst_status pst_pipeline_create(pst_pipeline **ret, const pst_options *options, p
     return PST_OK;
 }
 
-pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_options *options, pst_error *reterr)
+pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_pipeline_options *options, pst_error *reterr)
 {
     pst_pipeline *p = NULL;
     pst_status st = pst_pipeline_create(&p, options, reterr);
@@ -150,9 +154,13 @@ pst_status pst_pipeline_add_files(pst_pipeline *p, const char *const *paths, con
 
 pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *generator, pst_error *reterr)
 {
+    pst_generator own = {0};
+    pst_status st = options_take(&own, sizeof(own), generator, reterr);
+    if (st < 0)
+        return st;
+    generator = &own;
     if (generator->spec.count == 0 || generator->spec.count > PST_MAX_FIELDS || !generator->open || !generator->next)
         return pst_fail(reterr, PST_EINVAL, "a generator needs 1 to %d fields, open and next", PST_MAX_FIELDS);
-    pst_generator own = *generator;
     pst_field *fields = arena_alloc(&p->names, own.spec.count * sizeof(*fields));
     if (!fields)
         return fail_memory(reterr, "adding a generator");
@@ -226,7 +234,7 @@ static pst_status start_crew(pst_pipeline *p, pst_error *reterr)
                                .pool = p->pool,
                                .cells = p->cells,
                                .seed = p->options.seed,
-                               .tolerant = p->options.bad.skip,
+                               .tolerant = p->damage.policy.skip,
                                .epoch = p->epoch,
                                .next = p->next,
                                .sharing = p->tuner.workers};
@@ -354,7 +362,7 @@ pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr)
     do
         ready = ring_wait(&p->ring, now + span);
     while (ready && pass_over(p));
-    return ready ? PST_OK : PST_END;
+    return ready ? PST_OK : PST_TIMEOUT;
 }
 
 void pst_pipeline_cancel(pst_pipeline *p)
@@ -367,7 +375,8 @@ pst_status pst_pipeline_halt(pst_pipeline *p, double seconds)
 {
     ring_stop(&p->ring);
     double milliseconds = seconds > 0 ? seconds * 1e3 : 0;
-    return !p->crew || crew_wait(p->crew, milliseconds < UINT32_MAX ? (uint32_t)milliseconds : UINT32_MAX) ? PST_OK : PST_END;
+    return !p->crew || crew_wait(p->crew, milliseconds < UINT32_MAX ? (uint32_t)milliseconds : UINT32_MAX) ? PST_OK
+                                                                                                           : PST_TIMEOUT;
 }
 
 pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
@@ -394,20 +403,24 @@ pst_status pst_pipeline_tell(pst_pipeline *p, pst_cursor *ret, pst_error *reterr
     pst_status st = pst_pipeline_plan(p, reterr);
     if (st < 0)
         return st;
-    *ret = (pst_cursor){.fingerprint = p->plan->fingerprint, .seed = p->options.seed, .epoch = p->epoch, .next = p->next};
+    pst_cursor_set(
+        ret, &(pst_position){.fingerprint = p->plan->fingerprint, .seed = p->options.seed, .epoch = p->epoch, .next = p->next});
     return PST_OK;
 }
 
 pst_status pst_pipeline_seek(pst_pipeline *p, const pst_cursor *cursor, pst_error *reterr)
 {
+    pst_position at;
     pst_status st = pst_pipeline_plan(p, reterr);
     if (st == PST_OK)
-        st = cursor_check(p->plan, p->options.seed, cursor, reterr);
+        st = pst_cursor_get(cursor, &at, reterr);
+    if (st == PST_OK)
+        st = cursor_check(p->plan, p->options.seed, &at, reterr);
     if (st < 0)
         return st;
     stop_crew(p);
-    p->epoch = cursor->epoch;
-    p->next = cursor->next;
+    p->epoch = at.epoch;
+    p->next = at.next;
     p->failed = PST_OK;
     return PST_OK;
 }

@@ -16,7 +16,7 @@ struct delivery {
 };
 
 struct pst_pipeline {
-    pst_options options;
+    pst_pipeline_options options;
     char *cache_dir;
     struct chain chain;
     struct arena names; /* of arrays in memory, with their shapes; paths and labels of files */
@@ -42,7 +42,7 @@ struct pst_pipeline {
 pst_status pipeline_add_source(pst_pipeline *p, const struct source_class *source, const void *config, pst_error *reterr);
 
 /* cursor.c: PST_ESTALE says what differs. */
-pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_cursor *c, pst_error *reterr);
+pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_position *at, pst_error *reterr);
 
 /* deliver.c: what happens to an entry when its turn has come. Again: it was passed over. */
 pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr);

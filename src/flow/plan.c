@@ -77,14 +77,14 @@ static uint64_t probe_bytes(const struct pipeline_plan *p, uint64_t count)
     return sum / probes + (sum % probes > 0);
 }
 
-static pst_status open_source(struct pipeline_plan *p, const pst_options *o, struct file_stop stop,
+static pst_status open_source(struct pipeline_plan *p, const pst_pipeline_options *o, struct file_stop stop,
                               struct damage_account *account, pst_error *reterr)
 {
     const struct node *n = &p->chain->nodes[0];
     struct damage_opening opening = {0};
     struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8, .stop = stop};
     p->source_class = (const struct source_class *)(const void *)n->op;
-    pst_status st = damage_intake_init(&p->intake, n->op->name, o->bad.skip, reterr);
+    pst_status st = damage_intake_init(&p->intake, n->op->name, account->policy.skip, reterr);
     if (st == PST_OK)
         st = damage_opening_init(&opening, account, n->op->name, reterr);
     env.met = p->intake.log;
@@ -354,7 +354,7 @@ static pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr)
     return entropy_create(&p->program.entropy, p->source_class, p->source, p->order.source, p->ram_entropy, reterr);
 }
 
-static unsigned most_threads(const pst_options *o)
+static unsigned most_threads(const pst_pipeline_options *o)
 {
     unsigned cores = cpu_cores();
     if (o->workers)
@@ -362,7 +362,7 @@ static unsigned most_threads(const pst_options *o)
     return 2 * cores < MAX_WORKERS ? 2 * cores : MAX_WORKERS; /* more than cores: some may wait for storage */
 }
 
-pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *o, struct file_stop stop,
+pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_pipeline_options *o, struct file_stop stop,
                                 struct damage_account *account, pst_error *reterr)
 {
     pst_status st = check_kinds(chain, reterr);

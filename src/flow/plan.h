@@ -43,7 +43,7 @@ struct pipeline_plan {
 };
 
 /* `chain` is borrowed and has its specs filled in. `account` is borrowed while it plans. */
-pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_options *options,
+pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_pipeline_options *options,
                                 struct file_stop stop, struct damage_account *account, pst_error *reterr);
 struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok; returns NULL */
 

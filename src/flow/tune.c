@@ -40,7 +40,7 @@ static size_t depth_within(uint64_t ram, uint64_t bytes)
     return n > TUNE_MAX_DEPTH ? TUNE_MAX_DEPTH : n > 2 ? (size_t)n - 1 : 1;
 }
 
-static void choose_workers(struct tuner *t, const struct pipeline_plan *plan, const pst_options *o)
+static void choose_workers(struct tuner *t, const struct pipeline_plan *plan, const pst_pipeline_options *o)
 {
     t->workers_given = o->workers > 0;
     t->most_workers = plan->threads;
@@ -51,7 +51,7 @@ static void choose_workers(struct tuner *t, const struct pipeline_plan *plan, co
         snprintf(t->workers_reason, sizeof(t->workers_reason), "one for each of %u cores; nothing measured yet", t->cores);
 }
 
-static void choose_depth(struct tuner *t, const struct pipeline_plan *plan, const pst_options *o)
+static void choose_depth(struct tuner *t, const struct pipeline_plan *plan, const pst_pipeline_options *o)
 {
     uint64_t asked = o->prefetch ? o->prefetch : plan->prefetch, bytes = batch_bytes(plan);
     uint64_t enough = bytes ? READY_BYTES / bytes + 1 : t->workers + 1;
@@ -77,7 +77,7 @@ static void choose_depth(struct tuner *t, const struct pipeline_plan *plan, cons
     }
 }
 
-void tune_init(struct tuner *t, const struct pipeline_plan *plan, const pst_options *o, unsigned cores)
+void tune_init(struct tuner *t, const struct pipeline_plan *plan, const pst_pipeline_options *o, unsigned cores)
 {
     *t = (struct tuner){.cores = cores};
     uint64_t taken = plan->ram_cache + plan->ram_stream + plan->ram_entropy + plan->threads * tune_worker_bytes(plan);

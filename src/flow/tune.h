@@ -25,7 +25,7 @@ struct tuner {
     struct tune_sample last;
 };
 
-void tune_init(struct tuner *t, const struct pipeline_plan *plan, const pst_options *options, unsigned cores);
+void tune_init(struct tuner *t, const struct pipeline_plan *plan, const pst_pipeline_options *options, unsigned cores);
 /* Judges the time since the last look, TUNE_INTERVAL_NS ago or more; true: workers or depth have changed. */
 bool tune_update(struct tuner *t, const struct tune_sample *now);
 

@@ -213,6 +213,6 @@ pst_status canvas_publish(const struct canvas *c, const char *path, pst_error *r
     if (st < 0)
         return st;
     st = publish_bytes(path, png, length, true, true, reterr);
-    pst_bytes_free(png);
+    pst_free(png);
     return st;
 }

@@ -254,7 +254,7 @@ static pst_status list_shards(struct inspection *n, const char *const *paths, si
         st = find_missing(&(struct path_list){.paths = found, .count = found_count}, paths, count,
                           "`penstock inspect --allow-missing` reads the others", reterr);
     if (st < 0) {
-        pst_shards_free(found, found_count);
+        pst_free(found);
         return st;
     }
     n->shards = keep_array(n, found_count, sizeof(*n->shards));
@@ -263,7 +263,7 @@ static pst_status list_shards(struct inspection *n, const char *const *paths, si
         n->shards[i].path = arena_strndup(&n->memory, found[i], strlen(found[i]));
         st = n->shards[i].path ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     }
-    pst_shards_free(found, found_count);
+    pst_free(found);
     n->public.shard = n->shards;
     n->public.shards = found_count;
     return st;

@@ -18,7 +18,7 @@ static void order(const void *config, const struct order_env *env, struct order_
 const struct op_decl op_batch = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "batch",
             .doc =
                 "Puts elements together: each field becomes one tensor whose first dimension is the batch. Fields whose first "

@@ -17,7 +17,7 @@ static const struct resource_facet resource = {.kind = RESOURCE_CACHE, .amount =
 const struct op_decl op_cache = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "cache",
             .doc =
                 "Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or "

@@ -58,7 +58,7 @@ static const struct image_facet image = {.casts = target};
 const struct op_decl op_cast = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "cast",
             .doc = "Converts a field of numbers to another type; values stay what they are, nothing is scaled. To integers it "
                    "rounds to the nearest (ties to even) and holds values beyond the range at its limits; NaN becomes 0. To "

@@ -65,7 +65,7 @@ static const struct image_facet image = {.geometry = geometry, .pads = pads};
 const struct op_decl op_center_crop = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "center_crop",
             .doc = "Cuts the middle out of an image, as torchvision's CenterCrop does. An image that is smaller is padded "
                    "with zeros on both sides. Of an encoded image only that part is decoded.",

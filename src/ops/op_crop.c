@@ -64,7 +64,7 @@ static const struct image_facet image = {.geometry = geometry};
 const struct op_decl op_crop = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "crop",
             .doc = "Cuts a fixed rectangle out of an image. An image that does not contain all of it is an error of that "
                    "element. Of an encoded image only that part is decoded.",

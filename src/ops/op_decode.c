@@ -158,7 +158,7 @@ static const struct image_facet image = {.decodes = true};
 const struct op_decl op_decode = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "decode",
             .doc = "Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (its first frame) and yuv420, "
                    "recognised by their content. Where crops or a resize follow, only the part that they use is decoded. An "

@@ -34,7 +34,7 @@ static const pst_param params[] = {
 const struct op_decl op_drop = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "drop",
             .doc = "Leaves out the named fields and keeps the others. What nothing in front uses either is neither read nor "
                    "parsed "

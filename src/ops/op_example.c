@@ -286,7 +286,7 @@ static const struct schema_facet samples = {.missing = missing, .infer = example
 const struct op_decl op_example = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "example",
             .doc = "Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, "
                    "int64 or bytes. A "

@@ -41,7 +41,7 @@ static const struct image_facet image = {.geometry = geometry};
 const struct op_decl op_flip = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "flip",
             .doc = "Mirrors an image left to right with probability p; drawn anew in every epoch.",
             .example = "tfrecord shards/ | example | decode | resize 224 | flip | batch 64",

@@ -88,7 +88,7 @@ static const struct image_facet image = {.splits = splits};
 const struct op_decl op_layout = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "layout",
             .doc = "Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come. Images are decoded with "
                    "their "

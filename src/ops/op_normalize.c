@@ -122,7 +122,7 @@ static const struct image_facet image = {.factors = factors};
 const struct op_decl op_normalize = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "normalize",
             .doc =
                 "Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one "

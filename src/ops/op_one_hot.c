@@ -79,7 +79,7 @@ static const pst_param params[] = {
 const struct op_decl op_one_hot = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "one_hot",
             .doc = "Turns class numbers into float32 vectors that are 1 at the class and 0 elsewhere. The field gets one more "
                    "dimension. A number that is no class is an error of that element.",

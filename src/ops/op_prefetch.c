@@ -18,7 +18,7 @@ static const struct resource_facet resource = {.kind = RESOURCE_PREFETCH, .amoun
 const struct op_decl op_prefetch = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "prefetch",
             .doc =
                 "Sets how many batches are prepared before they are asked for. There is always some prefetching, also without "

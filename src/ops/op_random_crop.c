@@ -79,7 +79,7 @@ static const struct image_facet image = {.geometry = geometry, .cuts_at_random =
 const struct op_decl op_random_crop = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "random_crop",
             .doc = "Cuts a rectangle of fixed size out of an image, every position being equally likely, as torchvision's "
                    "RandomCrop does; another one in every epoch. An image that is smaller, padding included, is an error of "

@@ -112,7 +112,7 @@ static const struct image_facet image = {.geometry = geometry, .resizes = true, 
 const struct op_decl op_random_resized_crop = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "random_resized_crop",
             .doc = "Cuts a rectangle of random area, shape and place out of an image and resizes it; another one in every "
                    "epoch. The rule is torchvision's RandomResizedCrop: up to ten draws of an area and a ratio, the middle of "

@@ -41,7 +41,7 @@ static const pst_param params[] = {
 const struct op_decl op_rename = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "rename",
             .doc = "Gives a field another name.",
             .example = "tfrecord shards/ | example | rename image/encoded image | batch 64",

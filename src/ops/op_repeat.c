@@ -18,7 +18,7 @@ static void order(const void *config, const struct order_env *env, struct order_
 const struct op_decl op_repeat = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "repeat",
             .doc = "Goes through the elements several times within one epoch. A shuffle in front of it draws a new order for "
                    "every "

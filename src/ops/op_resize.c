@@ -146,7 +146,7 @@ static const struct image_facet image = {.geometry = geometry, .resizes = true, 
 const struct op_decl op_resize = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "resize",
             .doc =
                 "Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length. "

@@ -32,7 +32,7 @@ static const pst_param params[] = {
 const struct op_decl op_select = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "select",
             .doc = "Keeps the named fields and leaves out the others. What is left out and not used by anything in front is "
                    "neither "

@@ -19,7 +19,7 @@ static void order(const void *config, const struct order_env *env, struct order_
 const struct op_decl op_shard = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "shard",
             .doc =
                 "Keeps every count-th element, beginning with number index. Put it in front of shuffle: the parts are then "

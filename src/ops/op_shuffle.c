@@ -42,7 +42,7 @@ static void order(const void *config, const struct order_env *env, struct order_
 const struct op_decl op_shuffle = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "shuffle",
             .doc =
                 "Puts the elements in random order. Over an indexed source the shuffle is exact and global and takes no "

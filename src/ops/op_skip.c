@@ -19,7 +19,7 @@ static void order(const void *config, const struct order_env *env, struct order_
 const struct op_decl op_skip = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "skip",
             .doc = "Leaves out the first elements. Behind batch it counts batches.",
             .example = "tfrecord shards/ | skip 1000 | batch 64",

@@ -128,7 +128,7 @@ static const pst_param params[] = {
 const struct op_decl op_stack = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "stack",
             .doc =
                 "Makes one vector of several fields of numbers, such as the columns of a table. Single numbers are one value "

@@ -18,7 +18,7 @@ static void order(const void *config, const struct order_env *env, struct order_
 const struct op_decl op_take = {
     .op =
         {
-            .abi = PST_OP_ABI,
+            .size = sizeof(pst_op_class),
             .name = "take",
             .doc = "Keeps the first elements and leaves out the rest. Behind batch it counts batches.",
             .example = "tfrecord shards/ | take 1000 | batch 64",

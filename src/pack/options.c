@@ -213,8 +213,6 @@ static pst_status check_numbers(pst_pack_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "workers: %u is above %u", o->workers, MAX_WORKERS);
     if (o->compression > PST_COMPRESSION_ZSTD)
         return pst_fail(reterr, PST_EINVAL, "compression: unknown");
-    if (!(o->bad.max_share >= 0 && o->bad.max_share <= 1))
-        return pst_fail(reterr, PST_EINVAL, "bad: the share must be within 0 and 1");
     if (!o->shard_size)
         o->shard_size = DEFAULT_SHARD_SIZE;
     if (!o->workers)
@@ -260,6 +258,9 @@ pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pa
         goto fail;
     }
     st = check_numbers(o, reterr);
+    if (st == PST_OK && o->bad)
+        st = pst_policy_parse(&c->bad, o->bad, reterr);
+    o->bad = NULL; /* the caller's text */
     if (st == PST_OK)
         st = check_version(o->version, reterr);
     if (st == PST_OK)

@@ -17,6 +17,7 @@ struct pack_rename {
 
 struct pack_config {
     pst_pack_options options; /* as given; numbers have their defaults filled in, texts are copies */
+    pst_policy bad;           /* what options.bad says */
     const char *out;
     const char *name;
     struct pack_share *shares; /* at least one */

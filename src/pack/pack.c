@@ -160,7 +160,7 @@ static pst_status find_shards(struct job *j, uint64_t *ret_missing, pst_error *r
 
 static pst_status open_budget(struct job *j, pst_error *reterr)
 {
-    const pst_policy *policy = &j->config.options.bad;
+    const pst_policy *policy = &j->config.bad;
     struct bad_budget *b = &j->bad;
     b->skip = policy->skip;
     b->allowed = policy->skip ? UINT64_MAX : 0;

@@ -168,7 +168,7 @@ pst_status transform_run(struct transform *t, const struct pack_config *c, uint6
     pst_encode_options options = {.size = sizeof(options),
                                   .quality = c->options.quality ? c->options.quality : DEFAULT_QUALITY};
     size_t length = 0;
-    pst_bytes_free(t->encoded);
+    pst_free(t->encoded);
     t->encoded = NULL;
     st = pst_image_encode(&t->encoded, &length, image, info.format, &options, reterr);
     if (st == PST_EUNSUPPORTED) /* nothing is wrong with the image: the command cannot be carried out */
@@ -182,6 +182,6 @@ void transform_finish(struct transform *t)
 {
     pst_image_finish(&t->decoded);
     pst_image_finish(&t->result);
-    pst_bytes_free(t->encoded);
+    pst_free(t->encoded);
     *t = (struct transform){0};
 }

@@ -159,7 +159,7 @@ static uint64_t arrays_bytes_of(const void *source, uint64_t index)
 }
 
 const struct source_class source_arrays = {
-    .op = {.abi = PST_OP_ABI,
+    .op = {.size = sizeof(pst_op_class),
            .name = "arrays",
            .doc = "Arrays in memory, a row of each an element, a field an array. They come from the program that builds the "
                   "pipeline (pst_pipeline_add_arrays), not from pipeline text.",

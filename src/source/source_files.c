@@ -203,7 +203,7 @@ static void files_describe(const void *source, char *buffer, size_t size)
 
 const struct source_class source_files = {
     .op =
-        {.abi = PST_OP_ABI,
+        {.size = sizeof(pst_op_class),
          .name = "files",
          .doc =
              "The files that a list names, one an element: image (the file's bytes), label (if the list has labels: numbers as "

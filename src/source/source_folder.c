@@ -235,7 +235,7 @@ static void folder_describe(const void *source, char *buffer, size_t size)
 }
 
 const struct source_class source_folder = {
-    .op = {.abi = PST_OP_ABI,
+    .op = {.size = sizeof(pst_op_class),
            .name = "folder",
            .doc =
                "The files in class folders, one an element: image (the file's bytes), label (the number of its folder, in byte "

@@ -92,8 +92,9 @@ static void generator_stream_close(void *stream)
     mem_free(p);
 }
 
-const struct source_class source_generator = { /* unlisted: it is made from a C struct, never from text */
-    .op = {.abi = PST_OP_ABI,
+const struct source_class source_generator = {
+    /* unlisted: it is made from a C struct, never from text */
+    .op = {.size = sizeof(pst_op_class),
            .name = "generator",
            .doc = "Elements that the program makes, one after the other (pst_pipeline_add_generator).",
            .example = "generator | batch 64",

@@ -269,7 +269,7 @@ static void npy_locate(const void *source, uint64_t index, size_t field, struct 
 }
 
 const struct source_class source_npy = {
-    .op = {.abi = PST_OP_ABI,
+    .op = {.size = sizeof(pst_op_class),
            .name = "npy",
            .doc =
                "Rows of NumPy arrays: a field a file, called like the file without .npy, an element a row. All have the same "

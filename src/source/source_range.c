@@ -105,7 +105,7 @@ static pst_status range_load(void *source, void *worker, uint64_t index, pst_ctx
 }
 
 const struct source_class source_range = {
-    .op = {.abi = PST_OP_ABI,
+    .op = {.size = sizeof(pst_op_class),
            .name = "range",
            .doc = "Whole numbers from start up to, but not including, stop, as the field value.",
            .example = "range 10 | shuffle | batch 4",

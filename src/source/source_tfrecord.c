@@ -187,7 +187,7 @@ static void stream_close(void *stream)
 
 const struct source_class source_tfrecord = {
     .op =
-        {.abi = PST_OP_ABI,
+        {.size = sizeof(pst_op_class),
          .name = "tfrecord",
          .doc =
              "The records of TFRecord files, one an element, as the field record. Files with an index (made on first use) are "

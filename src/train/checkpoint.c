@@ -133,13 +133,14 @@ static void put_run(struct json *j, const struct run_state *s)
     json_uint(j, "best_step", s->best_step);
     json_uint(j, "wait", s->wait);
     json_end_object(j);
-    if (!s->has_cursor)
+    pst_position at;
+    if (!s->has_cursor || pst_cursor_get(&s->cursor, &at, NULL) < 0)
         return;
     json_begin_object(j, "cursor");
-    json_uint(j, "fingerprint", s->cursor.fingerprint);
-    json_uint(j, "seed", s->cursor.seed);
-    json_uint(j, "epoch", s->cursor.epoch);
-    json_uint(j, "next", s->cursor.next);
+    json_uint(j, "fingerprint", at.fingerprint);
+    json_uint(j, "seed", at.seed);
+    json_uint(j, "epoch", at.epoch);
+    json_uint(j, "next", at.next);
     json_end_object(j);
 }
 
@@ -232,10 +233,12 @@ static bool take_run(const struct json_document *d, struct run_state *s)
     bool ok = json_get_uint(d, json_find(d, run, "epoch"), &s->epoch) && json_get_uint(d, json_find(d, run, "epoch_step"), &s->epoch_step) &&
               json_get_uint(d, json_find(d, run, "samples"), &s->samples) && json_get_uint(d, json_find(d, run, "correct"), &s->correct) &&
               json_get_uint(d, json_find(d, run, "best_step"), &s->best_step) && json_get_uint(d, json_find(d, run, "wait"), &s->wait);
+    pst_position at = {0};
     if (s->has_cursor)
-        ok = ok && json_get_uint(d, json_find(d, cursor, "fingerprint"), &s->cursor.fingerprint) &&
-             json_get_uint(d, json_find(d, cursor, "seed"), &s->cursor.seed) && json_get_uint(d, json_find(d, cursor, "epoch"), &s->cursor.epoch) &&
-             json_get_uint(d, json_find(d, cursor, "next"), &s->cursor.next);
+        ok = ok && json_get_uint(d, json_find(d, cursor, "fingerprint"), &at.fingerprint) &&
+             json_get_uint(d, json_find(d, cursor, "seed"), &at.seed) && json_get_uint(d, json_find(d, cursor, "epoch"), &at.epoch) &&
+             json_get_uint(d, json_find(d, cursor, "next"), &at.next);
+    pst_cursor_set(&s->cursor, &at);
     return ok;
 }
 

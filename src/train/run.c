@@ -260,7 +260,8 @@ static pst_status end_epoch(struct run *r, pst_error *reterr)
 
 static pst_status resume(struct run *r, pst_error *reterr)
 {
-    pst_cursor at;
+    pst_cursor cursor;
+    pst_position at = {0};
     pst_status st = checkpoint_resume(r->trainer, r->options->out, &r->state, reterr);
     if (st < 0)
         return st;
@@ -268,11 +269,14 @@ static pst_status resume(struct run *r, pst_error *reterr)
     if (r->state.has_cursor)
         st = pst_pipeline_seek(r->training, &r->state.cursor, reterr);
     if (st == PST_OK && r->validation && r->state.epoch > 0) {
-        st = pst_pipeline_tell(r->validation, &at, reterr);
+        st = pst_pipeline_tell(r->validation, &cursor, reterr);
+        if (st == PST_OK)
+            st = pst_cursor_get(&cursor, &at, reterr);
         at.epoch = r->state.epoch;
         at.next = 0;
+        pst_cursor_set(&cursor, &at);
         if (st == PST_OK)
-            st = pst_pipeline_seek(r->validation, &at, reterr);
+            st = pst_pipeline_seek(r->validation, &cursor, reterr);
     }
     return st;
 }

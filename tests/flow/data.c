@@ -84,7 +84,7 @@ static void make_photos(void)
             snprintf(path, sizeof(path), "photos/class%u/%u.%s", c, i, pst_image_format_name(format));
             test_write_file(path, bytes.data, bytes.length);
             snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s,%u\n", path, c);
-            pst_bytes_free((uint8_t *)bytes.data);
+            pst_free((void *)bytes.data);
         }
     }
     test_write_file("photos.csv", lines, strlen(lines));
@@ -115,7 +115,7 @@ static void add_example(pst_writer *w, pst_builder *b, unsigned number, bool bro
     must_do(pst_builder_add_floats(b, "boxes", boxes, number % 3 * 4, &e), &e, "boxes");
     must_do(pst_builder_finish(b, &record, &e), &e, "an Example");
     must_do(pst_writer_write(w, record.data, record.length, &e), &e, "writing");
-    pst_bytes_free(whole);
+    pst_free(whole);
 }
 
 static void make_shard(const char *folder, unsigned shard, pst_compression compression, bool damaged)

@@ -27,7 +27,7 @@ static bool starts_with_arrays(const char *text)
     return strncmp(text, "arrays", 6) == 0;
 }
 
-static pst_status build(const char *text, const pst_options *o, pst_pipeline **ret, pst_error *e)
+static pst_status build(const char *text, const pst_pipeline_options *o, pst_pipeline **ret, pst_error *e)
 {
     if (!starts_with_arrays(text))
         return pst_pipeline_parse(ret, text, o, e);
@@ -48,16 +48,16 @@ static pst_status build(const char *text, const pst_options *o, pst_pipeline **r
     return st;
 }
 
-static pst_options options_of(const char *text, unsigned workers)
+static pst_pipeline_options options_of(const char *text, unsigned workers)
 {
-    return (pst_options){.size = sizeof(pst_options),
-                         .seed = 11,
-                         .ram = UINT64_C(64) << 20,
-                         .workers = workers,
-                         .bad = {.skip = strstr(text, "damaged") != NULL}};
+    return (pst_pipeline_options){.size = sizeof(pst_pipeline_options),
+                                  .seed = 11,
+                                  .ram = UINT64_C(64) << 20,
+                                  .workers = workers,
+                                  .bad = strstr(text, "damaged") ? "skip" : NULL};
 }
 
-static pst_pipeline *made(const char *text, const pst_options *o)
+static pst_pipeline *made(const char *text, const pst_pipeline_options *o)
 {
     pst_pipeline *p = NULL;
     pst_error e = {0};
@@ -115,7 +115,7 @@ static pst_status run_on(pst_pipeline *p, struct trace *t, int epochs, size_t mo
     return st;
 }
 
-static struct trace traced(const char *text, pst_options o)
+static struct trace traced(const char *text, pst_pipeline_options o)
 {
     struct trace t = {0};
     pst_error e = {0};
@@ -202,7 +202,7 @@ static void test_vectors(void)
     for (size_t c = 0; c < chains.count; c++) {
         const char *text = chains.at[c].text;
         for (int no_fuse = 0; no_fuse < 2 && chains.at[c].fields; no_fuse++) {
-            pst_options o = options_of(text, 1);
+            pst_pipeline_options o = options_of(text, 1);
             pst_batch *b = NULL;
             pst_error e = {0};
             o.no_fuse = no_fuse;
@@ -227,7 +227,7 @@ static void test_workers(void)
         CHECK_MSG(want.count > 3, "%s: only %zu steps", text, want.count);
         for (size_t w = 0; w < 4; w++)
             for (int how = 0; how < 4; how++) {
-                pst_options o = options_of(text, workers[w]);
+                pst_pipeline_options o = options_of(text, workers[w]);
                 o.no_fuse = how & 1;
                 o.prefetch = how & 2 ? 1 : 0;
                 got = traced(text, o);
@@ -257,7 +257,7 @@ static void test_seek(void)
 {
     for (size_t c = 0; c < chains.count; c++) {
         const char *text = chains.at[c].text;
-        pst_options o = options_of(text, 2);
+        pst_pipeline_options o = options_of(text, 2);
         struct trace want = traced(text, o), ignored = {0};
         pst_error e = {0};
         pst_pipeline *teller = made(text, &o), *jumper = made(text, &o);
@@ -283,7 +283,7 @@ static void test_cancel(void)
     for (size_t c = 0; c < chains.count; c++) {
         const char *text = chains.at[c].text;
         struct held before = held_now();
-        pst_options o = options_of(text, 3);
+        pst_pipeline_options o = options_of(text, 3);
         for (size_t at = 0; at < 12; at++) {
             struct trace t = {0};
             pst_error e = {0};
@@ -304,7 +304,7 @@ static void test_cancel(void)
 /* A short life: built, described, run over the end of an epoch or 12 steps, sought, run again. */
 static pst_status live(const char *text, const struct trace *want, pst_error *e)
 {
-    pst_options o = options_of(text, 2);
+    pst_pipeline_options o = options_of(text, 2);
     pst_pipeline *p = NULL;
     struct trace t = {0}, more = {0};
     char *words = NULL;

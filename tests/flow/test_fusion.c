@@ -48,7 +48,7 @@ static void add_image(pst_writer *w, pst_builder *b, unsigned number)
     must(pst_builder_add_bytes(b, "image", &field, 1, &e), &e);
     must(pst_builder_finish(b, &record, &e), &e);
     must(pst_writer_write(w, record.data, record.length, &e), &e);
-    pst_bytes_free(bytes);
+    pst_free(bytes);
     pst_image_finish(&image);
 }
 
@@ -103,7 +103,7 @@ static void note_damage(const pst_damage_log *log, struct outcome *ret)
 /* `operations`: behind "decode", or a whole chain. Elements come one by one: their shapes differ. */
 static struct outcome outcome_of(const char *text, bool no_fuse)
 {
-    pst_options o = {.size = sizeof(o), .seed = 5, .ram = 64 << 20, .workers = 2, .no_fuse = no_fuse, .bad = {.skip = true}};
+    pst_pipeline_options o = {.size = sizeof(o), .seed = 5, .ram = 64 << 20, .workers = 2, .no_fuse = no_fuse, .bad = "skip"};
     struct outcome r = {0};
     pst_pipeline *p = NULL;
     pst_batch *b = NULL;
@@ -113,7 +113,7 @@ static struct outcome outcome_of(const char *text, bool no_fuse)
         return r;
     CHECK_MSG(pst_pipeline_describe(p, false, &plan, &e) == PST_OK, "%s: %s", text, e.message);
     snprintf(r.plan, sizeof(r.plan), "%s", plan ? plan : "");
-    pst_bytes_free((uint8_t *)plan);
+    pst_free(plan);
     for (int epochs = 0; epochs < 2;) {
         pst_status st = pst_pipeline_next(p, &b, &e);
         if (!CHECK_MSG(st >= 0, "%s: %s", text, e.message))

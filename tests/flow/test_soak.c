@@ -5,6 +5,7 @@
  *     test_soak --minutes 60     for as long, with a line a minute (a tenth of the time, if that is less)
  *
  * The actions follow from a fixed seed; only how many of them there are depends on time. */
+#include "cursor.h"
 #include "data.h"
 #include "harness.h"
 
@@ -115,12 +116,12 @@ static uint64_t below(struct soak *s, uint64_t n)
 static pst_pipeline *opened(struct soak *s, size_t chain)
 {
     const char *text = chains[chain];
-    pst_options o = {.size = sizeof(o),
-                     .seed = chain,
-                     .ram = UINT64_C(64) << 20,
-                     .workers = WORKERS,
-                     .prefetch = 3,
-                     .bad = {.skip = strstr(text, "damaged") || strstr(text, "cut")}};
+    pst_pipeline_options o = {.size = sizeof(o),
+                              .seed = chain,
+                              .ram = UINT64_C(64) << 20,
+                              .workers = WORKERS,
+                              .prefetch = 3,
+                              .bad = strstr(text, "damaged") || strstr(text, "cut") ? "skip" : NULL};
     pst_pipeline *p = NULL;
     pst_error e = {0};
     pst_status st;
@@ -181,8 +182,10 @@ static void jump(struct soak *s, pst_pipeline *p)
     pst_error e = {0};
     CHECK_STATUS(pst_pipeline_tell(p, &cursor, &e), PST_OK, &e);
     steps(s, p, below(s, 6));
+    pst_position at = position_of(&cursor);
     if (below(s, 2))
-        cursor.epoch += below(s, 1000);
+        at.epoch += below(s, 1000);
+    cursor = cursor_at(at);
     CHECK_STATUS(pst_pipeline_seek(p, &cursor, &e), PST_OK, &e);
     s->seeks++;
 }

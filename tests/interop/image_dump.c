@@ -62,7 +62,7 @@ static pst_status encode(const pst_image *image, char **args, pst_error *error)
     if (st < 0)
         return st;
     fwrite(bytes, 1, length, stdout);
-    pst_bytes_free(bytes);
+    pst_free(bytes);
     return PST_OK;
 }
 

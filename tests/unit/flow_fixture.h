@@ -201,7 +201,7 @@ static void sample_stream_close(void *stream)
 }
 
 static const struct source_class sample_class = {
-    .op = {.abi = PST_OP_ABI, .name = "samples", .config_size = sizeof(struct sample_config)},
+    .op = {.size = sizeof(pst_op_class), .name = "samples", .config_size = sizeof(struct sample_config)},
     .open = sample_open,
     .close = sample_close,
     .spec = sample_spec,
@@ -266,7 +266,7 @@ static pst_status noise_run(const void *config, void *worker, pst_ctx *ctx, cons
 }
 
 static const pst_op_class noise_class = {
-    .abi = PST_OP_ABI,
+    .size = sizeof(pst_op_class),
     .name = "noise",
     .config_size = sizeof(int), /* the number of the field */
     .worker_size = sizeof(void *),
@@ -316,8 +316,11 @@ static pst_status bulk_run(const void *config, void *worker, pst_ctx *ctx, const
     return PST_OK;
 }
 
-static const pst_op_class bulk_class = {
-    .abi = PST_OP_ABI, .name = "bulk", .config_size = sizeof(struct bulk_config), .plan = bulk_plan, .run = bulk_run};
+static const pst_op_class bulk_class = {.size = sizeof(pst_op_class),
+                                        .name = "bulk",
+                                        .config_size = sizeof(struct bulk_config),
+                                        .plan = bulk_plan,
+                                        .run = bulk_run};
 
 /* Keeps `id`, `vector` and what it is told; needs no run. */
 static pst_status pick_plan(void *config, const pst_spec *in, pst_spec *out, pst_error *reterr)
@@ -330,7 +333,7 @@ static pst_status pick_plan(void *config, const pst_spec *in, pst_spec *out, pst
     return st;
 }
 
-static const pst_op_class pick_class = {.abi = PST_OP_ABI, .name = "pick", .config_size = 64, .plan = pick_plan};
+static const pst_op_class pick_class = {.size = sizeof(pst_op_class), .name = "pick", .config_size = 64, .plan = pick_plan};
 
 /* ---- Chains ---- */
 

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "cursor.h"
 #include "harness.h"
 #include <penstock/pipeline.h>
 
@@ -60,7 +61,8 @@ struct trace {
 /* ---- Running ---- */
 
 /* Destroys what it could not build. */
-static inline pst_status chain_build(const struct chain_case *c, const pst_options *o, pst_pipeline **ret, pst_error *e)
+static inline pst_status chain_build(const struct chain_case *c, const pst_pipeline_options *o, pst_pipeline **ret,
+                                     pst_error *e)
 {
     pst_pipeline *p = NULL;
     if (c->text)
@@ -75,14 +77,14 @@ static inline pst_status chain_build(const struct chain_case *c, const pst_optio
     return st;
 }
 
-static inline pst_pipeline *made(const struct chain_case *c, pst_options o)
+static inline pst_pipeline *made(const struct chain_case *c, pst_pipeline_options o)
 {
     pst_pipeline *p = NULL;
     pst_error e;
     o.size = sizeof(o);
     o.seed = 42;
     o.ram = o.ram ? o.ram : 64 << 20;
-    o.bad.skip = c->skip;
+    o.bad = c->skip ? "skip" : o.bad;
     if (!CHECK_STATUS(chain_build(c, &o, &p, &e), PST_OK, &e))
         return NULL;
     return p;
@@ -125,7 +127,7 @@ static inline bool starts_with(const struct trace *whole, size_t at, const struc
     return at + part->count <= whole->count && memcmp(part->at, whole->at + at, part->count * sizeof(*part->at)) == 0;
 }
 
-static inline struct trace traced(const struct chain_case *c, pst_options o)
+static inline struct trace traced(const struct chain_case *c, pst_pipeline_options o)
 {
     static struct trace t;
     pst_pipeline *p = made(c, o);
@@ -146,10 +148,10 @@ static inline void harness_workers(const struct chain_case *cases)
                 {3, 2, false}, {8, 0, false}, {8, 3, true},  {0, 0, false}};
     for (const struct chain_case *c = cases; c->name; c++) {
         uint64_t live = mem_live();
-        struct trace first = traced(c, (pst_options){.workers = 1, .prefetch = 1});
+        struct trace first = traced(c, (pst_pipeline_options){.workers = 1, .prefetch = 1});
         CHECK_MSG(first.count > 2, "%s: only %zu steps", c->name, first.count);
         for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-            pst_options o = {.workers = ways[i].workers, .prefetch = ways[i].prefetch, .no_fuse = ways[i].no_fuse};
+            pst_pipeline_options o = {.workers = ways[i].workers, .prefetch = ways[i].prefetch, .no_fuse = ways[i].no_fuse};
             struct trace t = traced(c, o);
             CHECK_MSG(same(&first, &t), "%s: %u workers, prefetch %u%s differ", c->name, o.workers, o.prefetch,
                       o.no_fuse ? ", not fused" : "");
@@ -178,15 +180,16 @@ static inline void check_seek(const struct chain_case *c, pst_pipeline *p, const
 static inline void harness_seek(const struct chain_case *cases)
 {
     for (const struct chain_case *c = cases; c->name; c++) {
-        struct trace whole = traced(c, (pst_options){.workers = 2});
+        struct trace whole = traced(c, (pst_pipeline_options){.workers = 2});
         pst_error e;
-        pst_pipeline *teller = made(c, (pst_options){.workers = 3}), *again = made(c, (pst_options){.workers = 2});
+        pst_pipeline *teller = made(c, (pst_pipeline_options){.workers = 3}),
+                     *again = made(c, (pst_pipeline_options){.workers = 2});
         REQUIRE(teller && again);
         struct trace t = {0};
         for (size_t at = 0; at <= whole.count; at++) {
             pst_cursor cursor;
             REQUIRE_OK(pst_pipeline_tell(teller, &cursor, &e), &e);
-            pst_pipeline *fresh = made(c, (pst_options){.workers = 2, .prefetch = 1});
+            pst_pipeline *fresh = made(c, (pst_pipeline_options){.workers = 2, .prefetch = 1});
             REQUIRE(fresh);
             check_seek(c, again, &cursor, &whole, at);
             check_seek(c, fresh, &cursor, &whole, at);
@@ -207,14 +210,14 @@ static inline void harness_cancel(const struct chain_case *cases)
             struct trace t = {0};
             pst_error e;
             pst_batch *b = NULL;
-            pst_pipeline *p = made(c, (pst_options){.workers = 3});
+            pst_pipeline *p = made(c, (pst_pipeline_options){.workers = 3});
             REQUIRE(p);
             run_sound(p, &t, 9, at, c->name);
             pst_pipeline_cancel(p);
             CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_ECANCELLED, &e);
             CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_ECANCELLED, &e);
             pst_pipeline_destroy(p);
-            p = made(c, (pst_options){.workers = 2}); /* and without a word */
+            p = made(c, (pst_pipeline_options){.workers = 2}); /* and without a word */
             REQUIRE(p);
             run_sound(p, &t, 9, at, c->name);
             pst_pipeline_destroy(p);
@@ -226,7 +229,8 @@ static inline void harness_cancel(const struct chain_case *cases)
 static inline pst_status run_with_faults(const struct chain_case *c, const struct trace *want, pst_error *e)
 {
     pst_pipeline *p = NULL;
-    pst_options o = {.size = sizeof(o), .seed = 42, .ram = 64 << 20, .workers = 2, .prefetch = 2, .bad.skip = c->skip};
+    pst_pipeline_options o = {
+        .size = sizeof(o), .seed = 42, .ram = 64 << 20, .workers = 2, .prefetch = 2, .bad = c->skip ? "skip" : NULL};
     struct trace t = {0};
     char *words = NULL;
     pst_cursor cursor;
@@ -255,7 +259,7 @@ static inline pst_status run_with_faults(const struct chain_case *c, const struc
 static inline void harness_faults(const struct chain_case *cases, int kind)
 {
     for (const struct chain_case *c = cases; c->name; c++) {
-        struct trace want = traced(c, (pst_options){.workers = 1});
+        struct trace want = traced(c, (pst_pipeline_options){.workers = 1});
         uint64_t live = mem_live(), n = 0;
         for (bool reached = true; reached && n < 2000; n++) {
             for (int forever = 0; forever < (n % 4 == 0 ? 2 : 1); forever++) {

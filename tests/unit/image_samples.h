@@ -181,7 +181,7 @@ static inline uint8_t *encode_image(const pst_image *image, pst_image_format for
     if (!copy)
         abort();
     memcpy(copy, bytes, *ret_length);
-    pst_bytes_free(bytes);
+    pst_free(bytes);
     return copy;
 }
 

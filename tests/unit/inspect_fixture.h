@@ -54,7 +54,7 @@ static inline pst_bytes build_item(pst_builder *b, size_t i, bool pictures)
     if (pictures) {
         pst_bytes picture = item_picture(i);
         pst_builder_add_bytes(b, "image", &picture, 1, &e);
-        pst_bytes_free((uint8_t *)(uintptr_t)picture.data);
+        pst_free((void *)(uintptr_t)picture.data);
     }
     pst_builder_add_int64s(b, "label", &label, 1, &e);
     pst_builder_add_bytes(b, "key", &name, 1, &e);

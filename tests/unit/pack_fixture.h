@@ -40,7 +40,7 @@ static inline void write_text(const char *path, const char *text)
     test_write_file(path, text, strlen(text));
 }
 
-/* The bytes of a small picture; pst_bytes_free them. */
+/* The bytes of a small picture; pst_free them. */
 static inline pst_bytes picture(uint32_t width, uint32_t height, uint32_t channels, pst_image_format format, unsigned seed)
 {
     pst_image image;
@@ -62,7 +62,7 @@ static inline void write_picture(const char *path, uint32_t width, uint32_t heig
 {
     pst_bytes p = picture(width, height, channels, format, seed);
     test_write_file(path, p.data, p.length);
-    pst_bytes_free((uint8_t *)(uintptr_t)p.data);
+    pst_free((void *)(uintptr_t)p.data);
 }
 
 /* FOLDER/{ape,bee,cat,…}/N.jpg or .png, all of different sizes. */

@@ -33,7 +33,7 @@ static const pst_param every_param[] = {
     {0},
 };
 static const pst_op_class every_class = {
-    .abi = PST_OP_ABI, .name = "every", .params = every_param, .config_size = sizeof(struct every_kind)};
+    .size = sizeof(pst_op_class), .name = "every", .params = every_param, .config_size = sizeof(struct every_kind)};
 
 static const pst_op_class *at_hand; /* the only class of the table */
 
@@ -195,7 +195,7 @@ static void test_positional_text(void)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         pst_op_class op = cases[i].op;
-        op.abi = PST_OP_ABI;
+        op.size = sizeof(pst_op_class);
         op.name = "op";
         op.config_size = sizeof(struct every_kind);
         for (int again = 0; again < 2; again++) {
@@ -224,19 +224,24 @@ static void test_add_class(void)
     CHECK_STATUS(chain_add_class(&c, pst_op_find("batch"), NULL, &error), PST_EINVAL, &error);
     CHECK_STR(error.message, "batch: size is missing: elements in a batch");
     pst_op_class op = every_class;
-    op.abi = 99;
+    op.size = 2; /* the version of a class, as it was once */
     CHECK_STATUS(chain_add_class(&c, &op, NULL, &error), PST_EINVAL, &error);
-    CHECK_STR(error.message, "an operation of version 99; this library has version 2");
-    op.abi = PST_OP_ABI;
+    CHECK_STR(error.message, "the operation's size is 2; set it to sizeof(pst_op_class)");
+    op = (pst_op_class){.name = "older", .flags = 99, .fingerprint = (uint64_t(*)(const void *))(uintptr_t)1};
+    op.size = offsetof(pst_op_class, flags); /* declared by an older header: what lies after it is not the class */
+    REQUIRE_OK(chain_add_class(&c, &op, NULL, &error), &error);
+    CHECK(c.nodes[2].op != &op && strcmp(c.nodes[2].op->name, "older") == 0 && c.nodes[2].op->size == sizeof(op));
+    CHECK(c.nodes[2].op->flags == 0 && !c.nodes[2].op->fingerprint && c.nodes[2].kind == PST_OP_SAMPLE);
+    op.size = sizeof(pst_op_class);
     op.name = "two words";
     CHECK_STATUS(chain_add_class(&c, &op, NULL, &error), PST_EINVAL, &error);
-    op = (pst_op_class){.abi = PST_OP_ABI, .name = "bare"};
+    op = (pst_op_class){.size = sizeof(pst_op_class), .name = "bare"};
     REQUIRE_OK(chain_add_class(&c, &op, NULL, &error), &error);
-    got = node_text(&c.nodes[2]);
+    got = node_text(&c.nodes[3]);
     CHECK_STR(got, "bare");
     mem_free(got);
     pst_fail(&error, PST_EINVAL, "something"); /* no text: nothing to draw */
-    node_point(&c, &c.nodes[2], &error);
+    node_point(&c, &c.nodes[3], &error);
     CHECK_STR(error.message, "something");
     chain_finish(&c);
 }

@@ -85,7 +85,7 @@ static void test_pixels(void)
             chain_text(text, sizeof(text), sources[s], chains[c]);
             const struct chain_case one = {.name = text, .text = text};
             for (size_t w = 0; w < 4; w++) {
-                struct trace t = traced(&one, (pst_options){.workers = workers[w]});
+                struct trace t = traced(&one, (pst_pipeline_options){.workers = workers[w]});
                 if (want.count == 0)
                     want = t;
                 CHECK_MSG(t.count > 4 && same(&want, &t), "%s: %u workers differ", text, workers[w]);
@@ -100,7 +100,7 @@ static pst_stats run_stats(const char *text, int epochs)
     pst_stats s = {.size = sizeof(s)};
     struct trace t = {0};
     pst_error e;
-    pst_pipeline *p = made(&one, (pst_options){.workers = 2});
+    pst_pipeline *p = made(&one, (pst_pipeline_options){.workers = 2});
     if (!p)
         return s;
     CHECK_MSG(run_on(p, &t, epochs, 99, &e) >= 0, "%s", e.message);

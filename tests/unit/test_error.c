@@ -24,7 +24,10 @@ static void test_names(void)
     }
     CHECK_STR(pst_status_name(PST_ECORRUPT), "PST_ECORRUPT");
     CHECK_STR(pst_status_name((pst_status)-99), "PST_UNKNOWN");
-    CHECK(strchr(pst_version(), '.') != NULL);
+    char version[32];
+    snprintf(version, sizeof(version), "%d.%d.%d", PST_VERSION_MAJOR, PST_VERSION_MINOR, PST_VERSION_PATCH);
+    CHECK_STR(pst_version(), version); /* meson.build's */
+    CHECK_STR(PST_VERSION, version);
 }
 
 static void test_places(void)
@@ -137,15 +140,17 @@ static void test_small_buffers(void)
     CHECK(part[0] == '#');
 }
 
-static void test_one_line(void)
+static void test_lines(void)
 {
     pst_error e;
     pst_fail_at(&e, PST_EIO, "a\nb\x1b[31m", PST_NOWHERE, PST_NOWHERE, "tab\there\x7f");
-    CHECK_STR(text_of(&e), "a?b?[31m: tab?here?");
+    CHECK_STR(text_of(&e), "a\\nb\\x1b[31m: tab\\there\\x7f");
+    pst_fail_at(&e, PST_EINVAL, "p\nq", PST_NOWHERE, 3, "no such operation\n  tfrecrd x\n  ^\r");
+    CHECK_STR(text_of(&e), "p\\nq: at byte 3: no such operation\n  tfrecrd x\n  ^\\x0d"); /* a drawing stays one */
     pst_fail(&e, PST_EIO,
              "\xc2\x9b"
              "31m caf\xc3\xa9 \xc2\xa0 \xc2"); /* U+009B is ESC [ in one character */
-    CHECK_STR(text_of(&e), "??31m caf\xc3\xa9 \xc2\xa0 \xc2");
+    CHECK_STR(text_of(&e), "\\x9b31m caf\xc3\xa9 \xc2\xa0 \xc2");
 }
 
 static void test_memory(void)
@@ -169,7 +174,7 @@ static const struct test tests[] = {
     {"a long path keeps its end", test_long_path},
     {"a long message is cut between characters", test_long_message},
     {"buffers of every size", test_small_buffers},
-    {"one line, nothing for the terminal to obey", test_one_line},
+    {"lines, and nothing for the terminal to obey", test_lines},
     {NULL, NULL},
 };
 

@@ -35,7 +35,7 @@ static void test_cancel_from_another_thread(void)
 {
     static const struct chain_case slow = {"endless", .build = endless};
     for (int round = 0; round < 20; round++) {
-        pst_pipeline *p = made(&slow, (pst_options){.workers = 2, .prefetch = 1 + (unsigned)round % 3});
+        pst_pipeline *p = made(&slow, (pst_pipeline_options){.workers = 2, .prefetch = 1 + (unsigned)round % 3});
         struct thread_group *g;
         pst_error e;
         pst_status st;
@@ -64,7 +64,7 @@ static void test_steady_state(void)
     for (const struct chain_case *c = cases; c->name; c++) {
         pst_error e;
         struct trace t = {0};
-        pst_pipeline *p = made(c, (pst_options){.workers = 3, .prefetch = 2});
+        pst_pipeline *p = made(c, (pst_pipeline_options){.workers = 3, .prefetch = 2});
         REQUIRE(p);
         if (strncmp(c->name, "streamed", 8) == 0) {
             pst_pipeline_destroy(p); /* opens its stream for every epoch, and its items have many sizes */
@@ -100,7 +100,7 @@ static void test_no_threads(void)
     for (uint64_t n = 0; n < 4; n++) {
         pst_error e;
         pst_batch *b = NULL;
-        pst_pipeline *p = made(c, (pst_options){.workers = 3});
+        pst_pipeline *p = made(c, (pst_pipeline_options){.workers = 3});
         REQUIRE(p);
         test_fault_arm(FAULT_THREAD, n, true);
         pst_status st = pst_pipeline_next(p, &b, &e);
@@ -124,7 +124,7 @@ static void test_held_batches(void)
         uint64_t digest[MOST], live = mem_live();
         size_t n = 0, changed = 0;
         pst_error e;
-        pst_pipeline *p = made(c, (pst_options){.workers = 3, .prefetch = 3});
+        pst_pipeline *p = made(c, (pst_pipeline_options){.workers = 3, .prefetch = 3});
         REQUIRE(p);
         for (int i = 0; i < MOST; i++) {
             pst_batch *b = NULL;
@@ -161,7 +161,7 @@ static void test_held_batches(void)
 static void test_contents(void)
 {
     pst_error e;
-    pst_pipeline *p = made(&cases[0], (pst_options){.workers = 2});
+    pst_pipeline *p = made(&cases[0], (pst_pipeline_options){.workers = 2});
     REQUIRE(p);
     char text[256];
     REQUIRE_OK(pst_pipeline_plan(p, &e), &e);
@@ -197,7 +197,8 @@ static void test_contents(void)
 static void test_unneeded_fields(void)
 {
     pst_error e;
-    pst_pipeline *p = made(&cases[6], (pst_options){.workers = 1}); /* many operations: keeps id, vector, bulk, length */
+    pst_pipeline *p =
+        made(&cases[6], (pst_pipeline_options){.workers = 1}); /* many operations: keeps id, vector, bulk, length */
     REQUIRE(p);
     REQUIRE_OK(pst_pipeline_plan(p, &e), &e);
     for (size_t f = 0; f < 5; f++)
@@ -228,7 +229,7 @@ static void test_epoch_boundary(void)
     pst_error e;
     pst_batch *b = NULL;
     pst_stats stats = {.size = sizeof(stats)};
-    pst_pipeline *p = made(&cases[0], (pst_options){.workers = 2, .prefetch = 4});
+    pst_pipeline *p = made(&cases[0], (pst_pipeline_options){.workers = 2, .prefetch = 4});
     REQUIRE(p);
     for (int i = 0; i < 7; i++, b = pst_batch_unref(b))
         REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
@@ -255,10 +256,10 @@ static void test_awaited_pipe(void)
     for (int cancels = 0; cancels < 2; cancels++) {
         pst_pipeline *p = NULL;
         pst_batch *b = NULL;
-        pst_options options = {.size = sizeof(options), .workers = 2};
+        pst_pipeline_options options = {.size = sizeof(options), .workers = 2};
         snprintf(text, sizeof(text), "tfrecord %s | batch 4", fifo);
         REQUIRE_OK(pst_pipeline_parse(&p, text, &options, &e), &e);
-        CHECK_STATUS(pst_pipeline_wait(p, 0.2, &e), PST_END, &e);
+        CHECK_STATUS(pst_pipeline_wait(p, 0.2, &e), PST_TIMEOUT, &e);
         if (cancels) {
             pst_pipeline_cancel(p);
             CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_ECANCELLED, &e);

@@ -72,7 +72,7 @@ static pst_status build_plan(pst_pipeline *p, const struct plan_of *c, bool stre
     return PST_OK;
 }
 
-static pst_pipeline *open_plan(const struct plan_of *c, bool stream, pst_options o)
+static pst_pipeline *open_plan(const struct plan_of *c, bool stream, pst_pipeline_options o)
 {
     pst_pipeline *p = NULL;
     pst_error e;
@@ -101,7 +101,8 @@ static void name_plan(const struct plan_of *c, char *text, size_t size)
 }
 
 /* The cursor of one, behind `at` steps, is as good for the other. */
-static void check_resume(const struct plan_of *c, pst_options o, const struct trace *whole, size_t at, const char *text)
+static void check_resume(const struct plan_of *c, pst_pipeline_options o, const struct trace *whole, size_t at,
+                         const char *text)
 {
     pst_pipeline *ways[2] = {open_plan(c, false, o), open_plan(c, true, o)};
     pst_cursor cursors[2];
@@ -130,7 +131,7 @@ static void test_streams_and_indexes(void)
         char text[256];
         random_init(&r, 7, 0, seed, 0);
         struct plan_of c = draw_plan(&r);
-        pst_options o = {.world = 1 + (unsigned)random_below(&r, 4), .uneven = (pst_uneven)random_below(&r, 3)};
+        pst_pipeline_options o = {.world = 1 + (unsigned)random_below(&r, 4), .uneven = (pst_uneven)random_below(&r, 3)};
         o.rank = (unsigned)random_below(&r, o.world);
         name_plan(&c, text, sizeof(text));
         pst_pipeline *index = open_plan(&c, false, o), *stream = open_plan(&c, true, o);
@@ -166,12 +167,12 @@ static void test_little_memory(void)
     } runs[] = {{"plain", plain}, {"cached", cached}, {"streamed", streamed}, {"streamed and shuffled", streamed_shuffled}};
     for (size_t i = 0; i < 4; i++) {
         struct chain_case c = {runs[i].name, .build = runs[i].build};
-        struct trace want = traced(&c, (pst_options){.workers = 2});
+        struct trace want = traced(&c, (pst_pipeline_options){.workers = 2});
         bool ran = false;
         for (uint64_t ram = 1; ram < 8 << 20; ram = ram * 3 / 2 + 1) {
             struct trace t = {0};
             pst_error e;
-            pst_pipeline *p = made(&c, (pst_options){.workers = 2, .ram = ram});
+            pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = 2, .ram = ram});
             REQUIRE(p);
             pst_status st = pst_pipeline_plan(p, &e);
             if (st < 0) {
@@ -225,7 +226,11 @@ static pst_status words_next(void *pass, pst_ctx *ctx, pst_tensor *out, pst_erro
 static pst_generator words_of(struct words *w)
 {
     static const pst_field fields[] = {{.name = "word", .dtype = PST_DTYPE_BYTES}, {.name = "number", .dtype = PST_DTYPE_I64}};
-    return (pst_generator){.spec = {.count = 2, .field = fields}, .open = words_open, .next = words_next, .user = w};
+    return (pst_generator){.size = sizeof(pst_generator),
+                           .spec = {.count = 2, .field = fields},
+                           .open = words_open,
+                           .next = words_next,
+                           .user = w};
 }
 
 /* A shuffle buffer stays within its bytes, although its elements are of many sizes and their memory is used again. */
@@ -236,7 +241,7 @@ static void test_buffer_bytes(void)
     pst_pipeline *p = NULL;
     pst_error e;
     uint64_t most = 0;
-    pst_options o = {.size = sizeof(o), .workers = 1, .prefetch = 1};
+    pst_pipeline_options o = {.size = sizeof(o), .workers = 1, .prefetch = 1};
     REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
     REQUIRE_OK(pst_pipeline_add_generator(p, &g, &e), &e);
     REQUIRE_OK(add_shuffle(p, BUFFER, 0, &e), &e);
@@ -254,7 +259,7 @@ static void test_buffer_bytes(void)
 static void counted_buffer(pst_pipeline **ret, pst_generator *g, uint64_t elements, uint64_t ram)
 {
     pst_error e;
-    pst_options o = {.size = sizeof(o), .workers = 1, .prefetch = 1, .ram = ram};
+    pst_pipeline_options o = {.size = sizeof(o), .workers = 1, .prefetch = 1, .ram = ram};
     struct shuffle_config config = {.seed = 3, .reshuffle = true, .buffer = {.elements = elements}};
     REQUIRE_OK(pst_pipeline_create(ret, &o, &e), &e);
     REQUIRE_OK(pst_pipeline_add_generator(*ret, g, &e), &e);
@@ -314,7 +319,7 @@ static void test_cancel_a_long_way(void)
         pst_error e;
         pst_batch *b = NULL;
         struct thread_group *group;
-        pst_options o = {.size = sizeof(o), .workers = 2, .ram = UINT64_C(1) << 50};
+        pst_pipeline_options o = {.size = sizeof(o), .workers = 2, .ram = UINT64_C(1) << 50};
         g.next = endless_next;
         REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
         REQUIRE_OK(pst_pipeline_add_generator(p, &g, &e), &e);

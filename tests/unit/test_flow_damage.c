@@ -16,12 +16,13 @@ struct outcome {
     uint64_t record; /* that was too much */
 };
 
-static struct outcome outcome_of(const struct chain_case *c, pst_policy bad, unsigned workers, unsigned prefetch)
+static struct outcome outcome_of(const struct chain_case *c, const char *bad, unsigned workers, unsigned prefetch)
 {
     pst_pipeline *p = NULL;
     pst_error e = {0};
     struct trace t = {0};
-    pst_options o = {.size = sizeof(o), .seed = 42, .workers = workers, .prefetch = prefetch, .ram = 64 << 20, .bad = bad};
+    pst_pipeline_options o = {
+        .size = sizeof(o), .seed = 42, .workers = workers, .prefetch = prefetch, .ram = 64 << 20, .bad = bad};
     if (!CHECK_STATUS(chain_build(c, &o, &p, &e), PST_OK, &e))
         return (struct outcome){0};
     struct outcome r = {.status = run_on(p, &t, 3, 3000, &e)};
@@ -33,7 +34,7 @@ static struct outcome outcome_of(const struct chain_case *c, pst_policy bad, uns
 }
 
 /* The same for every number of workers, and what is expected. */
-static void check_outcome(const struct chain_case *c, pst_policy bad, struct outcome want)
+static void check_outcome(const struct chain_case *c, const char *bad, struct outcome want)
 {
     for (size_t w = 0; w < CREWS; w++)
         for (unsigned prefetch = 1; prefetch < 20; prefetch += 6) {
@@ -66,15 +67,13 @@ static pst_status damaged_index(pst_pipeline *p, pst_error *e)
 static void test_records(void)
 {
     static const struct chain_case stream = {"stream", .build = damaged_stream}, index = {"index", .build = damaged_index};
-    const pst_policy skip = {.skip = true};
-    pst_policy five = skip;
-    five.max_records = 5;
+    const char *skip = "skip", *five = "skip:5";
     check_outcome(&stream, skip, (struct outcome){PST_END, 3 * 11, 8, 0}); /* the second epoch is no news */
     check_outcome(&index, skip, (struct outcome){PST_END, 3 * 11, 8, 0});
     check_outcome(&stream, five, (struct outcome){PST_ECORRUPT, 6, 6, 67}); /* 16 30 33 50 61 67 */
     check_outcome(&index, five, (struct outcome){PST_ECORRUPT, 6, 6, 67});
-    check_outcome(&stream, (pst_policy){0}, (struct outcome){PST_ECORRUPT, 1, 1, 16});
-    check_outcome(&index, (pst_policy){0}, (struct outcome){PST_ECORRUPT, 1, 1, 16});
+    check_outcome(&stream, NULL, (struct outcome){PST_ECORRUPT, 1, 1, 16});
+    check_outcome(&index, NULL, (struct outcome){PST_ECORRUPT, 1, 1, 16});
 }
 
 /* Every 100th of 2000 is damaged. */
@@ -105,7 +104,7 @@ static void test_share(void)
 {
     static const struct chain_case stream = {"stream", .build = little_in_a_stream},
                                    index = {"index", .build = little_in_an_index}, taken = {"taken", .build = little_taken};
-    const pst_policy enough = {.skip = true, .max_share = 0.01}, less = {.skip = true, .max_share = 0.0099};
+    const char *enough = "skip:1%", *less = "skip:0.99%";
     check_outcome(&index, enough, (struct outcome){PST_END, 3 * 41, 20, 0});
     check_outcome(&index, less, (struct outcome){PST_ECORRUPT, 39, 20, 1999}); /* 20 of 2000 */
     check_outcome(&taken, enough, (struct outcome){PST_END, 3 * 21, 10, 0});
@@ -120,7 +119,7 @@ static void test_spent_for_good(void)
     pst_pipeline *p = NULL;
     pst_error e;
     pst_cursor start;
-    pst_options o = {.size = sizeof(o), .workers = 2, .bad = {.skip = true, .max_records = 5}};
+    pst_pipeline_options o = {.size = sizeof(o), .workers = 2, .bad = "skip:5"};
     for (int stream = 0; stream < 2; stream++) {
         REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
         REQUIRE_OK(twice_damaged(p, stream, &e), &e);
@@ -145,7 +144,7 @@ static void test_report_of_damage(void)
             pst_pipeline *p = NULL;
             pst_error e;
             struct trace t = {0};
-            pst_options o = {.size = sizeof(o), .workers = crews[w], .prefetch = 3, .bad = {.skip = true}};
+            pst_pipeline_options o = {.size = sizeof(o), .workers = crews[w], .prefetch = 3, .bad = "skip"};
             REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
             REQUIRE_OK(twice_damaged(p, stream, &e), &e);
             run_sound(p, &t, 2, 100, stream ? "stream" : "index");
@@ -172,7 +171,7 @@ static void test_error_counts_once(void)
             pst_pipeline *p = NULL;
             pst_error e = {0};
             pst_cursor start;
-            pst_options o = {.size = sizeof(o), .workers = 3};
+            pst_pipeline_options o = {.size = sizeof(o), .workers = 3};
             REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
             REQUIRE_OK(add_samples(p, (struct sample_config){.count = 50, .corrupt = of_source ? 31 : 0, .stream = stream}, &e),
                        &e);
@@ -225,10 +224,10 @@ static void test_shards(void)
         snprintf(text, sizeof(text), "tfrecord %s | batch 100", path);
         const struct chain_case c = {path, .text = text};
         write_damaged(path, 100, gzip);
-        check_outcome(&c, (pst_policy){.skip = true, .max_share = 0.01}, (struct outcome){PST_END, 3 * 11, 10, 0});
+        check_outcome(&c, "skip:1%", (struct outcome){PST_END, 3 * 11, 10, 0});
         write_damaged(path, 90, gzip); /* 11 */
-        check_outcome(&c, (pst_policy){.skip = true, .max_share = 0.01}, (struct outcome){PST_ECORRUPT, 9, 11, 989});
-        check_outcome(&c, (pst_policy){.skip = true, .max_share = 0.011}, (struct outcome){PST_END, 3 * 11, 11, 0});
+        check_outcome(&c, "skip:1%", (struct outcome){PST_ECORRUPT, 9, 11, 989});
+        check_outcome(&c, "skip:1.1%", (struct outcome){PST_END, 3 * 11, 11, 0});
     }
 }
 
@@ -255,9 +254,8 @@ static void test_gaps(void)
     for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         char text[512];
         pst_pipeline *p = NULL;
-        pst_options o = {.size = sizeof(o), .workers = 2};
+        pst_pipeline_options o = {.size = sizeof(o), .workers = 2, .bad = runs[i].policy};
         snprintf(text, sizeof(text), "tfrecord %s | take 900 | batch 100", test_path("gaps.tfrecord"));
-        REQUIRE_OK(pst_policy_parse(&o.bad, runs[i].policy, &e), &e);
         REQUIRE_OK(pst_pipeline_parse(&p, text, &o, &e), &e);
         const pst_damage_log *log = pst_pipeline_damage(p);
         for (int round = 0; round < 2; round++) { /* planning again counts nothing again */
@@ -304,10 +302,10 @@ static void test_inference(void)
     fixture_compress(path, bytes, length, PST_COMPRESSION_GZIP);
     snprintf(text, sizeof(text), "tfrecord %s | example | batch 10", path);
     const struct chain_case c = {"inferred", .text = text};
-    check_outcome(&c, (pst_policy){.skip = true, .max_records = 1}, (struct outcome){PST_END, 3 * 5, 1, 0});
-    check_outcome(&c, (pst_policy){0}, (struct outcome){PST_ECORRUPT, 0, 1, 5});
+    check_outcome(&c, "skip:1", (struct outcome){PST_END, 3 * 5, 1, 0});
+    check_outcome(&c, NULL, (struct outcome){PST_ECORRUPT, 0, 1, 5});
     pst_pipeline *p = NULL;
-    pst_options o = {.size = sizeof(o)};
+    pst_pipeline_options o = {.size = sizeof(o)};
     REQUIRE_OK(pst_pipeline_parse(&p, text, &o, &e), &e);
     CHECK_STATUS(pst_pipeline_plan(p, &e), PST_OK, &e);
     CHECK_INT(pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES), 0);

@@ -16,7 +16,7 @@ static void test_failure_in_order(void)
         struct trace t = {0};
         pst_error e;
         pst_cursor cursor;
-        pst_pipeline *p = made(&c, (pst_options){.workers = workers, .prefetch = 8});
+        pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = workers, .prefetch = 8});
         REQUIRE(p);
         CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_EIO, &e);
         CHECK_INT(t.count, 11);
@@ -27,8 +27,10 @@ static void test_failure_in_order(void)
         CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_EIO, &e); /* and again */
         CHECK_INT(t.count, 11);
         REQUIRE_OK(pst_pipeline_tell(p, &cursor, &e), &e);
-        CHECK_INT(cursor.next, 11);
-        cursor.next++; /* past it */
+        pst_position at = position_of(&cursor);
+        CHECK_INT(at.next, 11);
+        at.next++; /* past it */
+        cursor = cursor_at(at);
         REQUIRE_OK(pst_pipeline_seek(p, &cursor, &e), &e);
         CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_END, &e);
         CHECK_INT(t.count, 11 + 8 + 1);
@@ -50,7 +52,7 @@ static void test_again_after_a_failure(void)
     struct trace first = {0};
     pst_error e;
     pst_cursor start;
-    pst_pipeline *p = made(&c, (pst_options){.workers = 2, .prefetch = 2});
+    pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = 2, .prefetch = 2});
     REQUIRE(p);
     REQUIRE_OK(pst_pipeline_tell(p, &start, &e), &e);
     CHECK_STATUS(run_on(p, &first, 1, 100, &e), PST_EIO, &e);
@@ -75,7 +77,7 @@ static void test_stream_failure_in_order(void)
     static const struct chain_case c = {"failing", .build = streamed_failing};
     struct trace t = {0};
     pst_error e;
-    pst_pipeline *p = made(&c, (pst_options){.workers = 3, .prefetch = 8});
+    pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = 3, .prefetch = 8});
     REQUIRE(p);
     CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_EIO, &e);
     CHECK_INT(t.count, 11);
@@ -95,7 +97,7 @@ static void test_damage_is_an_error_by_default(void)
     static const struct chain_case c = {"failing", .build = op_failing};
     struct trace t = {0};
     pst_error e;
-    pst_pipeline *p = made(&c, (pst_options){.workers = 2});
+    pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = 2});
     REQUIRE(p);
     CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_ECORRUPT, &e);
     CHECK_INT(t.count, 3);
@@ -142,7 +144,7 @@ static void test_streams_know_the_place(void)
             struct trace t = {0};
             pst_error e;
             pst_cursor start;
-            pst_pipeline *p = made(&runs[r], (pst_options){.workers = 2});
+            pst_pipeline *p = made(&runs[r], (pst_pipeline_options){.workers = 2});
             REQUIRE(p);
             REQUIRE_OK(pst_pipeline_tell(p, &start, &e), &e);
             if (again) { /* now the cache has it */
@@ -167,7 +169,7 @@ static pst_status picky_run(const void *config, void *worker, pst_ctx *ctx, cons
 }
 
 static const pst_op_class picky_class = {
-    .abi = PST_OP_ABI, .name = "picky", .config_size = 1, .plan = noise_plan, .run = picky_run};
+    .size = sizeof(pst_op_class), .name = "picky", .config_size = 1, .plan = noise_plan, .run = picky_run};
 
 /* The record's place, and which byte of it; an element that is in no file has a number. */
 static void test_bytes_of_a_field(void)
@@ -207,7 +209,7 @@ static void test_skip(void)
     for (unsigned workers = 1; workers < 4; workers++) {
         pst_error e;
         pst_stats stats = {.size = sizeof(stats)};
-        pst_pipeline *p = made(&c, (pst_options){.workers = workers});
+        pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = workers});
         REQUIRE(p);
         for (int epoch = 0; epoch < 2; epoch++) {
             pst_batch *b = NULL;
@@ -241,8 +243,11 @@ static pst_status refusing_run(const void *config, void *worker, pst_ctx *ctx, c
     return PST_OK;
 }
 
-static const pst_op_class refusing_class = {
-    .abi = PST_OP_ABI, .name = "refusing", .config_size = sizeof(pst_status), .plan = noise_plan, .run = refusing_run};
+static const pst_op_class refusing_class = {.size = sizeof(pst_op_class),
+                                            .name = "refusing",
+                                            .config_size = sizeof(pst_status),
+                                            .plan = noise_plan,
+                                            .run = refusing_run};
 
 /* An element on which an operation fails is bad, and left out. Memory, a cancel and foreign data are not the element's fault.
  * PST_SKIP leaves it out without a word. */
@@ -256,7 +261,7 @@ static void test_what_is_skipped(void)
         pst_error e;
         pst_batch *b = NULL;
         pst_pipeline *p = NULL;
-        pst_options o = {.size = sizeof(o), .bad.skip = true};
+        pst_pipeline_options o = {.size = sizeof(o), .bad = "skip"};
         pst_status status = i < SKIPPED ? skipped[i] : fatal[i - SKIPPED];
         REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
         REQUIRE_OK(add_samples(p, (struct sample_config){.count = 9}, &e), &e);
@@ -277,7 +282,7 @@ static void test_skip_budget(void)
         pst_pipeline *p = NULL;
         struct trace t = {0};
         pst_error e;
-        pst_options o = {.size = sizeof(o), .workers = workers, .prefetch = 9, .bad = {.skip = true, .max_records = 2}};
+        pst_pipeline_options o = {.size = sizeof(o), .workers = workers, .prefetch = 9, .bad = "skip:2"};
         REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
         REQUIRE_OK(op_failing(p, &e), &e);
         CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_ECORRUPT, &e);
@@ -299,7 +304,7 @@ static void test_shapes_that_disagree(void)
     static const struct chain_case c = {"disagreeing", .build = disagreeing};
     struct trace t = {0};
     pst_error e;
-    pst_pipeline *p = made(&c, (pst_options){.workers = 2});
+    pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = 2});
     REQUIRE(p);
     CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_ETYPE, &e);
     CHECK_INT(t.count, 3);
@@ -319,7 +324,7 @@ static pst_status frozen(pst_pipeline *p, pst_error *e)
     return add_batch(p, 5, false, e);
 }
 
-static const pst_op_class sly_class = {.abi = PST_OP_ABI,
+static const pst_op_class sly_class = {.size = sizeof(pst_op_class),
                                        .name = "sly",
                                        .config_size = sizeof(int),
                                        .worker_size = sizeof(void *),
@@ -341,13 +346,13 @@ static void test_randomness_in_front_of_a_cache(void)
     static const struct chain_case declared = {"frozen", .build = frozen}, undeclared = {"slyly", .build = slyly_frozen};
     struct trace t = {0};
     pst_error e;
-    pst_pipeline *p = made(&declared, (pst_options){.workers = 2});
+    pst_pipeline *p = made(&declared, (pst_pipeline_options){.workers = 2});
     REQUIRE(p);
     CHECK_STATUS(pst_pipeline_plan(p, &e), PST_EINVAL, &e); /* before anything runs */
     CHECK_STR(e.op, "cache");
     CHECK(strstr(e.message, "move cache in front of noise") != NULL);
     pst_pipeline_destroy(p);
-    p = made(&undeclared, (pst_options){.workers = 2});
+    p = made(&undeclared, (pst_pipeline_options){.workers = 2});
     REQUIRE(p);
     CHECK_STATUS(pst_pipeline_plan(p, &e), PST_OK, &e);
     CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_EINVAL, &e);
@@ -379,7 +384,7 @@ static pst_status odd_run(const void *config, void *worker, pst_ctx *ctx, const 
 }
 
 static const pst_op_class odd_class = {
-    .abi = PST_OP_ABI, .name = "odd", .config_size = sizeof(int), .plan = noise_plan, .run = odd_run};
+    .size = sizeof(pst_op_class), .name = "odd", .config_size = sizeof(int), .plan = noise_plan, .run = odd_run};
 
 static void test_odd_operations(void)
 {
@@ -392,7 +397,8 @@ static void test_odd_operations(void)
         pst_error e = {0};
         pst_batch *b = NULL;
         pst_pipeline *p = NULL;
-        pst_options tolerant = {.size = sizeof(tolerant), .bad.skip = oddity != FAILS_SILENTLY}; /* no fault of the data */
+        pst_pipeline_options tolerant = {.size = sizeof(tolerant),
+                                         .bad = oddity != FAILS_SILENTLY ? "skip" : NULL}; /* no fault of the data */
         REQUIRE_OK(pst_pipeline_create(&p, &tolerant, &e), &e);
         REQUIRE_OK(add_samples(p, (struct sample_config){.count = 20}, &e), &e);
         REQUIRE_OK(pst_pipeline_add_op(p, &odd_class, &oddity, &e), &e);
@@ -471,8 +477,8 @@ static void test_odd_plans(void)
                                            "or of another type or shape",
                                            "no run to write it"};
     static const pst_op_class plans = {
-        .abi = PST_OP_ABI, .name = "odd", .config_size = sizeof(int), .plan = odd_plan, .run = odd_run};
-    static const pst_op_class no_run = {.abi = PST_OP_ABI, .name = "odd", .config_size = sizeof(int), .plan = odd_plan};
+        .size = sizeof(pst_op_class), .name = "odd", .config_size = sizeof(int), .plan = odd_plan, .run = odd_run};
+    static const pst_op_class no_run = {.size = sizeof(pst_op_class), .name = "odd", .config_size = sizeof(int), .plan = odd_plan};
     for (int oddity = NO_FIELDS; oddity <= NO_RUN; oddity++) {
         pst_error e = {0};
         pst_pipeline *p = NULL;
@@ -493,7 +499,9 @@ static void test_wait(void)
         pst_error e = {0};
         pst_pipeline *p = NULL;
         pst_batch *b = NULL;
-        pst_options o = {.size = sizeof(o), .workers = 2, .bad = {.skip = true, .max_records = budget}};
+        char policy[32];
+        snprintf(policy, sizeof(policy), budget ? "skip:%d" : "skip", (int)budget);
+        pst_pipeline_options o = {.size = sizeof(o), .workers = 2, .bad = policy};
         REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
         REQUIRE_OK(add_samples(p, (struct sample_config){.count = 21, .corrupt = 2}, &e), &e); /* every odd one */
         REQUIRE_OK(add_batch(p, 1, false, &e), &e);
@@ -544,9 +552,9 @@ static void test_plan_errors(void)
     CHECK_MSG(strstr(e.message, "one cache") && strcmp(e.op, "cache") == 0, "%s", e.message);
     p = pst_pipeline_destroy(p);
 
-    pst_options wrong = {.size = sizeof(wrong), .rank = 2, .world = 2};
+    pst_pipeline_options wrong = {.size = sizeof(wrong), .rank = 2, .world = 2};
     CHECK_STATUS(pst_pipeline_create(&p, &wrong, &e), PST_EINVAL, &e);
-    pst_options little = {.size = sizeof(little), .ram = 5000};
+    pst_pipeline_options little = {.size = sizeof(little), .ram = 5000};
     REQUIRE_OK(pst_pipeline_create(&p, &little, &e), &e);
     REQUIRE_OK(plain(p, &e), &e);
     CHECK_STATUS(pst_pipeline_plan(p, &e), PST_OK, &e);       /* 8 × 56 bytes, some text, and notes */

@@ -83,7 +83,7 @@ static void add_example(pst_writer *w, pst_builder *b, uint32_t i)
     check(pst_builder_add_floats(b, "x", x, 4, &e), &e);
     check(pst_builder_finish(b, &record, &e), &e);
     check(pst_writer_write(w, record.data, record.length, &e), &e);
-    pst_bytes_free(jpeg);
+    pst_free(jpeg);
 }
 
 static void make_shard(const char *path, pst_compression compression, uint32_t first, uint32_t count)
@@ -114,7 +114,7 @@ static void make_photos(void)
         snprintf(name, sizeof(name), "photos/class%u/%02u.%s", i % 3, i, i % 2 ? "jpg" : "bmp");
         test_write_file(test_path(name), bytes, length);
         n += (size_t)snprintf(list + n, 4096 - n, "%s,%u\n", name, i % 3);
-        pst_bytes_free(bytes);
+        pst_free(bytes);
     }
     test_write_file(test_path("list.csv"), list, n);
     free(list);
@@ -258,7 +258,7 @@ static void test_inferred_schema(void)
     REQUIRE_OK(pst_pipeline_describe(p, false, &words, &e), &e);
     CHECK_MSG(strstr(words, "label:int64") && strstr(words, "tags:bytes[*]"), "%s", words);
     CHECK_STR(pst_spec_text(pst_pipeline_spec(p), text, sizeof(text)), "x: float32 [?,4], label: int64 [?]");
-    pst_bytes_free((uint8_t *)words);
+    pst_free(words);
     pst_pipeline_destroy(p);
 }
 

@@ -56,7 +56,7 @@ static void test_places_of_a_batch(void)
                                              {"streamed, some refused", .build = streamed_and_refused, .skip = true}};
     for (size_t r = 0; r < 2; r++)
         for (unsigned workers = 1; workers < 4; workers++) {
-            pst_pipeline *p = made(&runs[r], (pst_options){.workers = workers});
+            pst_pipeline *p = made(&runs[r], (pst_pipeline_options){.workers = workers});
             REQUIRE(p);
             check_places(p, runs[r].name, "samples.bin");
             check_places(p, runs[r].name, "samples.bin"); /* batches are used again */
@@ -103,7 +103,7 @@ static pst_status stuck_run(const void *config, void *worker, pst_ctx *ctx, cons
 }
 
 static const pst_op_class stuck_class = {
-    .abi = PST_OP_ABI, .name = "stuck", .config_size = 1, .plan = noise_plan, .run = stuck_run};
+    .size = sizeof(pst_op_class), .name = "stuck", .config_size = 1, .plan = noise_plan, .run = stuck_run};
 
 static void test_halt(void)
 {
@@ -111,7 +111,7 @@ static void test_halt(void)
     pst_batch *b = NULL;
     pst_pipeline *p = NULL;
     pst_cursor start;
-    REQUIRE_OK(pst_pipeline_create(&p, &(pst_options){.size = sizeof(pst_options), .workers = 2}, &e), &e);
+    REQUIRE_OK(pst_pipeline_create(&p, &(pst_pipeline_options){.size = sizeof(pst_pipeline_options), .workers = 2}, &e), &e);
     REQUIRE_OK(add_samples(p, (struct sample_config){.count = 40}, &e), &e);
     REQUIRE_OK(pst_pipeline_add_op(p, &stuck_class, NULL, &e), &e);
     REQUIRE_OK(add_batch(p, 4, false, &e), &e);
@@ -120,8 +120,8 @@ static void test_halt(void)
     REQUIRE_OK(pst_pipeline_start(p, &e), &e);
     while (!atomic_load(&entered))
         usleep(1000);
-    CHECK_STATUS(pst_pipeline_halt(p, 0), PST_END, NULL);
-    CHECK_STATUS(pst_pipeline_halt(p, 0.02), PST_END, NULL);
+    CHECK_STATUS(pst_pipeline_halt(p, 0), PST_TIMEOUT, NULL);
+    CHECK_STATUS(pst_pipeline_halt(p, 0.02), PST_TIMEOUT, NULL);
     CHECK_STATUS(pst_pipeline_next(p, &b, &e), PST_ECANCELLED, &e);
     atomic_store(&released, 1);
     CHECK_STATUS(pst_pipeline_halt(p, 1e9), PST_OK, NULL);
@@ -163,7 +163,7 @@ static void test_list_in_memory(void)
         REQUIRE_OK(pst_pipeline_tell(p, &cursor[again], &e), &e);
         p = pst_pipeline_destroy(p);
     }
-    CHECK(cursor[0].fingerprint == cursor[1].fingerprint); /* the same files: a cursor goes on */
+    CHECK(position_of(&cursor[0]).fingerprint == position_of(&cursor[1]).fingerprint); /* the same files: a cursor goes on */
     REQUIRE_OK(pst_pipeline_create(&p, NULL, &e), &e);
     for (int kind = 0; kind < 4; kind++) { /* a path or a label that is missing or empty */
         const char *some[2] = {"a", "b"}, *others[2] = {"0", "1"};

@@ -10,7 +10,7 @@ static void test_describe(void)
     for (const struct chain_case *c = cases; c->name; c++) {
         pst_error e;
         char *words = NULL, *json = NULL;
-        pst_pipeline *p = made(c, (pst_options){.workers = 2, .world = 2, .rank = 1});
+        pst_pipeline *p = made(c, (pst_pipeline_options){.workers = 2, .world = 2, .rank = 1});
         REQUIRE(p);
         REQUIRE_OK(pst_pipeline_describe(p, false, &words, &e), &e);
         REQUIRE_OK(pst_pipeline_describe(p, true, &json, &e), &e);
@@ -34,7 +34,7 @@ static void test_cache_hits(void)
         struct trace t = {0};
         pst_error e;
         pst_stats stats = {.size = sizeof(stats)};
-        pst_pipeline *p = made(&c, (pst_options){.workers = 2, .prefetch = 1});
+        pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = 2, .prefetch = 1});
         REQUIRE(p);
         run_sound(p, &t, 3, 99, c.name);
         REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
@@ -51,7 +51,7 @@ static void test_full_cache(void)
 {
     static const struct chain_case c = {"little", .build = cached_little};
     struct trace t = {0};
-    pst_pipeline *p = made(&c, (pst_options){.workers = 2});
+    pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = 2});
     REQUIRE(p);
     run_sound(p, &t, 2, 99, c.name);
     uint64_t bytes = cache_bytes(p->plan->cache), kept = cache_elements(p->plan->cache);
@@ -69,7 +69,7 @@ static void test_stats(void)
     pst_error e;
     struct trace t = {0};
     pst_stats stats = {.size = sizeof(stats)};
-    pst_pipeline *p = made(&cases[6], (pst_options){.workers = 2});
+    pst_pipeline *p = made(&cases[6], (pst_pipeline_options){.workers = 2});
     REQUIRE(p);
     REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e); /* before everything */
     CHECK_INT(stats.batches, 0);
@@ -104,13 +104,13 @@ static pst_status sleep_run(const void *config, void *worker, pst_ctx *ctx, cons
 static void test_stage_times(void)
 {
     static const pst_op_class sleepy = {
-        .abi = PST_OP_ABI, .name = "sleepy", .config_size = sizeof(int), .plan = noise_plan, .run = sleep_run};
+        .size = sizeof(pst_op_class), .name = "sleepy", .config_size = sizeof(int), .plan = noise_plan, .run = sleep_run};
     for (size_t at = 0; at < 3; at++) {
         pst_error e;
         struct trace t = {0};
         pst_stats stats = {.size = sizeof(stats)};
         pst_pipeline *p = NULL;
-        pst_options o = {.size = sizeof(o), .workers = 1};
+        pst_pipeline_options o = {.size = sizeof(o), .workers = 1};
         REQUIRE_OK(pst_pipeline_create(&p, &o, &e), &e);
         REQUIRE_OK(add_samples(p, (struct sample_config){.count = 20}, &e), &e);
         for (size_t i = 0; i < 3; i++)
@@ -133,7 +133,7 @@ static void test_memory(void)
             pst_error e;
             struct trace t = {0};
             pst_stats stats = {.size = sizeof(stats)};
-            pst_pipeline *p = made(c, (pst_options){.workers = 3, .prefetch = prefetch});
+            pst_pipeline *p = made(c, (pst_pipeline_options){.workers = 3, .prefetch = prefetch});
             REQUIRE(p);
             run_sound(p, &t, 3, 99, c->name);
             REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
@@ -198,7 +198,7 @@ static void test_stall(void)
         pst_batch *b = NULL;
         struct thread_group *g;
         pst_stats stats = {.size = sizeof(stats)};
-        pst_pipeline *p = made(&runs[i], (pst_options){.workers = 1, .stall_seconds = 0.02});
+        pst_pipeline *p = made(&runs[i], (pst_pipeline_options){.workers = 1, .stall_seconds = 0.02});
         struct watcher watcher = {.pipeline = p};
         REQUIRE(p);
         REQUIRE_OK(pst_pipeline_start(p, &e), &e);
@@ -245,7 +245,7 @@ static void test_stats_from_other_threads(void)
     pst_error e;
     struct thread_group *g;
     pst_stats stats = {.size = sizeof(stats)};
-    pst_pipeline *p = made(&cases[11], (pst_options){0});
+    pst_pipeline *p = made(&cases[11], (pst_pipeline_options){0});
     struct asker asker = {.pipeline = p};
     REQUIRE(p);
     REQUIRE_OK(thread_group_start(&g, 2, "ask", ask, &asker, &e), &e);

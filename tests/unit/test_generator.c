@@ -59,7 +59,8 @@ static pst_generator generator_of(struct counter *c)
 {
     static const pst_field fields[] = {{.name = "pair", .dtype = PST_DTYPE_F32, .rank = 1, .shape = {2}},
                                        {.name = "word", .dtype = PST_DTYPE_BYTES}};
-    return (pst_generator){.spec = {.count = 2, .field = fields},
+    return (pst_generator){.size = sizeof(pst_generator),
+                           .spec = {.count = 2, .field = fields},
                            .open = open_pass,
                            .next = next_element,
                            .close = close_pass,
@@ -71,7 +72,7 @@ static void make(pst_pipeline **ret, struct counter *c, const char *batch, unsig
 {
     pst_pipeline *p = NULL;
     pst_error e;
-    pst_options options = {.size = sizeof(options), .workers = workers};
+    pst_pipeline_options options = {.size = sizeof(options), .workers = workers};
     pst_generator g = generator_of(c);
     REQUIRE_OK(pst_pipeline_create(&p, &options, &e), &e);
     REQUIRE_OK(pst_pipeline_add_generator(p, &g, &e), &e);
@@ -134,8 +135,8 @@ static void test_wait(void)
     pst_batch *b = NULL;
     pst_error e;
     int waits = 0;
-    CHECK_INT(pst_pipeline_wait(p, 0, &e), PST_END); /* starts, and does not stay */
-    while (pst_pipeline_wait(p, 0.05, &e) == PST_END)
+    CHECK_INT(pst_pipeline_wait(p, 0, &e), PST_TIMEOUT); /* starts, and does not stay */
+    while (pst_pipeline_wait(p, 0.05, &e) == PST_TIMEOUT)
         waits++;
     CHECK_MSG(waits > 2, "%d waits of 0.05 s for 0.4 s of work", waits);
     CHECK_INT(pst_pipeline_wait(p, 0, &e), PST_OK);

@@ -86,7 +86,7 @@ static void test_arguments(void)
     CHECK_STATUS(pst_image_resize(&out, &image, 1, 1, PST_FILTER_TRIANGLE, &error), PST_EINVAL, &error);
     pst_image_finish(&image);
     pst_image_finish(NULL);
-    pst_bytes_free(NULL);
+    pst_free(NULL);
 }
 
 /* ---- Round trips ---- */
@@ -142,8 +142,8 @@ static void check_round_trip(const struct round_trip *t, uint32_t width, uint32_
                   pst_image_format_name(t->format), t->channels, width, height, difference, t->tolerance);
     }
     pst_image_finish(&back);
-    pst_bytes_free(bytes);
-    pst_bytes_free(again);
+    pst_free(bytes);
+    pst_free(again);
     pst_image_finish(&tight);
     pst_image_finish(&whole);
 }
@@ -168,7 +168,7 @@ static void test_raw(void)
     CHECK_INT(length, 4 * 3 * 3);
     for (uint32_t y = 0; y < 3; y++)
         CHECK(memcmp(bytes + y * 12, image.pixels + y * image.stride, 12) == 0);
-    pst_bytes_free(bytes);
+    pst_free(bytes);
     pst_image_finish(&whole);
 }
 
@@ -199,7 +199,7 @@ static void test_channels(void)
         pst_image_finish(&four);
         pst_image_finish(&three);
         pst_image_finish(&one);
-        pst_bytes_free(bytes);
+        pst_free(bytes);
         pst_image_finish(&image);
     }
 }
@@ -254,7 +254,7 @@ static void test_limit_is_exact(void)
         pst_image_finish(&back);
         options.max_pixels = 69;
         CHECK_STATUS(pst_image_decode(&back, bytes, length, &options, &error), PST_ELIMIT, &error);
-        pst_bytes_free(bytes);
+        pst_free(bytes);
     }
     pst_image_finish(&image);
 }
@@ -305,7 +305,7 @@ static struct sample encoded(const char *name, pst_image_format format, uint32_t
     if (!s.data)
         abort();
     memcpy(s.data, bytes, s.length);
-    pst_bytes_free(bytes);
+    pst_free(bytes);
     pst_image_finish(&image);
     return s;
 }
@@ -423,7 +423,7 @@ static void test_strict(void)
     CHECK_MSG(strstr(error.message, "Premature end"), "%s", error.message);
     REQUIRE_OK(pst_image_decode(&back, bytes, length, &options, &error), &error);
     pst_image_finish(&back);
-    pst_bytes_free(bytes);
+    pst_free(bytes);
     pst_image_finish(&image);
 }
 
@@ -473,7 +473,7 @@ static pst_status fault_encode(void *user, pst_error *error)
     size_t length;
     pst_status st = pst_image_encode(&bytes, &length, &e->image, e->format, NULL, error);
     if (st == PST_OK)
-        pst_bytes_free(bytes);
+        pst_free(bytes);
     return st;
 }
 

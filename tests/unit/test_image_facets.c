@@ -46,7 +46,7 @@ static pst_status brighter_run(const void *config, void *worker, pst_ctx *ctx, c
 
 static const struct image_facet brighter_facet = {.levels = brighter_levels};
 static const struct op_decl brighter = {
-    .op = {.abi = PST_OP_ABI,
+    .op = {.size = sizeof(pst_op_class),
            .name = "brighter",
            .params = params,
            .config_size = sizeof(struct config),
@@ -90,7 +90,7 @@ static pst_status mixed_run(const void *config, void *worker, pst_ctx *ctx, cons
 
 static const struct image_facet mixed_facet = {.row_begin = mixed_begin, .row_state = sizeof(unsigned), .row = mixed_row};
 static const struct op_decl mixed = {
-    .op = {.abi = PST_OP_ABI,
+    .op = {.size = sizeof(pst_op_class),
            .name = "mixed",
            .params = params,
            .config_size = sizeof(struct config),

@@ -55,7 +55,7 @@ static void expect_found(const char *pattern, const char *const *want, size_t co
     for (size_t i = 0; i < n && i < count; i++)
         CHECK_MSG(strlen(found[i]) >= strlen(want[i]) && strcmp(found[i] + strlen(found[i]) - strlen(want[i]), want[i]) == 0,
                   "%s: found %s, expected %s", pattern, found[i], want[i]);
-    pst_shards_free(found, n);
+    pst_free(found);
 }
 
 static void test_find(void)
@@ -98,7 +98,7 @@ static void test_find(void)
     const char *twice[] = {path, path};
     REQUIRE_OK(pst_shards_find(&found, &n, twice, 2, &e), &e);
     CHECK_INT(n, 1);
-    pst_shards_free(found, n);
+    pst_free(found);
     snprintf(path, sizeof(path), "%s/empty", at);
     const char *one[] = {path};
     CHECK_STATUS(pst_shards_find(&found, &n, one, 1, &e), PST_ENOTFOUND, &e);

@@ -93,7 +93,7 @@ static void test_damaged_content(void)
     write_records(path, records, 5);
     for (size_t i = 0; i < 5; i++)
         free((void *)(uintptr_t)records[i].data);
-    pst_bytes_free((uint8_t *)(uintptr_t)picture.data);
+    pst_free((void *)(uintptr_t)picture.data);
     pst_builder_destroy(b);
 
     for (int verify = 0; verify < 2; verify++) {

@@ -63,7 +63,7 @@ static const char *write_table(size_t columns)
 static pst_pipeline *parsed(const char *format, const char *path)
 {
     static char text[4096];
-    const pst_options options = {.size = sizeof(options), .workers = 2, .ram = UINT64_C(1) << 30};
+    const pst_pipeline_options options = {.size = sizeof(options), .workers = 2, .ram = UINT64_C(1) << 30};
     pst_pipeline *p = NULL;
     pst_error e;
     snprintf(text, sizeof(text), format, path);
@@ -154,7 +154,7 @@ static pst_tensor arrays[PST_MAX_FIELDS + 1];
 static pst_pipeline *of_arrays(size_t count, pst_status want)
 {
     static int32_t values[ROWS];
-    const pst_options options = {.size = sizeof(options), .workers = 2, .ram = UINT64_C(1) << 30};
+    const pst_pipeline_options options = {.size = sizeof(options), .workers = 2, .ram = UINT64_C(1) << 30};
     pst_pipeline *p = NULL;
     pst_error e;
     for (size_t i = 0; i < count; i++) {
@@ -192,7 +192,7 @@ static pst_status twice_run(const void *config, void *worker, pst_ctx *ctx, cons
 }
 
 static const pst_op_class twice = {
-    .abi = PST_OP_ABI, .name = "twice", .config_size = sizeof(size_t), .plan = twice_plan, .run = twice_run};
+    .size = sizeof(pst_op_class), .name = "twice", .config_size = sizeof(size_t), .plan = twice_plan, .run = twice_run};
 
 static void test_arrays(void)
 {
@@ -243,7 +243,8 @@ static pst_status wrong_plan(void *config, const pst_spec *in, pst_spec *out, ps
 
 static void test_wrong_plans(void)
 {
-    static const pst_op_class wrong = {.abi = PST_OP_ABI, .name = "wrong", .config_size = sizeof(size_t), .plan = wrong_plan};
+    static const pst_op_class wrong = {
+        .size = sizeof(pst_op_class), .name = "wrong", .config_size = sizeof(size_t), .plan = wrong_plan};
     for (size_t i = 0; i < 2; i++) {
         pst_pipeline *p = of_arrays(300, PST_OK);
         pst_error e;

@@ -137,7 +137,7 @@ static void test_scratch(void)
 
 static void test_kinds(void)
 {
-    static const pst_op_class own = {.abi = PST_OP_ABI, .name = "own"};
+    static const pst_op_class own = {.size = sizeof(pst_op_class), .name = "own"};
     CHECK_INT(pst_op_kind_of(&op_shuffle.op), PST_OP_ORDER);
     CHECK_INT(pst_op_kind_of(&op_batch.op), PST_OP_BATCHING);
     CHECK_INT(pst_op_kind_of(&op_example.op), PST_OP_SAMPLE);

@@ -89,7 +89,7 @@ static void lengths_are_exact(void)
         CHECK_INT(packed_int(packed, i, "width"), 4);
     }
     packed_close(packed);
-    pst_bytes_free((uint8_t *)(uintptr_t)p.data);
+    pst_free((void *)(uintptr_t)p.data);
     free(padded);
 }
 
@@ -208,7 +208,7 @@ static void first_bad_item_is_told(void)
     CHECK_STATUS(pack_one(source, out, &o, NULL, &e), PST_ECORRUPT, &e);
     fault_set(NULL, NULL);
     CHECK_MSG(strstr(e.path, "3.jpg"), "%s is told", e.path);
-    pst_bytes_free((uint8_t *)(uintptr_t)p.data);
+    pst_free((void *)(uintptr_t)p.data);
     free(data);
 }
 
@@ -477,7 +477,7 @@ static void changed_sources_are_noticed(void)
     pst_pack_options o = fast();
     make_classes(source, 2, 3);
     snprintf(changed_path, sizeof(changed_path), "%s/bee/002.jpg", source);
-    o.bad.skip = true; /* no policy covers this */
+    o.bad = "skip"; /* no policy covers this */
     o.workers = 1;
     changed = false;
     fault_set(change_answer, NULL);

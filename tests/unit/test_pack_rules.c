@@ -139,12 +139,12 @@ static void bad_items_follow_the_policy(void)
     o.shards = 4;
     CHECK_STATUS(pack_one(source, out, &o, NULL, &e), PST_ECORRUPT, &e);
     CHECK_MSG(strstr(e.path, "ape/004.jpg"), "the first bad item is told: %s", e.path);
-    o.bad = (pst_policy){.skip = true, .max_records = 1};
+    o.bad = "skip:1";
     CHECK_STATUS(pack_one(source, out, &o, NULL, &e), PST_ECORRUPT, &e);
     CHECK(strstr(e.message, "allowed"));
-    o.bad = (pst_policy){.skip = true, .max_share = 0.05}; /* one of twenty */
+    o.bad = "skip:5%"; /* one of twenty */
     CHECK_STATUS(pack_one(source, out, &o, NULL, &e), PST_ECORRUPT, &e);
-    o.bad = (pst_policy){.skip = true, .max_share = 0.1};
+    o.bad = "skip:10%";
     REQUIRE_OK(pack_one(source, out, &o, &r, &e), &e);
     CHECK_INT(r->records, 18);
     CHECK_INT(r->skips, 2);
@@ -163,11 +163,11 @@ static void bad_items_follow_the_policy(void)
     CHECK_STR(r->skip[1].key, "bee/007.png");
     pst_pack_report_destroy(r);
     CHECK(folder_hash(out) == want);
-    o.bad = (pst_policy){0};
+    o.bad = NULL;
     CHECK_STATUS(pack_one(source, out, &o, NULL, &e), PST_ECORRUPT, &e);
     make_folder(test_path("all-bad"));
     write_text(test_path("all-bad/x.jpg"), "no image");
-    o.bad.skip = true;
+    o.bad = "skip";
     CHECK_STATUS(pack_one(test_path("all-bad"), test_path("all-bad-out"), &o, NULL, &e), PST_ECORRUPT, &e);
     CHECK_MSG(strstr(e.message, "all 1 items"), "%s", e.message);
 }
@@ -187,7 +187,7 @@ static void bad_items_and_copies(void)
     snprintf(path, sizeof(path), "%s/cut.jpg", source); /* its header is sound, its data is cut */
     test_write_file(path, data, length - 200);
     free(data);
-    o.bad.skip = true;
+    o.bad = "skip";
     o.augment = 3;
     REQUIRE_OK(pack_one(source, out, &o, &r, &e), &e);
     CHECK_INT(r->records, 4);
@@ -282,7 +282,7 @@ static void wrong_options_are_refused(void)
     beyond[3].augment = UINT32_MAX;
     beyond[4].workers = UINT32_MAX;
     beyond[5].compression = (pst_compression)99;
-    beyond[6].bad = (pst_policy){.skip = true, .max_share = 1.5};
+    beyond[6].bad = "skip:150%";
     for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
         CHECK_MSG(pack_one(classes, out, &beyond[i], NULL, &e) == PST_EINVAL, "case %zu beyond the limits is taken", i);
         CHECK_MSG(access(out, F_OK) != 0, "case %zu beyond the limits leaves a folder", i);

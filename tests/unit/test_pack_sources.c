@@ -187,7 +187,7 @@ static void csv_forms(void)
     write_text(in_folder("short.csv"), "a,b\n1,2\n3\n5,6\n");
     CHECK_STATUS(refuse("short.csv", &o, &e), PST_ECORRUPT, &e);
     CHECK_INT(e.record, 1);
-    o.bad.skip = true;
+    o.bad = "skip";
     pst_pack_report *r;
     p = pack_and_open("short.csv", "short", &o, &r);
     REQUIRE(p);
@@ -320,7 +320,7 @@ static void lists_with_faults(void)
     write_text(in_folder("missing.csv"), "pics/a.jpg,1\npics/none.jpg,2\n");
     CHECK_STATUS(refuse("missing.csv", &o, &e), PST_ENOTFOUND, &e);
     CHECK_MSG(strstr(e.path, "none.jpg"), "%s", e.path);
-    o.bad.skip = true;
+    o.bad = "skip";
     struct packed *p = pack_and_open("missing.csv", "missing", &o, &r);
     REQUIRE(p);
     CHECK_INT(p->count, 1);
@@ -413,8 +413,8 @@ static void tars(void)
     tar_add(f, "a.txt", "2", 1);
     tar_end(f);
     CHECK_STATUS(refuse("double.tar", &o, &e), PST_ECORRUPT, &e);
-    pst_bytes_free((uint8_t *)(uintptr_t)jpg.data);
-    pst_bytes_free((uint8_t *)(uintptr_t)png.data);
+    pst_free((void *)(uintptr_t)jpg.data);
+    pst_free((void *)(uintptr_t)png.data);
 }
 
 /* ---- tfrecord ---- */
@@ -461,14 +461,14 @@ static void records_pass_through(void)
     bytes[third] ^= 1;                     /* a length CRC */
     test_write_file(in_folder("bad.tfrecord"), bytes, n);
     CHECK_STATUS(refuse("bad.tfrecord", &o, &e), PST_ECORRUPT, &e);
-    o.bad.skip = true;
+    o.bad = "skip";
     p = pack_and_open("bad.tfrecord", "mended", &o, &r);
     REQUIRE(p);
     CHECK_INT(p->count, 3);
     CHECK_INT(r->skips, 2);
     packed_close(p);
     pst_pack_report_destroy(r);
-    o.bad.max_records = 1;
+    o.bad = "skip:1";
     CHECK_STATUS(refuse("bad.tfrecord", &o, &e), PST_ECORRUPT, &e);
     o = fast();
     o.features = "image=x";

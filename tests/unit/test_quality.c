@@ -228,7 +228,7 @@ static void check_model(uint32_t width, uint32_t height, const uint32_t *cut, ui
         }
     CHECK_MSG(worst <= 3.5, "%s of %u × %u: %.2f levels", text, width, height, worst);
     free(got);
-    pst_bytes_free(data);
+    pst_free(data);
     pst_image_finish(&image);
 }
 

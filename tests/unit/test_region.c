@@ -174,7 +174,7 @@ static void test_formats(void)
                 }
                 subject_close(&s);
             }
-            pst_bytes_free(data);
+            pst_free(data);
         }
         pst_image_finish(&image);
     }

@@ -97,7 +97,7 @@ static pst_status run_and_cut(const char *text, void (*cut)(const char *path), c
     pst_pipeline *p = NULL;
     pst_batch *batch = NULL;
     uint64_t at = 0;
-    pst_options options = {.size = sizeof(options), .workers = 2};
+    pst_pipeline_options options = {.size = sizeof(options), .workers = 2};
     pst_status st = pst_pipeline_parse(&p, text, &options, error);
     while (st == PST_OK && at < 100 * records) {
         st = pst_pipeline_next(p, &batch, error);

@@ -14,7 +14,7 @@ static struct pipeline_plan plan_of(size_t block, unsigned threads, uint64_t ram
 static void test_first_choice(void)
 {
     struct tuner t;
-    pst_options o = {.size = sizeof(o)};
+    pst_pipeline_options o = {.size = sizeof(o)};
     struct pipeline_plan small = plan_of(35000, 4, UINT64_C(1) << 30), large = plan_of(40 << 20, 4, UINT64_C(1) << 30);
     tune_init(&t, &small, &o, 2);
     CHECK_INT(t.workers, 2);
@@ -32,7 +32,7 @@ static void test_first_choice(void)
 static void test_asked_for(void)
 {
     struct tuner t;
-    pst_options o = {.size = sizeof(o), .workers = 3, .prefetch = 7};
+    pst_pipeline_options o = {.size = sizeof(o), .workers = 3, .prefetch = 7};
     struct pipeline_plan p = plan_of(1000, 3, 1 << 30);
     p.prefetch = 9; /* of the chain; the options go first */
     tune_init(&t, &p, &o, 2);
@@ -70,7 +70,7 @@ static bool second(struct tuner *t, double starved, double waiting, double busy,
 static void test_adapts(void)
 {
     struct tuner t;
-    pst_options o = {.size = sizeof(o)};
+    pst_pipeline_options o = {.size = sizeof(o)};
     struct pipeline_plan p = plan_of(1 << 20, 4, UINT64_C(1) << 30);
     tune_init(&t, &p, &o, 2);
     second(&t, 0, 0, 0, 0); /* the first look only remembers */
@@ -96,7 +96,7 @@ static void test_adapts(void)
 static void test_shrinks(void)
 {
     struct tuner t;
-    pst_options o = {.size = sizeof(o)};
+    pst_pipeline_options o = {.size = sizeof(o)};
     struct pipeline_plan p = plan_of(0, 2, 64 << 20);
     tune_init(&t, &p, &o, 2);
     second(&t, 0, 0, 0, 0);

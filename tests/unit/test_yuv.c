@@ -126,7 +126,7 @@ static void test_as_libjpeg(void)
         pst_image_finish(&got);
         pst_image_finish(&want);
         pst_image_finish(&image);
-        pst_bytes_free(jpeg);
+        pst_free(jpeg);
         free(bytes);
     }
 }

@@ -410,7 +410,7 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 }
 
 const pst_op_class op_image_program = {
-    .abi = PST_OP_ABI,
+    .size = sizeof(pst_op_class),
     .name = "image",
     .doc = "A run of image operations as one pass.",
     .worker_size = sizeof(struct image_decoder),

@@ -197,7 +197,7 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
     pst_status st = split(&c->row, row, length, t->delimiter, t->count, reterr);
     if (st == PST_OK && c->row.count != t->count)
         st = pst_fail(reterr, PST_ECORRUPT, "%zu columns, expected %zu as in the first row", c->row.count, t->count);
-    if (st == PST_ECORRUPT && c->s->config->options.bad.skip)
+    if (st == PST_ECORRUPT && c->s->config->bad.skip)
         return PST_OK; /* it fails again when it is loaded, and is counted there */
     if (st < 0)
         return pst_fail_at(reterr, st, c->path, number, PST_NOWHERE, "%s", reterr->message);

@@ -155,7 +155,7 @@ static pst_status unpack(struct spool *sp, struct pack_source *s, struct feed *f
     st = spool_create(sp, sp->path, o, reterr);
     if (st == PST_OK)
         st = copy_stream(sp, f, compression, in, got, out, o, reterr);
-    if (st == PST_ECORRUPT && content == SPOOL_RECORDS && s->config->options.bad.skip)
+    if (st == PST_ECORRUPT && content == SPOOL_RECORDS && s->config->bad.skip)
         st = pack_report_skip(o->report, sp->path, strlen(sp->path), reterr->message, strlen(reterr->message), reterr);
     if (st == PST_OK)
         st = pack_report_note(o->report, reterr, "%s was %s to a temporary file first (%" PRIu64 " bytes)", sp->path,

@@ -159,7 +159,7 @@ static pst_status tfrecord_open(struct pack_source *s, const struct pack_opening
     struct tfrecords *t = s->state = mem_zalloc(sizeof(*t));
     if (!t || !pack_source_add_field(s, "record", PACK_RECORD, PST_BYTES, "string"))
         return fail_memory(reterr, "opening the TFRecords");
-    pst_policy policy = {.skip = s->config->options.bad.skip}; /* the budget is pack's to keep: it knows all that is lost */
+    pst_policy policy = {.skip = s->config->bad.skip}; /* the budget is pack's to keep: it knows all that is lost */
     pst_status st = pst_damage_log_create(&t->damage, &policy, reterr);
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++)
         st = add_path(s, o, o->paths[i], reterr);
