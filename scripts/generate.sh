@@ -1,5 +1,6 @@
 #!/bin/sh
-# generate.sh BUILD: writes everything that is generated and checked in: the list of operations, docs/ops.md and the Python stubs.
+# generate.sh BUILD: writes everything that is generated and checked in: the list of operations, docs/ops.md, the Python stubs
+# and the public ABI.
 # Tests fail where one of them is not current.
 set -e
 cd "$(dirname "$0")/.."
@@ -18,3 +19,5 @@ ninja -C "$build" | tail -n 1
 keep docs/ops.md
 PYTHONPATH="$build/python" python3 scripts/python_stubs.py >"$new"
 keep python/penstock/__init__.pyi
+python3 scripts/abi_dump.py "$build/src/libpenstock.so" >"$new"
+keep tests/public/abi.txt
