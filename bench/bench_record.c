@@ -116,7 +116,7 @@ static void run_index(const struct shard *s)
 {
     pst_error error;
     pst_shard_options options = {.size = sizeof(options), .no_write = true};
-    pst_index_report report;
+    pst_index_report report = {.size = sizeof(report)};
     if (pst_index_make(s->path, &options, true, false, &report, &error) < 0 || report.records != s->records)
         die("index:", &error);
 }
@@ -164,7 +164,7 @@ static void count_records(struct shard *s)
 {
     pst_error error;
     pst_shard_options options = {.size = sizeof(options), .no_write = true};
-    pst_index_report report;
+    pst_index_report report = {.size = sizeof(report)};
     if (pst_index_make(s->path, &options, true, false, &report, &error) < 0)
         die("index:", &error);
     s->bytes = report.bytes;

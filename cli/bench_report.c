@@ -203,7 +203,7 @@ static void put_places(const pst_damage_log *log)
 
 static void put_damage(const struct bench_result *r, bool verbose)
 {
-    uint64_t damaged = pst_damage_log_count(r->damage, PST_CAUSES), records = pst_damage_log_records(r->damage);
+    uint64_t damaged = pst_damage_log_total(r->damage), records = pst_damage_log_records(r->damage);
     uint64_t skipped = r->finish.stats.skipped;
     char count[AMOUNT_SIZE], of[AMOUNT_SIZE];
     const char *comma = ": ";

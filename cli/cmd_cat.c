@@ -95,7 +95,7 @@ static pst_status write_sheet(const struct cat *cat, const char *const *operands
 /* "skipped 3 of 100 records: 1 length crc, 2 image; the first: a.tfrecord, record 17" */
 static void say_skipped(const pst_damage_log *log)
 {
-    uint64_t damaged = pst_damage_log_count(log, PST_CAUSES), records = pst_damage_log_records(log);
+    uint64_t damaged = pst_damage_log_total(log), records = pst_damage_log_records(log);
     char count[AMOUNT_SIZE], of[AMOUNT_SIZE], causes[256] = "", record[32] = "";
     size_t length = 0;
 

@@ -331,7 +331,7 @@ static void put_total(const struct job *job)
 {
     char a[AMOUNT_SIZE], b[AMOUNT_SIZE];
     uint64_t records = 0, bytes = 0;
-    pst_entropy_report entropy = {0};
+    pst_entropy_report entropy = {.size = sizeof(entropy)};
     size_t fine = 0, written = 0;
 
     for (size_t i = 0; i < job->count; i++) {
@@ -407,7 +407,11 @@ static int run(const void *config, const char *const *operands, size_t count)
     job.shards = calloc(found, sizeof(*job.shards));
     if (job.shards) {
         for (size_t i = 0; i < found; i++)
-            job.shards[i] = (struct shard){.path = paths[i], .status = PST_ECANCELLED, .job = &job};
+            job.shards[i] = (struct shard){.path = paths[i],
+                                           .status = PST_ECANCELLED,
+                                           .job = &job,
+                                           .report = {.size = sizeof(pst_index_report)},
+                                           .entropy = {.size = sizeof(pst_entropy_report)}};
         index_all(&job);
         code = report(&job);
     } else {

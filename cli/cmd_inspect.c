@@ -91,7 +91,7 @@ static pst_status answer_text(const struct config *c, const pst_inspection *n, p
 
 static int answer(const struct config *c, const pst_inspection *n, pst_error *error)
 {
-    int code = pst_damage_log_count(n->damage, PST_CAUSES) ? EXIT_DAMAGE : EXIT_DONE;
+    int code = pst_damage_log_total(n->damage) ? EXIT_DAMAGE : EXIT_DONE;
     pst_status status = PST_OK;
 
     if (c->sheet)

@@ -28,7 +28,7 @@ static void put_text(const char *path, const pst_repair_report *r, const pst_dam
 {
     char a[AMOUNT_SIZE], b[AMOUNT_SIZE];
     size_t places = pst_damage_log_places(log);
-    uint64_t all = pst_damage_log_count(log, PST_CAUSES);
+    uint64_t all = pst_damage_log_total(log);
 
     put_clean_string(stdout, path);
     printf(": kept %s %s (%s)", amount_count(a, r->kept), plural(r->kept, "record", "records"),
@@ -159,7 +159,7 @@ static int repair_one(struct job *job, const char *path)
     const struct config *c = job->config;
     char target[PATH_MAX];
     pst_damage_log *log = NULL;
-    pst_repair_report report;
+    pst_repair_report report = {.size = sizeof(report)};
     pst_error error;
     pst_status status = find_target(job, path, target, &error);
     int code;
@@ -179,7 +179,7 @@ static int repair_one(struct job *job, const char *path)
         else if (!c->quiet)
             put_text(path, &report, log);
         job->copies++;
-        code = pst_damage_log_count(log, PST_CAUSES) ? EXIT_DAMAGE : EXIT_DONE;
+        code = pst_damage_log_total(log) ? EXIT_DAMAGE : EXIT_DONE;
     }
     pst_damage_log_destroy(log);
     return code;

@@ -120,7 +120,7 @@ static void put_classes(struct json *j, const pst_inspection *n)
 static void put_damage(struct json *j, const pst_inspection *n)
 {
     json_begin_object(j, "damage");
-    json_uint(j, "count", pst_damage_log_count(n->damage, PST_CAUSES));
+    json_uint(j, "count", pst_damage_log_total(n->damage));
     json_begin_object(j, "causes");
     for (int c = 0; c < PST_CAUSES; c++) {
         uint64_t count = pst_damage_log_count(n->damage, (pst_cause)c);

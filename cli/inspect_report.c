@@ -406,7 +406,7 @@ static void put_place(const pst_damage *d)
 static void put_damage(const pst_inspection *n, struct report_style style)
 {
     char count[AMOUNT_SIZE];
-    uint64_t all = pst_damage_log_count(n->damage, PST_CAUSES);
+    uint64_t all = pst_damage_log_total(n->damage);
     size_t places = pst_damage_log_places(n->damage);
     bool comma = false;
 

@@ -108,9 +108,9 @@ PST_API pst_status pst_guard_install(pst_error *reterr);
 
 /* ---- Progress ---- */
 
-/* Says whether a call is to stop. It is called now and then while a call reads, searches or waits for a pipe, about ten times per
- * second while it waits, on the thread that does so. `user` is the pointer that the caller gave. Returning true stops the call,
- * which then returns PST_ECANCELLED. */
+/* Says whether a call is to stop. It is called now and then while a call reads, searches or waits for a pipe, about ten times
+ * per second while it waits, on the thread that does so. `user` is the pointer that the caller gave. Returning true stops the
+ * call, which then returns PST_ECANCELLED. */
 typedef bool (*pst_stop_fn)(void *user);
 
 /* Says how far a long call has come. The library may append members. */

@@ -1,7 +1,7 @@
-/* image.h: images outside a pipeline: probing, decoding, encoding, resizing.
+/* image.h: images outside of a pipeline: probing, decoding, encoding, resizing.
  *
- * Dimensions are checked from the header before anything is allocated. A format whose library this build lacks gives
- * PST_EUNSUPPORTED naming the library. */
+ * Dimensions are checked from the header before anything is allocated. For a format whose library this build lacks, functions
+ * return PST_EUNSUPPORTED, and the message names the library. */
 #ifndef PENSTOCK_IMAGE_H
 #define PENSTOCK_IMAGE_H
 
@@ -12,77 +12,89 @@ extern "C" {
 #endif
 
 typedef enum pst_image_format {
-    PST_IMAGE_UNKNOWN = 0,
+    PST_IMAGE_UNKNOWN = 0, /* not an image that the library recognises */
     PST_IMAGE_JPEG,
     PST_IMAGE_PNG,
     PST_IMAGE_WEBP,
     PST_IMAGE_BMP,
     PST_IMAGE_GIF,    /* read only, first frame */
-    PST_IMAGE_RAW,    /* pixels as they are; never recognised from bytes */
-    PST_IMAGE_YUV420, /* planes of brightness and of colours at half its size, not compressed */
-    PST_IMAGE_FORMATS /* how many there are */
+    PST_IMAGE_RAW,    /* plain pixels; never recognised from bytes */
+    PST_IMAGE_YUV420, /* a plane of brightness and two of colours at half its size, not compressed */
+    PST_IMAGE_FORMATS /* the number of formats of this version */
 } pst_image_format;
-PST_API const char *pst_image_format_name(pst_image_format format);                                    /* "jpeg", … */
-PST_API pst_status pst_image_format_parse(pst_image_format *ret, const char *name, pst_error *reterr); /* "jpg" too */
 
-#define PST_MAX_PIXELS (UINT64_C(1) << 28) /* default cap on width × height */
-#define PST_MAX_SCANS  500u                /* default cap on the scans of a progressive JPEG */
+/* Returns the name of a format, such as "jpeg". */
+PST_API const char *pst_image_format_name(pst_image_format format);
+/* Stores the format called `name`; "jpg" is accepted, too. PST_EINVAL: there is no such format. */
+PST_API pst_status pst_image_format_parse(pst_image_format *ret, const char *name, pst_error *reterr);
 
+#define PST_MAX_PIXELS (UINT64_C(1) << 28) /* default limit of width × height */
+#define PST_MAX_SCANS  500u                /* default limit of the scans of a progressive JPEG */
+
+/* The header of an image. */
 typedef struct pst_image_info {
-    pst_image_format format;
-    uint32_t width, height, channels; /* channels as stored: 1, 2 (gray + alpha), 3, 4 (with alpha, or CMYK) */
+    pst_image_format format; /* The format. */
+    uint32_t width, height;  /* The size in pixels. */
+    uint32_t channels;       /* The channels as stored: 1, 2 (gray and alpha), 3, 4 (with alpha, or CMYK). */
 } pst_image_info;
 
-/* Reads only the header. PST_ECORRUPT: not an image that we know. */
+/* Reads the header of the image of `length` bytes at `data`. PST_ECORRUPT: it is not an image of a known format. */
 PST_API pst_status pst_image_probe(const void *data, size_t length, pst_image_info *ret, pst_error *reterr);
 
-/* 8-bit interleaved pixels, rows `stride` bytes apart. */
+/* Pixels of 8 bits per channel, the channels of a pixel side by side. */
 typedef struct pst_image {
-    uint8_t *pixels;
-    uint32_t width, height, channels;
-    size_t stride;
+    uint8_t *pixels;        /* The first row. */
+    uint32_t width, height; /* The size in pixels. */
+    uint32_t channels;      /* 1 gray, 3 RGB, 4 RGBA. */
+    size_t stride;          /* The distance from one row to the next in bytes. */
 } pst_image;
 
+/* Allocates an image whose rows have no gaps between them. The pixels are not initialised. */
+PST_API pst_status pst_image_create(pst_image *ret, uint32_t width, uint32_t height, uint32_t channels, pst_error *reterr);
+/* Frees the pixels. NULL and a zeroed image are allowed. */
+PST_API void pst_image_finish(pst_image *image);
+
 typedef struct pst_decode_options {
-    size_t size;         /* sizeof(pst_decode_options) */
-    uint32_t channels;   /* 1 gray (of a JPEG: its luma as stored), 3 RGB, 4 RGBA; 0: gray stays gray, everything else
-                            becomes RGB (alpha dropped) */
-    uint64_t max_pixels; /* 0: PST_MAX_PIXELS */
-    bool strict;         /* a warning of the decoder (truncated data, …) is an error */
-    uint32_t max_scans;  /* 0: PST_MAX_SCANS */
+    size_t size;       /* sizeof(pst_decode_options). */
+    uint32_t channels; /* 1 gray (of a JPEG: its luma as stored), 3 RGB, 4 RGBA; 0: gray stays gray, everything else becomes RGB
+                          without alpha. */
+    uint64_t max_pixels; /* The largest width × height; 0: PST_MAX_PIXELS. */
+    bool strict;         /* Treats a warning of the decoder, such as truncated data, as an error. */
+    uint32_t max_scans;  /* The largest number of scans of a progressive JPEG; 0: PST_MAX_SCANS. */
 } pst_decode_options;
 
-/* Rows without gaps; the pixels are not initialised. */
-PST_API pst_status pst_image_create(pst_image *ret, uint32_t width, uint32_t height, uint32_t channels, pst_error *reterr);
+/* Decodes the image of `length` bytes at `data`; release `*ret` with pst_image_finish. `options` may be NULL. PST_ECORRUPT: it
+ * does not decode. PST_ELIMIT: it exceeds a limit. */
 PST_API pst_status pst_image_decode(pst_image *ret, const void *data, size_t length, const pst_decode_options *options,
                                     pst_error *reterr);
-PST_API void pst_image_finish(pst_image *image); /* frees the pixels; NULL and zeroed ok */
 
 typedef struct pst_encode_options {
-    size_t size;   /* sizeof(pst_encode_options) */
-    int quality;   /* jpeg (4:2:0), webp: 1…100; 0: 90 */
-    int effort;    /* png: 1…9, webp: 1…6; 0: the format's default */
-    bool lossless; /* webp: every pixel exactly; png, bmp and raw always are, jpeg never is */
+    size_t size;   /* sizeof(pst_encode_options). */
+    int quality;   /* The quality of jpeg (4:2:0) and webp, 1 to 100; 0: 90. */
+    int effort;    /* The effort of png (1 to 9) and webp (1 to 6); 0: the default of the format. */
+    bool lossless; /* Keeps every pixel of a webp exactly; png, bmp and raw always do, jpeg never does. */
 } pst_encode_options;
 
-/* The same image and options give the same bytes. jpeg and bmp have no alpha: PST_EINVAL. Release `*ret`
- * with pst_free. */
+/* Encodes an image into `*ret_length` bytes at `*ret`; release them with pst_free. Equal images and options give equal bytes.
+ * `options` may be NULL. PST_EINVAL: jpeg and bmp have no alpha. */
 PST_API pst_status pst_image_encode(uint8_t **ret, size_t *ret_length, const pst_image *image, pst_image_format format,
                                     const pst_encode_options *options, pst_error *reterr);
 
+/* How pixels are resized. */
 typedef enum pst_filter {
-    PST_FILTER_TRIANGLE = 0, /* bilinear, antialiased when shrinking: Pillow's BILINEAR, torchvision's default */
+    PST_FILTER_TRIANGLE = 0, /* bilinear, antialiased when shrinking: Pillow's BILINEAR, the default of torchvision */
     PST_FILTER_NEAREST,      /* Pillow's NEAREST */
-    PST_FILTER_BILINEAR,     /* between the two nearest positions, never antialiased: tf.image.resize's default */
+    PST_FILTER_BILINEAR,     /* between the two nearest positions, never antialiased: the default of tf.image.resize */
     PST_FILTER_BICUBIC,      /* antialiased when shrinking: Pillow's BICUBIC */
-    PST_FILTER_AREA,         /* the mean of what an output pixel covers: tf.image.resize's area, and OpenCV's when shrinking */
-    /* tf.image.resize's, never antialiased */
-    PST_FILTER_KEYSCUBIC, /* its bicubic */
-    PST_FILTER_LANCZOS3,
-    PST_FILTER_LANCZOS5,
-    PST_FILTER_GAUSSIAN,
-    PST_FILTER_MITCHELLCUBIC
+    PST_FILTER_AREA,         /* the mean of the covered area: that of tf.image.resize, and of OpenCV when shrinking */
+    PST_FILTER_KEYSCUBIC,    /* the bicubic of tf.image.resize; this and the following are never antialiased */
+    PST_FILTER_LANCZOS3,     /* of tf.image.resize */
+    PST_FILTER_LANCZOS5,     /* of tf.image.resize */
+    PST_FILTER_GAUSSIAN,     /* of tf.image.resize */
+    PST_FILTER_MITCHELLCUBIC /* of tf.image.resize */
 } pst_filter;
+
+/* Resizes an image to `width` × `height`; release `*ret` with pst_image_finish. */
 PST_API pst_status pst_image_resize(pst_image *ret, const pst_image *image, uint32_t width, uint32_t height, pst_filter filter,
                                     pst_error *reterr);
 

@@ -94,15 +94,15 @@ PST_API char *pst_spec_text(const pst_spec *spec, char *buffer, size_t size);
 
 /* The kind of a parameter decides how its text is read and which type its member of the config has. */
 typedef enum pst_param_kind {
-    PST_PARAM_BOOL,   /* bool: "true", "false" */
-    PST_PARAM_INT,    /* int64_t */
-    PST_PARAM_UINT,   /* uint64_t */
-    PST_PARAM_FLOAT,  /* double */
-    PST_PARAM_STRING, /* const char *, owned by the engine */
-    PST_PARAM_CHOICE, /* int: the number of the text within `choices` */
-    PST_PARAM_BYTES,  /* uint64_t, written as 64M or 1.5GiB */
-    PST_PARAM_SIZE2D, /* pst_size2d: "224" or "320x240" (width × height) */
-    PST_PARAM_FLOATS, /* pst_floats: "0.5,0.5,0.5" */
+    PST_PARAM_BOOL,    /* bool: "true", "false" */
+    PST_PARAM_INT,     /* int64_t */
+    PST_PARAM_UINT,    /* uint64_t */
+    PST_PARAM_FLOAT,   /* double */
+    PST_PARAM_STRING,  /* const char *, owned by the engine */
+    PST_PARAM_CHOICE,  /* int: the number of the text within `choices` */
+    PST_PARAM_BYTES,   /* uint64_t, written as 64M or 1.5GiB */
+    PST_PARAM_SIZE2D,  /* pst_size2d: "224" or "320x240" (width × height) */
+    PST_PARAM_FLOATS,  /* pst_floats: "0.5,0.5,0.5" */
     PST_PARAM_STRINGS, /* pst_strings: all remaining positional words */
     PST_PARAM_AMOUNT   /* pst_amount: "1000" is a number of elements, "64M" or "1.5GiB" a number of bytes */
 } pst_param_kind;

@@ -144,7 +144,8 @@ pst_inspect_images image_stats_result(const struct image_stats *s)
                                  .mean_width = (double)s->width / n,
                                  .mean_height = (double)s->height / n,
                                  .mean_bytes = (double)s->bytes / n};
-    memcpy(result.by_format, s->by_format, sizeof(result.by_format));
+    _Static_assert(sizeof(s->by_format) <= sizeof(result.by_format), "PST_INSPECT_FORMATS leaves room for every format");
+    memcpy(result.by_format, s->by_format, sizeof(s->by_format));
     memcpy(result.by_channels, s->by_channels, sizeof(result.by_channels));
     return result;
 }

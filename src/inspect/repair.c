@@ -48,7 +48,7 @@ static uint64_t lost_at_end(const pst_damage_log *log, const char *path, size_t 
 static pst_status repair(const char *path, const char *out, pst_writer_options *options, pst_damage_log *log,
                          const pst_reader_options *reading, pst_repair_report *report, pst_error *reterr)
 {
-    uint64_t counted = pst_damage_log_count(log, PST_CAUSES);
+    uint64_t counted = pst_damage_log_total(log);
     size_t places = pst_damage_log_places(log);
     struct loss loss = {0};
     pst_reader *reader = NULL;
@@ -67,7 +67,7 @@ static pst_status repair(const char *path, const char *out, pst_writer_options *
     if (st == PST_OK)
         st = pst_writer_commit(writer, reterr);
     pst_writer_close(writer);
-    report->lost_records = pst_damage_log_count(log, PST_CAUSES) - counted;
+    report->lost_records = pst_damage_log_total(log) - counted;
     report->lost_bytes = loss.bytes + lost_at_end(log, path, places, loss.end);
     return st;
 }
@@ -123,6 +123,8 @@ pst_status pst_repair(const char *path, const char *out, const pst_writer_option
     pst_damage_log *own = NULL;
     pst_status st = options_take(&writing, sizeof(writing), options, reterr);
     writing.size = sizeof(writing);
+    if (st == PST_OK && ret)
+        st = result_check(ret, reterr);
     if (st == PST_OK && !log)
         st = pst_damage_log_create(&own, &tolerant, reterr);
     pst_reader_options reading = {.size = sizeof(reading), .damage = log ? log : own, .stop = stop, .stop_user = stop_user};
@@ -130,6 +132,6 @@ pst_status pst_repair(const char *path, const char *out, const pst_writer_option
         st = repair(path, out, &writing, reading.damage, &reading, &report, reterr);
     pst_damage_log_destroy(own);
     if (st == PST_OK && ret)
-        *ret = report;
+        result_give(ret, &report, sizeof(report));
     return st;
 }

@@ -257,7 +257,7 @@ static void count_damage(pst_inspect_shard *shard, const struct findings *f, boo
 {
     if (!f->damage)
         return;
-    shard->damaged += pst_damage_log_count(f->damage, PST_CAUSES);
+    shard->damaged += pst_damage_log_total(f->damage);
     if (listed)
         shard->records -=
             pst_damage_log_count(f->damage, PST_CAUSE_DATA_CRC) + pst_damage_log_count(f->damage, PST_CAUSE_TOO_LARGE);

@@ -248,7 +248,7 @@ pst_status pst_damage_log_add(pst_damage_log *log, const pst_damage *damage, con
         return log->sink.add(log->sink.user, damage, why, reterr);
     pthread_mutex_lock(&log->lock);
     log->counts[damage->cause]++;
-    uint64_t total = pst_damage_log_count(log, PST_CAUSES);
+    uint64_t total = pst_damage_log_total(log);
     pst_status st = log_keep(log, damage, reterr);
     pthread_mutex_unlock(&log->lock);
     if (st == PST_OK)
@@ -268,7 +268,7 @@ uint64_t pst_damage_log_records(const pst_damage_log *log)
 
 pst_status pst_damage_log_finish(pst_damage_log *log, pst_error *reterr)
 {
-    uint64_t total = pst_damage_log_count(log, PST_CAUSES);
+    uint64_t total = pst_damage_log_total(log);
     if (total == 0 || !share_spent(log, total))
         return PST_OK;
     return pst_fail(reterr, PST_ECORRUPT, "%" PRIu64 " of %" PRIu64 " records are damaged, the policy allows %g %%", total,
@@ -277,10 +277,14 @@ pst_status pst_damage_log_finish(pst_damage_log *log, pst_error *reterr)
 
 uint64_t pst_damage_log_count(const pst_damage_log *log, pst_cause cause)
 {
+    return (unsigned)cause < PST_CAUSES ? atomic_load(&log->counts[cause]) : 0;
+}
+
+uint64_t pst_damage_log_total(const pst_damage_log *log)
+{
     uint64_t sum = 0;
     for (int i = 0; i < PST_CAUSES; i++)
-        if (cause == PST_CAUSES || (int)cause == i)
-            sum += atomic_load(&log->counts[i]);
+        sum += atomic_load(&log->counts[i]);
     return sum;
 }
 
@@ -311,7 +315,7 @@ bool damage_tolerated(const pst_damage_log *log)
 
 bool damage_spent(const pst_damage_log *log)
 {
-    return log->policy.max_records && pst_damage_log_count(log, PST_CAUSES) > log->policy.max_records;
+    return log->policy.max_records && pst_damage_log_total(log) > log->policy.max_records;
 }
 
 pst_status damage_report(pst_damage_log *log, const pst_damage *damage, pst_error *reterr, const char *format, ...)

@@ -208,6 +208,8 @@ pst_status pst_index_entropy(const char *path, const pst_shard_options *options,
     uint8_t *section = NULL;
     size_t length = 0;
     pst_status st = options_take(&o, sizeof(o), options, reterr);
+    if (st == PST_OK)
+        st = result_check(ret, reterr);
     if (st < 0)
         return st;
     o.max_record_bytes = o.max_record_bytes ? o.max_record_bytes : PST_MAX_RECORD_BYTES;
@@ -228,7 +230,7 @@ pst_status pst_index_entropy(const char *path, const pst_shard_options *options,
     }
     if (st == PST_OK) {
         tell(section ? section : x.index.jpegs, section ? length : x.index.jpegs_length, &report);
-        *ret = report;
+        result_give(ret, &report, sizeof(report));
     }
     mem_free(section);
     found_index_finish(&x);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "record/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,12 +66,15 @@ static pst_status check_feature(const struct plan *p, const struct planned *f, p
 pst_status plan_init(struct plan *p, const pst_schema *schema, const pst_limits *limits, enum plan_use use, pst_error *reterr)
 {
     size_t count = schema ? schema->count : 0;
-    *p = (struct plan){.use = use, .limits = limits ? *limits : (pst_limits){0}};
+    *p = (struct plan){.use = use};
+    pst_status st = options_take(&p->limits, sizeof(p->limits), limits, reterr);
+    if (st < 0)
+        return st;
     if (p->limits.max_features == 0)
         p->limits.max_features = DEFAULT_MAX_FEATURES;
     if (p->limits.max_values == 0)
         p->limits.max_values = DEFAULT_MAX_VALUES;
-    pst_status st = pst_schema_create(&p->schema, schema ? schema->features : NULL, count, reterr);
+    st = pst_schema_create(&p->schema, schema ? schema->features : NULL, count, reterr);
     if (st < 0)
         return st;
     p->features = count < UINT32_MAX ? mem_array(count + 1, sizeof(*p->features)) : NULL;

@@ -1,4 +1,5 @@
-/* options.h: option structs that grow: the caller's `size` says how much of one it knows, the rest reads as zero. */
+/* options.h: structs that grow, of options and of results: the caller's `size` says how much of one it knows, the rest reads as
+ * zero. */
 #ifndef RECORD_OPTIONS_H
 #define RECORD_OPTIONS_H
 
@@ -16,6 +17,24 @@ static inline pst_status options_take(void *to, size_t size, const void *from, p
         return pst_fail(reterr, PST_EINVAL, "options.size is %zu; set it to the size of the options struct", given);
     memcpy(to, from, given < size ? given : size);
     return PST_OK;
+}
+
+/* Returns whether the caller's result struct says its size; otherwise fails. */
+static inline pst_status result_check(const void *to, pst_error *reterr)
+{
+    size_t given;
+    memcpy(&given, to, sizeof(given));
+    return given < sizeof(given)
+               ? pst_fail(reterr, PST_EINVAL, "size of the result is %zu; set it to the size of the struct", given)
+               : PST_OK;
+}
+
+/* Copies `from`, which has `size` bytes, to the caller's struct as far as that goes; its own size stays. */
+static inline void result_give(void *to, const void *from, size_t size)
+{
+    size_t given;
+    memcpy(&given, to, sizeof(given));
+    memcpy((char *)to + sizeof(given), (const char *)from + sizeof(given), (given < size ? given : size) - sizeof(given));
 }
 
 #endif

@@ -318,6 +318,8 @@ pst_status pst_index_make(const char *path, const pst_shard_options *options, bo
     struct shard_file f = {0};
     struct found_index x = {0};
     pst_status st = take_options(&o, options, reterr);
+    if (st == PST_OK)
+        st = result_check(ret, reterr);
     if (st < 0)
         return st;
     st = shard_file_open(&f, path, reterr);
@@ -329,12 +331,13 @@ pst_status pst_index_make(const char *path, const pst_shard_options *options, bo
         st = rebuild ? index_make(&x, &f, &o, true, reterr) : find_or_make(&x, &f, &o, true, reterr);
     if (st < 0)
         goto done;
-    *ret = (pst_index_report){.records = x.index.count,
-                              .bytes = f.bytes,
-                              .fingerprint = f.fingerprint,
-                              .place = x.place,
-                              .written = x.built && x.path};
-    snprintf(ret->path, sizeof(ret->path), "%s", x.path ? x.path : "");
+    pst_index_report report = {.records = x.index.count,
+                               .bytes = f.bytes,
+                               .fingerprint = f.fingerprint,
+                               .place = x.place,
+                               .written = x.built && x.path};
+    snprintf(report.path, sizeof(report.path), "%s", x.path ? x.path : "");
+    result_give(ret, &report, sizeof(report));
 done:
     found_index_finish(&x);
     shard_file_close(&f);

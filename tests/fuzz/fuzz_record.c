@@ -57,7 +57,7 @@ static void read_tolerantly(const struct shard *s, bool verify, const struct ind
     }
     EXPECT(st == PST_END);
     EXPECT(verify || records == index->count);
-    if (pst_damage_log_count(log, PST_CAUSES) == pst_damage_log_places(log))
+    if (pst_damage_log_total(log) == pst_damage_log_places(log))
         EXPECT(bytes + lost_bytes(log) == s->size);
     pst_reader_close(r);
     pst_damage_log_destroy(log);

@@ -383,7 +383,7 @@ static void check_entries(const char *path, const char *index_path, size_t expec
 static void test_make(void)
 {
     pst_error e;
-    pst_entropy_report r;
+    pst_entropy_report r = {.size = sizeof(r)};
     mixed_shard(test_path("m"));
     REQUIRE_OK(pst_index_entropy(test_path("m"), NULL, false, 2, NULL, NULL, &r, &e), &e);
     CHECK(r.written && r.bytes > 0 && r.points > MIXED_POINTS);
@@ -394,7 +394,7 @@ static void test_make(void)
     CHECK_INT(r.damaged, 1);
     CHECK_INT(r.bad_records, 0);
     check_entries(test_path("m"), test_path("m.pidx"), MIXED_POINTS);
-    pst_entropy_report again;
+    pst_entropy_report again = {.size = sizeof(again)};
     REQUIRE_OK(pst_index_entropy(test_path("m"), NULL, false, 2, NULL, NULL, &again, &e), &e);
     CHECK(!again.written);
     CHECK(again.jpegs == r.jpegs && again.points == r.points && again.bytes == r.bytes && again.jpeg_bytes == r.jpeg_bytes &&
@@ -402,7 +402,7 @@ static void test_make(void)
     REQUIRE_OK(pst_index_entropy(test_path("m"), NULL, true, 1, NULL, NULL, &again, &e), &e);
     CHECK(again.written);
     /* Making the index anew is no reason to look through all JPEGs again. */
-    pst_index_report index;
+    pst_index_report index = {.size = sizeof(index)};
     REQUIRE_OK(pst_index_make(test_path("m"), NULL, true, false, &index, &e), &e);
     CHECK(index.written);
     REQUIRE_OK(pst_index_entropy(test_path("m"), NULL, false, 1, NULL, NULL, &again, &e), &e);
@@ -413,8 +413,8 @@ static void test_make(void)
 static void test_make_damaged(void)
 {
     pst_error e;
-    pst_entropy_report r;
-    pst_index_report index;
+    pst_entropy_report r = {.size = sizeof(r)};
+    pst_index_report index = {.size = sizeof(index)};
     size_t length;
     mixed_shard(test_path("m"));
     REQUIRE_OK(pst_index_entropy(test_path("m"), NULL, false, 2, NULL, NULL, &r, &e), &e);
@@ -442,7 +442,7 @@ static void test_make_damaged(void)
 static void test_workers(void)
 {
     pst_error e;
-    pst_entropy_report r;
+    pst_entropy_report r = {.size = sizeof(r)};
     size_t first_length = 0, length;
     uint8_t *first = NULL;
     photo_shard(test_path("w"), 40, 100);
@@ -468,7 +468,7 @@ static int cancel(void *user, const pst_progress *now)
 static void test_cancel(void)
 {
     pst_error e;
-    pst_entropy_report r;
+    pst_entropy_report r = {.size = sizeof(r)};
     struct index x = {0};
     int calls = 0;
     photo_shard(test_path("c"), 20, 7);
@@ -483,8 +483,8 @@ static void test_cancel(void)
 static void test_check_points(void)
 {
     pst_error e;
-    pst_entropy_report r;
-    pst_index_report report;
+    pst_entropy_report r = {.size = sizeof(r)};
+    pst_index_report report = {.size = sizeof(report)};
     struct index x;
     struct entropy_section kept;
     struct entropy_builder forged = {0};
@@ -518,7 +518,7 @@ static void test_check_points(void)
 static void test_places(void)
 {
     pst_error e;
-    pst_entropy_report r;
+    pst_entropy_report r = {.size = sizeof(r)};
     char path[64], folder[320], name[400];
     size_t length;
     pst_shard_options cached = {.size = sizeof(cached), .cache_dir = folder};
@@ -568,7 +568,7 @@ static void test_places(void)
 static void test_faults(void)
 {
     pst_error e;
-    pst_entropy_report r;
+    pst_entropy_report r = {.size = sizeof(r)};
     mixed_shard(test_path("f"));
     uint64_t live = mem_live();
     for (int kind = FAULT_MEMORY; kind <= FAULT_THREAD; kind++) {

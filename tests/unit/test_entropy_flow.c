@@ -33,7 +33,7 @@ static void spoil(const char *path, size_t at, size_t step)
  * damaged throughout. */
 static void make_shards(void)
 {
-    pst_entropy_report r;
+    pst_entropy_report r = {.size = sizeof(r)};
     pst_error e;
     REQUIRE(chdir(test_folder()) == 0);
     for (size_t i = 0; i < 4; i++) {

@@ -334,17 +334,18 @@ static void test_orders(void)
 static void test_limits(void)
 {
     struct bytes two = example(join(entry("x", float_list(FLOATS(1, 2, 3))), entry("y", int64_list(INT64S(1, 2, 3)))));
-    parse_is("x:float[*] y:int64[*]", two, &(pst_limits){2, 3}, "x=[1,2,3] y=[1,2,3]", __LINE__);
-    parse_is("x:float[*]", two, &(pst_limits){1, 0},
+    parse_is("x:float[*] y:int64[*]", two, &(pst_limits){sizeof(pst_limits), 2, 3}, "x=[1,2,3] y=[1,2,3]", __LINE__);
+    parse_is("x:float[*]", two, &(pst_limits){sizeof(pst_limits), 1, 0},
              "PST_ELIMIT: byte 25 of the Example: over 1 features; raise max_features to read it", __LINE__);
-    parse_is("x:float[*]", two, &(pst_limits){0, 2},
+    parse_is("x:float[*]", two, &(pst_limits){sizeof(pst_limits), 0, 2},
              "PST_ELIMIT: feature 'x', byte 13 of the Example: over 2 values; raise max_values to read it", __LINE__);
-    parse_is("y:int64[*]", two, &(pst_limits){0, 2}, "PST_ELIMIT: feature 'y'…", __LINE__);
-    parse_is("x:float[*]", example(entry("x", float_list(join(FLOATS(1, 2), FLOATS(3))))), &(pst_limits){0, 2},
-             "PST_ELIMIT: feature 'x'…", __LINE__);
-    parse_is("b:bytes[*]", example(entry("b", bytes_list(join(one_string("a"), one_string("b"))))), &(pst_limits){0, 1},
-             "PST_ELIMIT: feature 'b'…", __LINE__);
-    parse_is("x:float[4]", two, &(pst_limits){0, 3}, "PST_ELIMIT: feature 'x': a shape of 4 values, max_values is 3", __LINE__);
+    parse_is("y:int64[*]", two, &(pst_limits){sizeof(pst_limits), 0, 2}, "PST_ELIMIT: feature 'y'…", __LINE__);
+    parse_is("x:float[*]", example(entry("x", float_list(join(FLOATS(1, 2), FLOATS(3))))),
+             &(pst_limits){sizeof(pst_limits), 0, 2}, "PST_ELIMIT: feature 'x'…", __LINE__);
+    parse_is("b:bytes[*]", example(entry("b", bytes_list(join(one_string("a"), one_string("b"))))),
+             &(pst_limits){sizeof(pst_limits), 0, 1}, "PST_ELIMIT: feature 'b'…", __LINE__);
+    parse_is("x:float[4]", two, &(pst_limits){sizeof(pst_limits), 0, 3},
+             "PST_ELIMIT: feature 'x': a shape of 4 values, max_values is 3", __LINE__);
     parse_is("x:float[1152921504606846975]=1", two, NULL, "PST_EINVAL: feature 'x': its shape has more values…", __LINE__);
     parse_is("x:float[288230376151711743]=1", two, NULL, "PST_ELIMIT: feature 'x': a shape of 288230376151711743 values…",
              __LINE__);

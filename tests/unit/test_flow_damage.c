@@ -27,7 +27,7 @@ static struct outcome outcome_of(const struct chain_case *c, const char *bad, un
         return (struct outcome){0};
     struct outcome r = {.status = run_on(p, &t, 3, 3000, &e)};
     r.steps = t.count;
-    r.counted = pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES);
+    r.counted = pst_damage_log_total(pst_pipeline_damage(p));
     r.record = r.status < 0 ? e.record : 0;
     pst_pipeline_destroy(p);
     return r;
@@ -128,7 +128,7 @@ static void test_spent_for_good(void)
             struct trace t = {0};
             CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_ECORRUPT, &e);
             CHECK_INT(t.count, round == 0 ? 6 : 1);
-            CHECK_INT(pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES), 6);
+            CHECK_INT(pst_damage_log_total(pst_pipeline_damage(p)), 6);
             REQUIRE_OK(pst_pipeline_seek(p, &start, &e), &e);
         }
         p = pst_pipeline_destroy(p);
@@ -184,7 +184,7 @@ static void test_error_counts_once(void)
                 CHECK_INT(t.count, 3);
                 CHECK_INT(e.record, 30);
                 CHECK_STR(e.op, of_source ? "samples" : "bulk");
-                CHECK_INT(pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES), 1);
+                CHECK_INT(pst_damage_log_total(pst_pipeline_damage(p)), 1);
                 REQUIRE_OK(pst_pipeline_seek(p, &start, &e), &e);
             }
             pst_pipeline_destroy(p);
@@ -276,7 +276,7 @@ static void test_gaps(void)
             struct trace t = {0};
             run_sound(p, &t, 2, 100, text);
             CHECK_INT(t.count, 2 * 10);
-            CHECK_INT(pst_damage_log_count(log, PST_CAUSES), 2);
+            CHECK_INT(pst_damage_log_total(log), 2);
             CHECK_INT(pst_damage_log_records(log), 902);
         }
         pst_pipeline_destroy(p);
@@ -308,7 +308,7 @@ static void test_inference(void)
     pst_pipeline_options o = {.size = sizeof(o)};
     REQUIRE_OK(pst_pipeline_parse(&p, text, &o, &e), &e);
     CHECK_STATUS(pst_pipeline_plan(p, &e), PST_OK, &e);
-    CHECK_INT(pst_damage_log_count(pst_pipeline_damage(p), PST_CAUSES), 0);
+    CHECK_INT(pst_damage_log_total(pst_pipeline_damage(p)), 0);
     pst_pipeline_destroy(p);
 }
 

@@ -107,7 +107,7 @@ static void test_stale(void)
     static const size_t others[][FIXTURE_RECORDS] = {{37, 0, 120, 1, 301}, {36, 1, 120, 1, 300}};
     pst_error error;
     pst_writer_options w = {.size = sizeof(w), .no_sync = true, .overwrite = true, .no_index = true};
-    pst_index_report report;
+    pst_index_report report = {.size = sizeof(report)};
     for (size_t k = 0; k < 2; k++) {
         write_fixture(test_path("s"));
         REQUIRE_OK(pst_index_make(test_path("s"), NULL, false, false, &report, &error), &error);
@@ -355,7 +355,7 @@ static void test_lying_index(void)
 {
     pst_error error;
     pst_shard *s;
-    pst_index_report report;
+    pst_index_report report = {.size = sizeof(report)};
     uint8_t data[512];
     size_t length;
     write_fixture(test_path("lie"));

@@ -147,14 +147,15 @@ static void test_damage(void)
 static void test_limits(void)
 {
     struct bytes f = step(float_list(FLOATS(1, 2))), unset = step(NOTHING);
-    sequence_is("", "x:float[*]", lists(list("x", join(f, f))), &(pst_limits){0, 4}, " | x=[1,2,1,2] 0 2 4", __LINE__);
+    sequence_is("", "x:float[*]", lists(list("x", join(f, f))), &(pst_limits){sizeof(pst_limits), 0, 4}, " | x=[1,2,1,2] 0 2 4",
+                __LINE__);
     sequence_is(
-        "", "x:float[*]", lists(list("x", join(f, f))), &(pst_limits){0, 3},
+        "", "x:float[*]", lists(list("x", join(f, f))), &(pst_limits){sizeof(pst_limits), 0, 3},
         "PST_ELIMIT: feature list 'x', byte 25 of the SequenceExample: over 3 steps or values; raise max_values to read it",
         __LINE__);
-    sequence_is("", "x:float[*]", lists(list("x", join(unset, unset))), &(pst_limits){0, 1}, "PST_ELIMIT: feature list 'x'…",
-                __LINE__);
-    sequence_is("", "x:float[*]", lists(join(list("y", f), list("x", f))), &(pst_limits){1, 0},
+    sequence_is("", "x:float[*]", lists(list("x", join(unset, unset))), &(pst_limits){sizeof(pst_limits), 0, 1},
+                "PST_ELIMIT: feature list 'x'…", __LINE__);
+    sequence_is("", "x:float[*]", lists(join(list("y", f), list("x", f))), &(pst_limits){sizeof(pst_limits), 1, 0},
                 "PST_ELIMIT: byte 23 of the SequenceExample: over 1 features…", __LINE__);
 }
 

@@ -54,7 +54,7 @@ static void test_scan_sizes(void)
     static size_t lengths[COUNT];
     for (int shape = 0; shape < 3; shape++) {
         pst_error error;
-        pst_index_report report;
+        pst_index_report report = {.size = sizeof(report)};
         pst_writer_options w = {.size = sizeof(w), .no_sync = true, .overwrite = true};
         size_t count = shape == 0 ? COUNT : 200;
         for (size_t i = 0; i < count; i++)
@@ -68,7 +68,7 @@ static void test_scan_sizes(void)
 static void test_make(void)
 {
     pst_error error;
-    pst_index_report report;
+    pst_index_report report = {.size = sizeof(report)};
     write_fixture(test_path("m"));
     CHECK_STATUS(pst_index_make(test_path("m"), NULL, false, true, &report, &error), PST_ENOTFOUND, &error);
     CHECK_STATUS(pst_index_make(test_path("m"), &no_write, false, false, &report, &error), PST_OK, &error);

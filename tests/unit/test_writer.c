@@ -84,7 +84,7 @@ static void test_exists(void)
 static void test_index(void)
 {
     pst_error error;
-    pst_index_report report;
+    pst_index_report report = {.size = sizeof(report)};
     pst_writer_options with = {.size = sizeof(with), .no_sync = true}, without = {.size = sizeof(without), .no_sync = true};
     without.no_index = true;
     REQUIRE_OK(fixture_write(test_path("with"), lengths, COUNT, &with, &error), &error);
