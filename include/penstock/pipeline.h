@@ -100,6 +100,11 @@ PST_API pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr);
 PST_API pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr);
 /* Returns the fields of a batch, valid as long as the pipeline; NULL before the plan. */
 PST_API const pst_spec *pst_pipeline_spec(pst_pipeline *p);
+/* Stores the names of the classes that the field "label" of the source numbers, in the order of the numbers: the class folders of
+ * `folder`, the labels of a list of `files` that are text, or the lines of labels.txt beside the shards of `tfrecord`. `*ret`
+ * has `*ret_count` texts and is valid as long as the pipeline; 0: the names are not known. Plans the pipeline, if that has not
+ * been done. */
+PST_API pst_status pst_pipeline_class_names(pst_pipeline *p, const char *const **ret, size_t *ret_count, pst_error *reterr);
 /* Returns the number of batches per epoch on this rank; PST_NOWHERE if it is endless or not known. */
 PST_API uint64_t pst_pipeline_length(const pst_pipeline *p);
 /* Returns the number of elements of a full batch; 0 before the plan. */

@@ -174,13 +174,13 @@ class Dataset:
         self._pipeline = self._process = self._cursor = self._builder = None
         self._loops = set()  # weak: iterators that have more than the pipeline's own; one that is let go must end its epoch
         self._spent = {}  # what the functions for batches cost in the latest loop
-        self.class_names, self.file_paths = class_names, file_paths  # of image_dataset_from_directory
+        self._class_names, self.file_paths = class_names, file_paths  # of image_dataset_from_directory
 
     # Building
 
     def _with(self, *nodes, options=None, batch_maps=()):
         options = {**self._options, **(options or {})}
-        return Dataset(self._nodes + nodes, options, self._batch_maps + batch_maps, self.class_names, self.file_paths)
+        return Dataset(self._nodes + nodes, options, self._batch_maps + batch_maps, self._class_names, self.file_paths)
 
     def _op(self, name, text):
         if self._batch_maps and _fluent.KINDS[name] == "sample":
@@ -275,6 +275,16 @@ class Dataset:
         return False
 
     # Running
+
+    @property
+    def class_names(self):
+        """The names of the classes in the order of their labels: of the class folders, of a list's labels that are text, or of
+        labels.txt beside the shards. None where they are not known."""
+        return self._engine().class_names() if self._class_names is None else self._class_names
+
+    @class_names.setter
+    def class_names(self, names):
+        self._class_names = names
 
     def _engine(self):
         pipeline = self._pipeline  # another thread may close it at any moment
@@ -427,7 +437,7 @@ class Dataset:
         return page(self)
 
     def __reduce__(self):  # a copy in another process has a pipeline of its own
-        return _restore, (self._nodes, self._options, self._batch_maps, self.class_names, self.file_paths)
+        return _restore, (self._nodes, self._options, self._batch_maps, self._class_names, self.file_paths)
 
 
 def _restore(nodes, options, batch_maps, class_names, file_paths):

@@ -78,6 +78,7 @@ PyObject *pipeline_add_view(PyObject *self, PyObject *args);
 PyObject *pipeline_plan(PyObject *self, PyObject *args);
 PyObject *pipeline_describe(PyObject *self, PyObject *args);
 PyObject *pipeline_spec(PyObject *self, PyObject *args);
+PyObject *pipeline_class_names(PyObject *self, PyObject *args);
 PyObject *pipeline_length(PyObject *self, PyObject *args);
 PyObject *pipeline_iterate(PyObject *self, PyObject *args);
 PyObject *pipeline_tell(PyObject *self, PyObject *args);

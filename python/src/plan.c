@@ -192,6 +192,32 @@ PyObject *pipeline_spec(PyObject *object, PyObject *unused)
     return spec;
 }
 
+/* A list of texts, or None where the source does not know them. */
+PyObject *pipeline_class_names(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    const char *const *names = NULL;
+    size_t count = 0;
+    pst_error e;
+    (void)unused;
+    if (!pipeline_enter(self))
+        return NULL;
+    PyObject *list = NULL;
+    pst_status st = pipeline_planned(self) ? pst_pipeline_class_names(self->p, &names, &count, &e) : PST_END;
+    if (st == PST_OK)
+        list = count ? PyList_New(0) : Py_NewRef(Py_None);
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *name = PyUnicode_DecodeFSDefault(names[i]);
+        if (!name || PyList_Append(list, name) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    if (st < 0)
+        pipeline_raise(self, &e);
+    pipeline_leave(self);
+    return list;
+}
+
 PyObject *pipeline_length(PyObject *object, PyObject *unused)
 {
     Pipeline *self = (Pipeline *)object;

@@ -388,6 +388,7 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
     pipeline_plan_destroy(p->plan);
     chain_finish(&p->chain);
     arena_finish(&p->names);
+    path_list_finish(&p->class_names);
     damage_account_finish(&p->damage);
     ring_finish(&p->ring);
     mem_free((void *)p->cells);
@@ -430,6 +431,27 @@ pst_status pst_pipeline_seek(pst_pipeline *p, const pst_cursor *cursor, pst_erro
 const pst_spec *pst_pipeline_spec(pst_pipeline *p)
 {
     return p->plan ? &p->plan->batch : NULL;
+}
+
+pst_status pst_pipeline_class_names(pst_pipeline *p, const char *const **ret, size_t *ret_count, pst_error *reterr)
+{
+    pst_status st = pst_pipeline_plan(p, reterr);
+    if (st < 0)
+        return st;
+    const struct pipeline_plan *plan = p->plan;
+    if (!p->has_class_names && plan->source_class->class_names) {
+        struct path_list names = {0};
+        st = plan->source_class->class_names(plan->source, &names, reterr);
+        if (st < 0) {
+            path_list_finish(&names);
+            return st;
+        }
+        p->class_names = names;
+        p->has_class_names = true;
+    }
+    *ret = (const char *const *)p->class_names.paths;
+    *ret_count = p->class_names.count;
+    return PST_OK;
 }
 
 uint64_t pst_pipeline_length(const pst_pipeline *p)

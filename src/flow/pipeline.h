@@ -8,6 +8,7 @@
 #include "flow/ring.h"
 #include "flow/tune.h"
 #include "flow/worker.h"
+#include "io/walk.h"
 
 /* What the consumer counts; any thread may read it. */
 struct delivery {
@@ -19,6 +20,8 @@ struct pst_pipeline {
     pst_pipeline_options options;
     char *cache_dir;
     struct chain chain;
+    struct path_list class_names; /* once they were asked for */
+    bool has_class_names;
     struct arena names; /* of arrays in memory, with their shapes; paths and labels of files */
     struct ring ring;
     _Atomic bool cancelled;

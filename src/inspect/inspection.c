@@ -8,6 +8,7 @@
 #include "inspect/readable.h"
 #include "inspect/survey.h"
 #include "record/find.h"
+#include "record/label_names.h"
 #include "record/options.h"
 
 #include <math.h>
@@ -172,6 +173,18 @@ static int compare_classes(const void *a, const void *b)
     return x->label != y->label ? (x->label < y->label ? -1 : 1) : strcmp(x->name, y->name);
 }
 
+static pst_status read_names(struct inspection *n, struct label_names *ret, pst_error *reterr)
+{
+    char **paths = mem_array(n->public.shards, sizeof(*paths));
+    if (!paths)
+        return fail_memory(reterr, "reading the names of the classes");
+    for (size_t i = 0; i < n->public.shards; i++)
+        paths[i] = (char *)(uintptr_t)n->shards[i].path;
+    pst_status st = label_names_read(ret, paths, n->public.shards, n->choice.label_feature, reterr);
+    mem_free(paths);
+    return st;
+}
+
 static pst_status lay_classes(struct inspection *n, const struct class_table *t, pst_error *reterr)
 {
     pst_inspect_class *classes = keep_array(n, t->keys.count, sizeof(*classes));
@@ -179,7 +192,7 @@ static pst_status lay_classes(struct inspection *n, const struct class_table *t,
     bool numbers = n->choice.label_kind == PST_INT64;
     pst_status st = classes ? PST_OK : fail_memory(reterr, "allocating the result of the inspection");
     if (st == PST_OK && numbers && t->keys.count)
-        st = label_names_read(&names, n->shards, n->public.shards, n->choice.label_feature, reterr);
+        st = read_names(n, &names, reterr);
     for (size_t i = 0; i < t->keys.count && st == PST_OK; i++) {
         int64_t label = numbers ? class_number(t, i) : 0;
         const char *name = numbers ? label_name(&names, label) : name_table_at(&t->keys, i);

@@ -27,17 +27,4 @@ pst_status class_table_merge(struct class_table *into, const struct class_table 
 void class_table_finish(struct class_table *t);
 int64_t class_number(const struct class_table *t, size_t i); /* of a table of whole numbers */
 
-/* Names of classes, line by line from FEATURE.labels.txt, label.labels.txt or labels.txt beside the shards. There are none
- * where there is no such file, and where shards of several folders disagree. */
-struct label_names {
-    char *text; /* owned; the names point into it */
-    char **names;
-    size_t count, capacity;
-};
-
-pst_status label_names_read(struct label_names *ret, const pst_inspect_shard *shards, size_t count, const char *feature,
-                            pst_error *reterr);
-const char *label_name(const struct label_names *l, int64_t label); /* "": not known */
-void label_names_finish(struct label_names *l);
-
 #endif

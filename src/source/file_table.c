@@ -22,6 +22,7 @@ enum { IMAGE, LABEL, KEY }; /* fields; without labels the key is second */
 
 void file_table_finish(struct file_table *t)
 {
+    path_list_finish(&t->classes);
     path_list_finish(&t->paths);
     mem_free(t->items);
     mem_free(t->marks);
@@ -117,6 +118,15 @@ void file_table_spec(const void *source, pst_spec *ret)
         [KEY - 1] = {.name = "key", .dtype = PST_DTYPE_BYTES, .alias = -1},
     };
     *ret = t->labelled ? (pst_spec){.count = 3, .field = labelled} : (pst_spec){.count = 2, .field = plain};
+}
+
+pst_status file_table_class_names(const void *source, struct path_list *ret, pst_error *reterr)
+{
+    const struct file_table *t = source;
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < t->classes.count && st == PST_OK; i++)
+        st = path_list_add(ret, t->classes.paths[i], reterr);
+    return st;
 }
 
 uint64_t file_table_count(const void *source)

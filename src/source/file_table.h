@@ -20,6 +20,7 @@ struct file_table { /* zeroed at first */
     struct file_item *items; /* one a path */
     size_t capacity;
     bool labelled;
+    struct path_list classes; /* their names by label; none: labels are numbers */
     uint64_t bytes, fingerprint;
     bool no_image;   /* the images are not used: files are not read */
     uint64_t *marks; /* while looking: what each file adds to the fingerprint */
@@ -47,6 +48,7 @@ struct file_worker { /* zeroed at first */
 void file_table_close(void *source); /* NULL ok; frees the source too */
 void file_table_spec(const void *source, pst_spec *ret);
 uint64_t file_table_count(const void *source);
+pst_status file_table_class_names(const void *source, struct path_list *ret, pst_error *reterr);
 uint64_t file_table_fingerprint(const void *source);
 void file_table_need(void *source, const bool *fields);
 void file_table_worker_stop(void *source, void *worker);
@@ -56,7 +58,7 @@ uint64_t file_table_bytes_of(const void *source, uint64_t index);
 void file_table_locate(const void *source, uint64_t index, size_t field, struct source_place *ret);
 
 #define FILE_TABLE_SOURCE                                                                                                      \
-    .close = file_table_close, .spec = file_table_spec, .count = file_table_count, .fingerprint = file_table_fingerprint,      \
+    .close = file_table_close, .spec = file_table_spec, .class_names = file_table_class_names, .count = file_table_count, .fingerprint = file_table_fingerprint,      \
     .need = file_table_need, .worker_size = sizeof(struct file_worker), .worker_stop = file_table_worker_stop,                 \
     .ahead = file_table_ahead, .load = file_table_load, .cause = PST_CAUSE_MISSING, .bytes_of = file_table_bytes_of,           \
     .locate = file_table_locate

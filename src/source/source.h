@@ -29,6 +29,7 @@ struct source_place {
 };
 
 struct entropy_home;
+struct path_list;
 
 struct source_class {
     pst_op_class op; /* plan, start, run, stop unused */
@@ -40,6 +41,9 @@ struct source_class {
     uint64_t (*fingerprint)(const void *source); /* of the data: equal data, equal value */
     /* A line for the plan: "8 shards, 1.5 GB, mapped; index: sidecar". */
     void (*describe)(const void *source, char *buffer, size_t size);
+    /* Adds the names of the classes that the field "label" numbers, in the order of the numbers; none: they are not known.
+     * Optional. */
+    pst_status (*class_names)(const void *source, struct path_list *ret, pst_error *reterr);
     /* Fields for which `fields` has false are not used and need not be produced. Called at most once, while no worker is
      * started and no stream open; the array is valid until the source is closed. Until the call, as while records are read to
      * infer a schema, all fields are used. Optional. */

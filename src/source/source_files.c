@@ -110,6 +110,16 @@ static char *folder_of(const char *path)
     return mem_strndup(path, n > 1 ? n - 1 : n);
 }
 
+/* Labels that are not numbers are the names of classes. */
+static pst_status keep_classes(struct files *f, const struct reading *r, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    f->classes = f->table.labelled && !r->integers ? r->labels.count : 0;
+    for (size_t i = 0; i < f->classes && st == PST_OK; i++)
+        st = path_list_add(&f->table.classes, r->labels.names[i], reterr);
+    return st;
+}
+
 static pst_status read_rows(struct files *f, const struct files_config *c, struct reading *r, pst_error *reterr)
 {
     bool images;
@@ -124,9 +134,8 @@ static pst_status read_rows(struct files *f, const struct files_config *c, struc
     if (st == PST_OK)
         st = each_row(r, add_file, &target, reterr);
     f->table.labelled = r->form.label != LIST_NO_COLUMN;
-    f->classes = f->table.labelled && !r->integers ? r->labels.count : 0;
     mem_free(root);
-    return st;
+    return st < 0 ? st : keep_classes(f, r, reterr);
 }
 
 /* The rows of a list in memory: nothing has to be guessed. */
@@ -146,8 +155,7 @@ static pst_status take_rows(struct files *f, const struct files_config *c, struc
             names_number(&r->labels);
     }
     f->table.labelled = c->labels != NULL;
-    f->classes = c->labels && !r->integers ? r->labels.count : 0;
-    return st;
+    return st < 0 ? st : keep_classes(f, r, reterr);
 }
 
 static pst_status read_list(struct files *f, const struct files_config *c, pst_error *reterr)

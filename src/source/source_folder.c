@@ -166,6 +166,8 @@ static pst_status list_folder(struct folder *f, const struct config *c, pst_erro
         st = refuse_splits(&folders, c->path, reterr);
     if (st == PST_OK)
         st = take_folders(f, c, folders.paths, folders.count, reterr);
+    for (size_t i = 0; i < folders.count && st == PST_OK; i++)
+        st = path_list_add(&f->table.classes, file_base(folders.paths[i]), reterr);
     f->table.labelled = true;
     f->classes = folders.count;
     keep_names(f, &folders);

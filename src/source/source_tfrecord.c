@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "record/find.h"
+#include "record/label_names.h"
 #include "source/shard_reader.h"
 #include "source/tfrecord_stream.h"
 
@@ -89,6 +90,17 @@ static void tfrecord_spec(const void *source, pst_spec *ret)
     static const pst_field record = {.name = "record", .dtype = PST_DTYPE_BYTES, .alias = -1};
     (void)source;
     *ret = (pst_spec){.count = 1, .field = &record};
+}
+
+static pst_status tfrecord_class_names(const void *source, struct path_list *ret, pst_error *reterr)
+{
+    const struct path_list *shards = &((const struct tfrecord *)source)->set.paths;
+    struct label_names names = {0};
+    pst_status st = label_names_read(&names, shards->paths, shards->count, "label", reterr);
+    for (size_t i = 0; i < names.count && st == PST_OK; i++)
+        st = path_list_add(ret, names.names[i], reterr);
+    label_names_finish(&names);
+    return st;
 }
 
 static uint64_t tfrecord_count(const void *source)
@@ -199,6 +211,7 @@ const struct source_class source_tfrecord = {
     .open = tfrecord_open,
     .close = tfrecord_close,
     .spec = tfrecord_spec,
+    .class_names = tfrecord_class_names,
     .count = tfrecord_count,
     .fingerprint = tfrecord_fingerprint,
     .describe = tfrecord_describe,

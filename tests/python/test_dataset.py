@@ -430,6 +430,20 @@ def test_a_second_iterator_beside_one_that_waits():
     ds.close()
 
 
+def test_class_names():
+    with scratch() as folder:
+        path = images(folder, 20, 2, 24)
+        names = sorted(os.listdir(path))
+        assert ps.folder(path).class_names == names
+        assert ps.folder(path).decode().resize(16).batch(4).class_names == names
+        packed = os.path.join(folder, "packed")
+        ps.pack([path], packed)
+        assert ps.tfrecord(packed).example().batch(4).class_names == names
+        files = [os.path.join(path, name, os.listdir(os.path.join(path, name))[0]) for name in names]
+        assert ps.from_files(files, ["b", "a"]).class_names == ["a", "b"]
+        assert ps.from_files(files, [3, 4]).class_names is None
+
+
 def test_image_dataset_from_directory():
     with scratch() as folder:
         path = images(folder, 20, 2, 24)
@@ -483,8 +497,8 @@ def test_html():
         ds = ps.folder(images(folder)).decode().resize(64).batch(16)
         page = ds._repr_html_()
         assert "data:image/png;base64,iVBOR" in page and "delivers" in page
-        labels = next(iter(ds))["label"].tolist()
-        assert f"labels: {', '.join(map(str, labels[:6]))}<br>" in page, page[-300:]
+        labels = [ds.class_names[label] for label in next(iter(ds))["label"].tolist()]
+        assert f"labels: {', '.join(labels[:6])}<br>" in page, page[-300:]
         assert "data:image" in ds.normalize("imagenet").layout("nchw")._repr_html_()
     assert "<img" not in ps.range(3).batch(3)._repr_html_()
 

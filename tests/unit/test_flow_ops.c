@@ -247,6 +247,39 @@ static void test_arrays(void)
     pst_pipeline_destroy(p);
 }
 
+static void check_class_names(const char *format, const char *want, int line)
+{
+    char text[512], got[256] = "";
+    pst_pipeline *p = NULL;
+    pst_error e;
+    const char *const *classes = NULL;
+    size_t count = 99;
+    snprintf(text, sizeof(text), format, test_folder());
+    REQUIRE_OK(pst_pipeline_parse(&p, text, NULL, &e), &e);
+    for (int again = 0; again < 2; again++) /* the second time they are known */
+        REQUIRE_OK(pst_pipeline_class_names(p, &classes, &count, &e), &e);
+    for (size_t i = 0; i < count; i++)
+        snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s;", classes[i]);
+    test_report(strcmp(got, want) == 0, __FILE__, line, "%s has the classes %s, expected %s", text, got, want);
+    pst_pipeline_destroy(p);
+}
+
+static void test_class_names(void)
+{
+    static const char named[] = "photos/class0/00.bmp,zebra\nphotos/class1/01.jpg,ape\nphotos/class2/02.bmp,zebra\n";
+    test_write_file(test_path("named.csv"), named, sizeof(named) - 1);
+    mkdir(test_path("named"), 0777);
+    make_shard(test_path("named/a.tfrecord"), PST_COMPRESSION_NONE, 0, 5);
+    test_write_file(test_path("named/labels.txt"), "bird\r\ncow\n", 10);
+    check_class_names("folder %s/photos | batch 4", "class0;class1;class2;", __LINE__);
+    check_class_names("folder %s/photos labels=none | batch 4", "", __LINE__);
+    check_class_names("files %s/named.csv | batch 4", "ape;zebra;", __LINE__);
+    check_class_names("files %s/list.csv | batch 4", "", __LINE__); /* labels are numbers */
+    check_class_names("tfrecord %s/named | example | batch 4", "bird;cow;", __LINE__);
+    check_class_names("tfrecord %s/set | example | batch 4", "", __LINE__);
+    check_class_names("npy %s/x.npy | batch 4", "", __LINE__);
+}
+
 /* Where no schema is given, the records tell; what is inferred is part of the plan. */
 static void test_inferred_schema(void)
 {
@@ -265,6 +298,7 @@ static void test_inferred_schema(void)
 static const struct test tests[] = {
     {"every operation is in a chain", test_every_operation},
     {"arrays in memory", test_arrays},
+    {"the names of the classes", test_class_names},
     {"a schema is inferred", test_inferred_schema},
     {"any number of workers, any prefetch, fused or not: the same bytes", test_workers},
     {"seek to every batch", test_seek},
