@@ -4,6 +4,7 @@
 
 #include <penstock/base.h>
 #include <penstock/example.h>
+#include <penstock/export.h>
 #include <penstock/image.h>
 #include <penstock/inspect.h>
 #include <penstock/model.h>

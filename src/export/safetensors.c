@@ -49,13 +49,10 @@ static pst_status read_tensor(struct safetensor *t, const struct json_document *
                               pst_error *reterr)
 {
     uint64_t begin, end, bytes;
-    char *dtype = json_get_string(d, json_find(d, at, "dtype"));
-    if (!dtype || strlen(dtype) >= sizeof(t->dtype)) {
-        mem_free(dtype);
+    size_t type = json_find(d, at, "dtype");
+    if (type == JSON_ABSENT || d->items[type].kind != JSON_STRING || d->items[type].length >= sizeof(t->dtype))
         return fail_header(reterr, t->name, "has no known dtype");
-    }
-    memcpy(t->dtype, dtype, strlen(dtype) + 1);
-    mem_free(dtype);
+    memcpy(t->dtype, d->items[type].text, d->items[type].length); /* the rest is zero */
     size_t width = safetensors_width(t->dtype), offsets = json_find(d, at, "data_offsets");
     if (width == 0)
         return pst_fail(reterr, PST_EUNSUPPORTED, "safetensors: %.80s is of type %s, which is not read", t->name, t->dtype);

@@ -38,6 +38,16 @@ def seeds_npy():
     yield header(1, b"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }\n") + bytes(4)
 
 
+def seeds_safetensors():
+    def file(header, data):
+        return struct.pack("<Q", len(header)) + header + data
+
+    one = b'"%s":{"dtype":"%s","shape":[%s],"data_offsets":[%d,%d]}'
+    yield file(b"{" + one % (b"conv_1/kernel", b"F32", b"1,1,2", 0, 8) + b"," + one % (b"b", b"BF16", b"2", 8, 12) + b"}  ", bytes(12))
+    yield file(b'{"__metadata__":{"format":"pt"},' + one % (b"a\\u00e9", b"I64", b"", 0, 8) + b"}", bytes(8))
+    yield file(b"{" + one % (b"empty", b"F32", b"3,0", 0, 0) + b"}", b"")
+
+
 def seeds_tar():
     for kind in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         out = io.BytesIO()
