@@ -121,6 +121,9 @@ def seeds_sequence():
     yield delimited(2, steps(b"f", INTEGER) + steps(b"f"))
 
 
+seeds_list_inference = seeds_sequence
+
+
 def seeds_schema_text():
     yield b"image:bytes label:int64 x:float[32] tags:bytes[*] boxes:float[*,4] w:float=1.5"
     yield b'"a b\\x00\\"":bytes=[a,"b c",\xc3\xa9] n:int64[2]=[-1, 9223372036854775807] e:float[2]=[]'
