@@ -17,10 +17,11 @@ const struct option pipeline_options[] = {
      .doc = "memory for batches, buffers and caches, such as 4G", .absent = "half of what is available"},
     {"--seed", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, seed), .initial = "0",
      .doc = "of everything random that has no seed of its own"},
-    {"--rank", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, rank), .initial = "0", .max = UINT_MAX,
+    {"--rank", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, rank),
+     .given = offsetof(struct pipeline_config, rank_given), .initial = "0", .max = UINT_MAX,
      .doc = "which of the processes of --world this one stands for"},
     {"--world", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, world), .initial = "1", .min = 1,
-     .max = UINT_MAX, .doc = "how many processes share the batches"},
+     .max = UINT_MAX, .doc = "how many processes share the batches; more than 1 needs --rank"},
     {"--uneven", .metavar = "WHAT", .kind = OPTION_CHOICE, INTO(struct pipeline_config, uneven), .choices = uneven_choices,
      .initial = "pad",
      .doc = "where they do not divide evenly: pad gives the first samples again, drop leaves out the last, allow lets some "
@@ -74,6 +75,9 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
     pst_status status;
     char *text;
 
+    if (c->world > 1 && !c->rank_given) /* every process would take the batches of rank 0 */
+        return say_usage(command, "--world %llu needs --rank, 0 to %llu", (unsigned long long)c->world,
+                         (unsigned long long)c->world - 1);
     if (pst_policy_parse(&policy, c->bad, &error) < 0)
         return say_usage(command, "--bad %s: %s", c->bad, error.message);
     text = pipeline_text(operands, count);

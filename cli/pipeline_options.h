@@ -11,6 +11,7 @@ struct pipeline_config {
     int uneven;
     const char *bad, *cache;
     bool no_fuse, no_verify;
+    bool rank_given;
 };
 
 extern const struct option pipeline_options[];

@@ -216,6 +216,9 @@ def test_ranks():
         plan = report("plan", "range 100 | batch 10", "--world", 4, "--rank", 1, "--uneven", uneven)["plan"]
         assert plan["batches"] == 10 and plan["rank_batches"] == batches, (uneven, plan)
     assert report("plan", "range 100 | batch 10", "--world", 4, "--rank", 3, "--uneven", "allow")["plan"]["rank_batches"] == 2
+    for command in ("plan", "cat", "bench"):
+        assert "--world 4 needs --rank, 0 to 3" in penstock(command, "range 3", "--world", 4, code=2).err
+    assert report("plan", "range 100 | batch 10", "--world", 1)["plan"]["rank_batches"] == 10
     assert "rank 4 of 4" in penstock("plan", "range 3", "--world", 4, "--rank", 4, code=2).err
 
 
