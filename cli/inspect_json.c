@@ -136,8 +136,10 @@ static void put_damage(struct json *j, const pst_inspection *n)
         json_begin_object(j, NULL);
         json_string(j, "cause", pst_cause_name(d.cause));
         json_string(j, "path", d.path);
-        json_uint(j, "record", d.record);
-        json_uint(j, "offset", d.offset);
+        if (d.record != PST_NOWHERE) {
+            json_uint(j, "record", d.record);
+            json_uint(j, "offset", d.offset);
+        }
         json_uint(j, "bytes", d.bytes);
         json_end_object(j);
     }

@@ -396,8 +396,9 @@ static void put_place(const pst_damage *d)
 
     fputs("  ", stdout);
     put_clean_string(stdout, d->path);
-    printf(": record %s at byte %s: %s", amount_count(record, d->record), amount_count(offset, d->offset),
-           pst_cause_name(d->cause));
+    if (d->record != PST_NOWHERE)
+        printf(": record %s at byte %s", amount_count(record, d->record), amount_count(offset, d->offset));
+    printf(": %s", pst_cause_name(d->cause));
     if (d->bytes)
         printf(", %s", amount_bytes(bytes, (double)d->bytes));
     putchar('\n');

@@ -40,6 +40,7 @@ typedef enum pst_cause {
     PST_CAUSE_IMAGE,       /* An image does not decode. */
     PST_CAUSE_MISSING,     /* A listed file does not exist. */
     PST_CAUSE_VALUE,       /* An operation of a pipeline refuses an element. */
+    PST_CAUSE_INDEX,       /* A record is sound, but its index stores something wrong about it. */
     PST_CAUSES             /* the number of causes of this version */
 } pst_cause;
 

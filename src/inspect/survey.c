@@ -34,7 +34,7 @@ struct state { /* of one shard, beside its public part */
     bool by_number;
     uint64_t first;       /* number of its first record among those of all shards read by number */
     pst_shard *kept;      /* still open; NULL: it is opened again by whoever reads it */
-    struct findings scan; /* the damage that its index left out */
+    struct findings scan; /* the damage that its index left out, or that is in its index */
 };
 
 struct survey {
@@ -74,20 +74,54 @@ static pst_status identify(pst_inspect_shard *shard, pst_error *reterr)
     return st;
 }
 
-/* An index that is there already, for shards that are read without it. */
-static void look_for_index(const struct survey *s, pst_inspect_shard *shard)
+static int ask_meter(void *meter, const pst_progress *now)
 {
+    (void)now;
+    return meter_add(meter, 0, 0, NULL) < 0;
+}
+
+/* Counts wrong sections of the index as damage, naming the first record whose stored entropy points differ. */
+static pst_status check_sections(struct survey *s, size_t i, const struct found_index *found, const struct shard_file *file,
+                                 struct meter *meter, pst_error *reterr)
+{
+    uint64_t most = s->options->max_record_bytes;
+    pst_shard_options options = {.size = sizeof(options), .max_record_bytes = most ? most : PST_MAX_RECORD_BYTES};
+    pst_record record = {.record = PST_NOWHERE, .offset = PST_NOWHERE};
+    pst_error why = {0};
+    pst_status st = index_check_sections(&found->index, found->path, &why);
+    if (st == PST_OK) /* many shards are checked side by side */
+        st = entropy_check(found, file, &options, s->count == 1 ? s->options->workers : 1, ask_meter, meter, &why);
+    if (st == PST_ESTALE && why.record < found->index.count) {
+        record.record = why.record;
+        record.offset = found->index.entries[why.record].offset;
+    } else if (st < 0 && st != PST_ECORRUPT) {
+        if (reterr)
+            *reterr = why;
+        return st;
+    }
+    return st < 0 ? findings_add_damage(&s->states[i].scan, PST_CAUSE_INDEX, s->shards[i].path, &record, why.message, reterr)
+                  : PST_OK;
+}
+
+/* Finds and checks an index that exists already, for shards that are read without it. */
+static pst_status look_for_index(struct survey *s, size_t i, struct meter *meter, pst_error *reterr)
+{
+    pst_inspect_shard *shard = &s->shards[i];
     pst_shard_options options = {.size = sizeof(options), .cache_dir = s->options->cache_dir};
     struct shard_file file = {0};
     struct found_index found = {0};
+    pst_status st = PST_OK;
     if (shard_file_open(&file, shard->path, NULL) == PST_OK && index_find(&found, &file, &options, NULL) == PST_OK) {
         shard->indexed = true;
         shard->index_place = found.place;
         shard->entropy = found.index.jpegs != NULL;
         shard->records = found.index.count; /* for the progress, until they are counted */
+        if (found.path && found.place != PST_INDEX_TEXT)
+            st = check_sections(s, i, &found, &file, meter, reterr);
     }
     found_index_finish(&found);
     shard_file_close(&file);
+    return st;
 }
 
 static pst_status open_by_number(struct survey *s, size_t i, pst_error *reterr)
@@ -127,7 +161,7 @@ static pst_status open_one(void *user, size_t i, struct meter *meter, pst_error 
     if (st < 0)
         return st;
     if (s->options->verify) {
-        look_for_index(s, shard);
+        st = look_for_index(s, i, meter, reterr);
     } else if (!find_is_event_file(file_base(shard->path))) { /* those grow: an index would be stale by tomorrow */
         st = open_by_number(s, i, reterr);
         if (st == PST_EUNSUPPORTED)

@@ -49,6 +49,8 @@ const char *pst_cause_name(pst_cause cause)
         return "missing";
     case PST_CAUSE_VALUE:
         return "value";
+    case PST_CAUSE_INDEX:
+        return "index";
     case PST_CAUSES:
         break;
     }

@@ -153,23 +153,61 @@ static pst_status own_index(struct found_index *x, const struct shard_file *f, c
     return st;
 }
 
-/* The record of the first entry that differs, or PST_NOWHERE. */
-static uint64_t find_difference(const struct entropy_section *a, const struct entropy_section *b)
+static bool entries_equal(const struct entropy_section *a, const struct entropy_entry *e, const struct entropy_section *b,
+                          const struct entropy_entry *o)
 {
-    uint64_t common = a->count < b->count ? a->count : b->count;
-    for (uint64_t i = 0; i < common; i++) {
-        const struct entropy_entry *e = &a->entries[i], *o = &b->entries[i];
-        struct jpeg_points points, others;
-        if (e->record != o->record || e->offset != o->offset || e->length != o->length || e->hash != o->hash ||
-            e->count != o->count || !entropy_section_points(a, e, &points) || !entropy_section_points(b, o, &others) ||
-            memcmp(points.point, others.point, e->count * sizeof(*points.point)) != 0)
-            return e->record < o->record ? e->record : o->record;
+    struct jpeg_points points, others;
+    return e->record == o->record && e->offset == o->offset && e->length == o->length && e->hash == o->hash &&
+           e->count == o->count && entropy_section_points(a, e, &points) && entropy_section_points(b, o, &others) &&
+           memcmp(points.point, others.point, e->count * sizeof(*points.point)) == 0;
+}
+
+/* Whether the record is listed and damaged: its JPEGs have stored points and no new ones. */
+static pst_status record_is_damaged(const struct making *m, uint64_t record, bool *ret, pst_error *reterr)
+{
+    *ret = false;
+    if (record >= m->index->count || m->index->entries[record].length > m->max_record_bytes)
+        return PST_OK;
+    const struct index_entry *e = &m->index->entries[record];
+    size_t want = (size_t)e->length + FRAME_BYTES, got = 0;
+    uint8_t *frame = mem_alloc(want);
+    pst_status st = frame ? file_read_at(m->file->fd, m->file->path, frame, want, e->offset, &got, reterr)
+                          : fail_memory_at(reterr, m->file->path, "checking the entropy index");
+    *ret = st == PST_OK && (got < want || !frame_is_sound(frame, e->length, true));
+    mem_free(frame);
+    return st;
+}
+
+/* Stores the record of the first entry that differs, or PST_NOWHERE. */
+static pst_status find_difference(const struct making *m, const struct entropy_section *kept,
+                                  const struct entropy_section *made, uint64_t *ret, pst_error *reterr)
+{
+    uint64_t i = 0, j = 0;
+    while (i < kept->count || j < made->count) {
+        const struct entropy_entry *e = i < kept->count ? &kept->entries[i] : NULL;
+        const struct entropy_entry *o = j < made->count ? &made->entries[j] : NULL;
+        bool damaged = false;
+        if (e && o && entries_equal(kept, e, made, o)) {
+            i++;
+            j++;
+            continue;
+        }
+        *ret = !o || (e && e->record < o->record) ? e->record : o->record;
+        if (e && e->record == *ret && (!o || o->record != *ret)) {
+            pst_status st = record_is_damaged(m, *ret, &damaged, reterr);
+            if (st < 0)
+                return st;
+        }
+        if (!damaged)
+            return PST_OK;
+        i++;
     }
-    return a->count > common ? a->entries[common].record : b->count > common ? b->entries[common].record : PST_NOWHERE;
+    *ret = PST_NOWHERE;
+    return PST_OK;
 }
 
 pst_status entropy_check(const struct found_index *x, const struct shard_file *f, const pst_shard_options *options,
-                         pst_error *reterr)
+                         unsigned workers, pst_progress_fn progress, void *user, pst_error *reterr)
 {
     struct making m = {.file = f, .index = &x->index, .max_record_bytes = options->max_record_bytes};
     struct entropy_section kept, made;
@@ -177,16 +215,15 @@ pst_status entropy_check(const struct found_index *x, const struct shard_file *f
     size_t length = 0;
     if (!x->index.jpegs)
         return PST_OK;
-    pst_status st = make_section(&m, 1, NULL, NULL, &section, &length, reterr);
+    pst_status st = make_section(&m, workers, progress, user, &section, &length, reterr);
     if (st == PST_OK) {
-        bool opened =
-            entropy_section_open(&kept, x->index.jpegs, x->index.jpegs_length) && entropy_section_open(&made, section, length);
-        uint64_t record = opened ? find_difference(&kept, &made) : 0;
-        if (record != PST_NOWHERE)
-            st = pst_fail_at(
-                reterr, PST_ESTALE, x->path, record, PST_NOWHERE,
-                "the entropy index is not that of the record's JPEGs; `penstock index --entropy --rebuild` makes it "
-                "anew");
+        uint64_t record = 0;
+        if (entropy_section_open(&kept, x->index.jpegs, x->index.jpegs_length) && entropy_section_open(&made, section, length))
+            st = find_difference(&m, &kept, &made, &record, reterr);
+        if (st == PST_OK && record != PST_NOWHERE)
+            st = pst_fail_at(reterr, PST_ESTALE, x->path, record, PST_NOWHERE,
+                             "the stored entropy points differ from those of the record's JPEGs; "
+                             "`penstock index --entropy --rebuild` replaces them");
     }
     mem_free(section);
     return st;

@@ -32,9 +32,9 @@ pst_status index_find(struct found_index *ret, const struct shard_file *f, const
 pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, bool must_keep,
                       pst_error *reterr);
 
-/* Compares the JPEG section of an index, if it has one, with what the shard's JPEGs give now. PST_ESTALE names the first record
- * whose points differ. */
+/* Compares the JPEG section of an index, if it has one, with the points that the shard's JPEGs have now. PST_ESTALE names the
+ * first record whose points differ. Records that are damaged are not compared. `progress` may be NULL; it may cancel. */
 pst_status entropy_check(const struct found_index *x, const struct shard_file *f, const pst_shard_options *options,
-                         pst_error *reterr);
+                         unsigned workers, pst_progress_fn progress, void *user, pst_error *reterr);
 
 #endif

@@ -307,7 +307,7 @@ static pst_status check_index(struct found_index *ret, const struct shard_file *
     if (st == PST_OK)
         st = index_check_sections(x, ret->path, reterr);
     if (st == PST_OK)
-        st = entropy_check(ret, f, o, reterr);
+        st = entropy_check(ret, f, o, 1, NULL, NULL, reterr);
     return st < 0 ? st : index_report_gaps(x, f->fd, f->path, o->damage, reterr);
 }
 

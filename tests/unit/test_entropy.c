@@ -9,8 +9,10 @@
 #include "record/entropy_section.h"
 #include "record/frame.h"
 #include "record/index.h"
+#include "record/index_find.h"
 
 #include <fcntl.h>
+#include <penstock/inspect.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -479,6 +481,33 @@ static void test_cancel(void)
     index_finish(&x);
 }
 
+static void flip_bit(const char *path, uint64_t at)
+{
+    size_t length;
+    uint8_t *bytes = test_read_file(path, &length);
+    REQUIRE(at < length);
+    bytes[at] ^= 1;
+    test_write_file(path, bytes, length);
+    free(bytes);
+}
+
+/* `inspect --verify` finds one wrong place in the index, of this record; record 0: none. The cut-off JPEG is damage, too. */
+static void verify_finds(const char *path, uint64_t record, uint64_t offset)
+{
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        pst_inspect_options options = {.size = sizeof(options), .verify = true, .workers = workers};
+        pst_inspection *n = NULL;
+        pst_error e;
+        REQUIRE_OK(pst_inspect(&path, 1, &options, &n, &e), &e);
+        CHECK_INT(pst_damage_log_count(n->damage, PST_CAUSE_INDEX), record > 0);
+        CHECK_INT(pst_damage_log_count(n->damage, PST_CAUSE_DATA_CRC), record == 0);
+        pst_damage d = pst_damage_log_place(n->damage, 0);
+        CHECK(record == 0 ||
+              (d.cause == PST_CAUSE_INDEX && d.record == record && d.offset == offset && strcmp(d.path, path) == 0));
+        pst_inspection_destroy(n);
+    }
+}
+
 /* Points that are not those of their JPEG, with checksums that are right: found by the check. */
 static void test_check_points(void)
 {
@@ -510,6 +539,19 @@ static void test_check_points(void)
     REQUIRE_OK(index_publish(test_path("checked.pidx"), &with, false, &e), &e);
     CHECK_STATUS(pst_index_make(path, NULL, false, true, &report, &e), PST_ESTALE, &e);
     CHECK_INT(e.record, kept.entries[1].record);
+    const struct index_entry *first = &x.entries[kept.entries[0].record], *second = &x.entries[kept.entries[1].record];
+    verify_finds(path, kept.entries[1].record, second->offset);
+    flip_bit(test_path("checked.pidx"), le64(x.file + 64 + 32 + 8) + 200);
+    verify_finds(path, PST_NOWHERE, PST_NOWHERE);
+    /* The record is damaged, and the index knows its file: the points of that record are not compared. */
+    flip_bit(path, first->offset + FRAME_HEADER + kept.entries[0].offset + 200);
+    struct shard_file f = {0};
+    REQUIRE_OK(shard_file_open(&f, path, &e), &e);
+    x.fingerprint = f.fingerprint;
+    shard_file_close(&f);
+    REQUIRE_OK(index_publish(test_path("checked.pidx"), &x, false, &e), &e);
+    CHECK_STATUS(pst_index_make(path, NULL, false, true, &report, &e), PST_OK, &e);
+    verify_finds(path, 0, 0);
     index_finish(&x);
     free(forged.points);
     mem_free(bytes);
