@@ -97,7 +97,11 @@ extern const struct command *const commands[]; /* in the order of the help; ends
 /* NULL: there is none, and the error with the nearest name has been said. */
 const struct command *command_find(const char *name);
 
-extern const struct command command_bench, command_cat, command_completion, command_generate, command_help, command_index,
-    command_inspect, command_man, command_ops, command_pack, command_plan, command_repair, command_version;
+/* The words after the command's name as they were given, for a command that records them. */
+extern struct option_list command_arguments;
+
+extern const struct command command_bench, command_cat, command_completion, command_eval, command_generate, command_help,
+    command_index, command_inspect, command_man, command_model, command_ops, command_pack, command_plan, command_predict,
+    command_repair, command_train, command_version;
 
 #endif

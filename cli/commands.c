@@ -5,9 +5,12 @@
 #include <string.h>
 
 const struct command *const commands[] = {
-    &command_pack, &command_inspect,  &command_index, &command_repair,  &command_plan,       &command_bench, &command_cat,
-    &command_ops,  &command_generate, &command_help,  &command_version, &command_completion, &command_man,   NULL,
+    &command_pack,  &command_inspect, &command_index,    &command_repair, &command_plan,    &command_bench,      &command_cat,
+    &command_ops,   &command_model,   &command_train,    &command_eval,   &command_predict, &command_generate,   &command_help,
+    &command_version, &command_completion, &command_man, NULL,
 };
+
+struct option_list command_arguments;
 
 const struct exit_meaning exit_meanings[] = {
     {EXIT_DONE, "done"},

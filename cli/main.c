@@ -42,7 +42,10 @@ static void raise_descriptor_limit(void)
 static int run(const struct command *command, int argc, char **argv)
 {
     struct parsed parsed;
-    int code = options_parse(&parsed, command, argc, argv);
+    int code;
+
+    command_arguments = (struct option_list){.items = (const char **)(void *)argv, .count = (size_t)argc};
+    code = options_parse(&parsed, command, argc, argv);
 
     if (code == EXIT_DONE && parsed.help)
         usage_command(stdout, command);

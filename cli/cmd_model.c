@@ -1,0 +1,223 @@
+/* cmd_model.c: `penstock model`: what a model is made of: layers, shapes, parameters, and how its training step runs. */
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/pipeline_options.h"
+#include "cli/say.h"
+#include "cli/terminal.h"
+#include "cli/train.h"
+#include "cli/usage.h"
+#include <inttypes.h>
+#include <penstock/image.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_COLUMN = 18 };
+
+struct config {
+    const char *input;
+    uint64_t batch, threads;
+    bool layers, presets, text, json;
+};
+
+char *shape_text(char buffer[SHAPE_SIZE], const pst_shape *s)
+{
+    if (s->rank == 1)
+        snprintf(buffer, SHAPE_SIZE, "%" PRIu32, s->size[0]);
+    else
+        snprintf(buffer, SHAPE_SIZE, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, s->size[0], s->size[1], s->size[2]);
+    return buffer;
+}
+
+/* "224x224x3" or "784". */
+static bool read_shape(const char *s, pst_shape *ret)
+{
+    *ret = (pst_shape){0};
+    for (char *end; ret->rank < 3; s = end + 1) {
+        unsigned long n = strtoul(s, &end, 10);
+
+        if (*s < '0' || *s > '9' || n == 0 || n > 1000000)
+            return false;
+        ret->size[ret->rank++] = (uint32_t)n;
+        if (*end == '\0')
+            return ret->rank != 2;
+        if (*end != 'x')
+            return false;
+    }
+    return false;
+}
+
+/* ---- Lists ---- */
+
+static void put_wrapped(const char *name, const char *doc, size_t length)
+{
+    printf("  %-*s", NAME_COLUMN - 2, name);
+    usage_wrap(stdout, doc, length, NAME_COLUMN, NAME_COLUMN);
+}
+
+static void put_layers(void)
+{
+    pst_layer_doc l = {.size = sizeof(l)};
+
+    printf("%sLayers:%s\n", style_bold(stdout), style_none(stdout));
+    for (size_t i = 0; pst_layer_at(i, &l); i++) {
+        put_wrapped(l.name, l.doc, strlen(l.doc));
+        for (const pst_param *p = l.params; p && p->name; p++) {
+            printf("    %s%s: %s (default: %s)\n", p->name, (size_t)(p - l.params) < l.positional ? "" : "=", p->doc,
+                   p->fallback ? p->fallback[0] ? p->fallback : "\"\"" : "required");
+        }
+        printf("    %s%s%s\n", style_dim(stdout), l.example, style_none(stdout));
+    }
+}
+
+static void put_presets(void)
+{
+    const char *name, *doc;
+
+    for (size_t i = 0; pst_preset_at(i, &name, &doc); i++) {
+        char *text = NULL;
+
+        put_wrapped(name, doc, strlen(doc));
+        if (pst_preset_text(name, &text, NULL) == PST_OK)
+            put_wrapped("", text, strlen(text));
+        pst_bytes_free((uint8_t *)text);
+    }
+    puts("\nNAME:100 has 100 classes instead of 10.");
+}
+
+/* ---- A model ---- */
+
+static void put_table(const pst_model *m, const pst_model_plan *plan, uint64_t batch)
+{
+    pst_model_layer l = {.size = sizeof(l)};
+    uint64_t parameters = 0, flops = 0;
+    char shape[SHAPE_SIZE], count[AMOUNT_SIZE], work[AMOUNT_SIZE];
+    pst_shape in = pst_model_input(m);
+
+    printf("%-24s %-14s %14s %18s\n", "layer", "output", "parameters", "flops per sample");
+    printf("%-24s %-14s\n", "input", shape_text(shape, &in));
+    for (size_t i = 0; pst_model_layer_at(m, i, &l); i++) {
+        printf("%-24s %-14s %14s %18s\n", l.name, shape_text(shape, &l.output), l.parameters ? amount_count(count, l.parameters) : "",
+               l.flops ? amount_count(work, l.flops) : "");
+        parameters += l.parameters;
+        flops += l.flops;
+    }
+    printf("%-24s %-14s %14s %18s\n\n", "total", "", amount_count(count, parameters), amount_count(work, flops));
+    printf("Step of %" PRIu64 " samples: %s of activations, gradients and workspaces\n", batch, amount_bytes(count, (double)plan->bytes));
+    put_clean_lines(stdout, 2, plan->text);
+}
+
+static void put_json(const pst_model *m, const pst_model_plan *plan, uint64_t batch)
+{
+    struct json j = json_to(stdout);
+    pst_model_layer l = {.size = sizeof(l)};
+    char shape[SHAPE_SIZE];
+
+    json_begin_object(&j, NULL);
+    json_string(&j, "command", "model");
+    json_string(&j, "text", pst_model_text(m));
+    json_begin_array(&j, "layers");
+    for (size_t i = 0; pst_model_layer_at(m, i, &l); i++) {
+        json_begin_object(&j, NULL);
+        json_string(&j, "name", l.name);
+        json_string(&j, "kind", l.kind);
+        json_string(&j, "output", shape_text(shape, &l.output));
+        json_uint(&j, "parameters", l.parameters);
+        json_uint(&j, "flops", l.flops);
+        json_end_object(&j);
+    }
+    json_end_array(&j);
+    json_uint(&j, "batch", batch);
+    json_uint(&j, "step_bytes", plan->bytes);
+    json_string(&j, "plan", plan->text);
+    json_end_object(&j);
+    putchar('\n');
+}
+
+static int describe(const struct config *c, const char *text)
+{
+    pst_model *m = NULL;
+    pst_model_plan plan = {.size = sizeof(plan)};
+    pst_error error;
+    pst_shape shape;
+    pst_status status;
+    int code = EXIT_DONE;
+
+    if (!read_shape(c->input, &shape))
+        return say_usage(&command_model, "--input %s: expected height x width x channels, as in 224x224x3, or a length", c->input);
+    status = pst_model_parse(&m, text, &shape, &error);
+    if (status == PST_OK && !c->text)
+        status = pst_model_describe(m, c->batch, (unsigned)c->threads, &plan, &error);
+    if (status < 0)
+        code = say_failure(&command_model, &error, c->json);
+    else if (c->text)
+        puts(pst_model_text(m));
+    else if (c->json)
+        put_json(m, &plan, c->batch);
+    else
+        put_table(m, &plan, c->batch);
+    pst_bytes_free((uint8_t *)plan.text);
+    pst_model_destroy(m);
+    return code;
+}
+
+static int run(const void *config, const char *const *operands, size_t count)
+{
+    const struct config *c = config;
+    char *text;
+    int code;
+
+    if (c->layers || c->presets) {
+        if (c->layers)
+            put_layers();
+        if (c->presets)
+            put_presets();
+        return EXIT_DONE;
+    }
+    if (count == 0)
+        return say_usage(&command_model, "a model is missing");
+    text = pipeline_text(operands, count);
+    if (!text) {
+        say_error("out of memory");
+        return EXIT_FAILED;
+    }
+    code = describe(c, text);
+    free(text);
+    return code;
+}
+
+static const struct option options[] = {
+    {"--input", 'i', "SHAPE", OPTION_STRING, INTO(struct config, input), .initial = "224x224x3",
+     .doc = "the shape of one sample: height x width x channels, or the length of a vector"},
+    {"--batch", 'b', "N", OPTION_UINT, INTO(struct config, batch), .initial = "64", .min = 1, .max = 65536,
+     .doc = "samples per step"},
+    {"--threads", 't', "N", OPTION_UINT, INTO(struct config, threads), .min = 1, .max = 256, .doc = "threads of the step",
+     .absent = "one per core"},
+    {"--layers", .kind = OPTION_FLAG, INTO(struct config, layers), .doc = "list the layers that models are made of"},
+    {"--presets", .kind = OPTION_FLAG, INTO(struct config, presets), .doc = "list the models that have names, with their text"},
+    {"--text", .kind = OPTION_FLAG, INTO(struct config, text), .doc = "print the model as one line of text only"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
+    {0},
+};
+
+static const struct example examples[] = {
+    {"how large is this model, and which kernels run it?",
+     "penstock model \"conv 32 3 relu | maxpool 2 | flatten | dense 10\" --input 32x32x3"},
+    {"a preset as text, to be changed", "penstock model resnet20:100 --input 32x32x3 --text > model.pst"},
+    {"what can a model be made of?", "penstock model --layers"},
+    {0},
+};
+
+const struct command command_model = {
+    .name = "model",
+    .summary = "describe a model: shapes, parameters, work, memory, kernels",
+    .usage = "MODEL...",
+    .doc = "MODEL is a chain of layers, quoted so that the shell leaves it alone, \"@model.pst\" to read it from a file, or the name of a preset. "
+           "Prints each layer with the shape of its result, its parameters and its work, then the memory of a training step and which "
+           "implementation runs each group of layers, and why.",
+    .options = options,
+    .examples = examples,
+    .max_operands = ANY_NUMBER,
+    .completion = COMPLETE_FILES,
+    .config_size = sizeof(struct config),
+    .run = run,
+};

@@ -1,0 +1,284 @@
+/* cmd_predict.c: `penstock predict`: what a trained model says about files.
+ *
+ * Files go through the preprocessing of the validation pipeline. Where a run had none, the training pipeline serves, with its random
+ * operations left out or replaced by their deterministic counterparts. */
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/json.h"
+#include "cli/say.h"
+#include "cli/stages.h"
+#include "cli/train.h"
+#include <dirent.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { BATCH = 32, DEPTH = 32 };
+
+struct config {
+    const char *checkpoint;
+    uint64_t top, threads;
+    bool json, csv;
+};
+
+struct paths {
+    char **path;
+    size_t count;
+};
+
+/* ---- Files ---- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool add_path(struct paths *p, const char *path)
+{
+    char **more = realloc(p->path, (p->count + 1) * sizeof(*more));
+
+    if (!more)
+        return false;
+    p->path = more;
+    p->path[p->count] = strdup(path);
+    return p->path[p->count] ? (p->count++, true) : false;
+}
+
+/* The file, or all files below the folder; hidden ones are left out. */
+static bool add_files(struct paths *p, const char *path, unsigned depth)
+{
+    struct stat st;
+    struct dirent *e;
+    char below[PATH_MAX];
+    bool ok = true;
+    DIR *d;
+
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return add_path(p, path);
+    d = depth < DEPTH ? opendir(path) : NULL;
+    while (ok && d && (e = readdir(d)) != NULL)
+        if (e->d_name[0] != '.' && snprintf(below, sizeof(below), "%s/%s", path, e->d_name) < (int)sizeof(below))
+            ok = add_files(p, below, depth + 1);
+    if (d)
+        closedir(d);
+    return ok;
+}
+
+static void paths_finish(struct paths *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        free(p->path[i]);
+    free(p->path);
+}
+
+/* ---- Preprocessing ---- */
+
+static const char *const left_out[] = {"shuffle", "repeat", "take",   "skip", "shard",   "example",  "select", "drop",
+                                       "rename",  "one_hot", "cache", "batch", "prefetch", "flip",   NULL};
+
+static bool is_left_out(const char *stage)
+{
+    for (size_t i = 0; left_out[i]; i++)
+        if (stage_is(stage, left_out[i]))
+            return true;
+    return false;
+}
+
+/* Adds a stage; random crops become their deterministic counterparts. */
+static pst_status add_stage(pst_pipeline *p, const char *stage, bool *random, pst_error *error)
+{
+    char *size = stage_argument(stage);
+    size_t n = strcspn(stage, " \t\n");
+    char name[64];
+    pst_status status = PST_OK;
+
+    *random |= stage_is(stage, "flip") || strncmp(stage, "random_", 7) == 0;
+    if (stage_is(stage, "random_resized_crop"))
+        status = pst_pipeline_add(p, "resize", size ? size : "", error);
+    else if (stage_is(stage, "random_crop"))
+        status = pst_pipeline_add(p, "center_crop", size ? size : "", error);
+    else if (!is_left_out(stage) && n < sizeof(name)) {
+        snprintf(name, sizeof(name), "%.*s", (int)n, stage);
+        status = pst_pipeline_add(p, name, stage + n, error);
+    }
+    free(size);
+    return status;
+}
+
+static pst_status open_pipeline(pst_pipeline **ret, const pst_run_record *r, const struct paths *files, pst_error *error)
+{
+    const char *text = r->validation ? r->validation : r->pipeline;
+    pst_options o = {.size = sizeof(o)};
+    struct stages s;
+    bool random = false;
+    pst_status status;
+    char batch[16];
+
+    if (!text || stages_cut(&s, text) < 0)
+        return pst_fail(error, PST_EUNSUPPORTED, "the run has no pipeline whose preprocessing could be repeated");
+    status = pst_pipeline_create(ret, &o, error);
+    if (status == PST_OK)
+        status = pst_pipeline_add_files(*ret, (const char *const *)files->path, NULL, files->count, error);
+    for (size_t i = 1; status == PST_OK && i < s.count; i++)
+        status = add_stage(*ret, s.text[i], &random, error);
+    snprintf(batch, sizeof(batch), "%d", BATCH);
+    if (status == PST_OK)
+        status = pst_pipeline_add(*ret, "batch", batch, error);
+    if (status == PST_OK && !r->validation && random)
+        say_note("the run had no validation pipeline: its training pipeline is used, with random operations replaced");
+    stages_finish(&s);
+    return status;
+}
+
+/* ---- Results ---- */
+
+struct output {
+    const struct config *config;
+    const pst_run_record *record;
+    size_t width;
+};
+
+static void put_one(const struct output *o, const char *path, const float *p)
+{
+    struct json j = json_to(stdout);
+    bool classes = o->record->loss != PST_LOSS_MSE;
+    size_t top = classes && o->config->top < o->width ? (size_t)o->config->top : o->width;
+    float last = 0;
+    size_t last_at = 0;
+    char name[CLASS_SIZE];
+
+    if (o->config->json) {
+        json_begin_object(&j, NULL);
+        json_string(&j, "path", path);
+        json_begin_array(&j, "top");
+    } else if (!o->config->csv) {
+        put_clean_string(stdout, path);
+    }
+    for (size_t i = 0; i < top; i++) {
+        size_t best = SIZE_MAX;
+
+        for (size_t k = 0; k < o->width; k++) /* the next after the last one: by value, then by number */
+            if ((i == 0 || p[k] < last || (p[k] == last && k > last_at)) && (best == SIZE_MAX || p[k] > p[best]))
+                best = k;
+        best = classes && best != SIZE_MAX ? best : i;
+        last = p[best];
+        last_at = best;
+        if (o->config->json) {
+            json_begin_object(&j, NULL);
+            json_string(&j, "class", class_name(o->record, best, name));
+            json_uint(&j, "index", best);
+            json_number(&j, classes ? "probability" : "value", (double)p[best]);
+            json_end_object(&j);
+        } else if (o->config->csv) {
+            put_clean_string(stdout, path);
+            printf(",%s,%zu,%.6g\n", class_name(o->record, best, name), best, (double)p[best]);
+        } else if (classes) {
+            printf("  %s %.2f %%", class_name(o->record, best, name), 100 * (double)p[best]);
+        } else {
+            printf("  %.6g", (double)p[best]);
+        }
+    }
+    if (o->config->json) {
+        json_end_array(&j);
+        json_end_object(&j);
+    }
+    if (!o->config->csv)
+        putchar('\n');
+}
+
+static pst_status predict(const struct output *o, struct loaded *l, pst_pipeline *pipeline, const struct paths *files, pst_error *error)
+{
+    float *out = malloc(BATCH * o->width * sizeof(*out));
+    pst_batch *batch = NULL;
+    size_t at = 0;
+    pst_status status = out ? PST_OK : pst_fail(error, PST_ENOMEM, "out of memory");
+
+    while (status == PST_OK && !interrupt_requested() && (status = pst_pipeline_next(pipeline, &batch, error)) == PST_OK) {
+        const pst_tensor *input = pst_batch_get(batch, l->record->input_field ? l->record->input_field : "image");
+
+        if (!input)
+            status = pst_fail(error, PST_EINVAL, "the preprocessing has no field %s", l->record->input_field);
+        if (status == PST_OK)
+            status = pst_trainer_predict(l->trainer, input, true, out, error);
+        for (size_t i = 0; status == PST_OK && i < pst_batch_size(batch) && at < files->count; i++, at++)
+            put_one(o, files->path[at], out + i * o->width);
+        batch = pst_batch_unref(batch);
+    }
+    free(out);
+    return status == PST_END ? PST_OK : status;
+}
+
+static int run(const void *config, const char *const *operands, size_t count)
+{
+    const struct config *c = config;
+    struct loaded l = {0};
+    struct paths files = {0};
+    pst_pipeline *pipeline = NULL;
+    pst_error error;
+    pst_status status = PST_OK;
+    bool ok = true;
+    int code = loaded_open(&l, &command_predict, operands[0], c->checkpoint, BATCH, (unsigned)c->threads, c->json);
+
+    for (size_t i = 1; ok && code == EXIT_DONE && i < count; i++) {
+        size_t before = files.count;
+
+        ok = add_files(&files, operands[i], 0);
+        if (files.count - before > 1)
+            qsort(files.path + before, files.count - before, sizeof(*files.path), by_bytes);
+    }
+    if (code == EXIT_DONE) {
+        struct output o = {.config = c, .record = l.record, .width = pst_model_output(l.model).size[0]};
+
+        if (!ok)
+            status = pst_fail(&error, PST_ENOMEM, "out of memory");
+        else if (files.count == 0)
+            status = pst_fail(&error, PST_ENOTFOUND, "there is no file to look at");
+        if (status == PST_OK)
+            status = open_pipeline(&pipeline, l.record, &files, &error);
+        if (status == PST_OK)
+            status = predict(&o, &l, pipeline, &files, &error);
+        if (status < 0)
+            code = say_failure(&command_predict, &error, c->json);
+        else if (interrupt_requested())
+            code = interrupt_exit_code();
+    }
+    pst_pipeline_destroy(pipeline);
+    paths_finish(&files);
+    loaded_close(&l);
+    return code;
+}
+
+static const struct option options[] = {
+    {"--top", 'k', "N", OPTION_UINT, INTO(struct config, top), .initial = "5", .min = 1, .max = 1e6,
+     .doc = "how many classes to print per file, the most likely first"},
+    {"--checkpoint", .metavar = "WHICH", .kind = OPTION_STRING, INTO(struct config, checkpoint),
+     .doc = "best, latest or a number of steps", .absent = "best if there is one, otherwise latest"},
+    {"--threads", 't', "N", OPTION_UINT, INTO(struct config, threads), .min = 1, .max = 256, .doc = "threads of the model",
+     .absent = "one per core"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object per file"},
+    {"--csv", .kind = OPTION_FLAG, INTO(struct config, csv), .doc = "print lines of path, class, number and probability"},
+    {0},
+};
+
+static const struct example examples[] = {
+    {"what is in these pictures?", "penstock predict runs/first photo.jpg more/ --top 3"},
+    {0},
+};
+
+const struct command command_predict = {
+    .name = "predict",
+    .summary = "print what a trained model says about files",
+    .usage = "RUN PATH...",
+    .doc = "RUN is the folder of a run or of one checkpoint; a PATH is a file, or a folder whose files are all taken. Files are preprocessed as "
+           "by the validation pipeline of the run. A run without one uses its training pipeline: random crops become deterministic ones, flips are "
+           "left out.",
+    .options = options,
+    .examples = examples,
+    .min_operands = 2,
+    .max_operands = ANY_NUMBER,
+    .completion = COMPLETE_FILES,
+    .config_size = sizeof(struct config),
+    .run = run,
+};

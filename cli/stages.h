@@ -1,0 +1,20 @@
+/* stages.h: the text of a pipeline cut into its stages, for commands that replace the source. */
+#ifndef CLI_STAGES_H
+#define CLI_STAGES_H
+
+#include <stddef.h>
+
+struct stages {
+    char **text; /* each trimmed; owned */
+    size_t count;
+};
+
+/* Cuts `text` at every | outside of quotes; "@FILE" alone is read from the file. Returns 0, or -1: out of memory or unreadable. */
+int stages_cut(struct stages *ret, const char *text);
+void stages_finish(struct stages *s); /* Zeroed ok. */
+/* Whether the stage is this operation. */
+int stage_is(const char *stage, const char *op);
+/* The first argument of the stage without its quotes; free it. NULL: none. */
+char *stage_argument(const char *stage);
+
+#endif

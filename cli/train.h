@@ -1,0 +1,27 @@
+/* train.h: what model, train, eval and predict share. */
+#ifndef CLI_TRAIN_H
+#define CLI_TRAIN_H
+
+#include "cli/command.h"
+#include <penstock/train.h>
+
+#define SHAPE_SIZE 40
+/* "32x32x3" or "10". Returns `buffer`. */
+char *shape_text(char buffer[SHAPE_SIZE], const pst_shape *s);
+
+/* The model and trainer of a checkpoint, for predictions. */
+struct loaded {
+    pst_run_record *record;
+    pst_model *model;
+    pst_trainer *trainer;
+};
+/* Opens a run or checkpoint folder for batches of up to `batch` samples. Returns EXIT_DONE, or another exit code with the error said. */
+int loaded_open(struct loaded *ret, const struct command *command, const char *path, const char *which, size_t batch, unsigned threads,
+                bool json);
+void loaded_close(struct loaded *l); /* Zeroed ok. */
+
+/* The name of class `i`: recorded, or its number. Returns `buffer`, or the name. */
+#define CLASS_SIZE 24
+const char *class_name(const pst_run_record *r, size_t i, char buffer[CLASS_SIZE]);
+
+#endif

@@ -1,0 +1,98 @@
+/* train_report.c: see train_report.h. */
+#include "cli/train_report.h"
+#include "cli/clock.h"
+#include "cli/interrupt.h"
+#include "cli/json.h"
+#include "cli/say.h"
+#include "cli/terminal.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#define REPAINT_SECONDS 0.2
+#define LINE_SIZE       256
+
+void train_report_start(struct train_report *r, bool json, bool quiet, uint64_t log_every, uint64_t epochs)
+{
+    *r = (struct train_report){.json = json, .quiet = quiet, .log_every = log_every, .epochs = epochs, .terminal = terminal_is(stderr)};
+}
+
+static char *line_text(char line[LINE_SIZE], const struct train_report *r, const pst_run_progress *p)
+{
+    char eta[AMOUNT_SIZE];
+    int n = snprintf(line, LINE_SIZE, "epoch %" PRIu64, p->epoch);
+
+    if (r->epochs)
+        n += snprintf(line + n, LINE_SIZE - (size_t)n, "/%" PRIu64, r->epochs);
+    n += snprintf(line + n, LINE_SIZE - (size_t)n, "  step %" PRIu64 "  loss %.4f", p->step, p->loss);
+    if (!isnan(p->accuracy))
+        n += snprintf(line + n, LINE_SIZE - (size_t)n, "  accuracy %.2f %%", 100 * p->accuracy);
+    if (p->epoch_end && !isnan(p->val_loss))
+        n += snprintf(line + n, LINE_SIZE - (size_t)n, "  val loss %.4f", p->val_loss);
+    if (p->epoch_end && !isnan(p->val_accuracy))
+        n += snprintf(line + n, LINE_SIZE - (size_t)n, "  val accuracy %.2f %%", 100 * p->val_accuracy);
+    n += snprintf(line + n, LINE_SIZE - (size_t)n, "  lr %.3g  %.0f/s  waiting %.0f %%", p->rate, p->samples_per_second,
+                  100 * p->wait_share);
+    if (!p->epoch_end && !isnan(p->seconds_left))
+        n += snprintf(line + n, LINE_SIZE - (size_t)n, "  %s left", amount_time(eta, p->seconds_left));
+    if (p->epoch_end && p->best)
+        snprintf(line + n, LINE_SIZE - (size_t)n, "  best");
+    return line;
+}
+
+static void put_json(const pst_run_progress *p)
+{
+    struct json j = json_to(stdout);
+    struct rusage usage;
+
+    json_begin_object(&j, NULL);
+    json_uint(&j, "epoch", p->epoch);
+    json_uint(&j, "step", p->step);
+    json_number(&j, "loss", p->loss);
+    json_number(&j, "accuracy", p->accuracy);
+    json_number(&j, "val_loss", p->val_loss);
+    json_number(&j, "val_accuracy", p->val_accuracy);
+    json_number(&j, "lr", p->rate);
+    json_number(&j, "images_per_s", p->samples_per_second);
+    json_number(&j, "wait_share", p->wait_share);
+    json_uint(&j, "peak_bytes", getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0);
+    json_bool(&j, "best", p->best);
+    json_end_object(&j);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void wipe(struct train_report *r)
+{
+    if (r->on_screen)
+        fputs("\r\033[K", stderr);
+    r->on_screen = false;
+}
+
+bool train_report_progress(void *user, const pst_run_progress *p)
+{
+    struct train_report *r = user;
+    char line[LINE_SIZE];
+    bool logged = r->log_every && p->step % r->log_every == 0;
+
+    if (p->epoch_end && r->json) {
+        wipe(r);
+        put_json(p);
+    } else if (!r->json && ((p->epoch_end && !r->quiet) || (logged && !p->epoch_end))) {
+        wipe(r);
+        puts(line_text(line, r, p));
+        fflush(stdout);
+    } else if (r->terminal && !r->quiet && now_seconds() - r->painted >= REPAINT_SECONDS) {
+        r->painted = now_seconds();
+        fprintf(stderr, "\r%.*s\033[K", (int)terminal_width(stderr) - 1, line_text(line, r, p));
+        fflush(stderr);
+        r->on_screen = true;
+    }
+    return interrupt_requested();
+}
+
+void train_report_finish(struct train_report *r)
+{
+    wipe(r);
+}

@@ -1,0 +1,20 @@
+/* train_report.h: how far a training run is: a line on a terminal, lines in a log, JSON. */
+#ifndef CLI_TRAIN_REPORT_H
+#define CLI_TRAIN_REPORT_H
+
+#include <penstock/train.h>
+
+struct train_report {
+    bool json, quiet, terminal;
+    uint64_t log_every; /* steps; 0: only at the end of epochs */
+    uint64_t epochs;
+    double painted; /* when the line was written last */
+    bool on_screen;
+};
+
+void train_report_start(struct train_report *r, bool json, bool quiet, uint64_t log_every, uint64_t epochs);
+/* A pst_run_fn; `user` is the struct train_report. True once the user interrupted. */
+bool train_report_progress(void *user, const pst_run_progress *p);
+void train_report_finish(struct train_report *r);
+
+#endif
