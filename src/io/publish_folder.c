@@ -7,6 +7,7 @@
 #include "io/walk.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,16 +68,39 @@ pst_status publish_folder_open(char **ret, const char *path, pst_error *reterr)
     return PST_OK;
 }
 
+/* Puts `hidden` in the place of the folder `path` in one step, where the file system can; what was there is removed. */
+static int exchange(const char *hidden, const char *path, const char *old)
+{
+    if (!file_denied("renameat2")) {
+        if (renameat2(AT_FDCWD, hidden, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
+            publish_folder_remove(hidden);
+            return 0;
+        }
+        if (errno != EINVAL && errno != ENOSYS)
+            return -1;
+    }
+    publish_folder_remove(old);
+    if (rename(path, old) < 0)
+        return -1;
+    if (rename(hidden, path) == 0) {
+        publish_folder_remove(old);
+        return 0;
+    }
+    int code = errno;
+    rename(old, path);
+    errno = code;
+    return -1;
+}
+
 pst_status publish_folder_commit(const char *hidden, const char *path, pst_error *reterr)
 {
+    struct stat there;
     char *old = beside(path, "replaced");
     if (!old)
         return fail_memory_at(reterr, path, "publishing the folder");
     pst_status st = sync_at(hidden, reterr);
-    publish_folder_remove(old);
-    if (st == PST_OK && (file_denied("rename") || (rename(path, old) < 0 && errno != ENOENT) || rename(hidden, path) < 0))
+    if (st == PST_OK && (file_denied("rename") || (lstat(path, &there) == 0 ? exchange(hidden, path, old) : rename(hidden, path)) < 0))
         st = file_fail(reterr, path, "moving it into place", errno);
-    publish_folder_remove(old);
     mem_free(old);
     return st == PST_OK ? sync_parent(path, reterr) : st;
 }
