@@ -123,7 +123,7 @@ pst_status text_parse_bytes(uint64_t *ret, const char *s, pst_error *reterr)
     overflow |= __builtin_mul_overflow(whole, unit, &whole) ||
                 __builtin_add_overflow(whole, (uint64_t)(fraction * (double)unit + 0.5), &whole);
     if (overflow)
-        return pst_fail(reterr, PST_EINVAL, "the size \"%s\" is beyond 2^64 bytes", s);
+        return pst_fail(reterr, PST_EINVAL, "the size \"%s\" exceeds 2^64 bytes", s);
     *ret = whole;
     return PST_OK;
 }

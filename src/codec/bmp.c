@@ -52,7 +52,7 @@ static pst_status check_layout(const struct bmp *b, uint32_t header, pst_error *
     }
     if (!known)
         return pst_fail(reterr, PST_EUNSUPPORTED,
-                        "bmp: %u bits a pixel with compression %u, header of %" PRIu32 " bytes; not read", b->bits,
+                        "bmp: %u bits per pixel with compression %u, header of %" PRIu32 " bytes; not read", b->bits,
                         b->compression, header);
     return PST_OK;
 }
@@ -116,7 +116,7 @@ static pst_status read_sizes(struct bmp *b, const uint8_t *data, size_t length, 
         b->compression = le32(data + 30);
     } else {
         return pst_fail_at(reterr, PST_ECORRUPT, NULL, PST_NOWHERE, FILE_HEADER,
-                           "bmp: a header of %" PRIu32 " bytes; 12 or 40 and more are known", header);
+                           "bmp: a header of %" PRIu32 " bytes; expected 12, or 40 and more", header);
     }
     b->top_down = height < 0;
     height = height < 0 ? -height : height;

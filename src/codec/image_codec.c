@@ -35,8 +35,9 @@ pst_status pst_image_format_parse(pst_image_format *ret, const char *name, pst_e
         }
     }
     const char *near = text_nearest(name, names + 1);
-    return pst_fail(reterr, PST_EINVAL, "image format \"%s\" is not known; expected jpeg, png, webp, bmp, gif, raw or yuv420%s%s%s",
-                    name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+    return pst_fail(reterr, PST_EINVAL,
+                    "image format \"%s\" is not known; expected jpeg, png, webp, bmp, gif, raw or yuv420%s%s%s", name,
+                    near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
 const struct image_codec *image_codec_find(const uint8_t *data, size_t length)
@@ -272,7 +273,7 @@ pst_status pst_image_encode(uint8_t **ret, size_t *ret_length, const pst_image *
     else if (codec && codec->encode)
         st = codec->encode(&sink, image, &complete, reterr);
     else
-        return pst_fail(reterr, PST_EUNSUPPORTED, "%s is not written; choose jpeg, png, webp, bmp, raw or yuv420",
+        return pst_fail(reterr, PST_EUNSUPPORTED, "writing %s is not supported; choose jpeg, png, webp, bmp, raw or yuv420",
                         pst_image_format_name(format));
     if (st < 0) {
         mem_free(sink.data);

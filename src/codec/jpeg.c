@@ -211,8 +211,9 @@ static pst_status jpeg_encode(struct byte_sink *sink, const pst_image *image, co
     if (image->channels != 1 && image->channels != 3)
         return image_codec_bad_channels("jpeg", image->channels, "1 or 3", reterr);
     if (image->width > JPEG_MAX_DIMENSION || image->height > JPEG_MAX_DIMENSION)
-        return pst_fail(reterr, PST_EINVAL, "jpeg: %" PRIu32 " × %" PRIu32 " pixels, at most %ld a side; resize, or choose png",
-                        image->width, image->height, JPEG_MAX_DIMENSION);
+        return pst_fail(reterr, PST_EINVAL,
+                        "jpeg: %" PRIu32 " × %" PRIu32 " pixels, at most %ld per side; resize, or choose png", image->width,
+                        image->height, JPEG_MAX_DIMENSION);
     struct writer w = {
         .sink = sink,
         .destination = {.init_destination = on_start, .empty_output_buffer = on_full, .term_destination = on_end}};

@@ -50,7 +50,7 @@ pst_compression stream_sniff(const void *head, size_t length)
 
 static pst_status no_codec(pst_compression compression, pst_error *reterr)
 {
-    return pst_fail(reterr, PST_EINVAL, "compression %d is none that can be run; expected gzip, zlib or zstd",
+    return pst_fail(reterr, PST_EINVAL, "invalid compression %d; expected gzip, zlib or zstd",
                     (int)compression);
 }
 
@@ -91,7 +91,7 @@ static pst_status pass_gap(struct decompressor *d, struct stream_span *s)
     if (!s->in_left)
         return PST_OK;
     if (!d->codec->concatenates)
-        return pst_fail(&d->failure, PST_ECORRUPT, "bytes behind the end");
+        return pst_fail(&d->failure, PST_ECORRUPT, "bytes after the end");
     d->between = false;
     d->later_member = true;
     return PST_OK;

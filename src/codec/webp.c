@@ -153,8 +153,9 @@ static pst_status webp_encode(struct byte_sink *sink, const pst_image *image, co
     if (image->channels == 2)
         return image_codec_bad_channels("webp", image->channels, "1, 3 or 4", reterr);
     if (image->width > WEBP_MAX_DIMENSION || image->height > WEBP_MAX_DIMENSION || image->stride > INT32_MAX)
-        return pst_fail(reterr, PST_EINVAL, "webp: %" PRIu32 " × %" PRIu32 " pixels, at most %d a side; resize, or choose png",
-                        image->width, image->height, WEBP_MAX_DIMENSION);
+        return pst_fail(reterr, PST_EINVAL,
+                        "webp: %" PRIu32 " × %" PRIu32 " pixels, at most %d per side; resize, or choose png", image->width,
+                        image->height, WEBP_MAX_DIMENSION);
     if (options->effort > 6)
         return pst_fail(reterr, PST_EINVAL, "webp: effort is %d; expected 1…6, or 0 for 4", options->effort);
     WebPConfig config;

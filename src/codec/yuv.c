@@ -212,7 +212,7 @@ static pst_status yuv_encode(struct byte_sink *sink, const pst_image *image, con
     if (image->channels != 1 && image->channels != 3)
         return image_codec_bad_channels(NAME, image->channels, "1 or 3", reterr);
     if ((uint64_t)image->width * image->height > PST_MAX_PIXELS)
-        return pst_fail(reterr, PST_EINVAL, NAME ": %" PRIu32 " × %" PRIu32 " pixels, more than are ever read; resize",
+        return pst_fail(reterr, PST_EINVAL, NAME ": %" PRIu32 " × %" PRIu32 " pixels, more than is supported; resize",
                         image->width, image->height);
     bool gray = image->channels == 1;
     size_t brightness = (size_t)image->width * image->height, columns = (image->width + 1) / 2, rows = (image->height + 1) / 2;

@@ -186,8 +186,8 @@ static pst_status check_agreement(const pst_batch *b, size_t field, size_t count
             continue;
         *ret_at = i;
         return pst_fail(reterr, PST_ETYPE,
-                        "field \"%s\" is %s here and %s in the first element of the batch; bring them to one shape in front of "
-                        "batch (resize, crop), or batch 1",
+                        "field \"%s\" is %s here and %s in the first element of the batch; give them one shape before "
+                        "batch (resize, crop), or use batch 1",
                         b->layout->column[field].field.name, shape_text(e[i].rank, e[i].shape, other, sizeof(other)),
                         shape_text(e[0].rank, e[0].shape, first, sizeof(first)));
     }

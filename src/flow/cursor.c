@@ -47,7 +47,7 @@ pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_
                         at->fingerprint, p->fingerprint);
     if (at->seed != seed)
         return pst_fail(reterr, PST_ESTALE,
-                        "the cursor was taken with seed %" PRIu64 ", this pipeline has %" PRIu64 ": the order would be another",
+                        "the cursor was taken with seed %" PRIu64 ", this pipeline has %" PRIu64 ": the order would differ",
                         at->seed, seed);
     if (p->order.batches < ORDER_UNKNOWN && at->next > p->order.batches)
         return pst_fail(reterr, PST_ESTALE, "the cursor is at batch %" PRIu64 ", an epoch has %" PRIu64, at->next,

@@ -103,7 +103,7 @@ static pst_status count(struct damage_account *a, const struct damage_item *item
         return damage_fail(d, why, reterr);
     if (!damage_spent(a->log))
         return PST_OK;
-    st = pst_fail_at(reterr, PST_ECORRUPT, d->path, d->record, d->offset, "the budget for damage is spent: %s", why);
+    st = pst_fail_at(reterr, PST_ECORRUPT, d->path, d->record, d->offset, "the damage budget is exhausted: %s", why);
     if (reterr)
         snprintf(reterr->op, sizeof(reterr->op), "%s", d->op);
     return st;

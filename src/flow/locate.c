@@ -61,7 +61,7 @@ void locate_keep(pst_batch *b, const struct order_batch *where, struct item *con
 pst_status pst_pipeline_locate(pst_pipeline *p, const pst_batch *b, size_t element, pst_place *ret, pst_error *reterr)
 {
     if (b->pool != p->pool)
-        return pst_fail(reterr, PST_EINVAL, "the batch is of another pipeline");
+        return pst_fail(reterr, PST_EINVAL, "the batch belongs to another pipeline");
     if (element >= b->size)
         return pst_fail(reterr, PST_EINVAL, "element %zu of a batch of %zu", element, b->size);
     const struct program *program = &p->plan->program;
@@ -70,7 +70,7 @@ pst_status pst_pipeline_locate(pst_pipeline *p, const pst_batch *b, size_t eleme
     size_t place = batch_place_before(b, element);
     if (program->streamed) {
         if (!b->origins)
-            return pst_fail(reterr, PST_ENOMEM, "there was no memory to note where the elements of the batch lie");
+            return pst_fail(reterr, PST_ENOMEM, "out of memory while recording the positions of the elements of the batch");
         sample = b->origins[place].sample;
         at = b->origins[place].place;
     } else {

@@ -87,9 +87,9 @@ pst_status order_push(struct order *o, const struct order_step *step, pst_error 
         return st;
     if (s.kind == ORDER_SHUFFLE && s.inner == ORDER_ENDLESS && is_counted(o->source)) /* a stream has a buffer for it */
         return pst_fail(reterr, PST_EINVAL,
-                        "shuffle: an endless sequence has no whole to shuffle; put shuffle in front of repeat");
+                        "shuffle: an endless sequence has no whole to shuffle; put shuffle before repeat");
     if (s.kind == ORDER_BATCH && o->batch != SIZE_MAX)
-        return pst_fail(reterr, PST_EINVAL, "batch: the elements are batched already; one batch a chain");
+        return pst_fail(reterr, PST_EINVAL, "batch: the elements are batched already; a chain can have only one batch");
     if (mem_grow((void **)&o->steps, &o->capacity, o->count + 1, sizeof(*o->steps)) < 0)
         return fail_memory(reterr, "planning the order");
     if (s.kind == ORDER_BATCH)

@@ -59,9 +59,10 @@ static pst_status check_kinds(const struct chain *c, pst_error *reterr)
             c, 0, pst_fail(reterr, PST_EINVAL, "a pipeline begins with a source such as tfrecord, folder or files"), reterr);
     for (size_t i = 1, caches = 0; i < c->count; i++) {
         if (c->nodes[i].kind == PST_OP_SOURCE)
-            return plan_point(c, i, pst_fail(reterr, PST_EINVAL, "a source stands only at the beginning"), reterr);
+            return plan_point(c, i, pst_fail(reterr, PST_EINVAL, "a source can only be the first operation"), reterr);
         if (is_cache(&c->nodes[i]) && caches++)
-            return plan_point(c, i, pst_fail(reterr, PST_EINVAL, "the elements are cached already; one cache a chain"), reterr);
+            return plan_point(
+                c, i, pst_fail(reterr, PST_EINVAL, "the elements are cached already; a chain can have only one cache"), reterr);
     }
     return PST_OK;
 }
@@ -179,8 +180,8 @@ static pst_status check_cache(const struct chain *c, pst_error *reterr)
         if (is_cache(&c->nodes[i]) && random)
             return plan_point(c, i,
                               pst_fail(reterr, PST_EINVAL,
-                                       "%s in front of it is random, and every epoch would see its first result again; move "
-                                       "cache in front of %s",
+                                       "%s before it is random, and every epoch would repeat its first result; move "
+                                       "cache before %s",
                                        random, random),
                               reterr);
     }
@@ -242,7 +243,7 @@ static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *
         if (order_step_of(p, &c->nodes[i], &env, &step))
             st = order_push(&p->order, &step, reterr);
         else if (c->nodes[i].kind != PST_OP_SAMPLE && !note_resource(p, i))
-            st = pst_fail(reterr, PST_EUNSUPPORTED, "the engine does not know this operation");
+            st = pst_fail(reterr, PST_EUNSUPPORTED, "the engine does not support this operation");
         if (st < 0)
             return plan_point(c, i, st, reterr);
     }

@@ -115,7 +115,7 @@ pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reter
             length = unit;
             st = fuse(p, parts, nodes, length, no_fuse, &fused, reterr);
             if (st == PST_OK && !fused) /* one by one it would be something else */
-                st = pst_fail(reterr, PST_EUNSUPPORTED, "operations behind a fast decode cannot be planned; try quality=exact");
+                st = pst_fail(reterr, PST_EUNSUPPORTED, "operations after a fast decode cannot be planned; try quality=exact");
         }
         if (st == PST_OK && fused)
             i = nodes[length - 1];

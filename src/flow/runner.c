@@ -139,8 +139,8 @@ static pst_status fail_random(pst_error *reterr)
 {
     return pst_fail(
         reterr, PST_EINVAL,
-        "the operation draws random numbers, its class does not say so (PST_OP_RANDOM), and the cache behind it would repeat "
-        "its first result in every epoch; put cache in front of it");
+        "the operation draws random numbers, its class does not say so (PST_OP_RANDOM), and the cache after it would repeat "
+        "its first result in every epoch; put cache before it");
 }
 
 /* ---- Running ---- */

@@ -69,7 +69,7 @@ pst_status csv_split(const char *row, size_t length, char delimiter, char *scrat
             if (!at)
                 return bad_column(count, "a quote that is never closed", reterr);
             if (at < end && *at != delimiter)
-                return bad_column(count, "text behind the closing quote; a quote inside quotes is written twice", reterr);
+                return bad_column(count, "text after the closing quote; a quote inside quotes is written twice", reterr);
             scratch += f->length;
         } else {
             const char *stop = memchr(at, delimiter, (size_t)(end - at));

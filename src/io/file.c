@@ -274,7 +274,7 @@ pst_status file_read_all(uint8_t **ret, size_t *ret_length, const char *path, si
         goto done;
     }
     if (info.size > max) {
-        st = pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, PST_NOWHERE, "%llu bytes, where at most %zu are expected",
+        st = pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, PST_NOWHERE, "%llu bytes, at most %zu are expected",
                          (unsigned long long)info.size, max);
         goto done;
     }

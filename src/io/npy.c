@@ -94,8 +94,8 @@ static bool take_number(struct parser *p, uint64_t *ret)
 
 static pst_status unsupported(const struct parser *p, const char *dtype, const char *remedy)
 {
-    return pst_fail_at(p->reterr, PST_EUNSUPPORTED, p->path, PST_NOWHERE, PST_NOWHERE, "npy: dtype %s is not read; %s", dtype,
-                       remedy);
+    return pst_fail_at(p->reterr, PST_EUNSUPPORTED, p->path, PST_NOWHERE, PST_NOWHERE, "npy: dtype %s is not supported; %s",
+                       dtype, remedy);
 }
 
 /* '<f4', '|S10', … */
@@ -147,7 +147,7 @@ static pst_status parse_shape(struct parser *p, struct npy_header *h)
         h->shape[h->rank] = n;
         comma = take(p, ',');
     }
-    return h->rank == 1 && !comma ? expected(p, "the comma of a tuple of one, in front") : PST_OK;
+    return h->rank == 1 && !comma ? expected(p, "a comma after the only dimension") : PST_OK;
 }
 
 static pst_status parse_value(struct parser *p, const char *key, struct npy_header *h)
@@ -194,7 +194,7 @@ static pst_status parse_dict(struct parser *p, struct npy_header *h)
     if (p->at != p->end)
         return expected(p, "nothing more");
     if (seen != 7)
-        return expected(p, "all of the keys 'descr', 'fortran_order', 'shape' in front");
+        return expected(p, "all of the keys 'descr', 'fortran_order' and 'shape'");
     return PST_OK;
 }
 
@@ -226,7 +226,7 @@ pst_status npy_parse(struct npy_header *ret, const void *data, size_t length, ui
     const uint8_t *d = data;
     struct npy_header h = {0};
     if (length < 10 || memcmp(d, MAGIC, MAGIC_BYTES) != 0)
-        return pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, 0, "npy: does not begin as a NumPy array does");
+        return pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, 0, "npy: does not start like a NumPy array");
     unsigned version = d[MAGIC_BYTES];
     if (version < 1 || version > 3)
         return pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, MAGIC_BYTES,
@@ -234,10 +234,10 @@ pst_status npy_parse(struct npy_header *ret, const void *data, size_t length, ui
     size_t start = version == 1 ? 10 : 12;
     uint64_t literal = version == 1 ? le16(d + 8) : length < start ? UINT64_MAX : le32(d + 8);
     if (start > file_size || literal > file_size - start)
-        return pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, start, "npy: the header reaches behind the end: truncated");
+        return pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, start, "npy: the header extends past the end: truncated");
     if (literal > length - start)
         return pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, start,
-                           "npy: a header of %" PRIu64 " bytes, where at most %zu are taken", literal, length - start);
+                           "npy: a header of %" PRIu64 " bytes; at most %zu are accepted", literal, length - start);
     h.data_offset = start + literal;
     const char *begin = (const char *)d + start;
     struct parser p = {.at = begin, .end = begin + literal, .path = path, .offset = start, .begin = begin, .reterr = reterr};

@@ -28,7 +28,7 @@
 static pst_status exists_already(const char *path, pst_error *reterr)
 {
     return pst_fail_at(reterr, PST_EEXIST, path, PST_NOWHERE, PST_NOWHERE,
-                       "is there already; choose another name, or ask to replace it");
+                       "already exists; choose another name, or ask to replace it");
 }
 
 /* The rename would replace a pipe, a device or a link itself, not write to what it stands for. */
@@ -82,8 +82,8 @@ static pst_status open_temp(struct publish *p, pst_error *reterr)
         mem_free(p->temp_path); /* not ours: it must not be removed */
         p->temp_path = NULL;
         if (code != EEXIST && code != EINTR)
-            return file_fail(reterr, p->path, code == ENOENT ? "creating the file (is its folder there?)" : "creating the file",
-                             code);
+            return file_fail(reterr, p->path,
+                             code == ENOENT ? "creating the file (does its folder exist?)" : "creating the file", code);
     }
     return PST_OK;
 }

@@ -186,7 +186,7 @@ static pst_status read_extension(struct tar_walk *w, uint64_t size, char **ret, 
         return st;
     if (size > EXTENSION_MAX)
         return pst_fail_at(reterr, PST_ELIMIT, w->path, PST_NOWHERE, w->header_offset,
-                           "tar: an extended header of %" PRIu64 " bytes, where at most %" PRIu64 " are taken", size,
+                           "tar: an extended header of %" PRIu64 " bytes; at most %" PRIu64 " are accepted", size,
                            EXTENSION_MAX);
     char *data = mem_alloc((size_t)size + 1);
     if (!data)
@@ -219,7 +219,7 @@ static pst_status pax_set(struct tar_walk *w, struct pax *p, const char *key, si
         p->size = 0;
         for (size_t i = 0; i < length; i++) {
             if (value[i] < '0' || value[i] > '9' || p->size > (UINT64_MAX - 9) / 10)
-                return corrupt(w, reterr, "a pax size that is no number of bytes");
+                return corrupt(w, reterr, "a pax size that is not a number of bytes");
             p->size = p->size * 10 + (uint64_t)(value[i] - '0');
         }
     } else if (key_length > 11 && memcmp(key, "GNU.sparse.", 11) == 0) {
@@ -357,7 +357,7 @@ pst_status tar_walk_next(struct tar_walk *w, struct tar_member *ret, pst_error *
         uint64_t size = 0;
         st = read_header(w, reterr);
         if (st == PST_OK && !parse_number(w->header + 124, 12, &size))
-            st = corrupt(w, reterr, "a header whose size is no number");
+            st = corrupt(w, reterr, "a header whose size is not a number");
         if (st != PST_OK)
             return st;
         switch (w->header[156]) {

@@ -48,7 +48,7 @@ static pst_status read_exactly(const struct source *s, void *buffer, size_t leng
 {
     size_t got = 0;
     if (offset > s->size || length > s->size - offset)
-        return corrupt(s, offset, "a place behind the end of the file: truncated or damaged", reterr);
+        return corrupt(s, offset, "an offset past the end of the file: truncated or damaged", reterr);
     pst_status st = file_read_at(s->fd, s->path, buffer, length, offset, &got, reterr);
     return st == PST_OK && got < length ? corrupt(s, offset, "the file became shorter while it was read", reterr) : st;
 }
@@ -88,7 +88,7 @@ static pst_status read_end(const struct source *s, const uint8_t *e, uint64_t en
         return corrupt(s, end, "a directory that does not fit into the file: truncated or damaged", reterr);
     if (d.size > DIRECTORY_MAX)
         return pst_fail_at(reterr, PST_ELIMIT, s->path, PST_NOWHERE, end,
-                           "zip: a directory of %" PRIu64 " bytes, where at most %" PRIu64 " are taken", d.size, DIRECTORY_MAX);
+                           "zip: a directory of %" PRIu64 " bytes; at most %" PRIu64 " are accepted", d.size, DIRECTORY_MAX);
     *ret = d;
     return PST_OK;
 }
@@ -190,7 +190,7 @@ static pst_status take_entry(struct zip *z, size_t *capacity, const struct sourc
         return corrupt(s, place, "no directory entry where one is expected", reterr);
     size_t name = le16(e + 28), extra = le16(e + 30), whole = ENTRY_BYTES + name + extra + le16(e + 32);
     if (whole > (size_t)(end - e))
-        return corrupt(s, place, "a directory entry that reaches behind the directory", reterr);
+        return corrupt(s, place, "a directory entry that extends past the directory", reterr);
     if (memchr(e + ENTRY_BYTES, 0, name))
         return corrupt(s, place, "a NUL in a member's name", reterr);
     *at += whole;

@@ -352,7 +352,7 @@ static pst_status bind_words(struct binding *b, const struct word *words, size_t
         if (w->name && !p)
             return fail_param(b, w);
         if (!w->name && named)
-            return fail_word(b, w, "a value without its name stands after name=value; which parameter is it?");
+            return fail_word(b, w, "a value without a name follows name=value; which parameter is it?");
         if (!p)
             return fail_surplus(b, w, params, places);
         pst_status st = bind_word(b, p, w);

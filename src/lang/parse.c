@@ -81,7 +81,7 @@ static pst_status check_inclusion(const struct inclusion *i, pst_error *reterr)
         return pst_fail(reterr, PST_ELIMIT, "more than %d files include each other", MAX_INCLUSIONS);
     for (const struct inclusion *outer = i->outer; outer; outer = outer->outer)
         if (strcmp(outer->path, i->path) == 0)
-            return pst_fail(reterr, PST_EINVAL, "it includes itself, by way of this");
+            return pst_fail(reterr, PST_EINVAL, "it includes itself through this file");
     return PST_OK;
 }
 

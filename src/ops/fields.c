@@ -62,7 +62,7 @@ pst_status field_find(const pst_spec *in, const char *name, size_t *ret, pst_err
     if (nearest)
         return pst_fail(reterr, PST_ENOTFOUND, "there is no field %.64s; did you mean %s?", name, nearest);
     list_names(in, listed, sizeof(listed));
-    return pst_fail(reterr, PST_ENOTFOUND, "there is no field %.64s; here are: %s", name, listed);
+    return pst_fail(reterr, PST_ENOTFOUND, "there is no field %.64s; available fields: %s", name, listed);
 }
 
 pst_status field_prepare(pst_ctx *ctx, pst_tensor *out, uint32_t rank, const uint64_t *shape, pst_error *reterr)

@@ -58,7 +58,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     struct config *c = config;
     pst_field *f;
     if (c->range != ZERO_ONE && (c->mean.count || c->std.count))
-        return pst_fail(reterr, PST_EINVAL, "%s already says mean and std; leave it out, or leave them out", ranges[c->range]);
+        return pst_fail(reterr, PST_EINVAL, "%s already sets mean and std; leave it out, or leave them out", ranges[c->range]);
     for (size_t i = 0; i < c->std.count; i++)
         if (!(c->std.value[i] > 0))
             return pst_fail(reterr, PST_EINVAL, "std has the value %g; expected values above 0, of levels from 0 to 1",

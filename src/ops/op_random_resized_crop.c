@@ -17,7 +17,7 @@ struct config {
 static pst_status check_range(const char *name, const pst_floats *range, pst_error *reterr)
 {
     if (range->count != 2 || !(range->value[0] > 0) || !(range->value[0] <= range->value[1]))
-        return pst_fail(reterr, PST_EINVAL, "%s has %zu values; expected two, above 0 and rising, as in %s=%s", name,
+        return pst_fail(reterr, PST_EINVAL, "%s has %zu values; expected two, above 0 and increasing, as in %s=%s", name,
                         range->count, name, name[0] == 's' ? "0.08,1" : "0.75,1.333");
     return PST_OK;
 }

@@ -17,7 +17,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     if (st < 0)
         return st;
     if (c->to[0] == '\0' || strlen(c->to) >= PST_NAME_SIZE)
-        return pst_fail(reterr, PST_EINVAL, "a field's name has 1 to %d bytes; \"%.64s\" will not do", PST_NAME_SIZE - 1,
+        return pst_fail(reterr, PST_EINVAL, "a field's name has 1 to %d bytes; \"%.64s\" is not valid", PST_NAME_SIZE - 1,
                         c->to);
     int other = pst_spec_find(in, c->to);
     if (other >= 0 && (size_t)other != number)

@@ -49,7 +49,7 @@ static pst_status add(struct recipe *r, enum ingredient from, size_t field, cons
             return pst_fail(reterr, PST_EINVAL, "two features are called \"%s\"; rename one with features=old=new", name);
     if (!text_is_utf8(name, strlen(name)))
         return pst_fail(reterr, PST_EINVAL,
-                        "the feature \"%s\" is not UTF-8, as protobuf wants it; rename it with features=", name);
+                        "the feature \"%s\" is not UTF-8, as protobuf requires; rename it with features=", name);
     if (mem_grow(&features, &r->capacity, r->count + 1, sizeof(*r->features)) < 0)
         return fail_memory(reterr, "naming the features");
     r->features = features;

@@ -116,7 +116,7 @@ pst_status out_shard_find(struct out_shard *o, const struct pack_config *c, pst_
     if (st == PST_OK)
         st = index_fingerprint(fd, o->path, &size, &fingerprint, reterr);
     if (st == PST_OK && (size != x.shard_bytes || fingerprint != x.fingerprint))
-        st = pst_fail_at(reterr, PST_ESTALE, o->path, PST_NOWHERE, PST_NOWHERE, "is not the shard that its index speaks of");
+        st = pst_fail_at(reterr, PST_ESTALE, o->path, PST_NOWHERE, PST_NOWHERE, "does not match its index");
     if (st == PST_OK)
         st = note_read(x.note, x.note_length, &o->facts, reterr);
     if (st == PST_OK && !is_compressed(c) && o->facts.records != x.count)

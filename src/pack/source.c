@@ -61,7 +61,7 @@ static pst_status class_of_path(const struct pack_source_class **ret, const char
     if (st < 0 || found < 0)
         return st < 0 ? st : found;
     return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
-                       "its name does not tell what it is; say so: from=folder, list, csv, tar, npy, hdf5, text or tfrecord");
+                       "its name does not show its kind; name it: from=folder, list, csv, tar, npy, hdf5, text or tfrecord");
 }
 
 static pst_status find_class(struct pack_source *s, const struct path_list *paths, pst_error *reterr)

@@ -16,7 +16,7 @@ pst_status pack_ticker_tell(struct pack_ticker *t, const char *stage, uint64_t d
     t->next_ns = clock + INTERVAL_NS;
     pst_progress progress = {.stage = stage, .done = done, .total = total, .bytes = bytes};
     if (t->fn(t->user, &progress))
-        return pst_fail(reterr, PST_ECANCELLED, "stopped while %s, at %llu; the same command goes on from here", stage,
+        return pst_fail(reterr, PST_ECANCELLED, "stopped while %s, at %llu; run the same command again to resume", stage,
                         (unsigned long long)done);
     return PST_OK;
 }

@@ -17,7 +17,7 @@ pst_status pst_compression_parse(pst_compression *ret, const char *name, pst_err
             return PST_OK;
         }
     }
-    return pst_fail(reterr, PST_EINVAL, "\"%s\" is no compression: use auto, none, gzip, zlib or zstd", name);
+    return pst_fail(reterr, PST_EINVAL, "unknown compression \"%s\": use auto, none, gzip, zlib or zstd", name);
 }
 
 const char *pst_compression_name(pst_compression compression)

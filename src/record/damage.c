@@ -96,7 +96,7 @@ pst_status pst_policy_parse(pst_policy *ret, const char *text, pst_error *reterr
                             "above zero",
                             text);
     } else if (strcasecmp(text, "skip") != 0) {
-        return pst_fail(reterr, PST_EINVAL, "\"%s\" is no policy for damage: use error, skip, skip:20 or skip:0.5%%", text);
+        return pst_fail(reterr, PST_EINVAL, "unknown damage policy \"%s\": use error, skip, skip:20 or skip:0.5%%", text);
     }
     *ret = policy;
     return PST_OK;
@@ -245,7 +245,7 @@ static pst_status judge(const pst_damage_log *log, uint64_t total, const pst_dam
 pst_status pst_damage_log_add(pst_damage_log *log, const pst_damage *damage, const char *why, pst_error *reterr)
 {
     if ((unsigned)damage->cause >= PST_CAUSES)
-        return pst_fail(reterr, PST_EINVAL, "damage log: %d is no cause", (int)damage->cause);
+        return pst_fail(reterr, PST_EINVAL, "damage log: invalid cause %d", (int)damage->cause);
     if (log->sink.add)
         return log->sink.add(log->sink.user, damage, why, reterr);
     pthread_mutex_lock(&log->lock);

@@ -149,7 +149,7 @@ static pst_status own_index(struct found_index *x, const struct shard_file *f, c
         st = index_make(x, f, o, true, reterr);
     if (st == PST_OK && !x->path && x->index.count > 0)
         st = pst_fail_at(reterr, PST_EINVAL, f->path, PST_NOWHERE, PST_NOWHERE,
-                         "its index is in memory only (no_write), where an entropy index cannot be kept");
+                         "its index is in memory only (no_write), so an entropy index cannot be stored");
     return st;
 }
 

@@ -26,7 +26,7 @@ static pst_status open_feature(pst_builder *b, const char *name, pst_kind kind, 
 {
     size_t name_length = name ? strlen(name) : 0;
     if (!name || !text_is_utf8(name, name_length))
-        return pst_fail(reterr, PST_EINVAL, "a feature's name is not UTF-8, as protobuf wants it");
+        return pst_fail(reterr, PST_EINVAL, "a feature's name is not UTF-8, as protobuf requires");
     if (name_table_find(&b->names, name, name_length) != NAME_NONE)
         return pst_fail(reterr, PST_EINVAL, "feature '%s' was added already", name);
 

@@ -180,6 +180,6 @@ pst_status plan_refuse_missing(const struct plan *p, const struct planned *f, ps
 {
     struct description d = describe(p, f);
     return pst_fail(reterr, PST_ENOTFOUND, "%s (%s) is missing; %s", d.name, d.spec,
-                    p->use == PLAN_LISTS ? "=[] behind it in the schema allows that"
+                    p->use == PLAN_LISTS ? "=[] after it in the schema allows that"
                                          : "give it a default in the schema (=0) or make it variable ([*])");
 }

@@ -201,7 +201,7 @@ pst_status index_publish(const char *path, const struct index *x, bool sync, pst
 static pst_status fail_format(const char *path, pst_error *reterr, const char *what, uint64_t found, uint64_t expected)
 {
     return pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE,
-                       "index: %s is %" PRIu64 ", expected %" PRIu64 "; `penstock index --rebuild` makes it anew", what, found,
+                       "index: %s is %" PRIu64 ", expected %" PRIu64 "; `penstock index --rebuild` recreates it", what, found,
                        expected);
 }
 

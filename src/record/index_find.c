@@ -97,8 +97,8 @@ static pst_status open_pidx(struct index *ret, const struct shard_file *f, const
     st = x.gaps ? index_is_outdated(&x, f->fd, f->path, &outdated, reterr) : PST_OK;
     if (st == PST_OK && outdated)
         st = pst_fail_at(reterr, PST_ESTALE, path, PST_NOWHERE, PST_NOWHERE,
-                         "the index has a gap where the shard has a sound record: the shard was repaired since; "
-                         "`penstock index` makes it anew");
+                         "the index has a gap where the shard has a sound record: the shard was repaired after it was written; "
+                         "`penstock index` recreates it");
     if (st < 0) {
         index_finish(&x);
         return st;

@@ -46,9 +46,10 @@ static pst_status check(const pst_feature *f, size_t number, uint64_t *ret_produ
     if (!f->name)
         return pst_fail(reterr, PST_EINVAL, "feature %zu of the schema has no name", number);
     if (f->kind != PST_BYTES && f->kind != PST_FLOAT && f->kind != PST_INT64)
-        return pst_fail(reterr, PST_EINVAL, "feature '%s': kind %d is none of bytes, float, int64", f->name, (int)f->kind);
+        return pst_fail(reterr, PST_EINVAL, "feature '%s': invalid kind %d; expected bytes, float or int64", f->name,
+                        (int)f->kind);
     if (f->layout != PST_FIXED && f->layout != PST_VARIABLE && f->layout != PST_RAGGED)
-        return pst_fail(reterr, PST_EINVAL, "feature '%s': layout %d is none of fixed, variable, ragged", f->name,
+        return pst_fail(reterr, PST_EINVAL, "feature '%s': invalid layout %d; expected fixed, variable or ragged", f->name,
                         (int)f->layout);
     if (f->rank > PST_MAX_RANK)
         return pst_fail(reterr, PST_EINVAL, "feature '%s': %zu dimensions, at most %d are possible", f->name, f->rank,

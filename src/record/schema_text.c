@@ -123,7 +123,7 @@ static pst_status read_quoted(struct reader *r, pst_bytes *ret)
     while (*close && *close != '"')
         close += *close == '\\' && close[1] ? 2 : 1;
     if (!*close)
-        return fail_at(r, start, "a closing quote behind it");
+        return fail_at(r, start, "a closing quote after it");
     uint8_t *out = arena_alloc(&r->memory, (size_t)(close - r->p) + 1);
     size_t n = 0;
     if (!out)
@@ -181,7 +181,7 @@ static pst_status read_dimension(struct reader *r, pst_feature *f)
 {
     char *end;
     if (f->rank == PST_MAX_RANK)
-        return fail_at(r, r->p, "] behind the eighth dimension, the last possible");
+        return fail_at(r, r->p, "] after the eighth dimension, the last possible");
     if (*r->p < '0' || *r->p > '9')
         return fail_at(r, r->p, f->rank || f->layout != PST_FIXED ? "a dimension" : "a dimension, or * for any");
     errno = 0;
@@ -307,7 +307,7 @@ static pst_status read_feature(struct reader *r)
         return fail_at(r, start, "a name without \\x00");
     f.name = (const char *)name.data;
     if (*r->p != ':')
-        return fail_at(r, r->p, ": and a kind behind the name");
+        return fail_at(r, r->p, ": and a kind after the name");
     r->p++;
     st = read_kind(r, &f.kind);
     if (st == PST_OK && *r->p == '[')

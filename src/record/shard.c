@@ -213,7 +213,7 @@ static pst_status check_record(const pst_shard *s, uint64_t i, uint64_t offset, 
     if (told != length)
         return pst_fail_at(reterr, PST_ESTALE, s->file.path, i, offset,
                            "the record has %" PRIu64 " bytes, its index (%s) says %" PRIu64
-                           "; `penstock index --rebuild` makes it anew",
+                           "; `penstock index --rebuild` recreates it",
                            told, pst_index_place_name(s->found.place), length);
     if (!verify)
         return PST_OK;
@@ -301,7 +301,7 @@ static pst_status check_index(struct found_index *ret, const struct shard_file *
     if (i < scan.count || i < x->count)
         st = pst_fail_at(reterr, PST_ESTALE, ret->path, i, PST_NOWHERE,
                          "the index has %" PRIu64 " records, the shard %" PRIu64
-                         "; they part here; `penstock index --rebuild` makes it anew",
+                         "; they differ from here on; `penstock index --rebuild` recreates it",
                          x->count, scan.count);
     index_finish(&scan);
     if (st == PST_OK)

@@ -69,7 +69,7 @@ static pst_status look_at(void *user, size_t task, pst_error *reterr)
         if (st < 0 && !(st == PST_ENOTFOUND && t->tolerant))
             return st;
         if (st == PST_OK && !info.is_regular)
-            return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "is no file but a %s",
+            return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "is a %s, not a file",
                                info.is_folder ? "folder" : "device or pipe");
         uint64_t facts[] = {info.size, st == PST_OK ? (uint64_t)info.mtime_ns : 0, (uint64_t)t->items[i].label};
         t->items[i].size = info.size;
@@ -180,7 +180,7 @@ void file_table_ahead(void *source, void *worker, const uint64_t *index, size_t 
 static pst_status fail_large(const char *path, uint64_t size, pst_error *reterr)
 {
     return pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, PST_NOWHERE,
-                       "%" PRIu64 " bytes, where at most %" PRIu64 " are read", size, PST_MAX_RECORD_BYTES);
+                       "%" PRIu64 " bytes, at most %" PRIu64 " are read", size, PST_MAX_RECORD_BYTES);
 }
 
 /* The file has become longer than it was, `length` bytes at least. */

@@ -57,7 +57,7 @@ static pst_status take_name(struct npy_array *a, pst_error *reterr)
         n -= 4;
     if (n == 0 || n >= PST_NAME_SIZE)
         return pst_fail_at(reterr, PST_EINVAL, a->path, PST_NOWHERE, PST_NOWHERE,
-                           "the file's name is the field's, and has to have 1 to %d bytes", PST_NAME_SIZE - 1);
+                           "the file name becomes the field name and must have 1 to %d bytes", PST_NAME_SIZE - 1);
     memcpy(a->field.name, name, n);
     return PST_OK;
 }
@@ -81,7 +81,7 @@ static pst_status take_shape(struct npy_array *a, const struct npy_header *h, ps
     /* Of an array without elements the dimensions may be anything. */
     if (overflow || __builtin_mul_overflow(values, (size_t)h->width, &a->row_bytes) ||
         __builtin_mul_overflow(values, sizeof(pst_bytes), &bytes))
-        return pst_fail_at(reterr, PST_ELIMIT, a->path, PST_NOWHERE, PST_NOWHERE, "has a shape that no memory holds");
+        return pst_fail_at(reterr, PST_ELIMIT, a->path, PST_NOWHERE, PST_NOWHERE, "has a shape that does not fit in memory");
     a->values = values;
     return PST_OK;
 }

@@ -201,7 +201,7 @@ static pst_status fail_limit(const struct shard_set *s, const struct record_plac
     const struct set_shard *shard = &s->shards[p->shard];
     if (p->length == OUTSIDE)
         return pst_fail_at(reterr, PST_ESTALE, shard_index_path(shard->shard), p->index - shard->first, PST_NOWHERE,
-                           "the index changed after it was opened, and its record leads out of the shard; open it again");
+                           "the index changed after it was opened, and its record lies outside the shard; open it again");
     return pst_fail_at(reterr, PST_ELIMIT, pst_shard_path(shard->shard), p->index - shard->first, p->offset,
                        "%" PRIu64 " bytes, the limit is %" PRIu64 "; max_record= raises it", p->length, s->max_record_bytes);
 }

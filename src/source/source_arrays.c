@@ -68,7 +68,7 @@ static pst_status add_array(struct arrays *a, const char *name, const pst_tensor
         overflow |= __builtin_mul_overflow(bytes, t->shape[d], &bytes);
     size_t total;
     if (overflow || __builtin_mul_overflow(bytes, t->shape[0], &total) || (total > 0 && !t->data))
-        return pst_fail(reterr, PST_EINVAL, "array %s has no data, or a shape that no memory holds", name);
+        return pst_fail(reterr, PST_EINVAL, "array %s has no data, or a shape that does not fit in memory", name);
     a->rows = t->shape[0];
     a->column[f].data = t->data;
     a->column[f].row = bytes;

@@ -67,7 +67,7 @@ static pst_status add_array(struct npy *n, const char *path, bool mapped, pst_er
     for (struct npy_array *other = first; other < a; other++)
         if (strcmp(other->field.name, a->field.name) == 0)
             return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
-                               "is the second array called %s, and the files' names are the fields'; rename one of them",
+                               "is the second array called %s, and file names become field names; rename one of them",
                                a->field.name);
     if (a->rows != first->rows)
         return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,

@@ -49,7 +49,7 @@ static pst_status range_open(const void *config, const struct source_env *env, v
         return pst_fail(reterr, PST_EINVAL, "the step is 0: the range would never end");
     uint64_t count = count_of(&c);
     if (count > INT64_MAX)
-        return pst_fail(reterr, PST_ELIMIT, "%" PRIu64 " numbers, where at most %" PRId64 " are counted", count, INT64_MAX);
+        return pst_fail(reterr, PST_ELIMIT, "%" PRIu64 " numbers, at most %" PRId64 " are counted", count, INT64_MAX);
     struct range *r = mem_zalloc(sizeof(*r));
     if (!r)
         return fail_memory(reterr, "opening the range");

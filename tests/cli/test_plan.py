@@ -165,7 +165,7 @@ def test_an_image_pipeline():
         steps = report("plan", f"folder {folder}/photos | {long} | batch 4")["plan"]["steps"]
         assert [step["name"] for step in steps] == ["decode+…+center_crop+flip+normalize+layout"], steps
         refused = penstock("plan", f"folder {folder}/photos | decode | flip | resize 16 | cache | batch 4", code=2).err
-        assert "move cache in front of flip" in refused and refused.count("^") == 5, refused
+        assert "move cache before flip" in refused and refused.count("^") == 5, refused
         assert "float32 [?,24,32,3]" in penstock("plan", f"folder {photos} | decode | resize 32x24 | normalize 0..1 | batch 7").out
 
 

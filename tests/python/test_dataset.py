@@ -182,7 +182,7 @@ def test_options():
     assert values(ps.range(99).shuffle().batch(9).with_options(seed=1, workers=1, prefetch=1, fuse=False)) == a
     with raises(ValueError, "expected pad, drop or allow"):
         ps.range(3).with_options(uneven="so")
-    with raises(ps.Error, "no policy"):
+    with raises(ps.Error, "unknown damage policy"):
         ps.range(3).with_options(bad="perhaps")
     assert values(ps.range(99).shuffle().batch(9).with_options(seed=1, workers=ps.AUTOTUNE, prefetch=ps.AUTOTUNE)) == a
     for option in ("seed", "workers", "prefetch", "ram"):

@@ -22,7 +22,7 @@ def test_writer_and_reader():
         assert list(reader) == records == list(reader)
         with raises(IndexError):
             reader[50]
-        with raises(ps.Error, "there"):
+        with raises(ps.Error, "already exists"):
             ps.TFRecordWriter(path)
         ps.TFRecordWriter(path, overwrite=True).close()
         assert len(ps.TFRecordReader(path)) == 0

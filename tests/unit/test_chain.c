@@ -171,7 +171,7 @@ static void test_errors(void)
             "batch 64 size=32\n"
             "         ^^^^^^^");
     REFUSES("shuffle seed=7 64M", 15,
-            "a value without its name stands after name=value; which parameter is it?\n"
+            "a value without a name follows name=value; which parameter is it?\n"
             "shuffle seed=7 64M\n"
             "               ^^^");
     REFUSES("shuffle buffer=lots", 15,
@@ -376,9 +376,9 @@ static void test_file_errors(void)
                     "there is no operation bach; did you mean batch?\n| bach 64\n  ^^^^", __LINE__);
     include_refuses("@%s/empty.pst", PST_EINVAL, "empty.pst", 0, "there is no operation in the text\n# nothing\n^", __LINE__);
     include_refuses("@%s/self.pst", PST_EINVAL, "self.pst", 10,
-                    "self.pst cannot be included: it includes itself, by way of this\nshuffle | @self.pst\n          ^^^^^^^^^",
+                    "self.pst cannot be included: it includes itself through this file\nshuffle | @self.pst\n          ^^^^^^^^^",
                     __LINE__);
-    include_refuses("@%s/a.pst", PST_EINVAL, "parts/b.pst", 0, "it includes itself, by way of this\n@../parts/../a.pst\n^^^^",
+    include_refuses("@%s/a.pst", PST_EINVAL, "parts/b.pst", 0, "it includes itself through this file\n@../parts/../a.pst\n^^^^",
                     __LINE__);
     include_refuses("@%s/missing.pst", PST_ENOTFOUND, "missing.pst", 10, "nowhere.pst cannot be included: ", __LINE__);
     include_refuses("shuffle | @nowhere.pst", PST_ENOTFOUND, NULL, 10, "\nshuffle | @nowhere.pst\n          ^^^^^^^^^^^^",

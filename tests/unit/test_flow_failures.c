@@ -350,7 +350,7 @@ static void test_randomness_in_front_of_a_cache(void)
     REQUIRE(p);
     CHECK_STATUS(pst_pipeline_plan(p, &e), PST_EINVAL, &e); /* before anything runs */
     CHECK_STR(e.op, "cache");
-    CHECK(strstr(e.message, "move cache in front of noise") != NULL);
+    CHECK(strstr(e.message, "move cache before noise") != NULL);
     pst_pipeline_destroy(p);
     p = made(&undeclared, (pst_pipeline_options){.workers = 2});
     REQUIRE(p);

@@ -68,7 +68,7 @@ static void test_plan_geometry(void)
           "PST_ETYPE: image: bytes; expected uint8 [height,width,channels], 1 to 4 channels: decode it first");
     PLANS("resize 24", "image:f32[?,?,3]",
           "PST_ETYPE: image: float32 [?,?,3]; expected uint8 [height,width,channels], 1 to 4 channels: put "
-          "this in front of normalize or cast");
+          "this before normalize or cast");
     PLANS("resize 24", "image:u8[3,?,?]",
           "PST_ETYPE: image: uint8 [3,?,?]; expected uint8 [height,width,channels], 1 to 4 channels: put this in "
           "front of layout");
@@ -83,9 +83,9 @@ static void test_plan_geometry(void)
           "PST_ETYPE: a crop of 41 × 41 does not fit into an image of 32 × 32 with a padding of 4");
     PLANS("random_resized_crop 24x12", "image:u8[?,?,3]", "image: uint8 [12,24,3]");
     PLANS("random_resized_crop 24 scale=0.5", "image:u8[?,?,3]",
-          "PST_EINVAL: scale has 1 values; expected two, above 0 and rising");
+          "PST_EINVAL: scale has 1 values; expected two, above 0 and increasing");
     PLANS("random_resized_crop 24 ratio=2,1", "image:u8[?,?,3]",
-          "PST_EINVAL: ratio has 2 values; expected two, above 0 and rising");
+          "PST_EINVAL: ratio has 2 values; expected two, above 0 and increasing");
     PLANS("random_resized_crop 24 scale=0,1", "image:u8[?,?,3]", "PST_EINVAL: scale");
     PLANS("random_resized_crop 24", "image:f16[?,?,3]", "PST_ETYPE");
     PLANS("flip", "image:f16[?,?,3]", "image: float16 [?,?,3]");
@@ -102,7 +102,7 @@ static void test_plan_values(void)
     PLANS("normalize mean=0.5,0.5", "image:u8[?,?,3]",
           "PST_ETYPE: mean has 2 values, the images of field image have 3 channels");
     PLANS("normalize mean=0.5 std=1,2", "image:u8[?,?,3]", "PST_ETYPE: std has 2 values");
-    PLANS("normalize imagenet mean=0.5", "image:u8[?,?,3]", "PST_EINVAL: imagenet already says mean and std");
+    PLANS("normalize imagenet mean=0.5", "image:u8[?,?,3]", "PST_EINVAL: imagenet already sets mean and std");
     PLANS("normalize std=0", "image:u8[?,?,3]", "PST_EINVAL: std has the value 0");
     PLANS("normalize", "image:f32[?,?,3]", "PST_ETYPE");
     PLANS("layout nchw", "image:f32[24,20,3]", "image: float32 [3,24,20]");

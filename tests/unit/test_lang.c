@@ -245,7 +245,7 @@ static void test_file_errors(void)
     write_text("self.pst", "repeat 2 ( @self.pst )"); /* the parentheses around the file count too */
     snprintf(text, sizeof(text), "@%s", test_path("self.pst"));
     CHECK_STATUS(lang_parse(&t, &layers, text, &error), PST_EINVAL, &error);
-    CHECK_MSG(strstr(error.message, "it includes itself, by way of this\n") != NULL, "%s", error.message);
+    CHECK_MSG(strstr(error.message, "it includes itself through this file\n") != NULL, "%s", error.message);
     char *deep = nested(LANG_MAX_DEPTH);
     write_text("deep.pst", deep);
     mem_free(deep);

@@ -155,12 +155,12 @@ static void test_select(void)
     PLANS("select x", "x:f32", "x: float32 / =0 reads 0");
     PLANS("select x x", "x:f32", "PST_EINVAL: field x is selected twice");
     PLANS("select imge", "image:u8 label:i64", "PST_ENOTFOUND: there is no field imge; did you mean image?");
-    PLANS("select speed", "image:u8 label:i64", "PST_ENOTFOUND: there is no field speed; here are: image, label");
-    PLANS("select ''", "image:u8", "PST_ENOTFOUND: there is no field ; here are: image");
+    PLANS("select speed", "image:u8 label:i64", "PST_ENOTFOUND: there is no field speed; available fields: image, label");
+    PLANS("select ''", "image:u8", "PST_ENOTFOUND: there is no field ; available fields: image");
     PLANS("select none",
           "a123456789a123456789a123456789a123456789a123456789:u8 b123456789b123456789b123456789b123456789b123456789:u8 "
           "c123456789c123456789c123456789c123456789c123456789:u8",
-          "PST_ENOTFOUND: there is no field none; here are: a123456789a123456789a123456789a123456789a123456789, "
+          "PST_ENOTFOUND: there is no field none; available fields: a123456789a123456789a123456789a123456789a123456789, "
           "b123456789b123456789b123456789b123456789b123456789, \xe2\x80\xa6");
 }
 
@@ -177,11 +177,11 @@ static void test_rename(void)
     PLANS("rename image/encoded image", "image/encoded:bytes label:i64", "image: bytes, label: int64 / =0 =1 reads 0");
     PLANS("rename label label", "label:i64", "label: int64 / =0 reads 0");
     PLANS("rename a label", "a:u8 label:i64", "PST_EINVAL: there is a field label already; drop or rename it first");
-    PLANS("rename b c", "a:u8", "PST_ENOTFOUND: there is no field b; here are: a");
-    PLANS("rename a ''", "a:u8", "PST_EINVAL: a field's name has 1 to 63 bytes; \"\" will not do");
+    PLANS("rename b c", "a:u8", "PST_ENOTFOUND: there is no field b; available fields: a");
+    PLANS("rename a ''", "a:u8", "PST_EINVAL: a field's name has 1 to 63 bytes; \"\" is not valid");
     PLANS("rename a x123456789x123456789x123456789x123456789x123456789x123456789x123", "a:u8",
           "PST_EINVAL: a field's name has 1 to 63 bytes; \"x123456789x123456789x123456789x123456789x123456789x123456789x123\" "
-          "will not do");
+          "is not valid");
     PLANS("rename a x123456789x123456789x123456789x123456789x123456789x123456789x12", "a:u8",
           "x123456789x123456789x123456789x123456789x123456789x123456789x12: uint8 / =0 reads 0");
 }
@@ -258,7 +258,7 @@ static void test_cast_plan(void)
     PLANS("cast u8", "image:u8[4]", "image: uint8 [4] / =0 reads 0");
     PLANS("cast f32", "image:bytes",
           "PST_ETYPE: field image has bytes; expected numbers (of an encoded image: decode it first)");
-    PLANS("cast f32", "picture:u8", "PST_ENOTFOUND: there is no field image; here are: picture");
+    PLANS("cast f32", "picture:u8", "PST_ENOTFOUND: there is no field image; available fields: picture");
 }
 
 static void test_cast_run(void)
@@ -355,7 +355,7 @@ static void test_example_plan(void)
           "reads 1");
     PLANS("example label:int64 field=raw", "id:i64 raw:bytes more:f32[2]",
           "label: int64, id: int64, more: float32 [2] / ! =0 =2 reads 2");
-    PLANS("example label:int64", "raw:bytes", "PST_ENOTFOUND: there is no field record; here are: raw");
+    PLANS("example label:int64", "raw:bytes", "PST_ENOTFOUND: there is no field record; available fields: raw");
     PLANS("example label:int64", "record:u8[?]",
           "PST_ETYPE: field record has uint8 of 1 dimensions; expected a serialized Example: bytes");
     PLANS("example label:int64", "record:bytes[3]",

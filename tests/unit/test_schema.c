@@ -47,8 +47,8 @@ static void test_round_trip(void)
 
 static void test_text_errors(void)
 {
-    REFUSES("x", "schema text, position 2: the end, expected : and a kind behind the name");
-    REFUSES("x :float", "schema text, position 2: a blank, expected : and a kind behind the name");
+    REFUSES("x", "schema text, position 2: the end, expected : and a kind after the name");
+    REFUSES("x :float", "schema text, position 2: a blank, expected : and a kind after the name");
     REFUSES(":float", "schema text, position 1: ':float', expected the name of a feature");
     REFUSES("x:", "schema text, position 3: the end, expected the kind: bytes, float or int64");
     REFUSES("x:flaot[3]", "schema text, position 3: 'flaot[3]', expected the kind: bytes, float or int64; did you mean float?");
@@ -61,7 +61,7 @@ static void test_text_errors(void)
     REFUSES("x:float[18446744073709551616]",
             "schema text, position 9: '18446744073709551616]', expected a dimension below 2^64");
     REFUSES("x:float[1,1,1,1,1,1,1,1,1]",
-            "schema text, position 25: '1]', expected ] behind the eighth dimension, the last possible");
+            "schema text, position 25: '1]', expected ] after the eighth dimension, the last possible");
     REFUSES("x:float[2]y:float", "schema text, position 11: 'y:float', expected a blank before the next feature");
     REFUSES("x:float=one", "schema text, position 9: 'one', expected a float as default");
     REFUSES("x:float=1e39", "schema text, position 9: '1e39', expected a number in the range of float");
@@ -71,7 +71,7 @@ static void test_text_errors(void)
             "schema text, position 9: '9223372036854775808', expected a number in the range of int64");
     REFUSES("x:int64[2]=[1 2]", "schema text, position 15: '2]', expected , or ] within the default");
     REFUSES("x:int64[2]=[1", "schema text, position 14: the end, expected , or ] within the default");
-    REFUSES("\"x:float", "schema text, position 1: '\"x:float', expected a closing quote behind it");
+    REFUSES("\"x:float", "schema text, position 1: '\"x:float', expected a closing quote after it");
     REFUSES("\"\\q\":float", "schema text, position 2: '\\q\":float', expected one of the escapes \\\" \\\\ \\n \\r \\t \\xHH");
     REFUSES("\"\\x4\":float", "schema text, position 2: '\\x4\":float', expected one of the escapes…");
     REFUSES("\"a\\x00\":float", "schema text, position 1: '\"a\\x00\":float', expected a name without \\x00");
@@ -142,11 +142,11 @@ static void test_create(void)
     f.rank = 1;
     create_is(&f, 1, "PST_EINVAL: feature 'x': a variable feature has no shape; ragged has an inner one", __LINE__);
     f.layout = (pst_layout)9;
-    create_is(&f, 1, "PST_EINVAL: feature 'x': layout 9 is none of fixed, variable, ragged", __LINE__);
+    create_is(&f, 1, "PST_EINVAL: feature 'x': invalid layout 9; expected fixed, variable or ragged", __LINE__);
     f = (pst_feature){.name = "x", .kind = PST_FLOAT, .rank = 9};
     create_is(&f, 1, "PST_EINVAL: feature 'x': 9 dimensions, at most 8 are possible", __LINE__);
     f = (pst_feature){.name = "x", .kind = (pst_kind)7};
-    create_is(&f, 1, "PST_EINVAL: feature 'x': kind 7 is none of bytes, float, int64", __LINE__);
+    create_is(&f, 1, "PST_EINVAL: feature 'x': invalid kind 7; expected bytes, float or int64", __LINE__);
     f = (pst_feature){.kind = PST_FLOAT};
     create_is(&f, 1, "PST_EINVAL: feature 0 of the schema has no name", __LINE__);
     f = (pst_feature){

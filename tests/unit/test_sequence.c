@@ -85,7 +85,7 @@ static void test_missing(void)
 {
     struct bytes none = lists(list("x", NOTHING));
     SEQUENCE("", "x:float[2]", NOTHING,
-             "PST_ENOTFOUND: feature list 'x' (float[2]) is missing; =[] behind it in the schema allows that");
+             "PST_ENOTFOUND: feature list 'x' (float[2]) is missing; =[] after it in the schema allows that");
     SEQUENCE("", "x:float[2]=[]", NOTHING, " | x?=[] 0");
     SEQUENCE("", "x:float[*] y:int64[*,3]", NOTHING, " | x?=[] 0 | y?=[] 0");
     SEQUENCE("", "x:float[2]", none, " | x=[] 0"); /* a list without steps is there */

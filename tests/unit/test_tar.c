@@ -219,13 +219,13 @@ static void wide_sizes(void)
     static const struct {
         const char *field, *text;
     } bad[] = {
-        {"\x80\0\0\1\0\0\0\0\0\0\0\0", "no number"},                       /* 2^64 */
-        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "no number"}, /* -1 */
+        {"\x80\0\0\1\0\0\0\0\0\0\0\0", "not a number"},                       /* 2^64 */
+        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "not a number"}, /* -1 */
         {"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", "truncated"},       /* 2^63 - 1 */
         {"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", "truncated"},       /* 2^64 - 1 */
         {"777777777777", "truncated"},
-        {"12x", "no number"},
-        {"9", "no number"},
+        {"12x", "not a number"},
+        {"9", "not a number"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char text[100];
@@ -281,9 +281,9 @@ static void hostile(void)
         {'x', "2 ", 2, "wrong length"},
         {'x', "9 nothing\n", 10, "wrong length"},
         {'x', "10 equals\n", 10, "no '='"},
-        {'x', "11 size=-1\n", 11, "no number"},
-        {'x', "30 size=99999999999999999999\n\n", 30, "no number"},
-        {'g', "29 size=18446744073709551615\n", 29, "no number"},
+        {'x', "11 size=-1\n", 11, "not a number"},
+        {'x', "30 size=99999999999999999999\n\n", 30, "not a number"},
+        {'g', "29 size=18446744073709551615\n", 29, "not a number"},
         {'x', "28 size=9223372036854775807\n", 28, "truncated"},
     };
     static struct archive a;

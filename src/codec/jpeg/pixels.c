@@ -96,7 +96,7 @@ pst_status jpeg_decode_pixels(struct jpeg_decoder *d, const struct region *part,
     const struct jpeg_frame *f = &d->frame;
     struct jpeg_area a;
     if (channels == 1 && f->rgb)
-        return pst_fail(reterr, PST_EUNSUPPORTED, "jpeg: luma of an image that is stored as RGB is libjpeg-turbo's to make");
+        return pst_fail(reterr, PST_EUNSUPPORTED, "jpeg: gray from an image stored as RGB is left to libjpeg-turbo");
     bool sampled = channels > 1 && f->h * f->v > 1;
     pst_status st = jpeg_area_init(&a, d, f, part, sampled ? 2 : 0, 8, channels == 1 ? 1 : f->components, reterr);
     if (st < 0)

@@ -24,9 +24,9 @@ static pst_status fail_field(const pst_field *f, bool bytes, pst_error *reterr)
     if (f->dtype == PST_DTYPE_BYTES)
         hint = ": decode it first";
     else if (image_field_holds(f))
-        hint = ": put this in front of normalize or cast";
+        hint = ": put this before normalize or cast";
     else if (f->rank == 3)
-        hint = ": put this in front of layout";
+        hint = ": put this before layout";
     return pst_fail(reterr, PST_ETYPE, "%s; expected %s [height,width,channels], 1 to %d channels%s", found,
                     bytes ? "uint8" : "numbers", MOST_CHANNELS, hint);
 }
@@ -51,8 +51,8 @@ pst_status image_of_tensor(const pst_tensor *t, pst_image *ret, pst_error *reter
     uint64_t height = t->shape[0], width = t->shape[1], channels = t->shape[2];
     if (!height || !width || !channels || height > INT32_MAX || width > INT32_MAX || channels > MOST_CHANNELS)
         return pst_fail(reterr, PST_ETYPE,
-                        "an array of %" PRIu64 " × %" PRIu64 " × %" PRIu64 " values is no image of 1 to %d channels", height,
-                        width, channels, MOST_CHANNELS);
+                        "an array of %" PRIu64 " × %" PRIu64 " × %" PRIu64 " values is not an image with 1 to %d channels",
+                        height, width, channels, MOST_CHANNELS);
     *ret = (pst_image){.pixels = t->data, .width = (uint32_t)width, .height = (uint32_t)height, .channels = (uint32_t)channels};
     ret->stride = (size_t)width * channels;
     return PST_OK;

@@ -260,7 +260,7 @@ static pst_status plan_part(const struct program *p, const struct part *part, co
     bool splits = part->facet->splits(part->config);
     bool moves = ret_out->field[p->number].alias < 0;
     if (moves != (splits && !*planar)) /* the operation takes the channels to be elsewhere, by the shape alone */
-        return pst_fail(reterr, PST_ETYPE, "field %s: where its channels are is not certain", in->field[p->number].name);
+        return pst_fail(reterr, PST_ETYPE, "field %s: the position of its channels is unknown", in->field[p->number].name);
     *planar = splits;
     return PST_OK;
 }

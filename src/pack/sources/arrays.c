@@ -86,7 +86,7 @@ pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const
         return st;
     if ((array.kind == 'S' || array.kind == 'V') && array.rank > 0)
         return pst_fail_at(reterr, PST_EUNSUPPORTED, array.file->path, PST_NOWHERE, PST_NOWHERE,
-                           "array %s holds several strings a row; one is supported", name);
+                           "array %s holds several strings per row; only one is supported", name);
     for (size_t i = 0; i < s->field_count; i++)
         if (strcmp(s->fields[i].name, name) == 0)
             return pst_fail_at(reterr, PST_EINVAL, array.file->path, PST_NOWHERE, PST_NOWHERE,

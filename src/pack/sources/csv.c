@@ -415,7 +415,7 @@ static void csv_worker_finish(void *worker)
 
 const struct pack_source_class pack_source_csv = {
     .name = "csv",
-    .doc = "tables: a record a row, a feature a column",
+    .doc = "tables: one record per row, one feature per column",
     .matches = csv_matches,
     .open = csv_open,
     .close = csv_close,

@@ -180,7 +180,7 @@ static pst_status tell(struct scan *c, pst_error *reterr)
     if (st == PST_OK && c->some_empty)
         st = pack_report_note(r, reterr, "class folders without images keep their number, such as %s", c->some_empty);
     if (st == PST_OK && c->splits.count && c->s->config->options.split)
-        st = pack_report_note(r, reterr, "the folders %s, … are divided anew, as split= asks", c->splits.names[0]);
+        st = pack_report_note(r, reterr, "the folders %s, … are split again, as split= requests", c->splits.names[0]);
     return st;
 }
 

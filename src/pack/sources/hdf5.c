@@ -103,9 +103,9 @@ static pst_status read_type(struct h5_dataset *d, const struct spool *file, pst_
     bool number = a->kind == 'i' || a->kind == 'u' || a->kind == 'f' || a->kind == 'b';
     bool odd = number && !(width == 1 || width == 2 || width == 4 || width == 8);
     if (!a->kind || odd || (a->kind == 'f' && width == 1) || width == 0 || width > PST_MAX_RECORD_BYTES)
-        return pst_fail_at(reterr, PST_EUNSUPPORTED, file->path, PST_NOWHERE, PST_NOWHERE,
-                           "dataset %s: its type is none that is packed (integers, floats, bools, strings, sequences of bytes)",
-                           d->name);
+        return pst_fail_at(
+            reterr, PST_EUNSUPPORTED, file->path, PST_NOWHERE, PST_NOWHERE,
+            "dataset %s: its type is not supported (expected integers, floats, bools, strings, sequences of bytes)", d->name);
     if (a->kind == 'V')
         a->width = 1;
     return PST_OK;
@@ -326,7 +326,7 @@ static pst_status hdf5_open(struct pack_source *s, const struct pack_opening *o,
 
 const struct pack_source_class pack_source_hdf5 = {
     .name = "hdf5",
-    .doc = "HDF5 datasets: a record a row, a feature a dataset",
+    .doc = "HDF5 datasets: one record per row, one feature per dataset",
     .images = true,
     .matches = hdf5_matches,
     .open = hdf5_open,

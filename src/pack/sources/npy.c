@@ -117,7 +117,7 @@ static pst_status npy_open(struct pack_source *s, const struct pack_opening *o, 
 
 const struct pack_source_class pack_source_npy = {
     .name = "npy",
-    .doc = "NumPy arrays, .npy and .npz: a record a row, a feature an array",
+    .doc = "NumPy arrays, .npy and .npz: one record per row, one feature per array",
     .images = true,
     .matches = npy_matches,
     .open = npy_open,

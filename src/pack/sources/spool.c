@@ -184,7 +184,8 @@ pst_status spool_open(struct spool *sp, struct pack_source *s, const struct pack
             st = file_fstat(f.fd, path, &info, reterr);
         if (st == PST_OK && !info.is_regular)
             st = pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
-                             info.is_folder ? "is a folder, where a file is expected" : "is no regular file; pipe it in as -");
+                             info.is_folder ? "is a folder, where a file is expected"
+                                            : "is not a regular file; pipe it in as -");
     }
     if (st == PST_OK)
         st = unpack(sp, s, &f, path, content, o, &plain, reterr);

@@ -1,4 +1,4 @@
-/* text.c: text files, a record a line, in the feature `text`. Empty lines are records too; line breaks are not
+/* text.c: text files, one record per line, in the feature `text`. Empty lines are records too; line breaks are not
  * stored, be they LF or CRLF. */
 #include "pack/sources/rows.h"
 
@@ -61,7 +61,7 @@ static void text_worker_finish(void *worker)
 
 const struct pack_source_class pack_source_text = {
     .name = "text",
-    .doc = "text files, a record a line",
+    .doc = "text files, one record per line",
     .matches = text_matches,
     .open = text_open,
     .close = text_close,
