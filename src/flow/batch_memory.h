@@ -1,5 +1,5 @@
-/* batch_memory.h: bump allocation for what a batch holds besides its fixed slots. Unlike an arena it settles on one block that is
- * kept when it is emptied: a batch that is used again allocates nothing. */
+/* batch_memory.h: bump allocation for the data of a batch besides its fixed slots. Unlike an arena it settles on one block
+ * that is kept when it is reset: a reused batch allocates nothing. */
 #ifndef FLOW_BATCH_MEMORY_H
 #define FLOW_BATCH_MEMORY_H
 
@@ -7,10 +7,10 @@
 
 struct memory_block;
 struct batch_memory {
-    struct memory_block *first, *current; /* zeroed is empty */
-    size_t used;                         /* of the current block */
-    size_t bytes;                        /* of all blocks */
-    size_t filled, enough;               /* asked for since the reset; of the first block, where it is known */
+    struct memory_block *first, *current; /* empty when zeroed */
+    size_t used;                         /* bytes used in the current block */
+    size_t bytes;                        /* bytes in all blocks */
+    size_t filled, enough;               /* bytes requested since the reset; size of the first block, once known */
 };
 
 /* `alignment` is a power of two up to 64. NULL: out of memory. */

@@ -1,4 +1,4 @@
-/* cache.h: elements kept in memory as they are at one place of the chain, found again by their number in the source. */
+/* cache.h: keeps the elements of one place in the chain in memory, indexed by their number in the source. */
 #ifndef FLOW_CACHE_H
 #define FLOW_CACHE_H
 
@@ -7,23 +7,23 @@
 
 struct cache; /* shared by all workers; no locks */
 
-/* What is kept with elements of a stream, which are not asked of it again. */
+/* Data stored with an element of a stream, because the stream is not asked for it again. */
 struct cache_tag {
-    uint64_t size; /* of the element as it was read: a shuffle buffer counts it the same every time */
+    uint64_t size; /* bytes of the element as it was read: a shuffle buffer counts the same size every time */
     struct source_place place;
 };
 
-/* `elements` of the source, or SOURCE_STREAM; at most `bytes` are used, the table included. */
+/* `elements`: number of elements of the source, or SOURCE_STREAM. It uses up to `bytes` bytes, the table included. */
 pst_status cache_create(struct cache **ret, uint64_t elements, uint64_t bytes, unsigned workers, pst_error *reterr);
 struct cache *cache_destroy(struct cache *c); /* NULL ok; returns NULL */
 
-/* The element's block (see element.h), valid as long as the cache; NULL: not kept. */
+/* Returns the element's block (see element.h), valid as long as the cache; NULL: not in the cache. */
 void *cache_find(const struct cache *c, uint64_t index);
-/* Keeps it if it still fits; never fails. `worker` < workers. `tag` is only looked at for elements of a stream. */
+/* Stores the element if it still fits; never fails. `worker` < workers. `tag` is used only for elements of a stream. */
 void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec *spec, const struct field_list *fields,
                 const pst_tensor *tensors, const struct cache_tag *tag);
-struct cache_tag cache_tag_of(const void *block); /* of a stream's element */
+struct cache_tag cache_tag_of(const void *block); /* for elements of a stream */
 uint64_t cache_bytes(const struct cache *c);
-uint64_t cache_elements(const struct cache *c); /* kept */
+uint64_t cache_elements(const struct cache *c); /* number of elements in the cache */
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <penstock/op.h>
 
-/* Of one element, not of a batch. */
+/* Applies to the field of one element, not of a batch. */
 static inline bool field_is_fixed(const pst_field *f)
 {
     for (uint32_t i = 0; i < f->rank; i++)
@@ -21,20 +21,20 @@ static inline bool shape_equal(uint32_t rank, const uint64_t *a, const uint64_t 
     return true;
 }
 
-/* Bytes that `shape` takes without gaps (those of the pst_bytes themselves for bytes); SIZE_MAX: more than can be. */
+/* Returns the bytes that `shape` takes without gaps (for PST_BYTES the pst_bytes themselves); SIZE_MAX: overflow. */
 size_t shape_bytes(pst_dtype dtype, uint32_t rank, const uint64_t *shape);
-/* What the pst_bytes in `own` bytes of values point to; 0 for every other type. */
+/* Returns the size of the data that the pst_bytes in `own` bytes of values point to; 0 for every other type. */
 size_t payload_bytes(const pst_tensor *t, size_t own);
-/* Both of them: what it takes to keep `t`. */
+/* Returns the sum of both: the memory needed to store `t`. */
 size_t tensor_bytes(const pst_tensor *t);
-/* "[224,224,3]"; returns `buffer`. */
+/* Formats a shape as "[224,224,3]"; returns `buffer`. */
 char *shape_text(uint32_t rank, const uint64_t *shape, char *buffer, size_t size);
 #define SHAPE_TEXT_SIZE 96
 
-/* A tensor as its field declares it, without data. */
+/* Returns a tensor as its field declares it, without data. */
 pst_tensor field_tensor(const pst_field *f);
 
-/* Whether a tensor keeps what its field promises: the type, every planned dimension, and data where there are values. */
+/* Returns whether a tensor matches its field: the type, every planned dimension, and data where there are values. */
 static inline bool tensor_keeps(const pst_field *planned, const pst_tensor *found)
 {
     bool empty = false;
@@ -47,7 +47,7 @@ static inline bool tensor_keeps(const pst_field *planned, const pst_tensor *foun
     }
     return found->data || empty;
 }
-/* Says what it does not keep. */
+/* Fails with an error that names the mismatch. */
 pst_status tensor_refuse(const pst_field *planned, const pst_tensor *found, pst_error *reterr);
 
 /* Some fields of a spec, by number and in ascending order. */
@@ -56,9 +56,9 @@ struct field_list {
     size_t count;
 };
 
-/* An element as one block that holds `fields` of `spec`. */
-size_t element_size(const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors); /* SIZE_MAX: too much */
-/* `block` has element_size bytes and is 16-byte aligned; it may not be moved afterwards. */
+/* Size of an element as one block that holds `fields` of `spec`. */
+size_t element_size(const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors); /* SIZE_MAX: overflow */
+/* Stores the element in `block`, which has element_size bytes, is 16-byte aligned and must not be moved afterwards. */
 void element_pack(void *block, const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors);
 /* Points `tensors` into the block. Fields that are not in it are left alone. */
 void element_view(void *block, const pst_spec *spec, const struct field_list *fields, pst_tensor *tensors);

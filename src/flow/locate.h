@@ -1,5 +1,5 @@
-/* locate.h: where elements lie: an error of an operation names the file, record and byte of the element that it failed on, and
- * a batch is told enough to find all of its own (pst_pipeline_locate). */
+/* locate.h: where elements are stored: an error of an operation names the file, record and byte of the failed element, and a
+ * batch records enough to locate all of its elements (pst_pipeline_locate). */
 #ifndef FLOW_LOCATE_H
 #define FLOW_LOCATE_H
 
@@ -8,10 +8,10 @@
 
 struct item;
 
-/* Adds the place of element `index` of the source (of a stream: of `item`) to an error that has none. `field` of the source
- * is what it is about; SOURCE_WHOLE: the element as a whole. */
+/* Adds the place of element `index` of the source (of a stream: of `item`) to an error that has none. `field` is the field
+ * of the source that the error is about; SOURCE_WHOLE: the element as a whole. */
 void locate_error(const struct program *p, size_t field, uint64_t index, const struct item *item, pst_error *error);
-/* Notes which elements a batch has: a range of the order, or the `count` items of a stream (otherwise NULL). */
+/* Records which elements a batch has: a range of the order, or the `count` items of a stream (otherwise NULL). */
 void locate_keep(pst_batch *b, const struct order_batch *where, struct item *const *items, size_t count);
 
 #endif

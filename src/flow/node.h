@@ -1,4 +1,4 @@
-/* node.h: the chain as the user wrote it, bound to operations; what text, C calls and bindings all produce. */
+/* node.h: the chain as the user wrote it, bound to operations; the common result of text, C calls and bindings. */
 #ifndef FLOW_NODE_H
 #define FLOW_NODE_H
 
@@ -9,14 +9,14 @@
 struct node {
     const pst_op_class *op;
     pst_op_kind kind;
-    const struct lang_node *written; /* of the chain's tree, which owns config and strings */
+    const struct lang_node *written; /* node of the chain's tree, which owns config and strings */
     void *config;                    /* config_size bytes */
     struct arena *strings;           /* memory that the config points to */
     uint32_t ordinal;                /* place in the user's chain: keys its randomness, survives rewrites */
     pst_spec in, out;                /* set by the plan, which owns their fields */
 };
 
-/* Zeroed is empty. A call that fails leaves it as it was. */
+/* Empty when zeroed. A call that fails leaves it as it was. */
 struct chain {
     struct lang_tree tree;
     struct node *nodes; /* one per node at the top of the tree */
@@ -24,19 +24,19 @@ struct chain {
     struct arena classes; /* copies of classes that are shorter than the library's */
 };
 
-/* Text → nodes; see pipeline.h for the language. Errors carry the byte and a drawing with a caret. Whether the operations go
- * together is the plan's. */
+/* Parses text into nodes; see pipeline.h for the language. Errors carry the byte and a line with a caret. The plan checks
+ * whether the operations fit together. */
 pst_status chain_parse(struct chain *c, const char *text, pst_error *reterr);
-/* One operation with its arguments as text (NULL: none). An error's byte and drawing are those of "OP ARGS". */
+/* Adds one operation with its arguments as text (NULL: none). The byte and the caret line of an error refer to "OP ARGS". */
 pst_status chain_add(struct chain *c, const char *op, const char *args, pst_error *reterr);
-/* Copies the config; what it points to is borrowed. NULL: every parameter has its default. */
+/* Copies the config; the memory that it points to is borrowed. NULL: every parameter has its default. */
 pst_status chain_add_class(struct chain *c, const pst_op_class *op, const void *config, pst_error *reterr);
 void chain_finish(struct chain *c);
 
-/* The node as canonical text ("shuffle seed=7"): what the fingerprint covers and the plan prints. Parsed again it is the
- * same node. mem_free; NULL: out of memory. */
+/* Returns the node as canonical text ("shuffle seed=7"), which the fingerprint covers and the plan prints. Parsing it gives
+ * the same node. Release with mem_free; NULL: out of memory. */
 char *node_text(const struct node *n);
-/* Adds the drawing with the caret to an error that a plan step of `n` returned, and the place where it has none. */
+/* Adds the line with the caret to an error that a plan step of `n` returned, and the place if the error has none. */
 void node_point(const struct chain *c, const struct node *n, pst_error *reterr);
 
 #endif

@@ -1,4 +1,4 @@
-/* pipeline.h: the pipeline from the inside: who owns what, and which thread may touch it. */
+/* pipeline.h: internals of the pipeline: ownership, and which thread may access what. */
 #ifndef FLOW_PIPELINE_H
 #define FLOW_PIPELINE_H
 
@@ -10,10 +10,11 @@
 #include "flow/worker.h"
 #include "io/walk.h"
 
-/* What the consumer counts; any thread may read it. */
+/* Counters of the consumer; any thread may read them. */
 struct delivery {
     _Atomic uint64_t batches, samples, bytes, skipped;
-    _Atomic uint64_t wait_ns, calls, ready; /* of `next`; sum of the batches that were ready when it came */
+    _Atomic uint64_t wait_ns, calls, ready; /* time and number of calls of `next`; sum of the batches that were ready at each
+                                               call */
 };
 
 struct pst_pipeline {
@@ -22,33 +23,33 @@ struct pst_pipeline {
     struct chain chain;
     struct path_list class_names; /* once they were asked for */
     bool has_class_names;
-    struct arena names; /* of arrays in memory, with their shapes; paths and labels of files */
+    struct arena names; /* names and shapes of arrays in memory; paths and labels of files */
     struct ring ring;
     _Atomic bool cancelled;
     struct delivery delivery;
 
-    /* Written by the consumer under the ring's lock, so that pst_pipeline_stats may read them from anywhere. */
+    /* Written by the consumer under the ring's lock, so that pst_pipeline_stats may read them on any thread. */
     struct pipeline_plan *plan; /* NULL: not planned yet */
     struct batch_pool *pool;
-    struct cell *cells; /* one a thread; they outlive the crew */
+    struct cell *cells; /* one per thread; they outlive the crew */
     struct crew *crew;  /* NULL: no worker is running */
     struct tuner tuner;
 
-    /* The consumer's alone. */
-    uint64_t epoch, next; /* where the cursor stands */
-    pst_status failed;    /* < 0: every further `next` fails alike */
+    /* Used by the consumer only. */
+    uint64_t epoch, next; /* position of the cursor */
+    pst_status failed;    /* < 0: every further `next` fails with the same error */
     pst_error failure;
-    struct damage_account damage; /* its log may be read from anywhere */
+    struct damage_account damage; /* any thread may read its log */
 };
 
-/* A source by its class; it need not be in the table. `config` is copied. */
+/* Adds a source by its class, which need not be in the table. `config` is copied. */
 pst_status pipeline_add_source(pst_pipeline *p, const struct source_class *source, const void *config, pst_error *reterr);
 
-/* cursor.c: PST_ESTALE says what differs. */
+/* cursor.c: fails with PST_ESTALE and names the difference. */
 pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_position *at, pst_error *reterr);
 
-/* deliver.c: what happens to an entry when its turn has come. Again: it was passed over. */
+/* deliver.c: delivers an entry in its turn. `*ret_again`: it was skipped. */
 pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr);
-bool pipeline_passes_over(const pst_pipeline *p, const struct entry *e); /* nothing sound is left of its batch */
+bool pipeline_passes_over(const pst_pipeline *p, const struct entry *e); /* no valid element is left in its batch */
 
 #endif

@@ -1,5 +1,5 @@
 /* plan.h: a chain made ready to run: the source opened, every type and shape inferred, the order composed, the operations
- * compiled, the memory counted. Everything that can be wrong with a chain is found while this is made. */
+ * compiled, the memory counted. Planning finds all errors of a chain that do not depend on the data. */
 #ifndef FLOW_PLAN_H
 #define FLOW_PLAN_H
 
@@ -13,7 +13,7 @@
 enum plan_entropy {
     ENTROPY_NONE, /* nothing is decoded */
     ENTROPY_STREAM,
-    ENTROPY_MADE, /* nowhere: they are collected while decoding */
+    ENTROPY_MADE, /* not stored: they are collected while decoding */
     ENTROPY_PARTLY,
     ENTROPY_STORED
 };
@@ -28,35 +28,35 @@ struct pipeline_plan {
     struct split split;
     struct program program;
     struct cache *cache;    /* NULL: none */
-    size_t cache_node;      /* of the chain; 0: none */
-    pst_spec batch;         /* what the consumer gets */
-    struct arena memory;    /* of all specs, those of the chain's nodes included, and of the compiled program */
+    size_t cache_node;      /* index in the chain; 0: none */
+    pst_spec batch;         /* fields that the consumer receives */
+    struct arena memory;    /* memory of all specs, those of the chain's nodes included, and of the compiled program */
     uint64_t element_bytes; /* stored, on average; 0: unknown */
     uint64_t fingerprint;
     uint64_t ram;         /* budget: everything below together */
     uint64_t ram_cache;   /* for the cache */
     uint64_t ram_stream;  /* for shuffle buffers */
-    uint64_t ram_entropy; /* for entropy indexes that are stored nowhere */
+    uint64_t ram_entropy; /* for entropy indexes that are not stored */
     enum plan_entropy entropy;
-    uint64_t prefetch; /* asked for in the chain; 0: not */
-    unsigned threads;  /* workers there can be at most */
+    uint64_t prefetch; /* requested in the chain; 0: not requested */
+    unsigned threads;  /* maximum number of workers */
 };
 
-/* `chain` is borrowed and has its specs filled in. `account` is borrowed while it plans. */
+/* `chain` is borrowed and has its specs filled in. `account` is borrowed during the call. */
 pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_pipeline_options *options,
                                 struct file_stop stop, struct damage_account *account, pst_error *reterr);
 struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok; returns NULL */
 
-/* rewrite.c: the operations of `chain` on single elements as steps of the program, runs of image operations fused. */
+/* rewrite.c: adds the operations of `chain` on single elements as steps of the program; fuses runs of image operations. */
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);
 
 /* sampling.c: gives node `i` a schema if it is an `example` that has none, otherwise checks the schema against records. */
 pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i, pst_error *reterr);
 
-/* What a plan step of node `i` returned: adds the operation's name and the drawing. */
+/* Adds the operation's name and the caret line to the error that a plan step of node `i` returned. */
 pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr);
 
-/* cursor.c: of the data in the upper half, of the operations in the lower. */
+/* cursor.c: the fingerprint: of the data in the upper half, of the operations in the lower half. */
 pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr);
 
 #endif

@@ -1,4 +1,4 @@
-/* program.h: the operations on single elements, compiled: flat lists of what to move, what to run and where results go. */
+/* program.h: the operations on single elements, compiled: flat lists of fields to move, steps to run and places of results. */
 #ifndef FLOW_PROGRAM_H
 #define FLOW_PROGRAM_H
 
@@ -13,32 +13,32 @@
 struct step {
     const pst_op_class *op;
     const void *config;
-    void *fused;         /* the config when this step stands for several operations; owned */
+    void *fused;         /* config if this step is a fusion of several operations; owned */
     uint32_t ordinal;    /* keys its randomness */
-    pst_cause cause;     /* what an element that it refuses is counted as; where it is fused, its ctx says */
-    size_t first, count; /* nodes of the chain that it stands for */
+    pst_cause cause;     /* cause counted for an element that it refuses; a fused step sets it in the ctx */
+    size_t first, count; /* nodes of the chain that it implements */
     char name[48];       /* "decode+resize" */
     pst_spec out;
 
     /* Set by program_compile. */
-    const bool *live;         /* one per field of `out`: whether anything after it needs the field */
-    struct field_list kept;   /* those that are */
-    struct field_list filled; /* those that are and that `run` writes */
+    const bool *live;         /* one per field of `out`: whether a later step needs the field */
+    struct field_list kept;   /* the live fields */
+    struct field_list filled; /* the live fields that `run` writes */
     size_t origin;            /* the first field of the source that its input was made from; SOURCE_WHOLE: none */
-    bool runs;                /* otherwise it only hands fields on */
+    bool runs;                /* otherwise it only passes fields on */
     unsigned stage;
     struct step_move {
         uint16_t from, to;
-        bool whole; /* shape and data; otherwise only the data differ from element to element */
+        bool whole; /* shape and data differ between elements; otherwise only the data */
     } * move;
     struct step_bind {
         uint16_t field, column;
-    } * bind; /* fields that are written straight into the batch */
+    } * bind; /* fields that are written directly into the batch */
     struct step_local {
         uint16_t field;
         size_t offset;
     } * local;         /* fields that are written into the worker's own memory */
-    uint16_t *brought; /* fields whose shape varies: the operation brings their memory */
+    uint16_t *brought; /* fields of varying shape: the operation provides their memory */
     size_t moves, binds, locals, broughts;
     size_t out_bytes; /* written per element, where known */
 };
@@ -48,41 +48,41 @@ struct program {
     void *source;
     bool streamed;       /* elements come from a stream, not by their number */
     struct damage_intake *intake; /* takes the damage that a stream reports */
-    pst_spec in;         /* what the source brings */
+    pst_spec in;         /* fields of the source */
     struct step *steps;
     size_t count, capacity;
-    size_t cached; /* steps in front of the cache */
+    size_t cached; /* number of steps before the cache */
     struct cache *cache;
     struct entropy *entropy; /* NULL: nothing is decoded */
-    struct arena *memory;    /* the plan's: specs and everything that program_compile sets */
+    struct arena *memory;    /* owned by the plan: specs and everything that program_compile sets */
 
     /* Set by program_compile. */
     const bool *needed;     /* one per field of `in` */
-    struct field_list need; /* those that are */
-    size_t workspace;       /* bytes a worker */
+    struct field_list need; /* the needed fields */
+    size_t workspace;       /* bytes per worker */
     struct batch_layout layout;
     const bool *in_place;     /* one per final field: whether a step writes it in place */
-    struct field_list copied; /* those that no step does */
-    size_t stages;   /* "read", a stage a step that runs, "batch" */
+    struct field_list copied; /* fields that no step writes in place */
+    size_t stages;   /* "read", one stage per step that runs, "batch" */
     char stage_name[PST_MAX_STAGES][48];
 };
 
 void program_init(struct program *p, const struct source_class *source_class, void *source, struct arena *memory);
 pst_status program_push(struct program *p, const struct step *step, pst_error *reterr); /* takes `fused` on PST_OK */
-/* What comes out behind step `i` - 1. */
+/* Returns the fields after step `i` - 1. */
 static inline const pst_spec *program_spec(const struct program *p, size_t i)
 {
     return i == 0 ? &p->in : &p->steps[i - 1].out;
 }
-/* Fields that are needed there. */
+/* Returns the fields that are needed there. */
 static inline const struct field_list *program_live(const struct program *p, size_t i)
 {
     return i == 0 ? &p->need : &p->steps[i - 1].kept;
 }
-/* "decode+resize+flip+normalize+layout" in `size` bytes: where it does not fit, its first name and as many of the last as do,
- * "decode+…+normalize+layout". */
+/* Writes a name such as "decode+resize+flip+normalize+layout" in `size` bytes. If it does not fit, keeps the first part and
+ * as many of the last parts as fit: "decode+…+normalize+layout". */
 void program_fit_name(char *to, size_t size, const char *names);
-/* Finds out what is needed and where everything goes, for batches of up to `capacity` elements. */
+/* Computes which fields are needed and where each is stored, for batches of up to `capacity` elements. */
 pst_status program_compile(struct program *p, uint64_t capacity, pst_error *reterr);
 void program_finish(struct program *p);
 

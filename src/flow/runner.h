@@ -1,4 +1,5 @@
-/* runner.h: one worker's means to run the program: its tensors, workspace, scratch memory and the operations' own states. */
+/* runner.h: the state of one worker that runs the program: its tensors, workspace, scratch memory and the states of the
+ * operations. */
 #ifndef FLOW_RUNNER_H
 #define FLOW_RUNNER_H
 
@@ -11,28 +12,28 @@ struct runner {
     unsigned worker; /* number */
     struct cell *cell;
     pst_ctx ctx;
-    pst_tensor **tensors; /* tensors[i]: what comes out behind step i - 1; [0] is the source's */
+    pst_tensor **tensors; /* tensors[i]: the fields after step i - 1; [0] are those of the source */
     pst_tensor *all_tensors;
     uint8_t *workspace;
-    void **states;  /* of the steps */
+    void **states;  /* states of the steps */
     size_t started; /* steps whose start was called */
     void *source_state;
     bool source_started;
 
-    const void *scratch_block; /* the block the scratch arena is expected to do with… */
+    const void *scratch_block; /* the block that the scratch arena is expected to stay within… */
     size_t scratch_size;       /* …and its size */
 
     unsigned until_timed, period; /* every period-th element is timed stage by stage */
     uint64_t timed_ns[PST_MAX_STAGES];
-    uint64_t fetched, fetched_bytes; /* of the slice at hand: elements that were not in the cache */
-    uint64_t untold_ns;              /* whole time of slices that `timed_ns` has not been used for yet */
+    uint64_t fetched, fetched_bytes; /* in the current slice: elements that were not in the cache */
+    uint64_t untold_ns;              /* total time of slices that was not yet divided among the stages (see `timed_ns`) */
 };
 
 pst_status runner_init(struct runner *r, const struct program *p, unsigned worker, uint64_t seed, struct cell *cell,
                        pst_error *reterr);
-void runner_finish(struct runner *r); /* accepts half-built and zeroed ones */
+void runner_finish(struct runner *r); /* half-built and zeroed ok */
 
-/* These elements of the source come soon. */
+/* Announces elements of the source that will be needed soon. */
 void runner_ahead(struct runner *r, uint64_t *index, size_t count);
 
 struct item;
@@ -42,7 +43,7 @@ struct runner_target {
     size_t slice, at;
 };
 
-/* An error with nothing in it: what operations find, so that one that fails without a word is noticed. */
+/* Clears an error before an operation runs, so that a failure without a message is detected. */
 static inline void runner_clear_error(pst_error *e)
 {
     e->status = PST_OK;
@@ -51,12 +52,12 @@ static inline void runner_clear_error(pst_error *e)
     e->record = e->offset = PST_NOWHERE;
 }
 
-/* One element from the source (or from `item`, an element of a stream) into its place in the batch.
- * `reterr` is not NULL and clear. On failure it names the operation and the element, and `*ret_cause` says what kind of damage
- * it would be; PST_CAUSES: it is not the data's fault. */
+/* Processes one element from the source (or from `item`, an element of a stream) into its place in the batch. `reterr` is
+ * not NULL and clear. On failure it names the operation and the element, and `*ret_cause` is the cause of damage it would
+ * count as; PST_CAUSES: the failure is not caused by the data. */
 pst_status runner_run(struct runner *r, uint64_t index, uint64_t pass, const struct item *item, const struct runner_target *to,
                       pst_cause *ret_cause, pst_error *reterr);
-/* `count` elements took `ns` together: divides them among the stages. */
+/* Divides the time `ns` that `count` elements took among the stages. */
 void runner_account(struct runner *r, size_t count, uint64_t ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* split.h: which batches of the global order each rank gets, such that all of them take as many steps. */
+/* split.h: which batches of the global order each rank gets, such that all ranks take the same number of steps. */
 #ifndef FLOW_SPLIT_H
 #define FLOW_SPLIT_H
 
@@ -11,12 +11,13 @@ struct split {
     pst_uneven uneven;
 };
 
-/* Steps that this rank takes through the `batches` of an epoch when `base` of them have been delivered already, by however
- * many ranks. Step s of all ranks together covers the batches base + s * world … base + (s + 1) * world - 1. */
+/* Returns the number of steps that this rank takes through the `batches` of an epoch when `base` of them have been delivered
+ * already, by any number of ranks. Step s of all ranks together covers the batches base + s * world … base + (s + 1) * world
+ * - 1. */
 uint64_t split_steps(const struct split *s, uint64_t batches, uint64_t base);
-/* The batch of this rank's step; `step` < split_steps. */
+/* Returns the batch of this rank's step; `step` < split_steps. */
 uint64_t split_batch(const struct split *s, uint64_t batches, uint64_t base, uint64_t step);
-/* What a cursor's `next` is when `step` steps are done. */
+/* Returns the value of a cursor's `next` when `step` steps are done. */
 uint64_t split_after(const struct split *s, uint64_t batches, uint64_t base, uint64_t step);
 
 #endif

@@ -1,5 +1,5 @@
-/* stats.h: what workers count while they work. A cell belongs to one worker, which alone writes it, without locked
- * instructions; whoever asks adds the cells up. */
+/* stats.h: counters of the workers. Each cell is written by one worker only, without locked instructions; readers add up the
+ * cells. */
 #ifndef FLOW_STATS_H
 #define FLOW_STATS_H
 
@@ -13,11 +13,11 @@ struct stage_cell {
 struct cell {
     _Alignas(128) _Atomic uint64_t samples;
     _Atomic uint64_t read_bytes, cache_hits;
-    _Atomic uint64_t busy_ns, wait_ns;      /* in slices and openings; for room in the ring */
-    _Atomic uint64_t probed_ns, blocked_ns; /* of the slices that were looked at closely: all their time, and asleep in reads */
-    _Atomic uint64_t since;                 /* when the work at hand began; 0: none */
-    _Atomic uint64_t sample;                /* at hand */
-    _Atomic unsigned stage;                 /* at hand */
+    _Atomic uint64_t busy_ns, wait_ns;      /* time in slices and openings; time waiting for room in the ring */
+    _Atomic uint64_t probed_ns, blocked_ns; /* of the sampled slices: total time, and time blocked in reads */
+    _Atomic uint64_t since;                 /* when the current work began; 0: none */
+    _Atomic uint64_t sample;                /* current */
+    _Atomic unsigned stage;                 /* current */
     struct stage_cell stages[PST_MAX_STAGES];
 };
 
