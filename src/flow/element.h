@@ -21,7 +21,7 @@ static inline bool shape_equal(uint32_t rank, const uint64_t *a, const uint64_t 
     return true;
 }
 
-/* Returns the bytes that `shape` takes without gaps (for PST_BYTES the pst_bytes themselves); SIZE_MAX: overflow. */
+/* Returns the bytes that `shape` takes without gaps (for bytes: the pst_bytes themselves); SIZE_MAX: overflow. */
 size_t shape_bytes(pst_dtype dtype, uint32_t rank, const uint64_t *shape);
 /* Returns the size of the data that the pst_bytes in `own` bytes of values point to; 0 for every other type. */
 size_t payload_bytes(const pst_tensor *t, size_t own);

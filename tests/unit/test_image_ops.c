@@ -70,8 +70,8 @@ static void test_plan_geometry(void)
           "PST_ETYPE: image: float32 [?,?,3]; expected uint8 [height,width,channels], 1 to 4 channels: put "
           "this before normalize or cast");
     PLANS("resize 24", "image:u8[3,?,?]",
-          "PST_ETYPE: image: uint8 [3,?,?]; expected uint8 [height,width,channels], 1 to 4 channels: put this in "
-          "front of layout");
+          "PST_ETYPE: image: uint8 [3,?,?]; expected uint8 [height,width,channels], 1 to 4 channels: put this before "
+          "layout");
     PLANS("resize 24", "image:u8[3,40,40]", "PST_ETYPE: image: uint8 [3,40,40]; expected");
     PLANS("resize 24", "image:u8[40,40]", "PST_ETYPE: image: uint8 [40,40]; expected");
     PLANS("crop 1 2 3 4", "image:f32[?,?,3]", "image: float32 [4,3,3]");
