@@ -1,4 +1,4 @@
-/* bench.h: a measured run of a pipeline, how it is watched and how it is reported. */
+/* bench.h: a measured run of a pipeline, its live view and its report. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -17,7 +17,7 @@ struct bench_result {
     const char *pipeline; /* its text */
     double first_batch;   /* seconds from opening the source to the first batch; negative: there was none */
     double step;          /* seconds that the consumer was busy with a batch; 0: it was not */
-    uint64_t epochs;      /* that ended */
+    uint64_t epochs;      /* completed */
     uint64_t warmup;      /* batches that are not measured */
     enum bench_end end;
     struct bench_moment start, begin, finish;

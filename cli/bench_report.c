@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PLACES_SHOWN 10
-#define IN_PLACE     1e12 /* bytes a second: no memory is that fast, so they lay where they belong already */
+#define IN_PLACE     1e12 /* bytes a second: no memory is that fast, so nothing was copied */
 
 /* ---- Figures ---- */
 
@@ -43,7 +43,7 @@ static double workers_busy(const struct bench_result *r)
 
 struct rates {
     uint64_t samples, batches;                    /* measured */
-    double samples_s, batches_s, bytes_s, read_s; /* a second */
+    double samples_s, batches_s, bytes_s, read_s; /* per second */
 };
 
 static struct rates rates_of(const struct bench_result *r)
@@ -61,7 +61,7 @@ static struct rates rates_of(const struct bench_result *r)
 
 struct stage {
     const char *name;
-    double share, us_sample, bytes_s; /* of the workers' time; a sample; while at it */
+    double share, us_sample, bytes_s; /* share of the workers' time; µs per sample; rate while the stage runs */
     double seconds;
     uint64_t calls, bytes;
 };
@@ -144,7 +144,7 @@ static void put_stages(const struct bench_result *r)
         names = columns > names ? columns : names;
     }
     put_heading("Stages");
-    printf("%-*s  share  µs a sample       MB/s\n", (int)names, "");
+    printf("%-*s  share    µs/sample       MB/s\n", (int)names, "");
     for (size_t i = 0; i < r->finish.stats.stages; i++) {
         struct stage s = stage_of(r, i);
 
@@ -167,10 +167,10 @@ static void put_occupancy(const struct bench_result *r, bool verbose)
         printf("%*s%s\n", INDENT, "", s->prefetch_reason);
     put_heading("Consumer");
     if (r->step > 0)
-        printf("busy for %.4g ms a batch, waited %.1f%% of the time: %s\n", 1e3 * r->step, 100 * bench_waited(r),
+        printf("busy for %.4g ms per batch, waited %.1f%% of the time: %s\n", 1e3 * r->step, 100 * bench_waited(r),
                bench_verdict(bench_waited(r)));
     else
-        printf("takes batches as they come, waited %.0f%% of the time; --simulate-step tries a slower one\n",
+        printf("takes batches as fast as possible, waited %.0f%% of the time; --simulate-step simulates a slower one\n",
                100 * bench_waited(r));
 }
 
@@ -219,14 +219,14 @@ static void put_damage(const struct bench_result *r, bool verbose)
             printf("%s%s %s", comma, amount_count(count, n), pst_cause_name((pst_cause)cause));
         comma = n ? ", " : comma;
     }
-    if (skipped > damaged) /* the next epoch meets them again */
-        printf("; %s samples were left out in all", amount_count(count, skipped));
+    if (skipped > damaged) /* the next epoch reads them again */
+        printf("; %s samples were left out in total", amount_count(count, skipped));
     putchar('\n');
     if (verbose)
         put_places(r->damage);
 }
 
-/* JPEGs that are entered in the middle; nothing where there are none. */
+/* Reports JPEGs decoded with an entropy index; prints nothing if there are none. */
 static void put_entropy(const pst_stats *s)
 {
     char count[AMOUNT_SIZE];
@@ -236,7 +236,7 @@ static void put_entropy(const pst_stats *s)
         return;
     put_heading("Entropy");
     if (s->entropy_stored) {
-        printf("indexes of %s images were in the sidecars", amount_count(count, s->entropy_stored));
+        printf("indexes of %s images were read from the sidecars", amount_count(count, s->entropy_stored));
         between = ", ";
     }
     if (s->entropy_made) {
@@ -244,7 +244,7 @@ static void put_entropy(const pst_stats *s)
         between = ", ";
     }
     if (s->entropy_stale)
-        printf("%s%s %s of other data or damaged, and not used", between, amount_count(count, s->entropy_stale),
+        printf("%s%s %s damaged or of other data, and not used", between, amount_count(count, s->entropy_stale),
                plural(s->entropy_stale, "was", "were"));
     putchar('\n');
 }
@@ -267,11 +267,11 @@ void put_bench(const struct bench_result *r, bool verbose)
         char hits[AMOUNT_SIZE];
 
         put_heading("Cache");
-        printf("%s elements came from it\n", amount_count(hits, r->finish.stats.cache_hits));
+        printf("%s elements were read from it\n", amount_count(hits, r->finish.stats.cache_hits));
     }
     put_damage(r, verbose);
     if (r->end == BENCH_EPOCHS && measured_seconds(r) < 1)
-        puts("a run this short says little; --seconds 10 goes over the data again until then");
+        puts("this run is too short for a reliable result; --seconds 10 repeats the data for 10 seconds");
 }
 
 /* ---- As JSON ---- */

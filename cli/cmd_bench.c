@@ -24,7 +24,7 @@ struct config {
     bool epochs_given, seconds_given, warmup_given;
 };
 
-/* Where a run ends; 0: not by that. */
+/* Limits of a run; 0: no such limit. */
 struct limits {
     uint64_t epochs;
     double seconds;
@@ -48,7 +48,7 @@ static struct bench_moment moment(pst_pipeline *pipeline)
     return m;
 }
 
-/* The training step that is simulated leaves the processor alone, as one on an accelerator would. */
+/* Sleeps: a training step on an accelerator does not use the CPU either. */
 static void be_busy(double seconds)
 {
     struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * fmod(seconds, 1))};
@@ -57,7 +57,7 @@ static void be_busy(double seconds)
         ;
 }
 
-/* The batches that the consumer has; the oldest goes when there is no place left. */
+/* The batches that the consumer keeps; when it is full, the oldest is released. */
 struct shelf {
     pst_batch *batch[MOST_HELD];
     size_t places, next;
@@ -81,7 +81,7 @@ static void clear_shelf(struct shelf *s)
         s->batch[i] = pst_batch_unref(s->batch[i]);
 }
 
-/* Takes batches until a limit is met. PST_OK: the result is complete. */
+/* Takes batches until a limit is reached. PST_OK: the result is complete. */
 static pst_status consume(const struct config *c, pst_pipeline *pipeline, struct shelf *shelf, struct bench_result *r,
                           double opened, pst_error *error)
 {
@@ -101,7 +101,7 @@ static pst_status consume(const struct config *c, pst_pipeline *pipeline, struct
         }
         if (status == PST_END) {
             r->epochs++;
-            if (r->epochs == limits.epochs || batches == at_epoch) /* an empty epoch: there is nothing to go on with */
+            if (r->epochs == limits.epochs || batches == at_epoch) /* an empty epoch: no more data */
                 return PST_OK;
             at_epoch = batches;
             continue;
@@ -190,49 +190,48 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--epochs", 'e', "N", OPTION_UINT, INTO(struct config, epochs), .given = offsetof(struct config, epochs_given), .min = 1,
-     .doc = "stop after N epochs", .absent = "1, and at most 10 seconds; with --seconds, any number",
-     .group = "What to measure"},
+     .doc = "stop after N epochs", .absent = "1 epoch, up to 10 seconds; with --seconds, no limit", .group = "What to measure"},
     {"--seconds", 's', "S", OPTION_FLOAT, INTO(struct config, seconds), .given = offsetof(struct config, seconds_given),
-     .min = 0.001, .max = 1e9, .doc = "stop after S seconds, going over the data as often as it takes",
-     .absent = "10 where --epochs is not given either"},
+     .min = 0.001, .max = 1e9, .doc = "stop after S seconds; repeat the data as often as needed",
+     .absent = "10, if --epochs is not given"},
     {"--warmup", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, warmup),
      .given = offsetof(struct config, warmup_given),
-     .doc = "batches before the clock starts; the time to the first batch is told apart",
-     .absent = "1, or none where the run is over almost at once"},
+     .doc = "batches before the measurement starts; the time to the first batch is reported separately",
+     .absent = "1, or 0 if the run is very short"},
     {"--simulate-step", .metavar = "MS", .kind = OPTION_FLOAT, INTO(struct config, step_ms), .min = 0.001, .max = 1e7,
-     .doc = "let the consumer be busy for so many milliseconds with every batch, as training on an accelerator is, and judge "
-            "by the share of time that it waits for data: below 5% not input-bound, up to 20% moderately, above highly",
-     .absent = "it takes batches as they come"},
+     .doc =
+         "simulate training on an accelerator: the consumer is busy for MS milliseconds per batch. The result is rated by the "
+         "share of time that the consumer waits for data: below 5% not input-bound, up to 20% moderately, above 20% highly",
+     .absent = "the consumer takes batches as fast as possible"},
     {"--hold", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, hold), .max = MOST_HELD,
-     .doc = "let the consumer keep its last N batches while it asks for the next: a Python loop keeps 1",
-     .absent = "none, it lets each go at once"},
+     .doc = "the consumer keeps its last N batches while it requests the next one; a Python loop keeps 1",
+     .absent = "0, each batch is released at once"},
     {"--verbose", 'v', .kind = OPTION_FLAG, INTO(struct config, verbose),
-     .doc = "give the reasons for the numbers of workers and of batches prepared ahead, and the places of damage",
+     .doc = "also print the reasons for the number of workers and of prefetched batches, and the damaged records",
      .group = "What to show"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
-    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no live view: the result only"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no live view; print the result only"},
     {0},
 };
 
 static const struct example examples[] = {
-    {"how fast does a usual image pipeline run here?",
+    {"measure a typical image pipeline",
      "penstock bench \"folder photos/ | shuffle | decode | resize 224 | flip | normalize imagenet | batch 32\""},
-    {"would it keep an accelerator busy that needs 45 ms for a batch?",
+    {"check whether it keeps up with an accelerator that needs 45 ms per batch",
      "penstock bench \"tfrecord shards/ | shuffle | example | decode | random_resized_crop 224 | flip | batch 64\" "
      "--simulate-step 45"},
-    {"the second epoch, from memory",
+    {"measure a second epoch from the cache",
      "penstock bench \"tfrecord shards/ | example | cache | shuffle | batch 64\" --epochs 2 -v"},
-    {"half a minute, for a script to read", "penstock bench @train.pst --seconds 30 --json"},
+    {"run for 30 seconds and print JSON", "penstock bench @train.pst --seconds 30 --json"},
     {0},
 };
 
 const struct command command_bench = {
     .name = "bench",
-    .summary = "measure how fast a pipeline runs, and where its time goes",
-    .doc =
-        "Runs the pipeline and reports samples, batches and bytes a second, the time to the first batch, each stage with its "
-        "share of the workers' time, how busy workers and consumer were, and memory. A terminal shows it live. Ctrl-C ends "
-        "the run early, and what was measured is reported.\n\n" PIPELINE_DOC,
+    .summary = "measure how fast a pipeline runs and where the time is spent",
+    .doc = "Runs the pipeline and reports samples, batches and bytes per second, the time to the first batch, the share of the "
+           "workers' time per stage, how busy workers and consumer were, and memory. On a terminal, progress is shown live. "
+           "Ctrl-C ends the run early and reports the measurements so far.\n\n" PIPELINE_DOC,
     PIPELINE_COMMAND,
     .options = options,
     .examples = examples,

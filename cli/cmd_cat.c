@@ -1,4 +1,4 @@
-/* cmd_cat.c: `penstock cat`: what a pipeline delivers, printed or as a picture. */
+/* cmd_cat.c: `penstock cat`: prints the elements of a pipeline or draws its images. */
 #include "cli/command.h"
 #include "cli/contact_sheet.h"
 #include "cli/elements.h"
@@ -42,7 +42,7 @@ static void show_batch(struct cat *cat, const pst_batch *batch)
     }
 }
 
-/* Whether what has come so far is all that was asked for. */
+/* Whether everything requested has been delivered. */
 static bool is_enough(const struct cat *cat)
 {
     const struct config *c = cat->config;
@@ -54,7 +54,7 @@ static bool is_enough(const struct cat *cat)
     return cat->batches > 0 && cat->elements >= c->head;
 }
 
-/* Up to the end of the first epoch. */
+/* Runs up to the end of the first epoch. */
 static pst_status show(struct cat *cat, pst_pipeline *pipeline, pst_error *error)
 {
     pst_batch *batch = NULL;
@@ -71,7 +71,7 @@ static pst_status show(struct cat *cat, pst_pipeline *pipeline, pst_error *error
         if (cat->config->sheet && !contact_sheet_add(&cat->sheet, batch))
             status = pst_fail(error, PST_ENOMEM, "out of memory for the sheet");
         batch = pst_batch_unref(batch);
-        if (status < 0 || ferror(stdout)) /* a reader that has seen enough */
+        if (status < 0 || ferror(stdout)) /* the reader closed the pipe */
             break;
     }
     return status < 0 ? status : PST_OK;
@@ -120,10 +120,7 @@ static int check(const struct config *c)
     if (c->batches && c->head_given)
         return say_usage(&command_cat, "--head and --batches exclude each other");
     if (!c->sheet && (c->image || c->label || c->tile_size_given))
-        return say_usage(&command_cat, "%s is about the sheet, and --sheet is missing",
-                         c->image   ? "--image"
-                         : c->label ? "--label"
-                                    : "--tile-size");
+        return say_usage(&command_cat, "%s needs --sheet", c->image ? "--image" : c->label ? "--label" : "--tile-size");
     return EXIT_DONE;
 }
 
@@ -158,19 +155,19 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--head", 'n', "N", OPTION_UINT, INTO(struct config, head), .given = offsetof(struct config, head_given), .initial = "10",
-     .doc = "how many elements to print; 0: all of an epoch", .group = "What to show"},
+     .doc = "number of elements to print; 0: all elements of one epoch", .group = "What to show"},
     {"--batches", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, batches), .min = 1,
-     .doc = "print the first N batches instead, as they are delivered", .absent = "elements"},
+     .doc = "print the first N batches instead of elements", .absent = "print elements"},
     {"--values", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, values), .initial = "8", .min = 1,
-     .doc = "values of a field that are written out; where there are more, their range, mean and a digest of all follow"},
-    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object for each element or batch"},
+     .doc = "number of values to print per field; for longer fields, the range, mean and a digest of all values follow"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object per element or batch"},
     {"--sheet", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, sheet), .completion = COMPLETE_FILES,
-     .doc = "write the images of the first batch (of several, if they are small: at least --head images) as one PNG, with "
-            "their labels; prints elements only if --head or --batches is given"},
-    {"--image", .metavar = "FIELD", .kind = OPTION_STRING, INTO(struct config, image), .doc = "the images on the sheet",
-     .absent = "image, or the first field that holds some"},
-    {"--label", .metavar = "FIELD", .kind = OPTION_STRING, INTO(struct config, label), .doc = "what stands below them",
-     .absent = "label"},
+     .doc = "write the images of the first batch with their labels into one PNG (several batches if they are small: at least "
+            "--head images); elements are then printed only if --head or --batches is given"},
+    {"--image", .metavar = "FIELD", .kind = OPTION_STRING, INTO(struct config, image),
+     .doc = "the field with the images for the sheet", .absent = "image, or the first field with images"},
+    {"--label", .metavar = "FIELD", .kind = OPTION_STRING, INTO(struct config, label),
+     .doc = "the field printed below each image", .absent = "label"},
     {"--tile-size", .metavar = "PIXELS", .kind = OPTION_UINT, INTO(struct config, tile_size),
      .given = offsetof(struct config, tile_size_given), .initial = "160", .min = 32, .max = 1024,
      .doc = "width of one image on the sheet"},
@@ -178,21 +175,21 @@ static const struct option options[] = {
 };
 
 static const struct example examples[] = {
-    {"what is in these records?", "penstock cat \"tfrecord shards/ | example\" --head 3"},
-    {"the numbers of a small pipeline", "penstock cat \"range 10 | shuffle seed=7 | batch 3\" --batches 4"},
-    {"look at what the model will see",
+    {"print the first three records", "penstock cat \"tfrecord shards/ | example\" --head 3"},
+    {"print the batches of a small pipeline", "penstock cat \"range 10 | shuffle seed=7 | batch 3\" --batches 4"},
+    {"draw the images that the model will get",
      "penstock cat \"folder photos/ | shuffle | decode | random_resized_crop 224 | flip | batch 24\" --sheet batch.png"},
-    {"every label, for another program", "penstock cat \"tfrecord shards/ | example | select label\" --head 0 --json"},
+    {"print every label as JSON", "penstock cat \"tfrecord shards/ | example | select label\" --head 0 --json"},
     {0},
 };
 
 const struct command command_cat = {
     .name = "cat",
-    .summary = "print what a pipeline delivers, or show it as a picture",
+    .summary = "print the elements of a pipeline, or draw its images",
     .doc =
-        "Runs the pipeline and prints its first elements, field by field: numbers, text, what kind of image or bytes, and of "
+        "Runs the pipeline and prints its first elements, field by field: numbers, text, the kind of image or bytes, and for "
         "long fields their range and a digest. Stops at the end of the first epoch. The output is the same for any number of "
-        "workers, and on any machine.\n\n" PIPELINE_DOC,
+        "workers and on any machine.\n\n" PIPELINE_DOC,
     PIPELINE_COMMAND,
     .options = options,
     .examples = examples,

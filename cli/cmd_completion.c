@@ -1,4 +1,4 @@
-/* cmd_completion.c: `penstock completion`: scripts that teach a shell the commands, their options and the values of those.
+/* cmd_completion.c: `penstock completion`: scripts for the completion of commands, options and their values.
  *
  * Names and choices of ours hold letters, digits and dashes only; descriptions are quoted for each shell. */
 #include "cli/command.h"
@@ -30,7 +30,7 @@ static void put_operation_names(void)
         printf("%s%s", i ? " " : "", op->name);
 }
 
-/* The words that an operand of the command can be; false: none are known. */
+/* Prints the words that are valid as an operand of the command; false: there are none. */
 static bool has_operand_words(const struct command *command)
 {
     return command->operand_choices || command->completion == COMPLETE_COMMANDS || command->completion == COMPLETE_OPERATIONS ||
@@ -284,8 +284,8 @@ static int run(const void *config, const char *const *operands, size_t count)
 static const char *const shell_names[] = {"bash", "zsh", "fish", NULL};
 
 static const struct example examples[] = {
-    {"in the bash at hand", "source <(penstock completion bash)"},
-    {"for good, in fish", "penstock completion fish > ~/.config/fish/completions/penstock.fish"},
+    {"enable completion in the current bash", "source <(penstock completion bash)"},
+    {"install completion for fish", "penstock completion fish > ~/.config/fish/completions/penstock.fish"},
     {0},
 };
 

@@ -1,4 +1,4 @@
-/* cmd_generate.c: `penstock generate`: a small labelled image set out of nothing, to try things on. */
+/* cmd_generate.c: `penstock generate`: draws a small labelled image set for experiments. */
 #include "cli/command.h"
 #include "cli/draw.h"
 #include "cli/interrupt.h"
@@ -25,7 +25,7 @@ static const char *const formats[] = {"mixed", "jpeg", "png", NULL};
 
 /* ---- Files ---- */
 
-/* errno, on `path`. */
+/* Reports errno for `path`. */
 static int fail(const struct config *c, const char *path, const char *what)
 {
     pst_error error;
@@ -40,7 +40,7 @@ static bool is_empty_folder(const char *path)
     size_t entries = 0;
 
     if (!folder)
-        return true; /* nothing there; or something that the attempt to use it names better */
+        return true; /* does not exist, or a later call reports a better error */
     for (struct dirent *e = readdir(folder); e; e = readdir(folder))
         entries += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
     closedir(folder);
@@ -67,7 +67,7 @@ static int write_all(const char *path, const uint8_t *data, size_t length)
     return failed ? -1 : 0;
 }
 
-/* A picture is there whole or not at all, should the tool be killed. */
+/* Writes a temporary file and renames it, so that a killed tool leaves no partial picture. */
 static int save(const struct config *c, const char *path, const uint8_t *data, size_t length)
 {
     char temporary[PATH_MAX];
@@ -91,7 +91,7 @@ static int make_image(const struct config *c, const char *out, uint64_t number, 
     size_t class_ = (size_t)(number % c->classes);
     struct draw_random r;
     pst_image image = {0};
-    pst_encode_options encoding = {.size = sizeof(encoding), .effort = 3}; /* grainy pictures hardly get smaller with more */
+    pst_encode_options encoding = {.size = sizeof(encoding), .effort = 3}; /* more effort hardly makes noisy pictures smaller */
     pst_error error;
     uint8_t *data = NULL;
     size_t length = 0;
@@ -131,13 +131,13 @@ static int make_folders(const struct config *c, const char *out)
     char path[PATH_MAX];
 
     if (mkdir(out, 0777) < 0 && errno != EEXIST)
-        return fail(c, out, "the folder cannot be made");
+        return fail(c, out, "cannot create the folder");
     for (size_t i = 0; i < c->classes; i++) {
         if (snprintf(path, sizeof(path), "%s/%s", out, draw_class_name(i)) >= (int)sizeof(path))
             errno = ENAMETOOLONG;
         else if (mkdir(path, 0777) == 0 || errno == EEXIST)
             continue;
-        return fail(c, out, "a folder in it cannot be made");
+        return fail(c, out, "cannot create a folder in it");
     }
     return EXIT_DONE;
 }
@@ -182,7 +182,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     if (!c->force && !is_empty_folder(out)) {
         pst_fail_at(&error, PST_EEXIST, out, PST_NOWHERE, PST_NOWHERE, "the folder is not empty");
         code = say_failure(&command_generate, &error, c->json);
-        say_try("another folder; or --force, which writes into this one and replaces files of the same names");
+        say_try("another folder; or --force to write into this one and replace files of the same name");
         return code;
     }
     progress_start(&progress, "images", c->quiet, c->json);
@@ -205,35 +205,35 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--images", 'n', "N", OPTION_UINT, INTO(struct config, images), .initial = "1000", .min = 1, .max = 10000000,
-     .doc = "how many in all, the same number for each class"},
+     .doc = "number of images in total, divided evenly among the classes"},
     {"--classes", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, classes), .initial = "10", .min = 2,
-     .max = DRAW_CLASSES, .doc = "how many kinds of figures"},
+     .max = DRAW_CLASSES, .doc = "number of classes"},
     {"--size", .metavar = "PX", .kind = OPTION_UINT, INTO(struct config, size), .initial = "96", .min = 16, .max = 4096,
-     .doc = "pixels of the short side"},
+     .doc = "length of the shorter side in pixels"},
     {"--seed", .metavar = "S", .kind = OPTION_UINT, INTO(struct config, seed), .initial = "0",
      .doc = "the same seed draws the same images"},
     {"--format", .metavar = "FORMAT", .kind = OPTION_CHOICE, INTO(struct config, format), .choices = formats,
-     .initial = "mixed", .doc = "how the images are stored; mixed: three of four as JPEG"},
+     .initial = "mixed", .doc = "format of the images; mixed: three of four are JPEG, the others PNG"},
     {"--force", 'f', .kind = OPTION_FLAG, INTO(struct config, force), .doc = "write into a folder that is not empty"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print the summary as one JSON object"},
-    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no progress, no summary: errors only"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "print errors only: no progress, no summary"},
     {0},
 };
 
 static const struct example examples[] = {
-    {"1000 images of ten classes", "penstock generate pictures/"},
-    {"something larger to train on", "penstock generate pictures/ --images 20000 --size 64 --seed 1"},
+    {"draw 1000 images of ten classes", "penstock generate pictures/"},
+    {"draw a larger set for training", "penstock generate pictures/ --images 20000 --size 64 --seed 1"},
     {0},
 };
 
 const struct command command_generate = {
     .name = "generate",
-    .summary = "draw a small labelled image set to try things on",
+    .summary = "draw a small labelled image set for experiments",
     .usage = "OUT",
-    .doc = "Draws images into the folder OUT, with a subfolder for each class: shapes (circle, star, ring, ...) and textures "
-           "(stripes, checker, ...). Colours, places, sizes, grounds, light and grain vary, so that the classes can be "
-           "learned but not guessed.\n\n"
-           "The images depend on the options and the seed alone. Each file appears whole or not at all.",
+    .doc = "Draws images into the folder OUT, with one subfolder per class: shapes (circle, star, ring, ...) and textures "
+           "(stripes, checker, ...). Colours, positions, sizes, backgrounds, light and noise vary, so that a model "
+           "has to learn the classes.\n\n"
+           "The images depend only on the options and the seed. A file appears only when it is complete.",
     .options = options,
     .examples = examples,
     .min_operands = 1,

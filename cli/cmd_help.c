@@ -20,7 +20,7 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 const struct command command_help = {
     .name = "help",
-    .summary = "explain a command, or list them all",
+    .summary = "explain a command, or list all commands",
     .usage = "[COMMAND]",
     .doc = "Explains COMMAND with all its options and some examples. Without COMMAND, lists the commands.",
     .max_operands = 1,

@@ -23,18 +23,18 @@ struct config {
 
 struct shard {
     const char *path;
-    pst_status status; /* PST_ECANCELLED until somebody has looked at it */
+    pst_status status; /* PST_ECANCELLED until a worker has processed it */
     pst_index_report report;
     pst_entropy_report entropy;
-    uint64_t seen; /* records whose JPEGs were looked at; under lock */
+    uint64_t seen; /* records whose JPEGs were scanned; under lock */
     pst_error error;
     struct job *job;
 };
 
-/* The shards, and the threads that take one after another. */
+/* The shards and the threads that process them. */
 struct job {
     const struct config *config;
-    void (*step)(struct shard *s); /* what they do with it */
+    void (*step)(struct shard *s); /* applied to each shard */
     pst_progress progress;         /* under lock */
     size_t workers;
     unsigned each; /* threads within a shard */
@@ -55,7 +55,7 @@ static bool is_interrupted(void *user)
     return interrupt_requested();
 }
 
-/* One scan over the lengths of its records. */
+/* Creates or checks the index by one scan over the record lengths. */
 static void make_index(struct shard *s)
 {
     struct job *job = s->job;
@@ -67,7 +67,7 @@ static void make_index(struct shard *s)
     pthread_mutex_unlock(&job->lock);
 }
 
-/* A pst_progress_fn, called by the threads that have the shards. */
+/* A pst_progress_fn, called by the threads that process the shards. */
 static int see_progress(void *user, const pst_progress *now)
 {
     struct shard *s = user;
@@ -80,7 +80,7 @@ static int see_progress(void *user, const pst_progress *now)
     return interrupt_requested();
 }
 
-/* One pass over the JPEGs of its records. */
+/* Creates the entropy index by one pass over the JPEGs. */
 static void make_entropy(struct shard *s)
 {
     struct job *job = s->job;
@@ -113,7 +113,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* With fewer shards than workers, those that are left over help within the shards. */
+/* If there are fewer shards than workers, several workers share a shard. */
 static void share_workers(struct job *job)
 {
     cpu_set_t mine;
@@ -125,7 +125,7 @@ static void share_workers(struct job *job)
     job->each = (unsigned)(workers / job->workers);
 }
 
-/* Shows how far the workers are until all shards are done, or until an interruption. */
+/* Shows progress until all shards are done or the user interrupts. */
 static void watch(struct job *job, struct progress *progress)
 {
     pthread_mutex_lock(&job->lock);
@@ -149,7 +149,7 @@ static void watch(struct job *job, struct progress *progress)
     pthread_mutex_unlock(&job->lock);
 }
 
-/* Has the workers do one thing with all shards. */
+/* Runs one step on all shards, on the workers. */
 static void do_all(struct job *job, void (*step)(struct shard *s), const char *stage, const char *unit, uint64_t total)
 {
     struct progress progress;
@@ -165,7 +165,7 @@ static void do_all(struct job *job, void (*step)(struct shard *s), const char *s
     if (started)
         watch(job, &progress);
     else
-        work(job); /* no thread to be had: this one does it all */
+        work(job); /* no thread could be created: this thread does all the work */
     progress_finish(&progress);
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
@@ -182,7 +182,7 @@ static void index_all(struct job *job)
         return;
     for (size_t i = 0; i < job->count; i++)
         records += job->shards[i].status == PST_OK ? job->shards[i].report.records : 0;
-    do_all(job, make_entropy, "looking at JPEGs", "records", records);
+    do_all(job, make_entropy, "scanning JPEGs", "records", records);
 }
 
 /* ---- Reporting ---- */
@@ -202,7 +202,7 @@ static void put_place(const pst_index_report *r)
         put_clean_string(stdout, r->path);
         break;
     case PST_INDEX_MEMORY:
-        fputs("kept nowhere: it has no records", stdout);
+        fputs("not stored: the shard has no records", stdout);
         break;
     }
 }
@@ -234,11 +234,11 @@ static void put_entropy(const pst_entropy_report *e)
         between = ", ";
     }
     if (e->bad_records)
-        printf("; %s damaged %s not looked into", amount_count(jpegs, e->bad_records),
+        printf("; %s damaged %s not searched", amount_count(jpegs, e->bad_records),
                plural(e->bad_records, "record", "records"));
 }
 
-/* A pipe or a device has no random access either, but was not meant to be indexed. */
+/* A pipe or a device has no index either, but naming one is probably a mistake. */
 static bool is_compressed(const struct shard *s)
 {
     struct stat info;
@@ -249,7 +249,7 @@ static bool is_compressed(const struct shard *s)
 static void put_shard(const struct shard *s, const struct config *c)
 {
     char records[AMOUNT_SIZE], bytes[AMOUNT_SIZE];
-    const char *state = c->check ? "index is right, " : s->report.written ? "index written, " : "index is up to date, ";
+    const char *state = c->check ? "index is correct, " : s->report.written ? "index written, " : "index is up to date, ";
 
     put_clean_string(stdout, s->path);
     if (s->status == PST_EUNSUPPORTED) {
@@ -326,7 +326,7 @@ static void add_entropy(pst_entropy_report *sum, const pst_entropy_report *e)
     sum->bad_records += e->bad_records;
 }
 
-/* Of several shards: the sum. */
+/* Prints the totals if there are several shards. */
 static void put_total(const struct job *job)
 {
     char a[AMOUNT_SIZE], b[AMOUNT_SIZE];
@@ -346,7 +346,7 @@ static void put_total(const struct job *job)
     }
     printf("%zu of %zu shards: %s records, %s, ", fine, job->count, amount_count(a, records), amount_bytes(b, (double)bytes));
     if (job->config->check)
-        printf("indexes are right");
+        printf("indexes are correct");
     else
         printf("%zu %s written", written, plural(written, "index", "indexes"));
     if (job->config->entropy)
@@ -399,7 +399,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     if (c->check && c->rebuild)
         return say_usage(&command_index, "--check and --rebuild exclude each other");
     if (c->check && c->entropy)
-        return say_usage(&command_index, "--check and --entropy exclude each other; a check looks at entropy indexes too");
+        return say_usage(&command_index, "--check and --entropy exclude each other; --check includes entropy indexes");
     if (pst_shards_find(&paths, &found, operands, count, &error) < 0)
         return say_failure(&command_index, &error, c->json);
     job.options.cache_dir = c->cache ? c->cache : default_cache_folder(cache, sizeof(cache));
@@ -424,43 +424,43 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--entropy", .kind = OPTION_FLAG, INTO(struct config, entropy),
-     .doc = "also keep where decoding may begin inside of JPEGs, so that crops of them decode faster"},
+     .doc = "also store entropy indexes: places inside JPEGs where decoding can start, so that crops decode faster"},
     {"--check", .kind = OPTION_FLAG, INTO(struct config, check),
-     .doc = "write nothing: compare each index with its shard, record by record, and an entropy index with the JPEGs"},
+     .doc = "write nothing; compare each index with its shard, record by record, and each entropy index with its JPEGs"},
     {"--rebuild", .kind = OPTION_FLAG, INTO(struct config, rebuild),
-     .doc = "make the indexes anew, even where they look right"},
+     .doc = "create all indexes again, even those that are up to date"},
     {"--cache", .metavar = "FOLDER", .kind = OPTION_STRING, INTO(struct config, cache), .completion = COMPLETE_FOLDERS,
-     .doc = "where indexes of shards in read-only folders go", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
-    {"--workers", 'j', "N", OPTION_UINT, INTO(struct config, workers), .min = 1, .max = 1024, .doc = "threads",
-     .absent = "one a core"},
+     .doc = "folder for the indexes of shards in read-only folders", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
+    {"--workers", 'j', "N", OPTION_UINT, INTO(struct config, workers), .min = 1, .max = 1024, .doc = "number of threads",
+     .absent = "one per core"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
-    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "errors only"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "print errors only"},
     {0},
 };
 
 static const struct example examples[] = {
-    {"make whatever indexes are missing or out of date", "penstock index shards/"},
-    {"have crops of JPEGs decode faster", "penstock index --entropy shards/"},
+    {"create indexes that are missing or out of date", "penstock index shards/"},
+    {"make crops of JPEGs decode faster", "penstock index --entropy shards/"},
     {"compare every index with its shard", "penstock index --check shards/"},
     {0},
 };
 
 const struct command command_index = {
     .name = "index",
-    .summary = "make or check the indexes of shards",
+    .summary = "create or check the indexes of shards",
     .usage = "PATH...",
-    .doc = "Makes the index of every shard that has none or one of other content. An index lists where each record lies, so "
-           "that records can be read in any order; it is made by one scan over the lengths of the records. A PATH is a "
-           "shard, a folder of shards, or a pattern.\n\n"
-           "The index of X is X.pidx beside it, or a file in the cache folder where X lies in a read-only folder. A "
-           "compressed shard has no index: it can only be read from front to back.\n\n"
-           "With --entropy, the JPEGs of the records are looked through once as well: those in the bytes features of Examples, "
-           "and records that are JPEGs. For each of them the index keeps places where decoding may begin, every 16 blocks of "
-           "pixels, in about 1 % of the JPEG's size; a pipeline that crops then skips what lies outside of the crop. It "
-           "changes no pixel, and "
-           "nothing of the shard. Shards that have it are left alone.\n\n"
-           "Exits with 3 when a length is damaged, or when --check finds an index that is wrong. Whether the "
-           "content of the records is sound, penstock inspect --verify tells.",
+    .doc =
+        "Creates the index of every shard whose index is missing or out of date. An index lists the position of each record, "
+        "so that records can be read in any order; one scan over the lengths of the records creates it. A PATH is a "
+        "shard, a folder of shards, or a pattern.\n\n"
+        "The index of X is X.pidx beside it, or a file in the cache folder if the folder of X is read-only. A "
+        "compressed shard has no index: it can only be read from beginning to end.\n\n"
+        "With --entropy, the command also scans the JPEGs in the records: those in the bytes features of Examples, and records "
+        "that are JPEGs. For each JPEG the index stores the places where decoding can start, one per 16 blocks of pixels, "
+        "in about 1 % of the JPEG's size. A pipeline that crops images then skips the data outside the crop. Pixels and "
+        "shards do not change. Shards that already have an entropy index are not scanned again.\n\n"
+        "Exits with 3 if a length is damaged or --check finds a wrong index. To check the content of the records, use "
+        "penstock inspect --verify.",
     .options = options,
     .examples = examples,
     .min_operands = 1,

@@ -1,4 +1,5 @@
-/* cmd_inspect.c: `penstock inspect`: what is in shards, and whether it is sound. The report itself is in inspect_report.c. */
+/* cmd_inspect.c: `penstock inspect`: reports what shards contain and checks them for damage. The report itself is in
+ * inspect_report.c. */
 #include "cli/command.h"
 #include "cli/inspect_report.h"
 #include "cli/interrupt.h"
@@ -32,7 +33,7 @@ static void put_line(void *user, const char *line)
     }
 }
 
-/* From as many shards as it takes; the second one and on are named. */
+/* Prints the first records, from several shards if needed; names each shard after the first. */
 static pst_status put_head(const pst_inspection *n, uint64_t records, struct head *head, pst_error *error)
 {
     pst_status status = PST_OK;
@@ -128,8 +129,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     if (c->sample_given && (c->all || c->verify))
         return say_usage(&command_inspect, "--sample and %s exclude each other", c->all ? "--all" : "--verify");
     if (!c->sheet && (c->tiles_given || c->tile_size_given))
-        return say_usage(&command_inspect, "%s is about the contact sheet, and --sheet is missing",
-                         c->tiles_given ? "--tiles" : "--tile-size");
+        return say_usage(&command_inspect, "%s needs --sheet", c->tiles_given ? "--tiles" : "--tile-size");
     progress_start(&progress, "records", c->quiet, c->json);
     status = pst_inspect(operands, count, &options, &n, &error);
     progress_finish(&progress);
@@ -140,19 +140,19 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--verify", .kind = OPTION_FLAG, INTO(struct config, verify),
-     .doc = "read every record, check every CRC, decode every image, and list what is damaged", .group = "What to look at"},
+     .doc = "read every record, check every CRC, decode every image, and list what is damaged", .group = "What to read"},
     {"--sample", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, sample),
      .given = offsetof(struct config, sample_given), .min = 1, .initial = "100000",
-     .doc = "take the figures from N records, spread evenly over the shards"},
-    {"--all", .kind = OPTION_FLAG, INTO(struct config, all), .doc = "take them from every record"},
+     .doc = "compute the statistics from N records, spread evenly over the shards"},
+    {"--all", .kind = OPTION_FLAG, INTO(struct config, all), .doc = "compute the statistics from every record"},
     {"--allow-missing", .kind = OPTION_FLAG, INTO(struct config, allow_missing),
-     .doc = "a folder or pattern may lack shards of a set such as x-00000-of-00008"},
+     .doc = "accept a folder or pattern with missing shards, such as x-00003-of-00008, and read the others"},
     {"--image", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, image), .doc = "the feature that holds the image",
-     .absent = "the one whose values are images"},
+     .absent = "the feature whose values are images"},
     {"--label", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, label), .doc = "the feature that holds the class",
-     .absent = "label, or the only one with a name like that"},
+     .absent = "label, or the only feature with a similar name"},
     {"--max-record", .metavar = "SIZE", .kind = OPTION_BYTES, INTO(struct config, max_record), .initial = "1G", .min = 1,
-     .doc = "the largest record that is believed; one that claims more is damage"},
+     .doc = "the largest valid record; a longer one is reported as damage"},
     {"--head", 'n', "N", OPTION_UINT, INTO(struct config, head), .doc = "show the first N records in readable form",
      .absent = "none", .group = "What to show"},
     {"--sheet", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, sheet), .completion = COMPLETE_FILES,
@@ -162,37 +162,39 @@ static const struct option options[] = {
     {"--tile-size", .metavar = "PIXELS", .kind = OPTION_UINT, INTO(struct config, tile_size),
      .given = offsetof(struct config, tile_size_given), .initial = "160", .min = 32, .max = 1024, .doc = "width of one sample"},
     {"--verbose", 'v', .kind = OPTION_FLAG, INTO(struct config, verbose),
-     .doc = "list every shard, every class and every place of damage"},
+     .doc = "list every shard, every class and every damaged record"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
     {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet),
-     .doc = "no report: errors, --head and the exit code only"},
+     .doc = "no report; print only errors and --head, and set the exit code"},
     {"--workers", 'j', "N", OPTION_UINT, INTO(struct config, workers), .min = 1, .max = 1024,
-     .doc = "threads that read; the result does not depend on it", .absent = "one a core", .group = "How to run"},
+     .doc = "number of threads; does not affect the result", .absent = "one per core", .group = "Execution"},
     {"--cache", .metavar = "FOLDER", .kind = OPTION_STRING, INTO(struct config, cache), .completion = COMPLETE_FOLDERS,
-     .doc = "where indexes of shards in read-only folders go", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
+     .doc = "folder for the indexes of shards in read-only folders", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
     {0},
 };
 
 static const struct example examples[] = {
-    {"what is in a folder of shards", "penstock inspect shards/"},
-    {"is all of it sound?", "penstock inspect --verify shards/"},
-    {"look at some pictures", "penstock inspect shards/ --sheet sheet.png --tiles 48"},
-    {"the first records of a training log", "penstock inspect runs/ --head 10"},
+    {"show what a folder of shards contains", "penstock inspect shards/"},
+    {"check every record for damage", "penstock inspect --verify shards/"},
+    {"draw a contact sheet of 48 images", "penstock inspect shards/ --sheet sheet.png --tiles 48"},
+    {"print the first records of a TensorBoard log", "penstock inspect runs/ --head 10"},
     {0},
 };
 
 const struct command command_inspect = {
     .name = "inspect",
-    .summary = "show what is in shards and whether it is sound",
+    .summary = "show what shards contain and check them for damage",
     .usage = "PATH...",
     .doc =
-        "Reports on TFRecord files that anyone wrote: records, shards and their balance, features with their types and ranges, "
-        "images, classes, indexes, damage, and a fingerprint of it all. A PATH is a shard, a folder of shards, or a pattern. "
+        "Reports on TFRecord files written by any program: records, shards and how even they are, features with their types "
+        "and "
+        "ranges, images, classes, indexes, damage, and a fingerprint of the data. A PATH is a shard, a folder of shards, or a "
+        "pattern. "
         "TensorBoard's event files are TFRecords too; their scalars are listed.\n\n"
-        "Figures come from a sample of the records unless --all or --verify is given, or a shard is compressed, which must be "
-        "read from front to back in any case. Missing indexes are made on the way, so that the next reader need not.\n\n"
+        "Statistics come from a sample of the records, unless --all or --verify is given or a shard is compressed: compressed "
+        "shards are always read completely. Missing indexes are created and kept for later use.\n\n"
         "Class names come from labels.txt or FEATURE.labels.txt beside the shards.\n\n"
-        "Exits with 3 when damage was met, whether or not it was looked for.",
+        "Exits with 3 if damage was found, with or without --verify.",
     .options = options,
     .examples = examples,
     .min_operands = 1,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `n` bytes of text, with everything that roff would take for itself escaped. */
+/* Prints `n` bytes of text with roff's special characters escaped. */
 static void put_roff(const char *s, size_t n)
 {
     bool line_start = true;
@@ -92,7 +92,7 @@ static void put_options(const struct command *command)
         put_option(o);
     }
     put_option(&help);
-    puts(".PP\nA flag is taken back by \\fB\\-\\-no\\-\\fR before its name; of several, the last wins.");
+    puts(".PP\nThe prefix \\fB\\-\\-no\\-\\fR turns a flag off; if a flag is given several times, the last one counts.");
 }
 
 static void put_exit_status(void)
@@ -110,7 +110,7 @@ static void put_environment(void)
     puts(".SH ENVIRONMENT\n"
          ".TP\n.B NO_COLOR\nset and not empty: no colours.\n"
          ".TP\n.B TERM\nif it is \\fBdumb\\fR, progress is printed as plain lines.\n"
-         ".TP\n.B COLUMNS\nthe width of the help and of the progress bar, where the terminal's own is not wanted.\n"
+         ".TP\n.B COLUMNS\nthe width of the help and of the progress bar; overrides the width of the terminal.\n"
          ".TP\n.B XDG_CACHE_HOME\nindexes of shards in read\\-only folders go to its folder \\fBpenstock\\fR (default: "
          "\\fB~/.cache/penstock\\fR).");
 }
@@ -166,9 +166,9 @@ static void put_overview_page(void)
     puts(".SH NAME\npenstock \\- packs, inspects, checks and feeds training data\n"
          ".SH SYNOPSIS\n.B penstock\n\\fICOMMAND\\fR [\\fIOPTION\\fR...] [\\fIOPERAND\\fR...]\n"
          ".SH DESCRIPTION\n"
-         "Penstock keeps model training fed: it turns files, arrays and tables into shards of records that every framework "
-         "reads, shows what is in them, checks that they are sound, and plans, measures and shows the pipelines that make batches "
-         "of them. Shards are TFRecord files of tf.train.Example.\n"
+         "Penstock keeps model training fed: it packs files, arrays and tables into shards of records that every framework "
+         "can read, reports what shards contain, checks them for damage, and plans, measures and shows the pipelines that turn "
+         "them into batches. Shards are TFRecord files of tf.train.Example.\n"
          ".SH COMMANDS");
     for (size_t i = 0; commands[i]; i++) {
         printf(".TP\n.BR penstock\\-%s (1)\n", commands[i]->name);
@@ -195,7 +195,7 @@ static int run(const void *config, const char *const *operands, size_t count)
 }
 
 static const struct example examples[] = {
-    {"read the page of a tool that is not installed", "penstock man pack | man -l -"},
+    {"read the page of pack without installing it", "penstock man pack | man -l -"},
     {0},
 };
 
@@ -203,7 +203,7 @@ const struct command command_man = {
     .name = "man",
     .summary = "print a man page",
     .usage = "[COMMAND]",
-    .doc = "Prints the man page of COMMAND, or that of the tool itself, as roff.",
+    .doc = "Prints the man page of COMMAND, or of the tool itself, as roff.",
     .examples = examples,
     .max_operands = 1,
     .completion = COMPLETE_COMMANDS,

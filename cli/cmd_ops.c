@@ -21,9 +21,9 @@ static const struct {
 } kinds[] = {
     [PST_OP_SOURCE] = {"source", "Sources", "A pipeline begins with one of these."},
     [PST_OP_ORDER] = {"order", "Order",
-                      "Which elements come, and when. They move indices, not data, wherever the source has an index."},
-    [PST_OP_SAMPLE] = {"sample", "Elements", "What becomes of each element, on a worker, independently of all others."},
-    [PST_OP_BATCHING] = {"batching", "Batches and memory", "How elements are put together and kept."},
+                      "These choose the elements and their order. If the source has an index, they move indices, not data."},
+    [PST_OP_SAMPLE] = {"sample", "Elements", "These change each element by itself, on a worker."},
+    [PST_OP_BATCHING] = {"batching", "Batches and memory", "These combine elements into batches and keep them in memory."},
 };
 
 /* ---- Parameters in words ---- */
@@ -129,7 +129,7 @@ static void put_op(const pst_op_class *op)
 
 /* ---- Markdown ---- */
 
-/* A cell of a table: | would end it. */
+/* Prints a cell of a table, with | escaped. */
 static void put_cell(const char *s)
 {
     for (; *s; s++) {
@@ -165,14 +165,14 @@ static void put_markdown(void)
 
     puts("# Operations\n\n"
          "<!-- Written by `penstock ops --markdown`; change the declarations in src/ops, not this page. -->\n\n"
-         "A pipeline is a source and the operations behind it, separated by `|`:\n\n"
+         "A pipeline is a source followed by operations, separated by `|`:\n\n"
          "```\ntfrecord shards/ | shuffle seed=7 | example | batch 64   # a comment\n```\n\n"
          "- Arguments are values in the order of the parameters, then `name=value`.\n"
-         "- Blanks and line breaks separate words. `\"…\"` keeps them together and takes the escapes\n"
-         "  `\\\" \\\\ \\n \\r \\t \\xHH`; `'…'` takes everything as it is. `#` at the beginning of a word starts a comment.\n"
-         "- `@train.pst` in the place of an operation stands for the text of that file. A relative path is relative to\n"
+         "- Blanks and line breaks separate words. `\"…\"` quotes them and accepts the escapes\n"
+         "  `\\\" \\\\ \\n \\r \\t \\xHH`; `'…'` quotes without escapes. `#` at the beginning of a word starts a comment.\n"
+         "- `@train.pst` in place of an operation inserts the text of that file. A relative path is relative to\n"
          "  the including file.\n"
-         "- A value that looks like `name=value` is quoted: `'year=2020/'`.\n"
+         "- Quote a value that looks like `name=value`: `'year=2020/'`.\n"
          "- `true` and `false` can be written as yes and no, on and off, 1 and 0. K, M, G and T are powers of 1024.\n");
     for (size_t i = 0; (op = pst_op_at(i)) != NULL; i++) {
         if ((int)pst_op_kind_of(op) != kind) {
@@ -244,7 +244,7 @@ static int fail_name(const char *name)
     for (; count < MOST_OPS && pst_op_at(count); count++)
         names[count] = pst_op_at(count)->name;
     nearest = suggest(name, names, count);
-    say_error("there is no operation %s", name);
+    say_error("unknown operation %s", name);
     if (nearest)
         say_try("penstock ops %s", nearest);
     else
@@ -281,8 +281,8 @@ static const struct option options[] = {
 };
 
 static const struct example examples[] = {
-    {"everything that a pipeline can be made of", "penstock ops"},
-    {"what batch does, and its parameters", "penstock ops batch"},
+    {"list all operations", "penstock ops"},
+    {"explain batch and its parameters", "penstock ops batch"},
     {0},
 };
 

@@ -35,7 +35,7 @@ static bool parse_delimiter(const char *text, char *ret)
     return true;
 }
 
-/* Returns EXIT_DONE, or says what is wrong. */
+/* Returns EXIT_DONE, or prints the error and returns EXIT_USAGE. */
 static int translate(pst_pack_options *ret, const struct config *c)
 {
     pst_pack_options o = {.size = sizeof(o)};
@@ -147,7 +147,7 @@ static void put_splits(const pst_pack_report *r)
     }
 }
 
-/* What an earlier run did has no speed. */
+/* Prints the time and, unless an earlier run made some of the shards, the speed. */
 static void put_speed(const pst_pack_report *r)
 {
     char a[AMOUNT_SIZE], b[AMOUNT_SIZE], c[AMOUNT_SIZE];
@@ -184,7 +184,7 @@ static bool is_warning(const char *note)
     return strncmp(note, "warning: ", strlen("warning: ")) == 0;
 }
 
-/* What must not pass unseen where no summary is printed. */
+/* Prints what the user must see even if no summary is printed. */
 static void say_warnings(const pst_pack_report *r)
 {
     char text[1024];
@@ -242,8 +242,8 @@ static int run(const void *config, const char *const *operands, size_t count)
     if (status < 0) {
         code = say_failure(&command_pack, &error, c->json);
         if (status == PST_ECANCELLED)
-            say_try("the same command again; it goes on where this one stopped");
-        else if (status == PST_EEXIST && strstr(error.message, "force")) /* not where a file or another process is in the way */
+            say_try("run the same command again; it resumes where this one stopped");
+        else if (status == PST_EEXIST && strstr(error.message, "force")) /* but not if the cause is a file or another process */
             say_try("another OUT, or --force to replace what is there");
         return code;
     }
@@ -259,69 +259,71 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--from", .metavar = "KIND", .kind = OPTION_CHOICE, INTO(struct config, from), .choices = source_kinds, .initial = "auto",
-     .doc = "what the sources are; auto tells by path and content", .group = "What the sources are"},
+     .doc = "kind of the sources; auto infers it from path and content", .group = "Sources"},
     {"--columns", .metavar = "LIST", .kind = OPTION_STRING, INTO(struct config, columns),
-     .doc = "columns of a CSV table and their kinds, as id:int,price:float,name:string; micros stores whole millionths as int64",
-     .absent = "as the whole table suggests"},
+     .doc =
+         "columns of a CSV table and their kinds, as id:int,price:float,name:string; micros stores whole millionths as int64",
+     .absent = "inferred from the whole table"},
     {"--delimiter", .metavar = "CHAR", .kind = OPTION_STRING, INTO(struct config, delimiter),
-     .doc = "what separates the fields of a CSV table or a list: one character, or tab", .absent = "recognised"},
+     .doc = "separator of the fields of a CSV table or a list: one character, or tab", .absent = "detected"},
     {"--no-header", .kind = OPTION_FLAG, INTO(struct config, no_header),
-     .doc = "the first row of a CSV table is data already; its columns are called c0, c1, and so on"},
+     .doc = "the first row of a CSV table is data, not a header; the columns are named c0, c1, and so on"},
 
     {"--name", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, name),
-     .doc = "the dataset's name, with which its files begin", .absent = "the folder's", .group = "What is written"},
+     .doc = "name of the dataset; the names of its files begin with it", .absent = "the name of OUT", .group = "Output"},
     {"--dataset-version", .metavar = "X.Y.Z", .kind = OPTION_STRING, INTO(struct config, version), .initial = "1.0.0",
      .doc = "the version in dataset_info.json"},
     {"--features", .metavar = "LIST", .kind = OPTION_STRING, INTO(struct config, features),
-     .doc = "other names for features, or none to leave one out: image=picture,key="},
+     .doc = "rename features, or leave one out with an empty name: image=picture,key="},
     {"--shards", 'n', "N", OPTION_UINT, INTO(struct config, shards), .min = 1, .max = 100000,
-     .doc = "how many shards a split has", .absent = "as --shard-size demands"},
+     .doc = "number of shards per split", .absent = "chosen by --shard-size"},
     {"--shard-size", .metavar = "BYTES", .kind = OPTION_BYTES, INTO(struct config, shard_size), .min = 1,
-     .doc = "how large a shard shall be, roughly", .absent = "256M"},
+     .doc = "approximate size of a shard", .absent = "256M"},
     {"--split", .metavar = "LIST", .kind = OPTION_STRING, INTO(struct config, split),
-     .doc = "splits and their shares, as train=0.9,val=0.1; a record's split depends on its key alone",
-     .absent = "all is train"},
+     .doc = "splits and their shares, such as train=0.9,val=0.1; the split of a record depends only on its key",
+     .absent = "all records are in train"},
     {"--shuffle", .metavar = "SEED", .kind = OPTION_UINT, INTO(struct config, seed), .given = offsetof(struct config, shuffle),
-     .doc = "put the records in a random order, the same for the same SEED, which also drives --augment"},
+     .doc = "store the records in a random order; the same SEED gives the same order; also the seed of --augment"},
     {"--compress", .metavar = "KIND", .kind = OPTION_CHOICE, INTO(struct config, compress), .choices = compressions,
      .initial = "none", .doc = "compress each shard; a compressed shard has no random access"},
     {"--level", .metavar = "N", .kind = OPTION_INT, INTO(struct config, level), .min = 1, .max = 22,
-     .doc = "how hard to compress: gzip and zlib up to 9, zstd up to 22", .absent = "the compression's own"},
+     .doc = "compression level: gzip and zlib up to 9, zstd up to 22", .absent = "the library's default"},
 
     {"--resize", .metavar = "SIZE", .kind = OPTION_STRING, INTO(struct config, resize),
-     .doc = "resize images: 256 makes the short side 256 pixels, 320x240 is exactly that size",
-     .group = "What happens to images"},
+     .doc = "resize images: 256 makes the shorter side 256 pixels, 320x240 makes them exactly that size", .group = "Images"},
     {"--format", .metavar = "FORMAT", .kind = OPTION_CHOICE, INTO(struct config, format), .choices = formats, .initial = "keep",
-     .doc = "how images are stored; keep: as they come"},
+     .doc = "format of the stored images; keep: do not change it"},
     {"--quality", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, quality), .min = 1, .max = 100,
-     .doc = "of the JPEG or WebP images that are made", .absent = "90"},
-    {"--gray", .kind = OPTION_FLAG, INTO(struct config, gray), .doc = "make all images grayscale"},
-    {"--rgb", .kind = OPTION_FLAG, INTO(struct config, rgb), .doc = "make all images RGB"},
+     .doc = "quality of re-encoded JPEG and WebP images", .absent = "90"},
+    {"--gray", .kind = OPTION_FLAG, INTO(struct config, gray), .doc = "convert all images to grayscale"},
+    {"--rgb", .kind = OPTION_FLAG, INTO(struct config, rgb), .doc = "convert all images to RGB"},
     {"--entropy", .kind = OPTION_FLAG, INTO(struct config, entropy),
-     .doc = "also keep in the indexes where decoding may begin inside of JPEGs, so that crops of them decode faster"},
+     .doc = "also store entropy indexes: places inside JPEGs where decoding can start, so that crops decode faster"},
     {"--augment", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, augment), .max = 1000,
-     .doc = "store N altered copies (flipped, cropped, other colours) beside each image", .absent = "0"},
+     .doc = "also store N augmented copies (flipped, cropped, other colours) of each image", .absent = "0"},
 
     {"--workers", 'j', "N", OPTION_UINT, INTO(struct config, workers), .min = 1, .max = 1024,
-     .doc = "threads; the output does not depend on it", .absent = "one a core", .group = "How it runs"},
+     .doc = "number of threads; does not affect the output", .absent = "one per core", .group = "Execution"},
     {"--bad", .metavar = "POLICY", .kind = OPTION_STRING, INTO(struct config, bad), .initial = "error",
      .doc = "items that cannot be read or decoded: error stops at the first, skip leaves them out, skip:20 and skip:0.5% set a "
             "limit"},
-    {"--force", 'f', .kind = OPTION_FLAG, INTO(struct config, force), .doc = "replace what another command packed into OUT"},
+    {"--force", 'f', .kind = OPTION_FLAG, INTO(struct config, force),
+     .doc = "replace the output of another pack command in OUT"},
     {"--no-sync", .kind = OPTION_FLAG, INTO(struct config, no_sync),
-     .doc = "do not wait until the data is on the disk: faster, and lost if the machine fails"},
+     .doc = "do not wait until the data is on the disk: faster, but a crash of the machine may lose data"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print the summary as one JSON object"},
-    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no progress, no summary: errors only"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "print errors only: no progress, no summary"},
     {0},
 };
 
 static const struct example examples[] = {
-    {"a folder of class folders: images shrunk, in 16 shards", "penstock pack photos/ shards/ --resize 256 --shards 16"},
-    {"a split and a shuffled order, the same on every run",
+    {"pack a folder of class folders into 16 shards, with smaller images",
+     "penstock pack photos/ shards/ --resize 256 --shards 16"},
+    {"split and shuffle, with the same result in every run",
      "penstock pack photos/ shards/ --split train=0.9,val=0.1 --shuffle 7"},
-    {"a CSV table of path,label", "penstock pack labels.csv shards/ --from list"},
-    {"WebDataset tars, leaving out up to 20 broken images", "penstock pack data-*.tar shards/ --bad skip:20"},
-    {"shards of any origin, cut and compressed anew", "penstock pack 'old/*.tfrecord' new/ --shards 64 --compress zstd"},
+    {"pack the images listed in a CSV file of path,label", "penstock pack labels.csv shards/ --from list"},
+    {"pack WebDataset tars and leave out up to 20 broken images", "penstock pack data-*.tar shards/ --bad skip:20"},
+    {"copy existing TFRecords into 64 compressed shards", "penstock pack 'old/*.tfrecord' new/ --shards 64 --compress zstd"},
     {0},
 };
 
@@ -330,14 +332,14 @@ const struct command command_pack = {
     .summary = "turn files, arrays and tables into shards",
     .usage = "SOURCE... OUT",
     .doc = "Packs every SOURCE into the folder OUT as shards: TFRecord files of tf.train.Example, each with an index beside "
-           "it, and dataset_info.json, features.json and labels.txt, so that TensorFlow Datasets opens the folder as "
-           "well.\n\n"
-           "A SOURCE is a folder with a subfolder for each class, a list or CSV of path,label, a tar as WebDataset writes "
-           "it, an .npy or .npz array, a CSV table, an HDF5 file, a text file (a record a line), or existing TFRecord files; "
-           "\"-\" is standard input, where --from says what it is. Images are stored as they are, to the byte, unless an "
-           "option asks for something else.\n\n"
-           "Each shard appears whole or not at all. After an interruption, of whatever kind, the same command goes on where "
-           "it stopped, and the result is the same to the byte. What is in OUT from another command is replaced only with "
+           "it, and dataset_info.json, features.json and labels.txt, so that TensorFlow Datasets can open the folder "
+           "too.\n\n"
+           "A SOURCE is a folder with a subfolder for each class, a list or CSV of path,label, a WebDataset tar, "
+           "an .npy or .npz array, a CSV table, an HDF5 file, a text file (one record per line), or existing TFRecord files. "
+           "\"-\" is standard input and needs --from. Images are stored byte for byte as they are, unless an option changes "
+           "them.\n\n"
+           "A shard file appears only when it is complete. After an interruption of any kind, run the same command again: it "
+           "resumes where it stopped and writes the same bytes. Output of another command in OUT is replaced only with "
            "--force.",
     .options = options,
     .examples = examples,

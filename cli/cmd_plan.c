@@ -1,4 +1,4 @@
-/* cmd_plan.c: `penstock plan`: what a pipeline would do, before anything runs. The plan itself is the library's. */
+/* cmd_plan.c: `penstock plan`: shows what a pipeline would do, without running it. The library makes the plan. */
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
@@ -57,22 +57,21 @@ static const struct option options[] = {
 };
 
 static const struct example examples[] = {
-    {"will this train, and what comes out?",
+    {"show the fields, shapes and order of a training pipeline",
      "penstock plan \"tfrecord shards/ | shuffle | example | decode | resize 224 | normalize imagenet | batch 64\""},
-    {"a pipeline kept in a file", "penstock plan @train.pst"},
-    {"what the second of four processes gets",
+    {"plan a pipeline from a file", "penstock plan @train.pst"},
+    {"show the batches of the second of four processes",
      "penstock plan \"folder photos/ | shuffle | batch 32\" --rank 1 --world 4 --uneven drop"},
     {0},
 };
 
 const struct command command_plan = {
     .name = "plan",
-    .summary = "show what a pipeline would do, and find its mistakes",
-    .doc =
-        "Opens the source, infers the fields of every operation with their types and shapes, and prints the plan: what each "
-        "operation makes of the elements, what runs together, where the order comes from, the bytes of a batch, memory, and "
-        "the number of workers with the reason for it. Nothing is decoded, no worker starts. A mistake anywhere in the chain "
-        "is shown with its place.\n\n" PIPELINE_DOC,
+    .summary = "show what a pipeline would do, and find errors in it",
+    .doc = "Opens the source, infers the fields of every operation with their types and shapes, and prints the plan: the "
+           "result of each operation, which operations are fused, how the order is made, the size of a batch, memory, and the "
+           "number of workers with the reason for it. No image is decoded and no worker starts. If the pipeline has an error, "
+           "the command shows where.\n\n" PIPELINE_DOC,
     PIPELINE_COMMAND,
     .options = options,
     .examples = examples,

@@ -1,4 +1,4 @@
-/* cmd_repair.c: `penstock repair`: clean copies of damaged shards, and what could not be saved. */
+/* cmd_repair.c: `penstock repair`: writes clean copies of damaged shards and reports the lost records. */
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
@@ -85,8 +85,8 @@ static void put_shard_json(struct json *j, const char *path, const char *target,
 struct job {
     const struct config *config;
     const char *out;
-    bool all_of_folder; /* the shards are those of one folder that was named */
-    bool into_folder; /* copies keep their names, in the folder `out` */
+    bool all_of_folder; /* the only operand is a folder, and these are its shards */
+    bool into_folder;   /* copies keep their names, in the folder `out` */
     size_t copies;
     struct json json;
     struct progress progress;
@@ -108,8 +108,8 @@ static const char *base_name(const char *path)
 
 static pst_status find_target(const struct job *job, const char *path, char target[PATH_MAX], pst_error *reterr)
 {
-    int length = snprintf(target, PATH_MAX, "%s%s%s", job->out, job->into_folder ? "/" : "",
-                          job->into_folder ? base_name(path) : "");
+    int length =
+        snprintf(target, PATH_MAX, "%s%s%s", job->out, job->into_folder ? "/" : "", job->into_folder ? base_name(path) : "");
 
     if (length >= PATH_MAX)
         return pst_fail_at(reterr, PST_EIO, path, PST_NOWHERE, PST_NOWHERE, "the path of its copy is too long");
@@ -137,7 +137,7 @@ static pst_status repair(const struct config *c, const char *path, const char *t
 
         if (status < 0)
             return status;
-    } /* else PST_COMPRESSION_AUTO: as the shard is */
+    } /* else PST_COMPRESSION_AUTO: as the original shard */
     return pst_repair(path, target, &options, log, is_interrupted, NULL, ret, reterr);
 }
 
@@ -168,7 +168,7 @@ static int repair_one(struct job *job, const char *path)
         status = pst_damage_log_create(&log, &tolerate, &error);
     if (status == PST_OK)
         status = repair(c, path, target, log, &report, &error);
-    progress_finish(&job->progress); /* what is printed now scrolls; the bar comes back below it */
+    progress_finish(&job->progress); /* the following lines scroll; the bar is painted again below them */
     if (status == PST_ECANCELLED) {
         code = EXIT_INTERRUPTED;
     } else if (status < 0) {
@@ -185,7 +185,7 @@ static int repair_one(struct job *job, const char *path)
     return code;
 }
 
-/* The folder that all shards lie in; false: there are several. */
+/* Stores the folder of all shards; false: they are in several folders. */
 static bool find_folder(char folder[PATH_MAX], char **paths, size_t count)
 {
     size_t length = (size_t)(base_name(paths[0]) - paths[0]);
@@ -215,7 +215,7 @@ static int copy_companions(const struct job *job, char **paths, size_t count, bo
         return say_failure(&command_repair, &error, false);
     snprintf(info, sizeof(info), "%s/dataset_info.json", folder);
     if (!whole && job->all_of_folder && stat(info, &there) == 0 && !job->config->quiet)
-        say_note("dataset_info.json counts records that were lost, and was not copied; penstock pack writes a new one");
+        say_note("dataset_info.json was not copied, because it counts records that were lost; penstock pack writes a new one");
     return EXIT_DONE;
 }
 
@@ -295,10 +295,10 @@ static int run(const void *config, const char *const *operands, size_t count)
     twin = job.into_folder ? find_twins(paths, found) : NULL;
     if (twin) {
         pst_fail_at(&error, PST_EINVAL, twin, PST_NOWHERE, PST_NOWHERE,
-                    "another of the shards has the same name, and their copies would too; repair them into folders of their own");
+                    "another shard has the same name, so their copies would too; repair them into different folders");
         code = say_failure(&command_repair, &error, job.config->json);
     } else if (job.into_folder && mkdir(job.out, 0777) < 0 && errno != EEXIST) {
-        pst_fail_at(&error, PST_EIO, job.out, PST_NOWHERE, PST_NOWHERE, "the folder cannot be made: %s", strerror(errno));
+        pst_fail_at(&error, PST_EIO, job.out, PST_NOWHERE, PST_NOWHERE, "cannot create the folder: %s", strerror(errno));
         code = say_failure(&command_repair, &error, job.config->json);
     } else {
         code = repair_all(&job, paths, found);
@@ -309,20 +309,20 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--compress", .metavar = "KIND", .kind = OPTION_CHOICE, INTO(struct config, compress), .choices = compressions,
-     .initial = "same", .doc = "compress the copies; same: as the shard is"},
-    {"--level", .metavar = "N", .kind = OPTION_INT, INTO(struct config, level), .min = 1, .max = 22,
-     .doc = "how hard to compress", .absent = "the compression's own"},
-    {"--force", 'f', .kind = OPTION_FLAG, INTO(struct config, force), .doc = "replace copies that exist"},
+     .initial = "same", .doc = "compression of the copies; same: as the original shard"},
+    {"--level", .metavar = "N", .kind = OPTION_INT, INTO(struct config, level), .min = 1, .max = 22, .doc = "compression level",
+     .absent = "the library's default"},
+    {"--force", 'f', .kind = OPTION_FLAG, INTO(struct config, force), .doc = "replace existing copies"},
     {"--no-sync", .kind = OPTION_FLAG, INTO(struct config, no_sync),
-     .doc = "do not wait until the data is on the disk: faster, and lost if the machine fails"},
+     .doc = "do not wait until the data is on the disk: faster, but a crash of the machine may lose data"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
-    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "errors only"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "print errors only"},
     {0},
 };
 
 static const struct example examples[] = {
-    {"a clean copy of one shard", "penstock repair damaged.tfrecord clean.tfrecord"},
-    {"clean copies of all shards of a folder", "penstock repair shards/ clean/"},
+    {"write a clean copy of one shard", "penstock repair damaged.tfrecord clean.tfrecord"},
+    {"write clean copies of all shards in a folder", "penstock repair shards/ clean/"},
     {0},
 };
 
@@ -331,12 +331,12 @@ const struct command command_repair = {
     .summary = "write clean copies of damaged shards",
     .usage = "PATH... OUT",
     .doc =
-        "Copies every whole record of each PATH (a shard, a folder of shards, or a pattern) and none that is damaged, and "
-        "tells what was lost. The shards themselves stay as they are. OUT is the copy, or the folder for the copies when "
-        "it exists or when there are several shards. features.json and labels.txt of the shards' folder are copied with them, "
-        "and dataset_info.json when nothing was lost.\n\n"
-        "Damage costs only the records it touches: behind a broken length, the next whole record is searched for.\n\n"
-        "Exits with 0 when nothing was lost and with 3 when something was; the copies are complete in both cases.",
+        "Copies every undamaged record of each PATH (a shard, a folder of shards, or a pattern) and reports the records that "
+        "were lost. The original shards are not changed. OUT is the file for the copy; if it is an existing folder, or if "
+        "there are several shards, OUT is the folder for the copies. features.json and labels.txt are copied from the folder "
+        "of the shards, and dataset_info.json if nothing was lost.\n\n"
+        "Only damaged records are lost: after a damaged length, the command searches for the next valid record.\n\n"
+        "Exits with 0 if nothing was lost and with 3 if records were lost; the copies are complete in both cases.",
     .options = options,
     .examples = examples,
     .min_operands = 2,

@@ -32,9 +32,9 @@ static const struct option options[] = {
 
 const struct command command_version = {
     .name = "version",
-    .summary = "say which version this is",
+    .summary = "print the version",
     .usage = "",
-    .doc = "Prints the version of the tool's library.",
+    .doc = "Prints the version of the library that the tool uses.",
     .options = options,
     .config_size = sizeof(struct config),
     .run = run,

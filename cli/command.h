@@ -21,7 +21,7 @@ enum exit_code {
 
 /* The kind decides how a value is read and what the member of the config is. */
 enum option_kind {
-    OPTION_FLAG,    /* bool; --no-x takes it back (--x, where the name is --no-x) */
+    OPTION_FLAG,    /* bool; --no-x turns it off (--x, if the name is --no-x) */
     OPTION_INT,     /* int64_t */
     OPTION_UINT,    /* uint64_t */
     OPTION_BYTES,   /* uint64_t; "64M", "1.5GiB": K, M, G and T are powers of 1024 */
@@ -36,7 +36,7 @@ struct option_list {
     size_t count;
 };
 
-/* What the shell offers where a value or an operand is expected. */
+/* Words that the shell offers for a value or an operand. */
 enum completion {
     COMPLETE_NOTHING,
     COMPLETE_FILES,
@@ -52,14 +52,14 @@ struct option {
     const char *metavar; /* "N"; NULL for flags */
     enum option_kind kind;
     size_t offset, width;       /* by INTO */
-    size_t given;               /* offset of a bool that is set when the option appears; 0: nobody asks */
+    size_t given;               /* offset of a bool that is set when the option appears; 0: none */
     const char *initial;        /* the default as a user would write it; NULL: zeroed… */
     const char *absent;         /* …and what that means, for the help */
     double min, max;            /* of numbers; both 0: no bounds but the type's */
     const char *const *choices; /* of OPTION_CHOICE; ends with NULL */
     enum completion completion; /* of the value */
     const char *doc;            /* a sentence without its full stop */
-    const char *group;          /* the heading that begins here in the help; NULL: goes on */
+    const char *group;          /* the heading that begins here in the help; NULL: same group as before */
 };
 
 /* Where a value goes; the width lets the parser notice a member of the wrong type. */
@@ -75,7 +75,7 @@ struct command {
     const char *usage;   /* the operands: "SOURCE... OUT" */
     const char *doc;     /* paragraphs, with blank lines between; one that starts with a space keeps its line breaks */
     const struct option *options;
-    const struct option *shared; /* rows that several commands have: the config begins with their struct */
+    const struct option *shared;    /* rows that several commands have: the config begins with their struct */
     const struct example *examples; /* ends with a NULL command */
     size_t min_operands, max_operands;
     enum completion completion;         /* of the operands */
@@ -94,7 +94,7 @@ struct exit_meaning {
 extern const struct exit_meaning exit_meanings[]; /* ends with a NULL meaning */
 
 extern const struct command *const commands[]; /* in the order of the help; ends with NULL */
-/* NULL: there is none, and the error with the nearest name has been said. */
+/* Returns the command; NULL: unknown, and the error with the nearest name has been printed. */
 const struct command *command_find(const char *name);
 
 /* The words after the command's name as they were given, for a command that records them. */

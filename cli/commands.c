@@ -15,9 +15,9 @@ struct option_list command_arguments;
 const struct exit_meaning exit_meanings[] = {
     {EXIT_DONE, "done"},
     {EXIT_FAILED, "failed: a file could not be read or written, the output exists, memory ran out"},
-    {EXIT_USAGE, "what was written is wrong: the command line, an option's value, the pipeline's text or a field that it names"},
+    {EXIT_USAGE, "wrong input: the command line, an option's value, the pipeline's text or a field that it names"},
     {EXIT_DAMAGE, "the data is damaged"},
-    {EXIT_INTERRUPTED, "interrupted by Ctrl-C (another signal: 128 and its number)"},
+    {EXIT_INTERRUPTED, "interrupted by Ctrl-C (other signals: 128 + the signal's number)"},
     {0},
 };
 
@@ -31,7 +31,7 @@ const struct command *command_find(const char *name)
             return commands[count];
         names[count] = commands[count]->name;
     }
-    say_error("there is no command %s", name);
+    say_error("unknown command %s", name);
     nearest = suggest(name, names, count);
     if (nearest)
         say_try("penstock %s", nearest);

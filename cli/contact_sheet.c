@@ -1,4 +1,4 @@
-/* contact_sheet.c: finds the images among the fields, brings their values back to 0…255, and has the library draw the sheet.
+/* contact_sheet.c: finds the images among the fields, scales their values to 0…255, and lets the library draw the sheet.
  *
  * Numbers of 8 bits are pixels already. Floating point is taken for what it looks like: 0…1, -1…1 or 0…255; anything else was
  * normalised in some other way, which is undone channel by channel, by the least and the greatest value on the whole sheet. */
@@ -13,7 +13,7 @@
 
 #define MAX_CHANNELS 4
 
-/* How pixels lie in a tensor, in values. */
+/* Layout of the pixels in a tensor, in values. */
 struct pixels {
     bool encoded; /* bytes of an image file instead */
     uint32_t width, height, channels;
@@ -62,7 +62,7 @@ static bool find_pixels(const pst_tensor *t, struct pixels *ret)
     return p.channels != 0;
 }
 
-/* The number of the field that is shown, judged by the first element. */
+/* Finds the field to show, by the first element. */
 static pst_status choose_field(const struct contact_sheet *s, size_t *ret, pst_error *reterr)
 {
     const pst_batch *first = s->batches[0];
@@ -78,7 +78,7 @@ static pst_status choose_field(const struct contact_sheet *s, size_t *ret, pst_e
             continue;
         if (!find_pixels(&element, &p)) {
             if (s->image)
-                return pst_fail(reterr, PST_EINVAL, "field %s has %s of %u dimensions, no image", name,
+                return pst_fail(reterr, PST_EINVAL, "field %s has %s of %u dimensions and is not an image", name,
                                 pst_dtype_name(element.dtype), element.rank);
             continue;
         }
@@ -91,7 +91,8 @@ static pst_status choose_field(const struct contact_sheet *s, size_t *ret, pst_e
     if (found == fields && s->image)
         return pst_fail(reterr, PST_EINVAL, "there is no field %s", s->image);
     if (found == fields)
-        return pst_fail(reterr, PST_EUNSUPPORTED, "a sheet needs images, and no field holds any; the elements can be printed");
+        return pst_fail(reterr, PST_EUNSUPPORTED,
+                        "a sheet needs images, and no field contains images; without --sheet the elements are printed");
     *ret = found;
     return PST_OK;
 }
@@ -119,7 +120,7 @@ static void range_add(struct range *r, const pst_tensor *t, const struct pixels 
     }
 }
 
-/* What 0 and 255 were before somebody converted them. */
+/* Estimates which values correspond to levels 0 and 255. */
 static void range_judge(struct range *r)
 {
     double low = NAN, high = NAN;
@@ -143,7 +144,7 @@ static uint8_t to_pixel(double value, double low, double high)
 {
     double scaled = high > low ? 255 * (value - low) / (high - low) + 0.5 : 127;
 
-    return scaled > 255 ? 255 : scaled > 0 ? (uint8_t)scaled : 0; /* NaN too is 0 */
+    return scaled > 255 ? 255 : scaled > 0 ? (uint8_t)scaled : 0; /* NaN becomes 0 */
 }
 
 static pst_status draw(pst_image *ret, const pst_tensor *t, const struct range *r, pst_error *reterr)
@@ -152,7 +153,7 @@ static pst_status draw(pst_image *ret, const pst_tensor *t, const struct range *
     pst_status status;
 
     if (!find_pixels(t, &p))
-        return PST_OK; /* its tile says that it is not readable */
+        return PST_OK; /* its tile shows that it cannot be read */
     if (p.encoded) {
         const pst_bytes *bytes = t->data;
         pst_decode_options options = {.size = sizeof(options), .channels = 4};
@@ -262,9 +263,8 @@ pst_status contact_sheet_write(const struct contact_sheet *s, const char *path, 
     struct tiles t = {0};
     char title[PST_NAME_SIZE + 32];
     size_t field = 0;
-    pst_status status = s->elements
-                            ? choose_field(s, &field, reterr)
-                            : pst_fail(reterr, PST_EUNSUPPORTED, "a sheet needs images, and the pipeline delivers nothing");
+    pst_status status = s->elements ? choose_field(s, &field, reterr)
+                                    : pst_fail(reterr, PST_EUNSUPPORTED, "a sheet needs images, and the pipeline is empty");
 
     if (status < 0)
         return status;

@@ -13,7 +13,8 @@ struct contact_sheet {
 
 /* Takes a reference. False: out of memory. */
 bool contact_sheet_add(struct contact_sheet *s, pst_batch *batch);
-/* `text` is the pipeline's, for the header. PST_EUNSUPPORTED: no field is an image. PST_EINVAL: no field of that name, or it holds no images. */
+/* `text` is the pipeline's, for the header. PST_EUNSUPPORTED: no field is an image. PST_EINVAL: no field of that name, or it
+ * holds no images. */
 pst_status contact_sheet_write(const struct contact_sheet *s, const char *path, uint32_t tile_size, const char *text,
                                pst_error *reterr);
 void contact_sheet_finish(struct contact_sheet *s); /* zeroed ok */

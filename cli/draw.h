@@ -1,4 +1,4 @@
-/* draw.h: pictures to try things on: one shape or texture each, in random colours, places, sizes and light.
+/* draw.h: test pictures: one shape or texture each, in random colours, places, sizes and light.
  *
  * A picture is a function of (seed, number, class) alone. The classes are meant to be learnable by a small network, not by a
  * look at the mean colour: every class comes in all colours, on shaded, clouded and faintly textured grounds. */

@@ -1,4 +1,4 @@
-/* elements.c: see elements.h. Names and bytes come from data that anyone wrote: they are cleaned on their way out. */
+/* elements.c: see elements.h. Names and bytes come from untrusted data: they are escaped before they are printed. */
 #include "cli/elements.h"
 #include "cli/json.h"
 #include "cli/say.h"
@@ -136,7 +136,7 @@ static void put_values(const struct shown *s, uint64_t most)
     }
 }
 
-/* A field's name as it may be printed; returns the columns that it takes. */
+/* Escapes a field's name for printing; returns its width in columns. */
 static size_t clean_columns(char buffer[NAME_SIZE], const char *name)
 {
     clean_text(buffer, NAME_SIZE, name);

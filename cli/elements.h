@@ -4,7 +4,7 @@
 
 #include <penstock/pipeline.h>
 
-/* `values`: how many values of a field are written out; longer ones are summed up behind the first. */
+/* `values`: how many values of a field are written out; longer fields are summarized after the first values. */
 void put_element(const pst_batch *batch, size_t i, uint64_t number, uint64_t values);
 void put_batch(const pst_batch *batch, uint64_t number, uint64_t values);
 

@@ -19,7 +19,7 @@ static void put_spaces(size_t n)
     printf("%*s", (int)n, "");
 }
 
-/* At most `columns` of a printable text; returns what it took. */
+/* Prints up to `columns` columns of a printable text; returns the columns used. */
 static size_t put_cut(const char *s, size_t columns)
 {
     size_t n = 0, taken = 0;
@@ -108,7 +108,7 @@ static void put_summary(const pst_inspection *n)
     put_compression(n);
     printf(", %s\n", content_words(n->content));
     if (n->parsed < n->records && n->parsed && n->content != PST_CONTENT_OTHER)
-        printf("%s(figures from %s of %s records; --all reads every one)%s\n", style_dim(stdout),
+        printf("%s(statistics from %s of %s records; --all reads every record)%s\n", style_dim(stdout),
                amount_count(records, n->parsed), amount_count(shards, n->records), style_none(stdout));
 }
 
@@ -366,7 +366,7 @@ static void put_classes(const pst_inspection *n, bool verbose)
     if (n->classes_cut) {
         fputs("\"", stdout);
         put_clean_string(stdout, n->label_feature);
-        puts("\" has more values than a class label would; none are counted");
+        puts("\" has too many values for a class label; classes are not counted");
         return;
     }
     sorted = calloc(n->classes, sizeof(*sorted));
@@ -413,7 +413,7 @@ static void put_damage(const pst_inspection *n, struct report_style style)
 
     put_heading("Damage");
     if (!all) {
-        puts(style.verified ? "none: every record is sound" : "none met; --verify reads and decodes everything");
+        puts(style.verified ? "none: every record is sound" : "none found; --verify reads and decodes everything");
         return;
     }
     printf("%s%s %s%s: ", style_red(stdout), amount_count(count, all), plural(all, "place", "places"), style_none(stdout));
@@ -425,7 +425,7 @@ static void put_damage(const pst_inspection *n, struct report_style style)
             comma = true;
         }
     }
-    puts(style.verified ? "" : "; --verify looks at everything");
+    puts(style.verified ? "" : "; --verify checks everything");
     places = style.verbose || places < PLACES_SHOWN ? places : PLACES_SHOWN;
     for (size_t i = 0; i < places; i++) {
         pst_damage d = pst_damage_log_place(n->damage, i);
@@ -435,7 +435,7 @@ static void put_damage(const pst_inspection *n, struct report_style style)
     if (places < all)
         printf("  … %s more\n", amount_count(count, all - places));
     if (!n->records)
-        printf("%*snot one whole record was found: is this a TFRecord file?\n", INDENT, "");
+        printf("%*sno valid record was found: is this a TFRecord file?\n", INDENT, "");
 }
 
 /* ---- All of it ---- */

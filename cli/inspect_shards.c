@@ -6,7 +6,7 @@
 
 #define SPARK_COLUMNS 40
 
-/* Records a shard as a row of little bars; several shards share one where there are many. */
+/* Prints the records per shard as a row of small bars; a bar stands for several shards if there are many. */
 static void put_sparkline(const pst_inspection *n, uint64_t most)
 {
     static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -47,7 +47,7 @@ static bool same_stem(const char *a, const char *b)
     return stem_length(a) == stem_length(b) && memcmp(a, b, stem_length(a)) == 0;
 }
 
-/* Where the shards are of several splits, such as NAME-train and NAME-val, a line for each. */
+/* Prints one line per split, such as NAME-train and NAME-val, if there are several. */
 static void put_splits(const pst_inspection *n)
 {
     char records[AMOUNT_SIZE], shards[AMOUNT_SIZE], bytes[AMOUNT_SIZE];

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static atomic_int caught; /* the signal's number; 0: none yet. Any thread may look */
+static atomic_int caught; /* the signal's number; 0: none yet. Any thread may read it */
 
 static void on_signal(int number)
 {
@@ -19,7 +19,7 @@ void interrupt_install(void)
 
     memset(&catch, 0, sizeof(catch));
     catch.sa_handler = on_signal;
-    catch.sa_flags = SA_RESETHAND | SA_RESTART; /* the second signal meets the default action: the process ends */
+    catch.sa_flags = SA_RESETHAND | SA_RESTART; /* the second signal has the default action: the process ends */
     sigemptyset(&catch.sa_mask);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup keeps its meaning */

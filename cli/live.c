@@ -1,4 +1,4 @@
-/* live.c: each look compares the totals with those of the last one. */
+/* live.c: each call of live_look compares the totals with those of the previous one. */
 #include "cli/live.h"
 #include "cli/clock.h"
 #include "cli/say.h"

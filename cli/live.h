@@ -14,10 +14,10 @@ struct live {
     pst_pipeline *pipeline;
     double started, painted, seen; /* seconds; the last output, the last look */
     pst_stats last;                /* as of `seen` */
-    double rate[LIVE_HISTORY];     /* samples a second; the newest is the last */
+    double rate[LIVE_HISTORY];     /* samples per second; the newest is the last */
     size_t rates;
     size_t lines; /* on the screen */
-    bool told;    /* that nothing moves */
+    bool told;    /* the user was told that nothing moves */
 };
 
 void live_start(struct live *l, pst_pipeline *pipeline, bool quiet, bool json);

@@ -28,7 +28,8 @@ static void fill_standard_descriptors(void)
         close(fd);
 }
 
-/* A source of many archives or shards holds a descriptor for each; the usual soft limit of 1024 is for select(2), not used here. */
+/* A source of many archives or shards holds a descriptor for each; the usual soft limit of 1024 is for select(2), not used
+ * here. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
@@ -63,9 +64,9 @@ int main(int argc, char **argv)
     fill_standard_descriptors();
     raise_descriptor_limit();
     setlocale(LC_CTYPE, "");
-    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is one write: whole beside the output of others */
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* one write per line, so that lines of several processes do not mix */
     interrupt_install();
-    pst_guard_install(NULL); /* a mapped file that is cut short is an error of the command, not its end */
+    pst_guard_install(NULL); /* a mapped file that is truncated becomes an error, not SIGBUS */
     if (!name) {
         usage_overview(stderr);
         return EXIT_USAGE;

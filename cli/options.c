@@ -236,8 +236,8 @@ static int unknown_option(const struct command *command, const char *name, size_
     snprintf(word, sizeof(word), "%.*s", (int)(n < sizeof(word) ? n : sizeof(word) - 1), name);
     nearest = suggest(word, candidates, count);
     if (nearest)
-        return say_usage(command, "no option %s; did you mean %s?", word, nearest);
-    return say_usage(command, "no option %s", word);
+        return say_usage(command, "unknown option %s; did you mean %s?", word, nearest);
+    return say_usage(command, "unknown option %s", word);
 }
 
 /* ---- The walk over argv ---- */
@@ -267,7 +267,8 @@ static int set_next(struct walk *w, const struct option *o)
     if (!next)
         return say_usage(w->command, "%s needs a value: %s %s", o->name, o->name, o->metavar);
     if (next[0] == '-' && next[1] && !number)
-        return say_usage(w->command, "%s needs a value; one that starts with a dash is written %s=%s", o->name, o->name, next);
+        return say_usage(w->command, "%s needs a value; write a value that starts with a dash as %s=%s", o->name, o->name,
+                         next);
     w->at++;
     return set(w, o, next);
 }
@@ -302,7 +303,7 @@ static int parse_letters(struct walk *w, const char *arg)
             return EXIT_DONE;
         }
         if (!o)
-            return say_usage(w->command, "no option -%c; an operand that starts with a dash goes behind \"--\"", *letter);
+            return say_usage(w->command, "unknown option -%c; put \"--\" before an operand that starts with a dash", *letter);
         if (o->kind != OPTION_FLAG)
             return letter[1] ? set(w, o, letter + 1) : set_next(w, o);
         code = set(w, o, "");
@@ -315,8 +316,8 @@ static int parse_letters(struct walk *w, const char *arg)
 static int check_operands(const struct command *command, const struct parsed *parsed)
 {
     if (parsed->count < command->min_operands)
-        return say_usage(command, "%s: penstock %s %s", parsed->count ? "an operand is missing" : "nothing to work on",
-                         command->name, command->usage);
+        return say_usage(command, "%s: penstock %s %s", parsed->count ? "an operand is missing" : "no operands", command->name,
+                         command->usage);
     if (parsed->count > command->max_operands)
         return say_usage(command, "one operand too many: %s", parsed->operands[command->max_operands]);
     if (!command->operand_choices)

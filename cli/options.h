@@ -8,13 +8,13 @@ struct parsed {
     void *config;          /* config_size bytes, or NULL */
     const char **operands; /* pointers into argv */
     size_t count;
-    bool help; /* --help or -h was met: nothing behind it was looked at */
+    bool help; /* --help or -h was given: arguments after it were not read */
 };
 
-/* All options of a command in order, its own and the shared ones. NULL behind the last. */
+/* All options of a command in order, its own and the shared ones. NULL after the last. */
 const struct option *option_at(const struct command *command, size_t i);
 
-/* Returns EXIT_DONE, or EXIT_USAGE with the error said. options_finish in both cases. */
+/* Returns EXIT_DONE, or prints the error and returns EXIT_USAGE. options_finish in both cases. */
 int options_parse(struct parsed *ret, const struct command *command, int argc, char **argv);
 void options_finish(struct parsed *parsed, const struct command *command);
 

@@ -9,32 +9,33 @@ static const char *const uneven_choices[] = {"pad", "drop", "allow", NULL}; /* a
 
 const struct option pipeline_options[] = {
     {"--workers", 'j', "N", OPTION_UINT, INTO(struct pipeline_config, workers), .min = 1, .max = 256,
-     .doc = "threads; what is delivered does not depend on it", .absent = "chosen and adapted",
-     .group = "How the pipeline runs"},
+     .doc = "number of threads; does not affect the output", .absent = "chosen and adapted", .group = "Execution"},
     {"--prefetch", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, prefetch), .min = 1, .max = 1e6,
      .doc = "batches prepared ahead", .absent = "chosen and adapted"},
     {"--ram", .metavar = "BYTES", .kind = OPTION_BYTES, INTO(struct pipeline_config, ram), .min = 1,
-     .doc = "memory for batches, buffers and caches, such as 4G", .absent = "half of what is available"},
+     .doc = "memory for batches, buffers and caches, such as 4G", .absent = "half of the available memory"},
     {"--seed", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, seed), .initial = "0",
-     .doc = "of everything random that has no seed of its own"},
+     .doc = "seed of all random operations that have no seed of their own"},
     {"--rank", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, rank),
      .given = offsetof(struct pipeline_config, rank_given), .initial = "0", .max = UINT_MAX,
-     .doc = "which of the processes of --world this one stands for"},
+     .doc = "number of this process among the processes of --world"},
     {"--world", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, world), .initial = "1", .min = 1,
-     .max = UINT_MAX, .doc = "how many processes share the batches; more than 1 needs --rank"},
+     .max = UINT_MAX, .doc = "number of processes that share the batches; more than 1 needs --rank"},
     {"--uneven", .metavar = "WHAT", .kind = OPTION_CHOICE, INTO(struct pipeline_config, uneven), .choices = uneven_choices,
      .initial = "pad",
-     .doc = "where they do not divide evenly: pad gives the first samples again, drop leaves out the last, allow lets some "
-            "ranks end earlier"},
+     .doc =
+         "what to do if the batches do not divide evenly among the processes: pad repeats the first samples, drop leaves out "
+         "the last, allow lets some processes end earlier"},
     {"--bad", .metavar = "POLICY", .kind = OPTION_STRING, INTO(struct pipeline_config, bad), .initial = "error",
-     .doc = "records that are damaged, do not decode or are refused by an operation: error stops at the first, skip leaves them "
-            "out, skip:20 and skip:0.5% set a limit, each record counted once"},
+     .doc = "what to do with records that are damaged, cannot be decoded or are refused by an operation: error stops at the "
+            "first, skip leaves them "
+            "out, skip:20 and skip:0.5% set a limit; each record counts once"},
     {"--no-fuse", .kind = OPTION_FLAG, INTO(struct pipeline_config, no_fuse),
-     .doc = "run every operation by itself: the same result, slower"},
+     .doc = "run every operation separately: the same result, but slower"},
     {"--no-verify", .kind = OPTION_FLAG, INTO(struct pipeline_config, no_verify),
-     .doc = "do not check the payloads' checksums: a little faster, and damage goes unnoticed"},
+     .doc = "do not check the checksums of the data: slightly faster, but damage is not noticed"},
     {"--cache", .metavar = "FOLDER", .kind = OPTION_STRING, INTO(struct pipeline_config, cache), .completion = COMPLETE_FOLDERS,
-     .doc = "where indexes of shards in read-only folders go", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
+     .doc = "folder for the indexes of shards in read-only folders", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
     {0},
 };
 

@@ -1,11 +1,11 @@
-/* pipeline_options.h: what plan, bench and cat share: the options of a pipeline, and how its text is read. */
+/* pipeline_options.h: shared by plan, bench and cat: the options of a pipeline and the reading of its text. */
 #ifndef CLI_PIPELINE_OPTIONS_H
 #define CLI_PIPELINE_OPTIONS_H
 
 #include "cli/command.h"
 #include <penstock/pipeline.h>
 
-/* The config of a command that has pipeline_options as its shared rows begins with this. */
+/* First member of the config of every command whose shared rows are pipeline_options. */
 struct pipeline_config {
     uint64_t workers, prefetch, ram, seed, rank, world;
     int uneven;
@@ -16,17 +16,18 @@ struct pipeline_config {
 
 extern const struct option pipeline_options[];
 
-/* What the help of each of these commands says about its operands. */
+/* The paragraph about operands in the help of these commands. */
 #define PIPELINE_DOC                                                                                                           \
-    "PIPELINE is a source and the operations behind it, quoted so that the shell leaves it alone; several operands are "       \
-    "joined by blanks. \"@train.pst\" reads it from a file. `penstock ops` lists what it can be made of."
+    "PIPELINE is a source followed by operations. Quote it, because the shell interprets | and *. Several operands are "       \
+    "joined "                                                                                                                  \
+    "by blanks. \"@train.pst\" reads the pipeline from a file. `penstock ops` lists all sources and operations."
 
-/* What such a command is besides its name, its own options and its `run`. */
+/* The members that all these commands have in common. */
 #define PIPELINE_COMMAND                                                                                                       \
     .usage = "PIPELINE...", .shared = pipeline_options, .min_operands = 1, .max_operands = ANY_NUMBER,                         \
     .completion = COMPLETE_PIPELINE
 
-/* The pipeline that the operands spell. Returns EXIT_DONE, or another exit code with the error said. */
+/* Creates the pipeline described by the operands. Returns EXIT_DONE, or prints the error and returns another exit code. */
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *config,
                   const char *const *operands, size_t count, bool json);
 /* The operands joined by blanks; free it. NULL: out of memory. */

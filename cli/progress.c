@@ -23,7 +23,7 @@ static void start_stage(struct progress *p, const pst_progress *now, double time
 {
     p->stage = now->stage;
     p->started = p->sampled = time;
-    p->painted = p->mode == PROGRESS_LINES ? time : 0; /* a line is worth its place only after a while */
+    p->painted = p->mode == PROGRESS_LINES ? time : 0; /* the first line is printed after a while */
     p->first_done = p->sampled_done = now->done;
     p->first_bytes = p->sampled_bytes = now->bytes;
     p->rate = p->byte_rate = 0;

@@ -10,7 +10,7 @@ enum progress_mode { PROGRESS_SILENT, PROGRESS_BAR, PROGRESS_LINES };
 struct progress {
     enum progress_mode mode;
     const char *unit;                 /* "records" */
-    const char *stage;                /* the one shown; a new one starts the clock anew */
+    const char *stage;                /* the current one; a new stage restarts the clock */
     double started;                   /* of the stage */
     double painted;                   /* last output; 0: none yet */
     uint64_t first_done, first_bytes; /* at the start of the stage: what an earlier run did has no rate */
@@ -18,14 +18,14 @@ struct progress {
     uint64_t sampled_done, sampled_bytes;
     double rate, byte_rate;
     bool complete;  /* the stage's last line is out */
-    bool on_screen; /* a bar is painted and the cursor is behind it */
+    bool on_screen; /* a bar is painted and the cursor is after it */
 };
 
 /* `unit` is plural. JSON on a terminal still shows the bar (it is on stderr); elsewhere it silences the lines. */
 void progress_start(struct progress *p, const char *unit, bool quiet, bool json);
 /* A pst_progress_fn; `user` is the struct progress. Nonzero once the user interrupted. */
 int progress_report(void *user, const pst_progress *now);
-/* Takes the bar off the screen (a last plain line otherwise is the result's business). May be called twice. */
+/* Takes the bar off the screen (in other modes, the result follows). May be called twice. */
 void progress_finish(struct progress *p);
 
 #endif

@@ -195,7 +195,7 @@ static const char *find_drawing(const char *message)
     return line > message ? line : NULL;
 }
 
-/* The error in words, then the drawing; it says more than the number of the byte. */
+/* Prints the error, then the drawing, which replaces the byte number. */
 static void say_drawn(const pst_error *error, const char *drawing)
 {
     pst_error words = *error;
@@ -355,7 +355,7 @@ const char *default_cache_folder(char *buffer, size_t size)
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int length;
 
-    if (cache && cache[0] == '/') /* a relative one is to be ignored, says its specification */
+    if (cache && cache[0] == '/') /* its specification says to ignore a relative path */
         length = snprintf(buffer, size, "%s/penstock", cache);
     else if (home && home[0])
         length = snprintf(buffer, size, "%s/.cache/penstock", home);
@@ -370,7 +370,7 @@ int finish_output(int code)
 
     errno = 0;
     if (fflush(stdout) != 0 || failed) {
-        if (errno != EPIPE) /* a reader that has seen enough is no news */
+        if (errno != EPIPE) /* a reader that closes the pipe is not an error */
             say_error("writing to standard output: %s", errno ? strerror(errno) : "failed");
         return code == EXIT_DONE ? EXIT_FAILED : code;
     }

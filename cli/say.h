@@ -1,4 +1,4 @@
-/* say.h: how the tool speaks: errors, hints, amounts, and names that may hold anything.
+/* say.h: printing of errors, hints, amounts and untrusted names.
  *
  * Results go to stdout, everything else to stderr. File names and library messages are printed through put_clean or
  * say_*: control characters never reach the terminal. */
@@ -16,7 +16,8 @@ void say_try(const char *format, ...) PST_PRINTF(1, 2);
 /* "penstock: …": neither error nor result. */
 void say_note(const char *format, ...) PST_PRINTF(1, 2);
 
-/* A message of the library with the command's options as they are written: "columns=x" becomes "--columns x". Returns `buffer`. */
+/* A message of the library with the command's options as they are written: "columns=x" becomes "--columns x". Returns `buffer`.
+ */
 char *with_option_names(const struct command *command, const char *message, char *buffer, size_t size);
 
 /* A wrong command line: the error, then where the help is. Returns EXIT_USAGE. */
@@ -33,14 +34,14 @@ int exit_worse(int a, int b);
 /* Prints `n` bytes with control characters, bidirectional overrides and invalid UTF-8 as \n, \x1b, …; returns the columns. */
 size_t put_clean(FILE *out, const char *s, size_t n);
 size_t put_clean_string(FILE *out, const char *s);
-/* Lines that the library laid out, each behind `indent` blanks and cleaned by itself. */
+/* Lines that the library laid out, each indented by `indent` blanks and escaped separately. */
 void put_clean_lines(FILE *out, size_t indent, const char *text);
 /* The same into memory; truncates safely. Returns `buffer`. */
 char *clean_text(char *buffer, size_t size, const char *s);
-/* A path as a user can paste it behind a command: quoted where a shell needs that, "./" before a dash. Returns `buffer`. */
+/* A path that a user can paste after a command: quoted where a shell needs that, "./" before a dash. Returns `buffer`. */
 char *shell_word(char *buffer, size_t size, const char *s);
 
-/* Reports on stdout have headings at the left. One takes INDENT columns, as do the lines that go on below it. */
+/* Reports on stdout have headings at the left. A heading takes INDENT columns; continuation lines are indented by as many. */
 #define INDENT 13
 void put_heading(const char *heading);
 
@@ -51,7 +52,7 @@ char *amount_bytes(char buffer[AMOUNT_SIZE], double bytes);  /* 1.5 GB (decimal)
 char *amount_time(char buffer[AMOUNT_SIZE], double seconds); /* 0.4 s, 12 s, 3:07, 1:02:33 */
 const char *plural(uint64_t n, const char *one, const char *many);
 
-/* "$XDG_CACHE_HOME/penstock" or "~/.cache/penstock"; NULL where neither is known. */
+/* "$XDG_CACHE_HOME/penstock" or "~/.cache/penstock"; NULL if neither variable is set. */
 const char *default_cache_folder(char *buffer, size_t size);
 
 /* Flushes stdout. A write that failed (full, closed) turns success into EXIT_FAILED and is reported. */

@@ -42,7 +42,7 @@ const char *suggest(const char *word, const char *const *candidates, size_t coun
         size_t d = distance(word, candidates[i]);
 
         if (length >= 3 && strncmp(candidates[i], word, length) == 0)
-            d = 1; /* an abbreviation: not accepted, but surely meant */
+            d = 1; /* an abbreviation: not accepted, but a certain suggestion */
         if (d < best_distance) {
             best = candidates[i];
             best_distance = d;

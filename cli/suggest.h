@@ -1,4 +1,4 @@
-/* suggest.h: the name that was probably meant. */
+/* suggest.h: suggests the name that the user probably meant. */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H
 

@@ -1,4 +1,4 @@
-/* terminal.h: what the other end of a stream can show. */
+/* terminal.h: capabilities of the terminal of a stream. */
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
@@ -7,7 +7,7 @@
 
 bool terminal_is(FILE *stream);      /* a terminal that can move its cursor (TERM is not dumb) */
 bool terminal_color(FILE *stream);   /* …and NO_COLOR is not set */
-size_t terminal_width(FILE *stream); /* in columns; 80 where nobody knows */
+size_t terminal_width(FILE *stream); /* in columns; 80 if unknown */
 bool terminal_utf8(void);            /* the locale's text is UTF-8 */
 
 /* A bar of `columns` that is filled by `share`, 0 to 1. */

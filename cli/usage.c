@@ -105,9 +105,11 @@ void usage_command(FILE *out, const struct command *command)
 void usage_overview(FILE *out)
 {
     fprintf(out, "%susage:%s penstock COMMAND [OPTION...] [OPERAND...]\n\n", style_bold(out), style_none(out));
-    put_doc(out, "Penstock keeps model training fed: it turns files, arrays and tables into shards of records that every "
-                 "framework reads, shows what is in them, checks that they are sound, and plans, measures and shows the pipelines "
-                 "that make batches of them.");
+    put_doc(
+        out,
+        "Penstock keeps model training fed: it packs files, arrays and tables into shards of records that every "
+        "framework can read, reports what shards contain, checks them for damage, and plans, measures and shows the pipelines "
+        "that turn them into batches.");
     put_heading(out, "Commands");
     for (size_t i = 0; commands[i]; i++) {
         fprintf(out, "  %-12s", commands[i]->name);

@@ -7,7 +7,7 @@
 /* Element `i` of a batch as a view: without the batch's dimension, and of a field whose shape varies, with its own rows. */
 pst_tensor element_view(const pst_tensor *batch, size_t i);
 
-/* How many there are in what `t` shows; of a batch with row splits, in all of its elements (`size` of them). */
+/* Number of values in `t`; for a batch with row splits, in all of its `size` elements. */
 uint64_t value_count(const pst_tensor *t, size_t size);
 
 /* Any number as a double. Not for bytes. */
@@ -17,7 +17,7 @@ double value_number(const pst_tensor *t, uint64_t i);
 #define VALUE_SIZE 32
 char *value_text(char buffer[VALUE_SIZE], const pst_tensor *t, uint64_t i);
 
-/* What cannot be shown in full. */
+/* Summary of a field that is too long to print. */
 struct value_summary {
     double min, max, mean; /* of finite numbers; NaN where there are none */
     uint64_t nonfinite;

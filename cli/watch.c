@@ -6,9 +6,9 @@
 #include <time.h>
 
 #define EVERY_MS    100
-#define PATIENCE_MS 1500 /* after an interruption, before a user is told why nothing happens */
+#define PATIENCE_MS 1500 /* time after an interruption before a note explains the delay */
 
-/* Waits for the next look; false: it is over. */
+/* Waits for the next call of `look`; false: stop. */
 static bool wait(struct watch *w)
 {
     struct timespec until;
@@ -37,7 +37,7 @@ static void *run(void *user)
                 pst_pipeline_cancel(w->pipeline);
             interrupted_ms += EVERY_MS;
             if (interrupted_ms == PATIENCE_MS)
-                say_note("finishing what is at hand; Ctrl-C again stops at once");
+                say_note("finishing the current work; press Ctrl-C again to stop at once");
         } else if (w->look) {
             w->look(w->user);
         }

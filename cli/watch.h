@@ -10,7 +10,7 @@ typedef void (*watch_fn)(void *user);
 
 struct watch {
     pst_pipeline *pipeline;
-    watch_fn look; /* on the watching thread; NULL: nobody looks */
+    watch_fn look; /* called on the watching thread; NULL: none */
     void *user;
     pthread_t thread;
     bool running;
@@ -19,7 +19,7 @@ struct watch {
     bool stop; /* under lock */
 };
 
-/* Where there is no thread to be had, nobody watches, and an interruption is noticed between batches. */
+/* If the thread cannot be created, interruptions are noticed between batches. */
 void watch_start(struct watch *w, pst_pipeline *pipeline, watch_fn look, void *user);
 void watch_stop(struct watch *w); /* joins */
 

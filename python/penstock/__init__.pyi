@@ -99,75 +99,75 @@ class Dataset:
             | str | None = None) -> Dataset:
         """Puts the elements in random order."""
     def repeat(self, count: int = -1) -> Dataset:
-        """Goes through the elements several times within one epoch."""
+        """Repeats the elements within one epoch."""
     def take(self, count: int) -> Dataset:
-        """Keeps the first elements and leaves out the rest."""
+        """Keeps the first elements and leaves out the others."""
     def skip(self, count: int) -> Dataset:
         """Leaves out the first elements."""
     def shard(self, count: int, index: int) -> Dataset:
-        """Keeps every count-th element, beginning with number index."""
+        """Keeps every count-th element, starting with element index."""
     def example(self, schema: str | PathLike[str] = '', field: str | PathLike[str] = 'record', lists: str | PathLike[str] =
             '') -> Dataset:
         """Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, int64 or bytes."""
     def select(self, *fields: Path | Sequence[Path]) -> Dataset:
-        """Keeps the named fields and leaves out the others."""
+        """Keeps the named fields and removes the others."""
     def drop(self, *fields: Path | Sequence[Path]) -> Dataset:
-        """Leaves out the named fields and keeps the others."""
+        """Removes the named fields and keeps the others."""
     def rename(self, from_: str | PathLike[str], to: str | PathLike[str]) -> Dataset:
-        """Gives a field another name."""
+        """Renames a field."""
     def one_hot(self, classes: int, field: str | PathLike[str] = 'label') -> Dataset:
-        """Turns class numbers into float32 vectors that are 1 at the class and 0 elsewhere."""
+        """Converts class numbers to float32 vectors that are 1 at the class and 0 elsewhere."""
     def cast(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'], field: str | PathLike[str] =
             'image') -> Dataset:
-        """Converts a field of numbers to another type; values stay what they are, nothing is scaled."""
+        """Converts a field of numbers to another type; values are not scaled."""
     def stack(self, *fields: Path | Sequence[Path], name: str | PathLike[str] = 'features', dtype: Literal['auto', 'u8', 'i32',
             'i64', 'f16', 'bf16', 'f32', 'f64'] = 'auto') -> Dataset:
-        """Makes one vector of several fields of numbers, such as the columns of a table."""
+        """Combines several fields of numbers, such as the columns of a table, into one vector."""
     def decode(self, field: str | PathLike[str] = 'image', format: Literal['auto', 'raw'] = 'auto', shape: str | PathLike[str] =
             '', channels: int = 3, exif: bool = False, recover: bool = False, max_pixels: int = 268435456, max_scans: int = 500,
             quality: Literal['auto', 'exact', 'fast'] = 'auto') -> Dataset:
-        """Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (its first frame) and yuv420, recognised by their content."""
+        """Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (first frame) and yuv420, detected by their content."""
     def resize(self, size: Size = 0, method: Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area', 'keyscubic',
             'lanczos3', 'lanczos5', 'gaussian', 'mitchellcubic'] = 'antialias', short: int = 0, fit: Literal['stretch', 'crop',
             'pad'] = 'stretch', field: str | PathLike[str] = 'image') -> Dataset:
-        """Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length."""
+        """Resizes an image of bytes to a square, to width x height, or to a given length of its shorter side."""
     def crop(self, x: int, y: int, width: int, height: int, field: str | PathLike[str] = 'image') -> Dataset:
-        """Cuts a fixed rectangle out of an image."""
+        """Crops a fixed rectangle."""
     def center_crop(self, size: Size, field: str | PathLike[str] = 'image') -> Dataset:
-        """Cuts the middle out of an image, as torchvision's CenterCrop does."""
+        """Crops the centre of an image, as torchvision's CenterCrop does."""
     def random_crop(self, size: Size, padding: int = 0, field: str | PathLike[str] = 'image') -> Dataset:
-        """Cuts a rectangle of fixed size out of an image, every position being equally likely, as torchvision's RandomCrop does; another one in every epoch."""
+        """Crops a rectangle of fixed size at a random position, as torchvision's RandomCrop does."""
     def random_resized_crop(self, size: Size, scale: Numbers = (0.08, 1.0), ratio: Numbers = (0.75, 1.3333333333333333), method:
             Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area'] = 'antialias', field: str | PathLike[str] =
             'image') -> Dataset:
-        """Cuts a rectangle of random area, shape and place out of an image and resizes it; another one in every epoch."""
+        """Crops a rectangle of random area, aspect ratio and position and resizes it; every epoch has new rectangles."""
     def flip(self, p: float = 0.5, field: str | PathLike[str] = 'image') -> Dataset:
-        """Mirrors an image left to right with probability p; drawn anew in every epoch."""
+        """Mirrors an image left to right with probability p."""
     def normalize(self, range: Literal['0..1', '-1..1', 'imagenet'] = '0..1', mean: Numbers = '', std: Numbers = '', field: str
             | PathLike[str] = 'image') -> Dataset:
-        """Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
+        """Converts the bytes of an image to float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
     def layout(self, order: Literal['nchw', 'nhwc'], field: str | PathLike[str] = 'image') -> Dataset:
-        """Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come."""
+        """Moves the channels of an image first (nchw) or last (nhwc); N is the batch dimension, which batch adds."""
     def cache(self, bytes: int | str = 0) -> Dataset:
-        """Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or compute them again."""
+        """Keeps elements in memory as they are at this place in the chain, so that later epochs do not read or compute them again."""
     def batch(self, size: int, drop_remainder: bool = False) -> Dataset:
-        """Puts elements together: each field becomes one tensor whose first dimension is the batch."""
+        """Combines elements into batches: each field becomes one tensor whose first dimension is the batch."""
     def prefetch(self, depth: int = -1, *, buffer_size: int | str | None = None) -> Dataset:
-        """Sets how many batches are prepared before they are asked for."""
+        """Sets how many batches are prepared before they are requested."""
 
 def tfrecord(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read', 'direct'] = 'auto', max_record: int | str =
         '1GiB', missing: Literal['error', 'allow'] = 'error') -> Dataset:
-    """The records of TFRecord files, one an element, as the field record."""
+    """The records of TFRecord files, one element per record, in the field record."""
 def folder(path: str | PathLike[str], labels: Literal['inferred', 'none'] = 'inferred', extensions: str | PathLike[str] =
         'jpg,jpeg,png,bmp,gif,webp', validation_split: float = 0.0, subset: Literal['all', 'training', 'validation'] = 'all',
         seed: int = 0) -> Dataset:
-    """The files in class folders, one an element: image (the file's bytes), label (the number of its folder, in byte order of the names) and key (its path below the folder)."""
+    """The files in class folders, one element per file."""
 def files(list: str | PathLike[str], root: str | PathLike[str] = '') -> Dataset:
-    """The files that a list names, one an element: image (the file's bytes), label (if the list has labels: numbers as they are, names numbered in byte order) and key (the path as the list has it)."""
+    """The files named in a list, one element per file."""
 def npy(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read'] = 'auto') -> Dataset:
-    """Rows of NumPy arrays: a field a file, called like the file without .npy, an element a row."""
+    """Rows of NumPy arrays: one field per file, named after the file without .npy, and one element per row."""
 def range(start: int = 0, stop: int = -9223372036854775808, step: int = 1) -> Dataset:
-    """Whole numbers from start up to, but not including, stop, as the field value."""
+    """Whole numbers from start up to, but not including, stop, in the field value."""
 def pipeline(text: str, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
              uneven: Literal["pad", "drop", "allow"] = ..., bad: str = ..., verify: bool = ..., cache_dir: str | PathLike[str] = ...,
              fuse: bool = ...) -> Dataset: ...

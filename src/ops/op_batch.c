@@ -2,9 +2,9 @@
 #include "ops/op_table.h"
 
 static const pst_param params[] = {
-    {"size", PST_PARAM_UINT, offsetof(struct batch_config, size), NULL, 1, 1e9, NULL, "elements in a batch"},
+    {"size", PST_PARAM_UINT, offsetof(struct batch_config, size), NULL, 1, 1e9, NULL, "number of elements per batch"},
     {"drop_remainder", PST_PARAM_BOOL, offsetof(struct batch_config, drop_remainder), "false", 0, 0, NULL,
-     "leave out a last batch that is not full"},
+     "leave out the last batch if it is not full"},
     {0},
 };
 
@@ -20,10 +20,9 @@ const struct op_decl op_batch = {
         {
             .size = sizeof(pst_op_class),
             .name = "batch",
-            .doc =
-                "Puts elements together: each field becomes one tensor whose first dimension is the batch. Fields whose first "
-                "dimension differs from element to element come one behind the other, with row splits that say where each "
-                "begins. Without batch in the chain, every batch is one element.",
+            .doc = "Combines elements into batches: each field becomes one tensor whose first dimension is the batch. "
+                   "If the first dimension of a field varies between elements, their values are concatenated, and row "
+                   "splits store where each element begins. Without this operation, every batch has one element.",
             .example = "tfrecord shards/ | shuffle | batch 64 drop_remainder=true",
             .params = params,
             .config_size = sizeof(struct batch_config),

@@ -3,7 +3,7 @@
 
 static const pst_param params[] = {
     {"bytes", PST_PARAM_BYTES, offsetof(struct cache_config, bytes), "0", 0, 0, NULL,
-     "memory for it; 0: half of the pipeline's RAM budget"},
+     "memory for the cache; 0: half of the pipeline's RAM budget"},
     {0},
 };
 
@@ -19,10 +19,10 @@ const struct op_decl op_cache = {
         {
             .size = sizeof(pst_op_class),
             .name = "cache",
-            .doc =
-                "Keeps elements in memory as they are at this place of the chain, so that the next epochs need not read or "
-                "compute them again. What fits stays for good and nothing is ever evicted: a data set twice the budget still "
-                "saves half of the work. Random operations belong behind it, otherwise every epoch would see the same result.",
+            .doc = "Keeps elements in memory as they are at this place in the chain, so that later epochs do not read "
+                   "or compute them again. Cached elements are never evicted: if the data is twice as large as the "
+                   "cache, half of the work is still saved. Put random operations after the cache; the plan refuses "
+                   "random operations before it, because every epoch would get the same result.",
             .example = "tfrecord shards/ | example | cache 4G | shuffle | batch 64",
             .params = params,
             .config_size = sizeof(struct cache_config),

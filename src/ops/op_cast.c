@@ -48,7 +48,7 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 }
 
 static const pst_param params[] = {
-    {"dtype", PST_PARAM_CHOICE, offsetof(struct config, to), NULL, 0, 0, choices, "the type to have afterwards"},
+    {"dtype", PST_PARAM_CHOICE, offsetof(struct config, to), NULL, 0, 0, choices, "the new type"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field to convert"},
     {0},
 };
@@ -60,9 +60,9 @@ const struct op_decl op_cast = {
         {
             .size = sizeof(pst_op_class),
             .name = "cast",
-            .doc = "Converts a field of numbers to another type; values stay what they are, nothing is scaled. To integers it "
-                   "rounds to the nearest (ties to even) and holds values beyond the range at its limits; NaN becomes 0. To "
-                   "floating point it rounds correctly, and values beyond the range become infinite.",
+            .doc = "Converts a field of numbers to another type; values are not scaled. Conversion to integers rounds "
+                   "to the nearest integer (ties to even) and clamps values outside the range; NaN becomes 0. "
+                   "Conversion to floating point rounds correctly, and values outside the range become infinite.",
             .example = "npy image.npy label.npy | cast f16 | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -67,8 +67,8 @@ const struct op_decl op_center_crop = {
         {
             .size = sizeof(pst_op_class),
             .name = "center_crop",
-            .doc = "Cuts the middle out of an image, as torchvision's CenterCrop does. An image that is smaller is padded "
-                   "with zeros on both sides. Of an encoded image only that part is decoded.",
+            .doc = "Crops the centre of an image, as torchvision's CenterCrop does. A smaller image is padded with "
+                   "zeros on both sides. Only the needed part of an encoded image is decoded.",
             .example = "tfrecord shards/ | example | decode | resize short=256 | center_crop 224 | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

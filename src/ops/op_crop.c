@@ -66,8 +66,8 @@ const struct op_decl op_crop = {
         {
             .size = sizeof(pst_op_class),
             .name = "crop",
-            .doc = "Cuts a fixed rectangle out of an image. An image that does not contain all of it is an error of that "
-                   "element. Of an encoded image only that part is decoded.",
+            .doc = "Crops a fixed rectangle. If an image does not contain the whole rectangle, that element is an "
+                   "error. Only the needed part of an encoded image is decoded.",
             .example = "tfrecord shards/ | example | decode | crop 16 0 224 224 | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -120,22 +120,22 @@ static const pst_param params[] = {
     {"field", PST_PARAM_STRING, offsetof(struct decode_config, field.name), "image", 0, 0, NULL,
      "the field with the encoded images"},
     {"format", PST_PARAM_CHOICE, offsetof(struct decode_config, format), "auto", 0, 0, formats,
-     "auto: by the first bytes of each image; raw: pixels as they are"},
+     "auto: detected from the first bytes of each image; raw: the bytes are pixels"},
     {"shape", PST_PARAM_STRING, offsetof(struct decode_config, shape), "", 0, 0, NULL,
-     "of raw pixels: height x width x channels, as in 224x224x3"},
+     "for format=raw: height x width x channels, such as 224x224x3"},
     {"channels", PST_PARAM_UINT, offsetof(struct decode_config, channels), "3", 0, 4, NULL,
      "3 RGB, 1 gray, 4 RGBA, 0 as stored (gray or RGB)"},
     {"exif", PST_PARAM_BOOL, offsetof(struct decode_config, exif), "false", 0, 0, NULL,
-     "turn photos upright as their EXIF data says; off, as in tf.image and torchvision"},
+     "rotate photos as their EXIF data says; the default is off, as in tf.image and torchvision"},
     {"recover", PST_PARAM_BOOL, offsetof(struct decode_config, recover), "false", 0, 0, NULL,
-     "accept a JPEG that was cut off: the rest is gray"},
+     "accept a truncated JPEG; the missing part is gray"},
     {"max_pixels", PST_PARAM_UINT, offsetof(struct decode_config, max_pixels), "268435456", 1, 1e15, NULL,
-     "an image with more is an error before memory is taken"},
+     "an image with more pixels is an error; checked before memory is allocated"},
     {"max_scans", PST_PARAM_UINT, offsetof(struct decode_config, max_scans), "500", 1, 1e9, NULL,
-     "a progressive JPEG with more is an error"},
+     "a progressive JPEG with more scans is an error"},
     {"quality", PST_PARAM_CHOICE, offsetof(struct decode_config, quality), "auto", 0, 0, qualities,
-     "of JPEG and yuv420. exact: libjpeg's pixels. fast: planes are resized before they become RGB. auto: fast where a random "
-     "crop and a resize follow"},
+     "for JPEG and yuv420. exact: libjpeg's pixels. fast: planes are resized before the conversion to "
+     "RGB. auto: fast if a random crop and a resize follow, otherwise exact"},
     {0},
 };
 
@@ -160,9 +160,9 @@ const struct op_decl op_decode = {
         {
             .size = sizeof(pst_op_class),
             .name = "decode",
-            .doc = "Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (its first frame) and yuv420, "
-                   "recognised by their content. Where crops or a resize follow, only the part that they use is decoded. An "
-                   "image that is damaged or cut off is an error of that element. Raw pixels are handed on without a copy.",
+            .doc = "Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (first frame) and "
+                   "yuv420, detected by their content. If crops or a resize follow, only the needed part is decoded. If "
+                   "an image is damaged or truncated, that element is an error. Raw pixels are not copied.",
             .example = "tfrecord shards/ | example \"image:bytes label:int64\" | decode image | resize 224 | batch 64",
             .params = params,
             .config_size = sizeof(struct decode_config),

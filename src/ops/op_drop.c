@@ -27,7 +27,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
 }
 
 static const pst_param params[] = {
-    {"fields", PST_PARAM_STRINGS, offsetof(struct config, fields), NULL, 0, 0, NULL, "their names"},
+    {"fields", PST_PARAM_STRINGS, offsetof(struct config, fields), NULL, 0, 0, NULL, "names of the fields"},
     {0},
 };
 
@@ -36,9 +36,8 @@ const struct op_decl op_drop = {
         {
             .size = sizeof(pst_op_class),
             .name = "drop",
-            .doc = "Leaves out the named fields and keeps the others. What nothing in front uses either is neither read nor "
-                   "parsed "
-                   "nor decoded.",
+            .doc = "Removes the named fields and keeps the others. A removed field that no earlier operation uses is "
+                   "not read, parsed or decoded.",
             .example = "tfrecord shards/ | example | drop filename | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -259,13 +259,13 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 
 static const pst_param params[] = {
     {"schema", PST_PARAM_STRING, offsetof(struct example_config, schema), "", 0, 0, NULL,
-     "the features as \"image:bytes label:int64 x:float[32] tags:bytes[*] boxes:float[*,4] w:float=1.5\"; empty: inferred"},
+     "the features, such as \"image:bytes label:int64 x:float[32] tags:bytes[*] boxes:float[*,4] "
+     "w:float=1.5\"; empty: inferred"},
     {"field", PST_PARAM_STRING, offsetof(struct example_config, field), "record", 0, 0, NULL,
      "the field with the serialized Examples"},
     {"lists", PST_PARAM_STRING, offsetof(struct example_config, lists), "", 0, 0, NULL,
-     "the feature lists of SequenceExamples, with the values of one step: \"rgb:float[1024] word:bytes\"; empty: inferred "
-     "where "
-     "the schema is, otherwise none"},
+     "the feature lists of SequenceExamples, with the shape of one step, such as \"rgb:float[1024] "
+     "word:bytes\"; empty: inferred if the schema is inferred, otherwise none"},
     {0},
 };
 
@@ -288,13 +288,12 @@ const struct op_decl op_example = {
         {
             .size = sizeof(pst_op_class),
             .name = "example",
-            .doc = "Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, "
-                   "int64 or bytes. A "
-                   "feature with a shape must have exactly so many values; [*] takes any number, [*,4] any number of rows "
-                   "of four. A feature that is missing takes its default (=1.5), is empty ([*]), or is an error of that "
-                   "element. A feature list becomes a field with a row per step: x:float[2] in `lists` is a field [?,2]. "
-                   "Features that no later operation uses are not parsed. Without a schema one is inferred from "
-                   "records spread over the source.",
+            .doc = "Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of "
+                   "float32, int64 or bytes. A feature with a shape must have exactly that many values; [*] accepts any "
+                   "number of values, [*,4] any number of rows of four values. A missing feature gets its default "
+                   "(=1.5), is empty ([*]), or makes that element an error. A feature list becomes a field with one row "
+                   "per step: x:float[2] in `lists` becomes a field [?,2]. Features that no later operation uses are "
+                   "not parsed. Without a schema, the schema is inferred from records spread over the source.",
             .example = "tfrecord shards/ | example \"image:bytes label:int64\" | batch 64",
             .params = params,
             .config_size = sizeof(struct example_config),

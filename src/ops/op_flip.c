@@ -31,7 +31,7 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 }
 
 static const pst_param params[] = {
-    {"p", PST_PARAM_FLOAT, offsetof(struct config, p), "0.5", 0, 1, NULL, "the share of images that are mirrored"},
+    {"p", PST_PARAM_FLOAT, offsetof(struct config, p), "0.5", 0, 1, NULL, "the probability of mirroring an image"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
@@ -43,7 +43,7 @@ const struct op_decl op_flip = {
         {
             .size = sizeof(pst_op_class),
             .name = "flip",
-            .doc = "Mirrors an image left to right with probability p; drawn anew in every epoch.",
+            .doc = "Mirrors an image left to right with probability p. Every epoch makes new random choices.",
             .example = "tfrecord shards/ | example | decode | resize 224 | flip | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -73,7 +73,7 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 
 static const pst_param params[] = {
     {"order", PST_PARAM_CHOICE, offsetof(struct config, order), NULL, 0, 0, orders,
-     "nchw: channels first, as PyTorch has them; nhwc: channels last, as TensorFlow has them"},
+     "nchw: channels first, as in PyTorch; nhwc: channels last, as in TensorFlow"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
@@ -90,9 +90,8 @@ const struct op_decl op_layout = {
         {
             .size = sizeof(pst_op_class),
             .name = "layout",
-            .doc = "Puts the channels of an image first (nchw) or last (nhwc); N is the batch to come. Images are decoded with "
-                   "their "
-                   "channels last; operations on images expect them there.",
+            .doc = "Moves the channels of an image first (nchw) or last (nhwc); N is the batch dimension, which batch "
+                   "adds. Decoded images have their channels last, and image operations need them there.",
             .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | layout nchw | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -109,10 +109,12 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 
 static const pst_param params[] = {
     {"range", PST_PARAM_CHOICE, offsetof(struct config, range), "0..1", 0, 0, ranges,
-     "0..1 and -1..1: all levels to that range; imagenet: its mean and deviation, as torchvision's models expect"},
+     "0..1 and -1..1: scale all levels to that range; imagenet: use ImageNet's mean and standard "
+     "deviation, as torchvision's models expect"},
     {"mean", PST_PARAM_FLOATS, offsetof(struct config, mean), "", -100, 100, NULL,
-     "subtracted, in levels from 0 to 1: one value, or one a channel"},
-    {"std", PST_PARAM_FLOATS, offsetof(struct config, std), "", -100, 100, NULL, "what is left is divided by it"},
+     "the mean to subtract, for levels from 0 to 1: one value, or one per channel"},
+    {"std", PST_PARAM_FLOATS, offsetof(struct config, std), "", -100, 100, NULL,
+     "the standard deviation to divide by: one value, or one per channel"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
@@ -124,9 +126,9 @@ const struct op_decl op_normalize = {
         {
             .size = sizeof(pst_op_class),
             .name = "normalize",
-            .doc =
-                "Turns the bytes of an image into float32: (level / 255 - mean) / std, computed as one multiplication and one "
-                "addition. mean=0.5 std=0.25 and the like are in levels from 0 to 1, as torchvision's Normalize has them.",
+            .doc = "Converts the bytes of an image to float32: (level / 255 - mean) / std, computed as one "
+                   "multiplication and one addition. mean and std are for levels from 0 to 1, as in torchvision's "
+                   "Normalize.",
             .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -71,7 +71,7 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 }
 
 static const pst_param params[] = {
-    {"classes", PST_PARAM_UINT, offsetof(struct config, classes), NULL, 1, 16777216, NULL, "how many classes there are"},
+    {"classes", PST_PARAM_UINT, offsetof(struct config, classes), NULL, 1, 16777216, NULL, "number of classes"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field), "label", 0, 0, NULL, "the field with the class numbers"},
     {0},
 };
@@ -81,8 +81,8 @@ const struct op_decl op_one_hot = {
         {
             .size = sizeof(pst_op_class),
             .name = "one_hot",
-            .doc = "Turns class numbers into float32 vectors that are 1 at the class and 0 elsewhere. The field gets one more "
-                   "dimension. A number that is no class is an error of that element.",
+            .doc = "Converts class numbers to float32 vectors that are 1 at the class and 0 elsewhere. The field gets "
+                   "one more dimension. If a number is not a class, that element is an error.",
             .example = "tfrecord shards/ | example | one_hot 10 | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

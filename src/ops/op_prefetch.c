@@ -3,7 +3,7 @@
 
 static const pst_param params[] = {
     {"depth", PST_PARAM_INT, offsetof(struct prefetch_config, depth), "-1", -1, 1e6, NULL,
-     "batches prepared ahead; -1 and 0: automatic"},
+     "number of batches; -1 and 0: automatic"},
     {0},
 };
 
@@ -20,9 +20,9 @@ const struct op_decl op_prefetch = {
         {
             .size = sizeof(pst_op_class),
             .name = "prefetch",
-            .doc =
-                "Sets how many batches are prepared before they are asked for. There is always some prefetching, also without "
-                "this operation; automatic means: as many as the measured variation asks for, within the RAM budget.",
+            .doc = "Sets how many batches are prepared before they are requested. Prefetching is always on, even "
+                   "without this operation. Automatic means: as many batches as the measured variation in speed "
+                   "requires, within the RAM budget.",
             .example = "tfrecord shards/ | shuffle | batch 64 | prefetch 4",
             .params = params,
             .config_size = sizeof(struct prefetch_config),

@@ -69,7 +69,7 @@ static const pst_param params[] = {
     {"size", PST_PARAM_SIZE2D, offsetof(struct config, size), NULL, 1, IMAGE_MAX_SIDE, NULL,
      "224 for a square, 320x240 for width x height"},
     {"padding", PST_PARAM_UINT, offsetof(struct config, padding), "0", 0, IMAGE_MAX_SIDE, NULL,
-     "zeros added on every side before the crop"},
+     "width of the border of zeros that is added on every side before the crop"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
@@ -81,9 +81,9 @@ const struct op_decl op_random_crop = {
         {
             .size = sizeof(pst_op_class),
             .name = "random_crop",
-            .doc = "Cuts a rectangle of fixed size out of an image, every position being equally likely, as torchvision's "
-                   "RandomCrop does; another one in every epoch. An image that is smaller, padding included, is an error of "
-                   "that element. Of an encoded image only that part is decoded.",
+            .doc = "Crops a rectangle of fixed size at a random position, as torchvision's RandomCrop does. All "
+                   "positions are equally likely, and every epoch has new ones. If an image with its padding is smaller "
+                   "than the crop, that element is an error. Only the needed part of an encoded image is decoded.",
             .example = "tfrecord shards/ | example | decode | random_crop 32 padding=4 | flip | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -98,11 +98,12 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 static const pst_param params[] = {
     {"size", PST_PARAM_SIZE2D, offsetof(struct config, size), NULL, 1, IMAGE_MAX_SIDE, NULL,
      "224 for a square, 320x240 for width x height"},
-    {"scale", PST_PARAM_FLOATS, offsetof(struct config, scale), "0.08,1", 0, 0, NULL, "smallest and largest share of the area"},
+    {"scale", PST_PARAM_FLOATS, offsetof(struct config, scale), "0.08,1", 0, 0, NULL,
+     "smallest and largest share of the image's area"},
     {"ratio", PST_PARAM_FLOATS, offsetof(struct config, ratio), "0.75,1.3333333333333333", 0, 0, NULL,
      "smallest and largest width / height"},
     {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, plane_methods,
-     "how to resize; see resize"},
+     "method of resizing; see resize"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
@@ -114,9 +115,10 @@ const struct op_decl op_random_resized_crop = {
         {
             .size = sizeof(pst_op_class),
             .name = "random_resized_crop",
-            .doc = "Cuts a rectangle of random area, shape and place out of an image and resizes it; another one in every "
-                   "epoch. The rule is torchvision's RandomResizedCrop: up to ten draws of an area and a ratio, the middle of "
-                   "the image where none fits into it. Of an encoded image only that part is decoded.",
+            .doc = "Crops a rectangle of random area, aspect ratio and position and resizes it; every epoch has new "
+                   "rectangles. The rule is that of torchvision's RandomResizedCrop: up to ten random areas and ratios "
+                   "are tried; if none fits into the image, its centre is used. Only the needed part of an encoded "
+                   "image is decoded.",
             .example = "tfrecord shards/ | example | decode | random_resized_crop 224 | flip | normalize imagenet | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

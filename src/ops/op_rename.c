@@ -33,8 +33,8 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
 }
 
 static const pst_param params[] = {
-    {"from", PST_PARAM_STRING, offsetof(struct config, from), NULL, 0, 0, NULL, "the field"},
-    {"to", PST_PARAM_STRING, offsetof(struct config, to), NULL, 0, 0, NULL, "its new name"},
+    {"from", PST_PARAM_STRING, offsetof(struct config, from), NULL, 0, 0, NULL, "the current name"},
+    {"to", PST_PARAM_STRING, offsetof(struct config, to), NULL, 0, 0, NULL, "the new name"},
     {0},
 };
 
@@ -43,7 +43,7 @@ const struct op_decl op_rename = {
         {
             .size = sizeof(pst_op_class),
             .name = "rename",
-            .doc = "Gives a field another name.",
+            .doc = "Renames a field.",
             .example = "tfrecord shards/ | example | rename image/encoded image | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

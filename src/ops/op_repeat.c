@@ -4,7 +4,7 @@
 #include <math.h>
 
 static const pst_param params[] = {
-    {"count", PST_PARAM_INT, offsetof(struct count_config, count), "-1", -1, INFINITY, NULL, "how often; -1: without end"},
+    {"count", PST_PARAM_INT, offsetof(struct count_config, count), "-1", -1, INFINITY, NULL, "number of passes; -1: endless"},
     {0},
 };
 
@@ -20,9 +20,7 @@ const struct op_decl op_repeat = {
         {
             .size = sizeof(pst_op_class),
             .name = "repeat",
-            .doc = "Goes through the elements several times within one epoch. A shuffle in front of it draws a new order for "
-                   "every "
-                   "pass.",
+            .doc = "Repeats the elements within one epoch. A shuffle before it makes a new order for every pass.",
             .example = "tfrecord shards/ | shuffle | repeat 3 | batch 64",
             .params = params,
             .config_size = sizeof(struct count_config),

@@ -132,11 +132,12 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 static const pst_param params[] = {
     {"size", PST_PARAM_SIZE2D, offsetof(struct config, size), "0", 0, IMAGE_MAX_SIDE, NULL,
      "224 for a square, 320x240 for width x height"},
-    {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, resize_methods, "see above"},
+    {"method", PST_PARAM_CHOICE, offsetof(struct config, method), "antialias", 0, 0, resize_methods, "the filter; see above"},
     {"short", PST_PARAM_UINT, offsetof(struct config, shorter), "0", 0, IMAGE_MAX_SIDE, NULL,
-     "instead of a size: the shorter side; the other one follows"},
+     "length of the shorter side, instead of size; the aspect ratio is kept"},
     {"fit", PST_PARAM_CHOICE, offsetof(struct config, fit), "stretch", 0, 0, fit_names,
-     "an image of another shape than the size: stretch it, crop it to its middle first, or pad it with zeros"},
+     "if the aspect ratio of an image differs from that of size: stretch the image, crop its centre "
+     "first, or pad it with zeros"},
     {"field", PST_PARAM_STRING, offsetof(struct config, field.name), "image", 0, 0, NULL, "the field with the images"},
     {0},
 };
@@ -148,14 +149,14 @@ const struct op_decl op_resize = {
         {
             .size = sizeof(pst_op_class),
             .name = "resize",
-            .doc =
-                "Resizes an image of bytes: to a square, to width x height, or until its shorter side has a length. "
-                "Methods: antialias (Pillow's and torchvision's bilinear, a triangle that covers every pixel: the default, "
-                "as it keeps what models see nearest to the photo and costs little), bilinear (tf.image.resize's default: "
-                "two pixels each way, aliases when shrinking), bicubic (Pillow's, antialiased), nearest, area (the mean of "
-                "what a pixel covers, as TensorFlow has it, and OpenCV when shrinking); and tf.image.resize's keyscubic (its "
-                "bicubic), lanczos3, lanczos5, gaussian and mitchellcubic, which are not antialiased and always resize pixels, "
-                "never planes of a fast decode. Results are rounded to bytes.",
+            .doc = "Resizes an image of bytes to a square, to width x height, or to a given length of its shorter side. "
+                   "Methods: antialias (the default: bilinear as in Pillow and torchvision, a triangle filter over all "
+                   "covered pixels; close to the photo and fast), bilinear (the default of tf.image.resize: two pixels "
+                   "in each direction, aliases when shrinking), bicubic (Pillow's, antialiased), nearest, area (the "
+                   "mean of the covered pixels, as in TensorFlow, and as in OpenCV when shrinking). The methods "
+                   "keyscubic (bicubic), lanczos3, lanczos5, gaussian and mitchellcubic are those of tf.image.resize; "
+                   "they are not antialiased and always resize pixels, never the planes of a fast decode. Results are "
+                   "rounded to bytes.",
             .example = "tfrecord shards/ | example | decode | resize 224 bilinear | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -24,8 +24,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
 }
 
 static const pst_param params[] = {
-    {"fields", PST_PARAM_STRINGS, offsetof(struct config, fields), NULL, 0, 0, NULL,
-     "their names, in the order to have them in"},
+    {"fields", PST_PARAM_STRINGS, offsetof(struct config, fields), NULL, 0, 0, NULL, "names of the fields, in the new order"},
     {0},
 };
 
@@ -34,9 +33,8 @@ const struct op_decl op_select = {
         {
             .size = sizeof(pst_op_class),
             .name = "select",
-            .doc = "Keeps the named fields and leaves out the others. What is left out and not used by anything in front is "
-                   "neither "
-                   "read nor parsed nor decoded.",
+            .doc = "Keeps the named fields and removes the others. A removed field that no earlier operation uses is "
+                   "not read, parsed or decoded.",
             .example = "tfrecord shards/ | example | select image label | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

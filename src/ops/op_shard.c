@@ -4,8 +4,9 @@
 #include <math.h>
 
 static const pst_param params[] = {
-    {"count", PST_PARAM_UINT, offsetof(struct shard_config, count), NULL, 1, INFINITY, NULL, "parts in all"},
-    {"index", PST_PARAM_UINT, offsetof(struct shard_config, index), NULL, 0, INFINITY, NULL, "which of them; the first is 0"},
+    {"count", PST_PARAM_UINT, offsetof(struct shard_config, count), NULL, 1, INFINITY, NULL, "number of parts"},
+    {"index", PST_PARAM_UINT, offsetof(struct shard_config, index), NULL, 0, INFINITY, NULL,
+     "number of the part to keep; the first is 0"},
     {0},
 };
 
@@ -21,9 +22,9 @@ const struct op_decl op_shard = {
         {
             .size = sizeof(pst_op_class),
             .name = "shard",
-            .doc =
-                "Keeps every count-th element, beginning with number index. Put it in front of shuffle: the parts are then "
-                "disjoint. Training on several ranks needs no shard, the pipeline's rank and world split the batches evenly.",
+            .doc = "Keeps every count-th element, starting with element index. Put it before shuffle, so that the parts "
+                   "are disjoint. Training on several ranks does not need shard: the pipeline's rank and world options "
+                   "split the batches evenly.",
             .example = "tfrecord shards/ | shard 4 0 | shuffle | batch 64",
             .params = params,
             .config_size = sizeof(struct shard_config),

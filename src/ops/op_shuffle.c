@@ -10,14 +10,14 @@
 
 static const pst_param params[] = {
     {"buffer", PST_PARAM_AMOUNT, offsetof(struct shuffle_config, buffer), "0", 0, 0, NULL,
-     "elements (1000) or bytes (64M) to choose from where the source has no index; 0: 256 MiB"},
+     "size of the buffer for a source without an index, in elements (1000) or bytes (64M); 0: 256 MiB"},
     {"window", PST_PARAM_AMOUNT, offsetof(struct shuffle_config, window), "0", 0, 0, NULL,
-     "for storage that is slow at random reads: shuffles runs of neighbours, then the elements within windows of this many "
-     "elements (1000) or bytes (64M); 0: exact"},
+     "for storage with slow random reads: shuffles runs of adjacent elements, then the elements within "
+     "windows of this size, in elements (1000) or bytes (64M); 0: exact shuffle"},
     {"seed", PST_PARAM_INT, offsetof(struct shuffle_config, seed), "-1", -1, INFINITY, NULL,
-     "of the order; -1: the pipeline's"},
+     "seed of the order; -1: the pipeline's seed"},
     {"reshuffle", PST_PARAM_BOOL, offsetof(struct shuffle_config, reshuffle), "true", 0, 0, NULL,
-     "a new order in every epoch, otherwise the same one"},
+     "true: a new order in every epoch; false: the same order"},
     {0},
 };
 
@@ -44,12 +44,10 @@ const struct op_decl op_shuffle = {
         {
             .size = sizeof(pst_op_class),
             .name = "shuffle",
-            .doc =
-                "Puts the elements in random order. Over an indexed source the shuffle is exact and global and takes no "
-                "memory: the next element is computed, not drawn from a buffer. A stream (compressed shards, pipes) is "
-                "shuffled "
-                "within a buffer instead, as in tf.data; `plan` says how well. The order follows from the seed and the epoch "
-                "alone.",
+            .doc = "Puts the elements in random order. If the source has an index, the shuffle is exact and global and "
+                   "takes no memory: the next element is computed, not taken from a buffer. A stream (compressed "
+                   "shards, pipes) is shuffled within a buffer, as in tf.data; `plan` reports how good that shuffle is. "
+                   "The order depends only on the seed and the epoch.",
             .example = "tfrecord shards/ | shuffle seed=7 | batch 64",
             .params = params,
             .config_size = sizeof(struct shuffle_config),

@@ -5,7 +5,7 @@
 
 static const pst_param params[] = {
     {"count", PST_PARAM_INT, offsetof(struct count_config, count), NULL, -1, INFINITY, NULL,
-     "how many; -1: all, nothing is left"},
+     "number of elements; -1: all, so that none are left"},
     {0},
 };
 
@@ -21,7 +21,7 @@ const struct op_decl op_skip = {
         {
             .size = sizeof(pst_op_class),
             .name = "skip",
-            .doc = "Leaves out the first elements. Behind batch it counts batches.",
+            .doc = "Leaves out the first elements. After batch it counts batches.",
             .example = "tfrecord shards/ | skip 1000 | batch 64",
             .params = params,
             .config_size = sizeof(struct count_config),

@@ -118,10 +118,11 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
 
 static const pst_param params[] = {
     {"fields", PST_PARAM_STRINGS, offsetof(struct config, fields), NULL, 0, 0, NULL,
-     "their names, in the order to have their values in"},
+     "names of the fields, in the order of their values in the vector"},
     {"name", PST_PARAM_STRING, offsetof(struct config, name), "features", 0, 0, NULL, "the name of the vector"},
     {"dtype", PST_PARAM_CHOICE, offsetof(struct config, dtype), "auto", 0, 0, choices,
-     "type of the vector; auto: that of the fields, and float32 where they differ (float64 if one has it)"},
+     "type of the vector; auto: the type of the fields, or float32 if they differ (float64 if one of them "
+     "is float64)"},
     {0},
 };
 
@@ -130,10 +131,9 @@ const struct op_decl op_stack = {
         {
             .size = sizeof(pst_op_class),
             .name = "stack",
-            .doc =
-                "Makes one vector of several fields of numbers, such as the columns of a table. Single numbers are one value "
-                "each, arrays of fixed shape all of their values. The vector stands where the first of the fields stood; the "
-                "fields themselves are gone.",
+            .doc = "Combines several fields of numbers, such as the columns of a table, into one vector. A single "
+                   "number adds one value, an array of fixed shape adds all of its values. The vector takes the place "
+                   "of the first of the fields; the fields themselves are removed.",
             .example = "tfrecord table/ | example | stack age height weight name=features | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -4,7 +4,7 @@
 #include <math.h>
 
 static const pst_param params[] = {
-    {"count", PST_PARAM_INT, offsetof(struct count_config, count), NULL, -1, INFINITY, NULL, "how many; -1: all"},
+    {"count", PST_PARAM_INT, offsetof(struct count_config, count), NULL, -1, INFINITY, NULL, "number of elements; -1: all"},
     {0},
 };
 
@@ -20,7 +20,7 @@ const struct op_decl op_take = {
         {
             .size = sizeof(pst_op_class),
             .name = "take",
-            .doc = "Keeps the first elements and leaves out the rest. Behind batch it counts batches.",
+            .doc = "Keeps the first elements and leaves out the others. After batch it counts batches.",
             .example = "tfrecord shards/ | take 1000 | batch 64",
             .params = params,
             .config_size = sizeof(struct count_config),

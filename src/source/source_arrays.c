@@ -161,8 +161,8 @@ static uint64_t arrays_bytes_of(const void *source, uint64_t index)
 const struct source_class source_arrays = {
     .op = {.size = sizeof(pst_op_class),
            .name = "arrays",
-           .doc = "Arrays in memory, a row of each an element, a field an array. They come from the program that builds the "
-                  "pipeline (pst_pipeline_add_arrays), not from pipeline text.",
+           .doc = "Arrays in memory: one field per array, one element per row. They come from the program that builds "
+                  "the pipeline (pst_pipeline_add_arrays), not from pipeline text.",
            .example = "arrays | shuffle | batch 64",
            .params = params,
            .config_size = sizeof(struct arrays_config)},

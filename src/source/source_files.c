@@ -20,9 +20,9 @@
 
 static const pst_param params[] = {
     {"list", PST_PARAM_STRING, offsetof(struct files_config, list), NULL, 0, 0, NULL,
-     "a text or CSV file: a path a row, with or without a label behind it; a header may name the columns"},
+     "a text or CSV file: one path per row, optionally followed by a label; a header may name the columns"},
     {"root", PST_PARAM_STRING, offsetof(struct files_config, root), "", 0, 0, NULL,
-     "what paths are relative to; nothing: the list's folder"},
+     "folder that the paths are relative to; empty: the folder of the list"},
     {0},
 };
 
@@ -210,15 +210,14 @@ static void files_describe(const void *source, char *buffer, size_t size)
 }
 
 const struct source_class source_files = {
-    .op =
-        {.size = sizeof(pst_op_class),
-         .name = "files",
-         .doc =
-             "The files that a list names, one an element: image (the file's bytes), label (if the list has labels: numbers as "
-             "they are, names numbered in byte order) and key (the path as the list has it).",
-         .example = "files train.csv | shuffle | decode | resize 224 | batch 64",
-         .params = params,
-         .config_size = sizeof(struct files_config)},
+    .op = {.size = sizeof(pst_op_class),
+           .name = "files",
+           .doc = "The files named in a list, one element per file. Fields: image (the file's bytes), label (if the "
+                  "list has labels; numbers are used as they are, names are numbered in byte order) and key (the path "
+                  "as written in the list).",
+           .example = "files train.csv | shuffle | decode | resize 224 | batch 64",
+           .params = params,
+           .config_size = sizeof(struct files_config)},
     .open = files_open,
     .describe = files_describe,
     FILE_TABLE_SOURCE,

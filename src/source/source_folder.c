@@ -37,16 +37,16 @@ static const char *const labels_names[] = {"inferred", "none", NULL};
 static const char *const subset_names[] = {"all", "training", "validation", NULL};
 
 static const pst_param params[] = {
-    {"path", PST_PARAM_STRING, offsetof(struct config, path), NULL, 0, 0, NULL, "the folder that holds the class folders"},
+    {"path", PST_PARAM_STRING, offsetof(struct config, path), NULL, 0, 0, NULL, "the folder with the class folders"},
     {"labels", PST_PARAM_CHOICE, offsetof(struct config, labels), "inferred", 0, 0, labels_names,
      "inferred: the number of the class folder; none: no labels, and all files below the folder"},
     {"extensions", PST_PARAM_STRING, offsetof(struct config, extensions), "jpg,jpeg,png,bmp,gif,webp", 0, 0, NULL,
-     "of the files that are taken, in upper or lower case; * takes all"},
+     "extensions of the files to read, in upper or lower case; * reads all files"},
     {"validation_split", PST_PARAM_FLOAT, offsetof(struct config, validation_split), "0", 0, 1, NULL,
-     "share of the files that is set aside for validation"},
+     "share of the files for validation"},
     {"subset", PST_PARAM_CHOICE, offsetof(struct config, subset), "all", 0, 0, subset_names, "which part of the split"},
     {"seed", PST_PARAM_UINT, offsetof(struct config, seed), "0", 0, 0, NULL,
-     "of the split: training and validation are disjoint when they have the same"},
+     "seed of the split; use the same seed for training and validation, so that they are disjoint"},
     {0},
 };
 
@@ -239,10 +239,10 @@ static void folder_describe(const void *source, char *buffer, size_t size)
 const struct source_class source_folder = {
     .op = {.size = sizeof(pst_op_class),
            .name = "folder",
-           .doc =
-               "The files in class folders, one an element: image (the file's bytes), label (the number of its folder, in byte "
-               "order of the names) and key (its path below the folder). With validation_split, the files are shuffled by the "
-               "seed and the last part of them is for validation.",
+           .doc = "The files in class folders, one element per file. Fields: image (the file's bytes), label (the "
+                  "number of its class folder; folders are numbered in byte order of their names) and key (its path "
+                  "below the folder). With validation_split, the files are shuffled by the seed, and the last part is "
+                  "the validation subset.",
            .example = "folder photos/ validation_split=0.2 subset=training | shuffle | decode | resize 224 | batch 64",
            .params = params,
            .config_size = sizeof(struct config)},

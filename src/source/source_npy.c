@@ -25,9 +25,8 @@ enum { IO_READ = 2 };
 static const pst_param params[] = {
     {"paths", PST_PARAM_STRINGS, offsetof(struct config, paths), NULL, 0, 0, NULL, "files or patterns"},
     {"io", PST_PARAM_CHOICE, offsetof(struct config, io), "auto", 0, 0, io_names,
-     "map: rows are views of the mapped files; read: one system call per row and file, for files that other programs may "
-     "truncate "
-     "meanwhile; auto: map"},
+     "map: rows are views of the mapped files; read: one system call per row and file, for files that "
+     "another program may truncate while they are read; auto: map"},
     {0},
 };
 
@@ -271,10 +270,9 @@ static void npy_locate(const void *source, uint64_t index, size_t field, struct 
 const struct source_class source_npy = {
     .op = {.size = sizeof(pst_op_class),
            .name = "npy",
-           .doc =
-               "Rows of NumPy arrays: a field a file, called like the file without .npy, an element a row. All have the same "
-               "number of rows. Values of uint8, int32, int64, float16, float32 and float64 are used as they lie in the file; "
-               "other whole numbers become int32 or int64, bytes (S) stay bytes.",
+           .doc = "Rows of NumPy arrays: one field per file, named after the file without .npy, and one element per "
+                  "row. All files must have the same number of rows. Values of uint8, int32, int64, float16, float32 "
+                  "and float64 are used without conversion; other integers become int32 or int64; bytes (S) stay bytes.",
            .example = "npy image.npy label.npy | shuffle | batch 64",
            .params = params,
            .config_size = sizeof(struct config)},

@@ -16,9 +16,9 @@ struct config {
 
 static const pst_param params[] = {
     {"start", PST_PARAM_INT, offsetof(struct config, start), "0", 0, 0, NULL,
-     "the first number; alone, it is the stop instead"},
-    {"stop", PST_PARAM_INT, offsetof(struct config, stop), NO_STOP, 0, 0, NULL, "where it ends, itself not included"},
-    {"step", PST_PARAM_INT, offsetof(struct config, step), "1", 0, 0, NULL, "from one number to the next; may be negative"},
+     "the first number; if it is the only argument, it is the stop"},
+    {"stop", PST_PARAM_INT, offsetof(struct config, stop), NO_STOP, 0, 0, NULL, "the end, not included"},
+    {"step", PST_PARAM_INT, offsetof(struct config, step), "1", 0, 0, NULL, "difference between two numbers; may be negative"},
     {0},
 };
 
@@ -107,7 +107,7 @@ static pst_status range_load(void *source, void *worker, uint64_t index, pst_ctx
 const struct source_class source_range = {
     .op = {.size = sizeof(pst_op_class),
            .name = "range",
-           .doc = "Whole numbers from start up to, but not including, stop, as the field value.",
+           .doc = "Whole numbers from start up to, but not including, stop, in the field value.",
            .example = "range 10 | shuffle | batch 4",
            .params = params,
            .config_size = sizeof(struct config)},

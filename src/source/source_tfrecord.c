@@ -26,14 +26,14 @@ static const char *const missing_names[] = {"error", "allow", NULL};
 static const pst_param params[] = {
     {"paths", PST_PARAM_STRINGS, offsetof(struct config, paths), NULL, 0, 0, NULL, "folders, files or patterns"},
     {"io", PST_PARAM_CHOICE, offsetof(struct config, io), "auto", 0, 0, io_names,
-     "map: records are views of the mapped files; read: one system call per record, nothing is mapped: for files that other "
-     "programs "
-     "may truncate meanwhile; direct: past the page cache, for one pass over cold data; auto: map, and direct for what is not "
-     "in memory if all of it "
-     "never could be"},
+     "map: records are views of the mapped files; read: one system call per record, for files that "
+     "another program may truncate while they are read; direct: bypasses the page cache, for one pass "
+     "over data that is not in memory; auto: map, or direct for data that is not in memory if the whole "
+     "set does not fit into memory"},
     {"max_record", PST_PARAM_BYTES, offsetof(struct config, max_record), "1GiB", 0, 0, NULL, "a longer record is an error"},
     {"missing", PST_PARAM_CHOICE, offsetof(struct config, missing), "error", 0, 0, missing_names,
-     "a set such as x-00000-of-00008 in a folder or pattern that lacks a shard is an error; allow: the others are read"},
+     "if a shard of a set such as x-00000-of-00008 is missing in a folder or pattern: error refuses the "
+     "set, allow reads the other shards"},
     {0},
 };
 
@@ -198,16 +198,14 @@ static void stream_close(void *stream)
 }
 
 const struct source_class source_tfrecord = {
-    .op =
-        {.size = sizeof(pst_op_class),
-         .name = "tfrecord",
-         .doc =
-             "The records of TFRecord files, one an element, as the field record. Files with an index (made on first use) are "
-             "read in any order; if one of them is compressed or a pipe, all are read from front to back. Checksums are "
-             "verified when a record is read for the first time.",
-         .example = "tfrecord shards/ | shuffle | example | batch 64",
-         .params = params,
-         .config_size = sizeof(struct config)},
+    .op = {.size = sizeof(pst_op_class),
+           .name = "tfrecord",
+           .doc = "The records of TFRecord files, one element per record, in the field record. Files with an index "
+                  "(created on first use) are read in any order; if one file is compressed or a pipe, all files are "
+                  "read from beginning to end. Checksums are verified when a record is read for the first time.",
+           .example = "tfrecord shards/ | shuffle | example | batch 64",
+           .params = params,
+           .config_size = sizeof(struct config)},
     .open = tfrecord_open,
     .close = tfrecord_close,
     .spec = tfrecord_spec,

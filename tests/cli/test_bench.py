@@ -76,7 +76,7 @@ def test_words():
     out = penstock("bench", NUMBERS, "-v").out
     for heading in ("Rate", "Run", "Stages", "Workers", "Prefetch", "Consumer", "Memory"):
         assert re.search(rf"^{heading} ", out, re.M), f"no {heading} in {out}"
-    assert "1,000 samples in 32 batches" in out and "1 whole epoch" in out and "a run this short" in out
+    assert "1,000 samples in 32 batches" in out and "1 whole epoch" in out and "this run is too short" in out
     assert re.search(r"^ +read +\d+%", out, re.M) and re.search(r"^ +batch +\d+%", out, re.M)
     assert "Skipped" not in out
 
@@ -121,7 +121,7 @@ def test_damage_is_counted():
         out = penstock("bench", text, "--bad", "skip", "-v").out
         assert "Skipped      1 of 24 records: 1 data crc\n" in out and "record 0: data crc" in out, out
         again = penstock("bench", text, "--bad", "skip", "--epochs", 3).out
-        assert "Skipped      1 of 24 records: 1 data crc; 3 samples were left out in all\n" in again, again
+        assert "Skipped      1 of 24 records: 1 data crc; 3 samples were left out in total\n" in again, again
         with open(f"{folder}/list.txt", "w") as f:
             f.write("missing.jpg\n")
         out = penstock("bench", f"files {folder}/list.txt", "--bad", "skip", "-v").out

@@ -185,7 +185,7 @@ def test_errors_name_the_place():
 
 def test_wrong_usage():
     assert "exclude each other" in penstock("cat", "range 3", "--head", 1, "--batches", 1, code=2).err
-    assert "--sheet is missing" in penstock("cat", "range 3", "--tile-size", 64, code=2).err
+    assert "needs --sheet" in penstock("cat", "range 3", "--tile-size", 64, code=2).err
     assert "no operation cta" in penstock("cat", "range 3 | cta", code=2).err
 
 
@@ -241,8 +241,8 @@ def test_sheet_of_what_has_no_images():
         path = f"{folder}/s.png"
         assert "needs images" in penstock("cat", "range 10 | batch 3", "--sheet", path, code=1).err
         assert "no field nope" in penstock("cat", "range 10", "--sheet", path, "--image", "nope", code=2).err
-        assert "no image" in penstock("cat", "range 10", "--sheet", path, "--image", "value", code=2).err
-        assert "nothing" in penstock("cat", "range 0", "--sheet", path, code=1).err
+        assert "is not an image" in penstock("cat", "range 10", "--sheet", path, "--image", "value", code=2).err
+        assert "is empty" in penstock("cat", "range 0", "--sheet", path, code=1).err
         assert not os.path.exists(path)
 
 

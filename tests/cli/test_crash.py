@@ -89,7 +89,7 @@ def test_interrupted_then_rerun():
             assert code in (0, 130, -signal.SIGINT), (code, err) # the last: before the handler was there
             if code == 130:
                 ended += 1
-                assert "penstock: interrupted\n  try: the same command" in err, err
+                assert "penstock: interrupted\n  try: run the same command again" in err, err
                 left = [path for path in (tree(case.out) if os.path.exists(case.out) else {}) if b".tmp" in path]
                 assert not left, f"an interruption cleans up, but left {left}"
             case.check_shards()

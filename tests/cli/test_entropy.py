@@ -96,7 +96,7 @@ def test_records_of_other_programs():
         e = report("index", "--entropy", f"{folder}/a.tfrecord")["shards"][0]["entropy"]
         assert (e["jpegs"], e["indexed"], e["small"], e["damaged"], e["foreign"], e["bad_records"]) == (4, 2, 1, 1, 0, 1), e
         out = penstock("index", "--entropy", "--rebuild", f"{folder}/a.tfrecord").out
-        assert "without: 1 too small to need it, 1 damaged; 1 damaged record not looked into" in out, out
+        assert "without: 1 too small to need it, 1 damaged; 1 damaged record not searched" in out, out
         with open(f"{folder}/text.tfrecord", "wb") as f:
             f.write(frame(b"text"))
         assert "; no JPEGs" in penstock("index", "--entropy", f"{folder}/text.tfrecord").out
@@ -136,7 +136,7 @@ def test_pipelines_use_it():
         assert "\nentropy   in the sidecars\n" in penstock("plan", text).out
         stored = report("bench", "--epochs", 3, text)
         assert (stored["entropy_stored"], stored["entropy_made"], stored["entropy_stale"]) == (36, 0, 0), stored
-        assert "Entropy      indexes of 36 images were in the sidecars\n" in penstock("bench", text).out
+        assert "Entropy      indexes of 36 images were read from the sidecars\n" in penstock("bench", text).out
         assert images == penstock("cat", "--json", "--head", 36, text).out
         offset, length = sections(indexes(out)[0])["JPEG"]
         with open(indexes(out)[0], "r+b") as f:

@@ -53,7 +53,7 @@ def test_report():
         assert lines[0].startswith("30 records in 2 shards, ") and lines[0].endswith(", not compressed, tf.train.Example"), text
         for want in ("Shards       15 records each", "Index        2 beside the shards (2 made just now)", "Features     4",
                      'Images       30 in "image": png; gray', "width 20 to 23, mean 21; height 10; ",
-                     'Classes      3 in "label", 10 records each', "  1  dog          10  ████", "Damage       none met; --verify",
+                     'Classes      3 in "label", 10 records each', "  1  dog          10  ████", "Damage       none found; --verify",
                      '  score  float[2]     all  -1 to 7.25, mean 1.312', '  key    bytes        all  text, 8 bytes: "item-000"'):
             assert want in text, f"{want!r} is missing\n{text}"
         again = penstock("inspect", folder).out
@@ -109,9 +109,9 @@ def test_sampling_says_so():
     with scratch() as folder:
         write(f"{folder}/a.tfrecord", [example(x=[i]) for i in range(2500)])
         text = penstock("inspect", folder, "--sample", 100).out
-        assert "(figures from 100 of 2,500 records; --all reads every one)" in text
-        assert "figures from" not in penstock("inspect", folder, "--sample", 100, "--all", code=2).out
-        assert "figures from" not in penstock("inspect", folder, "--all").out
+        assert "(statistics from 100 of 2,500 records; --all reads every record)" in text
+        assert "statistics from" not in penstock("inspect", folder, "--sample", 100, "--all", code=2).out
+        assert "statistics from" not in penstock("inspect", folder, "--all").out
         assert report("inspect", folder, "--sample", 100)["parsed"] == 100
         assert report("inspect", folder, "--all")["parsed"] == 2500
 

@@ -40,7 +40,7 @@ def test_an_example_has_its_operation():
 
 def test_a_wrong_name_gets_a_suggestion():
     result = penstock("ops", "shufle", code=2)
-    assert result.out == "" and "there is no operation shufle" in result.err and "try: penstock ops shuffle" in result.err
+    assert result.out == "" and "unknown operation shufle" in result.err and "try: penstock ops shuffle" in result.err
     assert "try: penstock ops\n" in penstock("ops", "transmogrify", code=2).err
 
 

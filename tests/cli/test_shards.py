@@ -61,7 +61,7 @@ def test_check():
         penstock("index", "--check", path, code=None)
         assert not os.path.exists(f"{path}.pidx"), "a check writes nothing"
         penstock("index", path)
-        assert "index is right" in penstock("index", "--check", path).out
+        assert "index is correct" in penstock("index", "--check", path).out
         shard(path, RECORDS[:-1])
         before = tree(folder)
         penstock("index", "--check", path, code=3)
