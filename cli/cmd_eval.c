@@ -116,7 +116,7 @@ static int evaluate(const struct config *c, const char *path, pst_pipeline *pipe
             put_json(l.record, &e);
         else
             put_result(l.record, &e);
-        pst_bytes_free((uint8_t *)e.confusion);
+        pst_free(e.confusion);
     }
     loaded_close(&l);
     return code;

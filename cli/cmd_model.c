@@ -79,7 +79,7 @@ static void put_presets(void)
         put_wrapped(name, doc, strlen(doc));
         if (pst_preset_text(name, &text, NULL) == PST_OK)
             put_wrapped("", text, strlen(text));
-        pst_bytes_free((uint8_t *)text);
+        pst_free(text);
     }
     puts("\nNAME:100 has 100 classes instead of 10.");
 }
@@ -155,7 +155,7 @@ static int describe(const struct config *c, const char *text)
         put_json(m, &plan, c->batch);
     else
         put_table(m, &plan, c->batch);
-    pst_bytes_free((uint8_t *)plan.text);
+    pst_free(plan.text);
     pst_model_destroy(m);
     return code;
 }

@@ -110,7 +110,7 @@ static pst_status add_stage(pst_pipeline *p, const char *stage, bool *random, ps
 static pst_status open_pipeline(pst_pipeline **ret, const pst_run_record *r, const struct paths *files, pst_error *error)
 {
     const char *text = r->validation ? r->validation : r->pipeline;
-    pst_options o = {.size = sizeof(o)};
+    pst_pipeline_options o = {.size = sizeof(o)};
     struct stages s;
     bool random = false;
     pst_status status;

@@ -1,11 +1,11 @@
-"""Penstock keeps model training fed: shuffled, decoded, augmented batches at the machine's limit.
+"""Penstock keeps model training fed: shuffled, decoded, augmented batches, as fast as the machine allows.
 
     import penstock as ps
     ds = ps.tfrecord("shards/").shuffle().example().decode().random_resized_crop(224).flip().normalize("imagenet").batch(64)
     for batch in ds:
         images, labels = batch                      # penstock.Tensor; torch.from_dlpack, numpy.asarray: no copy
 
-Every operation of `penstock ops` is a method of Dataset, every source a function of this module, with the same names.
+Every operation of `penstock ops` is a method of Dataset, and every source is a function of this module, with the same names.
 """
 
 import atexit as _atexit
@@ -38,4 +38,4 @@ __all__ = [
     *_SOURCES,
 ]
 
-_atexit.register(_core.shutdown)  # workers end while Python is still whole
+_atexit.register(_core.shutdown)  # stops the workers before the interpreter shuts down

@@ -1,8 +1,8 @@
-"""Dataset: a chain of operations, written as methods, run by the engine. The chain itself never changes: a method returns a
-longer one.
+"""Dataset: a chain of operations, written as methods and run by the engine. A chain is immutable: a method returns a longer
+chain.
 
-A dataset makes its pipeline (threads, memory, cache) when it is first asked for something, and keeps it: every iter() is the
-next epoch. A second iterator beside a living one, and one in a forked process, get a pipeline of their own.
+A dataset creates its pipeline (threads, memory, cache) on first use and keeps it: every iter() starts the next epoch. A second
+iterator beside one in use, and an iterator in a forked process, have their own pipeline.
 """
 
 import operator
@@ -18,10 +18,10 @@ from . import _core, _fluent
 
 
 class _Inside(_local):
-    """Which functions call: the one for batches that the thread is in, and those that a process of _process.py runs."""
+    """The functions that are running: the batch function of this thread, and the functions that a process of _process.py serves."""
 
     function = None
-    served: list = []  # of all threads
+    served: list = []  # shared by all threads
 
 
 _inside = _Inside()
@@ -34,7 +34,7 @@ Spec.__doc__ = "Shape and type of a field; None where a dimension varies."
 OPTIONS = ("seed", "workers", "prefetch", "ram", "rank", "world", "uneven", "bad", "verify", "cache_dir", "fuse")
 
 
-# ---- What a chain consists of: each knows how to add itself to a pipeline ----
+# ---- Nodes of a chain: add() adds a node to a pipeline ----
 
 
 class Operation:
@@ -42,7 +42,7 @@ class Operation:
 
     def __init__(self, name, text):
         self.name, self.text = name, text
-        self.add(_core.Pipeline(), (), {})  # a wrong argument is told where it is written
+        self.add(_core.Pipeline(), (), {})  # raises for a wrong argument at the call that has it
 
     def add(self, pipeline, before, options):
         pipeline.add(self.name, self.text)
@@ -52,7 +52,7 @@ class Operation:
 
 
 class Text:
-    """A whole chain as text; only at the front."""
+    """A whole chain as text; always the first node."""
 
     def __init__(self, text):
         self.text = text
@@ -136,7 +136,7 @@ def _build(nodes, options):
 
 
 def _first_sample(nodes, options):
-    """The first element of a chain: what the result of a function is inferred from. And where it lies."""
+    """Returns the first element of a chain, from which the result of a function is inferred, and its place."""
     single = {**options, "workers": 1, "prefetch": 1, "rank": 0, "world": 1}
     pipeline = _build(nodes + (Operation("take", "1"),), single)
     try:
@@ -144,11 +144,11 @@ def _first_sample(nodes, options):
             return {name: tensor[0] for name, tensor in batch.items()}, pipeline.locate(batch)[0]
     finally:
         pipeline.close()
-    raise ValueError("there is no element to try the function on; declare its result: map(…, spec={…})")
+    raise ValueError("the dataset is empty, so the result of the function cannot be inferred; declare it: map(…, spec={…})")
 
 
 class Beside:
-    """An iterator with a pipeline of its own, beside another one."""
+    """An iterator with its own pipeline, beside another iterator."""
 
     def __init__(self, pipeline, batches):
         self.pipeline, self.batches, self.process = pipeline, batches, os.getpid()
@@ -160,7 +160,7 @@ class Beside:
         return next(self.batches)
 
     def close(self, seconds):
-        """All that it has is its pipeline."""
+        """Does nothing: the pipeline is closed by the caller."""
 
 
 # ---- Dataset ----
@@ -172,9 +172,9 @@ class Dataset:
     def __init__(self, nodes, options=None, batch_maps=(), class_names=None, file_paths=None):
         self._nodes, self._options, self._batch_maps = tuple(nodes), dict(options or {}), tuple(batch_maps)
         self._pipeline = self._process = self._cursor = self._builder = None
-        self._loops = set()  # weak: iterators that have more than the pipeline's own; one that is let go must end its epoch
-        self._spent = {}  # what the functions for batches cost in the latest loop
-        self._class_names, self.file_paths = class_names, file_paths  # of image_dataset_from_directory
+        self._loops = set()  # weak references: an iterator that is deleted must end its epoch
+        self._spent = {}  # time of the batch functions in the latest loop
+        self._class_names, self.file_paths = class_names, file_paths  # set by image_dataset_from_directory
 
     # Building
 
@@ -184,24 +184,24 @@ class Dataset:
 
     def _op(self, name, text):
         if self._batch_maps and _fluent.KINDS[name] == "sample":
-            raise ValueError(f"{name} works on samples: put it in front of the map that works on batches")
+            raise ValueError(f"{name} works on samples: put it before the map that works on batches")
         return self._with(Operation(name, text))
 
     def map(self, function, num_parallel_calls=None, *, per=None, workers="thread", spec=None):
         """Calls a Python function for each sample, or, after batch, for each batch.
 
-            function: its parameters are named after the fields it wants, or it takes all fields in order; what it returns takes
-                their place (a tuple for several, a dict to name them), and other fields stay. A single parameter of another
-                name, where there are several fields, gets them all as a dict, and the dict it returns is all there is then. A
-                parameter `seed` gets a number drawn for this sample and epoch. Arrays are NumPy's where NumPy is installed. A
-                compiled function (numba.cfunc, ctypes) runs without Python:
+            function: the names of its parameters select the fields that it gets; otherwise it gets all fields, in order. The result
+                replaces these fields (a tuple for several, a dict to name them); other fields stay. If there are several fields
+                and the only parameter has another name, it gets a dict of all fields and returns a dict that replaces all
+                fields. A parameter `seed` gets a random number for this sample and epoch. Fields are NumPy arrays if NumPy is
+                installed. A compiled function (numba.cfunc, ctypes) runs without Python:
                 int32 f(const void **in, void **out, const int64_t *sizes). `raise ps.Skip` leaves the sample (or batch) out.
-            num_parallel_calls: None or AUTOTUNE, as in tf.data: the engine runs functions in parallel in any case
-            per: "sample" or "batch"; None: batch behind batch(), otherwise sample
-            workers: "thread" runs it on the engine's threads; "process" in processes that share memory with them, which pays for
-                functions of Python code that take 100 µs and more
-            spec: types and shapes of what it returns for a sample, {"image": ("float32", (224, 224, 3)), …}; None: found by
-                trying it once
+            num_parallel_calls: None or AUTOTUNE, as in tf.data; the engine always runs functions in parallel
+            per: "sample" or "batch"; None: "batch" after batch(), otherwise "sample"
+            workers: "thread" runs it on the engine's threads; "process" in processes that share memory with it, which is
+                faster for Python code that takes 100 µs or more
+            spec: types and shapes of the result for a sample, {"image": ("float32", (224, 224, 3)), …}; None: inferred by
+                calling the function once
 
         Example:
 
@@ -237,7 +237,7 @@ class Dataset:
         return self._with(View(field, dtype, tuple(shape)))
 
     def with_options(self, **options):
-        """Options of the whole pipeline: seed, workers and prefetch (chosen where 0 or AUTOTUNE), ram (bytes), rank, world,
+        """Options of the whole pipeline: seed, workers and prefetch (0 or AUTOTUNE: chosen), ram (bytes), rank, world,
         uneven ("pad", "drop", "allow"), bad ("error", "skip", "skip:20", "skip:0.5%"), verify, cache_dir, fuse.
 
         Example:
@@ -250,13 +250,13 @@ class Dataset:
         if "cache_dir" in options:
             options["cache_dir"] = os.fspath(options["cache_dir"])
         options.update((name, 0) for name in ("workers", "prefetch") if options.get(name) == AUTOTUNE)
-        alone = {name: value for name, value in options.items() if name not in ("rank", "world")}  # those two belong together
-        _core.Pipeline(**alone)  # a wrong value is told where it is written
+        alone = {name: value for name, value in options.items() if name not in ("rank", "world")}  # those two must be given together
+        _core.Pipeline(**alone)  # raises for a wrong value here
         return self._with(options=options)
 
     def distributed(self, rank=None, world=None, uneven="pad"):
-        """This rank's share of the batches. Without arguments, torch.distributed, RANK and WORLD_SIZE, SLURM or MPI tell the
-        rank; if they contradict each other, that is an error."""
+        """Returns this rank's share of the batches. Without arguments, rank and world come from torch.distributed, RANK and
+        WORLD_SIZE, SLURM or MPI; if these contradict each other, that is an error."""
         from ._ranks import resolve
 
         rank, world = resolve(rank, world)
@@ -287,7 +287,7 @@ class Dataset:
         self._class_names = names
 
     def _engine(self):
-        pipeline = self._pipeline  # another thread may close it at any moment
+        pipeline = self._pipeline  # another thread may close it at any time
         if pipeline is None or self._process != os.getpid():
             self._check_outside()
             self._builder = _thread()  # a generator without a spec is tried while it is added
@@ -299,14 +299,14 @@ class Dataset:
         return pipeline
 
     def _check_outside(self):
-        """A function that asked its own dataset for something would be called for the answer, and ask again."""
+        """Raises if a function of this dataset calls the dataset, which would call the function again."""
         mine = [node.function for node in self._nodes if isinstance(node, (Map, Generator))]
         mine += [function for function, _ in self._batch_maps]
         asking = [*_inside.served, _inside.function]
         if self._builder == _thread() or any(f is g for f in mine for g in asking):
             raise RuntimeError(
-                "a function or generator of a dataset asked something of the dataset itself, which would wait for it; ask "
-                "before iterating, and use the result in the function"
+                "a function or generator of a dataset called a method of the same dataset, which would wait for the function; call "
+                "the method before iterating, and use the result in the function"
             )
 
     def __iter__(self):
@@ -315,7 +315,7 @@ class Dataset:
         pipeline = self._engine()
         batches = pipeline.iterate()
         beside = batches is None
-        if beside:  # another iterator is at work: one beside it, over the same epoch
+        if beside:  # another iterator is in use: create one beside it, over the same epoch
             fingerprint, seed, epoch, _ = pipeline.tell()
             pipeline = _build(self._nodes, self._options)
             pipeline.seek(fingerprint, seed, epoch, 0)
@@ -325,13 +325,13 @@ class Dataset:
         from ._batches import BatchStage, Loop
 
         if not beside:
-            self._cursor = pipeline.tell()  # the functions are some batches behind the engine
+            self._cursor = pipeline.tell()  # the functions have finished fewer batches than the engine
         stage = self._keep(BatchStage(self, pipeline, batches))
         self._spent = stage.spent
         return Loop(stage)
 
     def _keep(self, loop):
-        """Notes it for close() and cancel(), for as long as somebody has it."""
+        """Registers the loop for close() and cancel() as long as it is referenced."""
         self._loops.add(weakref.ref(loop, self._loops.discard))
         return loop
 
@@ -356,28 +356,28 @@ class Dataset:
         return {name: Spec(shape, dtype) for name, dtype, shape in self._engine().spec()}
 
     def plan(self):
-        """The plan in words: what runs together, where the order comes from, memory, workers and why; functions and their
-        cost."""
+        """Returns the plan as text: fused operations, order, memory, number of workers with the reason, functions and their
+        time."""
         pipeline = self._engine()
         text = pipeline.describe()
         for stage in pipeline.stats()["stages"]:
             if stage["name"].startswith("map") and stage["calls"]:
                 cost = 1e6 * stage["seconds"] / stage["calls"]
-                text += f"{stage['name']:<9} {cost:.1f} µs a sample in {stage['calls']} samples\n"
+                text += f"{stage['name']:<9} {cost:.1f} µs per sample in {stage['calls']} samples\n"
         for i, (function, workers) in enumerate(self._batch_maps):
             seconds, calls = self._spent.get(i, (0.0, 0))
-            cost = f"{1e3 * seconds / calls:.2f} ms a batch in {calls} batches" if calls else "not measured yet"
+            cost = f"{1e3 * seconds / calls:.2f} ms per batch in {calls} batches" if calls else "not measured yet"
             text += (
-                f"then      map {getattr(function, '__qualname__', function)} workers={workers}, a batch at a time; {cost}\n"
+                f"then      map {getattr(function, '__qualname__', function)} workers={workers}, one batch per call; {cost}\n"
             )
         return text
 
     def stats(self):
-        """What was delivered so far, who waited for whom, and the time of each stage."""
+        """Returns statistics: delivered samples, waiting times of workers and consumer, and the time of each stage."""
         return self._engine().stats()
 
     def cancel(self):
-        """Ends iteration from any thread, for good."""
+        """Ends all iterations of this dataset; may be called from any thread. The pipeline stays cancelled."""
         for pipeline in self._pipelines(self._pipeline, self._living()):
             pipeline.cancel()
 
@@ -387,10 +387,10 @@ class Dataset:
         return others if own is None else [own, *others]
 
     def close(self, timeout=5.0):
-        """Ends the workers and gives their memory back. Batches stay valid; iterating again begins afresh.
+        """Stops the workers and frees their memory. Batches stay valid; iterating again creates a new pipeline.
 
-        timeout: seconds that functions and generators which are at work have to come back. Then their threads are left to
-            themselves, with all that they use, and a RuntimeWarning names them.
+        timeout: seconds to wait for running functions and generators. After that, their threads continue with the memory that
+            they use, and a RuntimeWarning names them.
         """
         until = time.monotonic() + timeout
         loops = self._living()
@@ -414,18 +414,18 @@ class Dataset:
     # Resume
 
     def state_dict(self):
-        """Where the iteration stands, in five numbers. Load it into an equal dataset, and the next iter() goes on from here."""
+        """Returns the state of the iteration, five numbers. After load_state_dict on an equal dataset, the next iter() resumes here."""
         cursor = self._cursor or self._engine().tell()
         return {"version": VERSION, **dict(zip(("fingerprint", "seed", "epoch", "next"), cursor))}
 
     def load_state_dict(self, state):
-        """Goes to where state_dict was taken. Other data or another chain is an error."""
+        """Restores a state of state_dict. Other data or another chain is an error."""
         if state.get("version") != VERSION:
             raise ValueError(f"a state of version {state.get('version')}; this is version {VERSION}")
         self._engine().seek(state["fingerprint"], state["seed"], state["epoch"], state["next"])
         self._cursor = None
 
-    # For people
+    # Display
 
     def __repr__(self):
         chain = " | ".join(map(repr, self._nodes))
@@ -436,7 +436,7 @@ class Dataset:
 
         return page(self)
 
-    def __reduce__(self):  # a copy in another process has a pipeline of its own
+    def __reduce__(self):  # a copy in another process creates its own pipeline
         return _restore, (self._nodes, self._options, self._batch_maps, self._class_names, self.file_paths)
 
 
@@ -448,20 +448,20 @@ def _restore(nodes, options, batch_maps, class_names, file_paths):
 
 
 def pipeline(text, **options):
-    """A chain from pipeline text, with the options of Dataset.with_options; "@file" reads it from a file.
+    """Creates a dataset from pipeline text, with the options of Dataset.with_options; "@file" reads the text from a file.
 
     Example:
 
         ds = ps.pipeline("tfrecord shards/ | shuffle | example | decode | resize 224 | batch 64", seed=7)
     """
     dataset = Dataset((Text(text),)).with_options(**options)
-    _build(dataset._nodes, dataset._options)  # a mistake in the text is told here
+    _build(dataset._nodes, dataset._options)  # raises here if the text is wrong
     return dataset
 
 
 def from_arrays(arrays, names=None):
-    """Rows of arrays in memory: a tuple (its fields are x, y, or as named), a dict, or one array. Arrays are used as they lie
-    and kept alive. A list of bytes or str is a field of bytes.
+    """Creates a dataset from the rows of arrays in memory: a tuple (fields x, y, or `names`), a dict, or one array. Arrays are
+    not copied and are kept alive. A list of bytes or str is a field of bytes.
 
     Example:
 
@@ -492,9 +492,9 @@ def _array(value):
 
 
 def from_files(paths, labels=None):
-    """Files by their paths: fields image (the file's bytes), label (where labels are given) and key. Whole numbers become int64
-    labels as they are, names are numbered in byte order, and floating-point numbers become float32 labels (float64 where they
-    come as an array of float64).
+    """Creates a dataset from paths of files, with the fields image (the file's bytes), label (if labels are given) and key.
+    Whole numbers become int64 labels, names are numbered in byte order, and floating-point numbers become float32 labels
+    (float64 if they are in an array of float64).
 
     Example:
 
@@ -505,13 +505,13 @@ def from_files(paths, labels=None):
     names = tuple(os.fsencode(os.path.abspath(os.fspath(path))) for path in paths)
     texts, dtype = _labels(labels)
     ds = Dataset((Files(names, texts),))
-    if dtype is not None:  # the engine holds the bits of the numbers
+    if dtype is not None:  # the engine stores the bits of the numbers
         ds = ds.decode_raw("float64", (), field="label")
     return ds.cast("f32", field="label") if dtype == "float32" else ds
 
 
 def _labels(labels):
-    """(Labels as the engine takes them, None or the type of floating-point ones.)"""
+    """Returns the labels as text for the engine, and the type of floating-point labels or None."""
     if labels is None:
         return None, None
     given = list(labels)
@@ -529,10 +529,10 @@ def _labels(labels):
 
 
 def from_generator(function, spec=None):
-    """Elements of a Python generator: a function that returns an iterable anew for every epoch. An element is a dict, a tuple
-    (fields x, y, …) or a single value. It is a stream: shuffle() draws from a buffer, and resuming starts it again.
+    """Creates a dataset from a function that returns a new iterable for every epoch. An element is a dict, a tuple (fields x, y,
+    …) or a single value. The source is a stream: shuffle() uses a buffer, and resuming reads it again from its beginning.
 
-        spec: {"x": ("float32", (32,)), "label": ("int64", ())}; None: as the first element is
+        spec: {"x": ("float32", (32,)), "label": ("int64", ())}; None: inferred from the first element
 
     Example:
 
@@ -560,7 +560,7 @@ def image_dataset_from_directory(
     data_format="channels_last",
     verbose=True,
 ):
-    """keras.utils.image_dataset_from_directory: the same parameters and batches, (image, label), float32 from 0 to 255.
+    """Does the same as keras.utils.image_dataset_from_directory: same parameters, batches of (image, label), float32 from 0 to 255.
 
     Example:
 

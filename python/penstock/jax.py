@@ -17,8 +17,8 @@ from penstock import Dataset, Tensor
 
 
 def array(value: Any) -> Any:
-    """A field as a jax.Array, sharing memory with the batch on the CPU; fields of bytes become lists, and a ragged one the pair
-    of its values and row splits. JAX has no 64-bit types unless jax_enable_x64 is set: then, too, values are copied."""
+    """Converts a field to a jax.Array that shares memory with the batch on the CPU. Fields of bytes become lists; a ragged field
+    becomes a pair of values and row splits. Unless jax_enable_x64 is set, JAX has no 64-bit types, and such fields are copied."""
     if not isinstance(value, Tensor):
         return jax.numpy.asarray(value)
     if value.dtype == "bytes":
@@ -36,7 +36,7 @@ def _ready(value: Any, device: Any) -> Any:
 
 
 def iterator(dataset: Dataset, *, as_dict: bool = False, device: Any = None) -> Iterator[Any]:
-    """An epoch of batches as tuples of jax.Arrays, without `key`, the names of files; or dicts of all fields; device: put there."""
+    """Yields one epoch of batches as tuples of jax.Arrays, without `key` (file names); as_dict: dicts of all fields; device: target."""
     for batch in dataset:
         if as_dict:
             yield {name: _ready(value, device) for name, value in batch.items()}

@@ -16,24 +16,24 @@ import numpy as np
 
 from penstock import Dataset
 
-PEEKED = 2  # batches that Keras looks at, and throws away, before it trains
+PEEKED = 2  # batches that Keras reads and discards before training
 
 
 class Batches(keras.utils.PyDataset):  # type: ignore[misc]
-    """Every pass of Keras's is the dataset's next epoch, in the dataset's own order: Keras shuffles the numbers that it asks
-    for, and any number means the next batch. An endless dataset (repeat) needs steps_per_epoch; otherwise the length must be known.
-    Shuffle with Dataset.shuffle; threads are the dataset's.
+    """Every pass of Keras is the next epoch of the dataset, in the order of the dataset: Keras may shuffle the batch numbers that
+    it requests, but every request returns the next batch. An endless dataset (repeat) needs steps_per_epoch; otherwise the
+    length must be known. Shuffle with Dataset.shuffle. The dataset has its own threads.
 
-    A pass begins where Keras reads num_batches, or asks for a number the second time. One that it leaves after a look at the
-    first batches is begun again; any other ends its epoch.
+    A pass begins when Keras reads num_batches, or requests a number for the second time. If Keras reads only the first batches
+    of a pass, the pass starts again; any other pass ends its epoch.
     """
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(workers=1, use_multiprocessing=False)
         self.dataset = dataset
         self._batches: Iterator[Any] | None = None
-        self._first: dict[str, int] = {}  # where the pass began
-        self._given: set[int] = set()  # numbers that were asked for in this pass
+        self._first: dict[str, int] = {}  # state at the beginning of the pass
+        self._given: set[int] = set()  # numbers requested in this pass
         self._endless: bool | None = None  # None: not known yet
         self._anew, self._next = True, 0
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     @property
     def num_batches(self) -> int | None:
-        """The length, for Keras, which reads it before it begins a pass; None: endless, which is one pass. Use len()."""
+        """The length, or None if endless. Keras reads it before each pass; other code should use len()."""
         if self._is_endless():
             return None
         with self._lock:
@@ -82,19 +82,19 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             if self._anew or index in self._given or (self._is_endless() and index < self._next):
                 self._begin()
             batch = next(self._batches, None) if self._batches is not None else None
-            if batch is None:  # fewer than its length, as bad ones were skipped, or as it went on from a state: the next epoch
+            if batch is None:  # shorter than its length, because batches were skipped or it was resumed: next epoch
                 self._given = set()
                 self._begin()
                 batch = next(self._batches or iter(()), None)
             if batch is None:
-                raise ValueError("the dataset gives no batches")
+                raise ValueError("the dataset has no batches")
             self._next = index + 1
             if not self._is_endless() or index <= PEEKED:
                 self._given.add(index)
         return tuple(np.asarray(value) for value in batch)
 
     def _begin(self) -> None:
-        self._batches = None  # the epoch before it is done with
+        self._batches = None  # the previous epoch is finished
         if 0 < len(self._given) <= PEEKED and (self._is_endless() or PEEKED < len(self)):
             self.dataset.load_state_dict(self._first)
         self._batches = iter(self.dataset)

@@ -1,4 +1,4 @@
-"""penstock.tf.dataset: a dataset as a tf.data.Dataset, for model.fit and everything else.
+"""penstock.tf.dataset: a dataset as a tf.data.Dataset, for model.fit and other uses.
 
 import penstock.tf
 model.fit(penstock.tf.dataset(train), epochs=10)
@@ -21,11 +21,11 @@ import tensorflow as tf
 from penstock import Dataset, Error, Spec, Tensor
 from penstock._unpack import unpacked
 
-ALIGNMENT = 64  # TensorFlow aborts on memory that is not
+ALIGNMENT = 64  # TensorFlow aborts if memory is not aligned to this
 
-END_SECONDS, REST_SECONDS, RESTS = 10.0, 0.01, 8  # at exit: at most so long; what is at rest that often in a row stays there
+END_SECONDS, REST_SECONDS, RESTS = 10.0, 0.01, 8  # at exit: longest wait; pause between checks; idle checks in a row that suffice
 
-_waiting: dict[int, Dataset] = {}  # by thread: what it waits for
+_waiting: dict[int, Dataset] = {}  # by thread: the dataset that it waits for
 _used = _ending = False
 
 
@@ -37,7 +37,7 @@ def _signature(spec: Spec) -> Any:
 
 
 def tensor(value: Any) -> Any:
-    """A field as a tf.Tensor; fields of numbers share memory with the batch where TensorFlow allows it."""
+    """Converts a field to a tf.Tensor. Fields of numbers share memory with the batch if TensorFlow allows it."""
     if not isinstance(value, Tensor):
         return tf.convert_to_tensor(value)
     if value.row_splits is not None:
@@ -50,15 +50,15 @@ def tensor(value: Any) -> Any:
 
 
 def _in_python() -> bool:
-    """Whether one of TensorFlow's threads runs Python code, ours or TensorFlow's own."""
+    """Returns whether a thread of TensorFlow runs Python code."""
     known = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}
     return any(thread not in known for thread in sys._current_frames())
 
 
 def _end() -> None:
-    """At exit: lets TensorFlow's threads come to rest. The interpreter's end would stop them wherever they wait for a batch or
-    for Python, and TensorFlow would wait for them when it ends its iterators. (A generator of Python's own that never rests
-    can hang TensorFlow's exit in that way.)"""
+    """At exit, waits until TensorFlow's threads are idle. Otherwise the interpreter would stop them while they wait for a batch or
+    for Python, and TensorFlow would wait for them when it deletes its iterators. (A Python generator that never becomes idle
+    can still make TensorFlow hang at exit.)"""
     global _ending
     _ending = True
     until, rest = time.monotonic() + END_SECONDS, 0
@@ -73,7 +73,7 @@ atexit.register(_end)
 
 
 def _batches(source: Dataset) -> Iterator[Any]:
-    """An epoch, for a thread of TensorFlow's: ends at exit."""
+    """Yields one epoch on a thread of TensorFlow; ends at exit."""
     global _used
     _used = True
     batches: Iterator[Any] | None = None
@@ -97,10 +97,10 @@ def _batches(source: Dataset) -> Iterator[Any]:
 
 
 def _kept_lightly(source: Dataset) -> Callable[[], Dataset]:
-    """A function that gives `source`, without keeping its threads and memory alive.
+    """Returns a function that returns `source` without keeping its threads and memory alive.
 
-    TensorFlow never lets go of a Python function that a tf.data.Dataset calls. What stays is a copy: the chain alone, as long as
-    nobody iterates over it. It is needed where a tf.data.Dataset outlives its Python object, as a variant tensor."""
+    TensorFlow never releases a Python function that a tf.data.Dataset calls. So the function holds a copy: only the chain, unless it
+    is iterated. The copy is needed if a tf.data.Dataset outlives its Python object, as a variant tensor."""
     living, spare = weakref.ref(source), copy.copy(source)
 
     def get() -> Dataset:
@@ -111,13 +111,14 @@ def _kept_lightly(source: Dataset) -> Callable[[], Dataset]:
 
 
 def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any:
-    """A real tf.data.Dataset: tuples of fields without `key`, the names of files, or dicts of all fields. Iterating over it is iterating over `source`: an epoch each time.
+    """Returns a tf.data.Dataset: tuples of fields without `key` (file names), or dicts of all fields. Each iteration over it is the
+    next epoch of `source`.
 
-    Fields of numbers share memory with the batch, ragged ones too. TensorFlow copies strings (fields of bytes), bfloat16, and
-    what map(…) behind batch returns where that is not aligned to 64 bytes. An error arrives as a tf.errors.OpError with our
-    text.
+    Fields of numbers share memory with the batch, also ragged ones. TensorFlow copies strings (fields of bytes), bfloat16, and
+    results of map(…) after batch that are not aligned to 64 bytes. An error is raised as a tf.errors.OpError with the text of
+    Penstock's error.
 
-        prefetch: batches that TensorFlow holds beside those of the pipeline; 0: none; tf.data.AUTOTUNE: as many as it likes
+        prefetch: batches that TensorFlow holds in addition to the pipeline's; 0: none; tf.data.AUTOTUNE: chosen by TensorFlow
     """
     fields = source.element_spec
     signature = {name: _signature(spec) for name, spec in fields.items()}
@@ -125,7 +126,7 @@ def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any
     living = _kept_lightly(source)
 
     def values(value: Any) -> Any:
-        # NumPy's arrays are the quicker way for TensorFlow's generators, and are not copied either
+        # NumPy arrays are faster for TensorFlow's generators and are not copied either
         if isinstance(value, Tensor) and (value.dtype in ("bytes", "bfloat16") or ragged):
             return tensor(value)
         return tensor(value) if isinstance(value, (list, tuple)) else np.asarray(value)  # NumPy would cut b"a\0" short
@@ -140,7 +141,7 @@ def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any
     names = unpacked({name: spec.dtype == "bytes" for name, spec in fields.items()})
     output = signature if as_dict else tuple(signature[name] for name in names)
     result = tf.data.Dataset.from_generator(generate, output_signature=output)
-    result.penstock_source = source  # lives as long as this, and as what is made of it
+    result.penstock_source = source  # keeps `source` alive as long as `result` and datasets made from it
     try:
         result = result.apply(tf.data.experimental.assert_cardinality(len(source)))
     except TypeError:  # endless or unknown

@@ -1,4 +1,4 @@
-"""penstock.torch.Loader: a dataset as a PyTorch iterable; its tensors share memory with the batches.
+"""penstock.torch.Loader: a dataset as a PyTorch IterableDataset; its tensors share memory with the batches.
 
 from penstock.torch import Loader
 for images, labels in Loader(dataset):
@@ -18,7 +18,7 @@ from penstock._ranks import resolve
 
 
 def tensor(value: Any) -> Any:
-    """A field as a torch.Tensor without a copy; fields of bytes become lists, ragged ones nested lists of rows."""
+    """Converts a field to a torch.Tensor without a copy. Fields of bytes become lists, ragged fields nested (jagged) tensors."""
     if isinstance(value, Tensor):
         if value.dtype == "bytes":
             return value.tolist()
@@ -29,14 +29,14 @@ def tensor(value: Any) -> Any:
 
 
 class Loader(torch.utils.data.IterableDataset[Any]):
-    """Batches as tuples of torch tensors, without `key`, the names of files (as_dict=True: dicts of all fields). Iterate over it itself, or hand it to
-    torch.utils.data.DataLoader with batch_size=None and num_workers=0: it has its own threads.
+    """Batches as tuples of torch tensors, without `key` (file names); as_dict=True: dicts of all fields. Iterate over it directly, or
+    pass it to torch.utils.data.DataLoader with batch_size=None and num_workers=0: it has its own threads.
 
-        pin_memory: copy into pinned memory; None: where CUDA is there
+        pin_memory: copy into pinned memory; None: if CUDA is available
         device: move to this device, without waiting for the copy
-        rank, world: this process's share; None: from torch.distributed or the environment. Every epoch is shuffled anew; there
-            is no set_epoch to forget
-        uneven: what happens when the batches do not divide by the ranks: "pad", "drop" or "allow"
+        rank, world: the share of this process; None: from torch.distributed or the environment. Every epoch has a new order;
+            set_epoch is not needed
+        uneven: what to do if the batches do not divide evenly among the ranks: "pad", "drop" or "allow"
     """
 
     def __init__(

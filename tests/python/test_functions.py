@@ -186,7 +186,7 @@ def test_batches():
 
     ds = ps.range(10).batch(4).map(double).prefetch(2)
     assert [batch["value"].tolist() for batch in ds] == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
-    assert "a batch at a time" in ds.plan() and "ms a batch in 3 batches" in ds.plan()
+    assert "one batch per call" in ds.plan() and "ms per batch in 3 batches" in ds.plan()
     (value,) = next(iter(ds))
     assert value.tolist() == [0, 2, 4, 6] and ds.element_spec == {"value": ((None,), "int64")} and len(ds) == 3
     twice = ps.range(10).batch(4).map(double).map(lambda value: {"more": double(value)})
