@@ -1,7 +1,7 @@
-"""Functions for batches: behind the engine, several batches at a time, in order.
+"""Functions for batches: they run after the engine, on several batches at a time; results are in order.
 
-They run on threads of their own that nobody waits for without end: closing, and the interpreter's exit, give a function a few
-seconds to come back. The exit would wait for threads of concurrent.futures for ever.
+They run on their own threads. Closing and the interpreter's exit wait a few seconds for a running function; with threads of
+concurrent.futures, the exit would wait forever.
 """
 
 import atexit
@@ -21,7 +21,7 @@ from ._functions import Call, given, name_of, spec_of
 from ._unpack import unpacked
 
 CLOSE_SECONDS = 5.0  # as in python/src/shutdown.h
-AFTER_STOP = 1.0  # more for those whose processes were ended
+AFTER_STOP = 1.0  # additional seconds after processes were stopped
 
 _stages = weakref.WeakSet()
 _exiting = False
@@ -61,7 +61,7 @@ def _work(tasks):
                 _settle(future.set_result, function(*arguments))
             except BaseException as error:
                 _settle(future.set_exception, error)
-        del task, future, function, arguments  # nothing is held while it waits
+        del task, future, function, arguments  # keeps no references while it waits
 
 
 def _settle(set_outcome, outcome):
@@ -72,7 +72,7 @@ def _settle(set_outcome, outcome):
 
 
 class _Threads:
-    """They hold the queue alone, so that they end with us, also where Ctrl-C came while they were started."""
+    """Threads that reference only the queue, so that they end with this object, even after Ctrl-C during their start."""
 
     def __init__(self, count):
         self.tasks = queue.SimpleQueue()
@@ -94,7 +94,7 @@ class _Threads:
         return any(thread.is_alive() for thread in self.threads)
 
     def dismiss(self):
-        """They end when they are done with what they do."""
+        """Tells the threads to end after their current call."""
         for _ in getattr(self, "threads", ()):
             self.tasks.put(None)
 
@@ -109,7 +109,7 @@ class _Threads:
 
 
 def _where(places):
-    """Places of elements in words: a range where they lie one behind the other, otherwise the first ones."""
+    """Describes the places of elements: a range if they are consecutive, otherwise the first ones."""
     paths, records = [path for path, _, _ in places], [record for _, record, _ in places]
     first = records[0]
     if len(places) > 1 and first is not None and len(set(paths)) == 1 and records == list(range(first, first + len(places))):
@@ -131,7 +131,7 @@ def _seed(cursor, rank):
 
 
 class Loop:
-    """What a loop holds of a stage, alone: whoever lets go of it ends the epoch, also while functions are at work."""
+    """The only reference of a loop to its stage: deleting it ends the epoch, also while functions are running."""
 
     def __init__(self, stage):
         self.stage = stage
@@ -154,7 +154,7 @@ class BatchStage:
         self.dataset, self.pipeline, self.batches = dataset, pipeline, batches
         self.calls = None  # bound to fields by the first batch
         self.spent = {i: [0.0, 0] for i in range(len(dataset._batch_maps))}  # functions need not be hashable
-        self.inside = {}  # thread: the function that it is in
+        self.inside = {}  # thread: the function that it runs
         self.pools, self.waiting, self.number = [], deque(), 0
         self.closed = self.ended = False
         self.turn, self.process = threading.Lock(), os.getpid()
@@ -225,7 +225,7 @@ class BatchStage:
             raise _failure("PST_EINVAL", "the iterator belongs to the process that this one was forked from; iterate anew")
         with self.turn:
             batch = None
-            while batch is None:  # of a function that skipped it
+            while batch is None:  # a function skipped the batch
                 batch = self._next()
             return batch
 
@@ -239,7 +239,7 @@ class BatchStage:
             future = self.threads.submit(self._run, batch, self.number, seed)
             self.waiting.append((future, self.cursor))
             self.number += 1
-            if self.closed:  # behind the back of whoever closed it
+            if self.closed:  # closed by another thread meanwhile
                 future.cancel()
             elif self.calls is None:
                 self._wait(future)  # only the first one binds
@@ -256,7 +256,7 @@ class BatchStage:
         try:
             failure = self._wait(future)
         finally:
-            if future.done():  # otherwise it was Ctrl-C, and the batch is still to come
+            if future.done():  # otherwise Ctrl-C interrupted the wait, and the batch is still pending
                 self.waiting.popleft()
         if failure:
             _park_at_exit()
@@ -268,13 +268,13 @@ class BatchStage:
         return future.result()
 
     def _stand(self, cursor):
-        """Where the consumer is; an iterator beside another one does not count."""
+        """Stores the position of the consumer; an iterator beside another one does not change it."""
         if self.dataset._pipeline is self.pipeline:
             self.dataset._cursor = cursor
 
     @staticmethod
     def _wait(future):
-        """What the function raised, or None."""
+        """Returns the exception of the function, or None."""
         try:
             return future.exception()
         except CancelledError:
@@ -287,7 +287,7 @@ class BatchStage:
             pool.close()
 
     def leave(self):
-        """Nobody wants more: what waits is not begun, and the pipeline is free for the next epoch."""
+        """Ends the epoch early: waiting batches are not started, and the pipeline is free for the next epoch."""
         if self.process != os.getpid():
             return
         self.closed, self.batches = True, None
@@ -296,7 +296,7 @@ class BatchStage:
             self.waiting.popleft()[0].cancel()
 
     def close(self, seconds=CLOSE_SECONDS):
-        """Gives functions that are at work so long to come back; then they are left to their threads."""
+        """Waits up to `seconds` for running functions; after that, their threads continue by themselves."""
         if self.process != os.getpid():
             return
         until, self.closed = time.monotonic() + seconds, True
@@ -336,7 +336,7 @@ def _closed():
 
 
 class _Pooled:
-    """A call that is made in a pool of processes."""
+    """A call that runs in a pool of processes."""
 
     def __init__(self, call, pool):
         self.fields, self.whole, self.seeded, self.pool = call.fields, call.whole, call.seeded, pool
@@ -346,7 +346,7 @@ class _Pooled:
 
 
 def spec_of_batch(dataset):
-    """What the functions for batches make of the first one; the first dimension is left open."""
+    """Infers the spec after the batch functions from the first batch; the first dimension is None."""
     from ._dataset import Dataset
 
     probe = Dataset(dataset._nodes, {**dataset._options, "prefetch": 1}, dataset._batch_maps)
@@ -357,22 +357,22 @@ def spec_of_batch(dataset):
                 dtype, shape = spec_of(name, value)
                 result[name] = ((None, *shape[1:]) if shape else (), dtype)
             return result
-    raise ValueError("there is no batch to try the function on")
+    raise ValueError("the dataset is empty, so the result of the function cannot be inferred")
 
 
 def _park_at_exit():
-    """Nobody hears what a daemon thread raises then, but it would be printed: it stops here, as Python itself stops it."""
+    """Stops a daemon thread at exit, as Python itself does; an exception in it would only be printed."""
     while _exiting and threading.current_thread().daemon:
         time.sleep(60)
 
 
 @atexit.register
 def _close_all():
-    """A function that is stopped inside of a library, by a process that ends, may take the process down with it."""
+    """Closes all stages at exit: a function that is stopped inside a library could crash the process."""
     global _exiting
     _exiting = True
     until = time.monotonic() + CLOSE_SECONDS
     for stage in list(_stages):
-        if stage.process == os.getpid() and stage.threads.alive():  # also of a loop that was left
+        if stage.process == os.getpid() and stage.threads.alive():  # also of loops that were left early
             stage.pipeline.cancel()
             stage.close(max(0, until - time.monotonic()))

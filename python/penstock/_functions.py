@@ -1,4 +1,4 @@
-"""Python functions in a chain: which fields they get, what their results become, where they run.
+"""Python functions in a chain: the fields they get, the meaning of their results, and where they run.
 
 A function for samples is an operation of the engine: SampleFunction.run is called on its workers, with the GIL. Functions for
 batches are in _batches.py.
@@ -11,24 +11,24 @@ from ._core import Skip, Tensor
 
 try:
     import numpy
-except ImportError:  # arrays are then Tensors, and results whatever has the buffer protocol
+except ImportError:  # fields are then Tensors, and results any objects with the buffer protocol
     numpy = None
 
 
-NOWHERE = 2**64 - 1  # a record or a byte that there is none of
+NOWHERE = 2**64 - 1  # no record or byte, as PST_NOWHERE
 
 
 # ---- Values ----
 
 
 def as_array(value):
-    """Anything that holds numbers, as something with the buffer protocol."""
+    """Converts an array-like of numbers to an object with the buffer protocol."""
     what = f"{type(value).__name__}: not an array of numbers"
     if numpy is None:
         try:
             return memoryview(value)
         except TypeError:
-            raise TypeError(what + "; NumPy, once it is installed, converts lists and the like") from None
+            raise TypeError(what + "; install NumPy to convert lists and similar objects") from None
     array = numpy.asarray(value, order="C")  # ascontiguousarray would make rows of single numbers
     if array.dtype == object:
         raise TypeError(what)
@@ -36,7 +36,7 @@ def as_array(value):
 
 
 def given(value):
-    """What a function is given for a field: an array, unless NumPy has nothing like it."""
+    """Converts a field for a function: to a NumPy array if NumPy has the type."""
     if isinstance(value, Tensor) and numpy is not None and value.dtype != "bfloat16" and value.row_splits is None:
         return numpy.asarray(value)
     return value
@@ -82,7 +82,7 @@ def declared(spec):
 
 
 def _coerce(name, value, dtype):
-    """A value as the engine takes it: of the planned type, its rows without gaps."""
+    """Converts a value for the engine: of the planned type, C-contiguous."""
     if dtype == "bytes" or isinstance(value, (int, float)) or numpy is None:
         return value
     array = numpy.asarray(value)
@@ -99,7 +99,7 @@ def _coerce(name, value, dtype):
 
 
 def _check_range(name, array, bounds):
-    """NumPy would wrap whole numbers that do not fit."""
+    """Raises for whole numbers that do not fit; NumPy would wrap them."""
     if not array.size:
         return
     for value in (int(array.min()), int(array.max())):
@@ -109,13 +109,13 @@ def _check_range(name, array, bounds):
             )
 
 
-# ---- Which fields a function gets, and what its result means ----
+# ---- Fields and results of a function ----
 
 
 def _signature(function):
     try:
         return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some functions of C tell nothing
+    except (TypeError, ValueError):  # some C functions have no signature
         return None
 
 
@@ -124,7 +124,7 @@ def _parameter_names(function):
 
 
 class Call:
-    """A function bound to fields. `fields` are those it is given; `whole`: as one dict; `seeded`: and a random number."""
+    """A function bound to fields. `fields` are its arguments; `whole`: as one dict; `seeded`: with a random number."""
 
     def __init__(self, function, names):
         self.function, self.names = function, tuple(names)
@@ -141,8 +141,8 @@ class Call:
             self.fields, self.whole = self.names, True
         else:
             raise TypeError(
-                f"the parameters ({', '.join(wanted)}) are not among the fields ({', '.join(names)}); name them alike, take "
-                "all of them in order, or take one dict"
+                f"the parameters ({', '.join(wanted)}) are not among the fields ({', '.join(names)}); use the names of "
+                "fields, take all fields in order, or take one dict"
             )
 
     def _parameters(self, names):
@@ -157,7 +157,7 @@ class Call:
         ]
 
     def __call__(self, *values):
-        """The fields that the function writes, as a dict."""
+        """Calls the function; returns the fields that it writes, as a dict."""
         seed = {"seed": values[-1]} if self.seeded else {}
         values = [given(value) for value in values[: len(self.fields)]]
         result = self.function(dict(zip(self.fields, values)), **seed) if self.whole else self.function(*values, **seed)
@@ -174,7 +174,7 @@ class Call:
 
 
 def _compiled_address(function):
-    """The address of a compiled function of numba.cfunc or ctypes; 0: it is a Python function."""
+    """Returns the address of a compiled function (numba.cfunc, ctypes); 0 for a Python function."""
     address = getattr(function, "address", None) if hasattr(function, "native_name") else None  # numba's
     if isinstance(address, int):
         return address
@@ -190,14 +190,14 @@ def name_of(function):
 
 
 def _fingerprint(function):
-    """Of what a function does, as far as that can be told: its name, its code and its constants."""
+    """Fingerprint of a function: its name, code and constants."""
     code = getattr(function, "__code__", None)
     constants = [c for c in code.co_consts if isinstance(c, (int, float, str, bytes, tuple))] if code else []
     return zlib.crc32(repr((name_of(function), code and code.co_code, code and code.co_names, constants)).encode())
 
 
 class SampleFunction:
-    """What the engine calls: plan once, then run for every sample."""
+    """The operation that the engine calls: plan once, then run for every sample."""
 
     def __init__(self, function, workers, spec, first_sample):
         self.function, self.first_sample = function, first_sample
@@ -218,7 +218,7 @@ class SampleFunction:
         else:
             self.call = Call(self.function, names)
             if self.seeded and not self.call.seeded:
-                raise TypeError("a parameter called seed gets a random number, and there is a field of that name: rename one")
+                raise TypeError("a parameter named seed gets a random number, but there is also a field of that name: rename one of them")
             keep, reads = not self.call.whole, self.call.fields
             written = self.spec or self._try(reads)
         self.written = tuple(written.items())
@@ -242,14 +242,14 @@ class SampleFunction:
             result = self.call(*(sample[name] for name in fields), *([0] if self.seeded else []))
             return {name: spec_of(name, value) for name, value in result.items()}
         except Skip:
-            raise ValueError("the function skips the first element, on which it is tried; declare its result: map(…, spec={…})") from None
+            raise ValueError("the function skips the first element, so its result cannot be inferred; declare it: map(…, spec={…})") from None
         except Exception as error:
-            error.add_note("It was tried on the first element, to find types and shapes; spec={…} declares them.")
+            error.add_note("The function was called on the first element to infer types and shapes; spec={…} declares them.")
             error._penstock_place = (place[0], *(NOWHERE if n is None else n for n in place[1:]))  # the engine's error has it
             raise
 
     def stop(self):
-        """Ends the processes, whatever they do."""
+        """Stops the processes, even if they are running a function."""
         if self.pool:
             self.pool.close(0)
 
@@ -270,12 +270,12 @@ def _check_names(values, names, what):
 
 
 def field_names(count):
-    """Names of fields that have none: x, y, z, …; or x0, x1, … where there are more than six."""
+    """Default names of fields: x, y, z, …; x0, x1, … if there are more than six."""
     return tuple("xyzuvw"[:count]) if count <= 6 else tuple(f"x{i}" for i in range(count))
 
 
 class Rows:
-    """A generator as the engine takes it: fields, and tuples in their order."""
+    """A generator for the engine: its fields, and elements as tuples in their order."""
 
     kind = "thread"
 

@@ -13,7 +13,7 @@ def page(dataset):
     try:
         batch = _first_batch(dataset)
         found = _picture(batch)
-    except Exception as error:  # a notebook shows the plan even so
+    except Exception as error:  # a notebook shows the plan without the picture
         return plan + f"<p>{html.escape(str(error))}</p>"
     if found is None:
         return plan
@@ -25,7 +25,7 @@ def page(dataset):
 
 
 def _labels(batch, names):
-    """The labels of the pictures, row by row; nothing where there are none."""
+    """Returns the labels of the pictures, row by row; an empty text if there are none."""
     label = dict(batch.items()).get("label")
     if label is None or len(label.shape) != 1 or not str(label.dtype).startswith("int"):
         return ""
@@ -43,7 +43,7 @@ def _first_batch(dataset):
 
 
 def _picture(batch):
-    """The first field that looks like images, as one PNG, and how wide it is shown."""
+    """Returns the first field that looks like images as one PNG, and its display width."""
     for _, tensor in batch.items() if batch is not None else ():
         shape = tuple(tensor.shape)
         if len(shape) != 4 or str(tensor.dtype) not in ("uint8", "float32", "float16", "float64"):

@@ -1,8 +1,8 @@
-"""Functions in other processes. Arrays go through memory that both sides map; only their shapes, and small values, are sent.
+"""Functions in other processes. Arrays are passed in shared memory; only their shapes and small values are sent.
 
-A process is forked for each thread that may call, so that a function need not be importable. It ends with the pool, or with us:
-the socket that it waits at is shut, and a process that is in a function then is killed. The processes are not those of
-multiprocessing, which would end them at the exit of any process that was forked from this one.
+One process is forked per calling thread, so that a function does not have to be importable. It ends with the pool or with the parent:
+its socket is shut down, and a process that is still running a function is killed. multiprocessing is not used, because it would end
+the processes at the exit of any process that was forked from this one.
 """
 
 import marshal
@@ -22,17 +22,17 @@ from ._core import Tensor
 from ._dataset import _inside
 from ._functions import FORMATS, numpy
 
-CLOSE_SECONDS = 2.0  # until a process that does not end by itself is killed
-PARENT_SECONDS = 5  # between two looks of a process whether we are still there, and of ours whether it is
-START = 1 << 20  # bytes of shared memory of a process at first; it grows by the largest call
+CLOSE_SECONDS = 2.0  # before a process that does not end is killed
+PARENT_SECONDS = 5  # between two checks of each side whether the other is still running
+START = 1 << 20  # initial bytes of shared memory per process; it grows with the largest call
 MESSAGE = 32 << 10  # bytes of a message; a longer one goes through the shared memory
 
-PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # exactly these: marshal takes others for bytes
-_forking = threading.Lock()  # no process inherits the other end of another one's socket
+PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # only these types: marshal would convert others to bytes
+_forking = threading.Lock()  # so that no process inherits the socket of another one
 
 
 def _view(value):
-    """The bytes of an array, its type and shape; None: send it as it is."""
+    """Returns the bytes of an array, its type and shape; None: send the value itself."""
     if type(value) in PLAIN or isinstance(value, (bytes, bytearray, str, int, float, list, tuple)):
         return None
     try:
@@ -43,7 +43,7 @@ def _view(value):
 
 
 class _Memory:
-    """A file that has no name, mapped by both sides, grown by whichever needs more."""
+    """An unnamed file, mapped by both sides; either side can grow it."""
 
     def __init__(self):
         self.file = os.memfd_create("penstock", os.MFD_CLOEXEC)
@@ -57,7 +57,7 @@ class _Memory:
         if size > len(self.map):
             if os.fstat(self.file).st_size < size:
                 os.ftruncate(self.file, size)
-            self.map = mmap.mmap(self.file, size)  # the old map goes with its last view
+            self.map = mmap.mmap(self.file, size)  # the old map is freed with its last view
 
     def put(self, values):
         """Copies arrays in; returns (what to send, whether it is plain, where the memory is free)."""
@@ -226,9 +226,9 @@ class RemoteTraceback(Exception):
 
 
 def _ended(code):
-    """What to tell of a process that ended in a function."""
-    text = f"the process that ran the function ended by itself (exit code {code})"
-    return text + ": it was killed; where memory ran out, with_options(workers=…) runs fewer at once" if code == -9 else text
+    """Returns the message for a process that ended during a call."""
+    text = f"the process that ran the function ended unexpectedly (exit code {code})"
+    return text + ": it was killed; if memory ran out, use fewer processes: with_options(workers=…)" if code == -9 else text
 
 
 class Pool:
@@ -245,7 +245,7 @@ class Pool:
         return process
 
     def _instead(self, process):
-        """Another process for one that ended; the same where none can be had, so that a later call tries again."""
+        """Replaces a process that ended; if that fails, returns the old one, so that a later call tries again."""
         with self.lock:
             if self.closed:
                 return process
@@ -265,7 +265,7 @@ class Pool:
             kind, names, results = process.channel.receive(process.alive)
         except (EOFError, OSError):
             if self.closed:
-                raise RuntimeError("the processes were ended") from None
+                raise RuntimeError("the processes were stopped") from None
             process.join(1)
             code = process.exitcode
             process = self._instead(process)
@@ -279,8 +279,8 @@ class Pool:
         return dict(zip(names, results))
 
     def close(self, seconds=CLOSE_SECONDS):
-        """Ends the processes; those that are in a function are killed after so many seconds. Calls that wait come back."""
-        if self.owner != os.getpid():  # in a fork they are not ours
+        """Stops the processes; those that run a function are killed after `seconds`. Waiting calls return."""
+        if self.owner != os.getpid():  # in a fork, they belong to the parent
             return
         with self.lock:
             workers, self.workers, self.closed = self.workers, [], True

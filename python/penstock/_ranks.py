@@ -1,4 +1,4 @@
-"""Which part of the work is ours: rank and world size from whoever started us."""
+"""Rank and world size of this process, from arguments, torch.distributed or the environment."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def _number(name):
 
 
 def found():
-    """[(who says so, rank, world), …]"""
+    """Returns [(origin, rank, world), …]."""
     claims = []
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
@@ -39,15 +39,15 @@ def found():
 
 
 def resolve(rank=None, world=None):
-    """(rank, world): as given, or as the environment says, or (0, 1)."""
+    """Returns (rank, world): the arguments, or the values of the environment, or (0, 1)."""
     if (rank is None) != (world is None):
-        raise ValueError("rank and world go together")
+        raise ValueError("rank and world must be given together")
     if rank is not None:
         return _checked(int(rank), int(world), "the arguments")
     claims = found()
     if len({claim[1:] for claim in claims}) > 1:
         words = "; ".join(f"{who}: rank {r} of {w}" for who, r, w in claims)
-        raise ValueError(f"contradictory ranks: {words}. Pass rank= and world= to say which is meant")
+        raise ValueError(f"contradictory ranks: {words}. Pass rank= and world=")
     return _checked(claims[0][1], claims[0][2], claims[0][0]) if claims else (0, 1)
 
 

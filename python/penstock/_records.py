@@ -7,8 +7,8 @@ from . import _core, _fluent
 
 
 class TFRecordWriter:
-    """Writes a TFRecord file and its index. Nothing appears under the path before it is closed; an exception in the with block
-    leaves nothing behind.
+    """Writes a TFRecord file and its index. The file appears when the writer is closed; if the with block raises an exception,
+    no file is written.
 
     Example:
 
@@ -39,8 +39,8 @@ class TFRecordWriter:
 
 
 class TFRecordReader(Sequence):
-    """The records of a TFRecord file as bytes, checked: reader[17], len(reader), and in order. The index is made on first use;
-    a compressed file has none, and can only be read in order.
+    """The records of a TFRecord file as bytes, with checksums verified: reader[17], len(reader), and iteration in order. The index
+    is created on first use. A compressed file has no index and can only be read in order.
 
     Example:
 
@@ -49,7 +49,7 @@ class TFRecordReader(Sequence):
 
     def __init__(self, path, *, compression="auto", verify=True, cache_dir=None):
         self._path, self._compression, self._verify, self._cache_dir, self._shard = path, compression, verify, cache_dir, None
-        iter(self)  # a file that is not there is an error now
+        iter(self)  # raises now if the file does not exist
 
     def _open(self):
         if self._shard is None:
@@ -60,7 +60,7 @@ class TFRecordReader(Sequence):
     def __len__(self):
         try:
             return len(self._open())
-        except _core.Error as error:  # list() asks for a length, and takes this for "unknown"
+        except _core.Error as error:  # list() calls len() and treats a TypeError as "unknown"
             if error.status != "PST_EUNSUPPORTED":
                 raise
             raise TypeError(str(error)) from error
@@ -76,7 +76,7 @@ class TFRecordReader(Sequence):
 
 class Example(dict):
     """A tf.train.Example: names of features and their values. Values may be bytes, str, int, float, lists of those, and arrays
-    of float32 or int64; what was parsed has lists of bytes, and Tensors of float32 or int64.
+    of float32 or int64. A parsed Example has lists of bytes, and Tensors of float32 or int64.
 
     Example:
 
@@ -92,7 +92,7 @@ class Example(dict):
 
 
 def _feature(name, value):
-    """A list of bytes, or a buffer of float32 or int64."""
+    """Converts a value to a list of bytes, or a buffer of float32 or int64."""
     from array import array
 
     if isinstance(value, (bytes, bytearray, str)):
@@ -159,14 +159,14 @@ def pack(
     entropy=False,
     progress=None,
 ):
-    """Packs files, arrays and tables into TFRecord shards, as `penstock pack` does; returns a report. An interrupted run goes
-    on where it stopped when it is called again.
+    """Packs files, arrays and tables into TFRecord shards, as `penstock pack` does; returns a report. After an interruption,
+    the same call resumes where it stopped.
 
         sources: a path or several: class folders, lists, CSV, tar, npy, text, TFRecord
         split: "train=0.9,val=0.1" or {"train": 0.9, "val": 0.1}
-        resize: 256 (the short side), "320x240" (width x height) or (height, width)
-        entropy: also keep where decoding may begin inside of JPEGs, so that crops decode faster
-        progress: called with (stage, done, total, bytes) a few times a second
+        resize: 256 (the shorter side), "320x240" (width x height) or (height, width)
+        entropy: also store entropy indexes: places inside JPEGs where decoding can start, so that crops decode faster
+        progress: called with (stage, done, total, bytes) a few times per second
 
     Example:
 

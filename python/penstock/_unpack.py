@@ -6,5 +6,5 @@ from collections.abc import Mapping
 
 
 def unpacked(fields: Mapping[str, bool]) -> list[str]:
-    """The names that a batch unpacks to, of {name: whether it holds bytes}: all but `key`, the name of a sample's file."""
+    """Returns the names that a batch unpacks to, from {name: whether it holds bytes}: all but `key`, the file name of a sample."""
     return [name for name, text in fields.items() if not (name == "key" and text)] or list(fields)

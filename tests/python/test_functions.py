@@ -193,7 +193,7 @@ def test_batches():
     assert [batch["more"].tolist() for batch in twice][2] == [32, 36] and [len(batch) for batch in twice] == [2, 2, 2]
     with raises(ValueError, "spec is for functions that get samples"):
         ps.range(8).batch(4).map(double, spec={"value": ("int64", (None,))})
-    with raises(ValueError, "in front of the map"):
+    with raises(ValueError, "before the map"):
         ds.cast("f32", field="value")
     text = ps.pipeline("range 10 | batch 4").map(double)
     assert [batch[0].tolist() for batch in text][0] == [0, 2, 4, 6]
