@@ -161,7 +161,7 @@ def test_the_element_that_a_function_is_tried_on():
             except ps.Error as error:
                 assert (error.op, error.path, error.record) == ("map", paths[1], 7) and error.offset > 0, error
                 text = "".join(traceback.format_exception(error))
-                assert 'raise LookupError("no seventeen")' in text and "tried on the first element" in text, text
+                assert 'raise LookupError("no seventeen")' in text and "called on the first element" in text, text
 
 
 def test_other_batches_have_no_place_here():

@@ -222,7 +222,7 @@ static void test_add_class(void)
     CHECK_STR(got, "every | every whole=0 natural=0 real=0 choice=9 bytes=0 size=0 floats=\"\"");
     free(got);
     CHECK_STATUS(chain_add_class(&c, pst_op_find("batch"), NULL, &error), PST_EINVAL, &error);
-    CHECK_STR(error.message, "batch: size is missing: elements in a batch");
+    CHECK_STR(error.message, "batch: size is missing: number of elements per batch");
     pst_op_class op = every_class;
     op.size = 2; /* the version of a class, as it was once */
     CHECK_STATUS(chain_add_class(&c, &op, NULL, &error), PST_EINVAL, &error);

@@ -151,7 +151,7 @@ static void test_errors(void)
             "batch size=many\n"
             "           ^^^^");
     REFUSES("shuffle | batch", 10,
-            "batch: size is missing: elements in a batch\n"
+            "batch: size is missing: number of elements per batch\n"
             "shuffle | batch\n"
             "          ^^^^^");
     REFUSES("batch 64 drop_remainder", 9,
