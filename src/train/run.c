@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
+#include "train/run_log.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,6 +19,7 @@ struct run {
     const pst_run_options *options;
     pst_fields validation_fields;
     struct run_state state;
+    struct run_log log;
     pst_run_progress progress;
     uint64_t saved_step; /* of the newest checkpoint; UINT64_MAX: none */
     double began;        /* seconds */
@@ -151,6 +153,7 @@ static pst_status train_batch(struct run *r, pst_batch *batch, double waited, ps
     if (st < 0)
         return st;
     double took = now() - begin + waited;
+    run_log_step(&r->log, r->trainer->steps, &result);
     r->state.has_cursor = true;
     r->state.epoch_step++;
     r->state.samples += result.samples;
@@ -251,9 +254,10 @@ static pst_status end_epoch(struct run *r, pst_error *reterr)
         return st;
     r->progress.epoch_end = true;
     report(r);
+    st = run_log_epoch(&r->log, &r->progress, reterr);
     r->spent = r->waited = 0;
     r->seen = 0;
-    return PST_OK;
+    return st;
 }
 
 /* ---- The whole ---- */
@@ -302,6 +306,8 @@ static pst_status prepare(struct run *r, pst_error *reterr)
         st = file_make_folder(o->out, reterr);
     if (st == PST_OK && o->resume)
         st = resume(r, reterr);
+    if (st == PST_OK && o->out)
+        st = run_log_open(&r->log, o->out, r->trainer->steps, reterr);
     r->progress.epoch_steps = o->steps_per_epoch ? o->steps_per_epoch : pst_pipeline_length(r->training);
     return st;
 }
@@ -325,6 +331,7 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
     }
     if (st == PST_OK && r.saved_step != t->steps)
         st = save(&r, false, reterr);
+    run_log_close(&r.log);
     if (st < 0 || !ret)
         return st;
     *ret = (pst_run_result){.size = ret->size,

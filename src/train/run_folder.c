@@ -185,13 +185,16 @@ static bool fill_record(pst_run_record *r, const struct json_document *d)
     return r->model && r->loss != PST_LOSS_AUTO;
 }
 
-pst_status pst_run_record_read(pst_run_record **ret, const char *path, const char *which, pst_error *reterr)
+/* The record of one checkpoint; takes `folder`. */
+static pst_status read_record(pst_run_record **ret, char *folder, pst_error *reterr)
 {
     struct json_document d = {0};
     char *text = NULL;
     pst_run_record *r = mem_zalloc(sizeof(*r));
     if (r)
-        r->folder = find_folder(path, which);
+        r->folder = folder;
+    else
+        mem_free(folder);
     pst_status st = r && r->folder ? checkpoint_open_state(r->folder, &text, &d, reterr) : fail_memory(reterr, "reading a run");
     if (st == PST_OK) {
         r->size = sizeof(*r);
@@ -204,6 +207,20 @@ pst_status pst_run_record_read(pst_run_record **ret, const char *path, const cha
         pst_run_record_destroy(r);
     else
         *ret = r;
+    return st;
+}
+
+pst_status pst_run_record_read(pst_run_record **ret, const char *path, const char *which, pst_error *reterr)
+{
+    struct path_list l = {0};
+    pst_status st = read_record(ret, find_folder(path, which), reterr);
+    bool lost = st == PST_ENOTFOUND || st == PST_ECORRUPT;
+    /* A run that was killed before its first link was made, or whose newest checkpoint is damaged, has others. */
+    if (!lost || (which && strcmp(which, "latest") != 0) || list(&l, path, NULL) < 0)
+        return st;
+    for (size_t i = 0; st < 0 && i < l.count; i++)
+        st = read_record(ret, mem_strdup(l.paths[i]), i ? NULL : reterr);
+    path_list_finish(&l);
     return st;
 }
 

@@ -60,6 +60,10 @@ def test_a_whole_run():
         assert os.readlink(f"{run}/best") == f"step_{best['step']:08}" and os.readlink(f"{run}/latest") == "step_00000048"
         kept = sorted(name for name in os.listdir(run) if name.startswith("step_"))
         assert kept == sorted({"step_00000040", "step_00000048", f"step_{best['step']:08}"}), kept
+        rows = open(f"{run}/logs/epochs.csv").read().splitlines()
+        assert len(rows) == 7 and rows[0].startswith("epoch,step,loss") and rows[-1].startswith("6,48,"), rows
+        events = [name for name in os.listdir(f"{run}/logs") if name.startswith("events.out.tfevents.")]
+        assert len(events) == 1 and b"val/accuracy" in open(f"{run}/logs/{events[0]}", "rb").read()
         result = report("eval", run, fixed(folder))
         assert abs(result["loss"] - best["val_loss"]) < 1e-6 and result["accuracy"] == best["val_accuracy"]
         assert sum(map(sum, result["confusion"])) == 60 and len(result["classes"]) == 3
@@ -104,8 +108,13 @@ def test_resume_goes_on():
         with open(f"{run}/step_00000016/weights.safetensors", "r+b") as f:
             f.seek(-1, 2)
             f.write(b"!")
+        os.unlink(f"{run}/latest")  # killed before the link was made
         penstock("train", "--resume", run, "--epochs", 4, "-q")
         assert weights(f"{run}/latest") == weights(f"{folder}/long/latest")
+
+        def rows(path):
+            return [line.split(",")[:4] for line in open(path + "/logs/epochs.csv")]
+        assert rows(run) == rows(f"{folder}/long")
 
 
 def test_interrupt():

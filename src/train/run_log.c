@@ -1,0 +1,127 @@
+/* run_log.c: see run_log.h. */
+#include "train/run_log.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/publish.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_TABLE ((size_t)64 << 20)
+
+static const char heading[] = "epoch,step,loss,accuracy,val_loss,val_accuracy,lr,images_per_s,wait_share\n";
+
+/* Seconds since 1970, as event files have them. */
+static double wall_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Keeps the rows of an earlier part of the run, up to `step`. */
+static pst_status read_table(struct run_log *l, uint64_t step, pst_error *reterr)
+{
+    uint8_t *bytes = NULL;
+    size_t length = 0;
+    pst_status st = step ? file_read_all(&bytes, &length, l->table, MAX_TABLE, reterr) : PST_ENOTFOUND;
+    if (st < 0 && st != PST_ENOTFOUND)
+        return st;
+    text_add(&l->rows, heading);
+    for (char *line = bytes ? strchr((char *)bytes, '\n') : NULL; line && line[1];) {
+        char *comma = strchr(line + 1, ','), *end = strchr(line + 1, '\n');
+        if (!comma || !end || comma > end || strtoull(comma + 1, NULL, 10) > step)
+            break;
+        text_add_n(&l->rows, line + 1, (size_t)(end - line));
+        line = end;
+    }
+    mem_free(bytes);
+    return l->rows.failed ? fail_memory(reterr, "reading the log") : PST_OK;
+}
+
+pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_error *reterr)
+{
+    char host[96] = "host";
+    char *folder = file_join(run, "logs");
+    gethostname(host, 64);
+    host[64] = 0;
+    snprintf(host + strlen(host), 24, ".%ld", (long)getpid());
+    l->table = folder ? file_join(folder, "epochs.csv") : NULL;
+    pst_status st = l->table ? file_make_folder(folder, reterr) : fail_memory(reterr, "opening the log");
+    if (st == PST_OK)
+        st = event_writer_open(&l->events, folder, host, wall_seconds(), step ? (int64_t)step + 1 : 0, reterr);
+    l->open = st == PST_OK;
+    if (st == PST_OK)
+        st = read_table(l, step, reterr);
+    mem_free(folder);
+    return st;
+}
+
+void run_log_step(struct run_log *l, uint64_t step, const pst_step_result *r)
+{
+    if (!l->open)
+        return;
+    event_begin(&l->events, (int64_t)step, wall_seconds());
+    event_scalar(&l->events, "step/loss", r->loss);
+    event_scalar(&l->events, "step/lr", r->rate);
+    event_end(&l->events);
+    if (l->events.pending.length > EVENT_FLUSH_BYTES)
+        event_flush(&l->events, NULL); /* a failure shows at the end of the epoch */
+}
+
+static void scalar(struct event_writer *w, const char *tag, double value)
+{
+    if (!isnan(value))
+        event_scalar(w, tag, value);
+}
+
+/* Empty where there is no value. */
+static void cell(struct text *t, double value, const char *after)
+{
+    if (!isnan(value))
+        text_addf(t, "%.9g", value);
+    text_add(t, after);
+}
+
+pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error *reterr)
+{
+    if (!l->open)
+        return PST_OK;
+    event_begin(&l->events, (int64_t)p->step, wall_seconds());
+    scalar(&l->events, "train/loss", p->loss);
+    scalar(&l->events, "train/accuracy", p->accuracy);
+    scalar(&l->events, "val/loss", p->val_loss);
+    scalar(&l->events, "val/accuracy", p->val_accuracy);
+    scalar(&l->events, "speed/images_per_s", p->samples_per_second);
+    scalar(&l->events, "speed/wait_share", p->wait_share);
+    event_end(&l->events);
+    text_addf(&l->rows, "%" PRIu64 ",%" PRIu64 ",", p->epoch, p->step);
+    cell(&l->rows, p->loss, ",");
+    cell(&l->rows, p->accuracy, ",");
+    cell(&l->rows, p->val_loss, ",");
+    cell(&l->rows, p->val_accuracy, ",");
+    cell(&l->rows, p->rate, ",");
+    cell(&l->rows, p->samples_per_second, ",");
+    cell(&l->rows, p->wait_share, "\n");
+    if (l->rows.failed)
+        return fail_memory(reterr, "writing the log");
+    pst_status st = event_flush(&l->events, reterr);
+    return st == PST_OK ? publish_bytes(l->table, l->rows.data, l->rows.length, true, false, reterr) : st;
+}
+
+void run_log_close(struct run_log *l)
+{
+    if (l->open)
+        event_writer_commit(&l->events, NULL);
+    event_writer_discard(&l->events);
+    text_finish(&l->rows);
+    mem_free(l->table);
+    *l = (struct run_log){0};
+}

@@ -1,0 +1,25 @@
+/* run_log.h: what a run leaves for people in RUN/logs: TensorBoard events, and epochs.csv with one row per epoch.
+ *
+ * Logs are not part of the state. A run that is resumed begins a new event file, and rows of epochs that it repeats are replaced. */
+#ifndef TRAIN_RUN_LOG_H
+#define TRAIN_RUN_LOG_H
+
+#include "record/event_writer.h"
+#include <penstock/train.h>
+
+struct run_log {
+    struct event_writer events;
+    bool open;
+    char *table;      /* path of epochs.csv */
+    struct text rows; /* all of it */
+};
+
+/* Opens the logs of a run that is at `step`. Zero-initialise `l` first. */
+pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_error *reterr);
+/* Adds loss and learning rate of update `step`. */
+void run_log_step(struct run_log *l, uint64_t step, const pst_step_result *r);
+/* Adds an epoch, and writes everything that was collected. */
+pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error *reterr);
+void run_log_close(struct run_log *l); /* flushes; zeroed ok */
+
+#endif
