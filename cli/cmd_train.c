@@ -1,5 +1,4 @@
 /* cmd_train.c: `penstock train`: trains a model on the data of a pipeline, with validation, checkpoints and resume. */
-#include "cli/class_names.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
@@ -42,7 +41,8 @@ struct session {
     pst_fields fields;
     pst_model *model;
     pst_trainer *trainer;
-    struct class_names classes;
+    const char *const *classes; /* the training pipeline's */
+    size_t class_count;
 };
 
 static void finish(struct session *s)
@@ -51,7 +51,6 @@ static void finish(struct session *s)
     pst_model_destroy(s->model);
     pst_pipeline_destroy(s->training);
     pst_pipeline_destroy(s->validation);
-    class_names_finish(&s->classes);
     free(s->text);
 }
 
@@ -101,6 +100,26 @@ static pst_status make_trainer(struct session *s, pst_error *error)
     return status;
 }
 
+/* The names of the classes, where they are known and are as many as the model has results. Validation data must have the same. */
+static pst_status find_classes(struct session *s, pst_error *error)
+{
+    const char *const *other = NULL;
+    size_t others = 0;
+    pst_status status = pst_pipeline_class_names(s->training, &s->classes, &s->class_count, error);
+
+    if (status == PST_OK && s->validation)
+        status = pst_pipeline_class_names(s->validation, &other, &others, error);
+    if (status < 0)
+        return status;
+    for (size_t i = 0; s->class_count && others && (i < others || i < s->class_count); i++)
+        if (i >= others || i >= s->class_count || strcmp(s->classes[i], other[i]) != 0)
+            return pst_fail(error, PST_EINVAL, "class %zu is %.40s in the training data and %.40s in the validation data", i,
+                            i < s->class_count ? s->classes[i] : "missing", i < others ? other[i] : "missing");
+    if (strcmp(s->fields.target, "label") != 0 || s->class_count != pst_model_output(s->model).size[0])
+        s->class_count = 0;
+    return PST_OK;
+}
+
 /* Opens pipelines, model and trainer: every mistake shows here. */
 static int prepare(struct session *s, const char *const *operands, size_t count)
 {
@@ -120,11 +139,10 @@ static int prepare(struct session *s, const char *const *operands, size_t count)
         status = pst_model_parse(&s->model, c->model, &s->fields.shape, &error);
     if (status == PST_OK)
         status = make_trainer(s, &error);
+    if (status == PST_OK)
+        status = find_classes(s, &error);
     if (status < 0)
         return say_failure(&command_train, &error, c->json);
-    class_names_find(&s->classes, s->text ? s->text : "", s->fields.target);
-    if (s->classes.count != pst_model_output(s->model).size[0])
-        class_names_finish(&s->classes);
     return EXIT_DONE;
 }
 
@@ -180,8 +198,8 @@ static int train(struct session *s)
                          .argument_count = s->argument_count,
                          .pipeline = s->text,
                          .validation = c->val,
-                         .classes = (const char *const *)s->classes.names,
-                         .class_count = s->classes.count,
+                         .classes = s->class_count ? s->classes : NULL,
+                         .class_count = s->class_count,
                          .progress = train_report_progress,
                          .user = &report};
 

@@ -157,6 +157,9 @@ def test_mistakes():
         mistake(train, "--model", "flatten | dense 2", "--steps", 5, says=("label 2", "photos/"))
         mistake(train, "--model", "flatten | dense 8 | dense 8 | dense 3", "--lr", "1e6", "--optimizer", "sgd", "--steps", 50, says="not finite", code=None)
         mistake(train, "--model", "flatten | dense 3 sigmoid", "--loss", "sparse", says="sigmoid")
+        penstock("generate", f"{folder}/other", "--images", 8, "--classes", 2, "--size", 24, "-q")
+        mistake(train, "--model", MODEL, "--val", f"folder {folder}/other | decode | resize 16 | normalize imagenet | batch 8",
+                says=("class 2", "missing"))
         mistake("--resume", f"{folder}/nothing", says="nothing", code=1)
         mistake(f"{photos} | take 0 | decode | resize 16 | batch 8", "--model", MODEL, says="no batch", code=None)
 
