@@ -114,6 +114,7 @@ struct conv_state {
     struct window rows, columns;
     size_t in_values, z_values, out_values; /* per sample */
     size_t strip_images;
+    size_t strip_rows;  /* of the result's gradient: all, or, where one image is too large for a strip, an even number */
     size_t bias, gamma; /* parameters; SIZE_MAX: none */
     double eps, momentum;
     bool stores_y;      /* batch norm whose result somebody reads as it is: z is saved beside it */
@@ -366,22 +367,22 @@ static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsign
     }
 }
 
-/* The gradient of the convolution's result, in place or in the strip. */
-static const float *load_gradient(struct step *s, struct block *b, size_t first, size_t count, float *strip)
+/* Rows [row, row + rows) of the gradient of the convolution's result, in place or in the strip. Several images: all rows. */
+static const float *load_gradient(struct step *s, struct block *b, size_t first, size_t count, size_t row, size_t rows, float *strip)
 {
     const struct conv_state *c = b->state;
-    size_t co = c->group.shape.co;
-    const float *g = (const float *)step_gradient(s, c->out) + first * c->out_values;
+    size_t co = c->group.shape.co, pixels = count * rows * c->columns.out, at = first * c->out_values + row * c->columns.out * co;
+    const float *g = step_gradient(s, c->out);
     if (c->group.pool) {
-        const uint8_t *argmax = (const uint8_t *)step_saved(s, b) + first * c->out_values;
-        for (size_t n = 0; n < count; n++)
-            c->elem->unpool(g + n * c->out_values, argmax + n * c->out_values, c->rows.out, c->columns.out, co, strip + n * c->z_values);
+        const uint8_t *argmax = step_saved(s, b);
+        at = first * c->out_values + row / 2 * (c->columns.out / 2) * co;
+        for (size_t n = 0; n < count; n++, at += c->out_values)
+            c->elem->unpool(g + at, argmax + at, rows, c->columns.out, co, strip + n * c->z_values);
         return strip;
     }
     if (!c->group.norm)
-        return g;
-    c->elem->norm_gradient(g, z_of(s, b) + first * c->out_values, c->by_gradient, c->by_z, c->offset, count * c->out_values / co, co,
-                           strip);
+        return g + at;
+    c->elem->norm_gradient(g + at, z_of(s, b) + at, c->by_gradient, c->by_z, c->offset, pixels, co, strip);
     return strip;
 }
 
@@ -389,6 +390,11 @@ struct back_memory { /* of a lane */
     float *weight_sum, *bias_sum, *input_strip, *gradient_strip;
     void *scratch;
 };
+
+static size_t gradient_floats(const struct conv_state *c)
+{
+    return c->strip_images * c->strip_rows * c->columns.out * c->group.shape.co;
+}
 
 static struct back_memory back_memory(struct step *s, struct block *b, unsigned lane)
 {
@@ -398,7 +404,7 @@ static struct back_memory back_memory(struct step *s, struct block *b, unsigned 
     m.bias_sum = (float *)(at += round_up(c->sum_bytes));
     m.input_strip = (float *)(at += round_up(c->group.shape.co * sizeof(float)));
     m.gradient_strip = (float *)(at += round_up(c->strip_images * c->in_values * sizeof(float)));
-    m.scratch = at + round_up(c->strip_images * c->z_values * sizeof(float));
+    m.scratch = at + round_up(gradient_floats(c) * sizeof(float));
     return m;
 }
 
@@ -421,6 +427,49 @@ static struct conv_job data_job(struct step *s, const struct conv_state *c, unsi
                          .out_strides = strides_of(c->node->in[0].w, c->group.shape.ci, c->in_values)};
 }
 
+/* The input from where the windows of output row `row` begin. */
+static struct conv_source source_from(const struct conv_source *in, size_t begin)
+{
+    struct conv_source r = *in;
+    size_t skipped = begin > in->top ? begin - in->top : 0;
+    skipped = skipped < in->h ? skipped : in->h;
+    r.top = begin < in->top ? in->top - begin : 0;
+    r.data += skipped * in->strides.row;
+    r.h -= skipped;
+    return r;
+}
+
+/* Both gradients from rows [row, row + rows) of the result's; `in` and `data` are those of whole images. */
+static void backward_rows(struct step *s, struct block *b, const struct back_memory *m, const struct conv_source *in, struct conv_job data,
+                          size_t first, size_t row, size_t rows)
+{
+    const struct conv_state *c = b->state;
+    size_t co = c->group.shape.co, skipped = row * data.out_strides.row;
+    struct conv_extra dz = {.data = load_gradient(s, b, first, data.images, row, rows, m->gradient_strip),
+                            .strides = strides_of(c->columns.out, co, c->z_values)};
+    struct conv_source from = source_from(in, row * c->group.shape.stride);
+    if (c->bias != SIZE_MAX)
+        c->elem->sum(dz.data, data.images * rows * c->columns.out, co, m->bias_sum);
+    c->group.kernel->weight_gradient(&(struct conv_weight_job){.shape = c->group.shape,
+                                                               .images = data.images,
+                                                               .h = rows,
+                                                               .w = c->columns.out,
+                                                               .in = from,
+                                                               .gradient = dz,
+                                                               .sum = m->weight_sum},
+                                     m->scratch);
+    if (!c->needs_data)
+        return;
+    data.h = rows < c->rows.out ? rows : data.h;
+    data.in = (struct conv_source){.data = dz.data, .strides = dz.strides, .h = rows, .w = c->columns.out, .top = c->rows.before,
+                                   .left = c->columns.before};
+    data.out += skipped;
+    data.add.data = data.add.data ? data.add.data + skipped : NULL;
+    data.mask.data = data.mask.data ? data.mask.data + skipped : NULL;
+    data.z.data = data.z.data ? data.z.data + skipped : NULL;
+    c->group.kernel->data(&data, m->scratch);
+}
+
 static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
@@ -433,30 +482,17 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
     memset(m.weight_sum, 0, c->sum_bytes);
     memset(m.bias_sum, 0, c->group.shape.co * sizeof(float));
     for (size_t at = 0; at < r.count; at += c->strip_images) {
-        size_t first = r.first + at, count = r.count - at < c->strip_images ? r.count - at : c->strip_images;
-        struct conv_source in = load_input(s, c, first, count, m.input_strip);
-        struct conv_extra dz = {.data = load_gradient(s, b, first, count, m.gradient_strip),
-                                .strides = strides_of(c->columns.out, c->group.shape.co, c->z_values)};
-        if (c->bias != SIZE_MAX)
-            c->elem->sum(dz.data, count * c->z_values / c->group.shape.co, c->group.shape.co, m.bias_sum);
-        c->group.kernel->weight_gradient(&(struct conv_weight_job){.shape = c->group.shape,
-                                                                   .images = count,
-                                                                   .h = c->rows.out,
-                                                                   .w = c->columns.out,
-                                                                   .in = in,
-                                                                   .gradient = dz,
-                                                                   .sum = m.weight_sum},
-                                         m.scratch);
-        if (!c->needs_data)
-            continue;
-        data.images = count;
-        data.in = (struct conv_source){.data = dz.data, .strides = dz.strides, .h = c->rows.out, .w = c->columns.out,
-                                       .top = c->rows.before, .left = c->columns.before};
-        data.out = (float *)step_gradient(s, c->in) + first * c->in_values;
-        data.add = adds ? (struct conv_extra){.data = data.out, .strides = data.out_strides} : (struct conv_extra){0};
-        data.mask = c->serves ? (struct conv_extra){.data = in.data, .strides = in.strides} : (struct conv_extra){0};
-        data.z = (struct conv_extra){.data = z ? z + first * c->in_values : NULL, .strides = data.out_strides};
-        c->group.kernel->data(&data, m.scratch);
+        size_t first = r.first + at;
+        data.images = r.count - at < c->strip_images ? r.count - at : c->strip_images;
+        struct conv_source in = load_input(s, c, first, data.images, m.input_strip);
+        if (c->needs_data) {
+            data.out = (float *)step_gradient(s, c->in) + first * c->in_values;
+            data.add = adds ? (struct conv_extra){.data = data.out, .strides = data.out_strides} : (struct conv_extra){0};
+            data.mask = c->serves ? (struct conv_extra){.data = in.data, .strides = in.strides} : (struct conv_extra){0};
+            data.z = (struct conv_extra){.data = z ? z + first * c->in_values : NULL, .strides = data.out_strides};
+        }
+        for (size_t row = 0; row < c->rows.out; row += c->strip_rows)
+            backward_rows(s, b, &m, &in, data, first, row, c->rows.out - row < c->strip_rows ? c->rows.out - row : c->strip_rows);
     }
 }
 
@@ -549,6 +585,17 @@ static void plan_phases(struct block *b)
     *g++ = (struct block_phase){PHASE_ONCE, finish_weights};
 }
 
+/* Rows of the gradient can be taken apart where no data gradient needs its neighbours. */
+static void plan_rows(struct conv_state *c)
+{
+    const struct conv_shape *s = &c->group.shape;
+    bool alone = c->in == 0 || (s->size == 1 && s->stride == 1 && c->rows.before + c->columns.before == 0);
+    size_t rows = STRIP_BYTES / (c->columns.out * s->co * sizeof(float)) / 2 * 2;
+    c->strip_rows = c->rows.out;
+    if (alone && c->strip_images == 1 && rows < c->rows.out)
+        c->strip_rows = rows > 2 ? rows : 2;
+}
+
 static pst_status plan(const struct step_view *v, struct block *b, pst_error *reterr)
 {
     struct conv_state *c = mem_zalloc(sizeof(*c));
@@ -577,6 +624,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     size_t lane = (v->options->batch + v->lanes - 1) / v->lanes;
     c->strip_images = STRIP_BYTES / (larger * sizeof(float));
     c->strip_images = c->strip_images < 1 ? 1 : c->strip_images > lane ? lane : c->strip_images;
+    plan_rows(c);
     c->sum_bytes = c->group.kernel->gradient_bytes(&c->group.shape);
     pst_status st = allocate(v, c);
     if (st < 0)
@@ -587,7 +635,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     b->saved.bytes = c->stores_y ? v->options->batch * c->z_values * sizeof(float) : c->group.pool ? v->options->batch * c->out_values : 0;
     b->work.bytes = input + scratch;
     b->back_work.bytes = round_up(c->sum_bytes) + round_up(c->group.shape.co * sizeof(float)) + input +
-                         round_up(c->strip_images * c->z_values * sizeof(float)) + scratch;
+                         round_up(gradient_floats(c) * sizeof(float)) + scratch;
     plan_phases(b);
     return PST_OK;
 }

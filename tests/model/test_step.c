@@ -12,7 +12,7 @@
 
 #define BATCH 7
 
-static const struct shape image = {.rank = 3, .h = 12, .w = 10, .c = 3};
+static struct shape image = {.rank = 3, .h = 12, .w = 10, .c = 3};
 
 static const char *const models[] = {
     "conv 8 3 relu | maxpool 2 | flatten | dense 10",
@@ -165,6 +165,27 @@ static void test_small_batches(void)
         }
 }
 
+/* Images whose convolutions do not fit into a strip. */
+static void test_large_images(void)
+{
+    static const char *const large[] = {
+        "conv 32 3 relu | maxpool 2 | dwconv 3 relu pad=same | conv 40 1 relu | maxpool 2 | flatten | dense 3",
+        "conv 32 3 stride=2 pad=same bias=false | batchnorm | relu | conv 32 1 bias=false | batchnorm | relu6 | globalavgpool | dense 3",
+        "conv 24 5 relu pad=9 | conv 30 1 relu | conv 8 3 stride=2 | globalavgpool | dense 3",
+    };
+    struct shape usual = image;
+    image = (struct shape){.rank = 3, .h = 131, .w = 153, .c = 3};
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+        struct run want, got;
+        if (!run(&want, large[i], (struct step_options){.doubles = true, .batch = 2}, 2) ||
+            !run(&got, large[i], (struct step_options){.features = cpu_features(), .batch = 2, .threads = 2}, 2))
+            break;
+        compare(large[i], &want, &got, 2e-5);
+        finish(&want), finish(&got);
+    }
+    image = usual;
+}
+
 static void test_every_allocation_may_fail(void)
 {
     for (size_t i = 0; i < MODELS; i++)
@@ -192,6 +213,7 @@ static const struct test tests[] = {
     {"float is near double", test_float_is_near_double},
     {"threads do not matter", test_threads_do_not_matter},
     {"small batches", test_small_batches},
+    {"large images", test_large_images},
     {"every allocation may fail", test_every_allocation_may_fail},
     {NULL, NULL},
 };

@@ -172,20 +172,27 @@ static void gradient(const float *g, const float *y, float low, float high, cons
         }
 }
 
-static void unpool(const float *g, const uint8_t *argmax, size_t h, size_t w, size_t channels, float *dz)
+/* One window: its four pixels do not overlap, which the vectoriser must be told. */
+INLINE void unpool_window(const float *restrict g, const uint8_t *restrict argmax, size_t channels, float *restrict top_left,
+                          float *restrict top_right, float *restrict bottom_left, float *restrict bottom_right)
+{
+    for (size_t k = 0; k < channels; k++) {
+        float v = g[k];
+        uint32_t tap = argmax[k];
+        top_left[k] = tap == 0 ? v : 0;
+        top_right[k] = tap == 1 ? v : 0;
+        bottom_left[k] = tap == 2 ? v : 0;
+        bottom_right[k] = tap == 3 ? v : 0;
+    }
+}
+
+INLINE void unpool_width(const float *g, const uint8_t *argmax, size_t h, size_t w, size_t channels, float *dz)
 {
     size_t row = w * channels;
     for (size_t y = 0; y < h / 2; y++) {
-        float *restrict top = dz + 2 * y * row, *restrict bottom = top + row;
+        float *top = dz + 2 * y * row, *bottom = top + row;
         for (size_t x = 0; x < w / 2; x++, g += channels, argmax += channels, top += 2 * channels, bottom += 2 * channels)
-            for (size_t k = 0; k < channels; k++) {
-                float v = g[k];
-                uint32_t tap = argmax[k];
-                top[k] = tap == 0 ? v : 0;
-                top[channels + k] = tap == 1 ? v : 0;
-                bottom[k] = tap == 2 ? v : 0;
-                bottom[channels + k] = tap == 3 ? v : 0;
-            }
+            unpool_window(g, argmax, channels, top, top + channels, bottom, bottom + channels);
         if (w % 2) {
             memset(top, 0, channels * sizeof(float));
             memset(bottom, 0, channels * sizeof(float));
@@ -193,6 +200,13 @@ static void unpool(const float *g, const uint8_t *argmax, size_t h, size_t w, si
     }
     if (h % 2)
         memset(dz + (h - 1) * row, 0, row * sizeof(float));
+}
+
+static void unpool(const float *g, const uint8_t *argmax, size_t h, size_t w, size_t channels, float *dz)
+{
+#define BODY(n) unpool_width(g, argmax, h, w, n, dz)
+    EACH_WIDTH(channels, BODY);
+#undef BODY
 }
 
 static void sum(const float *x, size_t pixels, size_t channels, float *restrict to)
