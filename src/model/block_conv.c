@@ -470,6 +470,38 @@ static void backward_rows(struct step *s, struct block *b, const struct back_mem
     c->group.kernel->data(&data, m->scratch);
 }
 
+/* Weight and bias gradients of a pooled first layer, whose gradient is never un-pooled. */
+static void backward_pooled(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    struct conv_state *c = b->state;
+    struct lane_range r = step_lane(s, lane);
+    struct back_memory m = back_memory(s, b, lane);
+    struct conv_strides pooled = strides_of(c->columns.out / 2, c->group.shape.co, c->out_values);
+    (void)lanes;
+    memset(m.weight_sum, 0, c->sum_bytes);
+    memset(m.bias_sum, 0, c->group.shape.co * sizeof(float));
+    for (size_t at = 0; at < r.count; at += c->strip_images) {
+        size_t first = r.first + at, count = r.count - at < c->strip_images ? r.count - at : c->strip_images;
+        struct conv_pooled_job j = {.shape = c->group.shape,
+                                    .images = count,
+                                    .h = c->rows.out,
+                                    .w = c->columns.out,
+                                    .in = load_input(s, c, first, count, m.input_strip),
+                                    .gradient = {(const float *)step_gradient(s, c->out) + first * c->out_values, pooled},
+                                    .argmax = (const uint8_t *)step_saved(s, b) + first * c->out_values,
+                                    .argmax_strides = pooled,
+                                    .sum = m.weight_sum,
+                                    .bias_sum = m.bias_sum};
+        c->group.kernel->pooled_weight_gradient(&j, m.scratch);
+    }
+}
+
+static bool skips_unpooling(const struct conv_state *c)
+{
+    const struct conv_kernel *k = c->group.kernel;
+    return c->group.pool && !c->needs_data && k->takes_pooled && k->takes_pooled(&c->group.shape);
+}
+
 static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
@@ -580,7 +612,7 @@ static void plan_phases(struct block *b)
     *g++ = (struct block_phase){PHASE_LANES, mask_unless_served};
     if (c->group.norm)
         *g++ = (struct block_phase){PHASE_ONCE, finish_norm_back};
-    *g++ = (struct block_phase){PHASE_LANES, backward};
+    *g++ = (struct block_phase){PHASE_LANES, skips_unpooling(c) ? backward_pooled : backward};
     *g++ = (struct block_phase){PHASE_PARTS, sum_lanes};
     *g++ = (struct block_phase){PHASE_ONCE, finish_weights};
 }

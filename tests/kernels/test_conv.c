@@ -231,6 +231,41 @@ static float *weight_gradient(const struct conv_kernel *k, const struct task *t)
     return ret;
 }
 
+/* Un-pools in plain C and compares; the bias's sum, too. */
+static void check_pooled(struct random *r, const struct conv_kernel *k, struct task *t)
+{
+    size_t co = t->shape.co, ph = t->out_h / 2, pw = t->out_w / 2, bytes = k->gradient_bytes(&t->shape), count = t->images * ph * pw * co;
+    if (!ph || !pw)
+        return;
+    struct conv_strides s = {.image = ph * pw * co, .row = pw * co, .pixel = co};
+    float *g = random_floats(r, count), *bias = allocate(2 * co * sizeof(float)), *sum = allocate_aligned(bytes);
+    uint8_t *argmax = allocate(count);
+    void *scratch = allocate_aligned(k->scratch_bytes(&t->shape));
+    memset(t->dz.data, 0, t->dz.count * sizeof(float));
+    memset(sum, 0, bytes);
+    for (size_t c = 0; c < 2 * co; c++)
+        bias[c] = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t tap = random_below(r, 5), image = i / s.image, y = i % s.image / s.row, x = i % s.row / co, c = i % co;
+        argmax[i] = tap == 4 ? 255 : (uint8_t)tap;
+        if (tap == 4)
+            continue;
+        t->dz.data[image * t->dz.strides.image + (2 * y + tap / 2) * t->dz.strides.row + (2 * x + tap % 2) * t->dz.strides.pixel + c] = g[i];
+        bias[c] += 2 * g[i];
+    }
+    float *want = weight_gradient(&conv_direct_c, t), *got = random_floats(r, t->shape.size * t->shape.size * t->shape.ci * co);
+    struct conv_pooled_job j = {.shape = t->shape, .images = t->images, .h = t->out_h, .w = t->out_w,
+        .in = {t->in.data, t->in.strides, t->in_h, t->in_w, t->top, t->left}, .gradient = {g, s}, .argmax = argmax, .argmax_strides = s,
+        .sum = sum, .bias_sum = bias + co};
+    k->pooled_weight_gradient(&j, scratch);
+    k->pooled_weight_gradient(&j, scratch); /* it adds */
+    k->weight_gradient_finish(&t->shape, sum, got);
+    double off = distance(want, got, t->shape.size * t->shape.size * t->shape.ci * co), off_bias = distance(bias, bias + co, co);
+    CHECK_MSG(off < TOLERANCE_SUMS && off_bias < TOLERANCE_SUMS, "%s: pooled weight gradient off by %g, bias by %g: %zu to %zu channels, %zu × %zu",
+              k->name, off, off_bias, t->shape.ci, co, t->in_h, t->in_w);
+    free(g), free(bias), free(sum), free(argmax), free(scratch), free(want), free(got);
+}
+
 static void check_kernel(struct random *r, const struct conv_kernel *k, const struct conv_shape *shape, size_t most)
 {
     size_t gap = random_below(r, 2) ? 0 : random_below(r, 9), pitch = random_below(r, 2) ? 0 : random_below(r, 9);
@@ -247,6 +282,8 @@ static void check_kernel(struct random *r, const struct conv_kernel *k, const st
     CHECK_MSG(off < TOLERANCE_SUMS, "%s: weight gradient off by %g: %zu × %zu%s stride %zu, %zu to %zu channels, %zu × %zu", k->name, off,
               shape->size, shape->size, shape->depthwise ? " depthwise" : "", shape->stride, shape->ci, shape->co, t.in_h, t.in_w);
     free(want), free(got);
+    if (k->takes_pooled && k->takes_pooled(shape))
+        check_pooled(r, k, &t);
     task_free(&t);
 }
 
@@ -285,6 +322,7 @@ static void test_wide_images(void)
     random_init(&r, 3, 0, 0, 0);
     for (int round = 0; round < 12; round++) {
         check_shape(&r, &(struct conv_shape){3, 1 + round % 2, 3, 9 + round, false}, 230);
+        check_shape(&r, &(struct conv_shape){3, 1, 1 + (size_t)round % 4, 5 + 3 * round, false}, 140);
         check_shape(&r, &(struct conv_shape){1, 1, 5 + round, 11, false}, 120);
         check_shape(&r, &(struct conv_shape){3, 1 + round % 2, 9 + round, 9 + round, true}, 160);
     }

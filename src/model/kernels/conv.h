@@ -68,6 +68,18 @@ struct conv_weight_job {
     float *sum;                 /* `gradient_bytes`, in the kernel's own layout */
 };
 
+/* The same from the gradient of a pooled result (CONV_POOL). */
+struct conv_pooled_job {
+    struct conv_shape shape;
+    size_t images, h, w; /* of the output, before pooling */
+    struct conv_source in;
+    struct conv_extra gradient; /* ⌊h/2⌋ × ⌊w/2⌋ pixels */
+    const uint8_t *argmax;
+    struct conv_strides argmax_strides; /* bytes */
+    float *sum;      /* as for conv_weight_job */
+    float *bias_sum; /* per channel, added to; NULL: not needed */
+};
+
 struct conv_kernel {
     const char *name;
     bool (*takes)(const struct conv_shape *s);
@@ -82,6 +94,9 @@ struct conv_kernel {
     void (*data)(const struct conv_job *j, void *scratch);
     void (*weight_gradient)(const struct conv_weight_job *j, void *scratch);
     void (*weight_gradient_finish)(const struct conv_shape *s, const float *sum, float *ret_hwio);
+    /* Optional: the weight gradient without un-pooling, for the shapes that takes_pooled takes. */
+    bool (*takes_pooled)(const struct conv_shape *s);
+    void (*pooled_weight_gradient)(const struct conv_pooled_job *j, void *scratch);
 };
 
 /* Kernel number `i` of those that run with these CPU features, in the order in which they are asked; NULL: there are no more. */

@@ -9,6 +9,7 @@
  * of every s-th row (`struct part`): taps that fall between pixels are never multiplied. */
 #include "model/kernels/direct.h"
 #include "model/kernels/epilogue_avx2.h"
+#include "model/kernels/rows.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -46,7 +47,9 @@ static size_t rows_floats(const struct conv_shape *s)
 
 static size_t scratch_bytes(const struct conv_shape *s)
 {
-    return (2 * RUN * GEMM_PANEL + 2 * rows_floats(s)) * sizeof(float);
+    size_t own = (2 * RUN * GEMM_PANEL + 2 * rows_floats(s)) * sizeof(float);
+    size_t pooled = conv_pooled_takes_avx2(s) ? conv_pooled_scratch_avx2() : 0;
+    return own > pooled ? own : pooled;
 }
 
 /* ---- Weights ---- */
@@ -125,23 +128,6 @@ struct rows {
     size_t pitch;
 };
 
-/* `count` pixels from column `x` of input row `y`, zeros outside. */
-static void copy_row(const struct conv_source *in, size_t image, ptrdiff_t y, ptrdiff_t x, size_t count, size_t channels, float *to)
-{
-    if (y < 0 || (size_t)y >= in->h) {
-        memset(to, 0, count * channels * sizeof(float));
-        return;
-    }
-    const float *row = in->data + image * in->strides.image + (size_t)y * in->strides.row;
-    for (size_t p = 0; p < count; p++, to += channels) {
-        ptrdiff_t column = x + (ptrdiff_t)p;
-        if (column < 0 || (size_t)column >= in->w)
-            memset(to, 0, channels * sizeof(float));
-        else
-            memcpy(to, row + (size_t)column * in->strides.pixel, channels * sizeof(float));
-    }
-}
-
 static void find_rows(const struct conv_source *in, const struct part *p, size_t image, size_t m, size_t n, size_t count, float *copies,
                       struct rows *ret)
 {
@@ -155,7 +141,7 @@ static void find_rows(const struct conv_source *in, const struct part *p, size_t
             ret->row[i] = in->data + image * in->strides.image + (size_t)y * in->strides.row + (size_t)x * p->ci;
             continue;
         }
-        copy_row(in, image, y, x, width, p->ci, copies);
+        rows_copy(in, image, y, x, width, p->ci, copies);
         copies += width * p->ci;
     }
 }
@@ -335,4 +321,6 @@ const struct conv_kernel conv_direct_avx2 = {
     .data = data,
     .weight_gradient = weight_gradient,
     .weight_gradient_finish = weight_gradient_finish,
+    .takes_pooled = conv_pooled_takes_avx2,
+    .pooled_weight_gradient = conv_pooled_gradient_avx2,
 };
