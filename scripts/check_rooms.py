@@ -8,6 +8,7 @@ import sys
 LAW = {
     "base": set(),
     "io": {"base"},
+    "report": {"base"},
     "lang": {"base", "io"},
     "codec": {"base"},
     "image": {"base"},

@@ -1,0 +1,186 @@
+/* page.c: text, tables and images of a page. See page.h. */
+#include "report/page.h"
+
+#include "base/utf8.h"
+#include "report/page_style.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SIGNIFICANT 3
+
+/* ---- Strings and numbers ---- */
+
+void page_escape(struct text *to, const char *s)
+{
+    size_t left = strlen(s);
+    while (left) {
+        bool valid = true;
+        size_t n = utf8_step((const unsigned char *)s, left, &valid);
+        if (!valid || ((unsigned char)*s < ' ' && *s != '\n' && *s != '\t') || *s == 127)
+            text_add(to, "\xEF\xBF\xBD");
+        else if (strchr("&<>\"'", *s))
+            text_addf(to, "&#%d;", *s);
+        else
+            text_add_n(to, s, n);
+        s += n;
+        left -= n;
+    }
+}
+
+char *page_number(char buffer[PAGE_NUMBER_SIZE], double value)
+{
+    double size = fabs(value);
+    if (!isfinite(value))
+        snprintf(buffer, PAGE_NUMBER_SIZE, "–");
+    else if (size == 0)
+        snprintf(buffer, PAGE_NUMBER_SIZE, "0");
+    else if (size < 1e-4 || size >= 1e15)
+        snprintf(buffer, PAGE_NUMBER_SIZE, "%.*g", SIGNIFICANT, value);
+    else {
+        int digits = SIGNIFICANT - 1 - (int)floor(log10(size));
+        snprintf(buffer, PAGE_NUMBER_SIZE, "%.*f", digits > 0 ? digits : 0, value);
+    }
+    return buffer;
+}
+
+static void element(struct page *p, const char *open, const char *text, const char *close)
+{
+    text_add(p->to, open);
+    page_escape(p->to, text);
+    text_add(p->to, close);
+}
+
+/* ---- The frame ---- */
+
+void page_begin(struct page *p, struct text *to, const char *title)
+{
+    *p = (struct page){.to = to};
+    text_add(to, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                 "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
+    element(p, "<title>", title, "</title>\n");
+    text_add(to, "<style>\n");
+    text_add(to, page_style);
+    text_add(to, "</style></head>\n<body><main>\n");
+    text_add(to, "<svg class=\"hidden\" aria-hidden=\"true\"><defs>");
+    for (int accent = 0; accent < 2; accent++)
+        text_addf(to,
+                  "<pattern id=\"hatch%s\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><path d=\"M-1,1 l2,-2 M0,6 "
+                  "l6,-6 M5,7 l2,-2\" "
+                  "stroke-width=\"1.5\"/></pattern>",
+                  accent ? "-a" : "");
+    text_add(to, "</defs></svg>\n");
+    element(p, "<h1>", title, "</h1>\n");
+}
+
+void page_end(struct page *p)
+{
+    text_add(p->to, "</main></body></html>\n");
+}
+
+void page_sentence(struct page *p, const char *text)
+{
+    element(p, "<p class=\"answer\">", text, "</p>\n");
+}
+
+void page_heading(struct page *p, const char *text)
+{
+    element(p, "<h2>", text, "</h2>\n");
+}
+
+void page_paragraph(struct page *p, const char *text)
+{
+    element(p, "<p>", text, "</p>\n");
+}
+
+void page_command(struct page *p, const char *text)
+{
+    element(p, "<pre>", text, "</pre>\n");
+}
+
+void page_fold_begin(struct page *p, const char *summary)
+{
+    element(p, "<details><summary>", summary, "</summary>\n");
+}
+
+void page_fold_end(struct page *p)
+{
+    text_add(p->to, "</details>\n");
+}
+
+/* ---- Tables and figures ---- */
+
+static void add_cell(struct page *p, const char *tag, const char *scope, bool number, const char *text)
+{
+    text_addf(p->to, "<%s%s%s>", tag, scope, number ? " class=\"n\"" : "");
+    page_escape(p->to, text);
+    text_addf(p->to, "</%s>", tag);
+}
+
+static bool is_number(const struct page_table *t, size_t column)
+{
+    return column < 64 && t->numbers >> column & 1;
+}
+
+void page_table(struct page *p, const struct page_table *t)
+{
+    text_add(p->to, "<table>");
+    if (t->title)
+        element(p, "<caption>", t->title, "</caption>");
+    text_add(p->to, "\n<thead><tr>");
+    for (size_t k = 0; k < t->columns; k++)
+        add_cell(p, "th", " scope=\"col\"", is_number(t, k), t->headings[k]);
+    text_add(p->to, "</tr></thead>\n<tbody>\n");
+    for (size_t i = 0; i < t->rows; i++) {
+        text_add(p->to, "<tr>");
+        for (size_t k = 0; k < t->columns; k++)
+            add_cell(p, "td", "", is_number(t, k), t->cells[i * t->columns + k]);
+        text_add(p->to, "</tr>\n");
+    }
+    text_add(p->to, "</tbody></table>\n");
+}
+
+void page_figure_begin(struct page *p, const char *class_name, const char *title, const char *description)
+{
+    unsigned id = ++p->figures;
+    text_addf(p->to, "<figure class=\"%s\" aria-labelledby=\"t%u\" aria-describedby=\"d%u\">\n<figcaption id=\"t%u\">",
+              class_name, id, id, id);
+    page_escape(p->to, title);
+    text_addf(p->to, "</figcaption>\n<p class=\"hidden\" id=\"d%u\">", id);
+    page_escape(p->to, description);
+    text_add(p->to, "</p>\n");
+}
+
+void page_figure_end(struct page *p)
+{
+    text_add(p->to, "</figure>\n");
+}
+
+/* ---- Images ---- */
+
+static void add_base64(struct text *to, const uint8_t *data, size_t length)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < length; i += 3) {
+        size_t n = length - i < 3 ? length - i : 3;
+        uint32_t v = (uint32_t)data[i] << 16 | (n > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (n > 2 ? data[i + 2] : 0);
+        char out[4] = {digits[v >> 18], digits[v >> 12 & 63], n > 1 ? digits[v >> 6 & 63] : '=', n > 2 ? digits[v & 63] : '='};
+        text_add_n(to, out, sizeof(out));
+    }
+}
+
+void page_images(struct page *p, const char *title, const struct page_image *images, size_t count)
+{
+    page_figure_begin(p, "pictures", title, title);
+    text_add(p->to, "<div class=\"images\">\n");
+    for (size_t i = 0; i < count; i++) {
+        bool png = images[i].length > 1 && ((const uint8_t *)images[i].data)[0] == 0x89;
+        text_addf(p->to, "<div><img src=\"data:image/%s;base64,", png ? "png" : "jpeg");
+        add_base64(p->to, images[i].data, images[i].length);
+        element(p, "\" alt=\"", images[i].caption, "\">");
+        element(p, "<p>", images[i].caption, "</p></div>\n");
+    }
+    text_add(p->to, "</div>\n");
+    page_figure_end(p);
+}

@@ -1,0 +1,55 @@
+/* page.h: one HTML page that can be sent to a colleague: text, tables, charts, images; no scripts, no other files.
+ *
+ * Order on a page: page_begin, page_sentence (the answer, in large type), a chart that proves it, tables, folded details,
+ * page_end. Every string is escaped; bytes that are not UTF-8 become U+FFFD. Failures are the text's: the caller checks
+ * `failed` once. */
+#ifndef REPORT_PAGE_H
+#define REPORT_PAGE_H
+
+#include "base/text.h"
+
+struct page {
+    struct text *to;
+    unsigned figures; /* so far, for ids */
+};
+
+void page_begin(struct page *p, struct text *to, const char *title);
+void page_end(struct page *p);
+
+void page_sentence(struct page *p, const char *text); /* the answer */
+void page_heading(struct page *p, const char *text);  /* begins a section */
+void page_paragraph(struct page *p, const char *text);
+void page_command(struct page *p, const char *text);       /* a command that can be copied */
+void page_fold_begin(struct page *p, const char *summary); /* details; printed unfolded */
+void page_fold_end(struct page *p);
+
+/* Cells are strings, row by row. Columns marked in `numbers` are right-aligned with figures of equal width. */
+struct page_table {
+    const char *title;
+    const char *const *headings; /* `columns` of them, with units */
+    const char *const *cells;    /* rows × columns */
+    size_t columns, rows;
+    uint64_t numbers; /* bit i: column i holds numbers */
+};
+void page_table(struct page *p, const struct page_table *t);
+
+/* An encoded image, PNG or JPEG, in the page itself. */
+struct page_image {
+    const void *data;
+    size_t length;
+    const char *caption;
+};
+void page_images(struct page *p, const char *title, const struct page_image *images, size_t count);
+
+/* ---- For charts ---- */
+
+void page_escape(struct text *to, const char *s);
+/* A figure with a title and a description for screen readers. */
+void page_figure_begin(struct page *p, const char *class_name, const char *title, const char *description);
+void page_figure_end(struct page *p);
+
+#define PAGE_NUMBER_SIZE 32
+/* Three significant digits, without an exponent from 0.0001 to 10^15. Returns `buffer`. */
+char *page_number(char buffer[PAGE_NUMBER_SIZE], double value);
+
+#endif

@@ -1,0 +1,7 @@
+/* page_style.h: the style sheet of pages. */
+#ifndef REPORT_PAGE_STYLE_H
+#define REPORT_PAGE_STYLE_H
+
+extern const char page_style[];
+
+#endif
