@@ -8,6 +8,7 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime
+import safetensors.numpy
 
 import tap
 
@@ -119,6 +120,41 @@ def test_pools_in_padding_are_refused():
         except AssertionError as error:
             assert "PST_EUNSUPPORTED" in str(error) and "maxpool_1" in str(error), error
         assert not os.path.exists(f"{folder}/model.onnx")
+
+
+def tool(*words):
+    done = subprocess.run([os.environ["PENSTOCK"], *map(str, words)], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def test_a_trained_run():
+    """`penstock export` of a run gives the probabilities that `penstock predict` prints; safetensors reads the weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        photos, trained = f"{folder}/photos", f"{folder}/run"
+        prepare = f"folder {photos} | decode | resize 16 | normalize imagenet"
+        tool("generate", photos, "--images", 12, "--classes", 3, "--size", 20, "-q")
+        tool("train", prepare + " | batch 4", "--model", "conv 8 3 relu | batchnorm | conv 8 3 relu | globalavgpool | dense 3 softmax", "--epochs", 3,
+             "--lr", 0.01, "--out", trained, "--json")
+        tool("export", trained, f"{folder}/model.onnx", "--layout", "nhwc")
+        tool("export", trained, f"{folder}/model.safetensors")
+        model = onnx.load(f"{folder}/model.onnx")
+        notes = {p.key: p.value for p in model.metadata_props}
+        names = json.loads(notes["classes"])
+        assert len(names) == 3 and notes["preprocessing"] == prepare + " | batch 4", notes
+
+        weights = safetensors.numpy.load_file(f"{folder}/model.safetensors")
+        stored = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+        assert weights["conv_1/kernel"].shape == (3, 3, 3, 8) and weights.keys() == stored.keys()
+        assert np.array_equal(stored["conv_1/kernel"].transpose(2, 3, 1, 0), weights["conv_1/kernel"])
+
+        elements = [json.loads(line)["fields"]["image"] for line in tool("cat", prepare, "-n", 0, "--values", 1000, "--json").splitlines()]
+        got = run(f"{folder}/model.onnx", np.array(elements, np.float32))
+        said = [json.loads(line) for line in tool("predict", trained, photos, "--json").splitlines()]
+        assert len(said) == len(got) == 12
+        for one, result in zip(sorted(said, key=lambda x: x["path"]), got):
+            for x in one["top"]:
+                assert names[x["index"]] == x["class"] and abs(result[x["index"]] - x["probability"]) < TOLERANCE, (one, result)
 
 
 tap.main(globals())
