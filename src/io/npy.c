@@ -111,17 +111,17 @@ static pst_status parse_dtype(struct parser *p, struct npy_header *h)
     char order = dtype[0], kind = order && q.at < q.end ? *q.at++ : 0;
     if (kind == 'O')
         return unsupported(p, dtype, "objects are pickled: convert the array to numbers or fixed-length bytes (S)");
-    if (kind == 'U')
-        return unsupported(p, dtype, "convert it to bytes: numpy.char.encode(array, 'utf-8')");
     uint64_t width = 0;
     if (!strchr("<>|=", order) || !kind || !take_number(&q, &width) || q.at != q.end)
         return unsupported(p, dtype, "convert the array to a plain number type first");
     bool known = kind == 'b'                  ? width == 1
                  : kind == 'i' || kind == 'u' ? width == 1 || width == 2 || width == 4 || width == 8
                  : kind == 'f'                ? width == 2 || width == 4 || width == 8
+                 : kind == 'U'                ? width > 0 && width <= UINT32_MAX / 4
                                               : kind == 'S' && width > 0 && width <= UINT32_MAX;
     if (!known)
-        return unsupported(p, dtype, "convert it with astype to bool, (u)int8 to 64, float16 to 64 or S");
+        return unsupported(p, dtype, "convert it with astype to bool, (u)int8 to 64, float16 to 64, S or U");
+    width *= kind == 'U' ? 4 : 1; /* counted in characters */
     if (order == '|' && width > 1 && kind != 'S')
         return pst_fail_at(p->reterr, PST_ECORRUPT, p->path, PST_NOWHERE, PST_NOWHERE, "npy: dtype %s lacks its byte order",
                            dtype);
@@ -247,4 +247,50 @@ pst_status npy_parse(struct npy_header *ret, const void *data, size_t length, ui
     if (st == PST_OK)
         *ret = h;
     return st;
+}
+
+/* ---- Elements ---- */
+
+bool npy_text(const uint8_t *from, size_t width, bool swapped, uint8_t *to, size_t *ret_length)
+{
+    size_t n = 0, end = width / 4;
+    while (end > 0 && le32(from + end * 4 - 4) == 0)
+        end--;
+    for (size_t i = 0; i < end; i++) {
+        uint32_t c = swapped ? __builtin_bswap32(le32(from + i * 4)) : le32(from + i * 4);
+        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+            return false;
+        if (c < 0x80) {
+            to[n++] = (uint8_t)c;
+            continue;
+        }
+        unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3; /* bytes after the first */
+        to[n++] = (uint8_t)((0xf00u >> (more + 1) & 0xf0) | c >> (6 * more));
+        while (more-- > 0)
+            to[n++] = (uint8_t)(0x80 | (c >> (6 * more) & 0x3f));
+    }
+    *ret_length = n;
+    return true;
+}
+
+void npy_gather(uint8_t *to, const uint8_t *first, size_t width, const uint64_t *shape, size_t rank, size_t stride)
+{
+    uint64_t index[MAX_RANK] = {0};
+    size_t step[MAX_RANK] = {stride}, at = 0;
+    for (size_t d = 0; d < rank; d++)
+        if (shape[d] == 0)
+            return;
+    for (size_t d = 1; d < rank; d++)
+        step[d] = step[d - 1] * (size_t)shape[d - 1];
+    for (size_t d = rank; d != SIZE_MAX;) {
+        memcpy(to, first + at, width);
+        to += width;
+        for (d = rank - 1; d != SIZE_MAX; d--) { /* counts up, the last dimension fastest */
+            at += step[d];
+            if (++index[d] < shape[d])
+                break;
+            at -= step[d] * (size_t)shape[d];
+            index[d] = 0;
+        }
+    }
 }

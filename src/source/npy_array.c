@@ -1,7 +1,8 @@
 /* npy_array.c: which field type an array has, and its rows as values of that type.
  *
  * bool and uint8 are uint8; int8, int16, uint16 and int32 are int32; uint32 and int64 are int64; floats keep their width; bytes
- * (S) lose the zeros behind their end, as in NumPy. uint64 and what npy_parse does not read is refused. */
+ * (S) lose the zeros after their end, as in NumPy; text (U) becomes UTF-8. Rows in Fortran order are gathered. uint64 and what
+ * npy_parse does not read is refused. */
 #include "source/npy_array.h"
 
 #include "base/error.h"
@@ -31,6 +32,7 @@ static pst_dtype dtype_of(char kind, unsigned width)
     case 'f':
         return width == 2 ? PST_DTYPE_F16 : width == 4 ? PST_DTYPE_F32 : PST_DTYPE_F64;
     case 'S':
+    case 'U':
         return PST_DTYPE_BYTES;
     default:
         return PST_DTYPE_NONE;
@@ -41,10 +43,12 @@ static enum npy_change change_of(const struct npy_array *a)
 {
     if (a->kind == 'S')
         return NPY_STRINGS;
+    if (a->kind == 'U')
+        return NPY_TEXT;
     if (a->swapped || pst_dtype_size(a->field.dtype) != a->width)
         return NPY_CONVERT;
-    return a->data && (uintptr_t)a->data % a->width ? NPY_COPY
-                                                    : NPY_VIEW; /* every row: its bytes are a multiple of the width */
+    bool aligned = !a->data || a->fortran || (uintptr_t)a->data % a->width == 0; /* row_bytes is a multiple of the width */
+    return aligned ? NPY_VIEW : NPY_COPY;
 }
 
 /* ---- Opening ---- */
@@ -68,9 +72,7 @@ static pst_status take_shape(struct npy_array *a, const struct npy_header *h, ps
     if (h->rank == 0 || h->rank - 1 > PST_MAX_RANK - 1)
         return pst_fail_at(reterr, PST_EINVAL, a->path, PST_NOWHERE, PST_NOWHERE,
                            "has %zu dimensions, expected 1 to %d; the first counts the elements", h->rank, PST_MAX_RANK);
-    if (h->fortran && h->rank > 1)
-        return pst_fail_at(reterr, PST_EUNSUPPORTED, a->path, PST_NOWHERE, PST_NOWHERE,
-                           "is stored in Fortran order, where rows are not in one piece: save numpy.ascontiguousarray of it");
+    a->fortran = h->fortran && h->rank > 1;
     a->rows = h->shape[0];
     a->field.rank = (uint32_t)h->rank - 1;
     bool overflow = false;
@@ -80,7 +82,7 @@ static pst_status take_shape(struct npy_array *a, const struct npy_header *h, ps
     }
     /* Of an array without elements the dimensions may be anything. */
     if (overflow || __builtin_mul_overflow(values, (size_t)h->width, &a->row_bytes) ||
-        __builtin_mul_overflow(values, sizeof(pst_bytes), &bytes))
+        __builtin_mul_overflow(values, sizeof(pst_bytes), &bytes) || a->row_bytes > SIZE_MAX / 4 || bytes > SIZE_MAX / 4)
         return pst_fail_at(reterr, PST_ELIMIT, a->path, PST_NOWHERE, PST_NOWHERE, "has a shape that does not fit in memory");
     a->values = values;
     return PST_OK;
@@ -175,7 +177,8 @@ void npy_array_look(struct npy_array *a)
 
 size_t npy_array_room(const struct npy_array *a)
 {
-    return a->change == NPY_VIEW ? 0 : a->values * pst_dtype_size(a->field.dtype);
+    size_t text = a->change == NPY_TEXT ? a->row_bytes : 0; /* UTF-8 takes no more than UTF-32 */
+    return a->change == NPY_VIEW ? 0 : a->values * pst_dtype_size(a->field.dtype) + text;
 }
 
 /* `width` bytes in the machine's order, as an unsigned number. */
@@ -216,9 +219,47 @@ static void view_strings(const struct npy_array *a, const uint8_t *row, pst_byte
     }
 }
 
+static pst_status encode_text(const struct npy_array *a, uint64_t i, const uint8_t *row, pst_bytes *to, pst_error *reterr)
+{
+    uint8_t *text = (uint8_t *)(to + a->values);
+    for (size_t k = 0; k < a->values; k++, text += a->width) {
+        size_t length = 0;
+        if (!npy_text(row + k * a->width, a->width, a->swapped, text, &length))
+            return pst_fail_at(reterr, PST_ECORRUPT, a->path, i, PST_NOWHERE,
+                               "text number %zu of the row has a value that is not a Unicode character", k);
+        to[k] = (pst_bytes){.data = text, .length = length};
+    }
+    return PST_OK;
+}
+
+/* A gathered row and, where it is read, after it its elements in the order of the file. */
 size_t npy_array_raw_room(const struct npy_array *a)
 {
-    return a->data ? 0 : a->row_bytes;
+    return (a->data ? 0 : a->row_bytes) + (a->fortran ? a->row_bytes : 0);
+}
+
+static pst_status read_apart(const struct npy_array *a, uint64_t i, uint8_t *to, pst_error *reterr)
+{
+    for (size_t k = 0; k < a->values; k++) {
+        size_t got = 0;
+        uint64_t offset = a->data_offset + (i + a->rows * k) * a->width;
+        pst_status st = file_read_at(a->fd, a->path, to + k * a->width, a->width, offset, &got, reterr);
+        if (st < 0 || got < a->width)
+            return st < 0 ? st : npy_array_fail_short(a, i, reterr);
+    }
+    return PST_OK;
+}
+
+static pst_status gather_row(const struct npy_array *a, uint64_t i, uint8_t *raw, const uint8_t **ret, pst_error *reterr)
+{
+    const uint8_t *first = a->data ? a->data + i * a->width : raw + a->row_bytes;
+    size_t stride = a->data ? (size_t)a->rows * a->width : a->width;
+    pst_status st = a->data ? PST_OK : read_apart(a, i, raw + a->row_bytes, reterr);
+    if (st < 0)
+        return st;
+    npy_gather(raw, first, a->width, a->field.shape, a->field.rank, stride);
+    *ret = raw;
+    return PST_OK;
 }
 
 static pst_status read_row(const struct npy_array *a, uint64_t i, void *raw, pst_error *reterr)
@@ -232,7 +273,11 @@ static pst_status read_row(const struct npy_array *a, uint64_t i, void *raw, pst
 pst_status npy_array_row(const struct npy_array *a, uint64_t i, void *raw, void *room, void **ret, pst_error *reterr)
 {
     const uint8_t *row = a->data ? a->data + i * a->row_bytes : raw;
-    pst_status st = a->data ? PST_OK : read_row(a, i, raw, reterr);
+    pst_status st = PST_OK;
+    if (a->fortran)
+        st = gather_row(a, i, raw, &row, reterr);
+    else if (!a->data)
+        st = read_row(a, i, raw, reterr);
     if (st < 0)
         return st;
     *ret = a->change == NPY_VIEW ? (void *)(uintptr_t)row : room;
@@ -248,8 +293,11 @@ pst_status npy_array_row(const struct npy_array *a, uint64_t i, void *raw, void 
     case NPY_STRINGS:
         view_strings(a, row, room);
         break;
+    case NPY_TEXT:
+        st = encode_text(a, i, row, room, reterr);
+        break;
     }
-    return PST_OK;
+    return st;
 }
 
 pst_status npy_array_fail_short(const struct npy_array *a, uint64_t i, pst_error *reterr)

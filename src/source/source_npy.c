@@ -136,7 +136,7 @@ static void npy_describe(const void *source, char *buffer, size_t size)
                           text_bytes(n->bytes, bytes, sizeof(bytes)), n->arrays[0].data ? "mapped" : "read");
     const char *lead = "; converted: ";
     for (size_t i = 0; i < n->count && length > 0 && (size_t)length < size; i++) {
-        if (n->arrays[i].change != NPY_CONVERT)
+        if (n->arrays[i].change != NPY_CONVERT && n->arrays[i].change != NPY_TEXT && !n->arrays[i].fortran)
             continue;
         length += snprintf(buffer + length, size - (size_t)length, "%s%s", lead, n->arrays[i].field.name);
         lead = ", ";
@@ -216,7 +216,7 @@ static void npy_ahead(void *source, void *worker, const uint64_t *index, size_t 
     if (renewed)
         npy_array_look(&n->arrays[w->looked++ % n->count]);
     for (size_t i = 0; cold && i < n->count; i++)
-        if (is_needed(n, i) && n->arrays[i].row_bytes > 0)
+        if (is_needed(n, i) && n->arrays[i].row_bytes > 0 && !n->arrays[i].fortran)
             fetch(&n->arrays[i], index, count);
 }
 
@@ -264,7 +264,8 @@ static void npy_locate(const void *source, uint64_t index, size_t field, struct 
         for (field = 0; field + 1 < n->count && !is_needed(n, field);)
             field++;
     const struct npy_array *a = &n->arrays[field];
-    *ret = (struct source_place){.path = a->path, .record = index, .offset = a->data_offset + index * a->row_bytes};
+    *ret = (struct source_place){
+        .path = a->path, .record = index, .offset = a->data_offset + index * (a->fortran ? a->width : a->row_bytes)};
 }
 
 const struct source_class source_npy = {
@@ -272,7 +273,8 @@ const struct source_class source_npy = {
            .name = "npy",
            .doc = "Rows of NumPy arrays: one field per file, named after the file without .npy, and one element per "
                   "row. All files must have the same number of rows. Values of uint8, int32, int64, float16, float32 "
-                  "and float64 are used without conversion; other integers become int32 or int64; bytes (S) stay bytes.",
+                  "and float64 are used without conversion; other integers become int32 or int64; bytes (S) stay bytes; "
+                  "text (U) becomes UTF-8 bytes. Arrays in Fortran order are gathered element by element, which is slower.",
            .example = "npy image.npy label.npy | shuffle | batch 64",
            .params = params,
            .config_size = sizeof(struct config)},

@@ -121,7 +121,7 @@ def test_npy():
     rng = np.random.default_rng(2)
     with scratch() as folder:
         for kind in ("<i1", "<i2", "<i4", "<i8", "<u1", "<u2", "<u4", "<f2", "<f4", "<f8", ">i2", ">i8", ">f4", ">f8", "?"):
-            for order, shape in (("C", (7,)), ("C", (5, 3, 2)), ("C", (3, 0)), ("C", (0, 4))):
+            for order, shape in (("C", (7,)), ("C", (5, 3, 2)), ("C", (3, 0)), ("C", (0, 4)), ("F", (5, 3, 2)), ("F", (4, 6))):
                 bits = rng.bytes(max(1, int(np.prod(shape))) * 8)
                 array = np.frombuffer(bits, np.uint8)[:int(np.prod(shape)) * np.dtype(kind).itemsize]
                 array = (array & 1).astype(bool) if kind == "?" else array.view(kind)
@@ -132,6 +132,8 @@ def test_npy():
                 want = np.load(path)
                 assert got == want.astype(int if kind == "?" else want.dtype).tolist() or \
                     kind[1:2] == "f" and np.array_equal(np.array(got, want.dtype).reshape(shape), want), (kind, shape)
+        np.save(os.path.join(folder, "x.npy"), np.array(["", "é€", "a\U0001f600"]))
+        assert [element["x"] for element in elements(f"npy '{folder}/x.npy'")] == ["", "é€", "a\U0001f600"]
         words = np.array([b"", b"one", b"three"])
         np.save(os.path.join(folder, "word.npy"), words)
         np.save(os.path.join(folder, "n.npy"), np.arange(3, dtype=np.int32))

@@ -46,6 +46,7 @@ static void good(void)
         {"{'descr': '>i2', 'fortran_order': False, 'shape': (7,)}", 14, 'i', 2, true, false, 1, 7, 7},
         {"{'descr': '>i1', 'fortran_order': False, 'shape': (7,)}", 7, 'i', 1, false, false, 1, 7, 7},
         {"{'descr': '|S10', 'fortran_order': False, 'shape': (2,)}", 20, 'S', 10, false, false, 1, 2, 2},
+        {"{'descr': '>U3', 'fortran_order': False, 'shape': (2,)}", 24, 'U', 12, true, false, 1, 2, 2},
         {"{'descr': '=u8', 'fortran_order': False, 'shape': (2L, 1L)}", 16, 'u', 8, false, false, 2, 2, 1},
         {"{\"shape\":(1,2,3,4,5,6,7,8),\"fortran_order\":False,\"descr\":\"<f2\"}", 80640, 'f', 2, false, false, 8, 40320, 8},
         {" \t{ 'fortran_order' :False ,'shape':( 2 , 2 , ),\n'descr'  :  '<i4' } \n", 16, 'i', 4, false, false, 2, 4, 2},
@@ -102,7 +103,9 @@ static void bad(void)
         {"{'descr': '|S4294967295', 'fortran_order': False, 'shape': (9,)}", PST_ECORRUPT, "follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", PST_EUNSUPPORTED, "dimensions"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", PST_EUNSUPPORTED, "pickled"},
-        {"{'descr': '<U10', 'fortran_order': False, 'shape': (1,)}", PST_EUNSUPPORTED, "encode"},
+        {"{'descr': '<U0', 'fortran_order': False, 'shape': (1,)}", PST_EUNSUPPORTED, "astype"},
+        {"{'descr': '<U1073741824', 'fortran_order': False, 'shape': (1,)}", PST_EUNSUPPORTED, "astype"},
+        {"{'descr': '|U3', 'fortran_order': False, 'shape': (1,)}", PST_ECORRUPT, "byte order"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", PST_EUNSUPPORTED, "astype"},
         {"{'descr': '<f16', 'fortran_order': False, 'shape': (1,)}", PST_EUNSUPPORTED, "astype"},
         {"{'descr': '<i3', 'fortran_order': False, 'shape': (1,)}", PST_EUNSUPPORTED, "astype"},
@@ -150,13 +153,53 @@ static void frames(void)
     CHECK_STATUS(npy_parse(&h, bytes, n, UINT64_C(8) << 30, "t", &e), PST_ELIMIT, &e);
 }
 
+static void test_text(void)
+{
+    static const uint32_t text[] = {'a', 0, 0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff, 0, 0};
+    static const char utf8[] = "a\0\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
+    static const uint32_t bad[] = {0xd800, 0xdfff, 0x110000, 0xffffffff};
+    uint32_t other[11];
+    uint8_t out[sizeof(text)];
+    size_t n = 99;
+    for (size_t i = 0; i < 11; i++)
+        other[i] = __builtin_bswap32(text[i]);
+    for (int swapped = 0; swapped < 2; swapped++) {
+        REQUIRE(npy_text((const uint8_t *)(swapped ? other : text), sizeof(text), swapped, out, &n));
+        CHECK(n == sizeof(utf8) - 1 && memcmp(out, utf8, n) == 0);
+    }
+    CHECK(npy_text((const uint8_t *)(text + 9), 8, false, out, &n) && n == 0);
+    for (size_t i = 0; i < 4; i++)
+        CHECK(!npy_text((const uint8_t *)&bad[i], 4, false, out, &n));
+}
+
+static void test_gather(void)
+{
+    static const uint64_t shape[] = {2, 3, 2}, empty[] = {2, 0};
+    enum { ROWS = 5, VALUES = 12 };
+    uint16_t stored[VALUES * ROWS], row[VALUES + 1];
+    for (unsigned i = 0; i < ROWS; i++) /* each value says where it belongs */
+        for (unsigned a = 0; a < 2; a++)
+            for (unsigned b = 0; b < 3; b++)
+                for (unsigned c = 0; c < 2; c++)
+                    stored[i + ROWS * (a + 2 * (b + 3 * c))] = (uint16_t)(i * 1000 + a * 100 + b * 10 + c);
+    for (unsigned i = 0; i < ROWS; i++) {
+        row[VALUES] = 7;
+        npy_gather((uint8_t *)row, (const uint8_t *)(stored + i), 2, shape, 3, ROWS * 2);
+        for (unsigned k = 0; k < VALUES; k++)
+            CHECK_INT(row[k], i * 1000 + k / 6 * 100 + k / 2 % 3 * 10 + k % 2);
+        CHECK_INT(row[VALUES], 7);
+    }
+    npy_gather((uint8_t *)(row + VALUES), (const uint8_t *)stored, 2, empty, 2, 2);
+    CHECK_INT(row[VALUES], 7);
+    npy_gather((uint8_t *)row, (const uint8_t *)(stored + 3), 2, NULL, 0, 2);
+    CHECK_INT(row[0], 3000);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        {"headers that are read", good},
-        {"headers that are refused", bad},
-        {"lengths, truncations and bit flips", frames},
-        {NULL, NULL},
+        {"headers that are read", good}, {"headers that are refused", bad},      {"lengths, truncations and bit flips", frames},
+        {"text as UTF-8", test_text},    {"rows in Fortran order", test_gather}, {NULL, NULL},
     };
     return test_main(argc, argv, tests);
 }

@@ -9,10 +9,11 @@
 /* ---- npy ---- */
 
 /* A version 1 file; returns its length. */
-static size_t npy(uint8_t *out, const char *descr, const char *shape, const void *data, size_t length)
+static size_t npy_in_order(uint8_t *out, const char *descr, const char *shape, bool fortran, const void *data, size_t length)
 {
     char header[256];
-    int n = snprintf(header, sizeof(header), "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape);
+    int n = snprintf(header, sizeof(header), "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }", descr,
+                     fortran ? "True" : "False", shape);
     int total = (n + 10 + 1 + 63) / 64 * 64;
     memcpy(out, "\x93NUMPY\x01\x00", 8);
     out[8] = (uint8_t)(total - 10);
@@ -22,6 +23,11 @@ static size_t npy(uint8_t *out, const char *descr, const char *shape, const void
     out[total - 1] = '\n';
     memcpy(out + total, data, length);
     return (size_t)total + length;
+}
+
+static size_t npy(uint8_t *out, const char *descr, const char *shape, const void *data, size_t length)
+{
+    return npy_in_order(out, descr, shape, false, data, length);
 }
 
 static void write_npy(const char *name, const char *descr, const char *shape, const void *data, size_t length)
@@ -75,6 +81,58 @@ static void arrays_of_every_type(void)
     o.resize = "8";
     remove_folder(out);
     CHECK_STATUS(pst_pack(list, 7, out, &o, NULL, &e), PST_EINVAL, &e);
+}
+
+/* Arrays in Fortran order, of many blocks, in order and shuffled; and text. */
+static void fortran_order_and_text(void)
+{
+    enum { ROWS = 3000, HIGH = 5, WIDE = 7 };
+    static float stored[ROWS * HIGH * WIDE];
+    static uint32_t words[ROWS][3];
+    static uint8_t file[sizeof(stored) + 512];
+    char paths[2][512], out[512];
+    const char *list[] = {paths[0], paths[1]};
+    pst_error e;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        for (uint32_t y = 0; y < HIGH; y++)
+            for (uint32_t x = 0; x < WIDE; x++)
+                stored[i + ROWS * (y + HIGH * x)] = (float)(i * 100 + y * 10 + x);
+        words[i][0] = 0x400 + i;
+        words[i][1] = i % 2 ? 'z' : 0;
+    }
+    test_write_file(in_folder("grid.npy"), file, npy_in_order(file, "<f4", "3000, 5, 7", true, stored, sizeof(stored)));
+    write_npy("word.npy", "<U3", "3000,", words, sizeof(words));
+    snprintf(paths[0], sizeof(paths[0]), "%s/grid.npy", folder);
+    snprintf(paths[1], sizeof(paths[1]), "%s/word.npy", folder);
+    for (unsigned shuffle = 0; shuffle < 2; shuffle++) {
+        pst_pack_options o = fast();
+        o.shuffle = shuffle;
+        o.workers = 2;
+        snprintf(out, sizeof(out), "%s-fortran%u", folder, shuffle);
+        REQUIRE_OK(pst_pack(list, 2, out, &o, NULL, &e), &e);
+        struct packed *p = packed_open(out, "train");
+        CHECK_INT(p->count, ROWS);
+        size_t wrong = 0;
+        for (size_t i = 0; i < p->count; i++) {
+            pst_value v = packed_value(p, i, "grid");
+            float row[HIGH * WIDE] = {0};
+            memcpy(row, v.data, v.count < HIGH * WIDE ? v.count * sizeof(*row) : sizeof(row)); /* not aligned */
+            uint32_t number = (uint32_t)row[0] / 100, c = 0x400 + number;
+            char text[4] = {(char)(0xc0 | c >> 6), (char)(0x80 | (c & 63)), number % 2 ? 'z' : 0, 0};
+            if (c >= 0x800) {
+                char wide[5] = {(char)(0xe0 | c >> 12), (char)(0x80 | (c >> 6 & 63)), (char)(0x80 | (c & 63)),
+                                number % 2 ? 'z' : 0};
+                wrong += !packed_is(p, i, "word", wide);
+            } else {
+                wrong += !packed_is(p, i, "word", text);
+            }
+            for (unsigned k = 0; k < HIGH * WIDE; k++)
+                wrong += row[k] != (float)(number * 100 + k / WIDE * 10 + k % WIDE);
+            wrong += v.count != HIGH * WIDE || (!shuffle && number != i);
+        }
+        CHECK_INT(wrong, 0);
+        packed_close(p);
+    }
 }
 
 static void large_rows_and_shuffle(void)
@@ -282,6 +340,7 @@ int main(int argc, char **argv)
     return test_main(argc, argv,
                      (const struct test[]){
                          {"npy: every type", arrays_of_every_type},
+                         {"Fortran order and text", fortran_order_and_text},
                          {"npy: large rows, shuffled", large_rows_and_shuffle},
                          {"npy: rows without values", rows_without_values},
                          {"npz", archives_of_arrays},

@@ -1,13 +1,15 @@
 /* arrays.c: rows of arrays as features.
  *
  * uint8 rows of a dimension or more are stored as bytes, floats as a float list, integers and bools as int64s, strings
- * as bytes. Large rows that need no conversion are read straight into the records. Leaves to others: finding the arrays. */
+ * as bytes, text as UTF-8. Rows in Fortran order are gathered from blocks of neighbouring rows. Large rows that need no
+ * conversion are read straight into the records. Leaves to others: finding the arrays. */
 #include "pack/sources/arrays.h"
 
 #include "base/error.h"
 #include "base/le.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/npy.h"
 #include "pack/report.h"
 #include "pack/sources/window.h"
 
@@ -16,10 +18,13 @@
 #include <string.h>
 
 #define DIRECT_BYTES 16384 /* from here on a read of its own is cheaper than a copy */
+#define BLOCK_BYTES  65536 /* of rows in Fortran order that are read together */
 
 struct array_view {
     struct window window;
-    void *numbers;
+    void *numbers;        /* of a row; or its text */
+    uint8_t *block, *row; /* rows in Fortran order, as stored; one of them gathered */
+    uint64_t first, rows; /* in the block */
 };
 
 pst_status arrays_create(struct pack_source *s, const char *name, pst_error *reterr)
@@ -73,7 +78,7 @@ static const char *dtype_of(const struct array *a)
 
 static bool is_bytes(const struct array *a)
 {
-    return a->kind == 'S' || a->kind == 'V' || (a->kind == 'u' && a->width == 1 && a->rank > 0);
+    return a->kind == 'S' || a->kind == 'U' || a->kind == 'V' || (a->kind == 'u' && a->width == 1 && a->rank > 0);
 }
 
 pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const char *name, const struct array *a,
@@ -84,7 +89,7 @@ pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const
     pst_status st = measure(&array, name, reterr);
     if (st < 0)
         return st;
-    if ((array.kind == 'S' || array.kind == 'V') && array.rank > 0)
+    if ((array.kind == 'S' || array.kind == 'U' || array.kind == 'V') && array.rank > 0)
         return pst_fail_at(reterr, PST_EUNSUPPORTED, array.file->path, PST_NOWHERE, PST_NOWHERE,
                            "array %s holds several strings per row; only one is supported", name);
     for (size_t i = 0; i < s->field_count; i++)
@@ -278,6 +283,51 @@ static pst_status load_numbers(const struct array *a, struct array_view *w, cons
     return PST_OK;
 }
 
+static pst_status load_text(const struct array *a, struct array_view *w, const uint8_t *row, struct pack_value *v,
+                            pst_error *reterr)
+{
+    size_t length = 0;
+    if (!w->numbers)
+        w->numbers = mem_alloc(a->width);
+    if (!w->numbers)
+        return fail_memory(reterr, "opening the arrays");
+    if (!npy_text(row, a->width, a->swapped, w->numbers, &length))
+        return pst_fail_at(reterr, PST_ETYPE, a->file->path, PST_NOWHERE, PST_NOWHERE,
+                           "a text has a value that is not a Unicode character");
+    *v = (struct pack_value){.present = true, .count = length, .data = w->numbers};
+    return PST_OK;
+}
+
+/* Row `i` of an array in Fortran order. Its block has as many neighbours as fit, so that packing in order reads few pieces. */
+static pst_status gather(const struct array *a, struct array_view *w, uint64_t i, const uint8_t **ret, pst_error *reterr)
+{
+    uint64_t most = a->row_bytes && a->row_bytes < BLOCK_BYTES ? BLOCK_BYTES / a->row_bytes : 1;
+    if (!w->block) {
+        w->block = mem_array((size_t)most, (size_t)a->row_bytes + 1);
+        w->row = mem_alloc((size_t)a->row_bytes + 1);
+    }
+    if (!w->block || !w->row)
+        return fail_memory(reterr, "opening the arrays");
+    if (i < w->first || i >= w->first + w->rows) {
+        uint64_t first = i / most * most, rows = a->rows - first < most ? a->rows - first : most;
+        size_t piece = (size_t)rows * a->width, got = 0;
+        w->rows = 0;
+        for (uint64_t k = 0; k < a->row_elements; k++) {
+            uint64_t offset = a->offset + (first + a->rows * k) * a->width;
+            pst_status st = file_read_at(a->file->fd, a->file->path, w->block + k * piece, piece, offset, &got, reterr);
+            if (st == PST_OK && got < piece)
+                st = pst_fail_at(reterr, PST_ESTALE, a->file->path, PST_NOWHERE, offset, "the file became shorter");
+            if (st < 0)
+                return st;
+        }
+        w->first = first;
+        w->rows = rows;
+    }
+    npy_gather(w->row, w->block + (i - w->first) * a->width, a->width, a->shape, a->rank, (size_t)w->rows * a->width);
+    *ret = w->row;
+    return PST_OK;
+}
+
 static pst_status load_array(const struct array *a, struct array_view *w, uint64_t i, struct pack_value *v, pst_error *reterr)
 {
     uint64_t offset;
@@ -285,14 +335,18 @@ static pst_status load_array(const struct array *a, struct array_view *w, uint64
     const uint8_t *row = NULL;
     bool as_is = is_bytes(a) || (a->kind == 'f' && a->width == 4 && !a->swapped);
     locate(a, i, &offset, &length);
-    if (as_is && a->kind != 'S' && length >= DIRECT_BYTES) {
+    if (as_is && a->kind != 'S' && a->kind != 'U' && !a->fortran && length >= DIRECT_BYTES) {
         pack_value_in_file(v, a->file->fd, a->file->path, offset, length);
         v->count = is_bytes(a) ? length : (size_t)a->row_elements;
         return PST_OK;
     }
-    pst_status st = window_get(&w->window, a->file->fd, a->file->path, a->file->size, offset, length, &row, &available, reterr);
+    pst_status st = a->fortran ? gather(a, w, i, &row, reterr)
+                               : window_get(&w->window, a->file->fd, a->file->path, a->file->size, offset, length, &row,
+                                            &available, reterr);
     if (st < 0)
         return st;
+    if (a->kind == 'U')
+        return load_text(a, w, row, v, reterr);
     if (!is_bytes(a))
         return load_numbers(a, w, row, v, reterr);
     while (a->kind == 'S' && length && row[length - 1] == 0)
@@ -323,6 +377,8 @@ void arrays_worker_finish(void *worker)
     for (size_t i = 0; i < w->count; i++) {
         window_finish(&w->views[i].window);
         mem_free(w->views[i].numbers);
+        mem_free(w->views[i].block);
+        mem_free(w->views[i].row);
     }
     mem_free(w->views);
 }

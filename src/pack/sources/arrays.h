@@ -7,9 +7,10 @@
 struct array {
     const struct spool *file;
     uint64_t offset; /* of the first row */
-    char kind;       /* 'b' bool, 'i', 'u', 'f', 'S' bytes of fixed width, 'V' bytes of any length */
+    char kind;       /* 'b' bool, 'i', 'u', 'f', 'S' bytes of fixed width, 'U' UTF-32 text, 'V' bytes of any length */
     unsigned width;  /* bytes an element */
     bool swapped;
+    bool fortran; /* the first dimension changes fastest */
     uint64_t rows;
     size_t rank; /* of a row */
     uint64_t shape[PST_MAX_RANK];

@@ -39,11 +39,9 @@ static pst_status add_npy(struct pack_source *s, const struct pack_opening *o, c
         st = pst_fail_at(reterr, PST_EINVAL, sp->path, PST_NOWHERE, offset,
                          "array %s has %s; its first dimension must count the items", name,
                          h.rank ? "too many dimensions" : "no dimension");
-    if (st == PST_OK && h.fortran && h.rank > 1)
-        st = pst_fail_at(reterr, PST_EUNSUPPORTED, sp->path, PST_NOWHERE, offset,
-                         "array %s is stored in Fortran order: save numpy.ascontiguousarray(%s) instead", name, name);
     if (st == PST_OK) {
         struct array a = {.file = sp, .offset = offset + h.data_offset, .kind = h.kind, .width = h.width, .swapped = h.swapped};
+        a.fortran = h.fortran && h.rank > 1;
         a.rows = h.shape[0];
         a.rank = h.rank - 1;
         memcpy(a.shape, h.shape + 1, a.rank * sizeof(a.shape[0]));
