@@ -109,6 +109,8 @@ PST_API pst_status pst_trainer_predict(pst_trainer *t, const pst_tensor *input, 
 
 /* Returns the values of parameter `i` of the model: writable, valid until the trainer is destroyed. */
 PST_API float *pst_trainer_values(pst_trainer *t, size_t i);
+/* Call after writing to pst_trainer_values: the moving mean of the weights, where it is kept, starts again from them. */
+PST_API void pst_trainer_restart_mean(pst_trainer *t);
 /* Returns the gradients of parameter `i` after pst_trainer_compute. */
 PST_API const float *pst_trainer_gradients(pst_trainer *t, size_t i);
 /* Returns the number of updates so far. */

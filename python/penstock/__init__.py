@@ -14,6 +14,7 @@ from . import _core
 from ._core import Batch, Error, Skip, Tensor
 from ._dataset import AUTOTUNE, Dataset, Spec, from_arrays, from_files, from_generator, image_dataset_from_directory, pipeline
 from ._fluent import SOURCES as _SOURCES
+from ._model import Model, Weights
 from ._records import Example, TFRecordReader, TFRecordWriter, pack
 
 __version__ = _core.version
@@ -24,11 +25,13 @@ __all__ = [
     "Dataset",
     "Error",
     "Example",
+    "Model",
     "Skip",
     "Spec",
     "TFRecordReader",
     "TFRecordWriter",
     "Tensor",
+    "Weights",
     "from_arrays",
     "from_files",
     "from_generator",

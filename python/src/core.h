@@ -69,6 +69,8 @@ PyObject *spec_object(const pst_spec *spec); /* ((name, dtype, shape), …); Non
 
 /* ---- The rest of the module ---- */
 
+/* A whole number from 0 to `most`, also one of NumPy's; raises TypeError or ValueError with `name`. */
+bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *ret);
 PyGILState_STATE enter_python(void); /* from any thread; never returns when the interpreter is gone */
 bool interpreter_exits(void);        /* from the shutdown on */
 bool is_last_thread(void);           /* the one that shuts down, and still runs handlers, finalizers and generators' ends */
@@ -78,6 +80,8 @@ bool tensor_type_create(PyObject *module);
 bool batch_type_create(PyObject *module);
 bool pipeline_types_create(PyObject *module);
 bool record_types_create(PyObject *module);
+bool model_types_create(PyObject *module);
+PyObject *core_read_run(PyObject *self, PyObject *args);
 PyObject *core_pack(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *core_encode_png(PyObject *self, PyObject *args);
 PyTypeObject *type_add(PyObject *module, PyType_Spec *spec); /* NULL with an error set */

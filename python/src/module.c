@@ -168,6 +168,7 @@ PyTypeObject *type_add(PyObject *module, PyType_Spec *spec)
 static PyMethodDef functions[] = {
     {"operations", core_operations, METH_NOARGS, "[(name, kind, doc, example, [(name, kind, default, choices, doc), …]), …]"},
     {"pack", (PyCFunction)(void (*)(void))core_pack, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"read_run", core_read_run, METH_VARARGS, "What a run folder or checkpoint folder says about its model."},
     {"encode_png", core_encode_png, METH_VARARGS, NULL},
     {"shutdown", core_shutdown, METH_NOARGS, "Stops every pipeline. For the interpreter's exit."},
     {0},
@@ -183,7 +184,7 @@ PyMODINIT_FUNC PyInit__core(void)
     PyObject *module = PyModule_Create(&definition);
     pst_guard_install(NULL); /* a mapped file that is cut short is an error, not the end of the interpreter */
     if (!module || pthread_atfork(NULL, NULL, in_child) != 0 || !error_type_create(module) || !tensor_type_create(module) ||
-        !batch_type_create(module) || !pipeline_types_create(module) || !record_types_create(module) ||
+        !batch_type_create(module) || !pipeline_types_create(module) || !record_types_create(module) || !model_types_create(module) ||
         PyModule_AddStringConstant(module, "version", pst_version()) < 0) {
         Py_XDECREF(module);
         return NULL;

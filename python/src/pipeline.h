@@ -64,8 +64,6 @@ void pipeline_mark(Pipeline *self);
 
 /* With keyword arguments only: the options. */
 PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
-/* A whole number from 0 to `most`, also one of NumPy's; raises TypeError or ValueError with `name`. */
-bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *ret);
 bool pipeline_options(PyObject *kwargs, pst_pipeline_options *ret, char **ret_cache_dir);
 
 PyObject *pipeline_parse(PyObject *type, PyObject *args, PyObject *kwargs);

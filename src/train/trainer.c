@@ -331,6 +331,11 @@ float *pst_trainer_values(pst_trainer *t, size_t i)
     return i < t->model->graph->param_count ? t->params + t->model->graph->params[i].offset : NULL;
 }
 
+void pst_trainer_restart_mean(pst_trainer *t)
+{
+    optimizer_start_mean(t->optimizer, t->params);
+}
+
 const float *pst_trainer_gradients(pst_trainer *t, size_t i)
 {
     return i < t->model->graph->param_count ? t->grads + t->model->graph->params[i].offset : NULL;
