@@ -305,8 +305,8 @@ class Dataset:
         asking = [*_inside.served, _inside.function]
         if self._builder == _thread() or any(f is g for f in mine for g in asking):
             raise RuntimeError(
-                "a function or generator of a dataset called a method of the same dataset, which would wait for the function; call "
-                "the method before iterating, and use the result in the function"
+                "a function or generator called a method of the same dataset, which would wait for the function; call "
+                "the method before iterating"
             )
 
     def __iter__(self):

@@ -51,8 +51,8 @@ bool pipeline_outside(Pipeline *self)
     if (!lineage_is_inside(self->lineage))
         return true;
     return PyErr_Format(PyExc_RuntimeError,
-                        "a function or generator of a dataset called a method of the same dataset, which would wait for it; "
-                        "ask before iterating, and use the result in the function"),
+                        "a function or generator called a method of the same dataset, which would wait for the function; call "
+                        "the method before iterating"),
            false;
 }
 
