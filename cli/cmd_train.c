@@ -287,7 +287,7 @@ static const struct option options[] = {
     {"--weights", 'w', "PATH", OPTION_STRING, INTO(struct config, weights), .completion = COMPLETE_FILES,
      .doc = "start with the weights of a run, a checkpoint or a safetensors file; parameters that it lacks start fresh", .absent = "fresh"},
     {"--freeze", .metavar = "LAYER", .kind = OPTION_REPEATED, INTO(struct config, freeze),
-     .doc = "do not train this layer, such as conv_1 or conv_*; may be given several times"},
+     .doc = "do not train this layer, such as conv_1 or conv_*"},
     {"--input-field", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, input), .doc = "the field that the model takes",
      .absent = "image, or the only field of numbers besides the target"},
     {"--target", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, target), .doc = "the field that it learns", .absent = "label"},
