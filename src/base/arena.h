@@ -1,4 +1,4 @@
-/* arena.h: bump allocation for what dies together. Not thread-safe. */
+/* arena.h: bump allocation for objects that are freed together. Not thread-safe. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
@@ -7,7 +7,7 @@
 struct arena_block;
 struct arena {
     struct arena_block *blocks; /* newest first */
-    size_t used;                /* of the newest block */
+    size_t used;                /* bytes used in the newest block */
 };
 
 void arena_init(struct arena *a);

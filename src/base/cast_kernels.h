@@ -1,4 +1,4 @@
-/* cast_kernels.h: what the files of cast.c share with each other and nobody else. */
+/* cast_kernels.h: declarations shared by the cast*.c files only. */
 #ifndef BASE_CAST_KERNELS_H
 #define BASE_CAST_KERNELS_H
 

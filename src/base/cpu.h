@@ -1,4 +1,4 @@
-/* cpu.h: what this processor can do and how much of the machine is ours. */
+/* cpu.h: features of this processor, and how much of the machine this process may use. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 
@@ -12,11 +12,12 @@ enum cpu_feature {
 };
 
 unsigned cpu_features(void);          /* detected once, under the mask */
-void cpu_set_mask(unsigned features); /* tests: features outside the mask read as absent. Before any kernel table is made. */
+void cpu_set_mask(unsigned features); /* tests: features outside the mask read as absent. Call before any kernel table is
+                                         filled. */
 
-/* Cores this process may use: affinity and the cgroup's CPU quota (v1 and v2), at least 1. */
+/* Returns the number of cores this process may use: affinity and the cgroup's CPU quota (v1 and v2), at least 1. */
 unsigned cpu_cores(void);
-/* Memory in bytes that can still be had: MemAvailable under the cgroup's limit. */
+/* Returns the available memory in bytes: MemAvailable under the cgroup's limit. */
 uint64_t cpu_memory_available(void);
 
 #endif

@@ -1,14 +1,14 @@
-/* crc32c_kernels.h: what the CRC-32C files share with each other and nobody else.
+/* crc32c_kernels.h: declarations shared by the CRC-32C files only.
  *
- * Numbers are polynomials over GF(2) with their bits reflected, as the CRC has them: the highest bit is x^0. The raw
- * product of two of them, read at twice the width, is one x too many; constants are chosen to make up for it. */
+ * Numbers are polynomials over GF(2) with their bits reflected, as in the CRC: the highest bit is x^0. The raw product of
+ * two of them, read at twice the width, is one x too many; constants are chosen to make up for it. */
 #ifndef BASE_CRC32C_KERNELS_H
 #define BASE_CRC32C_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A kernel needs its prepare to have run, avx512 that of sse42 too; crc32c_best() sees to it. */
+/* A kernel needs its prepare to have run, avx512 that of sse42 too; crc32c_best() ensures it. */
 uint32_t crc32c_sse42(uint32_t crc, const void *data, size_t length);
 uint32_t crc32c_avx512(uint32_t crc, const void *data, size_t length);
 void crc32c_sse42_prepare(void);
@@ -40,7 +40,7 @@ static inline uint64_t crc32c_word_at(const uint8_t *p)
     return v;
 }
 
-/* Takes in the last few bytes and returns the finished CRC. `state` is the inverted CRC. */
+/* Processes the last few bytes and returns the finished CRC. `state` is the inverted CRC. */
 static inline uint32_t crc32c_last_bytes(uint64_t state, const uint8_t *p, size_t length)
 {
     for (; length >= 8; p += 8, length -= 8)

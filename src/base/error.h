@@ -1,4 +1,4 @@
-/* error.h: failures that every room reports in the same words. pst_fail and its kin are in the public header. */
+/* error.h: failures that every room reports with the same text. pst_fail and related functions are in the public header. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 

@@ -1,7 +1,7 @@
-/* fault.h: the places where a test can make the system say no.
+/* fault.h: the places where a test can make a system call fail.
  *
- * Every allocation, system call on storage and thread start of the library asks fault_hit() first. Without a hook that
- * is one relaxed load. Tests set a hook to fail the Nth of a kind; nothing else ever does. */
+ * Every allocation, system call on storage and thread start of the library asks fault_hit() first. Without a hook that is
+ * one relaxed load. Only tests set a hook, to fail the Nth call of a kind. */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 

@@ -21,8 +21,8 @@ static inline float float_of_bits(uint32_t bits)
     return v;
 }
 
-/* `a` where x < limit, otherwise `b`; both below 2^31. In masks: a compiler may not compute both sides of ?: when one of them
- * comes from floating point. */
+/* Returns `a` if x < limit, otherwise `b`; both below 2^31. Uses masks, because a compiler may not compute both sides of ?:
+ * when one of them comes from floating point. */
 static inline uint32_t bits_pick(uint32_t x, uint32_t limit, uint32_t a, uint32_t b)
 {
     uint32_t mask = 0u - ((x - limit) >> 31);

@@ -1,4 +1,4 @@
-/* hash.h: XXH3-64, the library's one hash: stable across versions and machines, not for secrets. */
+/* hash.h: XXH3-64, the library's only hash function: stable across versions and machines, not for secrets. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -12,7 +12,7 @@
 struct json {
     void (*put)(void *to, const char *s, size_t n); /* where the text goes */
     void *to;
-    unsigned indent; /* blanks per level, where items have lines of their own */
+    unsigned indent; /* spaces per level, for containers with one item per line */
     unsigned depth;  /* containers that are open */
     uint64_t lines;  /* bit i: container i has an item per line */
     bool filled;     /* the innermost container has an item */
@@ -36,9 +36,9 @@ void json_number(struct json *j, const char *key, double value); /* shortest tha
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 
-/* A key of its own, for the value that the next call writes with a NULL key. */
+/* Writes a key for the value that the next call writes with a NULL key. */
 void json_key(struct json *j, const char *key, size_t length);
-/* A value that is JSON already; its line breaks, and blanks after them, go. */
+/* Writes a value that is JSON already, without its line breaks and the spaces after them. */
 void json_raw(struct json *j, const char *key, const char *value);
 /* A string with its quotes. Control characters are escaped, those of terminals (U+007F to U+009F) too; invalid UTF-8 becomes
  * U+FFFD. */

@@ -1,4 +1,4 @@
-/* limits.h: how much of the machine the control groups leave us. cpu.h is what others include. */
+/* limits.h: the limits that control groups set for this process. Other rooms include cpu.h. */
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
@@ -8,7 +8,7 @@
 
 /* The CPU quota in cores, rounded up. */
 uint64_t limits_cores_at(const char *root);
-/* MemAvailable, or less where a control group has less left. */
+/* MemAvailable, or less if a control group has less left. */
 uint64_t limits_memory_at(const char *root);
 
 #endif

@@ -19,7 +19,7 @@ void mem_free(void *p);
 /* Grows `*p` (elements of `size` bytes, room for `*capacity`) so that it holds `needed`; doubles. Returns 0 or -1. */
 int mem_grow(void **p, size_t *capacity, size_t needed, size_t size);
 
-/* Blocks not yet freed: tests compare before and after. */
+/* Returns the number of blocks not yet freed; tests compare it before and after. */
 uint64_t mem_live(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* name_index.h: finds names that lie in an array of structs by hashing. It holds numbers only: the array stays the caller's and
- * is passed to every call. */
+/* name_index.h: finds names that lie in an array of structs by hashing. It stores only numbers: the caller owns the array
+ * and passes it to every call. */
 #ifndef BASE_NAME_INDEX_H
 #define BASE_NAME_INDEX_H
 
@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 #define NAME_INDEX_NONE SIZE_MAX
-#define NAME_INDEX_MOST ((size_t)UINT16_MAX) /* names that an index can hold */
+#define NAME_INDEX_MOST ((size_t)UINT16_MAX) /* maximum number of names in an index */
 
-/* Zeroed, it is empty. */
+/* Empty when zeroed. */
 struct name_index {
     uint16_t *slots; /* number + 1 of the name hashed here; 0: free */
     size_t mask;

@@ -1,14 +1,14 @@
-/* parallel.h: numbered tasks over threads, with progress on the caller's thread.
+/* parallel.h: runs numbered tasks on several threads, with progress on the caller's thread.
  *
- * Tasks are taken in order. When some fail, the error is that of the lowest one, whatever the number of workers: a
- * failure only stops the taking of further tasks. */
+ * Tasks are taken in order. When some fail, the error is that of the lowest-numbered task, for any number of workers: a
+ * failure only stops further tasks from being taken. */
 #ifndef BASE_PARALLEL_H
 #define BASE_PARALLEL_H
 
 #include <penstock/base.h>
 #include <stdatomic.h>
 
-/* Counters from workers to the caller's thread, and its wish to stop. */
+/* Counters that workers report to the caller's thread, and the caller's request to stop. */
 struct meter {
     _Atomic uint64_t records, bytes;
     atomic_bool cancelled;
@@ -32,8 +32,8 @@ struct parallel {
 
 pst_status parallel_run(const struct parallel *p, pst_error *reterr);
 
-/* Calls fn(user, i) for every i < count on up to `threads` threads, without progress; on the caller's where no other can be
- * started. */
+/* Calls fn(user, i) for every i < count on up to `threads` threads, without progress; on the caller's thread if no other can
+ * be started. */
 pst_status parallel_each(size_t count, unsigned threads, pst_status (*fn)(void *user, size_t i, pst_error *reterr), void *user,
                          pst_error *reterr);
 

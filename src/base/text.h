@@ -1,4 +1,4 @@
-/* text.h: growing text, numbers with units, names that were nearly right. */
+/* text.h: growing text, numbers with units, suggestions for misspelled names. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -22,14 +22,14 @@ bool text_is_utf8(const void *s, size_t n);
 
 /* "64M", "1.5GiB", "200kB": K/M/G/T are powers of 1024, with or without iB/B. */
 pst_status text_parse_bytes(uint64_t *ret, const char *s, pst_error *reterr);
-/* The other way: "1.5 GiB". Returns `buffer`. */
+/* Formats a size as "1.5 GiB". Returns `buffer`. */
 char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 
 /* Byte order of names as people expect in lists: plain strcmp. For qsort over char *. */
 int text_compare(const void *a, const void *b);
 
-/* Returns the candidate that `word` plausibly means: by few edits, or as its beginning. NULL: none. `candidates` ends with
- * NULL. */
+/* Returns the candidate that `word` probably means: it differs by few edits, or `word` is its beginning. NULL: none.
+ * `candidates` ends with NULL. */
 const char *text_nearest(const char *word, const char *const *candidates);
 
 #endif

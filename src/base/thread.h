@@ -10,7 +10,7 @@ struct thread_group; /* a set of workers started together */
 /* Starts `count` threads that call fn(user, worker). On failure none is left running. */
 pst_status thread_group_start(struct thread_group **ret, unsigned count, const char *name,
                               void (*fn)(void *user, unsigned worker), void *user, pst_error *reterr);
-/* Waits at most `milliseconds` (UINT32_MAX: for ever) for all of them; true when all have returned. */
+/* Waits up to `milliseconds` (UINT32_MAX: no limit) for all workers; true when all have returned. */
 bool thread_group_wait(struct thread_group *g, uint32_t milliseconds);
 /* Joins and frees. NULL ok; returns NULL. */
 struct thread_group *thread_group_join(struct thread_group *g);

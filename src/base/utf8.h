@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns how many bytes the character at `s` takes (n > 0). If it is not well-formed, `*valid` is false and the result is the
- * longest start of a character there: what one U+FFFD stands for, as the Unicode standard recommends. */
+/* Returns how many bytes the character at `s` takes (n > 0). If it is not well-formed, `*valid` is false and the result is
+ * the longest valid prefix of a character there: the part that one U+FFFD replaces, as the Unicode standard recommends. */
 size_t utf8_step(const unsigned char *s, size_t n, bool *valid);
 
 #endif

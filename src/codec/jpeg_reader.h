@@ -1,7 +1,7 @@
-/* jpeg_reader.h: a libjpeg decompressor that reports trouble as statuses and stops at a number of scans.
+/* jpeg_reader.h: a libjpeg decompressor that reports errors as statuses and limits the number of scans.
  *
- * Every image gets one of its own, which takes 0.1 µs: a kept one would hand the tables of one image on to the next that lacks
- * them. */
+ * Every image gets one of its own, which takes 0.1 µs: a reused one would apply the tables of one image to a later image
+ * that lacks them. */
 #ifndef CODEC_JPEG_READER_H
 #define CODEC_JPEG_READER_H
 
@@ -14,9 +14,9 @@ struct jpeg_reader {
     uint32_t max_scans;
 };
 
-/* Nothing that could fail. jpeg_destroy_decompress(&r->info) releases what comes later. */
+/* Cannot fail. Release with jpeg_destroy_decompress(&r->info). */
 void jpeg_reader_init(struct jpeg_reader *r, uint32_t max_scans);
-/* Reads the header. Trouble jumps, as in all calls of libjpeg: setjmp(r->trouble.jump) comes first. */
+/* Reads the header. Errors jump, as in all calls of libjpeg: call setjmp(r->trouble.jump) first. */
 void jpeg_reader_open(struct jpeg_reader *r, const void *data, size_t length);
 
 #endif

@@ -1,7 +1,7 @@
-/* jpeg_trouble.h: what libjpeg has to complain about, in both directions.
+/* jpeg_trouble.h: errors and warnings of libjpeg, for decoding and encoding.
  *
- * libjpeg reports errors by a call that must not return: it jumps back. All that must survive the jump lives in structs of
- * the outer function, none in locals of the one that calls setjmp. */
+ * libjpeg reports errors by a call that must not return: it jumps back. State that must survive the jump is in structs of
+ * the outer function, not in locals of the function that calls setjmp. */
 #ifndef CODEC_JPEG_TROUBLE_H
 #define CODEC_JPEG_TROUBLE_H
 
@@ -20,7 +20,7 @@ struct trouble {
     char text[JMSG_LENGTH_MAX]; /* the error, or the first warning */
 };
 
-/* What goes to `err` of a libjpeg struct. It never prints. */
+/* Returns the value for `err` of a libjpeg struct. It never prints. */
 struct jpeg_error_mgr *trouble_init(struct trouble *t);
 
 #endif

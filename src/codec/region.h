@@ -1,8 +1,8 @@
-/* region.h: parts of images, one image after the other, by a decoder whose owner keeps it for its memory. Not thread-safe:
- * every worker has its own.
+/* region.h: decodes parts of images, one image after the other, with a decoder that keeps its memory. Not thread-safe: every
+ * worker has its own decoder.
  *
- * A part has exactly the pixels that the whole image has there, and is decoded with no more work than its format allows. What
- * was decoded before never shows. */
+ * A part has exactly the pixels of the whole image, and is decoded with as little work as its format allows. Images decoded
+ * before do not affect the output. */
 #ifndef CODEC_REGION_H
 #define CODEC_REGION_H
 
@@ -14,42 +14,42 @@ struct region {
     uint32_t x, y, width, height;
 };
 
-/* A block of memory that grows with what is asked of it. Zeroed is empty. */
+/* A block of memory that grows on request. Empty when zeroed. */
 struct region_memory {
     uint8_t *data;
     size_t size;
 };
-bool region_memory_need(struct region_memory *m, size_t size); /* what it held is gone; false: out of memory */
+bool region_memory_need(struct region_memory *m, size_t size); /* its old content is lost; false: out of memory */
 
 struct region_options {
-    pst_decode_options decode; /* `strict` says only that files must be whole; other warnings never count, as a part would not
-                                  meet them all */
-    bool upright;              /* turned as the EXIF data says that the camera was held */
+    pst_decode_options decode; /* `strict` only requires complete files; other warnings are ignored, because a part would not
+                                  see all of them */
+    bool upright;              /* turned upright as the EXIF data requires */
 };
 
-/* What a header says. */
+/* Contents of a header. */
 struct region_info {
     pst_image_info stored;
     unsigned orientation;             /* 1…8; 1 unless images are turned upright */
-    uint32_t width, height, channels; /* of the pixels that will come */
+    uint32_t width, height, channels; /* of the decoded pixels */
 };
 
 struct region_decoder {
     struct region_options options; /* complete */
     struct region_memory memory, turned;
-    pst_image whole; /* the last image of a format that is only decoded as a whole */
+    pst_image whole; /* the last image, for formats that are only decoded as a whole */
 
-    struct jpeg_decoder *jpeg; /* made for the first JPEG */
+    struct jpeg_decoder *jpeg; /* created for the first JPEG */
 };
 
 pst_status region_decoder_init(struct region_decoder *d, const struct region_options *options, pst_error *reterr);
 void region_decoder_finish(struct region_decoder *d); /* zeroed ok */
 
-/* Reads only the header (and, for strict, looks for the end). */
+/* Reads only the header (and, if strict, checks the end). */
 pst_status region_probe(const struct region_decoder *d, const void *data, size_t length, struct region_info *ret,
                         pst_error *reterr);
-/* `part` lies within the image that `info`, from region_probe, describes. The pixels are the decoder's, until the next call;
- * those of a whole image are without gaps. */
+/* `part` lies within the image that `info`, from region_probe, describes. The decoder owns the pixels; they are valid until
+ * the next call. The rows of a whole image have no gaps. */
 pst_status region_decode(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,
                          const struct region *part, pst_image *ret, pst_error *reterr);
 

@@ -1,4 +1,4 @@
-/* yuv.h: planes of brightness and colour differences, stored as they are; see docs/formats.md. */
+/* yuv.h: planes of brightness and colour differences, stored uncompressed; see docs/formats.md. */
 #ifndef CODEC_YUV_H
 #define CODEC_YUV_H
 
@@ -11,7 +11,7 @@ struct yuv_planes {
     const uint8_t *y, *cb, *cr;           /* rows without gaps */
 };
 
-/* PST_ECORRUPT: not such an image, or not all of it. */
+/* PST_ECORRUPT: not such an image, or truncated. */
 pst_status yuv_open(const void *data, size_t length, struct yuv_planes *ret, pst_error *reterr);
 
 #endif

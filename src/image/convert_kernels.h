@@ -13,7 +13,7 @@ struct convert_kernels {
     void (*split[5])(const uint8_t *in, uint8_t *out, size_t plane, size_t width);
     /* out[i] = in[i] × scale[i % CONVERT_PERIOD] + bias[i % CONVERT_PERIOD] for n values. */
     void (*scale)(const uint8_t *in, float *out, size_t n, const float *scale, const float *bias);
-    /* The same past the caches; seen by other threads only behind a fence. */
+    /* The same past the caches; other threads see it only after a fence. */
     void (*stream)(const uint8_t *in, float *out, size_t n, const float *scale, const float *bias);
     void (*fence)(void);
 };

@@ -12,8 +12,8 @@ void pixels_copy(const pst_image *in, pst_image *out);    /* same channels */
 void pixels_flip(pst_image *image);                       /* left to right, in place */
 void pixels_to_gray(const pst_image *in, pst_image *out); /* RGB or RGBA: ITU-R 601, as Pillow's convert("L") */
 void pixels_gray_to_rgb(const pst_image *in, pst_image *out);
-/* Factors as torchvision's ColorJitter has them on Pillow images, none negative: 1 leaves as is, 0 is black, the mean gray
- * or no colour. In that order, rounded to 8 bits in between. In place; RGB or gray (saturation ignored). */
+/* Factors as in torchvision's ColorJitter on Pillow images, not negative: 1 changes nothing, 0 is black, the mean gray or no
+ * colour. In that order, rounded to 8 bits in between. In place; RGB or gray (saturation ignored). */
 void pixels_adjust(pst_image *image, float brightness, float contrast, float saturation);
 
 #endif

@@ -19,7 +19,7 @@ void plane_kernels_init_c(struct plane_kernels *k);
 void plane_kernels_init_avx2(struct plane_kernels *k);
 void plane_kernels_init_vnni(struct plane_kernels *k);
 
-/* With a given table. */
+/* Uses a given table of kernels. */
 void plane_walk_init_with(struct plane_walk *w, const struct plane_kernels *k, const uint8_t *pixels, size_t stride,
                           const struct plane_axis *x, const struct plane_axis *y, void *scratch);
 
@@ -29,7 +29,7 @@ static inline uint8_t plane_level(int32_t sum, uint32_t factor)
     return (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
 }
 
-/* What SIMD leaves to it: short rows, many taps. */
+/* Used where SIMD does not apply: short rows, many taps. */
 void plane_columns_c(const uint8_t *const *rows, const int16_t *weights, uint32_t taps, uint32_t factor, uint8_t *out,
                      size_t n);
 void plane_rows_c(const uint8_t *in, uint8_t *out, const struct plane_axis *a);

@@ -1,12 +1,12 @@
-/* resize.h: separable resampling of 8-bit interleaved images. Pure: the caller brings plan and scratch memory.
+/* resize.h: separable resampling of 8-bit interleaved images. Pure: the caller provides plan and scratch memory.
  *
  * TRIANGLE, BICUBIC and NEAREST are Pillow's, byte for byte: its weights of 22 bits, rows first, rounded to 8 bits, then
- * columns. (From version 13 on Pillow begins with the columns where that is less work, and may differ by a level there. Its
- * weights get too coarse where one pixel is made of more than 16384; ours do not.) The others are TensorFlow's positions and
- * weights with the same arithmetic: its results rounded, within a level.
+ * columns. (Since version 13 Pillow starts with the columns where that is less work, and may differ by one level there. Its
+ * weights become too coarse where more than 16384 pixels contribute to one; ours do not.) The others use TensorFlow's
+ * positions and weights with the same arithmetic: its results rounded, within one level.
  *
- * A part of the result needs only the part of the image that contributes: an axis may hold a range of its outputs, and says
- * which inputs they read. Every byte is the same as in the whole result. */
+ * A part of the result needs only the part of the image that contributes: an axis may hold a range of its outputs, and
+ * reports which inputs they read. Every byte is the same as in the whole result. */
 #ifndef IMAGE_RESIZE_H
 #define IMAGE_RESIZE_H
 
@@ -19,7 +19,7 @@ struct resize_axis {
     uint32_t in, out;
     uint32_t taps;    /* at most `in`; first + taps never exceeds `in`. 1: positions are picked, not weighted */
     uint32_t pitch;   /* taps rounded up to 8; the rest weighs 0 */
-    uint32_t *first;  /* never falls */
+    uint32_t *first;  /* never decreases */
     int16_t *weights; /* out × pitch weights in two parts, so that SIMD multiplies 16 bits: see resize_weight */
 };
 
@@ -37,7 +37,7 @@ static inline const int16_t *resize_weights(const struct resize_axis *a, uint32_
 }
 
 /* `in` and `out` are 1…INT32_MAX. `memory` is aligned for doubles. */
-bool resize_blurs(pst_filter filter); /* even what keeps its size */
+bool resize_blurs(pst_filter filter); /* even if the size does not change */
 size_t resize_axis_bytes(uint32_t in, uint32_t out, pst_filter filter);
 void resize_axis_init(struct resize_axis *a, uint32_t in, uint32_t out, pst_filter filter, void *memory);
 
@@ -47,7 +47,7 @@ void resize_axis_init_part(struct resize_axis *a, uint32_t in, uint32_t out, pst
                            void *memory);
 /* The axis that turns the mirrored input into the mirrored output. */
 void resize_axis_mirror(struct resize_axis *a);
-/* Cuts the input to what is read: a->in positions, the first of which is returned. */
+/* Reduces the input to the positions that are read: a->in positions; returns the first. */
 uint32_t resize_axis_narrow(struct resize_axis *a);
 
 /* SIZE_MAX: more than the address space. */
@@ -56,7 +56,7 @@ size_t resize_scratch_bytes(const struct resize_axis *x, const struct resize_axi
  * result does not depend on the SIMD level. */
 void resize_run(const pst_image *in, pst_image *out, const struct resize_axis *x, const struct resize_axis *y, void *scratch);
 
-/* The same row by row, for who has something to do with each of them. */
+/* The same row by row, for callers that process each row. */
 struct resize_kernels;
 struct resize_walk {
     const struct resize_kernels *kernels;
@@ -64,7 +64,7 @@ struct resize_walk {
     pst_image in;
     const uint8_t **rows; /* of a window */
     uint8_t *ring;
-    size_t pitch, capacity; /* of the ring: bytes a row, rows */
+    size_t pitch, capacity; /* of the ring: bytes per row; number of rows */
     size_t ready;           /* input rows below it are filtered, or were not needed */
     uint32_t next;          /* output row */
 };

@@ -8,8 +8,8 @@
 #include "image/resize.h"
 
 #define RESIZE_INLINE  static inline __attribute__((always_inline)) /* arguments become constants, wherever it is used */
-#define RESIZE_PADDING 32u /* bytes behind a scratch row that a kernel may read and write */
-#define RESIZE_ROWS    4u  /* that a horizontal kernel takes at once, to share the weights */
+#define RESIZE_PADDING 32u /* bytes after a scratch row that a kernel may read and write */
+#define RESIZE_ROWS    4u  /* rows that a horizontal kernel processes at once, to share the weights */
 
 /* `rows` (1…RESIZE_ROWS) rows of a->in pixels to a->out pixels each. Reads nothing outside the input rows; `out` are rows of
  * scratch. */
@@ -32,7 +32,7 @@ void resize_kernels_init_vnni(struct resize_kernels *k);
 void resize_run_with(const struct resize_kernels *k, const pst_image *in, pst_image *out, const struct resize_axis *x,
                      const struct resize_axis *y, void *scratch);
 
-/* Weights below 0 may carry a sum beyond the levels. */
+/* Negative weights may bring a sum outside the range of levels. */
 RESIZE_INLINE uint8_t resize_level(int32_t sum)
 {
     int32_t level = sum >> RESIZE_BITS;

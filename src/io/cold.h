@@ -1,19 +1,20 @@
-/* cold.h: does this thread wait for storage? Asked of the system, as no caller can know what lies in its cache. */
+/* cold.h: detects whether this thread waits for storage. It asks the system, because a caller cannot know what is in the
+ * page cache. */
 #ifndef IO_COLD_H
 #define IO_COLD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One a thread, zeroed at first. */
+/* One per thread, zeroed at first. */
 struct cold_watch {
     uint64_t asked_ns;
-    uint64_t reads; /* from storage, by this thread, as of then */
+    uint64_t reads; /* reads from storage by this thread at the last check */
     bool cold;
 };
 
-/* True when the thread has lately caused reads from storage. The answer is renewed every few milliseconds: otherwise the call
- * only looks at the clock. `*ret_renewed` tells (NULL ok). */
+/* Returns true when the thread has recently caused reads from storage. The answer is updated every few milliseconds; other
+ * calls only read the clock. `*ret_renewed` is true if it was updated (NULL ok). */
 bool cold_watch_look(struct cold_watch *w, bool *ret_renewed);
 
 #endif

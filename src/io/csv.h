@@ -4,7 +4,7 @@
 
 #include <penstock/base.h>
 
-/* The end of the row that starts at `begin` (just behind its line break), or `length`. */
+/* Returns the end of the row that starts at `begin` (just after its line break), or `length`. */
 size_t csv_row_end(const char *data, size_t length, size_t begin);
 
 struct csv_field {

@@ -1,8 +1,9 @@
-/* mapping.h: files mapped for reading, and a guard for those that others cut short.
+/* mapping.h: files mapped for reading, and a guard for files that other processes truncate.
  *
- * Touching a mapped page that the file no longer has raises SIGBUS, which kills the process. Where pst_guard_install was
- * called, the page and all behind it become zeros instead, and the mapping is broken from then on. So whoever uses mapped
- * bytes asks mapping_broken after the last use and before the result counts: true means that zeros may be among them. */
+ * Accessing a mapped page that the file no longer has raises SIGBUS, which kills the process. Where pst_guard_install was
+ * called, the page and all pages after it become zeros instead, and the mapping is broken from then on. So code that uses
+ * mapped bytes calls mapping_broken after the last use and before the result is used: true means that zeros may be among
+ * them. */
 #ifndef IO_MAPPING_H
 #define IO_MAPPING_H
 
@@ -25,12 +26,12 @@ struct mapping { /* zeroed: none */
 pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr);
 void mapping_close(struct mapping *m); /* zeroed ok; leaves it zeroed */
 
-extern _Atomic uint32_t mapping_breaks; /* mappings of this process that ever broke */
+extern _Atomic uint32_t mapping_breaks; /* number of mappings of this process that have broken */
 
-/* Whether any mapping broke: a cheap question before mapping_broken, asked after the bytes were used. */
+/* Returns whether any mapping broke: a cheap check before mapping_broken, called after the bytes were used. */
 static inline bool mapping_any_broken(void)
 {
-    atomic_thread_fence(memory_order_acquire); /* what was read is read before the answer */
+    atomic_thread_fence(memory_order_acquire); /* the bytes are read before the flag */
     return __builtin_expect(atomic_load_explicit(&mapping_breaks, memory_order_relaxed) != 0, 0);
 }
 

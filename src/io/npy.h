@@ -6,7 +6,7 @@
 
 struct npy_header {
     char kind;      /* 'b' bool, 'i', 'u', 'f', 'S' bytes, 'U' UTF-32 text */
-    unsigned width; /* bytes an element */
+    unsigned width; /* bytes per element */
     bool swapped;   /* big-endian */
     bool fortran;
     size_t rank;

@@ -1,4 +1,4 @@
-/* number.h: numbers in tables and labels, whatever the locale says. The whole field must be the number. */
+/* number.h: numbers in tables and labels, independent of the locale. The whole field must be the number. */
 #ifndef IO_NUMBER_H
 #define IO_NUMBER_H
 
@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* [+-]digits within int64. "007" is no integer: its zeros mean something. Spaces around are allowed. */
+/* [+-]digits within int64. "007" is not an integer: its zeros are significant. Spaces around are allowed. */
 bool number_int(const char *s, size_t n, int64_t *ret);
 /* Decimal with optional point and exponent, or inf, infinity, nan in any case. Spaces around are allowed. */
 bool number_float(const char *s, size_t n, double *ret);
-/* True for what tables write instead of a number: nothing, NA, N/A, NaN, null, None (the words in any case). */
+/* Returns true for the words that tables use instead of a number: nothing, NA, N/A, NaN, null, None (the words in any case). */
 bool number_missing(const char *s, size_t n);
 
 static inline bool is_digit(char c)

@@ -16,16 +16,16 @@ struct publish {
 /* Zero-initialise `p` first. Without `overwrite`, an existing `path` is PST_EEXIST, now or at the commit; with it, only a regular
  * file is replaced: a pipe, a device or a symbolic link is PST_EEXIST. */
 pst_status publish_open(struct publish *p, const char *path, bool overwrite, pst_error *reterr);
-/* A failure removes the temporary file; only when the very last step fails, syncing the folder, is `path` in place though
- * an error is told. */
+/* A failure removes the temporary file, except if the last step fails, syncing the folder: then `path` is in place although
+ * an error is returned. */
 pst_status publish_commit(struct publish *p, bool sync, pst_error *reterr);
 void publish_discard(struct publish *p); /* after a commit: only frees. Zeroed ok. */
 
-/* All at once, for small files. */
+/* Writes a small file in one call. */
 pst_status publish_bytes(const char *path, const void *data, size_t length, bool overwrite, bool sync, pst_error *reterr);
 
-/* Removes temporary files of dead processes in `folder`; those of living ones stay, also of ones on other machines as far
- * as the file system shares locks. */
+/* Removes temporary files of dead processes in `folder`; those of running processes stay, also on other machines if the file
+ * system shares locks. */
 pst_status publish_sweep(const char *folder, pst_error *reterr);
 
 #endif

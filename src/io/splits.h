@@ -5,7 +5,7 @@
 #include "io/walk.h"
 
 bool splits_is_name(const char *name); /* "train", "validation", …, in upper or lower case */
-/* True if all of the folders have the name of a split and hold folders themselves. */
+/* Reports whether all folders have the name of a split and contain folders. */
 pst_status splits_are(const struct path_list *folders, bool *ret, pst_error *reterr);
 
 #endif

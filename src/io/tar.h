@@ -11,7 +11,7 @@ struct tar_member {
 
 struct tar_walk;
 pst_status tar_walk_open(struct tar_walk **ret, int fd, const char *path, pst_error *reterr); /* `fd` stays the caller's */
-/* Regular files only, others are passed over. OK, END or < 0; sizes are checked against the file. */
+/* Regular files only, others are skipped. OK, END or < 0; sizes are checked against the file. */
 pst_status tar_walk_next(struct tar_walk *w, struct tar_member *ret, pst_error *reterr);
 struct tar_walk *tar_walk_close(struct tar_walk *w);
 

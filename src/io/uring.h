@@ -1,4 +1,4 @@
-/* uring.h: io_uring, for reads.c alone. */
+/* uring.h: io_uring, used by reads.c only. */
 #ifndef IO_URING_H
 #define IO_URING_H
 
@@ -6,14 +6,14 @@
 
 struct uring;
 
-/* NULL: this build or this system has none (denied, too old), or memory is short. */
+/* NULL: io_uring is not available (not built in, denied, too old), or out of memory. */
 struct uring *uring_create(unsigned depth);
 void uring_destroy(struct uring *u); /* NULL ok; nothing may be in flight */
-/* Prepares a read of what `q` still lacks. False: the ring is full. */
+/* Prepares a read of the missing bytes of `q`. False: the ring is full. */
 bool uring_add(struct uring *u, struct read_request *q);
-/* Starts what was prepared and, if asked, waits until something has ended. Returns 0 or an errno. */
+/* Starts the prepared reads and, if requested, waits until one has ended. Returns 0 or an errno. */
 int uring_enter(struct uring *u, bool wait);
-/* The next read that has ended: bytes, or a negative errno. NULL: none right now. */
+/* Returns the next read that has ended; its result is a number of bytes or a negative errno. NULL: none at the moment. */
 struct read_request *uring_ended(struct uring *u, int *ret_result);
 
 #endif

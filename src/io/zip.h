@@ -1,4 +1,4 @@
-/* zip.h: the members of a zip archive (as .npz is one) from its central directory, Zip64 too. */
+/* zip.h: the members of a zip archive (such as .npz) from its central directory, Zip64 included. */
 #ifndef IO_ZIP_H
 #define IO_ZIP_H
 
@@ -9,7 +9,7 @@ struct zip_member {
     uint64_t offset; /* of the member's data */
     uint64_t stored_size, size;
     uint32_t crc;
-    bool deflated; /* otherwise stored as it is */
+    bool deflated; /* otherwise stored without compression */
 };
 
 struct zip {

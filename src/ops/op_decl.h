@@ -1,7 +1,8 @@
-/* op_decl.h: the declaration of a built-in operation: its public class, and facets that tell the engine what kind of operation
- * it is. The engine asks for facets; it never compares classes. An operation of the user's has a class alone, and no facets.
+/* op_decl.h: the declaration of a built-in operation: its public class, and facets that describe to the engine what kind of
+ * operation it is. The engine reads facets; it never compares classes. A user-defined operation has only a class and no
+ * facets.
  *
- * Facets are consulted while a chain is planned. Nothing looks one up for an element. */
+ * Facets are read while a chain is planned, never per element. */
 #ifndef OPS_OP_DECL_H
 #define OPS_OP_DECL_H
 
@@ -12,21 +13,21 @@
 
 struct image_facet; /* image/image_op.h */
 
-/* Changes no result, only what it costs. */
+/* Does not affect the output, only its cost. */
 struct resource_facet {
     enum { RESOURCE_PREFETCH, RESOURCE_CACHE } kind;
     uint64_t (*amount)(const void *config); /* batches, bytes; 0: the engine chooses */
 };
 
-/* May have to see records of the source before it can be planned. */
+/* For operations that may need records of the source before they can be planned. */
 struct schema_facet {
     /* Name of the field whose records a schema has to be inferred from; NULL: the config has a schema. */
     const char *(*missing)(const void *config);
-    /* Sets the config's schema from `count` records (at least one, spread over the source); its text is left in `strings`. */
+    /* Sets the config's schema from `count` records (at least one, spread over the source); its text is stored in `strings`. */
     pst_status (*infer)(void *config, struct arena *strings, const pst_bytes *records, size_t count, pst_error *reterr);
     /* Name of the field whose records the config's own schema is checked against; NULL: there is nothing to check. */
     const char *(*given)(const void *config);
-    /* Judges that schema by `count` records (at least one, spread over the source). */
+    /* Checks that schema against `count` records (at least one, spread over the source). */
     pst_status (*check)(const void *config, const pst_bytes *records, size_t count, pst_error *reterr);
 };
 
@@ -35,20 +36,21 @@ struct op_decl {
     pst_op_kind kind; /* not PST_OP_SOURCE: those are struct source_class */
 
     const struct image_facet *image; /* works on images and may join a fused pass */
-    /* Is a step of the order, `batch` included. `*ret` is zeroed. */
+    /* Set for a step of the order, `batch` included. `*ret` is zeroed by the caller. */
     void (*order)(const void *config, const struct order_env *env, struct order_step *ret);
     const struct resource_facet *resource;
     const struct schema_facet *schema;
-    /* Of the fields of its output, only those are used for which `fields` has true; `run` need not write the others. Called once
-     * the whole chain is planned and before any `start`; the array stays valid until the last `stop`. Without the call all
-     * fields are used. */
+    /* Only the output fields for which `fields` is true are used; `run` need not write the others. Called once the whole
+     * chain is planned and before any `start`; the array stays valid until the last `stop`. Without the call all fields are
+     * used. */
     void (*need)(void *config, const bool *fields);
-    /* What the engine chose for it when the whole chain was known, for the plan to show: "quality fast". NULL: nothing. */
+    /* Returns what the engine chose for the operation once the whole chain was known, shown in the plan: "quality fast".
+     * NULL: nothing. */
     const char *(*choice)(const void *config, const char **ret_reason);
-    pst_cause cause; /* what an element that it refuses is counted as; 0: PST_CAUSE_VALUE. Ask op_cause */
+    pst_cause cause; /* cause counted for an element that it refuses; 0: PST_CAUSE_VALUE. Use op_cause to read it */
 };
 
-/* The declaration that `op` is the class of; NULL: it is not built in, or a source. */
+/* Returns the declaration whose class is `op`; NULL: it is not built in, or is a source. */
 const struct op_decl *op_decl_of(const pst_op_class *op);
 
 /* `d` may be NULL. */

@@ -11,9 +11,9 @@ struct op_entry {
 
 extern const struct op_entry op_table[]; /* sources, order, elements, images, batching; ends with a NULL op */
 
-/* Configs of operations that the engine carries out, for code that adds them without text. */
+/* Configs of operations that the engine executes itself, for code that adds them without text. */
 struct shuffle_config {
-    pst_amount buffer; /* of a stream; 0: 256 MiB. An index needs none */
+    pst_amount buffer; /* for a stream; 0: 256 MiB. A source with an index needs none */
     pst_amount window; /* chunks are shuffled, then samples within windows of this size; 0: exact */
     int64_t seed;      /* -1: the pipeline's */
     bool reshuffle;    /* a new order every epoch */

@@ -1,4 +1,4 @@
-/* order_step.h: what an operation contributes to the order of the elements. flow/order.c composes the steps. */
+/* order_step.h: the step that an operation adds to the order of the elements. flow/order.c composes the steps. */
 #ifndef OPS_ORDER_STEP_H
 #define OPS_ORDER_STEP_H
 
@@ -14,16 +14,16 @@ struct order_step {
     uint64_t size;          /* batch */
     bool drop_remainder;    /* batch */
     uint64_t seed;          /* shuffle */
-    bool reshuffle;         /* shuffle: anew for every pass */
+    bool reshuffle;         /* shuffle: a new order for every pass */
     uint64_t chunk;         /* shuffle: elements that stay neighbours until the window is shuffled; 0: exact and global */
     uint64_t window;        /* shuffle: elements of a window, a multiple of `chunk` */
     uint64_t buffer;        /* shuffle of a stream: bytes; 0: `drawn` counts */
     uint64_t drawn;         /* shuffle of a stream: elements to draw from; 0: `buffer` counts */
     uint64_t limit;         /* shuffle of a stream: bytes that `drawn` elements may take; set by the plan */
-    uint64_t inner, outer;  /* how many go in and come out; set by order_push */
+    uint64_t inner, outer;  /* number of input and output elements; set by order_push */
 };
 
-/* The pipeline around an operation, as far as its step depends on it. */
+/* Properties of the pipeline that the step of an operation depends on. */
 struct order_env {
     uint64_t seed;          /* the pipeline's */
     uint64_t element_bytes; /* stored size of an element on average, or an estimate; at least 1 */

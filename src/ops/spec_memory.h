@@ -1,5 +1,5 @@
-/* spec_memory.h: memory of the specs that `plan` fills. It comes from an arena, so that specs may be copied as plain structs;
- * all of them end with the arena. */
+/* spec_memory.h: memory of the specs that `plan` fills. It comes from an arena, so that specs may be copied as plain
+ * structs; freeing the arena frees all of them. */
 #ifndef OPS_SPEC_MEMORY_H
 #define OPS_SPEC_MEMORY_H
 

@@ -1,4 +1,4 @@
-/* column.h: rows of values gathered one behind the other, with their splits. */
+/* column.h: rows of values stored one after the other, with their splits. */
 #ifndef RECORD_COLUMN_H
 #define RECORD_COLUMN_H
 
@@ -6,7 +6,7 @@
 
 struct column {
     struct feature_values values;
-    int64_t *splits; /* rows + 1 of them */
+    int64_t *splits; /* rows + 1 values */
     size_t splits_capacity;
     size_t rows;
 };

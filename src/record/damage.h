@@ -1,7 +1,7 @@
-/* damage.h: damage, beyond the public log: what readers ask of a log, and lists of damage that waits to be judged.
+/* damage.h: damage, beyond the public log: what readers need from a log, and lists of damage that waits to be judged.
  *
- * Whatever is damaged (a record, a stretch of a shard, a file, an image, an element that an operation refuses) is a pst_damage:
- * what (cause), where (path, record, offset, bytes) and who found it (op). */
+ * All damage (a record, a range of a shard, a file, an image, an element that an operation refuses) is described by a
+ * pst_damage: cause, place (path, record, offset, bytes) and the operation that found it (op). */
 #ifndef RECORD_DAMAGE_H
 #define RECORD_DAMAGE_H
 
@@ -14,7 +14,7 @@ struct damage_item {
     pst_damage damage;
     const char *why; /* the detail; NULL: there is none */
     uint64_t key;    /* equal for the same damage, whenever it is found */
-    uint64_t at;     /* its turn */
+    uint64_t at;     /* position in the order of judging */
     size_t arrival;  /* set by the list */
 };
 
@@ -25,28 +25,30 @@ struct damage_list {
     struct arena text;
 };
 
-pst_status damage_list_add(struct damage_list *l, const struct damage_item *item); /* PST_ENOMEM: it is as it was */
-void damage_list_sort(struct damage_list *l);                                      /* by turn; equal turns by arrival */
+pst_status damage_list_add(struct damage_list *l, const struct damage_item *item); /* PST_ENOMEM: the list is unchanged */
+void damage_list_sort(struct damage_list *l);                                      /* by `at`; equal values by arrival */
 void damage_list_clear(struct damage_list *l);                                     /* keeps its memory */
 void damage_list_finish(struct damage_list *l);
 
-/* Damage as an error describes it; borrows its strings. */
+/* Returns the damage that an error describes; borrows its strings. */
 pst_damage damage_of_error(pst_cause cause, const pst_error *error);
 
 /* ---- Logs ---- */
 
-/* True when damage is skipped at least until a budget is spent: only then is looking for the next record worth it. */
+/* Returns true when damage is skipped, at least until a budget is exhausted: only then does it pay to search for the next
+ * record. */
 bool damage_tolerated(const pst_damage_log *log);
 
-/* Fails with the error that damage is where none is tolerated. */
+/* Fails with the error for damage that is not tolerated. */
 pst_status damage_fail(const pst_damage *damage, const char *why, pst_error *reterr);
 
-/* Whether more records are damaged than the policy allows. */
+/* Returns whether more records are damaged than the policy allows. */
 bool damage_spent(const pst_damage_log *log);
 
-/* A log that keeps and judges nothing: damage goes to `add`, whose answer is the reader's; what was seen is not counted. */
+/* A log that stores and judges nothing: damage is passed to `add`, whose result is returned to the reader; records seen are
+ * not counted. */
 struct damage_sink {
-    bool tolerant; /* whether readers are to look for the next sound record */
+    bool tolerant; /* whether readers search for the next valid record */
     pst_status (*add)(void *user, const pst_damage *damage, const char *why, pst_error *reterr);
     void *user;
 };

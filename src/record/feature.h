@@ -1,8 +1,8 @@
 /* feature.h: the values of one tf.train.Feature, gathered from its wire format.
  *
- * A Feature is a oneof of three lists. Merging follows protobuf: a list of the same kind is appended, one of another
- * kind replaces what was there. Floats that lie in one packed chunk stay where they are in the input; everything else
- * lives in a buffer that is kept from one Feature to the next and only grows. */
+ * A Feature is a oneof of three lists. Merging follows protobuf: a list of the same kind is appended, one of another kind
+ * replaces what was there. Floats in one packed chunk stay in the input; everything else is stored in a buffer that is
+ * reused and only grows. */
 #ifndef RECORD_FEATURE_H
 #define RECORD_FEATURE_H
 
@@ -22,7 +22,7 @@ static inline size_t kind_size(pst_kind kind)
     return kind == PST_BYTES ? sizeof(pst_bytes) : kind == PST_INT64 ? sizeof(int64_t) : sizeof(float);
 }
 
-/* Unset, with the buffer kept. */
+/* Clears the values and keeps the buffer. */
 static inline void feature_reset(struct feature_values *v)
 {
     v->kind = PST_KIND_NONE;
@@ -30,8 +30,8 @@ static inline void feature_reset(struct feature_values *v)
     v->data = NULL;
 }
 
-/* Merges the Feature message [p, end) into `v`. False with `t` filled when it is malformed, when it has over
- * `max_values` values or when memory is out; `v` is then only good for reset and finish. */
+/* Merges the Feature message [p, end) into `v`. Returns false and fills `t` if it is malformed, has more than `max_values`
+ * values or memory runs out; then `v` may only be reset or finished. */
 bool feature_merge(struct feature_values *v, const uint8_t *p, const uint8_t *end, size_t max_values, struct wire_trouble *t);
 
 /* Appends `count` values of `v`'s kind from memory. False when out of memory. */

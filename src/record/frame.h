@@ -21,14 +21,14 @@ static inline void frame_put_footer(uint8_t *out, const void *data, size_t lengt
     put_le32(out, crc32c_masked(data, length));
 }
 
-/* True when the length matches its CRC. */
+/* Returns true when the length matches its CRC. */
 static inline bool frame_get_header(const uint8_t *in, uint64_t *ret_length)
 {
     *ret_length = le64(in);
     return crc32c_masked(in, 8) == le32(in + 8);
 }
 
-/* True when `frame` is that of a payload of `length` bytes and, where that is to be verified, the payload matches its CRC. */
+/* Returns true when `frame` belongs to a payload of `length` bytes and, if requested, the payload matches its CRC. */
 static inline bool frame_is_sound(const uint8_t *frame, uint64_t length, bool verify)
 {
     uint64_t told;

@@ -1,34 +1,34 @@
-/* index_find.h: the index of a shard, wherever it is, made if it is nowhere. */
+/* index_find.h: finds the index of a shard and creates it if there is none. */
 #ifndef RECORD_INDEX_FIND_H
 #define RECORD_INDEX_FIND_H
 
 #include "record/index.h"
 
-/* An open shard file and what identifies its bytes. */
+/* An open shard file, its size and its fingerprint. */
 struct shard_file {
     int fd;
     char *path;
     uint64_t bytes, fingerprint;
-    enum index_hold hold; /* of an index that is found */
+    enum index_hold hold; /* how a found index is held */
 };
 
-/* `f` is zeroed. PST_EUNSUPPORTED for what has no random access: pipes, compressed shards. */
+/* `f` is zeroed by the caller. PST_EUNSUPPORTED for pipes and compressed shards, which have no random access. */
 pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *reterr);
 void shard_file_close(struct shard_file *f); /* half-opened ok */
 
 struct found_index {
     struct index index;
     pst_index_place place;
-    char *path; /* NULL in memory */
-    bool built; /* now, by a scan */
+    char *path; /* NULL: in memory */
+    bool built; /* it was just built by a scan */
 };
 void found_index_finish(struct found_index *x); /* zeroed ok */
 
-/* An index that belongs to these bytes: sidecar, cache, text, in this order. PST_ENOTFOUND: there is none. Otherwise the
- * error is that of the first one that is there and cannot be used. */
+/* Finds an index that matches these bytes: sidecar, cache, text, in this order. PST_ENOTFOUND: there is none. Otherwise the
+ * error is that of the first index that exists and cannot be used. */
 pst_status index_find(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr);
-/* Scans, reports damage to options->damage, and keeps the index in the first place that takes it; where none does, in memory,
- * which is a failure if `must_keep`. */
+/* Scans the shard, reports damage to options->damage, and stores the index in the first place that is writable; if there is
+ * none, keeps it in memory, which is a failure if `must_keep`. */
 pst_status index_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, bool must_keep,
                       pst_error *reterr);
 

@@ -1,12 +1,12 @@
-/* options.h: structs that grow, of options and of results: the caller's `size` says how much of one it knows, the rest reads as
- * zero. */
+/* options.h: structs that grow, of options and of results: the caller's `size` is the size of its version of the struct; the
+ * rest reads as zero. */
 #ifndef RECORD_OPTIONS_H
 #define RECORD_OPTIONS_H
 
 #include <penstock/base.h>
 #include <string.h>
 
-/* Copies what the caller gave (`from` may be NULL) over the zeroed `to` of `size` bytes. */
+/* Copies the caller's options (`from` may be NULL) to the zeroed `to` of `size` bytes. */
 static inline pst_status options_take(void *to, size_t size, const void *from, pst_error *reterr)
 {
     size_t given;

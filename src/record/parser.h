@@ -1,11 +1,11 @@
-/* parser.h: the inside of a pst_parser: a plan, and what walking and batches keep from call to call. */
+/* parser.h: internals of a pst_parser: a plan, and the buffers that walking and batches reuse. */
 #ifndef RECORD_PARSER_H
 #define RECORD_PARSER_H
 
 #include "record/column.h"
 #include "record/example_plan.h"
 
-/* A feature met by walking. */
+/* A feature found by walking. */
 struct walked {
     pst_bytes name;
     struct feature_values values;
@@ -14,15 +14,15 @@ struct walked {
 struct pst_parser {
     struct plan plan;
 
-    struct walked *walked; /* every entry of the map, doubles too */
+    struct walked *walked; /* every entry of the map, duplicates included */
     size_t walked_capacity;
-    pst_named_value *named; /* without doubles, in the order of the input */
+    pst_named_value *named; /* without duplicates, in the order of the input */
     size_t named_capacity;
-    const pst_named_value **sorted; /* the same by name, and before that the doubles by name */
+    const pst_named_value **sorted; /* the same sorted by name; used before that to find duplicates */
     size_t sorted_capacity;
 
-    struct column *columns; /* one a feature; NULL before the first batch */
-    pst_value *values;      /* of one Example of a batch */
+    struct column *columns; /* one per feature; NULL before the first batch */
+    pst_value *values;      /* values values values of one Example of a batch */
 };
 
 /* pst_parser_walk; `*ret_sorted` has the same elements by the bytes of their names. */
@@ -31,7 +31,7 @@ pst_status parser_walk(pst_parser *parser, const void *data, size_t length, cons
 
 /* Reads a Features message into the plan; `*entries` counts against max_features. On false, see plan_fail. */
 bool parser_read_features(struct plan *plan, const uint8_t *p, const uint8_t *end, size_t *entries);
-/* Judges what a plan found against its schema and hands it out. */
+/* Checks the values of a plan against its schema and returns them. */
 pst_status parser_deliver(const struct plan *plan, pst_value *values, pst_error *reterr);
 
 #endif

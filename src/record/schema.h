@@ -1,4 +1,4 @@
-/* schema.h: the inside of a pst_schema, for the parsers. */
+/* schema.h: internals of a pst_schema, for the parsers. */
 #ifndef RECORD_SCHEMA_H
 #define RECORD_SCHEMA_H
 
@@ -6,18 +6,18 @@
 #include "record/name_table.h"
 #include <penstock/example.h>
 
-/* Immutable once made. */
+/* Immutable after creation. */
 struct pst_schema {
     pst_feature *features; /* names point into `names`, defaults into `memory` */
-    uint64_t *products;    /* of each feature's shape: its values (fixed), or those of an inner row */
+    uint64_t *products;    /* per feature: number of values of its shape (fixed), or of an inner row */
     size_t count;
-    struct name_table names; /* numbered as the features are */
+    struct name_table names; /* same numbers as the features */
     struct arena memory;
 };
 
 #define SCHEMA_SPEC_BYTES 200
 
-/* What the text says of a feature behind its name, without a default: "float[32]". Returns `buffer`. */
+/* Writes the type of a feature as in schema text, without name and default: "float[32]". Returns `buffer`. */
 char *schema_spec(const pst_feature *feature, char buffer[static SCHEMA_SPEC_BYTES]);
 
 #endif

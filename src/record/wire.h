@@ -1,8 +1,8 @@
 /* wire.h: the protobuf wire format, read within bounds, and written.
  *
- * A message is the bytes [p, end). wire_next takes one field off its front and gives the field's payload as bytes, so
- * that unknown fields skip themselves, and a single value of a repeated field reads like a packed chunk of one. Nothing
- * here recurses, allocates or looks beyond `end`. What a field means is left to the caller. */
+ * A message is the bytes [p, end). wire_next takes one field off its front and gives the field's payload as bytes, so that
+ * unknown fields are skipped, and a single value of a repeated field reads like a packed chunk of one value. Nothing here
+ * recurses, allocates or reads past `end`. The caller interprets the fields. */
 #ifndef RECORD_WIRE_H
 #define RECORD_WIRE_H
 
@@ -24,22 +24,22 @@ const uint8_t *wire_fail(struct wire_trouble *t, pst_status status, const uint8_
     __attribute__((cold, format(printf, 4, 5)));
 
 #define WIRE_LONGEST_VARINT 10u
-#define WIRE_LONGEST_LENGTH 5u /* of a tag or a length: what every protobuf implementation takes */
+#define WIRE_LONGEST_LENGTH 5u /* bytes of a tag or a length: accepted by every protobuf implementation */
 
-/* A varint of at most `longest` bytes. Bits beyond the 64th are dropped, as protobuf does. NULL: cut short or too long. */
+/* Reads a varint of up to `longest` bytes. Bits beyond the 64th are dropped, as protobuf does. NULL: truncated or too long. */
 const uint8_t *wire_varint(const uint8_t *p, const uint8_t *end, unsigned longest, uint64_t *ret);
 
 struct wire_field {
     uint32_t tag;
     const uint8_t
-        *data; /* the payload, up to the next field: of a length-delimited field behind its length, else the number itself */
+        *data; /* the payload, up to the next field: after the length of a length-delimited field, else the number itself */
 };
 
 /* Reads the field at `p` (p < end) and returns where it ends; NULL when it is malformed. */
 const uint8_t *wire_next(const uint8_t *p, const uint8_t *end, struct wire_field *ret, struct wire_trouble *t);
 
 /* The same for the field that is expected, if it is there and short: length-delimited, with that tag of one byte and a
- * length of one or two. NULL when there is anything else, which wire_next will tell. */
+ * length of one or two. NULL for anything else; then call wire_next. */
 static inline const uint8_t *wire_expect(const uint8_t *p, const uint8_t *end, uint8_t tag, const uint8_t **ret_data)
 {
     size_t size = (size_t)(end - p), length;
@@ -57,21 +57,21 @@ static inline const uint8_t *wire_expect(const uint8_t *p, const uint8_t *end, u
     return length <= (size_t)(end - p) ? p + length : NULL;
 }
 
-/* The payload of an expected field that fills [p, end) to its last byte, as most messages of an Example do; or NULL. */
+/* Returns the payload of an expected field that fills [p, end) to its last byte, as most messages of an Example do; or NULL. */
 static inline const uint8_t *wire_sole(const uint8_t *p, const uint8_t *end, uint8_t tag)
 {
     const uint8_t *data;
     return wire_expect(p, end, tag, &data) == end ? data : NULL;
 }
 
-/* An entry of a protobuf map: key = 1, value = 2, in any order and number. Of several keys the last counts; several
- * values merge, and the caller takes them one by one. */
+/* An entry of a protobuf map: key = 1, value = 2, in any order and number. If there are several keys, the last is used;
+ * several values are merged, and the caller reads them one by one. */
 struct wire_entry {
     const uint8_t *key; /* never NULL; a missing key is "" */
     size_t key_length;
-    const uint8_t *value, *value_end; /* the one taken last */
-    size_t values;                    /* left to take */
-    const uint8_t *p, *end;           /* where they are; p is NULL when the only one is at hand */
+    const uint8_t *value, *value_end; /* the value read last */
+    size_t values;                    /* values not read yet */
+    const uint8_t *p, *end;           /* the remaining fields; p is NULL when the only value was read already */
 };
 
 bool wire_entry_read_any(struct wire_entry *ret, const uint8_t *p, const uint8_t *end, struct wire_trouble *t);
@@ -79,7 +79,7 @@ bool wire_entry_read_any(struct wire_entry *ret, const uint8_t *p, const uint8_t
 /* Reads all fields of the entry [p, end). False when one is malformed. */
 static inline bool wire_entry_read(struct wire_entry *ret, const uint8_t *p, const uint8_t *end, struct wire_trouble *t)
 {
-    /* As everybody writes it: a short key, then a value up to the end. */
+    /* The usual form: a short key, then a value up to the end. */
     if (end - p >= 2 && p[0] == WIRE_TAG(1, WIRE_BYTES) && p[1] < 0x80 && end - p - 2 >= p[1]) {
         ret->key = p + 2;
         ret->key_length = p[1];
@@ -109,7 +109,7 @@ static inline bool wire_entry_next(struct wire_entry *entry)
 
 /* ---- Writing ---- */
 
-#define WIRE_MOST_BYTES ((size_t)INT32_MAX) /* of a message: beyond that protobuf readers refuse */
+#define WIRE_MOST_BYTES ((size_t)INT32_MAX) /* of a message: protobuf readers refuse more */
 
 static inline size_t wire_varint_size(uint64_t value)
 {
@@ -131,7 +131,7 @@ static inline size_t wire_field_size(size_t length)
     return 1 + wire_varint_size(length) + length;
 }
 
-/* Its tag and length. */
+/* Writes its tag and length. */
 static inline uint8_t *wire_put_field(uint8_t *p, unsigned number, size_t length)
 {
     *p++ = (uint8_t)WIRE_TAG(number, WIRE_BYTES);

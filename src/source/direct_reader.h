@@ -7,24 +7,24 @@
 
 struct direct_window;
 
-struct direct_reader { /* zeroed at first */
+struct direct_reader { /* zero-initialised by the caller */
     struct reads *reads;
     struct direct_window *windows[2]; /* one is used while the other is read */
     unsigned current;
     struct shard_set *set;
-    const struct record_place *places; /* of the slice; the caller's */
+    const struct record_place *places; /* places of the slice; owned by the caller */
     size_t count;
-    size_t planned; /* places below are in a window, or were */
-    size_t bytes;   /* of a window, about */
+    size_t planned; /* places below this number are or were in a window */
+    size_t bytes;   /* approximate size of a window */
     struct read_order order;
 };
 
 void direct_reader_finish(struct direct_reader *d);
 
-/* Starts on a slice and forgets the one before. `bytes` of memory will do, about. Returns false when out of memory. */
+/* Starts a slice and drops the previous one. Uses about `bytes` bytes of memory. Returns false when out of memory. */
 bool direct_reader_begin(struct direct_reader *d, struct shard_set *s, const struct record_place *places, size_t count,
                          uint64_t bytes);
-/* The frame of place `i`, once it is there; valid until a place that is not of the same window is asked for. `i` rises from
+/* Waits for the frame of place `i` and returns it; valid until a place in another window is requested. `i` increases from
  * call to call. */
 pst_status direct_reader_frame(struct direct_reader *d, size_t i, const uint8_t **ret, pst_error *reterr);
 size_t direct_reader_memory(const struct direct_reader *d); /* bytes that its windows hold */

@@ -1,5 +1,5 @@
-/* file_table.h: elements that are files of their own, as folders and lists name them: fields image, label (if there are
- * labels) and key. */
+/* file_table.h: elements that are one file each, as named by folders and lists: fields image, label (if there are labels)
+ * and key. */
 #ifndef SOURCE_FILE_TABLE_H
 #define SOURCE_FILE_TABLE_H
 
@@ -8,22 +8,22 @@
 #include "source/source.h"
 
 struct file_item {
-    uint64_t size; /* when it was looked at; FILE_ITEM_MISSING: it was not there */
+    uint64_t size; /* size when it was checked; FILE_ITEM_MISSING: the file did not exist */
     int64_t label;
-    size_t key; /* where the key begins in its path */
+    size_t key; /* start of the key within its path */
 };
 
 #define FILE_ITEM_MISSING UINT64_MAX
 
-struct file_table { /* zeroed at first */
+struct file_table { /* zero-initialised by the caller */
     struct path_list paths;
-    struct file_item *items; /* one a path */
+    struct file_item *items; /* one per path */
     size_t capacity;
     bool labelled;
     struct path_list classes; /* their names by label; none: labels are numbers */
     uint64_t bytes, fingerprint;
     bool no_image;   /* the images are not used: files are not read */
-    uint64_t *marks; /* while looking: what each file adds to the fingerprint */
+    uint64_t *marks; /* during file_table_look: the contribution of each file to the fingerprint */
     bool tolerant;   /* a missing file is damage, not an error */
 };
 
@@ -31,20 +31,20 @@ void file_table_finish(struct file_table *t);
 
 /* Takes `path` (NULL: out of memory), also on failure. */
 pst_status file_table_add(struct file_table *t, char *path, size_t key, int64_t label, pst_error *reterr);
-/* Keeps those of which `kept` says so. */
+/* Keeps the files for which `kept` is true. */
 void file_table_filter(struct file_table *t, const bool *kept);
-/* Once all are in: asks for sizes and times, and takes the fingerprint. A file that is missing is an error unless damage is
- * tolerated; then loading it is. */
+/* Call after all files are added: reads sizes and times and computes the fingerprint. A missing file is an error, unless
+ * damage is tolerated; then loading it fails. */
 pst_status file_table_look(struct file_table *t, const struct source_env *env, pst_error *reterr);
 
-struct file_worker { /* zeroed at first */
+struct file_worker { /* zero-initialised by the caller */
     uint8_t *buffer;
     size_t buffer_size;
     pst_bytes image, key;
     struct cold_watch cold;
 };
 
-/* A source that holds a table at its beginning: all that is the same for every such source. */
+/* Functions shared by all sources whose first member is a file table. */
 void file_table_close(void *source); /* NULL ok; frees the source too */
 void file_table_spec(const void *source, pst_spec *ret);
 uint64_t file_table_count(const void *source);

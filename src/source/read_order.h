@@ -1,4 +1,4 @@
-/* read_order.h: where the records of a slice lie, and in which order storage likes them. */
+/* read_order.h: where the records of a slice are stored, sorted by storage position. */
 #ifndef SOURCE_READ_ORDER_H
 #define SOURCE_READ_ORDER_H
 
@@ -17,11 +17,11 @@ static inline uint64_t record_place_end(const struct record_place *p)
     return p->offset + p->length + FRAME_BYTES;
 }
 
-/* A stretch of one shard that is worth one request. */
+/* A range of one shard that is read in one request. */
 struct read_run {
     size_t shard;
     uint64_t begin, end;
-    size_t first, last; /* of place_order.places, one behind the last */
+    size_t first, last; /* range of places in read_order.places; `last` is one past the end */
 };
 
 struct read_order {

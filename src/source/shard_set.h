@@ -13,59 +13,59 @@
 #include <stdatomic.h>
 
 enum shard_io {
-    SHARD_IO_AUTO,  /* mapped where possible; past the page cache what would not fit into it and is not there */
+    SHARD_IO_AUTO,  /* mapped where possible; data that would not fit in the page cache and is not in it bypasses it */
     SHARD_IO_MAP,   /* mapped, or an error */
-    SHARD_IO_READ,  /* a system call a record */
-    SHARD_IO_DIRECT /* past the page cache */
+    SHARD_IO_READ,  /* one system call per record */
+    SHARD_IO_DIRECT /* bypasses the page cache */
 };
 
 struct set_shard {
     _Atomic(const uint8_t *) data; /* mapped; NULL: to be read */
     const struct index_entry *entries;
-    uint64_t first; /* of its records, among all */
-    uint64_t bytes; /* of the file, when it was opened */
+    uint64_t first; /* number of its first record among all records */
+    uint64_t bytes; /* size of the file when it was opened */
     pst_shard *shard;
-    struct mapping mapping;       /* what `data` was, until the set is closed */
-    _Atomic int direct;           /* a descriptor past the page cache; -1: none yet */
-    struct entropy_section jpegs; /* of its index */
-    bool damaged;                 /* …which nobody can read */
-    _Atomic uint32_t *states;     /* as entropy.h has them; NULL: its index has no such section */
+    struct mapping mapping;       /* the mapping behind `data`, kept until the set is closed */
+    _Atomic int direct;           /* descriptor for reads that bypass the page cache; -1: none yet */
+    struct entropy_section jpegs; /* JPEG section of its index */
+    bool damaged;                 /* …which is damaged */
+    _Atomic uint32_t *states;     /* see jpeg_points.h; NULL: its index has no such section */
 };
 
 struct shard_set {
     struct path_list paths;
     struct set_shard *shards;
     size_t count;
-    uint64_t *firsts; /* count + 1 of them: the shards' first records, and the number of all */
+    uint64_t *firsts; /* count + 1 values: the first record of each shard, and the total number of records */
     uint64_t records, bytes, fingerprint;
     uint64_t max_record_bytes;
     enum shard_io io;
     bool exceeds_memory;        /* the page cache could never hold it */
-    _Atomic uint64_t *verified; /* a bit a record, set when its data has matched its CRC; NULL: nobody asks */
-    size_t *table;              /* number >> shift → the first shard that may have it */
+    _Atomic uint64_t *verified; /* one bit per record, set after its data matched its CRC; NULL: not verified */
+    size_t *table;              /* record number >> shift → the first shard that may contain it */
     unsigned shift;
-    _Atomic size_t mapped;    /* mappings that were asked for */
-    _Atomic size_t kept;      /* descriptors that stay open */
-    _Atomic size_t looked;    /* shards whose size was looked at again */
+    _Atomic size_t mapped;    /* number of requested mappings */
+    _Atomic size_t kept;      /* number of descriptors that stay open */
+    _Atomic size_t looked;    /* number of shards whose size was checked again */
     pthread_mutex_t lock;     /* for opening `direct` */
-    struct file_stop stop;    /* the engine's */
-    pst_damage_log *tolerant; /* damage that was told before */
+    struct file_stop stop;    /* set by the engine */
+    pst_damage_log *tolerant; /* log for damage that was reported before */
 
-    _Atomic size_t streamed;      /* a shard without random access, the lowest; SIZE_MAX: none, the set is complete */
+    _Atomic size_t streamed;      /* the first shard without random access; SIZE_MAX: none, the set is complete */
     const struct source_env *env; /* while opening */
 };
 
-/* Finds and opens them, several at a time. When one has no random access, the set only has `paths`, `streamed`, `bytes`,
- * `fingerprint` and `tolerant`. `s` is zeroed; close also what failed to open. */
+/* Finds and opens the shards, several at a time. If one has no random access, the set only has `paths`, `streamed`, `bytes`,
+ * `fingerprint` and `tolerant`. `s` is zeroed by the caller; call shard_set_close also after a failure. */
 pst_status shard_set_open(struct shard_set *s, const pst_strings *paths, enum shard_io io, uint64_t max_record_bytes,
                           const struct source_env *env, pst_error *reterr);
 void shard_set_close(struct shard_set *s);
 
-/* The shard that has record `i` < records. */
+/* Returns the shard that contains record `i` < records. */
 static inline size_t shard_set_find(const struct shard_set *s, uint64_t i)
 {
     size_t low = s->table[i >> s->shift], high = s->table[(i >> s->shift) + 1];
-    while (low < high) { /* the last that begins at or before `i` */
+    while (low < high) { /* find the last shard that begins at or before `i` */
         size_t middle = high - (high - low) / 2;
         if (s->firsts[middle] <= i)
             low = middle;
@@ -85,17 +85,18 @@ static inline void shard_set_verified(struct shard_set *s, uint64_t i)
     atomic_fetch_or_explicit(&s->verified[i / 64], UINT64_C(1) << (i % 64), memory_order_relaxed);
 }
 
-/* As source_class.entropy. */
+/* Implements source_class.entropy. */
 bool shard_set_entropy(const struct shard_set *s, uint64_t i, struct entropy_home *ret);
 
-/* Looks whether one of the shards, another one at each call, has been cut short. Its mapping is given up then: touching it
- * behind the new end raises SIGBUS. Reading reports what is wrong. Between two looks the guard (io/mapping.h) catches it. */
+/* Checks whether one of the shards, a different one at each call, was truncated. Then its mapping is dropped, because
+ * accessing it past the new end raises SIGBUS; reads report the error. Between two checks the guard (io/mapping.h) handles
+ * it. */
 void shard_set_look(struct shard_set *s);
-/* As source_class.intact. */
+/* Implements source_class.intact. */
 pst_status shard_set_intact(struct shard_set *s, uint64_t i, pst_error *reterr);
-/* A descriptor of shard `k` for reads past the page cache. `*ret_owned`: the caller closes it. */
+/* Returns a descriptor of shard `k` for reads that bypass the page cache. `*ret_owned`: the caller closes it. */
 pst_status shard_set_direct(struct shard_set *s, size_t k, int *ret_fd, bool *ret_owned, pst_error *reterr);
-/* "8 shards, 1.5 GiB, mapped; index: sidecar". */
+/* Writes a line such as Writes a line such as Writes a line such as "8 shards, 1.5 GiB, mapped; index: sidecar". */
 void shard_set_describe(const struct shard_set *s, char *buffer, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* source.h: what a source of elements adds to its declaration. A source is a function from an index to an element, or,
- * where that cannot be had (compressed shards, pipes), a stream. */
+/* source.h: the class of a source of elements. A source maps an index to an element or, where that is not possible
+ * (compressed shards, pipes), is a stream. */
 #ifndef SOURCE_SOURCE_H
 #define SOURCE_SOURCE_H
 
@@ -11,19 +11,20 @@
 #define SOURCE_STREAM UINT64_MAX
 #define SOURCE_WHOLE  SIZE_MAX /* no field in particular: the element as a whole */
 
-/* What the engine brings. */
+/* Provided by the engine. */
 struct source_env {
     const char *cache_dir;
     bool no_verify;
     uint64_t ram;           /* bytes a source may use for its buffers */
-    pst_damage_log *damage; /* not NULL; of what is found while opening; decides what is tolerated */
-    struct file_stop stop;  /* ends scans and reads, of streams too; as long as the source */
-    pst_damage_log *met;    /* not NULL, as long as the source; of what a stream meets, every time that it does */
+    pst_damage_log *damage; /* not NULL; receives damage found while opening and decides what is tolerated */
+    struct file_stop stop;  /* stops scans and reads, also of streams; lives as long as the source */
+    pst_damage_log *met;    /* not NULL, lives as long as the source; receives damage found by a stream, every time it is found
+                               */
 };
 
-/* Where an element lies, for errors. */
+/* Where an element is stored, for errors. */
 struct source_place {
-    const char *path; /* the source's own; NULL: it is in no file */
+    const char *path; /* owned by the source; NULL: not in a file */
     uint64_t record;  /* within the file */
     uint64_t offset;  /* of its first byte; PST_NOWHERE where the element is a whole file */
 };
@@ -36,10 +37,10 @@ struct source_class {
 
     pst_status (*open)(const void *config, const struct source_env *env, void **ret, pst_error *reterr);
     void (*close)(void *source); /* NULL ok */
-    void (*spec)(const void *source, pst_spec *ret); /* the fields are the source's own and live as long as it */
+    void (*spec)(const void *source, pst_spec *ret); /* the fields are owned by the source and live as long as it */
     uint64_t (*count)(const void *source); /* SOURCE_STREAM: only as a stream */
-    uint64_t (*fingerprint)(const void *source); /* of the data: equal data, equal value */
-    /* A line for the plan: "8 shards, 1.5 GB, mapped; index: sidecar". */
+    uint64_t (*fingerprint)(const void *source); /* fingerprint fingerprint fingerprint of the data: equal data, equal value */
+    /* Writes a line for the plan: "8 shards, 1.5 GB, mapped; index: sidecar". */
     void (*describe)(const void *source, char *buffer, size_t size);
     /* Adds the names of the classes that the field "label" numbers, in the order of the numbers; none: they are not known.
      * Optional. */
@@ -53,38 +54,39 @@ struct source_class {
     size_t worker_size; /* zeroed by the engine */
     pst_status (*worker_start)(void *source, void *worker, pst_error *reterr);
     void (*worker_stop)(void *source, void *worker);
-    /* These elements come soon, in this order: a chance to sort, coalesce and read ahead. Optional; never fails. */
+    /* Announces the next elements, in this order, so that the source can sort, coalesce and read ahead. Optional; never
+     * fails. */
     void (*ahead)(void *source, void *worker, const uint64_t *index, size_t count);
     pst_status (*load)(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
-    /* Asked when the element was used, and some mapped file of the process has lost pages (io/mapping.h): fails unless the
-     * files that the element's views lie in are whole. Optional: without it no view lies in a mapped file. */
+    /* Called after the element was used if some mapped file of the process has lost pages (io/mapping.h): fails unless the
+     * files behind the element's views are complete. Optional: without it no view points into a mapped file. */
     pst_status (*intact)(void *source, uint64_t index, pst_error *reterr);
-    pst_cause cause; /* what a load is counted as that fails with PST_ECORRUPT */
+    pst_cause cause; /* the cause counted for a load that fails with PST_ECORRUPT */
     uint64_t (*bytes_of)(const void *source, uint64_t index); /* stored size, for budgets and statistics; optional */
-    /* Where the entropy index of the element's JPEGs is stored (entropy.h); false: nowhere. Optional. */
+    /* Reports where the entropy index of the element's JPEGs is stored (jpeg_points.h); false: nowhere. Optional. */
     bool (*entropy)(const void *source, uint64_t index, struct entropy_home *ret);
-    /* `field` is the one in question, or SOURCE_WHOLE: fields may lie in different files. Optional: without it, errors name a
-     * number. */
+    /* Reports where the element is stored. `field` is the field in question, or SOURCE_WHOLE: fields may be stored in
+     * different files. Optional: without it, errors name a number. */
     void (*locate)(const void *source, uint64_t index, size_t field, struct source_place *ret);
 
     /* Streams: one consumer at a time. `next` views stay valid until the following call. OK, END or < 0. */
     pst_status (*stream_open)(void *source, void **ret, pst_error *reterr);
     pst_status (*stream_next)(void *stream, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
-    void (*stream_locate)(const void *stream, struct source_place *ret); /* of the element that came last; optional */
+    void (*stream_locate)(const void *stream, struct source_place *ret); /* place of the last element; optional */
     void (*stream_close)(void *stream);
 };
 
-/* What `arrays` is made from: everything is borrowed, and must outlive the source. */
+/* Config of `arrays`: everything is borrowed and must outlive the source. */
 struct arrays_config {
     const char *const *names;
     const pst_tensor *arrays; /* the first dimension counts the elements */
     size_t count;
 };
 
-/* What `files` is made from. */
+/* Config of `files`. */
 struct files_config {
     const char *list, *root;
-    const char *const *paths, *const *labels; /* not NULL: instead of the file `list`; labels may be NULL; borrowed */
+    const char *const *paths, *const *labels; /* not NULL: used instead of the file `list`; labels may be NULL; borrowed */
     size_t count;
 };
 

@@ -1,31 +1,30 @@
-/* planes.h: which MCUs a part takes, where their samples lie, and the way there from coefficients. */
+/* planes.h: the MCUs of a part, where their samples are stored, and how coefficients become samples. */
 #ifndef CODEC_JPEG_PLANES_H
 #define CODEC_JPEG_PLANES_H
 
 #include "codec/jpeg/state.h"
 
-/* MCUs, from the first to the one behind the last, in both directions, and their samples. */
+/* A rectangle of MCUs, [first, end) in both directions, and their samples. */
 struct jpeg_area {
     uint32_t left, right, top, bottom;
     unsigned scale;
-    uint32_t components;        /* the first of the frame's that are wanted */
+    uint32_t components;        /* number of components that are decoded, from the first */
     uint8_t h[3], v[3];         /* blocks of an MCU */
-    uint8_t *pixels[3];         /* in the decoder's memory; the byte before and JPEG_ROW_SLACK behind a row are free */
-    struct jpeg_plane plane[3]; /* the same, as they are handed out */
+    uint8_t *pixels[3];         /* in the decoder's memory; the byte before a row and JPEG_ROW_SLACK bytes after it are free */
+    struct jpeg_plane plane[3]; /* the same, as returned to the caller */
 };
 
-/* `frame` may be one that the decoder has not open. */
+/* `frame` need not be that of the open image. */
 pst_status jpeg_area_init(struct jpeg_area *a, struct jpeg_decoder *d, const struct jpeg_frame *frame,
                           const struct region *part, uint32_t margin, unsigned scale, uint32_t components, pst_error *reterr);
 
-/* Blocks of one component that lie side by side: `group` of them follow each other in memory, then `step` blocks on the next.
- */
+/* Neighbouring blocks of one component: groups of `group` consecutive blocks in memory, `step` blocks apart. */
 struct jpeg_blocks {
     const int16_t *blocks;
-    const uint8_t *flat; /* as in struct jpeg_run; NULL: not known */
+    const uint8_t *flat; /* see struct jpeg_run; NULL: unknown */
     uint32_t count, group, step;
 };
-/* To the area's block (x, y) and on to the right. */
+/* Transforms blocks to the area's block (x, y) and those to its right. */
 void jpeg_area_transform(const struct jpeg_area *a, const struct jpeg_kernels *k, uint32_t component, const int16_t *quant,
                          const struct jpeg_blocks *b, uint32_t x, uint32_t y);
 

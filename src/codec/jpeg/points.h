@@ -6,22 +6,22 @@
 #include <stdint.h>
 
 #define JPEG_POINT_STEP    16 /* MCUs from one point to the next */
-#define JPEG_FEWEST_POINTS 3  /* of an image that has any use for them: fewer have nothing to skip */
+#define JPEG_FEWEST_POINTS 3  /* minimum number of points of an image: with fewer there is nothing to skip */
 
-/* The state of the decoder in front of an MCU, as it is stored: 10 bytes, little-endian. */
+/* The state of the decoder before an MCU, as stored: 10 bytes, little-endian. */
 struct jpeg_point {
-    uint16_t bit[2]; /* of the file, stuffing included: lower and upper half of 8 × byte + bit */
+    uint16_t bit[2]; /* position in the file, stuffing included: lower and upper half of 8 × byte + bit */
     int16_t dc[3];   /* predictors */
 };
 
-/* Point i lies in front of MCU i × step; MCUs are counted through the whole scan. Whoever comes by the first MCU that has a
- * point which is not known may add it, as everything before it was read then: what is known is always a prefix. */
+/* Point i is before MCU i × step; MCUs are counted over the whole scan. A decode that reaches the first MCU with an unknown
+ * point may add it, because everything before it was read: the known points are always a prefix. */
 struct jpeg_points {
-    uint32_t step, count; /* of the whole image; count 0: there are none */
-    uint32_t known;       /* the first so many are there, and the data in front of the last of them are sound */
-    bool sound;           /* all data are: they were read to the end once */
+    uint32_t step, count; /* for the whole image; count 0: there are none */
+    uint32_t known;       /* number of known points; the data before the last of them are valid */
+    bool sound;           /* all data are valid: they were read to the end once */
     const struct jpeg_point *point;
-    struct jpeg_point *room; /* `point`, for who decodes to add those that it passes; NULL: nothing is added */
+    struct jpeg_point *room; /* `point`, writable: decoding adds the points that it passes; NULL: nothing is added */
 };
 
 static inline uint32_t jpeg_point_bit(const struct jpeg_point *p)

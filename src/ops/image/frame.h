@@ -1,5 +1,5 @@
-/* frame.h: geometric operations one after the other, as one: which part of the image, resized how, which part of that, mirrored
- * or not. At most one of them resizes, and what it resizes is not padded. */
+/* frame.h: a sequence of geometric operations combined into one: a part of the image, its resized size, a part of that,
+ * flipped or not. At most one operation resizes, and its input is not padded. */
 #ifndef OPS_IMAGE_FRAME_H
 #define OPS_IMAGE_FRAME_H
 
@@ -12,13 +12,13 @@ struct frame_box {
 
 struct frame {
     bool resized;
-    struct frame_box source; /* of the image: what is resized */
-    bool mirrored;           /* …left to right, before it is */
+    struct frame_box source; /* the part of the image that is resized */
+    bool mirrored;           /* …flipped left to right before the resize */
     uint32_t width, height;  /* resized to this */
     pst_filter filter;
-    struct frame_box window; /* the result, as a part of the resized image, or of the image; may reach beyond */
-    struct frame_box inside; /* the part of the window that has pixels; the rest are zeros. Empty: none has */
-    bool flips;              /* the window, left to right */
+    struct frame_box window; /* the result, as a part of the resized image, or of the image; may extend beyond it */
+    struct frame_box inside; /* the part of the window that has pixels; the rest is zeros. Empty: no pixels */
+    bool flips;              /* the window is flipped left to right */
 };
 
 void frame_init(struct frame *f, uint32_t width, uint32_t height);

@@ -1,4 +1,4 @@
-/* image_pass.h: the pixels of a frame, from where they come to where they go, in one pass over its rows. */
+/* image_pass.h: computes the pixels of a frame, from the source to the batch, in one pass over its rows. */
 #ifndef OPS_IMAGE_IMAGE_PASS_H
 #define OPS_IMAGE_IMAGE_PASS_H
 
@@ -16,7 +16,7 @@ struct image_pass {
     void *out;              /* box_height × box_width of the frame's window */
     struct image_source *source;
     bool fast;  /* planes are resized, where the source has them */
-    bool whole; /* …and decoded as a whole, which does not show */
+    bool whole; /* …and the image is decoded as a whole; does not affect the output */
 };
 
 pst_status image_pass_run(struct image_pass *p, pst_error *reterr);
