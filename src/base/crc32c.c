@@ -1,6 +1,6 @@
 /* crc32c.c: the reference (slicing by 8) and the choice between it and the kernels.
  *
- * The choice is made at the first call and stored; two threads that meet there store the same. */
+ * The choice is made at the first call and stored; two threads that do so at once store the same value. */
 #include "base/crc32c.h"
 
 #include "base/cpu.h"

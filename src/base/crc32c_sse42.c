@@ -1,7 +1,7 @@
 /* crc32c_sse42.c: three interleaved streams of the crc32 instruction, joined by carry-less multiplication.
  *
- * The instruction takes 8 bytes a cycle but answers after three: three independent streams keep it busy. A stream's
- * CRC moves over the bytes behind it by multiplying with x^(their bits). */
+ * The instruction takes 8 bytes per cycle but has a latency of three: three independent streams keep it busy. A stream's CRC
+ * is extended over the bytes after it by multiplying with x^(their bits). */
 #include "base/crc32c_kernels.h"
 
 #include <wmmintrin.h>
@@ -29,7 +29,7 @@ static inline uint64_t moved(uint64_t crc, size_t words)
     return (uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128(a, b, 0));
 }
 
-/* Three lanes of `words` each, one behind the other; words >= 1. */
+/* Three lanes of `words` words each, one after the other; words >= 1. */
 static inline uint64_t three_lanes(uint64_t crc, const uint8_t *p, size_t words)
 {
     uint64_t a = crc, b = 0, c = 0;

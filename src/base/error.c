@@ -1,8 +1,8 @@
-/* error.c: the one way failures are written down and read out.
+/* error.c: the only code that records and formats failures.
  *
- * Everything is composed in a local error first, so a caller may wrap the very message it passes:
- * pst_fail(err, st, "reading the index: %s", err->message). Text that does not fit is cut between characters. `op` and
- * `sys_errno` are for those who know them to set afterwards. */
+ * Everything is composed in a local error first, so a caller may wrap the very message it passes: pst_fail(err, st, "reading
+ * the index: %s", err->message). Text that does not fit is cut between characters. Callers that know `op` and `sys_errno`
+ * set them afterwards. */
 #include "base/error.h"
 
 #include <inttypes.h>

@@ -52,7 +52,7 @@ static uint64_t number_at(const char *s)
     return v;
 }
 
-/* The number behind `key` at the start of a line of "key value" text. */
+/* Returns the number after `key` at the start of a line of "key value" text. */
 static uint64_t number_of(const char *text, const char *key)
 {
     size_t n = strlen(key);
@@ -89,7 +89,7 @@ static uint64_t cores_v1(const char *group)
     return cores_of(number_in(group, "cpu.cfs_quota_us"), number_in(group, "cpu.cfs_period_us"));
 }
 
-/* What is left below `limit`. Page cache counts as used but is given back on demand. */
+/* Returns the memory left below `limit`. Page cache counts as used but is released on demand. */
 static uint64_t memory_left(const char *group, uint64_t limit, const char *usage, const char *const cache[2])
 {
     char text[8192];

@@ -85,7 +85,7 @@ void text_add_json(struct text *t, const char *s, size_t n)
     json_quote(text_put, t, s, n);
 }
 
-/* The power of two behind a unit, or -1. `unit` is all that follows the number. */
+/* Returns the power of two of a unit, or -1. `unit` is all that follows the number. */
 static int unit_shift(const char *unit)
 {
     static const char prefixes[] = "kmgt";

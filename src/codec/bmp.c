@@ -57,7 +57,8 @@ static pst_status check_layout(const struct bmp *b, uint32_t header, pst_error *
     return PST_OK;
 }
 
-/* Bit masks from the header itself or, in its oldest form, from right behind it. `*end` moves behind what was read. */
+/* Bit masks from the header itself or, in its oldest form, from the bytes directly after it. `*end` moves past the bytes
+ * read. */
 static pst_status read_masks(struct bmp *b, const uint8_t *data, size_t length, size_t *end, pst_error *reterr)
 {
     static const uint32_t plain16[4] = {0x7c00, 0x03e0, 0x001f, 0}, plain32[4] = {0xff0000, 0x00ff00, 0x0000ff, 0};
@@ -80,7 +81,7 @@ static pst_status read_masks(struct bmp *b, const uint8_t *data, size_t length, 
     return PST_OK;
 }
 
-/* Reads up to `colours` entries; where the pixels begin too early for them, fewer. `*end` moves behind them. */
+/* Reads up to `colours` entries; fewer if the pixels begin too early. `*end` moves past them. */
 static pst_status read_palette(struct bmp *b, const uint8_t *data, size_t length, size_t *end, size_t entry, uint64_t colours,
                                pst_error *reterr)
 {

@@ -30,7 +30,7 @@ static bool gif_match(const uint8_t *data, size_t length)
 
 /* ---- The header ---- */
 
-/* `flags` tell whether there is a palette here and how long it is. `*at` moves behind it. */
+/* `flags` contain whether there is a palette here and its length. `*at` moves past it. */
 static bool read_palette(struct gif *g, const uint8_t *data, size_t length, size_t *at, unsigned flags)
 {
     size_t count = flags & 0x80 ? (size_t)2 << (flags & 7) : 0;

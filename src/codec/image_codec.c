@@ -17,7 +17,7 @@ static const struct image_codec *const codecs[] = {
 };
 #define CODECS (sizeof(codecs) / sizeof(codecs[0]))
 
-/* In the order of the enum, as text_nearest wants them. */
+/* In the order of the enum; ends with NULL for text_nearest. */
 static const char *const names[] = {"unknown", "jpeg", "png", "webp", "bmp", "gif", "raw", "yuv420", NULL};
 
 const char *pst_image_format_name(pst_image_format format)

@@ -1,8 +1,8 @@
 /* stream.c: streams of members, over the codecs' single members.
  *
- * Promises: members are followed to the last, zeros between and behind them are passed over, anything else is damage;
- * what was decoded before the damage is handed out first; compressed bytes do not depend on how the input was cut.
- * Leaves to others: the libraries (stream_zlib.c, stream_zstd.c), files, and what the bytes mean. */
+ * Promises: all members are decoded, zeros between and after them are skipped, anything else is damage; data decoded before
+ * the damage is returned first; compressed bytes do not depend on how the input was cut. Leaves to others: the libraries
+ * (stream_zlib.c, stream_zstd.c), files, and what the bytes mean. */
 #include "codec/stream.h"
 
 #include "base/crc32c.h"
@@ -59,7 +59,7 @@ static pst_status no_codec(pst_compression compression, pst_error *reterr)
 struct decompressor {
     const struct stream_codec *codec;
     void *decoder;
-    bool between;      /* members; false: inside one, or in front of the first */
+    bool between;      /* between two members; false: inside one, or before the first */
     bool later_member; /* the current one is not the first */
     uint64_t consumed; /* of the compressed stream */
     pst_error failure; /* final once its status is not PST_OK */
@@ -83,7 +83,7 @@ pst_status decompressor_create(struct decompressor **ret, pst_compression compre
     return PST_OK;
 }
 
-/* Passes over the zeros behind a member; what follows them is the next. */
+/* Skips the zeros after a member; the next member follows them. */
 static pst_status pass_gap(struct decompressor *d, struct stream_span *s)
 {
     while (s->in_left && s->in[0] == 0)

@@ -1,7 +1,7 @@
 /* batch.c: how a batch is laid out, filled and finished.
  *
  * Fields of a fixed shape have a slot for every element in one aligned block. Bytes and fields whose shape varies are copied
- * into the memory of the slice that brings them; bytes stay there, the rest is put together when the last element is in.
+ * into the memory of the slice that delivers them; bytes stay there, the rest is assembled when the last element is stored.
  * Nothing here takes a lock: workers write to different elements. */
 #include "flow/batch.h"
 

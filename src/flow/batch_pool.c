@@ -1,7 +1,7 @@
-/* batch_pool.c: where batches come from and go to; the public face of a batch.
+/* batch_pool.c: the pool of batches, and the public functions of a batch.
  *
- * A released batch is used again once nobody holds it. Batches may outlive the pipeline: the pool then waits for the last of
- * them. Large blocks ask for huge pages: touching fresh memory page by page costs as much as filling it. */
+ * A released batch is reused after its last reference is dropped. Batches may outlive the pipeline: the pool then waits for
+ * the last of them. Large blocks ask for huge pages: touching fresh memory page by page costs as much as filling it. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "flow/batch.h"
@@ -44,7 +44,7 @@ pst_status batch_pool_create(struct batch_pool **ret, const struct batch_layout 
     return PST_OK;
 }
 
-/* What it holds besides its own struct. */
+/* Returns the memory of a batch besides its own struct. */
 static uint64_t batch_memory(const pst_batch *b)
 {
     uint64_t total = b->layout->block + b->layout->tables + (b->origins ? b->layout->capacity * sizeof(*b->origins) : 0);
@@ -204,7 +204,7 @@ static void give_back(pst_batch *b)
     }
     pthread_mutex_unlock(&p->lock);
     batch_destroy(b);
-    pthread_mutex_lock(&p->lock); /* still counted as out until here: nobody takes the pool away */
+    pthread_mutex_lock(&p->lock); /* still counted as in use until here, so the pool is not freed */
     bool last = --p->out == 0 && p->closed;
     pthread_mutex_unlock(&p->lock);
     if (last)

@@ -1,7 +1,7 @@
-/* cache.c: a table of element blocks that only ever grows.
+/* cache.c: a table of element blocks that only grows.
  *
- * Nothing is evicted: what fits is found in every later pass, however the passes are ordered. Finding is one load. Each worker
- * fills blocks of its own; two that bring the same element at once both keep it, and one of the copies is forgotten. */
+ * Nothing is evicted: elements that fit are found in every later pass, in any order. A lookup is one load. Each worker fills
+ * its own blocks; if two workers store the same element at once, both copies are kept and one of them is never used. */
 #include "flow/cache.h"
 
 #include "base/error.h"
@@ -28,7 +28,7 @@ struct cache_worker {
 struct cache {
     _Atomic(void *) *table;
     uint64_t slots; /* elements beyond are never kept */
-    size_t prefix;  /* bytes in front of a block: for the tag, where there is one */
+    size_t prefix;  /* bytes before a block, for the tag if there is one */
     uint64_t budget;
     _Atomic uint64_t used, kept;
     unsigned workers;
@@ -42,7 +42,7 @@ pst_status cache_create(struct cache **ret, uint64_t elements, uint64_t bytes, u
         goto fail;
     c->budget = bytes;
     c->workers = workers;
-    c->slots = bytes / 2 / sizeof(void *); /* half for the table is more than anything but the smallest elements want */
+    c->slots = bytes / 2 / sizeof(void *); /* half for the table is more than enough for all but the smallest elements */
     c->prefix = elements == SOURCE_STREAM ? PREFIX : 0;
     if (elements == SOURCE_STREAM)
         elements = bytes / LEAST_ELEMENT < MAX_SLOTS ? bytes / LEAST_ELEMENT : MAX_SLOTS;

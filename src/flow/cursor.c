@@ -1,7 +1,7 @@
 /* cursor.c: the position of a pipeline, as numbers and as bytes, and which pipeline a cursor belongs to.
  *
- * The fingerprint covers what shapes order or content: the data and every operation but `prefetch` and `cache`. Ranks, workers
- * and budgets are free to change between tell and seek, and so is the place of the data. */
+ * The fingerprint covers everything that affects order or content: the data and every operation but `prefetch` and `cache`.
+ * Ranks, workers and budgets are free to change between tell and seek, and so is the place of the data. */
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"

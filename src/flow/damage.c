@@ -1,9 +1,8 @@
 /* damage.c: the policy for damage, applied in the order of delivery, to each damage once.
  *
- * A worker or a stream only notes what it finds, in the entry that it works on: what is tolerated must not depend on who was
- * first. The consumer judges an entry when its turn has come, so that a spent budget fails at the same batch for any number of
- * workers. Damage is known by a key: an element's number, or the place of what a stream or an opening found and no element has.
- */
+ * A worker or a stream only records damage in the entry that it works on: what is tolerated must not depend on which worker
+ * was first. The consumer judges each entry in its turn, so that an exhausted budget fails at the same batch for any number
+ * of workers. Damage is identified by a key: the number of an element, or the place of damage that belongs to no element. */
 #include "flow/damage.h"
 
 #include "base/hash.h"
@@ -20,7 +19,7 @@
 
 /* ---- What is known ---- */
 
-/* Where the key is, or would be. */
+/* Returns the slot of the key, or the slot where it would be stored. */
 static uint64_t *find(uint64_t *slots, size_t capacity, uint64_t key)
 {
     size_t i = (size_t)hash_combine(key, 0) & (capacity - 1);
@@ -87,8 +86,8 @@ void damage_account_finish(struct damage_account *a)
     damage_known_finish(&a->known);
 }
 
-/* Counts damage unless it was counted before, and applies the policy to it. A spent budget stays spent: also for a consumer
- * that seeks and meets the same damage again. */
+/* Counts damage unless it was counted before, and applies the policy to it. An exhausted budget stays exhausted, also after
+ * a seek to the same damage. */
 static pst_status count(struct damage_account *a, const struct damage_item *item, pst_error *reterr)
 {
     const pst_damage *d = &item->damage;

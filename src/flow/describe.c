@@ -27,7 +27,7 @@ static const char *readable_count(uint64_t n, const char *one, const char *of, c
     return buffer;
 }
 
-/* How near to an exact shuffle it comes to draw from `drawn` of `total` elements: " = 0.1 % of the data: weak". */
+/* Describes how close drawing from `drawn` of `total` elements is to an exact shuffle: " = 0.1 % of the data: weak". */
 static const char *shuffle_grade(uint64_t drawn, uint64_t total, char *buffer, size_t size)
 {
     double share = total ? 100.0 * (double)drawn / (double)total : 100;
@@ -97,7 +97,7 @@ static void describe_source(const struct pipeline_plan *p, char *buffer, size_t 
         p->source_class->describe(p->source, buffer, size);
 }
 
-/* Where decoding of JPEGs may begin in the middle, and whose points those are; empty: nothing is decoded. */
+/* Describes which points allow decoding to start inside JPEGs; empty: nothing is decoded. */
 static void entropy_sentence(const struct pipeline_plan *p, char *buffer, size_t size)
 {
     char bytes[32];
@@ -138,7 +138,7 @@ static bool in_place(const struct program *p, size_t column)
     return p->in_place[column];
 }
 
-/* What was chosen for an operation once the whole chain was known. */
+/* Returns what was chosen for an operation once the whole chain was known. */
 static const char *choice_of(const struct node *n, const char **ret_reason)
 {
     const struct op_decl *op = op_decl_of(n->op);

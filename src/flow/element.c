@@ -95,7 +95,7 @@ size_t element_size(const pst_spec *spec, const struct field_list *fields, const
     return total;
 }
 
-/* Where the values of a field begin when the field before it ended at `at`. */
+/* Returns where the values of a field begin when the field before it ended at `at`. */
 static uint8_t *values_at(uint8_t *at, const pst_field *f)
 {
     size_t misaligned = (uintptr_t)at % ALIGNMENT;

@@ -1,8 +1,8 @@
 /* feed.c: from the order and the ranks to the next batch.
  *
  * With an index a batch is a few numbers. A stream is pulled here: every rank reads all of it, keeps its own batch of each
- * step and lets the others go. An epoch's end is an entry like any other, so that the batches of the next epoch are in the
- * making while the consumer still works on the last ones of this. */
+ * step and drops the others. The end of an epoch is an entry like any other, so that workers fill batches of the next epoch
+ * while the consumer still processes the last ones of this epoch. */
 #include "flow/feed.h"
 
 #include "base/error.h"

@@ -1,8 +1,9 @@
-/* locate.c: operations know what is wrong with an element, the source knows where it lies. So does a batch that was delivered,
- * for those who work on whole batches.
+/* locate.c: combines the error of an operation with the place of the element, which the source provides. A delivered batch
+ * has the places too, for users that process whole batches.
  *
- * A byte that an operation names is one of its field. Where the field is a file, it is the file's; otherwise it goes into the
- * message, and the error's own is where the record begins. What is in no file has the source's number of it as its record. */
+ * A byte offset reported by an operation is relative to its field. If the field is a file, it is the offset in the file;
+ * otherwise it goes into the message, and the offset of the error is the start of the record. An element that is not in a
+ * file has its number in the source as its record. */
 #include "flow/locate.h"
 
 #include "base/memory.h"

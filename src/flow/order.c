@@ -1,9 +1,9 @@
-/* order.c: index algebra. Each step is a function from a place behind it to a place in front of it; composed from the last
- * to the first they take an element of the result to an element of the source.
+/* order.c: index algebra. Each step is a function from a position after it to a position before it; composed from the last
+ * to the first they map an element of the result to an element of the source.
  *
- * A pass counts how often the steps in front of a place have been gone through: the epoch at the end of the chain, times
- * the repetitions on the way to the front. It keys shuffles and the elements' randomness, so that no two passes are alike.
- * Streams have the same steps; stream.c runs them one element at a time. */
+ * A pass counts how often the steps before a position have been completed: the epoch at the end of the chain, times the
+ * repetitions on the way to the front. It keys shuffles and the random streams of the elements, so that passes differ.
+ * Streams have the same steps; stream_filters.c runs them one element at a time. */
 #include "flow/order.h"
 
 #include "base/error.h"
@@ -154,7 +154,7 @@ static void memo_window(struct order_memo *m, const struct order_step *s, uint64
 }
 
 /* Chunks are laid out in shuffled order, then every window of that layout is shuffled in itself. Only the last chunk may be
- * shorter than the others; places behind it are that much closer to the front. */
+ * shorter than the others; positions after it move forward by the difference. */
 static uint64_t windowed(struct order_memo *m, const struct order_step *s, uint64_t k)
 {
     uint64_t window = k / s->window, short_size = s->inner - (m->all.n - 1) * s->chunk;
@@ -184,7 +184,7 @@ static void shuffle_back(struct order_memo *m, const struct order_step *s, size_
 
 static void repeat_back(const struct order_step *s, size_t n, uint64_t *index, uint64_t *pass)
 {
-    /* an endless one may still be cut by a `take` behind it: rounds of different epochs keep apart */
+    /* a later `take` may still limit an endless one: rounds of different epochs must not overlap */
     uint64_t rounds = s->count < 0 ? UINT64_C(1) << 32 : (uint64_t)s->count;
     for (size_t i = 0; i < n; i++) {
         uint64_t round = is_counted(s->inner) ? index[i] / s->inner : 0; /* what never ends is never repeated */
@@ -193,7 +193,7 @@ static void repeat_back(const struct order_step *s, size_t n, uint64_t *index, u
     }
 }
 
-/* From places behind the step to places in front of it. */
+/* Maps positions after the step to positions before it. */
 static void step_back(const struct order_step *s, struct order_memo *m, size_t n, uint64_t *index, uint64_t *pass)
 {
     switch (s->kind) {

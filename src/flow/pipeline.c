@@ -242,7 +242,7 @@ static pst_status start_crew(pst_pipeline *p, pst_error *reterr)
     if (st < 0)
         return st;
     apply_tuning(p);
-    if (atomic_load(&p->cancelled)) /* between the reset and here: whoever cancels stops the ring, and it stays stopped */
+    if (atomic_load(&p->cancelled)) /* cancelled between the reset and here: cancelling stops the ring, and it stays stopped */
         ring_stop(&p->ring);
     st = crew_start(&crew, &order, reterr);
     if (st == PST_OK)

@@ -1,5 +1,5 @@
-/* plan.c: from a chain to a plan, in the order in which mistakes are best told: the source, types and shapes, the order, the
- * program, memory. Nothing is left running; the source stays open. */
+/* plan.c: from a chain to a plan, in the order in which errors are easiest to understand: the source, types and shapes, the
+ * order, the program, memory. Nothing is left running; the source stays open. */
 #include "flow/plan.h"
 
 #include "base/cpu.h"
@@ -18,10 +18,10 @@
 #include <string.h>
 
 #define PROBES          1024
-#define ENTROPY_SHARE   4                     /* of the memory that is left, one part in so many is for points */
+#define ENTROPY_SHARE   4                     /* 1/ENTROPY_SHARE of the remaining memory is for points */
 #define ENTROPY_RATIO   25                    /* an image's bytes to those of its points, at least; seldom less */
 #define ENTROPY_FIXED   128                   /* bytes an image beside its points */
-#define UNKNOWN_ELEMENT 4096                  /* bytes, where a source does not tell */
+#define UNKNOWN_ELEMENT 4096                  /* bytes, if the source does not report a size */
 #define MOST_GUESSED    (UINT64_C(256) << 20) /* bytes of a shuffle buffer whose elements have an unknown size */
 #define MAX_WORKERS     256
 
@@ -170,7 +170,7 @@ static pst_status infer(struct pipeline_plan *p, struct chain *c, pst_error *ret
     return PST_OK;
 }
 
-/* A cache keeps the first result of what stands in front of it: that must not be random. */
+/* A cache keeps the first result of the operations before it: they must not be random. */
 static pst_status check_cache(const struct chain *c, pst_error *reterr)
 {
     const char *random = NULL;
@@ -190,8 +190,8 @@ static pst_status check_cache(const struct chain *c, pst_error *reterr)
 
 /* ---- Order ---- */
 
-/* Bytes to plan for a shuffle buffer. A stream does not tell the size of its elements: those of a counted buffer are a guess,
- * and `limit` holds whatever they are. */
+/* Bytes to plan for a shuffle buffer. A stream does not report the size of its elements: for a counted buffer they are
+ * estimated, and `limit` bounds them in any case. */
 static uint64_t buffer_bytes(const struct order_step *s)
 {
     if (s->drawn == 0)
@@ -199,7 +199,7 @@ static uint64_t buffer_bytes(const struct order_step *s)
     return s->drawn < MOST_GUESSED / UNKNOWN_ELEMENT ? s->drawn * UNKNOWN_ELEMENT : MOST_GUESSED;
 }
 
-/* The node as a step; false: it does not take part in the order. */
+/* Returns the node as a step; false: it is not part of the order. */
 static bool order_step_of(struct pipeline_plan *p, const struct node *n, struct order_env *env, struct order_step *ret)
 {
     const struct op_decl *decl = op_decl_of(n->op);
@@ -272,7 +272,7 @@ static pst_status batch_spec(struct pipeline_plan *p, pst_error *reterr)
     return PST_OK;
 }
 
-/* Tells the source and the operations which of their fields anybody looks at. */
+/* Informs the source and the operations which of their fields are used. */
 static void tell_needs(struct pipeline_plan *p)
 {
     if (p->source_class->need)

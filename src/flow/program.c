@@ -1,8 +1,8 @@
 /* program.c: from a list of planned operations to flat instructions.
  *
- * Fields that nothing behind needs are neither loaded nor computed. A field of fixed shape that reaches the batch unchanged
- * is written there by the operation that makes it; others live in the worker's workspace at places fixed here. What a
- * cache keeps has to be copied out of it: nothing in front of a cache is written in place. */
+ * Fields that no later operation needs are neither loaded nor computed. A field of fixed shape that reaches the batch
+ * unchanged is written there by the operation that makes it; others are stored in the worker's workspace at places fixed
+ * here. A cache must copy its elements from there: nothing before a cache is written in place. */
 #include "flow/program.h"
 
 #include "base/error.h"
@@ -212,7 +212,7 @@ void program_fit_name(char *to, size_t size, const char *names)
         rest += 1 + strcspn(rest + 1, "+");
     if (first + sizeof(gap) - 1 <= room)
         snprintf(to, size, "%.*s%s%s", (int)first, names, gap, rest);
-    else /* a single name that is longer than anybody's */
+    else /* a single name that does not fit */
         snprintf(to, size, "%.*s\xe2\x80\xa6", (int)room - 3, names);
 }
 

@@ -1,7 +1,7 @@
 /* ring.c: see ring.h. The lock is held for a few instructions at a time; entries are opened and finished without it.
  *
  * Only one worker opens entries at a time, so that the order of batches, and of the elements of a stream, is the order of
- * openings whoever does it. */
+ * openings, whichever worker opens them. */
 #include "flow/ring.h"
 
 #include "base/clock.h"
@@ -9,7 +9,7 @@
 
 #include <time.h>
 
-#define WAKE_NS      200000u  /* waking the consumer more often would cost more than it brings */
+#define WAKE_NS      200000u  /* waking the consumer more often would cost more than it gains */
 #define LONG_WAIT_NS 1000000u /* it is not left waiting for more than one batch beyond this */
 
 void ring_init(struct ring *r)

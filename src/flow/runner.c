@@ -18,7 +18,7 @@
 
 #define FIRST_SCRATCH  ((size_t)64 << 10)
 #define CLOCK_NS       25  /* what reading the clock costs */
-#define CLOCK_SHARE    100 /* one part in so many is spent on it */
+#define CLOCK_SHARE    100 /* 1/CLOCK_SHARE of the time may be spent on it */
 #define LONGEST_PERIOD 100000u
 
 /* ---- Setting up ---- */
@@ -75,7 +75,7 @@ static pst_status start_source(struct runner *r, pst_error *reterr)
 static void prepare_scratch(struct runner *r)
 {
     arena_finish(&r->ctx.scratch);
-    (void)arena_alloc(&r->ctx.scratch, r->scratch_size); /* where it fails, operations will say so */
+    (void)arena_alloc(&r->ctx.scratch, r->scratch_size); /* if it fails, operations report it */
     arena_reset(&r->ctx.scratch);
     r->scratch_block = r->ctx.scratch.blocks;
 }
@@ -145,7 +145,7 @@ static pst_status fail_random(pst_error *reterr)
 
 /* ---- Running ---- */
 
-/* What was read; the usual case, a record, without a call. */
+/* Returns the bytes that were read; the usual case, a record, without a call. */
 static inline uint64_t loaded_bytes(const pst_tensor *t)
 {
     return t->dtype == PST_DTYPE_BYTES && t->rank == 0 ? ((const pst_bytes *)t->data)->length : tensor_bytes(t);
@@ -194,7 +194,7 @@ static pst_status run_step(struct runner *r, size_t i, const struct runner_targe
     return s->op->run(s->config, r->states[i], &r->ctx, in, out, reterr);
 }
 
-/* An operation may be the user's: what it brought is compared with its plan. */
+/* An operation may be user-defined: its result is compared with its plan. */
 static pst_status check_step(struct runner *r, size_t i, bool is_kept, const struct runner_target *to, pst_error *reterr)
 {
     const struct step *s = &r->program->steps[i];
@@ -363,7 +363,7 @@ void runner_ahead(struct runner *r, uint64_t *index, size_t count)
         p->source_class->ahead(p->source, r->source_state, index, count);
 }
 
-/* Only elements that the cache did not have went through what stands in front of it. */
+/* Only elements that were not in the cache went through the steps before it. */
 static void count_calls(struct runner *r, size_t count)
 {
     const struct program *p = r->program;

@@ -28,7 +28,7 @@ struct sampling {
     uint64_t bytes;
 };
 
-/* The source's field that field `f` in front of node `i` is; false: it was computed on the way. */
+/* Finds the field of the source that field `f` before node `i` equals; false: it was computed on the way. */
 static bool trace_back(const struct chain *c, size_t i, size_t *f)
 {
     while (--i > 0) {

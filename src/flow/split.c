@@ -1,7 +1,7 @@
 /* split.c: ranks take turns over the global batches.
  *
- * Batches are dealt out, not samples: whatever the number of ranks, the global order is the same, and a cursor counts global
- * batches, so that another number of ranks goes on where this one stopped. */
+ * Ranks get whole batches, not samples: the global order is the same for any number of ranks, and a cursor counts global
+ * batches, so that another number of ranks can resume where this one stopped. */
 #include "flow/split.h"
 
 uint64_t split_steps(const struct split *s, uint64_t batches, uint64_t base)

@@ -1,6 +1,7 @@
-/* stats.c: adds up what everybody counted, and says what holds a batch up when it takes too long.
+/* stats.c: adds up the counters of all workers, and reports what delays a batch that takes too long.
  *
- * No thread watches: a stall is a consumer that has been waiting for longer than the limit when somebody asks. */
+ * No thread watches: a stall is reported when the statistics are read and the consumer has been waiting for longer than the
+ * limit. */
 #include "flow/stats.h"
 
 #include "base/clock.h"

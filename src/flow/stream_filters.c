@@ -1,8 +1,8 @@
-/* stream_filters.c: order operations as filters, each pulling from the one in front of it.
+/* stream_filters.c: order operations as filters, each pulling from the one before it.
  *
- * The filters are those of order.c's steps and give the same sequences, but for shuffle: without an index it draws from a
- * buffer that is bounded in bytes and filled in order, so that its result depends on the data and the seed alone. Elements that
- * a cache holds are not read again; the stream is opened when the first one that it lacks is asked for. */
+ * The filters are those of order.c's steps and give the same sequences, except for shuffle: without an index it draws from a
+ * buffer that is bounded in bytes and filled in order, so that its result depends only on the data and the seed. Elements
+ * that a cache holds are not read again; the stream is opened when the first element that is not in the cache is needed. */
 #include "flow/stream_filters.h"
 
 #include "base/error.h"
@@ -35,12 +35,12 @@ struct filter {
 
 struct element_stream {
     const struct program *program;
-    const _Atomic bool *stopped; /* nobody wants anything any more */
+    const _Atomic bool *stopped; /* the pipeline is stopping */
     struct filter *filters;      /* [0] is the source */
     size_t count;
     pst_ctx ctx;
     void *reading;    /* the source's stream; NULL: not open */
-    uint64_t at;      /* the element that it brings next */
+    uint64_t at;      /* the number of the next element */
     uint64_t length;  /* of the stream, once it was read to its end */
     uint64_t damaged; /* of the total of the intake, when `reading` was opened */
     uint64_t met;     /* records, damaged ones too, that were read at least once */
@@ -157,7 +157,7 @@ static pst_status read_element(struct element_stream *s, uint64_t pass, pst_erro
     return st;
 }
 
-/* What is to be known of the element that was just read. */
+/* Returns the tag of the element that was just read. */
 static struct cache_tag tag_of_read(const struct element_stream *s)
 {
     const struct program *p = s->program;

@@ -1,8 +1,8 @@
 /* tune.c: the choices and their reasons.
  *
- * Workers: one a core, as decoding wants it. When the consumer waits while workers sit in reads rather than on the processor,
- * one more; when the processor is short again, one less. Depth: enough small batches that handing over does not show; more
- * when both sides wait in turns, which only a longer buffer smooths; never more than memory is budgeted for. */
+ * Workers: one per core, which suits decoding. One more when the consumer waits while workers block in reads; one less when
+ * the processor is the bottleneck again. Depth: enough small batches to hide the cost of handing over; more when both sides
+ * wait in turns, which only a longer buffer smooths; never more than the memory budget allows. */
 #include "flow/tune.h"
 
 #include "base/text.h"

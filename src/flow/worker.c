@@ -1,8 +1,8 @@
-/* worker.c: what a worker does: takes a slice of a batch, computes which elements it has, runs the program on each of them
- * into its slot. The worker that finishes the last slice finishes the batch.
+/* worker.c: the work of a worker: takes a slice of a batch, computes its elements, runs the program on each of them into its
+ * slot. The worker that finishes the last slice finishes the batch.
  *
- * An element that fails ends its batch, and with it the pipeline, unless the policy tolerates damage: then it is left out, and
- * the entry keeps a note of it for the consumer, who judges the notes in order (flow/damage.h). */
+ * An element that fails ends its batch, and with it the pipeline, unless the policy tolerates damage: then it is left out,
+ * and the damage is recorded in the entry; the consumer judges it in order (flow/damage.h). */
 #include "flow/worker.h"
 
 #include "base/clock.h"
@@ -35,7 +35,7 @@ struct crew {
 
 /* ---- Failures ---- */
 
-/* Leaves the element out if that is tolerated; otherwise fails the batch. Returns whether to go on. */
+/* Leaves the element out if that is tolerated; otherwise fails the batch. Returns whether to continue. */
 static bool tolerate(struct crew *c, struct entry *e, size_t at, uint64_t sample, pst_cause cause, const pst_error *error)
 {
     pst_error failure = *error;

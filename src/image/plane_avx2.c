@@ -72,7 +72,7 @@ static void columns(const uint8_t *const *rows, const int16_t *weights, uint32_t
 
 /* ---- Along the rows ---- */
 
-/* Two lanes: the samples that their outputs see, weighted, in sums of two, or of four where there are slots for so many. */
+/* Two lanes: the samples that their outputs see, weighted, in sums of two, or of four where there are enough slots. */
 INLINE __m256i weigh(const uint8_t *in, const struct plane_axis *a, size_t lane, uint32_t slots)
 {
     __m128i one = _mm_loadu_si128((const __m128i *)(in + a->lanes[lane]));
@@ -142,7 +142,7 @@ static void rows(const uint8_t *in, uint8_t *out, const struct plane_axis *a)
 
 /* ---- Colours ---- */
 
-/* A product with a factor of 16 bits behind the point, rounded half up: floor((floor(2x × f / 2^16) + 1) / 2). */
+/* A product with a factor that has 16 fractional bits, rounded half up: floor((floor(2x × f / 2^16) + 1) / 2). */
 INLINE __m256i times(__m256i x, int factor)
 {
     __m256i product = _mm256_mulhi_epi16(_mm256_add_epi16(x, x), _mm256_set1_epi16((short)factor));

@@ -36,7 +36,7 @@ static uint32_t taps_of(const struct shape *s, const struct plane_span *span, ui
     bool same = span->high - span->low == out && floor(span->low) == span->low;
     if (s->filter == PST_FILTER_NEAREST || same)
         return 1;
-    double width = ceil(2 * s->support); /* an open interval of that length holds at most so many samples */
+    double width = ceil(2 * s->support); /* an open interval of that length holds at most this many samples */
     return width < s->end - s->begin ? (uint32_t)width : s->end - s->begin;
 }
 

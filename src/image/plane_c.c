@@ -34,7 +34,7 @@ static uint8_t clamped(int32_t level)
     return (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
 }
 
-/* Factors of 16 bits behind the point, rounded half up: as libjpeg. */
+/* Factors with 16 fractional bits, rounded half up, as in libjpeg. */
 static void colour(uint8_t *y_red, uint8_t *cb_green, uint8_t *cr_blue, size_t width)
 {
     for (size_t x = 0; x < width; x++) {

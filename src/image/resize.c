@@ -35,7 +35,7 @@ static void choose(void)
 
 /* ---- Scratch ---- */
 
-/* Rows are filtered several at once: those of a window and the ones behind it that come along. */
+/* Rows are filtered several at once: those of a window and the next ones that are filtered with them. */
 static size_t ring_rows(const struct resize_axis *y)
 {
     return (size_t)y->taps + RESIZE_ROWS - 1;

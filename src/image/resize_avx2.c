@@ -45,7 +45,7 @@ RESIZE_INLINE __m256i join(__m128i one, __m128i two)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(one), two, 1);
 }
 
-/* 16 bytes of a row of at least as many, from `at` on; zeros behind its end. */
+/* Loads 16 bytes of a row of at least 16 bytes, from `at` on; zeros after its end. */
 RESIZE_INLINE __m128i load_up_to(const uint8_t *row, size_t at, size_t length)
 {
     static const uint8_t steps[32] = {0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,
@@ -101,7 +101,7 @@ RESIZE_INLINE __m256i levels_of(__m256i high, __m256i low)
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(high, 8), low), RESIZE_BITS);
 }
 
-/* Outputs `x` up to `n` of RGB or RGBA in `halves` registers. `near_end`: loads may reach behind the row. `taps` may be a
+/* Outputs `x` up to `n` of RGB or RGBA in `halves` registers. `near_end`: loads may extend past the row. `taps` may be a
  * constant that is not less than the axis's: weights up to the pitch are 0. */
 RESIZE_INLINE void horizontal_part(const struct rows *rows, const struct resize_axis *a, uint32_t x, uint32_t n,
                                    unsigned channels, uint32_t taps, unsigned halves, bool near_end)
@@ -207,7 +207,7 @@ RESIZE_INLINE void gray_rows(const uint8_t *in, const uint8_t *in2, uint8_t *out
             accumulate(&high, &low, _mm256_cvtepu8_epi16(load8(p + t, p2 + t)), _mm256_permutevar8x32_epi32(weights, uppers),
                        _mm256_permutevar8x32_epi32(weights, lowers));
         }
-        __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, 8), low); /* four parts a row */
+        __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, 8), low); /* four parts per row */
         __m128i halves = _mm_hadd_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
         __m128i level = _mm_srai_epi32(_mm_add_epi32(_mm_hadd_epi32(halves, halves), half), RESIZE_BITS);
         level = _mm_packus_epi16(_mm_packs_epi32(level, level), level);

@@ -59,7 +59,7 @@ static uint32_t most_weights(uint32_t in, uint32_t out, pst_filter filter)
     return width < in ? (uint32_t)width : in;
 }
 
-/* An open interval of twice the support holds at most so many positions. */
+/* An open interval of twice the support holds at most this many positions. */
 static uint32_t taps_of(uint32_t in, uint32_t out, pst_filter filter)
 {
     if (is_picked(in, out, filter))
@@ -118,7 +118,7 @@ static void pick(struct resize_axis *a, uint32_t out, uint32_t begin)
 
 /* ---- Weighted positions ---- */
 
-/* What one output position sees. */
+/* The inputs of one output position. */
 struct window {
     uint32_t first, count;
     double *weights, sum;

@@ -71,7 +71,7 @@ static void fill(pst_image *image, uint32_t x, uint32_t y, uint32_t width, uint3
     }
 }
 
-/* As much of the text as fits into `width` pixels, with ".." behind it if that is not all. */
+/* Draws as much of the text as fits into `width` pixels, followed by ".." if it is shortened. */
 static void draw_cut(struct canvas *c, uint32_t x, uint32_t y, uint32_t width, uint32_t scale, struct font_color color,
                      const char *text)
 {

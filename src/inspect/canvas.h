@@ -1,5 +1,5 @@
-/* canvas.h: the contact sheet as a drawing: a header, and tiles in rows, each with a picture and a caption. Which pictures and
- * which words is its users' business. */
+/* canvas.h: the contact sheet as a drawing: a header, and tiles in rows, each with a picture and a caption. The callers
+ * choose pictures and text. */
 #ifndef INSPECT_CANVAS_H
 #define INSPECT_CANVAS_H
 
@@ -16,8 +16,8 @@ struct canvas {
     pst_image image; /* RGB */
 };
 
-/* An empty sheet: every tile says "not readable" until it is painted over. 0 pixels a tile: 160. PST_EINVAL: beyond what a
- * sheet may be. */
+/* Creates an empty sheet: every tile shows "not readable" until it is painted. 0 pixels per tile: 160. PST_EINVAL: too
+ * large. */
 pst_status canvas_create(struct canvas *c, uint64_t tiles, uint32_t tile_size, pst_error *reterr);
 void canvas_finish(struct canvas *c); /* zeroed ok */
 
@@ -28,7 +28,7 @@ pst_status canvas_picture(struct canvas *c, uint64_t tile, const pst_image *pict
 /* The caption to the left, the fainter note to the right; without a caption the note takes its place. "": none. */
 void canvas_caption(struct canvas *c, uint64_t tile, const char *caption, const char *note);
 
-/* As a PNG, published whole; replaces what is there. */
+/* Writes the sheet as a PNG, published whole; replaces an existing file. */
 pst_status canvas_publish(const struct canvas *c, const char *path, pst_error *reterr);
 
 #endif

@@ -1,5 +1,5 @@
-/* events.h: TensorBoard's Event messages, as far as a reader of logs needs them. Any bytes may come in; nothing is
- * copied: what is returned points into the record. */
+/* events.h: TensorBoard's Event messages, as far as a reader of logs needs them. Any bytes are accepted; nothing is copied:
+ * results point into the record. */
 #ifndef INSPECT_EVENTS_H
 #define INSPECT_EVENTS_H
 

@@ -1,6 +1,6 @@
-/* feature_table.h: what is known about each feature (or event tag) after a number of records. Tables merge: the table of some
- * records, merged with that of those behind them, is the table of all. Sums of fractions depend on how records were cut
- * into tables, so whoever cuts does it by the data alone. Not thread-safe. */
+/* feature_table.h: statistics of each feature (or event tag) over a number of records. Tables merge: the table of some
+ * records, merged with that of the records after them, is the table of all. Sums of fractions depend on how records were
+ * divided into tables, so that division must depend only on the data. Not thread-safe. */
 #ifndef INSPECT_FEATURE_TABLE_H
 #define INSPECT_FEATURE_TABLE_H
 
@@ -9,14 +9,14 @@
 #include <penstock/inspect.h>
 #include <string.h>
 
-#define FEATURES_MAX        10000u /* different features kept; hostile records may bring more */
-#define FEATURE_NAME_LENGTH 1024u  /* bytes that tell names apart */
+#define FEATURES_MAX        10000u /* maximum number of features; hostile records may have more */
+#define FEATURE_NAME_LENGTH 1024u  /* bytes of names that are compared */
 
 struct feature_stats {
     uint64_t present, values;
     uint64_t min_count, max_count;
     uint64_t min_bytes, max_bytes; /* of bytes values */
-    uint64_t images, texts;        /* bytes values that are such */
+    uint64_t images, texts;        /* bytes values that are images or text */
     uint64_t finite, nonfinite;    /* numbers */
     double min, max, sum;          /* of the finite ones */
     char *preview;                 /* the first value of the first record that has one; owned */
@@ -25,7 +25,7 @@ struct feature_stats {
 /* A feature is a kind and a name: one name with two kinds is two rows. */
 struct feature_table {
     struct name_table keys;      /* kind and place as one byte, then the name */
-    struct feature_stats *stats; /* a row a key */
+    struct feature_stats *stats; /* one row per key */
     size_t capacity;
     bool full; /* something was left out */
 };

@@ -83,7 +83,7 @@ static pst_status take_image(struct findings *f, const struct choice *choice, co
         return findings_add_damage(f, PST_CAUSE_IMAGE, path, record, why.message, reterr);
     if (st == PST_ENOMEM)
         return pst_fail_at(reterr, st, path, record->record, record->offset, "%s", why.message);
-    return PST_OK; /* a format that this build cannot decode is no damage */
+    return PST_OK; /* a format that this build cannot decode is not damage */
 }
 
 static pst_status take_features(struct findings *f, const struct choice *choice, const char *path, const pst_record *record,

@@ -1,5 +1,5 @@
-/* findings.h: everything learnt from a run of records: features, images, classes, damage. Findings of one run merge with
- * those of the next one; merged in order, they do not tell who read which run. */
+/* findings.h: the results from a run of records: features, images, classes, damage. Findings of one run merge with those of
+ * the next one; merged in order, they do not depend on which worker read which run. */
 #ifndef INSPECT_FINDINGS_H
 #define INSPECT_FINDINGS_H
 
@@ -8,7 +8,7 @@
 #include "inspect/labels.h"
 #include "inspect/walker.h"
 
-/* What the records are taken for, decided before they are read. */
+/* How records are interpreted, decided before they are read. */
 struct choice {
     pst_content content;
     char *image_feature, *label_feature; /* owned; NULL: none */
@@ -27,16 +27,16 @@ struct findings {
     uint64_t parsed;        /* understood */
 };
 
-/* Zero-initialise `f` first. Makes sure that there is a log; it tolerates everything. */
+/* Zero-initialise `f` first. Creates the log if there is none; it tolerates everything. */
 pst_status findings_need_log(struct findings *f, pst_error *reterr);
 pst_status findings_add_damage(struct findings *f, pst_cause cause, const char *path, const pst_record *record, const char *why,
                                pst_error *reterr);
 
-/* Learns from one record. A record that makes no sense is damage, not an error. */
+/* Adds one record. A record that cannot be parsed is damage, not an error. */
 pst_status findings_take(struct findings *f, const struct choice *choice, struct walker *walker, const char *path,
                          const pst_record *record, pst_error *reterr);
 
-/* `from` comes behind `into` and is left empty. */
+/* `from` follows `into` and is left empty. */
 pst_status findings_merge(struct findings *into, struct findings *from, pst_error *reterr);
 void findings_finish(struct findings *f);
 

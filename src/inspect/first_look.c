@@ -1,4 +1,5 @@
-/* first_look.c: see first_look.h. The same records whatever the number of workers: the choice decides what all of them look for. */
+/* first_look.c: see first_look.h. The same records whatever the number of workers: the choice decides what all of them look
+ * for. */
 #include "inspect/first_look.h"
 
 #include "base/error.h"
@@ -70,7 +71,7 @@ static pst_status look_around(struct view *v, const char *const *paths, size_t c
 
 static pst_content majority(const uint64_t *votes)
 {
-    /* without steps, a SequenceExample cannot be told from an Example */
+    /* without steps, a SequenceExample cannot be distinguished from an Example */
     uint64_t examples = votes[PST_CONTENT_EXAMPLES] + votes[PST_CONTENT_SEQUENCES];
     uint64_t events = votes[PST_CONTENT_EVENTS], other = votes[PST_CONTENT_OTHER];
     if (examples >= events && examples >= other)

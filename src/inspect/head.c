@@ -1,5 +1,5 @@
-/* head.c: pst_inspect_head: the first records of a shard in words. Each record is shown as what it is; damage is told
- * where it lies and passed over. */
+/* head.c: pst_inspect_head: the first records of a shard in words. Each record is shown according to its kind; damage is
+ * reported with its place and skipped. */
 #include "base/error.h"
 #include "base/text.h"
 #include "inspect/events.h"

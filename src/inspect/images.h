@@ -1,15 +1,15 @@
-/* images.h: which bytes are images, which feature holds them, and what they are like. Sums are whole numbers, so merging
- * in any order gives the same. */
+/* images.h: recognises images, finds the feature that holds them, and collects statistics. Sums are whole numbers, so
+ * merging in any order gives the same result. */
 #ifndef INSPECT_IMAGES_H
 #define INSPECT_IMAGES_H
 
 #include <penstock/example.h>
 #include <penstock/inspect.h>
 
-/* What a record says about the size of its pixels, in whole-number features called width, height and perhaps channels,
- * alone or at the end of a path (image/width). Raw pixels can only be recognised by it. */
+/* The size of the pixels as stored in a record, in whole-number features called width, height and perhaps channels, alone or
+ * at the end of a path (image/width). Needed to recognise raw pixels. */
 struct image_shape {
-    uint64_t width, height, channels; /* 0: not told */
+    uint64_t width, height, channels; /* 0: unknown */
 };
 
 struct image_shape image_shape_find(const pst_named_value *values, size_t count);

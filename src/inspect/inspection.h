@@ -1,4 +1,4 @@
-/* inspection.h: the result of pst_inspect, and what pst_inspect_sheet needs to go back to the shards. */
+/* inspection.h: the result of pst_inspect, and what pst_inspect_sheet needs to read the shards again. */
 #ifndef INSPECT_INSPECTION_H
 #define INSPECT_INSPECTION_H
 

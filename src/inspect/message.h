@@ -7,10 +7,10 @@
 
 struct field {
     uint32_t tag;   /* WIRE_TAG(number, type) */
-    pst_bytes data; /* behind the length of a length-delimited field, else the number's own bytes */
+    pst_bytes data; /* the bytes after the length of a length-delimited field, else those of the number */
 };
 
-/* Takes one field off the front of `rest`. PST_END: it is empty; PST_ECORRUPT, and `trouble` says why. */
+/* Reads and removes the first field of `rest`. PST_END: it is empty; PST_ECORRUPT: `trouble` has the reason. */
 static inline pst_status message_next(pst_bytes *rest, struct field *ret, struct wire_trouble *trouble)
 {
     if (!rest->length)

@@ -1,4 +1,4 @@
-/* readable.h: values of any bytes as text that is safe on a terminal and in a report.
+/* readable.h: formats arbitrary bytes as text that is safe on a terminal and in a report.
  *
  * Nothing here trusts its input: control characters, invalid UTF-8 and marks that reorder text become escapes. */
 #ifndef INSPECT_READABLE_H

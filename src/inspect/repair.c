@@ -10,7 +10,7 @@
 #include <penstock/inspect.h>
 #include <string.h>
 
-/* What the stream held between and behind the records that were kept. */
+/* Data of the stream between and after the records that were kept. */
 struct loss {
     uint64_t end; /* of the last record kept */
     uint64_t bytes;
@@ -33,7 +33,7 @@ static pst_status copy_records(pst_reader *reader, pst_writer *writer, struct lo
     }
 }
 
-/* Damage behind the last record: no later record tells where it ended. */
+/* Damage after the last record: no later record shows where it ended. */
 static uint64_t lost_at_end(const pst_damage_log *log, const char *path, size_t first_place, uint64_t end)
 {
     uint64_t bytes = 0;
@@ -61,7 +61,7 @@ static pst_status repair(const char *path, const char *out, pst_writer_options *
     }
     if (st == PST_OK)
         st = copy_records(reader, writer, &loss, report, reterr);
-    reader = pst_reader_close(reader); /* tells the log what it has seen: the share is judged by it */
+    reader = pst_reader_close(reader); /* reports the number of records to the log, which the share refers to */
     if (st == PST_OK)
         st = pst_damage_log_finish(log, reterr);
     if (st == PST_OK)

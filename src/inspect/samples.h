@@ -1,4 +1,4 @@
-/* samples.h: back to the shards of an inspection for some of their images. */
+/* samples.h: reads some images from the shards of an inspection. */
 #ifndef INSPECT_SAMPLES_H
 #define INSPECT_SAMPLES_H
 
@@ -15,7 +15,7 @@ struct sample {
 };
 
 /* Calls `see` for every position of `spread` (over the records of all shards) whose record has an image, with `k` as the
- * position's number. Damaged records are passed over. Anything but PST_OK from `see` ends the visit. */
+ * position's number. Damaged records are skipped. Any result but PST_OK from `see` ends the visit. */
 typedef pst_status (*sample_fn)(void *user, uint64_t k, const struct sample *sample, pst_error *reterr);
 pst_status samples_visit(const struct inspection *n, const struct spread *spread, sample_fn see, void *user, pst_error *reterr);
 

@@ -48,7 +48,7 @@ static pst_status show(void *user, uint64_t k, const struct sample *sample, pst_
     struct canvas *c = user;
     pst_status st = show_picture(c, k, sample, reterr);
     show_caption(c, k, sample);
-    return st == PST_ENOMEM ? st : PST_OK; /* whatever else is wrong with a picture, its tile says so */
+    return st == PST_ENOMEM ? st : PST_OK; /* other errors of a picture are shown in its tile */
 }
 
 /* The name of the data set, and how much of it this is. */

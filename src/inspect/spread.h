@@ -1,6 +1,6 @@
 /* spread.h: `count` positions spread evenly over [0, total): one in each of `count` equal parts, somewhere in it. Where
- * exactly is a pure function of the part and the total: a fixed step would fall in step with data that repeats, such as
- * classes in turn, and see only some of them. */
+ * exactly is a pure function of the part and the total: a fixed step could coincide with a period in the data, such as
+ * alternating classes, and see only some of them. */
 #ifndef INSPECT_SPREAD_H
 #define INSPECT_SPREAD_H
 

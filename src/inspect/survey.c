@@ -1,9 +1,9 @@
 /* survey.c: see survey.h.
  *
- * Three rounds: every uncompressed shard is opened, which makes its index where there is none and tells its length; a
- * first look reads a few records; then tasks read. A task is a whole shard, front to back (compressed ones, event files,
- * everything when verifying), or a run of sampled records by number. Tasks are cut by the data alone, and what they
- * find is merged in their order, so sums of fractions come out the same for any number of workers. */
+ * Three rounds: every uncompressed shard is opened, which creates its index if there is none and gives its length; a first
+ * look reads a few records; then tasks read. A task is a whole shard, front to back (compressed ones, event files,
+ * everything when verifying), or a run of sampled records by number. Tasks are cut by the data alone, and what they find is
+ * merged in their order, so sums of fractions come out the same for any number of workers. */
 #include "inspect/survey.h"
 
 #include "base/error.h"
@@ -33,7 +33,7 @@ struct task {
 struct state { /* of one shard, beside its public part */
     bool by_number;
     uint64_t first;       /* number of its first record among those of all shards read by number */
-    pst_shard *kept;      /* still open; NULL: it is opened again by whoever reads it */
+    pst_shard *kept;      /* still open; NULL: the task that reads it opens it again */
     struct findings scan; /* the damage that its index left out, or that is in its index */
 };
 
@@ -45,7 +45,7 @@ struct survey {
     atomic_uint kept;
     const struct choice *choice;
     struct spread sample;
-    uint64_t expected; /* records to read; 0: nobody knows */
+    uint64_t expected; /* records to read; 0: unknown */
     struct task *tasks;
     size_t task_count, task_capacity;
 
@@ -170,7 +170,7 @@ static pst_status open_one(void *user, size_t i, struct meter *meter, pst_error 
     return st < 0 ? st : meter_add(meter, shard->records, shard->bytes, reterr);
 }
 
-/* ---- Second round: who reads what ---- */
+/* ---- Second round: tasks ---- */
 
 static pst_status add_task(struct survey *s, struct task task, pst_error *reterr)
 {
@@ -221,7 +221,7 @@ struct reading {
     struct findings *found;
     struct walker *walker;
     struct meter *meter;
-    uint64_t records, bytes; /* not yet told to the meter */
+    uint64_t records, bytes; /* not yet reported to the meter */
 };
 
 static pst_status take(struct reading *r, const pst_record *record, pst_error *reterr)
@@ -286,7 +286,7 @@ static pst_status read_through(struct reading *r, pst_error *reterr)
     return st == PST_END ? PST_OK : st;
 }
 
-/* An index lists records whose data may be damaged: those met are taken off the shard's count. */
+/* An index lists records whose data may be damaged: damaged ones are subtracted from the shard's count. */
 static void count_damage(pst_inspect_shard *shard, const struct findings *f, bool listed)
 {
     if (!f->damage)

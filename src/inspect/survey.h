@@ -1,12 +1,12 @@
-/* survey.h: reads shards in parallel and brings home what is in them. */
+/* survey.h: reads shards in parallel and collects statistics of their contents. */
 #ifndef INSPECT_SURVEY_H
 #define INSPECT_SURVEY_H
 
 #include "inspect/findings.h"
 
 /* `shards` has `count` elements with their paths set; everything else in them is filled in. `options` has its sample set.
- * Zero-initialise `ret_choice` and `ret_findings` first and finish both in any case. The result is a function of the
- * shards and the options; the number of workers does not show. */
+ * Zero-initialise `ret_choice` and `ret_findings` first and finish both in any case. The result depends only on the shards
+ * and the options, not on the number of workers. */
 pst_status survey(pst_inspect_shard *shards, size_t count, const pst_inspect_options *options, struct choice *ret_choice,
                   struct findings *ret_findings, pst_error *reterr);
 

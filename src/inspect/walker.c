@@ -99,7 +99,7 @@ static pst_status read_list(struct walker *w, pst_bytes entry, size_t i, struct 
     return st;
 }
 
-/* The entries of one FeatureLists message go to w->values behind the `*count` that are there. */
+/* Appends the entries of one FeatureLists message to w->values, after the first `*count`. */
 static pst_status read_map(struct walker *w, pst_bytes map, size_t *count, struct wire_trouble *t)
 {
     struct field f;

@@ -1,4 +1,5 @@
-/* walker.h: what kind of message a record is, and every feature in it, schema or not. One thread at a time. */
+/* walker.h: detects the kind of message of a record, and returns every feature in it, without a schema. One thread at a
+ * time. */
 #ifndef INSPECT_WALKER_H
 #define INSPECT_WALKER_H
 

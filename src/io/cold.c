@@ -1,5 +1,5 @@
 /* cold.c: a thread's page faults and block reads, as the kernel counts them. Both are counted when a read is started,
- * whoever waits for it later, so that data fetched ahead of its use still shows as cold. */
+ * whichever thread waits for it later, so that data fetched ahead of its use still counts as cold. */
 #include "io/cold.h"
 
 #include "base/clock.h"

@@ -8,7 +8,7 @@
 
 size_t csv_row_end(const char *data, size_t length, size_t begin)
 {
-    /* A row ends at the first line break behind an even number of quotes: doubled ones count twice and cancel out. */
+    /* A row ends at the first line break after an even number of quotes: doubled ones count twice and cancel out. */
     const char *at = data + begin, *end = data + length, *line = at;
     while (at < end) {
         if (line <= at) { /* not sought again while it lies ahead: rows of many quoted fields stay linear */
@@ -31,7 +31,7 @@ static pst_status bad_column(size_t column, const char *what, pst_error *reterr)
     return pst_fail(reterr, PST_ECORRUPT, "column %zu: %s", column + 1, what);
 }
 
-/* Reads the quoted field that starts at `at`. Returns what is behind its closing quote; NULL: it is never closed. */
+/* Reads the quoted field that starts at `at`. Returns the position after its closing quote; NULL: it is never closed. */
 static const char *unquote(const char *at, const char *end, char *scratch, struct csv_field *ret)
 {
     const char *from = at + 1, *close = memchr(from, '"', (size_t)(end - from));

@@ -307,7 +307,7 @@ void file_expect_sequential(int fd)
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
-/* One request reads no more than the device's read-ahead, 128 KiB where nobody has set it: the rest would be dropped. */
+/* One request reads no more than the device's read-ahead, 128 KiB by default: the rest would be dropped. */
 #define FETCH_PIECE ((size_t)128 << 10)
 
 void file_fetch(int fd, uint64_t offset, size_t length)

@@ -54,7 +54,7 @@ static void read_header(const struct list_reader *r, struct list_form *form)
     }
 }
 
-/* Splits a row that may not be one of a list: `*ret` tells whether it could be. */
+/* Splits a row that may not belong to a list: `*ret` is true if it could. */
 static pst_status try_split(struct list_reader *r, const char *row, size_t length, char delimiter, bool *ret, pst_error *reterr)
 {
     pst_status st = split(r, row, length, delimiter, reterr);

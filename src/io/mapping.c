@@ -24,7 +24,7 @@ _Atomic uint32_t mapping_breaks;
 
 static struct mapping_slot slots[SLOTS]; /* pages that are not used take no memory */
 static _Atomic uint32_t next_slot;       /* where to look for a free one */
-static _Atomic uint32_t used_slots;      /* those behind were never taken */
+static _Atomic uint32_t used_slots;      /* later slots were never used */
 
 /* ---- Mappings ---- */
 

@@ -1,8 +1,7 @@
 /* npy.c: the header of a .npy: a Python dict literal with exactly 'descr', 'fortran_order' and 'shape'.
  *
- * Promises: any spacing, quotes and order of the keys that Python would read; nothing else. The array fits into the file
- * before its size is told, except that an array of no elements may have dimensions of any size. Leaves to others: the
- * elements. */
+ * Promises: any spacing, quotes and order of the keys that Python would read; nothing else. An array is reported only if it
+ * fits in the file, except that an array without elements may have dimensions of any size. Leaves to others: the elements. */
 #include "io/npy.h"
 
 #include "base/le.h"
@@ -40,7 +39,7 @@ static void skip_space(struct parser *p)
         p->at++;
 }
 
-/* Passes over `c` and the space in front of it, if it is there. */
+/* Skips `c` and the spaces before it, if present. */
 static bool take(struct parser *p, char c)
 {
     skip_space(p);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define MAX_TEXT 512 /* of a float that needs the slow path; longer ones are no numbers */
+#define MAX_TEXT 512 /* length of a float that needs the slow path; longer text is not a number */
 
 static void trim(const char **s, size_t *n)
 {

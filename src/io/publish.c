@@ -66,7 +66,7 @@ static bool lock_temp(int fd, const char *path)
     return lstat(path, &st) == 0 || errno != ENOENT;
 }
 
-/* Opens a name that is nobody else's. Threads of this process differ in the number; O_EXCL arbitrates. */
+/* Opens a name that no one else uses. Threads of this process differ in the number; O_EXCL arbitrates. */
 static pst_status open_temp(struct publish *p, pst_error *reterr)
 {
     for (unsigned n = 0; p->fd < 0; n++) {
@@ -178,7 +178,7 @@ void publish_discard(struct publish *p)
     if (p->temp_path) {
         if (p->fd >= 0)
             close(p->fd);
-        unlink(p->temp_path); /* asks no fault hook: what cleans up behind a fault is not made to fail itself */
+        unlink(p->temp_path); /* does not ask the fault hook: cleanup after a fault must not fail itself */
     }
     mem_free(p->temp_path);
     mem_free(p->path);
@@ -197,7 +197,7 @@ pst_status publish_bytes(const char *path, const void *data, size_t length, bool
     return st;
 }
 
-/* The process in ".NAME.tmp-PID-N", or 0 when `name` is no such name. */
+/* The process in ".NAME.tmp-PID-N", or 0 when `name` is not such a name. */
 static pid_t temp_owner(const char *name)
 {
     const char *mark = NULL;

@@ -54,8 +54,8 @@ static void finish(struct read_request *q, int error)
     atomic_store_explicit(&q->done, true, memory_order_release);
 }
 
-/* What a read has brought: bytes, or a negative errno. True: it has to be continued. A read past the system's cache that
- * ends inside a block has met the end of the file, and could not be continued there anyway. */
+/* Processes the result of a read: bytes, or a negative errno. True: it must be continued. A direct read that ends inside a
+ * block has reached the end of the file, and could not be continued there anyway. */
 static bool take_result(struct read_request *q, ssize_t result)
 {
     if (result == -EINTR || result == -EAGAIN)

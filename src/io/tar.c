@@ -1,9 +1,9 @@
 /* tar.c: from header to header through a tar archive.
  *
- * Promises: every header's checksum is verified and every member lies inside the file before it is told; names are keys,
- * free of NUL and at most 1 MiB long, never paths that anything is written to; memory is bounded. Leaves to others:
- * reading the members. Layout: a 512-byte header, then the data padded to 512; long names and sizes arrive in headers
- * of their own in front (pax 'x' and 'g', GNU 'L'). */
+ * Promises: every header's checksum is verified and every reported member lies inside the file; names are keys, free of NUL
+ * and at most 1 MiB long, never paths that anything is written to; memory is bounded. Leaves to others: reading the members.
+ * Layout: a 512-byte header, then the data padded to 512; long names and sizes are in separate headers before it (pax 'x'
+ * and 'g', GNU 'L'). */
 #include "io/tar.h"
 
 #include "base/error.h"
@@ -16,7 +16,7 @@
 #define BLOCK         512u
 #define EXTENSION_MAX ((uint64_t)1 << 20) /* of one pax header or long name */
 
-/* What a pax header says about the members behind it. */
+/* Fields of a pax header that apply to the members after it. */
 struct pax {
     char *path; /* NULL: nothing */
     bool has_size, sparse;
@@ -32,7 +32,7 @@ struct tar_walk {
     uint64_t header_offset; /* …and its place */
     struct pax global, local;
     char *long_name; /* of a GNU 'L' header; NULL: none */
-    char *name;      /* of the member told last */
+    char *name;      /* name of the last member returned */
 };
 
 static pst_status corrupt(const struct tar_walk *w, pst_error *reterr, const char *what)
@@ -142,7 +142,7 @@ static pst_status bad_checksum(const struct tar_walk *w, pst_error *reterr)
     return corrupt(w, reterr, "the first header's checksum is wrong: damaged, or not a tar archive");
 }
 
-/* Reads the next header that is not zero; END behind the last. */
+/* Reads the next header that is not zero; END after the last. */
 static pst_status read_header(struct tar_walk *w, pst_error *reterr)
 {
     for (unsigned zeros = 0; zeros < 2; zeros++) {
@@ -163,7 +163,7 @@ static pst_status read_header(struct tar_walk *w, pst_error *reterr)
     return PST_END;
 }
 
-/* Moves `next` behind data of `size` bytes that start at it. */
+/* Moves `next` past the `size` bytes of data at it. */
 static pst_status step_over(struct tar_walk *w, uint64_t size, pst_error *reterr)
 {
     uint64_t left = w->next < w->file_size ? w->file_size - w->next : 0;
@@ -319,7 +319,7 @@ static void forget_extensions(struct tar_walk *w)
     w->long_name = NULL;
 }
 
-/* A header that is no extension. `*ret_told` is true when it is a regular file, told in `ret`. */
+/* Handles a header that is not an extension. `*ret_told` is true when it is a regular file, returned in `ret`. */
 static pst_status take_member(struct tar_walk *w, uint64_t size, struct tar_member *ret, bool *ret_told, pst_error *reterr)
 {
     uint8_t type = w->header[156];

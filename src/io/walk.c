@@ -98,7 +98,7 @@ pst_status walk_names(const char *folder, walk_visit visit, void *user, pst_erro
     return st == PST_OK ? visit_names(fd, folder, visit, user, reterr) : st;
 }
 
-/* DT_REG, DT_DIR, DT_LNK for a link that leads nowhere, or DT_UNKNOWN for what is none of these. Links are followed. */
+/* DT_REG, DT_DIR, DT_LNK for a link that leads nowhere, or DT_UNKNOWN for anything else. Links are followed. */
 static pst_status entry_type(int folder_fd, const struct dirent *e, const char *folder, unsigned char *ret, pst_error *reterr)
 {
     struct stat st;
@@ -131,7 +131,7 @@ struct found {
 };
 
 struct tree {
-    struct found *folders; /* a work list: those behind `current` are still to be read */
+    struct found *folders; /* a work list: those after `current` are not read yet */
     size_t count, capacity, current;
     struct path_list *files;
 };
@@ -246,7 +246,7 @@ struct glob_step {
     struct path_list *ret;
     const char *prefix;  /* ends with a slash, or is empty: what the names are joined to */
     const char *pattern; /* of one component */
-    const char *rest;    /* of the whole pattern, from the slash behind the component on */
+    const char *rest;    /* rest of the pattern, from the slash after the component */
 };
 
 static pst_status glob_expand(struct path_list *ret, const char *prefix, const char *rest, pst_error *reterr);
@@ -279,7 +279,7 @@ static pst_status path_exists(const char *path, bool *ret, pst_error *reterr)
     return st;
 }
 
-/* Expands the first component of `rest` that has a wildcard, behind `prefix`, and what follows by recursion. */
+/* Expands the first component of `rest` that has a wildcard, after `prefix`, and the rest by recursion. */
 static pst_status glob_expand(struct path_list *ret, const char *prefix, const char *rest, pst_error *reterr)
 {
     size_t literal = strcspn(rest, "*?[");

@@ -1,8 +1,8 @@
 /* zip.c: a zip archive's central directory, read and checked as a whole.
  *
- * Promises: every member told has its data inside the file, in front of the directory, and sizes that its method can
- * have; names are keys, free of NUL. Leaves to others: inflating, and comparing the CRC. The directory is authoritative:
- * local headers only tell where the data starts, so data descriptors need not be read. */
+ * Promises: every reported member has its data inside the file, before the directory, and sizes that are possible for its
+ * method; names are keys, free of NUL. Leaves to others: inflating, and comparing the CRC. The directory is authoritative:
+ * local headers are used only to find where the data starts, so data descriptors need not be read. */
 #include "io/zip.h"
 
 #include "base/error.h"
@@ -93,7 +93,7 @@ static pst_status read_end(const struct source *s, const uint8_t *e, uint64_t en
     return PST_OK;
 }
 
-/* The end record is the last thing but for a comment, whose length it tells. */
+/* The end record is the last part of the file, except for a comment whose length it contains. */
 static pst_status find_directory(const struct source *s, struct directory *ret, pst_error *reterr)
 {
     uint64_t tail_bytes = s->size < END_BYTES + COMMENT_MAX ? s->size : END_BYTES + COMMENT_MAX;

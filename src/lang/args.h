@@ -14,7 +14,7 @@ pst_status args_defaults(const struct lang_class *class, void *config, struct ar
 const pst_param *args_missing(const struct lang_class *class, uint64_t given);
 
 /* Sets defaults, then the words: values in the order of the parameters, then name=value. `head` is the name of the class:
- * errors point there that no word is to blame for. */
+ * errors that concern no particular word point there. */
 pst_status args_bind(struct lang_node *n, const struct script *s, const struct word *head, const struct word *words,
                      size_t count, pst_error *reterr);
 

@@ -3,8 +3,8 @@
  *   chain = stage { "|" stage }
  *   stage = "@" file | class { value } { name "=" value } { "(" chain ")" }
  *
- * Text becomes a tree of nodes, each bound to a class and its config. The table of classes is a parameter. Whether the nodes
- * go together is for the caller to say. README.md has the rules of the language. */
+ * Text becomes a tree of nodes, each bound to a class and its config. The table of classes is a parameter. The caller
+ * decides which nodes fit together. README.md has the rules of the language. */
 #ifndef LANG_LANG_H
 #define LANG_LANG_H
 
@@ -16,7 +16,7 @@
 #define LANG_MAX_NODES 1000 /* in a tree */
 #define LANG_MAX_DEPTH 32   /* chains in parentheses inside each other */
 
-#define LANG_ALL SIZE_MAX /* of the parameters, or as many children as wanted */
+#define LANG_ALL SIZE_MAX /* all parameters, or any number of children */
 
 struct lang_class {
     const char *name;
@@ -27,7 +27,7 @@ struct lang_class {
     const void *owner;                 /* the caller's own declaration of the class */
 };
 
-/* A table of classes and the words in which errors speak of it. */
+/* A table of classes and the words that errors use for it. */
 struct language {
     bool (*at)(size_t i, struct lang_class *ret); /* class `i`; false: there are fewer */
     const char *whole;                            /* "a pipeline" */
@@ -38,7 +38,7 @@ struct language {
 struct lang_node;
 
 struct lang_chain {
-    struct lang_node **nodes; /* owned; each stays where it is until it is freed */
+    struct lang_node **nodes; /* owned; each keeps its address until it is freed */
     size_t count, capacity;
 };
 
@@ -46,13 +46,13 @@ struct lang_node {
     struct lang_class class;
     void *config;         /* config_size bytes; owned, strings inside belong to `strings` */
     struct arena strings; /* memory that the config points to */
-    size_t script;        /* of the tree: where it was written */
+    size_t script;        /* script of the tree that contains it */
     size_t begin, end;    /* of name and arguments in that script; 0, 0: it came as a class */
     struct lang_chain *children;
     size_t child_count, child_capacity;
 };
 
-/* Zeroed is empty. A call that fails leaves it as it was. */
+/* Empty when zeroed. A call that fails leaves it as it was. */
 struct lang_tree {
     struct lang_chain top;
     size_t count;           /* nodes in all chains */
@@ -60,9 +60,9 @@ struct lang_tree {
     size_t script_count, script_capacity;
 };
 
-/* Appends a text to the top chain. Errors carry the byte and a drawing with a caret. */
+/* Appends a text to the top chain. Errors carry the byte and a line with a caret. */
 pst_status lang_parse(struct lang_tree *t, const struct language *l, const char *text, pst_error *reterr);
-/* Appends one node, its arguments as text (NULL: none). An error's byte and drawing are those of "NAME ARGS". */
+/* Appends one node, its arguments as text (NULL: none). The byte and the caret line of an error refer to "NAME ARGS". */
 pst_status lang_add(struct lang_tree *t, const struct language *l, const char *name, const char *args, pst_error *reterr);
 /* Appends a node without children. Copies the config; memory it points to is borrowed. NULL: defaults for all parameters. */
 pst_status lang_add_class(struct lang_tree *t, const struct language *l, const struct lang_class *class, const void *config,
@@ -74,7 +74,7 @@ void lang_finish(struct lang_tree *t);
 /* Returns the node with its children as canonical text ("shuffle seed=7"), which parses to an equal node. mem_free; NULL: out
  * of memory. */
 char *lang_text(const struct lang_node *n);
-/* Adds the drawing with the caret to an error about `n`, and the place where the error has none. */
+/* Adds the line with the caret to an error about `n`, and the place where the error has none. */
 void lang_point(const struct lang_tree *t, const struct lang_node *n, pst_error *reterr);
 
 #endif

@@ -1,11 +1,11 @@
-/* script.c: the drawing below an error:
+/* script.c: the lines below an error:
  *
  *     there is no operation shufle; did you mean shuffle?
  *     tfrecord shards/ | shufle seed=7 | batch 64
  *                        ^^^^^^
  *
- * A message has 256 bytes for all of it. Of the line, as much is shown around the place as there is room for, at most a
- * terminal's width. A character counts as one column. */
+ * A message has 256 bytes for all of it. It shows as much of the line around the place as fits, up to the width of a
+ * terminal. A character counts as one column. */
 #include "lang/script.h"
 
 #include <stdarg.h>

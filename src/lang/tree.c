@@ -1,5 +1,4 @@
-/* tree.c: who owns what in a tree. A node that is half-made can be freed, and every call that fails takes back what it added.
- */
+/* tree.c: ownership in a tree. A half-built node can be freed, and every call that fails removes what it added. */
 #include "lang/tree.h"
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* tree.h: how nodes, children and scripts come into a tree; for the parser. */
+/* tree.h: adds nodes, children and scripts to a tree; for the parser. */
 #ifndef LANG_TREE_H
 #define LANG_TREE_H
 

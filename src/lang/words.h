@@ -1,8 +1,8 @@
 /* words.h: the language, word by word.
  *
- * Blanks (line breaks too) and | separate words. "…" takes escapes (\" \\ \n \r \t \xHH), '…' takes everything as it is;
- * both may stand anywhere in a word. # at the beginning of a word starts a comment, up to the end of the line. Parentheses are
- * ordinary characters unless `opens` or `inside` says otherwise. */
+ * Blanks (line breaks too) and | separate words. "…" takes escapes (\" \\ \n \r \t \xHH), '…' takes every character
+ * literally; both may occur anywhere in a word. # at the beginning of a word starts a comment, up to the end of the line.
+ * Parentheses are ordinary characters unless `opens` or `inside` says otherwise. */
 #ifndef LANG_WORDS_H
 #define LANG_WORDS_H
 
@@ -37,7 +37,7 @@ enum {
     WORD_FIRST = 1,  /* it is a word of its own, not the value of name=value */
     WORD_PARENS = 2, /* its parentheses need quotes */
 };
-/* Adds `s` so that it reads back as the value of one word. */
+/* Adds `s` so that it parses back to the value of one word. */
 void word_write(struct text *t, const char *s, unsigned flags);
 
 #endif

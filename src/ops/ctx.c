@@ -1,4 +1,5 @@
-/* ctx.c: what an operation may ask for while it runs: randomness of the element at hand, and memory until its end. */
+/* ctx.c: what an operation may use while it runs: random numbers of the current element, and memory until the element is
+ * done. */
 #include "ops/ctx.h"
 
 #include <stdint.h>

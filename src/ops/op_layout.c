@@ -1,4 +1,4 @@
-/* op_layout.c: `layout`: images pixel by pixel, or a plane a channel. */
+/* op_layout.c: `layout`: images pixel by pixel, or one plane per channel. */
 #include "ops/fields.h"
 #include "ops/image/image_op.h"
 
@@ -12,7 +12,7 @@ struct config {
 
 static const char *const orders[] = {[LAYOUT_NCHW] = "nchw", [LAYOUT_NHWC] = "nhwc", NULL};
 
-/* Channels first: a few of them, in front of what cannot be channels. */
+/* Channels first: a small first dimension before dimensions that cannot be channels. */
 static bool is_planar(const pst_field *f)
 {
     return f->rank == 3 && !image_field_holds(f) && f->dtype != PST_DTYPE_BYTES && f->shape[0] >= 1 && f->shape[0] <= 4;

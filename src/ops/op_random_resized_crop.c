@@ -54,7 +54,7 @@ static bool draw(const struct config *c, struct random *r, uint32_t width, uint3
     return true;
 }
 
-/* At least a pixel, where the ratio would leave none. */
+/* At least one pixel, even where the ratio would leave none. */
 static uint32_t side_of(double length)
 {
     return length < 1 ? 1 : (uint32_t)rint(length);

@@ -66,7 +66,7 @@ static void fit_crop(pst_size2d size, uint32_t width, uint32_t height, struct ge
     g->y = (height - g->cut_height) / 2;
 }
 
-/* Of the zeros in front of an image whose side is not rounded yet. */
+/* Returns the number of zeros before an image whose side is not rounded yet. */
 static uint32_t margin(uint32_t full, float side, uint32_t used)
 {
     uint32_t half = (float)full > side ? (uint32_t)(((float)full - side) / 2) : 0;

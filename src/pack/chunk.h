@@ -1,4 +1,4 @@
-/* chunk.h: a run of consecutive records of one shard, framed in memory, with all that is to be told about them. */
+/* chunk.h: a run of consecutive records of one shard, framed in memory, with everything that is reported about them. */
 #ifndef PACK_CHUNK_H
 #define PACK_CHUNK_H
 
@@ -7,7 +7,7 @@
 #include "record/index.h"
 #include <penstock/image.h>
 
-/* What is known about the images of a set of records. */
+/* Statistics of the images of a set of records. */
 struct pack_images {
     uint64_t count;
     uint32_t formats, channels; /* a bit for each that occurs */
@@ -23,11 +23,11 @@ struct chunk {
     struct index_entry *entries; /* offsets count from the chunk's start */
     size_t count, entry_capacity;
     uint64_t payload;             /* bytes without the framing */
-    struct entropy_builder jpegs; /* where asked for; records count from the chunk's first */
+    struct entropy_builder jpegs; /* if requested; records count from the chunk's first */
     struct pack_images images;
     struct text skips; /* as note_add_skip writes them */
     uint64_t skip_count;
-    /* Its place in the work; kept by run.c. */
+    /* Its position in the work; maintained by run.c. */
     size_t shard;
     uint64_t begin, end; /* positions in the split's order */
     uint64_t ticket, sequence, offset;

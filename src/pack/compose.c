@@ -1,8 +1,8 @@
-/* compose.c: a tf.train.Example written straight into its place in the shard's bytes.
+/* compose.c: a tf.train.Example written directly to its place in the shard's bytes.
  *
- * Every length is known before the bytes it counts are there, so what lies in a file is read to where it belongs and
- * never copied. Only an image can tell its own size; that is stored last, and a guess stands in for it until the image
- * is there: in the rare case that the guess was wrong in its length, the bytes move by one. */
+ * Every length is known before the bytes it counts are there, so data in a file is read directly to its place and never
+ * copied. The size of an image is known only after reading it; it is stored last, and a guess is used until the image is
+ * read: in the rare case that the guess was wrong in its length, the bytes move by one. */
 #include "pack/compose.h"
 
 #include "base/error.h"
@@ -17,7 +17,7 @@
 #define SLACK ((size_t)32) /* by how much a wrong guess can make an Example longer, and more */
 #define GUESS 500          /* a size in pixels that takes as many bytes as most do */
 
-/* One feature of the record at hand: its values, and the lengths of its nested messages. */
+/* One feature of the current record: its values, and the lengths of its nested messages. */
 struct feature_slot {
     struct pack_value value;
     size_t payload; /* the values' own bytes */
@@ -111,8 +111,8 @@ static uint8_t *put_numbers(uint8_t *p, const struct feature_slot *s)
     return p;
 }
 
-/* Writes the Example to `p`. Values that are still in their files are read to their places, or left as they are there
- * if that was done before. `*ret_image` tells where the value of the image field went. */
+/* Writes the Example to `p`. Values that are still in their files are read to their places, or left as they are there if
+ * that was done before. `*ret_image` is the place of the value of the image field. */
 static pst_status write_example(struct composer *c, uint8_t *p, size_t features, bool read, const uint8_t **ret_image,
                                 pst_error *reterr)
 {

@@ -4,13 +4,13 @@
 
 #include <penstock/base.h>
 
-/* Holds the folder for this process until `*ret_fd` is closed. PST_EEXIST: another process holds it. Where the file
- * system has no locks nothing is held, and that is no error. */
+/* Holds the folder for this process until `*ret_fd` is closed. PST_EEXIST: another process holds it. If the file system has
+ * no locks, nothing is held, and that is not an error. */
 pst_status disk_lock(int *ret_fd, const char *folder, pst_error *reterr);
-pst_status disk_remove(const char *path, pst_error *reterr); /* a file that is not there is removed already */
+pst_status disk_remove(const char *path, pst_error *reterr); /* a missing file is not an error */
 void disk_remove_folder(const char *path);                   /* if it is empty */
-/* Whether `path` lies inside `folder`, links resolved; it does not if one of them does not exist. Fails where that cannot be
- * found out. */
+/* Reports whether `path` is inside `folder`, links resolved; false if one of them does not exist. Fails if that cannot be
+ * determined. */
 pst_status disk_is_inside(const char *path, const char *folder, bool *ret, pst_error *reterr);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CLASS   "tensorflow_datasets.core.features."
-#define SAMPLES 1000 /* records that tell the features of others' TFRecords */
+#define SAMPLES 1000 /* records from which the features of existing TFRecords are inferred */
 #define ANY     UINT64_MAX
 
 static pst_status publish(const struct pack_config *c, const char *name, struct text *t, pst_error *reterr)
@@ -42,7 +42,7 @@ static void add_shape(struct json *j, const uint64_t *shape, size_t rank)
     json_end_object(j);
 }
 
-/* Begins a feature of a TFDS class, and the object that tells about it. */
+/* Begins a feature of a TFDS class, and the object that describes it. */
 static void begin_feature(struct json *j, const char *class, const char *key)
 {
     json_begin_object(j, NULL);

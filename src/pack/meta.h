@@ -7,7 +7,7 @@
 #include "pack/recipe.h"
 #include "pack/shard_out.h"
 
-/* All shards are done. */
+/* Call after all shards are done. */
 pst_status pack_meta_publish(const struct pack_plan *p, const struct recipe *r, const struct out_shard *shards,
                              pst_error *reterr);
 

@@ -1,5 +1,5 @@
-/* note.h: what a finished shard has to tell, as text that is kept beside it: a later run that finds the shard complete
- * reports the same as the run that made it. */
+/* note.h: the report of a finished shard, as text that is stored beside it: a later run that finds the shard complete
+ * reports the same as the run that wrote it. */
 #ifndef PACK_NOTE_H
 #define PACK_NOTE_H
 
@@ -16,7 +16,7 @@ struct shard_facts {
 void note_add_skip(struct text *t, const char *key, const char *why);
 /* The whole note: the facts, then the skips collected by note_add_skip. */
 void note_write(struct text *t, const struct shard_facts *facts, const struct text *skips);
-/* The inverse. PST_ESTALE when the text is none of ours. */
+/* The inverse. PST_ESTALE when the text was not written by note_write. */
 pst_status note_read(const char *note, size_t length, struct shard_facts *ret, pst_error *reterr);
 /* Adds the skips of a note to the report. */
 pst_status note_tell(const struct text *note, struct pack_report *report, pst_error *reterr);

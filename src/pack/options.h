@@ -1,4 +1,4 @@
-/* options.h: the caller's options, checked and taken apart: everything that pack decides from is in here. */
+/* options.h: the caller's options, checked and split: all decisions of pack depend on these. */
 #ifndef PACK_OPTIONS_H
 #define PACK_OPTIONS_H
 
@@ -24,23 +24,23 @@ struct pack_config {
     size_t share_count;
     struct pack_rename *renames;
     size_t rename_count;
-    uint32_t short_side, width, height; /* of resize: either the first or the other two; 0: none */
+    uint32_t short_side, width, height; /* of resize: either short_side or the other two; 0: none */
     struct arena arena;
 };
 
 #define PACK_SPLIT_LETTERS "letters, digits, _ and -"
-#define PACK_NOTE_SUFFIX   ".pack" /* of the hidden file that a compressed shard has instead of an index */
+#define PACK_NOTE_SUFFIX   ".pack" /* suffix suffix suffix of the hidden file that a compressed shard has instead of an index */
 
 /* `count` sources were given. Copies everything. On failure nothing is held. */
 pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pack_options *options, pst_error *reterr);
 void pack_config_finish(struct pack_config *c);
 
-/* True when some option asks for more than the images' own bytes. */
+/* Returns true when some option changes the bytes of images. */
 bool pack_config_touches_images(const struct pack_config *c);
-/* Whether the shards' indexes get the places inside of JPEGs where decoding may begin. */
+/* Returns whether the shards' indexes store the points inside JPEGs where decoding may begin. */
 bool pack_config_keeps_entropy(const struct pack_config *c);
 
-/* The options that show in the output, a line each: `    "name": "value",`. */
+/* Writes the options that affect the output, one line each: `    "name": "value",`. */
 void pack_config_describe(const struct pack_config *c, struct text *t);
 
 #endif

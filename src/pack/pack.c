@@ -213,7 +213,7 @@ static pst_status fill_report(struct job *j, pst_error *reterr)
 
 /* ---- All of it ---- */
 
-/* What is to be done, and what is there of it: everything before the first byte is written. */
+/* Determines what is to be done and what exists already: everything before the first byte is written. */
 static pst_status prepare(struct job *j, const char *const *sources, size_t count, const char *out,
                           const pst_pack_options *options, pst_error *reterr)
 {

@@ -1,8 +1,8 @@
 /* plan.h: which record goes where: a pure function of the source and the options.
  *
- * A unit is a record to be: copy `unit % copies` of item `unit / copies`. Units are put in order (the source's, or a
- * permutation by the seed), dealt to splits by the hash of their item's key, and each split is cut into shards of equal
- * count. */
+ * A unit is a record to be: copy `unit % copies` of item `unit / copies`. Units are ordered (as in the source, or by a
+ * permutation from the seed), assigned to splits by the hash of their item's key, and each split is divided into shards of
+ * equal count. */
 #ifndef PACK_PLAN_H
 #define PACK_PLAN_H
 
@@ -26,9 +26,9 @@ struct pack_plan {
     size_t split_count, shard_count;
 };
 
-/* Zero-initialise `p` first. Deals the units; the number of shards is still open. */
+/* Zero-initialise `p` first. Assigns the units to splits; the number of shards is set later. */
 pst_status pack_plan_init(struct pack_plan *p, const struct pack_source *s, pst_error *reterr);
-/* Sets a split's shards, at most one a unit. Call for all splits in turn. */
+/* Sets a split's shards, at most one per unit. Call for all splits in turn. */
 void pack_plan_divide(struct pack_plan *p, size_t split, uint64_t shards);
 void pack_plan_finish(struct pack_plan *p);
 

@@ -1,4 +1,4 @@
-/* report.h: what pack tells its caller: totals, what was skipped, what is worth knowing. One thread at a time. */
+/* report.h: the report of pack for its caller: totals, skipped items, notes. One thread at a time. */
 #ifndef PACK_REPORT_H
 #define PACK_REPORT_H
 
@@ -6,7 +6,7 @@
 #include <penstock/pack.h>
 
 struct pack_report {
-    pst_pack_report public; /* first: the caller's pointer is ours */
+    pst_pack_report public; /* first: the caller's pointer is a pointer to this struct */
     struct arena arena;
     pst_pack_skip *skips;
     size_t skip_capacity;

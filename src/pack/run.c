@@ -1,14 +1,14 @@
 /* run.c: workers, chunks and shards.
  *
- * A ticket is a run of consecutive units of one shard, about CHUNK_BYTES of them. A worker frames its ticket's records
- * into a chunk. Chunks of a shard are placed in order as soon as all before them are framed; a placed chunk is written
- * by whoever is free next, at its own offset, so that one shard is written by all workers at once. A compressed shard
- * takes its chunks one after the other; there, several shards are open at a time. Whoever writes a shard's last chunk
+ * A ticket is a run of consecutive units of one shard, about CHUNK_BYTES of them. A worker frames its ticket's records into
+ * a chunk. Chunks of a shard are placed in order as soon as all before them are framed; a placed chunk is written by the
+ * next free worker, at its own offset, so that one shard is written by all workers at once. A compressed shard takes its
+ * chunks one after the other; there, several shards are open at a time. The worker that writes a shard's last chunk
  * completes it.
  *
  * Promises: what is written does not depend on the workers; of several failures the one that comes first in the plan is
- * told; memory is bounded by the pool of chunks. A worker waits only when every chunk of the pool is in use, or nothing
- * is left to take; the ticket that all others wait for is then in some worker's hands. */
+ * told; memory is bounded by the pool of chunks. A worker waits only when every chunk of the pool is in use, or nothing is
+ * left to take; the ticket that all others wait for is then in some worker's hands. */
 #include "pack/run.h"
 
 #include "base/error.h"
@@ -34,7 +34,7 @@ struct run {
     const struct pack_config *config;
     struct out_shard *shards;
     struct bad_budget *bad;     /* under lock */
-    struct composer *composers; /* one a worker */
+    struct composer *composers; /* one per worker */
     struct chunk *pool;
     size_t pool_size;
 
@@ -45,13 +45,13 @@ struct run {
     size_t left;                /* shards that are not complete */
     uint64_t tickets;           /* given out; a ticket's number is its order in the plan */
     pst_error error;
-    _Atomic uint64_t stop;        /* number of the ticket that failed, 0 when cancelled, NEVER: go on */
+    _Atomic uint64_t stop;        /* number of the ticket that failed, 0 when cancelled, NEVER: continue */
     _Atomic uint64_t done, bytes; /* for the progress */
 };
 
 /* ---- Failing ---- */
 
-/* Tickets before the failed one go on: one of them may fail too, and then it is the one to tell. Locked. */
+/* Tickets before the failed one continue: one of them may fail too, and then that one is reported. Locked. */
 static void stop_at(struct run *r, uint64_t ticket, const pst_error *error)
 {
     if (ticket < atomic_load(&r->stop)) {

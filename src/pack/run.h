@@ -1,4 +1,4 @@
-/* run.h: the work itself: all shards of a plan that are not complete yet, by any number of workers. */
+/* run.h: writes all shards of a plan that are not complete yet, with any number of workers. */
 #ifndef PACK_RUN_H
 #define PACK_RUN_H
 
@@ -7,14 +7,15 @@
 #include "pack/shard_out.h"
 #include "pack/ticker.h"
 
-/* Bad items: how many there may be and how many there are. */
+/* Bad items: how many are allowed and how many were found. */
 struct bad_budget {
     bool skip;
     uint64_t allowed; /* UINT64_MAX: any number */
     uint64_t found;   /* before the run, then after it */
 };
 
-/* Packs what is not done in `shards`. Complete shards stay complete, whatever the outcome; the others leave no trace. */
+/* Packs the shards that are not done in `shards`. Complete shards stay complete, even after a failure; the others leave no
+ * files. */
 pst_status pack_run(const struct pack_plan *plan, const struct recipe *recipe, struct out_shard *shards, struct bad_budget *bad,
                     struct pack_ticker *ticker, pst_error *reterr);
 

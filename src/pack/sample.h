@@ -1,4 +1,4 @@
-/* sample.h: how large records will be that have to be made first to be known. */
+/* sample.h: estimates the size of records that are known only after they are made. */
 #ifndef PACK_SAMPLE_H
 #define PACK_SAMPLE_H
 
@@ -6,7 +6,7 @@
 #include "pack/recipe.h"
 #include "pack/ticker.h"
 
-/* Bytes of the average record, framing included, from a sample of them that is always the same. 0: all of it was bad. */
+/* Returns the bytes of the average record, framing included, from a fixed sample. 0: all sampled items were bad. */
 pst_status pack_sample(const struct pack_plan *plan, const struct recipe *recipe, struct pack_ticker *ticker, double *ret,
                        pst_error *reterr);
 

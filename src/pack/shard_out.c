@@ -1,7 +1,7 @@
 /* shard_out.c: see shard_out.h.
  *
- * Promises: the shard's file appears whole or not at all, and what is kept beside it appears after it: a shard without
- * that is made again. Leaves to others: who does what when (run.c). */
+ * Promises: the shard's file appears whole or not at all, and the file beside it appears after it: a shard without that file
+ * is written again. Leaves to others: scheduling (run.c). */
 #include "pack/shard_out.h"
 
 #include "base/error.h"

@@ -1,6 +1,7 @@
-/* shard_out.h: one shard while it is made: chunks come framed and in any order, the file grows in the plan's order.
+/* shard_out.h: one shard while it is written: chunks arrive framed and in any order, the file grows in the plan's order.
  *
- * Calls marked "locked" are made by one thread at a time, under the lock of run.c; the others by whoever holds the chunk. */
+ * Calls marked "locked" are made by one thread at a time, under the lock of run.c; the others by the thread that holds the
+ * chunk. */
 #ifndef PACK_SHARD_OUT_H
 #define PACK_SHARD_OUT_H
 
@@ -13,7 +14,7 @@ struct compressor;
 
 struct out_shard {
     const char *path;      /* of the final file */
-    const char *note_path; /* of what is kept beside it: its index, or for a compressed shard a hidden note */
+    const char *note_path; /* path of the file stored beside it: its index, or for a compressed shard a hidden note */
     size_t split;
     uint64_t begin, end; /* positions in the split */
     bool done;           /* complete on disk */
@@ -23,29 +24,29 @@ struct out_shard {
     struct text note;
     /* the rest while it is written; locked */
     bool open;
-    uint64_t next;                   /* position of the next chunk to be given out */
+    uint64_t next;                   /* position of the next chunk to be assigned */
     uint64_t given, placed, written; /* chunks */
     struct chunk *waiting;           /* framed, by sequence, while an earlier one is not */
     uint64_t offset;
     struct index_builder index;
     struct entropy_builder jpegs;
     struct text skips;
-    /* in the hands of who writes */
+    /* used by the thread that writes */
     struct publish file;
     struct compressor *compressor;
     uint64_t file_size; /* of a compressed shard so far */
 };
 
 pst_status out_shard_open(struct out_shard *o, const struct pack_config *c, pst_error *reterr); /* locked */
-/* Gives the chunk its place behind all that were placed before. Locked. */
+/* Places the chunk after all chunks placed before. Locked. */
 pst_status out_shard_place(struct out_shard *o, struct chunk *chunk, pst_error *reterr);
-/* Writes a placed chunk: of a compressed shard one after the other, else any number at once. */
+/* Writes a placed chunk: one after the other for a compressed shard, else any number at once. */
 pst_status out_shard_write(struct out_shard *o, const struct pack_config *c, const struct chunk *chunk, pst_error *reterr);
-/* All chunks are written: makes the shard appear, then what belongs to it. */
+/* Call after all chunks are written: publishes the shard, then the file beside it. */
 pst_status out_shard_commit(struct out_shard *o, const struct pack_config *c, pst_error *reterr);
 void out_shard_finish(struct out_shard *o); /* discards what was not committed; zeroed ok */
 
-/* Looks whether the shard is complete from an earlier run, and if so, what it has to tell. */
+/* Checks whether the shard is complete from an earlier run and, if so, reads its note. */
 pst_status out_shard_find(struct out_shard *o, const struct pack_config *c, pst_error *reterr);
 
 #endif

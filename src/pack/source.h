@@ -1,7 +1,7 @@
-/* source.h: what can be packed. A source turns its paths into a numbered set of items that any thread may load.
+/* source.h: the sources that can be packed. A source turns its paths into a numbered set of items that any thread may load.
  *
- * source.c holds the only list of classes; each is one file. After `open` nothing about a source changes: every call
- * below takes it const, and loading item i does not depend on what was loaded before. */
+ * source.c holds the only list of classes; each is one file. After `open` nothing about a source changes: every call below
+ * takes it const, and loading item i does not depend on what was loaded before. */
 #ifndef PACK_SOURCE_H
 #define PACK_SOURCE_H
 
@@ -12,7 +12,7 @@
 struct pack_report;
 struct pack_ticker;
 
-/* What a field means to readers; it decides how features.json declares it. */
+/* The meaning of a field; it determines how features.json declares it. */
 enum pack_role {
     PACK_PLAIN,  /* numbers or bytes, nothing more is known */
     PACK_IMAGE,  /* an encoded image */
@@ -32,8 +32,8 @@ struct pack_field {
     bool optional; /* some items lack it */
 };
 
-/* One field of one item. `data` holds until the worker's next load. Bytes and floats may instead be left where they are:
- * `data` is NULL then, and `read` brings all `length` bytes of them to where they belong in the output. */
+/* One field of one item. `data` is valid until the worker's next load. Bytes and floats may instead stay in their file: then
+ * `data` is NULL, and `read` reads all `length` bytes of them to their place in the output. */
 struct pack_value {
     bool present;
     size_t count;     /* numbers, or bytes of the one bytes value */
@@ -59,24 +59,24 @@ struct pack_source {
     struct pack_field *fields;
     size_t field_count, field_capacity;
     uint64_t count;                 /* items */
-    uint64_t bytes;                 /* of all the files behind them */
+    uint64_t bytes;                 /* size of all source files */
     uint64_t fingerprint;           /* of their names, sizes and times */
     const char *const *class_names; /* by label; NULL: none known */
     size_t class_count;
-    const char *const *split_names; /* splits that the source brings along; NULL: none */
+    const char *const *split_names; /* splits defined by the source; NULL: none */
     size_t split_count;
     struct pack_carried *carried;
     size_t carried_count, carried_capacity;
-    bool stores_key; /* the key says something that is worth a feature */
+    bool stores_key; /* the key is meaningful and is stored as a feature */
     void *state;
-    struct arena arena; /* names, fields and what else lives as long as the source */
+    struct arena arena; /* names, fields and everything else that lives as long as the source */
 };
 
-/* What a source may use while it opens. All on the calling thread. */
+/* Available to a source while it opens, on the calling thread only. */
 struct pack_opening {
     const char *const *paths;
     size_t path_count;
-    const char *spool_folder;   /* for temporary copies of what cannot be read by offset */
+    const char *spool_folder;   /* for temporary copies of input that cannot be read by offset */
     struct pack_report *report; /* notes, and items that are known to be bad already */
     struct pack_ticker *ticker;
 };
@@ -86,13 +86,14 @@ struct pack_opening {
 struct pack_source_class {
     const char *name, *doc;
     bool images; /* image options apply; otherwise they are refused */
-    /* Whether `path` is one of these. `info` is NULL if there is no such file: perhaps a part of one is named. */
+    /* Reports whether `path` belongs to this class. `info` is NULL if there is no such file: the path may name a part of a
+     * file. */
     pst_status (*matches)(const char *path, const struct file_info *info, bool *ret, pst_error *reterr);
     pst_status (*open)(struct pack_source *s, const struct pack_opening *o, pst_error *reterr);
     void (*close)(struct pack_source *s); /* accepts a half-opened source */
     /* The item's name: hashed for splits, stored, and shown. May be written to `buffer`. */
     const char *(*key)(const struct pack_source *s, uint64_t i, char buffer[PACK_KEY_BYTES]);
-    uint64_t (*estimate)(const struct pack_source *s, uint64_t i); /* bytes it will take, about */
+    uint64_t (*estimate)(const struct pack_source *s, uint64_t i); /* approximate bytes of its record */
     unsigned (*split)(const struct pack_source *s, uint64_t i);    /* index into split_names; NULL when there are none */
     size_t worker_size;                                            /* of a worker's own memory, zeroed */
     pst_status (*load)(const struct pack_source *s, void *worker, uint64_t i, struct pack_value *values, pst_error *reterr);

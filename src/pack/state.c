@@ -1,5 +1,5 @@
-/* state.c: see state.h. The files are JSON with a member a line, written by us alone: they are compared line by line, and
- * never need a parser. Nothing is removed but files whose names only pack gives. */
+/* state.c: see state.h. The files are JSON with one member per line, written only by this code: they are compared line by
+ * line, and never need a parser. Only files with names that only pack uses are removed. */
 #include "pack/state.h"
 
 #include "base/error.h"
@@ -116,8 +116,8 @@ static pst_status look_at_file(void *user, int folder_fd, const struct dirent *e
     return st;
 }
 
-/* The folder holds what another command packed, or nobody knows who: removed if forced, else an error that says so. A
- * command that failed before it made anything is in nobody's way. */
+/* The folder holds the output of another or an unknown command: it is removed if forced, else an error. A command that
+ * failed before it wrote anything is ignored. */
 static pst_status make_way(struct pack_state *s, const char *found, pst_error *reterr)
 {
     const struct pack_config *c = s->config;

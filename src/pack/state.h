@@ -1,6 +1,6 @@
-/* state.h: which command fills the folder, how far it has come, and whether another may.
+/* state.h: which command fills the folder, its progress, and whether another command may use it.
  *
- * OUT/.penstock-pack tells it while the work goes on; OUT/pack.json takes its place when all is done. */
+ * OUT/.penstock-pack stores this during the work; OUT/pack.json takes its place when all is done. */
 #ifndef PACK_STATE_H
 #define PACK_STATE_H
 
@@ -9,20 +9,20 @@
 struct pack_state {
     const struct pack_config *config;
     char *working_path, *done_path;
-    struct text identity; /* the lines that tell one command from another */
-    char *found;          /* the text that was there, if it is of the same command; NULL: this is a new start */
-    bool complete;        /* it was that of a finished one */
+    struct text identity; /* the lines that identify a command */
+    char *found;          /* the existing state, if it is of the same command; NULL: a new start */
+    bool complete;        /* the existing state is that of a finished command */
 };
 
-/* Reads what is there and decides: the same command goes on; another is PST_EEXIST, telling what differs, unless `force`
- * is set: then what it packed is removed. Zero-initialise `s` first. */
+/* Reads the existing state and decides: the same command resumes; another one is PST_EEXIST, naming the difference, unless
+ * `force` is set: then its output is removed. Zero-initialise `s` first. */
 pst_status pack_state_open(struct pack_state *s, const struct pack_source *source, pst_error *reterr);
 /* The number of shards that an earlier run of this command planned for a split. False: it did not. */
 bool pack_state_shards(const struct pack_state *s, const char *split, uint64_t *ret);
-/* Before the first shard is made, and after the last file is. */
+/* Call before the first shard is written, and after the last file. */
 pst_status pack_state_begin(struct pack_state *s, const struct pack_plan *p, pst_error *reterr);
 pst_status pack_state_end(struct pack_state *s, const struct pack_plan *p, pst_error *reterr);
-/* Removes what a kill at the very end may have left of a finished one. */
+/* Removes leftovers of a finished command that was killed at the very end. */
 pst_status pack_state_tidy(struct pack_state *s, pst_error *reterr);
 void pack_state_finish(struct pack_state *s);
 

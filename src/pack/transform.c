@@ -1,8 +1,8 @@
 /* transform.c: decode, crop, resize, convert, encode: only the steps that are asked for.
  *
  * Promises: an image that already is what the options ask for keeps its bytes; copies have the size of the original's
- * output; the same input gives the same output on any worker. An image whose data is cut short is refused rather than
- * stored with a gray rest. */
+ * output; the same input gives the same output on any worker. A truncated image is refused rather than stored with the
+ * missing part in gray. */
 #include "pack/transform.h"
 
 #include "base/random.h"

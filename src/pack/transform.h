@@ -1,5 +1,5 @@
-/* transform.h: what happens to one image between its source and its record. A pure function of the image, the options,
- * the item's number and the copy's. */
+/* transform.h: transforms one image between its source and its record. A pure function of the image, the options, and the
+ * numbers of the item and the copy. */
 #ifndef PACK_TRANSFORM_H
 #define PACK_TRANSFORM_H
 
@@ -17,16 +17,16 @@ struct transform_output {
     pst_image_info info; /* of `data` */
 };
 
-/* A worker's own memory; zeroed to begin with. */
+/* Memory of one worker; zeroed at first. */
 struct transform {
     pst_image decoded; /* kept for the copies that may follow */
-    uint64_t item;     /* whose it is, counted from 1; 0: nobody's */
+    uint64_t item;     /* the item it belongs to, counted from 1; 0: none */
     pst_image result;
     uint8_t *encoded;
 };
 
-/* `copy` 0 is the original, 1 and up are augmented. Where nothing is to be done the output is the input itself. The
- * output holds until the next call. */
+/* `copy` 0 is the original, 1 and up are augmented. If there is nothing to do, the output is the input itself. The output is
+ * valid until the next call. */
 pst_status transform_run(struct transform *t, const struct pack_config *c, uint64_t item, uint32_t copy,
                          const struct transform_input *in, struct transform_output *ret, pst_error *reterr);
 void transform_finish(struct transform *t);

@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define SMALL_TAIL ((size_t)4096) /* so little is moved to the front rather than read behind */
+#define SMALL_TAIL ((size_t)4096) /* up to this many bytes are moved to the front of the buffer */
 #define LARGE_WANT (SOURCE_PIECE / 4)
 
 static pst_status no_memory(const struct source *s, size_t bytes, pst_error *reterr)
@@ -22,7 +22,7 @@ static pst_status no_memory(const struct source *s, size_t bytes, pst_error *ret
                        bytes);
 }
 
-/* Makes room for `room` bytes behind the window, at the front of the buffer if it can be had there cheaply. */
+/* Makes room for `room` bytes after the window, by moving the window to the front of the buffer if that is cheap. */
 static pst_status make_room(struct source *s, size_t room, pst_error *reterr)
 {
     size_t tail = s->end - s->begin, needed;
@@ -73,7 +73,7 @@ static pst_status refill_input(struct source *s, pst_error *reterr)
     return st;
 }
 
-/* Decompressed bytes behind the window, at least one unless the stream ends. */
+/* Adds decompressed bytes after the window, at least one unless the stream ends. */
 static pst_status fill_decompressed(struct source *s, size_t room, pst_error *reterr)
 {
     size_t produced = 0;
@@ -161,7 +161,7 @@ pst_status source_load(struct source *s, uint64_t length, bool verify, enum load
     uint32_t crc = 0;
     *ret = LOAD_CUT;
     if (length > SIZE_MAX - FRAME_BYTES - FRAME_HEADER)
-        return PST_OK; /* no stream is so long */
+        return PST_OK; /* a stream is never that long */
     size_t whole = (size_t)length + FRAME_BYTES;
     if (s->size != SOURCE_UNKNOWN) {
         if (whole > s->size - s->offset)
@@ -189,7 +189,7 @@ pst_status source_load(struct source *s, uint64_t length, bool verify, enum load
     return PST_OK;
 }
 
-/* What was read so far becomes input. */
+/* Uses the bytes read so far as input. */
 static pst_status start_decompression(struct source *s, pst_error *reterr)
 {
     pst_status st = decompressor_create(&s->decompressor, s->compression, reterr);

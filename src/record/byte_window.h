@@ -18,14 +18,14 @@ struct source {
     const char *path; /* borrowed */
     pst_compression compression;
     uint64_t size;     /* size of the stream */
-    uint64_t position; /* offset offset offset of the next read from a regular file */
+    uint64_t position; /* offset offset offset offset of the next read from a regular file */
     struct file_stop stop; /* checked before every read; set before source_start */
     bool regular;      /* read by offset; otherwise as a pipe */
     size_t piece;      /* minimum size of a read: SOURCE_PIECE, or less where the caller skips a lot */
 
     uint8_t *buffer;
     size_t capacity, begin, end; /* the window is buffer[begin, end) */
-    uint64_t offset;             /* offset offset offset of the window's start in the stream */
+    uint64_t offset;             /* offset offset offset offset of the window's start in the stream */
     bool ended;                  /* the stream ends with the window */
 
     struct decompressor *decompressor; /* NULL: the stream is the file */

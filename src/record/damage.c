@@ -57,7 +57,7 @@ const char *pst_cause_name(pst_cause cause)
     return "unknown";
 }
 
-/* Decimal digits with an optional fraction, whatever the locale. Returns the first character behind them. */
+/* Decimal digits with an optional fraction, independent of the locale. Returns the first character after them. */
 static const char *parse_number(const char *s, double *ret, bool *ret_whole)
 {
     double value = 0, scale = 1;

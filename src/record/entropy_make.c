@@ -70,7 +70,7 @@ static pst_status run_task(void *user, size_t task, struct meter *meter, pst_err
     return st;
 }
 
-/* All parts, one behind the other, as the section's bytes. */
+/* Joins all parts, one after the other, to the section's bytes. */
 static pst_status join_parts(const struct making *m, size_t tasks, uint8_t **ret, size_t *ret_length, pst_error *reterr)
 {
     struct entropy_builder whole = {0};

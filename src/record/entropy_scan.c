@@ -1,7 +1,7 @@
 /* entropy_scan.c: JPEGs inside of records, and the points of each.
  *
- * A record that is no Example, or a damaged one, holds no JPEGs; it is not for the index to complain. An image of a single
- * point has none: decoding begins at its front anyway. */
+ * A record that is not an Example, or is damaged, has no JPEGs here; the index does not report it. An image with a single
+ * point gets none: decoding begins at its start anyway. */
 #include "record/entropy_section.h"
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* entropy_section.c: the JPEG section as bytes, written and read.
  *
- * Promises: nothing outside of the section is read, whatever it holds; points are handed out only when the entry's checksum
- * is theirs. Whether the entry is of the JPEG at hand is its user's to compare; what is in a record is entropy_scan.c's. */
+ * Promises: nothing outside of the section is read, whatever it holds; points are returned only if the entry's checksum
+ * matches them. The caller checks whether the entry belongs to its JPEG; entropy_scan.c finds JPEGs in records. */
 #include "record/entropy_section.h"
 
 #include "base/error.h"

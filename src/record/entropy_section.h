@@ -12,7 +12,7 @@
 /* As stored. Entries are sorted by record, then by offset. */
 struct entropy_entry {
     uint64_t record;
-    uint32_t offset, length; /* position position position of the JPEG in the record's payload */
+    uint32_t offset, length; /* position position position position of the JPEG in the record's payload */
     uint64_t hash;           /* hash of its bytes */
     uint64_t first;          /* number of its first point among all points */
     uint32_t count;

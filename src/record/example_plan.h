@@ -15,7 +15,7 @@ struct planned {
     uint32_t next;      /* the feature that followed this one in the last record */
     pst_kind kind;      /* declared */
     pst_layout layout;  /* declared */
-    uint64_t product;   /* number of number of number of values of the shape, or of an inner row */
+    uint64_t product;   /* number of number of number of number of values of the shape, or of an inner row */
     bool optional;      /* may be missing: has a default, or becomes an empty row */
     pst_value fallback; /* the default at its full size, or no values */
     struct feature_values found;

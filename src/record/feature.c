@@ -8,7 +8,7 @@ const char *pst_kind_name(pst_kind kind)
     return kind == PST_BYTES ? "bytes" : kind == PST_FLOAT ? "float" : kind == PST_INT64 ? "int64" : "none";
 }
 
-/* Makes the buffer hold `more` values behind those that are there, and moves these in if they are still in the input. */
+/* Makes room for `more` values after the existing ones, and copies these to the buffer if they are still in the input. */
 static bool reserve(struct feature_values *v, size_t more)
 {
     size_t needed, size = kind_size(v->kind);
@@ -147,8 +147,8 @@ static bool merge_list(struct feature_values *v, const uint8_t *p, const uint8_t
     return true;
 }
 
-/* A Feature of one list of one chunk, as every writer makes them: floats, or a single integer. False when it is anything
- * else, which the general way will tell. */
+/* A Feature of one list of one chunk, as every writer makes them: floats, or a single integer. False for anything else,
+ * which the general code handles. */
 static bool take_sole(struct feature_values *v, const uint8_t *p, const uint8_t *end, size_t max_values)
 {
     const uint8_t *list = p < end ? wire_sole(p, end, p[0]) : NULL;

@@ -1,8 +1,8 @@
-/* find.c: from what a user names to a list of shards.
+/* find.c: finds the shards that a user names.
  *
- * A path that is a file stands for itself, whatever it is called, unless shards were named beside it and it is only
- * their companion (an index, labels.txt, …: what `shards/?*` brings along). A folder stands for the shards in it, or for
- * those one or two levels below when it has none itself, as in NAME/VERSION/. Patterns stand for what they match. */
+ * A path that is a file is used whatever its name, unless shards were named too and it is only their companion (an index,
+ * labels.txt, …, as matched by `shards/?*`). A folder stands for the shards in it, or for those one or two levels below if
+ * it has none itself, as in NAME/VERSION/. A pattern stands for the paths that match it. */
 #include "record/find.h"
 
 #include "base/memory.h"
@@ -20,7 +20,7 @@ static bool ends_with(const char *name, size_t length, const char *suffix)
     return length > n && memcmp(name + length - n, suffix, n) == 0;
 }
 
-/* Where "-00000-of-00016" begins at the end of the name; `length` if there is no such thing. */
+/* Returns where "-00000-of-00016" begins at the end of the name; `length` if there is none. */
 static size_t numbering(const char *name, size_t length)
 {
     size_t i = length, digits = 0;
@@ -63,7 +63,7 @@ bool find_is_shard(const char *name)
     return stem < length && !memchr(name, '.', stem); /* train-00000-of-01024, as many converters call it */
 }
 
-/* What lies beside shards and is none. */
+/* Returns true for files that accompany shards but are not shards. */
 static bool is_companion(const char *name)
 {
     static const char *const endings[] = {".pidx", ".idx", ".index", ".json", ".txt", ".md"};
@@ -130,7 +130,7 @@ static pst_status find_in_folder(struct path_list *l, const char *folder, pst_er
     return st;
 }
 
-/* Of several folders that a pattern matches, some may have no shards. */
+/* If a pattern matches several folders, some of them may have no shards. */
 static pst_status find_path(struct path_list *l, const char *path, pst_error *reterr)
 {
     struct path_list matches = {0};

@@ -1,7 +1,7 @@
 /* index.c: the .pidx format, written and read; docs/formats.md has it byte by byte.
  *
- * Promises: an index that opens has rising, disjoint entries inside the shard it speaks of, whoever wrote the file.
- * Whether that shard is the one at hand is the fingerprint's answer; where indexes lie is index_find.c's. */
+ * Promises: a successfully opened index has ascending, disjoint entries inside the shard it describes, whichever program
+ * wrote the file. The fingerprint shows whether it belongs to a given shard; index_find.c locates indexes. */
 #include "record/index.h"
 
 #include "base/error.h"
@@ -88,7 +88,7 @@ pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint6
     return st;
 }
 
-/* Of header and table, without the checksum itself. */
+/* Returns the checksum of header and table, without the checksum itself. */
 static uint64_t header_checksum(const uint8_t *file, size_t table_end)
 {
     return hash_bytes(file + HEADER, table_end - HEADER, hash_bytes(file, AT_CHECKSUM, 0));
@@ -205,7 +205,8 @@ static pst_status fail_format(const char *path, pst_error *reterr, const char *w
                        expected);
 }
 
-/* The section of that name, left as it is if there is none. One that reaches out of the file, or comes twice, is an error. */
+/* Finds the section of that name; `*ret` is unchanged if there is none. A section that extends past the file, or occurs
+ * twice, is an error. */
 static pst_status find_section(const uint8_t *file, size_t size, const char tag[4], size_t table_end, const uint8_t **ret,
                                size_t *ret_length, const char *path, pst_error *reterr)
 {
@@ -421,7 +422,7 @@ pst_status index_check_sections(const struct index *x, const char *path, pst_err
 
 uint64_t index_next(const struct index *x, uint64_t offset)
 {
-    uint64_t low = 0, high = x->count; /* entries before `low` are at or before `offset`, those from `high` on behind it */
+    uint64_t low = 0, high = x->count; /* entries before `low` are at or before `offset`, those from `high` on are after it */
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         if (x->entries[middle].offset <= offset)

@@ -61,7 +61,7 @@ void found_index_finish(struct found_index *x)
     *x = (struct found_index){0};
 }
 
-/* The name tells shards of the same name in different folders apart. */
+/* The name differs for shards of the same name in different folders. */
 static pst_status cache_path(char **ret, const struct shard_file *f, const char *cache_dir, pst_error *reterr)
 {
     char *absolute = NULL, *name, *path;
@@ -131,11 +131,11 @@ static pst_status open_text(struct index *ret, const struct shard_file *f, const
 
 typedef pst_status (*open_fn)(struct index *ret, const struct shard_file *f, const char *path, pst_error *reterr);
 
-/* The search so far: the first real trouble is the one to tell if nothing is found. */
+/* The search so far: the first real error is reported if nothing is found. */
 struct search {
     const struct shard_file *file;
     struct found_index *ret;
-    pst_status status; /* PST_ENOTFOUND: nothing to tell yet */
+    pst_status status; /* PST_ENOTFOUND: no error yet */
     pst_error error;
 };
 
@@ -198,7 +198,7 @@ pst_status index_find(struct found_index *ret, const struct shard_file *f, const
     return s.status;
 }
 
-/* What an index at `path` of the same bytes holds beside its entries is kept. */
+/* The other sections of an existing index at `path` for the same bytes are kept. */
 static pst_status publish(const struct found_index *x, const char *path, pst_error *reterr)
 {
     struct index old = {0}, with = x->index;
@@ -230,7 +230,7 @@ static pst_status keep_at(struct found_index *x, char *path, pst_index_place pla
     return PST_OK;
 }
 
-/* Tries the places in turn. A failure tells the reason of each: the index is in memory only. */
+/* Tries the places in turn. A failure names the reason for each: then the index is in memory only. */
 static pst_status keep(struct found_index *x, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
 {
     pst_error beside, cached;
@@ -270,7 +270,7 @@ pst_status index_make(struct found_index *ret, const struct shard_file *f, const
         found_index_finish(&x);
         return st;
     }
-    /* A file without a single record is hardly a shard: it gets nothing beside it. */
+    /* A file without a single record is hardly a shard: it gets no index. */
     bool keeps = !options->no_write && x.index.count > 0;
     if (keeps)
         st = keep(&x, f, options, must_keep ? reterr : NULL);

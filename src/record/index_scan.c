@@ -1,7 +1,7 @@
-/* index_scan.c: the index of a shard from its headers alone, and what the gaps of an index say about the shard.
+/* index_scan.c: builds the index of a shard from its headers, and reports the gaps of an index as damage.
  *
- * Small records are walked in blocks. Between large ones the walk hops and reads only the headers: that costs a system
- * call a record, and saves reading the data. Data is read only to find the way back behind a bad length. */
+ * Small records are read in blocks. Between large ones the scan skips the data and reads only the headers: that costs one
+ * system call per record, and saves reading the data. Data is read only to find the next valid record after a bad length. */
 #include "record/index.h"
 
 #include "base/memory.h"
@@ -27,7 +27,7 @@ static pst_status scan_window(struct index_builder *b, struct source *s, pst_err
     return st;
 }
 
-/* The record that the window ends in or has no sound length. PST_END: nothing can be found behind it. */
+/* Handles a record that extends past the window or has an invalid length. PST_END: there is no record after it. */
 static pst_status scan_record(struct index_builder *b, struct source *s, struct resync *resync, uint64_t max_record_bytes,
                               pst_error *reterr)
 {
@@ -45,7 +45,7 @@ static pst_status scan_record(struct index_builder *b, struct source *s, struct 
     }
     uint64_t left = s->size - s->offset;
     if (left < FRAME_BYTES || length > left - FRAME_BYTES)
-        return PST_END; /* cut off: the gap at the end tells */
+        return PST_END; /* truncated: the gap at the end shows it */
     st = index_builder_add(b, s->offset, length, reterr);
     return st < 0 ? st : source_skip(s, length + FRAME_BYTES, reterr);
 }
@@ -114,7 +114,7 @@ pst_status index_is_outdated(const struct index *x, int fd, const char *path, bo
     return st;
 }
 
-/* What is wrong in [begin, end): the header there tells, as it told the scan. */
+/* Reports the damage in [begin, end), found from the header there as in the scan. */
 static pst_status report_gap(const struct index *x, int fd, const char *path, uint64_t record, uint64_t begin, uint64_t end,
                              pst_damage_log *log, pst_error *reterr)
 {

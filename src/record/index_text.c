@@ -1,7 +1,7 @@
-/* index_text.c: text indexes as tfrecord2idx writes them: a line a record, its offset and its size with the framing.
+/* index_text.c: text indexes as tfrecord2idx writes them: one line per record: its offset and its size with the framing.
  *
- * Such an index knows no fingerprint. It must therefore account for every byte of the shard, and readers check the
- * record's own header at every access. */
+ * Such an index has no fingerprint. It must therefore cover every byte of the shard, and readers check the record's own
+ * header at every access. */
 #include "record/index.h"
 
 #include "base/memory.h"
@@ -33,7 +33,7 @@ static bool parse_number(struct cursor *c, uint64_t *ret)
     return c->at > start;
 }
 
-/* One line; PST_END behind the last. */
+/* Reads one line; PST_END after the last. */
 static pst_status parse_line(struct cursor *c, uint64_t line, uint64_t *ret_offset, uint64_t *ret_size, const char *path,
                              pst_error *reterr)
 {

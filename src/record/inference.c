@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 struct inferred {
-    char *name; /* with a NUL behind it */
+    char *name; /* NUL-terminated */
     size_t name_length;
     pst_kind kind;
     size_t count;
@@ -46,7 +46,7 @@ static struct inferred *find(const pst_inference *inference, pst_bytes name)
     return NULL;
 }
 
-/* Says what speaks against an Example, and counts the names that are new. */
+/* Reports why an Example does not fit, and counts the new names. */
 static pst_status judge(const pst_inference *inference, const pst_named_value *walked, size_t count, size_t *ret_new,
                         pst_error *reterr)
 {

@@ -9,7 +9,7 @@
 #define MOST_VALUES (1u << 28) /* of one step, as in pst_limits */
 
 struct inferred_list {
-    char *name; /* with a NUL behind it */
+    char *name; /* NUL-terminated */
     size_t name_length;
     pst_kind kind; /* PST_KIND_NONE: no step had values so far */
     size_t count;  /* values of every step so far */

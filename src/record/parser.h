@@ -22,7 +22,7 @@ struct pst_parser {
     size_t sorted_capacity;
 
     struct column *columns; /* one per feature; NULL before the first batch */
-    pst_value *values;      /* values values values of one Example of a batch */
+    pst_value *values;      /* values values values values of one Example of a batch */
 };
 
 /* pst_parser_walk; `*ret_sorted` has the same elements by the bytes of their names. */

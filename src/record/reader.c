@@ -1,9 +1,9 @@
 /* reader.c: a shard from front to back, compressed or not, from a file or a pipe.
  *
- * Promises: every record that is sound is delivered, and no other; one damaged record costs one record. A length that
- * is proven by its CRC is believed: damaged data is passed over by it, and a record that reaches behind the end is the
- * last one. Only a length that fails its CRC makes the reader look for the next record, by the sidecar index if there
- * is one for these very bytes, else by resync.h. What is tolerated is up to the damage log. */
+ * Promises: every valid record is delivered, and no other; one damaged record costs one record. A length with a matching CRC
+ * is trusted: damaged data is skipped by it, and a record that extends past the end is the last one. Only a length that
+ * fails its CRC makes the reader search for the next record, with the sidecar index if there is one for the same bytes, else
+ * with resync.h. The damage log decides what is tolerated. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -25,9 +25,9 @@ struct pst_reader {
     bool index_tried;
     struct index index; /* the sidecar's; empty unless a bad length made us look, and it fits */
     uint64_t record;    /* ordinal of the next one */
-    uint64_t unseen;    /* records found and not yet told to the damage log */
+    uint64_t unseen;    /* records found and not yet reported to the damage log */
     pst_status failed;  /* a failure is final… */
-    pst_error error;    /* …and told again */
+    pst_error error;    /* …and returned again */
 };
 
 pst_status pst_reader_open(pst_reader **ret, const char *path, const pst_reader_options *options, pst_error *reterr)
@@ -95,7 +95,7 @@ static pst_status deliver(pst_reader *r, size_t length, pst_record *ret)
     return PST_OK;
 }
 
-/* Counts the record at hand as a damaged one. */
+/* Counts the current record as damaged. */
 static pst_damage damaged_record(pst_reader *r, pst_cause cause, uint64_t offset, uint64_t bytes)
 {
     r->unseen++;
@@ -181,7 +181,7 @@ static pst_status pass_cut(pst_reader *r, uint64_t needed, pst_error *reterr)
         return st;
     if (s->broken) {
         pst_damage d = damaged_record(r, PST_CAUSE_COMPRESSION, start, s->offset - start);
-        s->broken = false; /* told */
+        s->broken = false; /* reported */
         return damage_report(r->options.damage, &d, reterr, "%s", s->damage.message);
     }
     pst_damage d = damaged_record(r, PST_CAUSE_TRUNCATED, start, s->offset - start);

@@ -1,8 +1,8 @@
-/* resync.c: scans for the next sound record.
+/* resync.c: scans for the next valid record.
  *
- * Nearly every offset fails the cheap test, that its length is possible at all, before any CRC. A length and its CRC
- * that agree by chance are one offset in 2^32, so the payload behind them is nearly always the right one; a file made
- * to speak of large payloads at every offset would still cost time without end, hence the bound on wasted work. */
+ * Nearly every offset fails the cheap test, that its length is possible at all, before any CRC. A length and its CRC agree
+ * by chance at one offset in 2^32, so the payload after them is nearly always right; a file crafted to announce large
+ * payloads at every offset could still cost unlimited time, hence the bound on wasted work. */
 #include "record/resync.h"
 
 #include "record/frame.h"
@@ -10,8 +10,8 @@
 #define WASTE_FREE  (UINT64_C(1) << 30) /* bytes of denied payloads that are read without asking… */
 #define WASTE_RATIO 64                  /* …and how many more for each byte scanned */
 
-/* The first of the `count` offsets of `data` at which a possible length matches its CRC; `count` if there is none.
- * 11 bytes behind the last offset are readable. */
+/* Returns the first of the `count` offsets of `data` at which a possible length matches its CRC; `count` if there is none.
+ * 11 bytes after the last offset are readable. */
 static size_t find_header(const uint8_t *data, size_t count, uint64_t max_length)
 {
     uint64_t length;

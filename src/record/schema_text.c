@@ -96,7 +96,7 @@ static int hex_digit(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* The byte that an escape stands for, and where it ends; -1 if it is none. */
+/* Returns the byte that an escape stands for and moves past it; -1 if it is not an escape. */
 static int unescape(const char **p)
 {
     static const char letters[] = "\"\"\\\\n\nr\rt\t"; /* pairs: the letter, its byte */
@@ -274,7 +274,7 @@ static pst_status read_default(struct reader *r, pst_feature *f)
     pst_status st;
     f->has_default = true;
     f->fallback.kind = f->kind;
-    if (*++r->p != '[') /* behind = */
+    if (*++r->p != '[') /* after = */
         return add_default_value(r, f, &room);
     r->p++;
     skip_blanks(r);

@@ -1,8 +1,8 @@
 /* sequence.c: SequenceExample{context = 1: Features, feature_lists = 2: FeatureLists{map feature_list = 1}}, where a
- * FeatureList{repeated feature = 1} holds one Feature a step.
+ * FeatureList{repeated feature = 1} holds one Feature per step.
  *
- * The context is parsed as an Example is. Each declared list becomes a column, a row a step. Doubles: the last wins,
- * and only it is judged: a step that does not fit is noted, and held against the list at the end. */
+ * The context is parsed like an Example. Each declared list becomes a column with one row per step. If a list occurs twice,
+ * the last one is used, and only that one is checked: a step that does not fit is recorded, and reported at the end. */
 #include "record/column.h"
 #include "record/parser.h"
 

@@ -1,7 +1,7 @@
 /* shard.c: random access to an uncompressed shard through its index, and `penstock index`.
  *
- * Promises: a record is read with one system call straight into the caller's buffer, from any number of threads, and
- * what is handed out is what its header and CRCs speak for: an index that lies is found out here at the latest. */
+ * Promises: a record is read with one system call straight into the caller's buffer, from any number of threads, and only
+ * data that matches its header and CRCs is returned: a wrong index is detected here at the latest. */
 #include "record/shard.h"
 
 #include "base/error.h"
@@ -201,7 +201,7 @@ pst_status shard_report(const pst_shard *s, pst_damage_log *log, pst_error *rete
     return st;
 }
 
-/* What the framing says about the `length` bytes between. */
+/* Checks the `length` bytes against the framing around them. */
 static pst_status check_record(const pst_shard *s, uint64_t i, uint64_t offset, const uint8_t *header, const uint8_t *data,
                                uint64_t length, const uint8_t *footer, bool verify, pst_error *reterr)
 {

@@ -1,8 +1,8 @@
 /* writer.c: records into a shard that appears whole, with its index, or not at all.
  *
- * Promises: nothing shows under the shard's name before the commit; the shard comes before its index, so that no index
- * speaks of a shard that is not there. Small records are gathered in a buffer, large ones are written from the
- * caller's memory. A failed write is final: the commit refuses. Compression and publishing are codec's and io's. */
+ * Promises: nothing appears under the shard's name before the commit; the shard is published before its index, so that no
+ * index exists without its shard. Small records are gathered in a buffer, large ones are written from the caller's memory. A
+ * failed write is final: the commit refuses. codec compresses and io publishes. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "codec/stream.h"
@@ -66,7 +66,7 @@ static pst_status write_out(void *user, const void *data, size_t length, pst_err
     return st;
 }
 
-/* Puts out the buffer and, behind it, `data` from where it is. */
+/* Writes the buffer and, after it, `data` without copying it. */
 static pst_status flush_with(pst_writer *w, const void *data, size_t length, pst_error *reterr)
 {
     struct iovec pieces[] = {{w->buffer, w->filled}, {(void *)(uintptr_t)data, length}};

@@ -99,7 +99,7 @@ static bool window_reserve(struct direct_window *w, const struct read_order *o, 
            mem_grow((void **)&w->owned, &w->owned_capacity, o->run_count, sizeof(*w->owned)) == 0;
 }
 
-/* Cuts a run into pieces at `memory` and tells its records which of them they are in. */
+/* Cuts a run into pieces at `memory` and records which pieces each record is in. */
 static void window_add_run(struct direct_window *w, const struct read_order *o, const struct read_run *run, int fd,
                            uint8_t *memory, const struct record_place *places)
 {
@@ -184,7 +184,8 @@ static bool prepare(struct direct_reader *d)
     return true;
 }
 
-bool direct_reader_begin(struct direct_reader *d, struct shard_set *s, const struct record_place *places, size_t count, uint64_t bytes)
+bool direct_reader_begin(struct direct_reader *d, struct shard_set *s, const struct record_place *places, size_t count,
+                         uint64_t bytes)
 {
     if (!prepare(d))
         return false;
@@ -214,7 +215,7 @@ static pst_status fail_piece(const struct direct_reader *d, size_t i, const stru
     const struct record_place *p = &d->places[i];
     const struct set_shard *shard = &d->set->shards[p->shard];
     uint64_t there = 0,
-             before = a->behind - p->length - FRAME_BYTES; /* bytes of the pieces, and those in front of the record */
+             before = a->behind - p->length - FRAME_BYTES; /* bytes of the pieces, and those before the record */
     for (size_t k = a->first; k <= a->last; k++) {
         if (w->pieces[k].error) {
             pst_status st = file_fail(reterr, pst_shard_path(shard->shard), "reading", w->pieces[k].error);
@@ -235,7 +236,7 @@ static pst_status fail_piece(const struct direct_reader *d, size_t i, const stru
 pst_status direct_reader_frame(struct direct_reader *d, size_t i, const uint8_t **ret, pst_error *reterr)
 {
     struct direct_window *w = d->windows[d->current];
-    while (i >= w->end) { /* this window is used up: it takes what comes behind the other */
+    while (i >= w->end) { /* this window is used up: it reads what follows the other one */
         window_settle(w, d);
         window_start(w, d);
         d->current ^= 1;

@@ -1,10 +1,10 @@
 /* jpeg_points.c: from an element's JPEG to its points.
  *
- * Stored points are views of the mapped sidecar. Those of an image are compared with its bytes when it is first seen (length,
- * hash) and whenever it comes again (length and 32 bits of a hash), as another operation may have made other bytes. Where
- * nothing is stored, an image gets room for its points when it first comes, and whoever decodes a part of it adds those that it
- * passes: the first epoch pays next to nothing for them, and each epoch knows as much as the parts before it reached. One
- * worker at a time adds to an image; others that have it use what is known.
+ * Stored points are views of the mapped sidecar. The points of an image are compared with its bytes when it is first seen
+ * (length, hash) and each later time (length and 32 bits of a hash), because another operation may have made other bytes. If
+ * nothing is stored, an image gets room for its points when it is first seen, and each decode of a part adds the points that
+ * it passes: the first epoch pays almost nothing for them, and each epoch can use the points of all parts decoded before.
+ * One worker at a time adds to an image; others that have it use what is known.
  *
  * Promises: no locks; nothing that was handed out moves or goes away before entropy_destroy; memory stays within the budget.
  * Running out of memory is no failure: the image then has no points. */
@@ -24,7 +24,7 @@ struct collected {
     uint64_t length;
     uint32_t sketch, count;
     _Atomic uint32_t known; /* of `count`; those before it do not change any more */
-    _Atomic bool claimed;   /* a worker has those behind */
+    _Atomic bool claimed;   /* a worker is adding points */
     struct jpeg_point point[];
 };
 
@@ -165,7 +165,7 @@ static void refuse_stored(struct entropy *e, const struct entropy_home *home, co
         add_one(&e->stale);
 }
 
-/* Where the element's points are stored; false: nowhere. A damaged section is told once. */
+/* Finds where the element's points are stored; false: nowhere. A damaged section is reported once. */
 static bool find_home(struct entropy *e, uint64_t sample, struct entropy_home *ret)
 {
     if (!e->source_class->entropy || !e->source_class->entropy(e->source, sample, ret))
@@ -210,7 +210,7 @@ static void release(struct entropy *e, struct collected *c)
     mem_free(c);
 }
 
-/* What is known of an element's JPEG, which is nothing when it first comes. */
+/* Returns the collected points of an element's JPEG, empty when it is first seen. */
 static struct collected *find_or_reserve(struct entropy *e, uint64_t sample, size_t points, size_t length, uint32_t mark)
 {
     _Atomic(struct collected *) *list = &e->lists[sample];
@@ -235,7 +235,7 @@ static struct collected *find_or_reserve(struct entropy *e, uint64_t sample, siz
     return c;
 }
 
-/* Who adds has seen all that was added before. */
+/* The worker that adds points sees all points added before. */
 static void use_collected(struct collected *c, struct entropy_use *ret)
 {
     uint32_t known = atomic_load_explicit(&c->known, memory_order_acquire);

@@ -80,7 +80,7 @@ static pst_status take_shape(struct npy_array *a, const struct npy_header *h, ps
         a->field.shape[d - 1] = h->shape[d];
         overflow |= __builtin_mul_overflow(values, h->shape[d], &values);
     }
-    /* Of an array without elements the dimensions may be anything. */
+    /* An array without elements may have any dimensions. */
     if (overflow || __builtin_mul_overflow(values, (size_t)h->width, &a->row_bytes) ||
         __builtin_mul_overflow(values, sizeof(pst_bytes), &bytes) || a->row_bytes > SIZE_MAX / 4 || bytes > SIZE_MAX / 4)
         return pst_fail_at(reterr, PST_ELIMIT, a->path, PST_NOWHERE, PST_NOWHERE, "has a shape that does not fit in memory");
@@ -106,7 +106,7 @@ static pst_status take_header(struct npy_array *a, const struct npy_header *h, p
     return st;
 }
 
-/* The header is always read: a file that is cut short meanwhile is too short then. */
+/* The header is always read, not mapped: a file that is truncated meanwhile is detected as too short. */
 static pst_status read_header(struct npy_array *a, int fd, pst_error *reterr)
 {
     struct npy_header h;

@@ -1,10 +1,10 @@
 /* shard_reader.c: from a record's number to its bytes.
  *
- * A slice's records are located when it is announced. What is in memory already only needs the processor's caches filled in
- * time; what is not is asked of storage all at once, in the order in which it lies there. Which of the two it is, the thread
- * learns from its own page faults.
+ * A slice's records are located when it is announced. Records in memory only need to be prefetched into the processor's
+ * caches; the others are requested from storage all at once, in storage order. The thread detects which case applies from
+ * its own page faults.
  *
- * Promises: a record that is handed out is the one the index speaks of, and its data has matched its CRC at least once. */
+ * Promises: a returned record is the one that the index names, and its data has matched its CRC at least once. */
 #include "source/shard_reader.h"
 
 #include "base/memory.h"
@@ -14,7 +14,7 @@
 #include <inttypes.h>
 
 #define LINE         64u /* bytes of a cache line */
-#define LINES        4u  /* of a record that are brought into the cache: behind them the processor sees for itself */
+#define LINES        4u  /* cache lines of a record that are prefetched; the processor prefetches the rest itself */
 #define LEAD         16u /* records between bringing one in and using it */
 #define BLOCK        64u /* records whose addresses are translated together */
 #define PROBES       8u

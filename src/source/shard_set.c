@@ -86,7 +86,7 @@ static pst_status open_shard(void *user, size_t k, pst_error *reterr)
     pst_status st = file_stat(s->paths.paths[k], &info, reterr);
     if (st < 0)
         return st;
-    /* Opening a pipe and closing it again would end whoever writes to it. */
+    /* Opening a pipe and closing it again would end the process that writes to it. */
     st = info.is_regular ? shard_open(&d->shard, s->paths.paths[k], &options, hold, reterr) : PST_EUNSUPPORTED;
     if (st == PST_EUNSUPPORTED) {
         note_stream(s, k);
@@ -102,7 +102,7 @@ static pst_status open_shard(void *user, size_t k, pst_error *reterr)
 
 /* ---- Numbering ---- */
 
-/* Damage is told in the order of the shards, whichever was opened first. */
+/* Damage is reported in the order of the shards, whichever was opened first. */
 static pst_status number_records(struct shard_set *s, pst_damage_log *damage, pst_error *reterr)
 {
     for (size_t k = 0; k < s->count; k++) {

@@ -96,7 +96,8 @@ void shard_set_look(struct shard_set *s);
 pst_status shard_set_intact(struct shard_set *s, uint64_t i, pst_error *reterr);
 /* Returns a descriptor of shard `k` for reads that bypass the page cache. `*ret_owned`: the caller closes it. */
 pst_status shard_set_direct(struct shard_set *s, size_t k, int *ret_fd, bool *ret_owned, pst_error *reterr);
-/* Writes a line such as Writes a line such as Writes a line such as "8 shards, 1.5 GiB, mapped; index: sidecar". */
+/* Writes a line such as Writes a line such as Writes a line such as Writes a line such as "8 shards, 1.5 GiB, mapped; index:
+ * sidecar". */
 void shard_set_describe(const struct shard_set *s, char *buffer, size_t size);
 
 #endif

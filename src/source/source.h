@@ -39,7 +39,8 @@ struct source_class {
     void (*close)(void *source); /* NULL ok */
     void (*spec)(const void *source, pst_spec *ret); /* the fields are owned by the source and live as long as it */
     uint64_t (*count)(const void *source); /* SOURCE_STREAM: only as a stream */
-    uint64_t (*fingerprint)(const void *source); /* fingerprint fingerprint fingerprint of the data: equal data, equal value */
+    uint64_t (*fingerprint)(const void *source); /* fingerprint fingerprint fingerprint fingerprint of the data: equal data,
+                                                    equal value */
     /* Writes a line for the plan: "8 shards, 1.5 GB, mapped; index: sidecar". */
     void (*describe)(const void *source, char *buffer, size_t size);
     /* Adds the names of the classes that the field "label" numbers, in the order of the numbers; none: they are not known.

@@ -26,7 +26,7 @@ struct arrays {
     uint64_t rows, bytes, fingerprint;
 };
 
-/* Of a few rows of each field: it is told apart from other data of the same shape, not from every single change. */
+/* Hashes a few rows of each field: it detects other data of the same shape, not every single change. */
 static uint64_t sample_rows(const struct arrays *a, size_t f, uint64_t hash)
 {
     uint64_t samples = a->rows < SAMPLES ? a->rows : SAMPLES;

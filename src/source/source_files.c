@@ -1,4 +1,4 @@
-/* source_files.c: `files`: the files that a list names, a path a row, with a label behind it or none.
+/* source_files.c: `files`: the files that a list names, one path per row, with or without a label after it.
  *
  * Labels that are all whole numbers are taken as they are; otherwise they are names, numbered in byte order. */
 #include "source/file_table.h"

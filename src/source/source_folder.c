@@ -1,9 +1,9 @@
 /* source_folder.c: `folder`: files in class folders, as Keras' image_dataset_from_directory sees them.
  *
  * Each direct subfolder is a class; classes are numbered in byte order of their names, empty ones too. A class has all files
- * below its folder that have one of the extensions, in byte order of their paths. The split for validation: all files are put
- * in a random order that depends on the seed and on their number alone, and the last share of them is for validation. The
- * order of what is left stays that of the folders: shuffling is another operation's. */
+ * below its folder that have one of the extensions, in byte order of their paths. The split for validation: all files are
+ * put in a random order that depends on the seed and on their number alone, and the last share of them is for validation.
+ * The remaining files keep the order of the folders: shuffling is a separate operation. */
 #include "source/file_table.h"
 
 #include "base/error.h"
@@ -97,7 +97,7 @@ static pst_status list_files(void *user, size_t i, pst_error *reterr)
     return st;
 }
 
-/* Where the path behind `root` begins. */
+/* Returns where the path after `root` begins. */
 static size_t below(const char *root, const char *path)
 {
     size_t n = strlen(root);

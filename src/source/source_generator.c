@@ -1,5 +1,5 @@
-/* source_generator.c: elements that the calling program makes, one after the other; a stream, as nobody knows element k without
- * those in front of it. What an element points to is the program's; the engine copies it out of the stream. */
+/* source_generator.c: elements that the calling program makes, one after the other; a stream, because element k is not known
+ * without those before it. The program owns the memory of an element; the engine copies it from the stream. */
 #include "source/source.h"
 
 #include "base/error.h"

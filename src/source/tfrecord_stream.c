@@ -1,4 +1,4 @@
-/* tfrecord_stream.c: a pst_reader a shard. Damage is told in every pass; a pipe can be read only once. */
+/* tfrecord_stream.c: one pst_reader per shard. Damage is reported in every pass; a pipe can be read only once. */
 #include "source/tfrecord_stream.h"
 
 #include "base/error.h"

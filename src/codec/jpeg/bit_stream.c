@@ -1,4 +1,4 @@
-/* bit_stream.c: stuffing out, ahead of who reads. See stream.h. */
+/* bit_stream.c: removes byte stuffing ahead of the reader. See bit_stream.h. */
 #include "codec/jpeg/bit_stream.h"
 
 /* Copies at most `most` bytes of the file, less stuffing; stops at markers. memchr and memcpy are vectors of whatever the

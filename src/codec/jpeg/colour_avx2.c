@@ -5,7 +5,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- Upsampling: whole vectors, into the slack behind the rows ---- */
+/* ---- Upsampling: whole vectors, into the slack after the rows ---- */
 
 INLINE __m256i load_16(const uint8_t *p)
 {

@@ -15,7 +15,7 @@ bool jpeg_entropy_start(const struct jpeg_decoder *d, struct jpeg_place *p)
     return begin_at(d, p, d->data + d->scan, 0);
 }
 
-/* Whether the restart marker in front of an MCU ends just before `behind`. */
+/* Returns whether the restart marker before an MCU ends just before `behind`. */
 static bool is_restart(const struct jpeg_decoder *d, const uint8_t *behind, uint32_t mcu)
 {
     return behind[-2] == 0xff && behind[-1] == (0xd0 | (mcu / d->restart - 1) % 8);
@@ -43,9 +43,9 @@ static bool enter(const struct jpeg_decoder *d, struct jpeg_place *p)
     return pass_restart(d, p);
 }
 
-/* How many of `mcus` may be taken before a restart marker must be passed or a point added; does what is due of both. 0:
- * trouble. Points are added by who goes on, not by who arrives: whatever is in the data there, a part that ends there does not
- * need it. */
+/* How many of `mcus` may be taken before a restart marker must be passed or a point added; does both if due. 0: an error in
+ * the data. A point is added when decoding continues past it, not when it arrives there: a part that ends there does not
+ * need the data after it. */
 static uint32_t next_run(const struct jpeg_decoder *d, struct jpeg_place *p, struct jpeg_points *points, uint32_t mcus)
 {
     uint32_t left = mcus < JPEG_GROUP ? mcus : JPEG_GROUP;
@@ -57,7 +57,7 @@ static uint32_t next_run(const struct jpeg_decoder *d, struct jpeg_place *p, str
             return 0;
         uint32_t to_point = points->known * points->step - p->mcu;
         left = left < to_point ? left : to_point;
-    } else if (points && points->sound) { /* they come from a file: one that leads astray disagrees with the next */
+    } else if (points && points->sound) { /* they come from a file: a wrong one disagrees with the next */
         uint32_t passed = p->mcu % points->step;
         if (passed == 0 && !jpeg_points_agree(d, p, points))
             return 0;

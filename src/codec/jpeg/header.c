@@ -21,7 +21,7 @@ enum {
 
 const uint8_t jpeg_coding_order[64] = {JPEG_CODING_ORDER};
 
-/* What the header says, on the way. */
+/* The header while it is being read. */
 struct header {
     bool framed, jfif, adobe;
     uint8_t adobe_transform;
@@ -33,7 +33,7 @@ static unsigned be16(const uint8_t *p)
     return (unsigned)(p[0] << 8 | p[1]);
 }
 
-/* ---- Segments: the bytes behind the length, false for what is left to libjpeg ---- */
+/* ---- Segments: the bytes after the length; false: left to libjpeg ---- */
 
 static bool read_quants(struct jpeg_decoder *d, struct header *h, const uint8_t *p, size_t n)
 {
@@ -183,7 +183,7 @@ static bool complete_tables(struct jpeg_decoder *d, const struct header *h)
     return true;
 }
 
-/* Of an MCU's block, if its first component has `n`. */
+/* Returns the component of an MCU's block if the first component has `n` blocks. */
 static uint32_t component_of(uint32_t block, uint32_t n)
 {
     return block < n ? 0 : block - n + 1;

@@ -98,7 +98,7 @@ uint64_t huffman_ac_entry(unsigned length, unsigned symbol)
     return entry_of(length, size, run + 1, symbol == 0);
 }
 
-/* What an entry becomes more by a B: the first 16 bits, and the value. */
+/* Returns what a second symbol B adds to an entry: the first 16 bits, and the value. */
 static uint64_t second_of(uint64_t entry, uint32_t bits, unsigned size)
 {
     int value = size ? (int)bits - (bits >> (size - 1) ? 0 : (1 << size) - 1) : 0;

@@ -1,14 +1,15 @@
-/* pixels.c: a part of an image as libjpeg-turbo has it by default: smooth upsampling of what is subsampled, then colours.
+/* pixels.c: a part of an image as libjpeg-turbo decodes it by default: smooth upsampling of subsampled components, then
+ * colours.
  *
- * Upsampling looks at the neighbours of a sample, and at the edges of the image repeats the last one. Components of one or two
- * columns it repeats instead, rows and columns alike. */
+ * Upsampling looks at the neighbours of a sample, and at the edges of the image repeats the last one. Components of one or
+ * two columns it repeats instead, rows and columns alike. */
 #include "codec/jpeg/planes.h"
 
 #include <inttypes.h>
 
 /* ---- Components at the size of the image ---- */
 
-/* The samples before and behind each row repeat the first and last: where the image ends, that is what it is filtered with. */
+/* The samples before and after each row repeat the first and last: filters use them at the edges of the image. */
 static void extend_rows(const struct jpeg_area *a, uint32_t c)
 {
     const struct jpeg_plane *p = &a->plane[c];

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#define MOST_BYTES (UINT32_MAX / 8) /* of a file: more do not fit the bits of a point */
+#define MOST_BYTES (UINT32_MAX / 8) /* size of a file: more does not fit in the bits of a point */
 
 static size_t mcus_of(const struct jpeg_decoder *d)
 {

@@ -109,7 +109,7 @@ static void transform_pair_avx2(const int16_t *a, const int16_t *b, const int16_
     v16 x[8];
     for (int row = 0; row < 8; row++)
         x[row] = load(a + 8 * row, b + 8 * row, quant + 8 * row);
-    /* Beyond 8191 a block of one row would have to be told from others. */
+    /* Beyond 8191 a block of one row would need to be distinguished from others. */
     if (!_mm256_testz_si256(_mm256_add_epi16(x[0], _mm256_set1_epi16(8192)), _mm256_set1_epi16((short)0xc000))) {
         jpeg_transform_pair_c(a, b, quant, out, stride);
         return;

@@ -19,7 +19,7 @@ static int16_t saturate(int32_t x)
     return (int16_t)(x < INT16_MIN ? INT16_MIN : x > INT16_MAX ? INT16_MAX : x);
 }
 
-/* Sums may leave 32 bits for data that is no image's. */
+/* Sums may exceed 32 bits for data that is not from an image. */
 static int32_t descale(uint32_t sum, unsigned bits)
 {
     return (int32_t)(sum + (1u << (bits - 1))) >> bits;

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-/* Only samplings that a struct jpeg_frame can tell: the first component is an integer multiple of the others. */
+/* Only samplings that a struct jpeg_frame can describe: the first component is an integer multiple of the others. */
 static bool describe_frame(const struct jpeg_decompress_struct *info, struct jpeg_frame *f)
 {
     const jpeg_component_info *c = info->comp_info;
@@ -54,8 +54,8 @@ static void transform_component(struct request *q, struct jpeg_decompress_struct
     }
 }
 
-/* Behind the only scan of an image libjpeg would read on to the end, and may fail there; whoever decodes pixels, or a part,
- * never gets so far. It finds the end at once instead. */
+/* After the only scan of an image libjpeg would read on to the end, and may fail there; decoding of pixels or of a part
+ * never reads that far. So it is given the end at once. */
 static void end_behind_scan(j_common_ptr common)
 {
     static const JOCTET end[2] = {0xff, JPEG_EOI};

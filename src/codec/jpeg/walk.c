@@ -16,14 +16,14 @@ struct walk {
     struct jpeg_decoder *decoder;
     struct jpeg_points *points;
     uint32_t tail;       /* the first row that reaches beyond what is known */
-    uint32_t next, band; /* the next row before the tail that nobody has taken; rows to take at once */
+    uint32_t next, band; /* the next row before the tail that is not taken yet; rows to take at once */
     bool two;
 };
 
 struct walker {
     struct jpeg_stage *stage;
     struct jpeg_run run;
-    uint32_t y, end; /* row, and the one behind its last */
+    uint32_t y, end; /* current row, and the end of the rows */
     bool active, placed;
 };
 
@@ -133,7 +133,7 @@ static bool walk(struct walk *w, struct walker me[2])
     return true;
 }
 
-/* The first row of the area that has an MCU behind the last one that points lead to. */
+/* Returns the first row of the area with an MCU after the last one that points reach. */
 static uint32_t find_tail(const struct jpeg_area *a, const struct jpeg_decoder *d, const struct jpeg_points *points)
 {
     const uint32_t covered = points->known * points->step;

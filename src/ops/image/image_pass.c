@@ -24,7 +24,7 @@ static pst_status fail_room(const struct frame *f, pst_error *reterr)
 struct painter {
     const struct image_pass *pass;
     uint32_t width;    /* of the window */
-    size_t plane;      /* values a channel, where there are planes */
+    size_t plane;      /* values per channel, if there are planes */
     size_t row_values; /* from one row to the next */
     uint8_t *padded;   /* a row of the window with pixels in the middle; NULL: there is nothing beside them */
     uint8_t *blank;    /* a row without pixels; NULL: there is none */
@@ -213,8 +213,8 @@ static void paint(const struct painter *t, struct rows *rows)
     }
 }
 
-/* Rows of whole lines that nobody reads before the batch is complete: writing them past the caches spares reading them in
- * (224 × 224 × 3 floats: 34 µs instead of 90). */
+/* Rows of whole cache lines that are not read before the batch is complete: writing them past the caches spares reading them
+ * in (224 × 224 × 3 floats: 34 µs instead of 90). */
 static bool passes_caches(const struct image_pass *p)
 {
     const struct convert *c = &p->convert;

@@ -17,7 +17,7 @@
 
 /* ---- Which parts go together ---- */
 
-/* What is known of the image behind the parts so far. */
+/* The known properties of the image after the parts so far. */
 struct state {
     const char *field;
     bool resized, padded, planar;
@@ -80,7 +80,7 @@ static bool take_layout(struct state *s, bool splits)
     return true;
 }
 
-/* Whether `part` can join the ones before it; then `s` is what is known behind it. */
+/* Returns whether `part` can join the ones before it; then `s` describes the image after it. */
 static bool take(struct state *s, const struct image_part *part)
 {
     const struct image_facet *f = facet_of(part);
@@ -103,8 +103,8 @@ static bool take(struct state *s, const struct image_part *part)
 
 /* ---- The quality of a decode ---- */
 
-/* Geometric operations behind a decode, up to the one that resizes and joins in; 0: none does. `*ret_random`: one of them cuts
- * at random. */
+/* Returns the number of geometric operations after a decode, up to the one that resizes and can be fused; 0: none.
+ * `*ret_random`: one of them crops at random. */
 static size_t length_to_resize(const struct image_part *parts, size_t count, bool *ret_random)
 {
     struct state s = {.dtype = PST_DTYPE_U8};
@@ -250,7 +250,7 @@ pst_status image_program_create(void **ret_config, const struct image_part *part
     return PST_OK;
 }
 
-/* Plans one part; `*planar` is how the channels lie in front of it, and then behind it. */
+/* Plans one part; `*planar` is the channel layout before it, and on return after it. */
 static pst_status plan_part(const struct program *p, const struct part *part, const pst_spec *in, pst_spec *ret_out,
                             bool *planar, pst_error *reterr)
 {
@@ -307,7 +307,7 @@ static void stop(const void *config, void *worker)
 
 /* ---- An image ---- */
 
-/* A failure is that of the operation that would have met it by itself. */
+/* A failure is attributed to the operation that would have failed if run alone. */
 static pst_status blame(const struct part *part, pst_ctx *ctx, pst_status st, pst_error *reterr)
 {
     if (st >= 0)
@@ -318,7 +318,7 @@ static pst_status blame(const struct part *part, pst_ctx *ctx, pst_status st, ps
     return st;
 }
 
-/* What the parts come to for one image. */
+/* The combined effect of the parts on one image. */
 struct recipe {
     struct frame frame;
     float scale[4], bias[4];

@@ -64,7 +64,7 @@ pst_status image_source_open(struct image_source *s, const struct decode_config 
 
 /* ---- A part, with what is known of the way to it ---- */
 
-/* What to ask our decoder for. */
+/* The request to our decoder. */
 struct request {
     const struct region *part;
     unsigned scale;

@@ -14,8 +14,8 @@
 
 #define COARSEST 4 /* times that a plane of colours has fewer columns or rows */
 
-/* The smallest transform whose result is still twice what is asked for: less would show (the worst of 1000 photos falls from 41 to
- * 35 dB). Filters that leave samples out would see others: they get them all. */
+/* The smallest transform whose result is still twice what is asked for: less would show (the worst of 1000 photos falls from 41
+ * to 35 dB). Filters that leave samples out would see others: they get them all. */
 static unsigned scale_of(const struct frame *f)
 {
     bool averages = f->filter != PST_FILTER_BILINEAR && f->filter != PST_FILTER_NEAREST;
@@ -26,8 +26,8 @@ static unsigned scale_of(const struct frame *f)
     return 8;
 }
 
-/* What of the source holds every sample that outputs `from` up to `to` of `out` read, and some more. A filter reaches one
- * sample to each side, a cubic two, more where they shrink; at an edge all of it lies on one side. */
+/* Computes a range of the source that holds every sample read by outputs `from` up to `to` of `out`, and some more. A filter
+ * reaches one sample to each side, a cubic two, more where they shrink; at an edge all of it lies on one side. */
 static void reach(int64_t low, int64_t high, uint32_t out, int64_t from, int64_t to, pst_filter filter, unsigned scale,
                   uint32_t *begin, uint32_t *length)
 {

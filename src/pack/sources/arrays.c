@@ -144,7 +144,7 @@ pst_status arrays_settle(struct pack_source *s, pst_error *reterr)
 
 /* ---- Paths with a selection ---- */
 
-/* Where the file's name ends: at the end, or at a colon behind one of the extensions. 0: it has none of them. */
+/* Returns where the file's name ends: at the end, or at a colon after one of the extensions. 0: it has none of them. */
 static size_t file_length(const char *path, const char *const *extensions)
 {
     if (pack_source_has_extension(path, extensions))

@@ -1,4 +1,4 @@
-/* arrays.h: arrays in files whose first dimension counts the items: NumPy's and HDF5's alike. */
+/* arrays.h: arrays in files whose first dimension counts the items: NumPy and HDF5. */
 #ifndef PACK_SOURCES_ARRAYS_H
 #define PACK_SOURCES_ARRAYS_H
 
@@ -8,7 +8,7 @@ struct array {
     const struct spool *file;
     uint64_t offset; /* of the first row */
     char kind;       /* 'b' bool, 'i', 'u', 'f', 'S' bytes of fixed width, 'U' UTF-32 text, 'V' bytes of any length */
-    unsigned width;  /* bytes an element */
+    unsigned width;  /* bytes per element */
     bool swapped;
     bool fortran; /* the first dimension changes fastest */
     uint64_t rows;
@@ -29,15 +29,15 @@ pst_status arrays_create(struct pack_source *s, const char *name, pst_error *ret
 /* Adds a feature. Its place in the file is checked. */
 pst_status arrays_add(struct pack_source *s, const struct pack_opening *o, const char *name, const struct array *a,
                       pst_error *reterr);
-/* All are added: they must agree on the rows. */
+/* Call after all arrays are added: they must have the same number of rows. */
 pst_status arrays_settle(struct pack_source *s, pst_error *reterr);
 
-/* Splits "file.h5:/path" behind an extension; the selection is NULL if there is none. `*ret_file` is mem_free'd. */
+/* Splits "file.h5:/path" after an extension; the selection is NULL if there is none. `*ret_file` is mem_free'd. */
 pst_status arrays_cut_path(const char *path, const char *const *extensions, char **ret_file, const char **ret_selection,
                            pst_error *reterr);
 bool arrays_matches(const char *path, const char *const *extensions);
 
-/* What npy and hdf5 put into their class. */
+/* Shared by the classes npy and hdf5. */
 void arrays_close(struct pack_source *s);
 const char *arrays_key(const struct pack_source *s, uint64_t i, char buffer[PACK_KEY_BYTES]);
 uint64_t arrays_estimate(const struct pack_source *s, uint64_t i);
@@ -45,7 +45,7 @@ pst_status arrays_load(const struct pack_source *s, void *worker, uint64_t i, st
 void arrays_worker_finish(void *worker);
 
 struct arrays_worker {
-    struct array_view *views; /* one an array */
+    struct array_view *views; /* one per array */
     size_t count;
 };
 

@@ -1,8 +1,8 @@
 /* csv.c: tables. Every column is a feature; its type comes from the whole table, or from `columns`.
  *
- * A column is int when all of its values are, float when all are numbers, else string. Missing numbers: a float column
- * holds NaN, an int column an empty list. A missing string is the empty string. Texts in a column called label, class or target
- * are numbered as class folders are. Large numbers that float32 rounds to another whole number are warned of. */
+ * A column is int when all of its values are, float when all are numbers, else string. Missing numbers: a float column holds
+ * NaN, an int column an empty list. A missing string is the empty string. Texts in a column called label, class or target
+ * are numbered as class folders are. A warning is given for large numbers that float32 rounds to another whole number. */
 #include "pack/sources/rows.h"
 
 #include "base/error.h"
@@ -25,7 +25,7 @@
 #define EXACT_WHOLE 16777216.0 /* 2^24: below, float32 rounds by less than one */
 
 enum column_type { COLUMN_INT, COLUMN_FLOAT, COLUMN_STRING, COLUMN_MICROS, COLUMN_LABEL };
-/* Those that can be declared; the last is found. */
+/* Types that can be declared; the last is only inferred. */
 static const char *const type_names[] = {"int", "float", "string", "micros", "label"};
 #define DECLARED_TYPES 4
 
@@ -46,7 +46,7 @@ struct table {
     struct names labels; /* what is in it */
 };
 
-/* What parsing one row takes. */
+/* Buffers for parsing one row. */
 struct row_fields {
     struct csv_field *fields;
     size_t count, capacity;
@@ -206,7 +206,8 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
     if (t->label == SIZE_MAX || t->columns[t->label].declared || t->labels.count > MOST_LABELS)
         return PST_OK;
     const struct csv_field *label = &c->row.fields[t->label];
-    return names_add(&t->labels, &c->s->arena, label->data, label->length) < 0 ? fail_memory(reterr, "numbering the labels") : PST_OK;
+    return names_add(&t->labels, &c->s->arena, label->data, label->length) < 0 ? fail_memory(reterr, "numbering the labels")
+                                                                               : PST_OK;
 }
 
 /* The texts of the label column become classes. */
@@ -271,7 +272,7 @@ static bool same_header(const struct pack_source *s, const struct row_fields *ro
     return same;
 }
 
-/* A table begins: the first one brings the delimiter and the columns, the others must have the same. */
+/* A table begins: the first one defines the delimiter and the columns, the others must have the same. */
 static pst_status begin_table(void *user, const char *head, size_t length, pst_error *reterr)
 {
     struct csv_scan *c = user;

@@ -84,7 +84,7 @@ static pst_status read_file(const struct pack_value *v, void *buffer, pst_error 
     int fd = -1;
     size_t got = 0;
     char beyond;
-    struct iovec pieces[2] = {{buffer, v->length}, {&beyond, 1}}; /* one byte more tells whether the file has grown */
+    struct iovec pieces[2] = {{buffer, v->length}, {&beyond, 1}}; /* one more byte shows whether the file has grown */
     pst_status st = file_open_read(&fd, v->path, reterr);
     if (st == PST_OK)
         st = file_readv_at(fd, v->path, pieces, 2, 0, &got, reterr);

@@ -1,4 +1,4 @@
-/* files.h: items that are image files of their own, as folders and lists name them. */
+/* files.h: items that are one image file each, as named by folders and lists. */
 #ifndef PACK_SOURCES_FILES_H
 #define PACK_SOURCES_FILES_H
 
@@ -31,10 +31,10 @@ struct files {
 pst_status files_create(struct pack_source *s, bool labelled, pst_error *reterr);
 /* Copies `path`, or takes it as it is when it lives in the source's arena already. */
 pst_status files_add_root(struct pack_source *s, const char *path, unsigned split, pst_error *reterr);
-/* Adds a file of the newest root: asks its size and mixes it into the fingerprint. `path` is where it is. */
+/* Adds a file of the newest root: reads its size and adds it to the fingerprint. `path` is its location. */
 pst_status files_add(struct pack_source *s, const char *path, const char *key, int64_t label, pst_error *reterr);
 
-/* What folder and list put into their class. */
+/* Shared by the classes folder and list. */
 void files_close(struct pack_source *s);
 const char *files_key(const struct pack_source *s, uint64_t i, char buffer[PACK_KEY_BYTES]);
 uint64_t files_estimate(const struct pack_source *s, uint64_t i);

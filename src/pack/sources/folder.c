@@ -33,7 +33,7 @@ struct scan {
     size_t top_count, top_capacity;
     struct names classes, splits;
     size_t unlabelled; /* tops without class folders */
-    uint64_t others;   /* files that are no images by their name */
+    uint64_t others;   /* files whose names are not those of images */
     uint64_t stray;    /* images beside class folders */
     const char *some_other, *some_stray, *some_empty;
 };

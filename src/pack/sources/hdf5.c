@@ -126,7 +126,7 @@ static pst_status read_shape(struct h5_dataset *d, const struct spool *file, pst
     return PST_OK;
 }
 
-/* True when the rows lie one behind the other in the file, ready to be read. */
+/* Returns true when the rows are stored one after the other in the file and can be read directly. */
 static bool lies_in_file(const struct h5_dataset *d, haddr_t *ret_offset)
 {
     hid_t plist = H5Dget_create_plist(d->id);

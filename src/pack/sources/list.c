@@ -1,4 +1,4 @@
-/* list.c: a text file that names images, one a row, with a label behind each or none at all.
+/* list.c: a text file that names images, one per row, with a label after each or no labels.
  *
  * Paths are relative to the list. Rows are delimited like a table's, or by a single space; a header may name the columns.
  * Labels that are all integers are taken as they are; otherwise they are names, numbered in byte order. */

@@ -1,7 +1,7 @@
-/* rows.c: where the rows of text files are, in half a byte a row.
+/* rows.c: finds the rows of text files, with half a byte per row.
  *
- * Promises: any row can be had by any thread; in order they are read ahead. A row may be as long as memory allows. Leaves
- * to others: what is in a row. */
+ * Promises: any thread can read any row; sequential reads read ahead. A row may be as long as memory allows. Leaves to
+ * others: what is in a row. */
 #include "pack/sources/rows.h"
 
 #include "base/error.h"
@@ -20,7 +20,7 @@
 static pst_status row_at(const struct rows *r, const struct spool *sp, struct window *w, uint64_t offset, const char **ret,
                          size_t *ret_length, pst_error *reterr)
 {
-    for (size_t want = 1;;) { /* what is at hand may do */
+    for (size_t want = 1;;) { /* the bytes at hand may be enough */
         const uint8_t *data = NULL;
         size_t available = 0, end;
         pst_status st = window_get(w, sp->fd, sp->path, sp->size, offset, want, &data, &available, reterr);

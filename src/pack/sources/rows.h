@@ -12,11 +12,11 @@ struct row_file {
     size_t first_mark;
 };
 
-/* Only every ROWS_STRIDE-th row's offset is kept: half a byte a row. */
+/* Only every ROWS_STRIDE-th row's offset is kept: half a byte per row. */
 #define ROWS_STRIDE 16
 
 struct rows {
-    bool quoted; /* rows of a table: line breaks may lie inside quotes, and blank rows are none */
+    bool quoted; /* rows of a table: line breaks may be inside quotes, and blank rows do not count */
     struct row_file *files;
     size_t file_count, file_capacity;
     uint64_t *marks;
@@ -25,10 +25,10 @@ struct rows {
     struct spools spools;
 };
 
-/* Who looks at the rows of a file while they are found. */
+/* Callbacks for the rows of a file while they are found. */
 struct rows_visitor {
-    bool header; /* the first row is none */
-    /* The file's first bytes, behind a byte order mark: enough for guesses and for a header. NULL ok. */
+    bool header; /* the first row is a header */
+    /* Receives the file's first bytes after a byte order mark: enough for guesses and for a header. NULL ok. */
     pst_status (*begin)(void *user, const char *head, size_t length, pst_error *reterr);
     /* Each row without its line break. `number` counts in the file. NULL ok. */
     pst_status (*row)(void *user, const char *row, size_t length, uint64_t number, pst_error *reterr);
@@ -43,14 +43,14 @@ void rows_close(struct rows *r);
 struct rows_worker {
     struct window window;
     size_t file;
-    uint64_t next_row, next_offset; /* where reading goes on without a search; next_row 0: nowhere */
+    uint64_t next_row, next_offset; /* where reading continues without a search; next_row 0: nowhere */
 };
 
 /* Row `i`, without its line break; valid until the next call. Any thread, each with its own worker. */
 pst_status rows_get(const struct rows *r, struct rows_worker *w, uint64_t i, const char **ret, size_t *ret_length,
                     pst_error *reterr);
 const char *rows_key(const struct rows *r, uint64_t i, char buffer[PACK_KEY_BYTES]);
-uint64_t rows_estimate(const struct rows *r); /* bytes a row, on average */
+uint64_t rows_estimate(const struct rows *r); /* bytes per row, on average */
 /* Names the row in an error that came from its contents. */
 pst_status rows_blame(const struct rows *r, uint64_t i, pst_status status, pst_error *reterr);
 

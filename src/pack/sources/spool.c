@@ -1,5 +1,5 @@
-/* spool.c: see spool.h. Memory is bounded whatever the input claims; a bomb fills the disk's free space at most, and ends
- * with the error that says so. */
+/* spool.c: see spool.h. Memory is bounded whatever the input claims; a decompression bomb at most fills the disk and ends
+ * with that error. */
 #include "pack/sources/spool.h"
 
 #include "base/error.h"

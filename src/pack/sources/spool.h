@@ -1,7 +1,7 @@
 /* spool.h: a source file as bytes that can be read at any offset.
  *
- * A plain file is read where it lies. What has no offsets (standard input, compressed files, deflated members of an
- * archive) is first unpacked to a temporary file in the output folder, which goes away with the spool. */
+ * A plain file is read directly. Input without offsets (standard input, compressed files, deflated members of an archive) is
+ * first unpacked to a temporary file in the output folder, which is removed with the spool. */
 #ifndef PACK_SOURCES_SPOOL_H
 #define PACK_SOURCES_SPOOL_H
 
@@ -12,15 +12,15 @@ struct zip_member;
 
 struct spool {
     int fd;
-    const char *path; /* what messages call it; the source's arena */
+    const char *path; /* its name in messages; in the source's arena */
     uint64_t size;
     bool owns_fd;
     struct publish temp; /* temp.temp_path names the unpacked copy, if there is one */
     bool unpacked;
 };
 
-/* What the bytes are when they are not compressed. Text may begin with what looks like a zlib header, so there the
- * name has to say so too. Of records, what comes before a damage is kept if the policy skips damage. */
+/* The kind of the uncompressed bytes. Text may begin with bytes that look like a zlib header, so for text the name must
+ * indicate it too. For records, the data before damage is kept if the policy skips damage. */
 enum spool_content { SPOOL_TEXT, SPOOL_BINARY, SPOOL_RECORDS };
 
 /* Opens `path` ("-": standard input), mixes it into the source's fingerprint, and unpacks it where necessary (a note says
@@ -38,7 +38,7 @@ pst_status spool_append(struct spool *sp, const void *data, size_t length, const
 
 void spool_close(struct spool *sp);
 
-/* A list of them that close together. Entries stay where they are. */
+/* A list of spools that are closed together. Entries keep their address. */
 struct spools {
     struct spool **list;
     size_t count, capacity;

@@ -1,9 +1,9 @@
-/* tar.c: WebDataset archives. Consecutive members that share a name up to its first dot are one sample; what is
- * behind the dot names the feature.
+/* tar.c: WebDataset archives. Consecutive members that share a name up to its first dot are one sample; the part after the
+ * dot names the feature.
  *
- * jpg, jpeg, png, webp, bmp and gif are the image (the first of them in a sample), cls is the integer label, everything
- * else is bytes under its extension. Without cls members, samples that lie in several folders have those as classes. Members
- * stay where they are and are read straight into the records. */
+ * jpg, jpeg, png, webp, bmp and gif are the image (the first of them in a sample), cls is the integer label, everything else
+ * is bytes under its extension. Without cls members, samples that lie in several folders have those as classes. Members stay
+ * where they are and are read straight into the records. */
 #include "pack/sources/spool.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* tfrecord.c: TFRecord files that exist already: their records pass through untouched, to be sharded, shuffled,
- * split or compressed anew, or freed of damage. What describes them (features.json, labels) is carried along. */
+/* tfrecord.c: TFRecord files that exist already: their records pass through untouched, to be resharded, shuffled, split,
+ * recompressed or freed of damage. The files that describe them (features.json, labels) are copied. */
 #include "pack/sources/spool.h"
 
 #include "base/error.h"
@@ -135,7 +135,7 @@ static pst_status carry(struct pack_source *s, const struct pack_opening *o, pst
     return st;
 }
 
-/* What was lost between records goes to the report, as if it were an item. */
+/* Reports data lost between records as if it were an item. */
 static pst_status tell_damage(struct pack_source *s, const struct pack_opening *o, pst_error *reterr)
 {
     struct tfrecords *t = s->state;

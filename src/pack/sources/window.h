@@ -1,4 +1,4 @@
-/* window.h: a worker's view of a file: what was read last, kept, so that neighbours cost no further system call. */
+/* window.h: a worker's view of a file: keeps the bytes read last, so that neighbours cost no further system call. */
 #ifndef PACK_SOURCES_WINDOW_H
 #define PACK_SOURCES_WINDOW_H
 
@@ -8,12 +8,12 @@ struct window {
     uint8_t *data;
     size_t length, capacity;
     uint64_t offset; /* of data[0] in the file */
-    size_t ahead;    /* what the last read reached for */
+    size_t ahead;    /* length of the last read */
     int fd;          /* the file it is of; meaningless while length is 0 */
 };
 
-/* Makes [offset, offset + want) of the file readable, or up to its end (`size`). Reading on from where the window is,
- * it reads ahead, further each time; elsewhere it reads little more than what is wanted. `*ret` holds until the next call. */
+/* Makes [offset, offset + want) of the file readable, or up to its end (`size`). Sequential reads read ahead, further each
+ * time; others read little more than requested. `*ret` is valid until the next call. */
 pst_status window_get(struct window *w, int fd, const char *path, uint64_t size, uint64_t offset, size_t want,
                       const uint8_t **ret, size_t *ret_available, pst_error *reterr);
 void window_finish(struct window *w);
