@@ -3,7 +3,7 @@ BUILD ?= build
 PENSTOCK = $(BUILD)/cli/penstock
 
 help:
-	@echo "make demo     build, draw a small image set, pack, inspect and feed it; leaves demo/ to look at"
+	@echo "make demo     build, draw a small image set, pack, inspect, feed it and train a model; leaves demo/ to look at"
 	@echo "make test     build and run the tests; ends with 'N passed, N failed'"
 	@echo "make interop  the tests against TensorFlow, TFDS, Pillow, PyTorch, JAX and ONNX Runtime (venvs of about 9 GB, made once)"
 	@echo "make dev      the fast tests under AddressSanitizer and UBSan"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tour in one go: draw labelled images, pack them into shards, look inside. demo.sh PENSTOCK FOLDER
+# The tour in one go: draw labelled images, pack them into shards, look inside, train a model. demo.sh PENSTOCK FOLDER
 set -euo pipefail
 tool=$1
 folder=$2
@@ -24,4 +24,11 @@ pipeline="tfrecord $folder/shards/*train*-of-00004 | shuffle | example | decode 
 run plan "$pipeline"
 run bench "$pipeline" --seconds 5
 run cat "$pipeline" --sheet "$folder/batch.png"
+steps="example | decode | resize 48"
+run train "tfrecord $folder/shards/*train*-of-00004 | shuffle | $steps | flip | normalize 0..1 | batch 32" \
+    --val "tfrecord $folder/shards/*val*-of-00004 | $steps | normalize 0..1 | batch 32" \
+    --model "conv 16 3 bias=false pad=same | batchnorm | relu | maxpool 2 | conv 32 3 bias=false pad=same | batchnorm | relu | maxpool 2 | conv 64 3 bias=false pad=same | batchnorm | relu | globalavgpool | dense 10" \
+    --epochs 12 --schedule one-cycle --lr 0.01 --out "$folder/run"
+run predict "$folder/run" "$folder"/images/*/*-00003.* --top 3
+run export "$folder/run" "$folder/model.onnx"
 printf '\nLook at %s/sheet.png (what is stored) and %s/batch.png (what a model would see).\n' "$folder" "$folder"

@@ -30,7 +30,7 @@ static real normal_density(real x)
 }
 
 /* clang-format off */
-static real relu_value(real x, real slope) { (void)slope; return x > 0 ? x : 0; }
+static real relu_value(real x, real slope) { (void)slope; return x < 0 ? 0 : x; } /* NaN stays NaN */
 static real relu_slope(real x, real y, real slope) { (void)x, (void)slope; return y > 0; }
 static real relu6_value(real x, real slope) { (void)slope; return x < 0 ? 0 : x > 6 ? 6 : x; }
 static real relu6_slope(real x, real y, real slope) { (void)y, (void)slope; return x > 0 && x < 6; }
