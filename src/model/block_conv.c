@@ -45,7 +45,7 @@ static bool is_pool_2(const struct graph_node *n)
 {
     const struct pool_config *c = n->config;
     return is_layer(n, "maxpool") && c->size == 2 && (c->stride == 2 || c->stride == 0) &&
-           (strcmp(c->pad, "valid") == 0 || n->in[0].h % 2 + n->in[0].w % 2 == 0) && n->in[0].h > 1 && n->in[0].w > 1;
+           (strcmp(c->pad, "valid") == 0 || (strcmp(c->pad, "same") == 0 && n->in[0].h % 2 + n->in[0].w % 2 == 0)) && n->in[0].h > 1 && n->in[0].w > 1;
 }
 
 static bool conv_shape_of(const struct graph_node *n, struct conv_shape *ret)

@@ -105,6 +105,8 @@ pst_status graph_add(struct graph_builder *b, const struct layer_class *layer, c
     }
     if (name)
         snprintf(n->name, sizeof(n->name), "%s", name);
+    if (name && name_taken(g, n->name))
+        return pst_fail(reterr, PST_EINVAL, "two layers are called \"%s\"; a layer that is repeated cannot have a name", n->name);
     pst_status st = name ? PST_OK : graph_name(b, layer, config, n->name, reterr);
     if (st == PST_OK)
         st = layer->shape(config, n->in, count, &n->out, reterr);

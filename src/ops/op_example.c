@@ -44,6 +44,9 @@ static pst_status plan_list(const pst_feature *list, pst_field *ret, pst_error *
                         "feature list %.64s: its steps have varying numbers of values, which no field can hold; name the lists "
                         "that you need, as in lists=\"x:float[2] y:int64\"",
                         list->name);
+    for (uint32_t i = 0; i < list->rank; i++)
+        if (list->shape[i] == 0)
+            return pst_fail(reterr, PST_EINVAL, "feature list %.64s: a dimension is 0", list->name);
     rows.layout = PST_RAGGED;
     return plan_feature(&rows, ret, reterr);
 }

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_STATE   ((size_t)64 << 20)
 #define MAX_WEIGHTS ((size_t)1 << 40)
@@ -352,9 +353,26 @@ pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state 
     return st;
 }
 
+/* Fails where something other than a checkpoint or an empty folder would be replaced. */
+static pst_status check_replaceable(const char *path, pst_error *reterr)
+{
+    struct file_info info, state;
+    if (file_stat(path, &info, NULL) < 0)
+        return PST_OK;
+    char *inside = file_join(path, "state.json");
+    if (!inside)
+        return fail_memory(reterr, "saving");
+    bool checkpoint = info.is_folder && file_stat(inside, &state, NULL) == PST_OK;
+    mem_free(inside);
+    if (checkpoint || (info.is_folder && rmdir(path) == 0))
+        return PST_OK;
+    return pst_fail_at(reterr, PST_EEXIST, path, PST_NOWHERE, PST_NOWHERE, "exists and is not a checkpoint; choose another path");
+}
+
 pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error *reterr)
 {
-    return checkpoint_write(t, path, NULL, NULL, reterr);
+    pst_status st = check_replaceable(path, reterr);
+    return st < 0 ? st : checkpoint_write(t, path, NULL, NULL, reterr);
 }
 
 pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr)

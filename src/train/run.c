@@ -183,6 +183,7 @@ static bool is_finished(const struct run *r)
 static pst_status train_epoch(struct run *r, pst_error *reterr)
 {
     const pst_run_options *o = r->options;
+    bool over = false; /* the data has ended, and no batch has come since */
     while (!r->stop && !is_finished(r)) {
         pst_batch *batch = NULL;
         double begin = now();
@@ -193,12 +194,15 @@ static pst_status train_epoch(struct run *r, pst_error *reterr)
             r->stop = true;
             return PST_OK;
         }
-        if (st == PST_END && o->steps_per_epoch && r->steps_here > 0)
-            continue; /* the data is over, the epoch is not */
+        if (st == PST_END && o->steps_per_epoch && !over) {
+            over = true; /* the epoch is not: a resumed run may begin right here */
+            continue;
+        }
         if (st == PST_END && r->state.epoch_step == 0)
             return pst_fail(reterr, PST_EINVAL, "the training pipeline delivered no batch");
         if (st != PST_OK)
             return st;
+        over = false;
         st = train_batch(r, batch, now() - begin, reterr);
         pst_batch_unref(batch);
         if (st < 0)

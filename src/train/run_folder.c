@@ -57,13 +57,16 @@ static pst_status list(struct path_list *ret, const char *run, pst_error *reterr
     return st;
 }
 
-static pst_status remove_old(const char *run, const struct run_state *state, unsigned keep, pst_error *reterr)
+/* Keeps the newest up to `newest`, which was just written, and the best. Those beyond it are left from before a resume. */
+static pst_status remove_old(const char *run, const struct run_state *state, uint64_t newest, unsigned keep, pst_error *reterr)
 {
     struct path_list l = {0};
     pst_status st = list(&l, run, reterr);
-    for (size_t i = keep; st == PST_OK && i < l.count; i++) {
+    for (size_t i = 0, kept = 0; st == PST_OK && i < l.count; i++) {
         uint64_t step = 0;
-        if (step_of(l.paths[i], &step) && step != state->best_step)
+        if (!step_of(l.paths[i], &step) || step == state->best_step)
+            continue;
+        if (step > newest || kept++ >= keep)
             publish_folder_remove(l.paths[i]);
     }
     path_list_finish(&l);
@@ -87,7 +90,7 @@ pst_status checkpoint_publish(pst_trainer *t, const struct run_state *state, con
     if (st == PST_OK && best)
         st = make_link(o->out, "best", folder, reterr);
     if (st == PST_OK)
-        st = remove_old(o->out, state, o->keep ? o->keep : 2, reterr);
+        st = remove_old(o->out, state, t->steps, o->keep ? o->keep : 2, reterr);
     mem_free(folder);
     return st;
 }

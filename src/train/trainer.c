@@ -34,6 +34,10 @@ static pst_status check_options(const pst_train_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "a trainer needs a batch of at least one sample");
     if (o->loss == PST_LOSS_AUTO || o->loss > PST_LOSS_MSE)
         return pst_fail(reterr, PST_EINVAL, "no loss is chosen");
+    if (o->optimizer > PST_OPTIMIZER_NESTEROV)
+        return pst_fail(reterr, PST_EINVAL, "there is no optimizer %d", (int)o->optimizer);
+    if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
+        return pst_fail(reterr, PST_EINVAL, "beta1 is %g and beta2 %g; expected 0 or more and less than 1", o->beta1, o->beta2);
     if (!(o->label_smoothing >= 0 && o->label_smoothing < 1))
         return pst_fail(reterr, PST_EINVAL, "label_smoothing is %g; expected 0 or more and less than 1", o->label_smoothing);
     if (!(o->ema >= 0 && o->ema < 1))

@@ -138,6 +138,7 @@ static void test_mistakes(void)
     check_mistake("conv 8 3 groups=2", PST_EINVAL, "groups=2", 0);
     check_mistake("conv 8 3 pad=maybe", PST_EINVAL, "pad=maybe", 0);
     check_mistake("conv 8 3 name=a | conv 8 3 name=a", PST_EINVAL, "\"a\"", 18);
+    check_mistake("repeat 2 ( sepconv 8 3 name=a pad=same )", PST_EINVAL, "a_depthwise", 11);
     check_mistake("add ( relu )( conv 8 1 )", PST_ETYPE, "differ", 0);
     check_mistake("relu | residual ( flatten )", PST_ETYPE, "shortcut", 7);
     check_mistake("residual ( conv 8 99 )", PST_EINVAL, "does not fit", 11);

@@ -15,6 +15,7 @@
 static struct shape image = {.rank = 3, .h = 12, .w = 10, .c = 3};
 
 static const char *const models[] = {
+    "conv 8 3 relu pad=same | maxpool 2 pad=1 | conv 8 3 relu pad=same | maxpool 2 pad=same | flatten | dense 4",
     "conv 8 3 relu | maxpool 2 | flatten | dense 10",
     "conv 16 3 relu pad=same | conv 32 3 relu6 pad=same | maxpool 2 | conv 24 3 pad=same | flatten | dense 10",
     "conv 16 3 pad=same bias=false | batchnorm | relu | conv 16 3 pad=same bias=false | batchnorm | relu6 | globalavgpool | dense 5",

@@ -8,11 +8,12 @@ static const struct {
     const struct conv_kernel *kernel;
     unsigned features; /* that it needs */
 } candidates[] = {
-    {&conv_wino4, 0},
 #ifdef __x86_64__
+    {&conv_wino4_avx2, CPU_AVX2},
     {&conv_direct_avx2, CPU_AVX2},
     {&conv_depthwise_avx2, CPU_AVX2},
 #endif
+    {&conv_wino4_c, 0},
     {&conv_direct_c, 0},
 };
 

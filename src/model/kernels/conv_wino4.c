@@ -3,8 +3,6 @@
 #include "model/kernels/direct.h"
 #include "model/kernels/wino4.h"
 
-#include <string.h>
-
 #define FEWEST_CHANNELS 8 /* with fewer the transforms cost more than they save */
 
 static bool takes(const struct conv_shape *s)
@@ -32,66 +30,77 @@ static size_t scratch_bytes(const struct conv_shape *s)
     return larger(wino4_scratch_bytes(s->ci, s->co), wino4_scratch_bytes(s->co, s->ci));
 }
 
-static struct wino4_kernels kernels(void)
+static struct conv_job turned(const struct conv_job *j)
 {
-    struct wino4_kernels k;
-    wino4_kernels_init(&k, cpu_features());
-    return k;
+    /* A convolution of the gradient with the kernels turned around: both channels swap, and so does the padding. */
+    struct conv_job back = *j;
+    back.shape.ci = j->shape.co;
+    back.shape.co = j->shape.ci;
+    back.in.top = 2 - j->in.top;
+    back.in.left = 2 - j->in.left;
+    return back;
 }
 
-static void weights(const struct conv_shape *s, const float *hwio, float *ret)
+static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
 {
-    kernels().weights(hwio, s->ci, s->co, ret);
+    return (struct wino4_weight_gradient){.images = j->images,
+                                          .h = j->h,
+                                          .w = j->w,
+                                          .ci = j->shape.ci,
+                                          .co = j->shape.co,
+                                          .in = j->in,
+                                          .gradient = j->gradient,
+                                          .transformed = j->sum,
+                                          .accumulate = true};
 }
 
-static void weights_back(const struct conv_shape *s, const float *hwio, float *ret)
-{
-    kernels().weights_back(hwio, s->ci, s->co, ret);
-}
+/* The candidate of one level. */
+#define LEVEL(level, features, title)                                                                                          \
+    static struct wino4_kernels kernels_##level(void)                                                                          \
+    {                                                                                                                          \
+        struct wino4_kernels k;                                                                                                \
+        wino4_kernels_init(&k, features);                                                                                      \
+        return k;                                                                                                              \
+    }                                                                                                                          \
+    static void weights_##level(const struct conv_shape *s, const float *hwio, float *ret)                                     \
+    {                                                                                                                          \
+        kernels_##level().weights(hwio, s->ci, s->co, ret);                                                                    \
+    }                                                                                                                          \
+    static void weights_back_##level(const struct conv_shape *s, const float *hwio, float *ret)                                \
+    {                                                                                                                          \
+        kernels_##level().weights_back(hwio, s->ci, s->co, ret);                                                               \
+    }                                                                                                                          \
+    static void conv_##level(const struct conv_job *j, void *scratch)                                                          \
+    {                                                                                                                          \
+        kernels_##level().conv(j, scratch);                                                                                    \
+    }                                                                                                                          \
+    static void data_##level(const struct conv_job *j, void *scratch)                                                          \
+    {                                                                                                                          \
+        struct conv_job back = turned(j);                                                                                      \
+        kernels_##level().conv(&back, scratch);                                                                                \
+    }                                                                                                                          \
+    static void gradient_##level(const struct conv_weight_job *j, void *scratch)                                               \
+    {                                                                                                                          \
+        struct wino4_weight_gradient g = gradient_of(j);                                                                       \
+        kernels_##level().weight_gradient(&g, scratch);                                                                        \
+    }                                                                                                                          \
+    static void finish_##level(const struct conv_shape *s, const float *sum, float *ret_hwio)                                  \
+    {                                                                                                                          \
+        kernels_##level().weight_gradient_finish(sum, s->ci, s->co, ret_hwio);                                                 \
+    }                                                                                                                          \
+    const struct conv_kernel conv_wino4_##level = {.name = title,                                                              \
+                                                   .takes = takes,                                                             \
+                                                   .weights_bytes = weights_bytes,                                             \
+                                                   .gradient_bytes = gradient_bytes,                                           \
+                                                   .scratch_bytes = scratch_bytes,                                             \
+                                                   .weights = weights_##level,                                                 \
+                                                   .weights_back = weights_back_##level,                                       \
+                                                   .conv = conv_##level,                                                       \
+                                                   .data = data_##level,                                                       \
+                                                   .weight_gradient = gradient_##level,                                        \
+                                                   .weight_gradient_finish = finish_##level}
 
-static void conv(const struct conv_job *j, void *scratch)
-{
-    kernels().conv(j, scratch);
-}
-
-/* A convolution of the gradient with the kernels turned around: both channels swap, and so does the padding. */
-static void data(const struct conv_job *j, void *scratch)
-{
-    struct conv_job turned = *j;
-    turned.shape.ci = j->shape.co;
-    turned.shape.co = j->shape.ci;
-    turned.in.top = 2 - j->in.top;
-    turned.in.left = 2 - j->in.left;
-    kernels().conv(&turned, scratch);
-}
-
-static void weight_gradient(const struct conv_weight_job *j, void *scratch)
-{
-    struct wino4_weight_gradient g = {.images = j->images,
-                                      .h = j->h,
-                                      .w = j->w,
-                                      .ci = j->shape.ci,
-                                      .co = j->shape.co,
-                                      .in = j->in,
-                                      .gradient = j->gradient,
-                                      .transformed = j->sum,
-                                      .accumulate = true};
-    kernels().weight_gradient(&g, scratch);
-}
-
-static void finish(const struct conv_shape *s, const float *sum, float *ret_hwio)
-{
-    kernels().weight_gradient_finish(sum, s->ci, s->co, ret_hwio);
-}
-
-const struct conv_kernel conv_wino4 = {.name = "winograd 4×4",
-                                       .takes = takes,
-                                       .weights_bytes = weights_bytes,
-                                       .gradient_bytes = gradient_bytes,
-                                       .scratch_bytes = scratch_bytes,
-                                       .weights = weights,
-                                       .weights_back = weights_back,
-                                       .conv = conv,
-                                       .data = data,
-                                       .weight_gradient = weight_gradient,
-                                       .weight_gradient_finish = finish};
+LEVEL(c, 0, "winograd 4×4 (C)");
+#ifdef __x86_64__
+LEVEL(avx2, CPU_AVX2, "winograd 4×4");
+#endif

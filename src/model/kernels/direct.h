@@ -4,7 +4,7 @@
 
 #include "model/kernels/conv.h"
 
-extern const struct conv_kernel conv_direct_c, conv_wino4;
+extern const struct conv_kernel conv_direct_c, conv_wino4_c, conv_wino4_avx2;
 #ifdef __x86_64__
 extern const struct conv_kernel conv_direct_avx2, conv_depthwise_avx2;
 
