@@ -64,9 +64,9 @@ static pst_status remove_old(const char *run, const struct run_state *state, uin
     pst_status st = list(&l, run, reterr);
     for (size_t i = 0, kept = 0; st == PST_OK && i < l.count; i++) {
         uint64_t step = 0;
-        if (!step_of(l.paths[i], &step) || step == state->best_step)
-            continue;
-        if (step > newest || kept++ >= keep)
+        step_of(l.paths[i], &step);
+        bool old = step > newest || kept++ >= keep;
+        if (old && step != state->best_step)
             publish_folder_remove(l.paths[i]);
     }
     path_list_finish(&l);
