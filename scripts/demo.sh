@@ -27,7 +27,7 @@ run cat "$pipeline" --sheet "$folder/batch.png"
 steps="example | decode | resize 48"
 run train "tfrecord $folder/shards/*train*-of-00004 | shuffle | $steps | flip | normalize 0..1 | batch 32" \
     --val "tfrecord $folder/shards/*val*-of-00004 | $steps | normalize 0..1 | batch 32" \
-    --model "conv 16 3 bias=false pad=same | batchnorm | relu | maxpool 2 | conv 32 3 bias=false pad=same | batchnorm | relu | maxpool 2 | conv 64 3 bias=false pad=same | batchnorm | relu | globalavgpool | dense 10" \
+    --model "conv 16 3 bias=false pad=same | batchnorm momentum=0.9 | relu | maxpool 2 | conv 32 3 bias=false pad=same | batchnorm momentum=0.9 | relu | maxpool 2 | conv 64 3 bias=false pad=same | batchnorm momentum=0.9 | relu | globalavgpool | dense 10" \
     --epochs 12 --schedule one-cycle --lr 0.01 --out "$folder/run"
 run predict "$folder/run" "$folder"/images/*/*-00003.* --top 3
 run export "$folder/run" "$folder/model.onnx"
