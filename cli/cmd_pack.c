@@ -3,17 +3,23 @@
 #include "cli/json.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include <inttypes.h>
 #include <penstock/pack.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #define SKIPS_SHOWN 10
+#define MAX_PARTS   100000
 
 struct config {
     int from, format, compress;
     const char *columns, *delimiter, *name, *version, *features, *split, *resize, *bad;
     uint64_t shards, shard_size, seed, quality, augment, workers;
     int64_t level;
-    bool no_header, shuffle, gray, rgb, force, no_sync, entropy, json, quiet;
+    bool no_header, shuffle, gray, rgb, force, no_sync, entropy, json, quiet, join;
+    const char *part;
 };
 
 static const char *const source_kinds[] = {"auto", "folder", "list", "csv", "tar", "npy", "hdf5", "text", "tfrecord", NULL};
@@ -33,6 +39,15 @@ static bool parse_delimiter(const char *text, char *ret)
     else
         return false;
     return true;
+}
+
+static bool parse_part(const char *text, pst_pack_options *ret)
+{
+    int length = 0;
+
+    return strspn(text, "0123456789/") == strlen(text) && strlen(text) < 14 &&
+           sscanf(text, "%" SCNu32 "/%" SCNu32 "%n", &ret->part, &ret->parts, &length) == 2 && !text[length] &&
+           ret->part >= 1 && ret->part <= ret->parts && ret->parts <= MAX_PARTS;
 }
 
 /* Returns EXIT_DONE, or prints the error and returns EXIT_USAGE. */
@@ -75,6 +90,11 @@ static int translate(pst_pack_options *ret, const struct config *c)
     o.force = c->force;
     o.no_sync = c->no_sync;
     o.entropy = c->entropy;
+    o.join = c->join;
+    if (c->part && !parse_part(c->part, &o))
+        return say_usage(&command_pack, "--part %s: expected a part and their number, as 3/64", c->part);
+    if (c->part && c->join)
+        return say_usage(&command_pack, "--part and --join exclude each other; join once after all parts");
     *ret = o;
     return EXIT_DONE;
 }
@@ -221,6 +241,68 @@ static void put_summary(const pst_pack_report *r, const char *out)
 
 /* ---- The command ---- */
 
+/* The number of this process among those that mpirun or srun started; false: it was not started that way. */
+static bool find_rank(uint32_t *ret_rank, uint32_t *ret_ranks)
+{
+    static const char *const names[][2] = {
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *rank = getenv(names[i][0]), *ranks = getenv(names[i][1]);
+        unsigned long k = rank ? strtoul(rank, NULL, 10) : 0, n = ranks ? strtoul(ranks, NULL, 10) : 0;
+
+        if (n > 1 && n <= UINT32_MAX && k < n) {
+            *ret_rank = (uint32_t)k;
+            *ret_ranks = (uint32_t)n;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Waits until every part is complete. False: interrupted. */
+static bool wait_for_parts(const char *out, uint32_t parts, struct progress *progress)
+{
+    for (uint32_t k = 1; k <= parts; k++) {
+        char path[4200];
+        struct stat info;
+
+        snprintf(path, sizeof(path), "%s/part-%05" PRIu32 "-of-%05" PRIu32 "/pack.json", out, k, parts);
+        while (stat(path, &info) < 0) {
+            if (progress_report(progress, &(pst_progress){.stage = "waiting for parts", .done = k - 1, .total = parts}))
+                return false;
+            nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        }
+    }
+    return true;
+}
+
+static pst_status pack_all(const char *const *operands, size_t count, pst_pack_options *o, struct progress *progress,
+                           bool *ret_last, pst_pack_report **ret, pst_error *reterr)
+{
+    const char *out = operands[count - 1];
+    uint32_t rank = 0, ranks = 1;
+    pst_status status;
+
+    *ret_last = true;
+    if (o->part || o->join || !find_rank(&rank, &ranks))
+        return pst_pack(operands, count - 1, out, o, ret, reterr);
+    o->part = rank + 1;
+    o->parts = ranks;
+    *ret_last = rank == 0;
+    status = pst_pack(operands, count - 1, out, o, ret, reterr);
+    if (status < 0 || rank != 0 || (*ret)->up_to_date)
+        return status;
+    *ret = pst_pack_report_destroy(*ret);
+    if (!wait_for_parts(out, ranks, progress)) {
+        *reterr = (pst_error){.status = PST_ECANCELLED, .message = "interrupted"};
+        return PST_ECANCELLED;
+    }
+    o->part = o->parts = 0;
+    o->join = true;
+    return pst_pack(operands, count - 1, out, o, ret, reterr);
+}
+
 static int run(const void *config, const char *const *operands, size_t count)
 {
     const struct config *c = config;
@@ -230,6 +312,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     pst_pack_report *report = NULL;
     pst_error error;
     pst_status status;
+    bool last; /* of several processes, one prints */
     int code = translate(&options, c);
 
     if (code != EXIT_DONE)
@@ -237,7 +320,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     progress_start(&progress, "records", c->quiet, c->json);
     options.progress = progress_report;
     options.user = &progress;
-    status = pst_pack(operands, count - 1, out, &options, &report, &error);
+    status = pack_all(operands, count, &options, &progress, &last, &report, &error);
     progress_finish(&progress);
     if (status < 0) {
         code = say_failure(&command_pack, &error, c->json);
@@ -247,9 +330,9 @@ static int run(const void *config, const char *const *operands, size_t count)
             say_try("another OUT, or --force to replace what is there");
         return code;
     }
-    if (c->json)
+    if (c->json && last)
         put_json(report, out);
-    else if (!c->quiet)
+    else if (!c->quiet && last)
         put_summary(report, out);
     if (c->quiet && !c->json)
         say_warnings(report);
@@ -307,6 +390,11 @@ static const struct option options[] = {
     {"--bad", .metavar = "POLICY", .kind = OPTION_STRING, INTO(struct config, bad), .initial = "error",
      .doc = "items that cannot be read or decoded: error stops at the first, skip leaves them out, skip:20 and skip:0.5% set a "
             "limit"},
+    {"--part", .metavar = "K/N", .kind = OPTION_STRING, INTO(struct config, part),
+     .doc = "write only part K of N, from 1; N such commands, in any order and on any machine that sees OUT, share the work",
+     .absent = "everything; under mpirun or srun, the part of this process"},
+    {"--join", .kind = OPTION_FLAG, INTO(struct config, join),
+     .doc = "complete OUT from its parts; the result is the same as that of one command without --part"},
     {"--force", 'f', .kind = OPTION_FLAG, INTO(struct config, force),
      .doc = "replace the output of another pack command in OUT"},
     {"--no-sync", .kind = OPTION_FLAG, INTO(struct config, no_sync),
@@ -323,6 +411,8 @@ static const struct example examples[] = {
      "penstock pack photos/ shards/ --split train=0.9,val=0.1 --shuffle 7"},
     {"pack the images listed in a CSV file of path,label", "penstock pack labels.csv shards/ --from list"},
     {"pack WebDataset tars and leave out up to 20 broken images", "penstock pack data-*.tar shards/ --bad skip:20"},
+    {"share the work between three processes, then join the parts",
+     "for k in 1 2 3; do penstock pack photos/ shards/ --part $k/3 & done; wait; penstock pack photos/ shards/ --join"},
     {"copy existing TFRecords into 64 compressed shards", "penstock pack 'old/*.tfrecord' new/ --shards 64 --compress zstd"},
     {0},
 };
@@ -338,6 +428,9 @@ const struct command command_pack = {
            "an .npy or .npz array, a CSV table, an HDF5 file, a text file (one record per line), or existing TFRecord files. "
            "\"-\" is standard input and needs --from. Images are stored byte for byte as they are, unless an option changes "
            "them.\n\n"
+           "Many processes can share the work: each packs one part (--part 3/64) with the same sources and options, and --join "
+           "completes the dataset, byte for byte as one process would have written it. Under mpirun and srun this happens by "
+           "itself.\n\n"
            "A shard file appears only when it is complete. After an interruption of any kind, run the same command again: it "
            "resumes where it stopped and writes the same bytes. Output of another command in OUT is replaced only with "
            "--force.",

@@ -208,7 +208,8 @@ def pack(sources: Path | Iterable[Path], out: Path, *, source_format: str | None
          shuffle: bool = False, seed: int = 0, compression: str | None = "none", resize: int | str | None = None,
          format: str | None = None, quality: int = 0, channels: int = 0, augment: int = 0, workers: int = 0, bad: str = "error",
          force: bool = False, sync: bool = True, entropy: bool = False,
-         progress: Callable[[str, int, int, int], object] | None = None) -> dict[str, Any]: ...
+         progress: Callable[[str, int, int, int], object] | None = None, part: tuple[int, int] | None = None,
+         join: bool = False) -> dict[str, Any]: ...
 '''
 
 TYPES = {

@@ -49,6 +49,10 @@ typedef struct pst_pack_options {
     pst_progress_fn progress; /* Receives progress; NULL: nothing does. */
     void *user;               /* The first argument of `progress`. */
     bool entropy;             /* Stores in the indexes where decoding may begin inside of JPEGs; not for compressed shards. */
+    /* Packing by many processes: each writes one part of the shards, one call joins them. The result is that of one process. */
+    uint32_t part;  /* This call writes only part `part` of `parts` (from 1), into OUT/part-00003-of-00064; 0: everything. */
+    uint32_t parts; /* The number of parts. */
+    bool join;      /* Moves the shards of all parts into OUT and completes the dataset. */
 } pst_pack_options;
 
 /* An item that was skipped. */
@@ -83,7 +87,7 @@ typedef struct pst_pack_report {
 } pst_pack_report;
 
 /* Packs `count` sources into the folder `out`. `options` may be NULL. `ret` may be NULL; otherwise release `*ret` with
- * pst_pack_report_destroy. PST_EEXIST: the folder holds something else. PST_ECANCELLED: `progress` asked to stop; the same call
+ * pst_pack_report_destroy. PST_EEXIST: the folder holds something else. PST_ENOTFOUND from a join: a part is not complete. PST_ECANCELLED: `progress` asked to stop; the same call
  * resumes. */
 PST_API pst_status pst_pack(const char *const *sources, size_t count, const char *out, const pst_pack_options *options,
                             pst_pack_report **ret, pst_error *reterr);

@@ -158,6 +158,8 @@ def pack(
     sync=True,
     entropy=False,
     progress=None,
+    part=None,
+    join=False,
 ):
     """Packs files, arrays and tables into TFRecord shards, as `penstock pack` does; returns a report. After an interruption,
     the same call resumes where it stopped.
@@ -166,6 +168,7 @@ def pack(
         split: "train=0.9,val=0.1" or {"train": 0.9, "val": 0.1}
         resize: 256 (the shorter side), "320x240" (width x height) or (height, width)
         entropy: also store entropy indexes: places inside JPEGs where decoding can start, so that crops decode faster
+        part: (3, 64) writes only the third of 64 parts, so that 64 processes share the work; join=True completes the dataset
         progress: called with (stage, done, total, bytes) a few times per second
 
     Example:
@@ -199,4 +202,7 @@ def pack(
         sync=sync,
         entropy=entropy,
         progress=progress,
+        part=part[0] if part else 0,
+        parts=part[1] if part else 0,
+        join=join,
     )

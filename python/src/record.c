@@ -393,17 +393,19 @@ static bool pack_options(PyObject *kwargs, pst_pack_options *o, PyObject **ret_p
     static char *names[] = {"source_format", "name",     "version",  "features",    "shards", "shard_size",
                             "split",         "shuffle",  "seed",     "compression", "resize", "format",
                             "quality",       "channels", "augment",  "workers",     "bad",    "force",
-                            "sync",          "entropy",  "progress", NULL};
+                            "sync",          "entropy",  "progress", "part",        "parts",  "join",
+                            NULL};
     unsigned long long shard_size = 0, seed = 0;
     const char *compression = "none", *format = NULL, *bad = "error";
-    int shuffle = 0, force = 0, sync = 1, entropy = 0;
+    int shuffle = 0, force = 0, sync = 1, entropy = 0, join = 0;
     PyObject *nothing = PyTuple_New(0);
     pst_error e;
     bool fine =
-        nothing && PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$zzzzIKzpKszziIIIspppO:pack", names, &o->from, &o->name,
+        nothing && PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$zzzzIKzpKszziIIIspppOIIp:pack", names, &o->from, &o->name,
                                                &o->version, &o->features, &o->shards, &shard_size, &o->split, &shuffle, &seed,
                                                &compression, &o->resize, &format, &o->quality, &o->channels, &o->augment,
-                                               &o->workers, &bad, &force, &sync, &entropy, ret_progress);
+                                               &o->workers, &bad, &force, &sync, &entropy, ret_progress, &o->part, &o->parts,
+                                               &join);
     Py_XDECREF(nothing);
     if (!fine)
         return false;
@@ -413,6 +415,7 @@ static bool pack_options(PyObject *kwargs, pst_pack_options *o, PyObject **ret_p
     o->force = force;
     o->no_sync = !sync;
     o->entropy = entropy;
+    o->join = join;
     pst_status st = pst_compression_parse(&o->compression, compression, &e);
     if (st == PST_OK && format)
         st = pst_image_format_parse(&o->format, format, &e);

@@ -5,6 +5,7 @@
 #include "io/file.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -28,6 +29,13 @@ pst_status disk_remove(const char *path, pst_error *reterr)
 {
     if ((file_denied("unlink") || unlink(path) < 0) && errno != ENOENT)
         return file_fail(reterr, path, "removing the file", errno);
+    return PST_OK;
+}
+
+pst_status disk_move(const char *from, const char *to, pst_error *reterr)
+{
+    if (file_denied("rename") || rename(from, to) < 0)
+        return file_fail(reterr, from, "moving the file", errno);
     return PST_OK;
 }
 

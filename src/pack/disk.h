@@ -8,7 +8,9 @@
  * no locks, nothing is held, and that is not an error. */
 pst_status disk_lock(int *ret_fd, const char *folder, pst_error *reterr);
 pst_status disk_remove(const char *path, pst_error *reterr); /* a missing file is not an error */
-void disk_remove_folder(const char *path);                   /* if it is empty */
+/* Moves a file within one file system. PST_ENOTFOUND: there is none at `from`. */
+pst_status disk_move(const char *from, const char *to, pst_error *reterr);
+void disk_remove_folder(const char *path); /* if it is empty */
 /* Reports whether `path` is inside `folder`, links resolved; false if one of them does not exist. Fails if that cannot be
  * determined. */
 pst_status disk_is_inside(const char *path, const char *folder, bool *ret, pst_error *reterr);

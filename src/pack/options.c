@@ -6,12 +6,15 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "codec/stream.h"
+#include "io/file.h"
 #include "io/number.h"
 #include "record/options.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_SHARD_SIZE (UINT64_C(256) << 20)
@@ -211,6 +214,12 @@ static pst_status check_numbers(pst_pack_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "augment: %" PRIu32 " is above %u copies", o->augment, MAX_AUGMENT);
     if (o->workers > MAX_WORKERS)
         return pst_fail(reterr, PST_EINVAL, "workers: %u is above %u", o->workers, MAX_WORKERS);
+    if (o->part > o->parts || (o->parts && !o->part) || o->parts > MAX_SHARDS)
+        return pst_fail(reterr, PST_EINVAL,
+                        "part %" PRIu32 "/%" PRIu32 ": expected a part from 1 to the number of parts (at most %u)", o->part,
+                        o->parts, MAX_SHARDS);
+    if (o->part && o->join)
+        return pst_fail(reterr, PST_EINVAL, "part and join exclude each other; join once after all parts");
     if (o->compression > PST_COMPRESSION_ZSTD)
         return pst_fail(reterr, PST_EINVAL, "compression: unknown");
     if (!o->shard_size)
@@ -243,6 +252,25 @@ static pst_status check_version(const char *version, pst_error *reterr)
     return PST_OK;
 }
 
+char *pack_part_folder(const char *out, uint32_t part, uint32_t parts)
+{
+    char name[sizeof("part-00003-of-00064") + 12];
+    snprintf(name, sizeof(name), PACK_PART_PRINT, part, parts);
+    return file_join(out, name);
+}
+
+static pst_status choose_folder(struct pack_config *c, pst_error *reterr)
+{
+    const pst_pack_options *o = &c->options;
+    c->whole = c->out;
+    if (!o->part)
+        return PST_OK;
+    char *folder = pack_part_folder(c->whole, o->part, o->parts);
+    c->out = folder ? arena_strndup(&c->arena, folder, strlen(folder)) : NULL;
+    mem_free(folder);
+    return c->out ? PST_OK : fail_memory(reterr, "reading the options");
+}
+
 pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pack_options *options, pst_error *reterr)
 {
     memset(c, 0, sizeof(*c));
@@ -271,6 +299,8 @@ pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pa
         st = read_renames(c, reterr);
     if (st == PST_OK)
         st = read_resize(c, reterr);
+    if (st == PST_OK)
+        st = choose_folder(c, reterr);
     if (st == PST_OK)
         return PST_OK;
 fail:

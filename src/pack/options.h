@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include <inttypes.h>
 #include <penstock/pack.h>
 
 struct pack_share {
@@ -18,7 +19,8 @@ struct pack_rename {
 struct pack_config {
     pst_pack_options options; /* as given; numbers have their defaults filled in, texts are copies */
     pst_policy bad;           /* what options.bad says */
-    const char *out;
+    const char *out;          /* where this call writes: the folder of its part, or `whole` */
+    const char *whole;        /* the folder of the dataset */
     const char *name;
     struct pack_share *shares; /* at least one */
     size_t share_count;
@@ -29,12 +31,16 @@ struct pack_config {
 };
 
 #define PACK_SPLIT_LETTERS "letters, digits, _ and -"
-#define PACK_NOTE_SUFFIX   ".pack" /* suffix suffix suffix of the hidden file that a compressed shard has instead of an index */
+#define PACK_PART_PRINT    "part-%05" PRIu32 "-of-%05" PRIu32
+#define PACK_PART_SCAN     "part-%5" SCNu32 "-of-%5" SCNu32
+#define PACK_NOTE_SUFFIX   ".pack" /* suffix of the hidden file that a compressed shard has instead of an index */
 
 /* `count` sources were given. Copies everything. On failure nothing is held. */
 pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pack_options *options, pst_error *reterr);
 void pack_config_finish(struct pack_config *c);
 
+/* The folder that a part is packed into: OUT/part-00003-of-00064; mem_free'd by the caller. NULL: out of memory. */
+char *pack_part_folder(const char *out, uint32_t part, uint32_t parts);
 /* Returns true when some option changes the bytes of images. */
 bool pack_config_touches_images(const struct pack_config *c);
 /* Returns whether the shards' indexes store the points inside JPEGs where decoding may begin. */

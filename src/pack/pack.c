@@ -10,6 +10,7 @@
 #include "io/publish.h"
 #include "pack/disk.h"
 #include "pack/meta.h"
+#include "pack/part.h"
 #include "pack/report.h"
 #include "pack/run.h"
 #include "pack/sample.h"
@@ -28,15 +29,17 @@ struct job {
     struct recipe recipe;
     struct pack_plan plan;
     struct pack_state state;
-    struct out_shard *shards;
+    struct out_shard *shards; /* those that this call writes: a range of the plan's */
+    size_t first_shard, shard_count;
     struct bad_budget bad;
     int lock;         /* descriptor, -1: not held */
+    bool joined;      /* this is a part of a dataset that is complete already */
     bool made_folder; /* OUT was not there before */
 };
 
 static void job_finish(struct job *j, bool failed)
 {
-    for (size_t i = 0; j->shards && i < j->plan.shard_count; i++) {
+    for (size_t i = 0; j->shards && i < j->shard_count; i++) {
         mem_free((void *)(uintptr_t)j->shards[i].path);
         mem_free((void *)(uintptr_t)j->shards[i].note_path);
         text_finish(&j->shards[i].note);
@@ -45,8 +48,8 @@ static void job_finish(struct job *j, bool failed)
     pack_state_finish(&j->state);
     pack_plan_finish(&j->plan);
     recipe_finish(&j->recipe);
-    pack_source_close(&j->source); /* its spools lie in OUT */
-    if (failed && j->made_folder && j->lock >= 0) /* without the lock it is another process's by now */
+    pack_source_close(&j->source);                               /* its spools lie in OUT */
+    if ((failed || j->joined) && j->made_folder && j->lock >= 0) /* without the lock it is another process's by now */
         disk_remove_folder(j->config.out);
     file_close(j->lock);
     pack_report_destroy(j->report);
@@ -123,14 +126,17 @@ static pst_status divide(struct job *j, pst_error *reterr)
 static pst_status list_shards(struct job *j, pst_error *reterr)
 {
     bool compressed = j->config.options.compression != PST_COMPRESSION_NONE;
-    j->shards = mem_array(j->plan.shard_count, sizeof(*j->shards));
+    size_t end;
+    pack_part_range(&j->plan, &j->first_shard, &end);
+    j->shards = mem_array(end - j->first_shard, sizeof(*j->shards));
     if (!j->shards)
         return fail_memory(reterr, "planning the shards");
-    for (size_t i = 0; i < j->plan.shard_count; i++) {
+    j->shard_count = end - j->first_shard;
+    for (size_t i = 0; i < j->shard_count; i++) {
         struct out_shard *o = &j->shards[i];
-        char *name = pack_plan_shard_name(&j->plan, i);
+        char *name = pack_plan_shard_name(&j->plan, j->first_shard + i);
         char *note = name ? mem_format("%s%s%s", compressed ? "." : "", name, compressed ? PACK_NOTE_SUFFIX : ".pidx") : NULL;
-        o->split = pack_plan_shard(&j->plan, i, &o->begin, &o->end);
+        o->split = pack_plan_shard(&j->plan, j->first_shard + i, &o->begin, &o->end);
         o->path = name ? file_join(j->config.out, name) : NULL;
         o->note_path = note ? file_join(j->config.out, note) : NULL;
         mem_free(name);
@@ -147,14 +153,14 @@ static pst_status list_shards(struct job *j, pst_error *reterr)
 static pst_status find_shards(struct job *j, uint64_t *ret_missing, pst_error *reterr)
 {
     pst_status st = PST_OK;
-    *ret_missing = j->plan.shard_count;
-    for (size_t i = 0; st == PST_OK && j->state.found && i < j->plan.shard_count; i++) {
+    *ret_missing = j->shard_count;
+    for (size_t i = 0; st == PST_OK && (j->state.found || j->config.options.join) && i < j->shard_count; i++) {
         st = out_shard_find(&j->shards[i], &j->config, reterr);
         *ret_missing -= j->shards[i].done;
         if (st == PST_OK)
-            st = pack_ticker_tell(&j->ticker, "looking for shards", i, j->plan.shard_count, 0, false, reterr);
+            st = pack_ticker_tell(&j->ticker, "looking for shards", i, j->shard_count, 0, false, reterr);
     }
-    j->report->public.resumed_shards = j->plan.shard_count - *ret_missing;
+    j->report->public.resumed_shards = j->shard_count - *ret_missing;
     return st;
 }
 
@@ -165,7 +171,7 @@ static pst_status open_budget(struct job *j, pst_error *reterr)
     b->skip = policy->skip;
     b->allowed = policy->skip ? UINT64_MAX : 0;
     b->found = j->report->public.skips;
-    for (size_t i = 0; i < j->plan.shard_count; i++)
+    for (size_t i = 0; i < j->shard_count; i++)
         b->found += j->shards[i].facts.skipped;
     if (policy->skip && policy->max_records)
         b->allowed = policy->max_records;
@@ -194,9 +200,11 @@ static pst_status fill_report(struct job *j, pst_error *reterr)
         s->name = arena_strndup(&j->report->arena, p->name, strlen(p->name));
         if (!s->name)
             return fail_memory(reterr, "planning the shards");
-        s->shards = p->shards;
-        for (size_t k = p->first_shard; st == PST_OK && k < p->first_shard + p->shards; k++) {
+        for (size_t k = 0; st == PST_OK && k < j->shard_count; k++) {
             const struct out_shard *o = &j->shards[k];
+            if (o->split != i)
+                continue;
+            s->shards++;
             s->records += o->facts.records;
             s->bytes += o->bytes;
             st = note_tell(&o->note, j->report, reterr);
@@ -212,6 +220,20 @@ static pst_status fill_report(struct job *j, pst_error *reterr)
 }
 
 /* ---- All of it ---- */
+
+/* A part also looks at the folder of the whole: what a join would refuse is refused before hours of work. */
+static pst_status open_state(struct job *j, pst_error *reterr)
+{
+    const struct pack_config *c = &j->config;
+    struct pack_state whole = {0};
+    pst_status st = pack_state_open(&j->state, &j->source, c->out, c->options.force, reterr);
+    if (st == PST_OK && c->options.part && !c->options.force) {
+        st = pack_state_open(&whole, &j->source, c->whole, false, reterr);
+        j->joined = st == PST_OK && whole.complete;
+        pack_state_finish(&whole);
+    }
+    return st;
+}
 
 /* Determines what is to be done and what exists already: everything before the first byte is written. */
 static pst_status prepare(struct job *j, const char *const *sources, size_t count, const char *out,
@@ -231,19 +253,29 @@ static pst_status prepare(struct job *j, const char *const *sources, size_t coun
     if (st == PST_OK)
         st = pack_plan_init(&j->plan, &j->source, reterr);
     if (st == PST_OK)
-        st = pack_state_open(&j->state, &j->source, reterr);
+        st = open_state(j, reterr);
     if (st == PST_OK)
         st = divide(j, reterr);
     return st == PST_OK ? list_shards(j, reterr) : st;
 }
 
+/* Joins: every shard must be there once the parts' were moved. */
+static pst_status check_joined(const struct job *j, pst_error *reterr)
+{
+    for (size_t i = 0; i < j->shard_count; i++)
+        if (!j->shards[i].done)
+            return pst_fail_at(reterr, PST_ECORRUPT, j->shards[i].path, PST_NOWHERE, PST_NOWHERE,
+                               "is missing or damaged; pack the part that it belongs to again, then join");
+    return PST_OK;
+}
+
 /* A policy that skips bad items is not meant to skip all of them. Shards without a record do not stay. */
 static pst_status check_outcome(const struct job *j, pst_error *reterr)
 {
-    for (size_t i = 0; i < j->plan.shard_count; i++)
+    for (size_t i = 0; i < j->shard_count; i++)
         if (j->shards[i].facts.records)
             return PST_OK;
-    for (size_t i = 0; i < j->plan.shard_count; i++) {
+    for (size_t i = 0; i < j->shard_count; i++) {
         disk_remove(j->shards[i].path, NULL);
         disk_remove(j->shards[i].note_path, NULL);
     }
@@ -253,23 +285,36 @@ static pst_status check_outcome(const struct job *j, pst_error *reterr)
 
 static pst_status perform(struct job *j, pst_error *reterr)
 {
+    const pst_pack_options *o = &j->config.options;
     uint64_t missing = 0;
-    pst_status st = find_shards(j, &missing, reterr);
+    pst_status st = PST_OK;
+    if (o->join && !j->state.complete)
+        st = pack_part_gather(&j->state, &j->plan, j->shards, reterr);
+    if (st == PST_OK)
+        st = find_shards(j, &missing, reterr);
+    if (st == PST_OK && o->join)
+        st = check_joined(j, reterr);
     if (st == PST_OK)
         st = open_budget(j, reterr);
     if (st < 0)
         return st;
-    j->report->public.up_to_date = missing == 0 && j->state.complete;
-    if (j->report->public.up_to_date)
-        return pack_state_tidy(&j->state, reterr);
+    j->report->public.up_to_date = j->joined || (missing == 0 && j->state.complete);
+    if (j->joined)
+        return PST_OK;
+    if (j->report->public.up_to_date) {
+        st = pack_state_tidy(&j->state, reterr);
+        return st == PST_OK && o->join ? pack_part_remove(&j->config, reterr) : st;
+    }
     st = pack_state_begin(&j->state, &j->plan, reterr);
     if (st == PST_OK)
-        st = pack_run(&j->plan, &j->recipe, j->shards, &j->bad, &j->ticker, reterr);
-    if (st == PST_OK)
+        st = pack_run(&j->plan, &j->recipe, j->shards, j->shard_count, &j->bad, &j->ticker, reterr);
+    if (st == PST_OK && !o->part)
         st = check_outcome(j, reterr);
-    if (st == PST_OK)
+    if (st == PST_OK && !o->part)
         st = pack_meta_publish(&j->plan, &j->recipe, j->shards, reterr);
-    return st == PST_OK ? pack_state_end(&j->state, &j->plan, reterr) : st;
+    if (st == PST_OK)
+        st = pack_state_end(&j->state, &j->plan, reterr);
+    return st == PST_OK && o->join ? pack_part_remove(&j->config, reterr) : st;
 }
 
 pst_status pst_pack(const char *const *sources, size_t count, const char *out, const pst_pack_options *options,

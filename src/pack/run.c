@@ -33,6 +33,7 @@ struct run {
     const struct recipe *recipe;
     const struct pack_config *config;
     struct out_shard *shards;
+    size_t shard_count;
     struct bad_budget *bad;     /* under lock */
     struct composer *composers; /* one per worker */
     struct chunk *pool;
@@ -139,9 +140,9 @@ static struct out_shard *next_shard(struct run *r)
 {
     struct out_shard *best = NULL;
     unsigned window = r->config->options.compression == PST_COMPRESSION_NONE ? 1 : r->config->options.workers, seen = 0;
-    while (r->first < r->plan->shard_count && (r->shards[r->first].done || r->shards[r->first].next == r->shards[r->first].end))
+    while (r->first < r->shard_count && (r->shards[r->first].done || r->shards[r->first].next == r->shards[r->first].end))
         r->first++;
-    for (size_t i = r->first; i < r->plan->shard_count && seen < window; i++) {
+    for (size_t i = r->first; i < r->shard_count && seen < window; i++) {
         struct out_shard *o = &r->shards[i];
         if (o->done || o->next == o->end)
             continue;
@@ -314,7 +315,7 @@ static pst_status run_init(struct run *r, unsigned workers, pst_error *reterr)
         return fail_memory(reterr, "allocating %u workers", workers);
     for (size_t i = 0; i < r->pool_size; i++)
         put_free(r, &r->pool[i]);
-    for (size_t i = 0; i < r->plan->shard_count; i++) {
+    for (size_t i = 0; i < r->shard_count; i++) {
         struct out_shard *o = &r->shards[i];
         o->next = o->begin;
         r->left += !o->done;
@@ -332,31 +333,34 @@ static void run_finish(struct run *r, unsigned workers)
     for (size_t i = 0; r->pool && i < r->pool_size; i++)
         chunk_finish(&r->pool[i]);
     mem_free(r->pool);
-    for (size_t i = 0; i < r->plan->shard_count; i++)
+    for (size_t i = 0; i < r->shard_count; i++)
         out_shard_finish(&r->shards[i]);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
 }
 
-pst_status pack_run(const struct pack_plan *plan, const struct recipe *recipe, struct out_shard *shards, struct bad_budget *bad,
-                    struct pack_ticker *ticker, pst_error *reterr)
+pst_status pack_run(const struct pack_plan *plan, const struct recipe *recipe, struct out_shard *shards, size_t count,
+                    struct bad_budget *bad, struct pack_ticker *ticker, pst_error *reterr)
 {
     const struct pack_config *c = plan->source->config;
     unsigned workers = c->options.workers;
-    struct run r = {.plan = plan, .recipe = recipe, .config = c, .shards = shards, .bad = bad};
+    struct run r = {.plan = plan, .recipe = recipe, .config = c, .shards = shards, .shard_count = count, .bad = bad};
+    uint64_t units = 0;
+    for (size_t i = 0; i < count; i++)
+        units += shards[i].end - shards[i].begin;
     struct thread_group *group = NULL;
     pst_status st = run_init(&r, workers, reterr);
     if (st == PST_OK && r.left)
         st = thread_group_start(&group, workers, "pack", work, &r, reterr);
     if (st == PST_OK && group)
-        st = wait_for(&r, group, ticker, plan->units, reterr);
+        st = wait_for(&r, group, ticker, units, reterr);
     thread_group_join(group);
     if (st == PST_OK && is_stopped(&r)) {
         *reterr = r.error;
         st = r.error.status;
     }
     if (st == PST_OK)
-        st = pack_ticker_tell(ticker, "packing", plan->units, plan->units, atomic_load(&r.bytes), true, reterr);
+        st = pack_ticker_tell(ticker, "packing", units, units, atomic_load(&r.bytes), true, reterr);
     run_finish(&r, workers);
     return st;
 }

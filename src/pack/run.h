@@ -14,9 +14,9 @@ struct bad_budget {
     uint64_t found;   /* before the run, then after it */
 };
 
-/* Packs the shards that are not done in `shards`. Complete shards stay complete, even after a failure; the others leave no
- * files. */
-pst_status pack_run(const struct pack_plan *plan, const struct recipe *recipe, struct out_shard *shards, struct bad_budget *bad,
-                    struct pack_ticker *ticker, pst_error *reterr);
+/* Packs the `count` shards, consecutive ones of the plan, that are not done. Complete shards stay complete, even after a
+ * failure; the others leave no files. */
+pst_status pack_run(const struct pack_plan *plan, const struct recipe *recipe, struct out_shard *shards, size_t count,
+                    struct bad_budget *bad, struct pack_ticker *ticker, pst_error *reterr);
 
 #endif

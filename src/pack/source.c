@@ -97,12 +97,12 @@ static pst_status check_places(const struct pack_source *s, const struct path_li
 {
     for (size_t i = 0; i < paths->count; i++) {
         bool inside;
-        pst_status st = disk_is_inside(paths->paths[i], s->config->out, &inside, reterr);
+        pst_status st = disk_is_inside(paths->paths[i], s->config->whole, &inside, reterr);
         if (st < 0)
             return st;
         if (inside)
             return pst_fail_at(reterr, PST_EINVAL, paths->paths[i], PST_NOWHERE, PST_NOWHERE,
-                               "the source lies inside the output folder %s; choose another place", s->config->out);
+                               "the source lies inside the output folder %s; choose another place", s->config->whole);
     }
     return PST_OK;
 }

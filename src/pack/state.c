@@ -122,42 +122,45 @@ static pst_status make_way(struct pack_state *s, const char *found, pst_error *r
 {
     const struct pack_config *c = s->config;
     size_t n = strlen(c->name), was_length = 0, now_length = 0;
-    struct belongings b = {.folder = c->out, .name = {c->name, c->name}, .name_length = {n, n}};
+    struct belongings b = {.folder = s->folder, .name = {c->name, c->name}, .name_length = {n, n}};
     const char *differs = NULL, *name = found ? find_value(found, "name", 4, &n) : NULL;
     if (name) {
         b.name[1] = name;
         b.name_length[1] = n;
     }
-    pst_status st = walk_names(c->out, look_at_file, &b, reterr);
-    if (st == PST_OK && c->options.force) {
+    pst_status st = walk_names(s->folder, look_at_file, &b, reterr);
+    if (st == PST_OK && s->force) {
         for (size_t i = 0; st == PST_OK && i < b.files.count; i++)
             st = disk_remove(b.files.paths[i], reterr);
     } else if (st == PST_OK && b.dataset && found) {
         is_same(&s->identity, found, &differs, &n);
         const char *was = find_value(found, differs, n, &was_length),
                    *now = find_value(s->identity.data, differs, n, &now_length);
-        st = pst_fail_at(reterr, PST_EEXIST, c->out, PST_NOWHERE, PST_NOWHERE,
+        st = pst_fail_at(reterr, PST_EEXIST, s->folder, PST_NOWHERE, PST_NOWHERE,
                          "holds what another command packed (%.*s was \"%.*s\" and is \"%.*s\"); choose another folder, or "
                          "replace it with force",
                          (int)n, differs, (int)(was_length < 40 ? was_length : 40), was ? was : "",
                          (int)(now_length < 40 ? now_length : 40), now ? now : "");
     } else if (st == PST_OK && b.dataset) {
-        st = pst_fail_at(reterr, PST_EEXIST, c->out, PST_NOWHERE, PST_NOWHERE,
+        st = pst_fail_at(reterr, PST_EEXIST, s->folder, PST_NOWHERE, PST_NOWHERE,
                          "holds a dataset that pack did not make; choose another folder, or replace it with force");
     }
     path_list_finish(&b.files);
     return st;
 }
 
-pst_status pack_state_open(struct pack_state *s, const struct pack_source *source, pst_error *reterr)
+pst_status pack_state_open(struct pack_state *s, const struct pack_source *source, const char *folder, bool force,
+                           pst_error *reterr)
 {
     uint8_t *found = NULL;
     size_t length = 0;
     const char *differs;
     s->config = source->config;
+    s->folder = folder;
+    s->force = force;
     describe(s, source);
-    s->working_path = file_join(s->config->out, WORKING);
-    s->done_path = file_join(s->config->out, DONE);
+    s->working_path = file_join(folder, WORKING);
+    s->done_path = file_join(folder, DONE);
     if (s->identity.failed || !s->working_path || !s->done_path)
         return fail_memory(reterr, "allocating the state of the folder");
     pst_status st = file_read_all(&found, &length, s->done_path, MAX_BYTES, reterr);
@@ -180,6 +183,33 @@ pst_status pack_state_open(struct pack_state *s, const struct pack_source *sourc
     s->complete = false;
     st = make_way(s, (const char *)found, reterr);
     mem_free(found);
+    return st;
+}
+
+pst_status pack_state_check(const struct pack_state *s, const char *folder, pst_error *reterr)
+{
+    uint8_t *found = NULL;
+    size_t length = 0;
+    const char *differs;
+    char *path = file_join(folder, DONE);
+    pst_status st = path ? file_read_all(&found, &length, path, MAX_BYTES, reterr) : fail_memory(reterr, "reading the parts");
+    if (st == PST_OK && !is_same(&s->identity, (const char *)found, &differs, &length))
+        st = pst_fail_at(reterr, PST_EEXIST, folder, PST_NOWHERE, PST_NOWHERE,
+                         "was packed by another command (%.*s differs); pack this part again", (int)length, differs);
+    mem_free(found);
+    mem_free(path);
+    return st;
+}
+
+pst_status pack_state_remove(const char *folder, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    static const char *const names[] = {WORKING, DONE}; /* the mark of a complete part last */
+    for (size_t i = 0; st == PST_OK && i < sizeof(names) / sizeof(names[0]); i++) {
+        char *path = file_join(folder, names[i]);
+        st = path ? disk_remove(path, reterr) : fail_memory(reterr, "removing the parts");
+        mem_free(path);
+    }
     return st;
 }
 

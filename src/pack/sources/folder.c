@@ -71,11 +71,11 @@ static pst_status look_at(struct scan *c, const char *given, pst_error *reterr)
     if (!source)
         return fail_memory(reterr, "listing the folders");
     bool inside, splits = false;
-    pst_status st = disk_is_inside(c->s->config->out, source, &inside, reterr);
+    pst_status st = disk_is_inside(c->s->config->whole, source, &inside, reterr);
     if (st < 0)
         return st;
     if (inside)
-        return pst_fail_at(reterr, PST_EINVAL, c->s->config->out, PST_NOWHERE, PST_NOWHERE,
+        return pst_fail_at(reterr, PST_EINVAL, c->s->config->whole, PST_NOWHERE, PST_NOWHERE,
                            "the output folder lies inside the source %s; choose another place", source);
     struct path_list folders = {0};
     size_t first = c->top_count;
