@@ -21,6 +21,7 @@ LAW = {
     "model": {"base", "lang"},
     "export": {"base", "io", "model"},
     "train": {"base", "io", "record", "model", "export"},
+    "doctor": {"base", "io", "report"},
     "cli": set(),
     "python": set(),
 }

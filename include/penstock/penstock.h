@@ -12,6 +12,7 @@
 #include <penstock/pack.h>
 #include <penstock/pipeline.h>
 #include <penstock/record.h>
+#include <penstock/report.h>
 #include <penstock/train.h>
 
 #endif

@@ -38,6 +38,24 @@ struct bar_chart {
 };
 void chart_bars(struct page *p, const struct bar_chart *c);
 
+/* One step: the quantity before it and after it. */
+struct chart_step {
+    const char *label;
+    double before, after;
+    double measured;    /* the value after the step as measured, beside a predicted `after`; NAN: none */
+    const char *number; /* the value after the step in words, with its unit */
+    const char *note;   /* in small letters below; NULL: none */
+    bool accent;
+    bool predicted; /* `after` is hatched */
+};
+
+struct waterfall_chart {
+    const char *title, *description;
+    const struct chart_step *steps;
+    size_t count;
+};
+void chart_waterfall(struct page *p, const struct waterfall_chart *c);
+
 #define CHART_MAX_CELLS 25 /* classes whose counts are printed; more are drawn, and the most frequent mistakes listed */
 
 struct confusion_chart {

@@ -61,7 +61,8 @@ void page_begin(struct page *p, struct text *to, const char *title)
                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
     element(p, "<title>", title, "</title>\n");
     text_add(to, "<style>\n");
-    text_add(to, page_style);
+    for (size_t i = 0; page_style[i]; i++)
+        text_add(to, page_style[i]);
     text_add(to, "</style></head>\n<body><main>\n");
     text_add(to, "<svg class=\"hidden\" aria-hidden=\"true\"><defs>");
     for (int accent = 0; accent < 2; accent++)
@@ -111,9 +112,12 @@ void page_fold_end(struct page *p)
 
 /* ---- Tables and figures ---- */
 
-static void add_cell(struct page *p, const char *tag, const char *scope, bool number, const char *text)
+static void add_cell(struct page *p, const char *tag, const char *scope, bool number, const char *heading, const char *text)
 {
-    text_addf(p->to, "<%s%s%s>", tag, scope, number ? " class=\"n\"" : "");
+    text_addf(p->to, "<%s%s%s", tag, scope, number ? " class=\"n\"" : "");
+    if (heading)
+        element(p, " data-h=\"", heading, "\"");
+    text_add(p->to, ">");
     page_escape(p->to, text);
     text_addf(p->to, "</%s>", tag);
 }
@@ -125,20 +129,31 @@ static bool is_number(const struct page_table *t, size_t column)
 
 void page_table(struct page *p, const struct page_table *t)
 {
-    text_add(p->to, "<table>");
+    text_add(p->to, t->stacked ? "<table class=\"stacked\">" : "<table>");
     if (t->title)
         element(p, "<caption>", t->title, "</caption>");
     text_add(p->to, "\n<thead><tr>");
     for (size_t k = 0; k < t->columns; k++)
-        add_cell(p, "th", " scope=\"col\"", is_number(t, k), t->headings[k]);
+        add_cell(p, "th", " scope=\"col\"", is_number(t, k), NULL, t->headings[k]);
     text_add(p->to, "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < t->rows; i++) {
         text_add(p->to, "<tr>");
         for (size_t k = 0; k < t->columns; k++)
-            add_cell(p, "td", "", is_number(t, k), t->cells[i * t->columns + k]);
+            add_cell(p, "td", "", is_number(t, k), t->stacked ? t->headings[k] : NULL, t->cells[i * t->columns + k]);
         text_add(p->to, "</tr>\n");
     }
     text_add(p->to, "</tbody></table>\n");
+}
+
+void page_facts(struct page *p, const struct page_fact *facts, size_t count)
+{
+    text_add(p->to, "<dl class=\"facts\">\n");
+    for (size_t i = 0; i < count; i++) {
+        text_add(p->to, facts[i].accent ? "<div class=\"a\">" : "<div>");
+        element(p, "<dt>", facts[i].name, "</dt>");
+        element(p, "<dd>", facts[i].value, "</dd></div>\n");
+    }
+    text_add(p->to, "</dl>\n");
 }
 
 void page_figure_begin(struct page *p, const char *class_name, const char *title, const char *description)

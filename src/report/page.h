@@ -30,8 +30,16 @@ struct page_table {
     const char *const *cells;    /* rows × columns */
     size_t columns, rows;
     uint64_t numbers; /* bit i: column i holds numbers */
+    bool stacked;     /* on narrow screens every row becomes a block with one line per cell */
 };
 void page_table(struct page *p, const struct page_table *t);
+
+/* Key figures side by side. */
+struct page_fact {
+    const char *name, *value;
+    bool accent;
+};
+void page_facts(struct page *p, const struct page_fact *facts, size_t count);
 
 /* An encoded image, PNG or JPEG, in the page itself. */
 struct page_image {

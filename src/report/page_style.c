@@ -1,7 +1,9 @@
 /* page_style.c: the style sheet of pages: light and dark, 360 to 1400 pixels wide, print. */
 #include "report/page_style.h"
 
-const char page_style[] =
+#include <stddef.h>
+
+const char *const page_style[] = {
     ":root{color-scheme:light dark;--ink:#1a1d21;--soft:#59616b;--faint:#d9dde2;--paper:#fff;--grey:#8a929c;"
     "--accent:#0b5fa5;--heat:11 95 165}\n"
     "@media(prefers-color-scheme:dark){:root{--ink:#e8eaed;--soft:#a8b0ba;--faint:#343a42;--paper:#15181c;--grey:#7d8690;"
@@ -16,7 +18,7 @@ const char page_style[] =
     ".hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}\n"
     "table{border-collapse:collapse;width:100%;font-size:.92rem}\n"
     "th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid var(--faint);vertical-align:top}\n"
-    "th{font-weight:600;color:var(--soft)}td.n,th.n{text-align:right}\n"
+    "th{font-weight:600;color:var(--soft)}td.n,th.n{text-align:right}th,td.n{overflow-wrap:normal}\n"
     "caption{text-align:left;font-weight:600;margin-bottom:.4rem}\n"
     "pre{background:color-mix(in srgb,var(--ink) 6%,transparent);padding:.6rem "
     ".8rem;white-space:pre-wrap;user-select:all;font-size:.88rem}\n"
@@ -30,7 +32,7 @@ const char page_style[] =
     ".plot .xl{right:0;top:calc(100% + 1.8rem)}\n"
     "line.g{stroke:var(--faint)}polyline,line.r{fill:none;stroke:var(--grey);stroke-width:2}\n"
     "polyline.a{stroke:var(--accent);stroke-width:2.5}polyline.p{stroke-dasharray:6 "
-    "5}polyline,line{vector-effect:non-scaling-stroke}\n"
+    "5}polyline,line{vector-effect:non-scaling-stroke}\n", /* a string has up to 4095 bytes */
     ".bars{table-layout:fixed}.bars th{width:30%;font-weight:400;color:var(--ink)}.bars td{vertical-align:middle}.bars "
     "td.n{width:22%}\n"
     ".bars svg{display:block;width:100%;height:1.1rem;overflow:visible}.bars .b{fill:var(--grey)}.bars "
@@ -38,6 +40,9 @@ const char page_style[] =
     ".bars .b.p{stroke:var(--grey);fill:url(#hatch)}.bars .b.p.a{stroke:var(--accent);fill:url(#hatch-a)}.bars "
     "line.r{stroke:var(--ink)}\n"
     "#hatch path{stroke:var(--grey)}#hatch-a path{stroke:var(--accent)}\n"
+    ".bars .saved{fill:none;stroke:var(--faint);stroke-width:1.5}.falls small{color:var(--soft)}\n"
+    ".facts{display:flex;flex-wrap:wrap;gap:.8rem 2.2rem;margin:0 0 1.5rem}.facts dt{font-size:.85rem;color:var(--soft)}"
+    ".facts dd{margin:0;font-size:1.3rem;font-weight:600;line-height:1.3}.facts .a dd{color:var(--accent)}\n"
     ".heat{font-size:clamp(.6rem,2.2vw,.85rem);table-layout:fixed}.heat th,.heat td{padding:.25em "
     ".1em;text-align:center;border:1px solid "
     "var(--paper)}\n"
@@ -49,11 +54,20 @@ const char page_style[] =
     ".images{display:flex;flex-wrap:wrap;gap:.8rem}.images div{width:8rem}.images "
     "img{display:block;width:100%;image-rendering:pixelated;"
     "background:var(--faint)}.images p{margin:.2rem 0 0;font-size:.8rem;color:var(--soft)}\n"
+    "@media(max-width:45rem){.stacked thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
+    ".stacked,.stacked tbody,.stacked tr,.stacked td{display:block}.stacked tr{padding:.5rem 0;border-bottom:1px solid "
+    "var(--faint)}"
+    ".stacked td,.stacked td.n{border:0;padding:.1rem 0;text-align:left}.stacked td:empty{display:none}"
+    ".stacked td:first-child{font-weight:600}.stacked td:not(:first-child)::before{content:attr(data-h) \": \";"
+    "color:var(--soft)}}\n"
     "@media(max-width:35rem){.plot{margin-right:5.2rem;margin-left:2.9rem;height:14rem}.plot .l{max-width:4.8rem}.plot "
     ".yl{left:-2.9rem}"
-    ".bars th{width:26%}.bars td.n{width:38%;font-size:.85rem}.images div{width:calc(33% - .6rem)}}\n"
+    ".bars tr{display:grid;grid-template-columns:1fr 8.5rem;border-bottom:1px solid var(--faint)}.bars th{grid-column:1/-1;"
+    "width:auto;border:0;padding-bottom:0}.bars td{border:0}.bars td.n{width:auto;font-size:.85rem}.images div{width:calc(33% "
+    "- .6rem)}}\n"
     "@media print{:root{--ink:#000;--soft:#444;--faint:#ccc;--paper:#fff;--grey:#777;--accent:#0b5fa5;--heat:11 95 165}"
     "*{print-color-adjust:exact}"
     "body{max-width:none;padding:0}figure,tr{break-inside:avoid}h2{break-after:avoid}details::details-content{content-"
     "visibility:visible;"
-    "display:block;height:auto}}\n";
+    "display:block;height:auto}}\n",
+    NULL};

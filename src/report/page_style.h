@@ -2,6 +2,6 @@
 #ifndef REPORT_PAGE_STYLE_H
 #define REPORT_PAGE_STYLE_H
 
-extern const char page_style[];
+extern const char *const page_style[]; /* ends with NULL */
 
 #endif
