@@ -10,8 +10,7 @@
 #include "base/random.h"
 #include "codec/image_codec.h"
 #include "codec/jpeg/planes.h"
-#include "codec/jpeg_read.h"
-#include "codec/jpeg_reader.h"
+#include "codec/libjpeg.h"
 #include "source/jpeg_points.h"
 
 #include <ftw.h>

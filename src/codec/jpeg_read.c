@@ -7,10 +7,9 @@
  *
  * Gray asked of a colour image is the stored luma, as TensorFlow's decode_jpeg(channels=1) has it. CMYK is read in Adobe's
  * inverted sense and turned to RGB as Pillow does. */
-#include "codec/jpeg_read.h"
+#include "codec/libjpeg.h"
 
 #include "codec/image_codec.h"
-#include "codec/jpeg_reader.h"
 
 #include <inttypes.h>
 

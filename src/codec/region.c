@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "codec/exif.h"
 #include "codec/image_codec.h"
-#include "codec/jpeg/decoder.h"
+#include "codec/jpeg_input.h"
 
 #include <assert.h>
 
@@ -32,7 +32,9 @@ void region_decoder_finish(struct region_decoder *d)
     mem_free(d->memory.data);
     mem_free(d->turned.data);
     pst_image_finish(&d->whole);
-    jpeg_decoder_free(d->jpeg);
+    if (d->jpeg)
+        jpeg_input_finish(d->jpeg);
+    mem_free(d->jpeg);
     *d = (struct region_decoder){0};
 }
 
@@ -59,12 +61,40 @@ pst_status region_probe(const struct region_decoder *d, const void *data, size_t
     return PST_OK;
 }
 
-static pst_status decode_whole(struct region_decoder *d, const struct image_codec *codec, const void *data, size_t length,
-                               const pst_image_info *info, const struct region *part, const pst_decode_options *options,
-                               pst_image *ret, pst_error *reterr)
+static pst_decode_options stored_options(const struct region_decoder *d, const struct region_info *info)
+{
+    pst_decode_options options = d->options.decode;
+    options.channels = info->channels;
+    options.strict = false;
+    return options;
+}
+
+pst_status region_open(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,
+                       pst_error *reterr)
+{
+    d->data = data;
+    d->length = length;
+    d->info = *info;
+    if (info->stored.format != PST_IMAGE_JPEG)
+        return PST_OK;
+    if (!d->jpeg)
+        d->jpeg = mem_zalloc(sizeof(*d->jpeg));
+    if (!d->jpeg)
+        return image_codec_no_memory("jpeg", reterr);
+    pst_decode_options options = stored_options(d, info);
+    return jpeg_input_open(d->jpeg, data, length, &info->stored, &options, reterr);
+}
+
+const struct jpeg_decoder *region_jpeg(const struct region_decoder *d)
+{
+    return d->info.stored.format == PST_IMAGE_JPEG && d->info.orientation == 1 ? jpeg_input_decoder(d->jpeg) : NULL;
+}
+
+static pst_status decode_whole(struct region_decoder *d, const struct image_codec *codec, const struct region *part,
+                               const pst_decode_options *options, pst_image *ret, pst_error *reterr)
 {
     pst_image_finish(&d->whole);
-    pst_status st = image_codec_decode(&d->whole, codec, data, length, info, options, reterr);
+    pst_status st = image_codec_decode(&d->whole, codec, d->data, d->length, &d->info.stored, options, reterr);
     if (st < 0)
         return st;
     *ret = d->whole;
@@ -74,40 +104,16 @@ static pst_status decode_whole(struct region_decoder *d, const struct image_code
     return PST_OK;
 }
 
-/* With our own decoder. PST_EUNSUPPORTED, without an error: with libjpeg-turbo, then, which has the same pixels. */
-static pst_status decode_jpeg(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,
-                              const struct region *part, pst_image *ret, pst_error *reterr)
+static pst_status decode_stored(struct region_decoder *d, const struct region *part, struct jpeg_points *points, pst_image *ret,
+                                pst_error *reterr)
 {
-    struct jpeg_frame frame;
-    pst_error error;
-    if (!d->jpeg)
-        d->jpeg = jpeg_decoder_create();
-    if (!d->jpeg)
-        return image_codec_no_memory("jpeg", reterr);
-    if (jpeg_decoder_open(d->jpeg, data, length, &frame, NULL) < 0 || frame.width != info->stored.width ||
-        frame.height != info->stored.height)
-        return PST_EUNSUPPORTED;
-    pst_status st = jpeg_decode_pixels(d->jpeg, part, info->channels, NULL, ret, &error);
-    if (st < 0 && st != PST_EUNSUPPORTED && reterr)
-        *reterr = error;
-    return st;
-}
-
-static pst_status decode_stored(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,
-                                const struct region *part, pst_image *ret, pst_error *reterr)
-{
-    const struct image_codec *codec = image_codec_of(info->stored.format);
-    pst_decode_options options = d->options.decode;
-    options.channels = info->channels;
-    options.strict = false;
-    if (info->stored.format == PST_IMAGE_JPEG) {
-        pst_status st = decode_jpeg(d, data, length, info, part, ret, reterr);
-        if (st != PST_EUNSUPPORTED)
-            return st;
-    }
+    const struct image_codec *codec = image_codec_of(d->info.stored.format);
+    pst_decode_options options = stored_options(d, &d->info);
+    if (d->info.stored.format == PST_IMAGE_JPEG)
+        return jpeg_input_pixels(d->jpeg, part, points, &d->memory, ret, reterr);
     if (!codec->decode_part)
-        return decode_whole(d, codec, data, length, &info->stored, part, &options, ret, reterr);
-    return codec->decode_part(ret, data, length, &info->stored, part, &options, &d->memory, reterr);
+        return decode_whole(d, codec, part, &options, ret, reterr);
+    return codec->decode_part(ret, d->data, d->length, &d->info.stored, part, &options, &d->memory, reterr);
 }
 
 static pst_status turn(struct region_decoder *d, const pst_image *in, unsigned orientation, pst_image *ret, pst_error *reterr)
@@ -124,15 +130,31 @@ static pst_status turn(struct region_decoder *d, const pst_image *in, unsigned o
     return PST_OK;
 }
 
-pst_status region_decode(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,
-                         const struct region *part, pst_image *ret, pst_error *reterr)
+pst_status region_pixels(struct region_decoder *d, const struct region *part, struct jpeg_points *points, pst_image *ret,
+                         pst_error *reterr)
 {
+    const struct region_info *info = &d->info;
     assert(part->width > 0 && part->x <= info->width && part->width <= info->width - part->x);
     assert(part->height > 0 && part->y <= info->height && part->height <= info->height - part->y);
     if (info->orientation == 1)
-        return decode_stored(d, data, length, info, part, ret, reterr);
+        return decode_stored(d, part, points, ret, reterr);
     pst_image stored;
     struct region where = exif_region(part, info->stored.width, info->stored.height, info->orientation);
-    pst_status st = decode_stored(d, data, length, info, &where, &stored, reterr);
+    pst_status st = decode_stored(d, &where, NULL, &stored, reterr);
     return st < 0 ? st : turn(d, &stored, info->orientation, ret, reterr);
+}
+
+pst_status region_planes(struct region_decoder *d, const struct region *part, unsigned scale, struct jpeg_points *points,
+                         struct jpeg_frame *ret_frame, struct jpeg_plane *ret, pst_error *reterr)
+{
+    if (d->info.stored.format != PST_IMAGE_JPEG || d->info.orientation != 1)
+        return PST_EUNSUPPORTED;
+    return jpeg_input_planes(d->jpeg, part, scale, points, ret_frame, ret, reterr);
+}
+
+pst_status region_decode(struct region_decoder *d, const void *data, size_t length, const struct region_info *info,
+                         const struct region *part, pst_image *ret, pst_error *reterr)
+{
+    pst_status st = region_open(d, data, length, info, reterr);
+    return st < 0 ? st : region_pixels(d, part, NULL, ret, reterr);
 }

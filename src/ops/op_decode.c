@@ -93,7 +93,7 @@ static pst_status start(const void *config, void *worker, pst_error *reterr)
 static void stop(const void *config, void *worker)
 {
     (void)config;
-    image_decoder_finish(worker);
+    region_decoder_finish(worker);
 }
 
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
@@ -166,7 +166,7 @@ const struct op_decl op_decode = {
             .example = "tfrecord shards/ | example \"image:bytes label:int64\" | decode image | resize 224 | batch 64",
             .params = params,
             .config_size = sizeof(struct decode_config),
-            .worker_size = sizeof(struct image_decoder),
+            .worker_size = sizeof(struct region_decoder),
             .plan = plan,
             .start = start,
             .run = run,

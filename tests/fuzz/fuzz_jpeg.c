@@ -4,7 +4,7 @@
 
 #include "base/cpu.h"
 #include "codec/jpeg/planes.h"
-#include "codec/jpeg_read.h"
+#include "codec/libjpeg.h"
 
 #include <string.h>
 

@@ -8,8 +8,7 @@
 #include "base/random.h"
 #include "codec/image_codec.h"
 #include "codec/jpeg/planes.h"
-#include "codec/jpeg_read.h"
-#include "codec/jpeg_reader.h"
+#include "codec/libjpeg.h"
 #include "harness.h"
 
 #include <stdio.h>

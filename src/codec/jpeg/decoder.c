@@ -1,7 +1,6 @@
 /* decoder.c: a decoder, and the image it has open. */
 #include "codec/jpeg/state.h"
 
-#include "base/error.h"
 #include "base/memory.h"
 
 struct jpeg_decoder *jpeg_decoder_create(void)
@@ -34,21 +33,9 @@ pst_status jpeg_decoder_open(struct jpeg_decoder *d, const void *data, size_t le
     return st;
 }
 
-pst_status jpeg_decode_image(const void *data, size_t length, uint32_t channels, pst_image *ret, pst_error *reterr)
+void jpeg_decoder_give_pixels(struct jpeg_decoder *d)
 {
-    struct jpeg_decoder *d = jpeg_decoder_create();
-    struct jpeg_frame frame;
-    if (!d)
-        return fail_memory(reterr, "jpeg");
-    pst_status st = jpeg_decoder_open(d, data, length, &frame, reterr);
-    if (st == PST_OK) {
-        const struct region whole = {.width = frame.width, .height = frame.height};
-        st = jpeg_decode_pixels(d, &whole, channels, NULL, ret, reterr);
-    }
-    if (st == PST_OK)
-        d->pixels = (struct region_memory){0}; /* the caller's now: the pixels begin where it does */
-    jpeg_decoder_free(d);
-    return st;
+    d->pixels = (struct region_memory){0};
 }
 
 pst_status jpeg_not_sound(const struct jpeg_decoder *d, const struct jpeg_points *points, pst_error *reterr)

@@ -57,8 +57,8 @@ pst_status jpeg_decode_planes_turbo(struct jpeg_decoder *d, const void *data, si
 pst_status jpeg_decode_pixels(struct jpeg_decoder *d, const struct region *part, uint32_t channels, struct jpeg_points *points,
                               pst_image *ret, pst_error *reterr);
 
-/* Decodes a whole image with a temporary decoder; release the pixels with pst_image_finish. PST_EUNSUPPORTED as above. */
-pst_status jpeg_decode_image(const void *data, size_t length, uint32_t channels, pst_image *ret, pst_error *reterr);
+/* The pixels of the last jpeg_decode_pixels belong to the caller from now on; release them with mem_free. */
+void jpeg_decoder_give_pixels(struct jpeg_decoder *d);
 
 /* Returns how many points the open image has at JPEG_POINT_STEP; 0: it is too long for points. */
 size_t jpeg_points_count(const struct jpeg_decoder *d);

@@ -1,6 +1,6 @@
 /* turbo.c: planes of the images that the decoder leaves to libjpeg-turbo: its coefficients, our transform. */
 #include "codec/jpeg/planes.h"
-#include "codec/jpeg_reader.h"
+#include "codec/libjpeg.h"
 
 #include <inttypes.h>
 

@@ -302,7 +302,7 @@ static pst_status start(const void *config, void *worker, pst_error *reterr)
 static void stop(const void *config, void *worker)
 {
     (void)config;
-    image_decoder_finish(worker);
+    region_decoder_finish(worker);
 }
 
 /* ---- An image ---- */
@@ -413,7 +413,7 @@ const pst_op_class op_image_program = {
     .size = sizeof(pst_op_class),
     .name = "image",
     .doc = "A run of image operations as one pass.",
-    .worker_size = sizeof(struct image_decoder),
+    .worker_size = sizeof(struct region_decoder),
     .plan = plan,
     .start = start,
     .run = run,

@@ -1,58 +1,34 @@
-/* image_source.c: see image_source.h. Sound baseline JPEGs go through our own decoder, which skips what is not needed, by way
- * of the entropy index where there is one; all others, and all other formats, through region.h. Which way an image went does
- * not show. */
+/* image_source.c: see image_source.h. codec/region.h decodes; for JPEGs that our own decoder has open it gets the points
+ * of the entropy index, which let it skip data. Points do not affect the output. */
 #include "ops/image/image_source.h"
-
-#include "base/error.h"
 
 #include "codec/yuv.h"
 #include "image/pixels.h"
 #include "ops/ctx.h"
 #include "source/jpeg_points.h"
 
-/* ---- The worker's ---- */
+/* ---- The decoder of a worker ---- */
 
-pst_status image_decoder_init(struct image_decoder *d, const struct decode_config *c, pst_error *reterr)
+pst_status image_decoder_init(struct region_decoder *d, const struct decode_config *c, pst_error *reterr)
 {
     struct region_options options = decode_options(c);
     if (c->format == DECODE_RAW)
         return PST_OK;
-    d->jpeg = jpeg_decoder_create();
-    if (!d->jpeg)
-        return fail_memory(reterr, "starting a decoder");
-    return region_decoder_init(&d->region, &options, reterr);
-}
-
-void image_decoder_finish(struct image_decoder *d)
-{
-    region_decoder_finish(&d->region);
-    jpeg_decoder_free(d->jpeg);
-    d->jpeg = NULL;
+    return region_decoder_init(d, &options, reterr);
 }
 
 /* ---- The image ---- */
 
-/* Opens a JPEG that lies as it is stored. One that our decoder refuses has no frame. */
-static void open_jpeg(struct image_source *s)
-{
-    pst_error refusal;
-    if (s->info.stored.format != PST_IMAGE_JPEG || s->info.orientation != 1)
-        return;
-    pst_status st = jpeg_decoder_open(s->decoder->jpeg, s->bytes->data, s->bytes->length, &s->frame, &refusal);
-    if (st < 0 || s->frame.width != s->info.width || s->frame.height != s->info.height)
-        s->frame.components = 0;
-}
-
-pst_status image_source_open(struct image_source *s, const struct decode_config *decode, struct image_decoder *decoder,
+pst_status image_source_open(struct image_source *s, const struct decode_config *decode, struct region_decoder *decoder,
                              pst_ctx *ctx, const pst_tensor *in, pst_error *reterr)
 {
     *s = (struct image_source){.ctx = ctx};
     if (decode && decode->format != DECODE_RAW) {
         s->decoder = decoder;
         s->bytes = in->data;
-        pst_status st = region_probe(&decoder->region, s->bytes->data, s->bytes->length, &s->info, reterr);
+        pst_status st = region_probe(decoder, s->bytes->data, s->bytes->length, &s->info, reterr);
         if (st == PST_OK)
-            open_jpeg(s);
+            st = region_open(decoder, s->bytes->data, s->bytes->length, &s->info, reterr);
         return st;
     }
     pst_status st = decode ? decode_raw(decode, in->data, &s->pixels, reterr) : image_of_tensor(in, &s->pixels, reterr);
@@ -62,38 +38,35 @@ pst_status image_source_open(struct image_source *s, const struct decode_config 
     return st;
 }
 
-/* ---- A part, with what is known of the way to it ---- */
+/* ---- A part, with the points of its image ---- */
 
-/* The request to our decoder. */
 struct request {
     const struct region *part;
     unsigned scale;
-    pst_image *pixels;         /* these, */
-    struct jpeg_plane *planes; /* or else these */
+    pst_image *pixels;         /* the result, if not NULL; */
+    struct jpeg_plane *planes; /* otherwise these */
+    struct jpeg_frame *frame;
 };
 
 static pst_status ask(const struct image_source *s, const struct request *q, struct jpeg_points *points, pst_error *reterr)
 {
-    struct jpeg_decoder *d = s->decoder->jpeg;
-    return q->pixels ? jpeg_decode_pixels(d, q->part, s->info.channels, points, q->pixels, reterr)
-                     : jpeg_decode_planes(d, q->part, 0, q->scale, points, q->planes, reterr);
+    return q->pixels ? region_pixels(s->decoder, q->part, points, q->pixels, reterr)
+                     : region_planes(s->decoder, q->part, q->scale, points, q->frame, q->planes, reterr);
 }
 
-/* The whole image, or its upper rows: then there is nothing to pass over, and points are of no use. */
+/* The whole image, or its upper rows: there is nothing to skip, and points are of no use. */
 static bool begins_at_front(const struct image_source *s, const struct region *part)
 {
-    return part->x == 0 && part->y == 0 && part->width == s->frame.width;
+    return part->x == 0 && part->y == 0 && part->width == s->info.width;
 }
 
-/* PST_EUNSUPPORTED: left to libjpeg-turbo. */
-static pst_status ask_jpeg(const struct image_source *s, const struct request *q, bool use_points, pst_error *reterr)
+static pst_status ask_with_points(const struct image_source *s, const struct request *q, bool use_points, pst_error *reterr)
 {
     const pst_bytes *b = s->bytes;
+    const struct jpeg_decoder *jpeg = region_jpeg(s->decoder);
     struct entropy_use use;
-    if (s->frame.components == 0)
-        return PST_EUNSUPPORTED;
-    if (!use_points || begins_at_front(s, q->part) ||
-        !entropy_begin(s->ctx->entropy, s->ctx->sample, s->decoder->jpeg, b->data, b->length, &use))
+    if (!use_points || !jpeg || begins_at_front(s, q->part) ||
+        !entropy_begin(s->ctx->entropy, s->ctx->sample, jpeg, b->data, b->length, &use))
         return ask(s, q, NULL, reterr);
     pst_status st = ask(s, q, &use.points, reterr);
     entropy_done(s->ctx->entropy, &use);
@@ -110,10 +83,7 @@ pst_status image_source_pixels(struct image_source *s, const struct region *part
         return PST_OK;
     }
     const struct request q = {.part = part, .pixels = ret};
-    pst_status st = ask_jpeg(s, &q, true, reterr);
-    if (st != PST_EUNSUPPORTED)
-        return st;
-    return region_decode(&s->decoder->region, s->bytes->data, s->bytes->length, &s->info, part, ret, reterr);
+    return ask_with_points(s, &q, true, reterr);
 }
 
 /* ---- Planes ---- */
@@ -140,16 +110,11 @@ static pst_status yuv_planes(const struct image_source *s, struct image_planes *
 static pst_status jpeg_planes(struct image_source *s, const struct region *part, unsigned scale, bool points,
                               struct image_planes *ret, pst_error *reterr)
 {
-    const struct request q = {.part = part, .scale = scale, .planes = ret->plane};
-    struct jpeg_frame frame = s->frame;
-    pst_status st = frame.rgb ? PST_EUNSUPPORTED : ask_jpeg(s, &q, points, reterr);
-    if (st == PST_EUNSUPPORTED && !frame.rgb)
-        st = jpeg_decode_planes_turbo(s->decoder->jpeg, s->bytes->data, s->bytes->length, part, 0, scale,
-                                      s->decoder->region.options.decode.max_scans, &frame, ret->plane, reterr);
+    struct jpeg_frame frame;
+    const struct request q = {.part = part, .scale = scale, .planes = ret->plane, .frame = &frame};
+    pst_status st = ask_with_points(s, &q, points, reterr);
     if (st < 0)
         return st;
-    if (frame.rgb || frame.width != s->info.width || frame.height != s->info.height)
-        return PST_EUNSUPPORTED;
     ret->count = frame.components;
     ret->h = frame.components > 1 ? frame.h : 1;
     ret->v = frame.components > 1 ? frame.v : 1;

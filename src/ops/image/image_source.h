@@ -5,25 +5,19 @@
 #include "codec/jpeg/decoder.h"
 #include "ops/image/image_op.h"
 
-/* Memory that a worker reuses for the next image. Empty when zeroed. */
-struct image_decoder {
-    struct region_decoder region;
-    struct jpeg_decoder *jpeg;
-};
-pst_status image_decoder_init(struct image_decoder *d, const struct decode_config *c, pst_error *reterr);
-void image_decoder_finish(struct image_decoder *d);
+/* Every worker has a decoder, which stays zeroed if the images are raw. Release it with region_decoder_finish. */
+pst_status image_decoder_init(struct region_decoder *d, const struct decode_config *c, pst_error *reterr);
 
 struct image_source {
-    struct region_info info;       /* of the pixels that will come */
-    struct image_decoder *decoder; /* NULL: the pixels are in `pixels` */
+    struct region_info info;        /* of the pixels that will come */
+    struct region_decoder *decoder; /* NULL: the pixels are in `pixels` */
     const pst_bytes *bytes;
     pst_image pixels;
     pst_ctx *ctx;
-    struct jpeg_frame frame; /* frame of the JPEG that our decoder has open; 0 components: none */
 };
 
 /* `decode` NULL: `in` holds pixels. Otherwise it holds encoded bytes, and the header is read. */
-pst_status image_source_open(struct image_source *s, const struct decode_config *decode, struct image_decoder *decoder,
+pst_status image_source_open(struct image_source *s, const struct decode_config *decode, struct region_decoder *decoder,
                              pst_ctx *ctx, const pst_tensor *in, pst_error *reterr);
 /* Returns a part of the image, decoded exactly; the pixels are valid until the next call. */
 pst_status image_source_pixels(struct image_source *s, const struct region *part, pst_image *ret, pst_error *reterr);
