@@ -5,6 +5,7 @@
  */
 #include "base/cpu.h"
 #include "model/model.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <penstock/train.h>
@@ -75,13 +76,28 @@ struct settings {
     const char *model, *isa;
     size_t batch;
     unsigned threads;
-    uint64_t losses, steps;
+    uint64_t losses, steps, profile;
 };
 
 static int fail(const char *what)
 {
     fprintf(stderr, "bench_train: %s\n", what);
     return 1;
+}
+
+/* A table of the fastest time of each block. Backward counts twice the work of forward. */
+static void print_profile(const struct settings *s, pst_trainer *t)
+{
+    double sum = 0, work = 0;
+    for (size_t i = 0; i < step_block_count(t->step); i++) {
+        struct step_block_times b = step_block_times(t->step, i);
+        double forward = (double)b.forward.best / 1e6, backward = (double)b.backward.best / 1e6, flops = (double)b.flops * (double)s->batch / 1e6;
+        printf("%-16s %-10s %8.3f ms %7.1f GFLOP/s %8.3f ms %7.1f GFLOP/s  %s\n", b.layer, b.kind, forward, flops / forward, backward,
+               2 * flops / backward, b.why);
+        sum += forward + backward;
+        work += 3 * flops;
+    }
+    printf("%-27s %8.3f ms %7.1f GFLOP/s\n", "all", sum, work / sum);
 }
 
 static int run(const struct settings *s, pst_trainer *t, uint32_t side)
@@ -99,15 +115,18 @@ static int run(const struct settings *s, pst_trainer *t, uint32_t side)
         images[i] = uniform(0, (uint32_t)i);
     for (size_t i = 0; st == PST_OK && i < s->batch; i++)
         labels[i] = (int64_t)(uniform(1, (uint32_t)i) * CLASSES);
-    uint64_t end = s->losses ? s->losses : s->steps ? s->steps : UINT64_MAX;
+    uint64_t end = s->losses ? s->losses : s->profile ? s->profile : s->steps ? s->steps : UINT64_MAX;
+    step_measure(t->step, s->profile > 0);
     for (uint64_t i = 1; st == PST_OK && i <= end; i++) {
         st = pst_trainer_step(t, &samples, &r, &error);
         if (st == PST_OK && s->losses)
             printf("%.6f%c", r.loss, i == end ? '\n' : ' ');
-        else if (st == PST_OK)
+        else if (st == PST_OK && !s->profile)
             printf("step %llu\n", (unsigned long long)i);
         fflush(stdout);
     }
+    if (st == PST_OK && s->profile)
+        print_profile(s, t);
     free(images);
     free(labels);
     return st < 0 ? fail(error.message) : 0;
@@ -127,6 +146,8 @@ static bool read_arguments(struct settings *s, int argc, char **argv)
             s->threads = (unsigned)strtoul(v, NULL, 10);
         else if (strcmp(argv[i], "--losses") == 0)
             s->losses = strtoull(v, NULL, 10);
+        else if (strcmp(argv[i], "--profile") == 0)
+            s->profile = strtoull(v, NULL, 10);
         else if (strcmp(argv[i], "--steps") == 0)
             s->steps = strtoull(v, NULL, 10);
         else

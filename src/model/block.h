@@ -51,6 +51,7 @@ struct block {
     struct block_memory work;      /* lives during forward; per lane */
     struct block_memory back_work; /* lives during backward; per lane */
     struct block_phase forward[BLOCK_MAX_PHASES], backward[BLOCK_MAX_PHASES]; /* each list ends with a NULL run */
+    struct block_time time[2];     /* measured: forward, backward */
     void *state;                   /* the class's own */
 };
 

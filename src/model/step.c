@@ -1,6 +1,7 @@
 /* step.c: see step.h. A run is a list of phases; in each, every worker takes its lanes, then all meet at a barrier. */
 #include "model/block.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -29,6 +30,7 @@ struct step {
     size_t arena_bytes;
     void (*on_gradient)(void *user, size_t p);
     void *on_gradient_user;
+    bool measures;
     /* Of the run at hand. */
     const void *input;
     pst_dtype dtype;
@@ -270,15 +272,25 @@ void *step_work(struct step *s, const struct block *b, bool backward, unsigned l
 
 /* ---- Running ---- */
 
+static void block_time_add(struct block_time *t, uint64_t ns)
+{
+    t->best = t->total == 0 || ns < t->best ? ns : t->best;
+    t->total += ns;
+}
+
 static void run_phases(struct step *s, struct block *b, const struct block_phase *phases, unsigned worker)
 {
     unsigned threads = team_size(s->team);
+    bool measures = s->measures && worker == 0;
+    uint64_t begin = measures ? clock_ns() : 0;
     for (const struct block_phase *p = phases; p->run; p++) {
         unsigned count = p->over == PHASE_LANES ? s->lanes : p->over == PHASE_PARTS ? threads : 1;
         for (unsigned i = worker; i < count; i += threads)
             p->run(s, b, i, count);
         team_barrier(s->team);
     }
+    if (measures)
+        block_time_add(&b->time[phases == b->backward], clock_ns() - begin);
 }
 
 static void convert_input(struct step *s, unsigned lane)
@@ -402,6 +414,34 @@ const struct shape *step_out_shape(const struct step *s)
 uint64_t step_bytes(const struct step *s)
 {
     return s->arena_bytes;
+}
+
+void step_measure(struct step *s, bool on)
+{
+    s->measures = on;
+    for (size_t i = 0; on && i < s->block_count; i++)
+        memset(s->blocks[i].time, 0, sizeof(s->blocks[i].time));
+}
+
+size_t step_block_count(const struct step *s)
+{
+    return s->block_count;
+}
+
+struct step_block_times step_block_times(const struct step *s, size_t block)
+{
+    const struct block *b = &s->blocks[block];
+    struct step_block_times r = {.layer = s->graph->nodes[b->first].name,
+                                 .kind = b->class->name,
+                                 .why = b->why,
+                                 .nodes = b->count,
+                                 .forward = b->time[0],
+                                 .backward = b->time[1]};
+    for (size_t i = b->first; i < b->first + b->count; i++) {
+        const struct graph_node *n = &s->graph->nodes[i];
+        r.flops += n->layer->flops ? n->layer->flops(n->config, n->in, &n->out) : 0;
+    }
+    return r;
 }
 
 void step_describe(const struct step *s, struct text *to)

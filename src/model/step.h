@@ -53,6 +53,22 @@ void step_set_passes(struct step *s, uint64_t passes);
  * "the input"; NULL: none. `*ret_parameter` (NULL: a result) is the name of the parameter. */
 const char *step_find_nonfinite(struct step *s, const char **ret_parameter);
 
+struct block_time {
+    uint64_t total, best; /* nanoseconds: of all passes, of the fastest */
+};
+/* Time and work of one block since measuring began. */
+struct step_block_times {
+    const char *layer;      /* the name of its first node */
+    const char *kind, *why; /* the implementation */
+    size_t nodes;
+    struct block_time forward, backward;
+    uint64_t flops; /* of the forward pass, per sample */
+};
+/* Starts measuring each block's time, from zero; `on` false: stops. */
+void step_measure(struct step *s, bool on);
+size_t step_block_count(const struct step *s);
+struct step_block_times step_block_times(const struct step *s, size_t block);
+
 /* Which implementation runs each block, and why: lines of text. */
 void step_describe(const struct step *s, struct text *to);
 
