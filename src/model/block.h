@@ -40,6 +40,8 @@ struct block_class {
     size_t (*match)(const struct step_view *v, size_t node, char *why, size_t size);
     /* Sets phases and sizes of memory; allocates private state with mem_*. */
     pst_status (*plan)(const struct step_view *v, struct block *b, pst_error *reterr);
+    /* Optional: called after every block has been planned, in their order; may still change phases and sizes of memory. */
+    void (*settle)(const struct step_view *v, struct block *b);
     void (*free)(struct block *b); /* optional */
 };
 
@@ -62,10 +64,18 @@ struct value_form {
     const float *scale, *shift;
     float low, high;
     struct block *producer;
+    bool on_demand; /* no gradient is stored: the producer asks its only reader for rows of it (block_dense_fill) */
 };
 
 extern const struct block_class *const block_classes[]; /* ends with NULL */
 extern const struct block_class block_reference, block_conv, block_add, block_dense;
+
+/* In the plan of a dense block, the only reader of `value`: true where the convolution block that made it will ask for the
+ * gradient (block_dense_fill). */
+bool block_conv_asks(const struct step_view *v, size_t value, struct block *dense);
+/* Gradients of inputs [input, input + inputs) of `count` samples from `first` on, without gaps. */
+void block_dense_fill(struct step *s, struct block *b, size_t first, size_t count, size_t input, size_t inputs, float *to, void *scratch);
+size_t block_dense_fill_scratch(const struct block *b, size_t samples);
 
 /* ---- For the classes, while running ---- */
 

@@ -121,6 +121,8 @@ struct conv_state {
     bool needs_data;    /* the input's gradient */
     bool serves;        /* the input's producer takes mask and sums from this block's epilogue */
     bool served;        /* a reader masks the gradient and takes the sums */
+    struct block *asks; /* the dense block that computes rows of the result's gradient on demand; NULL: it is stored */
+    size_t ask_rows, ask_images; /* pooled rows and images at a time */
     float *packed, *packed_back;
     float *scale, *shift, *centre;      /* batch norm, forward; what sums are taken around */
     float *by_gradient, *by_z, *offset; /* batch norm, backward: dz = by_gradient · g + by_z · z + offset */
@@ -144,6 +146,12 @@ static struct elem_read read_of(struct step *s, struct block *b, size_t first)
     r.scale = c->group.norm ? c->scale : NULL;
     r.shift = c->group.norm ? c->shift : NULL;
     return r;
+}
+
+static bool skips_unpooling(const struct conv_state *c)
+{
+    const struct conv_kernel *k = c->group.kernel;
+    return c->group.pool && !c->needs_data && k->takes_pooled && k->takes_pooled(&c->group.shape);
 }
 
 /* For a block that is the only reader of a convolution's result. */
@@ -171,6 +179,16 @@ bool block_conv_offer(const struct step_view *v, size_t value)
     return true;
 }
 
+bool block_conv_asks(const struct step_view *v, size_t value, struct block *dense)
+{
+    struct block *b = v->forms[value].producer;
+    struct conv_state *c = b && b->class == &block_conv ? b->state : NULL;
+    if (!c || v->consumers[value] != 1 || !skips_unpooling(c))
+        return false;
+    c->asks = dense;
+    return true;
+}
+
 static void free_state(struct block *b)
 {
     struct conv_state *c = b->state;
@@ -193,6 +211,12 @@ static size_t round_up(size_t bytes)
 }
 
 /* ---- Strips ---- */
+
+/* Of the strip of inputs; the input of the model is read where it lies. */
+static size_t input_bytes(const struct conv_state *c)
+{
+    return c->in == 0 ? 0 : round_up(c->strip_images * c->in_values * sizeof(float));
+}
 
 /* The input of `count` images from `first`: in place, or in the strip. */
 static struct conv_source load_input(struct step *s, const struct conv_state *c, size_t first, size_t count, float *strip)
@@ -251,7 +275,7 @@ static void forward(struct step *s, struct block *b, unsigned lane, unsigned lan
     struct lane_range r = step_lane(s, lane);
     struct conv_job j = forward_job(s, b, lane);
     float *strip = step_work(s, b, false, lane);
-    char *scratch = (char *)strip + round_up(c->strip_images * c->in_values * sizeof(float));
+    char *scratch = (char *)strip + input_bytes(c);
     (void)lanes;
     for (size_t at = 0; at < r.count; at += c->strip_images) {
         size_t first = r.first + at;
@@ -314,9 +338,11 @@ static void pack_back(struct step *s, struct block *b, unsigned i, unsigned coun
         c->group.kernel->weights_back(&c->group.shape, step_param(s, c->node->first_param), c->packed_back);
 }
 
-/* Where no reader has done it: masks the gradient of the result, in place, and takes batch norm's sums. */
-static void mask_gradient(struct step *s, struct block *b, unsigned lane)
+/* Where no reader has done it, and no argmax says what passes: masks the gradient of the result, in place, and takes batch norm's
+ * sums. */
+static void mask_gradient(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
+    (void)lanes;
     struct conv_state *c = b->state;
     struct lane_range r = step_lane(s, lane);
     size_t co = c->group.shape.co;
@@ -329,16 +355,6 @@ static void mask_gradient(struct step *s, struct block *b, unsigned lane)
         to.sum2 = to.sum + co;
     }
     c->elem->gradient(g, NULL, 0, 0, &to, false, r.count * c->out_values / co, co, g);
-}
-
-/* Nothing to do where the only reader has masked and summed, or where the argmax says what passes. */
-static void mask_unless_served(struct step *s, struct block *b, unsigned lane, unsigned lanes)
-{
-    const struct conv_state *c = b->state;
-    bool clamps = c->group.low > -INFINITY || c->group.high < INFINITY;
-    (void)lanes;
-    if (!c->served && !c->group.pool && (c->group.norm || clamps))
-        mask_gradient(s, b, lane);
 }
 
 /* Sums Σg and Σg·(z − mean) to dz = gamma/σ · (g − mean(g) − h · mean(g·h)), h = (z − mean)/σ, as a function of g and z. */
@@ -393,7 +409,9 @@ struct back_memory { /* of a lane */
 
 static size_t gradient_floats(const struct conv_state *c)
 {
-    return c->strip_images * c->strip_rows * c->columns.out * c->group.shape.co;
+    if (c->asks)
+        return c->ask_images * c->ask_rows * (c->columns.out / 2) * c->group.shape.co;
+    return skips_unpooling(c) ? 0 : c->strip_images * c->strip_rows * c->columns.out * c->group.shape.co;
 }
 
 static struct back_memory back_memory(struct step *s, struct block *b, unsigned lane)
@@ -403,7 +421,7 @@ static struct back_memory back_memory(struct step *s, struct block *b, unsigned 
     struct back_memory m = {.weight_sum = (float *)at};
     m.bias_sum = (float *)(at += round_up(c->sum_bytes));
     m.input_strip = (float *)(at += round_up(c->group.shape.co * sizeof(float)));
-    m.gradient_strip = (float *)(at += round_up(c->strip_images * c->in_values * sizeof(float)));
+    m.gradient_strip = (float *)(at += input_bytes(c));
     m.scratch = at + round_up(gradient_floats(c) * sizeof(float));
     return m;
 }
@@ -471,35 +489,61 @@ static void backward_rows(struct step *s, struct block *b, const struct back_mem
 }
 
 /* Weight and bias gradients of a pooled first layer, whose gradient is never un-pooled. */
+static struct conv_pooled_job pooled_job(struct step *s, struct block *b, const struct back_memory *m)
+{
+    struct conv_state *c = b->state;
+    struct conv_strides pooled = strides_of(c->columns.out / 2, c->group.shape.co, c->out_values);
+    return (struct conv_pooled_job){.shape = c->group.shape,
+                                    .h = c->rows.out,
+                                    .w = c->columns.out,
+                                    .gradient = {step_gradient(s, c->out), pooled},
+                                    .argmax = step_saved(s, b),
+                                    .argmax_strides = pooled,
+                                    .sum = m->weight_sum,
+                                    .bias_sum = m->bias_sum};
+}
+
 static void backward_pooled(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
     struct lane_range r = step_lane(s, lane);
     struct back_memory m = back_memory(s, b, lane);
-    struct conv_strides pooled = strides_of(c->columns.out / 2, c->group.shape.co, c->out_values);
+    struct conv_pooled_job j = pooled_job(s, b, &m);
     (void)lanes;
     memset(m.weight_sum, 0, c->sum_bytes);
     memset(m.bias_sum, 0, c->group.shape.co * sizeof(float));
-    for (size_t at = 0; at < r.count; at += c->strip_images) {
-        size_t first = r.first + at, count = r.count - at < c->strip_images ? r.count - at : c->strip_images;
-        struct conv_pooled_job j = {.shape = c->group.shape,
-                                    .images = count,
-                                    .h = c->rows.out,
-                                    .w = c->columns.out,
-                                    .in = load_input(s, c, first, count, m.input_strip),
-                                    .gradient = {(const float *)step_gradient(s, c->out) + first * c->out_values, pooled},
-                                    .argmax = (const uint8_t *)step_saved(s, b) + first * c->out_values,
-                                    .argmax_strides = pooled,
-                                    .sum = m.weight_sum,
-                                    .bias_sum = m.bias_sum};
-        c->group.kernel->pooled_weight_gradient(&j, m.scratch);
-    }
+    j.images = r.count;
+    j.in = load_input(s, c, r.first, r.count, NULL);
+    j.gradient.data += r.first * c->out_values;
+    j.argmax += r.first * c->out_values;
+    c->group.kernel->pooled_weight_gradient(&j, m.scratch);
 }
 
-static bool skips_unpooling(const struct conv_state *c)
+/* The same where the reader is a dense layer: rows of its data gradient are computed here, for some images at a time, and never
+ * leave the second-level cache. */
+static void backward_asking(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
-    const struct conv_kernel *k = c->group.kernel;
-    return c->group.pool && !c->needs_data && k->takes_pooled && k->takes_pooled(&c->group.shape);
+    struct conv_state *c = b->state;
+    struct lane_range r = step_lane(s, lane);
+    struct back_memory m = back_memory(s, b, lane);
+    struct conv_pooled_job whole = pooled_job(s, b, &m);
+    size_t row = c->columns.out / 2 * c->group.shape.co;
+    (void)lanes;
+    memset(m.weight_sum, 0, c->sum_bytes);
+    memset(m.bias_sum, 0, c->group.shape.co * sizeof(float));
+    for (size_t y = 0; y < c->rows.out / 2; y += c->ask_rows)
+        for (size_t at = 0; at < r.count; at += c->ask_images) {
+            struct conv_pooled_job j = whole;
+            size_t rows = c->rows.out / 2 - y < c->ask_rows ? c->rows.out / 2 - y : c->ask_rows;
+            struct conv_source in = load_input(s, c, r.first + at, 0, NULL);
+            j.images = r.count - at < c->ask_images ? r.count - at : c->ask_images;
+            block_dense_fill(s, c->asks, r.first + at, j.images, y * row, rows * row, m.gradient_strip, m.scratch);
+            j.h = 2 * rows;
+            j.in = source_from(&in, 2 * y);
+            j.gradient = (struct conv_extra){m.gradient_strip, strides_of(c->columns.out / 2, c->group.shape.co, rows * row)};
+            j.argmax += (r.first + at) * c->out_values + y * row;
+            c->group.kernel->pooled_weight_gradient(&j, m.scratch);
+        }
 }
 
 static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
@@ -597,26 +641,6 @@ static void plan_values(const struct step_view *v, struct block *b)
     c->serves = block_conv_offer(v, c->in);
 }
 
-static void plan_phases(struct block *b)
-{
-    struct conv_state *c = b->state;
-    struct block_phase *f = b->forward, *g = b->backward;
-    *f++ = (struct block_phase){PHASE_ONCE, pack};
-    *f++ = (struct block_phase){PHASE_LANES, forward};
-    if (c->group.norm)
-        *f++ = (struct block_phase){PHASE_ONCE, finish_norm};
-    if (c->stores_y)
-        *f++ = (struct block_phase){PHASE_LANES, store_y};
-    if (c->needs_data)
-        *g++ = (struct block_phase){PHASE_ONCE, pack_back};
-    *g++ = (struct block_phase){PHASE_LANES, mask_unless_served};
-    if (c->group.norm)
-        *g++ = (struct block_phase){PHASE_ONCE, finish_norm_back};
-    *g++ = (struct block_phase){PHASE_LANES, skips_unpooling(c) ? backward_pooled : backward};
-    *g++ = (struct block_phase){PHASE_PARTS, sum_lanes};
-    *g++ = (struct block_phase){PHASE_ONCE, finish_weights};
-}
-
 /* Rows of the gradient can be taken apart where no data gradient needs its neighbours. */
 static void plan_rows(struct conv_state *c)
 {
@@ -626,6 +650,28 @@ static void plan_rows(struct conv_state *c)
     c->strip_rows = c->rows.out;
     if (alone && c->strip_images == 1 && rows < c->rows.out)
         c->strip_rows = rows > 2 ? rows : 2;
+}
+
+static void plan_phases(struct block *b)
+{
+    struct conv_state *c = b->state;
+    struct block_phase *f = b->forward, *g = b->backward;
+    bool clamps = c->group.low > -INFINITY || c->group.high < INFINITY;
+    *f++ = (struct block_phase){PHASE_ONCE, pack};
+    *f++ = (struct block_phase){PHASE_LANES, forward};
+    if (c->group.norm)
+        *f++ = (struct block_phase){PHASE_ONCE, finish_norm};
+    if (c->stores_y)
+        *f++ = (struct block_phase){PHASE_LANES, store_y};
+    if (c->needs_data)
+        *g++ = (struct block_phase){PHASE_ONCE, pack_back};
+    if (!c->served && !c->group.pool && (c->group.norm || clamps))
+        *g++ = (struct block_phase){PHASE_LANES, mask_gradient};
+    if (c->group.norm)
+        *g++ = (struct block_phase){PHASE_ONCE, finish_norm_back};
+    *g++ = (struct block_phase){PHASE_LANES, c->asks ? backward_asking : skips_unpooling(c) ? backward_pooled : backward};
+    *g++ = (struct block_phase){PHASE_PARTS, sum_lanes};
+    *g++ = (struct block_phase){PHASE_ONCE, finish_weights};
 }
 
 static pst_status plan(const struct step_view *v, struct block *b, pst_error *reterr)
@@ -662,19 +708,41 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     if (st < 0)
         return fail_memory(reterr, "planning the step");
     plan_values(v, b);
-    size_t scratch = round_up(c->group.kernel->scratch_bytes(&c->group.shape));
-    size_t input = round_up(c->strip_images * c->in_values * sizeof(float));
-    b->saved.bytes = c->stores_y ? v->options->batch * c->z_values * sizeof(float) : c->group.pool ? v->options->batch * c->out_values : 0;
-    b->work.bytes = input + scratch;
-    b->back_work.bytes = round_up(c->sum_bytes) + round_up(c->group.shape.co * sizeof(float)) + input +
-                         round_up(gradient_floats(c) * sizeof(float)) + scratch;
-    plan_phases(b);
     return PST_OK;
+}
+
+#define ASK_BYTES ((size_t)256 << 10) /* of the gradient's rows; the dense layer's kernel for them takes about as much */
+
+/* Rows and images of a gradient that is computed on demand. */
+static void plan_asking(const struct step_view *v, struct conv_state *c)
+{
+    size_t row = c->columns.out / 2 * c->group.shape.co * sizeof(float), lane = (v->options->batch + v->lanes - 1) / v->lanes;
+    c->ask_rows = 1;
+    c->ask_images = ASK_BYTES / (c->ask_rows * row);
+    c->ask_images = c->ask_images < 1 ? 1 : c->ask_images > lane ? lane : c->ask_images;
+}
+
+/* The readers are known: which gradients they leave to this block, and how much memory it takes. */
+static void settle(const struct step_view *v, struct block *b)
+{
+    struct conv_state *c = b->state;
+    size_t scratch = round_up(c->group.kernel->scratch_bytes(&c->group.shape));
+    size_t input = input_bytes(c);
+    b->work.bytes = input + scratch;
+    if (c->asks) {
+        plan_asking(v, c);
+        size_t fill = block_dense_fill_scratch(c->asks, c->ask_images);
+        scratch = fill > scratch ? fill : scratch;
+    }
+    b->saved.bytes = c->stores_y ? v->options->batch * c->z_values * sizeof(float) : c->group.pool ? v->options->batch * c->out_values : 0;
+    b->back_work.bytes = round_up(c->sum_bytes) + round_up(c->group.shape.co * sizeof(float)) + input + round_up(gradient_floats(c) * sizeof(float)) + scratch;
+    plan_phases(b);
 }
 
 const struct block_class block_conv = {
     .name = "conv",
     .match = match,
     .plan = plan,
+    .settle = settle,
     .free = free_state,
 };

@@ -108,6 +108,23 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
         c->kernels->data(&j, step_gradient_adds(s, b, c->in), dx + part.first, c->inputs, scratch);
 }
 
+void block_dense_fill(struct step *s, struct block *b, size_t first, size_t count, size_t input, size_t inputs, float *to, void *scratch)
+{
+    const struct dense_state *c = b->state;
+    struct dense_job j = {.n = count,
+                          .k = inputs,
+                          .co = c->units,
+                          .kernel = (const float *)step_param(s, c->param) + input * c->units,
+                          .g = (const float *)step_gradient(s, c->out) + first * c->units};
+    c->kernels->data(&j, false, to, inputs, scratch);
+}
+
+size_t block_dense_fill_scratch(const struct block *b, size_t samples)
+{
+    const struct dense_state *c = b->state;
+    return round_up(c->kernels->scratch_bytes(samples, c->units));
+}
+
 static void finish_bias(struct step *s, struct block *b, unsigned i, unsigned count)
 {
     const struct dense_state *c = b->state;
@@ -135,6 +152,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
                               .units = config->units,
                               .param = n->first_param,
                               .bias = config->bias};
+    v->forms[c->in].on_demand = block_conv_asks(v, c->in, b);
     size_t scratch = round_up(c->kernels->scratch_bytes(v->options->batch, c->units));
     c->sum_floats = dense_panels(c->units) * v->options->batch * DENSE_PANEL;
     b->work.bytes = c->sum_floats * sizeof(float) + scratch;

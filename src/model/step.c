@@ -74,6 +74,9 @@ static pst_status divide(struct step *s, pst_error *reterr)
         s->forms[node] = (struct value_form){.low = -INFINITY, .high = INFINITY, .producer = b};
         st = b->class->plan(&view, b, reterr);
     }
+    for (size_t i = 0; st == PST_OK && i < s->block_count; i++)
+        if (s->blocks[i].class->settle)
+            s->blocks[i].class->settle(&view, &s->blocks[i]);
     return st;
 }
 
@@ -99,10 +102,13 @@ static pst_status place_memory(struct step *s, pst_error *reterr)
                     used = s->block_of[i + 1];
         if (v == s->nodes)
             used = s->block_count - 1;
+        size_t freed = made; /* the block that reads the gradient last */
+        if (v && s->forms[s->graph->nodes[s->blocks[made].first].input[0]].on_demand)
+            freed = s->block_of[s->graph->nodes[s->blocks[made].first].input[0]];
         if (v == 0 || is_stored(s, v))
             ok &= arena_plan_add(&plan, &s->value_at[v], bytes, made, training ? last - made : used);
-        if (training && v && is_stored(s, v))
-            ok &= arena_plan_add(&plan, &s->gradient_at[v], bytes, last - used, last - made);
+        if (training && v && is_stored(s, v) && !s->forms[v].on_demand)
+            ok &= arena_plan_add(&plan, &s->gradient_at[v], bytes, last - used, last - freed);
     }
     for (size_t i = 0; i < s->block_count; i++) {
         struct block *b = &s->blocks[i];

@@ -10,6 +10,7 @@ static const struct {
 } candidates[] = {
 #ifdef __x86_64__
     {&conv_wino4_avx2, CPU_AVX2},
+    {&conv_wino4_few_avx2, CPU_AVX2},
     {&conv_direct_avx2, CPU_AVX2},
     {&conv_depthwise_avx2, CPU_AVX2},
 #endif

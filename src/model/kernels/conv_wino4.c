@@ -103,4 +103,45 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
 LEVEL(c, 0, "winograd 4×4 (C)");
 #ifdef __x86_64__
 LEVEL(avx2, CPU_AVX2, "winograd 4×4");
+
+/* ---- Few input channels: results by Winograd, weight gradients directly ---- */
+
+static bool takes_few(const struct conv_shape *s)
+{
+    return s->size == 3 && s->stride == 1 && !s->depthwise && s->ci <= 4 && s->co >= FEWEST_CHANNELS;
+}
+
+static size_t gradient_bytes_few(const struct conv_shape *s)
+{
+    return conv_direct_avx2.gradient_bytes(s);
+}
+
+static size_t scratch_bytes_few(const struct conv_shape *s)
+{
+    return larger(scratch_bytes(s), conv_direct_avx2.scratch_bytes(s));
+}
+
+static void gradient_few(const struct conv_weight_job *j, void *scratch)
+{
+    conv_direct_avx2.weight_gradient(j, scratch);
+}
+
+static void finish_few(const struct conv_shape *s, const float *sum, float *ret_hwio)
+{
+    conv_direct_avx2.weight_gradient_finish(s, sum, ret_hwio);
+}
+
+const struct conv_kernel conv_wino4_few_avx2 = {.name = "winograd 4×4, few channels",
+                                                .takes = takes_few,
+                                                .weights_bytes = weights_bytes,
+                                                .gradient_bytes = gradient_bytes_few,
+                                                .scratch_bytes = scratch_bytes_few,
+                                                .weights = weights_avx2,
+                                                .weights_back = weights_back_avx2,
+                                                .conv = conv_avx2,
+                                                .data = data_avx2,
+                                                .weight_gradient = gradient_few,
+                                                .weight_gradient_finish = finish_few,
+                                                .takes_pooled = conv_pooled_takes_avx2,
+                                                .pooled_weight_gradient = conv_pooled_gradient_avx2};
 #endif

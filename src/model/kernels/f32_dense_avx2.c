@@ -1,11 +1,12 @@
-/* f32_dense_avx2.c: the products of dense.h, CHUNK inputs at a time: what is used more than once stays in the second-level cache,
- * and samples, which lie far apart, are read a kilobyte at a time. */
+/* f32_dense_avx2.c: the products of dense.h. What is used more than once stays in the first caches: a chunk of the kernel for all
+ * samples, or 16 inputs of all samples for all units. */
 #include "model/kernels/dense.h"
 #include "model/kernels/gemm_avx2.h"
 
 #include <string.h>
 
 #define CHUNK 256 /* inputs */
+#define AHEAD 64  /* inputs: samples lie too far apart for the processor to foresee what is read next */
 
 extern const struct dense_kernels dense_kernels_avx2;
 
@@ -16,12 +17,12 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The largest of: a panel of the kernel; the kernel turned around and a tile; samples of a chunk, all of g and a panel of the
- * gradient. */
+/* The largest of: a panel of the kernel; the kernel turned around and a tile; 16 inputs of all samples and their gradient. */
 static size_t scratch_bytes(size_t n, size_t co)
 {
-    size_t data = CHUNK * co + 6 * GEMM_PANEL, weights = n * CHUNK + dense_panels(co) * n * GEMM_PANEL + CHUNK * GEMM_PANEL;
-    return (data > weights ? data : weights) * sizeof(float) + CHUNK * GEMM_PANEL * sizeof(float);
+    size_t data = CHUNK * co + 6 * GEMM_PANEL, weights = (n + co + 8) * GEMM_PANEL, forward = CHUNK * GEMM_PANEL;
+    size_t most = data > weights ? data : weights;
+    return (most > forward ? most : forward) * sizeof(float);
 }
 
 /* `rows` rows of up to 16 columns, zeros after them. */
@@ -52,28 +53,83 @@ static void forward(const struct dense_job *j, float *sum, void *scratch)
     }
 }
 
+/* Eight rows become eight columns. */
+GEMM_INLINE void turn(__m256 v[8])
+{
+    __m256 a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+        a[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int k = 0; k < 2; k++) {
+            b[i + 2 * k] = _mm256_shuffle_ps(a[i + k], a[i + k + 2], 0x44);
+            b[i + 2 * k + 1] = _mm256_shuffle_ps(a[i + k], a[i + k + 2], 0xee);
+        }
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
+    }
+}
+
+/* Up to four columns of eight rows: those of rows 0 to 3 in the lower, of rows 4 to 7 in the upper half. */
+GEMM_INLINE void turn_four(const float *from, size_t pitch, size_t rows, size_t columns, __m256 ret[4])
+{
+    const __m128i lanes = _mm256_castsi256_si128(gemm_lanes(columns));
+    __m128 v[8];
+    for (size_t i = 0; i < 8; i++)
+        v[i] = i < rows ? _mm_maskload_ps(from + i * pitch, lanes) : _mm_setzero_ps();
+    _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]);
+    _MM_TRANSPOSE4_PS(v[4], v[5], v[6], v[7]);
+    for (size_t i = 0; i < 4; i++)
+        ret[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(v[i]), v[i + 4], 1);
+}
+
+/* to[c][r] = from[r][c] for `rows` ≤ 8 rows and `columns` columns; zeros for rows up to 8. */
+GEMM_INLINE void turn_rows(const float *from, size_t pitch, size_t rows, size_t columns, float *to, size_t to_pitch)
+{
+    for (size_t c = 0; c < columns; c += 8, from += 8, to += 8 * to_pitch) {
+        size_t left = columns - c < 8 ? columns - c : 8;
+        __m256 v[8];
+        if (left <= 4) {
+            turn_four(from, pitch, rows, left, v);
+        } else {
+            const __m256i lanes = gemm_lanes(left);
+            for (size_t i = 0; i < 8; i++)
+                v[i] = i < rows ? _mm256_maskload_ps(from + i * pitch, lanes) : _mm256_setzero_ps();
+            turn(v);
+        }
+        for (size_t i = 0; i < left; i++)
+            _mm256_storeu_ps(to + i * to_pitch, v[i]);
+    }
+}
+
 /* Columns are inputs: [inputs / 16][co][16]. */
 static void pack_turned(const float *kernel, size_t inputs, size_t co, float *to)
 {
-    for (size_t k = 0; k < inputs; k += GEMM_PANEL, to += co * GEMM_PANEL)
-        for (size_t i = 0; i < GEMM_PANEL; i++)
-            for (size_t o = 0; o < co; o++)
-                to[o * GEMM_PANEL + i] = k + i < inputs ? kernel[(k + i) * co + o] : 0;
+    for (size_t k = 0; k < inputs; k += 8) {
+        float *panel = to + k / GEMM_PANEL * co * GEMM_PANEL + k % GEMM_PANEL;
+        if (inputs - k >= 8)
+            turn_rows(kernel + k * co, co, 8, co, panel, GEMM_PANEL);
+        else
+            turn_rows(kernel + k * co, co, inputs - k, co, panel, GEMM_PANEL);
+    }
 }
 
 static void store_tile(const float *tile, size_t rows, size_t columns, bool adds, float *to, size_t pitch)
 {
-    __m256i lanes[2] = {gemm_lanes(columns), gemm_lanes(columns > 8 ? columns - 8 : 0)};
     for (size_t r = 0; r < rows; r++, to += pitch, tile += GEMM_PANEL)
-        for (size_t half = 0; half < (columns > 8 ? 2 : 1); half++) {
-            __m256 v = _mm256_load_ps(tile + 8 * half);
-            if (adds)
-                v = _mm256_add_ps(v, _mm256_maskload_ps(to + 8 * half, lanes[half]));
-            if (columns >= 8 * (half + 1))
-                _mm256_storeu_ps(to + 8 * half, v);
-            else
-                _mm256_maskstore_ps(to + 8 * half, lanes[half], v);
-        }
+        for (size_t c = 0; c < columns; c++)
+            to[c] = adds ? to[c] + tile[c] : tile[c];
+}
+
+/* 16 inputs of `rows` samples. */
+static void data_tile(const struct dense_job *j, size_t s, size_t rows, bool adds, const float *turned, float *to, size_t pitch)
+{
+    if (adds)
+        GEMM_TILE_AT(rows, true, &j->g, 1, s * j->co, j->co, j->co, 1, turned, GEMM_PANEL, 0, to, pitch);
+    else
+        GEMM_TILE_AT(rows, false, &j->g, 1, s * j->co, j->co, j->co, 1, turned, GEMM_PANEL, 0, to, pitch);
 }
 
 static void data(const struct dense_job *j, bool adds, float *dx, size_t pitch, void *scratch)
@@ -82,37 +138,51 @@ static void data(const struct dense_job *j, bool adds, float *dx, size_t pitch, 
     for (size_t k = 0; k < j->k; k += CHUNK) {
         size_t inputs = smaller(CHUNK, j->k - k);
         pack_turned(j->kernel + k * j->co, inputs, j->co, turned);
-        for (size_t s = 0; s < j->n;) {
-            size_t rows = gemm_rows(j->n - s);
-            for (size_t first = 0; first < inputs; first += GEMM_PANEL) {
-                GEMM_TILE(rows, false, &j->g, 1, s * j->co, j->co, j->co, 1, turned + first * j->co, tile);
-                store_tile(tile, rows, smaller(GEMM_PANEL, inputs - first), adds, dx + s * pitch + k + first, pitch);
+        for (size_t s = 0, rows; s < j->n; s += rows) {
+            float *to = dx + s * pitch + k;
+            rows = gemm_rows(j->n - s);
+            for (size_t first = 0; first + GEMM_PANEL <= inputs; first += GEMM_PANEL)
+                data_tile(j, s, rows, adds, turned + first * j->co, to + first, pitch);
+            size_t whole = inputs / GEMM_PANEL * GEMM_PANEL;
+            if (whole < inputs) {
+                data_tile(j, s, rows, false, turned + whole * j->co, tile, GEMM_PANEL);
+                store_tile(tile, rows, inputs - whole, adds, to + whole, pitch);
             }
-            s += rows;
         }
     }
 }
 
+/* Gradients of 16 inputs, [unit][input], from `x`, whose samples lie `pitch` apart, to rows of units; `count` of the inputs exist. */
+static void weights_of(const struct dense_job *j, const float *x, size_t pitch, size_t ahead, size_t count, float *sum, float *gradient)
+{
+    for (size_t o = 0, rows; o < j->co; o += rows, ahead = 0) {
+        rows = gemm_rows(j->co - o);
+        if (ahead)
+            GEMM_TILE_AT(rows, false, &j->g, 1, o, j->n, 1, j->co, x, pitch, AHEAD, sum + o * GEMM_PANEL, GEMM_PANEL);
+        else
+            GEMM_TILE_AT(rows, false, &j->g, 1, o, j->n, 1, j->co, x, pitch, 0, sum + o * GEMM_PANEL, GEMM_PANEL);
+    }
+    for (size_t o = 0; o < j->co; o += 8)
+        for (size_t half = 0; half < count; half += 8) {
+            __m256 v[8];
+            for (size_t i = 0; i < 8; i++)
+                v[i] = _mm256_loadu_ps(sum + (o + i) * GEMM_PANEL + half);
+            turn(v);
+            for (size_t i = 0; i < 8 && half + i < count; i++)
+                gemm_store(gradient + (half + i) * j->co + o, v[i], j->co - o);
+        }
+}
+
 static void weights(const struct dense_job *j, float *gradient, void *scratch)
 {
-    float *panels = scratch, *sum = panels + dense_panels(j->co) * j->n * GEMM_PANEL, *samples = sum + CHUNK * GEMM_PANEL;
-    const float *source = samples;
-    for (size_t first = 0; first < j->co; first += GEMM_PANEL)
-        pack_columns(j->g + first, j->co, j->n, smaller(GEMM_PANEL, j->co - first), panels + first * j->n);
-    for (size_t k = 0; k < j->k; k += CHUNK) {
-        size_t inputs = smaller(CHUNK, j->k - k);
-        for (size_t s = 0; s < j->n; s++)
-            memcpy(samples + s * CHUNK, j->x + s * j->x_pitch + k, inputs * sizeof(float));
-        for (size_t first = 0; first < j->co; first += GEMM_PANEL) {
-            size_t width = smaller(GEMM_PANEL, j->co - first);
-            for (size_t i = 0; i < inputs;) {
-                size_t rows = gemm_rows(inputs - i);
-                GEMM_TILE(rows, false, &source, 1, i, j->n, 1, CHUNK, panels + first * j->n, sum + i * GEMM_PANEL);
-                i += rows;
-            }
-            for (size_t i = 0; i < inputs; i++)
-                memcpy(gradient + (k + i) * j->co + first, sum + i * GEMM_PANEL, width * sizeof(float));
-        }
+    float *sum = scratch, *last = sum + (j->co + 8) * GEMM_PANEL;
+    memset(sum + j->co * GEMM_PANEL, 0, 8 * GEMM_PANEL * sizeof(float)); /* read with the last units */
+    size_t whole = j->k / GEMM_PANEL * GEMM_PANEL;
+    for (size_t k = 0; k < whole; k += GEMM_PANEL)
+        weights_of(j, j->x + k, j->x_pitch, AHEAD, GEMM_PANEL, sum, gradient + k * j->co);
+    if (whole < j->k) {
+        pack_columns(j->x + whole, j->x_pitch, j->n, j->k - whole, last);
+        weights_of(j, last, GEMM_PANEL, 0, j->k - whole, sum, gradient + whole * j->co);
     }
 }
 

@@ -84,6 +84,7 @@ static void load_windows(const struct conv_pooled_job *j, size_t image, size_t y
 /* out[r] += Σ over windows of the value that each channel's argmax picks from quad r; windows are `next` floats apart. */
 GEMM_INLINE void pick_tile(size_t rows, const float *q, size_t next, const struct scratch *s, size_t count, float *out)
 {
+    const size_t pitch = GEMM_PANEL;
     __m256 acc[12];
     GEMM_EACH_ROW(GEMM_ZERO)
     GEMM_EACH_ROW(GEMM_LOAD)

@@ -4,9 +4,12 @@
  * m[36][tile][16], from which the output transform and the epilogue make pixels. Everything between stays in the second-level
  * cache. Loops are instantiated for the usual numbers of channels: pitches become constants. */
 #include "model/kernels/wino4_avx2.h"
+#include "model/kernels/wino4_few_avx2.h"
 
 #include <math.h>
 #include <string.h>
+
+#define FEW_TILES 6 /* multiplied together */
 
 /* ---- Products: m[rows][16] = v[rows][ci] · u[ci][16] ---- */
 
@@ -43,9 +46,8 @@ WINO4_INLINE void product_rows(const float *v, size_t stride, const float *u, si
     }
 }
 
-WINO4_INLINE void product(const float *v, const float *u, size_t ci, float *m, size_t tiles)
+WINO4_INLINE void product(const float *v, size_t stride, const float *u, size_t ci, float *m, size_t tiles)
 {
-    const size_t stride = wino4_round(ci, 8);
     while (tiles > 0) {
         unsigned rows = next_rows(tiles);
         switch (rows) {
@@ -348,7 +350,7 @@ WINO4_INLINE void conv_with(const struct conv_job *c, void *scratch, size_t ci, 
         input_block(&c->in, &g, at, end, ci, fast, columns, v, pitch);
         for (size_t channel = 0; channel < c->shape.co; channel += WINO4_PANEL) {
             for (size_t f = 0; f < WINO4_FREQS; f++, u += ci * WINO4_PANEL)
-                product(v + f * pitch, u, ci, m + f * WINO4_PANEL_PITCH, end - at);
+                product(v + f * pitch, wino4_round(ci, 8), u, ci, m + f * WINO4_PANEL_PITCH, end - at);
             output_block(c, &g, at, end, channel, m);
         }
     }
@@ -384,9 +386,49 @@ static void conv_any(const struct conv_job *c, void *scratch)
     conv_with(c, scratch, c->shape.ci, false);
 }
 
+/* Up to 4 input channels: a row of tiles at a time; products of 6 tiles stay in the first-level cache. */
+WINO4_INLINE void conv_few_with(const struct conv_job *c, void *scratch, size_t ci)
+{
+    const struct wino4_grid g = wino4_grid_of(c->images, c->h, c->w);
+    float *rows = scratch, *v = rows + WINO4_FEW_ROWS, *m = v + WINO4_FREQS * WINO4_FEW_PITCH;
+    for (size_t row = 0, count; row < g.total / g.columns; row++)
+        for (size_t x = 0; x < g.columns; x += count) {
+            count = g.columns - x < WINO4_TILES ? g.columns - x : WINO4_TILES;
+            input_few(&c->in, row / g.rows, row % g.rows * 4, x * 4, count, ci, rows, v);
+            for (size_t t = 0; t < count; t += FEW_TILES) {
+                size_t at = row * g.columns + x + t, now = count - t < FEW_TILES ? count - t : FEW_TILES;
+                const float *u = c->weights;
+                for (size_t channel = 0; channel < c->shape.co; channel += WINO4_PANEL) {
+                    for (size_t f = 0; f < WINO4_FREQS; f++, u += ci * WINO4_PANEL)
+                        product(v + f * WINO4_FEW_PITCH + 4 * t, 4, u, ci, m + f * WINO4_PANEL_PITCH, now);
+                    output_block(c, &g, at, at + now, channel, m);
+                }
+            }
+        }
+}
+
+static void conv_few(const struct conv_job *c, void *scratch)
+{
+    switch (c->shape.ci) {
+    case 1:
+        conv_few_with(c, scratch, 1);
+        break;
+    case 2:
+        conv_few_with(c, scratch, 2);
+        break;
+    case 3:
+        conv_few_with(c, scratch, 3);
+        break;
+    default:
+        conv_few_with(c, scratch, 4);
+    }
+}
+
 static void conv(const struct conv_job *c, void *scratch)
 {
-    if (c->shape.ci % 16 != 0 || c->in.strides.pixel != c->shape.ci)
+    if (c->shape.ci <= WINO4_FEW)
+        conv_few(c, scratch);
+    else if (c->shape.ci % 16 != 0 || c->in.strides.pixel != c->shape.ci)
         conv_any(c, scratch);
     else if (c->shape.ci == 16)
         conv_16(c, scratch);

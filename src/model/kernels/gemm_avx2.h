@@ -17,6 +17,28 @@ GEMM_INLINE __m256i gemm_lanes(size_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+/* Stores the first `n` values. Masked stores take many times as long on some processors. */
+GEMM_INLINE void gemm_store(float *to, __m256 v, size_t n)
+{
+    __m128 low = _mm256_castps256_ps128(v);
+    if (n >= 8) {
+        _mm256_storeu_ps(to, v);
+        return;
+    }
+    if (n & 4) {
+        _mm_storeu_ps(to, low);
+        low = _mm256_extractf128_ps(v, 1);
+        to += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)to, low);
+        low = _mm_movehl_ps(low, low);
+        to += 2;
+    }
+    if (n & 1)
+        _mm_store_ss(to, low);
+}
+
 /* How many of `left` rows to multiply next: at most 6, and no last tile of few rows, whose additions would wait for each other. */
 GEMM_INLINE size_t gemm_rows(size_t left)
 {
@@ -34,19 +56,20 @@ GEMM_INLINE size_t gemm_rows(size_t left)
 #define GEMM_ZERO(i) acc[2 * i] = acc[2 * i + 1] = _mm256_setzero_ps();
 #define GEMM_LOAD(i)                                                                                                            \
     if (rows > i) {                                                                                                             \
-        acc[2 * i] = _mm256_load_ps(out + i * GEMM_PANEL);                                                                      \
-        acc[2 * i + 1] = _mm256_load_ps(out + i * GEMM_PANEL + 8);                                                              \
+        acc[2 * i] = _mm256_loadu_ps(out + i * pitch);                                                                          \
+        acc[2 * i + 1] = _mm256_loadu_ps(out + i * pitch + 8);                                                                  \
     }
 #define GEMM_STORE(i)                                                                                                           \
     if (rows > i) {                                                                                                             \
-        _mm256_store_ps(out + i * GEMM_PANEL, acc[2 * i]);                                                                      \
-        _mm256_store_ps(out + i * GEMM_PANEL + 8, acc[2 * i + 1]);                                                              \
+        _mm256_storeu_ps(out + i * pitch, acc[2 * i]);                                                                          \
+        _mm256_storeu_ps(out + i * pitch + 8, acc[2 * i + 1]);                                                                  \
     }
 
 /* out[r] = [out[r] +] Σ over segments and k < length: source[segment][at + r · step + k · next] · panel[k]: `rows` × 16 values,
- * 16 apart. Either `step` or `next` is usually 1. */
-GEMM_INLINE void gemm_tile(size_t rows, bool adds, const float *const *source, size_t segments, size_t at, size_t length, size_t step,
-                           size_t next, const float *panel, float *out)
+ * `pitch` apart. Either `step` or `next` is usually 1. Rows of the panel are `panel_pitch` apart; `ahead` floats after each of
+ * them are fetched (0: none). */
+GEMM_INLINE void gemm_tile_at(size_t rows, bool adds, const float *const *source, size_t segments, size_t at, size_t length, size_t step,
+                              size_t next, const float *panel, size_t panel_pitch, size_t ahead, float *out, size_t pitch)
 {
     __m256 acc[12];
     GEMM_EACH_ROW(GEMM_ZERO)
@@ -55,35 +78,46 @@ GEMM_INLINE void gemm_tile(size_t rows, bool adds, const float *const *source, s
     }
     for (size_t s = 0; s < segments; s++) {
         const float *a = source[s] + at;
-        for (size_t k = 0; k < length; k++, a += next, panel += GEMM_PANEL) {
-            __m256 w0 = _mm256_load_ps(panel), w1 = _mm256_load_ps(panel + 8);
+        for (size_t k = 0; k < length; k++, a += next, panel += panel_pitch) {
+            __m256 w0 = _mm256_loadu_ps(panel), w1 = _mm256_loadu_ps(panel + 8);
+            if (ahead)
+                _mm_prefetch((const char *)(panel + ahead), _MM_HINT_T0);
             GEMM_EACH_ROW(GEMM_MULTIPLY)
         }
     }
     GEMM_EACH_ROW(GEMM_STORE)
 }
 
-/* gemm_tile with the number of rows as a constant. */
-#define GEMM_TILE(rows, ...)                                                                                                    \
+/* The same with a panel and a result without gaps. */
+GEMM_INLINE void gemm_tile(size_t rows, bool adds, const float *const *source, size_t segments, size_t at, size_t length, size_t step,
+                           size_t next, const float *panel, float *out)
+{
+    gemm_tile_at(rows, adds, source, segments, at, length, step, next, panel, GEMM_PANEL, 0, out, GEMM_PANEL);
+}
+
+/* gemm_tile and gemm_tile_at with the number of rows as a constant. */
+#define GEMM_TILE(rows, ...)    GEMM_SWITCH(gemm_tile, rows, __VA_ARGS__)
+#define GEMM_TILE_AT(rows, ...) GEMM_SWITCH(gemm_tile_at, rows, __VA_ARGS__)
+#define GEMM_SWITCH(tile, rows, ...)                                                                                            \
     do {                                                                                                                        \
         switch (rows) {                                                                                                         \
         case 6:                                                                                                                 \
-            gemm_tile(6, __VA_ARGS__);                                                                                          \
+            tile(6, __VA_ARGS__);                                                                                               \
             break;                                                                                                              \
         case 5:                                                                                                                 \
-            gemm_tile(5, __VA_ARGS__);                                                                                          \
+            tile(5, __VA_ARGS__);                                                                                               \
             break;                                                                                                              \
         case 4:                                                                                                                 \
-            gemm_tile(4, __VA_ARGS__);                                                                                          \
+            tile(4, __VA_ARGS__);                                                                                               \
             break;                                                                                                              \
         case 3:                                                                                                                 \
-            gemm_tile(3, __VA_ARGS__);                                                                                          \
+            tile(3, __VA_ARGS__);                                                                                               \
             break;                                                                                                              \
         case 2:                                                                                                                 \
-            gemm_tile(2, __VA_ARGS__);                                                                                          \
+            tile(2, __VA_ARGS__);                                                                                               \
             break;                                                                                                              \
         default:                                                                                                                \
-            gemm_tile(1, __VA_ARGS__);                                                                                          \
+            tile(1, __VA_ARGS__);                                                                                               \
         }                                                                                                                       \
     } while (0)
 

@@ -30,6 +30,7 @@ size_t wino4_scratch_bytes(size_t ci, size_t co)
 {
     size_t forward = conv_pitch(ci), back = conv_pitch(co), tiles = wino4_gradient_tiles(ci, co);
     size_t gradient = wino4_pitch(tiles, wino4_round(ci, 8)) + (co + 15) / 16 * WINO4_PANEL_PITCH;
-    size_t most = forward > back ? forward : back;
-    return (WINO4_COLUMNS + WINO4_FREQS * (most > gradient ? most : gradient)) * sizeof(float);
+    size_t most = forward > back ? forward : back, few = WINO4_FEW_ROWS + WINO4_FREQS * (WINO4_FEW_PITCH + WINO4_PANEL_PITCH);
+    size_t floats = WINO4_COLUMNS + WINO4_FREQS * (most > gradient ? most : gradient);
+    return (floats > few ? floats : few) * sizeof(float);
 }

@@ -47,6 +47,12 @@
 #define WINO4_GRADIENT_VOLUME 4096u
 #endif
 
+/* Images of up to WINO4_FEW channels: floats of a row of pixels below WINO4_TILES tiles, read in vectors and in pairs of tiles. */
+#define WINO4_FEW       4u
+#define WINO4_FEW_ROW   ((4 * (WINO4_TILES + 1) + 2) * WINO4_FEW + 8)
+#define WINO4_FEW_ROWS  (WINO4_POINTS * WINO4_FEW_ROW)
+#define WINO4_FEW_PITCH (WINO4_TILES * 4 + WINO4_GAP)
+
 WINO4_INLINE size_t wino4_round(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;

@@ -1,0 +1,41 @@
+/* wino4_few_avx2.h: the input transform of wino4 for images of up to 4 channels, such as the first layer's.
+ *
+ * Pixels and channels of a row lie next to each other, so the vertical transform takes whole vectors of them. The horizontal
+ * one takes two tiles at a time, four values each, of which the first ci are channels of the tile and the rest are not used. */
+#ifndef MODEL_KERNELS_WINO4_FEW_AVX2_H
+#define MODEL_KERNELS_WINO4_FEW_AVX2_H
+
+#include "model/kernels/rows.h"
+#include "model/kernels/wino4_avx2.h"
+
+/* A row of tiles `n` of the image to v[36][tile][4]. `x`, `y`: the first output pixel; `rows`: WINO4_FEW_ROWS floats. */
+WINO4_INLINE void input_few(const struct conv_source *s, size_t image, size_t y, size_t x, size_t n, size_t ci, float *rows, float *v)
+{
+    const size_t width = 4 * n + 2;
+    for (size_t i = 0; i < WINO4_POINTS; i++)
+        rows_copy(s, image, (ptrdiff_t)(y + i) - (ptrdiff_t)s->top, (ptrdiff_t)x - (ptrdiff_t)s->left, width, ci, rows + i * WINO4_FEW_ROW);
+    for (size_t k = 0; k < width * ci; k += 8) { /* in place */
+        __m256 d[6], to[6];
+        WINO4_UNROLL
+        for (size_t i = 0; i < 6; i++)
+            d[i] = _mm256_loadu_ps(rows + i * WINO4_FEW_ROW + k);
+        input_1d(d, to);
+        WINO4_UNROLL
+        for (size_t i = 0; i < 6; i++)
+            _mm256_storeu_ps(rows + i * WINO4_FEW_ROW + k, to[i]);
+    }
+    for (size_t i = 0; i < WINO4_POINTS; i++, v += WINO4_POINTS * WINO4_FEW_PITCH)
+        for (size_t t = 0; t < n; t += 2) {
+            const float *p = rows + i * WINO4_FEW_ROW + 4 * t * ci;
+            __m256 d[6], to[6];
+            WINO4_UNROLL
+            for (size_t j = 0; j < 6; j++)
+                d[j] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + j * ci)), _mm_loadu_ps(p + (4 + j) * ci), 1);
+            input_1d(d, to);
+            WINO4_UNROLL
+            for (size_t j = 0; j < 6; j++)
+                _mm256_storeu_ps(v + j * WINO4_FEW_PITCH + 4 * t, to[j]);
+        }
+}
+
+#endif
