@@ -209,6 +209,16 @@ def npy(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read'] = 'aut
     """Rows of NumPy arrays: one field per file, named after the file without .npy, and one element per row."""
 def range(start: int = 0, stop: int = -9223372036854775808, step: int = 1) -> Dataset:
     """Whole numbers from start up to, but not including, stop, in the field value."""
+def lines(*paths: Path | Sequence[Path], skip_empty: bool = False, io: Literal['auto', 'map', 'read'] = 'auto', max_record: int
+        | str = '64MiB') -> Dataset:
+    """The lines of text files, without their ends (LF or CRLF), in the field line."""
+def records(*paths: Path | Sequence[Path], bytes: int | str = 0, header: int | str = 0, footer: int | str = 0, io:
+        Literal['auto', 'map', 'read'] = 'auto') -> Dataset:
+    """Records of one fixed length, as bytes in the field record."""
+def csv(*paths: Path | Sequence[Path], columns: str | PathLike[str] = '', delimiter: str | PathLike[str] = 'auto', header: bool
+        = True, na: str | PathLike[str] = '', io: Literal['auto', 'map', 'read'] = 'auto', max_record: int | str =
+        '64MiB') -> Dataset:
+    """The rows of tables as text, one field per column."""
 def pipeline(text: str, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
              uneven: Literal["pad", "drop", "allow"] = ..., bad: str = ..., verify: bool = ..., cache_dir: str | PathLike[str] = ...,
              fuse: bool = ...) -> Dataset: ...

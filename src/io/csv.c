@@ -6,24 +6,34 @@
 
 #include <string.h>
 
-size_t csv_row_end(const char *data, size_t length, size_t begin)
+bool csv_find_row_end(const char *data, size_t length, size_t begin, size_t *ret_end)
 {
     /* A row ends at the first line break after an even number of quotes: doubled ones count twice and cancel out. */
     const char *at = data + begin, *end = data + length, *line = at;
+    *ret_end = length;
     while (at < end) {
         if (line <= at) { /* not sought again while it lies ahead: rows of many quoted fields stay linear */
             line = memchr(at, '\n', (size_t)(end - at));
             line = line ? line + 1 : end;
         }
         const char *quote = memchr(at, '"', (size_t)(line - at));
-        if (!quote)
-            return (size_t)(line - data);
+        if (!quote) {
+            *ret_end = (size_t)(line - data);
+            return line[-1] == '\n';
+        }
         const char *closing = memchr(quote + 1, '"', (size_t)(end - quote - 1));
         if (!closing)
-            return length;
+            return false;
         at = closing + 1;
     }
-    return length;
+    return false;
+}
+
+size_t csv_row_end(const char *data, size_t length, size_t begin)
+{
+    size_t end;
+    csv_find_row_end(data, length, begin, &end);
+    return end;
 }
 
 static pst_status bad_column(size_t column, const char *what, pst_error *reterr)
@@ -54,6 +64,28 @@ static const char *unquote(const char *at, const char *end, char *scratch, struc
     return close + 1;
 }
 
+pst_status csv_next_field(const char **at, const char *end, char delimiter, char **scratch, struct csv_field *ret,
+                          size_t column, pst_error *reterr)
+{
+    const char *from = *at;
+    if (from < end && *from == '"') {
+        const char *after = unquote(from, end, *scratch, ret);
+        if (!after)
+            return bad_column(column, "a quote that is never closed", reterr);
+        if (after < end && *after != delimiter)
+            return bad_column(column, "text after the closing quote; a quote inside quotes is written twice", reterr);
+        *scratch += ret->length;
+        *at = after;
+        return PST_OK;
+    }
+    const char *stop = memchr(from, delimiter, (size_t)(end - from));
+    *ret = (struct csv_field){.data = from, .length = (size_t)((stop ? stop : end) - from)};
+    if (memchr(from, '"', ret->length))
+        return bad_column(column, "a quote inside unquoted text; quote the whole field and write the quote twice", reterr);
+    *at = from + ret->length;
+    return PST_OK;
+}
+
 pst_status csv_split(const char *row, size_t length, char delimiter, char *scratch, struct csv_field *fields, size_t max_fields,
                      size_t *ret_count, pst_error *reterr)
 {
@@ -63,22 +95,9 @@ pst_status csv_split(const char *row, size_t length, char delimiter, char *scrat
     for (size_t count = 0;; count++) {
         if (count == max_fields)
             return pst_fail(reterr, PST_ECORRUPT, "more than %zu columns", max_fields);
-        struct csv_field *f = &fields[count];
-        if (at < end && *at == '"') {
-            at = unquote(at, end, scratch, f);
-            if (!at)
-                return bad_column(count, "a quote that is never closed", reterr);
-            if (at < end && *at != delimiter)
-                return bad_column(count, "text after the closing quote; a quote inside quotes is written twice", reterr);
-            scratch += f->length;
-        } else {
-            const char *stop = memchr(at, delimiter, (size_t)(end - at));
-            *f = (struct csv_field){.data = at, .length = (size_t)((stop ? stop : end) - at)};
-            if (memchr(at, '"', f->length))
-                return bad_column(count, "a quote inside unquoted text; quote the whole field and write the quote twice",
-                                  reterr);
-            at += f->length;
-        }
+        pst_status st = csv_next_field(&at, end, delimiter, &scratch, &fields[count], count, reterr);
+        if (st < 0)
+            return st;
         if (at == end) {
             *ret_count = count + 1;
             return PST_OK;

@@ -25,19 +25,32 @@ struct pax {
 
 struct tar_walk {
     int fd;
-    char *path;
-    uint64_t file_size;
+    char *own_path;      /* NULL: `path` belongs to the caller */
+    const char *path;
+    const uint8_t *data; /* of an archive in memory, whose first byte is at offset `base`; NULL: it is a file */
+    uint64_t base;
+    bool ran_short;      /* the last failure: the archive ends too early */
+    uint64_t file_size;  /* its end */
+    uint64_t start;      /* of the first header of the current member */
     uint64_t next;          /* where the next header starts */
     uint8_t header[BLOCK];  /* the current one… */
     uint64_t header_offset; /* …and its place */
     struct pax global, local;
     char *long_name; /* of a GNU 'L' header; NULL: none */
     char *name;      /* name of the last member returned */
+    size_t name_size;
 };
 
 static pst_status corrupt(const struct tar_walk *w, pst_error *reterr, const char *what)
 {
     return pst_fail_at(reterr, PST_ECORRUPT, w->path, PST_NOWHERE, w->header_offset, "tar: %s", what);
+}
+
+/* The archive ends before what a header promises. */
+static pst_status cut_short(struct tar_walk *w, pst_error *reterr, const char *what)
+{
+    w->ran_short = true;
+    return corrupt(w, reterr, what);
 }
 
 static pst_status no_memory(const struct tar_walk *w, pst_error *reterr)
@@ -55,7 +68,7 @@ pst_status tar_walk_open(struct tar_walk **ret, int fd, const char *path, pst_er
         return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "tar: not a regular file; save it as one first");
     struct tar_walk *w = mem_zalloc(sizeof(*w));
     if (w)
-        w->path = mem_strdup(path);
+        w->path = w->own_path = mem_strdup(path);
     if (!w || !w->path) {
         tar_walk_close(w);
         return fail_memory_at(reterr, path, "tar");
@@ -63,6 +76,34 @@ pst_status tar_walk_open(struct tar_walk **ret, int fd, const char *path, pst_er
     w->fd = fd;
     w->file_size = info.size;
     *ret = w;
+    return PST_OK;
+}
+
+pst_status tar_walk_create(struct tar_walk **ret, const char *path, pst_error *reterr)
+{
+    struct tar_walk *w = mem_zalloc(sizeof(*w));
+    if (!w)
+        return fail_memory_at(reterr, path, "tar");
+    w->fd = -1;
+    w->path = path;
+    *ret = w;
+    return PST_OK;
+}
+
+bool tar_walk_ran_short(const struct tar_walk *w)
+{
+    return w->ran_short;
+}
+
+/* Reads `length` bytes at `offset`, or fewer at the end. */
+static pst_status read_at(struct tar_walk *w, void *to, size_t length, uint64_t offset, size_t *ret_got, pst_error *reterr)
+{
+    if (!w->data)
+        return file_read_at(w->fd, w->path, to, length, offset, ret_got, reterr);
+    uint64_t left = offset < w->file_size ? w->file_size - offset : 0;
+    *ret_got = left < length ? (size_t)left : length;
+    if (*ret_got)
+        memcpy(to, w->data + (offset - w->base), *ret_got);
     return PST_OK;
 }
 
@@ -79,7 +120,7 @@ struct tar_walk *tar_walk_close(struct tar_walk *w)
         pax_clear(&w->local);
         mem_free(w->long_name);
         mem_free(w->name);
-        mem_free(w->path);
+        mem_free(w->own_path);
     }
     mem_free(w);
     return NULL;
@@ -148,13 +189,14 @@ static pst_status read_header(struct tar_walk *w, pst_error *reterr)
     for (unsigned zeros = 0; zeros < 2; zeros++) {
         size_t got = 0;
         w->header_offset = w->next;
-        pst_status st = file_read_at(w->fd, w->path, w->header, BLOCK, w->next, &got, reterr);
+        pst_status st = read_at(w, w->header, BLOCK, w->next, &got, reterr);
         if (st != PST_OK)
             return st;
+        w->ran_short = got < BLOCK;
         if (got < BLOCK) {
             if (is_zero(w->header, got))
                 return PST_END;
-            return corrupt(w, reterr, "the file ends inside a header: it is truncated");
+            return cut_short(w, reterr, "the file ends inside a header: it is truncated");
         }
         w->next += BLOCK;
         if (!is_zero(w->header, BLOCK))
@@ -167,6 +209,7 @@ static pst_status read_header(struct tar_walk *w, pst_error *reterr)
 static pst_status step_over(struct tar_walk *w, uint64_t size, pst_error *reterr)
 {
     uint64_t left = w->next < w->file_size ? w->file_size - w->next : 0;
+    w->ran_short = size > left;
     if (size > left)
         return pst_fail_at(reterr, PST_ECORRUPT, w->path, PST_NOWHERE, w->header_offset,
                            "tar: a member of %" PRIu64 " bytes, but %" PRIu64 " are left: the file is truncated", size, left);
@@ -191,9 +234,9 @@ static pst_status read_extension(struct tar_walk *w, uint64_t size, char **ret, 
     char *data = mem_alloc((size_t)size + 1);
     if (!data)
         return no_memory(w, reterr);
-    st = file_read_at(w->fd, w->path, data, (size_t)size, offset, &got, reterr);
+    st = read_at(w, data, (size_t)size, offset, &got, reterr);
     if (st == PST_OK && got < size)
-        st = corrupt(w, reterr, "the file ends inside an extended header: it is truncated");
+        st = cut_short(w, reterr, "the file ends inside an extended header: it is truncated");
     if (st != PST_OK) {
         mem_free(data);
         return st;
@@ -281,11 +324,11 @@ static pst_status skip_sparse_maps(struct tar_walk *w, pst_error *reterr)
     uint8_t map[BLOCK];
     size_t got = 0;
     for (bool more = w->header[482] != 0; more; more = map[504] != 0) {
-        pst_status st = file_read_at(w->fd, w->path, map, BLOCK, w->next, &got, reterr);
+        pst_status st = read_at(w, map, BLOCK, w->next, &got, reterr);
         if (st != PST_OK)
             return st;
         if (got < BLOCK)
-            return corrupt(w, reterr, "the file ends inside a sparse member: it is truncated");
+            return cut_short(w, reterr, "the file ends inside a sparse member: it is truncated");
         w->next += BLOCK;
     }
     return PST_OK;
@@ -293,23 +336,23 @@ static pst_status skip_sparse_maps(struct tar_walk *w, pst_error *reterr)
 
 /* ---- Members ---- */
 
-/* The name by precedence: pax, GNU, the header's own (with its prefix, where the header is POSIX ustar). */
-static char *member_name(const struct tar_walk *w)
+/* Keeps the name, by precedence: pax, GNU, the header's own (with its prefix, where the header is POSIX ustar). */
+static bool keep_name(struct tar_walk *w)
 {
     const char *h = (const char *)w->header;
-    if (w->local.path || w->long_name || w->global.path)
-        return mem_strdup(w->local.path ? w->local.path : w->long_name ? w->long_name : w->global.path);
+    const char *extended = w->local.path ? w->local.path : w->long_name ? w->long_name : w->global.path;
     bool posix = memcmp(h + 257, "ustar", 6) == 0;
-    size_t name = strnlen(h, 100), prefix = posix ? strnlen(h + 345, 155) : 0;
-    char *joined = mem_alloc(prefix + 1 + name + 1);
-    if (!joined)
-        return NULL;
-    memcpy(joined, h + 345, prefix);
-    joined[prefix] = '/';
-    size_t start = prefix ? prefix + 1 : 0;
-    memcpy(joined + start, h, name);
-    joined[start + name] = 0;
-    return joined;
+    size_t prefix = posix && !extended ? strnlen(h + 345, 155) : 0, start = prefix ? prefix + 1 : 0;
+    size_t length = extended ? strlen(extended) : strnlen(h, 100);
+    if (mem_grow((void **)&w->name, &w->name_size, start + length + 1, 1) < 0)
+        return false;
+    if (prefix) {
+        memcpy(w->name, h + 345, prefix);
+        w->name[prefix] = '/';
+    }
+    memcpy(w->name + start, extended ? extended : h, length);
+    w->name[start + length] = 0;
+    return true;
 }
 
 static void forget_extensions(struct tar_walk *w)
@@ -336,18 +379,34 @@ static pst_status take_member(struct tar_walk *w, uint64_t size, struct tar_memb
     st = step_over(w, size, reterr);
     if (st != PST_OK)
         return st;
-    char *name = member_name(w);
-    if (!name)
+    if (!keep_name(w))
         return no_memory(w, reterr);
-    mem_free(w->name);
-    w->name = name;
+    const char *name = w->name;
     forget_extensions(w);
+    uint64_t start = w->start;
+    w->start = w->next;
     size_t length = strlen(name);
     bool folder = length && name[length - 1] == '/'; /* as the oldest archives mark one */
     *ret_told = regular && !sparse && !folder;
     if (*ret_told)
-        *ret = (struct tar_member){name, offset, size};
+        *ret = (struct tar_member){name, offset, size, start};
     return PST_OK;
+}
+
+void tar_walk_set(struct tar_walk *w, const char *path, const void *data, size_t length, uint64_t base)
+{
+    pax_clear(&w->global);
+    forget_extensions(w);
+    w->path = path;
+    w->data = data;
+    w->base = w->next = w->start = base;
+    w->file_size = base + length;
+    w->ran_short = false;
+}
+
+bool tar_walk_has_globals(const struct tar_walk *w)
+{
+    return w->global.path || w->global.has_size || w->global.sparse;
 }
 
 pst_status tar_walk_next(struct tar_walk *w, struct tar_member *ret, pst_error *reterr)

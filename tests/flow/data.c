@@ -201,5 +201,6 @@ void data_make(void)
         make_shard("damaged", s, PST_COMPRESSION_NONE, s == 0);
     }
     make_npys();
+    data_make_tables();
     fill_arrays();
 }
