@@ -3,6 +3,7 @@
 #define PENSTOCK_H
 
 #include <penstock/base.h>
+#include <penstock/doctor.h>
 #include <penstock/example.h>
 #include <penstock/export.h>
 #include <penstock/image.h>

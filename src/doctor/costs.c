@@ -1,0 +1,183 @@
+/* costs.c: the present pipeline, measured: as it is, with one worker, and cut after each stage.
+ *
+ * The timers of the stages divide the workers' time. The cuts divide it in another way, by differences, so that costs which no
+ * timer sees (memory traffic, cache misses, work that one stage causes in another) appear as well. */
+#include "doctor/doctor.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool has_word(const char *name, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *s = name; *s; s += *s == '+') {
+        size_t m = strcspn(s, "+");
+        if (m == n && strncmp(s, word, n) == 0)
+            return true;
+        s += m;
+    }
+    return false;
+}
+
+static bool any_word(const char *name, const char *const *words)
+{
+    for (size_t i = 0; words[i]; i++)
+        if (has_word(name, words[i]))
+            return true;
+    return false;
+}
+
+/* The kind of work by the operations that a stage consists of. */
+static const char *kind_of(const struct pst_doctor *d, const char *name, struct stage_cost *s)
+{
+    static const char *const augment[] = {"flip", "random_crop", "random_resized_crop", "rotate", "jitter", "color_jitter", "mixup", NULL};
+    static const char *const resize[] = {"resize", "crop", "center_crop", NULL};
+    static const char *const convert[] = {"normalize", "cast", "layout", "one_hot", "stack", "scale", NULL};
+    for (size_t i = 0; i < d->now.count; i++)
+        if (d->now.stage[i].custom && has_word(name, d->now.stage[i].name)) {
+            s->custom = true;
+            s->python = d->now.stage[i].python;
+            return i == 0 ? "read" : s->python ? "python" : "function";
+        }
+    if (strcmp(name, "read") == 0)
+        return "read";
+    if (strcmp(name, "batch") == 0)
+        return "collate";
+    if (has_word(name, "example"))
+        return "parse";
+    if (has_word(name, "decode"))
+        return "decode";
+    if (any_word(name, resize))
+        return "resize";
+    if (any_word(name, augment))
+        return "augment";
+    return any_word(name, convert) ? "convert" : "other";
+}
+
+static void add_stage(struct pst_doctor *d, const struct trial_stage *t, double total)
+{
+    struct stage_cost *s = &d->stage[d->stages++];
+    double own = 1 - d->run.delay;
+    *s = (struct stage_cost){.us = t->us * own, .low = t->low * own, .high = t->high * own, .bytes = t->bytes, .alone_us = NAN,
+                             .difference_us = NAN};
+    snprintf(s->name, sizeof(s->name), "%s", t->name);
+    s->kind = kind_of(d, t->name, s);
+    s->share = total > 0 ? t->us / total : 0;
+    s->cores = s->us * d->run.rate * 1e-6;
+    for (size_t i = 0; i < d->alone.stages; i++)
+        if (strcmp(d->alone.stage[i].name, t->name) == 0)
+            s->alone_us = d->alone.stage[i].us * (1 - d->alone.delay);
+}
+
+/* ---- Cuts ---- */
+
+static bool in_stage(const struct stage_cost *s, const char *op)
+{
+    return has_word(s->name, op) || (strcmp(s->kind, "read") == 0 && pst_op_find(op) && pst_op_kind_of(pst_op_find(op)) == PST_OP_SOURCE);
+}
+
+static void add_cut(struct pst_doctor *d, const char *name, double us)
+{
+    struct cut_cost *c = &d->cut[d->cuts];
+    double before = d->cuts ? d->cut[d->cuts - 1].us : 0;
+    *c = (struct cut_cost){.us = us, .difference_us = us - before};
+    snprintf(c->name, sizeof(c->name), "%s", name);
+    d->cuts++;
+    for (size_t i = 0; i < d->stages; i++)
+        if (in_stage(&d->stage[i], name) || (d->cuts == 1 && strcmp(d->stage[i].kind, "read") == 0))
+            d->stage[i].difference_us = (isnan(d->stage[i].difference_us) ? 0 : d->stage[i].difference_us) + c->difference_us;
+}
+
+/* Runs the pipeline up to each stage that computes, with the same batches and one worker. */
+static pst_status measure_cuts(struct pst_doctor *d, pst_error *reterr)
+{
+    size_t batch = draft_find(&d->now, "batch", 0);
+    for (size_t i = 0; i < d->now.count && d->cuts + 1 < PST_MAX_STAGES; i++) {
+        struct draft r;
+        struct trial t;
+        if (d->now.stage[i].kind != PST_OP_SOURCE && d->now.stage[i].kind != PST_OP_SAMPLE)
+            continue;
+        if (!doctor_has_time(d, 8))
+            break;
+        draft_copy(&r, &d->now);
+        draft_truncate(&r, i + 1);
+        if (batch != DRAFT_NONE && batch > i)
+            draft_insert(&r, r.count, "%s", d->now.stage[batch].text);
+        r.options.workers = 1;
+        pst_error error = {0};
+        pst_status st = doctor_trial(d, &r, d->options.quick ? 0.12 : 0.3, false, &t, &error);
+        draft_finish(&r);
+        if (st == PST_ECANCELLED || st == PST_ENOMEM) {
+            if (reterr)
+                *reterr = error;
+            return st;
+        }
+        if (st == PST_OK) /* a stage that cannot be the last one has no cut */
+            add_cut(d, d->now.stage[i].name, t.cpu_us + t.blocked_us);
+    }
+    return PST_OK;
+}
+
+/* ---- The whole ---- */
+
+/* Workers that wait for each other: with one worker there is no such wait. */
+static void find_contention(struct pst_doctor *d)
+{
+    const struct trial *w = &d->run, *one = &d->alone;
+    if (w->workers < 2 || one->rate <= 0 || w->streamed)
+        return;
+    double extra = w->blocked_us - one->blocked_us;
+    bool idle = w->cpu_us * w->rate * 1e-6 < 0.75 * (w->workers < d->limits.cores ? w->workers : d->limits.cores);
+    if (extra > 0.25 * w->busy_us && extra > w->blocked_us / 2 && idle && w->rate < 1.3 * one->rate * (1 - w->delay) / (1 - one->delay)) {
+        d->costs.serial_us = 1e6 / w->rate * (1 - w->delay);
+        d->costs.blocked_us = one->blocked_us;
+        d->contended = true;
+    }
+}
+
+static void choose_stage(struct pst_doctor *d)
+{
+    const struct stage_cost *most = NULL;
+    for (size_t i = 0; i < d->stages; i++)
+        if (!most || d->stage[i].us > most->us)
+            most = &d->stage[i];
+    snprintf(d->verdict_stage, sizeof(d->verdict_stage), "%s", most ? most->name : "");
+}
+
+pst_status costs_measure(struct pst_doctor *d, pst_error *reterr)
+{
+    double seconds = d->options.quick ? 1.5 : 4;
+    pst_status st = doctor_tick(d, "running the pipeline", reterr);
+    if (st == PST_OK)
+        st = doctor_trial(d, &d->now, seconds, false, &d->run, reterr);
+    if (st == PST_OK)
+        st = doctor_tick(d, "measuring the stages", reterr);
+    if (st == PST_OK) {
+        struct draft one;
+        draft_copy(&one, &d->now);
+        one.options.workers = 1;
+        st = doctor_trial(d, &one, d->options.quick ? 0.6 : 1.5, false, &d->alone, reterr);
+        draft_finish(&one);
+    }
+    if (st < 0)
+        return st;
+    double total = 0;
+    for (size_t i = 0; i < d->run.stages; i++)
+        total += d->run.stage[i].us;
+    for (size_t i = 0; i < d->run.stages; i++)
+        add_stage(d, &d->run.stage[i], total);
+    choose_stage(d);
+    d->costs = costs_of(d, &d->run, &d->now);
+    find_contention(d);
+    d->efficiency = 1;
+    bool cold = d->cold;
+    d->cold = false; /* the run had its data in memory */
+    double model = predict_rate(d, &d->costs);
+    d->cold = cold;
+    d->efficiency = model > 0 ? d->run.rate / model : 1;
+    d->pipe_rate = predict_rate(d, &d->costs);
+    return measure_cuts(d, reterr);
+}

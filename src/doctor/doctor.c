@@ -1,0 +1,195 @@
+/* doctor.c: one examination from beginning to end, its budget of time, and the public functions. */
+#include "doctor/doctor.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BUDGET       27.0 /* seconds; writing and starting take the rest of 30 */
+#define QUICK_BUDGET 8.5
+
+/* ---- Time ---- */
+
+double doctor_elapsed(const struct pst_doctor *d)
+{
+    return (double)(clock_ns() - d->begun) * 1e-9;
+}
+
+static double budget(const struct pst_doctor *d)
+{
+    return d->options.quick ? QUICK_BUDGET : BUDGET;
+}
+
+bool doctor_has_time(const struct pst_doctor *d, double seconds)
+{
+    double scale = d->options.quick ? 0.3 : 1;
+    return doctor_elapsed(d) + seconds * scale < budget(d);
+}
+
+static bool report(struct pst_doctor *d)
+{
+    uint64_t done = (uint64_t)(10 * doctor_elapsed(d)), total = (uint64_t)(10 * budget(d));
+    pst_progress p = {.stage = d->doing, .done = done < total ? done : total, .total = total};
+    return d->options.progress && d->options.progress(d->options.user, &p) != 0;
+}
+
+pst_status doctor_tick(struct pst_doctor *d, const char *stage, pst_error *reterr)
+{
+    d->doing = stage;
+    d->ticked = clock_ns();
+    return report(d) ? pst_fail(reterr, PST_ECANCELLED, "the examination was stopped") : PST_OK;
+}
+
+bool doctor_stopped(void *doctor)
+{
+    struct pst_doctor *d = doctor;
+    uint64_t t = clock_ns();
+    if (t - d->ticked < 100000000)
+        return false;
+    d->ticked = t;
+    return report(d);
+}
+
+pst_status doctor_trial(struct pst_doctor *d, const struct draft *r, double seconds, bool warm_epoch, struct trial *ret,
+                        pst_error *reterr)
+{
+    struct trial_request q = {.draft = r, .seconds = seconds, .warmup = seconds < 1 ? 0.2 * seconds : 0.3, .whole_epoch = warm_epoch,
+                              .stop = doctor_stopped, .user = d};
+    return trial_run(&q, ret, reterr);
+}
+
+/* ---- An examination ---- */
+
+static void copy_options(struct pst_doctor *d, const pst_doctor_options *options)
+{
+    if (options) {
+        size_t size = options->size < sizeof(d->options) ? options->size : sizeof(d->options);
+        memcpy(&d->options, options, size);
+    }
+    d->options.size = sizeof(d->options);
+}
+
+static pst_status check_options(const pst_doctor_options *o, pst_error *reterr)
+{
+    if (!(o->step_ms >= 0) || !(o->step_rate >= 0) || !(o->epoch_hours >= 0) || isinf(o->step_ms) || isinf(o->step_rate))
+        return pst_fail(reterr, PST_EINVAL, "step_ms, step_rate and epoch_hours are numbers of at least 0");
+    if ((o->step_ms > 0) + (o->step_rate > 0) + (o->model != NULL) > 1)
+        return pst_fail(reterr, PST_EINVAL, "step_ms, step_rate and model exclude each other: each says how long a step takes");
+    return PST_OK;
+}
+
+/* The size of the data set, as given, planned or counted. */
+static void count_samples(struct pst_doctor *d)
+{
+    const struct facts *f = &d->facts;
+    uint64_t n = d->options.samples ? d->options.samples
+                 : f->epoch != PST_NOWHERE ? f->epoch
+                 : f->elements != PST_NOWHERE ? f->elements
+                                              : d->run.epoch_samples;
+    d->epoch_samples = n > 0 ? (double)n : NAN;
+}
+
+static pst_status prepare(struct pst_doctor *d, const char *target, pst_error *reterr)
+{
+    pst_status st = doctor_tick(d, "planning", reterr);
+    if (st == PST_OK)
+        st = check_options(&d->options, reterr);
+    if (st == PST_OK)
+        st = (d->subject = mem_strdup(target)) ? PST_OK : fail_memory(reterr, "starting the examination");
+    if (st == PST_OK)
+        st = target_text(&d->text, &d->written, target, reterr);
+    if (st == PST_OK)
+        st = draft_parse(&d->now, d->text, d->options.pipeline, d->options.customs, reterr);
+    if (st == PST_OK)
+        st = facts_read(&d->facts, &d->now, reterr);
+    return st;
+}
+
+static pst_status examine(struct pst_doctor *d, const char *target, pst_error *reterr)
+{
+    pst_status st = prepare(d, target, reterr);
+    if (st == PST_OK)
+        st = limits_measure(d, reterr);
+    if (st == PST_OK)
+        st = costs_measure(d, reterr);
+    if (st < 0)
+        return st;
+    count_samples(d);
+    st = doctor_step_measure(d, reterr);
+    if (st < 0)
+        return st;
+    doctor_judge(d);
+    d->seconds = doctor_elapsed(d);
+    st = result_json(d, reterr);
+    return st < 0 ? st : result_answer(d, reterr);
+}
+
+pst_status pst_doctor_run(pst_doctor **ret, const char *target, const pst_doctor_options *options, pst_error *reterr)
+{
+    struct pst_doctor *d = mem_zalloc(sizeof(*d));
+    if (!d)
+        return fail_memory(reterr, "starting the examination");
+    d->begun = clock_ns();
+    d->step.ms = d->step.rate = d->step.wait_share = NAN;
+    copy_options(d, options);
+    pst_status st = examine(d, target, reterr);
+    if (st < 0) {
+        pst_doctor_destroy(d);
+        return st;
+    }
+    *ret = d;
+    return PST_OK;
+}
+
+pst_doctor *pst_doctor_destroy(pst_doctor *d)
+{
+    if (!d)
+        return NULL;
+    draft_finish(&d->now);
+    doctor_step_finish(&d->step);
+    mem_free(d->text);
+    mem_free(d->subject);
+    mem_free(d->json);
+    mem_free(d->answer);
+    mem_free(d);
+    return NULL;
+}
+
+/* ---- The result ---- */
+
+const char *pst_doctor_json(const pst_doctor *d)
+{
+    return d->json;
+}
+
+const char *pst_doctor_answer(const pst_doctor *d)
+{
+    return d->answer;
+}
+
+const char *pst_doctor_pipeline(const pst_doctor *d)
+{
+    return d->text;
+}
+
+void pst_doctor_verdict(const pst_doctor *d, pst_verdict *ret)
+{
+    pst_verdict v = {.size = ret->size, .class_name = d->class_name, .bottleneck = d->bottleneck, .cause = d->cause,
+                     .stage = d->verdict_stage, .sentence = d->sentence, .wait_share = d->wait_share, .samples_per_s = d->pipe_rate};
+    memcpy(ret, &v, v.size < sizeof(v) ? v.size : sizeof(v));
+}
+
+bool pst_doctor_remedy_at(const pst_doctor *d, size_t i, pst_remedy *ret)
+{
+    if (i >= d->remedies)
+        return false;
+    const struct remedy *r = &d->remedy[i];
+    pst_remedy out = {.size = ret->size, .id = r->id, .title = r->title, .command = r->command, .pipeline = r->pipeline,
+                      .available = r->available, .applies = r->out[0] != '\0', .predicted = r->rate, .measured = r->measured,
+                      .gain = r->gain};
+    memcpy(ret, &out, out.size < sizeof(out) ? out.size : sizeof(out));
+    return true;
+}

@@ -1,0 +1,273 @@
+/* doctor.h: everything that an examination gathers, in the order in which it is gathered.
+ *
+ *     target ─▶ draft ─▶ facts ─▶ limits ─▶ survey ─▶ now ─▶ stages ─▶ step ─▶ remedies ─▶ verdict ─▶ JSON, answer */
+#ifndef DOCTOR_DOCTOR_H
+#define DOCTOR_DOCTOR_H
+
+#include "base/text.h"
+#include "doctor/draft.h"
+#include "doctor/trial.h"
+
+/* ---- The plan ---- */
+
+#define FACTS_FIELDS 64
+
+struct facts_field {
+    char name[PST_NAME_SIZE];
+    pst_dtype dtype;
+    bool varies;
+    uint64_t values; /* per sample; of a field that does not vary */
+};
+
+/* What the plan says. */
+struct facts {
+    bool indexed;
+    uint64_t elements; /* of the source; PST_NOWHERE: unknown */
+    uint64_t epoch;    /* samples per epoch; PST_NOWHERE: unknown */
+    uint64_t batch, batch_bytes, ram, ram_planned;
+    unsigned prefetch;
+    bool ram_limits;   /* the RAM budget decides the number of batches */
+    char source[256], order[256], entropy[160];
+    struct facts_field field[FACTS_FIELDS]; /* delivered */
+    size_t fields;
+};
+/* Plans `r` and reads its description. */
+pst_status facts_read(struct facts *ret, const struct draft *r, pst_error *reterr);
+/* Returns the text of a pipeline for `target` if that is a path, or a copy of it; `*ret_written` says which. mem_free it. */
+pst_status target_text(char **ret, bool *ret_written, const char *target, pst_error *reterr);
+
+/* ---- The machine ---- */
+
+struct limits {
+    unsigned cores, cores_online; /* usable by this process; of the machine */
+    double quota;                 /* cores that the cgroup allows; 0: no limit */
+    double steal;                 /* share of the time that a hypervisor took */
+    double load;                  /* of the machine per core before the measurement */
+    uint64_t memory_total, memory_available;
+    double memory_bandwidth; /* bytes per second, of a copy by all cores */
+    double scaling;          /* rate of all cores together against one */
+    double handoff_us;       /* per batch of one element */
+    double measured_at;      /* seconds since 1970 */
+    /* storage of the actual files; 0: not measured */
+    double sequential_warm, sequential_cold; /* bytes per second */
+    double random_warm, random_cold;         /* the same for single samples in random order, one at a time… */
+    double random_cold_deep;                 /* …and eight at a time */
+    unsigned deep;                           /* reads at a time of random_cold_deep */
+    bool cold_known;                         /* the file system reads past the page cache */
+    double decode_mpixels;                   /* of the actual images, per second and core */
+    double entropy_share;                    /* of the decoding time that does not shrink with the scale */
+};
+
+/* ---- The data ---- */
+
+enum survey_kind { SURVEY_NONE, SURVEY_FILES, SURVEY_RECORDS };
+
+struct survey_item {
+    char *path;
+    int64_t label; /* INT64_MIN: none */
+    uint64_t bytes, offset;
+    uint8_t *data; /* of records */
+};
+
+#define SURVEY_IMAGES 12
+
+struct survey_image {
+    uint8_t *data;
+    size_t length;
+};
+
+struct survey {
+    enum survey_kind kind;
+    struct survey_item *item;
+    size_t count, capacity;
+    bool file_per_element;
+    double mean_bytes;     /* of an element in the source */
+    uint64_t file_bytes;   /* of the files seen */
+    size_t files;          /* different files seen */
+    uint64_t total_bytes;  /* of the whole data set; 0: unknown */
+    char *file[64];        /* different files, for the storage */
+    size_t file_count;
+    pst_compression compression; /* of shards */
+    /* encoded images before decode */
+    struct survey_image image[SURVEY_IMAGES];
+    size_t images;
+    double width, height, pixels, image_bytes; /* means */
+    double jpeg_share;
+};
+
+/* A sample of the data in a temporary folder. */
+struct sample {
+    char *folder;       /* NULL: none could be made */
+    char *source;       /* the text of a source stage that reads it */
+    char *path;         /* the list or the shard */
+    size_t count;
+    uint64_t bytes;
+};
+
+/* ---- Costs ---- */
+
+struct stage_cost {
+    char name[64];
+    const char *kind; /* "read", "decode", "python", … */
+    double us, low, high, share, cores;
+    double alone_us;      /* with one worker */
+    double difference_us; /* of pipelines cut after it and before it; NaN: not measured */
+    double delay_us;      /* of `us`: the cores were taken by others */
+    double bytes;
+    bool custom, python;
+};
+
+/* The costs of a pipeline from which its rate follows. */
+struct costs {
+    double cpu_us;     /* CPU time per sample */
+    double blocked_us; /* waits of a worker per sample */
+    double serial_us;  /* of the sample's time that only one thread at a time can spend */
+    double read_bytes; /* from storage per sample */
+    double random;     /* 1: in random order; 0: from front to back */
+    double workers, cores;
+    bool file_per_element;
+};
+
+/* A pipeline cut after a stage: what the stages up to there cost together. */
+struct cut_cost {
+    char name[48];
+    double us, difference_us; /* CPU time and waits per sample with one worker; against the cut before it */
+};
+
+struct step_layer {
+    char name[64];
+    double ms;
+};
+
+struct step {
+    double ms;           /* of the consumer per batch; NaN: unknown */
+    double wait_ms, compute_ms, forward_ms, backward_ms, optimizer_ms;
+    double rate;         /* samples per second; INFINITY: unknown */
+    const char *origin;  /* "given", "measured"; NULL: unknown */
+    bool shared;         /* the step computes on the same cores */
+    double together;     /* samples per second of pipeline and step together, measured; NaN */
+    double wait_share;   /* measured; NaN */
+    struct step_layer *layer;
+    size_t layers;
+    char *model; /* its text */
+};
+
+/* ---- Remedies ---- */
+
+struct remedy {
+    const char *id, *cause, *stage_kind;
+    char title[240], price[200], risk[200], basis[160];
+    char *command;         /* NULL: none */
+    char *pipeline;        /* text; NULL: unchanged */
+    char *diff;            /* lines with - and +; NULL: none */
+    struct draft variant; /* on the sample, or on the data itself */
+    bool has_variant, on_sample, warm_epoch;
+    bool available, flaw; /* flaw: names a cause */
+    double rate, low, high, gain; /* predicted; NaN */
+    bool upper;                   /* an upper bound */
+    double model_gain;            /* of remedies that change the step; 0: it does not */
+    struct costs costs;
+    double rate_on_sample; /* predicted for the data that `measured` was measured on */
+    double measured, measured_low, measured_high, measured_now; /* NaN */
+    double disk_bytes, ram_bytes, seconds, psnr;
+    int effort; /* 1 an option, 2 the text, 3 one command, 4 code, 5 money */
+    double score;
+    char out[512]; /* for --apply: the suggested place */
+};
+
+#define MAX_REMEDIES 40
+
+struct sweep_point {
+    uint64_t value;
+    double rate, low, high, epoch_seconds;
+    uint64_t ram;
+};
+
+struct pst_doctor {
+    pst_doctor_options options;
+    bool written; /* the pipeline was written by the doctor */
+    char *text, *subject; /* subject: what was asked for */
+    struct draft now;
+    struct facts facts;
+    struct limits limits;
+    struct survey survey;
+    struct sample sample;
+    struct draft sampled;    /* `now` on the sample */
+    double sampled_base;      /* rate of `sampled` */
+    struct trial run, alone;  /* as it is; with one worker */
+    struct trial together;    /* with the consumer */
+    struct costs costs;
+    double efficiency;        /* measured rate against the model */
+    bool contended;           /* workers wait for each other */
+    struct stage_cost stage[PST_MAX_STAGES];
+    size_t stages;
+    struct cut_cost cut[PST_MAX_STAGES];
+    size_t cuts;
+    struct step step;
+    struct remedy remedy[MAX_REMEDIES];
+    size_t remedies;
+    struct sweep_point sweep[32];
+    size_t sweeps;
+    uint64_t sweep_choice;
+    char sweep_reason[200];
+    /* the verdict */
+    const char *class_name, *bottleneck, *cause;
+    char verdict_stage[64];
+    char sentence[400];
+    double wait_share;
+    bool cold, cold_binds;
+    double now_rate, now_low, now_high; /* with the consumer and cold storage */
+    double pipe_rate;                   /* the pipeline by itself */
+    double epoch_samples;               /* of the real data set; NaN */
+    double limit_step_ms;               /* the step at which data becomes the limit */
+    double data_bytes;                  /* of the real data set; NaN */
+    double seconds;                     /* that the examination took */
+    uint64_t begun, ticked;             /* nanoseconds */
+    const char *doing;                  /* the present part of the examination */
+    char *json, *answer;
+};
+
+/* Reports progress; PST_ECANCELLED: the caller wants to stop. */
+pst_status doctor_tick(struct pst_doctor *d, const char *stage, pst_error *reterr);
+bool doctor_stopped(void *doctor); /* a pst_stop_fn that reports progress */
+double doctor_elapsed(const struct pst_doctor *d);
+/* Whether there is time for `seconds` more. */
+bool doctor_has_time(const struct pst_doctor *d, double seconds);
+/* A trial of `r` for `seconds`, or as long as the budget allows. */
+pst_status doctor_trial(struct pst_doctor *d, const struct draft *r, double seconds, bool warm_epoch, struct trial *ret,
+                        pst_error *reterr);
+
+/* ---- Steps of an examination ---- */
+
+pst_status limits_measure(struct pst_doctor *d, pst_error *reterr);
+pst_status storage_measure(struct pst_doctor *d, pst_error *reterr);
+pst_status doctor_survey(struct pst_doctor *d, pst_error *reterr);
+void doctor_survey_finish(struct survey *s);
+pst_status doctor_sample_make(struct pst_doctor *d, pst_error *reterr);
+void doctor_sample_finish(struct sample *s);
+pst_status costs_measure(struct pst_doctor *d, pst_error *reterr);
+pst_status doctor_step_measure(struct pst_doctor *d, pst_error *reterr);
+void doctor_step_finish(struct step *s);
+pst_status remedies_find(struct pst_doctor *d, pst_error *reterr);
+pst_status remedies_verify(struct pst_doctor *d, pst_error *reterr);
+void doctor_remedy_finish(struct remedy *r);
+pst_status doctor_sweep(struct pst_doctor *d, pst_error *reterr);
+void doctor_judge(struct pst_doctor *d);
+
+/* ---- The model of a pipeline ---- */
+
+/* The costs that a trial shows. */
+struct costs costs_of(const struct pst_doctor *d, const struct trial *t, const struct draft *r);
+/* Samples per second of the pipeline by itself. */
+double predict_rate(const struct pst_doctor *d, const struct costs *c);
+/* Samples per second of pipeline and consumer together. */
+double predict_together(const struct pst_doctor *d, double pipe);
+/* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory. */
+double predict_storage(const struct pst_doctor *d, const struct costs *c);
+
+/* ---- Output ---- */
+
+pst_status result_json(struct pst_doctor *d, pst_error *reterr);
+pst_status result_answer(struct pst_doctor *d, pst_error *reterr);
+
+#endif

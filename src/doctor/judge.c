@@ -1,0 +1,188 @@
+/* judge.c: from costs and predictions to a verdict.
+ *
+ * A remedy whose need has evidence in the costs (a flaw) names a cause. The cause of the verdict is that of the flaw whose removal
+ * brings most for its effort; nothing is concluded from the text of the pipeline alone. */
+#include "doctor/doctor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_GAIN 1.15 /* a smaller gain does not name a cause */
+
+struct cause {
+    const char *name, *bottleneck, *phrase;
+};
+
+static const struct cause causes[] = {
+    {"many-small-files", "storage", "every sample is a small file of its own"},
+    {"compressed-stream", "cpu", "the shards are compressed as a whole, so that one thread at a time unpacks them"},
+    {"slow-storage", "storage", "storage delivers too few bytes per second"},
+    {"page-cache", "storage", "the data set does not fit into memory, so that every epoch reads it from storage"},
+    {"large-images", "cpu", "the images are stored much larger than they are used"},
+    {"single-worker", "configuration", "a single worker prepares the data"},
+    {"worker-limit", "cpu", "all workers are busy all the time"},
+    {"shuffle-after-decode", "memory", "the shuffle buffer holds decoded samples"},
+    {"shuffle-buffer", "memory", "a shuffle buffer must be filled from a stream"},
+    {"tiny-batch", "configuration", "batches are so small that handing them over costs more than the samples"},
+    {"no-prefetch", "configuration", "too few batches are prepared ahead"},
+    {"ram-limit", "memory", "the RAM budget has no room for batches ahead"},
+    {"python-function", "python", "a Python function takes most of the time"},
+    {"heavy-augmentation", "cpu", "one operation costs far more than reading and decoding"},
+    {"unused-fields", "configuration", "fields are read and delivered that training does not use"},
+    {"lock-contention", "cpu", "workers wait for each other"},
+    {"large-batch", "memory", "batches are so large that memory has room for few of them"},
+    {"heavy-model", "model", "the model's step is the limit"},
+    {"consumer", "consumer", "the training step is the limit"},
+    {"none", "consumer", "nothing is wrong"},
+};
+
+static const struct cause *cause_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+        if (strcmp(causes[i].name, name) == 0)
+            return &causes[i];
+    return &causes[sizeof(causes) / sizeof(causes[0]) - 1];
+}
+
+/* ---- Waiting ---- */
+
+static bool step_known(const struct pst_doctor *d)
+{
+    return d->step.rate > 0 && isfinite(d->step.rate);
+}
+
+static void judge_waiting(struct pst_doctor *d)
+{
+    double spread_low = d->run.rate > 0 ? d->run.low / d->run.rate : 1, spread_high = d->run.rate > 0 ? d->run.high / d->run.rate : 1;
+    d->now_rate = predict_together(d, d->pipe_rate);
+    d->now_low = predict_together(d, d->pipe_rate * spread_low);
+    d->now_high = predict_together(d, d->pipe_rate * spread_high);
+    d->limit_step_ms = d->pipe_rate > 0 ? 1e3 * (double)d->facts.batch / d->pipe_rate : NAN;
+    d->wait_share = NAN;
+    d->class_name = "unknown";
+    if (!step_known(d))
+        return;
+    d->wait_share = d->now_rate < d->step.rate ? 1 - d->now_rate / d->step.rate : 0;
+    if (isfinite(d->step.wait_share) && !d->cold_binds) { /* measured with the consumer: better than computed */
+        d->wait_share = d->step.wait_share;
+        d->now_rate = isfinite(d->step.together) ? d->step.together : d->now_rate;
+        d->now_low = d->now_rate * spread_low;
+        d->now_high = d->now_rate * spread_high;
+    }
+    d->class_name = d->wait_share > 0.2 ? "input-bound" : d->wait_share >= 0.05 ? "balanced" : "consumer-bound";
+}
+
+/* ---- Ranking ---- */
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct remedy *x = a, *y = b;
+    if (x->available != y->available)
+        return x->available ? -1 : 1;
+    return x->score > y->score ? -1 : x->score < y->score ? 1 : strcmp(x->id, y->id);
+}
+
+static void score(struct pst_doctor *d, struct remedy *r)
+{
+    double after = predict_together(d, r->rate), before = predict_together(d, d->pipe_rate);
+    r->gain = isfinite(r->rate) && before > 0 ? after / before : NAN;
+    if (strcmp(r->id, "faster-step") == 0 || r->model_gain > 0) /* these change the consumer */
+        r->gain = r->model_gain;
+    r->score = r->gain > 0 ? log(r->gain) / r->effort : -1;
+}
+
+/* Ranks by gain per effort; the remedy of the cause comes first. */
+static void rank(struct pst_doctor *d, const char *cause)
+{
+    for (size_t i = 0; i < d->remedies; i++)
+        if (d->remedy[i].flaw && strcmp(d->remedy[i].cause, cause) == 0)
+            d->remedy[i].score += 1000;
+    qsort(d->remedy, d->remedies, sizeof(d->remedy[0]), by_rank);
+}
+
+static const struct remedy *worst_flaw(const struct pst_doctor *d)
+{
+    const struct remedy *worst = NULL;
+    for (size_t i = 0; i < d->remedies; i++) {
+        const struct remedy *r = &d->remedy[i];
+        if (r->flaw && r->available && r->gain >= LEAST_GAIN && (!worst || r->score > worst->score))
+            worst = r;
+    }
+    return worst;
+}
+
+static const char *choose_cause(struct pst_doctor *d)
+{
+    bool known = step_known(d);
+    if (known && d->wait_share < 0.05)
+        return d->pipe_rate <= 3 * d->step.rate ? "none" : d->step.model ? "heavy-model" : "consumer";
+    const struct remedy *worst = worst_flaw(d);
+    if (worst)
+        return worst->cause;
+    if (d->cold_binds)
+        return "page-cache";
+    return known && d->wait_share > 0.2 ? "worker-limit" : "none";
+}
+
+/* What limits the pipeline itself, where nothing is wrong. */
+static const char *resource(const struct pst_doctor *d)
+{
+    if (d->cold_binds || d->costs.blocked_us > d->costs.cpu_us)
+        return "storage";
+    return step_known(d) && d->wait_share < 0.05 ? (d->step.model ? "model" : "consumer") : "cpu";
+}
+
+/* ---- The sentence ---- */
+
+static void add(char *buffer, size_t size, const char *text)
+{
+    size_t n = strlen(buffer);
+    snprintf(buffer + n, size - n, "%s", text);
+}
+
+static void best_remedy_words(const struct pst_doctor *d, char *buffer, size_t size)
+{
+    const struct remedy *r = d->remedies ? &d->remedy[0] : NULL;
+    char text[160];
+    if (!r || !r->available || !(r->gain >= 1.05))
+        return;
+    snprintf(text, sizeof(text), " Remedy: %s, %s%.2g times as fast (predicted).", r->id, r->upper ? "up to " : "", r->gain);
+    add(buffer, size, text);
+}
+
+static void compose(struct pst_doctor *d)
+{
+    char text[200], *s = d->sentence;
+    size_t size = sizeof(d->sentence);
+    bool none = strcmp(d->cause, "none") == 0, step = step_known(d);
+    const char *phrase = cause_of(d->cause)->phrase;
+    if (step && d->wait_share < 0.05) {
+        snprintf(s, size, "Training waits %.1f %% of the time for data; the step is the limit.", 100 * d->wait_share);
+        if (!none)
+            snprintf(text, sizeof(text), " The pipeline could deliver %.2g times as much.", d->pipe_rate / d->step.rate);
+        add(s, size, none ? " Nothing is wrong with the data." : text);
+        return;
+    }
+    if (step)
+        snprintf(s, size, "Training waits %.0f %% of the time for data: %s.", 100 * d->wait_share, phrase);
+    else if (none)
+        snprintf(s, size, "The pipeline delivers %.4g samples/s and nothing is wrong with it; data becomes the limit for steps shorter than %.3g ms.",
+                 d->pipe_rate, d->limit_step_ms);
+    else
+        snprintf(s, size, "The pipeline delivers %.4g samples/s: %s.", d->pipe_rate, phrase);
+    if (!none || step)
+        best_remedy_words(d, s, size);
+}
+
+void doctor_judge(struct pst_doctor *d)
+{
+    judge_waiting(d);
+    for (size_t i = 0; i < d->remedies; i++)
+        score(d, &d->remedy[i]);
+    d->cause = cause_of(choose_cause(d))->name;
+    d->bottleneck = strcmp(d->cause, "none") == 0 ? resource(d) : cause_of(d->cause)->bottleneck;
+    rank(d, d->cause);
+    compose(d);
+}

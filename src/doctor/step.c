@@ -1,0 +1,287 @@
+/* step.c: the consumer: a step of a given length, or the real training steps of a model, split into forward pass by layer, backward pass
+ * and optimiser. */
+#include "doctor/doctor.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_LAYERS 64
+
+void doctor_step_finish(struct step *s)
+{
+    mem_free(s->layer);
+    mem_free(s->model);
+    s->layer = NULL;
+    s->model = NULL;
+}
+
+static double now_ms(void)
+{
+    return (double)clock_ns() * 1e-6;
+}
+
+/* ---- A model ---- */
+
+struct bench { /* a batch and the model that is trained on it */
+    pst_pipeline *pipeline;
+    pst_batch *batch;
+    pst_fields fields;
+    pst_model *model;
+    pst_trainer *trainer;
+    float *out;
+};
+
+static void bench_finish(struct bench *b)
+{
+    pst_trainer_destroy(b->trainer);
+    pst_model_destroy(b->model);
+    pst_batch_unref(b->batch);
+    pst_pipeline_destroy(b->pipeline);
+    mem_free(b->out);
+}
+
+/* The text of a model: of a run, if `model` is a folder. mem_free it. */
+static pst_status model_text(char **ret, const char *model, pst_error *reterr)
+{
+    struct stat s;
+    if (stat(model, &s) != 0 || !S_ISDIR(s.st_mode)) {
+        *ret = mem_strdup(model);
+        return *ret ? PST_OK : fail_memory(reterr, "reading the model");
+    }
+    pst_run_record *record = NULL;
+    pst_status st = pst_run_record_read(&record, model, NULL, reterr);
+    if (st == PST_OK) {
+        *ret = mem_strdup(record->model);
+        st = *ret ? PST_OK : fail_memory(reterr, "reading the model");
+    }
+    pst_run_record_destroy(record);
+    return st;
+}
+
+static pst_status make_trainer(pst_trainer **ret, const pst_model *model, const pst_fields *fields, pst_error *reterr)
+{
+    pst_train_options o = {.size = sizeof(o), .batch = fields->batch, .loss = pst_loss_choose(model, fields)};
+    return pst_trainer_create(ret, model, &o, reterr);
+}
+
+static pst_status bench_open(struct pst_doctor *d, const char *text, struct bench *b, pst_error *reterr)
+{
+    b->fields.size = sizeof(b->fields);
+    pst_status st = draft_open(&d->now, &b->pipeline, reterr);
+    if (st == PST_OK)
+        st = pst_fields_find(b->pipeline, NULL, NULL, true, &b->fields, reterr);
+    if (st == PST_OK)
+        st = pst_model_parse(&b->model, text, &b->fields.shape, reterr);
+    if (st == PST_OK)
+        st = make_trainer(&b->trainer, b->model, &b->fields, reterr);
+    if (st == PST_OK)
+        st = pst_pipeline_next(b->pipeline, &b->batch, reterr);
+    if (st == PST_END)
+        st = pst_fail(reterr, PST_EINVAL, "the pipeline delivers no samples");
+    if (st == PST_OK && pst_pipeline_halt(b->pipeline, 60) < 0)
+        st = pst_fail(reterr, PST_EIO, "the pipeline does not stop");
+    return st < 0 ? st : PST_OK;
+}
+
+static pst_samples samples_of(const struct bench *b)
+{
+    return (pst_samples){.size = sizeof(pst_samples), .input = pst_batch_get(b->batch, b->fields.input),
+                         .target = b->fields.target[0] ? pst_batch_get(b->batch, b->fields.target) : NULL};
+}
+
+static size_t values_of(pst_shape s)
+{
+    size_t n = 1;
+    for (uint32_t i = 0; i < s.rank; i++)
+        n *= s.size[i];
+    return n;
+}
+
+/* The shortest of a few rounds: other programs only ever make it longer. */
+static pst_status time_forward(const pst_model *model, pst_trainer *t, const struct bench *b, double seconds, double *ret, pst_error *reterr)
+{
+    float *out = mem_array(values_of(pst_model_output(model)) * b->fields.batch, sizeof(*out));
+    const pst_tensor *input = pst_batch_get(b->batch, b->fields.input);
+    double best = INFINITY, end = now_ms() + 1e3 * seconds;
+    pst_status st = out ? PST_OK : fail_memory(reterr, "measuring a model");
+    for (int i = 0; st == PST_OK && (i < 2 || (now_ms() < end && i < 200)); i++) {
+        double begin = now_ms();
+        st = pst_trainer_predict(t, input, false, out, reterr);
+        best = fmin(best, now_ms() - begin);
+    }
+    mem_free(out);
+    *ret = best;
+    return st;
+}
+
+static pst_status time_step(struct pst_doctor *d, const struct bench *b, double seconds, pst_error *reterr)
+{
+    double compute = INFINITY, apply = INFINITY, whole = INFINITY, end = now_ms() + 1e3 * seconds;
+    pst_samples s = samples_of(b);
+    pst_status st = PST_OK;
+    for (int i = 0; st == PST_OK && (i < 3 || (now_ms() < end && i < 300)); i++) {
+        double begin = now_ms();
+        st = pst_trainer_compute(b->trainer, &s, NULL, reterr);
+        if (st == PST_ETYPE)
+            return st;
+        double middle = now_ms();
+        if (st == PST_OK)
+            st = pst_trainer_apply(b->trainer, reterr);
+        double after = now_ms();
+        compute = fmin(compute, middle - begin);
+        apply = fmin(apply, after - middle);
+        whole = fmin(whole, after - begin);
+        if (doctor_stopped(d))
+            return pst_fail(reterr, PST_ECANCELLED, "the examination was stopped");
+    }
+    d->step.ms = whole;
+    d->step.optimizer_ms = apply;
+    d->step.backward_ms = compute;
+    return st;
+}
+
+/* ---- Layers, by differences of models that are cut after each of them ---- */
+
+static size_t stage_length(const char *s)
+{
+    size_t depth = 0, n = 0;
+    for (; s[n] && (depth > 0 || s[n] != '|'); n++) {
+        depth += s[n] == '(';
+        depth -= s[n] == ')' && depth > 0;
+    }
+    return n;
+}
+
+static pst_status time_prefix(const struct bench *b, const char *text, size_t length, double seconds, double *ret, pst_error *reterr)
+{
+    char *cut = mem_strndup(text, length);
+    pst_model *model = NULL;
+    pst_trainer *trainer = NULL;
+    pst_fields fields = b->fields;
+    pst_status st = cut ? pst_model_parse(&model, cut, &fields.shape, reterr) : fail_memory(reterr, "measuring a layer");
+    if (st == PST_OK) {
+        pst_train_options o = {.size = sizeof(o), .batch = fields.batch, .loss = PST_LOSS_MSE};
+        st = pst_trainer_create(&trainer, model, &o, reterr);
+    }
+    if (st == PST_OK)
+        st = time_forward(model, trainer, b, seconds, ret, reterr);
+    pst_trainer_destroy(trainer);
+    pst_model_destroy(model);
+    mem_free(cut);
+    return st;
+}
+
+/* A layer that cannot be the last one is counted with the next. */
+static pst_status time_layers(struct pst_doctor *d, const struct bench *b, pst_error *reterr)
+{
+    const char *text = pst_model_text(b->model);
+    double before = 0;
+    d->step.layer = mem_array(MOST_LAYERS, sizeof(*d->step.layer));
+    if (!d->step.layer)
+        return fail_memory(reterr, "measuring layers");
+    for (const char *s = text; *s && d->step.layers < MOST_LAYERS && doctor_has_time(d, 8);) {
+        size_t n = stage_length(s), skip = strspn(s, " \t\n");
+        double ms;
+        pst_error error;
+        if (s + n < text + strlen(text)) {
+            pst_status st = time_prefix(b, text, (size_t)(s + n - text), 0.02, &ms, &error);
+            if (st == PST_ENOMEM)
+                return reterr ? (*reterr = error, st) : st;
+            if (st < 0) {
+                s += n + (s[n] == '|');
+                continue;
+            }
+        } else {
+            ms = d->step.forward_ms;
+        }
+        struct step_layer *l = &d->step.layer[d->step.layers++];
+        snprintf(l->name, sizeof(l->name), "%.*s", (int)(n > skip ? n - skip : 0), s + skip);
+        for (size_t k = strlen(l->name); k > 0 && l->name[k - 1] == ' '; k--)
+            l->name[k - 1] = '\0';
+        l->ms = ms > before ? ms - before : 0;
+        before = ms > before ? ms : before;
+        s += n + (s[n] == '|');
+    }
+    return PST_OK;
+}
+
+/* ---- Together ---- */
+
+/* The pipeline with its consumer: how long does the consumer wait? Steps that are too long for a few dozen of them are not run. */
+static pst_status run_together(struct pst_doctor *d, pst_trainer *trainer, const pst_fields *fields, pst_error *reterr)
+{
+    double seconds = d->options.quick ? 1 : 3;
+    struct trial_request q = {.draft = &d->now, .seconds = seconds, .warmup = 0.3, .step = trainer ? 0 : 1e-3 * d->step.ms,
+                              .trainer = trainer, .fields = fields, .stop = doctor_stopped, .user = d};
+    if (!trainer && 1e-3 * d->step.ms * 12 > seconds)
+        return PST_OK;
+    q.warmup = 1e-3 * d->step.ms * ((double)d->run.prefetch + 2) < seconds ? 1e-3 * d->step.ms * ((double)d->run.prefetch + 2) : seconds;
+    pst_status st = doctor_tick(d, "running pipeline and step together", reterr);
+    if (st == PST_OK)
+        st = trial_run(&q, &d->together, reterr);
+    if (st == PST_OK && d->together.batches > 3) {
+        d->step.wait_share = d->together.wait_share;
+        d->step.together = d->together.rate;
+    }
+    return st;
+}
+
+static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
+{
+    struct bench b = {0};
+    char *text = NULL;
+    double seconds = d->options.quick ? 0.7 : 2;
+    pst_status st = model_text(&text, d->options.model, reterr);
+    if (st == PST_OK)
+        st = bench_open(d, text, &b, reterr);
+    if (st == PST_OK)
+        st = doctor_tick(d, "measuring the model", reterr);
+    if (st == PST_OK)
+        st = time_step(d, &b, seconds, reterr);
+    if (st == PST_OK)
+        st = time_forward(b.model, b.trainer, &b, seconds / 4, &d->step.forward_ms, reterr);
+    if (st == PST_OK) {
+        double forward = fmin(d->step.forward_ms, d->step.backward_ms);
+        d->step.forward_ms = forward;
+        d->step.backward_ms -= forward;
+        d->step.shared = true;
+        d->step.model = mem_strdup(pst_model_text(b.model));
+        st = d->step.model ? time_layers(d, &b, reterr) : fail_memory(reterr, "measuring a model");
+    }
+    if (st == PST_OK)
+        st = run_together(d, b.trainer, &b.fields, reterr);
+    bench_finish(&b);
+    mem_free(text);
+    return st;
+}
+
+pst_status doctor_step_measure(struct pst_doctor *d, pst_error *reterr)
+{
+    struct step *s = &d->step;
+    double batch = (double)d->facts.batch;
+    s->ms = s->rate = s->wait_share = s->together = NAN;
+    if (d->options.model) {
+        pst_status st = measure_model(d, reterr);
+        if (st < 0)
+            return st;
+        s->origin = "measured";
+        s->rate = 1e3 * batch / s->ms;
+        return PST_OK;
+    }
+    if (d->options.step_ms > 0)
+        s->ms = d->options.step_ms;
+    else if (d->options.step_rate > 0)
+        s->ms = 1e3 * batch / d->options.step_rate;
+    else
+        return PST_OK;
+    s->origin = "given";
+    s->rate = 1e3 * batch / s->ms;
+    return run_together(d, NULL, NULL, reterr);
+}

@@ -1,0 +1,212 @@
+/* target.c: the usual pipeline for a path: class folders, a flat folder of images, shards, a list, arrays. */
+#include "doctor/doctor.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/walk.h"
+
+#include <ctype.h>
+#include <penstock/image.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define USUAL_SIZE 224
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcasecmp(s + n - m, end) == 0;
+}
+
+static bool is_image(const char *path)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", NULL};
+    for (size_t i = 0; ends[i]; i++)
+        if (ends_with(path, ends[i]))
+            return true;
+    return false;
+}
+
+static bool is_shard(const char *path)
+{
+    const char *name = file_base(path), *dot = strstr(name, ".tfrecord");
+    return (dot || ends_with(name, ".tfrec")) && !ends_with(name, ".pidx") && !ends_with(name, ".json") && !ends_with(name, ".idx");
+}
+
+/* The side that images are brought to: the usual one, or their own if they are smaller. */
+static unsigned side_of(const uint8_t *data, size_t length)
+{
+    pst_image_info info;
+    if (pst_image_probe(data, length, &info, NULL) < 0)
+        return USUAL_SIZE;
+    uint32_t side = info.width < info.height ? info.width : info.height;
+    return side >= USUAL_SIZE ? USUAL_SIZE : side >= 8 ? side : 8;
+}
+
+static unsigned side_of_file(const char *path)
+{
+    uint8_t *data = NULL;
+    size_t length = 0;
+    unsigned side = USUAL_SIZE;
+    if (path && file_read_all(&data, &length, path, (size_t)256 << 20, NULL) == PST_OK)
+        side = side_of(data, length);
+    mem_free(data);
+    return side;
+}
+
+static char *image_steps(unsigned side)
+{
+    return mem_format("decode | random_resized_crop %u | flip | normalize imagenet | batch 64", side);
+}
+
+static char *image_pipeline(const char *source, unsigned side)
+{
+    char *steps = image_steps(side), *text = steps ? mem_format("%s | shuffle | %s", source, steps) : NULL;
+    mem_free(steps);
+    return text;
+}
+
+/* Folders below class folders count as classes; a folder with images only has none. */
+static pst_status folder_text(char **ret, const char *path, pst_error *reterr)
+{
+    struct path_list folders = {0}, files = {0}, inner = {0};
+    char *word = draft_quote(path);
+    const char *shard = NULL, *image = NULL;
+    pst_status st = word ? walk_folders(&folders, path, reterr) : fail_memory(reterr, "writing a pipeline");
+    if (st == PST_OK)
+        st = walk_files(&files, path, false, reterr);
+    for (size_t i = 0; st == PST_OK && i < files.count && !shard; i++) {
+        shard = is_shard(files.paths[i]) ? files.paths[i] : NULL;
+        image = !image && is_image(files.paths[i]) ? files.paths[i] : image;
+    }
+    bool flat = image != NULL;
+    for (size_t i = 0; st == PST_OK && !shard && !image && i < folders.count; i++) {
+        st = walk_files(&inner, folders.paths[i], true, reterr);
+        for (size_t k = 0; k < inner.count && !image; k++)
+            image = is_image(inner.paths[k]) ? inner.paths[k] : NULL;
+    }
+    if (st == PST_OK && !shard && !image)
+        st = pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE,
+                         "the folder has neither images nor TFRecord shards; write the pipeline out: penstock doctor \"SOURCE | …\"");
+    if (st == PST_OK) {
+        char *source = shard ? mem_format("tfrecord %s", word) : mem_format("folder %s%s", word, flat ? " labels=none" : "");
+        *ret = !source ? NULL : shard ? mem_strdup(source) : image_pipeline(source, side_of_file(image));
+        mem_free(source);
+        st = *ret ? PST_OK : fail_memory(reterr, "writing a pipeline");
+    }
+    path_list_finish(&folders);
+    path_list_finish(&files);
+    path_list_finish(&inner);
+    mem_free(word);
+    return st;
+}
+
+/* ---- Shards ---- */
+
+/* Returns the side of the first image in field `image` of the pipeline `text`; 0: the field holds no image. */
+static unsigned side_in(const char *text)
+{
+    pst_pipeline *p = NULL;
+    pst_batch *batch = NULL;
+    unsigned side = 0;
+    if (pst_pipeline_parse(&p, text, NULL, NULL) == PST_OK && pst_pipeline_next(p, &batch, NULL) == PST_OK) {
+        const pst_tensor *t = pst_batch_get(batch, "image");
+        pst_image_info info;
+        if (t && t->dtype == PST_DTYPE_BYTES && t->rank >= 1 && t->shape[0] >= 1) {
+            const pst_bytes *b = t->data;
+            side = pst_image_probe(b->data, b->length, &info, NULL) == PST_OK ? side_of(b->data, b->length) : 0;
+        }
+    }
+    pst_batch_unref(batch);
+    pst_pipeline_destroy(p);
+    return side;
+}
+
+/* Returns the name of the field that holds encoded images, or "" if there is none. */
+static void image_field(const char *source, char *buffer, size_t size)
+{
+    char *text = mem_format("%s | take 8 | example | batch 1", source);
+    pst_pipeline *p = NULL;
+    pst_batch *batch = NULL;
+    buffer[0] = '\0';
+    if (text && pst_pipeline_parse(&p, text, NULL, NULL) == PST_OK && pst_pipeline_next(p, &batch, NULL) == PST_OK) {
+        for (size_t i = 0; i < pst_batch_fields(batch) && !buffer[0]; i++) {
+            const pst_tensor *t = pst_batch_at(batch, i);
+            const pst_bytes *b = t->dtype == PST_DTYPE_BYTES && t->rank == 1 && t->shape[0] >= 1 ? t->data : NULL;
+            pst_image_info info;
+            if (b && pst_image_probe(b->data, b->length, &info, NULL) == PST_OK)
+                snprintf(buffer, size, "%s", pst_batch_name(batch, i));
+        }
+    }
+    pst_batch_unref(batch);
+    pst_pipeline_destroy(p);
+    mem_free(text);
+}
+
+/* `*text` is a source of shards, and becomes the whole pipeline. */
+static pst_status shards_text(char **text, pst_error *reterr)
+{
+    char field[PST_NAME_SIZE], *whole = NULL;
+    image_field(*text, field, sizeof(field));
+    if (!field[0]) {
+        whole = mem_format("%s | shuffle | example | batch 256", *text);
+    } else {
+        bool plain = strcmp(field, "image") == 0;
+        char *name = draft_quote(field), *rename = name ? mem_format(plain ? "%s" : "rename %s image | ", plain ? "" : name) : NULL;
+        char *probe = rename ? mem_format("%s | take 1 | example | %sbatch 1", *text, rename) : NULL;
+        unsigned side = probe ? side_in(probe) : 0;
+        char *steps = image_steps(side ? side : USUAL_SIZE);
+        whole = steps && rename ? mem_format("%s | shuffle | example | %s%s", *text, rename, steps) : NULL;
+        mem_free(name);
+        mem_free(rename);
+        mem_free(probe);
+        mem_free(steps);
+    }
+    mem_free(*text);
+    *text = whole;
+    return whole ? PST_OK : fail_memory(reterr, "writing a pipeline");
+}
+
+static pst_status file_text(char **ret, const char *path, pst_error *reterr)
+{
+    char *word = draft_quote(path), *source = NULL;
+    pst_status st = PST_OK;
+    if (word && ends_with(path, ".npy"))
+        *ret = mem_format("npy %s | shuffle | batch 64", word);
+    else if (word && (ends_with(path, ".csv") || ends_with(path, ".txt") || ends_with(path, ".tsv") || ends_with(path, ".lst"))) {
+        source = mem_format("files %s", word);
+        char *probe = source ? mem_format("%s | take 1 | batch 1", source) : NULL;
+        unsigned side = probe ? side_in(probe) : 0;
+        *ret = source ? image_pipeline(source, side ? side : USUAL_SIZE) : NULL;
+        mem_free(probe);
+    } else {
+        *ret = word ? mem_format("tfrecord %s", word) : NULL;
+        st = *ret ? shards_text(ret, reterr) : PST_OK;
+    }
+    mem_free(word);
+    mem_free(source);
+    return st < 0 ? st : *ret ? PST_OK : fail_memory(reterr, "writing a pipeline");
+}
+
+pst_status target_text(char **ret, bool *ret_written, const char *target, pst_error *reterr)
+{
+    struct stat s;
+    char *text = NULL;
+    const char *bar = strchr(target, '|');
+    *ret_written = !bar && target[0] != '@' && stat(target, &s) == 0;
+    if (!*ret_written) {
+        *ret = mem_strdup(target);
+        return *ret ? PST_OK : fail_memory(reterr, "reading the pipeline");
+    }
+    pst_status st = S_ISDIR(s.st_mode) ? folder_text(&text, target, reterr) : file_text(&text, target, reterr);
+    if (st == PST_OK && S_ISDIR(s.st_mode) && strncmp(text, "tfrecord ", 9) == 0)
+        st = shards_text(&text, reterr);
+    if (st < 0) {
+        mem_free(text);
+        return st;
+    }
+    *ret = text;
+    return PST_OK;
+}

@@ -1,0 +1,158 @@
+/* test_draft.c: pipelines as lists of stages: cutting, editing, arguments, building. */
+#include "base/fault.h"
+#include "base/memory.h"
+#include "doctor/draft.h"
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct draft read_draft(const char *text)
+{
+    struct draft d = {0};
+    pst_error error = {0};
+    CHECK_STATUS(draft_parse(&d, text, NULL, NULL, &error), PST_OK, &error);
+    return d;
+}
+
+static void check_text(const struct draft *d, const char *want)
+{
+    char *text = draft_text(d);
+    CHECK_STR(text, want);
+    mem_free(text);
+}
+
+static void test_cut(void)
+{
+    struct draft d = read_draft("  folder 'a | b'  |shuffle seed=7|\n batch 4 ");
+    CHECK_INT(d.count, 3);
+    CHECK_STR(d.stage[0].name, "folder");
+    CHECK_INT(d.stage[0].kind, PST_OP_SOURCE);
+    CHECK_INT(d.stage[1].kind, PST_OP_ORDER);
+    CHECK_INT(d.stage[2].kind, PST_OP_BATCHING);
+    check_text(&d, "folder 'a | b' | shuffle seed=7 | batch 4");
+    draft_finish(&d);
+    d = read_draft("zip (range 3 | take 2) (range 4) | batch 2");
+    CHECK_INT(d.count, 2);
+    CHECK_STR(d.stage[0].name, "zip");
+    draft_finish(&d);
+}
+
+static void test_files_and_comments(void)
+{
+    test_write_file(test_path("p.pst"), "range 10 # numbers\n| shuffle", 28);
+    char text[600];
+    snprintf(text, sizeof(text), "@%s | batch 2", test_path("p.pst"));
+    struct draft d = read_draft(text);
+    check_text(&d, "range start=10 | shuffle | batch 2");
+    draft_finish(&d);
+    pst_error error = {0};
+    CHECK_STATUS(draft_parse(&d, "@/does/not/exist | batch 2", NULL, NULL, &error), PST_ENOTFOUND, &error);
+}
+
+static void test_edit(void)
+{
+    struct draft d = read_draft("range 10 | batch 2"), copy;
+    draft_insert(&d, 1, "shuffle seed=%d", 3);
+    draft_set(&d, 2, "batch %d", 5);
+    check_text(&d, "range 10 | shuffle seed=3 | batch 5");
+    draft_copy(&copy, &d);
+    draft_remove(&copy, 1);
+    check_text(&copy, "range 10 | batch 5");
+    draft_truncate(&d, 1);
+    check_text(&d, "range 10");
+    CHECK_INT(draft_find(&copy, "batch", 0), 1);
+    CHECK(draft_find(&copy, "batch", 2) == DRAFT_NONE);
+    draft_finish(&d);
+    draft_finish(&copy);
+}
+
+static void check_argument(const char *text, const char *name, size_t position, const char *want)
+{
+    struct draft d = read_draft(text);
+    char *got = draft_argument(&d.stage[0], name, position);
+    CHECK_MSG(want ? got && strcmp(got, want) == 0 : !got, "%s of %s is %s", name, text, got ? got : "absent");
+    mem_free(got);
+    draft_finish(&d);
+}
+
+static void test_arguments(void)
+{
+    check_argument("resize 224 bicubic short=5", "size", 0, "224");
+    check_argument("resize 224 bicubic short=5", "method", 1, "bicubic");
+    check_argument("resize 224 bicubic short=5", "short", 2, "5");
+    check_argument("resize fit=pad 224", "size", 0, "224");
+    check_argument("folder \"a b=\\\"c\"", "path", 0, "a b=\"c");
+    check_argument("folder path='x y'", "path", 0, "x y");
+    check_argument("shuffle", "seed", SIZE_MAX, NULL);
+}
+
+static void test_quote(void)
+{
+    static const char *const words[] = {"plain/path", "two words", "a|b", "q\"uote\\", "k=v", "#x", "", "(x)", "@x", NULL};
+    for (size_t i = 0; words[i]; i++) {
+        char *quoted = draft_quote(words[i]);
+        struct draft d = {0};
+        char text[100];
+        snprintf(text, sizeof(text), "folder %s", quoted);
+        if (draft_parse(&d, text, NULL, NULL, NULL) == PST_OK) {
+            char *got = draft_argument(&d.stage[0], "path", 0);
+            CHECK_STR(got, words[i]);
+            mem_free(got);
+        }
+        draft_finish(&d);
+        mem_free(quoted);
+    }
+}
+
+static void test_open(void)
+{
+    struct draft d = read_draft("range 10 | batch 4");
+    pst_pipeline *p = NULL;
+    pst_error error = {0};
+    REQUIRE_OK(draft_open(&d, &p, &error), &error);
+    CHECK_STATUS(pst_pipeline_plan(p, &error), PST_OK, &error);
+    CHECK_INT(pst_pipeline_batch_size(p), 4);
+    pst_pipeline_destroy(p);
+    draft_set(&d, 1, "no_such_operation");
+    CHECK_STATUS(draft_open(&d, &p, &error), PST_EINVAL, &error);
+    draft_finish(&d);
+}
+
+/* Every allocation fails once: an edit that failed makes the draft unusable, and nothing is leaked. */
+static void test_faults(void)
+{
+    for (uint64_t n = 0; n < 200; n++) {
+        uint64_t live = mem_live();
+        struct draft d = {0};
+        pst_error error = {0};
+        test_fault_arm(FAULT_MEMORY, n, false);
+        pst_status st = draft_parse(&d, "range 10 | shuffle | batch 4", NULL, NULL, &error);
+        if (st == PST_OK) {
+            draft_insert(&d, 1, "take %d", 5);
+            pst_pipeline *p = NULL;
+            st = draft_open(&d, &p, &error);
+            pst_pipeline_destroy(p);
+        }
+        bool armed = test_fault_calls() <= n;
+        test_fault_clear();
+        CHECK_MSG(st == PST_OK || st == PST_ENOMEM, "allocation %llu: %s", (unsigned long long)n, pst_status_name(st));
+        draft_finish(&d);
+        CHECK_INT(mem_live(), live);
+        if (armed)
+            return;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {{"a text is cut at its bars", test_cut},
+                                        {"comments and files are read by the library", test_files_and_comments},
+                                        {"stages are edited", test_edit},
+                                        {"arguments are found by name and position", test_arguments},
+                                        {"quoted words are read back", test_quote},
+                                        {"a draft becomes a pipeline", test_open},
+                                        {"every allocation may fail", test_faults},
+                                        {NULL, NULL}};
+    return test_main(argc, argv, tests);
+}
