@@ -42,6 +42,8 @@ struct block_class {
     pst_status (*plan)(const struct step_view *v, struct block *b, pst_error *reterr);
     /* Optional: called after every block has been planned, in their order; may still change phases and sizes of memory. */
     void (*settle)(const struct step_view *v, struct block *b);
+    /* Optional: what depends on the parameters only. All blocks' run at the same time before the forward phases, one thread each. */
+    void (*prepare)(struct step *s, struct block *b);
     void (*free)(struct block *b); /* optional */
 };
 

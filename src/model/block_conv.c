@@ -236,11 +236,14 @@ static struct conv_source load_input(struct step *s, const struct conv_state *c,
 
 /* ---- Forward ---- */
 
-static void pack(struct step *s, struct block *b, unsigned i, unsigned count)
+/* Weights as the kernels take them, for both directions. */
+static void prepare(struct step *s, struct block *b)
 {
     struct conv_state *c = b->state;
-    (void)i, (void)count;
-    c->group.kernel->weights(&c->group.shape, step_param(s, c->node->first_param), c->packed);
+    const float *kernel = step_param(s, c->node->first_param);
+    c->group.kernel->weights(&c->group.shape, kernel, c->packed);
+    if (c->needs_data && step_is_training(s))
+        c->group.kernel->weights_back(&c->group.shape, kernel, c->packed_back);
     if (c->group.norm) {
         memcpy(c->centre, step_param(s, c->gamma + MOVING_MEAN), c->group.shape.co * sizeof(float));
         memset(c->sums, 0, 4 * c->group.shape.co * step_lanes(s) * sizeof(double));
@@ -294,8 +297,7 @@ static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned co
     size_t co = c->group.shape.co, rows = step_samples(s) * c->rows.out * c->columns.out;
     const float *gamma = step_param(s, c->gamma), *beta = step_param(s, c->gamma + BETA);
     float *moving_mean = step_param(s, c->gamma + MOVING_MEAN), *moving_variance = step_param(s, c->gamma + MOVING_VARIANCE);
-    (void)i, (void)count;
-    for (size_t k = 0; k < co; k++) {
+    for (size_t k = co * i / count; k < co * (i + 1) / count; k++) {
         double mean = moving_mean[k], variance = moving_variance[k];
         if (step_is_training(s)) {
             double sum = 0, sum2 = 0;
@@ -330,14 +332,6 @@ static void store_y(struct step *s, struct block *b, unsigned lane, unsigned lan
 
 /* ---- Backward ---- */
 
-static void pack_back(struct step *s, struct block *b, unsigned i, unsigned count)
-{
-    struct conv_state *c = b->state;
-    (void)i, (void)count;
-    if (c->needs_data)
-        c->group.kernel->weights_back(&c->group.shape, step_param(s, c->node->first_param), c->packed_back);
-}
-
 /* Where no reader has done it, and no argmax says what passes: masks the gradient of the result, in place, and takes batch norm's
  * sums. */
 static void mask_gradient(struct step *s, struct block *b, unsigned lane, unsigned lanes)
@@ -364,10 +358,9 @@ static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsign
     size_t co = c->group.shape.co, rows = step_samples(s) * c->rows.out * c->columns.out;
     const float *gamma = step_param(s, c->gamma);
     float *dgamma = step_param_gradient(s, c->gamma), *dbeta = step_param_gradient(s, c->gamma + BETA);
-    (void)i, (void)count;
-    memset(step_param_gradient(s, c->gamma + MOVING_MEAN), 0, co * sizeof(float));
-    memset(step_param_gradient(s, c->gamma + MOVING_VARIANCE), 0, co * sizeof(float));
-    for (size_t k = 0; k < co; k++) {
+    float *dmean = step_param_gradient(s, c->gamma + MOVING_MEAN), *dvariance = step_param_gradient(s, c->gamma + MOVING_VARIANCE);
+    for (size_t k = co * i / count; k < co * (i + 1) / count; k++) {
+        dmean[k] = dvariance[k] = 0;
         double sum = 0, sum2 = 0, deviation = c->by_gradient[k], mean = c->centre[k];
         for (unsigned lane = 0; lane < step_lanes(s); lane++) {
             sum += c->sums[4 * co * lane + 2 * co + k];
@@ -572,28 +565,24 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
     }
 }
 
-/* Adds the lanes' sums of weight gradients into that of lane 0. */
-static void sum_lanes(struct step *s, struct block *b, unsigned part, unsigned parts)
-{
-    const struct conv_state *c = b->state;
-    size_t count = c->sum_bytes / sizeof(float), begin = count * part / parts, end = count * (part + 1) / parts;
-    for (unsigned lane = 1; lane < step_lanes(s); lane++)
-        c->elem->accumulate(back_memory(s, b, lane).weight_sum + begin, end - begin, back_memory(s, b, 0).weight_sum + begin);
-}
-
+/* Adds the lanes' sums of some panels of the weight gradient in lane 0, and makes the gradient of them. */
 static void finish_weights(struct step *s, struct block *b, unsigned part, unsigned parts)
 {
     const struct conv_state *c = b->state;
-    (void)part, (void)parts;
-    c->group.kernel->weight_gradient_finish(&c->group.shape, back_memory(s, b, 0).weight_sum,
-                                            step_param_gradient(s, c->node->first_param));
-    if (c->bias == SIZE_MAX)
+    const struct conv_kernel *k = c->group.kernel;
+    size_t panels = k->gradient_panels(&c->group.shape), floats = c->sum_bytes / sizeof(float) / panels;
+    size_t first = panels * part / parts, count = panels * (part + 1) / parts - first;
+    float *sum = back_memory(s, b, 0).weight_sum;
+    for (unsigned lane = 1; lane < step_lanes(s); lane++)
+        c->elem->accumulate(back_memory(s, b, lane).weight_sum + first * floats, count * floats, sum + first * floats);
+    k->weight_gradient_finish(&c->group.shape, sum, first, count, step_param_gradient(s, c->node->first_param));
+    if (c->bias == SIZE_MAX || part > 0)
         return;
     float *to = step_param_gradient(s, c->bias);
     memset(to, 0, c->group.shape.co * sizeof(float));
     for (unsigned lane = 0; lane < step_lanes(s); lane++)
-        for (size_t k = 0; k < c->group.shape.co; k++)
-            to[k] += back_memory(s, b, lane).bias_sum[k];
+        for (size_t o = 0; o < c->group.shape.co; o++)
+            to[o] += back_memory(s, b, lane).bias_sum[o];
 }
 
 /* ---- Plan ---- */
@@ -657,21 +646,17 @@ static void plan_phases(struct block *b)
     struct conv_state *c = b->state;
     struct block_phase *f = b->forward, *g = b->backward;
     bool clamps = c->group.low > -INFINITY || c->group.high < INFINITY;
-    *f++ = (struct block_phase){PHASE_ONCE, pack};
     *f++ = (struct block_phase){PHASE_LANES, forward};
     if (c->group.norm)
-        *f++ = (struct block_phase){PHASE_ONCE, finish_norm};
+        *f++ = (struct block_phase){PHASE_PARTS, finish_norm};
     if (c->stores_y)
         *f++ = (struct block_phase){PHASE_LANES, store_y};
-    if (c->needs_data)
-        *g++ = (struct block_phase){PHASE_ONCE, pack_back};
     if (!c->served && !c->group.pool && (c->group.norm || clamps))
         *g++ = (struct block_phase){PHASE_LANES, mask_gradient};
     if (c->group.norm)
-        *g++ = (struct block_phase){PHASE_ONCE, finish_norm_back};
+        *g++ = (struct block_phase){PHASE_PARTS, finish_norm_back};
     *g++ = (struct block_phase){PHASE_LANES, c->asks ? backward_asking : skips_unpooling(c) ? backward_pooled : backward};
-    *g++ = (struct block_phase){PHASE_PARTS, sum_lanes};
-    *g++ = (struct block_phase){PHASE_ONCE, finish_weights};
+    *g++ = (struct block_phase){PHASE_PARTS, finish_weights};
 }
 
 static pst_status plan(const struct step_view *v, struct block *b, pst_error *reterr)
@@ -744,5 +729,6 @@ const struct block_class block_conv = {
     .match = match,
     .plan = plan,
     .settle = settle,
+    .prepare = prepare,
     .free = free_state,
 };

@@ -9,6 +9,7 @@
 #include "model/convert.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ struct step {
     uint64_t pass;
     char *params, *grads;
     const void *dout;
+    atomic_size_t next_block; /* to prepare */
 };
 
 /* ---- Planning ---- */
@@ -307,14 +309,22 @@ static void convert_input(struct step *s, unsigned lane)
     convert_to_real(s->arena + s->value_at[0] + r.first * values * s->real_size, s->real_size, from, s->dtype, r.count * values);
 }
 
+/* Workers take blocks as they come: what is computed does not depend on the worker. */
+static void prepare_blocks(struct step *s)
+{
+    for (size_t i; (i = atomic_fetch_add(&s->next_block, 1)) < s->block_count;)
+        if (s->blocks[i].class->prepare)
+            s->blocks[i].class->prepare(s, &s->blocks[i]);
+}
+
 static void run_forward(void *user, unsigned worker)
 {
     struct step *s = user;
-    if (step_value(s, 0) != s->input) {
+    if (step_value(s, 0) != s->input)
         for (unsigned lane = worker; lane < s->lanes; lane += team_size(s->team))
             convert_input(s, lane);
-        team_barrier(s->team);
-    }
+    prepare_blocks(s);
+    team_barrier(s->team);
     for (size_t i = 0; i < s->block_count; i++)
         run_phases(s, &s->blocks[i], s->blocks[i].forward, worker);
 }
@@ -334,6 +344,7 @@ pst_status step_forward(struct step *s, const void *input, pst_dtype dtype, size
     s->training = training;
     s->params = params;
     s->pass += training;
+    atomic_store(&s->next_block, 0);
     team_run(s->team, run_forward, s);
     *ret_out = step_value(s, s->nodes);
     return PST_OK;

@@ -21,8 +21,8 @@ struct team {
     pthread_cond_t changed;
     /* Of the barrier. */
     atomic_uint arrived, round;
-    /* Of the run; under lock. */
-    unsigned run, done;
+    /* Of the run; changed under lock. */
+    atomic_uint run, done;
     bool ends;
     void (*fn)(void *user, unsigned worker);
     void *user;
@@ -87,6 +87,8 @@ static void work(void *user, unsigned number)
     unsigned seen = 0;
     flush_denormals();
     for (;;) {
+        for (unsigned i = 0; i < SPINS && atomic_load(&t->run) == seen; i++)
+            pause_briefly();
         pthread_mutex_lock(&t->lock);
         while (t->run == seen && !t->ends)
             pthread_cond_wait(&t->changed, &t->lock);
@@ -152,6 +154,8 @@ void team_run(struct team *t, void (*fn)(void *user, unsigned worker), void *use
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
     fn(user, 0);
+    for (unsigned i = 0; i < SPINS && atomic_load(&t->done) + 1 < t->size; i++)
+        pause_briefly();
     pthread_mutex_lock(&t->lock);
     while (t->done + 1 < t->size)
         pthread_cond_wait(&t->changed, &t->lock);

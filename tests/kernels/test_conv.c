@@ -218,6 +218,14 @@ static void check_run(const struct conv_kernel *k, const struct task *t, bool ba
     answer_free(&want), answer_free(&got);
 }
 
+/* In two parts, as threads do it. */
+static void finish_parts(const struct conv_kernel *k, const struct conv_shape *s, const float *sum, float *ret)
+{
+    size_t panels = k->gradient_panels(s);
+    k->weight_gradient_finish(s, sum, 0, panels / 2, ret);
+    k->weight_gradient_finish(s, sum, panels / 2, panels - panels / 2, ret);
+}
+
 static float *weight_gradient(const struct conv_kernel *k, const struct task *t)
 {
     size_t bytes = k->gradient_bytes(&t->shape);
@@ -228,7 +236,7 @@ static float *weight_gradient(const struct conv_kernel *k, const struct task *t)
     memset(sum, 0, bytes);
     k->weight_gradient(&j, scratch);
     k->weight_gradient(&j, scratch); /* it adds */
-    k->weight_gradient_finish(&t->shape, sum, ret);
+    finish_parts(k, &t->shape, sum, ret);
     free(sum), free(scratch);
     return ret;
 }
@@ -261,7 +269,7 @@ static void check_pooled(struct random *r, const struct conv_kernel *k, struct t
         .sum = sum, .bias_sum = bias + co};
     k->pooled_weight_gradient(&j, scratch);
     k->pooled_weight_gradient(&j, scratch); /* it adds */
-    k->weight_gradient_finish(&t->shape, sum, got);
+    finish_parts(k, &t->shape, sum, got);
     double off = distance(want, got, t->shape.size * t->shape.size * t->shape.ci * co), off_bias = distance(bias, bias + co, co);
     CHECK_MSG(off < TOLERANCE_SUMS && off_bias < TOLERANCE_SUMS, "%s: pooled weight gradient off by %g, bias by %g: %zu to %zu channels, %zu × %zu",
               k->name, off, off_bias, t->shape.ci, co, t->in_h, t->in_w);

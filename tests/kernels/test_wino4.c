@@ -497,7 +497,9 @@ static double run_weight_gradient(const struct wino4_kernels *k, const struct pr
     } else {
         k->weight_gradient(&g, m->scratch);
     }
-    k->weight_gradient_finish(m->transformed, p->ci, p->co, dw);
+    size_t panels = (p->co + 15) / 16;
+    k->weight_gradient_finish(m->transformed, p->ci, p->co, 0, panels / 2, dw);
+    k->weight_gradient_finish(m->transformed, p->ci, p->co, panels / 2, panels - panels / 2, dw);
     for (size_t i = 0; i < 9 * p->ci * p->co; i++)
         error_add(&e, (double)dw[i], p->dw[i]);
     free(dw);
@@ -666,7 +668,7 @@ static void run_gradient(void *context)
 static void run_finish(void *context)
 {
     struct bench *b = context;
-    b->kernels->weight_gradient_finish(b->memory.transformed, b->problem->ci, b->problem->co, b->dw);
+    b->kernels->weight_gradient_finish(b->memory.transformed, b->problem->ci, b->problem->co, 0, (b->problem->co + 15) / 16, b->dw);
 }
 
 static void run_weights(void *context)

@@ -93,7 +93,9 @@ struct conv_kernel {
      * the gradient of its input. */
     void (*data)(const struct conv_job *j, void *scratch);
     void (*weight_gradient)(const struct conv_weight_job *j, void *scratch);
-    void (*weight_gradient_finish)(const struct conv_shape *s, const float *sum, float *ret_hwio);
+    /* The gradient [size][size][ci][co] from the sum, for panels first to first + count − 1 of gradient_panels: equal parts of the sum. */
+    size_t (*gradient_panels)(const struct conv_shape *s);
+    void (*weight_gradient_finish)(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio);
     /* Optional: the weight gradient without un-pooling, for the shapes that takes_pooled takes. */
     bool (*takes_pooled)(const struct conv_shape *s);
     void (*pooled_weight_gradient)(const struct conv_pooled_job *j, void *scratch);

@@ -25,6 +25,11 @@ static size_t gradient_bytes(const struct conv_shape *s)
     return wino4_weights_bytes(s->ci, s->co);
 }
 
+static size_t gradient_panels(const struct conv_shape *s)
+{
+    return (s->co + 15) / 16;
+}
+
 static size_t scratch_bytes(const struct conv_shape *s)
 {
     return larger(wino4_scratch_bytes(s->ci, s->co), wino4_scratch_bytes(s->co, s->ci));
@@ -84,9 +89,9 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
         struct wino4_weight_gradient g = gradient_of(j);                                                                       \
         kernels_##level().weight_gradient(&g, scratch);                                                                        \
     }                                                                                                                          \
-    static void finish_##level(const struct conv_shape *s, const float *sum, float *ret_hwio)                                  \
+    static void finish_##level(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)      \
     {                                                                                                                          \
-        kernels_##level().weight_gradient_finish(sum, s->ci, s->co, ret_hwio);                                                 \
+        kernels_##level().weight_gradient_finish(sum, s->ci, s->co, first, count, ret_hwio);                                   \
     }                                                                                                                          \
     const struct conv_kernel conv_wino4_##level = {.name = title,                                                              \
                                                    .takes = takes,                                                             \
@@ -98,6 +103,7 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
                                                    .conv = conv_##level,                                                       \
                                                    .data = data_##level,                                                       \
                                                    .weight_gradient = gradient_##level,                                        \
+                                                   .gradient_panels = gradient_panels,                                         \
                                                    .weight_gradient_finish = finish_##level}
 
 LEVEL(c, 0, "winograd 4×4 (C)");
@@ -126,9 +132,9 @@ static void gradient_few(const struct conv_weight_job *j, void *scratch)
     conv_direct_avx2.weight_gradient(j, scratch);
 }
 
-static void finish_few(const struct conv_shape *s, const float *sum, float *ret_hwio)
+static void finish_few(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)
 {
-    conv_direct_avx2.weight_gradient_finish(s, sum, ret_hwio);
+    conv_direct_avx2.weight_gradient_finish(s, sum, first, count, ret_hwio);
 }
 
 const struct conv_kernel conv_wino4_few_avx2 = {.name = "winograd 4×4, few channels",
@@ -141,6 +147,7 @@ const struct conv_kernel conv_wino4_few_avx2 = {.name = "winograd 4×4, few chan
                                                 .conv = conv_avx2,
                                                 .data = data_avx2,
                                                 .weight_gradient = gradient_few,
+                                                .gradient_panels = gradient_panels,
                                                 .weight_gradient_finish = finish_few,
                                                 .takes_pooled = conv_pooled_takes_avx2,
                                                 .pooled_weight_gradient = conv_pooled_gradient_avx2};

@@ -317,9 +317,9 @@ static void weight_gradient(const struct conv_weight_job *j, void *scratch)
                 }
 }
 
-static void weight_gradient_finish(const struct conv_shape *s, const float *sum, float *ret_hwc)
+static void weight_gradient_finish(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwc)
 {
-    for (size_t c = 0; c < s->ci; c++)
+    for (size_t c = first * VECTOR; c < s->ci && c < (first + count) * VECTOR; c++)
         for (size_t t = 0; t < TAPS; t++)
             ret_hwc[t * s->ci + c] = sum[(c / VECTOR * TAPS + t) * VECTOR + c % VECTOR];
 }
@@ -335,5 +335,6 @@ const struct conv_kernel conv_depthwise_avx2 = {
     .conv = conv,
     .data = data,
     .weight_gradient = weight_gradient,
+    .gradient_panels = groups,
     .weight_gradient_finish = weight_gradient_finish,
 };

@@ -299,13 +299,19 @@ static void weight_gradient(const struct conv_weight_job *job, void *scratch)
                 gradient_run(&j, &p, image, m, n, j.w - n < RUN ? j.w - n : RUN, scratch);
 }
 
-static void weight_gradient_finish(const struct conv_shape *s, const float *sum, float *ret_hwio)
+static size_t gradient_panels(const struct conv_shape *s)
+{
+    return panels(s->co);
+}
+
+static void weight_gradient_finish(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)
 {
     size_t k = s->size * s->size * s->ci;
-    for (size_t first = 0; first < s->co; first += GEMM_PANEL, sum += k * GEMM_PANEL) {
-        size_t width = s->co - first < GEMM_PANEL ? s->co - first : GEMM_PANEL;
+    for (size_t o = first * GEMM_PANEL; o < s->co && o < (first + count) * GEMM_PANEL; o += GEMM_PANEL) {
+        const float *from = sum + o * k;
+        size_t width = s->co - o < GEMM_PANEL ? s->co - o : GEMM_PANEL;
         for (size_t i = 0; i < k; i++)
-            memcpy(ret_hwio + i * s->co + first, sum + i * GEMM_PANEL, width * sizeof(float));
+            memcpy(ret_hwio + i * s->co + o, from + i * GEMM_PANEL, width * sizeof(float));
     }
 }
 
@@ -320,6 +326,7 @@ const struct conv_kernel conv_direct_avx2 = {
     .conv = conv,
     .data = data,
     .weight_gradient = weight_gradient,
+    .gradient_panels = gradient_panels,
     .weight_gradient_finish = weight_gradient_finish,
     .takes_pooled = conv_pooled_takes_avx2,
     .pooled_weight_gradient = conv_pooled_gradient_avx2,

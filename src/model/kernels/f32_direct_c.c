@@ -116,6 +116,19 @@ static void weight_gradient(const struct conv_weight_job *j, void *scratch)
             }
 }
 
+static size_t gradient_panels(const struct conv_shape *s)
+{
+    (void)s;
+    return 1;
+}
+
+static void finish(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)
+{
+    (void)first;
+    if (count > 0)
+        copy_weights(s, sum, ret_hwio);
+}
+
 const struct conv_kernel conv_direct_c = {
     .name = "direct (C)",
     .takes = takes,
@@ -127,5 +140,6 @@ const struct conv_kernel conv_direct_c = {
     .conv = conv,
     .data = data,
     .weight_gradient = weight_gradient,
-    .weight_gradient_finish = copy_weights,
+    .gradient_panels = gradient_panels,
+    .weight_gradient_finish = finish,
 };

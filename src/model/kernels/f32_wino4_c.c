@@ -93,10 +93,10 @@ static void weights_back(const float *hwio, size_t ci, size_t co, float *ret)
         }
 }
 
-static void weight_gradient_finish(const float *transformed, size_t ci, size_t co, float *ret_hwio)
+static void weight_gradient_finish(const float *transformed, size_t ci, size_t co, size_t first, size_t count, float *ret_hwio)
 {
     for (size_t i = 0; i < ci; i++)
-        for (size_t o = 0; o < co; o++) {
+        for (size_t o = first * WINO4_PANEL; o < co && o < (first + count) * WINO4_PANEL; o++) {
             const float *u = transformed + (o / 16 * WINO4_FREQS * ci + i) * 16 + o % 16;
             float t[3][6], g[9];
             for (size_t j = 0; j < 6; j++)

@@ -272,10 +272,10 @@ WINO4_INLINE void finish_eight(const float *u, __m256 ret[9])
         finish_1d(t[y], ret + 3 * y);
 }
 
-static void weight_gradient_finish(const float *transformed, size_t ci, size_t co, float *ret_hwio)
+static void weight_gradient_finish(const float *transformed, size_t ci, size_t co, size_t first, size_t count, float *ret_hwio)
 {
     float lines[WINO4_FREQS * WINO4_PANEL];
-    for (size_t o = 0; o < co; o += WINO4_PANEL)
+    for (size_t o = first * WINO4_PANEL; o < co && o < (first + count) * WINO4_PANEL; o += WINO4_PANEL)
         for (size_t i = 0; i < ci; i++) {
             copy_lines(lines, WINO4_PANEL, transformed + o * WINO4_FREQS * ci + i * WINO4_PANEL, WINO4_PANEL * ci);
             for (size_t k = 0; k < WINO4_PANEL && o + k < co; k += 8) {

@@ -29,8 +29,8 @@ struct wino4_kernels {
     /* Forward pass, or data gradient with the weights of `weights_back`. */
     void (*conv)(const struct conv_job *c, void *scratch);
     void (*weight_gradient)(const struct wino4_weight_gradient *g, void *scratch);
-    /* The sum of all weight_gradient calls to the gradient [3][3][ci][co]. */
-    void (*weight_gradient_finish)(const float *transformed, size_t ci, size_t co, float *ret_hwio);
+    /* The sum of all weight_gradient calls to the gradient [3][3][ci][co], for `count` panels of 16 output channels from `first` on. */
+    void (*weight_gradient_finish)(const float *transformed, size_t ci, size_t co, size_t first, size_t count, float *ret_hwio);
 };
 
 void wino4_kernels_init(struct wino4_kernels *k, unsigned features); /* enum cpu_feature */
