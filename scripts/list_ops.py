@@ -33,8 +33,9 @@ class Op:
         self.path, self.name, self.type = path, name, found[0][1]
         self.listed = "unlisted" not in text[found[0].start() :].split("    .", 1)[0]
         self.kind = "SOURCE" if self.type == "source_class" else kind[1] if kind else None
-        if self.kind not in KINDS or (self.kind == "SOURCE") != (self.type == "source_class"):
-            sys.exit(f"src/{path}: expected .kind = PST_OP_ORDER, PST_OP_SAMPLE or PST_OP_BATCHING")
+        joins = self.type == "op_decl" and "    .join = " in text[found[0].start() :]
+        if self.kind not in KINDS or (self.kind == "SOURCE") != (self.type == "source_class" or joins):
+            sys.exit(f"src/{path}: expected .kind = PST_OP_ORDER, PST_OP_SAMPLE or PST_OP_BATCHING (of a join: PST_OP_SOURCE)")
 
 
 def find(src):

@@ -3,13 +3,24 @@
 #include "base/memory.h"
 #include "flow/node.h"
 #include "lang/words.h"
+#include "ops/join.h"
+#include "ops/op_decl.h"
 
 #include <string.h>
 
+#define BRANCH_ORDINALS (UINT32_C(1) << 16) /* of nodes in branches: no chain is that long */
+
 static struct lang_class class_of(const pst_op_class *op)
 {
-    return (struct lang_class){
-        .name = op->name, .params = op->params, .positional = LANG_ALL, .config_size = op->config_size, .owner = op};
+    const struct op_decl *decl = op_decl_of(op);
+    const struct join_facet *join = decl ? decl->join : NULL;
+    return (struct lang_class){.name = op->name,
+                               .params = op->params,
+                               .positional = LANG_ALL,
+                               .config_size = op->config_size,
+                               .min_children = join ? join->min_branches : 0,
+                               .max_children = join ? join->max_branches : 0,
+                               .owner = op};
 }
 
 static bool class_at(size_t i, struct lang_class *ret)
@@ -28,12 +39,30 @@ static const struct language pipelines = {
     .listing = "`penstock ops` lists them",
 };
 
+static void finish_nodes(struct chain *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        for (size_t b = 0; b < c->nodes[i].branch_count; b++)
+            finish_nodes(&c->nodes[i].branches[b]);
+        mem_free(c->nodes[i].branches);
+    }
+    mem_free(c->nodes);
+    c->nodes = NULL;
+    c->count = c->capacity = 0;
+}
+
 void chain_finish(struct chain *c)
 {
+    finish_nodes(c);
     lang_finish(&c->tree);
-    mem_free(c->nodes);
     arena_finish(&c->classes);
     *c = (struct chain){0};
+}
+
+const struct join_facet *chain_join(const struct chain *c)
+{
+    const struct op_decl *decl = c->count ? op_decl_of(c->nodes[0].op) : NULL;
+    return decl ? decl->join : NULL;
 }
 
 /* A class of a program that was built with an older header ends earlier; the rest reads as zeros. */
@@ -50,29 +79,58 @@ static const pst_op_class *whole_class(struct arena *memory, const pst_op_class 
     return whole;
 }
 
+static bool follow_nodes(struct chain *root, struct chain *c, const struct lang_chain *from);
+
+static bool follow_branches(struct chain *root, struct node *n)
+{
+    size_t count = n->written->child_count;
+    if (count == 0)
+        return true;
+    n->branches = mem_array(count, sizeof(*n->branches));
+    for (size_t i = 0; n->branches && i < count; i++) {
+        n->branches[n->branch_count++].root = root;
+        if (!follow_nodes(root, &n->branches[i], &n->written->children[i]))
+            return false;
+    }
+    return n->branches != NULL;
+}
+
+/* Adds the nodes of `from` that `c` does not have yet; false: out of memory. */
+static bool follow_nodes(struct chain *root, struct chain *c, const struct lang_chain *from)
+{
+    void *nodes = c->nodes;
+    bool whole = mem_grow(&nodes, &c->capacity, from->count, sizeof(*c->nodes)) >= 0;
+    c->nodes = nodes;
+    while (whole && c->count < from->count) {
+        struct lang_node *written = from->nodes[c->count];
+        const pst_op_class *op = written->class.owner;
+        struct node *n = &c->nodes[c->count];
+        *n = (struct node){.op = op,
+                           .kind = pst_op_kind_of(op),
+                           .written = written,
+                           .config = written->config,
+                           .strings = &written->strings,
+                           .ordinal = c == root ? (uint32_t)c->count : BRANCH_ORDINALS + root->branch_nodes++};
+        c->count++;
+        whole = follow_branches(root, n);
+    }
+    return whole;
+}
+
 /* After a call that added to the tree and returned `st`: adds its new nodes to the chain, or takes them from the tree. */
 static pst_status follow(struct chain *c, size_t scripts, pst_status st, pst_error *reterr)
 {
-    const struct lang_chain *top = &c->tree.top;
-    void *nodes = c->nodes;
-    if (st < 0)
+    size_t count = c->count;
+    if (st < 0 || follow_nodes(c, c, &c->tree.top))
         return st;
-    if (mem_grow(&nodes, &c->capacity, top->count, sizeof(*c->nodes)) < 0) {
-        lang_cut(&c->tree, c->count, scripts);
-        return fail_memory(reterr, "building a pipeline");
+    while (c->count > count) {
+        struct node *n = &c->nodes[--c->count];
+        for (size_t b = 0; b < n->branch_count; b++)
+            finish_nodes(&n->branches[b]);
+        mem_free(n->branches);
     }
-    c->nodes = nodes;
-    for (; c->count < top->count; c->count++) {
-        struct lang_node *written = top->nodes[c->count];
-        const pst_op_class *op = written->class.owner;
-        c->nodes[c->count] = (struct node){.op = op,
-                                           .kind = pst_op_kind_of(op),
-                                           .written = written,
-                                           .config = written->config,
-                                           .strings = &written->strings,
-                                           .ordinal = (uint32_t)c->count};
-    }
-    return PST_OK;
+    lang_cut(&c->tree, count, scripts);
+    return fail_memory(reterr, "building a pipeline");
 }
 
 pst_status chain_parse(struct chain *c, const char *text, pst_error *reterr)
@@ -107,5 +165,5 @@ char *node_text(const struct node *n)
 
 void node_point(const struct chain *c, const struct node *n, pst_error *reterr)
 {
-    lang_point(&c->tree, n->written, reterr);
+    lang_point(c->root ? &c->root->tree : &c->tree, n->written, reterr);
 }

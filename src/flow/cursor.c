@@ -14,25 +14,44 @@
 
 #define UPPER_HALF (~UINT64_C(0) << 32)
 
-pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
+/* Adds an operation and its arguments, and what its config has beyond them. */
+static pst_status hash_node(const struct node *n, uint64_t *hash, pst_error *reterr)
+{
+    char *text = lang_head(n->written);
+    if (!text)
+        return fail_memory(reterr, "planning");
+    *hash = hash_bytes(text, strlen(text), *hash);
+    mem_free(text);
+    if (n->op->fingerprint)
+        *hash = hash_combine(*hash, n->op->fingerprint(n->config));
+    return PST_OK;
+}
+
+/* Adds the operations of the chain, branches first. A source's arguments are not among them: its data are. */
+static pst_status hash_ops(const struct pipeline_plan *p, uint64_t *hash, pst_error *reterr)
 {
     const struct chain *c = p->chain;
-    const char *name = c->nodes[0].op->name;
-    uint64_t data = hash_bytes(name, strlen(name), p->source_class->fingerprint(p->source)), ops = 0;
-    for (size_t i = 1; i < c->count; i++) {
-        const struct op_decl *decl = op_decl_of(c->nodes[i].op);
-        if (decl && decl->resource)
-            continue;
-        char *text = node_text(&c->nodes[i]);
-        if (!text)
-            return fail_memory(reterr, "planning");
-        ops = hash_bytes(text, strlen(text), ops);
-        mem_free(text);
-        if (c->nodes[i].op->fingerprint)
-            ops = hash_combine(ops, c->nodes[i].op->fingerprint(c->nodes[i].config));
+    pst_status st = p->join ? hash_node(&c->nodes[0], hash, reterr) : PST_OK;
+    for (size_t b = 0; p->join && b < p->join->count && st == PST_OK; b++) {
+        const struct pipeline_plan *branch = p->join->branches[b].plan;
+        *hash = hash_combine(*hash, branch->chain->count);
+        st = hash_ops(branch, hash, reterr);
     }
+    for (size_t i = 1; i < c->count && st == PST_OK; i++) {
+        const struct op_decl *decl = op_decl_of(c->nodes[i].op);
+        if (!decl || !decl->resource)
+            st = hash_node(&c->nodes[i], hash, reterr);
+    }
+    return st;
+}
+
+pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
+{
+    const char *name = p->chain->nodes[0].op->name;
+    uint64_t data = hash_bytes(name, strlen(name), p->source_class->fingerprint(p->source)), ops = 0;
+    pst_status st = hash_ops(p, &ops, reterr);
     p->fingerprint = (data & UPPER_HALF) | ops >> 32;
-    return PST_OK;
+    return st;
 }
 
 pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_position *at, pst_error *reterr)

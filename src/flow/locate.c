@@ -7,6 +7,7 @@
 #include "flow/locate.h"
 
 #include "base/memory.h"
+#include "flow/join.h"
 #include "flow/pipeline.h"
 #include "flow/stream_filters.h"
 
@@ -79,10 +80,15 @@ pst_status pst_pipeline_locate(pst_pipeline *p, const pst_batch *b, size_t eleme
         pst_status st = order_state_init(&state, &p->plan->order, reterr);
         if (st < 0)
             return st;
-        order_elements(&p->plan->order, &state, &b->where, place, 1, &sample, &pass);
+        uint64_t index;
+        size_t field = SOURCE_WHOLE;
+        order_elements(&p->plan->order, &state, &b->where, place, 1, &index, &pass);
         order_state_finish(&state);
+        st = join_resolve(&program, &index, &pass, &field, &sample, reterr);
+        if (st < 0)
+            return st;
         if (program->source_class->locate)
-            program->source_class->locate(program->source, sample, SOURCE_WHOLE, &at);
+            program->source_class->locate(program->source, index, field, &at);
     }
     *ret = at.path ? (pst_place){at.path, at.record, at.offset} : (pst_place){NULL, sample, PST_NOWHERE};
     return PST_OK;

@@ -1,4 +1,5 @@
-/* node.h: the chain as the user wrote it, bound to operations; the common result of text, C calls and bindings. */
+/* node.h: the chain as the user wrote it, bound to operations; the common result of text, C calls and bindings. The first node
+ * may be a join, whose branches are chains again. */
 #ifndef FLOW_NODE_H
 #define FLOW_NODE_H
 
@@ -14,14 +15,19 @@ struct node {
     struct arena *strings;           /* memory that the config points to */
     uint32_t ordinal;                /* place in the user's chain: keys its randomness, survives rewrites */
     pst_spec in, out;                /* set by the plan, which owns their fields */
+    struct chain *branches;          /* a join's; owned by the chain */
+    size_t branch_count;
+    unsigned number;                 /* set by the plan: which of the numbers of an element it writes; see order.h */
 };
 
 /* Empty when zeroed. A call that fails leaves it as it was. */
 struct chain {
-    struct lang_tree tree;
-    struct node *nodes; /* one per node at the top of the tree */
+    const struct chain *root; /* a branch: the chain whose tree has its nodes; NULL: it is the root */
+    struct lang_tree tree;    /* empty in a branch */
+    struct node *nodes;       /* one per node at the top of the tree, or of the branch */
     size_t count, capacity;
-    struct arena classes; /* copies of classes that are shorter than the library's */
+    struct arena classes;  /* copies of classes that are shorter than the library's */
+    uint32_t branch_nodes; /* of the root: nodes in all branches */
 };
 
 /* Parses text into nodes; see pipeline.h for the language. Errors carry the byte and a line with a caret. The plan checks
@@ -31,7 +37,12 @@ pst_status chain_parse(struct chain *c, const char *text, pst_error *reterr);
 pst_status chain_add(struct chain *c, const char *op, const char *args, pst_error *reterr);
 /* Copies the config; the memory that it points to is borrowed. NULL: every parameter has its default. */
 pst_status chain_add_class(struct chain *c, const pst_op_class *op, const void *config, pst_error *reterr);
+/* Adds a join of the `count` chains, with its arguments as text (NULL: none). Takes their nodes on PST_OK and leaves them empty. */
+pst_status chain_add_join(struct chain *c, const char *op, const char *args, struct chain *const *branches, size_t count,
+                          pst_error *reterr);
 void chain_finish(struct chain *c);
+/* Returns the join facet of the first node; NULL: the chain begins with a source. */
+const struct join_facet *chain_join(const struct chain *c);
 
 /* Returns the node as canonical text ("shuffle seed=7"), which the fingerprint covers and the plan prints. Parsing it gives
  * the same node. Release with mem_free; NULL: out of memory. */

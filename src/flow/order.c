@@ -6,15 +6,18 @@
  * Streams have the same steps; stream_filters.c runs them one element at a time. */
 #include "flow/order.h"
 
+#include "base/bitmap.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 void order_init(struct order *o, uint64_t source)
 {
     *o = (struct order){.source = source, .batch = SIZE_MAX, .elements = source, .batches = source};
+    o->streamed = source == ORDER_UNKNOWN;
 }
 
 void order_finish(struct order *o)
@@ -48,6 +51,10 @@ static pst_status step_length(const struct order_step *s, uint64_t *ret, pst_err
     *ret = n;
     switch (s->kind) {
     case ORDER_SHUFFLE:
+    case ORDER_NUMBER:
+        break;
+    case ORDER_FILTER:
+        *ret = bitmap_ones(s->bits);
         break;
     case ORDER_REPEAT:
         return repeat_length(n, s->count, ret, reterr);
@@ -85,17 +92,23 @@ pst_status order_push(struct order *o, const struct order_step *step, pst_error 
     pst_status st = step_length(&s, &s.outer, reterr);
     if (st < 0)
         return st;
-    if (s.kind == ORDER_SHUFFLE && s.inner == ORDER_ENDLESS && is_counted(o->source)) /* a stream has a buffer for it */
+    if (s.kind == ORDER_SHUFFLE && s.inner == ORDER_ENDLESS && !o->streamed) /* a stream has a buffer for it */
         return pst_fail(reterr, PST_EINVAL,
                         "shuffle: an endless sequence has no whole to shuffle; put shuffle before repeat");
     if (s.kind == ORDER_BATCH && o->batch != SIZE_MAX)
         return pst_fail(reterr, PST_EINVAL, "batch: the elements are batched already; a chain can have only one batch");
+    if (s.kind == ORDER_NUMBER && o->batch != SIZE_MAX)
+        return pst_fail(reterr, PST_EINVAL, "elements are numbered before they are batched; put it before batch");
+    if (s.kind == ORDER_NUMBER && o->numbers == ORDER_MAX_NUMBERS)
+        return pst_fail(reterr, PST_ELIMIT, "a chain numbers its elements at most %d times", ORDER_MAX_NUMBERS);
     if (mem_grow((void **)&o->steps, &o->capacity, o->count + 1, sizeof(*o->steps)) < 0)
         return fail_memory(reterr, "planning the order");
     if (s.kind == ORDER_BATCH)
         o->batch = o->count;
     if (o->batch == SIZE_MAX || s.kind == ORDER_BATCH)
         o->elements = s.kind == ORDER_BATCH ? s.inner : s.outer;
+    if (s.kind == ORDER_NUMBER)
+        s.number = o->numbers++;
     o->steps[o->count++] = s;
     o->batches = s.outer;
     return PST_OK;
@@ -193,8 +206,15 @@ static void repeat_back(const struct order_step *s, size_t n, uint64_t *index, u
     }
 }
 
+static void filter_back(const struct order_step *s, size_t n, uint64_t *index)
+{
+    for (size_t i = 0; i < n; i++)
+        index[i] = bitmap_select(s->bits, index[i]);
+}
+
 /* Maps positions after the step to positions before it. */
-static void step_back(const struct order_step *s, struct order_memo *m, size_t n, uint64_t *index, uint64_t *pass)
+static void step_back(const struct order_step *s, struct order_memo *m, size_t n, uint64_t *index, uint64_t *pass,
+                      struct order_numbers numbers)
 {
     switch (s->kind) {
     case ORDER_SHUFFLE:
@@ -211,6 +231,13 @@ static void step_back(const struct order_step *s, struct order_memo *m, size_t n
         for (size_t i = 0; i < n; i++)
             index[i] = index[i] * s->shards + s->shard;
         break;
+    case ORDER_NUMBER:
+        if (numbers.at)
+            memcpy(numbers.at + s->number * numbers.stride, index, n * sizeof(*index));
+        break;
+    case ORDER_FILTER:
+        filter_back(s, n, index);
+        break;
     case ORDER_TAKE:
     case ORDER_BATCH:
         break;
@@ -221,7 +248,7 @@ struct order_batch order_open(const struct order *o, struct order_state *s, uint
 {
     uint64_t pass = epoch;
     for (size_t i = o->count; i-- > o->batch + 1;)
-        step_back(&o->steps[i], &s->memos[i], 1, &k, &pass);
+        step_back(&o->steps[i], &s->memos[i], 1, &k, &pass, (struct order_numbers){0});
     const struct order_step *batch = &o->steps[o->batch];
     uint64_t begin = k * batch->size, left = is_counted(batch->inner) ? batch->inner - begin : UINT64_MAX;
     return (struct order_batch){.pass = pass, .begin = begin, .size = left < batch->size ? left : batch->size};
@@ -235,5 +262,19 @@ void order_elements(const struct order *o, struct order_state *s, const struct o
         ret_pass[i] = batch->pass;
     }
     for (size_t i = o->batch; i-- > 0;)
-        step_back(&o->steps[i], &s->memos[i], count, ret_index, ret_pass);
+        step_back(&o->steps[i], &s->memos[i], count, ret_index, ret_pass, s->numbers);
+}
+
+void order_back(const struct order *o, struct order_state *s, size_t count, uint64_t *index, uint64_t *pass)
+{
+    for (size_t i = o->count; i-- > 0;)
+        step_back(&o->steps[i], &s->memos[i], count, index, pass, s->numbers);
+}
+
+bool order_is_fixed(const struct order *o)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->steps[i].kind == ORDER_SHUFFLE && o->steps[i].reshuffle)
+            return false;
+    return true;
 }

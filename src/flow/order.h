@@ -10,18 +10,23 @@
 #include <penstock/base.h>
 
 #define ORDER_ENDLESS UINT64_MAX
+#define ORDER_MAX_NUMBERS 4 /* steps of kind ORDER_NUMBER in a chain */
 #define ORDER_UNKNOWN (UINT64_MAX - 1) /* length of a stream that has not been read to its end */
 
-/* Steps in the order of the chain. Exactly one is a batch step: the steps after it work on whole batches. */
+/* Steps in the order of the chain. In the chain of a pipeline exactly one is a batch step: the steps after it work on whole
+ * batches. A branch has none; its `batches` are elements. */
 struct order {
     struct order_step *steps;
     size_t count, capacity;
-    size_t batch;      /* index of the batch step */
+    size_t batch;      /* index of the batch step; SIZE_MAX: there is none */
+    bool streamed;     /* the source is a stream */
+    unsigned numbers;  /* steps of kind ORDER_NUMBER */
     uint64_t source;   /* elements of the source; ORDER_UNKNOWN for a stream */
     uint64_t elements; /* input elements of the batch step */
     uint64_t batches;  /* per epoch; ORDER_ENDLESS, ORDER_UNKNOWN */
 };
 
+/* `source` is the number of elements of the source; ORDER_UNKNOWN: it is a stream. */
 void order_init(struct order *o, uint64_t source);
 /* Appends a step and computes its lengths. */
 pst_status order_push(struct order *o, const struct order_step *step, pst_error *reterr);
@@ -37,8 +42,14 @@ struct order_memo {
     struct permutation within; /* permutation within a window */
     uint64_t short_slot;       /* position of the chunk that is shorter than the others */
 };
+/* Where the numbers of elements (ORDER_NUMBER) are stored: number k of element i at [k * stride + i]. NULL `at`: nowhere. */
+struct order_numbers {
+    uint64_t *at;
+    size_t stride;
+};
 struct order_state {
-    struct order_memo *memos; /* one per step */
+    struct order_memo *memos;     /* one per step */
+    struct order_numbers numbers; /* set by the owner */
 };
 pst_status order_state_init(struct order_state *s, const struct order *o, pst_error *reterr);
 void order_state_finish(struct order_state *s);
@@ -54,5 +65,9 @@ struct order_batch order_open(const struct order *o, struct order_state *s, uint
 /* Stores the `count` elements of the batch from its `first`: their numbers in the source, and the pass that each belongs to. */
 void order_elements(const struct order *o, struct order_state *s, const struct order_batch *batch, uint64_t first, size_t count,
                     uint64_t *ret_index, uint64_t *ret_pass);
+/* Maps `count` positions and passes after all steps of a branch to numbers in its source and their passes. */
+void order_back(const struct order *o, struct order_state *s, size_t count, uint64_t *index, uint64_t *pass);
+/* Returns whether the element at a position is the same in every pass. */
+bool order_is_fixed(const struct order *o);
 
 #endif

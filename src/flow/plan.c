@@ -70,6 +70,7 @@ static pst_status check_kinds(const struct chain *c, pst_error *reterr)
 /* The mean stored size, from elements spread evenly over the source. */
 static uint64_t probe_bytes(const struct pipeline_plan *p, uint64_t count)
 {
+    count = p->join ? p->join->numbers : count;
     uint64_t probes = count < PROBES ? count : PROBES, sum = 0;
     if (!p->source_class->bytes_of || count >= ORDER_UNKNOWN || probes == 0)
         return 0;
@@ -78,25 +79,23 @@ static uint64_t probe_bytes(const struct pipeline_plan *p, uint64_t count)
     return sum / probes + (sum % probes > 0);
 }
 
-static pst_status open_source(struct pipeline_plan *p, const pst_pipeline_options *o, struct file_stop stop,
-                              struct damage_account *account, pst_error *reterr)
+static pst_status open_source(struct pipeline_plan *p, const struct plan_env *plan_env, pst_error *reterr)
 {
     const struct node *n = &p->chain->nodes[0];
+    const pst_pipeline_options *o = plan_env->options;
     struct damage_opening opening = {0};
-    struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8, .stop = stop};
+    struct source_env env = {.cache_dir = o->cache_dir, .no_verify = o->no_verify, .ram = p->ram / 8, .stop = plan_env->stop};
     p->source_class = (const struct source_class *)(const void *)n->op;
-    pst_status st = damage_intake_init(&p->intake, n->op->name, account->policy.skip, reterr);
+    pst_status st = damage_intake_init(&p->intake, n->op->name, plan_env->account->policy.skip, reterr);
     if (st == PST_OK)
-        st = damage_opening_init(&opening, account, n->op->name, reterr);
+        st = damage_opening_init(&opening, plan_env->account, n->op->name, reterr);
     env.met = p->intake.log;
     env.damage = opening.log;
     if (st == PST_OK)
         st = p->source_class->open(n->config, &env, &p->source, reterr);
     p->gaps = opening.found;
     damage_opening_finish(&opening);
-    if (st == PST_OK)
-        p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
-    return st;
+    return plan_point(p->chain, 0, st, reterr);
 }
 
 /* ---- Types and shapes ---- */
@@ -221,34 +220,48 @@ static bool note_resource(struct pipeline_plan *p, size_t i)
     const struct resource_facet *resource = resource_of(n);
     if (!resource)
         return false;
-    if (resource->kind == RESOURCE_PREFETCH)
+    if (resource->kind == RESOURCE_PREFETCH && !p->is_branch)
         p->prefetch = resource->amount(n->config);
-    else
+    else if (resource->kind == RESOURCE_CACHE)
         p->cache_node = i;
     return true;
 }
 
+static pst_status push_step(struct pipeline_plan *p, size_t i, const struct order_step *step, pst_error *reterr)
+{
+    if (p->is_branch && step->kind == ORDER_BATCH)
+        return pst_fail(reterr, PST_EUNSUPPORTED, "branches deliver single elements; put batch after the join");
+    p->chain->nodes[i].number = p->order.numbers;
+    return order_push(&p->order, step, reterr);
+}
+
 static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *reterr)
 {
-    const struct chain *c = p->chain;
+    struct chain *c = p->chain;
     uint64_t count = p->source_class->count(p->source);
     struct order_step step;
     struct order_env env = {.seed = seed, .element_bytes = p->element_bytes ? p->element_bytes : UNKNOWN_ELEMENT};
-    p->program.streamed = count == SOURCE_STREAM;
+    p->program.streamed = count == SOURCE_STREAM && !p->join; /* a join of that length is endless */
     order_init(&p->order, p->program.streamed ? ORDER_UNKNOWN : count);
-    if (count >= ORDER_UNKNOWN && !p->source_class->stream_open)
+    if (p->program.streamed && p->is_branch)
+        return plan_point(c, 0,
+                          pst_fail(reterr, PST_EUNSUPPORTED,
+                                   "a branch must have an index, and this source is a stream; `penstock pack` makes shards of it"),
+                          reterr);
+    if (p->program.streamed && !p->source_class->stream_open)
         return plan_point(c, 0, pst_fail(reterr, PST_EINVAL, "the source has neither an index nor a stream"), reterr);
     for (size_t i = 1; i < c->count; i++) {
         pst_status st = PST_OK;
         if (order_step_of(p, &c->nodes[i], &env, &step))
-            st = order_push(&p->order, &step, reterr);
+            st = push_step(p, i, &step, reterr);
         else if (c->nodes[i].kind != PST_OP_SAMPLE && !note_resource(p, i))
             st = pst_fail(reterr, PST_EUNSUPPORTED, "the engine does not support this operation");
         if (st < 0)
             return plan_point(c, i, st, reterr);
     }
+    p->program.numbers = p->order.numbers;
     step = (struct order_step){.kind = ORDER_BATCH, .size = 1};
-    return p->order.batch == SIZE_MAX ? order_push(&p->order, &step, reterr) : PST_OK;
+    return p->order.batch == SIZE_MAX && !p->is_branch ? order_push(&p->order, &step, reterr) : PST_OK;
 }
 
 /* ---- The program and its memory ---- */
@@ -275,6 +288,8 @@ static pst_status batch_spec(struct pipeline_plan *p, pst_error *reterr)
 /* Informs the source and the operations which of their fields are used. */
 static void tell_needs(struct pipeline_plan *p)
 {
+    for (size_t b = 0; p->join && b < p->join->count; b++)
+        tell_needs(p->join->branches[b].plan);
     if (p->source_class->need)
         p->source_class->need(p->source, p->program.needed);
     for (size_t i = 0; i < p->program.count; i++) {
@@ -285,18 +300,52 @@ static void tell_needs(struct pipeline_plan *p)
     }
 }
 
-static pst_status plan_program(struct pipeline_plan *p, bool no_fuse, pst_error *reterr)
+static pst_status plan_program(struct pipeline_plan *p, pst_error *reterr)
 {
     const struct order_step *batch = &p->order.steps[p->order.batch];
     uint64_t capacity = p->order.elements < batch->size ? p->order.elements : batch->size;
-    pst_status st = rewrite_steps(p, no_fuse, reterr);
-    if (st == PST_OK)
-        st = program_compile(&p->program, capacity ? capacity : 1, reterr);
+    pst_status st = program_compile(&p->program, capacity ? capacity : 1, reterr);
     if (st == PST_OK)
         st = batch_spec(p, reterr);
     if (st == PST_OK)
         tell_needs(p);
     return st;
+}
+
+/* Slots of the cache: the keys of lane_key. */
+static pst_status cache_slots(const struct pipeline_plan *p, uint64_t *ret, pst_error *reterr)
+{
+    const struct join *j = p->join;
+    *ret = p->program.streamed ? SOURCE_STREAM : j && !j->has_together ? j->numbers : p->order.source;
+    if (j && j->has_together && (!j->fixed || j->length == JOIN_ENDLESS))
+        return pst_fail(reterr, PST_EINVAL,
+                        "the elements that zip puts together are others in every epoch, because a branch is shuffled or endless; "
+                        "put cache into the branches");
+    return PST_OK;
+}
+
+/* Creates the cache of the plan and those of its branches; `taken` is memory that they may not use. */
+static pst_status plan_caches(struct pipeline_plan *p, uint64_t taken, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    uint64_t slots = 0;
+    for (size_t b = 0; p->join && b < p->join->count && st == PST_OK; b++) {
+        struct pipeline_plan *branch = p->join->branches[b].plan;
+        st = plan_caches(branch, 0, reterr);
+        p->ram_branches += branch->ram_cache + branch->ram_branches;
+    }
+    if (st < 0 || !p->cache_node)
+        return st;
+    const struct node *cache = &p->chain->nodes[p->cache_node];
+    uint64_t bytes = resource_of(cache)->amount(cache->config);
+    taken += p->ram_branches;
+    uint64_t left = taken < p->ram ? p->ram - taken : 0, wanted = bytes ? bytes : p->ram / 2;
+    p->ram_cache = wanted < left ? wanted : left;
+    st = cache_slots(p, &slots, reterr);
+    if (st == PST_OK)
+        st = cache_create(&p->cache, slots, p->ram_cache, p->threads, reterr);
+    p->program.cache = p->cache;
+    return plan_point(p->chain, p->cache_node, st, reterr);
 }
 
 static pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr)
@@ -313,46 +362,55 @@ static pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr)
                         "shuffle buffers of %" PRIu64 " bytes do not fit in the budget of %" PRIu64
                         "; try a smaller buffer (buffer=) or a larger budget (ram)",
                         p->ram_stream, p->ram);
-    if (!p->cache_node)
-        return PST_OK;
-    const struct node *cache = &p->chain->nodes[p->cache_node];
-    uint64_t bytes = resource_of(cache)->amount(cache->config);
-    uint64_t left = p->ram - batches - p->ram_stream, wanted = bytes ? bytes : p->ram / 2;
-    p->ram_cache = wanted < left ? wanted : left;
-    pst_status st =
-        cache_create(&p->cache, p->program.streamed ? SOURCE_STREAM : p->order.source, p->ram_cache, p->threads, reterr);
-    p->program.cache = p->cache;
-    return plan_point(p->chain, p->cache_node, st, reterr);
+    return plan_caches(p, batches + p->ram_stream, reterr);
 }
 
 /* Where entropy indexes are stored, from elements spread evenly over the source. */
 static void probe_entropy(struct pipeline_plan *p)
 {
-    uint64_t count = p->order.source, probes = count < PROBES ? count : PROBES, found = 0;
+    uint64_t count = p->join ? p->join->numbers : p->order.source, probes = count < PROBES ? count : PROBES, found = 0;
     struct entropy_home home;
     for (uint64_t i = 0; p->source_class->entropy && i < probes; i++)
         found += p->source_class->entropy(p->source, (uint64_t)((double)i * (double)count / (double)probes), &home);
     p->entropy = found == 0 ? ENTROPY_MADE : found < probes ? ENTROPY_PARTLY : ENTROPY_STORED;
 }
 
+/* Whether the chain decodes images whose bytes have the numbers of the plan's elements: after zip those of its first branch. */
+static bool decodes(const struct pipeline_plan *p)
+{
+    for (size_t i = 0; i < p->program.count; i++) {
+        const struct step *s = &p->program.steps[i];
+        const struct image_facet *image = op_image(op_decl_of(p->chain->nodes[s->first].op));
+        size_t second = p->join && p->join->facet->together && p->join->count > 1 ? p->join->branches[1].first_field : SIZE_MAX;
+        if (image && image->decodes && s->origin < second)
+            return true;
+    }
+    return false;
+}
+
 /* Points that are stored nowhere are made, within a share of what everything else leaves. */
 static pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr)
 {
-    bool decodes = false;
-    for (size_t i = 0; i < p->chain->count; i++) {
-        const struct image_facet *image = op_image(op_decl_of(p->chain->nodes[i].op));
-        decodes |= image && image->decodes;
+    pst_status st = PST_OK;
+    for (size_t b = 0; p->join && b < p->join->count && st == PST_OK; b++) {
+        st = plan_entropy(p->join->branches[b].plan, reterr);
+        p->ram_branches += p->join->branches[b].plan->ram_entropy;
     }
-    p->entropy = decodes && p->program.streamed ? ENTROPY_STREAM : ENTROPY_NONE;
-    if (!decodes || p->program.streamed)
+    if (st < 0)
+        return st;
+    bool decoded = decodes(p);
+    p->entropy = decoded && p->program.streamed ? ENTROPY_STREAM : ENTROPY_NONE;
+    if (!decoded || p->program.streamed)
         return PST_OK;
     probe_entropy(p);
-    uint64_t taken = 2 * (uint64_t)p->program.layout.block + p->ram_stream + p->ram_cache + p->threads * tune_worker_bytes(p);
+    uint64_t taken = 2 * (uint64_t)p->program.layout.block + p->ram_stream + p->ram_cache + p->ram_branches +
+                     p->threads * tune_worker_bytes(p);
     uint64_t share = taken < p->ram ? (p->ram - taken) / ENTROPY_SHARE : 0;
-    uint64_t most = p->order.source * (p->element_bytes / ENTROPY_RATIO + ENTROPY_FIXED);
+    uint64_t count = p->join ? p->join->numbers : p->order.source;
+    uint64_t most = count * (p->element_bytes / ENTROPY_RATIO + ENTROPY_FIXED);
     if (p->entropy != ENTROPY_STORED)
         p->ram_entropy = share < most ? share : most;
-    return entropy_create(&p->program.entropy, p->source_class, p->source, p->order.source, p->ram_entropy, reterr);
+    return entropy_create(&p->program.entropy, p->source_class, p->source, count, p->ram_entropy, reterr);
 }
 
 static unsigned most_threads(const pst_pipeline_options *o)
@@ -361,6 +419,48 @@ static unsigned most_threads(const pst_pipeline_options *o)
     if (o->workers)
         return o->workers < MAX_WORKERS ? o->workers : MAX_WORKERS;
     return 2 * cores < MAX_WORKERS ? 2 * cores : MAX_WORKERS; /* more than cores: some may wait for storage */
+}
+
+/* Everything up to the operations' types and the order: what branches and whole pipelines have in common. */
+static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr)
+{
+    pst_status st = chain_join(p->chain) ? plan_join(p, env, reterr) : open_source(p, env, reterr);
+    if (st < 0)
+        return st;
+    p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
+    st = infer(p, p->chain, reterr);
+    if (st == PST_OK)
+        st = check_cache(p->chain, reterr);
+    if (st < 0)
+        return st;
+    program_init(&p->program, p->source_class, p->source, &p->memory);
+    p->program.intake = &p->intake;
+    p->program.join = p->join;
+    st = plan_order(p, env->options->seed, reterr);
+    return st == PST_OK ? rewrite_steps(p, env->options->no_fuse, reterr) : st;
+}
+
+pst_status branch_plan_create(struct pipeline_plan **ret, struct chain *chain, const struct pipeline_plan *parent,
+                              size_t branches, const struct plan_env *env, pst_error *reterr)
+{
+    pst_status st = check_kinds(chain, reterr);
+    if (st < 0)
+        return st;
+    struct pipeline_plan *p = mem_zalloc(sizeof(*p));
+    if (!p)
+        return fail_memory(reterr, "planning");
+    p->chain = chain;
+    p->is_branch = true;
+    p->ram = parent->ram / 2 / branches; /* the other half is the parent's */
+    p->threads = parent->threads;
+    p->split = (struct split){.world = 1};
+    st = plan_chain(p, env, reterr);
+    if (st < 0) {
+        pipeline_plan_destroy(p);
+        return st;
+    }
+    *ret = p;
+    return PST_OK;
 }
 
 pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_pipeline_options *o, struct file_stop stop,
@@ -372,22 +472,14 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     struct pipeline_plan *p = mem_zalloc(sizeof(*p));
     if (!p)
         return fail_memory(reterr, "planning");
+    struct plan_env env = {.options = o, .stop = stop, .account = account};
     p->chain = chain;
     p->ram = o->ram ? o->ram : cpu_memory_available() / 2;
     p->split = (struct split){.rank = o->rank, .world = o->world ? o->world : 1, .uneven = o->uneven};
     p->threads = most_threads(o);
-    st = plan_point(chain, 0, open_source(p, o, stop, account, reterr), reterr);
+    st = plan_chain(p, &env, reterr);
     if (st == PST_OK)
-        st = infer(p, chain, reterr);
-    if (st == PST_OK)
-        st = check_cache(chain, reterr);
-    if (st == PST_OK) {
-        program_init(&p->program, p->source_class, p->source, &p->memory);
-        p->program.intake = &p->intake;
-        st = plan_order(p, o->seed, reterr);
-    }
-    if (st == PST_OK)
-        st = plan_program(p, o->no_fuse, reterr);
+        st = plan_program(p, reterr);
     if (st == PST_OK)
         st = plan_memory(p, reterr);
     if (st == PST_OK)
@@ -412,7 +504,7 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p)
     program_finish(&p->program);
     order_finish(&p->order);
     cache_destroy(p->cache);
-    if (p->source_class)
+    if (p->source_class && p->source)
         p->source_class->close(p->source);
     damage_intake_finish(&p->intake);
     arena_finish(&p->memory);

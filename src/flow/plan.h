@@ -4,6 +4,7 @@
 #define FLOW_PLAN_H
 
 #include "flow/damage.h"
+#include "flow/join.h"
 #include "flow/node.h"
 #include "flow/order.h"
 #include "flow/program.h"
@@ -19,9 +20,11 @@ enum plan_entropy {
 };
 
 struct pipeline_plan {
-    const struct chain *chain;
+    struct chain *chain;
     const struct source_class *source_class;
     void *source;
+    struct join *join; /* the source, if it is a join; NULL otherwise */
+    bool is_branch;    /* of a join: it has no batches */
     struct damage_intake intake; /* takes the damage that a stream reports */
     uint64_t gaps;      /* damage that was found while opening */
     struct order order;
@@ -37,15 +40,30 @@ struct pipeline_plan {
     uint64_t ram_cache;   /* for the cache */
     uint64_t ram_stream;  /* for shuffle buffers */
     uint64_t ram_entropy; /* for entropy indexes that are not stored */
+    uint64_t ram_branches; /* for caches and entropy indexes of the branches */
     enum plan_entropy entropy;
     uint64_t prefetch; /* requested in the chain; 0: not requested */
     unsigned threads;  /* maximum number of workers */
+};
+
+/* What a plan depends on besides its chain. Borrowed during planning. */
+struct plan_env {
+    const pst_pipeline_options *options;
+    struct file_stop stop; /* lives as long as the plan */
+    struct damage_account *account;
 };
 
 /* `chain` is borrowed and has its specs filled in. `account` is borrowed during the call. */
 pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_pipeline_options *options,
                                 struct file_stop stop, struct damage_account *account, pst_error *reterr);
 struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok; returns NULL */
+
+/* Plans a branch of the join that `parent` begins with, which has `branches` branches: everything up to its program, which
+ * is compiled with the parent's. */
+pst_status branch_plan_create(struct pipeline_plan **ret, struct chain *chain, const struct pipeline_plan *parent,
+                              size_t branches, const struct plan_env *env, pst_error *reterr);
+/* join.c: plans the branches of the join that the chain begins with, and makes the join the plan's source. */
+pst_status plan_join(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr);
 
 /* rewrite.c: adds the operations of `chain` on single elements as steps of the program; fuses runs of image operations. */
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);

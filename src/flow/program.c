@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "flow/join.h"
 #include "ops/image/image_op.h"
 
 #include <stdio.h>
@@ -67,13 +68,13 @@ static void find_live_before(struct step *s, bool *before, size_t inputs)
         before[f] |= pst_spec_reads(&s->out, f);
 }
 
-/* From the last step to the first: what is needed before a step follows from what is needed after it. */
-static bool find_live(struct program *p)
+/* From the last step to the first: what is needed before a step follows from what is needed after it. Then the branches. */
+static bool find_live(struct program *p, const bool *final)
 {
     size_t count = program_spec(p, p->count)->count;
     bool *live = plan_array(p, count, sizeof(*live));
     if (live)
-        memset(live, true, count);
+        memcpy(live, final, count * sizeof(*live));
     for (size_t i = p->count; live && i-- > 0;) {
         size_t inputs = program_spec(p, i)->count;
         bool *before = plan_array(p, inputs, sizeof(*before));
@@ -85,7 +86,20 @@ static bool find_live(struct program *p)
         live = before;
     }
     p->needed = live;
-    return live && list_fields(p, live, p->in.count, &p->need);
+    bool whole = live && list_fields(p, live, p->in.count, &p->need);
+    for (size_t b = 0; whole && p->join && b < p->join->count; b++)
+        whole = find_live(p->join->branches[b].program, live + p->join->branches[b].first_field);
+    return whole;
+}
+
+/* All final fields of the tree are needed. */
+static bool find_all_live(struct program *p)
+{
+    size_t count = program_spec(p, p->count)->count;
+    bool *final = plan_array(p, count, sizeof(*final));
+    if (final)
+        memset(final, true, count);
+    return final && find_live(p, final);
 }
 
 /* From the first step to the last: where an error of a step is to be looked for. */
@@ -105,7 +119,11 @@ static bool find_origins(struct program *p)
             after[f] = s->out.field[f].alias >= 0 ? origins[s->out.field[f].alias] : s->origin;
         origins = after;
     }
-    return origins != NULL;
+    p->origins = origins;
+    bool whole = origins != NULL;
+    for (size_t b = 0; whole && p->join && b < p->join->count; b++)
+        whole = find_origins(p->join->branches[b].program);
+    return whole;
 }
 
 static void list_moves(struct step *s)
@@ -121,41 +139,57 @@ static void list_moves(struct step *s)
     }
 }
 
-/* Follows a final field back to the step that writes it and binds it there; false: it comes from the source or a cache, or
- * the step's field already goes to another column. `bound` has an array per step. */
-static bool bind_column(struct program *p, size_t column, bool *const *bound)
+static bool bind_field(struct program *p, size_t field, size_t column);
+
+/* Binds field `field` of a join in the branches that it may come from; returns whether it is bound in all of them. */
+static bool bind_branches(const struct join *j, size_t field, size_t column)
 {
-    size_t first = p->cached == PROGRAM_NO_CACHE ? 0 : p->cached, field = column;
+    bool all = j->count > 0;
+    for (size_t b = 0; b < j->count; b++) {
+        struct program *p = j->branches[b].program;
+        size_t first = j->branches[b].first_field;
+        if (j->facet->together && (field < first || field >= first + program_spec(p, p->count)->count))
+            continue;
+        all &= bind_field(p, field - first, column);
+    }
+    return all;
+}
+
+/* Follows a final field back to the step that writes it and binds it there; false: it comes from the source or a cache, or
+ * the step's field already goes to another column. */
+static bool bind_field(struct program *p, size_t field, size_t column)
+{
+    size_t first = p->cached == PROGRAM_NO_CACHE ? 0 : p->cached;
     for (size_t i = p->count; i-- > first;) {
         struct step *s = &p->steps[i];
         if (s->out.field[field].alias >= 0) {
             field = (size_t)s->out.field[field].alias;
             continue;
         }
-        if (bound[i][field])
+        if (s->bound[field])
             return false;
-        bound[i][field] = true;
+        s->bound[field] = true;
         s->bind[s->binds++] = (struct step_bind){.field = (uint16_t)field, .column = (uint16_t)column};
         return true;
     }
-    return false;
+    return p->join && p->cached == PROGRAM_NO_CACHE && bind_branches(p->join, field, column);
 }
 
-static bool bind_columns(struct program *p, bool *const *bound)
+static bool bind_columns(struct program *p)
 {
     bool *in_place = plan_array(p, p->layout.fields, sizeof(*in_place)),
          *copied = plan_array(p, p->layout.fields, sizeof(*copied));
     for (size_t c = 0; in_place && copied && c < p->layout.fields; c++) {
         const struct batch_column *column = &p->layout.column[c];
         bool slot = column->kind == COLUMN_FIXED && column->field.dtype != PST_DTYPE_BYTES;
-        in_place[c] = slot && bind_column(p, c, bound);
+        in_place[c] = slot && bind_field(p, c, c);
         copied[c] = !in_place[c];
     }
     p->in_place = in_place;
     return in_place && copied && list_fields(p, copied, p->layout.fields, &p->copied);
 }
 
-static pst_status place_locals(struct program *p, struct step *s, const bool *bound, pst_error *reterr)
+static pst_status place_locals(struct program *p, struct step *s, pst_error *reterr)
 {
     s->locals = s->broughts = 0;
     s->out_bytes = 0;
@@ -171,7 +205,7 @@ static pst_status place_locals(struct program *p, struct step *s, const bool *bo
         if (bytes > PTRDIFF_MAX - ALIGNMENT - p->workspace)
             return pst_fail(reterr, PST_ELIMIT, "%s: field \"%s\" is larger than memory can hold", s->op->name, field->name);
         s->out_bytes += bytes;
-        if (bound[f])
+        if (s->bound[f])
             continue;
         s->local[s->locals++] = (struct step_local){.field = (uint16_t)f, .offset = p->workspace};
         p->workspace += (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
@@ -179,11 +213,10 @@ static pst_status place_locals(struct program *p, struct step *s, const bool *bo
     return PST_OK;
 }
 
-/* Room for the lists of every step; returns an array of flags per step, one per field, or NULL. */
-static bool **make_lists(struct program *p)
+/* Makes room for the lists of every step; false: out of memory. */
+static bool make_lists(struct program *p)
 {
-    bool **bound = plan_array(p, p->count, sizeof(*bound));
-    for (size_t i = 0; bound && i < p->count; i++) {
+    for (size_t i = 0; i < p->count; i++) {
         struct step *s = &p->steps[i];
         size_t n = s->out.count;
         s->binds = 0;
@@ -192,11 +225,14 @@ static bool **make_lists(struct program *p)
         s->bind = plan_array(p, n, sizeof(*s->bind));
         s->local = plan_array(p, n, sizeof(*s->local));
         s->brought = plan_array(p, n, sizeof(*s->brought));
-        bound[i] = plan_array(p, n, sizeof(**bound));
-        if (!s->filled.number || !s->move || !s->bind || !s->local || !s->brought || !bound[i])
-            return NULL;
+        s->bound = plan_array(p, n, sizeof(*s->bound));
+        if (!s->filled.number || !s->move || !s->bind || !s->local || !s->brought || !s->bound)
+            return false;
     }
-    return bound;
+    bool whole = true;
+    for (size_t b = 0; whole && p->join && b < p->join->count; b++)
+        whole = make_lists(p->join->branches[b].program);
+    return whole;
 }
 
 void program_fit_name(char *to, size_t size, const char *names)
@@ -216,34 +252,60 @@ void program_fit_name(char *to, size_t size, const char *names)
         snprintf(to, size, "%.*s\xe2\x80\xa6", (int)room - 3, names);
 }
 
-/* Stages beyond what the statistics hold share the last one. */
+/* Names a stage per step that runs, branches first. Stages beyond what the statistics hold share the last one. */
+static void name_steps(struct program *root, struct program *p)
+{
+    for (size_t b = 0; p->join && b < p->join->count; b++)
+        name_steps(root, p->join->branches[b].program);
+    for (size_t i = 0; i < p->count; i++) {
+        if (!p->steps[i].runs)
+            continue;
+        if (root->stages < PST_MAX_STAGES - 1)
+            memcpy(root->stage_name[root->stages++], p->steps[i].name, sizeof(root->stage_name[0]));
+        p->steps[i].stage = (unsigned)root->stages - 1;
+    }
+}
+
 static void name_stages(struct program *p)
 {
     p->stages = 1;
     snprintf(p->stage_name[0], sizeof(p->stage_name[0]), "read");
-    for (size_t i = 0; i < p->count; i++) {
-        if (!p->steps[i].runs)
-            continue;
-        if (p->stages < PST_MAX_STAGES - 1)
-            memcpy(p->stage_name[p->stages++], p->steps[i].name, sizeof(p->stage_name[0]));
-        p->steps[i].stage = (unsigned)p->stages - 1;
-    }
+    name_steps(p, p);
     snprintf(p->stage_name[p->stages++], sizeof(p->stage_name[0]), "batch");
+}
+
+/* Places what every step of the tree writes. */
+static pst_status place_steps(struct program *p, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    p->workspace = 0;
+    for (size_t b = 0; p->join && b < p->join->count && st == PST_OK; b++)
+        st = place_steps(p->join->branches[b].program, reterr);
+    for (size_t i = 0; i < p->count && st == PST_OK; i++) {
+        list_moves(&p->steps[i]);
+        st = place_locals(p, &p->steps[i], reterr);
+    }
+    return st;
+}
+
+size_t program_workspace(const struct program *p)
+{
+    size_t bytes = p->workspace;
+    for (size_t b = 0; p->join && b < p->join->count; b++)
+        bytes += program_workspace(p->join->branches[b].program);
+    return bytes;
 }
 
 pst_status program_compile(struct program *p, uint64_t capacity, pst_error *reterr)
 {
-    bool **bound = NULL, whole = find_live(p) && find_origins(p) && (bound = make_lists(p)) != NULL;
-    pst_status st = whole ? batch_layout_init(&p->layout, program_spec(p, p->count), capacity, reterr) : PST_ENOMEM;
-    if (whole && st < 0)
-        return st;
-    if (!whole || !bind_columns(p, bound))
+    if (!find_all_live(p) || !find_origins(p) || !make_lists(p))
         return fail_memory(reterr, "planning");
-    p->workspace = 0;
-    for (size_t i = 0; i < p->count && st == PST_OK; i++) {
-        list_moves(&p->steps[i]);
-        st = place_locals(p, &p->steps[i], bound[i], reterr);
-    }
+    pst_status st = batch_layout_init(&p->layout, program_spec(p, p->count), capacity, reterr);
+    if (st < 0)
+        return st;
+    if (!bind_columns(p))
+        return fail_memory(reterr, "planning");
+    st = place_steps(p, reterr);
     name_stages(p);
     return st;
 }

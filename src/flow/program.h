@@ -6,9 +6,13 @@
 #include "flow/batch.h"
 #include "flow/element.h"
 #include "source/source.h"
+#include <limits.h>
 #include <penstock/op.h>
 
 #define PROGRAM_NO_CACHE SIZE_MAX
+#define STEP_NO_NUMBER   UINT_MAX
+
+struct join;
 
 struct step {
     const pst_op_class *op;
@@ -18,9 +22,11 @@ struct step {
     pst_cause cause;     /* cause counted for an element that it refuses; a fused step sets it in the ctx */
     size_t first, count; /* nodes of the chain that it implements */
     char name[48];       /* "decode+resize" */
+    unsigned number;     /* which of the element's numbers it gets (order.h); STEP_NO_NUMBER: none */
     pst_spec out;
 
     /* Set by program_compile. */
+    bool *bound;              /* one per field of `out`: whether the field is written directly into the batch */
     const bool *live;         /* one per field of `out`: whether a later step needs the field */
     struct field_list kept;   /* the live fields */
     struct field_list filled; /* the live fields that `run` writes */
@@ -47,6 +53,8 @@ struct program {
     const struct source_class *source_class;
     void *source;
     bool streamed;       /* elements come from a stream, not by their number */
+    const struct join *join;      /* elements come from branches; NULL: from the source */
+    unsigned numbers;             /* that an element takes with it */
     struct damage_intake *intake; /* takes the damage that a stream reports */
     pst_spec in;         /* fields of the source */
     struct step *steps;
@@ -59,10 +67,11 @@ struct program {
     /* Set by program_compile. */
     const bool *needed;     /* one per field of `in` */
     struct field_list need; /* the needed fields */
+    const size_t *origins;  /* one per final field: the first field of the source that it was made from; SOURCE_WHOLE: none */
     size_t workspace;       /* bytes per worker */
     struct batch_layout layout;
-    const bool *in_place;     /* one per final field: whether a step writes it in place */
-    struct field_list copied; /* fields that no step writes in place */
+    const bool *in_place;     /* one per final field: whether a step writes it in place, for every element */
+    struct field_list copied; /* the other fields; those of some branches may still be in place */
     size_t stages;   /* "read", one stage per step that runs, "batch" */
     char stage_name[PST_MAX_STAGES][48];
 };
@@ -82,8 +91,9 @@ static inline const struct field_list *program_live(const struct program *p, siz
 /* Writes a name such as "decode+resize+flip+normalize+layout" in `size` bytes. If it does not fit, keeps the first part and
  * as many of the last parts as fit: "decode+…+normalize+layout". */
 void program_fit_name(char *to, size_t size, const char *names);
-/* Computes which fields are needed and where each is stored, for batches of up to `capacity` elements. */
+/* Computes which fields are needed and where each is stored, for batches of up to `capacity` elements, in the branches too. */
 pst_status program_compile(struct program *p, uint64_t capacity, pst_error *reterr);
+size_t program_workspace(const struct program *p); /* bytes per worker, branches included */
 void program_finish(struct program *p);
 
 #endif

@@ -63,7 +63,7 @@ static pst_status fuse(struct pipeline_plan *p, const struct image_part *parts, 
                        bool *ret_fused, pst_error *reterr)
 {
     const struct node *first = &p->chain->nodes[nodes[0]], *last = &p->chain->nodes[nodes[count - 1]];
-    struct step s = {.op = &op_image_program, .ordinal = first->ordinal, .first = nodes[0], .count = count};
+    struct step s = {.op = &op_image_program, .ordinal = first->ordinal, .first = nodes[0], .count = count, .number = STEP_NO_NUMBER};
     pst_error refusal = {0};
     *ret_fused = false;
     pst_status st = image_program_create(&s.fused, parts, count, plainly, reterr);
@@ -88,8 +88,10 @@ static pst_status fuse(struct pipeline_plan *p, const struct image_part *parts, 
 static pst_status push_single(struct pipeline_plan *p, size_t i, pst_error *reterr)
 {
     const struct node *n = &p->chain->nodes[i];
+    const struct op_decl *decl = op_decl_of(n->op);
     struct step s = {.op = n->op, .config = n->config, .ordinal = n->ordinal, .first = i, .count = 1, .out = n->out};
-    s.cause = op_cause(op_decl_of(n->op));
+    s.number = decl && decl->order ? n->number : STEP_NO_NUMBER;
+    s.cause = op_cause(decl);
     program_fit_name(s.name, sizeof(s.name), n->op->name);
     return program_push(&p->program, &s, reterr);
 }

@@ -9,6 +9,7 @@
 #include "flow/cache.h"
 #include "flow/damage.h"
 #include "flow/element.h"
+#include "flow/join.h"
 #include "flow/locate.h"
 #include "flow/stream_filters.h"
 #include "io/mapping.h"
@@ -23,54 +24,6 @@
 
 /* ---- Setting up ---- */
 
-static bool layout_tensors(struct runner *r)
-{
-    const struct program *p = r->program;
-    size_t total = 0;
-    for (size_t i = 0; i <= p->count; i++)
-        total += program_spec(p, i)->count;
-    r->tensors = mem_array(p->count + 1, sizeof(*r->tensors));
-    r->all_tensors = mem_array(total, sizeof(*r->all_tensors));
-    r->states = mem_array(p->count, sizeof(*r->states));
-    r->workspace = mem_aligned(p->workspace);
-    if (!r->tensors || !r->all_tensors || !r->states || !r->workspace)
-        return false;
-    pst_tensor *next = r->all_tensors;
-    for (size_t i = 0; i <= p->count; i++) {
-        const pst_spec *spec = program_spec(p, i);
-        r->tensors[i] = next;
-        for (size_t f = 0; f < spec->count; f++)
-            *next++ = field_tensor(&spec->field[f]);
-    }
-    return true;
-}
-
-static pst_status start_step(struct runner *r, size_t i, pst_error *reterr)
-{
-    const struct step *s = &r->program->steps[i];
-    if (!s->runs)
-        return PST_OK;
-    r->states[i] = mem_zalloc(s->op->worker_size);
-    if (!r->states[i])
-        return pst_fail(reterr, PST_ENOMEM, "%s: out of memory for a worker's state", s->op->name);
-    pst_status st = s->op->start ? s->op->start(s->config, r->states[i], reterr) : PST_OK;
-    if (st < 0 && reterr && !reterr->op[0])
-        snprintf(reterr->op, sizeof(reterr->op), "%s", s->op->name);
-    return st;
-}
-
-static pst_status start_source(struct runner *r, pst_error *reterr)
-{
-    const struct program *p = r->program;
-    r->source_state = mem_zalloc(p->source_class->worker_size);
-    if (!r->source_state)
-        return pst_fail(reterr, PST_ENOMEM, "%s: out of memory for a worker's state", p->source_class->op.name);
-    r->source_started = !p->streamed;
-    return r->source_started && p->source_class->worker_start
-               ? p->source_class->worker_start(p->source, r->source_state, reterr)
-               : PST_OK;
-}
-
 /* The scratch arena does best with a single block that holds whatever an element asks for. */
 static void prepare_scratch(struct runner *r)
 {
@@ -80,48 +33,70 @@ static void prepare_scratch(struct runner *r)
     r->scratch_block = r->ctx.scratch.blocks;
 }
 
+/* Whether a program of the tree has a cache. */
+static bool has_cache(const struct program *p)
+{
+    bool found = p->cache != NULL;
+    for (size_t b = 0; p->join && b < p->join->count; b++)
+        found |= has_cache(p->join->branches[b].program);
+    return found;
+}
+
 pst_status runner_init(struct runner *r, const struct program *p, unsigned worker, uint64_t seed, struct cell *cell,
                        pst_error *reterr)
 {
     *r = (struct runner){.program = p, .worker = worker, .cell = cell, .period = 1, .scratch_size = FIRST_SCRATCH};
     r->ctx.seed = seed;
-    r->ctx.entropy = p->entropy;
     arena_init(&r->ctx.scratch);
-    if (!layout_tensors(r))
-        return pst_fail(reterr, PST_ENOMEM, "starting a worker: out of memory for %zu bytes", p->workspace);
     prepare_scratch(r);
-    pst_status st = start_source(r, reterr);
-    for (size_t i = 0; i < p->count && st == PST_OK; i++) {
-        r->started = i + 1;
-        st = start_step(r, i, reterr);
-    }
-    return st;
+    return lane_init(&r->root, p, p->layout.capacity, has_cache(p), reterr);
 }
 
 void runner_finish(struct runner *r)
 {
-    const struct program *p = r->program;
-    for (size_t i = 0; i < r->started; i++) {
-        if (r->states[i] && p->steps[i].op->stop)
-            p->steps[i].op->stop(p->steps[i].config, r->states[i]);
-        mem_free(r->states[i]);
-    }
-    if (r->source_started && p->source_class->worker_stop)
-        p->source_class->worker_stop(p->source, r->source_state);
-    mem_free(r->source_state);
-    mem_free(r->states);
-    mem_free(r->workspace);
-    mem_free(r->all_tensors);
-    mem_free(r->tensors);
+    if (r->root.program)
+        lane_finish(&r->root);
     arena_finish(&r->ctx.scratch);
     *r = (struct runner){0};
 }
 
 /* ---- Failing ---- */
 
-/* An operation (`step` NULL: the source) failed on an element. */
-static pst_status fail_element(const struct program *p, const struct step *step, uint64_t index, const struct item *item,
-                               pst_status st, pst_error *reterr)
+/* Follows element `i` to the source that `field` comes from (SOURCE_WHOLE: the first). `*ret_number` becomes its number in the
+ * whole tree. */
+static const struct lane *find_source(const struct lane *l, size_t *i, size_t *field, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    for (const struct join *j = l->program->join; j; j = l->program->join) {
+        size_t b = l->choice ? l->choice[*i] : 0;
+        while (!l->choice && *field != SOURCE_WHOLE && b + 1 < j->count && j->branches[b + 1].first_field <= *field)
+            b++;
+        const struct program *p = j->branches[b].program;
+        number += j->branches[b].first_number;
+        if (*field != SOURCE_WHOLE)
+            *field = p->origins[*field - j->branches[b].first_field];
+        *i = l->place[*i];
+        l = &l->branches[b];
+    }
+    *ret_number = number + l->index[*i];
+    return l;
+}
+
+/* Number that the elements of lane `l` begin with, in the whole tree. */
+static uint64_t first_number(const struct lane *from, const struct lane *l)
+{
+    const struct join *j = from->program->join;
+    for (size_t b = 0; from != l && j && b < j->count; b++) {
+        uint64_t inner = first_number(&from->branches[b], l);
+        if (inner != PST_NOWHERE)
+            return inner + j->branches[b].first_number;
+    }
+    return from == l ? 0 : PST_NOWHERE;
+}
+
+/* An operation of lane `l` (`step` NULL: its source) failed on element `i`. */
+static pst_status fail_element(struct runner *r, const struct lane *l, const struct step *step, size_t i,
+                               const struct item *item, pst_status st, pst_error *reterr)
 {
     if (st > 0) /* no operation on elements has an end */
         st = pst_fail(reterr, PST_EINVAL, "the operation returned %s; expected PST_OK, PST_SKIP or an error",
@@ -130,8 +105,12 @@ static pst_status fail_element(const struct program *p, const struct step *step,
         pst_fail(reterr, st, "it failed with %s and did not say why", pst_status_name(st));
     reterr->status = st;
     if (!reterr->op[0])
-        program_fit_name(reterr->op, sizeof(reterr->op), step ? step->name : p->source_class->op.name);
-    locate_error(p, step ? step->origin : SOURCE_WHOLE, index, item, reterr);
+        program_fit_name(reterr->op, sizeof(reterr->op), step ? step->name : l->program->source_class->op.name);
+    size_t field = step ? step->origin : SOURCE_WHOLE;
+    uint64_t number, base = first_number(&r->root, l);
+    const struct lane *source = find_source(l, &i, &field, &number);
+    r->failed = base + number;
+    locate_error(source->program, field, source->index[i], item, reterr);
     return st;
 }
 
@@ -151,30 +130,29 @@ static inline uint64_t loaded_bytes(const pst_tensor *t)
     return t->dtype == PST_DTYPE_BYTES && t->rank == 0 ? ((const pst_bytes *)t->data)->length : tensor_bytes(t);
 }
 
-static pst_status load(struct runner *r, uint64_t index, pst_error *reterr)
+static pst_status load(struct runner *r, struct lane *l, size_t i, pst_error *reterr)
 {
-    const struct program *p = r->program;
-    pst_tensor *out = r->tensors[0];
-    pst_status st = p->source_class->load(p->source, r->source_state, index, &r->ctx, out, reterr);
+    const struct program *p = l->program;
+    pst_tensor *out = l->tensors[0];
+    pst_status st = p->source_class->load(p->source, l->source_state, l->index[i], &r->ctx, out, reterr);
     if (__builtin_expect(st != PST_OK, 0))
-        return fail_element(p, NULL, index, NULL, st, reterr);
+        return fail_element(r, l, NULL, i, NULL, st, reterr);
     uint64_t bytes = 0;
     for (size_t k = 0; k < p->need.count; k++) {
         size_t f = p->need.number[k];
         if (__builtin_expect(!tensor_keeps(&p->in.field[f], &out[f]), 0))
-            return fail_element(p, NULL, index, NULL, tensor_refuse(&p->in.field[f], &out[f], reterr), reterr);
+            return fail_element(r, l, NULL, i, NULL, tensor_refuse(&p->in.field[f], &out[f], reterr), reterr);
         bytes += loaded_bytes(&out[f]);
     }
-    r->fetched++;
-    r->fetched_bytes += bytes;
+    l->fetched_bytes += bytes;
     return PST_OK;
 }
 
-static pst_status run_step(struct runner *r, size_t i, const struct runner_target *to, pst_error *reterr)
+static pst_status run_step(struct runner *r, struct lane *l, size_t i, const struct runner_target *to, pst_error *reterr)
 {
-    const struct step *s = &r->program->steps[i];
-    const pst_tensor *in = r->tensors[i];
-    pst_tensor *out = r->tensors[i + 1];
+    const struct step *s = &l->program->steps[i];
+    const pst_tensor *in = l->tensors[i];
+    pst_tensor *out = l->tensors[i + 1];
     for (size_t m = 0; m < s->moves; m++) {
         if (s->move[m].whole)
             out[s->move[m].to] = in[s->move[m].from];
@@ -185,20 +163,20 @@ static pst_status run_step(struct runner *r, size_t i, const struct runner_targe
         return PST_OK;
     for (size_t b = 0; b < s->binds; b++)
         out[s->bind[b].field].data = batch_slot(to->batch, s->bind[b].column, to->at);
-    for (size_t l = 0; l < s->locals; l++)
-        out[s->local[l].field].data = r->workspace + s->local[l].offset;
+    for (size_t k = 0; k < s->locals; k++)
+        out[s->local[k].field].data = l->workspace + s->local[k].offset;
     for (size_t b = 0; b < s->broughts; b++)
         out[s->brought[b]].data = NULL;
     atomic_store_explicit(&r->cell->stage, s->stage, memory_order_relaxed);
     ctx_enter(&r->ctx, s->ordinal);
-    return s->op->run(s->config, r->states[i], &r->ctx, in, out, reterr);
+    return s->op->run(s->config, l->states[i], &r->ctx, in, out, reterr);
 }
 
 /* An operation may be user-defined: its result is compared with its plan. */
-static pst_status check_step(struct runner *r, size_t i, bool is_kept, const struct runner_target *to, pst_error *reterr)
+static pst_status check_step(struct runner *r, struct lane *l, size_t i, bool is_kept, const struct runner_target *to, pst_error *reterr)
 {
-    const struct step *s = &r->program->steps[i];
-    pst_tensor *out = r->tensors[i + 1];
+    const struct step *s = &l->program->steps[i];
+    pst_tensor *out = l->tensors[i + 1];
     if (is_kept && r->ctx.random.counter > 0)
         return fail_random(reterr);
     for (size_t k = 0; k < s->filled.count; k++) {
@@ -210,6 +188,7 @@ static pst_status check_step(struct runner *r, size_t i, bool is_kept, const str
         void *slot = batch_slot(to->batch, s->bind[b].column, to->at);
         if (out[s->bind[b].field].data != slot)
             memcpy(slot, out[s->bind[b].field].data, r->program->layout.column[s->bind[b].column].bytes);
+        out[s->bind[b].field].data = slot;
     }
     return PST_OK;
 }
@@ -217,12 +196,14 @@ static pst_status check_step(struct runner *r, size_t i, bool is_kept, const str
 static pst_status collate(struct runner *r, const struct runner_target *to, pst_error *reterr)
 {
     const struct program *p = r->program;
-    const pst_tensor *final = r->tensors[p->count];
+    const pst_tensor *final = r->root.tensors[p->count];
     for (size_t k = 0; k < p->copied.count; k++) {
         size_t c = p->copied.number[k];
         const struct batch_column *column = &p->layout.column[c];
         if (column->kind == COLUMN_FIXED && column->field.dtype != PST_DTYPE_BYTES) {
-            memcpy(batch_slot(to->batch, c, to->at), final[c].data, column->bytes);
+            void *slot = batch_slot(to->batch, c, to->at);
+            if (final[c].data != slot)
+                memcpy(slot, final[c].data, column->bytes);
             continue;
         }
         pst_status st = batch_put(to->batch, to->slice, c, to->at, &final[c], reterr);
@@ -257,89 +238,153 @@ static void lap_end(struct runner *r, struct lap *l, unsigned stage)
     l->last = now;
 }
 
-/* Takes the element out of the cache; false: it is not in there. */
-static bool find_kept(struct runner *r, uint64_t index)
+/* Takes element `i` out of the cache; false: it is not in there. */
+static bool find_kept(struct runner *r, struct lane *l, size_t i)
 {
-    const struct program *p = r->program;
-    void *kept = p->cache ? cache_find(p->cache, index) : NULL;
+    const struct program *p = l->program;
+    void *kept = p->cache ? cache_find(p->cache, lane_key(l, i)) : NULL;
     if (!kept)
         return false;
-    element_view(kept, program_spec(p, p->cached), program_live(p, p->cached), r->tensors[p->cached]);
+    element_view(kept, program_spec(p, p->cached), program_live(p, p->cached), l->tensors[p->cached]);
     cell_add(&r->cell->cache_hits, 1);
     return true;
 }
 
-static void keep(struct runner *r, uint64_t index, const struct item *item)
+static void keep(struct runner *r, struct lane *l, size_t i, const struct item *item)
 {
-    const struct program *p = r->program;
+    const struct program *p = l->program;
     struct cache_tag tag = item ? (struct cache_tag){item->size, item->place} : (struct cache_tag){0};
-    cache_keep(p->cache, r->worker, index, program_spec(p, p->cached), program_live(p, p->cached), r->tensors[p->cached], &tag);
+    cache_keep(p->cache, r->worker, lane_key(l, i), program_spec(p, p->cached), program_live(p, p->cached),
+               l->tensors[p->cached], &tag);
 }
 
-/* The element as the source has it. */
-static pst_status fetch(struct runner *r, uint64_t index, const struct item *item, pst_error *reterr)
+static pst_status run_lane(struct runner *r, struct lane *l, size_t i, const struct item *item, const struct runner_target *to,
+                           struct lap *lap, pst_cause *ret_cause, pst_error *reterr);
+
+/* Computes the element in the branches that it comes from, and takes over their fields. */
+static pst_status run_branches(struct runner *r, struct lane *l, size_t i, const struct runner_target *to, struct lap *lap,
+                               pst_cause *ret_cause, pst_error *reterr)
 {
-    const struct program *p = r->program;
-    if (!p->streamed)
-        return load(r, index, reterr);
-    element_view(item->block, &p->in, &p->need, r->tensors[0]);
-    r->fetched++;
-    r->fetched_bytes += item->size;
+    const struct program *p = l->program;
+    const struct join *j = p->join;
+    pst_tensor *out = l->tensors[0];
+    for (size_t b = l->choice ? l->choice[i] : 0; b < j->count; b++) {
+        struct lane *from = &l->branches[b];
+        size_t first = j->branches[b].first_field;
+        pst_status st = run_lane(r, from, l->place[i], NULL, to, lap, ret_cause, reterr);
+        if (__builtin_expect(st != PST_OK, 0))
+            return st;
+        const pst_tensor *final = from->tensors[from->program->count];
+        const struct field_list *live = program_live(from->program, from->program->count);
+        for (size_t k = 0; k < live->count; k++)
+            out[first + live->number[k]] = final[live->number[k]];
+        if (l->choice)
+            break;
+    }
+    return PST_OK;
+}
+
+/* The element as the source or the branches have it. */
+static pst_status fetch(struct runner *r, struct lane *l, size_t i, const struct item *item, const struct runner_target *to,
+                        struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
+{
+    const struct program *p = l->program;
+    l->fetched++;
+    if (p->join)
+        return run_branches(r, l, i, to, lap, ret_cause, reterr);
+    if (p->streamed) {
+        element_view(item->block, &p->in, &p->need, l->tensors[0]);
+        l->fetched_bytes += item->size;
+    } else {
+        r->ctx.epoch = l->pass[i];
+        r->ctx.sample = l->index[i];
+        pst_status st = load(r, l, i, reterr);
+        if (st < 0) {
+            *ret_cause = damage_of_load(p->source_class->cause, st);
+            return st;
+        }
+    }
+    lap_end(r, lap, 0);
     return PST_OK;
 }
 
 /* Fails when the element may have been read from pages that its file has lost (io/mapping.h): after its last use, whatever
  * became of it. A file that has lost pages stays lost, so what the cache took meanwhile never counts either. */
-static pst_status check_intact(struct runner *r, uint64_t index, pst_status st, pst_cause *ret_cause, pst_error *reterr)
+static pst_status check_intact(struct runner *r, const struct lane *l, size_t i, pst_status st, pst_cause *ret_cause,
+                               pst_error *reterr)
 {
-    const struct program *p = r->program;
-    if (p->streamed || !p->source_class->intact)
+    const struct program *p = l->program;
+    for (size_t b = 0; p->join && b < p->join->count; b++)
+        if (!l->choice || l->choice[i] == b)
+            st = check_intact(r, &l->branches[b], l->place[i], st, ret_cause, reterr);
+    if (p->join || p->streamed || !p->source_class->intact)
         return st;
     pst_error lost;
-    pst_status intact = p->source_class->intact(p->source, index, &lost);
+    pst_status intact = p->source_class->intact(p->source, l->index[i], &lost);
     if (intact == PST_OK)
         return st;
     *reterr = lost;
     *ret_cause = PST_CAUSES;
-    return fail_element(p, NULL, index, NULL, intact, reterr);
+    return fail_element(r, l, NULL, i, NULL, intact, reterr);
 }
 
-static pst_status run_element(struct runner *r, uint64_t index, const struct item *item, const struct runner_target *to,
-                              struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
+/* Runs the steps of a lane on the element that was fetched. */
+static pst_status run_steps(struct runner *r, struct lane *l, size_t i, const struct item *item, bool kept,
+                            const struct runner_target *to, struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
 {
-    const struct program *p = r->program;
-    bool kept = find_kept(r, index), keeps = p->cache && !kept;
-    pst_status st = kept ? PST_OK : fetch(r, index, item, reterr);
-    *ret_cause = PST_CAUSES;
-    if (st < 0) {
-        *ret_cause = damage_of_load(p->source_class->cause, st);
-        return st;
-    }
-    lap_end(r, lap, 0);
-    for (size_t i = kept ? p->cached : 0;; i++) {
-        if (keeps && i == p->cached)
-            keep(r, index, item);
-        if (i == p->count)
-            break;
-        st = run_step(r, i, to, reterr);
+    const struct program *p = l->program;
+    bool keeps = p->cache && !kept;
+    pst_status st = PST_OK;
+    for (size_t s = kept ? p->cached : 0;; s++) {
+        if (keeps && s == p->cached)
+            keep(r, l, i, item);
+        if (s == p->count)
+            return PST_OK;
+        if (p->steps[s].number != STEP_NO_NUMBER)
+            r->ctx.number = item ? item->numbers[p->steps[s].number] : l->numbers[p->steps[s].number * l->capacity + i];
+        st = run_step(r, l, s, to, reterr);
         if (__builtin_expect(st == PST_SKIP, 0))
             return st;
         if (__builtin_expect(st != PST_OK, 0))
-            *ret_cause = damage_of_step(p->steps[i].fused ? r->ctx.cause : p->steps[i].cause, st);
-        if (st == PST_OK && p->steps[i].runs)
-            st = check_step(r, i, keeps && i < p->cached, to, reterr);
+            *ret_cause = damage_of_step(p->steps[s].fused ? r->ctx.cause : p->steps[s].cause, st);
+        if (st == PST_OK && p->steps[s].runs)
+            st = check_step(r, l, s, keeps && s < p->cached, to, reterr);
         if (__builtin_expect(st != PST_OK, 0))
-            return fail_element(p, &p->steps[i], index, item, st, reterr);
-        if (p->steps[i].runs)
-            lap_end(r, lap, p->steps[i].stage);
+            return fail_element(r, l, &p->steps[s], i, item, st, reterr);
+        if (p->steps[s].runs)
+            lap_end(r, lap, p->steps[s].stage);
     }
+}
+
+/* Computes the final fields of element `i` of the lane. */
+static pst_status run_lane(struct runner *r, struct lane *l, size_t i, const struct item *item, const struct runner_target *to,
+                           struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
+{
+    bool kept = find_kept(r, l, i);
+    l->ran++;
+    pst_status st = kept ? PST_OK : fetch(r, l, i, item, to, lap, ret_cause, reterr);
+    if (__builtin_expect(st != PST_OK, 0))
+        return st;
+    r->ctx.epoch = lane_pass(l, i);
+    r->ctx.sample = lane_sample(l, i);
+    r->ctx.entropy = l->program->entropy;
+    return run_steps(r, l, i, item, kept, to, lap, ret_cause, reterr);
+}
+
+static pst_status run_element(struct runner *r, size_t i, const struct item *item, const struct runner_target *to,
+                              struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
+{
+    *ret_cause = PST_CAUSES;
+    pst_status st = run_lane(r, &r->root, i, item, to, lap, ret_cause, reterr);
+    if (__builtin_expect(st != PST_OK, 0))
+        return st;
     st = collate(r, to, reterr);
-    lap_end(r, lap, (unsigned)p->stages - 1);
+    lap_end(r, lap, (unsigned)r->program->stages - 1);
     return st;
 }
 
-pst_status runner_run(struct runner *r, uint64_t index, uint64_t pass, const struct item *item, const struct runner_target *to,
-                      pst_cause *ret_cause, pst_error *reterr)
+pst_status runner_run(struct runner *r, size_t i, const struct item *item, const struct runner_target *to, pst_cause *ret_cause,
+                      pst_error *reterr)
 {
     struct lap lap = {.on = r->until_timed == 0};
     if (lap.on) {
@@ -347,38 +392,45 @@ pst_status runner_run(struct runner *r, uint64_t index, uint64_t pass, const str
         r->until_timed = r->period;
     }
     r->until_timed--;
-    r->ctx.epoch = pass;
-    r->ctx.sample = index;
-    atomic_store_explicit(&r->cell->sample, index, memory_order_relaxed);
+    r->failed = r->root.index[i];
+    atomic_store_explicit(&r->cell->sample, r->root.index[i], memory_order_relaxed);
     atomic_store_explicit(&r->cell->stage, 0, memory_order_relaxed);
-    pst_status st = run_element(r, index, item, to, &lap, ret_cause, reterr);
+    pst_status st = run_element(r, i, item, to, &lap, ret_cause, reterr);
     release_scratch(r);
-    return mapping_any_broken() ? check_intact(r, index, st, ret_cause, reterr) : st;
+    return mapping_any_broken() ? check_intact(r, &r->root, i, st, ret_cause, reterr) : st;
 }
 
-void runner_ahead(struct runner *r, uint64_t *index, size_t count)
+void runner_slice(struct runner *r, size_t count)
 {
-    const struct program *p = r->program;
-    if (p->source_class->ahead && !p->streamed && count > 0)
-        p->source_class->ahead(p->source, r->source_state, index, count);
+    lane_slice(&r->root, count);
 }
 
 /* Only elements that were not in the cache went through the steps before it. */
-static void count_calls(struct runner *r, size_t count)
+static void count_lane(struct runner *r, struct lane *l)
 {
-    const struct program *p = r->program;
-    cell_add(&r->cell->samples, count);
-    cell_add(&r->cell->read_bytes, r->fetched_bytes);
-    cell_add(&r->cell->stages[0].calls, r->fetched);
-    cell_add(&r->cell->stages[p->stages - 1].calls, count);
+    const struct program *p = l->program;
+    for (size_t b = 0; p->join && b < p->join->count; b++)
+        count_lane(r, &l->branches[b]);
+    if (l->ran == 0)
+        return;
+    cell_add(&r->cell->read_bytes, l->fetched_bytes);
+    if (!p->join)
+        cell_add(&r->cell->stages[0].calls, l->fetched);
     for (size_t i = 0; i < p->count; i++) {
-        uint64_t calls = p->cache && i < p->cached ? r->fetched : count;
+        uint64_t calls = p->cache && i < p->cached ? l->fetched : l->ran;
         if (!p->steps[i].runs)
             continue;
         cell_add(&r->cell->stages[p->steps[i].stage].calls, calls);
         cell_add(&r->cell->stages[p->steps[i].stage].bytes, calls * p->steps[i].out_bytes);
     }
-    r->fetched = r->fetched_bytes = 0;
+    l->ran = l->fetched = l->fetched_bytes = 0;
+}
+
+static void count_calls(struct runner *r, size_t count)
+{
+    cell_add(&r->cell->samples, count);
+    cell_add(&r->cell->stages[r->program->stages - 1].calls, count);
+    count_lane(r, &r->root);
 }
 
 /* The shares come from the elements that were timed, the sum from the whole slice. */

@@ -17,7 +17,7 @@
 #define FEW_RECORDS  32 /* to check a schema that is given */
 
 struct sampling {
-    struct pipeline_plan *plan;
+    struct pipeline_plan *plan; /* that of the source */
     size_t field; /* of the source */
     size_t most;  /* records */
     pst_ctx ctx;
@@ -28,17 +28,26 @@ struct sampling {
     uint64_t bytes;
 };
 
-/* Finds the field of the source that field `f` before node `i` equals; false: it was computed on the way. */
-static bool trace_back(const struct chain *c, size_t i, size_t *f)
+/* Finds the field of a source that field `f` before node `i` of the plan's chain equals, and that source's plan; NULL: it was
+ * computed on the way. The elements of a join of the same fields are taken from its first branch. */
+static struct pipeline_plan *trace_back(struct pipeline_plan *p, size_t i, size_t *f)
 {
+    const struct chain *c = p->chain;
     while (--i > 0) {
         if (c->nodes[i].kind != PST_OP_SAMPLE)
             continue;
         if (c->nodes[i].out.field[*f].alias < 0)
-            return false;
+            return NULL;
         *f = (size_t)c->nodes[i].out.field[*f].alias;
     }
-    return true;
+    if (!p->join)
+        return p;
+    size_t b = 0;
+    while (p->join->facet->together && b + 1 < p->join->count && p->join->branches[b + 1].first_field <= *f)
+        b++;
+    *f -= p->join->branches[b].first_field;
+    struct pipeline_plan *branch = p->join->branches[b].plan;
+    return trace_back(branch, branch->chain->count, f);
 }
 
 static pst_status keep_record(struct sampling *s, const pst_spec *spec, pst_error *reterr)
@@ -143,7 +152,8 @@ pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i,
     const pst_field *f = &n->in.field[st == PST_OK ? field : 0];
     if (st < 0 || f->dtype != PST_DTYPE_BYTES || f->rank != 0)
         return st; /* the operation's own plan says it better */
-    if (!trace_back(c, i, &field))
+    struct pipeline_plan *source = trace_back(p, i, &field);
+    if (!source)
         return check ? PST_OK
                      : pst_fail(reterr, PST_EINVAL,
                                 "a schema is inferred from the source's own records, and field \"%s\" is computed; give "
@@ -152,10 +162,10 @@ pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i,
     struct sampling *s = mem_zalloc(sizeof(*s));
     if (!s)
         return fail_memory(reterr, "inferring a schema");
-    s->plan = p;
+    s->plan = source;
     s->field = field;
     s->most = check ? FEW_RECORDS : MOST_RECORDS;
-    s->out = mem_array(c->nodes[0].out.count, sizeof(*s->out));
+    s->out = mem_array(source->chain->nodes[0].out.count, sizeof(*s->out));
     if (!s->out)
         st = fail_memory(reterr, "inferring a schema");
     else

@@ -83,7 +83,7 @@ static void add_plan(const pst_pipeline *p, pst_stats *s)
     memcpy(s->workers_reason, p->tuner.workers_reason, sizeof(s->workers_reason));
     memcpy(s->prefetch_reason, p->tuner.depth_reason, sizeof(s->prefetch_reason));
     s->ram_planned = tune_planned(&p->tuner, p->plan, batch_pool_mean(p->pool));
-    s->ram_used = batch_pool_bytes(p->pool) + p->tuner.workers * program->workspace;
+    s->ram_used = batch_pool_bytes(p->pool) + p->tuner.workers * program_workspace(program);
     s->ram_used += p->plan->cache ? cache_bytes(p->plan->cache) : 0;
     s->ram_used += p->crew ? crew_stream_bytes(p->crew) : 0;
     s->ram_used += entropy_bytes(program->entropy);

@@ -255,6 +255,14 @@ static pst_status shard_next(struct element_stream *s, struct filter *f, struct 
     }
 }
 
+static pst_status number_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr)
+{
+    pst_status st = filter_next(s, f->inner, ret, reterr);
+    if (st == PST_OK)
+        (*ret)->numbers[f->step->number] = f->count++;
+    return st;
+}
+
 static pst_status repeat_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr)
 {
     while (f->step->count < 0 || f->count < (uint64_t)f->step->count) {
@@ -353,6 +361,9 @@ static pst_status filter_next(struct element_stream *s, struct filter *f, struct
         return skip_next(s, f, ret, reterr);
     case ORDER_SHARD:
         return shard_next(s, f, ret, reterr);
+    case ORDER_NUMBER:
+        return number_next(s, f, ret, reterr);
+    case ORDER_FILTER: /* not for streams */
     case ORDER_BATCH:
         break;
     }

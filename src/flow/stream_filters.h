@@ -16,6 +16,7 @@ struct item {
     size_t size; /* bytes of the element, in `block` or in the cache */
     size_t room; /* capacity of `block` */
     struct source_place place;
+    uint64_t numbers[ORDER_MAX_NUMBERS]; /* its positions at the steps that number elements */
 };
 
 struct element_stream;

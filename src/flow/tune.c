@@ -16,7 +16,7 @@
 
 uint64_t tune_worker_bytes(const struct pipeline_plan *plan)
 {
-    return plan->program.workspace + SCRATCH_GUESS;
+    return program_workspace(&plan->program) + SCRATCH_GUESS;
 }
 
 static uint64_t batch_bytes(const struct pipeline_plan *plan)
@@ -30,7 +30,7 @@ uint64_t tune_planned(const struct tuner *t, const struct pipeline_plan *plan, u
 {
     uint64_t guessed = batch_bytes(plan);
     return (t->depth + 1) * (measured > guessed ? measured : guessed) + t->workers * tune_worker_bytes(plan) + plan->ram_cache +
-           plan->ram_stream + plan->ram_entropy;
+           plan->ram_stream + plan->ram_entropy + plan->ram_branches;
 }
 
 /* How many batches fit, besides the one that the consumer holds. */
@@ -80,7 +80,7 @@ static void choose_depth(struct tuner *t, const struct pipeline_plan *plan, cons
 void tune_init(struct tuner *t, const struct pipeline_plan *plan, const pst_pipeline_options *o, unsigned cores)
 {
     *t = (struct tuner){.cores = cores};
-    uint64_t taken = plan->ram_cache + plan->ram_stream + plan->ram_entropy + plan->threads * tune_worker_bytes(plan);
+    uint64_t taken = plan->ram_cache + plan->ram_stream + plan->ram_entropy + plan->ram_branches + plan->threads * tune_worker_bytes(plan);
     t->ram = taken < plan->ram ? plan->ram - taken : 0;
     choose_workers(t, plan, o);
     choose_depth(t, plan, o);

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "flow/cache.h"
+#include "flow/join.h"
 #include "flow/locate.h"
 #include "flow/runner.h"
 
@@ -21,7 +21,6 @@
 struct worker {
     struct runner runner;
     struct order_state order;
-    uint64_t *index, *pass, *ahead; /* of a slice */
     uint64_t probed;                /* when it last looked at itself */
 };
 
@@ -50,37 +49,36 @@ static bool tolerate(struct crew *c, struct entry *e, size_t at, uint64_t sample
     return false;
 }
 
-static uint64_t sample_at(struct crew *c, struct worker *w, const struct entry *e, size_t at)
+/* Adds the place of element `at` to an error of its batch. */
+static void locate_at(struct crew *c, struct worker *w, const struct entry *e, size_t at, pst_error *error)
 {
-    uint64_t index, pass;
-    if (c->feed.stream)
-        return e->items[at]->sample;
+    const struct program *p = &c->order.plan->program;
+    uint64_t index, pass, sample;
+    size_t field = SOURCE_WHOLE;
+    if (c->feed.stream) {
+        locate_error(p, SOURCE_WHOLE, e->items[at]->sample, e->items[at], error);
+        return;
+    }
     order_elements(c->feed.order, &w->order, &e->where, at, 1, &index, &pass);
-    return index;
+    if (join_resolve(&p, &index, &pass, &field, &sample, NULL) == PST_OK)
+        locate_error(p, field, index, NULL, error);
 }
 
 /* ---- A slice ---- */
 
 static void find_elements(struct crew *c, struct worker *w, const struct ticket *t)
 {
-    const struct program *p = &c->order.plan->program;
-    size_t n = t->end - t->begin, missing = 0;
-    if (c->feed.stream) {
-        for (size_t i = 0; i < n; i++) {
-            w->index[i] = t->entry->items[t->begin + i]->sample;
-            w->pass[i] = t->entry->items[t->begin + i]->pass;
-        }
+    struct lane *root = &w->runner.root;
+    size_t n = t->end - t->begin;
+    if (!c->feed.stream) {
+        order_elements(c->feed.order, &w->order, &t->entry->where, t->begin, n, root->index, root->pass);
+        runner_slice(&w->runner, n);
         return;
     }
-    order_elements(c->feed.order, &w->order, &t->entry->where, t->begin, n, w->index, w->pass);
-    if (!p->cache) {
-        runner_ahead(&w->runner, w->index, n);
-        return;
+    for (size_t i = 0; i < n; i++) {
+        root->index[i] = t->entry->items[t->begin + i]->sample;
+        root->pass[i] = t->entry->items[t->begin + i]->pass;
     }
-    for (size_t i = 0; i < n; i++)
-        if (!cache_find(p->cache, w->index[i]))
-            w->ahead[missing++] = w->index[i];
-    runner_ahead(&w->runner, w->ahead, missing);
 }
 
 /* Returns how many elements were left out. */
@@ -98,12 +96,12 @@ static size_t run_elements(struct crew *c, struct worker *w, const struct ticket
         const struct item *item = c->feed.stream ? e->items[to.at] : NULL;
         if (atomic_load_explicit(stopped, memory_order_relaxed))
             break;
-        pst_status st = runner_run(&w->runner, w->index[i], w->pass[i], item, &to, &cause, &error);
+        pst_status st = runner_run(&w->runner, i, item, &to, &cause, &error);
         if (st == PST_OK)
             continue;
         if (st == PST_SKIP)
             batch_leave_out(e->batch, to.at);
-        else if (!tolerate(c, e, to.at, w->index[i], cause, &error))
+        else if (!tolerate(c, e, to.at, w->runner.failed, cause, &error))
             break;
         runner_clear_error(&error);
         left_out++;
@@ -121,7 +119,7 @@ static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
         pst_error error;
         if (batch_finish(e->batch, e->count, e->left_out, &at, &error) < 0) {
             strcpy(error.op, "batch");
-            locate_error(p, SOURCE_WHOLE, sample_at(c, w, e, at), c->feed.stream ? e->items[at] : NULL, &error);
+            locate_at(c, w, e, at, &error);
             ring_fail(c->order.ring, e, at, &error);
         } else {
             struct stage_cell *stage = &w->runner.cell->stages[p->stages - 1];
@@ -207,13 +205,11 @@ static pst_status worker_init(struct crew *c, unsigned number, pst_error *reterr
 {
     struct worker *w = &c->workers[number];
     const struct program *p = &c->order.plan->program;
-    w->index = mem_array(p->layout.capacity, sizeof(*w->index));
-    w->pass = mem_array(p->layout.capacity, sizeof(*w->pass));
-    w->ahead = mem_array(p->cache ? p->layout.capacity : 0, sizeof(*w->ahead));
-    if (!w->index || !w->pass || !w->ahead)
-        return fail_memory(reterr, "starting a worker");
     pst_status st = order_state_init(&w->order, &c->order.plan->order, reterr);
-    return st < 0 ? st : runner_init(&w->runner, p, number, c->order.seed, &c->order.cells[number], reterr);
+    if (st == PST_OK)
+        st = runner_init(&w->runner, p, number, c->order.seed, &c->order.cells[number], reterr);
+    w->order.numbers = (struct order_numbers){w->runner.root.numbers, w->runner.root.capacity};
+    return st;
 }
 
 static void release_entry(void *user, struct entry *e)
@@ -239,9 +235,6 @@ struct crew *crew_stop(struct crew *c)
         struct worker *w = &c->workers[i];
         runner_finish(&w->runner);
         order_state_finish(&w->order);
-        mem_free(w->index);
-        mem_free(w->pass);
-        mem_free(w->ahead);
     }
     mem_free(c->workers);
     feed_finish(&c->feed);

@@ -199,3 +199,14 @@ char *lang_text(const struct lang_node *n)
     text_finish(&t);
     return NULL;
 }
+
+char *lang_head(const struct lang_node *n)
+{
+    struct text t = {0};
+    text_add(&t, n->class.name);
+    write_args(&t, n, n->class.max_children > 0 ? WORD_PARENS : 0);
+    if (!t.failed)
+        return t.data;
+    text_finish(&t);
+    return NULL;
+}

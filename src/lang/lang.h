@@ -1,7 +1,7 @@
 /* lang.h: one language for everything that users write as a chain: pipelines of operations, models of layers.
  *
  *   chain = stage { "|" stage }
- *   stage = "@" file | class { value } { name "=" value } { "(" chain ")" }
+ *   stage = "@" file | class { value } { name "=" value } { "(" chain ")" } { name "=" value }
  *
  * Text becomes a tree of nodes, each bound to a class and its config. The table of classes is a parameter. The caller
  * decides which nodes fit together. README.md has the rules of the language. */
@@ -67,6 +67,10 @@ pst_status lang_add(struct lang_tree *t, const struct language *l, const char *n
 /* Appends a node without children. Copies the config; memory it points to is borrowed. NULL: defaults for all parameters. */
 pst_status lang_add_class(struct lang_tree *t, const struct language *l, const struct lang_class *class, const void *config,
                           pst_error *reterr);
+/* Makes the whole top chain of `from` a child of node `n` of `t`, and leaves `from` empty. PST_ELIMIT: the tree would be too large
+ * or too deep. */
+pst_status lang_adopt(struct lang_tree *t, const struct language *l, struct lang_node *n, struct lang_tree *from,
+                      pst_error *reterr);
 /* Truncates the top chain to `nodes` nodes, and the list of scripts. */
 void lang_cut(struct lang_tree *t, size_t nodes, size_t scripts);
 void lang_finish(struct lang_tree *t);
@@ -74,6 +78,8 @@ void lang_finish(struct lang_tree *t);
 /* Returns the node with its children as canonical text ("shuffle seed=7"), which parses to an equal node. mem_free; NULL: out
  * of memory. */
 char *lang_text(const struct lang_node *n);
+/* Returns the name and the arguments of the node, as lang_text writes them, without its children. */
+char *lang_head(const struct lang_node *n);
 /* Adds the line with the caret to an error about `n`, and the place where the error has none. */
 void lang_point(const struct lang_tree *t, const struct lang_node *n, pst_error *reterr);
 

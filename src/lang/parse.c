@@ -168,7 +168,7 @@ static pst_status include(struct reader *r, struct lang_chain *to, const struct 
 static pst_status read_args(struct reader *r, pst_error *reterr)
 {
     pst_status st;
-    for (r->count = 0;; r->count++) {
+    for (;; r->count++) {
         void *args = r->args;
         if (mem_grow(&args, &r->capacity, r->count + 1, sizeof(*r->args)) < 0)
             return fail_memory(reterr, "reading the text");
@@ -218,13 +218,40 @@ static pst_status read_child(struct reader *r, const struct level *outer, struct
     r->words.opens = true;
     r->words.inside = outer->open != NOWHERE;
     arena_reset(&r->memory);
-    st = words_next(&r->words, &w, reterr);
-    if (st == PST_OK && r->script.text[w.begin] == ')')
-        return script_fail(&r->script, w.begin, w.begin + 1, PST_EINVAL, reterr, "this ) closes nothing");
-    if (st == PST_OK)
-        return script_fail(&r->script, w.begin, w.end, PST_EINVAL, reterr, "arguments of %s stand before its ( )",
-                           n->class.name);
+    size_t after = r->words.at, named = 0;
+    do {
+        st = words_next(&r->words, &w, reterr);
+        if (st == PST_OK && r->script.text[w.begin] == ')')
+            return script_fail(&r->script, w.begin, w.begin + 1, PST_EINVAL, reterr, "this ) closes nothing");
+        if (st == PST_OK && !w.name)
+            return script_fail(&r->script, w.begin, w.end, PST_EINVAL, reterr,
+                               "arguments of %s stand before its ( ), or after it as name=value", n->class.name);
+        named += st == PST_OK;
+    } while (st == PST_OK);
+    if (st == PST_END && named > 0 && r->script.text[r->words.at] == '(')
+        return script_fail(&r->script, r->words.at, r->words.at + 1, PST_EINVAL, reterr,
+                           "all ( ) of %s stand together, without arguments between them", n->class.name);
+    if (st == PST_END && named > 0)
+        r->words.at = after; /* reread_args reads them */
     return st == PST_END ? PST_OK : st;
+}
+
+/* Reads the arguments of a class with children again, those after the children too: reading the children used their memory. */
+static pst_status reread_args(struct reader *r, const struct level *l, const struct word *head, struct lang_node *n,
+                              pst_error *reterr)
+{
+    struct words after = r->words;
+    r->words.opens = true;
+    r->words.inside = l->open != NOWHERE;
+    r->words.at = head->end;
+    arena_reset(&r->memory);
+    r->count = 0;
+    pst_status st = read_args(r, reterr);
+    if (st == PST_OK && n->child_count > 0) {
+        r->words.at = after.at;
+        st = read_args(r, reterr);
+    }
+    return st;
 }
 
 static pst_status read_class(struct reader *r, const struct level *l, const struct lang_class *class, const struct word *head,
@@ -238,9 +265,12 @@ static pst_status read_class(struct reader *r, const struct level *l, const stru
     n->script = r->number;
     n->begin = head->begin;
     n->end = r->count ? r->args[r->count - 1].end : head->end;
-    st = args_bind(n, &r->script, head, r->args, r->count, reterr);
     while (st == PST_OK && r->script.text[r->words.at] == '(')
         st = read_child(r, l, n, reterr);
+    if (st == PST_OK && class->max_children > 0)
+        st = reread_args(r, l, head, n, reterr);
+    if (st == PST_OK)
+        st = args_bind(n, &r->script, head, r->args, r->count, reterr);
     if (st == PST_OK && n->child_count < class->min_children)
         return fail_children(r, class, n->begin, n->end, reterr);
     return st;
@@ -279,6 +309,7 @@ static pst_status read_stage(struct reader *r, const struct level *l, pst_error 
     if (!file && (head.name || !find_class(r->language, head.value, strlen(head.value), &class)))
         return fail_class(r->language, &r->script, &head, reterr);
     r->words.opens = !file && class.max_children > 0;
+    r->count = 0;
     st = read_args(r, reterr);
     if (st < 0)
         return st;

@@ -107,6 +107,45 @@ pst_status lang_add_class(struct lang_tree *t, const struct language *l, const s
     return st;
 }
 
+/* Chains in parentheses inside each other, and moves every node's script by `scripts`. */
+static unsigned settle(struct lang_chain *c, size_t scripts)
+{
+    unsigned deepest = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        struct lang_node *n = c->nodes[i];
+        n->script += scripts;
+        for (size_t k = 0; k < n->child_count; k++) {
+            unsigned depth = 1 + settle(&n->children[k], scripts);
+            deepest = depth > deepest ? depth : deepest;
+        }
+    }
+    return deepest;
+}
+
+pst_status lang_adopt(struct lang_tree *t, const struct language *l, struct lang_node *n, struct lang_tree *from,
+                      pst_error *reterr)
+{
+    void *scripts = t->scripts;
+    if (t->count + from->count > LANG_MAX_NODES)
+        return pst_fail(reterr, PST_ELIMIT, "%s has at most %d %ss", l->whole, LANG_MAX_NODES, l->one);
+    if (settle(&from->top, 0) >= LANG_MAX_DEPTH)
+        return pst_fail(reterr, PST_ELIMIT, "more than %d chains inside each other", LANG_MAX_DEPTH);
+    if (mem_grow(&scripts, &t->script_capacity, t->script_count + from->script_count + 1, sizeof(*t->scripts)) < 0)
+        return fail_memory(reterr, "building a pipeline");
+    t->scripts = scripts;
+    pst_status st = tree_push_child(n, reterr);
+    if (st < 0)
+        return st;
+    settle(&from->top, t->script_count);
+    for (size_t i = 0; i < from->script_count; i++)
+        t->scripts[t->script_count++] = from->scripts[i];
+    n->children[n->child_count - 1] = from->top;
+    t->count += from->count;
+    mem_free(from->scripts);
+    *from = (struct lang_tree){0};
+    return PST_OK;
+}
+
 void lang_point(const struct lang_tree *t, const struct lang_node *n, pst_error *reterr)
 {
     if (!reterr || reterr->status == PST_ENOMEM || n->end <= n->begin || n->script >= t->script_count)

@@ -11,7 +11,8 @@ struct entropy;
 
 struct pst_ctx {
     uint64_t seed, epoch;    /* of the pipeline; the epoch counts every pass, those of `repeat` too */
-    uint64_t sample;         /* its number in the source: global, the same on every rank */
+    uint64_t sample;         /* its number in the source, or in all sources: global, the same on every rank */
+    uint64_t number;         /* its position in the order, for a step that asks for it (ORDER_NUMBER) */
     struct entropy *entropy; /* indexes of the source's JPEGs; NULL: there are none */
     struct arena scratch;    /* reset by the engine after each element */
     struct random random;    /* use ctx_random: it is keyed at the first draw */

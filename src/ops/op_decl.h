@@ -12,6 +12,7 @@
 #include <penstock/record.h>
 
 struct image_facet; /* image/image_op.h */
+struct join_facet;  /* join.h */
 
 /* Does not affect the output, only its cost. */
 struct resource_facet {
@@ -33,9 +34,10 @@ struct schema_facet {
 
 struct op_decl {
     pst_op_class op;
-    pst_op_kind kind; /* not PST_OP_SOURCE: those are struct source_class */
+    pst_op_kind kind; /* PST_OP_SOURCE only for joins: all others are struct source_class */
 
     const struct image_facet *image; /* works on images and may join a fused pass */
+    const struct join_facet *join;   /* begins a chain and takes pipelines as branches */
     /* Set for a step of the order, `batch` included. `*ret` is zeroed by the caller. */
     void (*order)(const void *config, const struct order_env *env, struct order_step *ret);
     const struct resource_facet *resource;

@@ -13,6 +13,8 @@ const struct op_entry op_table[] = {
     {&source_lines.op, NULL},
     {&source_records.op, NULL},
     {&source_csv.op, NULL},
+    {&op_concatenate.op, &op_concatenate},
+    {&op_zip.op, &op_zip},
     {&op_shuffle.op, &op_shuffle},
     {&op_repeat.op, &op_repeat},
     {&op_take.op, &op_take},

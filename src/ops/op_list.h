@@ -15,6 +15,8 @@ extern const struct source_class source_generator;
 extern const struct source_class source_lines;
 extern const struct source_class source_records;
 extern const struct source_class source_csv;
+extern const struct op_decl op_concatenate;
+extern const struct op_decl op_zip;
 extern const struct op_decl op_shuffle;
 extern const struct op_decl op_repeat;
 extern const struct op_decl op_take;

@@ -5,7 +5,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum order_kind { ORDER_SHUFFLE, ORDER_REPEAT, ORDER_TAKE, ORDER_SKIP, ORDER_SHARD, ORDER_BATCH };
+enum order_kind {
+    ORDER_SHUFFLE,
+    ORDER_REPEAT,
+    ORDER_TAKE,
+    ORDER_SKIP,
+    ORDER_SHARD,
+    ORDER_BATCH,
+    ORDER_NUMBER, /* keeps the order; the element takes its position as number `number` with it */
+    ORDER_FILTER  /* keeps the elements whose bits are set */
+};
+
+struct bitmap; /* base/bitmap.h */
 
 struct order_step {
     enum order_kind kind;
@@ -20,6 +31,8 @@ struct order_step {
     uint64_t buffer;        /* shuffle of a stream: bytes; 0: `drawn` counts */
     uint64_t drawn;         /* shuffle of a stream: elements to draw from; 0: `buffer` counts */
     uint64_t limit;         /* shuffle of a stream: bytes that `drawn` elements may take; set by the plan */
+    unsigned number;        /* number: counted from 0; set by order_push */
+    const struct bitmap *bits; /* filter: one per input element; owned by the plan */
     uint64_t inner, outer;  /* number of input and output elements; set by order_push */
 };
 

@@ -58,6 +58,8 @@ static void test_trees(void)
     SAME("repeat 3 ( relu | relu ) | relu");
     READS("repeat 3(relu)", "repeat 3 ( relu )");
     READS("repeat count=3(relu)", "repeat 3 ( relu )");
+    READS("repeat (relu) count=3 | relu", "repeat 3 ( relu ) | relu");
+    READS("residual( repeat (relu) count=3 )( relu )", "residual( repeat 3 ( relu ) )( relu )");
     SAME("sum");
     SAME("sum( relu )( relu )( relu )( relu )");
     SAME("sum words=a words=b ( relu )");
@@ -122,8 +124,12 @@ static void test_errors(void)
     REFUSES("repeat 3", "repeat takes 1 chain in ( )\nrepeat 3\n^^^^^^^^");
     REFUSES("repeat 3 (relu)(relu)", "repeat takes 1 chain in ( )\nrepeat 3 (relu)(relu)\n               ^");
     REFUSES("repeat(relu)", "repeat: count is missing: how often\nrepeat(relu)\n^^^^^^");
-    REFUSES("repeat (relu) 3", "repeat: count is missing: how often\nrepeat (relu) 3\n^^^^^^");
-    REFUSES("sum (relu) mean", "arguments of sum stand before its ( )\nsum (relu) mean\n           ^^^^");
+    REFUSES("repeat (relu) 3",
+            "arguments of repeat stand before its ( ), or after it as name=value\nrepeat (relu) 3\n              ^");
+    REFUSES("sum (relu) a=1 (relu)",
+            "all ( ) of sum stand together, without arguments between them\nsum (relu) a=1 (relu)\n               ^");
+    REFUSES("sum (relu) mean",
+            "arguments of sum stand before its ( ), or after it as name=value\nsum (relu) mean\n           ^^^^");
     REFUSES("residual()", "a layer is missing between these\nresidual()\n        ^^");
     REFUSES("residual( # )\n )", "a layer is missing between these\nresidual( # )\n        ^^^^^");
     REFUSES("residual(|relu)", "a layer is missing before this\nresidual(|relu)\n         ^");
