@@ -3,150 +3,23 @@
 #include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/options.h"
-#include "cli/pipeline_options.h"
 #include "cli/say.h"
-#include "cli/train.h"
+#include "cli/sweep.h"
 #include "cli/train_report.h"
+#include "cli/train_session.h"
 #include "cli/watch.h"
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct config {
-    struct pipeline_config pipeline; /* first: the shared options */
-    const char *model, *val, *out, *resume, *weights, *input, *target;
-    uint64_t epochs, steps, steps_per_epoch, warmup, schedule_every, plateau_patience;
-    uint64_t threads, keep, save_every, log_every, patience;
-    double rate, momentum, weight_decay, clip, clip_value, smoothing, ema, gamma, min_rate;
-    int optimizer, schedule, loss;
-    struct option_list freeze;
-    bool json, quiet;
-    bool epochs_given, steps_given;
-};
-
-static const char *const optimizers[] = {"adam", "adamw", "sgd", "nesterov", NULL};                    /* as pst_optimizer */
 static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", NULL}; /* as pst_schedule */
-static const char *const losses[] = {"auto", "sparse", "categorical", "binary", "mse", NULL};        /* as pst_loss */
+static const char *const monitors[] = {"auto",    "loss",   "accuracy", "val-loss", "val-accuracy",
+                                       "val-auc", "val-f1", "val-mae",  "val-r2",   NULL}; /* as pst_monitor */
 
-/* Everything that a run needs. */
-struct session {
-    const struct config *config;
-    char *text;           /* of the training pipeline */
-    const char *resume;   /* a run folder, or NULL */
-    const char *const *arguments;
-    size_t argument_count;
-    pst_pipeline *training, *validation;
-    pst_fields fields;
-    pst_model *model;
-    pst_trainer *trainer;
-    const char *const *classes; /* the training pipeline's */
-    size_t class_count;
-};
-
-static void finish(struct session *s)
-{
-    pst_trainer_destroy(s->trainer);
-    pst_model_destroy(s->model);
-    pst_pipeline_destroy(s->training);
-    pst_pipeline_destroy(s->validation);
-    free(s->text);
-}
-
-static uint64_t total_steps(const struct session *s)
-{
-    const struct config *c = s->config;
-    uint64_t length = c->steps_per_epoch ? c->steps_per_epoch : pst_pipeline_length(s->training), total = c->steps;
-
-    if (c->epochs && length != PST_NOWHERE && (total == 0 || c->epochs * length < total))
-        total = c->epochs * length;
-    return total;
-}
-
-static pst_status make_trainer(struct session *s, pst_error *error)
-{
-    const struct config *c = s->config;
-    pst_train_options o = {.size = sizeof(o),
-                           .batch = s->fields.batch,
-                           .threads = (unsigned)c->threads,
-                           .seed = c->pipeline.seed,
-                           .loss = c->loss ? (pst_loss)c->loss : pst_loss_choose(s->model, &s->fields),
-                           .label_smoothing = c->smoothing,
-                           .optimizer = (pst_optimizer)c->optimizer,
-                           .rate = c->rate,
-                           .momentum = c->momentum,
-                           .weight_decay = c->weight_decay,
-                           .clip_norm = c->clip,
-                           .clip_value = c->clip_value,
-                           .ema = c->ema,
-                           .schedule = (pst_schedule)c->schedule,
-                           .warmup_steps = c->warmup,
-                           .total_steps = total_steps(s),
-                           .schedule_every = c->schedule_every,
-                           .gamma = c->gamma,
-                           .min_rate = c->min_rate,
-                           .plateau_patience = (unsigned)c->plateau_patience,
-                           .freeze = c->freeze.items,
-                           .freeze_count = c->freeze.count};
-    size_t loaded = 0;
-    pst_status status = pst_trainer_create(&s->trainer, s->model, &o, error);
-
-    if (status == PST_OK && c->weights) {
-        status = pst_trainer_load_weights(s->trainer, c->weights, &loaded, error);
-        if (status == PST_OK)
-            say_note("%zu parameters come from %s", loaded, c->weights);
-    }
-    return status;
-}
-
-/* The names of the classes, where they are known and are as many as the model has results. Validation data must have the same. */
-static pst_status find_classes(struct session *s, pst_error *error)
-{
-    const char *const *other = NULL;
-    size_t others = 0;
-    pst_status status = pst_pipeline_class_names(s->training, &s->classes, &s->class_count, error);
-
-    if (status == PST_OK && s->validation)
-        status = pst_pipeline_class_names(s->validation, &other, &others, error);
-    if (status < 0)
-        return status;
-    for (size_t i = 0; s->class_count && others && (i < others || i < s->class_count); i++)
-        if (i >= others || i >= s->class_count || strcmp(s->classes[i], other[i]) != 0)
-            return pst_fail(error, PST_EINVAL, "class %zu is %.40s in the training data and %.40s in the validation data", i,
-                            i < s->class_count ? s->classes[i] : "missing", i < others ? other[i] : "missing");
-    if (strcmp(s->fields.target, "label") != 0 || s->class_count != pst_model_output(s->model).size[0])
-        s->class_count = 0;
-    return PST_OK;
-}
-
-/* Opens pipelines, model and trainer: every mistake shows here. */
-static int prepare(struct session *s, const char *const *operands, size_t count)
-{
-    const struct config *c = s->config;
-    pst_error error;
-    pst_status status;
-    int code = pipeline_open(&s->training, &command_train, &c->pipeline, operands, count, c->json);
-
-    if (code == EXIT_DONE && c->val)
-        code = pipeline_open(&s->validation, &command_train, &c->pipeline, &c->val, 1, c->json);
-    if (code != EXIT_DONE)
-        return code;
-    s->text = pipeline_text(operands, count);
-    s->fields.size = sizeof(s->fields);
-    status = pst_fields_find(s->training, c->input, c->target, true, &s->fields, &error);
-    if (status == PST_OK)
-        status = pst_model_parse(&s->model, c->model, &s->fields.shape, &error);
-    if (status == PST_OK)
-        status = make_trainer(s, &error);
-    if (status == PST_OK)
-        status = find_classes(s, &error);
-    if (status < 0)
-        return say_failure(&command_train, &error, c->json);
-    return EXIT_DONE;
-}
-
-static void put_end(const struct session *s, const pst_run_result *r)
+static void put_end(const struct train_session *s, const pst_run_result *r)
 {
     const char *out = s->resume ? s->resume : s->config->out;
     char time[AMOUNT_SIZE];
@@ -176,12 +49,12 @@ static void put_end(const struct session *s, const pst_run_result *r)
         say_try("penstock train --resume %s", out);
 }
 
-static int train(struct session *s)
+static int train(struct train_session *s, pst_run_result *result)
 {
-    const struct config *c = s->config;
+    const struct train_config *c = s->config;
     struct train_report report;
     struct watch watch;
-    pst_run_result result = {.size = sizeof(result)};
+    char folder[PATH_MAX];
     pst_error error;
     pst_status status;
     pst_run_options o = {.size = sizeof(o),
@@ -194,6 +67,10 @@ static int train(struct session *s)
                          .keep = (unsigned)c->keep,
                          .save_every = c->save_every,
                          .patience = (unsigned)c->patience,
+                         .monitor = (pst_monitor)c->monitor,
+                         .validate_every = c->val_every,
+                         .weight_field = c->sample_weight,
+                         .folder = getcwd(folder, sizeof(folder)),
                          .arguments = s->arguments,
                          .argument_count = s->argument_count,
                          .pipeline = s->text,
@@ -205,18 +82,19 @@ static int train(struct session *s)
 
     train_report_start(&report, c->json, c->quiet, c->log_every, c->epochs);
     watch_start(&watch, s->training, NULL, NULL);
-    status = pst_trainer_run(s->trainer, s->training, s->validation, &o, &result, &error);
+    watch_also(&watch, s->validation);
+    status = pst_trainer_run(s->trainer, s->training, s->validation, &o, result, &error);
     watch_stop(&watch);
     train_report_finish(&report);
     if (status < 0)
         return say_failure(&command_train, &error, c->json);
-    put_end(s, &result);
-    return result.stopped ? interrupt_exit_code() : EXIT_DONE;
+    put_end(s, result);
+    return result->stopped ? interrupt_exit_code() : EXIT_DONE;
 }
 
-static int run_session(struct session *s, const char *const *operands, size_t count)
+static int run_session(struct train_session *s, const char *const *operands, size_t count, pst_run_result *result)
 {
-    const struct config *c = s->config;
+    const struct train_config *c = s->config;
     int code;
 
     if (!c->model)
@@ -233,118 +111,175 @@ static int run_session(struct session *s, const char *const *operands, size_t co
             return EXIT_FAILED;
         }
     }
-    code = prepare(s, operands, count);
+    code = session_open(s, operands, count);
     if (code == EXIT_DONE)
-        code = train(s);
-    finish(s);
+        code = train(s, result);
+    session_close(s);
     return code;
 }
 
-/* Repeats the recorded command; --epochs and --steps may extend it. */
-static int run_again(const struct config *now)
+/* Goes to the folder that the recorded command was given in, if it is still there. `run`: the run folder's path from then on. */
+static void return_to(const char *start, const char *path, char run[PATH_MAX])
+{
+    char here[PATH_MAX], full[PATH_MAX];
+
+    snprintf(run, PATH_MAX, "%s", path);
+    if (!start || !getcwd(here, sizeof(here)) || strcmp(here, start) == 0 || !realpath(path, full) || chdir(start) < 0)
+        return;
+    snprintf(run, PATH_MAX, "%s", full);
+    say_note("relative paths start from %s, as when the run began", start);
+}
+
+static void compare_instructions(const struct train_session *s, const pst_run_record *r)
+{
+    if (r->instructions && strcmp(r->instructions, pst_trainer_instructions(s->trainer)) != 0)
+        say_note("the run began with %s instructions, this machine continues with %s: bits will differ from an uninterrupted run", r->instructions,
+                 pst_trainer_instructions(s->trainer));
+}
+
+/* The recorded command with what may be changed: the end of the run, and data that has moved. */
+static int run_recorded(const struct train_config *now, const pst_run_record *record, struct parsed *parsed, const char *run,
+                        const char *const *operands, size_t count, pst_run_result *result)
+{
+    struct train_config *c = parsed->config;
+    struct train_session s = {.command = &command_train, .config = c, .resume = run, .arguments = (const char *const *)record->arguments,
+                              .argument_count = record->argument_count};
+    int code;
+
+    c->json |= now->json;
+    c->quiet |= now->quiet;
+    c->epochs = now->epochs_given ? now->epochs : c->epochs;
+    c->steps = now->steps_given ? now->steps : c->steps;
+    c->val = now->val ? now->val : c->val;
+    c->weights = NULL; /* the checkpoint has them */
+    code = session_open(&s, count ? operands : parsed->operands, count ? count : parsed->count);
+    if (code == EXIT_DONE) {
+        compare_instructions(&s, record);
+        code = train(&s, result);
+    }
+    session_close(&s);
+    return code;
+}
+
+int train_again(const struct train_config *now, const char *path, const char *const *operands, size_t count, pst_run_result *result)
 {
     struct parsed parsed = {0};
     pst_run_record *record = NULL;
+    char run[PATH_MAX];
     pst_error error;
     int code;
 
-    if (pst_run_record_read(&record, now->resume, "latest", &error) < 0 && pst_run_record_read(&record, now->resume, NULL, &error) < 0)
+    if (pst_run_record_read(&record, path, "latest", &error) < 0 && pst_run_record_read(&record, path, NULL, &error) < 0)
         return say_failure(&command_train, &error, now->json);
+    return_to(count ? NULL : record->start, path, run);
     code = options_parse(&parsed, &command_train, (int)record->argument_count, record->arguments);
-    if (code == EXIT_DONE) {
-        struct config *c = parsed.config;
-        struct session s = {.config = c, .resume = now->resume, .arguments = (const char *const *)record->arguments,
-                            .argument_count = record->argument_count};
-
-        c->json |= now->json;
-        c->quiet |= now->quiet;
-        c->epochs = now->epochs_given ? now->epochs : c->epochs;
-        c->steps = now->steps_given ? now->steps : c->steps;
-        c->weights = NULL; /* the checkpoint has them */
-        code = run_session(&s, parsed.operands, parsed.count);
-    }
+    if (code == EXIT_DONE)
+        code = run_recorded(now, record, &parsed, run, operands, count, result);
     options_finish(&parsed, &command_train);
     pst_run_record_destroy(record);
     return code;
 }
 
+int train_once(const struct train_config *c, const char *const *operands, size_t count, struct option_list arguments, pst_run_result *result)
+{
+    struct train_session s = {.command = &command_train, .config = c, .arguments = (const char *const *)arguments.items,
+                              .argument_count = arguments.count};
+
+    return run_session(&s, operands, count, result);
+}
+
 static int run(const void *config, const char *const *operands, size_t count)
 {
-    const struct config *c = config;
-    struct session s = {.config = c, .arguments = (const char *const *)command_arguments.items, .argument_count = command_arguments.count};
+    const struct train_config *c = config;
+    pst_run_result result = {.size = sizeof(result)};
 
-    if (c->resume && count > 0)
-        return say_usage(&command_train, "--resume repeats the recorded command; leave out the pipeline");
-    return c->resume ? run_again(c) : run_session(&s, operands, count);
+    if (c->sweep.count)
+        return sweep(c, operands, count);
+    return c->resume ? train_again(c, c->resume, operands, count, &result) : train_once(c, operands, count, command_arguments, &result);
 }
 
 static const struct option options[] = {
-    {"--model", 'm', "MODEL", OPTION_STRING, INTO(struct config, model), .completion = COMPLETE_FILES,
+    {"--model", 'm', "MODEL", OPTION_STRING, INTO(struct train_config, model), .completion = COMPLETE_FILES,
      .doc = "a chain of layers, @FILE or the name of a preset; `penstock model --layers` and `--presets` list them", .absent = "required",
      .group = "What to train"},
-    {"--val", .metavar = "PIPELINE", .kind = OPTION_STRING, INTO(struct config, val), .completion = COMPLETE_PIPELINE,
+    {"--val", .metavar = "PIPELINE", .kind = OPTION_STRING, INTO(struct train_config, val), .completion = COMPLETE_PIPELINE,
      .doc = "the data that is evaluated after each epoch", .absent = "none: the training loss is monitored"},
-    {"--weights", 'w', "PATH", OPTION_STRING, INTO(struct config, weights), .completion = COMPLETE_FILES,
+    {"--weights", 'w', "PATH", OPTION_STRING, INTO(struct train_config, weights), .completion = COMPLETE_FILES,
      .doc = "start with the weights of a run, a checkpoint or a safetensors file; parameters that it lacks start fresh", .absent = "fresh"},
-    {"--freeze", .metavar = "LAYER", .kind = OPTION_REPEATED, INTO(struct config, freeze),
+    {"--class-weight", .metavar = "HOW", .kind = OPTION_STRING, INTO(struct train_config, class_weight), .completion = COMPLETE_FILES,
+     .doc = "weigh the loss by class: balanced counts the training labels, and every class weighs the same in total; otherwise a file with "
+            "lines of class and weight", .absent = "every sample weighs 1"},
+    {"--sample-weight", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct train_config, sample_weight),
+     .doc = "the field of the training data with one weight per sample", .absent = "every sample weighs 1"},
+    {"--freeze", .metavar = "LAYER", .kind = OPTION_REPEATED, INTO(struct train_config, freeze),
      .doc = "do not train this layer, such as conv_1 or conv_*"},
-    {"--input-field", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, input), .doc = "the field that the model takes",
+    {"--input-field", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct train_config, input), .doc = "the field that the model takes",
      .absent = "image, or the only field of numbers besides the target"},
-    {"--target", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, target), .doc = "the field that it learns", .absent = "label"},
-    {"--epochs", 'e', "N", OPTION_UINT, INTO(struct config, epochs), .given = offsetof(struct config, epochs_given), .initial = "10",
+    {"--target", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct train_config, target), .doc = "the field that it learns", .absent = "label"},
+    {"--epochs", 'e', "N", OPTION_UINT, INTO(struct train_config, epochs), .given = offsetof(struct train_config, epochs_given), .initial = "10",
      .max = 1e9, .doc = "passes over the data; 0: as many as --steps takes", .group = "How long"},
-    {"--steps", 's', "N", OPTION_UINT, INTO(struct config, steps), .given = offsetof(struct config, steps_given), .max = 1e15,
+    {"--steps", 's', "N", OPTION_UINT, INTO(struct train_config, steps), .given = offsetof(struct train_config, steps_given), .max = 1e15,
      .doc = "stop after N updates", .absent = "any number"},
-    {"--steps-per-epoch", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, steps_per_epoch), .max = 1e15,
+    {"--steps-per-epoch", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, steps_per_epoch), .max = 1e15,
      .doc = "end an epoch after N updates", .absent = "with the data"},
-    {"--patience", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, patience), .max = 1e6,
-     .doc = "stop when the monitored loss has not improved for N epochs", .absent = "never"},
-    {"--optimizer", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct config, optimizer), .choices = optimizers, .initial = "adam",
+    {"--patience", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, patience), .max = 1e6,
+     .doc = "stop when the monitored value has not improved for N validations, or for N epochs without --val", .absent = "never"},
+    {"--monitor", .metavar = "VALUE", .kind = OPTION_CHOICE, INTO(struct train_config, monitor), .choices = monitors, .initial = "auto",
+     .doc = "what decides the best checkpoint, --patience and --schedule plateau; auto: val-loss, or loss without --val"},
+    {"--val-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, val_every), .max = 1e15,
+     .doc = "validate after every N updates", .absent = "after each epoch"},
+    {"--optimizer", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct train_config, optimizer), .choices = train_optimizers, .initial = "adam",
      .doc = "how weights are updated", .group = "How it learns"},
-    {"--lr", .metavar = "RATE", .kind = OPTION_FLOAT, INTO(struct config, rate), .initial = "0.001", .min = 1e-12, .max = 1e6,
+    {"--lr", .metavar = "RATE", .kind = OPTION_FLOAT, INTO(struct train_config, rate), .initial = "0.001", .min = 1e-12, .max = 1e6,
      .doc = "the learning rate"},
-    {"--schedule", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct config, schedule), .choices = schedules, .initial = "constant",
+    {"--schedule", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct train_config, schedule), .choices = schedules, .initial = "constant",
      .doc = "how the learning rate changes: step multiplies it by --gamma after every --schedule-every updates, cosine lets it fall to "
             "--min-lr, one-cycle lets it rise and fall, plateau multiplies it by --gamma when the loss stays"},
-    {"--warmup", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, warmup), .max = 1e15,
+    {"--warmup", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, warmup), .max = 1e15,
      .doc = "updates during which the learning rate rises from 0", .absent = "none"},
-    {"--schedule-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, schedule_every), .initial = "1000", .min = 1,
+    {"--schedule-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, schedule_every), .initial = "1000", .min = 1,
      .doc = "updates between steps of --schedule step"},
-    {"--gamma", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct config, gamma), .initial = "0.1", .min = 1e-6, .max = 1,
+    {"--gamma", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, gamma), .initial = "0.1", .min = 1e-6, .max = 1,
      .doc = "the factor of --schedule step and plateau"},
-    {"--min-lr", .metavar = "RATE", .kind = OPTION_FLOAT, INTO(struct config, min_rate), .initial = "0",
+    {"--min-lr", .metavar = "RATE", .kind = OPTION_FLOAT, INTO(struct train_config, min_rate), .initial = "0",
      .doc = "the lowest rate of --schedule cosine and plateau"},
-    {"--plateau", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, plateau_patience), .initial = "5", .min = 1, .max = 1e6,
+    {"--plateau", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, plateau_patience), .initial = "5", .min = 1, .max = 1e6,
      .doc = "epochs without improvement before --schedule plateau acts"},
-    {"--loss", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct config, loss), .choices = losses, .initial = "auto",
+    {"--loss", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct train_config, loss), .choices = train_losses, .initial = "auto",
      .doc = "sparse and categorical cross-entropy, binary cross-entropy or mean squared error; auto chooses by the target's type and the "
             "model's last layer"},
-    {"--label-smoothing", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct config, smoothing), .initial = "0", .max = 0.999,
+    {"--accumulate", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, accumulate), .initial = "1", .min = 1, .max = 1e6,
+     .doc = "batches per update: their gradients are averaged"},
+    {"--label-smoothing", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, smoothing), .initial = "0", .max = 0.999,
      .doc = "the share of the target that is spread over all classes"},
-    {"--momentum", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct config, momentum), .initial = "0.9", .max = 1,
+    {"--momentum", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, momentum), .initial = "0.9", .max = 1,
      .doc = "of sgd and nesterov"},
-    {"--weight-decay", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct config, weight_decay), .initial = "0", .max = 1e3,
+    {"--weight-decay", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, weight_decay), .initial = "0", .max = 1e3,
      .doc = "decoupled weight decay of kernels; adamw has 0.004 where this is 0"},
-    {"--clip", .metavar = "NORM", .kind = OPTION_FLOAT, INTO(struct config, clip), .initial = "0", .max = 1e12,
+    {"--clip", .metavar = "NORM", .kind = OPTION_FLOAT, INTO(struct train_config, clip), .initial = "0", .max = 1e12,
      .doc = "the largest norm of all gradients together; 0: any"},
-    {"--clip-value", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct config, clip_value), .initial = "0", .max = 1e12,
+    {"--clip-value", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, clip_value), .initial = "0", .max = 1e12,
      .doc = "the largest absolute value of a gradient; 0: any"},
-    {"--ema", .metavar = "DECAY", .kind = OPTION_FLOAT, INTO(struct config, ema), .initial = "0", .max = 0.999999,
+    {"--ema", .metavar = "DECAY", .kind = OPTION_FLOAT, INTO(struct train_config, ema), .initial = "0", .max = 0.999999,
      .doc = "evaluate with a moving mean of the weights, such as 0.999; 0: none"},
-    {"--threads", 't', "N", OPTION_UINT, INTO(struct config, threads), .min = 1, .max = 256,
+    {"--threads", 't', "N", OPTION_UINT, INTO(struct train_config, threads), .min = 1, .max = 256,
      .doc = "threads of the training step; the result does not depend on it", .absent = "one per core"},
-    {"--out", 'o', "RUN", OPTION_STRING, INTO(struct config, out), .completion = COMPLETE_FOLDERS,
+    {"--out", 'o', "RUN", OPTION_STRING, INTO(struct train_config, out), .completion = COMPLETE_FOLDERS,
      .doc = "the folder for checkpoints", .absent = "nothing is saved", .group = "Checkpoints"},
-    {"--resume", 'r', "RUN", OPTION_STRING, INTO(struct config, resume), .completion = COMPLETE_FOLDERS,
-     .doc = "continue the run in this folder with its recorded command; --epochs and --steps extend it"},
-    {"--keep", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, keep), .initial = "2", .min = 1, .max = 1e6,
+    {"--resume", 'r', "RUN", OPTION_STRING, INTO(struct train_config, resume), .completion = COMPLETE_FOLDERS,
+     .doc = "continue the run in this folder with its recorded command; --epochs and --steps extend it, a pipeline and --val say where the data is "
+            "now"},
+    {"--keep", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, keep), .initial = "2", .min = 1, .max = 1e6,
      .doc = "checkpoints that are kept besides the best"},
-    {"--save-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, save_every), .max = 1e15,
+    {"--save-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, save_every), .max = 1e15,
      .doc = "also save after every N updates", .absent = "only after each epoch"},
-    {"--log-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, log_every), .max = 1e15,
+    {"--sweep", .metavar = "NAME=A,B", .kind = OPTION_REPEATED, INTO(struct train_config, sweep),
+     .doc = "train once for each of these values of an option, such as lr=0.1,0.01; several sweeps make all combinations. Each run has a folder "
+            "in --out; the same command continues a sweep that was interrupted", .group = "Several runs"},
+    {"--log-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, log_every), .max = 1e15,
      .doc = "print a line after every N updates", .absent = "only after each epoch", .group = "What to show"},
-    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object per epoch, and one at the end"},
-    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "print only errors"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct train_config, json), .doc = "print one JSON object per epoch, and one at the end"},
+    {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct train_config, quiet), .doc = "print only errors"},
     {0},
 };
 
@@ -352,6 +287,9 @@ static const struct example examples[] = {
     {"a small network on packed images, validated after each epoch",
      "penstock train \"tfrecord train/ | shuffle | example | decode | flip | normalize imagenet | batch 64\" --val \"tfrecord test/ | example "
      "| decode | normalize imagenet | batch 64\" --model cnn --epochs 10 --out runs/first"},
+    {"four batches per update, rare classes weigh more",
+     "penstock train @train.pst --model resnet20 --accumulate 4 --class-weight balanced --out runs/balanced"},
+    {"which learning rate?", "penstock train @train.pst --val @test.pst --model cnn --epochs 3 --sweep lr=0.01,0.001,0.0001 --out runs/sweep"},
     {"continue after an interruption", "penstock train --resume runs/first"},
     {"a new head on the layers of an earlier run",
      "penstock train @train.pst --model @model.pst --weights runs/first --freeze \"conv_*\" --lr 1e-4 --out runs/second"},
@@ -363,13 +301,14 @@ const struct command command_train = {
     .summary = "train a model on the data of a pipeline",
     .usage = "PIPELINE...",
     .doc = "Trains the model for some epochs. A terminal shows loss, accuracy, learning rate, samples per second, the share of time spent "
-           "waiting for data, and the time left. Checkpoints go to RUN/step_NNNNNNNN; RUN/latest and RUN/best are links to them. A run that was "
+           "waiting for data, and the time left. Checkpoints go to RUN/step_NNNNNNNN; RUN/latest and RUN/best are links to them; RUN/report.html shows curves, the "
+           "confusion matrix and the worst mistakes. A run that was "
            "killed at any moment continues bit-identically with --resume; Ctrl-C saves and stops.\n\n" PIPELINE_DOC,
     .shared = pipeline_options,
     .options = options,
     .examples = examples,
     .max_operands = ANY_NUMBER,
     .completion = COMPLETE_PIPELINE,
-    .config_size = sizeof(struct config),
+    .config_size = sizeof(struct train_config),
     .run = run,
 };

@@ -28,17 +28,23 @@ static char *line_text(char line[LINE_SIZE], const struct train_report *r, const
     n += snprintf(line + n, LINE_SIZE - (size_t)n, "  step %" PRIu64 "  loss %.4f", p->step, p->loss);
     if (!isnan(p->accuracy))
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  accuracy %.2f %%", 100 * p->accuracy);
-    if (p->epoch_end && !isnan(p->val_loss))
+    if (p->validated && !isnan(p->val_loss))
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  val loss %.4f", p->val_loss);
-    if (p->epoch_end && !isnan(p->val_accuracy))
+    if (p->validated && !isnan(p->val_accuracy))
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  val accuracy %.2f %%", 100 * p->val_accuracy);
     n += snprintf(line + n, LINE_SIZE - (size_t)n, "  lr %.3g  %.0f/s  waiting %.0f %%", p->rate, p->samples_per_second,
                   100 * p->wait_share);
-    if (!p->epoch_end && !isnan(p->seconds_left))
+    if (!p->epoch_end && !p->validated && !isnan(p->seconds_left))
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  %s left", amount_time(eta, p->seconds_left));
-    if (p->epoch_end && p->best)
+    if (p->best)
         snprintf(line + n, LINE_SIZE - (size_t)n, "  best");
     return line;
+}
+
+static void put_metric(struct json *j, const char *key, double value)
+{
+    if (!isnan(value))
+        json_number(j, key, value);
 }
 
 static void put_json(const pst_run_progress *p)
@@ -53,10 +59,15 @@ static void put_json(const pst_run_progress *p)
     json_number(&j, "accuracy", p->accuracy);
     json_number(&j, "val_loss", p->val_loss);
     json_number(&j, "val_accuracy", p->val_accuracy);
+    put_metric(&j, "val_auc", p->val_auc);
+    put_metric(&j, "val_f1", p->val_f1);
+    put_metric(&j, "val_mae", p->val_mae);
+    put_metric(&j, "val_r2", p->val_r2);
     json_number(&j, "lr", p->rate);
     json_number(&j, "images_per_s", p->samples_per_second);
     json_number(&j, "wait_share", p->wait_share);
     json_uint(&j, "peak_bytes", getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0);
+    json_bool(&j, "epoch_end", p->epoch_end);
     json_bool(&j, "best", p->best);
     json_end_object(&j);
     putchar('\n');
@@ -76,10 +87,10 @@ bool train_report_progress(void *user, const pst_run_progress *p)
     char line[LINE_SIZE];
     bool logged = r->log_every && p->step % r->log_every == 0;
 
-    if (p->epoch_end && r->json) {
+    if ((p->epoch_end || p->validated) && r->json) {
         wipe(r);
         put_json(p);
-    } else if (!r->json && ((p->epoch_end && !r->quiet) || (logged && !p->epoch_end))) {
+    } else if (!r->json && (((p->epoch_end || p->validated) && !r->quiet) || (logged && !p->epoch_end && !p->validated))) {
         wipe(r);
         puts(line_text(line, r, p));
         fflush(stdout);

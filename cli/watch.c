@@ -26,6 +26,15 @@ static bool wait(struct watch *w)
     return !stop;
 }
 
+static void cancel(struct watch *w)
+{
+    pthread_mutex_lock(&w->lock);
+    pst_pipeline_cancel(w->pipeline);
+    if (w->other)
+        pst_pipeline_cancel(w->other);
+    pthread_mutex_unlock(&w->lock);
+}
+
 static void *run(void *user)
 {
     struct watch *w = user;
@@ -34,7 +43,7 @@ static void *run(void *user)
     while (wait(w)) {
         if (interrupt_requested()) {
             if (interrupted_ms == 0)
-                pst_pipeline_cancel(w->pipeline);
+                cancel(w);
             interrupted_ms += EVERY_MS;
             if (interrupted_ms == PATIENCE_MS)
                 say_note("finishing the current work; press Ctrl-C again to stop at once");
@@ -59,6 +68,13 @@ void watch_start(struct watch *w, pst_pipeline *pipeline, watch_fn look, void *u
     pthread_cond_init(&w->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     w->running = pthread_create(&w->thread, NULL, run, w) == 0;
+}
+
+void watch_also(struct watch *w, pst_pipeline *pipeline)
+{
+    pthread_mutex_lock(&w->lock);
+    w->other = pipeline;
+    pthread_mutex_unlock(&w->lock);
 }
 
 void watch_stop(struct watch *w)

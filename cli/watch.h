@@ -10,6 +10,7 @@ typedef void (*watch_fn)(void *user);
 
 struct watch {
     pst_pipeline *pipeline;
+    pst_pipeline *other; /* under lock; NULL: none */
     watch_fn look; /* called on the watching thread; NULL: none */
     void *user;
     pthread_t thread;
@@ -21,6 +22,8 @@ struct watch {
 
 /* If the thread cannot be created, interruptions are noticed between batches. */
 void watch_start(struct watch *w, pst_pipeline *pipeline, watch_fn look, void *user);
+/* A second pipeline that an interruption cancels; NULL: none. */
+void watch_also(struct watch *w, pst_pipeline *pipeline);
 void watch_stop(struct watch *w); /* joins */
 
 #endif

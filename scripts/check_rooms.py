@@ -20,7 +20,7 @@ LAW = {
     "flow": {"base", "lang", "io", "record", "source", "ops"},
     "model": {"base", "lang"},
     "export": {"base", "io", "model"},
-    "train": {"base", "io", "record", "model", "export"},
+    "train": {"base", "io", "record", "report", "model", "export"},
     "doctor": {"base", "io", "report"},
     "cli": set(),
     "python": set(),

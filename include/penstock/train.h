@@ -20,8 +20,10 @@ typedef enum pst_loss {
     PST_LOSS_SPARSE,      /* Categorical cross-entropy, integer labels. */
     PST_LOSS_CATEGORICAL, /* Categorical cross-entropy, one probability per class. */
     PST_LOSS_BINARY,      /* Binary cross-entropy, targets from 0 to 1. */
-    PST_LOSS_MSE          /* Mean squared error. */
+    PST_LOSS_MSE,         /* Mean squared error. */
+    PST_LOSS_CUSTOM       /* `loss_fn` of the options. */
 } pst_loss;
+
 
 typedef enum pst_optimizer {
     PST_OPTIMIZER_ADAM = 0, /* Adam as in Keras: epsilon is added to the uncorrected root. */
@@ -37,6 +39,11 @@ typedef enum pst_schedule {
     PST_SCHEDULE_ONE_CYCLE,    /* Rises from 1/25 for 30 % of `total_steps`, then falls to almost 0, both along cosines. */
     PST_SCHEDULE_PLATEAU       /* Multiplied by `gamma` when the monitored loss has not improved for `plateau_patience` epochs. */
 } pst_schedule;
+
+struct pst_samples;
+/* A loss of the caller's own. `out` holds the model's results (`n` samples × `width` values, a last softmax or sigmoid included).
+ * Returns the loss; `gradient`, unless it is NULL, receives the gradient of the loss with respect to `out`. */
+typedef double (*pst_loss_fn)(void *user, const struct pst_samples *samples, const float *out, size_t n, size_t width, float *gradient);
 
 /* How a model is trained. A member that is 0 has its default. */
 typedef struct pst_train_options {
@@ -65,12 +72,17 @@ typedef struct pst_train_options {
     const char *const *freeze; /* Names of layers that are not trained; * and ? stand for parts of names. */
     size_t freeze_count;      /* The number of names. */
     bool portable;            /* Use no kernels for special instruction sets. */
+    unsigned accumulate;      /* Batches per update: gradients are the mean over all their samples; 0: 1. */
+    const double *class_weights; /* One factor per class for the loss of its samples, when training; NULL: 1. Copied. */
+    size_t class_count;       /* The number of class weights: the model's results, or 2 for one result with PST_LOSS_BINARY. */
+    pst_loss_fn loss_fn;      /* Of PST_LOSS_CUSTOM. */
+    void *loss_user;          /* Handed to `loss_fn`. */
 } pst_train_options;
 
 typedef struct pst_trainer pst_trainer;
 
 /* Samples of one step. */
-typedef struct pst_samples {
+typedef struct pst_samples { /* `weights` and class weights multiply; the loss is the weighted sum divided by the number of samples. */
     size_t size;              /* sizeof(pst_samples). */
     const pst_tensor *input;  /* The inputs; the first dimension is the batch. Any numeric type. */
     const pst_tensor *target; /* Labels (integers, one per sample) or values (one row per sample). NULL: none, for predictions. */
@@ -87,6 +99,7 @@ typedef struct pst_step_result {
     double absolute_error; /* The sum of |result − target| over all values, of PST_LOSS_MSE. */
     double gradient_norm;  /* The norm of all gradients; 0 unless clipping by norm is on. */
     double rate;           /* The learning rate of the step. */
+    bool updated;          /* Whether the weights were updated: with `accumulate`, not by every batch. */
 } pst_step_result;
 
 /* Makes a trainer with fresh weights. `model` must outlive it. */
@@ -99,8 +112,10 @@ PST_API pst_trainer *pst_trainer_destroy(pst_trainer *t);
 PST_API pst_status pst_trainer_step(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
 /* The first half of pst_trainer_step: loss and gradients, no update. */
 PST_API pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
-/* The second half: updates the weights from the gradients. */
+/* The second half: updates the weights from the gradients. With `accumulate`, adds the gradients, and updates after so many calls. */
 PST_API pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr);
+/* Updates the weights from the batches that were accumulated since the last update. Does nothing if there are none. */
+PST_API pst_status pst_trainer_flush(pst_trainer *t, pst_error *reterr);
 /* Computes loss and metrics without training, with the moving mean of the weights where that is kept. */
 PST_API pst_status pst_trainer_evaluate(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
 /* Computes the model's result for the samples of `input` into `out` (samples × output values). `probabilities` applies softmax (or
@@ -111,20 +126,32 @@ PST_API pst_status pst_trainer_predict(pst_trainer *t, const pst_tensor *input, 
 PST_API float *pst_trainer_values(pst_trainer *t, size_t i);
 /* Call after writing to pst_trainer_values: the moving mean of the weights, where it is kept, starts again from them. */
 PST_API void pst_trainer_restart_mean(pst_trainer *t);
-/* Returns the gradients of parameter `i` after pst_trainer_compute. */
-PST_API const float *pst_trainer_gradients(pst_trainer *t, size_t i);
+/* Returns the gradients of parameter `i` after pst_trainer_compute: writable until pst_trainer_apply. */
+PST_API float *pst_trainer_gradients(pst_trainer *t, size_t i);
 /* Returns the number of updates so far. */
 PST_API uint64_t pst_trainer_steps(const pst_trainer *t);
 /* Returns the bytes of the step, the weights, gradients and the optimiser's state. */
 PST_API uint64_t pst_trainer_bytes(const pst_trainer *t);
+
+/* Changes the learning rate that the schedule starts from. */
+PST_API void pst_trainer_set_rate(pst_trainer *t, double rate);
+/* Returns the name of the instruction set that the trainer's kernels use: "avx512", "avx2", "portable". Bits may differ between them. */
+PST_API const char *pst_trainer_instructions(const pst_trainer *t);
+/* Keeps a copy of the names of the classes, which pst_trainer_save stores. NULL: none. */
+PST_API pst_status pst_trainer_set_classes(pst_trainer *t, const char *const *classes, size_t count, pst_error *reterr);
+/* Tells PST_SCHEDULE_PLATEAU the monitored loss of an epoch, in one's own loop; pst_trainer_run does it by itself. */
+PST_API void pst_trainer_end_epoch(pst_trainer *t, double loss);
 
 /* Writes a checkpoint into the folder `path`, whole or not at all. */
 PST_API pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error *reterr);
 /* Reads a checkpoint: weights, optimiser state and number of steps. PST_ECORRUPT: it is damaged; PST_EUNSUPPORTED: written by a newer
  * version; PST_ETYPE: it belongs to another model. On failure the trainer is as it was. */
 PST_API pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr);
-/* Reads weights only, from a checkpoint folder, a run folder or a safetensors file. Parameters that the file does not have keep their
- * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. A shape that differs is PST_ETYPE. */
+/* Reads weights only: from a checkpoint folder, a run folder, a safetensors file or an HDF5 file of Keras (*.weights.h5). Arrays with
+ * the names of our parameters are taken by name. Otherwise layers are taken in their order, as Keras and PyTorch number them, and
+ * PyTorch's layouts are converted; a last layer of another shape starts fresh. Parameters that the file does not have keep their
+ * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. A shape that differs is PST_ETYPE. On failure nothing
+ * changes. */
 PST_API pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *ret_loaded, pst_error *reterr);
 
 /* ---- Runs ---- */
@@ -155,6 +182,9 @@ typedef struct pst_evaluation {
     double accuracy;       /* The share of samples that are right; NaN for PST_LOSS_MSE. */
     double top5;           /* The share of samples whose class is among the five most likely; NaN without classes. */
     double mae, r2;        /* Mean absolute error and coefficient of determination; NaN except for PST_LOSS_MSE. */
+    double auc;            /* Area under the ROC curve, of several results the mean over those with both classes; NaN except for
+                              PST_LOSS_BINARY. */
+    double f1;             /* F1 score: of the positive class, or the mean over results or classes; NaN for PST_LOSS_MSE. */
     size_t classes;        /* The number of classes; 0: none. */
     uint64_t *confusion;   /* classes × classes: row true class, column predicted. Free with pst_free. NULL: none. */
 } pst_evaluation;
@@ -165,12 +195,14 @@ PST_API pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p
 /* How far a run is; numbers are those of the current epoch. */
 typedef struct pst_run_progress {
     bool epoch_end;        /* Whether an epoch has just ended: the validation is in. */
+    bool validated;        /* Whether a validation has just ended: `val_loss` and others are new. */
     uint64_t epoch;        /* From 1. */
     uint64_t step;         /* Updates since the beginning of the run. */
     uint64_t epoch_step;   /* Updates since the beginning of the epoch. */
     uint64_t epoch_steps;  /* Steps of an epoch; PST_NOWHERE: unknown. */
     double loss, accuracy; /* Means of the epoch so far; the accuracy is NaN where there is none. */
-    double val_loss, val_accuracy; /* Of the validation; NaN: none. */
+    double val_loss, val_accuracy; /* Of the newest validation; NaN: none. */
+    double val_auc, val_f1, val_mae, val_r2; /* The same; NaN where the loss has no such metric. */
     double rate;           /* The learning rate. */
     double samples_per_second; /* Of the epoch so far, validation excluded. */
     double wait_share;     /* The share of the time that was spent waiting for data. */
@@ -181,6 +213,19 @@ typedef struct pst_run_progress {
 } pst_run_progress;
 /* Called on the thread of the run. Returns true to save and stop. */
 typedef bool (*pst_run_fn)(void *user, const pst_run_progress *progress);
+
+/* What decides which checkpoint is the best, when `patience` ends a run, and PST_SCHEDULE_PLATEAU. */
+typedef enum pst_monitor {
+    PST_MONITOR_AUTO = 0,     /* The validation's loss, or the training loss where there is no validation. */
+    PST_MONITOR_LOSS,         /* The training loss of an epoch. */
+    PST_MONITOR_ACCURACY,     /* The training accuracy of an epoch. */
+    PST_MONITOR_VAL_LOSS,     /* The validation's loss. */
+    PST_MONITOR_VAL_ACCURACY, /* The validation's accuracy; more is better, as for AUC, F1 and R². */
+    PST_MONITOR_VAL_AUC,      /* The validation's area under the ROC curve. */
+    PST_MONITOR_VAL_F1,       /* The validation's F1 score. */
+    PST_MONITOR_VAL_MAE,      /* The validation's mean absolute error. */
+    PST_MONITOR_VAL_R2        /* The validation's R². */
+} pst_monitor;
 
 /* A run: epochs over a pipeline. */
 typedef struct pst_run_options {
@@ -193,9 +238,14 @@ typedef struct pst_run_options {
     bool resume;              /* Continue from the newest sound checkpoint in `out`. */
     unsigned keep;            /* Checkpoints kept besides the best; 0: 2. */
     uint64_t save_every;      /* Steps between checkpoints; 0: only at the end of each epoch. */
-    unsigned patience;        /* Epochs without an improvement of the monitored loss after which the run stops; 0: any number. */
+    unsigned patience;        /* Validations (epochs where there is none) without an improvement of the monitored value after which the
+                                 run stops; 0: any number. */
+    pst_monitor monitor;      /* The monitored value. */
+    uint64_t validate_every;  /* Steps between validations; 0: after each epoch. A run ends with a validation. */
+    const char *weight_field; /* Field of the training pipeline with one weight per sample; NULL: none. */
     const char *const *arguments; /* The command line, recorded for a resume; NULL: none. */
     size_t argument_count;    /* The number of arguments. */
+    const char *folder;       /* The folder that relative paths in the command start from, recorded; NULL: none. */
     const char *pipeline;     /* The texts of the pipelines, recorded; NULL: none. */
     const char *validation;
     const char *const *classes; /* Names of the classes, recorded; NULL: none. */
@@ -209,7 +259,7 @@ typedef struct pst_run_result {
     size_t size;            /* sizeof(pst_run_result), set by the caller. */
     pst_run_progress last;  /* The last progress. */
     uint64_t best_step;     /* The step of the best checkpoint; 0: none. */
-    double best_loss;       /* Its monitored loss. */
+    double best_loss;       /* Its monitored value. */
     bool stopped;           /* Whether `progress` asked to stop. */
     bool early;             /* Whether `patience` ended the run. */
 } pst_run_result;
@@ -219,6 +269,30 @@ typedef struct pst_run_result {
 PST_API pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline *validation, const pst_run_options *options,
                                    pst_run_result *ret, pst_error *reterr);
 
+/* A search for the learning rate: it rises from step to step, and the loss shows where learning begins and where it breaks down. */
+typedef struct pst_rate_options {
+    size_t size;              /* sizeof(pst_rate_options). */
+    const pst_fields *fields; /* Of the pipeline. */
+    double low, high;         /* The first and the last rate; 0: 1e-7 and 10. */
+    uint64_t steps;           /* Steps from `low` to `high`; 0: 100. */
+    const char *page;         /* An HTML page with the curve; NULL: none. */
+    pst_run_fn progress;      /* Called after every step; NULL: none. */
+    void *user;               /* Handed to `progress`. */
+} pst_rate_options;
+
+/* The result of a search. */
+typedef struct pst_rate_result {
+    size_t size;            /* sizeof(pst_rate_result), set by the caller. */
+    size_t count;           /* Steps that were made: the search ends when the loss explodes. */
+    double *rates, *losses; /* One per step; losses are smoothed. Free both with pst_free. */
+    double suggested;       /* The rate where the loss falls fastest; NaN: it never fell. */
+    double lowest;          /* The rate of the lowest loss. */
+} pst_rate_result;
+/* Trains `t` with rising rates on the batches of `p`, repeating it as needed. The trainer's weights are worthless afterwards.
+ * PST_ECANCELLED: `progress` asked to stop. */
+PST_API pst_status pst_trainer_find_rate(pst_trainer *t, pst_pipeline *p, const pst_rate_options *options, pst_rate_result *ret,
+                                         pst_error *reterr);
+
 /* What a checkpoint says about its run. */
 typedef struct pst_run_record {
     size_t size;             /* sizeof(pst_run_record). */
@@ -226,6 +300,10 @@ typedef struct pst_run_record {
     uint64_t step, epoch;    /* When it was written. */
     char **arguments;        /* The command line. */
     size_t argument_count;   /* The number of arguments. */
+    char *start;             /* The folder that relative paths in the command start from; NULL: not recorded. */
+    char *instructions;      /* pst_trainer_instructions of the run; NULL: not recorded. */
+    unsigned threads;        /* Threads of the step; 0: not recorded. */
+    unsigned batches_per_step; /* `accumulate` of the run. */
     char *model;             /* The text of the model. */
     pst_shape input;         /* The shape of its input. */
     char *pipeline;          /* The text of the training pipeline; NULL: not recorded. */

@@ -123,7 +123,7 @@ static pst_status read_header(struct safetensors *s, const struct json_document 
     return st == PST_OK ? check_layout(s, data, room, reterr) : st;
 }
 
-pst_status safetensors_parse(struct safetensors *ret, const void *bytes, size_t length, pst_error *reterr)
+static pst_status parse(struct safetensors *ret, const void *bytes, size_t length, pst_error *reterr)
 {
     const uint8_t *b = bytes;
     struct json_document d = {0};
@@ -139,6 +139,16 @@ pst_status safetensors_parse(struct safetensors *ret, const void *bytes, size_t 
         safetensors_finish(&s);
     else
         *ret = s;
+    return st;
+}
+
+pst_status safetensors_parse(struct safetensors *ret, const char *path, const void *bytes, size_t length, pst_error *reterr)
+{
+    pst_status st = parse(ret, bytes, length, reterr);
+    if (st < 0 && path && reterr) {
+        pst_error inner = *reterr;
+        pst_fail_at(reterr, st, path, PST_NOWHERE, inner.offset, "%s", inner.message);
+    }
     return st;
 }
 

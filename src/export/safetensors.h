@@ -24,8 +24,8 @@ struct safetensors {
     size_t count;
 };
 
-/* Describes the arrays in `bytes`, which must outlive the result. PST_ECORRUPT, PST_EUNSUPPORTED (unknown type), PST_ENOMEM. */
-pst_status safetensors_parse(struct safetensors *ret, const void *bytes, size_t length, pst_error *reterr);
+/* Describes the arrays in `bytes`, which must outlive the result. `path` (NULL: none) is for errors. PST_ECORRUPT, PST_EUNSUPPORTED (unknown type), PST_ENOMEM. */
+pst_status safetensors_parse(struct safetensors *ret, const char *path, const void *bytes, size_t length, pst_error *reterr);
 void safetensors_finish(struct safetensors *s); /* Zeroed ok. */
 /* Returns the array called `name`, or NULL. */
 const struct safetensor *safetensors_find(const struct safetensors *s, const char *name);

@@ -171,6 +171,8 @@ pst_status graph_add_chain(struct graph_builder *b, const struct lang_chain *cha
 
 static pst_status check_input(const struct shape *s, pst_error *reterr)
 {
+    if ((uint64_t)s->h * s->w > UINT32_MAX / (s->c ? s->c : 1))
+        return pst_fail(reterr, PST_ELIMIT, "the input has more than 2^32 values per sample");
     if ((s->rank != 1 && s->rank != 3) || shape_values(s) == 0)
         return pst_fail(reterr, PST_EINVAL, "the input is an image (height × width × channels) or a vector, with at least one value");
     return PST_OK;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MAX_VALUES ((size_t)1 << 40) /* of one buffer */
 
 struct step {
     const struct graph *graph;
@@ -153,10 +154,23 @@ static pst_status plan_step(struct step *s, pst_error *reterr)
     return st == PST_OK ? team_create(&s->team, s->options.threads, reterr) : st;
 }
 
+/* Sizes of buffers are products of the batch; what passes here does not overflow in any of them. */
+static pst_status check_size(const struct graph *g, const struct step_options *o, pst_error *reterr)
+{
+    for (size_t v = 0; v <= g->count; v++)
+        if (o->batch > MAX_VALUES / shape_values(graph_shape(g, v)))
+            return pst_fail(reterr, PST_ELIMIT, "%zu samples of %zu values are too many for a step: choose a smaller batch", o->batch,
+                            shape_values(graph_shape(g, v)));
+    return PST_OK;
+}
+
 pst_status step_create(struct step **ret, const struct graph *g, const struct step_options *o, pst_error *reterr)
 {
     if (o->batch == 0)
         return pst_fail(reterr, PST_EINVAL, "a step needs a batch of at least one sample");
+    pst_status st = check_size(g, o, reterr);
+    if (st < 0)
+        return st;
     struct step *s = mem_zalloc(sizeof(*s));
     if (!s)
         return fail_memory(reterr, "planning the step; a smaller batch needs less");
@@ -165,7 +179,7 @@ pst_status step_create(struct step **ret, const struct graph *g, const struct st
     s->lanes = o->lanes ? o->lanes : STEP_LANES;
     s->real_size = o->doubles ? sizeof(double) : sizeof(float);
     s->nodes = g->count - (o->logits && is_last_of_logits(g));
-    pst_status st = plan_step(s, reterr);
+    st = plan_step(s, reterr);
     if (st < 0) {
         step_destroy(s);
         return st;

@@ -20,16 +20,16 @@
 #define MAX_WEIGHTS ((size_t)1 << 40)
 #define HASH_LINE   33 /* ,\n  "hash": "0123456789abcdef"\n}\n */
 
-const char *const loss_names[] = {"auto", "sparse", "categorical", "binary", "mse", NULL};
+const char *const loss_names[] = {"auto", "sparse", "categorical", "binary", "mse", "custom", NULL};
 
-static const char *const state_names[OPTIMIZER_STATES] = {"m", "v", "mean"};
+static const char *const state_names[OPTIMIZER_STATES] = {"m", "v", "mean", "sum"};
 
 /* ---- Arrays ---- */
 
-/* Whether array `s` of the optimiser has values of parameter `p`: means exist of all, moments of trained ones. */
-static bool has_state(pst_trainer *t, size_t s, size_t p)
+/* Whether array `s` of the optimiser has values of parameter `p`: means exist of all, moments of trained ones, sums within a step. */
+static bool has_state(pst_trainer *t, size_t s, size_t p, uint64_t accumulated)
 {
-    return optimizer_state(t->optimizer, s) && (s == 2 || optimizer_trains(t->optimizer, p));
+    return optimizer_state(t->optimizer, s) && (s != 3 || accumulated) && (s == 2 || optimizer_trains(t->optimizer, p));
 }
 
 static struct safetensor describe(const struct graph_param *p, const float *block, const char *name)
@@ -60,7 +60,7 @@ static void optimizer_file(pst_trainer *t, struct text *to)
     to->failed |= !list;
     for (size_t s = 0; list && s < OPTIMIZER_STATES; s++)
         for (size_t i = 0; i < g->param_count; i++) {
-            if (!has_state(t, s, i))
+            if (!has_state(t, s, i, t->accumulated))
                 continue;
             char *name = mem_format("%s/%s", g->params[i].name, state_names[s]);
             to->failed |= !name;
@@ -83,21 +83,19 @@ static pst_status check_shape(const struct safetensor *x, const struct graph_par
     return same ? PST_OK : pst_fail(reterr, PST_ETYPE, "%s has another shape or type than in the model; the checkpoint belongs to another model", p->name);
 }
 
-/* Copies arrays called NAME or NAME/SUFFIX to `block`; with `block` NULL, only checks. `*ret_loaded` NULL: all must be there. */
-static pst_status take_arrays(pst_trainer *t, const struct safetensors *from, size_t state, float *block, size_t *ret_loaded,
+/* Copies arrays called NAME or NAME/SUFFIX to `block`; with `block` NULL, only checks that they are there and fit. */
+static pst_status take_arrays(pst_trainer *t, const struct safetensors *from, size_t state, uint64_t accumulated, float *block,
                               pst_error *reterr)
 {
     const struct graph *g = t->model->graph;
     for (size_t i = 0; i < g->param_count; i++) {
-        if (!ret_loaded && state < OPTIMIZER_STATES && !has_state(t, state, i))
+        if (state < OPTIMIZER_STATES && !has_state(t, state, i, accumulated))
             continue;
         char *name = state < OPTIMIZER_STATES ? mem_format("%s/%s", g->params[i].name, state_names[state]) : mem_strdup(g->params[i].name);
         if (!name)
             return fail_memory(reterr, "reading a checkpoint");
         const struct safetensor *x = safetensors_find(from, name);
         mem_free(name);
-        if (!x && ret_loaded)
-            continue;
         if (!x)
             return pst_fail(reterr, PST_ETYPE, "the checkpoint has no %s%s%s; it belongs to another model or optimiser", g->params[i].name,
                             state < OPTIMIZER_STATES ? "/" : "", state < OPTIMIZER_STATES ? state_names[state] : "");
@@ -106,8 +104,6 @@ static pst_status take_arrays(pst_trainer *t, const struct safetensors *from, si
             return st;
         if (block)
             memcpy(block + g->params[i].offset, x->data, x->count * sizeof(float));
-        if (ret_loaded)
-            ++*ret_loaded;
     }
     return PST_OK;
 }
@@ -133,6 +129,8 @@ static void put_run(struct json *j, const struct run_state *s)
     json_number(j, "best_loss", s->best_loss);
     json_uint(j, "best_step", s->best_step);
     json_uint(j, "wait", s->wait);
+    json_uint(j, "validations", s->validations);
+    json_uint(j, "validated_step", s->validated_step);
     json_end_object(j);
     pst_position at;
     if (!s->has_cursor || pst_cursor_get(&s->cursor, &at, NULL) < 0)
@@ -148,6 +146,7 @@ static void put_run(struct json *j, const struct run_state *s)
 static void put_record(struct json *j, const pst_run_options *o)
 {
     put_strings(j, "arguments", o->arguments, o->arguments ? o->argument_count : 0);
+    json_string(j, "folder", o->folder);
     json_string(j, "pipeline", o->pipeline);
     json_string(j, "validation", o->validation);
     json_string(j, "input_field", o->fields ? o->fields->input : NULL);
@@ -166,6 +165,11 @@ static void state_file(pst_trainer *t, const struct run_state *s, const pst_run_
     json_string(&j, "penstock", pst_version());
     json_uint(&j, "step", t->steps);
     json_uint(&j, "seed", t->options.seed);
+    json_uint(&j, "batches_per_step", t->options.accumulate);
+    json_uint(&j, "accumulated", t->accumulated);
+    json_uint(&j, "accumulated_samples", t->accumulated_samples);
+    json_uint(&j, "threads", t->options.threads);
+    json_string(&j, "instructions", t->instructions);
     json_string(&j, "model", t->model->text);
     json_begin_array(&j, "input");
     for (uint32_t i = 0; i < in.rank; i++)
@@ -234,6 +238,9 @@ static bool take_run(const struct json_document *d, struct run_state *s)
     bool ok = json_get_uint(d, json_find(d, run, "epoch"), &s->epoch) && json_get_uint(d, json_find(d, run, "epoch_step"), &s->epoch_step) &&
               json_get_uint(d, json_find(d, run, "samples"), &s->samples) && json_get_uint(d, json_find(d, run, "correct"), &s->correct) &&
               json_get_uint(d, json_find(d, run, "best_step"), &s->best_step) && json_get_uint(d, json_find(d, run, "wait"), &s->wait);
+    if (!json_get_uint(d, json_find(d, run, "validations"), &s->validations)) /* of an older version: one per epoch */
+        s->validations = s->epoch;
+    json_get_uint(d, json_find(d, run, "validated_step"), &s->validated_step);
     pst_position at = {0};
     if (s->has_cursor)
         ok = ok && json_get_uint(d, json_find(d, cursor, "fingerprint"), &at.fingerprint) &&
@@ -281,9 +288,8 @@ pst_status checkpoint_write(pst_trainer *t, const char *folder, const struct run
     return st;
 }
 
-/* Reads FOLDER/NAME and compares its hash with the one in the state. */
-static pst_status open_arrays(const char *folder, const char *name, const struct json_document *d, const char *hash_key,
-                              uint8_t **ret_bytes, struct safetensors *ret, pst_error *reterr)
+pst_status checkpoint_open_arrays(const char *folder, const char *name, const struct json_document *d, const char *hash_key,
+                                  uint8_t **ret_bytes, struct safetensors *ret, pst_error *reterr)
 {
     char *path = file_join(folder, name), *stored = json_get_string(d, json_find(d, 0, hash_key)), found[17];
     size_t length;
@@ -295,23 +301,50 @@ static pst_status open_arrays(const char *folder, const char *name, const struct
                              "the checkpoint is damaged: its hash does not match; use an older one");
     }
     if (st == PST_OK)
-        st = safetensors_parse(ret, *ret_bytes, length, reterr);
+        st = safetensors_parse(ret, path, *ret_bytes, length, reterr);
     mem_free(path);
     mem_free(stored);
     return st;
 }
 
 /* Twice: everything is checked before anything is copied. */
-static pst_status take_all(pst_trainer *t, const struct safetensors *weights, const struct safetensors *optimizer, pst_error *reterr)
+static pst_status take_all(pst_trainer *t, const struct safetensors *weights, const struct safetensors *optimizer, uint64_t accumulated,
+                           pst_error *reterr)
 {
     pst_status st = PST_OK;
     for (int copy = 0; copy < 2; copy++) {
         if (st == PST_OK)
-            st = take_arrays(t, weights, OPTIMIZER_STATES, copy ? t->params : NULL, NULL, reterr);
+            st = take_arrays(t, weights, OPTIMIZER_STATES, 0, copy ? t->params : NULL, reterr);
         for (size_t s = 0; st == PST_OK && s < OPTIMIZER_STATES; s++)
-            st = take_arrays(t, optimizer, s, copy ? optimizer_state(t->optimizer, s) : NULL, NULL, reterr);
+            st = take_arrays(t, optimizer, s, accumulated, copy ? optimizer_state(t->optimizer, s) : NULL, reterr);
     }
     return st;
+}
+
+/* What of state.json is the trainer's. */
+struct progress {
+    uint64_t steps, batches_per_step, accumulated, accumulated_samples;
+    struct schedule_state schedule;
+    struct run_state place;
+};
+
+static pst_status read_progress(pst_trainer *t, const char *folder, const struct json_document *d, struct progress *ret, pst_error *reterr)
+{
+    size_t s = json_find(d, 0, "schedule");
+    *ret = (struct progress){.batches_per_step = 1};
+    get_double(d, s, "factor", 1, &ret->schedule.factor);
+    get_double(d, s, "best", INFINITY, &ret->schedule.best);
+    if (!json_get_uint(d, json_find(d, 0, "step"), &ret->steps) || !json_get_uint(d, json_find(d, s, "wait"), &ret->schedule.wait) ||
+        !take_run(d, &ret->place))
+        return pst_fail_at(reterr, PST_ECORRUPT, folder, PST_NOWHERE, PST_NOWHERE, "state.json lacks a part");
+    json_get_uint(d, json_find(d, 0, "batches_per_step"), &ret->batches_per_step); /* older versions have none: 1 */
+    json_get_uint(d, json_find(d, 0, "accumulated"), &ret->accumulated);
+    json_get_uint(d, json_find(d, 0, "accumulated_samples"), &ret->accumulated_samples);
+    if (ret->accumulated && ret->batches_per_step != t->options.accumulate)
+        return pst_fail_at(reterr, PST_ETYPE, folder, PST_NOWHERE, PST_NOWHERE,
+                           "the checkpoint was written within a step of %" PRIu64 " batches; this trainer's steps have %u", ret->batches_per_step,
+                           t->options.accumulate);
+    return PST_OK;
 }
 
 pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state *state, pst_error *reterr)
@@ -319,30 +352,25 @@ pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state 
     struct json_document d = {0};
     struct safetensors weights = {0}, optimizer = {0};
     uint8_t *weight_bytes = NULL, *optimizer_bytes = NULL;
-    struct run_state place;
-    struct schedule_state schedule;
-    uint64_t steps = 0;
+    struct progress p;
     char *text = NULL;
     pst_status st = checkpoint_open_state(folder, &text, &d, reterr);
     if (st < 0)
         return st;
-    size_t s = json_find(&d, 0, "schedule");
-    get_double(&d, s, "factor", 1, &schedule.factor);
-    get_double(&d, s, "best", INFINITY, &schedule.best);
-    if (!json_get_uint(&d, json_find(&d, 0, "step"), &steps) || !json_get_uint(&d, json_find(&d, s, "wait"), &schedule.wait) ||
-        !take_run(&d, &place))
-        st = pst_fail_at(reterr, PST_ECORRUPT, folder, PST_NOWHERE, PST_NOWHERE, "state.json lacks a part");
+    st = read_progress(t, folder, &d, &p, reterr);
     if (st == PST_OK)
-        st = open_arrays(folder, "weights.safetensors", &d, "weights_hash", &weight_bytes, &weights, reterr);
+        st = checkpoint_open_arrays(folder, "weights.safetensors", &d, "weights_hash", &weight_bytes, &weights, reterr);
     if (st == PST_OK)
-        st = open_arrays(folder, "optimizer.safetensors", &d, "optimizer_hash", &optimizer_bytes, &optimizer, reterr);
+        st = checkpoint_open_arrays(folder, "optimizer.safetensors", &d, "optimizer_hash", &optimizer_bytes, &optimizer, reterr);
     if (st == PST_OK)
-        st = take_all(t, &weights, &optimizer, reterr);
+        st = take_all(t, &weights, &optimizer, p.accumulated, reterr);
     if (st == PST_OK) {
-        t->steps = steps;
-        t->schedule = schedule;
+        t->steps = p.steps;
+        t->schedule = p.schedule;
+        t->accumulated = p.accumulated;
+        t->accumulated_samples = p.accumulated_samples;
         if (state)
-            *state = place;
+            *state = p.place;
     }
     safetensors_finish(&weights);
     safetensors_finish(&optimizer);
@@ -371,51 +399,12 @@ static pst_status check_replaceable(const char *path, pst_error *reterr)
 
 pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error *reterr)
 {
+    pst_run_options record = {.size = sizeof(record), .classes = (const char *const *)t->classes, .class_count = t->class_count};
     pst_status st = check_replaceable(path, reterr);
-    return st < 0 ? st : checkpoint_write(t, path, NULL, NULL, reterr);
+    return st < 0 ? st : checkpoint_write(t, path, NULL, t->class_count ? &record : NULL, reterr);
 }
 
 pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr)
 {
     return checkpoint_read(t, path, NULL, reterr);
-}
-
-/* Takes what a file has: weights (state OPTIMIZER_STATES) or one of the optimiser's arrays. */
-static pst_status take_some(pst_trainer *t, const char *folder, const char *name, size_t state, size_t *loaded, pst_error *reterr)
-{
-    struct safetensors s = {0};
-    uint8_t *bytes = NULL;
-    size_t length, found = 0;
-    char *path = folder ? file_join(folder, name) : mem_strdup(name);
-    pst_status st = path ? file_read_all(&bytes, &length, path, MAX_WEIGHTS, reterr) : fail_memory(reterr, "reading weights");
-    if (st == PST_OK)
-        st = safetensors_parse(&s, bytes, length, reterr);
-    if (st == PST_OK)
-        st = take_arrays(t, &s, state, NULL, &found, reterr);
-    if (st == PST_OK)
-        st = take_arrays(t, &s, state, t->params, loaded, reterr);
-    safetensors_finish(&s);
-    mem_free(bytes);
-    mem_free(path);
-    return st;
-}
-
-pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *ret_loaded, pst_error *reterr)
-{
-    struct file_info info;
-    pst_run_record *record = NULL;
-    size_t loaded = 0, means = 0;
-    pst_status st = file_stat(path, &info, reterr);
-    if (st == PST_OK && info.is_folder)
-        st = pst_run_record_read(&record, path, NULL, reterr);
-    if (st == PST_OK)
-        st = take_some(t, record ? record->folder : NULL, record ? "weights.safetensors" : path, OPTIMIZER_STATES, &loaded, reterr);
-    if (st == PST_OK && record) /* the mean of the weights, where the checkpoint has one, is what is used */
-        st = take_some(t, record->folder, "optimizer.safetensors", 2, &means, reterr);
-    if (st == PST_OK)
-        optimizer_start_mean(t->optimizer, t->params);
-    if (ret_loaded)
-        *ret_loaded = loaded;
-    pst_run_record_destroy(record);
-    return st;
 }

@@ -16,9 +16,11 @@ struct run_state {
     uint64_t epoch_step; /* updates since its beginning */
     uint64_t samples, correct; /* of the epoch so far */
     double loss_sum;
-    double best_loss; /* starts as infinity */
+    double best_loss; /* the best monitored value, negated where more is better; starts as infinity */
     uint64_t best_step;
-    uint64_t wait; /* epochs without improvement */
+    uint64_t wait; /* judgements without improvement */
+    uint64_t validations; /* so far */
+    uint64_t validated_step; /* of the newest one */
     bool has_cursor;
     pst_cursor cursor; /* of the training pipeline */
 };
@@ -31,6 +33,11 @@ pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state 
 
 /* state.json after its hash was checked. `*ret_text` is what the document points into; mem_free it after json_finish. */
 pst_status checkpoint_open_state(const char *folder, char **ret_text, struct json_document *ret, pst_error *reterr);
+
+/* Reads FOLDER/NAME and compares its hash with the one in the state. The caller frees `*ret_bytes` and `ret`, after failures too. */
+struct safetensors;
+pst_status checkpoint_open_arrays(const char *folder, const char *name, const struct json_document *d, const char *hash_key,
+                                  uint8_t **ret_bytes, struct safetensors *ret, pst_error *reterr);
 
 /* "RUN/step_00001000"; mem_free. NULL: out of memory. */
 char *checkpoint_path(const char *run, uint64_t step);

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* The first of the largest. */
 static size_t largest(const float *x, size_t width)
@@ -51,6 +52,8 @@ void metrics_batch(pst_loss loss, const float *out, const struct loss_target *ta
     ret->absolute_error = 0;
     for (size_t i = 0; i < n; i++) {
         const float *x = out + i * width;
+        if (loss == PST_LOSS_CUSTOM)
+            continue;
         if (loss == PST_LOSS_MSE) {
             for (size_t k = 0; k < width; k++)
                 ret->absolute_error += fabs((double)x[k] - target_value(target, i, k, width));
@@ -64,15 +67,13 @@ void metrics_batch(pst_loss loss, const float *out, const struct loss_target *ta
     }
 }
 
-pst_status metrics_init(struct metrics *m, pst_loss loss, size_t classes, pst_error *reterr)
+pst_status metrics_init(struct metrics *m, pst_loss loss, size_t width, pst_error *reterr)
 {
-    *m = (struct metrics){.loss = loss};
-    if (loss == PST_LOSS_BINARY && classes == 1)
-        classes = 2;
-    else if (loss == PST_LOSS_BINARY || loss == PST_LOSS_MSE)
-        classes = 0;
+    bool binary = loss == PST_LOSS_BINARY, none = loss == PST_LOSS_MSE || loss == PST_LOSS_CUSTOM;
+    size_t classes = binary ? (width == 1 ? 2 : 0) : none ? 0 : width;
+    *m = (struct metrics){.loss = loss, .width = binary ? width : 0};
     m->classes = classes;
-    m->confusion = classes ? mem_array(classes * classes, sizeof(*m->confusion)) : NULL;
+    m->confusion = classes ? mem_array(classes, classes * sizeof(*m->confusion)) : NULL;
     return !classes || m->confusion ? PST_OK : fail_memory(reterr, "evaluating");
 }
 
@@ -93,7 +94,19 @@ static void add_sample(struct metrics *m, const float *x, const struct loss_targ
     }
 }
 
-void metrics_add(struct metrics *m, const float *out, const struct loss_target *target, size_t width, const pst_step_result *batch)
+static pst_status add_scores(struct metrics *m, const float *out, const struct loss_target *t, size_t samples, pst_error *reterr)
+{
+    size_t count = samples * m->width;
+    if (mem_grow((void **)&m->scores, &m->score_capacity, m->score_count + count, sizeof(*m->scores)) < 0)
+        return fail_memory(reterr, "evaluating");
+    for (size_t i = 0; i < count; i++)
+        m->scores[m->score_count++] =
+            (struct score){.value = out[i], .positive = target_value(t, i / m->width, i % m->width, m->width) > 0.5};
+    return PST_OK;
+}
+
+pst_status metrics_add(struct metrics *m, const float *out, const struct loss_target *target, size_t width, const pst_step_result *batch,
+                       pst_error *reterr)
 {
     m->samples += batch->samples;
     m->correct += batch->correct;
@@ -102,27 +115,114 @@ void metrics_add(struct metrics *m, const float *out, const struct loss_target *
     m->absolute_sum += batch->absolute_error;
     for (size_t i = 0; i < batch->samples; i++)
         add_sample(m, out + i * width, target, i, width);
+    return m->width ? add_scores(m, out, target, batch->samples, reterr) : PST_OK;
 }
 
-void metrics_result(struct metrics *m, pst_evaluation *ret)
+/* ---- AUC and F1 ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    float x = ((const struct score *)a)->value, y = ((const struct score *)b)->value;
+    return x < y ? -1 : x > y;
+}
+
+double metrics_auc(struct score *scores, size_t count)
+{
+    double pairs = 0, negatives = 0, positives = 0;
+    if (count > 1)
+        qsort(scores, count, sizeof(*scores), by_value);
+    for (size_t i = 0; i < count;) {
+        double p = 0, n = 0;
+        size_t end = i;
+        for (; end < count && scores[end].value == scores[i].value; end++) {
+            p += scores[end].positive;
+            n += !scores[end].positive;
+        }
+        if (end == i) /* not a number: it is neither above nor below */
+            end++;
+        pairs += p * (negatives + n / 2);
+        positives += p;
+        negatives += n;
+        i = end;
+    }
+    return positives > 0 && negatives > 0 ? pairs / (positives * negatives) : NAN;
+}
+
+double metrics_f1(uint64_t right, uint64_t wrong)
+{
+    return right ? 2. * (double)right / (2. * (double)right + (double)wrong) : 0;
+}
+
+/* AUC and F1 of binary targets: the means over the results. */
+static void binary_scores(struct metrics *m, pst_evaluation *ret, struct score *room)
+{
+    size_t samples = m->score_count / m->width, counted = 0;
+    double auc = 0, f1 = 0;
+    for (size_t k = 0; k < m->width; k++) {
+        uint64_t right = 0, wrong = 0;
+        for (size_t i = 0; i < samples; i++) {
+            struct score s = room[i] = m->scores[i * m->width + k];
+            right += s.positive && s.value > 0;
+            wrong += s.positive != (s.value > 0);
+        }
+        double area = metrics_auc(room, samples);
+        if (!isnan(area)) {
+            auc += area;
+            counted++;
+        }
+        f1 += metrics_f1(right, wrong);
+    }
+    ret->auc = counted ? auc / (double)counted : NAN;
+    ret->f1 = f1 / (double)m->width;
+}
+
+/* The mean over classes that occur or were predicted. */
+static double class_f1(const uint64_t *confusion, size_t classes)
+{
+    double sum = 0;
+    size_t counted = 0;
+    for (size_t i = 0; i < classes; i++) {
+        uint64_t row = 0, column = 0, right = confusion[i * classes + i];
+        for (size_t k = 0; k < classes; k++) {
+            row += confusion[i * classes + k];
+            column += confusion[k * classes + i];
+        }
+        sum += metrics_f1(right, row + column - 2 * right);
+        counted += row + column > 0;
+    }
+    return counted ? sum / (double)counted : NAN;
+}
+
+pst_status metrics_result(struct metrics *m, pst_evaluation *ret, pst_error *reterr)
 {
     double n = (double)m->samples, values = (double)m->values;
-    bool regression = m->loss == PST_LOSS_MSE;
+    bool regression = m->loss == PST_LOSS_MSE, custom = m->loss == PST_LOSS_CUSTOM;
+    struct score *room = m->width ? mem_array(m->score_count / m->width + 1, sizeof(*room)) : NULL;
+    if (m->width && !room)
+        return fail_memory(reterr, "evaluating");
     double spread = m->target_squares - (values > 0 ? m->target_sum * m->target_sum / values : 0);
     *ret = (pst_evaluation){.size = ret->size,
                             .samples = m->samples,
                             .loss = m->loss_sum / n,
-                            .accuracy = regression ? NAN : (double)m->correct / n,
-                            .top5 = regression || m->loss == PST_LOSS_BINARY ? NAN : (double)m->correct_top5 / n,
+                            .accuracy = regression || custom ? NAN : (double)m->correct / n,
+                            .top5 = regression || custom || m->loss == PST_LOSS_BINARY ? NAN : (double)m->correct_top5 / n,
                             .mae = regression ? m->absolute_sum / values : NAN,
-                            .r2 = regression ? 1 - m->error_squares / spread : NAN,
+                            .r2 = regression && spread > 0 ? 1 - m->error_squares / spread : NAN,
+                            .auc = NAN,
+                            .f1 = !m->width && m->confusion ? class_f1(m->confusion, m->classes) : NAN,
                             .classes = m->classes,
                             .confusion = m->confusion};
+    if (m->width)
+        binary_scores(m, ret, room);
+    mem_free(room);
     m->confusion = NULL;
+    return PST_OK;
 }
 
 void metrics_finish(struct metrics *m)
 {
+    mem_free(m->scores);
+    m->scores = NULL;
     mem_free(m->confusion);
     m->confusion = NULL;
 }

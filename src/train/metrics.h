@@ -15,13 +15,29 @@ struct metrics {
     double target_sum, target_squares, error_squares; /* of regression: R² */
     size_t classes;
     uint64_t *confusion; /* NULL: not asked for */
+    size_t width;          /* results of a sample with binary targets; 0: others */
+    struct score *scores;  /* of binary targets: result by result of each sample */
+    size_t score_count, score_capacity;
 };
 
-/* `classes` 0: no confusion matrix. */
-pst_status metrics_init(struct metrics *m, pst_loss loss, size_t classes, pst_error *reterr);
-void metrics_add(struct metrics *m, const float *out, const struct loss_target *target, size_t width, const pst_step_result *batch);
+/* A result with a binary target. */
+struct score {
+    float value;
+    bool positive;
+};
+
+/* `width` is the number of results of a sample. */
+pst_status metrics_init(struct metrics *m, pst_loss loss, size_t width, pst_error *reterr);
+/* Adds a batch. Scores of binary targets are kept, as AUC needs their order: 8 bytes each. */
+pst_status metrics_add(struct metrics *m, const float *out, const struct loss_target *target, size_t width, const pst_step_result *batch,
+                       pst_error *reterr);
+/* The area under the ROC curve: the share of pairs of a positive and a negative that are in the right order; ties count half. Sorts.
+ * NaN: only one kind. */
+double metrics_auc(struct score *scores, size_t count);
+/* 2 · right / (2 · right + wrong), wrong being false positives and false negatives; 0 where there is nothing. */
+double metrics_f1(uint64_t right, uint64_t wrong);
 /* Moves the confusion matrix to `ret`. */
-void metrics_result(struct metrics *m, pst_evaluation *ret);
+pst_status metrics_result(struct metrics *m, pst_evaluation *ret, pst_error *reterr);
 void metrics_finish(struct metrics *m);
 
 #endif

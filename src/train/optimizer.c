@@ -44,6 +44,7 @@ struct optimizer {
     /* Of the update at hand. */
     struct optimizer_step step;
     float decay;
+    bool first;
     struct team *team;
     float *params;
     const float *grads;
@@ -78,7 +79,7 @@ static pst_status add_runs(struct optimizer *o, const struct graph_param *p, pst
 static pst_status make_states(struct optimizer *o, pst_error *reterr)
 {
     bool adam = o->options.kind == PST_OPTIMIZER_ADAM || o->options.kind == PST_OPTIMIZER_ADAMW;
-    bool needed[OPTIMIZER_STATES] = {true, adam, o->options.ema > 0};
+    bool needed[OPTIMIZER_STATES] = {true, adam, o->options.ema > 0, o->options.accumulates};
     for (size_t i = 0; i < OPTIMIZER_STATES; i++) {
         size_t bytes = o->graph->values * sizeof(float);
         o->state[i] = needed[i] ? mem_large(bytes ? bytes : 1) : NULL;
@@ -177,18 +178,36 @@ static void update_mean(void *user, unsigned worker)
     }
 }
 
-double optimizer_apply(struct optimizer *o, struct team *team, uint64_t t, double rate, float *params, const float *grads)
+static void add_gradients(void *user, unsigned worker)
+{
+    struct optimizer *o = user;
+    for (size_t i = worker; i < o->run_count; i += team_size(o->team)) {
+        const struct run *r = &o->runs[i];
+        o->kernels->add(o->step.scale, o->grads + r->offset, o->state[3] + r->offset, o->first, r->count);
+    }
+}
+
+void optimizer_accumulate(struct optimizer *o, struct team *team, const float *grads, double weight, bool first)
+{
+    o->team = team;
+    o->grads = grads;
+    o->first = first;
+    o->step.scale = (float)weight;
+    team_run(team, add_gradients, o);
+}
+
+double optimizer_apply(struct optimizer *o, struct team *team, uint64_t t, double rate, double scale, float *params, const float *grads)
 {
     const struct optimizer_options *c = &o->options;
     bool adam = c->kind == PST_OPTIMIZER_ADAM || c->kind == PST_OPTIMIZER_ADAMW;
-    double norm = c->clip_norm > 0 ? optimizer_norm(o, team, grads) : 0;
+    double norm = c->clip_norm > 0 ? scale * optimizer_norm(o, team, grads) : 0;
     double corrected = adam ? rate * sqrt(1 - pow(c->beta2, (double)t)) / (1 - pow(c->beta1, (double)t)) : rate;
     o->step = (struct optimizer_step){.rate = (float)corrected,
                                       .momentum = (float)c->momentum,
                                       .keep1 = (float)(1 - c->beta1),
                                       .keep2 = (float)(1 - c->beta2),
                                       .epsilon = (float)c->epsilon,
-                                      .scale = c->clip_norm > 0 && norm > c->clip_norm ? (float)(c->clip_norm / norm) : 1,
+                                      .scale = (float)(c->clip_norm > 0 && norm > c->clip_norm ? scale * (c->clip_norm / norm) : scale),
                                       .limit = c->clip_value > 0 ? (float)c->clip_value : INFINITY,
                                       .ema = (float)(1 - c->ema)};
     o->decay = (float)(rate * c->weight_decay);

@@ -55,6 +55,12 @@ static void mean(const struct optimizer_step *s, const float *restrict w, float 
         ema[i] += (w[i] - ema[i]) * share;
 }
 
+static void add(float weight, const float *restrict g, float *restrict sum, int first, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] = (first ? 0 : sum[i]) + weight * g[i];
+}
+
 static double squares(const float *g, size_t count)
 {
     double part[8] = {0};
@@ -68,4 +74,4 @@ static double squares(const float *g, size_t count)
 }
 
 const struct optimizer_kernels OPTIMIZER_TABLE = {
-    .sgd = sgd, .nesterov = nesterov, .adam = adam, .mean = mean, .squares = squares};
+    .sgd = sgd, .nesterov = nesterov, .adam = adam, .mean = mean, .add = add, .squares = squares};

@@ -2,11 +2,15 @@
  *
  * Everything that decides how a run continues is in struct run_state, the trainer and the pipeline's cursor; a checkpoint holds
  * all three, so that a run that was killed at any moment repeats the steps since the last checkpoint with the same bits. */
+#include "base/cast.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
+#include "train/evaluate.h"
 #include "train/run_log.h"
+#include "train/run_report.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,13 +24,17 @@ struct run {
     pst_fields validation_fields;
     struct run_state state;
     struct run_log log;
+    struct run_results results; /* for the report */
     pst_run_progress progress;
-    uint64_t saved_step; /* of the newest checkpoint; UINT64_MAX: none */
+    float *weights;      /* of a batch's samples; NULL: the run has none */
+    bool saved;          /* the newest checkpoint holds the state as it is */
     double began;        /* seconds */
     double spent, waited; /* of the epoch's part in this process */
     uint64_t seen;        /* samples in it */
     uint64_t steps_here;  /* of this process */
     double step_seconds;  /* of all of them */
+    double update_loss;   /* sum over the samples since the last update */
+    uint64_t update_samples;
     bool stop;
 };
 
@@ -35,55 +43,32 @@ static double now(void)
     return 1e-9 * (double)clock_ns();
 }
 
-/* ---- Batches ---- */
-
-/* Puts the place in the file into an error about one sample. */
-static pst_status locate(pst_pipeline *p, const pst_batch *batch, pst_status st, pst_error *reterr)
+static bool has_accuracy(const struct run *r)
 {
-    pst_place place;
-    pst_error where;
-    if (!reterr || reterr->record == PST_NOWHERE || st != PST_EINVAL || reterr->record >= pst_batch_size(batch))
-        return st;
-    if (pst_pipeline_locate(p, batch, (size_t)reterr->record, &place, &where) < 0)
-        return st;
-    char message[sizeof(reterr->message)];
-    memcpy(message, reterr->message, sizeof(message));
-    return pst_fail_at(reterr, st, place.path, place.record, place.offset, "%s", message);
+    return r->trainer->options.loss != PST_LOSS_MSE && r->trainer->options.loss != PST_LOSS_CUSTOM;
 }
 
-static pst_status samples_of(const pst_batch *b, const pst_fields *f, pst_samples *ret, pst_error *reterr)
+/* Weights of the batch's samples from their field. */
+static pst_status take_weights(struct run *r, const pst_batch *batch, pst_samples *samples, pst_error *reterr)
 {
-    *ret = (pst_samples){.size = sizeof(*ret), .input = pst_batch_get(b, f->input), .target = pst_batch_get(b, f->target)};
-    return ret->input && ret->target ? PST_OK : pst_fail(reterr, PST_EINVAL, "a batch lacks the field %s or %s", f->input, f->target);
-}
-
-pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret,
-                                         pst_error *reterr)
-{
-    struct metrics m;
-    pst_batch *batch = NULL;
-    if (ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_evaluation.size is not set");
-    pst_status st = metrics_init(&m, t->options.loss, t->width, reterr);
-    while (st == PST_OK && (st = pst_pipeline_next(p, &batch, reterr)) == PST_OK) {
-        struct loss_target target;
-        pst_step_result r = {.size = sizeof(r)};
-        pst_samples samples;
-        const float *out;
-        if (pst_batch_size(batch) > 0)
-            st = samples_of(batch, fields, &samples, reterr);
-        if (st == PST_OK && pst_batch_size(batch) > 0)
-            st = locate(p, batch, trainer_evaluate(t, &samples, &r, &out, &target, reterr), reterr);
-        if (st == PST_OK && pst_batch_size(batch) > 0)
-            metrics_add(&m, out, &target, t->width, &r);
-        batch = pst_batch_unref(batch);
-    }
-    if (st == PST_END)
-        st = m.samples ? PST_OK : pst_fail(reterr, PST_EINVAL, "the pipeline delivered no sample to evaluate");
-    if (st == PST_OK)
-        metrics_result(&m, ret);
-    metrics_finish(&m);
-    return st;
+    if (!r->weights)
+        return PST_OK;
+    const pst_tensor *w = pst_batch_get(batch, r->options->weight_field);
+    size_t n = pst_batch_size(batch);
+    uint64_t each = w ? 1 : 0;
+    for (uint32_t i = 1; w && i < w->rank; i++)
+        each *= w->shape[i];
+    if (!w || w->row_splits || each != 1 || n > r->trainer->options.batch)
+        return pst_fail(reterr, PST_ETYPE, "field %s does not hold one weight per sample", r->options->weight_field);
+    cast_values(r->weights, PST_DTYPE_F32, w->data, w->dtype, n);
+    for (size_t i = 0; i < n; i++)
+        if (!(r->weights[i] >= 0 && r->weights[i] < INFINITY)) {
+            pst_status st = pst_fail_at(reterr, PST_EINVAL, NULL, i, PST_NOWHERE, "the weight of a sample is %g; expected 0 or more",
+                                        (double)r->weights[i]);
+            return locate_sample(r->training, batch, st, reterr);
+        }
+    samples->weights = r->weights;
+    return PST_OK;
 }
 
 /* ---- Progress ---- */
@@ -101,7 +86,8 @@ static double seconds_left(const struct run *r)
     return end > r->trainer->steps ? (double)(end - r->trainer->steps) * r->step_seconds / (double)r->steps_here : 0;
 }
 
-static void report(struct run *r)
+/* Brings the numbers of the progress up to date. */
+static void refresh(struct run *r)
 {
     const struct run_state *s = &r->state;
     pst_run_progress *p = &r->progress;
@@ -111,32 +97,55 @@ static void report(struct run *r)
         p->epoch = s->epoch + 1;
         p->epoch_step = s->epoch_step;
         p->loss = s->samples ? s->loss_sum / n : NAN;
-        p->accuracy = s->samples && r->trainer->options.loss != PST_LOSS_MSE ? (double)s->correct / n : NAN;
+        p->accuracy = s->samples && has_accuracy(r) ? (double)s->correct / n : NAN;
     }
     p->samples_per_second = r->spent > 0 ? (double)r->seen / r->spent : 0;
     p->wait_share = r->spent > 0 ? r->waited / r->spent : 0;
     p->seconds = now() - r->began;
     p->seconds_left = seconds_left(r);
     p->bytes = pst_trainer_bytes(r->trainer);
+}
+
+static void report(struct run *r)
+{
+    pst_run_progress *p = &r->progress;
+    refresh(r);
     if (r->options->progress && r->options->progress(r->options->user, p))
         r->stop = true;
-    p->saved = p->best = p->epoch_end = false;
+    p->saved = p->best = p->epoch_end = p->validated = false;
 }
 
 static pst_status save(struct run *r, bool best, pst_error *reterr)
 {
     if (!r->options->out)
         return PST_OK;
+    double begin = now();
     pst_status st = checkpoint_publish(r->trainer, &r->state, r->options, best, reterr);
-    if (st == PST_OK) {
-        r->progress.saved = true;
-        r->progress.best = best;
-        r->saved_step = r->trainer->steps;
-    }
+    r->results.saving += now() - begin;
+    r->progress.saved |= st == PST_OK;
+    r->saved |= st == PST_OK;
     return st;
 }
 
 /* ---- Training ---- */
+
+/* After an update of the weights. */
+static pst_status count_update(struct run *r, pst_step_result *result, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    result->loss = r->update_samples ? r->update_loss / (double)r->update_samples : NAN;
+    run_log_step(&r->log, r->trainer->steps, result);
+    r->update_loss = 0;
+    r->update_samples = 0;
+    r->state.epoch_step++;
+    r->steps_here++;
+    r->progress.rate = result->rate;
+    if (r->options->save_every && r->trainer->steps % r->options->save_every == 0)
+        st = save(r, false, reterr);
+    if (st == PST_OK)
+        report(r);
+    return st;
+}
 
 static pst_status train_batch(struct run *r, pst_batch *batch, double waited, pst_error *reterr)
 {
@@ -147,29 +156,28 @@ static pst_status train_batch(struct run *r, pst_batch *batch, double waited, ps
         return PST_OK;
     pst_status st = samples_of(batch, r->options->fields, &samples, reterr);
     if (st == PST_OK)
-        st = locate(r->training, batch, pst_trainer_step(r->trainer, &samples, &result, reterr), reterr);
+        st = take_weights(r, batch, &samples, reterr);
+    if (st == PST_OK)
+        st = locate_sample(r->training, batch, pst_trainer_step(r->trainer, &samples, &result, reterr), reterr);
     if (st == PST_OK)
         st = pst_pipeline_tell(r->training, &r->state.cursor, reterr);
     if (st < 0)
         return st;
-    double took = now() - begin + waited;
-    run_log_step(&r->log, r->trainer->steps, &result);
+    double took = now() - begin;
+    r->saved = false;
     r->state.has_cursor = true;
-    r->state.epoch_step++;
     r->state.samples += result.samples;
     r->state.correct += result.correct;
     r->state.loss_sum += result.loss * (double)result.samples;
-    r->progress.rate = result.rate;
+    r->update_loss += result.loss * (double)result.samples;
+    r->update_samples += result.samples;
     r->seen += result.samples;
     r->waited += waited;
-    r->spent += took;
-    r->step_seconds += took;
-    r->steps_here++;
-    if (r->options->save_every && r->trainer->steps % r->options->save_every == 0)
-        st = save(r, false, reterr);
-    if (st == PST_OK)
-        report(r);
-    return st;
+    r->spent += took + waited;
+    r->step_seconds += took + waited;
+    r->results.computing += took;
+    r->results.waiting += waited;
+    return result.updated ? count_update(r, &result, reterr) : PST_OK;
 }
 
 static bool is_finished(const struct run *r)
@@ -179,17 +187,124 @@ static bool is_finished(const struct run *r)
            (o->patience && r->state.wait >= o->patience);
 }
 
+/* ---- Judging ---- */
+
+static bool monitors_training(const struct run *r)
+{
+    pst_monitor m = r->options->monitor;
+    return m == PST_MONITOR_LOSS || m == PST_MONITOR_ACCURACY || (m == PST_MONITOR_AUTO && !r->validation);
+}
+
+/* Whether more of the monitored value is better. */
+static bool more_is_better(pst_monitor m)
+{
+    return m == PST_MONITOR_ACCURACY || m == PST_MONITOR_VAL_ACCURACY || m == PST_MONITOR_VAL_AUC || m == PST_MONITOR_VAL_F1 ||
+           m == PST_MONITOR_VAL_R2;
+}
+
+/* The monitored value, negated where more is better. */
+static double monitored(const struct run *r)
+{
+    const pst_run_progress *p = &r->progress;
+    switch (r->options->monitor) {
+    case PST_MONITOR_LOSS:
+        return p->loss;
+    case PST_MONITOR_ACCURACY:
+        return -p->accuracy;
+    case PST_MONITOR_VAL_ACCURACY:
+        return -p->val_accuracy;
+    case PST_MONITOR_VAL_AUC:
+        return -p->val_auc;
+    case PST_MONITOR_VAL_F1:
+        return -p->val_f1;
+    case PST_MONITOR_VAL_MAE:
+        return p->val_mae;
+    case PST_MONITOR_VAL_R2:
+        return -p->val_r2;
+    default:
+        return r->validation ? p->val_loss : p->loss;
+    }
+}
+
+/* Compares with the best so far; the schedule and early stopping follow. */
+static bool judge(struct run *r)
+{
+    struct run_state *s = &r->state;
+    double value = monitored(r);
+    bool best = value < s->best_loss;
+    schedule_epoch(&r->trainer->options, &r->trainer->schedule, value);
+    if (best) {
+        s->best_loss = value;
+        s->best_step = r->trainer->steps;
+    }
+    s->wait = best ? 0 : s->wait + 1;
+    r->progress.best = best;
+    return best;
+}
+
+static pst_status validate(struct run *r, pst_error *reterr)
+{
+    pst_evaluation e = {.size = sizeof(e)};
+    struct mistakes mistakes = {0};
+    double begin = now();
+    pst_status st = evaluate_pipeline(r->trainer, r->validation, &r->validation_fields, &e, r->options->out ? &mistakes : NULL, reterr);
+    r->results.validating += now() - begin;
+    if (st < 0) {
+        mistakes_finish(&mistakes);
+        return st;
+    }
+    r->progress.val_loss = e.loss;
+    r->progress.val_accuracy = e.accuracy;
+    r->progress.val_auc = e.auc;
+    r->progress.val_f1 = e.f1;
+    r->progress.val_mae = e.mae;
+    r->progress.val_r2 = e.r2;
+    r->progress.validated = true;
+    r->state.validations++;
+    r->state.validated_step = r->trainer->steps;
+    bool best = monitors_training(r) || judge(r);
+    run_results_take(&r->results, &e, &mistakes, r->trainer->steps, best);
+    return PST_OK;
+}
+
+/* A validation between the ends of epochs. */
+static pst_status validate_between(struct run *r, pst_error *reterr)
+{
+    pst_status st = validate(r, reterr);
+    if (st == PST_ECANCELLED) {
+        r->stop = true;
+        return PST_OK; /* the state is that before the validation, which is repeated after a resume */
+    }
+    if (st == PST_OK)
+        st = save(r, r->progress.best, reterr);
+    if (st < 0)
+        return st;
+    refresh(r);
+    run_log_validation(&r->log, &r->progress);
+    report(r);
+    return PST_OK;
+}
+
+static bool validation_is_due(const struct run *r)
+{
+    uint64_t every = r->options->validate_every, steps = r->trainer->steps;
+    return r->validation && every && steps && steps % every == 0 && r->trainer->accumulated == 0 && r->state.validated_step != steps;
+}
+
 /* Until the end of the epoch: PST_END; of the run: PST_OK. */
 static pst_status train_epoch(struct run *r, pst_error *reterr)
 {
     const pst_run_options *o = r->options;
     bool over = false; /* the data has ended, and no batch has come since */
-    while (!r->stop && !is_finished(r)) {
+    while (!r->stop) {
         pst_batch *batch = NULL;
         double begin = now();
+        pst_status st = validation_is_due(r) ? validate_between(r, reterr) : PST_OK;
+        if (st < 0 || r->stop || is_finished(r))
+            return st;
         if (o->steps_per_epoch && r->state.epoch_step >= o->steps_per_epoch)
             return PST_END;
-        pst_status st = pst_pipeline_next(r->training, &batch, reterr);
+        st = pst_pipeline_next(r->training, &batch, reterr);
         if (st == PST_ECANCELLED) {
             r->stop = true;
             return PST_OK;
@@ -198,7 +313,7 @@ static pst_status train_epoch(struct run *r, pst_error *reterr)
             over = true; /* the epoch is not: a resumed run may begin right here */
             continue;
         }
-        if (st == PST_END && r->state.epoch_step == 0)
+        if (st == PST_END && r->state.samples == 0)
             return pst_fail(reterr, PST_EINVAL, "the training pipeline delivered no batch");
         if (st != PST_OK)
             return st;
@@ -211,54 +326,58 @@ static pst_status train_epoch(struct run *r, pst_error *reterr)
     return PST_OK;
 }
 
-static pst_status validate(struct run *r, pst_error *reterr)
+/* Updates from the last batches of an epoch, where they are fewer than a whole step. */
+static pst_status flush(struct run *r, pst_error *reterr)
 {
-    pst_evaluation e = {.size = sizeof(e)};
-    r->progress.val_loss = r->progress.val_accuracy = NAN;
-    if (!r->validation)
+    pst_step_result result = {.size = sizeof(result), .rate = r->progress.rate};
+    if (r->trainer->accumulated == 0)
         return PST_OK;
-    pst_status st = pst_trainer_evaluate_pipeline(r->trainer, r->validation, &r->validation_fields, &e, reterr);
-    if (st == PST_OK) {
-        r->progress.val_loss = e.loss;
-        r->progress.val_accuracy = e.accuracy;
-        mem_free(e.confusion);
-    }
-    return st;
+    pst_status st = pst_trainer_flush(r->trainer, reterr);
+    r->saved = false;
+    return st == PST_OK ? count_update(r, &result, reterr) : st;
+}
+
+/* Whether the epoch that ends is validated: always, or when a validation is due, or at the end of the run. */
+static bool ends_with_validation(const struct run *r)
+{
+    const pst_run_options *o = r->options;
+    bool last = (o->epochs && r->state.epoch + 1 >= o->epochs) || (o->steps && r->trainer->steps >= o->steps);
+    return r->validation && (!o->validate_every || validation_is_due(r) || (last && r->state.validated_step != r->trainer->steps));
 }
 
 static pst_status end_epoch(struct run *r, pst_error *reterr)
 {
     struct run_state *s = &r->state;
-    pst_status st = validate(r, reterr);
-    if (st == PST_ECANCELLED) {
-        r->stop = true;
-        return PST_OK; /* what is saved now ends before the validation, and resumes with it */
-    }
+    pst_status st = flush(r, reterr);
     if (st < 0)
         return st;
-    double n = (double)s->samples, loss = s->loss_sum / n, monitored = r->validation ? r->progress.val_loss : loss;
-    bool best = monitored < s->best_loss;
     r->progress.epoch = s->epoch + 1;
     r->progress.epoch_step = s->epoch_step;
-    r->progress.loss = loss;
-    r->progress.accuracy = r->trainer->options.loss != PST_LOSS_MSE ? (double)s->correct / n : NAN;
-    schedule_epoch(&r->trainer->options, &r->trainer->schedule, monitored);
-    if (best) {
-        s->best_loss = monitored;
-        s->best_step = r->trainer->steps;
+    r->progress.loss = s->loss_sum / (double)s->samples;
+    r->progress.accuracy = has_accuracy(r) ? (double)s->correct / (double)s->samples : NAN;
+    if (ends_with_validation(r)) {
+        st = validate(r, reterr);
+        if (st == PST_ECANCELLED) {
+            r->stop = true;
+            return PST_OK; /* what is saved now ends before the validation, and resumes with it */
+        }
+        if (st < 0)
+            return st;
     }
-    s->wait = best ? 0 : s->wait + 1;
+    if (monitors_training(r))
+        judge(r);
     s->epoch++;
     s->epoch_step = s->samples = s->correct = 0;
     s->loss_sum = 0;
     st = pst_pipeline_tell(r->training, &s->cursor, reterr);
     if (st == PST_OK)
-        st = save(r, best, reterr);
+        st = save(r, r->progress.best, reterr);
     if (st < 0)
         return st;
     r->progress.epoch_end = true;
-    report(r);
+    refresh(r);
     st = run_log_epoch(&r->log, &r->progress, reterr);
+    report(r);
     r->spent = r->waited = 0;
     r->seen = 0;
     return st;
@@ -273,20 +392,35 @@ static pst_status resume(struct run *r, pst_error *reterr)
     pst_status st = checkpoint_resume(r->trainer, r->options->out, &r->state, reterr);
     if (st < 0)
         return st;
-    r->saved_step = r->trainer->steps;
+    r->saved = true;
     if (r->state.has_cursor)
         st = pst_pipeline_seek(r->training, &r->state.cursor, reterr);
-    if (st == PST_OK && r->validation && r->state.epoch > 0) {
+    if (st == PST_OK && r->validation && r->state.validations > 0) {
         st = pst_pipeline_tell(r->validation, &cursor, reterr);
         if (st == PST_OK)
             st = pst_cursor_get(&cursor, &at, reterr);
-        at.epoch = r->state.epoch;
+        at.epoch = r->state.validations;
         at.next = 0;
         pst_cursor_set(&cursor, &at);
         if (st == PST_OK)
             st = pst_pipeline_seek(r->validation, &cursor, reterr);
     }
     return st;
+}
+
+static pst_status prepare_weights(struct run *r, pst_error *reterr)
+{
+    const char *name = r->options->weight_field;
+    const pst_spec *spec = pst_pipeline_spec(r->training);
+    int at = spec ? pst_spec_find(spec, name) : -1;
+    char text[160];
+    if (at < 0)
+        return pst_fail(reterr, PST_EINVAL, "the training pipeline has no field %.40s with weights; it has %s", name,
+                        spec ? pst_spec_text(spec, text, sizeof(text)) : "none");
+    if (spec->field[at].dtype == PST_DTYPE_BYTES)
+        return pst_fail(reterr, PST_ETYPE, "field %s holds bytes; weights are one number per sample", name);
+    r->weights = mem_array(r->trainer->options.batch, sizeof(*r->weights));
+    return r->weights ? PST_OK : fail_memory(reterr, "training");
 }
 
 static pst_status prepare(struct run *r, pst_error *reterr)
@@ -296,6 +430,8 @@ static pst_status prepare(struct run *r, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "pst_run_options: size or fields are not set");
     if (o->epochs == 0 && o->steps == 0)
         return pst_fail(reterr, PST_EINVAL, "a run needs a number of epochs or of steps");
+    if (!r->validation && o->monitor >= PST_MONITOR_VAL_LOSS)
+        return pst_fail(reterr, PST_EINVAL, "the monitored value needs validation data");
     pst_status st = PST_OK;
     if (r->validation) {
         r->validation_fields.size = sizeof(r->validation_fields);
@@ -306,14 +442,24 @@ static pst_status prepare(struct run *r, pst_error *reterr)
             st = pst_fail(reterr, PST_EINVAL, "the validation pipeline has batches of %zu, the training pipeline of %zu; use the same",
                           r->validation_fields.batch, r->trainer->options.batch);
     }
+    if (st == PST_OK && o->weight_field)
+        st = prepare_weights(r, reterr);
     if (st == PST_OK && o->out)
         st = file_make_folder(o->out, reterr);
     if (st == PST_OK && o->resume)
         st = resume(r, reterr);
     if (st == PST_OK && o->out)
         st = run_log_open(&r->log, o->out, r->trainer->steps, reterr);
-    r->progress.epoch_steps = o->steps_per_epoch ? o->steps_per_epoch : pst_pipeline_length(r->training);
+    uint64_t length = pst_pipeline_length(r->training), each = r->trainer->options.accumulate;
+    r->progress.epoch_steps = o->steps_per_epoch ? o->steps_per_epoch : length == PST_NOWHERE ? length : length / each + (length % each > 0);
     return st;
+}
+
+static pst_status write_report(struct run *r, pst_error *reterr)
+{
+    if (!r->options->out || r->steps_here == 0)
+        return PST_OK;
+    return run_report_write(r->trainer, r->options, &r->progress, &r->results, r->log.rows.data, reterr);
 }
 
 pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline *validation, const pst_run_options *options,
@@ -324,8 +470,8 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
                     .validation = validation,
                     .options = options,
                     .state = {.best_loss = INFINITY},
-                    .progress = {.val_loss = NAN, .val_accuracy = NAN, .loss = NAN, .accuracy = NAN},
-                    .saved_step = UINT64_MAX,
+                    .progress = {.val_loss = NAN, .val_accuracy = NAN, .val_auc = NAN, .val_f1 = NAN, .val_mae = NAN, .val_r2 = NAN,
+                                 .loss = NAN, .accuracy = NAN},
                     .began = now()};
     pst_status st = prepare(&r, reterr);
     while (st == PST_OK && !r.stop && !is_finished(&r)) {
@@ -333,15 +479,21 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
         if (st == PST_END)
             st = end_epoch(&r, reterr);
     }
-    if (st == PST_OK && r.saved_step != t->steps)
+    if (st == PST_OK && !r.stop && validation && r.state.validated_step != t->steps)
+        st = validate_between(&r, reterr);
+    if (st == PST_OK && !r.saved)
         st = save(&r, false, reterr);
+    if (st == PST_OK)
+        st = write_report(&r, reterr);
     run_log_close(&r.log);
+    run_results_finish(&r.results);
+    mem_free(r.weights);
     if (st < 0 || !ret)
         return st;
     *ret = (pst_run_result){.size = ret->size,
                             .last = r.progress,
                             .best_step = r.state.best_step,
-                            .best_loss = r.state.best_loss,
+                            .best_loss = more_is_better(options->monitor) ? -r.state.best_loss : r.state.best_loss,
                             .stopped = r.stop,
                             .early = options->patience && r.state.wait >= options->patience};
     return PST_OK;

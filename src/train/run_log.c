@@ -90,6 +90,27 @@ static void cell(struct text *t, double value, const char *after)
     text_add(t, after);
 }
 
+static void validation_scalars(struct run_log *l, const pst_run_progress *p)
+{
+    if (!p->validated)
+        return;
+    scalar(&l->events, "val/loss", p->val_loss);
+    scalar(&l->events, "val/accuracy", p->val_accuracy);
+    scalar(&l->events, "val/auc", p->val_auc);
+    scalar(&l->events, "val/f1", p->val_f1);
+    scalar(&l->events, "val/mae", p->val_mae);
+    scalar(&l->events, "val/r2", p->val_r2);
+}
+
+void run_log_validation(struct run_log *l, const pst_run_progress *p)
+{
+    if (!l->open)
+        return;
+    event_begin(&l->events, (int64_t)p->step, wall_seconds());
+    validation_scalars(l, p);
+    event_end(&l->events);
+}
+
 pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error *reterr)
 {
     if (!l->open)
@@ -97,8 +118,7 @@ pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error
     event_begin(&l->events, (int64_t)p->step, wall_seconds());
     scalar(&l->events, "train/loss", p->loss);
     scalar(&l->events, "train/accuracy", p->accuracy);
-    scalar(&l->events, "val/loss", p->val_loss);
-    scalar(&l->events, "val/accuracy", p->val_accuracy);
+    validation_scalars(l, p);
     scalar(&l->events, "speed/images_per_s", p->samples_per_second);
     scalar(&l->events, "speed/wait_share", p->wait_share);
     event_end(&l->events);

@@ -20,6 +20,8 @@ pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_e
 void run_log_step(struct run_log *l, uint64_t step, const pst_step_result *r);
 /* Adds an epoch, and writes everything that was collected. */
 pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error *reterr);
+/* Adds a validation between the ends of epochs. */
+void run_log_validation(struct run_log *l, const pst_run_progress *p);
 void run_log_close(struct run_log *l); /* flushes; zeroed ok */
 
 #endif

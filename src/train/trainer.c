@@ -22,6 +22,7 @@ static void fill_defaults(pst_train_options *o)
     o->schedule_every = o->schedule_every ? o->schedule_every : 1000;
     o->plateau_patience = o->plateau_patience ? o->plateau_patience : 5;
     o->threads = o->threads ? o->threads : cpu_cores();
+    o->accumulate = o->accumulate ? o->accumulate : 1;
     if (o->optimizer == PST_OPTIMIZER_ADAMW && o->weight_decay == 0)
         o->weight_decay = 0.004;
 }
@@ -32,7 +33,7 @@ static pst_status check_options(const pst_train_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "pst_train_options.size is %zu, expected %zu", o->size, sizeof(*o));
     if (o->batch == 0)
         return pst_fail(reterr, PST_EINVAL, "a trainer needs a batch of at least one sample");
-    if (o->loss == PST_LOSS_AUTO || o->loss > PST_LOSS_MSE)
+    if (o->loss == PST_LOSS_AUTO || o->loss > PST_LOSS_CUSTOM)
         return pst_fail(reterr, PST_EINVAL, "no loss is chosen");
     if (o->optimizer > PST_OPTIMIZER_NESTEROV)
         return pst_fail(reterr, PST_EINVAL, "there is no optimizer %d", (int)o->optimizer);
@@ -65,12 +66,41 @@ static pst_status check_ending(const pst_model *m, pst_loss loss, pst_error *ret
     return PST_OK;
 }
 
+/* The number of classes that class weights are for; 0: the loss has none. */
+static size_t weighted_classes(const pst_trainer *t)
+{
+    pst_loss loss = t->options.loss;
+    if (loss == PST_LOSS_BINARY)
+        return t->width == 1 ? 2 : 0;
+    return loss == PST_LOSS_SPARSE || loss == PST_LOSS_CATEGORICAL ? t->width : 0;
+}
+
+static pst_status take_class_weights(pst_trainer *t, pst_error *reterr)
+{
+    const pst_train_options *o = &t->options;
+    size_t classes = weighted_classes(t);
+    if (!o->class_weights)
+        return PST_OK;
+    if (classes == 0)
+        return pst_fail(reterr, PST_EINVAL, "class weights need a loss with classes: categorical, or binary with one result");
+    if (o->class_count != classes)
+        return pst_fail(reterr, PST_EINVAL, "%zu class weights for %zu classes", o->class_count, classes);
+    for (size_t i = 0; i < classes; i++)
+        if (!(o->class_weights[i] >= 0 && o->class_weights[i] < INFINITY))
+            return pst_fail(reterr, PST_EINVAL, "the weight of class %zu is %g; expected 0 or more", i, o->class_weights[i]);
+    t->class_weights = mem_array(classes, sizeof(double));
+    if (!t->class_weights)
+        return fail_memory(reterr, "making the trainer");
+    memcpy(t->class_weights, o->class_weights, classes * sizeof(double));
+    return PST_OK;
+}
+
 static pst_status make_step(pst_trainer *t, unsigned features, pst_error *reterr)
 {
     struct step_options o = {.batch = t->options.batch,
                              .threads = t->options.threads,
                              .training = true,
-                             .logits = t->options.loss != PST_LOSS_MSE,
+                             .logits = t->options.loss != PST_LOSS_MSE && t->options.loss != PST_LOSS_CUSTOM,
                              .features = features,
                              .seed = t->options.seed};
     pst_status st = step_create(&t->step, t->model->graph, &o, reterr);
@@ -91,6 +121,7 @@ static pst_status make_optimizer(pst_trainer *t, unsigned features, pst_error *r
                                   .clip_norm = o->clip_norm,
                                   .clip_value = o->clip_value,
                                   .ema = o->ema,
+                                  .accumulates = o->accumulate > 1,
                                   .freeze = o->freeze,
                                   .freeze_count = o->freeze_count,
                                   .features = features};
@@ -99,13 +130,15 @@ static pst_status make_optimizer(pst_trainer *t, unsigned features, pst_error *r
 
 static pst_status make_buffers(pst_trainer *t, pst_error *reterr)
 {
-    size_t results = t->options.batch * t->width * sizeof(float), values = t->model->graph->values * sizeof(float) + 64;
+    size_t results = t->options.batch * t->width * sizeof(float); /* the step has checked that it does not overflow */
+    size_t values = t->model->graph->values * sizeof(float) + 64;
     t->params = mem_large(values);
     t->grads = mem_large(values);
     t->dout = mem_aligned(results);
     t->values = mem_aligned(results);
     t->labels = mem_array(t->options.batch, sizeof(*t->labels));
-    if (!t->params || !t->grads || !t->dout || !t->values || !t->labels)
+    t->weights = mem_array(t->options.batch, sizeof(*t->weights));
+    if (!t->params || !t->grads || !t->dout || !t->values || !t->labels || !t->weights)
         return fail_memory(reterr, "making the trainer");
     memset(t->grads, 0, values);
     graph_init_params(t->model->graph, t->options.seed, t->params);
@@ -124,6 +157,7 @@ pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const p
     if (!t)
         return fail_memory(reterr, "making the trainer");
     unsigned features = options->portable ? 0 : cpu_features();
+    t->instructions = features & CPU_AVX512 ? "avx512" : features & CPU_AVX2 ? "avx2" : "portable";
     t->model = model;
     t->options = *options;
     t->schedule = (struct schedule_state){.factor = 1, .best = INFINITY};
@@ -132,6 +166,9 @@ pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const p
     if (st == PST_OK)
         st = make_optimizer(t, features, reterr);
     t->options.freeze = NULL; /* the caller's */
+    if (st == PST_OK)
+        st = take_class_weights(t, reterr);
+    t->options.class_weights = NULL;
     if (st == PST_OK)
         st = make_buffers(t, reterr);
     if (st < 0)
@@ -152,6 +189,9 @@ pst_trainer *pst_trainer_destroy(pst_trainer *t)
     mem_free(t->dout);
     mem_free(t->values);
     mem_free(t->labels);
+    mem_free(t->class_weights);
+    pst_trainer_set_classes(t, NULL, 0, NULL);
+    mem_free(t->weights);
     mem_free(t);
     return NULL;
 }
@@ -185,12 +225,18 @@ static bool is_integer(pst_dtype d)
 
 pst_status trainer_target(pst_trainer *t, const pst_tensor *x, size_t n, struct loss_target *ret, pst_error *reterr)
 {
+    if (!x && t->options.loss == PST_LOSS_CUSTOM) {
+        *ret = (struct loss_target){0};
+        return PST_OK;
+    }
     if (!x || x->rank < 1 || x->row_splits || x->dtype == PST_DTYPE_BYTES || x->dtype == PST_DTYPE_NONE)
         return pst_fail(reterr, PST_ETYPE, "the target is not numbers of a fixed shape");
     uint64_t each = values_per_sample(x);
     if (x->shape[0] != n)
         return pst_fail(reterr, PST_ETYPE, "%" PRIu64 " targets for %zu samples", x->shape[0], n);
     *ret = (struct loss_target){0};
+    if (t->options.loss == PST_LOSS_CUSTOM)
+        return PST_OK; /* the function reads the tensor itself */
     if (t->options.loss == PST_LOSS_SPARSE) {
         if (!is_integer(x->dtype) || each != 1)
             return pst_fail(reterr, PST_ETYPE, "sparse categorical cross-entropy needs one integer label per sample; found %" PRIu64
@@ -225,49 +271,111 @@ static pst_status fail_nonfinite(pst_trainer *t, double loss, pst_error *reterr)
     return pst_fail(reterr, PST_ETYPE, "step %" PRIu64 ": the loss is %g, but every layer is finite: check the targets", t->steps + 1, loss);
 }
 
-pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
+/* Weights of the samples: the caller's times those of their classes. NULL: all are 1. */
+static const float *sample_weights(pst_trainer *t, const pst_samples *samples, const struct loss_target *target, size_t n)
+{
+    if (!t->class_weights)
+        return samples->weights;
+    for (size_t i = 0; i < n; i++) {
+        double w = 0;
+        if (target->labels)
+            w = t->class_weights[target->labels[i]];
+        else if (t->options.loss == PST_LOSS_BINARY)
+            w = t->class_weights[0] + (t->class_weights[1] - t->class_weights[0]) * (double)target->values[i];
+        else
+            for (size_t k = 0; k < t->width; k++)
+                w += t->class_weights[k] * (double)target->values[i * t->width + k];
+        t->weights[i] = (float)(w * (samples->weights ? (double)samples->weights[i] : 1));
+    }
+    return t->weights;
+}
+
+static pst_status check_custom(const pst_trainer *t, pst_error *reterr)
+{
+    if (t->options.loss != PST_LOSS_CUSTOM || t->options.loss_fn)
+        return PST_OK;
+    return pst_fail(reterr, PST_EINVAL, "the model has a loss of its own, and the trainer was made without that function");
+}
+
+/* The loss, and its gradient in `dout` (NULL: not needed). */
+static double compute_loss(pst_trainer *t, const pst_samples *samples, const float *out, const struct loss_target *target,
+                           const float *weights, size_t n, float *dout)
 {
     struct loss_options o = {.kind = t->options.loss, .smoothing = t->options.label_smoothing};
+    if (o.kind == PST_LOSS_CUSTOM)
+        return t->options.loss_fn(t->options.loss_user, samples, out, n, t->width, dout);
+    return loss_compute(&o, out, target, weights, n, t->width, dout);
+}
+
+pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
+{
     struct loss_target target = {0};
     pst_step_result r = {.size = sizeof(r)};
     const void *out = NULL;
     pst_status st = check_input(t, samples->input, reterr);
     size_t n = st == PST_OK ? (size_t)samples->input->shape[0] : 0;
     if (st == PST_OK)
+        st = check_custom(t, reterr);
+    if (st == PST_OK)
         st = trainer_target(t, samples->target, n, &target, reterr);
     if (st == PST_OK) {
-        step_set_passes(t->step, t->steps);
+        step_set_passes(t->step, t->steps * t->options.accumulate + t->accumulated);
         st = step_forward(t->step, samples->input->data, samples->input->dtype, n, t->params, true, &out, reterr);
     }
     if (st < 0)
         return st;
-    r.loss = loss_compute(&o, out, &target, samples->weights, n, t->width, t->dout);
+    r.loss = compute_loss(t, samples, out, &target, sample_weights(t, samples, &target, n), n, t->dout);
     r.rate = schedule_rate(&t->options, &t->schedule, t->steps);
-    metrics_batch(o.kind, out, &target, n, t->width, &r);
+    metrics_batch(t->options.loss, out, &target, n, t->width, &r);
     if (!isfinite(r.loss))
         return fail_nonfinite(t, r.loss, reterr);
     step_backward(t->step, t->dout, t->grads);
+    t->computed = n;
     if (ret)
         *ret = r;
     return PST_OK;
 }
 
+static void update(pst_trainer *t, double scale, const float *grads)
+{
+    double rate = schedule_rate(&t->options, &t->schedule, t->steps);
+    t->gradient_norm = optimizer_apply(t->optimizer, step_team(t->step), t->steps + 1, rate, scale, t->params, grads);
+    t->steps++;
+}
+
 pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
 {
+    if (t->options.accumulate > 1) {
+        optimizer_accumulate(t->optimizer, step_team(t->step), t->grads, (double)t->computed, t->accumulated == 0);
+        t->accumulated++;
+        t->accumulated_samples += t->computed;
+        return t->accumulated == t->options.accumulate ? pst_trainer_flush(t, reterr) : PST_OK;
+    }
+    update(t, 1, t->grads);
+    return PST_OK;
+}
+
+pst_status pst_trainer_flush(pst_trainer *t, pst_error *reterr)
+{
     (void)reterr;
-    double rate = schedule_rate(&t->options, &t->schedule, t->steps);
-    t->gradient_norm = optimizer_apply(t->optimizer, step_team(t->step), t->steps + 1, rate, t->params, t->grads);
-    t->steps++;
+    if (t->accumulated) {
+        double samples = t->accumulated_samples ? (double)t->accumulated_samples : 1;
+        update(t, 1 / samples, optimizer_state(t->optimizer, 3));
+        t->accumulated = t->accumulated_samples = 0;
+    }
     return PST_OK;
 }
 
 pst_status pst_trainer_step(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
 {
+    uint64_t before = t->steps;
     pst_status st = pst_trainer_compute(t, samples, ret, reterr);
     if (st == PST_OK)
         st = pst_trainer_apply(t, reterr);
-    if (st == PST_OK && ret)
-        ret->gradient_norm = t->gradient_norm;
+    if (st == PST_OK && ret) {
+        ret->updated = t->steps > before;
+        ret->gradient_norm = ret->updated ? t->gradient_norm : 0;
+    }
     return st;
 }
 
@@ -287,15 +395,16 @@ pst_status trainer_infer(pst_trainer *t, const pst_tensor *input, const float **
 pst_status trainer_evaluate(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, const float **ret_out,
                             struct loss_target *ret_target, pst_error *reterr)
 {
-    struct loss_options o = {.kind = t->options.loss, .smoothing = t->options.label_smoothing};
-    pst_status st = trainer_infer(t, samples->input, ret_out, reterr);
+    pst_status st = check_custom(t, reterr);
+    if (st == PST_OK)
+        st = trainer_infer(t, samples->input, ret_out, reterr);
     if (st == PST_OK)
         st = trainer_target(t, samples->target, (size_t)samples->input->shape[0], ret_target, reterr);
     if (st < 0)
         return st;
     size_t n = (size_t)samples->input->shape[0];
-    pst_step_result r = {.size = sizeof(r), .loss = loss_compute(&o, *ret_out, ret_target, samples->weights, n, t->width, NULL)};
-    metrics_batch(o.kind, *ret_out, ret_target, n, t->width, &r);
+    pst_step_result r = {.size = sizeof(r), .loss = compute_loss(t, samples, *ret_out, ret_target, samples->weights, n, NULL)};
+    metrics_batch(t->options.loss, *ret_out, ret_target, n, t->width, &r);
     *ret = r;
     return PST_OK;
 }
@@ -315,7 +424,7 @@ pst_status pst_trainer_predict(pst_trainer *t, const pst_tensor *input, bool pro
     if (st < 0)
         return st;
     size_t n = (size_t)input->shape[0], width = t->width;
-    bool cut = t->options.loss != PST_LOSS_MSE; /* the ending is not part of the step */
+    bool cut = t->options.loss != PST_LOSS_MSE && t->options.loss != PST_LOSS_CUSTOM; /* the ending is not part of the step */
     bool softmax = cut && (strcmp(ending, "softmax") == 0 || (probabilities && t->options.loss != PST_LOSS_BINARY));
     bool sigmoid = cut && (strcmp(ending, "sigmoid") == 0 || (probabilities && t->options.loss == PST_LOSS_BINARY));
     for (size_t i = 0; i < n; i++) {
@@ -340,7 +449,7 @@ void pst_trainer_restart_mean(pst_trainer *t)
     optimizer_start_mean(t->optimizer, t->params);
 }
 
-const float *pst_trainer_gradients(pst_trainer *t, size_t i)
+float *pst_trainer_gradients(pst_trainer *t, size_t i)
 {
     return i < t->model->graph->param_count ? t->grads + t->model->graph->params[i].offset : NULL;
 }
@@ -348,6 +457,39 @@ const float *pst_trainer_gradients(pst_trainer *t, size_t i)
 uint64_t pst_trainer_steps(const pst_trainer *t)
 {
     return t->steps;
+}
+
+void pst_trainer_set_rate(pst_trainer *t, double rate)
+{
+    t->options.rate = rate;
+}
+
+const char *pst_trainer_instructions(const pst_trainer *t)
+{
+    return t->instructions;
+}
+
+void pst_trainer_end_epoch(pst_trainer *t, double loss)
+{
+    schedule_epoch(&t->options, &t->schedule, loss);
+}
+
+pst_status pst_trainer_set_classes(pst_trainer *t, const char *const *classes, size_t count, pst_error *reterr)
+{
+    char **copy = classes && count ? mem_array(count, sizeof(*copy)) : NULL;
+    bool ok = copy || !classes || !count;
+    for (size_t i = 0; copy && i < count; i++)
+        ok &= (copy[i] = mem_strdup(classes[i])) != NULL;
+    char **old = ok ? t->classes : copy;
+    size_t old_count = ok ? t->class_count : copy ? count : 0;
+    if (ok) {
+        t->classes = copy;
+        t->class_count = copy ? count : 0;
+    }
+    for (size_t i = 0; i < old_count; i++)
+        mem_free(old[i]);
+    mem_free(old);
+    return ok ? PST_OK : fail_memory(reterr, "keeping the names of classes");
 }
 
 uint64_t pst_trainer_bytes(const pst_trainer *t)

@@ -22,6 +22,14 @@ struct pst_trainer {
     uint64_t steps;       /* updates so far */
     struct schedule_state schedule;
     double gradient_norm; /* of the last update */
+    double *class_weights; /* NULL: none */
+    float *weights;       /* batch: of the samples, class weights included */
+    uint64_t accumulated; /* batches since the last update */
+    uint64_t accumulated_samples;
+    char **classes;       /* names of the classes, saved with the weights */
+    size_t class_count;
+    const char *instructions; /* name of the instruction set */
+    size_t computed;      /* samples that the gradients are the mean of */
 };
 
 /* The targets of a batch as the loss takes them. */

@@ -16,7 +16,7 @@ static void write_again(struct safetensors *s)
             return;
     safetensors_write(&file, s->tensors, s->count);
     EXPECT(!file.failed);
-    EXPECT(safetensors_parse(&again, file.data, file.length, &error) == PST_OK);
+    EXPECT(safetensors_parse(&again, NULL, file.data, file.length, &error) == PST_OK);
     EXPECT(again.count == s->count);
     for (size_t i = 0; i < s->count; i++) {
         const struct safetensor *a = &s->tensors[i], *b = safetensors_find(&again, a->name);
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct safetensors s = {0};
     pst_error e = {0};
-    pst_status st = safetensors_parse(&s, data, size, &e);
+    pst_status st = safetensors_parse(&s, NULL, data, size, &e);
     if (st != PST_OK) {
         EXPECT(st == PST_ECORRUPT || st == PST_EUNSUPPORTED || st == PST_ELIMIT);
         EXPECT(e.status == st && e.message[0] && s.tensors == NULL);

@@ -202,7 +202,7 @@ static void test_round_trip(void)
     safetensors_write(&t, list, 2);
     REQUIRE(!t.failed);
     CHECK_INT((8 + le64(t.data)) % 64, 0);
-    REQUIRE_OK(safetensors_parse(&s, t.data, t.length, &error), &error);
+    REQUIRE_OK(safetensors_parse(&s, NULL, t.data, t.length, &error), &error);
     CHECK_INT(s.count, 2);
     const struct safetensor *b = safetensors_find(&s, "b/\"q\"");
     REQUIRE(b != NULL && safetensors_find(&s, "a") && !safetensors_find(&s, "c"));
@@ -243,13 +243,13 @@ static void test_hostile(void)
         put_le64(bytes, n);
         memcpy(bytes + 8, rows[i].header, n);
         memset(bytes + 8 + n, 0, 8);
-        pst_status st = safetensors_parse(&s, bytes, n + 16, &error);
+        pst_status st = safetensors_parse(&s, NULL, bytes, n + 16, &error);
         CHECK_MSG(st == rows[i].want, "%s: %s, %s", rows[i].header, pst_status_name(st), error.message);
         safetensors_finish(&s);
         put_le64(bytes, UINT64_MAX - 3);
-        CHECK(safetensors_parse(&s, bytes, n + 16, &error) == PST_ECORRUPT);
+        CHECK(safetensors_parse(&s, NULL, bytes, n + 16, &error) == PST_ECORRUPT);
     }
-    CHECK(safetensors_parse(&(struct safetensors){0}, "abc", 3, NULL) == PST_ECORRUPT);
+    CHECK(safetensors_parse(&(struct safetensors){0}, NULL, "abc", 3, NULL) == PST_ECORRUPT);
 }
 
 int main(int argc, char **argv)

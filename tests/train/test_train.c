@@ -113,7 +113,7 @@ static void test_optimizers(void)
             memcpy(w, start, sizeof(start));
             for (uint64_t t = 1; t <= 3; t++) {
                 memcpy(d, gradients[t - 1], sizeof(gradients[0]));
-                optimizer_apply(opt, team, t, 0.01, w, d);
+                optimizer_apply(opt, team, t, 0.01, 1, w, d);
             }
             for (size_t k = 0; k < 4; k++)
                 CHECK_MSG(fabs((double)w[k] - optimizers[i].want[k]) < 3e-7, "%s, value %zu: %.9g, expected %.9g", optimizers[i].name, k,
@@ -148,7 +148,7 @@ static void test_optimizer_levels(void)
             for (uint64_t t = 1; t <= 4; t++) {
                 for (size_t i = 0; i < g->values; i++)
                     d[i] = (float)random_between(&r, -1, 1);
-                CHECK(optimizer_apply(opt, team, t, 0.01, w[level], d) > 1);
+                CHECK(optimizer_apply(opt, team, t, 0.01, 1, w[level], d) > 1);
             }
             team_destroy(team);
             optimizer_destroy(opt);

@@ -30,7 +30,7 @@ static void reads_what_it_writes(void)
     write_sample(&file);
     REQUIRE(!file.failed);
     CHECK_INT((8 + le64(file.data)) % 8, 0);
-    REQUIRE_OK(safetensors_parse(&s, file.data, file.length, &error), &error);
+    REQUIRE_OK(safetensors_parse(&s, NULL, file.data, file.length, &error), &error);
     CHECK_INT(s.count, 3);
     const struct safetensor *k = safetensors_find(&s, "conv_1/kernel"), *b = safetensors_find(&s, "conv_1/bias");
     REQUIRE(k && b && safetensors_find(&s, "a \"quoted\" name"));
@@ -51,7 +51,7 @@ static pst_status parse(const char *header, size_t bytes, pst_error *error)
     memset(file, 0, sizeof(file));
     put_le64(file, n);
     memcpy(file + 8, header, n);
-    pst_status st = safetensors_parse(&s, file, 8 + n + bytes, error);
+    pst_status st = safetensors_parse(&s, NULL, file, 8 + n + bytes, error);
     safetensors_finish(&s);
     return st;
 }
@@ -111,7 +111,7 @@ static void header_lengths(void)
         put_le64(file, lengths[i]);
         memcpy(file + 8, "{}                      ", 24);
         test_fault_arm(FAULT_MEMORY, 0, true); /* refused before anything is allocated */
-        pst_status st = safetensors_parse(&s, file, sizeof(file), &error);
+        pst_status st = safetensors_parse(&s, NULL, file, sizeof(file), &error);
         test_fault_clear();
         CHECK_STATUS(st, PST_ECORRUPT, &error);
     }
@@ -130,7 +130,7 @@ static void every_truncation_and_flip(void)
     for (size_t n = 0; n < file.length; n++) {
         uint8_t *part = malloc(n + 1); /* a block of its own: sanitizers see reads behind its end */
         memcpy(part, file.data, n);
-        CHECK(safetensors_parse(&s, part, n, &error) == PST_ECORRUPT);
+        CHECK(safetensors_parse(&s, NULL, part, n, &error) == PST_ECORRUPT);
         free(part);
     }
     for (size_t bit = 0; bit < 8 * file.length; bit++) {
@@ -152,7 +152,7 @@ static void memory_may_run_out(void)
         struct safetensors s = {0};
         pst_error error = {0};
         test_fault_arm(FAULT_MEMORY, n, false);
-        pst_status st = safetensors_parse(&s, file.data, file.length, &error);
+        pst_status st = safetensors_parse(&s, NULL, file.data, file.length, &error);
         bool reached = test_fault_calls() > n;
         test_fault_clear();
         CHECK_STATUS(st, reached ? PST_ENOMEM : PST_OK, &error);

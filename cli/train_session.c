@@ -1,0 +1,122 @@
+/* train_session.c: see train_session.h. */
+#include "cli/train_session.h"
+#include "cli/say.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *const train_optimizers[] = {"adam", "adamw", "sgd", "nesterov", NULL};
+const char *const train_losses[] = {"auto", "sparse", "categorical", "binary", "mse", NULL};
+
+void session_close(struct train_session *s)
+{
+    pst_trainer_destroy(s->trainer);
+    pst_model_destroy(s->model);
+    pst_pipeline_destroy(s->training);
+    pst_pipeline_destroy(s->validation);
+    free(s->text);
+    free(s->class_weights);
+}
+
+static uint64_t total_steps(const struct train_session *s)
+{
+    const struct train_config *c = s->config;
+    uint64_t length = c->steps_per_epoch ? c->steps_per_epoch : pst_pipeline_length(s->training), total = c->steps, all;
+    uint64_t each = c->accumulate ? c->accumulate : 1;
+
+    if (!c->steps_per_epoch && length != PST_NOWHERE)
+        length = length / each + (length % each > 0);
+    if (c->epochs && length != PST_NOWHERE) {
+        if (__builtin_mul_overflow(c->epochs, length, &all))
+            all = UINT64_MAX;
+        total = total == 0 || all < total ? all : total;
+    }
+    return total;
+}
+
+static pst_status make_trainer(struct train_session *s, pst_error *error)
+{
+    const struct train_config *c = s->config;
+    pst_train_options o = {.size = sizeof(o),
+                           .batch = s->fields.batch,
+                           .threads = (unsigned)c->threads,
+                           .seed = c->pipeline.seed,
+                           .loss = c->loss ? (pst_loss)c->loss : pst_loss_choose(s->model, &s->fields),
+                           .label_smoothing = c->smoothing,
+                           .optimizer = (pst_optimizer)c->optimizer,
+                           .rate = c->rate,
+                           .momentum = c->momentum,
+                           .weight_decay = c->weight_decay,
+                           .clip_norm = c->clip,
+                           .clip_value = c->clip_value,
+                           .ema = c->ema,
+                           .schedule = (pst_schedule)c->schedule,
+                           .warmup_steps = c->warmup,
+                           .total_steps = total_steps(s),
+                           .schedule_every = c->schedule_every,
+                           .gamma = c->gamma,
+                           .min_rate = c->min_rate,
+                           .plateau_patience = (unsigned)c->plateau_patience,
+                           .freeze = c->freeze.items,
+                           .freeze_count = c->freeze.count,
+                           .accumulate = (unsigned)c->accumulate,
+                           .class_weights = s->class_weights,
+                           .class_count = s->class_weight_count};
+    size_t loaded = 0;
+    pst_status status = pst_trainer_create(&s->trainer, s->model, &o, error);
+
+    if (status == PST_OK && c->weights) {
+        status = pst_trainer_load_weights(s->trainer, c->weights, &loaded, error);
+        if (status == PST_OK)
+            say_note("%zu parameters come from %s", loaded, c->weights);
+    }
+    return status;
+}
+
+/* The names of the classes, where they are known and are as many as the model has results. Validation data must have the same. */
+static pst_status find_classes(struct train_session *s, pst_error *error)
+{
+    const char *const *other = NULL;
+    size_t others = 0;
+    pst_status status = pst_pipeline_class_names(s->training, &s->classes, &s->class_count, error);
+
+    if (status == PST_OK && s->validation)
+        status = pst_pipeline_class_names(s->validation, &other, &others, error);
+    if (status < 0)
+        return status;
+    for (size_t i = 0; s->class_count && others && (i < others || i < s->class_count); i++)
+        if (i >= others || i >= s->class_count || strcmp(s->classes[i], other[i]) != 0)
+            return pst_fail(error, PST_EINVAL, "class %zu is %.40s in the training data and %.40s in the validation data", i,
+                            i < s->class_count ? s->classes[i] : "missing", i < others ? other[i] : "missing");
+    if (strcmp(s->fields.target, "label") != 0 || s->class_count != pst_model_output(s->model).size[0])
+        s->class_count = 0;
+    return PST_OK;
+}
+
+int session_open(struct train_session *s, const char *const *operands, size_t count)
+{
+    const struct train_config *c = s->config;
+    pst_error error;
+    pst_status status;
+    int code = pipeline_open(&s->training, s->command, &c->pipeline, operands, count, c->json);
+
+    if (code == EXIT_DONE && c->val)
+        code = pipeline_open(&s->validation, s->command, &c->pipeline, &c->val, 1, c->json);
+    if (code != EXIT_DONE)
+        return code;
+    s->text = pipeline_text(operands, count);
+    s->fields.size = sizeof(s->fields);
+    status = pst_fields_find(s->training, c->input, c->target, true, &s->fields, &error);
+    if (status == PST_OK)
+        status = pst_model_parse(&s->model, c->model, &s->fields.shape, &error);
+    if (status == PST_OK)
+        status = find_classes(s, &error);
+    if (status == PST_OK && c->class_weight)
+        status = class_weights_find(s, c->class_weight, &error);
+    if (status == PST_OK)
+        status = make_trainer(s, &error);
+    if (status == PST_OK && s->class_count)
+        status = pst_trainer_set_classes(s->trainer, s->classes, s->class_count, &error);
+    if (status < 0)
+        return say_failure(s->command, &error, c->json);
+    return EXIT_DONE;
+}

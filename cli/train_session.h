@@ -1,0 +1,49 @@
+/* train_session.h: what train and lr-find have in common: the options, the pipelines, the model and its trainer. */
+#ifndef CLI_TRAIN_SESSION_H
+#define CLI_TRAIN_SESSION_H
+
+#include "cli/pipeline_options.h"
+#include "cli/train.h"
+
+struct train_config {
+    struct pipeline_config pipeline; /* first: the shared options */
+    const char *model, *val, *out, *resume, *weights, *input, *target, *sample_weight, *class_weight;
+    uint64_t epochs, steps, steps_per_epoch, warmup, schedule_every, plateau_patience;
+    uint64_t threads, keep, save_every, val_every, log_every, patience, accumulate, profile;
+    double rate, momentum, weight_decay, clip, clip_value, smoothing, ema, gamma, min_rate;
+    double low, high; /* of lr-find */
+    int optimizer, schedule, loss, monitor;
+    struct option_list freeze, sweep;
+    bool json, quiet;
+    bool epochs_given, steps_given, val_given;
+};
+
+extern const char *const train_optimizers[]; /* as pst_optimizer */
+extern const char *const train_losses[];     /* as pst_loss */
+
+/* Everything that a run needs. */
+struct train_session {
+    const struct command *command;
+    const struct train_config *config;
+    char *text;           /* of the training pipeline */
+    const char *resume;   /* a run folder, or NULL */
+    const char *const *arguments;
+    size_t argument_count;
+    pst_pipeline *training, *validation;
+    pst_fields fields;
+    pst_model *model;
+    pst_trainer *trainer;
+    double *class_weights; /* NULL: none */
+    size_t class_weight_count;
+    const char *const *classes; /* the training pipeline's */
+    size_t class_count;
+};
+
+/* Opens pipelines, model and trainer: every mistake is found here. Returns EXIT_DONE, or another exit code with the error printed. */
+int session_open(struct train_session *s, const char *const *operands, size_t count);
+void session_close(struct train_session *s);
+
+/* The weights of classes: `how` is "balanced" or a file. Sets `class_weights` of the session. */
+pst_status class_weights_find(struct train_session *s, const char *how, pst_error *error);
+
+#endif

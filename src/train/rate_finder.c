@@ -1,0 +1,174 @@
+/* rate_finder.c: a range test of the learning rate: it rises exponentially from step to step while the model trains. */
+#include "train/evaluate.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/publish.h"
+#include "report/chart.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define SMOOTHING 0.9 /* share of the older losses in the mean */
+#define EXPLODED  4.  /* times the lowest loss: the search ends */
+#define SETTLED   5   /* steps before the loss is judged */
+
+struct search {
+    pst_trainer *trainer;
+    pst_pipeline *pipeline;
+    const pst_rate_options *options;
+    double low, high, mean;
+    uint64_t steps;
+    size_t count;
+    double *rates, *losses, *exponents;
+};
+
+/* The next batch that is not empty; the pipeline is repeated. */
+static pst_status next_batch(struct search *s, pst_batch **ret, pst_error *reterr)
+{
+    for (int ends = 0; ends < 2;) {
+        pst_status st = pst_pipeline_next(s->pipeline, ret, reterr);
+        if (st == PST_OK && pst_batch_size(*ret) > 0)
+            return st;
+        if (st == PST_OK)
+            *ret = pst_batch_unref(*ret);
+        else if (st != PST_END)
+            return st;
+        ends += st == PST_END;
+    }
+    return pst_fail(reterr, PST_EINVAL, "the pipeline delivers no batch");
+}
+
+/* One step; `*ret_over` when the loss has exploded. */
+static pst_status advance(struct search *s, bool *ret_over, pst_error *reterr)
+{
+    double share = s->steps > 1 ? (double)s->count / (double)(s->steps - 1) : 0, rate = s->low * pow(s->high / s->low, share);
+    pst_step_result result = {.size = sizeof(result)};
+    pst_samples samples;
+    pst_batch *batch = NULL;
+    pst_status st = next_batch(s, &batch, reterr);
+    if (st < 0)
+        return st;
+    pst_trainer_set_rate(s->trainer, rate);
+    st = samples_of(batch, s->options->fields, &samples, reterr);
+    if (st == PST_OK)
+        st = locate_sample(s->pipeline, batch, pst_trainer_step(s->trainer, &samples, &result, reterr), reterr);
+    pst_batch_unref(batch);
+    if (st == PST_ETYPE && s->count > SETTLED) { /* the loss is not finite: that is an answer, too */
+        *ret_over = true;
+        return PST_OK;
+    }
+    if (st < 0)
+        return st;
+    s->mean = SMOOTHING * s->mean + (1 - SMOOTHING) * result.loss;
+    s->rates[s->count] = rate;
+    s->exponents[s->count] = log10(rate);
+    s->losses[s->count] = s->mean / (1 - pow(SMOOTHING, (double)s->count + 1));
+    s->count++;
+    return PST_OK;
+}
+
+static size_t lowest_of(const struct search *s)
+{
+    size_t best = SETTLED;
+    for (size_t i = SETTLED + 1; i < s->count; i++)
+        if (s->losses[i] < s->losses[best])
+            best = i;
+    return best;
+}
+
+/* The place before the lowest loss where it falls fastest per decade of the rate. SIZE_MAX: it never falls. */
+static size_t steepest_of(const struct search *s)
+{
+    size_t best = SIZE_MAX, end = lowest_of(s);
+    double slope = 0;
+    for (size_t i = SETTLED; i < end; i++) {
+        double d = s->losses[i + 1] - s->losses[i - 1];
+        if (d < slope) {
+            slope = d;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static pst_status write_page(const struct search *s, size_t steepest, pst_error *reterr)
+{
+    struct text t = {0};
+    struct page p;
+    char text[200], number[PAGE_NUMBER_SIZE];
+    struct chart_line line = {.label = "loss", .x = s->exponents, .y = s->losses, .count = s->count, .accent = true};
+    page_begin(&p, &t, "Search for the learning rate");
+    if (steepest == SIZE_MAX)
+        snprintf(text, sizeof(text), "The loss did not fall at any rate from %.2g to %.2g.", s->low, s->high);
+    else
+        snprintf(text, sizeof(text), "Try a learning rate of %.2g: there the loss falls fastest.", s->rates[steepest]);
+    page_sentence(&p, text);
+    chart_lines(&p, &(struct line_chart){.title = "Loss by learning rate",
+                                         .description = "The smoothed training loss while the learning rate rises.",
+                                         .x_label = "learning rate, as a power of 10",
+                                         .y_label = "loss",
+                                         .lines = &line,
+                                         .count = 1});
+    snprintf(text, sizeof(text), "The lowest loss, %s, was reached at %.2g. A good rate is well below that.",
+             page_number(number, s->losses[lowest_of(s)]), s->rates[lowest_of(s)]);
+    page_paragraph(&p, text);
+    page_end(&p);
+    pst_status st = t.failed ? fail_memory(reterr, "writing the page") : publish_bytes(s->options->page, t.data, t.length, true, false, reterr);
+    text_finish(&t);
+    return st;
+}
+
+static pst_status search(struct search *s, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    double lowest = INFINITY;
+    for (bool over = false; st == PST_OK && !over && s->count < s->steps;) {
+        st = advance(s, &over, reterr);
+        if (st < 0 || over)
+            break;
+        double loss = s->losses[s->count - 1];
+        pst_run_progress progress = {.step = s->count, .epoch = 1, .loss = loss, .accuracy = NAN, .val_loss = NAN, .val_accuracy = NAN,
+                                     .rate = s->rates[s->count - 1], .epoch_steps = s->steps, .epoch_step = s->count, .seconds_left = NAN};
+        if (s->count > SETTLED)
+            lowest = loss < lowest ? loss : lowest;
+        over = loss > EXPLODED * lowest;
+        if (s->options->progress && s->options->progress(s->options->user, &progress))
+            st = pst_fail(reterr, PST_ECANCELLED, "stopped");
+    }
+    return st == PST_OK && s->count <= SETTLED ? pst_fail(reterr, PST_EINVAL, "a search needs more than %d steps", SETTLED) : st;
+}
+
+pst_status pst_trainer_find_rate(pst_trainer *t, pst_pipeline *p, const pst_rate_options *o, pst_rate_result *ret, pst_error *reterr)
+{
+    if (o->size != sizeof(*o) || !o->fields || ret->size < sizeof(*ret))
+        return pst_fail(reterr, PST_EINVAL, "pst_rate_options or pst_rate_result: size or fields are not set");
+    struct search s = {.trainer = t,
+                       .pipeline = p,
+                       .options = o,
+                       .low = o->low > 0 ? o->low : 1e-7,
+                       .high = o->high > 0 ? o->high : 10,
+                       .steps = o->steps ? o->steps : 100};
+    if (!(s.high > s.low))
+        return pst_fail(reterr, PST_EINVAL, "the search goes from %g to %g; the first rate should be lower", s.low, s.high);
+    s.rates = mem_array(s.steps, sizeof(double));
+    s.losses = mem_array(s.steps, sizeof(double));
+    s.exponents = mem_array(s.steps, sizeof(double));
+    pst_status st = s.rates && s.losses && s.exponents ? search(&s, reterr) : fail_memory(reterr, "searching for the learning rate");
+    size_t steepest = st == PST_OK ? steepest_of(&s) : SIZE_MAX;
+    if (st == PST_OK && o->page)
+        st = write_page(&s, steepest, reterr);
+    mem_free(s.exponents);
+    if (st < 0) {
+        mem_free(s.rates);
+        mem_free(s.losses);
+        return st;
+    }
+    *ret = (pst_rate_result){.size = ret->size,
+                             .count = s.count,
+                             .rates = s.rates,
+                             .losses = s.losses,
+                             .suggested = steepest == SIZE_MAX ? NAN : s.rates[steepest],
+                             .lowest = s.rates[lowest_of(&s)]};
+    return PST_OK;
+}

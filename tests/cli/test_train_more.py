@@ -1,0 +1,245 @@
+"""What `penstock train` can do beyond a plain run: accumulation, weights, validations, monitors, sweeps, lr-find, the report."""
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+import tap
+from tool import PENSTOCK, environment, penstock, report, scratch
+
+MODEL = "conv 6 3 relu pad=same | maxpool 2 | conv 8 3 pad=same bias=false | batchnorm | relu | dropout 0.1 | globalavgpool | dense 3"
+
+
+def data(folder, count=60, classes=3):
+    penstock("generate", f"{folder}/photos", "--images", count, "--classes", classes, "--size", 24, "-q")
+    return f"folder {folder}/photos | shuffle | decode | resize 16 | flip | normalize imagenet | batch 8"
+
+
+def fixed(folder):
+    return f"folder {folder}/photos | decode | resize 16 | normalize imagenet | batch 8"
+
+
+def weights(path):
+    with open(path + "/weights.safetensors", "rb") as f:
+        return f.read()
+
+
+def lines(result):
+    return [json.loads(line) for line in result.out.splitlines()]
+
+
+def test_kill_with_accumulation():
+    """Killed at any moment and resumed: the same weights, with several batches per update, a mean of the weights and validations."""
+    with scratch() as folder:
+        train = data(folder)
+        options = ["--val", fixed(folder), "--model", MODEL, "--steps", 16, "--save-every", 3, "--accumulate", 3, "--ema", "0.9", "--val-every", 2,
+                   "--schedule", "plateau", "--plateau", 1, "--monitor", "val-accuracy", "--keep", 50, "-q"]
+        penstock("train", train, *options, "--out", f"{folder}/straight")
+        want = [weights(f"{folder}/straight/step_00000016"), open(f"{folder}/straight/step_00000016/optimizer.safetensors", "rb").read()]
+        state = json.load(open(f"{folder}/straight/latest/state.json"))
+        assert state["batches_per_step"] == 3 and state["run"]["validations"] == 8 and state["threads"] >= 1, state
+        for attempt, wait in enumerate((2, 6, 9, 14)):
+            run = f"{folder}/killed{attempt}"
+            with subprocess.Popen([PENSTOCK, "train", train, *map(str, options), "--out", run], env=environment()) as process:
+                end = time.monotonic() + 60
+                while not os.path.exists(f"{run}/step_{wait:08}") and process.poll() is None and time.monotonic() < end:
+                    time.sleep(0.001)
+                process.send_signal(signal.SIGKILL)
+            penstock("train", "--resume", run)
+            assert [weights(f"{run}/step_00000016"), open(f"{run}/step_00000016/optimizer.safetensors", "rb").read()] == want, wait
+
+
+def test_interrupt_within_a_step():
+    """Ctrl-C between the batches of one update: what follows a resume is the same."""
+    with scratch() as folder:
+        train, run = data(folder), f"{folder}/run"
+        common = ["--model", MODEL, "--epochs", "0", "--accumulate", "50"]
+        with subprocess.Popen([PENSTOCK, "train", train, *common, "--steps", "4000", "--log-every", "1", "--out", run], env=environment(),
+                              stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as process:
+            for line in process.stdout:
+                if "step 3 " in line:
+                    process.send_signal(signal.SIGINT)
+                    break
+            process.stdout.read()
+        assert process.returncode == 130, process.returncode
+        step = int(os.readlink(f"{run}/latest")[5:])
+        penstock("train", "--resume", run, "--steps", step + 2, "-q")
+        penstock("train", train, *common, "--steps", step + 2, "--out", f"{folder}/straight", "-q")
+        assert weights(f"{run}/latest") == weights(f"{folder}/straight/latest")
+
+
+def test_interrupt_validation():
+    """Ctrl-C ends a long validation at once, and the validation is repeated after a resume."""
+    with scratch() as folder:
+        train, run = data(folder, 16), f"{folder}/run"
+        slow = f"folder {folder}/photos | repeat 100000 | decode | resize 16 | normalize imagenet | batch 8"
+        with subprocess.Popen([PENSTOCK, "train", train, "--val", slow, "--model", MODEL, "--epochs", "1", "--log-every", "1", "--out", run],
+                              env=environment(), stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE) as process:
+            for line in process.stdout:
+                if "step 2 " in line:
+                    break
+            time.sleep(0.3)
+            begin = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=50)
+            took = time.monotonic() - begin
+        assert process.returncode == 130 and took < 20, (process.returncode, took)
+        assert os.readlink(f"{run}/latest") == "step_00000002" and not os.path.exists(f"{run}/best")
+
+
+def test_ema_is_what_is_used():
+    """eval, predict and export use the mean of the weights, which the validation saw."""
+    with scratch() as folder:
+        train, run = data(folder), f"{folder}/run"
+        epochs = lines(penstock("train", train, "--val", fixed(folder), "--model", MODEL, "--epochs", 3, "--lr", 0.01, "--ema", 0.8, "--out", run,
+                                "--json"))
+        best = min(epochs[:-1], key=lambda e: e["val_loss"])
+        result = report("eval", run, fixed(folder))
+        assert abs(result["loss"] - best["val_loss"]) < 1e-6, (result["loss"], best)
+        penstock("export", run, f"{folder}/mean.safetensors")
+        raw, mean = weights(f"{run}/best"), open(f"{folder}/mean.safetensors", "rb").read()
+        assert len(raw) == len(mean) and raw != mean
+        again = f"{folder}/again"
+        penstock("train", train, "--model", MODEL, "--weights", f"{folder}/mean.safetensors", "--epochs", 1, "--lr", "1e-12", "--out", again, "-q")
+        hits = [g["top"][0]["index"] for g in lines(penstock("predict", run, f"{folder}/photos", "--json"))]
+        confusion = result["confusion"]
+        assert [hits.count(k) for k in range(3)] == [sum(row[k] for row in confusion) for k in range(3)]
+
+
+def test_monitor_and_validations():
+    with scratch() as folder:
+        train, run = data(folder), f"{folder}/run"
+        found = lines(penstock("train", train, "--val", fixed(folder), "--model", MODEL, "--epochs", 3, "--lr", 0.02, "--val-every", 3, "--monitor",
+                               "val-f1", "--out", run, "--json"))
+        rows, end = found[:-1], found[-1]
+        assert [r["step"] for r in rows if not r["epoch_end"]] == [3, 6, 9, 12, 15, 18, 21, 24], rows
+        assert [r["step"] for r in rows if r["epoch_end"]] == [8, 16, 24]
+        best = max(rows, key=lambda r: (r["val_f1"], -r["step"]))
+        assert os.readlink(f"{run}/best") == f"step_{best['step']:08}" and abs(end["best_loss"] - best["val_f1"]) < 1e-12
+        assert "validation" in penstock("train", train, "--model", MODEL, "--monitor", "val-f1", "--steps", 1, code=2).err
+        stop = lines(penstock("train", train, "--val", fixed(folder), "--model", MODEL, "--epochs", 50, "--lr", "1e-12", "--val-every", 2,
+                              "--patience", 3, "--monitor", "val-accuracy", "--json"))
+        assert stop[-1]["early"] and stop[-1]["step"] == 8, stop[-1]
+
+
+def test_class_weights():
+    """balanced is the same as a file with the weights that follow from the counts."""
+    with scratch() as folder:
+        data(folder)
+        names = sorted(os.listdir(f"{folder}/photos"))
+        for name in sorted(os.listdir(f"{folder}/photos/{names[0]}"))[5:]:
+            os.unlink(f"{folder}/photos/{names[0]}/{name}")
+        train = f"folder {folder}/photos | shuffle | decode | resize 16 | normalize imagenet | batch 8"
+        counts = [len(os.listdir(f"{folder}/photos/{name}")) for name in names]
+        total = sum(counts)
+        with open(f"{folder}/weights.txt", "w") as f:
+            f.write("# class weight\n")
+            for i, (name, count) in enumerate(zip(names, counts)):
+                f.write(f"{name if i else i}{',' if i == 1 else '  '}{total / (3 * count)!r}\n")
+        for how, out in (("balanced", "a"), (f"{folder}/weights.txt", "b"), (None, "c")):
+            penstock("train", train, "--model", MODEL, "--steps", 6, *(["--class-weight", how] if how else []), "--out", f"{folder}/{out}", "-q")
+        assert weights(f"{folder}/a/latest") == weights(f"{folder}/b/latest") != weights(f"{folder}/c/latest")
+        for text, says in (("dog 1\n", "no class dog"), ("0 x\n", "invalid weight"), ("7\n", "expected a class")):
+            with open(f"{folder}/weights.txt", "w") as f:
+                f.write(text)
+            assert says in penstock("train", train, "--model", MODEL, "--class-weight", f"{folder}/weights.txt", "--steps", 1, code=2).err
+        assert "nowhere" in penstock("train", train, "--model", MODEL, "--class-weight", f"{folder}/nowhere", "--steps", 1, code=1).err
+
+
+def npy(path, shape, kind, values):
+    """An array file, from the description of the format."""
+    header = f"{{'descr': '{ {'f': '<f4', 'q': '<i8'}[kind] }', 'fortran_order': False, 'shape': {shape!r}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{kind}", *values))
+
+
+def test_sample_weights():
+    """A field of weights: samples of weight 0 do not count, and the others count twice where they weigh 2."""
+    with scratch() as folder:
+        def write(name, numbers, weigh):
+            os.mkdir(f"{folder}/{name}")
+            npy(f"{folder}/{name}/x.npy", (len(numbers), 2), "f", [v for i in numbers for v in (i % 7 - 3, i % 5 - 2)])
+            npy(f"{folder}/{name}/label.npy", (len(numbers),), "q", [i % 3 for i in numbers])
+            npy(f"{folder}/{name}/w.npy", (len(numbers),), "f", [weigh(i) for i in numbers])
+            return f"npy {folder}/{name}/*.npy | batch 32"
+        every, odd = write("all", range(32), lambda i: 2 * (i % 2)), write("odd", range(1, 32, 2), lambda i: 1)
+        common = ["--model", "dense 4 relu | dense 3", "--input-field", "x", "--steps", 3, "--epochs", 0, "--optimizer", "sgd", "--json"]
+        found = [lines(penstock("train", source, *common, "--sample-weight", "w", "--log-every", 1, "--out", f"{folder}/{name}"))
+                 for source, name in ((every, "a"), (odd, "b"))]
+        ours = [struct.unpack("<27f", weights(f"{folder}/{name}/latest")[-27 * 4:]) for name in ("a", "b")]
+        assert max(abs(a - b) for a, b in zip(*ours)) < 1e-6, (ours, found)
+        assert "nothing" in penstock("train", every, *common, "--sample-weight", "nothing", code=2).err
+        write("bad", range(8), lambda i: -1.0 if i == 5 else 1.0)
+        result = penstock("train", f"npy {folder}/bad/*.npy | batch 8", *common, "--sample-weight", "w", code=None)
+        assert result.code != 0 and "weight" in result.err and "5" in result.err, result
+
+
+def test_sweep():
+    """Every combination has its run; the same command finishes what is missing and repeats nothing."""
+    with scratch() as folder:
+        train, out = data(folder), f"{folder}/sweep"
+        command = ["train", train, "--val", fixed(folder), "--model", MODEL, "--epochs", 1, "--sweep", "lr=0.01,0.001", "--sweep", "optimizer=adam,sgd",
+                   "--out", out, "--json"]
+        end = lines(penstock(*command))[-1]
+        names = {f"lr={lr},optimizer={o}" for lr in ("0.01", "0.001") for o in ("adam", "sgd")}
+        assert set(os.listdir(out)) == names and {r["values"] for r in end["runs"]} == names, end
+        assert end["best"] == min(end["runs"], key=lambda r: r["best_value"])["values"]
+        kept = os.stat(f"{out}/lr=0.01,optimizer=adam/latest/weights.safetensors").st_mtime_ns
+        subprocess.run(["rm", "-r", f"{out}/lr=0.001,optimizer=sgd"], check=True)
+        again = lines(penstock(*command))[-1]
+        assert again == end and os.stat(f"{out}/lr=0.01,optimizer=adam/latest/weights.safetensors").st_mtime_ns == kept
+        assert "cannot vary" in penstock("train", train, "--model", MODEL, "--sweep", "out=a,b", "--out", out, code=2).err
+        assert "lr=0.1,0.01" in penstock("train", train, "--model", MODEL, "--sweep", "lr", "--out", out, code=2).err
+        assert "--out" in penstock("train", train, "--model", MODEL, "--sweep", "lr=1,2", code=2).err
+
+
+def test_lr_find():
+    with scratch() as folder:
+        train, page = data(folder), f"{folder}/rates.html"
+        found = report("lr-find", train, "--model", "flatten | dense 3", "--steps", 60, "--out", page)
+        assert len(found["rates"]) == len(found["losses"]) <= 60 and found["rates"] == sorted(found["rates"])
+        assert found["rates"][0] == 1e-7 and 1e-7 < found["suggested"] < 10, found["suggested"]
+        text = open(page).read()
+        assert "Loss by learning rate" in text and "<svg" in text
+        shown = penstock("lr-find", train, "--model", "flatten | dense 3", "--steps", 30).out
+        assert "learning rate" in shown and "#" in shown, shown
+        assert "lower" in penstock("lr-find", train, "--model", MODEL, "--from", 1, "--to", 0.1, code=2).err
+
+
+def test_report():
+    """The page has the answer, both curves, the matrix, the mistakes as pictures and the split of time; a resume that does nothing keeps it."""
+    with scratch() as folder:
+        train, run = data(folder), f"{folder}/run"
+        penstock("train", train, "--val", fixed(folder), "--model", MODEL, "--epochs", 2, "--out", run, "-q")
+        page = open(f"{run}/report.html").read()
+        for part in ("right about", "Loss by epoch", "Accuracy by epoch", "Confusion matrix", "worst mistakes", "data:image/png;base64,",
+                     "waiting for data", "triangle", "taken for", "Model, data and command"):
+            assert part in page, part
+        assert "<script" not in page and page.count("data:image/png") <= 12
+        penstock("train", "--resume", run, "-q")
+        assert open(f"{run}/report.html").read() == page
+
+
+def test_resume_elsewhere():
+    """Relative paths start where the run began; data that has moved can be named again."""
+    with scratch() as folder:
+        data(folder)
+        train = "folder photos | shuffle | decode | resize 16 | normalize imagenet | batch 8"
+
+        def run(*arguments, cwd):
+            return subprocess.run([PENSTOCK, "train", *map(str, arguments)], cwd=cwd, env=environment(), text=True, capture_output=True)
+        assert run(train, "--model", MODEL, "--steps", 4, "--epochs", 0, "--out", "run", "-q", cwd=folder).returncode == 0
+        assert run(train, "--model", MODEL, "--steps", 12, "--epochs", 0, "--out", "straight", "-q", cwd=folder).returncode == 0
+        os.mkdir(f"{folder}/sub")
+        result = run("--resume", "../run", "--steps", 8, cwd=f"{folder}/sub")
+        assert result.returncode == 0 and "relative paths" in result.stderr, result
+        os.rename(f"{folder}/photos", f"{folder}/moved")
+        result = run("--resume", "run", "--steps", 12, train.replace("photos", "moved"), cwd=folder)
+        assert result.returncode == 0, result
+        assert weights(f"{folder}/run/latest") == weights(f"{folder}/straight/latest")
+
+
+tap.main(globals())
