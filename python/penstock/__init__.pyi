@@ -219,6 +219,13 @@ def csv(*paths: Path | Sequence[Path], columns: str | PathLike[str] = '', delimi
         = True, na: str | PathLike[str] = '', io: Literal['auto', 'map', 'read'] = 'auto', max_record: int | str =
         '64MiB') -> Dataset:
     """The rows of tables as text, one field per column."""
+def tar(*paths: Path | Sequence[Path], fields: str | PathLike[str] = '', io: Literal['auto', 'map', 'read'] = 'auto',
+        max_record: int | str = '1GiB') -> Dataset:
+    """The samples of tar archives as WebDataset writes them: consecutive members that share a name up to its first dot, one field per extension."""
+def tokens(*paths: Path | Sequence[Path], n: int = 1024, stride: int = 0, next: str | PathLike[str] = '', dtype: Literal['auto',
+        'uint8', 'uint16', 'uint32', 'int32', 'int64'] = 'auto', to: Literal['int64', 'int32'] = 'int64', io: Literal['auto',
+        'map', 'read'] = 'auto') -> Dataset:
+    """Windows of n tokens from mapped arrays, in the field tokens: what language models train on."""
 def pipeline(text: str, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
              uneven: Literal["pad", "drop", "allow"] = ..., bad: str = ..., verify: bool = ..., cache_dir: str | PathLike[str] = ...,
              fuse: bool = ...) -> Dataset: ...

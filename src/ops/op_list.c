@@ -15,6 +15,8 @@ const struct op_entry op_table[] = {
     {&source_csv.op, NULL},
     {&op_concatenate.op, &op_concatenate},
     {&op_zip.op, &op_zip},
+    {&source_tar.op, NULL},
+    {&source_tokens.op, NULL},
     {&op_shuffle.op, &op_shuffle},
     {&op_repeat.op, &op_repeat},
     {&op_take.op, &op_take},

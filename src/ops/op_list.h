@@ -17,6 +17,8 @@ extern const struct source_class source_records;
 extern const struct source_class source_csv;
 extern const struct op_decl op_concatenate;
 extern const struct op_decl op_zip;
+extern const struct source_class source_tar;
+extern const struct source_class source_tokens;
 extern const struct op_decl op_shuffle;
 extern const struct op_decl op_repeat;
 extern const struct op_decl op_take;

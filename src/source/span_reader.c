@@ -31,7 +31,7 @@ static void locate(const struct span_set *s, size_t k, uint64_t index, struct sp
 {
     const struct span_file *f = &s->files[k];
     uint64_t i = index - f->first;
-    uint64_t begin = s->fixed ? s->header + i * s->fixed : span_index_begin(&f->index, i);
+    uint64_t begin = s->fixed ? f->base + i * (s->step ? s->step : s->fixed) : span_index_begin(&f->index, i);
     uint64_t end = s->fixed ? begin + s->fixed : span_index_end(&f->index, i);
     const uint8_t *data = atomic_load_explicit(&f->data, memory_order_relaxed);
     bool inside = begin <= end && end <= f->bytes;

@@ -189,6 +189,7 @@ static pst_status count_fixed(struct span_set *s, size_t k, pst_error *reterr)
 {
     struct span_file *f = &s->files[k];
     uint64_t around = s->header + s->footer, inner = f->bytes > around ? f->bytes - around : 0;
+    f->base = s->header;
     f->count = inner / s->fixed;
     if (f->bytes == 0)
         return PST_OK;
@@ -216,7 +217,7 @@ static pst_status open_one(void *user, size_t k, pst_error *reterr)
                                    .form = hash_combine(s->form, hash_bytes(s->class->kind, strlen(s->class->kind), 0))};
     pst_status st = file_open_read(&c.fd, subject.path, reterr);
     if (st == PST_OK && s->fixed)
-        st = count_fixed(s, k, reterr);
+        st = s->class->measure ? s->class->measure(s, c.fd, subject.path, f, reterr) : count_fixed(s, k, reterr);
     else if (st == PST_OK && f->bytes > 0)
         st = span_index_open(&f->index, &subject, s->env->cache_dir, s->io == SPAN_IO_READ, scan_file, &c, reterr);
     if (st == PST_OK && !s->fixed)
@@ -259,6 +260,9 @@ pst_status span_set_open(struct span_set *s, const pst_strings *paths, const str
     st = inspect_files(s, reterr);
     if (st == PST_OK)
         st = look(s, reterr);
+    if (st == PST_OK && s->streamed && s->unseekable)
+        st = pst_fail_at(reterr, PST_EUNSUPPORTED, s->paths.paths[s->stream_reason], PST_NOWHERE, PST_NOWHERE,
+                         "is compressed or a pipe, and %s", s->unseekable);
     if (st == PST_OK && !s->streamed)
         st = parallel_each(s->paths.count, OPENERS, open_one, s, reterr);
     if (st == PST_OK && !s->streamed)

@@ -33,6 +33,8 @@ struct span_window {
     bool ended;      /* the file ends with it */
 };
 
+struct span_file;
+
 struct span_class {
     const char *kind;                 /* "rows": the spans in words, and the name of the index */
     const char *const *extensions;    /* files that a folder stands for; each also with .gz, .zst, .zlib after it */
@@ -48,6 +50,9 @@ struct span_class {
     /* Turns a span into the fields of an element; views stay valid until the next call with the same room. Errors need not
      * name the place. `w` holds the span only. */
     pst_status (*parse)(const void *source, void *room, const struct span_window *w, pst_tensor *out, pst_error *reterr);
+    /* Counts the spans of a plain file whose spans have a fixed length, and says where the first begins. Optional: they fill
+     * the file between header and footer. */
+    pst_status (*measure)(void *source, int fd, const char *path, struct span_file *file, pst_error *reterr);
     void (*room_stop)(void *room); /* optional */
     size_t room_size;              /* zeroed memory, one per worker and stream */
 };
@@ -57,6 +62,7 @@ struct span_file {
     struct mapping mapping;
     int fd; /* -1: mapped, empty, or opened for every read */
     uint64_t first, count, bytes, fingerprint;
+    uint64_t base; /* of spans of fixed length: where the first begins */
     struct span_index index;
 };
 
@@ -73,8 +79,10 @@ struct span_set { /* zeroed at first; the first member of a source */
     uint64_t count, bytes, fingerprint;
     uint64_t form;       /* hash of the parameters that decide where spans begin; set by `look` or before span_set_open */
     uint64_t max_bytes;  /* of a span */
-    /* Spans of equal length need no index: `fixed` > 0 bytes each, after `header` bytes, before `footer` bytes. */
-    uint64_t fixed, header, footer;
+    /* Spans of equal length need no index: `fixed` > 0 bytes each, `step` bytes from one to the next (0: no gap, no overlap),
+     * after `header` bytes, before `footer` bytes. */
+    uint64_t fixed, step, header, footer;
+    const char *unseekable; /* not NULL: the source has no streams, and this is why */
     enum span_io io;
     bool streamed;
     size_t stream_reason; /* the first file that is compressed or a pipe */

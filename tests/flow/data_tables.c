@@ -57,8 +57,68 @@ static void make_records(void)
     write_gzip("fixed.bin.gz", bytes, sizeof(bytes));
 }
 
+/* ---- Tars ---- */
+
+#define TAR_ROOM 65536
+
+/* A member as ustar: header, data, padding. */
+static size_t put_member(uint8_t *to, const char *name, const char *data)
+{
+    size_t length = strlen(data);
+    unsigned sum = 0;
+    char *h = (char *)to;
+    memset(to, 0, 512 + (length + 511) / 512 * 512);
+    snprintf(h, 100, "%s", name);
+    memcpy(h + 100, "0000644", 8);
+    snprintf(h + 124, 12, "%011o", (unsigned)length);
+    h[156] = '0';
+    memcpy(h + 257, "ustar\00000", 8);
+    memset(h + 148, ' ', 8);
+    for (int i = 0; i < 512; i++)
+        sum += to[i];
+    snprintf(h + 148, 7, "%06o", sum);
+    memcpy(to + 512, data, length);
+    return 512 + (length + 511) / 512 * 512;
+}
+
+static void make_tars(void)
+{
+    uint8_t *tar = calloc(1, TAR_ROOM);
+    must(tar != NULL, "memory");
+    for (int part = 0; part < 2; part++) {
+        size_t n = 0;
+        char path[64], data[64];
+        for (int i = part * 7; i < part * 7 + 7; i++) {
+            snprintf(path, sizeof(path), "dir/s%d.txt", i);
+            snprintf(data, sizeof(data), "text of %d", i);
+            n += put_member(tar + n, path, data);
+            snprintf(path, sizeof(path), "dir/s%d.cls", i);
+            snprintf(data, sizeof(data), "%d\n", i * 3 % 5);
+            n += put_member(tar + n, path, data);
+            if (i % 3 == 0)
+                n += put_member(tar + n, "README", "belongs to no sample");
+        }
+        memset(tar + n, 0, 1024);
+        snprintf(path, sizeof(path), "web-%03d.tar", part);
+        test_write_file(path, tar, n + 1024);
+        snprintf(path, sizeof(path), "web-%03d.tar.gz", part);
+        write_gzip(path, tar, n + 1024);
+    }
+    free(tar);
+}
+
+static void make_tokens(void)
+{
+    uint16_t tokens[61];
+    for (int i = 0; i < 61; i++)
+        tokens[i] = (uint16_t)(i * 1000);
+    test_write_file("tokens.bin", tokens, sizeof(tokens));
+}
+
 void data_make_tables(void)
 {
+    make_tars();
+    make_tokens();
     make_tables();
     make_lines();
     make_records();

@@ -1,0 +1,246 @@
+/* tar_schema.c: which members of a sample become which fields.
+ *
+ * Without a declaration: jpg, jpeg, png, webp, bmp and gif are the image, cls is the label, every other extension is a field
+ * of bytes under its own name, as `pack` names them; the sample's key is the field key. */
+#include "source/tar_sample.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/list.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define MOST_FIELDS 256
+#define MOST_WORD   256
+
+void tar_schema_finish(struct tar_schema *s)
+{
+    mem_free(s->fields);
+    mem_free(s->planned);
+    arena_finish(&s->memory);
+}
+
+/* ---- Making fields ---- */
+
+static pst_status add_field(struct tar_schema *s, const char *name, size_t length, struct tar_field **ret, pst_error *reterr)
+{
+    if (length == 0 || length >= PST_NAME_SIZE)
+        return pst_fail(reterr, PST_EINVAL, "field %.*s…: a name has 1 to %d bytes; fields= names others", (int)(length < 32 ? length : 32),
+                        name, PST_NAME_SIZE - 1);
+    for (size_t i = 0; i < s->count; i++)
+        if (strlen(s->fields[i].name) == length && memcmp(s->fields[i].name, name, length) == 0)
+            return pst_fail(reterr, PST_EINVAL, "two fields are called \"%.*s\"; fields=\"name=ext …\" gives them other names",
+                            (int)length, name);
+    if (s->count == MOST_FIELDS)
+        return pst_fail(reterr, PST_ELIMIT, "more than %d fields: is this a WebDataset archive? fields= selects some", MOST_FIELDS);
+    if (mem_grow((void **)&s->fields, &s->capacity, s->count + 1, sizeof(*s->fields)) < 0)
+        return fail_memory(reterr, "reading the fields");
+    *ret = &s->fields[s->count++];
+    **ret = (struct tar_field){0};
+    memcpy((*ret)->name, name, length);
+    return PST_OK;
+}
+
+static pst_status add_extension(struct tar_schema *s, struct tar_field *f, const char *extension, size_t length, pst_error *reterr)
+{
+    const char **grown = arena_alloc(&s->memory, (f->extension_count + 1) * sizeof(*grown));
+    char *copy = arena_strndup(&s->memory, extension, length);
+    if (!grown || !copy)
+        return fail_memory(reterr, "reading the fields");
+    if (f->extension_count)
+        memcpy(grown, f->extensions, f->extension_count * sizeof(*grown));
+    grown[f->extension_count++] = copy;
+    f->extensions = grown;
+    return PST_OK;
+}
+
+static pst_status add_key(struct tar_schema *s, pst_error *reterr)
+{
+    struct tar_field *f;
+    return add_field(s, "key", 3, &f, reterr);
+}
+
+/* ---- Declarations ---- */
+
+static pst_status fail_text(const char *text, const char *at, const char *expected, pst_error *reterr)
+{
+    return pst_fail(reterr, PST_EINVAL, "fields, position %zu: expected %s, as in \"image=jpg,png label=cls:int64 caption=txt?\"",
+                    (size_t)(at - text) + 1, expected);
+}
+
+static pst_status read_field(struct tar_schema *s, const char *text, const char **at, pst_error *reterr)
+{
+    struct tar_field *f;
+    const char *p = *at;
+    size_t n = strcspn(p, "= \t\n:?");
+    bool key = n == 3 && memcmp(p, "key", 3) == 0 && p[n] != '=';
+    pst_status st = add_field(s, p, n, &f, reterr);
+    p += n;
+    if (st == PST_OK && !key && *p != '=')
+        st = add_extension(s, f, f->name, n, reterr); /* the field is called as its extension */
+    while (st == PST_OK && (*p == '=' || *p == ',')) {
+        n = strcspn(++p, ", \t\n:?");
+        st = n ? add_extension(s, f, p, n, reterr) : fail_text(text, p, "an extension", reterr);
+        p += n;
+    }
+    if (st == PST_OK && *p == ':') {
+        static const char *const types[] = {"bytes", "int64", "float"};
+        size_t t = 0;
+        n = strcspn(++p, " \t\n?");
+        while (t < 3 && (strlen(types[t]) != n || memcmp(types[t], p, n) != 0))
+            t++;
+        if (t == 3)
+            return fail_text(text, p, "a type: bytes, int64 or float", reterr);
+        f->type = (enum tar_type)t;
+        p += n;
+    }
+    if (st == PST_OK && *p == '?') {
+        f->optional = true;
+        p++;
+    }
+    if (st == PST_OK && *p && !strchr(" \t\n", *p))
+        st = fail_text(text, p, "a blank between fields", reterr);
+    *at = p;
+    return st;
+}
+
+pst_status tar_schema_declare(struct tar_schema *s, const char *text, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    bool key = false;
+    for (const char *at = text; st == PST_OK;) {
+        at += strspn(at, " \t\n");
+        if (!*at)
+            break;
+        st = read_field(s, text, &at, reterr);
+    }
+    for (size_t i = 0; i < s->count; i++)
+        key |= strcmp(s->fields[i].name, "key") == 0;
+    return st == PST_OK && s->count && !key ? add_key(s, reterr) : st;
+}
+
+/* ---- Inference ---- */
+
+struct learning {
+    struct tar_schema *schema;
+    size_t *seen; /* samples that have a field */
+    size_t samples;
+    uint64_t in_sample[MOST_FIELDS / 64]; /* fields of the current sample */
+};
+
+static pst_status learn_member(struct learning *l, const char *extension, pst_error *reterr)
+{
+    struct tar_schema *s = l->schema;
+    char lower[MOST_WORD];
+    size_t n = strlen(extension), i, rank = 0;
+    if (n >= sizeof(lower) || n == 0)
+        return PST_OK; /* not a field; a sample may have such a member */
+    for (i = 0; i <= n; i++)
+        lower[i] = extension[i] >= 'A' && extension[i] <= 'Z' ? (char)(extension[i] + 32) : extension[i];
+    bool image = list_is_image_extension(lower, n), label = strcmp(lower, "cls") == 0;
+    const char *name = image ? "image" : label ? "label" : lower;
+    for (i = 0; i < s->count; i++)
+        if (strcmp(s->fields[i].name, name) == 0)
+            break;
+    pst_status st = PST_OK;
+    if (i == s->count) {
+        struct tar_field *f = NULL;
+        st = add_field(s, name, strlen(name), &f, reterr);
+        if (st == PST_OK && label)
+            f->type = TAR_INT64;
+    }
+    for (rank = 0; st == PST_OK && rank < s->fields[i].extension_count; rank++)
+        if (strcmp(s->fields[i].extensions[rank], lower) == 0)
+            break;
+    if (st == PST_OK && rank == s->fields[i].extension_count)
+        st = add_extension(s, &s->fields[i], lower, n, reterr);
+    if (st == PST_OK)
+        l->in_sample[i / 64] |= UINT64_C(1) << i % 64;
+    return st;
+}
+
+static void end_sample(struct learning *l)
+{
+    for (size_t i = 0; i < l->schema->count; i++)
+        l->seen[i] += l->in_sample[i / 64] >> i % 64 & 1;
+    memset(l->in_sample, 0, sizeof(l->in_sample));
+    l->samples++;
+}
+
+/* The key of the current sample. */
+struct sample_key {
+    char *at;
+    size_t size;
+};
+
+static pst_status learn_all(struct learning *l, struct tar_walk *walk, struct sample_key *key, const struct span_window *head,
+                            pst_error *reterr)
+{
+    struct tar_member m;
+    pst_error e = {0};
+    bool open = false;
+    pst_status st;
+    while ((st = tar_walk_next(walk, &m, &e)) == PST_OK) {
+        size_t length;
+        const char *extension;
+        if (!tar_split_name(m.name, &length, &extension))
+            continue;
+        if (open && (strlen(key->at) != length || memcmp(key->at, m.name, length) != 0))
+            end_sample(l);
+        if (mem_grow((void **)&key->at, &key->size, length + 1, 1) < 0)
+            return fail_memory_at(reterr, head->path, "reading the first samples");
+        memcpy(key->at, m.name, length);
+        key->at[length] = '\0';
+        open = true;
+        st = learn_member(l, extension, reterr);
+        if (st < 0)
+            return st;
+    }
+    if (st == PST_END && (head->ended || !tar_walk_ran_short(walk)) && open)
+        end_sample(l);
+    if (st < 0 && l->samples == 0 && (head->ended || !tar_walk_ran_short(walk))) {
+        if (reterr)
+            *reterr = e;
+        return st;
+    }
+    return PST_OK;
+}
+
+pst_status tar_schema_learn(struct tar_schema *s, const struct span_window *head, enum span_found *ret, pst_error *reterr)
+{
+    struct learning l = {.schema = s, .seen = mem_array(MOST_FIELDS, sizeof(*l.seen))};
+    struct sample_key key = {0};
+    struct tar_walk *walk = NULL;
+    pst_status st = l.seen ? tar_walk_create(&walk, head->path, reterr) : fail_memory_at(reterr, head->path, "reading samples");
+    s->count = 0; /* an earlier look at less of it */
+    if (st == PST_OK)
+        tar_walk_set(walk, head->path, head->data, head->length, head->offset);
+    if (st == PST_OK)
+        st = learn_all(&l, walk, &key, head, reterr);
+    /* A field that is seen only in a sample that is not whole here may be missing in others. */
+    for (size_t i = 0; st == PST_OK && i < s->count; i++)
+        s->fields[i].optional = l.seen[i] < l.samples && s->fields[i].type == TAR_BYTES; /* a missing label is an error */
+    if (st == PST_OK && l.samples)
+        st = add_key(s, reterr);
+    *ret = l.samples ? SPAN_FOUND : head->ended ? SPAN_END : SPAN_MORE;
+    tar_walk_close(walk);
+    mem_free(key.at);
+    mem_free(l.seen);
+    return st;
+}
+
+pst_status tar_schema_settle(struct tar_schema *s, pst_error *reterr)
+{
+    static const pst_dtype dtypes[] = {PST_DTYPE_BYTES, PST_DTYPE_I64, PST_DTYPE_F32};
+    if (s->count == 0)
+        return pst_fail(reterr, PST_EINVAL, "the archives hold no samples: fields=\"image=jpg label=cls:int64\" declares them");
+    s->planned = mem_array(s->count, sizeof(*s->planned));
+    if (!s->planned)
+        return fail_memory(reterr, "opening the archives");
+    for (size_t i = 0; i < s->count; i++) {
+        s->planned[i] = (pst_field){.dtype = dtypes[s->fields[i].type], .alias = -1};
+        memcpy(s->planned[i].name, s->fields[i].name, PST_NAME_SIZE);
+    }
+    return PST_OK;
+}
