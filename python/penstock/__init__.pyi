@@ -106,6 +106,8 @@ class Dataset:
         """Leaves out the first elements."""
     def shard(self, count: int, index: int) -> Dataset:
         """Keeps every count-th element, starting with element index."""
+    def unique(self, *fields: Path | Sequence[Path]) -> Dataset:
+        """Leaves out elements that came before in this epoch."""
     def example(self, schema: str | PathLike[str] = '', field: str | PathLike[str] = 'record', lists: str | PathLike[str] =
             '') -> Dataset:
         """Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, int64 or bytes."""
@@ -154,6 +156,23 @@ class Dataset:
         """Combines elements into batches: each field becomes one tensor whose first dimension is the batch."""
     def prefetch(self, depth: int = -1, *, buffer_size: int | str | None = None) -> Dataset:
         """Sets how many batches are prepared before they are requested."""
+    def padded_batch(self, size: int, multiple: int = 1, length: int = 0, value: float = 0.0, values: str | PathLike[str] = '',
+            drop_remainder: bool = False) -> Dataset:
+        """Combines elements of different shapes into batches: every dimension that varies is filled up at its end to that of the largest element of the batch."""
+    def rebatch(self, size: int, drop_remainder: bool = False) -> Dataset:
+        """Combines the elements of the batches before it into batches of another size, as unbatch and batch together."""
+    def unbatch(self) -> Dataset:
+        """Takes batches apart into elements."""
+    def window(self, size: int, shift: int = 0, stride: int = 1, drop_remainder: bool = False) -> Dataset:
+        """Combines neighbouring elements into one: each field becomes a stack with a new first dimension, as window and batch of tf.data together."""
+    def bucket(self, field: str | PathLike[str], boundaries: str | PathLike[str] = '', sizes: str | PathLike[str] = '', tokens:
+            int = 0, most: int = 1024, pad: bool = True, pad_to_boundary: bool = False, multiple: int = 1, value: float = 0.0,
+            values: str | PathLike[str] = '', drop_remainder: bool = False) -> Dataset:
+        """Combines elements of similar length into batches, so that little is filled up: bucket_by_sequence_length of tf.data, or a budget of values per batch."""
+    def group(self, field: str | PathLike[str], size: int, drop_remainder: bool = False) -> Dataset:
+        """Combines elements with the same value of a field into batches, as group_by_window of tf.data with batch."""
+    def ragged_batch(self, size: int, drop_remainder: bool = False) -> Dataset:
+        """Combines elements of different shapes into batches without filling anything up: the values of all elements one after the other, and row splits that say where each element begins, as tf.RaggedTensor and torch.nested take them."""
 
 class Weights(Mapping[str, Any]):
     """Parameters by name. Reading makes a copy; weights["dense_1/bias"] = array changes the model."""

@@ -19,20 +19,26 @@ static pst_status fail_capacity(uint64_t capacity, const pst_field *f, pst_error
                     f->name);
 }
 
-static enum column_kind kind_of(const pst_field *f)
+static enum column_kind kind_of(const pst_field *f, const struct batch_style *style)
 {
     if (field_is_fixed(f))
         return COLUMN_FIXED;
+    if (style && style->loose)
+        return COLUMN_LOOSE;
+    if (style && style->pad)
+        return COLUMN_PADDED;
     for (uint32_t i = 1; i < f->rank; i++)
         if (f->shape[i] == PST_ANY)
             return COLUMN_AGREED;
     return COLUMN_RAGGED;
 }
 
-pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, uint64_t capacity, pst_error *reterr)
+pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, uint64_t capacity, const struct batch_style *style,
+                             pst_error *reterr)
 {
     bool whole = false;
     *l = (struct batch_layout){.fields = element->count, .capacity = (size_t)capacity, .tables = (size_t)capacity};
+    l->pad = style ? style->pad : NULL;
     l->column = mem_array(l->fields, sizeof(*l->column));
     for (size_t i = 0; l->column && i < element->count; i++)
         l->column[i].field = element->field[i];
@@ -43,7 +49,7 @@ pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, ui
     for (size_t i = 0; i < element->count; i++) {
         struct batch_column *c = &l->column[i];
         size_t bytes;
-        c->kind = kind_of(&c->field);
+        c->kind = kind_of(&c->field, style);
         l->varies |= c->kind != COLUMN_FIXED || c->field.dtype == PST_DTYPE_BYTES;
         if (c->field.rank == PST_MAX_RANK)
             return pst_fail(reterr, PST_EINVAL, "batch: field \"%s\" has %u dimensions, one more than a batch can have",
@@ -62,7 +68,7 @@ pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, ui
             return fail_capacity(capacity, &c->field, reterr);
         l->block += (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     }
-    return PST_OK;
+    return l->pad ? batch_pad_init(l, reterr) : PST_OK;
 }
 
 void batch_layout_finish(struct batch_layout *l)
@@ -194,6 +200,23 @@ static pst_status check_agreement(const pst_batch *b, size_t field, size_t count
     return PST_OK;
 }
 
+static pst_status finish_padded(pst_batch *b, size_t field, size_t *ret_at, pst_error *reterr)
+{
+    pst_tensor *t = &b->tensor[field];
+    size_t bytes;
+    pst_status st = batch_pad_shape(b, field, t->shape + 1, ret_at, reterr);
+    if (st < 0)
+        return st;
+    bytes = shape_bytes(t->dtype, t->rank, t->shape);
+    st = bytes == SIZE_MAX ? fail_room(bytes, reterr) : reserve(b, field, bytes, reterr);
+    if (st < 0)
+        return st;
+    batch_pad_fill(b, field, t->shape + 1, b->varying[field].gathered);
+    t->data = b->varying[field].gathered;
+    b->bytes += bytes + payload_bytes(t, bytes);
+    return PST_OK;
+}
+
 static pst_status finish_column(pst_batch *b, size_t field, size_t *ret_at, pst_error *reterr)
 {
     const struct batch_column *c = &b->layout->column[field];
@@ -206,6 +229,10 @@ static pst_status finish_column(pst_batch *b, size_t field, size_t *ret_at, pst_
         b->bytes += b->size * c->bytes + payload_bytes(t, b->size * c->bytes);
         return PST_OK;
     }
+    if (c->kind == COLUMN_LOOSE)
+        return PST_OK;
+    if (c->kind == COLUMN_PADDED)
+        return finish_padded(b, field, ret_at, reterr);
     pst_status st = c->kind == COLUMN_AGREED ? check_agreement(b, field, b->size, ret_at, reterr) : PST_OK;
     if (st == PST_OK)
         st = gather(b, field, b->size, &bytes, reterr);

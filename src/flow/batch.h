@@ -14,7 +14,9 @@
 enum column_kind {
     COLUMN_FIXED,  /* one slot per element, written in place */
     COLUMN_RAGGED, /* only the first dimension varies: rows stored one after the other, with splits */
-    COLUMN_AGREED  /* other dimensions vary: the elements of one batch must agree */
+    COLUMN_AGREED, /* other dimensions vary: the elements of one batch must agree */
+    COLUMN_PADDED, /* dimensions vary: elements are filled up to one shape */
+    COLUMN_LOOSE   /* dimensions vary: elements stay as they are, for a segment that takes the batch apart */
 };
 
 struct batch_column {
@@ -22,6 +24,7 @@ struct batch_column {
     enum column_kind kind;
     size_t bytes;  /* fixed: size of the slot of one element */
     size_t offset; /* fixed: offset of the column in the block */
+    double fill;   /* padded: value of the numbers that are added */
 };
 
 struct batch_layout {
@@ -33,10 +36,19 @@ struct batch_layout {
     size_t tables;   /* bytes of the per-element tables */
     bool varies;     /* some field holds bytes or has a varying shape… */
     bool gathers;    /* …and is assembled when the batch is finished */
+    const struct pad_rule *pad; /* NULL: nothing is filled up. Used while batches are filled only */
+    size_t pad_column;          /* the column of the rule's field */
 };
 
-/* PST_ELIMIT when a batch would be too large to address. Call batch_layout_finish also after a failure. */
-pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, uint64_t capacity, pst_error *reterr);
+/* How fields whose shape varies are stored. */
+struct batch_style {
+    const struct pad_rule *pad; /* not NULL: filled up */
+    bool loose;                 /* one by one */
+};
+
+/* PST_ELIMIT when a batch would be too large to address. `style` may be NULL. Call batch_layout_finish also after a failure. */
+pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, uint64_t capacity, const struct batch_style *style,
+                             pst_error *reterr);
 void batch_layout_finish(struct batch_layout *l); /* a zeroed layout is ok */
 
 struct batch_pool;
@@ -101,5 +113,14 @@ void batch_leave_out(pst_batch *b, size_t at);
 pst_status batch_finish(pst_batch *b, size_t count, size_t left_out, size_t *ret_at, pst_error *reterr);
 /* Returns the position that element `at` of a finished batch had before the gaps were closed. */
 size_t batch_place_before(const pst_batch *b, size_t at);
+
+/* ---- Filling up (batch_pad.c) ---- */
+
+/* Sets the values that fill up the columns. PST_EINVAL: the rule is wrong, or names a field that is not there. */
+pst_status batch_pad_init(struct batch_layout *l, pst_error *reterr);
+/* Stores the shape that all elements of a column get. PST_ETYPE: element `*ret_at` is longer than the rule allows. */
+pst_status batch_pad_shape(const pst_batch *b, size_t field, uint64_t *ret_shape, size_t *ret_at, pst_error *reterr);
+/* Writes the elements of a column one after the other, each filled up to `shape`. */
+void batch_pad_fill(const pst_batch *b, size_t field, const uint64_t *shape, void *to);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "flow/pipeline.h"
 #include "flow/plan.h"
+#include "flow/segment.h"
 #include "ops/op_decl.h"
 
 #include <inttypes.h>
@@ -49,6 +50,10 @@ pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
 {
     const char *name = p->chain->nodes[0].op->name;
     uint64_t data = hash_bytes(name, strlen(name), p->source_class->fingerprint(p->source)), ops = 0;
+    if (p->source_class == &source_segment) { /* it has data and operations of its own */
+        data = segment_plan(p->source)->fingerprint;
+        ops = hash_combine(p->source_class->fingerprint(p->source), 1);
+    }
     pst_status st = hash_ops(p, &ops, reterr);
     p->fingerprint = (data & UPPER_HALF) | ops >> 32;
     return st;

@@ -7,6 +7,7 @@
 #include "flow/cache.h"
 #include "flow/element.h"
 #include "flow/pipeline.h"
+#include "flow/segment.h"
 #include "ops/fields.h"
 #include "ops/op_decl.h"
 
@@ -152,13 +153,24 @@ static void describe_choice(const struct node *n, struct text *t)
         text_addf(t, "      %s: %s\n", choice, reason);
 }
 
-static void describe_words(const pst_pipeline *p, struct text *t)
+/* Whether the plan begins with a segment that was planned by itself. */
+static bool has_segment(const struct pipeline_plan *plan)
+{
+    return plan->source_class == &source_segment;
+}
+
+static void describe_words(const pst_pipeline *p, bool runs, struct text *t)
 {
     const struct pipeline_plan *plan = p->plan;
     const struct program *program = &plan->program;
     char line[LINE], a[64], b[64], name[FIELD_LABEL_SIZE];
+    if (has_segment(plan)) {
+        describe_words(segment_pipeline(plan->source), program->streamed, t);
+        text_add(t, "\n");
+    }
     for (size_t i = 0; i < plan->chain->count; i++) {
-        char *canonical = node_text(&plan->chain->nodes[i]);
+        bool is_segment = i == 0 && has_segment(plan);
+        char *canonical = is_segment ? mem_strdup("segment") : node_text(&plan->chain->nodes[i]);
         text_addf(t, "%2zu  %s\n", i, canonical ? canonical : plan->chain->nodes[i].op->name);
         t->failed |= !canonical;
         mem_free(canonical);
@@ -191,6 +203,10 @@ static void describe_words(const pst_pipeline *p, struct text *t)
     text_add(t, t->length > before ? "\n" : "nothing\n");
     text_addf(t, "batch     %s in fixed slots%s\n", text_bytes(program->layout.block, a, sizeof(a)),
               program->layout.varies ? ", and what varies" : "");
+    if (!runs) { /* the workers of the next segment run it */
+        text_add(t, "workers   those of the next segment\n");
+        return;
+    }
     text_addf(t, "memory    %s planned of %s", text_bytes(tune_planned(&p->tuner, plan, 0), a, sizeof(a)),
               text_bytes(plan->ram, b, sizeof(b)));
     if (plan->cache)
@@ -236,8 +252,9 @@ static bool json_nodes(const struct chain *c, struct json *j)
     json_begin_array(j, "operations");
     json_lines(j);
     for (size_t i = 0; i < c->count; i++) {
+        bool is_segment = c->nodes[i].op == &source_segment.op;
         const char *reason, *choice = choice_of(&c->nodes[i], &reason);
-        char *canonical = node_text(&c->nodes[i]);
+        char *canonical = is_segment ? mem_strdup("segment") : node_text(&c->nodes[i]);
         whole &= canonical != NULL;
         json_begin_object(j, NULL);
         json_string(j, "name", c->nodes[i].op->name);
@@ -272,36 +289,43 @@ static void json_steps(const struct program *p, struct json *j)
     json_end_array(j);
 }
 
-static void describe_json(const pst_pipeline *p, struct text *t)
+static void json_plan(struct json *j, const char *key, const pst_pipeline *p, struct text *t)
 {
     const struct pipeline_plan *plan = p->plan;
-    struct json j = {.put = text_put, .to = t, .indent = 2};
     char line[LINE];
-    json_begin_object(&j, NULL);
-    json_lines(&j);
-    t->failed |= !json_nodes(plan->chain, &j);
-    json_steps(&plan->program, &j);
-    json_spec(&j, "delivers", &plan->batch);
+    json_begin_object(j, key);
+    json_lines(j);
+    if (has_segment(plan))
+        json_plan(j, "segment", segment_pipeline(plan->source), t);
+    t->failed |= !json_nodes(plan->chain, j);
+    json_steps(&plan->program, j);
+    json_spec(j, "delivers", &plan->batch);
     describe_source(plan, line, sizeof(line));
-    json_string(&j, "source", line);
-    json_count(&j, "elements", plan->order.source);
-    json_bool(&j, "indexed", !plan->program.streamed);
+    json_string(j, "source", line);
+    json_count(j, "elements", plan->order.source);
+    json_bool(j, "indexed", !plan->program.streamed);
     order_sentence(plan, line, sizeof(line));
-    json_string(&j, "order", line);
+    json_string(j, "order", line);
     entropy_sentence(plan, line, sizeof(line));
-    json_string(&j, "entropy", line[0] ? line : "none");
-    json_count(&j, "batches", plan->order.batches);
-    json_count(&j, "rank_batches", feed_steps(&plan->order, &plan->split, 0));
-    json_format(&j, "fingerprint", "%016" PRIx64, plan->fingerprint);
-    json_uint(&j, "batch_bytes", plan->program.layout.block);
-    json_uint(&j, "ram", plan->ram);
-    json_uint(&j, "ram_planned", tune_planned(&p->tuner, plan, 0));
-    json_uint(&j, "cache_bytes", plan->ram_cache);
-    json_uint(&j, "workers", p->tuner.workers);
-    json_string(&j, "workers_reason", p->tuner.workers_reason);
-    json_uint(&j, "prefetch", p->tuner.depth);
-    json_string(&j, "prefetch_reason", p->tuner.depth_reason);
-    json_end_object(&j);
+    json_string(j, "entropy", line[0] ? line : "none");
+    json_count(j, "batches", plan->order.batches);
+    json_count(j, "rank_batches", feed_steps(&plan->order, &plan->split, 0));
+    json_format(j, "fingerprint", "%016" PRIx64, plan->fingerprint);
+    json_uint(j, "batch_bytes", plan->program.layout.block);
+    json_uint(j, "ram", plan->ram);
+    json_uint(j, "ram_planned", tune_planned(&p->tuner, plan, 0));
+    json_uint(j, "cache_bytes", plan->ram_cache);
+    json_uint(j, "workers", p->tuner.workers);
+    json_string(j, "workers_reason", p->tuner.workers_reason);
+    json_uint(j, "prefetch", p->tuner.depth);
+    json_string(j, "prefetch_reason", p->tuner.depth_reason);
+    json_end_object(j);
+}
+
+static void describe_json(const pst_pipeline *p, struct text *t)
+{
+    struct json j = {.put = text_put, .to = t, .indent = 2};
+    json_plan(&j, NULL, p, t);
     text_add(t, "\n");
 }
 
@@ -314,7 +338,7 @@ pst_status pst_pipeline_describe(pst_pipeline *p, bool json, char **ret, pst_err
     if (json)
         describe_json(p, &t);
     else
-        describe_words(p, &t);
+        describe_words(p, true, &t);
     if (t.failed || !t.data) {
         text_finish(&t);
         return fail_memory(reterr, "describing the plan");

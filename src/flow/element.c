@@ -4,6 +4,8 @@
  * they point to. Sizes come from operations that may be the user's: every product and sum is checked. */
 #include "flow/element.h"
 
+#include "base/cast.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +39,17 @@ size_t tensor_bytes(const pst_tensor *t)
     if (own == SIZE_MAX || __builtin_add_overflow(own, payload_bytes(t, own), &total))
         return SIZE_MAX;
     return total;
+}
+
+uint64_t tensor_length(const pst_tensor *t)
+{
+    int64_t value = 0;
+    if (t->rank > 0)
+        return t->shape[0];
+    if (t->dtype == PST_DTYPE_BYTES)
+        return ((const pst_bytes *)t->data)->length;
+    cast_values(&value, PST_DTYPE_I64, t->data, t->dtype, 1);
+    return value > 0 ? (uint64_t)value : 0;
 }
 
 char *shape_text(uint32_t rank, const uint64_t *shape, char *buffer, size_t size)

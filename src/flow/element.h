@@ -27,6 +27,9 @@ size_t shape_bytes(pst_dtype dtype, uint32_t rank, const uint64_t *shape);
 size_t payload_bytes(const pst_tensor *t, size_t own);
 /* Returns the sum of both: the memory needed to store `t`. */
 size_t tensor_bytes(const pst_tensor *t);
+/* Returns the length of an element's field, as `bucket` counts it: the first dimension; of a single number its value, of a
+ * single text its bytes. A negative number has length 0. */
+uint64_t tensor_length(const pst_tensor *t);
 /* Formats a shape as "[224,224,3]"; returns `buffer`. */
 char *shape_text(uint32_t rank, const uint64_t *shape, char *buffer, size_t size);
 #define SHAPE_TEXT_SIZE 96

@@ -28,6 +28,10 @@ struct chain {
     size_t count, capacity;
     struct arena classes;  /* copies of classes that are shorter than the library's */
     uint32_t branch_nodes; /* of the root: nodes in all branches */
+    /* Of a segment (segment.h), otherwise 0: */
+    uint64_t chunk;      /* elements per batch if the chain does not make batches; 0: 1 */
+    bool loose;          /* batches are taken apart: their elements need not agree */
+    bool ends_in_window; /* its last operation makes the batches */
 };
 
 /* Parses text into nodes; see pipeline.h for the language. Errors carry the byte and a line with a caret. The plan checks

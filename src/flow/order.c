@@ -45,6 +45,29 @@ static pst_status repeat_length(uint64_t inner, int64_t count, uint64_t *ret, ps
     return PST_OK;
 }
 
+static uint64_t shift_of(const struct order_step *s)
+{
+    return s->shift ? s->shift : s->size;
+}
+
+/* A batch begins every `shift` elements; the last ones may have fewer elements than the others. */
+static pst_status batch_length(const struct order_step *s, uint64_t *ret, pst_error *reterr)
+{
+    uint64_t n = s->inner, span;
+    if (s->size == 0)
+        return pst_fail(reterr, PST_EINVAL, "batch: a size of 0; expected at least 1");
+    if (__builtin_mul_overflow(s->size - 1, s->stride ? s->stride : 1, &span) || span >= INT64_MAX || shift_of(s) > INT64_MAX)
+        return pst_fail(reterr, PST_EINVAL, "%" PRIu64 " elements with a stride of %" PRIu64 " are too many to number", s->size,
+                        s->stride);
+    if (s->key)
+        *ret = n > 0 ? ORDER_UNKNOWN : 0;
+    else if (is_counted(n) && s->drop_remainder)
+        *ret = n > span ? (n - span - 1) / shift_of(s) + 1 : 0;
+    else if (is_counted(n))
+        *ret = n / shift_of(s) + (n % shift_of(s) > 0);
+    return PST_OK;
+}
+
 static pst_status step_length(const struct order_step *s, uint64_t *ret, pst_error *reterr)
 {
     uint64_t n = s->inner, count = (uint64_t)s->count;
@@ -76,10 +99,9 @@ static pst_status step_length(const struct order_step *s, uint64_t *ret, pst_err
             *ret = n > s->shard ? (n - s->shard - 1) / s->shards + 1 : 0;
         break;
     case ORDER_BATCH:
-        if (s->size == 0)
-            return pst_fail(reterr, PST_EINVAL, "batch: a size of 0; expected at least 1");
-        if (is_counted(n))
-            *ret = n / s->size + (!s->drop_remainder && n % s->size > 0);
+        return batch_length(s, ret, reterr);
+    case ORDER_UNIQUE:
+        *ret = is_counted(n) && n > 0 ? ORDER_UNKNOWN : n;
         break;
     }
     return PST_OK;
@@ -240,6 +262,7 @@ static void step_back(const struct order_step *s, struct order_memo *m, size_t n
         break;
     case ORDER_TAKE:
     case ORDER_BATCH:
+    case ORDER_UNIQUE: /* only in a stream */
         break;
     }
 }
@@ -250,15 +273,17 @@ struct order_batch order_open(const struct order *o, struct order_state *s, uint
     for (size_t i = o->count; i-- > o->batch + 1;)
         step_back(&o->steps[i], &s->memos[i], 1, &k, &pass, (struct order_numbers){0});
     const struct order_step *batch = &o->steps[o->batch];
-    uint64_t begin = k * batch->size, left = is_counted(batch->inner) ? batch->inner - begin : UINT64_MAX;
-    return (struct order_batch){.pass = pass, .begin = begin, .size = left < batch->size ? left : batch->size};
+    uint64_t begin = k * shift_of(batch), left = is_counted(batch->inner) ? batch->inner - begin : UINT64_MAX;
+    uint64_t stride = batch->stride ? batch->stride : 1, most = (left - 1) / stride + 1;
+    return (struct order_batch){
+        .pass = pass, .begin = begin, .size = most < batch->size ? most : batch->size, .stride = stride};
 }
 
 void order_elements(const struct order *o, struct order_state *s, const struct order_batch *batch, uint64_t first, size_t count,
                     uint64_t *ret_index, uint64_t *ret_pass)
 {
     for (size_t i = 0; i < count; i++) {
-        ret_index[i] = batch->begin + first + i;
+        ret_index[i] = batch->begin + (first + i) * batch->stride;
         ret_pass[i] = batch->pass;
     }
     for (size_t i = o->batch; i-- > 0;)

@@ -59,6 +59,7 @@ struct order_batch {
     uint64_t pass;  /* number of the pass over those steps */
     uint64_t begin; /* first element */
     uint64_t size;
+    uint64_t stride; /* from one element to the next */
 };
 /* Returns batch `k` of an epoch; k < batches. */
 struct order_batch order_open(const struct order *o, struct order_state *s, uint64_t epoch, uint64_t k);

@@ -386,7 +386,8 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
     stop_crew(p);
     batch_pool_close(p->pool);
     pipeline_plan_destroy(p->plan);
-    chain_finish(&p->chain);
+    if (!p->borrows_chain)
+        chain_finish(&p->chain);
     arena_finish(&p->names);
     path_list_finish(&p->class_names);
     damage_account_finish(&p->damage);

@@ -21,6 +21,7 @@ struct pst_pipeline {
     pst_pipeline_options options;
     char *cache_dir;
     struct chain chain;
+    bool borrows_chain; /* a segment: the outer pipeline owns the nodes */
     struct path_list class_names; /* once they were asked for */
     bool has_class_names;
     struct arena names; /* names and shapes of arrays in memory; paths and labels of files */

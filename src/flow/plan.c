@@ -8,6 +8,7 @@
 #include "base/name_index.h"
 #include "flow/cache.h"
 #include "flow/element.h"
+#include "flow/segment.h"
 #include "flow/tune.h"
 #include "ops/image/image_op.h"
 #include "ops/spec_memory.h"
@@ -25,14 +26,19 @@
 #define MOST_GUESSED    (UINT64_C(256) << 20) /* bytes of a shuffle buffer whose elements have an unknown size */
 #define MAX_WORKERS     256
 
-pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr)
+pst_status plan_point_node(const struct chain *c, const struct node *n, pst_status st, pst_error *reterr)
 {
     if (st >= 0 || !reterr)
         return st;
     if (!reterr->op[0])
-        snprintf(reterr->op, sizeof(reterr->op), "%s", c->nodes[i].op->name);
-    node_point(c, &c->nodes[i], reterr);
+        snprintf(reterr->op, sizeof(reterr->op), "%s", n->op->name);
+    node_point(c, n, reterr);
     return st;
+}
+
+pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr)
+{
+    return plan_point_node(c, &c->nodes[i], st, reterr);
 }
 
 /* NULL: the node is not a resource. */
@@ -95,6 +101,8 @@ static pst_status open_source(struct pipeline_plan *p, const struct plan_env *pl
         st = p->source_class->open(n->config, &env, &p->source, reterr);
     p->gaps = opening.found;
     damage_opening_finish(&opening);
+    if (p->source_class == &source_segment) /* it points by itself, into its own part */
+        return st;
     return plan_point(p->chain, 0, st, reterr);
 }
 
@@ -151,7 +159,7 @@ static pst_status infer(struct pipeline_plan *p, struct chain *c, pst_error *ret
         struct node *n = &c->nodes[i];
         n->in = c->nodes[i - 1].out;
         n->in.engine = NULL;
-        if (n->kind != PST_OP_SAMPLE) {
+        if (n->kind != PST_OP_SAMPLE && !n->op->plan) {
             n->out = n->in;
             continue;
         }
@@ -172,8 +180,13 @@ static pst_status infer(struct pipeline_plan *p, struct chain *c, pst_error *ret
 /* A cache keeps the first result of the operations before it: they must not be random. */
 static pst_status check_cache(const struct chain *c, pst_error *reterr)
 {
-    const char *random = NULL;
+    const char *random = NULL, *shuffle = NULL;
     for (size_t i = 1; i < c->count; i++) {
+        const struct op_decl *decl = op_decl_of(c->nodes[i].op);
+        if (decl && decl->cut > CUT_GATHER && shuffle && !random)
+            random = shuffle; /* elements are made of others in every epoch */
+        if (decl && decl->reorders)
+            shuffle = c->nodes[i].op->name;
         if (c->nodes[i].kind == PST_OP_SAMPLE && c->nodes[i].op->flags & PST_OP_RANDOM && !random)
             random = c->nodes[i].op->name;
         if (is_cache(&c->nodes[i]) && random)
@@ -260,7 +273,7 @@ static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *
             return plan_point(c, i, st, reterr);
     }
     p->program.numbers = p->order.numbers;
-    step = (struct order_step){.kind = ORDER_BATCH, .size = 1};
+    step = (struct order_step){.kind = ORDER_BATCH, .size = c->chunk ? c->chunk : 1};
     return p->order.batch == SIZE_MAX && !p->is_branch ? order_push(&p->order, &step, reterr) : PST_OK;
 }
 
@@ -270,7 +283,9 @@ static pst_status batch_spec(struct pipeline_plan *p, pst_error *reterr)
 {
     const struct order_step *batch = &p->order.steps[p->order.batch];
     const pst_spec *element = program_spec(&p->program, p->program.count);
-    bool whole = batch->drop_remainder || (p->order.elements < ORDER_UNKNOWN && p->order.elements % batch->size == 0);
+    bool plain = !batch->shift && !batch->key;
+    bool whole = (batch->drop_remainder && !batch->key) ||
+                 (plain && p->order.elements < ORDER_UNKNOWN && p->order.elements % batch->size == 0);
     pst_status st = spec_init(&p->batch, &p->memory, element->count, reterr);
     if (st < 0)
         return st;
@@ -300,10 +315,24 @@ static void tell_needs(struct pipeline_plan *p)
     }
 }
 
+/* The first step of a stream segment may look at fields. */
+static void note_order_fields(struct pipeline_plan *p)
+{
+    for (size_t i = 0; i < p->order.count; i++) {
+        const struct key_rule *key = p->order.steps[i].key;
+        if (!key)
+            continue;
+        p->program.order_fields = key->fields ? key->fields : &key->field;
+        p->program.order_field_count = key->fields ? key->field_count : 1;
+    }
+}
+
 static pst_status plan_program(struct pipeline_plan *p, pst_error *reterr)
 {
     const struct order_step *batch = &p->order.steps[p->order.batch];
     uint64_t capacity = p->order.elements < batch->size ? p->order.elements : batch->size;
+    p->program.style = (struct batch_style){.pad = batch->pad, .loose = p->chain->loose && !batch->pad};
+    note_order_fields(p);
     pst_status st = program_compile(&p->program, capacity ? capacity : 1, reterr);
     if (st == PST_OK)
         st = batch_spec(p, reterr);
@@ -421,16 +450,31 @@ static unsigned most_threads(const pst_pipeline_options *o)
     return 2 * cores < MAX_WORKERS ? 2 * cores : MAX_WORKERS; /* more than cores: some may wait for storage */
 }
 
+/* Takes the last segment of the chain, if it has several: the ones before become its source. */
+static pst_status divide(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr)
+{
+    pst_pipeline_options inner = *env->options;
+    inner.ram = p->ram / 2;
+    pst_status st = segment_cut(p->chain, &inner, env->account->policy.skip, &p->memory, &p->outer, reterr);
+    if (st < 0 || p->outer.nodes == p->chain->nodes)
+        return st;
+    p->ram -= inner.ram;
+    p->chain = &p->outer;
+    return PST_OK;
+}
+
 /* Everything up to the operations' types and the order: what branches and whole pipelines have in common. */
 static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr)
 {
-    pst_status st = chain_join(p->chain) ? plan_join(p, env, reterr) : open_source(p, env, reterr);
+    pst_status st = check_cache(p->chain, reterr);
+    if (st == PST_OK)
+        st = divide(p, env, reterr);
+    if (st == PST_OK)
+        st = chain_join(p->chain) ? plan_join(p, env, reterr) : open_source(p, env, reterr);
     if (st < 0)
         return st;
     p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
     st = infer(p, p->chain, reterr);
-    if (st == PST_OK)
-        st = check_cache(p->chain, reterr);
     if (st < 0)
         return st;
     program_init(&p->program, p->source_class, p->source, &p->memory);

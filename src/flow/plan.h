@@ -20,7 +20,8 @@ enum plan_entropy {
 };
 
 struct pipeline_plan {
-    struct chain *chain;
+    struct chain *chain; /* &outer, or the chain of the user */
+    struct chain outer;  /* if the chain is divided: a view of its last segment */
     const struct source_class *source_class;
     void *source;
     struct join *join; /* the source, if it is a join; NULL otherwise */
@@ -73,6 +74,7 @@ pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i,
 
 /* Adds the operation's name and the caret line to the error that a plan step of node `i` returned. */
 pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr);
+pst_status plan_point_node(const struct chain *c, const struct node *n, pst_status st, pst_error *reterr);
 
 /* cursor.c: the fingerprint: of the data in the upper half, of the operations in the lower half. */
 pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr);

@@ -85,6 +85,8 @@ static bool find_live(struct program *p, const bool *final)
         find_live_before(s, before, inputs);
         live = before;
     }
+    for (size_t i = 0; live && i < p->order_field_count; i++)
+        live[p->order_fields[i]] = true;
     p->needed = live;
     bool whole = live && list_fields(p, live, p->in.count, &p->need);
     for (size_t b = 0; whole && p->join && b < p->join->count; b++)
@@ -300,7 +302,7 @@ pst_status program_compile(struct program *p, uint64_t capacity, pst_error *rete
 {
     if (!find_all_live(p) || !find_origins(p) || !make_lists(p))
         return fail_memory(reterr, "planning");
-    pst_status st = batch_layout_init(&p->layout, program_spec(p, p->count), capacity, reterr);
+    pst_status st = batch_layout_init(&p->layout, program_spec(p, p->count), capacity, &p->style, reterr);
     if (st < 0)
         return st;
     if (!bind_columns(p))

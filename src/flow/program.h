@@ -68,6 +68,9 @@ struct program {
     const bool *needed;     /* one per field of `in` */
     struct field_list need; /* the needed fields */
     const size_t *origins;  /* one per final field: the first field of the source that it was made from; SOURCE_WHOLE: none */
+    struct batch_style style; /* of the batches; set before program_compile */
+    const size_t *order_fields; /* fields of `in` that the order looks at; set before program_compile */
+    size_t order_field_count;
     size_t workspace;       /* bytes per worker */
     struct batch_layout layout;
     const bool *in_place;     /* one per final field: whether a step writes it in place, for every element */

@@ -24,7 +24,7 @@ static size_t collect(const struct chain *c, size_t i, struct image_part *parts,
 {
     size_t n = 0;
     for (; i < c->count && !is_cache(&c->nodes[i]); i++) {
-        if (c->nodes[i].kind != PST_OP_SAMPLE)
+        if (c->nodes[i].kind != PST_OP_SAMPLE && !c->nodes[i].op->run)
             continue;
         const struct op_decl *decl = op_decl_of(c->nodes[i].op);
         parts[n] = (struct image_part){.op = decl, .config = c->nodes[i].config, .ordinal = c->nodes[i].ordinal};
@@ -105,7 +105,7 @@ pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reter
     for (size_t i = 1; i < c->count && st == PST_OK; i++) {
         if (is_cache(&c->nodes[i]))
             p->program.cached = p->program.count;
-        if (c->nodes[i].kind != PST_OP_SAMPLE)
+        if (c->nodes[i].kind != PST_OP_SAMPLE && !c->nodes[i].op->run)
             continue;
         bool fused = false;
         size_t count = collect(c, i, parts, nodes), unit = image_program_unit(parts, count);

@@ -136,7 +136,7 @@ static pst_status load(struct runner *r, struct lane *l, size_t i, pst_error *re
     pst_tensor *out = l->tensors[0];
     pst_status st = p->source_class->load(p->source, l->source_state, l->index[i], &r->ctx, out, reterr);
     if (__builtin_expect(st != PST_OK, 0))
-        return fail_element(r, l, NULL, i, NULL, st, reterr);
+        return st == PST_SKIP && p->source_class->sets_cause ? st : fail_element(r, l, NULL, i, NULL, st, reterr);
     uint64_t bytes = 0;
     for (size_t k = 0; k < p->need.count; k++) {
         size_t f = p->need.number[k];
@@ -299,8 +299,8 @@ static pst_status fetch(struct runner *r, struct lane *l, size_t i, const struct
         r->ctx.epoch = l->pass[i];
         r->ctx.sample = l->index[i];
         pst_status st = load(r, l, i, reterr);
-        if (st < 0) {
-            *ret_cause = damage_of_load(p->source_class->cause, st);
+        if (st != PST_OK) {
+            *ret_cause = p->source_class->sets_cause ? r->ctx.cause : damage_of_load(p->source_class->cause, st);
             return st;
         }
     }

@@ -3,7 +3,7 @@
  * The filters are those of order.c's steps and give the same sequences, except for shuffle: without an index it draws from a
  * buffer that is bounded in bytes and filled in order, so that its result depends only on the data and the seed. Elements
  * that a cache holds are not read again; the stream is opened when the first element that is not in the cache is needed. */
-#include "flow/stream_filters.h"
+#include "flow/stream_filter.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -19,36 +19,6 @@
 
 #define SHUFFLE_OP (UINT32_MAX - 1) /* a key that no operation has */
 #define SLACK      64               /* an item's memory may be larger than twice its size by this */
-
-struct filter {
-    const struct order_step *step; /* NULL: the source itself */
-    struct filter *inner;
-    uint64_t pass;
-    uint64_t count; /* elements passed on (take), seen (shard), rounds made (repeat); of the source: its next element */
-    bool moving;    /* skip: done skipping; repeat: this round has had elements */
-    bool ended;     /* the source */
-    struct random random;
-    struct item **buffer; /* shuffle */
-    size_t buffered, room;
-    uint64_t bytes;
-};
-
-struct element_stream {
-    const struct program *program;
-    const _Atomic bool *stopped; /* the pipeline is stopping */
-    struct filter *filters;      /* [0] is the source */
-    size_t count;
-    pst_ctx ctx;
-    void *reading;    /* the source's stream; NULL: not open */
-    uint64_t at;      /* the number of the next element */
-    uint64_t length;  /* of the stream, once it was read to its end */
-    uint64_t damaged; /* of the total of the intake, when `reading` was opened */
-    uint64_t met;     /* records, damaged ones too, that were read at least once */
-    pst_tensor *out;  /* one per field of the source */
-    _Atomic uint64_t bytes;
-    pthread_mutex_t lock;
-    struct item *free; /* under lock */
-};
 
 /* ---- Items ---- */
 
@@ -73,8 +43,7 @@ static bool item_resize(struct element_stream *s, struct item *item, size_t size
     return true;
 }
 
-/* One with room for `size` bytes; 0: without a block. */
-static struct item *item_create(struct element_stream *s, size_t size)
+struct item *item_create(struct element_stream *s, size_t size)
 {
     pthread_mutex_lock(&s->lock);
     struct item *item = s->free;
@@ -109,6 +78,14 @@ void element_stream_release(struct element_stream *s, struct item *list)
     last->next = s->free;
     s->free = list;
     pthread_mutex_unlock(&s->lock);
+}
+
+void item_view(const struct element_stream *s, const struct item *item, pst_tensor *tensors)
+{
+    const struct program *p = s->program;
+    for (size_t k = 0; k < p->need.count; k++)
+        tensors[p->need.number[k]] = field_tensor(&p->in.field[p->need.number[k]]);
+    element_view(item->block, &p->in, &p->need, tensors);
 }
 
 uint64_t element_stream_bytes(const struct element_stream *s)
@@ -172,7 +149,8 @@ static pst_status source_next(struct element_stream *s, struct filter *f, struct
     const struct program *p = s->program;
     if (atomic_load_explicit(s->stopped, memory_order_relaxed)) /* filling a buffer may take long */
         return pst_fail(reterr, PST_ECANCELLED, "the pipeline was stopped");
-    const void *kept = p->cache ? cache_find(p->cache, f->count) : NULL;
+    bool looks = p->order_field_count > 0; /* at fields, which the cache does not have */
+    const void *kept = p->cache && !looks ? cache_find(p->cache, f->count) : NULL;
     pst_status st = f->ended || (p->cache && f->count == s->length) ? PST_END : PST_OK;
     while (st == PST_OK && !kept && s->at <= f->count)
         st = read_element(s, f->pass, reterr);
@@ -205,8 +183,6 @@ static pst_status source_next(struct element_stream *s, struct filter *f, struct
 
 /* ---- Filters ---- */
 
-static pst_status filter_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr);
-
 static uint64_t rounds_of(const struct order_step *step)
 {
     return step->count < 0 ? UINT64_C(1) << 32 : (uint64_t)step->count; /* as in order.c */
@@ -216,6 +192,7 @@ static void filter_begin(struct element_stream *s, struct filter *f, uint64_t pa
 {
     for (size_t i = 0; i < f->buffered; i++)
         element_stream_release(s, f->buffer[i]);
+    keys_clear(s, f);
     f->pass = pass;
     f->count = f->bytes = f->buffered = 0;
     f->moving = f->ended = false;
@@ -280,7 +257,7 @@ static pst_status repeat_next(struct element_stream *s, struct filter *f, struct
     return PST_END;
 }
 
-static uint64_t list_bytes(const struct item *list)
+uint64_t item_list_bytes(const struct item *list)
 {
     uint64_t bytes = 0;
     for (; list; list = list->next)
@@ -310,7 +287,7 @@ static pst_status shuffle_next(struct element_stream *s, struct filter *f, struc
         if (st != PST_OK)
             break;
         f->buffer[f->buffered++] = item;
-        f->bytes += list_bytes(item);
+        f->bytes += item_list_bytes(item);
     }
     if (st < 0)
         return st;
@@ -319,7 +296,7 @@ static pst_status shuffle_next(struct element_stream *s, struct filter *f, struc
     size_t drawn = (size_t)random_below(&f->random, f->buffered);
     *ret = f->buffer[drawn];
     f->buffer[drawn] = f->buffer[--f->buffered];
-    f->bytes -= list_bytes(*ret);
+    f->bytes -= item_list_bytes(*ret);
     return PST_OK;
 }
 
@@ -343,7 +320,7 @@ static pst_status batch_next(struct element_stream *s, struct filter *f, struct 
     return PST_OK;
 }
 
-static pst_status filter_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr)
+pst_status filter_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr)
 {
     if (!f->step)
         return source_next(s, f, ret, reterr);
@@ -363,11 +340,15 @@ static pst_status filter_next(struct element_stream *s, struct filter *f, struct
         return shard_next(s, f, ret, reterr);
     case ORDER_NUMBER:
         return number_next(s, f, ret, reterr);
+    case ORDER_UNIQUE:
+        return unique_next(s, f, ret, reterr);
     case ORDER_FILTER: /* not for streams */
     case ORDER_BATCH:
         break;
     }
-    return batch_next(s, f, ret, reterr);
+    if (f->step->key)
+        return keyed_next(s, f, ret, reterr);
+    return f->step->shift ? window_next(s, f, ret, reterr) : batch_next(s, f, ret, reterr);
 }
 
 /* ---- The whole ---- */
@@ -407,6 +388,7 @@ struct element_stream *element_stream_destroy(struct element_stream *s)
     for (size_t i = 0; s->filters && i < s->count; i++) {
         for (size_t k = 0; k < s->filters[i].buffered; k++)
             element_stream_release(s, s->filters[i].buffer[k]);
+        keys_finish(s, &s->filters[i]);
         mem_free(s->filters[i].buffer);
     }
     while (s->free) {

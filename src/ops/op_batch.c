@@ -29,4 +29,5 @@ const struct op_decl op_batch = {
         },
     .kind = PST_OP_BATCHING,
     .order = order,
+    .cut = CUT_GATHER,
 };

@@ -32,6 +32,18 @@ struct schema_facet {
     pst_status (*check)(const void *config, const pst_bytes *records, size_t count, pst_error *reterr);
 };
 
+/* Where an operation divides a chain into segments (flow/cut.c): what comes before is planned by itself, and its elements, or
+ * its batches, are the elements of the segment after it. */
+enum op_cut {
+    CUT_NONE,
+    CUT_GATHER,  /* makes batches; if there are batches already, these become elements */
+    CUT_WINDOW,  /* makes stacks of elements, which are elements */
+    CUT_UNBATCH, /* takes batches, or elements with a first dimension, apart */
+    CUT_REBATCH, /* takes them apart and makes batches */
+    CUT_KEYED,   /* makes batches, and the data decides which */
+    CUT_STREAM   /* the data decides which elements stay */
+};
+
 struct op_decl {
     pst_op_class op;
     pst_op_kind kind; /* PST_OP_SOURCE only for joins: all others are struct source_class */
@@ -40,6 +52,8 @@ struct op_decl {
     const struct join_facet *join;   /* begins a chain and takes pipelines as branches */
     /* Set for a step of the order, `batch` included. `*ret` is zeroed by the caller. */
     void (*order)(const void *config, const struct order_env *env, struct order_step *ret);
+    enum op_cut cut;
+    bool reorders; /* the order differs from epoch to epoch */
     const struct resource_facet *resource;
     const struct schema_facet *schema;
     /* Only the output fields for which `fields` is true are used; `run` need not write the others. Called once the whole

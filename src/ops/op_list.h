@@ -24,6 +24,7 @@ extern const struct op_decl op_repeat;
 extern const struct op_decl op_take;
 extern const struct op_decl op_skip;
 extern const struct op_decl op_shard;
+extern const struct op_decl op_unique;
 extern const struct op_decl op_example;
 extern const struct op_decl op_select;
 extern const struct op_decl op_drop;
@@ -43,5 +44,12 @@ extern const struct op_decl op_layout;
 extern const struct op_decl op_cache;
 extern const struct op_decl op_batch;
 extern const struct op_decl op_prefetch;
+extern const struct op_decl op_padded_batch;
+extern const struct op_decl op_rebatch;
+extern const struct op_decl op_unbatch;
+extern const struct op_decl op_window;
+extern const struct op_decl op_bucket;
+extern const struct op_decl op_group;
+extern const struct op_decl op_ragged_batch;
 
 #endif

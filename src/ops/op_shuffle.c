@@ -53,5 +53,6 @@ const struct op_decl op_shuffle = {
             .config_size = sizeof(struct shuffle_config),
         },
     .kind = PST_OP_ORDER,
+    .reorders = true,
     .order = order,
 };

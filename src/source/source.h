@@ -63,6 +63,7 @@ struct source_class {
      * files behind the element's views are complete. Optional: without it no view points into a mapped file. */
     pst_status (*intact)(void *source, uint64_t index, pst_error *reterr);
     pst_cause cause; /* the cause counted for a load that fails with PST_ECORRUPT */
+    bool sets_cause; /* a load that fails stores the cause in the ctx instead; it may return PST_SKIP */
     uint64_t (*bytes_of)(const void *source, uint64_t index); /* stored size, for budgets and statistics; optional */
     /* Reports where the entropy index of the element's JPEGs is stored (jpeg_points.h); false: nowhere. Optional. */
     bool (*entropy)(const void *source, uint64_t index, struct entropy_home *ret);

@@ -165,7 +165,7 @@ static void test_gaps(void)
     pst_batch *b;
     pst_error e;
     uint64_t live = mem_live();
-    REQUIRE_OK(batch_layout_init(&layout, &spec, 8, &e), &e);
+    REQUIRE_OK(batch_layout_init(&layout, &spec, 8, NULL, &e), &e);
     REQUIRE_OK(batch_pool_create(&pool, &layout, &e), &e);
     batch_layout_finish(&layout); /* the pool has its own */
     batch_pool_keep(pool, 2);
@@ -203,7 +203,7 @@ static void test_disagreement(void)
     pst_batch *b;
     pst_error e;
     size_t at = 0;
-    REQUIRE_OK(batch_layout_init(&layout, &spec, 4, &e), &e);
+    REQUIRE_OK(batch_layout_init(&layout, &spec, 4, NULL, &e), &e);
     REQUIRE_OK(batch_pool_create(&pool, &layout, &e), &e);
     batch_layout_finish(&layout); /* the pool has its own */
     REQUIRE_OK(batch_pool_take(pool, &b, &e), &e);
@@ -227,13 +227,13 @@ static void test_limits(void)
     struct batch_layout l;
     pst_field x = field("x", PST_DTYPE_F32, 2, UINT64_C(1) << 40, UINT64_C(1) << 20);
     const pst_spec spec = {.count = 1, .field = &x};
-    CHECK_STATUS(batch_layout_init(&l, &spec, 64, &e), PST_ELIMIT, &e);
+    CHECK_STATUS(batch_layout_init(&l, &spec, 64, NULL, &e), PST_ELIMIT, &e);
     batch_layout_finish(&l);
     x.shape[0] = UINT64_C(1) << 62;
-    CHECK_STATUS(batch_layout_init(&l, &spec, 64, &e), PST_ELIMIT, &e);
+    CHECK_STATUS(batch_layout_init(&l, &spec, 64, NULL, &e), PST_ELIMIT, &e);
     batch_layout_finish(&l);
     x = (pst_field){.name = "x", .dtype = PST_DTYPE_U8, .rank = PST_MAX_RANK};
-    CHECK_STATUS(batch_layout_init(&l, &spec, 1, &e), PST_EINVAL, &e);
+    CHECK_STATUS(batch_layout_init(&l, &spec, 1, NULL, &e), PST_EINVAL, &e);
     batch_layout_finish(&l);
 }
 
