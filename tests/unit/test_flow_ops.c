@@ -28,6 +28,12 @@ static const char *const texts[][2] = {
     {"training",
      "tfrecord %s/set | shuffle | example schema=\"image:bytes label:int64\" | decode | random_resized_crop 8 | flip | "
      "normalize imagenet | batch 5"},
+    {"windows", "range 40 | shuffle | window 3 shift=2 | unbatch | batch 4 | shuffle 4 | rebatch 7"},
+    {"padded", "tfrecord %s/set | example | select label tags | padded_batch 3 multiple=2 | shuffle"},
+    {"ragged", "folder %s/photos | decode | ragged_batch 3"},
+    {"buckets", "tfrecord %s/packed | example | select label tags x | bucket tags boundaries=1,2 sizes=3,2,2 | take 5"},
+    {"groups", "tfrecord %s/set | example | select label x | shuffle | group label 3"},
+    {"unique", "tfrecord %s/set | example | select label x | unique label | window 2 | unbatch | batch 3"},
     {"cropping", "folder %s/photos | decode | crop 1 2 9 8 | flip | batch 4"},
     {"random crop",
      "folder %s/photos | shuffle | decode | resize 12 | cache 1M | random_crop 9 padding=2 | flip | normalize | batch 4"},
