@@ -1,9 +1,9 @@
 /* cmd_ops.c: `penstock ops`: the operations that pipelines are made of, from the library's table: a list, one in full, or all
  * of them as Markdown, which is docs/ops.md. */
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/say.h"
-#include "cli/suggest.h"
 #include "cli/terminal.h"
 #include "cli/usage.h"
 #include <math.h>
@@ -238,12 +238,13 @@ static void put_json(const pst_op_class *only)
 
 static int fail_name(const char *name)
 {
-    const char *names[MOST_OPS], *nearest;
+    const char *names[MOST_OPS + 1], *nearest;
     size_t count = 0;
 
     for (; count < MOST_OPS && pst_op_at(count); count++)
         names[count] = pst_op_at(count)->name;
-    nearest = suggest(name, names, count);
+    names[count] = NULL;
+    nearest = text_nearest(name, names);
     say_error("unknown operation %s", name);
     if (nearest)
         say_try("penstock ops %s", nearest);

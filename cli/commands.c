@@ -1,7 +1,7 @@
 /* commands.c: the only list of commands, and what their exit codes mean. */
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/say.h"
-#include "cli/suggest.h"
 #include <string.h>
 
 const struct command *const commands[] = {
@@ -32,7 +32,8 @@ const struct command *command_find(const char *name)
         names[count] = commands[count]->name;
     }
     say_error("unknown command %s", name);
-    nearest = suggest(name, names, count);
+    names[count] = NULL;
+    nearest = text_nearest(name, names);
     if (nearest)
         say_try("penstock %s", nearest);
     else

@@ -3,9 +3,9 @@
  * Accepted: --name value, --name=value, -x value, -xvalue, flags in a bunch (-qf), "--" before operands that start with a
  * dash. Options and operands may be mixed. Names are never abbreviated: a script must not change its meaning when an option
  * is added. The last of several wins. */
+#include "base/nearest.h"
 #include "cli/options.h"
 #include "cli/say.h"
-#include "cli/suggest.h"
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -159,13 +159,10 @@ static int bad_value(const struct command *command, const struct option *o, cons
                                          [OPTION_FLOAT] = "a number"};
     char range[256], what[320];
     const char *nearest = NULL, *space = name[0] ? " " : "";
-    size_t count = 0;
 
     range_text(o, range, sizeof(range));
     if (o->kind == OPTION_CHOICE) {
-        while (o->choices[count])
-            count++;
-        nearest = suggest(text, o->choices, count);
+        nearest = text_nearest(text, o->choices);
         snprintf(what, sizeof(what), "one of %s", range);
     } else if (range[0] && o->kind != OPTION_BYTES) {
         snprintf(what, sizeof(what), "a %snumber, %s", o->kind == OPTION_FLOAT ? "" : "whole ", range);
@@ -225,7 +222,7 @@ static const struct option *find_letter(const struct command *command, char lett
 
 static int unknown_option(const struct command *command, const char *name, size_t n)
 {
-    const char *candidates[64], *nearest;
+    const char *candidates[65], *nearest;
     const struct option *o;
     char word[64];
     size_t count = 0;
@@ -233,8 +230,9 @@ static int unknown_option(const struct command *command, const char *name, size_
     while (count < 63 && (o = option_at(command, count)) != NULL)
         candidates[count++] = o->name;
     candidates[count++] = "--help";
+    candidates[count] = NULL;
     snprintf(word, sizeof(word), "%.*s", (int)(n < sizeof(word) ? n : sizeof(word) - 1), name);
-    nearest = suggest(word, candidates, count);
+    nearest = text_nearest(word, candidates);
     if (nearest)
         return say_usage(command, "unknown option %s; did you mean %s?", word, nearest);
     return say_usage(command, "unknown option %s", word);

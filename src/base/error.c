@@ -5,6 +5,8 @@
  * set them afterwards. */
 #include "base/error.h"
 
+#include "base/digits.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,7 +55,7 @@ static void fail(pst_error *reterr, pst_status status, const char *path, uint64_
     pst_error e = {.status = status, .record = record, .offset = offset};
     if (path)
         copy_path(e.path, sizeof(e.path), path);
-    if (vsnprintf(e.message, sizeof(e.message), format, args) >= (int)sizeof(e.message))
+    if (digits_vprint(e.message, sizeof(e.message), format, args) >= (int)sizeof(e.message))
         drop_cut_character(e.message);
     *reterr = e;
 }
@@ -80,7 +82,7 @@ pst_status pst_fail_at(pst_error *reterr, pst_status status, const char *path, u
 static pst_status out_of_memory(pst_error *reterr, const char *path, const char *doing, va_list args)
 {
     char what[sizeof(reterr->message)];
-    vsnprintf(what, sizeof(what), doing, args);
+    digits_vprint(what, sizeof(what), doing, args);
     return pst_fail_at(reterr, PST_ENOMEM, path, PST_NOWHERE, PST_NOWHERE, "%s: out of memory", what);
 }
 
@@ -143,7 +145,7 @@ static void PST_PRINTF(2, 3) add_place(struct line *l, const char *format, ...)
     char text[96];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    digits_vprint(text, sizeof(text), format, args);
     va_end(args);
     add_text(l, text, false);
 }

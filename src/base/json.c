@@ -1,6 +1,7 @@
 /* json.c: see json.h. */
 #include "base/json.h"
 
+#include "base/digits.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -162,7 +163,7 @@ void json_format(struct json *j, const char *key, const char *format, ...)
     char text[256];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    digits_vprint(text, sizeof(text), format, args);
     va_end(args);
     json_string(j, key, text);
 }
@@ -185,14 +186,9 @@ void json_int(struct json *j, const char *key, int64_t value)
 
 void json_number(struct json *j, const char *key, double value)
 {
-    char text[32] = "null";
-    for (int digits = 6; isfinite(value) && digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
+    char text[DIGITS_SIZE];
     lead(j, key);
-    put(j, text);
+    put(j, isfinite(value) ? digits_shortest(value, 6, text) : "null");
 }
 
 void json_bool(struct json *j, const char *key, bool value)

@@ -1,6 +1,7 @@
 /* json_read.c: see json_read.h. A recursive descent with a bound on its depth. */
 #include "base/json_read.h"
 
+#include "base/digits.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -89,7 +90,7 @@ static pst_status number(struct reader *r)
         return fail(r, "a value");
     memcpy(copy, begin, n);
     copy[n] = 0;
-    strtod(copy, &stop);
+    digits_double(copy, &stop);
     if (*stop)
         return fail(r, "a number");
     r->to->items[item].length = n;
@@ -209,7 +210,7 @@ bool json_get_number(const struct json_document *d, size_t at, double *ret)
         return false;
     memcpy(copy, item->text, item->length);
     copy[item->length] = 0;
-    *ret = strtod(copy, NULL);
+    *ret = digits_double(copy, NULL);
     return true;
 }
 

@@ -4,6 +4,7 @@
  * through mem_free. */
 #include "base/memory.h"
 
+#include "base/digits.h"
 #include "base/fault.h"
 #include <penstock/base.h>
 
@@ -100,13 +101,13 @@ char *mem_format(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = digits_vprint(NULL, 0, format, args);
     va_end(args);
     char *s = n < 0 ? NULL : mem_alloc((size_t)n + 1);
     if (!s)
         return NULL;
     va_start(args, format);
-    vsnprintf(s, (size_t)n + 1, format, args);
+    digits_vprint(s, (size_t)n + 1, format, args);
     va_end(args);
     return s;
 }

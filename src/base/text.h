@@ -1,4 +1,4 @@
-/* text.h: growing text, numbers with units, suggestions for misspelled names. */
+/* text.h: growing text, numbers with units. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -27,9 +27,5 @@ char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 
 /* Byte order of names as people expect in lists: plain strcmp. For qsort over char *. */
 int text_compare(const void *a, const void *b);
-
-/* Returns the candidate that `word` probably means: it differs by few edits, or `word` is its beginning. NULL: none.
- * `candidates` ends with NULL. */
-const char *text_nearest(const char *word, const char *const *candidates);
 
 #endif

@@ -1,6 +1,7 @@
 /* describe.c: the plan in words, or as JSON: what each operation makes of the elements, what runs together, where the order
  * comes from, what is kept in memory, and the choices with their reasons. */
 #include "base/error.h"
+#include "base/digits.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -37,7 +38,7 @@ static const char *shuffle_grade(uint64_t drawn, uint64_t total, char *buffer, s
     else if (share >= 100)
         snprintf(buffer, size, " = all of the data: exact");
     else
-        snprintf(buffer, size, " = %.2g %% of the data: %s", share, share >= 10 ? "good" : share >= 1 ? "fair" : "weak");
+        digits_print(buffer, size, " = %.2g %% of the data: %s", share, share >= 10 ? "good" : share >= 1 ? "fair" : "weak");
     return buffer;
 }
 

@@ -5,6 +5,7 @@
 #include "flow/stats.h"
 
 #include "base/clock.h"
+#include "base/digits.h"
 #include "flow/cache.h"
 #include "flow/pipeline.h"
 #include "source/jpeg_points.h"
@@ -60,14 +61,14 @@ static void judge_stall(const pst_pipeline *p, uint64_t now, pst_stats *s)
     s->stalled = true;
     double waited = (double)(now - since) * 1e-9;
     if (oldest == UINT64_MAX)
-        snprintf(s->stall, sizeof(s->stall), "next() has waited %.1f s and no worker is at work", waited);
+        digits_print(s->stall, sizeof(s->stall), "next() has waited %.1f s and no worker is at work", waited);
     else if (sample == PST_NOWHERE)
-        snprintf(s->stall, sizeof(s->stall), "next() has waited %.1f s; worker %u has been reading the stream for %.1f s",
-                 waited, worker, (double)(now - oldest) * 1e-9);
+        digits_print(s->stall, sizeof(s->stall), "next() has waited %.1f s; worker %u has been reading the stream for %.1f s",
+                     waited, worker, (double)(now - oldest) * 1e-9);
     else
-        snprintf(s->stall, sizeof(s->stall),
-                 "next() has waited %.1f s; worker %u has been at a slice for %.1f s, now in \"%s\" of sample %" PRIu64, waited,
-                 worker, (double)(now - oldest) * 1e-9, p->plan->program.stage_name[stage], sample);
+        digits_print(s->stall, sizeof(s->stall),
+                     "next() has waited %.1f s; worker %u has been at a slice for %.1f s, now in \"%s\" of sample %" PRIu64,
+                     waited, worker, (double)(now - oldest) * 1e-9, p->plan->program.stage_name[stage], sample);
 }
 
 static void add_plan(const pst_pipeline *p, pst_stats *s)

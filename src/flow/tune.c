@@ -5,6 +5,7 @@
  * wait in turns, which only a longer buffer smooths; never more than the memory budget allows. */
 #include "flow/tune.h"
 
+#include "base/digits.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -46,9 +47,9 @@ static void choose_workers(struct tuner *t, const struct pipeline_plan *plan, co
     t->most_workers = plan->threads;
     t->workers = t->workers_given ? plan->threads : t->cores < plan->threads ? t->cores : plan->threads;
     if (t->workers_given)
-        snprintf(t->workers_reason, sizeof(t->workers_reason), "%u as asked for", t->workers);
+        digits_print(t->workers_reason, sizeof(t->workers_reason), "%u as asked for", t->workers);
     else
-        snprintf(t->workers_reason, sizeof(t->workers_reason), "one for each of %u cores; nothing measured yet", t->cores);
+        digits_print(t->workers_reason, sizeof(t->workers_reason), "one for each of %u cores; nothing measured yet", t->cores);
 }
 
 static void choose_depth(struct tuner *t, const struct pipeline_plan *plan, const pst_pipeline_options *o)
@@ -94,20 +95,20 @@ static bool judge_workers(struct tuner *t, double starved, double busy, double b
         return false;
     if (starved > 0.05 && busy > 0.8 && blocked > 0.3 && t->workers < t->most_workers) {
         t->workers++;
-        snprintf(t->workers_reason, sizeof(t->workers_reason),
-                 "%u: the consumer waited %.0f %% of the time, workers spent %.0f %% of theirs in reads", t->workers,
-                 starved * 100, blocked * 100);
+        digits_print(t->workers_reason, sizeof(t->workers_reason),
+                     "%u: the consumer waited %.0f %% of the time, workers spent %.0f %% of theirs in reads", t->workers,
+                     starved * 100, blocked * 100);
     } else if (t->workers > t->cores && blocked < 0.1) {
         t->workers--;
-        snprintf(t->workers_reason, sizeof(t->workers_reason),
-                 "%u: workers spend %.0f %% of their time in reads, more of them do not help", t->workers, blocked * 100);
+        digits_print(t->workers_reason, sizeof(t->workers_reason),
+                     "%u: workers spend %.0f %% of their time in reads, more of them do not help", t->workers, blocked * 100);
     } else if (starved > 0.05) {
-        snprintf(t->workers_reason, sizeof(t->workers_reason),
-                 "%u for %u cores; the consumer waits %.0f %% of the time, workers are busy %.0f %%", t->workers, t->cores,
-                 starved * 100, busy * 100);
+        digits_print(t->workers_reason, sizeof(t->workers_reason),
+                     "%u for %u cores; the consumer waits %.0f %% of the time, workers are busy %.0f %%", t->workers, t->cores,
+                     starved * 100, busy * 100);
     } else {
-        snprintf(t->workers_reason, sizeof(t->workers_reason),
-                 "%u for %u cores keep up: the consumer waits %.0f %% of the time", t->workers, t->cores, starved * 100);
+        digits_print(t->workers_reason, sizeof(t->workers_reason),
+                     "%u for %u cores keep up: the consumer waits %.0f %% of the time", t->workers, t->cores, starved * 100);
     }
     return t->workers != before;
 }
@@ -124,9 +125,9 @@ static bool judge_depth(struct tuner *t, double starved, double waiting, uint64_
         t->depth *= 2;
         t->depth = t->depth < t->most_depth ? t->depth : t->most_depth;
         t->depth = t->depth < most ? t->depth : most;
-        snprintf(t->depth_reason, sizeof(t->depth_reason),
-                 "%zu: the consumer waited %.0f %% of the time and workers %.0f %%, in turns", t->depth, starved * 100,
-                 waiting * 100);
+        digits_print(t->depth_reason, sizeof(t->depth_reason),
+                     "%zu: the consumer waited %.0f %% of the time and workers %.0f %%, in turns", t->depth, starved * 100,
+                     waiting * 100);
     }
     return t->depth != before;
 }

@@ -44,6 +44,17 @@ static struct mapping_slot *take_slot(void)
     return NULL;
 }
 
+/* Called by the owner of the slot only. The handler ignores a slot whose version changes while it reads it. */
+static void set_slot(struct mapping_slot *slot, uintptr_t begin, size_t length)
+{
+    atomic_fetch_add(&slot->version, 1);
+    atomic_store(&slot->begin, begin);
+    atomic_store(&slot->length, length);
+    atomic_fetch_add(&slot->version, 1);
+}
+
+static void watch_handler(void);
+
 pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr)
 {
     struct mapping_slot *slot = take_slot();
@@ -55,8 +66,8 @@ pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t le
         atomic_store(&slot->taken, false);
         return st;
     }
-    atomic_store(&slot->length, length);
-    atomic_store(&slot->begin, (uintptr_t)data);
+    set_slot(slot, (uintptr_t)data, length);
+    watch_handler();
     *ret = (struct mapping){.data = data, .length = length, .slot = slot};
     return PST_OK;
 }
@@ -64,7 +75,7 @@ pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t le
 void mapping_close(struct mapping *m)
 {
     if (m->slot) {
-        atomic_store(&m->slot->begin, 0);
+        set_slot(m->slot, 0, 0);
         munmap((void *)(uintptr_t)m->data, m->length);
         atomic_store(&m->slot->taken, false);
     }
@@ -86,26 +97,36 @@ pst_status mapping_fail(const struct mapping *m, const char *path, uint64_t reco
 
 static struct sigaction before; /* written once, before the handler is in place */
 static uintptr_t page_mask;
+static _Atomic bool installed;
+static _Atomic bool displaced;                  /* another handler was seen in place of this one */
+static _Thread_local bool repeated              /* this thread was told to try its last access again */
+    __attribute__((tls_model("initial-exec"))); /* exists before a handler asks for it */
 
-static struct mapping_slot *find_slot(uintptr_t address)
+/* The end of the mapping that holds the address, and its slot. NULL: there is none. */
+static struct mapping_slot *find_slot(uintptr_t address, uintptr_t *ret_end)
 {
     uint32_t used = atomic_load(&used_slots);
     for (uint32_t i = 0; i < used; i++) {
+        uint32_t version = atomic_load(&slots[i].version);
         uintptr_t begin = atomic_load(&slots[i].begin);
-        if (begin && address >= begin && address - begin < atomic_load(&slots[i].length))
+        size_t length = atomic_load(&slots[i].length);
+        bool torn = version % 2 || atomic_load(&slots[i].version) != version; /* it is not the faulting thread's, then */
+        if (!torn && begin && address >= begin && address - begin < length) {
+            *ret_end = begin + length;
             return &slots[i];
+        }
     }
     return NULL;
 }
 
 static bool put_zeros(uintptr_t address)
 {
-    struct mapping_slot *slot = find_slot(address);
+    uintptr_t end, from = address & page_mask;
+    struct mapping_slot *slot = find_slot(address, &end);
     if (!slot)
         return false;
     atomic_store(&slot->broken, true);
     atomic_fetch_add(&mapping_breaks, 1);
-    uintptr_t from = address & page_mask, end = atomic_load(&slot->begin) + atomic_load(&slot->length);
     return mmap((void *)from, end - from, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) !=
            MAP_FAILED;
 }
@@ -116,7 +137,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
         before.sa_sigaction(number, info, context);
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(number);
-    } else {
+    } else if (before.sa_handler == SIG_DFL || info->si_code > 0) { /* the system does not let a process ignore a fault */
         struct sigaction plain;
         memset(&plain, 0, sizeof(plain));
         plain.sa_handler = SIG_DFL;
@@ -125,18 +146,39 @@ static void pass_on(int number, siginfo_t *info, void *context)
     }
 }
 
+/* A handler that was installed after this one, such as that of Python's faulthandler, may put this one back and raise the
+ * signal again, without the address. Then the access is tried once more: if it fails again, the signal comes here with its
+ * address. */
+static bool try_again(const siginfo_t *info)
+{
+    if (!displaced || repeated || info->si_code > 0 || info->si_pid != getpid())
+        return false;
+    repeated = true;
+    return true;
+}
+
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     int code = errno;
-    if (info->si_code != BUS_ADRERR || !put_zeros((uintptr_t)info->si_addr))
+    if (info->si_code == BUS_ADRERR && put_zeros((uintptr_t)info->si_addr))
+        repeated = false;
+    else if (!try_again(info))
         pass_on(number, info, context);
     errno = code;
+}
+
+/* Called for every mapping. */
+static void watch_handler(void)
+{
+    struct sigaction now;
+    if (installed && !displaced && sigaction(SIGBUS, NULL, &now) == 0 &&
+        !(now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_bus_error))
+        displaced = true;
 }
 
 pst_status pst_guard_install(pst_error *reterr)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static bool installed; /* under lock */
     struct sigaction action;
     int code = 0;
     memset(&action, 0, sizeof(action));
@@ -147,7 +189,8 @@ pst_status pst_guard_install(pst_error *reterr)
     page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
     if (!installed && (sigaction(SIGBUS, NULL, &before) < 0 || sigaction(SIGBUS, &action, NULL) < 0))
         code = errno;
-    installed |= code == 0;
+    if (code == 0)
+        installed = true;
     pthread_mutex_unlock(&lock);
     return code ? file_fail(reterr, NULL, "installing the handler of SIGBUS", code) : PST_OK;
 }

@@ -12,7 +12,8 @@
 
 struct mapping_slot { /* in a table that the signal handler searches */
     _Atomic bool taken, broken;
-    _Atomic uintptr_t begin; /* 0: not in use */
+    _Atomic uint32_t version; /* changes before and after the two below do */
+    _Atomic uintptr_t begin;  /* 0: not in use */
     _Atomic size_t length;
 };
 

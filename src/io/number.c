@@ -1,7 +1,8 @@
 /* number.c: see number.h. No allocation; correctly rounded. */
 #include "io/number.h"
 
-#include <locale.h>
+#include "base/digits.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,10 +124,6 @@ bool number_float(const char *s, size_t n, double *ret)
     char text[MAX_TEXT + 2];
     memcpy(text, whole, length);
     text[length] = 0;
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc's own constant: nothing is allocated */
-    if (!c)
-        return false;
-    *ret = strtod_l(text, NULL, c);
-    freelocale(c);
+    *ret = digits_double(text, NULL);
     return true;
 }

@@ -1,7 +1,9 @@
 /* args.c: text into typed, checked parameters. The same code reads defaults and what users write. */
 #include "lang/args.h"
 
+#include "base/digits.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "io/number.h"
 
 #include <inttypes.h>
@@ -18,9 +20,9 @@ static const char *range_text(const pst_param *p, char *buffer, size_t size)
     if ((p->min == 0 && p->max == 0) || (!low && !high))
         return "";
     if (low && high)
-        snprintf(buffer, size, " from %g to %.15g", p->min, p->max);
+        digits_print(buffer, size, " from %g to %.15g", p->min, p->max);
     else
-        snprintf(buffer, size, " of at %s %.15g", low ? "least" : "most", low ? p->min : p->max);
+        digits_print(buffer, size, " of at %s %.15g", low ? "least" : "most", low ? p->min : p->max);
     return buffer;
 }
 

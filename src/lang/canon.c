@@ -3,6 +3,7 @@
  * parentheses are quoted where those could open or close a child. */
 #include "lang/args.h"
 
+#include "base/digits.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -11,23 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* snprintf writes the locale's decimal point; the language has its own. */
 static void write_float(struct text *t, double v)
 {
-    char digits[64];
-    size_t n = 0;
-    for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof(digits), "%.*g", precision, v);
-        if (strtod(digits, NULL) == v)
-            break;
-    }
-    for (const char *c = digits; *c; c++) {
-        if (strchr("0123456789+-e", *c))
-            digits[n++] = *c;
-        else if (n == 0 || digits[n - 1] != '.')
-            digits[n++] = '.';
-    }
-    text_add_n(t, digits, n);
+    char digits[DIGITS_SIZE];
+    text_add(t, digits_shortest(v, 1, digits));
 }
 
 static void write_bytes(struct text *t, uint64_t v)

@@ -4,6 +4,7 @@
  * does not close what the including text opened. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "io/file.h"
 #include "lang/args.h"
 #include "lang/tree.h"

@@ -8,6 +8,8 @@
  * terminal. A character counts as one column. */
 #include "lang/script.h"
 
+#include "base/digits.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,7 +116,7 @@ pst_status script_fail(const struct script *s, size_t begin, size_t end, pst_sta
     char message[sizeof(reterr->message)];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof(message), format, args);
+    digits_vprint(message, sizeof(message), format, args);
     va_end(args);
     flatten(message);
     pst_fail_at(reterr, status, s->path, PST_NOWHERE, begin, "%s", message);

@@ -3,6 +3,7 @@
 #include "ops/example_op.h"
 
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "record/list_inference.h"
 

@@ -1,6 +1,8 @@
 /* spec.c: types by name and size, and the functions that `plan` fills a spec with. */
 #include "ops/spec_memory.h"
 
+#include "base/digits.h"
+
 #include "ops/fields.h"
 
 #include <assert.h>
@@ -122,7 +124,7 @@ static void PST_PRINTF(2, 3) add(struct line *l, const char *format, ...)
     va_list args;
     size_t room = l->length < l->size ? l->size - l->length : 0;
     va_start(args, format);
-    int n = vsnprintf(room ? l->buffer + l->length : NULL, room, format, args);
+    int n = digits_vprint(room ? l->buffer + l->length : NULL, room, format, args);
     va_end(args);
     l->length += n > 0 ? (size_t)n : 0;
 }

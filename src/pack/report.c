@@ -1,6 +1,7 @@
 /* report.c: see report.h. Everything that a report points to lives in its arena. */
 #include "pack/report.h"
 
+#include "base/digits.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -22,14 +23,14 @@ pst_status pack_report_note(struct pack_report *r, pst_error *reterr, const char
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = digits_vprint(NULL, 0, format, args);
     va_end(args);
     void *notes = r->notes;
     char *note = n < 0 ? NULL : arena_alloc(&r->arena, (size_t)n + 1);
     if (!note || mem_grow(&notes, &r->note_capacity, r->public.notes + 1, sizeof(*r->notes)) < 0)
         return fail_memory(reterr, "allocating the report");
     va_start(args, format);
-    vsnprintf(note, (size_t)n + 1, format, args);
+    digits_vprint(note, (size_t)n + 1, format, args);
     va_end(args);
     r->notes = notes;
     r->notes[r->public.notes++] = note;

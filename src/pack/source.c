@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "io/list.h"
 #include "io/walk.h"
 #include "pack/disk.h"

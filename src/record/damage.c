@@ -4,6 +4,7 @@
  * as damage, and how to get past it, is the readers' business. */
 #include "record/damage.h"
 
+#include "base/digits.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -325,7 +326,7 @@ pst_status damage_report(pst_damage_log *log, const pst_damage *damage, pst_erro
     char why[192];
     va_list args;
     va_start(args, format);
-    vsnprintf(why, sizeof(why), format, args);
+    digits_vprint(why, sizeof(why), format, args);
     va_end(args);
     return log ? pst_damage_log_add(log, damage, why, reterr) : damage_fail(damage, why, reterr);
 }

@@ -9,8 +9,10 @@
  * not fit) is checked by pst_schema_create. */
 #include "record/schema.h"
 
+#include "base/digits.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "record/feature.h"
 
@@ -235,7 +237,7 @@ static pst_status read_value(struct reader *r, pst_kind kind, void *ret)
     const char *word = (const char *)string.data;
     errno = 0;
     if (kind == PST_FLOAT) {
-        float value = strtof(word, &end);
+        float value = digits_float(word, &end);
         memcpy(ret, &value, sizeof(value));
         if (errno == ERANGE && (value > 1 || value < -1))
             return fail_at(r, start, "a number in the range of float");
@@ -393,13 +395,8 @@ static void put_string(struct writer *w, const char *s, size_t n)
 /* The fewest digits that read back as the same float. */
 static void put_float(struct writer *w, float value)
 {
-    char digits[32];
-    for (int precision = 6; precision <= 9; precision++) {
-        snprintf(digits, sizeof(digits), "%.*g", precision, (double)value);
-        if (strtof(digits, NULL) == value)
-            break;
-    }
-    put_text(w, digits);
+    char digits[DIGITS_SIZE];
+    put_text(w, digits_shortest_float(value, 6, digits));
 }
 
 static void put_value(struct writer *w, const pst_value *v, size_t i)

@@ -1,6 +1,8 @@
 /* wire.c: the parts of wire.h that are rare: long numbers, odd fields, and what to say when they are wrong. */
 #include "record/wire.h"
 
+#include "base/digits.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@ const uint8_t *wire_fail(struct wire_trouble *t, pst_status status, const uint8_
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(t->text, sizeof(t->text), format, args);
+    digits_vprint(t->text, sizeof(t->text), format, args);
     va_end(args);
     t->status = status;
     t->at = at;

@@ -1,6 +1,7 @@
 /* page.c: text, tables and images of a page. See page.h. */
 #include "report/page.h"
 
+#include "base/digits.h"
 #include "base/utf8.h"
 #include "report/page_style.h"
 
@@ -37,10 +38,10 @@ char *page_number(char buffer[PAGE_NUMBER_SIZE], double value)
     else if (size == 0)
         snprintf(buffer, PAGE_NUMBER_SIZE, "0");
     else if (size < 1e-4 || size >= 1e15)
-        snprintf(buffer, PAGE_NUMBER_SIZE, "%.*g", SIGNIFICANT, value);
+        digits_print(buffer, PAGE_NUMBER_SIZE, "%.*g", SIGNIFICANT, value);
     else {
         int digits = SIGNIFICANT - 1 - (int)floor(log10(size));
-        snprintf(buffer, PAGE_NUMBER_SIZE, "%.*f", digits > 0 ? digits : 0, value);
+        digits_print(buffer, PAGE_NUMBER_SIZE, "%.*f", digits > 0 ? digits : 0, value);
     }
     return buffer;
 }

@@ -198,7 +198,7 @@ pst_status shard_set_open(struct shard_set *s, const pst_strings *paths, enum sh
     const pst_policy skip = {.skip = true};
     pthread_mutex_init(&s->lock, NULL);
     s->io = io;
-    s->max_record_bytes = max_record_bytes;
+    s->max_record_bytes = max_record_bytes < UINT64_MAX ? max_record_bytes : UINT64_MAX - 1; /* UINT64_MAX marks a bad place */
     s->env = env;
     s->stop = env->stop;
     atomic_init(&s->streamed, SIZE_MAX);

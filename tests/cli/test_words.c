@@ -1,7 +1,6 @@
-/* test_words.c: the tool's small change: UTF-8, cleaned text, quoted words, amounts, suggestions, JSON. */
+/* test_words.c: the tool's small change: UTF-8, cleaned text, quoted words, amounts, JSON. */
 #include "cli/json.h"
 #include "cli/say.h"
-#include "cli/suggest.h"
 #include "cli/utf8.h"
 #include "harness.h"
 #include <stdlib.h>
@@ -90,23 +89,6 @@ static void test_amounts(void)
     CHECK_STR(amount_time(b, 3753), "1:02:33");
 }
 
-static void test_suggest(void)
-{
-    static const char *const names[] = {"pack", "inspect", "index", "repair", "--shards", "--shard-size"};
-    size_t count = sizeof(names) / sizeof(names[0]);
-
-    CHECK_STR(suggest("pakc", names, count), "pack");
-    CHECK_STR(suggest("inspct", names, count), "inspect");
-    CHECK_STR(suggest("insp", names, count), "inspect"); /* an abbreviation */
-    CHECK_STR(suggest("--shrads", names, count), "--shards");
-    CHECK_STR(suggest("--shard", names, count), "--shards");
-    CHECK(suggest("frobnicate", names, count) == NULL);
-    CHECK(suggest("", names, count) == NULL);
-    CHECK(suggest("x", names, count) == NULL);
-    CHECK(suggest("a-word-that-is-far-longer-than-any-name-of-ours", names, count) == NULL);
-    CHECK(suggest("pack", names, 0) == NULL);
-}
-
 static void test_json(void)
 {
     char *text = NULL;
@@ -139,7 +121,6 @@ static const struct test tests[] = {
     {"clean_text", test_clean_text},
     {"shell_word", test_shell_word},
     {"amounts", test_amounts},
-    {"suggest", test_suggest},
     {"json", test_json},
     {0},
 };

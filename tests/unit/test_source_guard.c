@@ -12,6 +12,8 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- The guard itself ---- */
@@ -66,6 +68,106 @@ static void test_zeros(void)
             break;
         mapping_close(&m);
     }
+}
+
+/* ---- Other handlers: each in a process of its own, before the guard is installed here ---- */
+
+static void be_quiet(void)
+{
+    struct rlimit none = {0};
+    setrlimit(RLIMIT_CORE, &none);
+}
+
+/* Runs `body` in a child with `first` as its handler of SIGBUS, then the guard. Returns the status of waitpid. */
+static int in_child(void (*body)(void), void (*first)(int))
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        be_quiet();
+        signal(SIGBUS, first);
+        if (pst_guard_install(NULL) < 0)
+            _exit(3);
+        body();
+        _exit(0);
+    }
+    int status = -1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    return status;
+}
+
+static struct sigaction guard; /* of the child */
+
+/* As Python's faulthandler does it. */
+static void restore_and_raise(int number)
+{
+    sigaction(number, &guard, NULL);
+    raise(number);
+}
+
+static void read_lost_page(void)
+{
+    const char *path = test_path("child");
+    write_letters(path, 40000);
+    struct mapping m = map_file(path, 40000);
+    if (truncate(path, 100) < 0 || *(volatile const uint8_t *)&m.data[20000] != 0 || !mapping_broken(&m))
+        _exit(4);
+    mapping_close(&m);
+}
+
+static void read_lost_page_twice(void)
+{
+    struct sigaction later = {.sa_handler = restore_and_raise};
+    sigaction(SIGBUS, &later, &guard);
+    read_lost_page();
+    sigaction(SIGBUS, &later, &guard);
+    read_lost_page();
+}
+
+/* The first is taken for a handler that repeats a fault; the second ends the process. */
+static void raise_twice(void)
+{
+    read_lost_page_twice();
+    raise(SIGBUS);
+    raise(SIGBUS);
+}
+
+static void read_foreign_page(void)
+{
+    const char *path = test_path("foreign child");
+    struct sigaction later = {.sa_handler = restore_and_raise};
+    write_letters(path, 40000);
+    struct mapping m = map_file(path, 40000);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    volatile char *mine = mmap(NULL, 40000, PROT_READ, MAP_PRIVATE, fd, 0);
+    sigaction(SIGBUS, &later, &guard);
+    mapping_close(&m);
+    m = map_file(path, 40000);
+    if (truncate(path, 100) < 0 || mine[30000] == 'x')
+        _exit(4);
+}
+
+static void send_signal(void)
+{
+    kill(getpid(), SIGBUS);
+}
+
+static void test_other_handlers(void)
+{
+    int status = in_child(read_lost_page, SIG_DFL);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    status = in_child(read_lost_page_twice, SIG_DFL);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    status = in_child(raise_twice, SIG_DFL);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    status = in_child(read_foreign_page, SIG_DFL);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    status = in_child(send_signal, SIG_IGN); /* ignored before, ignored now */
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    status = in_child(read_foreign_page, SIG_IGN); /* but a fault cannot be ignored */
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    status = in_child(send_signal, SIG_DFL);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
 }
 
 /* A fault that is not ours goes to the handler that was there before. */
@@ -191,6 +293,7 @@ static void test_index(void)
             struct opened o;
             const char *path = write_many("many.tfrecord");
             struct source_setup s = setup_for(&path, ios[k]);
+            setup_text(&s, "max_record", w % 2 ? "18446744073709551615" : "1G");
             REQUIRE_OK(opened_open(&o, &s, &error), &error);
             spoil_index(path, w ? &wrong[w - 1] : NULL);
             uint64_t index[] = {MANY - 5, 3, MANY - 4};
@@ -287,6 +390,7 @@ static void test_array(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
+        {"beside handlers of the program", test_other_handlers},
         {"lost pages become zeros, and the mapping is broken", test_zeros},
         {"other faults go to the handler before", test_chain},
         {"a pipeline whose shard is cut", test_pipeline},

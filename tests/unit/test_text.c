@@ -1,10 +1,15 @@
 /* test_text.c: growing text, JSON, UTF-8, sizes, near names. */
 #include "base/fault.h"
 #include "base/memory.h"
+#include "base/digits.h"
 #include "base/json.h"
+#include "base/json_read.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "harness.h"
 
+#include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,6 +235,51 @@ static void test_compare(void)
         CHECK_STR(names[i], want[i]);
 }
 
+/* A locale with a decimal comma, made for this test. False: the system has no tool or no definitions for it. */
+static bool comma_locale(void)
+{
+    char command[4096];
+    snprintf(command, sizeof(command), "localedef -i de_DE -f UTF-8 %s >/dev/null 2>&1", test_path("de_DE.UTF-8"));
+    bool made = system(command) == 0;
+    setenv("LOCPATH", test_folder(), 1);
+    return made && setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
+}
+
+static void test_locale(void)
+{
+    struct text t = {0};
+    struct json j = {.put = text_put, .to = &t};
+    struct json_document d;
+    pst_error error;
+    char buffer[DIGITS_SIZE], plain[DIGITS_SIZE], *end;
+    double number = 0;
+    bool comma = comma_locale();
+    snprintf(plain, sizeof(plain), "%.2f", 0.25);
+    CHECK_STR(plain, comma ? "0,25" : "0.25"); /* the rest holds in any locale, but shows nothing without a comma */
+    if (!comma)
+        printf("# no locale with a decimal comma can be made here\n");
+    json_begin_object(&j, NULL);
+    json_number(&j, "x", 0.1);
+    json_end_object(&j);
+    CHECK_STR(t.data, "{\"x\": 0.1}");
+    REQUIRE_OK(json_parse(&d, t.data, t.length, &error), &error);
+    CHECK(json_get_number(&d, json_find(&d, 0, "x"), &number) && number == 0.1);
+    json_finish(&d);
+    text_finish(&t);
+    text_addf(&t, "%g", 1.5);
+    CHECK_STR(t.data, "1.5");
+    text_finish(&t);
+    CHECK_STR(text_bytes(1536, buffer, sizeof(buffer)), "1.5 KiB");
+    CHECK_STR(digits_shortest(0.3, 1, buffer), "0.3");
+    CHECK_STR(digits_shortest_float(0.3f, 1, buffer), "0.3");
+    CHECK(digits_double("2.5x", &end) == 2.5 && *end == 'x');
+    CHECK(digits_float("2.5", NULL) == 2.5f);
+    pst_fail(&error, PST_EINVAL, "expected %g", 0.5);
+    CHECK_STR(error.message, "expected 0.5");
+    setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
+}
+
 static void test_nearest(void)
 {
     static const char *const options[] = {"--shards", "--shard-size", "--shuffle", "--resize", "--quality",
@@ -274,6 +324,7 @@ static const struct test tests[] = {
     {"UTF-8: every code point", test_utf8},
     {"sizes in bytes", test_bytes},
     {"byte order of names", test_compare},
+    {"numbers in a locale with a decimal comma", test_locale},
     {"names that were nearly right", test_nearest},
     {NULL, NULL},
 };
