@@ -1,6 +1,8 @@
-/* text.h: growing text, numbers with units. */
+/* text.h: growing text, numbers with units, suggestions for misspelled names. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
+
+#include "base/nearest.h"
 
 #include <penstock/base.h>
 

@@ -7,11 +7,14 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "io/list.h"
 #include "io/walk.h"
 #include "pack/disk.h"
 #include "pack/ticker.h"
+#include "record/find.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -93,6 +96,24 @@ static pst_status expand(struct path_list *ret, const char *const *paths, size_t
     return st;
 }
 
+/* Shards that a pattern should match, as the numbers in the names of the others say. */
+static pst_status check_sets(const char *const *paths, size_t count, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    for (size_t i = 0; st == PST_OK && i < count; i++) {
+        struct path_list found = {0};
+        if (!strpbrk(paths[i], "*?["))
+            continue;
+        st = walk_glob(&found, paths[i], reterr);
+        if (st == PST_OK && found.count > 0)
+            qsort(found.paths, found.count, sizeof(*found.paths), text_compare);
+        if (st == PST_OK)
+            st = find_missing(&found, &paths[i], 1, "name the files to pack the others", reterr);
+        path_list_finish(&found);
+    }
+    return st;
+}
+
 /* The output folder is ours to replace: a source in it could be overwritten by what is made of it. */
 static pst_status check_places(const struct pack_source *s, const struct path_list *paths, pst_error *reterr)
 {
@@ -132,6 +153,8 @@ pst_status pack_source_open(struct pack_source *ret, const struct pack_config *c
         st = check_options(&s, reterr);
     if (st == PST_OK)
         st = check_places(&s, &expanded, reterr);
+    if (st == PST_OK && s.class == &pack_source_tfrecord)
+        st = check_sets(paths, count, reterr);
     if (st == PST_OK) {
         struct pack_opening o = {(const char *const *)expanded.paths, expanded.count, spool_folder, report, ticker};
         st = s.class->open(&s, &o, reterr);

@@ -62,6 +62,17 @@ def test_class_folders():
         assert info["name"] == "out" and info["version"] == "1.0.0"
 
 
+def test_a_pattern_with_a_missing_shard():
+    with scratch() as folder:
+        source, _ = pictures(folder)
+        report("pack", source, f"{folder}/set", "--shards", 4)
+        os.remove(f"{folder}/set/set-train.tfrecord-00002-of-00004")
+        done = penstock("pack", f"{folder}/set/set-train.tfrecord-*-of-00004", f"{folder}/out", code=1)
+        assert "set-train.tfrecord-00002-of-00004" in done.err and "3 of 4" in done.err and not os.path.exists(f"{folder}/out")
+        chosen = f"{folder}/set/set-train.tfrecord-0000[01]-of-00004"  # selects on purpose
+        assert report("pack", chosen, f"{folder}/out")["records"] > 0
+
+
 def test_list():
     with scratch() as folder:
         source, files = pictures(folder)
