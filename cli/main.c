@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <penstock/base.h>
+#include <penstock/store.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -40,6 +42,23 @@ static void raise_descriptor_limit(void)
     }
 }
 
+/* Remote data are kept in the user's cache folder; PENSTOCK_CACHE names another one (empty: none), PENSTOCK_CACHE_BYTES its
+ * size. */
+static void set_up_stores(void)
+{
+    const char *folder = getenv("PENSTOCK_CACHE"), *bytes = getenv("PENSTOCK_CACHE_BYTES");
+    char user[4096], own[4104];
+    pst_store_options options = {.size = sizeof(options), .cache_bytes = bytes ? strtoull(bytes, NULL, 10) : 0};
+
+    if (!folder && default_cache_folder(user, sizeof(user))) {
+        snprintf(own, sizeof(own), "%s/remote", user);
+        folder = own;
+    }
+    options.cache_folder = folder && *folder ? folder : NULL;
+    pst_store_configure(&options, NULL);
+    pst_store_use_environment();
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
     struct parsed parsed;
@@ -66,6 +85,7 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, "");
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* one write per line, so that lines of several processes do not mix */
     interrupt_install();
+    set_up_stores();
     pst_guard_install(NULL); /* a mapped file that is truncated becomes an error, not SIGBUS */
     if (!name) {
         usage_overview(stderr);

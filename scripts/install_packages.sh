@@ -3,7 +3,7 @@
 set -euo pipefail
 
 packages="gcc meson ninja-build pkg-config python3 libjpeg62-turbo-dev libpng-dev libwebp-dev libhdf5-dev zlib1g-dev libzstd-dev
-          libxxhash-dev liburing-dev python3-dev"
+          libxxhash-dev liburing-dev libcurl4-openssl-dev python3-dev"
 
 if ! command -v dpkg-query >/dev/null; then
     command -v meson >/dev/null && exit 0

@@ -14,6 +14,7 @@
 #include <penstock/pipeline.h>
 #include <penstock/record.h>
 #include <penstock/report.h>
+#include <penstock/store.h>
 #include <penstock/train.h>
 
 #endif

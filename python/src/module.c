@@ -1,6 +1,7 @@
 /* module.c: penstock._core: the extension's parts, the operation table, errors, forks and the interpreter's exit. */
 #include "core.h"
 
+#include <penstock/store.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -182,6 +183,7 @@ PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
     PyObject *module = PyModule_Create(&definition);
+    pst_store_use_environment(); /* keys of object stores */
     pst_guard_install(NULL); /* a mapped file that is cut short is an error, not the end of the interpreter */
     if (!module || pthread_atfork(NULL, NULL, in_child) != 0 || !error_type_create(module) || !tensor_type_create(module) ||
         !batch_type_create(module) || !pipeline_types_create(module) || !record_types_create(module) || !model_types_create(module) ||

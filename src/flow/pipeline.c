@@ -8,7 +8,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "record/options.h"
+#include "base/options.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "inspect/survey.h"
 #include "record/find.h"
 #include "record/label_names.h"
-#include "record/options.h"
+#include "base/options.h"
 
 #include <math.h>
 #include <stdlib.h>

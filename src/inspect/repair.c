@@ -5,7 +5,7 @@
 #include "io/publish.h"
 #include "io/walk.h"
 #include "record/frame.h"
-#include "record/options.h"
+#include "base/options.h"
 
 #include <penstock/inspect.h>
 #include <string.h>

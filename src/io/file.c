@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/memory.h"
+#include "io/remote/object.h"
+#include "io/remote/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,6 +103,8 @@ done:;
 
 pst_status file_open_read(int *ret_fd, const char *path, pst_error *reterr)
 {
+    if (remote_is(path))
+        return remote_open(ret_fd, path, reterr);
     /* Without O_NONBLOCK a FIFO among the data would wait for its writer for ever. */
     int fd = file_denied("open") ? -1 : open_path(path, O_RDONLY | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
@@ -147,6 +151,8 @@ pst_status file_fstat(int fd, const char *path, struct file_info *ret, pst_error
 pst_status file_stat(const char *path, struct file_info *ret, pst_error *reterr)
 {
     struct stat st;
+    if (remote_is(path))
+        return remote_stat(path, ret, reterr);
     int failed = file_denied("stat") ? -1 : stat(path, &st);
     if (failed && errno == ENAMETOOLONG) {
         int fd = open_path(path, O_PATH);
@@ -176,6 +182,16 @@ pst_status file_readv_at(int fd, const char *path, struct iovec *pieces, int cou
                          pst_error *reterr)
 {
     size_t got = 0;
+    struct object *remote = remote_of(fd);
+    if (remote) {
+        pst_error local;
+        size_t length = 0;
+        for (int i = 0; i < count; i++)
+            length += pieces[i].iov_len;
+        pst_status st = object_need(remote, offset, length, reterr ? reterr : &local);
+        if (st < 0)
+            return st;
+    }
     for (;;) {
         use_up(&pieces, &count, 0);
         if (!count)
@@ -298,20 +314,49 @@ done:
 
 void file_close(int fd)
 {
+    if (remote_of(fd))
+        remote_close(fd);
     if (fd >= 0)
         close(fd); /* nothing was written through it: its error can mean nothing */
 }
 
 void file_expect_sequential(int fd)
 {
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    struct object *remote = remote_of(fd);
+    if (remote)
+        object_expect_sequential(remote);
+    else
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
 /* One request reads no more than the device's read-ahead, 128 KiB by default: the rest would be dropped. */
 #define FETCH_PIECE ((size_t)128 << 10)
 
+bool file_is_remote(int fd)
+{
+    return remote_of(fd) != NULL;
+}
+
+bool file_is_whole(int fd)
+{
+    struct object *remote = remote_of(fd);
+    return !remote || object_is_whole(remote);
+}
+
+void file_expect_all(int fd)
+{
+    struct object *remote = remote_of(fd);
+    if (remote)
+        object_expect_all(remote);
+}
+
 void file_fetch(int fd, uint64_t offset, size_t length)
 {
+    struct object *remote = remote_of(fd);
+    if (remote) {
+        object_fetch(remote, offset, length);
+        return;
+    }
     for (size_t done = 0; done < length; done += FETCH_PIECE) {
         size_t n = length - done < FETCH_PIECE ? length - done : FETCH_PIECE;
         (void)posix_fadvise(fd, (off_t)(offset + done), (off_t)n, POSIX_FADV_WILLNEED);
@@ -339,6 +384,10 @@ bool file_is_resident(const void *at)
 
 pst_status file_open_direct(int *ret_fd, bool *ret_direct, const char *path, pst_error *reterr)
 {
+    if (remote_is(path)) {
+        *ret_direct = false;
+        return remote_open(ret_fd, path, reterr);
+    }
     int fd = file_denied("open") ? -1 : open_path(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_DIRECT);
     *ret_direct = fd >= 0;
     if (fd < 0 && errno == EINVAL) {
@@ -376,6 +425,8 @@ static pst_status make_one(const char *path, const char *whole, pst_error *reter
 pst_status file_make_folder(const char *path, pst_error *reterr)
 {
     pst_status st = PST_OK;
+    if (remote_is(path))
+        return PST_OK; /* stores have no folders */
     char *copy = mem_strdup(path);
     if (!copy)
         return fail_memory_at(reterr, path, "making the folder");
@@ -407,6 +458,10 @@ const char *file_base(const char *path)
 pst_status file_absolute(char **ret, const char *path, pst_error *reterr)
 {
     char resolved[PATH_MAX];
+    if (remote_is(path)) {
+        *ret = mem_strdup(path);
+        return *ret ? PST_OK : fail_memory_at(reterr, path, "resolving the path");
+    }
     if (file_denied("realpath") || !realpath(path, resolved))
         return file_fail(reterr, path, "resolving the path", errno);
     char *copy = mem_strdup(resolved);

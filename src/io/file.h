@@ -1,5 +1,5 @@
 /* file.h: files by descriptor. Whole reads and writes (EINTR and short transfers are handled here), 64-bit offsets,
- * paths of any length for reading, errors with the path and errno's text. Every system call asks
+ * paths of any length for reading, s3://… and https://… as well as local ones (remote/), errors with the path and errno's text. Every system call asks
  * fault_hit(FAULT_IO, name) first. */
 #ifndef IO_FILE_H
 #define IO_FILE_H
@@ -51,6 +51,12 @@ void file_close(int fd); /* for reading; -1 ok */
 void file_expect_sequential(int fd);
 /* Starts reading bytes that are needed soon and not in memory yet; does not wait. */
 void file_fetch(int fd, uint64_t offset, size_t length);
+/* A remote file: its copy here fills as it is read. */
+bool file_is_remote(int fd);
+/* False while parts of a remote file are missing here: mapping it would fetch all of it first. */
+bool file_is_whole(int fd);
+/* All of a remote file will be read: parts that nobody waits for are fetched when connections are idle. */
+void file_expect_all(int fd);
 void file_fetch_mapped(const void *begin, size_t length);
 /* Returns whether this byte of a mapping is in memory. For files of other users the system always returns true. */
 bool file_is_resident(const void *at);

@@ -9,6 +9,8 @@
 #include "io/mapping.h"
 
 #include "io/file.h"
+#include "io/remote/object.h"
+#include "io/remote/remote.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -57,6 +59,11 @@ static void watch_handler(void);
 
 pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr)
 {
+    struct object *remote = remote_of(fd);
+    pst_error local;
+    pst_status fetched = remote ? object_need(remote, 0, length, reterr ? reterr : &local) : PST_OK;
+    if (fetched < 0)
+        return fetched;
     struct mapping_slot *slot = take_slot();
     if (!slot)
         return file_fail(reterr, path, "mapping", ENOMEM);

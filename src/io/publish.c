@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "io/remote/remote.h"
 #include "io/walk.h"
 
 #include <errno.h>
@@ -88,9 +89,29 @@ static pst_status open_temp(struct publish *p, pst_error *reterr)
     return PST_OK;
 }
 
+static pst_status open_remote(struct publish *p, const char *path, bool overwrite, pst_error *reterr)
+{
+    struct file_info info;
+    pst_status st = overwrite ? PST_ENOTFOUND : remote_stat(path, &info, reterr);
+    if (st == PST_OK)
+        return exists_already(path, reterr);
+    if (st != PST_ENOTFOUND)
+        return st;
+    p->fd = -1;
+    p->overwrite = overwrite;
+    p->remote = true;
+    p->path = mem_strdup(path);
+    st = p->path ? remote_temporary(&p->fd, path, reterr) : fail_memory_at(reterr, path, "writing the file");
+    if (st < 0)
+        publish_discard(p);
+    return st;
+}
+
 pst_status publish_open(struct publish *p, const char *path, bool overwrite, pst_error *reterr)
 {
     struct stat st;
+    if (remote_is(path))
+        return open_remote(p, path, overwrite, reterr);
     *p = (struct publish){.fd = -1, .overwrite = overwrite};
     if (*file_base(path) == 0)
         return file_fail(reterr, path, "creating the file", EISDIR);
@@ -150,6 +171,14 @@ static pst_status sync_folder(const char *path, pst_error *reterr)
 pst_status publish_commit(struct publish *p, bool sync, pst_error *reterr)
 {
     pst_status st = PST_OK;
+    if (p->remote) {
+        st = remote_publish(p->fd, p->path, p->overwrite, reterr);
+        close(p->fd);
+        p->fd = -1;
+        if (st < 0)
+            publish_discard(p);
+        return st;
+    }
     if (sync && (file_denied("fsync") || fsync(p->fd) < 0)) {
         st = file_fail(reterr, p->path, "syncing the file", errno);
         goto fail;
@@ -175,6 +204,8 @@ fail:
 
 void publish_discard(struct publish *p)
 {
+    if (p->remote && p->fd >= 0)
+        close(p->fd);
     if (p->temp_path) {
         if (p->fd >= 0)
             close(p->fd);
@@ -230,5 +261,7 @@ static pst_status sweep_one(void *user, int folder_fd, const struct dirent *entr
 
 pst_status publish_sweep(const char *folder, pst_error *reterr)
 {
+    if (remote_is(folder))
+        return PST_OK; /* temporary files are local and have no names */
     return walk_names(folder, sweep_one, (void *)(uintptr_t)folder, reterr);
 }

@@ -10,7 +10,7 @@
 struct publish {
     int fd; /* -1: none */
     char *path, *temp_path;
-    bool overwrite;
+    bool overwrite, remote; /* remote: the temporary file has no name, and is uploaded at the commit */
 };
 
 /* Zero-initialise `p` first. Without `overwrite`, an existing `path` is PST_EEXIST, now or at the commit; with it, only a regular

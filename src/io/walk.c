@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "io/remote/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,6 +95,8 @@ static pst_status visit_names(int fd, const char *folder, walk_visit visit, void
 pst_status walk_names(const char *folder, walk_visit visit, void *user, pst_error *reterr)
 {
     int fd;
+    if (remote_is(folder))
+        return remote_names(folder, visit, user, reterr);
     pst_status st = file_open_folder(&fd, folder, reterr);
     return st == PST_OK ? visit_names(fd, folder, visit, user, reterr) : st;
 }
@@ -212,7 +215,7 @@ pst_status walk_files(struct path_list *ret, const char *folder, bool recursive,
 {
     struct tree t = {.files = ret};
     size_t before = ret->count;
-    pst_status st = tree_walk(&t, folder, recursive, reterr);
+    pst_status st = remote_is(folder) ? remote_files(ret, folder, recursive, reterr) : tree_walk(&t, folder, recursive, reterr);
     tree_finish(&t);
     if (st == PST_OK)
         sort_from(ret, before);
@@ -226,7 +229,7 @@ pst_status walk_folders(struct path_list *ret, const char *folder, pst_error *re
     struct path_list files = {0};
     struct tree t = {.files = &files};
     size_t before = ret->count;
-    pst_status st = tree_walk(&t, folder, false, reterr);
+    pst_status st = remote_is(folder) ? remote_folders(ret, folder, reterr) : tree_walk(&t, folder, false, reterr);
     for (size_t i = 1; st == PST_OK && i < t.count; i++) {
         st = add_owned(ret, t.folders[i].path, folder, reterr);
         t.folders[i].path = NULL;

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/remote/remote.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 pst_status disk_lock(int *ret_fd, const char *folder, pst_error *reterr)
 {
     int fd = -1;
+    if (remote_is(folder)) /* stores have no locks */
+        return PST_OK;
     pst_status st = file_open_folder(&fd, folder, reterr);
     if (st < 0)
         return st;
@@ -27,6 +30,8 @@ pst_status disk_lock(int *ret_fd, const char *folder, pst_error *reterr)
 
 pst_status disk_remove(const char *path, pst_error *reterr)
 {
+    if (remote_is(path))
+        return remote_remove(path, reterr);
     if ((file_denied("unlink") || unlink(path) < 0) && errno != ENOENT)
         return file_fail(reterr, path, "removing the file", errno);
     return PST_OK;
@@ -41,7 +46,8 @@ pst_status disk_move(const char *from, const char *to, pst_error *reterr)
 
 void disk_remove_folder(const char *path)
 {
-    (void)rmdir(path); /* refuses a folder that holds anything */
+    if (!remote_is(path))
+        (void)rmdir(path); /* refuses a folder that holds anything */
 }
 
 pst_status disk_is_inside(const char *path, const char *folder, bool *ret, pst_error *reterr)

@@ -10,7 +10,7 @@
 #include "codec/stream.h"
 #include "io/file.h"
 #include "io/number.h"
-#include "record/options.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <math.h>

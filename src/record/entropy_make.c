@@ -9,7 +9,7 @@
 #include "record/entropy_section.h"
 #include "record/frame.h"
 #include "record/index_find.h"
-#include "record/options.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "record/options.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>

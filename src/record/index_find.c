@@ -231,11 +231,16 @@ static pst_status keep_at(struct found_index *x, char *path, pst_index_place pla
 }
 
 /* Tries the places in turn. A failure names the reason for each: then the index is in memory only. */
-static pst_status keep(struct found_index *x, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
+static pst_status keep(struct found_index *x, const struct shard_file *f, const pst_shard_options *options, bool must_keep,
+                       pst_error *reterr)
 {
     pst_error beside, cached;
     char *path = NULL;
-    pst_status st = keep_at(x, index_sidecar_path(f->path), PST_INDEX_SIDECAR, f, &beside);
+    pst_status st;
+    if (file_is_remote(f->fd) && !must_keep && options->cache_dir) /* reading from a bucket must not write to it */
+        st = pst_fail(&beside, PST_EIO, "it is remote");
+    else
+        st = keep_at(x, index_sidecar_path(f->path), PST_INDEX_SIDECAR, f, &beside);
     if (st == PST_OK)
         return PST_OK;
     if (!options->cache_dir)
@@ -273,7 +278,7 @@ pst_status index_make(struct found_index *ret, const struct shard_file *f, const
     /* A file without a single record is hardly a shard: it gets no index. */
     bool keeps = !options->no_write && x.index.count > 0;
     if (keeps)
-        st = keep(&x, f, options, must_keep ? reterr : NULL);
+        st = keep(&x, f, options, must_keep, must_keep ? reterr : NULL);
     if (st < 0 && must_keep) {
         found_index_finish(&x);
         return st;

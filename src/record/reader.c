@@ -11,7 +11,7 @@
 #include "record/damage.h"
 #include "record/frame.h"
 #include "record/index.h"
-#include "record/options.h"
+#include "base/options.h"
 #include "record/resync.h"
 
 #include <inttypes.h>

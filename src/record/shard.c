@@ -9,7 +9,7 @@
 #include "io/file.h"
 #include "record/frame.h"
 #include "record/index_find.h"
-#include "record/options.h"
+#include "base/options.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -10,7 +10,7 @@
 #include "io/publish.h"
 #include "record/frame.h"
 #include "record/index.h"
-#include "record/options.h"
+#include "base/options.h"
 
 #include <string.h>
 

@@ -88,8 +88,10 @@ static void fetch_bytes(const struct set_shard *shard, uint64_t begin, uint64_t 
         return;
     if (data)
         file_fetch_mapped(data + begin, (size_t)(end - begin));
-    else if (shard_descriptor(shard->shard) >= 0)
+    else if (shard_descriptor(shard->shard) >= 0) {
         file_fetch(shard_descriptor(shard->shard), begin, (size_t)(end - begin));
+        file_expect_all(shard_descriptor(shard->shard));
+    }
 }
 
 /* Asks storage for all of it. Where memory will hold everything, the neighbourhood comes along: it is needed sooner or later,
@@ -151,6 +153,10 @@ void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ra
     r->count = count;
     if (first && count > 0)
         cold = r->cold.cold = looks_cold(r);
+    if (s->remote) {
+        fetch(r, s);
+        return;
+    }
     if (s->io == SHARD_IO_DIRECT || (s->io == SHARD_IO_AUTO && cold && s->exceeds_memory && has_bytes(r, DIRECT_WORTH)))
         r->direct = start_direct(r, s, ram);
     if (r->direct)

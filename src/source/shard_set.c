@@ -39,6 +39,8 @@ static bool may_map(struct shard_set *s, const pst_shard *shard)
 {
     if ((s->io != SHARD_IO_AUTO && s->io != SHARD_IO_MAP) || pst_shard_bytes(shard) == 0)
         return false;
+    if (s->io == SHARD_IO_AUTO && !file_is_whole(shard_descriptor(shard)))
+        return false;
     return atomic_fetch_add(&s->mapped, 1) < MAX_MAPPED || s->io == SHARD_IO_MAP;
 }
 
@@ -48,6 +50,8 @@ static pst_status map_shard(struct shard_set *s, struct set_shard *d, pst_error 
     if (st < 0 && s->io == SHARD_IO_MAP)
         return st;
     atomic_store(&d->data, d->mapping.data);
+    if (!d->mapping.data && file_is_remote(shard_descriptor(d->shard)))
+        atomic_store(&s->remote, true);
     if (d->mapping.data || s->io == SHARD_IO_DIRECT || !may_keep_open(s))
         shard_release(d->shard);
     return PST_OK;
@@ -296,6 +300,8 @@ static void describe_io(const struct shard_set *s, char *buffer, size_t size)
         mapped += s->shards[k].mapping.data || pst_shard_bytes(s->shards[k].shard) == 0;
     if (s->io == SHARD_IO_DIRECT)
         snprintf(buffer, size, "read past the page cache");
+    else if (s->remote)
+        snprintf(buffer, size, "remote, %zu of them here", mapped);
     else if (s->io == SHARD_IO_READ || mapped == 0)
         snprintf(buffer, size, "read%s", s->io == SHARD_IO_READ ? "" : " (the system maps none of them)");
     else if (mapped < s->count)

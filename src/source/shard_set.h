@@ -41,6 +41,7 @@ struct shard_set {
     uint64_t max_record_bytes;
     enum shard_io io;
     bool exceeds_memory;        /* the page cache could never hold it */
+    _Atomic bool remote;        /* some shards are not here yet: they are fetched as they are read */
     _Atomic uint64_t *verified; /* one bit per record, set after its data matched its CRC; NULL: not verified */
     size_t *table;              /* record number >> shift → the first shard that may contain it */
     unsigned shift;
@@ -96,8 +97,7 @@ void shard_set_look(struct shard_set *s);
 pst_status shard_set_intact(struct shard_set *s, uint64_t i, pst_error *reterr);
 /* Returns a descriptor of shard `k` for reads that bypass the page cache. `*ret_owned`: the caller closes it. */
 pst_status shard_set_direct(struct shard_set *s, size_t k, int *ret_fd, bool *ret_owned, pst_error *reterr);
-/* Writes a line such as Writes a line such as Writes a line such as Writes a line such as "8 shards, 1.5 GiB, mapped; index:
- * sidecar". */
+/* Writes a line such as "8 shards, 1.5 GiB, mapped; index: sidecar". */
 void shard_set_describe(const struct shard_set *s, char *buffer, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* options.h: structs that grow, of options and of results: the caller's `size` is the size of its version of the struct; the
  * rest reads as zero. */
-#ifndef RECORD_OPTIONS_H
-#define RECORD_OPTIONS_H
+#ifndef BASE_OPTIONS_H
+#define BASE_OPTIONS_H
 
 #include <penstock/base.h>
 #include <string.h>

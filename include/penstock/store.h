@@ -1,0 +1,38 @@
+/* store.h: object stores. Every path of the library may be s3://bucket/key, https://… or http://….
+ *
+ * Nothing is read from the environment unless pst_store_use_environment was called; the command-line tool and the Python module
+ * call it. Secrets appear in no message. */
+#ifndef PENSTOCK_STORE_H
+#define PENSTOCK_STORE_H
+
+#include <penstock/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pst_store_options {
+    size_t size;               /* sizeof(pst_store_options). */
+    const char *endpoint;      /* The server, "http://127.0.0.1:9000"; NULL: Amazon's of the region. */
+    const char *region;        /* NULL: "us-east-1". */
+    const char *access_key;    /* NULL: requests are not signed. */
+    const char *secret_key;    /* The secret of `access_key`. */
+    const char *session_token; /* Of temporary keys; NULL: none. */
+    bool virtual_host;         /* The bucket is part of the host's name, also with `endpoint`. */
+    const char *cache_folder;  /* Where downloaded data are kept for later runs; NULL: they are not kept. */
+    uint64_t cache_bytes;      /* How many bytes are kept there; 0: no limit. */
+    unsigned connections;      /* The number of connections; 0: 8. */
+} pst_store_options;
+
+/* Sets how object stores are reached, for all later calls in this process. Call it before the first remote path is used. */
+PST_API pst_status pst_store_configure(const pst_store_options *options, pst_error *reterr);
+/* Fills what pst_store_configure left out from the environment, when a remote path is first used: the variables
+ * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL and
+ * AWS_ENDPOINT_URL_S3, the profile AWS_PROFILE of ~/.aws/credentials and ~/.aws/config, then the roles of a container or a
+ * machine (which are renewed before they expire). */
+PST_API void pst_store_use_environment(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

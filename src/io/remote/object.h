@@ -1,0 +1,31 @@
+/* object.h: an object that is open: which of its blocks are here, who waits for them, and the connections that fetch them.
+ *
+ * Blocks that somebody waits for come first, then those that are announced, then, for objects that will be read whole, all
+ * others. A few threads, one per connection, do the fetching; neighbouring blocks are one request. */
+#ifndef IO_REMOTE_OBJECT_H
+#define IO_REMOTE_OBJECT_H
+
+#include "io/remote/cache.h"
+
+struct object;
+
+/* Opens the object, or takes a reference to it if it is open. Facts that are not known are asked for and filled in. `folder`:
+ * of the cache; NULL: the copy is private. */
+pst_status object_open(struct object **ret, const char *path, struct store_facts *facts, const char *folder, pst_error *reterr);
+void object_close(struct object *o); /* NULL ok */
+
+int object_descriptor(const struct object *o); /* of the local copy; valid while the object is open */
+uint64_t object_size(const struct object *o);
+/* True when every block is here: the copy can be mapped. */
+bool object_is_whole(struct object *o);
+
+/* Waits until the bytes are here. Beyond the end there is nothing to wait for. */
+pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_error *reterr);
+/* Starts fetching the bytes; does not wait. */
+void object_fetch(struct object *o, uint64_t offset, uint64_t length);
+/* The object is read from front to back: some of what follows is fetched ahead. */
+void object_expect_sequential(struct object *o);
+/* All of it will be read: what nobody waits for is fetched when connections are idle. */
+void object_expect_all(struct object *o);
+
+#endif

@@ -1,0 +1,340 @@
+/* remote.c: see remote.h. Keeps two tables: the facts of every object that was seen, and the descriptors of open ones. */
+#include "io/remote/remote.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/remote/address.h"
+#include "io/remote/listing.h"
+#include "io/remote/object.h"
+#include "io/remote/settings.h"
+#include "io/remote/upload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Atomic size_t remote_descriptors;
+
+struct pin { /* the facts of an object, for the rest of the process */
+    char *path;
+    struct store_facts facts;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct pin *pins; /* a hash table, at most half full */
+    size_t pin_count, pin_room;
+    struct object **objects; /* by descriptor */
+    size_t room;
+    uint64_t cached; /* bytes of objects that were opened in the cache… */
+    bool counted;    /* …after the folder was looked at */
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool remote_is(const char *path)
+{
+    return address_is_remote(path);
+}
+
+/* ---- Facts ---- */
+
+static size_t slot_of(const struct pin *pins, size_t room, const char *path)
+{
+    size_t at = 5381;
+    for (const char *c = path; *c; c++)
+        at = at * 33 + (unsigned char)*c;
+    at &= room - 1;
+    while (pins[at].path && strcmp(pins[at].path, path))
+        at = (at + 1) & (room - 1);
+    return at;
+}
+
+static bool grow_pins(void)
+{
+    size_t room = table.pin_room ? 2 * table.pin_room : 64;
+    struct pin *pins = mem_array(room, sizeof(*pins));
+    if (!pins)
+        return false;
+    for (size_t i = 0; i < table.pin_room; i++)
+        if (table.pins[i].path)
+            pins[slot_of(pins, room, table.pins[i].path)] = table.pins[i];
+    mem_free(table.pins);
+    table.pins = pins;
+    table.pin_room = room;
+    return true;
+}
+
+/* Keeps the facts. Without memory they are asked for again. */
+static void pin(const char *path, const struct store_facts *facts, bool renew)
+{
+    pthread_mutex_lock(&table.lock);
+    if (2 * (table.pin_count + 1) > table.pin_room && !grow_pins()) {
+        pthread_mutex_unlock(&table.lock);
+        return;
+    }
+    struct pin *p = &table.pins[slot_of(table.pins, table.pin_room, path)];
+    if (!p->path && (p->path = mem_strdup(path))) {
+        table.pin_count++;
+        p->facts = *facts;
+    } else if (p->path && (renew || !p->facts.known)) {
+        p->facts = *facts;
+    }
+    pthread_mutex_unlock(&table.lock);
+}
+
+static struct store_facts pinned(const char *path)
+{
+    struct store_facts ret = {0};
+    pthread_mutex_lock(&table.lock);
+    if (table.pin_room)
+        ret = table.pins[slot_of(table.pins, table.pin_room, path)].facts;
+    pthread_mutex_unlock(&table.lock);
+    return ret;
+}
+
+static pst_status see_one(void *user, struct listed *l, pst_error *reterr)
+{
+    (void)l;
+    (void)reterr;
+    *(bool *)user = true;
+    return PST_OK;
+}
+
+static void describe(struct file_info *ret, const struct store_facts *facts)
+{
+    *ret = (struct file_info){.size = facts->size, .mtime_ns = facts->modified * 1000000000, .is_regular = true};
+}
+
+pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reterr)
+{
+    struct store_facts facts = pinned(path);
+    struct http_call c = {0};
+    struct address a;
+    pst_error error;
+    if (facts.known) {
+        describe(ret, &facts);
+        return PST_OK;
+    }
+    pst_status st = address_parse(&a, path, reterr);
+    if (st < 0)
+        return st;
+    bool object = *a.key && a.key[strlen(a.key) - 1] != '/', s3 = a.s3, folder = false;
+    address_finish(&a);
+    if (object) {
+        st = store_ask(&c, &(struct store_ask){.method = "HEAD", .path = path}, &error);
+        if (st == PST_OK) {
+            facts = (struct store_facts){.known = c.length != UINT64_MAX, .size = c.length, .modified = c.modified};
+            snprintf(facts.etag, sizeof(facts.etag), "%s", c.etag);
+            if (facts.known)
+                pin(path, &facts, false);
+            describe(ret, &facts);
+        }
+        http_call_finish(&c);
+        if (st != PST_ENOTFOUND || !s3) {
+            if (st < 0 && reterr)
+                *reterr = error;
+            return st;
+        }
+    }
+    char *prefix =
+        mem_format("%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/"); /* a folder, if something lies below it */
+    st = prefix ? listing_visit_all(prefix, true, 1, see_one, &folder, reterr)
+                : fail_memory_at(reterr, path, "looking for the object");
+    mem_free(prefix);
+    if (st == PST_OK && !folder) {
+        st = pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE, "no such object, and none below it");
+        if (reterr)
+            reterr->sys_errno = ENOENT;
+    }
+    if (st == PST_OK)
+        *ret = (struct file_info){.is_folder = true};
+    return st;
+}
+
+/* ---- Descriptors ---- */
+
+/* The folder of the cache if there is room for the object; NULL: its copy is private. */
+static char *choose_folder(const struct store_facts *facts)
+{
+    char *folder;
+    uint64_t most;
+    settings_cache(&folder, &most);
+    if (!folder || !facts->known)
+        return folder;
+    pthread_mutex_lock(&table.lock);
+    if (!table.counted) {
+        table.cached = cache_folder_bytes(folder);
+        table.counted = true;
+    }
+    bool fits = table.cached <= most && facts->size <= most - table.cached;
+    table.cached += fits ? facts->size : 0;
+    pthread_mutex_unlock(&table.lock);
+    if (fits)
+        return folder;
+    mem_free(folder);
+    return NULL;
+}
+
+static bool put_descriptor(int fd, struct object *o)
+{
+    bool ok = true;
+    pthread_mutex_lock(&table.lock);
+    if ((size_t)fd >= table.room) {
+        size_t before = table.room;
+        ok = mem_grow((void **)&table.objects, &table.room, (size_t)fd + 1, sizeof(*table.objects)) == 0;
+        if (ok)
+            memset(table.objects + before, 0, (table.room - before) * sizeof(*table.objects));
+    }
+    if (ok) {
+        table.objects[fd] = o;
+        atomic_fetch_add(&remote_descriptors, 1);
+    }
+    pthread_mutex_unlock(&table.lock);
+    return ok;
+}
+
+struct object *remote_find(int fd)
+{
+    pthread_mutex_lock(&table.lock);
+    struct object *o = fd >= 0 && (size_t)fd < table.room ? table.objects[fd] : NULL;
+    pthread_mutex_unlock(&table.lock);
+    return o;
+}
+
+void remote_close(int fd)
+{
+    struct object *o = remote_find(fd);
+    if (!o)
+        return;
+    pthread_mutex_lock(&table.lock);
+    table.objects[fd] = NULL;
+    atomic_fetch_sub(&remote_descriptors, 1);
+    pthread_mutex_unlock(&table.lock);
+    object_close(o);
+}
+
+pst_status remote_open(int *ret_fd, const char *path, pst_error *reterr)
+{
+    struct store_facts facts = pinned(path);
+    struct object *o = NULL;
+    pst_error local;
+    reterr = reterr ? reterr : &local;
+    char *folder = choose_folder(&facts);
+    pst_status st = object_open(&o, path, &facts, folder, reterr);
+    mem_free(folder);
+    if (st < 0) {
+        if (st == PST_ENOTFOUND)
+            reterr->sys_errno = ENOENT;
+        return st;
+    }
+    pin(path, &facts, false);
+    int fd = file_denied("dup") ? -1 : fcntl(object_descriptor(o), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        st = file_fail(reterr, path, "opening", errno);
+    else if (!put_descriptor(fd, o))
+        st = fail_memory_at(reterr, path, "opening");
+    if (st < 0) {
+        if (fd >= 0)
+            close(fd);
+        object_close(o);
+        return st;
+    }
+    *ret_fd = fd;
+    return PST_OK;
+}
+
+/* ---- Folders ---- */
+
+struct walk {
+    struct path_list *files, *folders;
+    const char *folder;
+    walk_visit visit; /* instead of the lists */
+    void *user;
+};
+
+static pst_status see(void *user, struct listed *l, pst_error *reterr)
+{
+    struct walk *w = user;
+    const char *name = file_base(l->path);
+    if (!*name) /* an object whose key ends in a slash stands for the folder itself */
+        return PST_OK;
+    if (!l->folder && l->facts.known)
+        pin(l->path, &l->facts, false);
+    if (w->visit) {
+        struct dirent e = {.d_type = l->folder ? DT_DIR : DT_REG};
+        if (strlen(name) >= sizeof(e.d_name))
+            return PST_OK;
+        strcpy(e.d_name, name);
+        return w->visit(w->user, -1, &e, reterr);
+    }
+    struct path_list *to = l->folder ? w->folders : w->files;
+    return *name == '.' || !to ? PST_OK : path_list_add(to, l->path, reterr);
+}
+
+static pst_status walk(struct walk *w, bool deep, pst_error *reterr)
+{
+    size_t n = strlen(w->folder);
+    char *prefix = mem_format("%s%s", w->folder, n && w->folder[n - 1] == '/' ? "" : "/");
+    pst_status st =
+        prefix ? listing_visit_all(prefix, deep, 0, see, w, reterr) : fail_memory_at(reterr, w->folder, "listing the objects");
+    mem_free(prefix);
+    return st;
+}
+
+pst_status remote_files(struct path_list *ret, const char *folder, bool recursive, pst_error *reterr)
+{
+    return walk(&(struct walk){.files = ret, .folder = folder}, recursive, reterr);
+}
+
+pst_status remote_folders(struct path_list *ret, const char *folder, pst_error *reterr)
+{
+    return walk(&(struct walk){.folders = ret, .folder = folder}, false, reterr);
+}
+
+pst_status remote_names(const char *folder, walk_visit visit, void *user, pst_error *reterr)
+{
+    return walk(&(struct walk){.folder = folder, .visit = visit, .user = user}, false, reterr);
+}
+
+/* ---- Publishing ---- */
+
+pst_status remote_temporary(int *ret_fd, const char *path, pst_error *reterr)
+{
+    char *folder;
+    uint64_t most;
+    settings_cache(&folder, &most);
+    int fd = -1;
+    if (folder && file_make_folder(folder, NULL) == PST_OK && !file_denied("open"))
+        fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    mem_free(folder);
+    if (fd < 0) {
+        char name[] = "/tmp/.penstock-XXXXXX";
+        fd = file_denied("open") ? -1 : mkostemp(name, O_CLOEXEC);
+        if (fd >= 0)
+            unlink(name);
+    }
+    if (fd < 0)
+        return file_fail(reterr, path, "making a temporary file in /tmp", errno);
+    *ret_fd = fd;
+    return PST_OK;
+}
+
+pst_status remote_publish(int fd, const char *path, bool overwrite, pst_error *reterr)
+{
+    pst_status st = upload_file(fd, path, overwrite, reterr);
+    if (st == PST_OK)
+        pin(path, &(struct store_facts){0}, true); /* it is another object now */
+    return st;
+}
+
+pst_status remote_remove(const char *path, pst_error *reterr)
+{
+    struct http_call c = {0};
+    pst_status st = store_ask(&c, &(struct store_ask){.method = "DELETE", .path = path}, reterr);
+    http_call_finish(&c);
+    pin(path, &(struct store_facts){0}, true);
+    return st == PST_ENOTFOUND ? PST_OK : st;
+}

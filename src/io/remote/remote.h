@@ -1,0 +1,40 @@
+/* remote.h: remote paths behind the calls of file.h, walk.h, mapping.h and publish.h, which are the only users of this header.
+ *
+ * A remote file is opened as a descriptor of its local copy, which fills as it is read. So every other room reads remote files
+ * without knowing it. */
+#ifndef IO_REMOTE_REMOTE_H
+#define IO_REMOTE_REMOTE_H
+
+#include "io/file.h"
+#include "io/walk.h"
+
+#include <stdatomic.h>
+
+/* True for s3://…, https://… and http://…. */
+bool remote_is(const char *path);
+
+/* What an object was when it was first seen holds for the whole process: if it changes, reading it is PST_ESTALE. */
+pst_status remote_open(int *ret_fd, const char *path, pst_error *reterr);
+pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reterr);
+
+extern _Atomic size_t remote_descriptors; /* that are open: a cheap first check */
+struct object;
+/* The object behind a descriptor, NULL for local files; valid until the descriptor is closed. */
+struct object *remote_find(int fd);
+static inline struct object *remote_of(int fd)
+{
+    return __builtin_expect(atomic_load_explicit(&remote_descriptors, memory_order_relaxed) != 0, 0) ? remote_find(fd) : NULL;
+}
+void remote_close(int fd); /* before the descriptor is closed */
+
+/* The walks of walk.h. */
+pst_status remote_files(struct path_list *ret, const char *folder, bool recursive, pst_error *reterr);
+pst_status remote_folders(struct path_list *ret, const char *folder, pst_error *reterr);
+pst_status remote_names(const char *folder, walk_visit visit, void *user, pst_error *reterr);
+
+/* Publishing: a local temporary file first, then an upload. */
+pst_status remote_temporary(int *ret_fd, const char *path, pst_error *reterr);
+pst_status remote_publish(int fd, const char *path, bool overwrite, pst_error *reterr);
+pst_status remote_remove(const char *path, pst_error *reterr);
+
+#endif

@@ -1,0 +1,24 @@
+/* roles.h: keys that this machine gets from elsewhere: files, and the services of a container or a machine. */
+#ifndef IO_REMOTE_ROLES_H
+#define IO_REMOTE_ROLES_H
+
+#include <penstock/base.h>
+#include <time.h>
+
+struct role_keys {
+    char *access_key, *secret_key, *session_token, *region, *endpoint; /* NULL: not given */
+    time_t expires;                                                    /* 0: never */
+};
+
+/* Each fills members that are NULL. What is not there is not an error; what is there and broken is. */
+pst_status role_from_variables(struct role_keys *k, pst_error *reterr);
+pst_status role_from_files(struct role_keys *k, pst_error *reterr);
+pst_status role_from_services(struct role_keys *k, pst_error *reterr);
+void role_keys_finish(struct role_keys *k);
+
+/* Reads one profile of a file of ~/.aws. `prefix` stands before its name in the section's ("profile "). */
+pst_status role_read_profile(struct role_keys *k, const char *text, const char *prefix, const char *profile, pst_error *reterr);
+/* Reads what a service answers: AccessKeyId, SecretAccessKey, Token, Expiration. */
+pst_status role_read_answer(struct role_keys *k, const char *text, size_t length, pst_error *reterr);
+
+#endif

@@ -1,0 +1,23 @@
+/* settings.h: how stores are reached: the endpoint, the keys, the cache. One per process. */
+#ifndef IO_REMOTE_SETTINGS_H
+#define IO_REMOTE_SETTINGS_H
+
+#include "io/remote/address.h"
+#include "io/remote/sigv4.h"
+#include <penstock/store.h>
+
+/* A copy of what one request needs; freed by settings_finish. Without an access key it is not signed. */
+struct settings {
+    char *endpoint, *region, *access_key, *secret_key, *session_token;
+    bool virtual_host;
+};
+
+/* The present settings. Keys of a role that are about to expire are renewed first. */
+pst_status settings_get(struct settings *ret, pst_error *reterr);
+void settings_finish(struct settings *s); /* secrets are wiped */
+
+/* The folder of the cache (mem_free it; NULL: none), its size, and the number of connections. */
+void settings_cache(char **ret_folder, uint64_t *ret_bytes);
+unsigned settings_connections(void);
+
+#endif

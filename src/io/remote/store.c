@@ -1,0 +1,387 @@
+/* store.c: see store.h.
+ *
+ * Repeating is bounded three ways: attempts per request, a pause that doubles with each (with jitter, and as long as the server
+ * asks), and a budget that all requests of the process share: failures use it up, successes refill it, so that a server that
+ * is down is not stormed. */
+#include "io/remote/store.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "io/remote/settings.h"
+#include "io/remote/sha256.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define ATTEMPTS      10
+#define FIRST_PAUSE   0.05 /* seconds */
+#define LONGEST_PAUSE 5.0
+#define BUDGET        100.0 /* repeated requests */
+#define REFILL        1.5   /* per success */
+#define STALL_SECONDS 3.0
+#define FIRST_SECONDS 10.0
+
+static struct {
+    pthread_mutex_t lock;
+    double budget;
+    uint64_t requests, repeated;
+} traffic = {.lock = PTHREAD_MUTEX_INITIALIZER, .budget = BUDGET};
+
+void store_count(uint64_t *ret_requests, uint64_t *ret_repeated)
+{
+    pthread_mutex_lock(&traffic.lock);
+    *ret_requests = traffic.requests;
+    *ret_repeated = traffic.repeated;
+    pthread_mutex_unlock(&traffic.lock);
+}
+
+static void note_request(void)
+{
+    pthread_mutex_lock(&traffic.lock);
+    traffic.requests++;
+    pthread_mutex_unlock(&traffic.lock);
+}
+
+static void note_success(void)
+{
+    pthread_mutex_lock(&traffic.lock);
+    traffic.budget = traffic.budget + REFILL < BUDGET ? traffic.budget + REFILL : BUDGET;
+    pthread_mutex_unlock(&traffic.lock);
+}
+
+/* Waits before the next attempt. False: no more attempts. */
+static bool pause_before(unsigned attempt, double asked, const _Atomic bool *cancel)
+{
+    static _Atomic uint64_t draws;
+    struct random r;
+    if (attempt + 1 >= ATTEMPTS)
+        return false;
+    pthread_mutex_lock(&traffic.lock);
+    bool allowed = traffic.budget >= 1;
+    traffic.budget -= allowed;
+    traffic.repeated += allowed;
+    pthread_mutex_unlock(&traffic.lock);
+    if (!allowed)
+        return false;
+    random_init(&r, clock_ns(), attempt, atomic_fetch_add(&draws, 1), 0);
+    double pause = FIRST_PAUSE * (double)(1u << attempt);
+    pause = (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE) * (0.5 + 0.5 * random_unit(&r));
+    pause = asked > pause ? (asked < 60 ? asked : 60) : pause;
+    for (uint64_t end = clock_ns() + (uint64_t)(pause * 1e9), now; (now = clock_ns()) < end;) {
+        uint64_t left = end - now < 50000000 ? end - now : 50000000;
+        if (cancel && atomic_load(cancel))
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
+    }
+    return true;
+}
+
+/* ---- One request ---- */
+
+struct prepared {
+    struct text url, headers;
+};
+
+static void prepared_finish(struct prepared *p)
+{
+    if (p->headers.data)
+        explicit_bzero(p->headers.data, p->headers.length);
+    text_finish(&p->url);
+    text_finish(&p->headers);
+}
+
+/* The scheme and host of an object's URL, and the path in it. */
+static void locate_s3(const struct address *a, const struct settings *s, struct text *base, struct text *path)
+{
+    bool in_host = s->virtual_host || (!s->endpoint && !strchr(a->bucket, '.'));
+    const char *endpoint = s->endpoint ? s->endpoint : "";
+    if (!s->endpoint)
+        text_addf(base, "https://%s%ss3.%s.amazonaws.com", in_host ? a->bucket : "", in_host ? "." : "", s->region);
+    else if (in_host && strstr(endpoint, "://"))
+        text_addf(base, "%.*s%s.%s", (int)(strstr(endpoint, "://") + 3 - endpoint), endpoint, a->bucket,
+                  strstr(endpoint, "://") + 3);
+    else
+        text_addf(base, "%s%s", strstr(endpoint, "://") ? "" : "https://", endpoint);
+    while (base->length && base->data[base->length - 1] == '/')
+        base->data[--base->length] = 0;
+    text_add(path, "/");
+    if (!in_host) {
+        address_encode(path, a->bucket, strlen(a->bucket), false);
+        if (*a->key)
+            text_add(path, "/");
+    }
+    address_encode(path, a->key, strlen(a->key), true);
+}
+
+static pst_status prepare_s3(struct prepared *p, const struct address *a, const struct store_ask *ask, pst_error *reterr)
+{
+    struct settings s;
+    struct text base = {0}, path = {0};
+    char hash[SHA256_HEX];
+    pst_status st = settings_get(&s, reterr);
+    if (st < 0)
+        return st;
+    locate_s3(a, &s, &base, &path);
+    text_addf(&p->url, "%s%s%s%s", base.data ? base.data : "", path.data ? path.data : "", ask->query ? "?" : "",
+              ask->query ? ask->query : "");
+    if (s.access_key && !base.failed && !path.failed) {
+        sha256_hex(ask->body ? ask->body : "", ask->body ? ask->body_length : 0, hash);
+        sigv4_sign(&p->headers,
+                   &(struct sigv4_request){.method = ask->method,
+                                           .host = strstr(base.data, "://") + 3,
+                                           .path = path.data,
+                                           .query = ask->query ? ask->query : "",
+                                           .payload_hash = hash},
+                   &(struct sigv4_key){s.access_key, s.secret_key, s.session_token, s.region}, time(NULL));
+    }
+    p->url.failed |= base.failed || path.failed;
+    text_finish(&base);
+    text_finish(&path);
+    settings_finish(&s);
+    return PST_OK;
+}
+
+static pst_status prepare(struct prepared *p, const struct address *a, const struct store_ask *ask, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    if (a->s3)
+        st = prepare_s3(p, a, ask, reterr);
+    else
+        text_addf(&p->url, "%s%s%s%s", a->host, a->key, ask->query ? "?" : "", ask->query ? ask->query : "");
+    if (ask->headers)
+        text_add(&p->headers, ask->headers);
+    return st == PST_OK && (p->url.failed || p->headers.failed) ? fail_memory_at(reterr, ask->path, "asking the store") : st;
+}
+
+/* ---- Failures ---- */
+
+static bool may_pass(const struct http_call *c)
+{
+    return !c->complete || c->status == 0 || c->status == 408 || c->status == 429 || c->status >= 500;
+}
+
+/* What stands between <Code> and </Code>. */
+static void read_code(const struct http_call *c, char *ret, size_t size)
+{
+    const char *at = c->text.data ? strstr(c->text.data, "<Code>") : NULL;
+    size_t n = at ? strcspn(at + 6, "<") : 0;
+    snprintf(ret, size, "%.*s", (int)(n < size ? n : size - 1), at ? at + 6 : "");
+}
+
+static const char *remedy_for(const char *code, int status)
+{
+    static const struct {
+        const char *code, *remedy;
+    } known[] = {
+        {"InvalidAccessKeyId", "; the access key is not known here: check AWS_ACCESS_KEY_ID and the endpoint"},
+        {"SignatureDoesNotMatch", "; the secret key is wrong: check AWS_SECRET_ACCESS_KEY"},
+        {"ExpiredToken", "; the session token has expired: get new keys"},
+        {"InvalidToken", "; the session token is wrong: check AWS_SESSION_TOKEN"},
+        {"RequestTimeTooSkewed", "; the clock of this machine is wrong"},
+        {"NoSuchBucket", "; check the name of the bucket and the endpoint"},
+        {"PermanentRedirect", "; the bucket is in another region: set AWS_REGION"},
+        {"AuthorizationHeaderMalformed", "; the bucket is in another region: set AWS_REGION"},
+        {"AccessDenied", "; these keys may not do this: check the rights of the keys, or whether keys are set at all"},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(code, known[i].code) == 0)
+            return known[i].remedy;
+    return status == 403 ? "; check the keys and their rights" : status == 301 || status == 307 ? "; set AWS_REGION" : "";
+}
+
+static pst_status fail_answer(const struct http_call *c, const char *path, unsigned attempts, pst_error *reterr)
+{
+    char code[64], times[40] = "";
+    if (c->cancelled)
+        return pst_fail_at(reterr, PST_ECANCELLED, path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
+    if (attempts > 1)
+        snprintf(times, sizeof(times), " (%u attempts)", attempts);
+    if (!c->complete || c->status == 0)
+        return pst_fail_at(reterr, PST_EIO, path, PST_NOWHERE, PST_NOWHERE, "%s%s",
+                           c->text.length ? c->text.data : "the transfer broke off", times);
+    read_code(c, code, sizeof(code));
+    pst_status st = c->status == 404 ? PST_ENOTFOUND : c->status == 412 ? PST_ESTALE : PST_EIO;
+    if (c->status == 404 && strcmp(code, "NoSuchBucket"))
+        return pst_fail_at(reterr, st, path, PST_NOWHERE, PST_NOWHERE, "no such object");
+    if (c->status == 412)
+        return pst_fail_at(reterr, st, path, PST_NOWHERE, PST_NOWHERE, "the object changed while it was used; start again");
+    return pst_fail_at(reterr, st, path, PST_NOWHERE, PST_NOWHERE, "the server answered %d%s%s%s%s", c->status,
+                       *code ? " " : "", code, times, remedy_for(code, c->status));
+}
+
+pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error *reterr)
+{
+    struct address a;
+    *c = (struct http_call){0};
+    pst_status st = address_parse(&a, ask->path, reterr);
+    for (unsigned attempt = 0; st == PST_OK; attempt++) {
+        struct prepared p = {0};
+        st = prepare(&p, &a, ask, reterr);
+        c->method = ask->method;
+        c->url = p.url.data;
+        c->headers = p.headers.data;
+        c->body = ask->body;
+        c->body_length = ask->body_length;
+        c->cancel = ask->cancel;
+        c->first_seconds = FIRST_SECONDS;
+        note_request();
+        if (st == PST_OK)
+            st = http_perform(c, reterr);
+        prepared_finish(&p);
+        c->url = c->headers = NULL;
+        if (st < 0)
+            break;
+        if (c->complete && c->status / 100 == 2) {
+            note_success();
+            break;
+        }
+        if (c->cancelled || !may_pass(c) || !pause_before(attempt, c->retry_after, ask->cancel))
+            st = fail_answer(c, ask->path, attempt + 1, reterr);
+    }
+    address_finish(&a);
+    return st;
+}
+
+/* ---- Ranges ---- */
+
+struct ranged {
+    const struct store_get *get;
+    struct store_facts *facts;
+    struct http_call *call;
+    uint64_t from;  /* the byte that the present attempt began at */
+    uint64_t got;   /* bytes passed on, in all attempts */
+    bool judged;    /* the answer's headers were looked at */
+    bool changed;   /* it is another object by now */
+    bool misplaced; /* the answer has other bytes than asked */
+    bool refused;   /* by the sink */
+};
+
+/* By Content-Range, whatever the status: some servers answer 200 with the right range, others with the whole object. */
+static bool judge(struct ranged *r)
+{
+    const struct http_call *c = r->call;
+    struct store_facts *f = r->facts;
+    r->judged = true;
+    uint64_t total = c->ranged ? c->total : c->length;
+    r->changed =
+        f->known && ((f->etag[0] && c->etag[0] && strcmp(c->etag, f->etag)) || (total != UINT64_MAX && total != f->size));
+    r->misplaced = c->ranged ? c->begin != r->from : r->from != 0;
+    if (r->changed || r->misplaced)
+        return false;
+    if (!f->known) {
+        f->known = true;
+        snprintf(f->etag, sizeof(f->etag), "%s", c->etag);
+        f->size = total;
+        f->modified = c->modified;
+    }
+    return true;
+}
+
+static bool pass_on(void *user, const void *data, size_t length)
+{
+    struct ranged *r = user;
+    if (!r->judged && !judge(r))
+        return false;
+    uint64_t left = r->get->length - r->got;
+    if (length > left) { /* more than asked for: a whole object */
+        length = (size_t)left;
+        r->refused = true; /* after these bytes it is enough */
+    }
+    if (length && !r->get->sink(r->get->user, data, length))
+        return false;
+    r->got += length;
+    if (r->get->progress)
+        atomic_fetch_add(r->get->progress, length);
+    return !r->refused;
+}
+
+static pst_status get_once(struct ranged *r, const struct address *a, pst_error *reterr)
+{
+    const struct store_get *g = r->get;
+    struct prepared p = {0};
+    char headers[HTTP_ETAG + 128];
+    size_t n = 0;
+    r->from = g->offset + r->got;
+    n += (size_t)snprintf(headers, sizeof(headers), "Range: bytes=%" PRIu64 "-%" PRIu64 "\n", r->from,
+                          g->offset + g->length - 1);
+    if (r->facts->etag[0])
+        snprintf(headers + n, sizeof(headers) - n, "If-Match: %s\n", r->facts->etag);
+    pst_status st = prepare(&p, a, &(struct store_ask){.method = "GET", .path = g->path, .headers = headers}, reterr);
+    struct http_call *c = r->call;
+    c->method = "GET";
+    c->url = p.url.data;
+    c->headers = p.headers.data;
+    c->sink = pass_on;
+    c->user = r;
+    c->cancel = g->cancel;
+    c->first_seconds = FIRST_SECONDS;
+    c->stall_seconds = STALL_SECONDS;
+    r->judged = false;
+    note_request();
+    if (st == PST_OK)
+        st = http_perform(c, reterr);
+    prepared_finish(&p);
+    c->url = c->headers = NULL;
+    return st;
+}
+
+static pst_status fail_changed(const struct store_get *g, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_ESTALE, g->path, PST_NOWHERE, PST_NOWHERE,
+                       "the object changed while it was used; start again, so that all of it is of one version");
+}
+
+/* Whether everything that can be had has arrived. An empty object and a range after the end are answered with 416. */
+static bool is_enough(struct ranged *r)
+{
+    const struct http_call *c = r->call;
+    struct store_facts *f = r->facts;
+    if (c->complete && c->status == 416) {
+        f->size = f->known ? f->size : r->from;
+        f->known = true;
+        return true;
+    }
+    if (c->complete && c->status / 100 == 2 && !r->judged && !judge(r))
+        return false;
+    uint64_t end = r->get->offset + r->get->length;
+    return c->status / 100 == 2 && r->judged && !r->misplaced && !r->changed &&
+           (r->got == r->get->length || (f->size <= end && r->get->offset + r->got >= f->size));
+}
+
+pst_status store_get(const struct store_get *get, struct store_facts *facts, pst_error *reterr)
+{
+    struct address a;
+    struct http_call c = {0};
+    struct ranged r = {.get = get, .facts = facts, .call = &c};
+    pst_status st = address_parse(&a, get->path, reterr);
+    unsigned attempt = 0;
+    while (st == PST_OK) {
+        uint64_t before = r.got;
+        st = get_once(&r, &a, reterr);
+        if (st < 0 || is_enough(&r))
+            break;
+        if (r.changed || (c.complete && c.status == 412)) {
+            st = fail_changed(get, reterr);
+            break;
+        }
+        attempt = r.got > before ? 0 : attempt + 1; /* progress was made: the server lives */
+        bool hopeless = c.complete && c.status / 100 != 2 && !may_pass(&c);
+        if (c.cancelled || hopeless || !pause_before(attempt, c.retry_after, get->cancel)) {
+            if (r.misplaced && c.complete)
+                st =
+                    pst_fail_at(reterr, PST_EIO, get->path, PST_NOWHERE, r.from, "the server sends other bytes than asked for");
+            else
+                st = fail_answer(&c, get->path, attempt + 1, reterr);
+        }
+    }
+    if (st == PST_OK)
+        note_success();
+    http_call_finish(&c);
+    address_finish(&a);
+    return st;
+}

@@ -1,0 +1,44 @@
+/* store.h: requests to a store, signed, repeated when they fail for reasons that pass, and translated into our errors. */
+#ifndef IO_REMOTE_STORE_H
+#define IO_REMOTE_STORE_H
+
+#include "io/remote/http.h"
+
+struct store_ask {
+    const char *method;
+    const char *path;    /* s3://…, https://… */
+    const char *query;   /* encoded and sorted; NULL: none */
+    const char *headers; /* a line each; NULL: none */
+    const void *body;
+    size_t body_length;
+    const _Atomic bool *cancel;
+};
+
+/* Performs the request until it succeeds or fails for good. `c` has the answer; http_call_finish it also after a failure. */
+pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error *reterr);
+
+/* The facts of an object. */
+struct store_facts {
+    bool known;
+    uint64_t size;
+    int64_t modified;
+    char etag[HTTP_ETAG]; /* "": the server tells none */
+};
+
+/* Reads [offset, offset + length) of an object, fewer bytes at its end, and passes them to `sink` in order, each once: a broken
+ * transfer goes on at the byte it reached. Facts that are known must still be true (PST_ESTALE);
+ * otherwise they are filled in. `*progress` counts the bytes that arrived. */
+struct store_get {
+    const char *path;
+    uint64_t offset, length;
+    http_sink sink;
+    void *user;
+    const _Atomic bool *cancel;
+    _Atomic uint64_t *progress; /* NULL: not counted */
+};
+pst_status store_get(const struct store_get *get, struct store_facts *facts, pst_error *reterr);
+
+/* How many requests were made, and how many of them repeated another, in this process. */
+void store_count(uint64_t *ret_requests, uint64_t *ret_repeated);
+
+#endif
