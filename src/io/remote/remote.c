@@ -132,8 +132,9 @@ pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reter
                 pin(path, &facts, false);
             describe(ret, &facts);
         }
+        bool secret = st < 0 && c.status == 403; /* an answer to HEAD says no more; one to a list does */
         http_call_finish(&c);
-        if (st != PST_ENOTFOUND || !s3) {
+        if ((st != PST_ENOTFOUND && !secret) || !s3) {
             if (st < 0 && reterr)
                 *reterr = error;
             return st;

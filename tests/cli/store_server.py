@@ -1,0 +1,253 @@
+"""A small S3 server on loopback for tests: objects in memory, signatures checked, lists in pages, uploads in parts, and faults.
+
+The signature is computed here a second time, from its description, on purpose.
+"""
+import contextlib
+import hashlib
+import hmac
+import http.server
+import random
+import socket
+import struct
+import threading
+import time
+import urllib.parse
+import xml.sax.saxutils
+
+KEY, SECRET, TOKEN = "test-key", "test-secret", None
+
+
+def sign(secret, date, region, text):
+    key = ("AWS4" + secret).encode()
+    for part in (date, region, "s3", "aws4_request"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    @property
+    def store(self):
+        return self.server.store
+
+    # ---- Answers ----
+
+    def answer(self, status, body=b"", headers=(), cut=None):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        if not any(name == "Content-Length" for name, _ in headers):
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        self.wfile.write(body if cut is None else body[:cut])
+        if cut is not None:
+            self.wfile.flush()
+            self.close_connection = True
+
+    def refuse(self, status, code):
+        self.answer(status, f"<?xml version='1.0'?><Error><Code>{code}</Code></Error>".encode())
+
+    def reset(self):
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
+
+    # ---- Signatures ----
+
+    def check_signature(self, body):
+        """None, or the code of the refusal."""
+        said = self.headers.get("Authorization")
+        if not said:
+            return None if self.store.public else "AccessDenied"
+        fields = dict(part.strip().split("=", 1) for part in said.split(" ", 1)[1].split(","))
+        key, date, region, _, _ = fields["Credential"].split("/")
+        if key != KEY:
+            return "InvalidAccessKeyId"
+        if self.store.token and self.headers.get("x-amz-security-token") != self.store.token:
+            return "ExpiredToken"
+        names = fields["SignedHeaders"].split(";")
+        path, _, query = self.path.partition("?")
+        query = "&".join(sorted(query.split("&"))) if query else ""
+        payload = hashlib.sha256(body).hexdigest()
+        if self.headers["x-amz-content-sha256"] != payload:
+            return "XAmzContentSHA256Mismatch"
+        canonical = "\n".join([self.command, path, query, *(f"{name}:{self.headers[name].strip()}" for name in names), "",
+                               ";".join(names), payload])
+        text = "\n".join(["AWS4-HMAC-SHA256", self.headers["x-amz-date"], f"{date}/{region}/s3/aws4_request",
+                          hashlib.sha256(canonical.encode()).hexdigest()])
+        return None if sign(SECRET, date, region, text) == fields["Signature"] else "SignatureDoesNotMatch"
+
+    # ---- Requests ----
+
+    def serve(self):
+        store = self.store
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path, _, query = self.path.partition("?")
+        self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        bucket, _, key = urllib.parse.unquote(path[1:]).partition("/")
+        with store.lock:
+            store.requests.append((self.command, key, self.headers.get("Range")))
+        refused = self.check_signature(body)
+        if refused:
+            return self.refuse(403, refused)
+        if bucket not in store.buckets:
+            return self.refuse(404, "NoSuchBucket")
+        if store.latency:
+            time.sleep(store.latency)
+        self.objects = store.buckets[bucket]
+        fault = store.next_fault(self.command, key)
+        if fault == "503":
+            return self.answer(503, b"<Error><Code>SlowDown</Code></Error>")
+        if fault == "500":
+            return self.refuse(500, "InternalError")
+        if fault == "reset":
+            return self.reset()
+        getattr(self, "on_" + self.command.lower())(key, body, fault)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = serve
+
+    def on_head(self, key, _, fault):
+        if key not in self.objects:
+            return self.answer(404)
+        data, etag = self.objects[key]
+        self.answer(200, headers=[("Content-Length", str(len(data))), ("ETag", etag)])
+
+    def on_get(self, key, _, fault):
+        if not key:
+            return self.on_list()
+        if key not in self.objects:
+            return self.refuse(404, "NoSuchKey")
+        data, etag = self.objects[key]
+        if fault == "etag":
+            etag = '"another"'
+        elif self.headers.get("If-Match", etag) != etag:
+            return self.refuse(412, "PreconditionFailed")
+        span = self.headers.get("Range")
+        if not span or fault == "whole":
+            return self.answer(200, data, [("ETag", etag)])
+        begin, end = (int(x) for x in span.split("=")[1].split("-"))
+        if begin >= len(data):
+            return self.refuse(416, "InvalidRange")
+        if fault == "shifted":
+            begin = max(0, begin - 10) if begin else 10
+        end = min(end, len(data) - 1)
+        part = data[begin:end + 1]
+        status = 200 if fault == "status" else 206
+        headers = [("ETag", etag), ("Content-Range", f"bytes {begin}-{end}/{len(data)}"), ("Content-Length", str(len(part)))]
+        if fault == "stall":
+            self.answer(status, part, headers, cut=len(part) // 2)
+            self.close_connection = False
+            time.sleep(self.store.stall)
+            self.close_connection = True
+            return
+        self.answer(status, part, headers, cut=len(part) // 2 if fault == "cut" else None)
+
+    def on_list(self):
+        prefix, delimiter = self.query.get("prefix", ""), self.query.get("delimiter")
+        found, folders = [], set()
+        for key in sorted(self.objects, key=str.encode):
+            if not key.startswith(prefix):
+                continue
+            rest = key[len(prefix):]
+            if delimiter and delimiter in rest:
+                folders.add(prefix + rest.split(delimiter)[0] + delimiter)
+            else:
+                found.append(key)
+        entries = [("f", name) for name in sorted(folders)] + [("o", key) for key in found]
+        begin, most = int(self.query.get("continuation-token", "0")), int(self.query.get("max-keys", "1000"))
+        most = min(most, self.store.page)
+        text = [f"<ListBucketResult><IsTruncated>{str(begin + most < len(entries)).lower()}</IsTruncated>"]
+        for kind, name in entries[begin:begin + most]:
+            safe = xml.sax.saxutils.escape(name)
+            if kind == "f":
+                text.append(f"<CommonPrefixes><Prefix>{safe}</Prefix></CommonPrefixes>")
+            else:
+                data, etag = self.objects[name]
+                text.append(f"<Contents><Key>{safe}</Key><LastModified>2026-01-31T12:00:00.000Z</LastModified>"
+                            f"<ETag>{xml.sax.saxutils.escape(etag, {chr(34): '&quot;'})}</ETag><Size>{len(data)}</Size></Contents>")
+        if begin + most < len(entries):
+            text.append(f"<NextContinuationToken>{begin + most}</NextContinuationToken>")
+        self.answer(200, ("".join(text) + "</ListBucketResult>").encode())
+
+    def on_put(self, key, body, fault):
+        etag = '"' + hashlib.md5(body).hexdigest() + '"'
+        if "uploadId" in self.query:
+            self.store.uploads[self.query["uploadId"]][int(self.query["partNumber"])] = body
+        elif self.headers.get("If-None-Match") == "*" and key in self.objects:
+            return self.refuse(412, "PreconditionFailed")
+        else:
+            self.objects[key] = (body, etag)
+        self.answer(200, headers=[("ETag", etag)])
+
+    def on_post(self, key, body, fault):
+        if "uploads" in self.query:
+            name = f"upload/{len(self.store.uploads)}+="
+            self.store.uploads[name] = {}
+            return self.answer(200, f"<R><UploadId>{name}</UploadId></R>".encode())
+        parts = self.store.uploads.pop(self.query["uploadId"])
+        data = b"".join(parts[n] for n in sorted(parts))
+        self.objects[key] = (data, f'"{hashlib.md5(data).hexdigest()}-{len(parts)}"')
+        self.answer(200, b"<CompleteMultipartUploadResult/>")
+
+    def on_delete(self, key, body, fault):
+        if "uploadId" in self.query:
+            self.store.uploads.pop(self.query["uploadId"], None)
+        else:
+            self.objects.pop(key, None)
+        self.answer(204)
+
+
+class Store:
+    """buckets: {name: {key: (bytes, etag)}}; `faults`: {kind: share of the requests}."""
+
+    def __init__(self):
+        self.buckets, self.uploads, self.requests = {"data": {}}, {}, []
+        self.lock, self.chance, self.faults = threading.Lock(), random.Random(5), {}
+        self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20
+        self.faulty = ("GET", "HEAD", "PUT", "POST")
+
+    def next_fault(self, method, key):
+        with self.lock:
+            if method not in self.faulty:
+                return None
+            draw = self.chance.random()
+            for kind, share in self.faults.items():
+                if draw < share:
+                    return kind
+                draw -= share
+        return None
+
+    def put(self, key, data, bucket="data"):
+        self.buckets[bucket][key] = (data, '"' + hashlib.md5(data).hexdigest() + '"')
+
+    def count(self, method=None):
+        with self.lock:
+            return sum(method is None or r[0] == method for r in self.requests)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads, request_queue_size = True, 128
+
+    def handle_error(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def serve():
+    """Yields the store and the environment that reaches it."""
+    server = Server(("127.0.0.1", 0), Handler)
+    server.store = Store()
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server.store, {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-test-1", "PENSTOCK_CACHE": "",
+                             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_address[1]}", "AWS_EC2_METADATA_DISABLED": "true"}
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,217 @@
+"""Object stores: every command reads and writes s3:// and http:// paths; keys, lists, faults, the cache, errors."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import tap
+from store_server import serve
+from tool import PENSTOCK, environment, penstock, report, scratch, tree
+
+ODD = ["plain.txt", "with space.txt", "a=b+c.txt", "ünïcödé/日本.txt", "per%20cent&amp;.txt", "(a)!*'~,;:@$.txt"]
+
+
+def make_shards(folder, store, prefix="shards", images=60, shards=3, env=None):
+    """Packs into a local folder and puts the files into the store; returns the local folder."""
+    penstock("generate", f"{folder}/pictures", "--images", images, "--size", 48, "--classes", 4, "-q")
+    penstock("pack", f"{folder}/pictures", f"{folder}/{prefix}", "--shards", shards, "-q")
+    for name in os.listdir(f"{folder}/{prefix}"):
+        with open(f"{folder}/{prefix}/{name}", "rb") as f:
+            store.put(f"{prefix}/{name}", f.read())
+    return f"{folder}/{prefix}"
+
+
+def records(path, env, **options):
+    return penstock("cat", "-n", 0, f"tfrecord {path} | example | select key label", env=env, **options).out
+
+
+def test_pipelines_read_what_local_ones_read():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store)
+        for path in ("s3://data/shards", "s3://data/shards/", "s3://data/shards/shards-train.tfrecord-*", "s3://data/sh*/*-of-00003"):
+            assert records(path, env) == records(local, env), path
+        shuffled = "tfrecord {} | shuffle | example | decode | random_crop 32 | select image label | batch 16"
+        assert penstock("cat", "-n", 0, shuffled.format("s3://data/shards"), env=env).out == penstock("cat", "-n", 0, shuffled.format(local), env=env).out
+
+
+def test_inspect_index_and_a_folder_of_images():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store)
+        remote = report("inspect", "s3://data/shards", env=env)
+        assert remote["records"] == 60
+        for name in os.listdir(f"{folder}/pictures"):
+            for file in os.listdir(f"{folder}/pictures/{name}"):
+                with open(f"{folder}/pictures/{name}/{file}", "rb") as f:
+                    store.put(f"pictures/{name}/{file}", f.read())
+        text = "folder {} | select label | batch 60"
+        assert penstock("cat", "-n", 0, text.format("s3://data/pictures"), env=env).out == penstock("cat", "-n", 0, text.format(f"{folder}/pictures"),
+                                                                                           env=env).out
+        for key in [key for key in store.buckets["data"] if key.endswith(".pidx")]:
+            del store.buckets["data"][key]
+        before = dict(store.buckets["data"])
+        assert records("s3://data/shards", env) == records(local, env)
+        assert store.buckets["data"] == before, "reading does not write to the bucket"
+        penstock("index", "--rebuild", "s3://data/shards", env=env)
+        assert sum(key.endswith(".pidx") for key in store.buckets["data"]) == 3
+
+
+def test_pack_into_a_store():
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/in", "--images", 40, "--size", 32, "--classes", 2, "-q")
+        penstock("pack", f"{folder}/in", f"{folder}/sh", "--shards", 2)
+        penstock("pack", f"{folder}/in", "s3://data/sh", "--shards", 2, env=env)
+        objects = {key[3:]: value[0] for key, value in store.buckets["data"].items()}
+        local = {name: open(f"{folder}/sh/{name}", "rb").read() for name in os.listdir(f"{folder}/sh")}
+        assert objects == local
+        assert report("pack", f"{folder}/in", "s3://data/sh", "--shards", 2, env=env)["up_to_date"]
+        assert "another command" in penstock("pack", f"{folder}/in", "s3://data/sh", "--shards", 3, env=env, code=1).err
+        penstock("pack", "s3://data/sh", f"{folder}/again", "--shards", 1, env=env)
+        assert report("inspect", f"{folder}/again")["records"] == 40
+
+
+def test_large_objects_are_sent_in_parts():
+    with scratch() as folder, serve() as (store, env):
+        with open(f"{folder}/big.txt", "wb") as f:
+            f.write(b"".join(b"%09d " % i + b"x" * 990 + b"\n" for i in range(70_000)))
+        penstock("pack", f"{folder}/big.txt", "s3://data/big", "--shards", 1, "--from", "text", env=env)
+        name = next(key for key in store.buckets["data"] if key.endswith("-of-00001"))
+        assert store.buckets["data"][name][1].endswith('-5"'), "five parts"
+        assert report("inspect", "s3://data/big", env=env)["records"] == 70_000
+        assert store.uploads == {}
+
+
+def test_odd_keys_and_long_lists():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, shards=1)
+        data = store.buckets["data"].pop("shards/shards-train.tfrecord-00000-of-00001")[0]
+        expected = records(local, env)
+        for key in ODD:
+            store.put(f"odd/{key}/x.tfrecord", data)
+            assert records(f"'s3://data/odd/{key}/x.tfrecord'" if "'" not in key else f'"s3://data/odd/{key}/x.tfrecord"', env) == expected, key
+        store.page = 100
+        penstock("generate", f"{folder}/image", "--images", 2, "--size", 16, "--classes", 2, "-q")
+        image = next(open(f"{path}/{file}", "rb").read() for path, _, files in os.walk(f"{folder}/image") for file in files)
+        for i in range(550):
+            store.put(f"many/{i % 3}/{i:04}.jpg", image)
+        found = penstock("cat", "-n", 0, "folder s3://data/many | select label | batch 1000", env=env).out
+        assert found.count("element") == 550, found[:500]
+
+
+def test_keys_and_buckets_that_are_wrong():
+    with scratch() as folder, serve() as (store, env):
+        make_shards(folder, store, shards=1)
+        wrong = {"AWS_ACCESS_KEY_ID": ("nobody", "access key is not known"), "AWS_SECRET_ACCESS_KEY": ("nonsense", "secret key is wrong")}
+        for name, (value, words) in wrong.items():
+            refused = penstock("inspect", "s3://data/shards", env={**env, name: value}, code=1)
+            assert words in refused.err and value not in refused.err and "test-secret" not in refused.err, refused
+        assert "NoSuchBucket" in penstock("inspect", "s3://nothing/shards", env=env, code=1).err
+        assert "no such file or folder" in penstock("inspect", "s3://data/none", env=env, code=1).err
+        assert "expected s3://BUCKET/KEY" in penstock("inspect", "s3:///x", env=env, code=2).err
+        store.token = "fresh"
+        refused = penstock("inspect", "s3://data/shards", env={**env, "AWS_SESSION_TOKEN": "stale"}, code=1)
+        assert "session token has expired" in refused.err and "stale" not in refused.err
+        penstock("inspect", "s3://data/shards", env={**env, "AWS_SESSION_TOKEN": "fresh"})
+        store.token = None
+        bare = {name: value for name, value in env.items() if "ACCESS_KEY" not in name}
+        home = f"{folder}/home"
+        os.makedirs(f"{home}/.aws")
+        with open(f"{home}/.aws/credentials", "w") as f:
+            f.write("[default]\naws_access_key_id = x\n\n[mine]\naws_access_key_id = test-key\naws_secret_access_key=test-secret\n")
+        penstock("inspect", "s3://data/shards", env={**bare, "HOME": home, "AWS_PROFILE": "mine"})
+        assert "AccessDenied" in penstock("inspect", "s3://data/shards", env={**bare, "HOME": home, "AWS_PROFILE": "other"}, code=1).err
+
+
+def test_faults_are_survived():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, images=200, shards=6)
+        expected, plain = records(local, env), None
+        for kind in (None, "503", "500", "reset", "cut", "whole", "status", "shifted"):
+            for share in ((0,) if kind is None else (0.1, 0.5)):
+                store.faults = {kind: share} if kind else {}
+                before = store.count()
+                said = records("s3://data/shards", env, code=None)
+                assert said == expected, f"{kind} at {share}: {said[:300]}"
+                made = store.count() - before
+                plain = plain or made
+                assert made < 4 * plain + 20, f"{kind} at {share}: {made} requests instead of {plain}"
+
+
+def test_a_stalled_transfer_goes_on():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, shards=4)
+        expected = records(local, env)
+        store.faults, store.faulty = {"stall": 0.2}, ("GET",)
+        began = time.monotonic()
+        assert records("s3://data/shards", env) == expected
+        assert time.monotonic() - began < 60
+
+
+def test_a_changed_object_is_named():
+    with scratch() as folder, serve() as (store, env):
+        make_shards(folder, store, shards=1)
+        store.faults, store.faulty = {"etag": 1}, ("GET",)
+        refused = penstock("cat", "-n", 0, "tfrecord s3://data/shards/shards-train.tfrecord-00000-of-00001 | example | select key", env=env, code=None)
+        assert refused.code == 3 and "changed while it was used" in refused.err and "shards-train" in refused.err, refused
+
+
+def test_the_cache_is_used_checked_and_shared():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, shards=3)
+        expected, env = records(local, env), {**env, "PENSTOCK_CACHE": f"{folder}/cache"}
+        assert records("s3://data/shards", env) == expected
+        store.requests.clear()
+        assert records("s3://data/shards", env) == expected
+        assert not [request for request in store.requests if request[2]], "nothing is fetched again"
+        data = [f"{folder}/cache/{name}" for name in os.listdir(f"{folder}/cache") if name.endswith(".data")]
+        for name in data:
+            with open(name, "r+b") as f:
+                f.seek(os.path.getsize(name) // 2)
+                byte = f.read(1)
+                f.seek(-1, 1)
+                f.write(bytes([byte[0] ^ 255]))
+        assert records("s3://data/shards", env) == expected, "damaged blocks are fetched again"
+        subprocess.run(["rm", "-rf", f"{folder}/cache"], check=True)
+        store.requests.clear()
+        store.latency = 0.02
+        processes = [subprocess.Popen([PENSTOCK, "cat", "-n", "0", "tfrecord s3://data/shards | example | select key label"],
+                                      env=environment(**env), stdout=subprocess.PIPE, text=True) for _ in range(3)]
+        assert [process.communicate(timeout=60)[0] for process in processes] == [expected] * 3
+        fetched = [request for request in store.requests if request[0] == "GET" and request[2]]
+        assert len(fetched) < 3 * len(set(fetched)), "what one process fetches, the others wait for"
+
+
+def test_a_killed_process_leaves_a_sound_cache():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, images=120, shards=6)
+        expected, env = records(local, env), {**env, "PENSTOCK_CACHE": f"{folder}/cache"}
+        store.latency, chance = 0.01, random.Random(3)
+        for _ in range(12):
+            process = subprocess.Popen([PENSTOCK, "cat", "-n", "0", "tfrecord s3://data/shards | example | select key label"],
+                                       env=environment(**env), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(chance.uniform(0, 0.25))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert records("s3://data/shards", env) == expected
+
+
+def test_web_servers_are_read_and_not_listed():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, shards=1)
+        store.public = True
+        base = env["AWS_ENDPOINT_URL"] + "/data/shards"
+        plain = {name: value for name, value in env.items() if not name.startswith("AWS_ACCESS") and not name.startswith("AWS_SECRET")}
+        assert records(f"{base}/shards-train.tfrecord-00000-of-00001", plain) == records(local, env)
+        assert penstock("inspect", base, env=plain, code=None).code != 0
+        refused = penstock("pack", f"{folder}/pictures", base + "/out", env=plain, code=1)
+        assert "a web server" in refused.err, refused
+
+
+def test_no_server_is_an_error_soon():
+    env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "PENSTOCK_CACHE": ""}
+    began = time.monotonic()
+    refused = penstock("inspect", "s3://data/x", env=env, code=1)
+    assert "attempts" in refused.err and time.monotonic() - began < 60, refused
+
+
+tap.main(globals())

@@ -1,0 +1,166 @@
+/* test_remote.c: the parts of remote access that are functions of their input: hashes, signatures, addresses, lists, profiles.
+ */
+#include "harness.h"
+
+#include "base/memory.h"
+#include "io/remote/address.h"
+#include "io/remote/listing.h"
+#include "io/remote/roles.h"
+#include "io/remote/sha256.h"
+#include "io/remote/sigv4.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void check_sha(const char *text, size_t times, const char *expected)
+{
+    struct sha256 s;
+    uint8_t digest[SHA256_BYTES];
+    char hex[SHA256_HEX];
+    sha256_init(&s);
+    for (size_t i = 0; i < times; i++)
+        sha256_add(&s, text, strlen(text));
+    sha256_finish(&s, digest);
+    sha256_to_hex(digest, hex);
+    CHECK_MSG(strcmp(hex, expected) == 0, "%.20s: %s", text, hex);
+}
+
+/* The examples of FIPS 180-4 and RFC 4231. */
+static void hashes(void)
+{
+    uint8_t digest[SHA256_BYTES];
+    char hex[SHA256_HEX];
+    check_sha("", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    check_sha("abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    check_sha("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
+              "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    check_sha("aaaaaaaaaa", 100000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, digest);
+    sha256_to_hex(digest, hex);
+    CHECK(strcmp(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843") == 0);
+    char key[131];
+    memset(key, 0xaa, sizeof(key));
+    hmac_sha256(key, sizeof(key), "Test Using Larger Than Block-Size Key - Hash Key First", 54, digest);
+    sha256_to_hex(digest, hex);
+    CHECK(strcmp(hex, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54") == 0);
+}
+
+/* The example that Amazon's description of the signature gives for a list. */
+static void signature(void)
+{
+    struct text headers = {0};
+    char empty[SHA256_HEX];
+    sha256_hex("", 0, empty);
+    struct sigv4_key key = {
+        .access_key = "AKIAIOSFODNN7EXAMPLE", .secret_key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", .region = "us-east-1"};
+    sigv4_sign(&headers,
+               &(struct sigv4_request){.method = "GET",
+                                       .host = "examplebucket.s3.amazonaws.com",
+                                       .path = "/",
+                                       .query = "max-keys=2&prefix=J",
+                                       .payload_hash = empty},
+               &key, 1369353600);
+    CHECK(strstr(headers.data, "x-amz-date: 20130524T000000Z\n"));
+    CHECK(strstr(headers.data, "Signature=34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"));
+    CHECK(!strstr(headers.data, key.secret_key));
+    text_finish(&headers);
+}
+
+static void addresses(void)
+{
+    struct address a;
+    struct text t = {0};
+    pst_error e;
+    CHECK(address_is_remote("s3://b/k") && address_is_remote("https://h/x") && !address_is_remote("a/s3://b") &&
+          !address_is_remote("s3:x"));
+    CHECK(address_parse(&a, "s3://my-bucket/a b/c", &e) == PST_OK);
+    CHECK(a.s3 && strcmp(a.bucket, "my-bucket") == 0 && strcmp(a.key, "a b/c") == 0);
+    address_finish(&a);
+    CHECK(address_parse(&a, "s3://bucket", &e) == PST_OK && *a.key == 0);
+    address_finish(&a);
+    CHECK(address_parse(&a, "https://host:9000/x?y=1", &e) == PST_OK && !a.s3);
+    CHECK(strcmp(a.host, "https://host:9000") == 0 && strcmp(a.key, "/x?y=1") == 0);
+    address_finish(&a);
+    static const char *const bad[] = {"s3://", "s3:///key", "s3://ab/k", "s3://b@cket/k", "https://", "http:///x"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        CHECK_MSG(address_parse(&a, bad[i], &e) == PST_EINVAL, "%s", bad[i]);
+    address_encode(&t, "a b/+=%\xc3\xbc~", 10, true);
+    CHECK_MSG(strcmp(t.data, "a%20b/%2B%3D%25%C3%BC~") == 0, "%s", t.data);
+    text_finish(&t);
+}
+
+struct seen {
+    char text[512];
+    size_t count;
+};
+
+static pst_status see(void *user, struct listed *l, pst_error *reterr)
+{
+    struct seen *s = user;
+    size_t n = strlen(s->text);
+    (void)reterr;
+    snprintf(s->text + n, sizeof(s->text) - n, "%s %s %llu %s|", l->folder ? "folder" : "object", l->path,
+             (unsigned long long)l->facts.size, l->facts.etag);
+    s->count++;
+    return PST_OK;
+}
+
+static void lists(void)
+{
+    static const char page[] =
+        "<?xml "
+        "version=\"1.0\"?><ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>1&amp;2</"
+        "NextContinuationToken>"
+        "<Contents><Key>a&amp;b &lt;c&gt; &#x65e5;.jpg</Key><LastModified>2026-01-31T12:00:00.000Z</LastModified>"
+        "<ETag>&quot;e1&quot;</ETag><Size>18446744073709551615</Size></Contents><Contents><Size>1</Size></Contents>"
+        "<CommonPrefixes><Prefix>x/y/</Prefix></CommonPrefixes></ListBucketResult>";
+    struct seen s = {0};
+    char *token = NULL;
+    pst_error e;
+    CHECK(listing_read(page, sizeof(page) - 1, "b", see, &s, &token, &e) == PST_OK);
+    CHECK_MSG(strcmp(s.text, "object s3://b/a&b <c> \xe6\x97\xa5.jpg 18446744073709551615 \"e1\"|folder s3://b/x/y 0 |") == 0,
+              "%s", s.text);
+    CHECK(token && strcmp(token, "1&2") == 0);
+    mem_free(token);
+    for (size_t n = 0; n < sizeof(page) - 1; n++) { /* every truncation ends well: an error, or what was whole */
+        char *cut = mem_strndup(page, n);
+        s = (struct seen){0};
+        token = NULL;
+        pst_status st = listing_read(cut, n, "b", see, &s, &token, &e);
+        CHECK(st == PST_OK || st == PST_ECORRUPT);
+        mem_free(token);
+        mem_free(cut);
+    }
+}
+
+static void profiles(void)
+{
+    static const char credentials[] =
+        "# keys\n[default]\naws_access_key_id = first\naws_secret_access_key = one\n\n[other]\r\n"
+        "aws_access_key_id=second\r\naws_secret_access_key= t=w/o+ \r\naws_session_token = t\r\n[half]\n"
+        "aws_access_key_id = third\n";
+    static const char config[] = "[default]\nregion = eu-1\n[profile other]\nregion=us-2\nendpoint_url = http://x\n";
+    struct role_keys k = {0};
+    pst_error e;
+    CHECK(role_read_profile(&k, credentials, "", "other", &e) == PST_OK);
+    CHECK(role_read_profile(&k, config, "profile ", "other", &e) == PST_OK);
+    CHECK(strcmp(k.access_key, "second") == 0 && strcmp(k.secret_key, "t=w/o+") == 0 && strcmp(k.session_token, "t") == 0);
+    CHECK(strcmp(k.region, "us-2") == 0 && strcmp(k.endpoint, "http://x") == 0);
+    role_keys_finish(&k);
+    CHECK(role_read_profile(&k, credentials, "", "half", &e) == PST_OK && !k.access_key);
+    CHECK(role_read_profile(&k, config, "profile ", "default", &e) == PST_OK && strcmp(k.region, "eu-1") == 0);
+    role_keys_finish(&k);
+    static const char answer[] =
+        "{\"AccessKeyId\":\"a\",\"SecretAccessKey\":\"s\",\"Token\":\"t\",\"Expiration\":\"2026-01-31T00:00:00Z\"}";
+    CHECK(role_read_answer(&k, answer, sizeof(answer) - 1, &e) == PST_OK && k.expires == 1769817600 &&
+          strcmp(k.session_token, "t") == 0);
+    CHECK(role_read_answer(&k, "{}", 2, &e) == PST_ECORRUPT && strcmp(k.access_key, "a") == 0);
+    role_keys_finish(&k);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {{"hashes", hashes}, {"signature", signature}, {"addresses", addresses},
+                                        {"lists", lists},   {"profiles", profiles},   {NULL, NULL}};
+    return test_main(argc, argv, tests);
+}
