@@ -13,14 +13,34 @@ import atexit as _atexit
 from . import _core
 from ._core import Batch, Error, Skip, Tensor
 from ._dataset import AUTOTUNE, Dataset, Spec, from_arrays, from_files, from_generator, image_dataset_from_directory, pipeline
+from ._doctor.answer import Answer
 from ._fluent import SOURCES as _SOURCES
 from ._model import Model, Weights
 from ._records import Example, TFRecordReader, TFRecordWriter, pack
+
+
+def doctor(loader, step=None, data=None, **options):
+    """Says why training is slow, and what each remedy would bring. The result prints as the answer; to_dict(), save("report.html").
+
+        loader: any iterable of batches: torch DataLoader, tf.data.Dataset, Keras PyDataset, Grain, a Dataset, a generator
+        step: the training step, called with one batch; None: only the loader is measured
+        data: the files that the loader reads; the equivalent penstock pipeline is then written and measured
+        seconds=12: time for all measurements; epochs, samples: size of the real training; verify=True: try remedies out
+
+    Example:
+
+        print(ps.doctor(loader, step=train_step, data="photos/"))
+    """
+    from ._doctor.run import doctor as run
+
+    return run(loader, step, data, **options)
+
 
 __version__ = _core.version
 globals().update(_SOURCES)
 __all__ = [
     "AUTOTUNE",
+    "Answer",
     "Batch",
     "Dataset",
     "Error",
@@ -32,6 +52,7 @@ __all__ = [
     "TFRecordWriter",
     "Tensor",
     "Weights",
+    "doctor",
     "from_arrays",
     "from_files",
     "from_generator",

@@ -292,6 +292,20 @@ class Example(dict[str, Any]):
     @classmethod
     def parse(cls, record: bytes | bytearray | memoryview) -> Example: ...
 
+class Answer:
+    """The doctor's answer: print it, to_dict() for its JSON, save("report.html") for the page."""
+    @property
+    def verdict(self) -> dict[str, Any]: ...
+    @property
+    def remedies(self) -> list[dict[str, Any]]: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def html(self) -> str: ...
+    def save(self, path: Path, overwrite: bool = True) -> None: ...
+
+def doctor(loader: Iterable[Any], step: Callable[[Any], Any] | None = None, data: Path | None = None, *, seconds: float = 12.0,
+           epochs: int | None = None, samples: int | None = None, verify: bool = True) -> Answer:
+    """Says why training is slow, and what each remedy would bring."""
+
 def pack(sources: Path | Iterable[Path], out: Path, *, source_format: str | None = None, name: str | None = None, version: str | None = None,
          features: str | None = None, shards: int = 0, shard_size: int = 0, split: str | Mapping[str, float] | None = None,
          shuffle: bool = False, seed: int = 0, compression: str | None = "none", resize: int | str | None = None,

@@ -1,7 +1,11 @@
-"""penstock.keras.Batches: a dataset as a Keras 3 PyDataset, for model.fit on any backend.
+"""penstock.keras.Batches: a dataset as a Keras 3 PyDataset, for model.fit on any backend. penstock.keras.Doctor: a callback that says
+why fit() is slow.
 
 from penstock.keras import Batches
 model.fit(Batches(train), validation_data=Batches(validation), epochs=10)
+
+from penstock.keras import Doctor
+model.fit(train, callbacks=[Doctor(report="report.html", verbose=True)])
 """
 
 from __future__ import annotations
@@ -15,6 +19,9 @@ import keras
 import numpy as np
 
 from penstock import Dataset
+from penstock._doctor.keras_callback import callback as _callback
+
+Doctor: Any = _callback()
 
 PEEKED = 2  # batches that Keras reads and discards before training
 

@@ -85,3 +85,44 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.dataset.load_state_dict(state)
+
+
+class Doctor:
+    """Wraps a loader in a training loop, and says afterwards why it is slow.
+
+        batches = Doctor(loader)
+        for images, labels in batches:
+            ...
+        print(batches.answer())
+    """
+
+    def __init__(self, loader: Any) -> None:
+        from penstock._doctor.watch import Meter
+
+        self.loader = loader
+        self._meter = Meter(loader, "torch")
+
+    def __iter__(self) -> Iterator[Any]:
+        import time
+
+        from penstock._doctor.observe import size_of
+
+        batches = iter(self.loader)
+        while True:
+            asked = time.perf_counter()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                self._meter.end()
+                return
+            self._meter.got(asked, time.perf_counter(), size_of(batch))
+            yield batch
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def answer(self, data: Any = None, **options: Any) -> Any:
+        """Returns the answer for the steps so far; the loader is measured alone for a few seconds."""
+        from penstock._doctor.main import answer_for
+
+        return answer_for(self._meter.seen, self.loader, None, data, [], **options)

@@ -83,6 +83,7 @@ bool record_types_create(PyObject *module);
 bool model_types_create(PyObject *module);
 PyObject *core_read_run(PyObject *self, PyObject *args);
 PyObject *core_pack(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *core_doctor_page(PyObject *self, PyObject *args);
 PyObject *core_encode_png(PyObject *self, PyObject *args);
 PyTypeObject *type_add(PyObject *module, PyType_Spec *spec); /* NULL with an error set */
 

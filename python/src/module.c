@@ -170,6 +170,7 @@ static PyMethodDef functions[] = {
     {"operations", core_operations, METH_NOARGS, "[(name, kind, doc, example, [(name, kind, default, choices, doc), …]), …]"},
     {"pack", (PyCFunction)(void (*)(void))core_pack, METH_VARARGS | METH_KEYWORDS, NULL},
     {"read_run", core_read_run, METH_VARARGS, "What a run folder or checkpoint folder says about its model."},
+    {"doctor_page", core_doctor_page, METH_VARARGS, NULL},
     {"encode_png", core_encode_png, METH_VARARGS, NULL},
     {"shutdown", core_shutdown, METH_NOARGS, "Stops every pipeline. For the interpreter's exit."},
     {0},

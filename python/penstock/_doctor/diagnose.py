@@ -1,0 +1,131 @@
+"""From measurements to a verdict: class, bottleneck, cause, and the sentence."""
+
+from .answer import BALANCED, FASTER, INPUT_BOUND, _three, duration
+
+BOTTLENECKS = {
+    "python-function": "python", "heavy-augmentation": "cpu", "large-images": "cpu", "single-worker": "configuration", "worker-limit": "cpu",
+    "many-small-files": "storage", "slow-storage": "storage", "compressed-stream": "cpu", "no-prefetch": "configuration",
+    "tiny-batch": "configuration", "serialization": "python", "lock-contention": "python", "gpu-unused": "configuration", "consumer": "consumer",
+    "transfer": "transfer", "none": "consumer",
+}
+# Words for the sentence: why, for each cause.
+REASONS = {
+    "python-function": "the Python function {stage} takes most of the loader's time",
+    "heavy-augmentation": "augmentation in {stage} takes most of the loader's time",
+    "large-images": "the images are decoded at {factor} times the pixels that a batch keeps",
+    "single-worker": "one worker prepares the batches, one after the other",
+    "worker-limit": "the loader's workers cannot prepare batches as fast as the step takes them",
+    "many-small-files": "the samples are many small files, each opened by itself",
+    "slow-storage": "reading takes most of the loader's time",
+    "compressed-stream": "the data is one compressed stream",
+    "no-prefetch": "no batch is prepared while a step runs",
+    "tiny-batch": "the batches are so small that fixed costs prevail",
+    "serialization": "passing batches between processes takes most of the loader's time",
+    "lock-contention": "the loader's threads wait for each other",
+}
+SMALL_FILE = 256 * 1024
+TINY = 8
+
+
+class Case:
+    """Everything that is known about a run."""
+
+    def __init__(self, share=None, loader_rate=0.0, step_rate=0.0, kinds=None, places=None, loader=None, gpu=None, pixels=None, files=None,
+                 batch=1, larger_gain=None):
+        self.share, self.loader_rate, self.step_rate = share, loader_rate, step_rate
+        self.kinds, self.places, self.loader = kinds or {}, places or [], loader
+        self.gpu, self.pixels, self.files, self.batch, self.larger_gain = gpu or {}, pixels, files, batch, larger_gain
+
+
+def classify(case):
+    if case.share is None:
+        return "unknown"
+    if case.share > INPUT_BOUND:
+        return "input-bound"
+    if case.share >= BALANCED:
+        return "balanced"
+    return "consumer-bound" if case.loader_rate > FASTER * case.step_rate > 0 else "balanced"
+
+
+def _top(case, kind):
+    """The place that most samples of a kind name."""
+    return next((place["where"] for place in case.places if place["kind"] == kind), "")
+
+
+def _by_work(case):
+    """Returns the cause that the stacks show, and the stage; ("", "") if no kind of work stands out."""
+    kinds = case.kinds
+    busy = 1 - sum(kinds.get(kind, 0) for kind in ("lock", "step", "convert"))
+    if busy <= 0.2:
+        return "", ""
+    share = {kind: kinds.get(kind, 0) / busy for kind in kinds}
+    if share.get("python", 0) >= 0.5:
+        return "python-function", _top(case, "python")
+    if share.get("augment", 0) >= 0.5:
+        return "heavy-augmentation", _top(case, "augment")
+    if case.pixels and case.pixels[0] >= 4 * case.pixels[1] and share.get("decode", 0) + share.get("augment", 0) >= 0.4:
+        return "large-images", "decode"
+    if share.get("read", 0) >= 0.4:
+        small = case.files and case.files[0] >= 500 and case.files[1] < SMALL_FILE
+        return ("many-small-files" if small else "slow-storage"), "read"
+    if share.get("serialize", 0) >= 0.5:
+        return "serialization", _top(case, "serialize")
+    return "", ""
+
+
+def cause_of(case):
+    """Returns the cause and the stage."""
+    kind = classify(case)
+    if case.gpu.get("unused") and kind in ("consumer-bound", "balanced"):
+        return "gpu-unused", "step"
+    if kind == "consumer-bound":
+        return "consumer", "step"
+    if kind == "balanced" and case.share < BALANCED:
+        return "none", ""
+    if case.larger_gain and case.larger_gain >= 1.5 and case.batch <= TINY:
+        return "tiny-batch", "batch"
+    cause, stage = _by_work(case)
+    if cause:
+        return cause, stage
+    loader = case.loader
+    for found, stage, _ in loader.findings() if loader is not None else ():
+        return found, stage
+    if case.pixels and case.pixels[0] >= 4 * case.pixels[1]:
+        return "large-images", "decode"
+    if loader is not None and not loader.overlaps:
+        alone = case.loader_rate or 1
+        return ("no-prefetch", "prefetch") if case.step_rate and alone >= case.step_rate else ("single-worker", "loader")
+    from .observe import cores
+
+    if loader is not None and 0 < loader.workers < cores():
+        return "worker-limit", "loader"
+    return "worker-limit", "loader"
+
+
+def sentence(case, kind, cause, stage, best, epoch_now):
+    """The answer in one or two sentences."""
+    if kind == "unknown":
+        text = f"The loader alone delivers {_three(case.loader_rate)} samples per second"
+        if case.loader_rate:
+            text += f"; a step that takes less than {duration(case.batch / case.loader_rate)} per batch of {case.batch} would wait for it"
+        return text + "."
+    share = f"{100 * case.share:.0f} %"
+    if cause == "gpu-unused":
+        names = ", ".join(device["name"] for device in case.gpu.get("devices", ())) or "a GPU"
+        return f"There is a GPU that the framework does not use ({names}): training computes on the CPU and waits for data {share} of the time."
+    if cause == "consumer":
+        times = case.loader_rate / case.step_rate if case.step_rate else 0
+        return f"The step is the limit: training waits for data {share} of the time, and the loader alone is {_three(times)} times as fast as the step."
+    if cause == "none":
+        return f"Loader and step are well matched: training waits for data {share} of the time."
+    factor = _three(case.pixels[0] / case.pixels[1]) if case.pixels else ""
+    why = REASONS.get(cause, cause).format(stage=stage or "the loader", factor=factor)
+    text = f"Training waits for data {share} of the time: {why}."
+    known = best and (best["measured"] or best["predicted"])
+    if known and known.get("gain") and known["gain"] > 1.05:
+        how = "measured" if best["measured"] else "predicted"
+        text += f" {best['title']}: {_three(known['gain'])} times the samples per second ({how})"
+        if known.get("epoch_seconds") and epoch_now:
+            text += f", one epoch {duration(known['epoch_seconds'])} instead of {duration(epoch_now)}"
+        text += "."
+    return text

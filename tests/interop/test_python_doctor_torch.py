@@ -1,0 +1,198 @@
+"""penstock.doctor with PyTorch: real DataLoaders, their set-ups planted with one fault each; a script that is watched."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+
+import numpy as np
+import tap
+import torch
+from PIL import Image
+
+import penstock as ps
+import penstock.torch
+
+CORES = len(os.sched_getaffinity(0))
+
+
+def photos(folder, count, side):
+    """Class folders of noise that compresses like photos."""
+    random = np.random.default_rng(7)
+    for i in range(count):
+        where = os.path.join(folder, f"class{i % 2}")
+        os.makedirs(where, exist_ok=True)
+        small = random.integers(0, 255, (side // 8, side // 8, 3), np.uint8)
+        Image.fromarray(small).resize((side, side)).save(os.path.join(where, f"{i:04}.jpg"), quality=90)
+
+
+class Photos(torch.utils.data.Dataset):
+    """One photo per item, opened, resized and scaled one by one, as in articles on slow training."""
+
+    def __init__(self, folder, side=96):
+        self.paths = sorted(os.path.join(base, name) for base, _, names in os.walk(folder) for name in names)
+        self.side = side
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, i):
+        with Image.open(self.paths[i]) as image:
+            pixels = np.asarray(image.resize((self.side, self.side)), np.float32) / 255
+        return torch.from_numpy(pixels.transpose(2, 0, 1).copy()), int("class1" in self.paths[i])
+
+
+class Slow(torch.utils.data.Dataset):
+    """A Python loop over the values of each sample."""
+
+    def __len__(self):
+        return 512
+
+    def __getitem__(self, i):
+        return torch.tensor([scale(v) for v in range(300)], dtype=torch.float32)
+
+
+def scale(value):
+    total = 0.0
+    for k in range(20):
+        total += value * k
+    return total
+
+
+class Augmented(torch.utils.data.Dataset):
+    """Small images with heavy work on arrays."""
+
+    def __len__(self):
+        return 512
+
+    def __getitem__(self, i):
+        return torch.from_numpy(heavy(np.full((64, 64, 3), i % 255, np.float32)))
+
+
+def heavy(image):
+    for _ in range(6):
+        image = np.sqrt(np.abs(np.fft.ifft2(np.fft.fft2(image, axes=(0, 1)), axes=(0, 1))).astype(np.float32) + 1)
+    return image
+
+
+class Quick(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, i):
+        return torch.full((8,), float(i))
+
+
+def a_step(milliseconds):
+    """Stands for an accelerator: the CPU is free meanwhile."""
+    return lambda batch: time.sleep(milliseconds / 1e3)
+
+
+def test_one_worker_and_a_measured_gain():
+    with tempfile.TemporaryDirectory() as folder:
+        photos(folder, 48, 512)
+        loader = torch.utils.data.DataLoader(Photos(folder), batch_size=8, shuffle=True)
+        answer = ps.doctor(loader, step=a_step(10), data=folder, seconds=9)
+        verdict, values = answer.verdict, answer.to_dict()
+        assert verdict["class"] == "input-bound" and verdict["cause"] in ("large-images", "single-worker"), verdict
+        native = next(r for r in answer.remedies if r["id"] == "native-op")
+        assert native["measured"]["gain"] > 1.3, native
+        assert native["pipeline"] == f"folder {folder} | shuffle | decode | resize 96 | normalize 0..1 | layout nchw | batch 8"
+        more = next(r for r in answer.remedies if r["id"] == "more-workers")
+        assert more["measured"] and more["predicted"], more
+        if os.getloadavg()[0] < CORES > 1:  # on a busy machine more processes need not help
+            assert more["measured"]["gain"] > 1.05, more
+        assert values["schema"] == 1 and values["sweeps"][0]["by"] == "num_workers"
+        assert "times the samples per second (measured)" in verdict["sentence"], verdict["sentence"]
+        assert "waits for data" in answer.html()
+
+
+def test_a_slow_python_function():
+    loader = torch.utils.data.DataLoader(Slow(), batch_size=8)
+    answer = ps.doctor(loader, step=a_step(2), seconds=5)
+    assert answer.verdict["cause"] == "python-function" and answer.verdict["bottleneck"] == "python", answer.verdict
+    assert "scale" in answer.verdict["stage"] or "__getitem__" in answer.verdict["stage"], answer.verdict
+    assert answer.remedies[0]["id"] in ("native-op", "processes", "more-workers"), answer.remedies[0]
+
+
+def test_heavy_augmentation():
+    loader = torch.utils.data.DataLoader(Augmented(), batch_size=8)
+    answer = ps.doctor(loader, step=a_step(1), seconds=5)
+    assert answer.verdict["cause"] == "heavy-augmentation", answer.verdict
+    assert "heavy" in answer.verdict["stage"], answer.verdict
+    assert any(r["id"] == "offline-augment" for r in answer.remedies)
+
+
+def test_a_slow_step():
+    loader = torch.utils.data.DataLoader(Quick(), batch_size=64)
+    answer = ps.doctor(loader, step=a_step(40), seconds=4)
+    assert answer.verdict["class"] == "consumer-bound" and answer.verdict["cause"] == "consumer", answer.verdict
+
+
+def test_without_a_step():
+    answer = ps.doctor(torch.utils.data.DataLoader(Quick(), batch_size=64), seconds=3)
+    assert answer.verdict["class"] == "unknown" and answer.verdict["wait_share"] is None
+    assert "alone delivers" in answer.verdict["sentence"]
+
+
+def test_the_wrapper():
+    batches = penstock.torch.Doctor(torch.utils.data.DataLoader(Slow(), batch_size=8))
+    for i, batch in enumerate(batches):
+        time.sleep(0.005)
+        if i == 30:
+            break
+    answer = batches.answer(seconds=3)
+    assert answer.verdict["class"] == "input-bound" and answer.verdict["cause"] == "python-function", answer.verdict
+
+
+SCRIPT = """
+    import atexit, sys, time
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Words(Dataset):
+        def __len__(self):
+            return 100000
+        def __getitem__(self, i):
+            total = 0
+            for k in range(3000):
+                total += k * i
+            return torch.tensor([float(total % 7)] * 8)
+
+    def main():
+        model = torch.nn.Linear(8, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for batch in DataLoader(Words(), batch_size=16):
+            optimizer.zero_grad()
+            model(batch).sum().backward()
+            optimizer.step()
+
+    if __name__ == "__main__":
+        assert sys.argv[1:] == ["--epochs", "3"], sys.argv
+        try:
+            main()
+        finally:
+            print("in good order")
+"""
+
+
+def test_a_script_is_watched():
+    with tempfile.TemporaryDirectory() as folder:
+        script, out, page = (os.path.join(folder, name) for name in ("train.py", "answer.json", "page.html"))
+        with open(script, "w", encoding="utf-8") as f:
+            f.write(textwrap.dedent(SCRIPT))
+        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--html", page, "--seconds", "5", script, "--epochs", "3"],
+                              capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert "in good order" in done.stdout and "Training waits for data" in done.stdout, done.stdout
+        with open(out, encoding="utf-8") as f:
+            values = json.load(f)
+        assert values["verdict"]["class"] == "input-bound" and values["verdict"]["cause"] == "python-function", values["verdict"]
+        assert values["now"]["samples_per_s"] > 0 and values["subject"] == "train.py"
+        assert os.path.getsize(page) > 3000
+
+
+tap.main(globals())

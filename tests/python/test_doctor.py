@@ -1,0 +1,222 @@
+"""penstock.doctor without any framework: plain loaders with one planted fault each, scripts, pages, a stand-in for NVIDIA's library."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+
+import tap
+
+import penstock as ps
+
+CAUSES = {
+    "many-small-files", "compressed-stream", "slow-storage", "page-cache", "large-images", "single-worker", "worker-limit", "shuffle-after-decode",
+    "shuffle-buffer", "tiny-batch", "no-prefetch", "ram-limit", "python-function", "heavy-augmentation", "unused-fields", "lock-contention",
+    "serialization", "transfer", "gpu-unused", "large-batch", "heavy-model", "consumer", "none",
+}
+IDS = {
+    "pack", "reshard", "resize-offline", "store-planes", "entropy-index", "cache-ram", "cache-disk", "more-workers", "larger-batch", "prefetch", "reorder",
+    "quality-fast", "offline-augment", "native-op", "processes", "select-fields", "faster-storage", "more-machines", "faster-step", "pin-memory",
+    "device-prefetch", "bytes-to-device", "smaller-batch", "mixed-precision", "separable-convolutions", "smaller-model", "compress",
+}
+
+
+def slow(value):
+    total = 0
+    for k in range(3000):
+        total += k * value
+    return total
+
+
+class Loader:
+    """Batches of 8 by a function, `count` of them."""
+
+    def __init__(self, function, count=200):
+        self.function, self.count = function, count
+
+    def __iter__(self):
+        for i in range(self.count):
+            yield [self.function(i) for _ in range(8)]
+
+    def __len__(self):
+        return self.count
+
+
+def pause(milliseconds):
+    return lambda batch: time.sleep(milliseconds / 1e3)
+
+
+def check(answer):
+    """The JSON contract."""
+    values = answer.to_dict()
+    assert values["schema"] == 1 and values["verdict"]["class"] in ("input-bound", "balanced", "consumer-bound", "unknown")
+    assert values["verdict"]["cause"] in CAUSES, values["verdict"]
+    assert values["verdict"]["sentence"] and {"samples_per_s", "low", "high", "epoch_seconds", "total_seconds"} <= set(values["now"])
+    assert {"ms", "wait_ms", "transfer_ms", "compute_ms", "layers"} <= set(values["step"])
+    for remedy in values["remedies"]:
+        assert remedy["id"] in IDS and {"title", "command", "pipeline", "predicted", "measured", "price", "effort"} <= set(remedy), remedy
+        assert {"disk_bytes", "ram_bytes", "seconds"} <= set(remedy["price"])
+    assert json.loads(json.dumps(values)) == values
+    assert "</html>" in answer.html() and str(answer).startswith(values["verdict"]["sentence"])
+    return values
+
+
+def test_a_slow_function():
+    answer = ps.doctor(Loader(slow), step=pause(2), seconds=4, epochs=10)
+    values = check(answer)
+    assert values["verdict"]["class"] == "input-bound" and values["verdict"]["cause"] == "python-function", values["verdict"]
+    assert "slow" in values["verdict"]["stage"] and values["remedies"][0]["id"] in ("processes", "native-op"), values["remedies"]
+    assert abs(values["now"]["total_seconds"] - 10 * values["now"]["epoch_seconds"]) < 1e-6
+    assert values["perfect"]["gain"] > 1.2 and values["stacks"][0]["share"] > 0.3
+
+
+def test_a_generator_that_can_be_read_once():
+    values = check(ps.doctor(iter(Loader(slow)), step=pause(2), seconds=3))
+    assert values["verdict"]["cause"] == "python-function" and values["verdict"]["wait_share"] > 0.2, values["verdict"]
+
+
+def test_a_healthy_loop():
+    values = check(ps.doctor(Loader(lambda i: i), step=pause(10), seconds=2))
+    assert values["verdict"]["class"] == "consumer-bound" and values["verdict"]["cause"] == "consumer", values["verdict"]
+
+
+def test_loader_alone():
+    values = check(ps.doctor(Loader(slow), seconds=2))
+    assert values["verdict"]["class"] == "unknown" and values["now"]["samples_per_s"] > 0
+    assert "per batch of 8 would wait" in values["verdict"]["sentence"], values["verdict"]
+
+
+def test_a_penstock_dataset():
+    dataset = ps.pipeline("range 100000 | batch 64")
+    values = check(ps.doctor(dataset, step=pause(3), seconds=2))
+    assert values["settings"]["kind"] == "penstock" and values["stages"], values["settings"]
+
+
+def test_nothing_to_read():
+    for loader, error in (([], ValueError), (7, TypeError)):
+        try:
+            ps.doctor(loader, seconds=1)
+        except error:
+            continue
+        raise AssertionError(f"{loader!r} was accepted")
+
+
+def test_saved():
+    answer = ps.doctor(Loader(lambda i: i), step=pause(1), seconds=1)
+    with tempfile.TemporaryDirectory() as folder:
+        page, values = os.path.join(folder, "a.html"), os.path.join(folder, "a.json")
+        answer.save(page)
+        answer.save(values)
+        assert open(page, encoding="utf-8").read().startswith("<!doctype html>") and json.load(open(values))["schema"] == 1
+        assert sorted(os.listdir(folder)) == ["a.html", "a.json"]
+    assert answer._repr_html_().startswith("<iframe") and "<script" not in answer._repr_html_()
+
+
+def run_script(text, *options, env=None):
+    with tempfile.TemporaryDirectory() as folder:
+        script, out = os.path.join(folder, "train.py"), os.path.join(folder, "answer.json")
+        with open(script, "w", encoding="utf-8") as f:
+            f.write(textwrap.dedent(text))
+        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, *options, script, "a", "--b"], capture_output=True, text=True,
+                              timeout=120, env={**os.environ, **(env or {})})
+        values = json.load(open(out, encoding="utf-8")) if os.path.exists(out) else None
+        return done, values
+
+
+PLAIN = """
+    import sys, types
+    assert sys.argv[1:] == ["a", "--b"]
+    torch = types.ModuleType("torch")  # stands for a framework
+    exec("def step():\\n t = 0\\n for k in range(20000): t += k\\n", torch.__dict__)
+
+    def batches():
+        while True:
+            total = 0
+            for k in range(60000):
+                total += k
+            yield total
+
+    try:
+        for batch in batches():
+            torch.step()
+    finally:
+        print("in good order")
+"""
+
+
+def test_a_plain_loop():
+    done, values = run_script(PLAIN, "--seconds", "2")
+    assert done.returncode == 0 and "in good order" in done.stdout, done.stderr
+    assert values["verdict"]["class"] == "input-bound" and values["verdict"]["cause"] == "python-function", values["verdict"]
+    assert 0.5 < values["verdict"]["wait_share"] < 0.95 and "batches" in values["verdict"]["stage"], values["verdict"]
+
+
+def test_scripts_that_end_by_themselves():
+    done, values = run_script("print('short')")
+    assert done.returncode == 1 and "nothing can be said" in done.stderr and values is None
+    done, values = run_script("raise SystemExit(3)")
+    assert done.returncode == 3, done
+    done = subprocess.run([sys.executable, "-m", "penstock.doctor", "missing.py"], capture_output=True, text=True)
+    assert done.returncode == 2 and "no such file" in done.stderr
+
+
+DATASET = """
+    import time
+    import penstock as ps
+    for batch in ps.pipeline("range 400 | batch 4"):
+        time.sleep(0.002)
+    print("the whole script")
+"""
+
+
+def test_whole():
+    done, values = run_script(DATASET, "--whole")
+    assert done.returncode == 0 and "the whole script" in done.stdout, done.stderr
+    assert values["verdict"]["wait_share"] < 0.2 and values["settings"]["kind"] == "penstock", values["verdict"]
+
+
+NVML = r"""
+#include <string.h>
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **h) { *h = (void *)(unsigned long)(i + 1); return 0; }
+int nvmlDeviceGetName(void *h, char *name, unsigned n) { strncpy(name, "Stand-in GPU", n); return 0; }
+int nvmlDeviceGetUtilizationRates(void *h, unsigned *u) { u[0] = 37; u[1] = 11; return 0; }
+int nvmlDeviceGetMemoryInfo(void *h, unsigned long long *m) { m[0] = 1ull << 34; m[1] = m[2] = 1ull << 33; return 0; }
+"""
+UNUSED = """
+    import sys, time, types
+    torch = types.ModuleType("torch")
+    torch.cuda = types.SimpleNamespace(is_available=lambda: False, device_count=lambda: 0, memory_allocated=lambda: 0)
+    sys.modules["torch"] = torch
+    import penstock as ps
+    from penstock._doctor import gpu
+    assert gpu.look()["devices"] == [{"name": "Stand-in GPU", "utilisation_share": 0.37, "memory_bytes": 1 << 34}] * 2, gpu.look()
+    answer = ps.doctor([[1] * 8] * 50, step=lambda batch: time.sleep(0.01), seconds=1.5)
+    verdict = answer.verdict
+    assert verdict["cause"] == "gpu-unused" and verdict["bottleneck"] == "configuration" and "Stand-in GPU" in verdict["sentence"], verdict
+    assert answer.remedies[0]["id"] == "faster-step", answer.remedies
+    assert any("one per device" in remedy["title"] for remedy in answer.remedies), answer.remedies
+"""
+
+
+def test_a_gpu_that_is_not_used():
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if not compiler:
+        raise tap.Skip("there is no C compiler here")
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "nvml.c")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(NVML)
+        subprocess.run([compiler, "-shared", "-fPIC", "-w", source, "-o", os.path.join(folder, "libnvidia-ml.so.1")], check=True)
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(UNUSED)], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "LD_LIBRARY_PATH": folder})
+        assert done.returncode == 0, done.stderr
+
+
+tap.main(globals())
