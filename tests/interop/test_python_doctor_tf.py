@@ -65,7 +65,7 @@ def test_a_python_function_in_map():
         return np.float32(sum(k * float(x) for k in range(4000)))
 
     dataset = tf.data.Dataset.range(4096).map(lambda x: tf.numpy_function(slow, [x], tf.float32)).batch(8)
-    answer = ps.doctor(dataset, step=a_step(1), seconds=5)
+    answer = ps.doctor(dataset, step=a_step(1), seconds=5, verify=False)
     assert answer.verdict["cause"] == "python-function", answer.verdict
     assert answer.remedies[0]["id"] in ("native-op", "processes", "more-workers"), answer.remedies
 

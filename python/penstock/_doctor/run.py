@@ -264,7 +264,7 @@ class Work:
 
     def try_out(self, variant, step, count):
         """Measures a variant with the step, as long as the budget allows."""
-        if self.budget.left() < 0.3:
+        if self.budget.left() < -0.5 * self.budget.seconds:
             return None
         try:
             made = variant.make()
@@ -388,10 +388,10 @@ class Work:
         for name, values in found.sweeps():
             points = []
             for value, make in values:
-                if self.budget.left() < 0.2:
+                if self.budget.left() < -self.budget.seconds:
                     break
                 try:
-                    seen = run(make().passes, None, min(0.6, max(0.2, self.budget.left() / 8)))
+                    seen = run(make().passes, None, min(0.6, max(0.2, self.budget.left() / 8)), least=2)
                 except Exception:
                     continue
                 if len(seen):
