@@ -116,7 +116,7 @@ class Observation:
         return points
 
 
-def run(passes, step, seconds, keep=None, least=3, patience=4):
+def run(passes, step, seconds, keep=None, least=3, patience=20):
     """Iterates over `passes()` again and again for `seconds`, calls step(batch), and returns the Observation. `keep` is a list
     that receives the first batch. Where fewer than `least` steps were seen by then, it goes on up to `patience` times as long."""
     seen = Observation()

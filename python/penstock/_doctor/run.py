@@ -264,7 +264,7 @@ class Work:
 
     def try_out(self, variant, step, count):
         """Measures a variant with the step, as long as the budget allows."""
-        if self.budget.left() < -0.5 * self.budget.seconds:
+        if self.budget.left() < -2 * self.budget.seconds:
             return None
         try:
             made = variant.make()
