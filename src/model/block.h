@@ -66,8 +66,14 @@ struct value_form {
     const float *scale, *shift;
     float low, high;
     struct block *producer;
+    enum number number; /* of the value and of its gradient */
     bool on_demand; /* no gradient is stored: the producer asks its only reader for rows of it (block_dense_fill) */
 };
+
+/* The number type for a value that a block of the caller's class makes: the step's, where every reader takes it. */
+enum number block_number(const struct step_view *v, size_t value);
+/* Whether the dense block takes node `node`. */
+bool block_dense_reads(const struct step_view *v, size_t node);
 
 extern const struct block_class *const block_classes[]; /* ends with NULL */
 extern const struct block_class block_reference, block_conv, block_add, block_dense;
@@ -92,7 +98,7 @@ bool step_is_training(const struct step *s);
 unsigned step_lanes(const struct step *s);
 uint64_t step_key(const struct step *s, size_t node);     /* of random numbers */
 const struct graph *step_graph(const struct step *s);
-void *step_value(struct step *s, size_t value);           /* of the whole batch */
+void *step_value(struct step *s, size_t value);           /* of the whole batch; of its form's number type */
 void *step_gradient(struct step *s, size_t value);        /* NULL: not needed */
 bool step_gradient_adds(const struct step *s, const struct block *b, size_t value); /* another block has written to it before */
 void *step_param(struct step *s, size_t param);

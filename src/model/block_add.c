@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/kernels/elem.h"
+#include "model/strip.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,10 +47,11 @@ static size_t match(const struct step_view *v, size_t node, char *why, size_t si
     return clamps ? 2 : 1;
 }
 
-static struct elem_read read_of(struct step *s, size_t value, size_t at)
+static struct strip_source read_of(struct step *s, size_t value, size_t at)
 {
     const struct value_form *f = step_form(s, value);
-    return (struct elem_read){.z = (const float *)step_value(s, value) + at,
+    return (struct strip_source){.z = number_from(step_value(s, value), f->number, at),
+                              .number = f->number,
                               .scale = f->lazy ? f->scale : NULL,
                               .shift = f->lazy ? f->shift : NULL,
                               .low = f->low,
@@ -62,9 +63,10 @@ static void forward(struct step *s, struct block *b, unsigned lane, unsigned lan
     const struct add_state *c = b->state;
     struct lane_range r = step_lane(s, lane);
     size_t at = r.first * c->values;
-    struct elem_read x = read_of(s, c->in[0], at), y = read_of(s, c->in[1], at);
+    struct strip_source x = read_of(s, c->in[0], at), y = read_of(s, c->in[1], at);
+    enum number number = step_form(s, c->out)->number;
     (void)lanes;
-    c->elem->add(&x, &y, c->low, c->high, r.count * c->values / c->channels, c->channels, (float *)step_value(s, c->out) + at);
+    strip_add(c->elem, &x, &y, c->low, c->high, r.count * c->values / c->channels, c->channels, number_at(step_value(s, c->out), number, at), number);
 }
 
 /* The gradient of one input: g where both activations pass it. */
@@ -73,19 +75,24 @@ static void backward_one(struct step *s, struct block *b, unsigned lane, size_t 
     const struct add_state *c = b->state;
     struct lane_range r = step_lane(s, lane);
     size_t at = r.first * c->values;
-    struct elem_service to = {.y = {0}};
+    enum number number = step_form(s, c->out)->number, to_number = step_form(s, c->in[i])->number;
+    struct strip_gradient j = {.g = number_from(step_gradient(s, c->out), number, at),
+                               .number = number,
+                               .low = c->low,
+                               .high = c->high,
+                               .adds = step_gradient_adds(s, b, c->in[i])};
     if (c->serves[i]) {
         struct conv_service service = block_conv_serve(s, step_form(s, c->in[i])->producer, lane);
         if (service.low > -INFINITY || service.high < INFINITY)
-            to.y = read_of(s, c->in[i], at);
-        to.z = service.z ? service.z + at : NULL;
-        to.centre = service.centre;
-        to.sum = service.sum;
-        to.sum2 = service.sum2;
+            j.mask = read_of(s, c->in[i], at);
+        j.z = service.z ? number_from(service.z, to_number, at) : NULL;
+        j.centre = service.centre;
+        j.sum = service.sum;
+        j.sum2 = service.sum2;
     }
-    const float *y = c->low > -INFINITY || c->high < INFINITY ? (const float *)step_value(s, c->out) + at : NULL;
-    c->elem->gradient((const float *)step_gradient(s, c->out) + at, y, c->low, c->high, &to, step_gradient_adds(s, b, c->in[i]),
-                      r.count * c->values / c->channels, c->channels, (float *)step_gradient(s, c->in[i]) + at);
+    if (c->low > -INFINITY || c->high < INFINITY)
+        j.y = number_from(step_value(s, c->out), number, at);
+    strip_gradient(c->elem, &j, r.count * c->values / c->channels, c->channels, number_at(step_gradient(s, c->in[i]), to_number, at), to_number);
 }
 
 static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
@@ -113,6 +120,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
         c->low = 0;
     else
         c->high = INFINITY;
+    v->forms[c->out].number = block_number(v, c->out);
     for (size_t i = 0; i < 2; i++)
         c->serves[i] = block_conv_offer(v, c->in[i]);
     b->forward[0] = (struct block_phase){PHASE_LANES, forward};

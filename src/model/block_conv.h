@@ -8,6 +8,8 @@
 
 /* Whether the block takes node `node`, and so reads lazy values. */
 bool block_conv_reads(const struct step_view *v, size_t node);
+/* The same, of any number type. */
+bool block_conv_reads_numbers(const struct step_view *v, size_t node);
 bool block_add_reads(const struct step_view *v, size_t node);
 
 /* In the plan of the only reader of `value`: true where a convolution block made it and leaves masking its gradient, and the
@@ -17,7 +19,7 @@ bool block_conv_offer(const struct step_view *v, size_t value);
 /* What such a reader does to each gradient g: 0 unless low < y < high; where `sum` is given, sum += g, sum2 += g · (z − centre). */
 struct conv_service {
     float low, high;
-    const float *z; /* of the whole batch */
+    const void *z; /* of the whole batch, of the value's number type */
     const float *centre;
     double *sum, *sum2; /* of the lane */
 };

@@ -7,10 +7,12 @@
 #include "base/memory.h"
 #include "model/kernels/dense.h"
 #include "model/layer_dense.h"
+#include "model/strip.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#define CONVERTED 256 /* inputs of all samples that are converted at a time */
 #define GRAIN 16 /* inputs: parts begin at whole cache lines */
 
 struct dense_state {
@@ -19,7 +21,7 @@ struct dense_state {
     size_t inputs, units;
     size_t param;
     bool bias;
-    size_t sum_floats; /* of a lane */
+    size_t sum_floats, sample_floats; /* of a lane */
 };
 
 static bool is_layer(const struct graph_node *n, const char *name)
@@ -34,6 +36,11 @@ static const struct graph_node *find_dense(const struct step_view *v, size_t nod
     if (is_layer(n, "flatten") && node + 1 < v->nodes && n[1].inputs == 1 && n[1].input[0] == node + 1 && v->consumers[node + 1] == 1)
         n++;
     return is_layer(n, "dense") && n->in[0].rank == 1 ? n : NULL;
+}
+
+bool block_dense_reads(const struct step_view *v, size_t node)
+{
+    return dense_kernels(v->features) && find_dense(v, node);
 }
 
 static size_t match(const struct step_view *v, size_t node, char *why, size_t size)
@@ -63,9 +70,42 @@ static struct dense_job job_of(struct step *s, const struct dense_state *c, cons
                               .k = part->count,
                               .co = c->units,
                               .kernel = (const float *)step_param(s, c->param) + part->first * c->units,
-                              .x = (const float *)step_value(s, c->in) + part->first,
                               .x_pitch = c->inputs,
                               .g = step_gradient(s, c->out)};
+}
+
+/* The next of `left` inputs from `first` on: all of them where they lie, or a chunk, converted. */
+static void load_samples(struct step *s, const struct dense_state *c, size_t first, size_t left, float *samples, struct dense_job *j)
+{
+    enum number number = step_form(s, c->in)->number;
+    const void *x = number_from(step_value(s, c->in), number, first);
+    j->k = left;
+    j->x = x;
+    if (number == NUMBER_F32)
+        return;
+    j->k = left < CONVERTED ? left : CONVERTED;
+    j->x = samples;
+    j->x_pitch = CONVERTED;
+    for (size_t i = 0; i < j->n; i++)
+        strip_convert(number_from(x, number, i * c->inputs), number, j->k, samples + i * CONVERTED, NUMBER_F32);
+}
+
+/* Gradients of inputs: where they lie, or converted from `samples`. */
+static void store_gradient(struct step *s, struct block *b, const struct dense_job *j, size_t first, float *samples, void *scratch)
+{
+    const struct dense_state *c = b->state;
+    enum number number = step_form(s, c->in)->number;
+    void *dx = step_gradient(s, c->in);
+    bool adds = step_gradient_adds(s, b, c->in);
+    if (number == NUMBER_F32) {
+        c->kernels->data(j, adds, (float *)dx + first, c->inputs, scratch);
+        return;
+    }
+    for (size_t i = 0; adds && i < j->n; i++)
+        strip_convert(number_from(dx, number, i * c->inputs + first), number, j->k, samples + i * CONVERTED, NUMBER_F32);
+    c->kernels->data(j, adds, samples, CONVERTED, scratch);
+    for (size_t i = 0; i < j->n; i++)
+        strip_convert(samples + i * CONVERTED, NUMBER_F32, j->k, number_at(dx, number, i * c->inputs + first), number);
 }
 
 static void forward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
@@ -73,8 +113,13 @@ static void forward(struct step *s, struct block *b, unsigned lane, unsigned lan
     const struct dense_state *c = b->state;
     struct lane_range part = part_of(c, lane, lanes);
     struct dense_job j = job_of(s, c, &part);
-    float *sum = step_work(s, b, false, lane);
-    c->kernels->forward(&j, sum, sum + c->sum_floats);
+    float *sum = step_work(s, b, false, lane), *samples = sum + c->sum_floats;
+    void *scratch = samples + c->sample_floats;
+    memset(sum, 0, c->sum_floats * sizeof(float));
+    for (size_t k = 0; k < part.count; k += j.k, j.kernel += j.k * c->units) {
+        load_samples(s, c, part.first + k, part.count - k, samples, &j);
+        c->kernels->forward(&j, sum, scratch);
+    }
 }
 
 static void finish(struct step *s, struct block *b, unsigned i, unsigned count)
@@ -99,13 +144,14 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
     const struct dense_state *c = b->state;
     struct lane_range part = part_of(c, lane, lanes);
     struct dense_job j = job_of(s, c, &part);
-    void *scratch = step_work(s, b, true, lane);
-    float *dx = step_gradient(s, c->in);
-    if (part.count == 0)
-        return;
-    c->kernels->weights(&j, (float *)step_param_gradient(s, c->param) + part.first * c->units, scratch);
-    if (dx)
-        c->kernels->data(&j, step_gradient_adds(s, b, c->in), dx + part.first, c->inputs, scratch);
+    float *samples = step_work(s, b, true, lane), *gradient = step_param_gradient(s, c->param);
+    void *scratch = samples + c->sample_floats;
+    for (size_t k = 0; k < part.count; k += j.k, j.kernel += j.k * c->units) {
+        load_samples(s, c, part.first + k, part.count - k, samples, &j);
+        c->kernels->weights(&j, gradient + (part.first + k) * c->units, scratch);
+        if (step_gradient(s, c->in))
+            store_gradient(s, b, &j, part.first + k, samples, scratch);
+    }
 }
 
 void block_dense_fill(struct step *s, struct block *b, size_t first, size_t count, size_t input, size_t inputs, float *to, void *scratch)
@@ -155,8 +201,9 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     v->forms[c->in].on_demand = block_conv_asks(v, c->in, b);
     size_t scratch = round_up(c->kernels->scratch_bytes(v->options->batch, c->units));
     c->sum_floats = dense_panels(c->units) * v->options->batch * DENSE_PANEL;
-    b->work.bytes = c->sum_floats * sizeof(float) + scratch;
-    b->back_work.bytes = scratch;
+    c->sample_floats = v->forms[c->in].number == NUMBER_F32 ? 0 : v->options->batch * CONVERTED;
+    b->work.bytes = (c->sum_floats + c->sample_floats) * sizeof(float) + scratch;
+    b->back_work.bytes = c->sample_floats * sizeof(float) + scratch;
     b->forward[0] = (struct block_phase){PHASE_LANES, forward};
     b->forward[1] = (struct block_phase){PHASE_ONCE, finish};
     b->backward[0] = (struct block_phase){PHASE_LANES, backward};

@@ -29,7 +29,7 @@ struct step {
     size_t *block_of;   /* the block that a value is the result of; of value 0 it is not used */
     size_t *value_at, *gradient_at; /* offsets in the arena; SIZE_MAX: none */
     char *arena;
-    size_t arena_bytes;
+    size_t arena_bytes, value_bytes;
     void (*on_gradient)(void *user, size_t p);
     void *on_gradient_user;
     bool measures;
@@ -98,7 +98,8 @@ static pst_status place_memory(struct step *s, pst_error *reterr)
     bool training = s->options.training, ok = true;
     for (size_t v = 0; v <= s->nodes; v++) {
         size_t made = v ? s->block_of[v] : 0, used = made;
-        size_t bytes = s->options.batch * shape_values(graph_shape(s->graph, v)) * s->real_size;
+        size_t size = s->real_size == sizeof(float) ? number_bytes(s->forms[v].number) : s->real_size;
+        size_t bytes = s->options.batch * shape_values(graph_shape(s->graph, v)) * size;
         for (size_t i = 0; i < s->nodes; i++)
             for (size_t k = 0; k < s->graph->nodes[i].inputs; k++)
                 if (s->graph->nodes[i].input[k] == v && s->block_of[i + 1] > used)
@@ -108,6 +109,7 @@ static pst_status place_memory(struct step *s, pst_error *reterr)
         size_t freed = made; /* the block that reads the gradient last */
         if (v && s->forms[s->graph->nodes[s->blocks[made].first].input[0]].on_demand)
             freed = s->block_of[s->graph->nodes[s->blocks[made].first].input[0]];
+        s->value_bytes += v && is_stored(s, v) ? bytes * (training && !s->forms[v].on_demand ? 2 : 1) : 0;
         if (v == 0 || is_stored(s, v))
             ok &= arena_plan_add(&plan, &s->value_at[v], bytes, made, training ? last - made : used);
         if (training && v && is_stored(s, v) && !s->forms[v].on_demand)
@@ -409,10 +411,10 @@ void step_set_passes(struct step *s, uint64_t passes)
 
 /* ---- Telling ---- */
 
-static bool all_finite(const float *values, size_t count)
+static bool all_finite(const void *values, enum number number, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!isfinite(values[i]))
+        if (!isfinite(number_load(values, number, i)))
             return false;
     return true;
 }
@@ -420,18 +422,18 @@ static bool all_finite(const float *values, size_t count)
 const char *step_find_nonfinite(struct step *s, const char **ret_parameter)
 {
     *ret_parameter = NULL;
-    if (!all_finite(step_value(s, 0), s->samples * shape_values(&s->graph->input)))
+    if (!all_finite(step_value(s, 0), NUMBER_F32, s->samples * shape_values(&s->graph->input)))
         return "the input";
     for (size_t i = 0; i < s->block_count; i++) {
         const struct block *b = &s->blocks[i];
         for (size_t n = b->first; n < b->first + b->count; n++)
             for (size_t p = s->graph->nodes[n].first_param; p < s->graph->nodes[n].first_param + s->graph->nodes[n].params; p++)
-                if (!all_finite(step_param(s, p), s->graph->params[p].count)) {
+                if (!all_finite(step_param(s, p), NUMBER_F32, s->graph->params[p].count)) {
                     *ret_parameter = s->graph->params[p].name;
                     return s->graph->nodes[n].name;
                 }
         size_t value = b->first + b->count;
-        if (!all_finite(step_value(s, value), s->samples * shape_values(graph_shape(s->graph, value))))
+        if (!all_finite(step_value(s, value), s->forms[value].number, s->samples * shape_values(graph_shape(s->graph, value))))
             return s->graph->nodes[b->first].name;
     }
     return NULL;
@@ -445,6 +447,11 @@ const struct shape *step_out_shape(const struct step *s)
 uint64_t step_bytes(const struct step *s)
 {
     return s->arena_bytes;
+}
+
+uint64_t step_value_bytes(const struct step *s)
+{
+    return s->value_bytes;
 }
 
 void step_measure(struct step *s, bool on)

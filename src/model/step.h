@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "model/graph.h"
+#include "model/number.h"
 #include "model/team.h"
 
 #define STEP_LANES 4
@@ -22,6 +23,7 @@ struct step_options {
     bool reference;   /* use the reference for every node */
     unsigned features; /* CPU features that kernels may use; cpu.h */
     uint64_t seed;     /* of dropout */
+    enum number store; /* how values and gradients are stored where blocks can: mixed precision */
 };
 
 struct step;
@@ -33,6 +35,8 @@ struct step *step_destroy(struct step *s); /* NULL ok; returns NULL */
 const struct shape *step_out_shape(const struct step *s);
 /* Bytes of activations, gradients and workspaces. */
 uint64_t step_bytes(const struct step *s);
+/* Bytes of the activations and gradients that are stored, without regard to memory that they share. */
+uint64_t step_value_bytes(const struct step *s);
 
 /* Computes the result for `n` ≤ batch samples. `input` is float32, or converted from uint8, float16, bfloat16, int32, int64 or
  * float64; it is read until backward returns. `params` are the graph's values: float, or double where computing in doubles; a

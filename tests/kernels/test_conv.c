@@ -164,10 +164,10 @@ static struct answer convolve(const struct conv_kernel *k, const struct task *t,
         j.sum = a.sums, j.sum2 = a.sums + channels;
     if (t->epilogue == CONV_GRADIENT) {
         if (t->with_add)
-            j.add = (struct conv_extra){t->add.data, t->add.strides};
+            j.add = (struct conv_numbers){t->add.data, t->add.strides};
         if (t->with_mask)
             j.mask = (struct conv_extra){t->mask.data, t->mask.strides};
-        j.z = (struct conv_extra){t->z.data, t->z.strides};
+        j.z = (struct conv_numbers){t->z.data, t->z.strides};
     }
     (back ? k->weights_back : k->weights)(&t->shape, t->weights, packed);
     (back ? k->data : k->conv)(&j, scratch);

@@ -435,16 +435,16 @@ static void check_back(const char *level, const struct wino4_kernels *k, struct 
     c.high = random_below(r, 2) ? 1 : INFINITY;
     c.shift = random_below(r, 2) ? shift : NULL;
     if (random_below(r, 2)) {
-        c.add = (struct conv_extra){add.data, add.strides};
+        c.add = (struct conv_numbers){add.data, add.strides};
         if (random_below(r, 2)) { /* in place */
             tensor_copy(&out, &add);
-            c.add = (struct conv_extra){out.data, out.strides};
+            c.add = (struct conv_numbers){out.data, out.strides};
         }
     }
     if (random_below(r, 4))
         c.mask = (struct conv_extra){mask.data, mask.strides};
     if (random_below(r, 4)) {
-        c.z = (struct conv_extra){z.data, z.strides};
+        c.z = (struct conv_numbers){z.data, z.strides};
         c.sum = sums;
         c.sum2 = sums + p->ci;
     }
@@ -708,10 +708,10 @@ static void bench_backward(struct bench *b, const char *level, const char *shape
     b->conv.mask = (struct conv_extra){p->x.data, p->x.strides};
     us = best_us(run_conv, b, seconds);
     print_rate(level, shape, "data grad mask", flops, us, peak, -1);
-    b->conv.z = b->conv.mask;
+    b->conv.z = (struct conv_numbers){p->x.data, p->x.strides};
     b->conv.sum = sums;
     b->conv.sum2 = sums + p->ci;
-    b->conv.add = (struct conv_extra){add.data, add.strides};
+    b->conv.add = (struct conv_numbers){add.data, add.strides};
     us = best_us(run_conv, b, seconds);
     print_rate(level, shape, "data grad mask+add+sums", flops, us, peak, -1);
     us = best_us(run_gradient, b, seconds);

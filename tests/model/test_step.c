@@ -134,6 +134,65 @@ static void test_float_is_near_double(void)
     }
 }
 
+/* Gradients of kernels only: others are sums that cancel. */
+static void compare_kernels(const char *text, const struct run *want, const struct run *got, double tolerance)
+{
+    for (size_t i = 0; i < want->graph->param_count; i++) {
+        const struct graph_param *p = &want->graph->params[i];
+        double off = distance(want->grads + p->offset, got->grads + p->offset, p->count);
+        CHECK_MSG(p->layer.rank < 2 || off < tolerance, "%s: %s is off by %g", text, p->name, off);
+    }
+}
+
+/* Without activations: where one of them switches because of rounding, a whole gradient appears or vanishes. */
+static const char *const smooth_models[] = {
+    "conv 16 3 stride=2 pad=same bias=false | batchnorm | dwconv 3 pad=same bias=false | batchnorm | conv 32 1 bias=false | batchnorm | "
+    "dwconv 3 stride=2 pad=same bias=false | batchnorm | conv 44 1 bias=false | batchnorm | globalavgpool | dense 10",
+    "conv 16 3 pad=same bias=false | batchnorm | residual ( conv 16 3 pad=same bias=false | batchnorm | conv 16 3 pad=same bias=false | batchnorm ) "
+    "| residual ( conv 32 3 stride=2 pad=same bias=false | batchnorm ) | conv 12 3 | flatten | dense 10",
+};
+
+/* Values and gradients stored in 16 bits: rounding of 2^-11 or 2^-8 per stored value. */
+static void test_16_bits_are_near(void)
+{
+    size_t smooth = sizeof(smooth_models) / sizeof(smooth_models[0]);
+    for (size_t k = 0; k < MODELS + smooth; k++) {
+        const char *text = k < smooth ? smooth_models[k] : models[k - smooth];
+        struct step_options o = {.features = cpu_features()}, half = o, brain = o;
+        struct run want, f16, bf16;
+        half.store = NUMBER_F16;
+        brain.store = NUMBER_BF16;
+        if (!run(&want, text, o, BATCH) || !run(&f16, text, half, BATCH) || !run(&bf16, text, brain, BATCH))
+            return;
+        if (k < smooth) {
+            compare_kernels(text, &want, &f16, 2e-2);
+            compare_kernels(text, &want, &bf16, 1.6e-1);
+        }
+        CHECK(distance(want.out, f16.out, want.outs) < 4e-3 && distance(want.out, bf16.out, want.outs) < 3e-2);
+        finish(&want), finish(&f16), finish(&bf16);
+    }
+}
+
+static void test_16_bits_take_less(void)
+{
+    pst_error error = {0};
+    struct graph *g = NULL;
+    struct step *step[2] = {NULL};
+    struct step_options o = {.batch = 16, .training = true, .features = cpu_features()};
+    if (!(o.features & CPU_AVX2))
+        return; /* the portable kernels store float32 */
+    struct shape input = {.rank = 3, .h = 96, .w = 96, .c = 3};
+    CHECK_STATUS(graph_create(&g, "conv 16 3 pad=same bias=false | batchnorm | relu | repeat 3 ( dwconv 3 pad=same bias=false | batchnorm | relu "
+                                  "| conv 16 1 bias=false | batchnorm | relu ) | globalavgpool | dense 10", &input, &error), PST_OK, &error);
+    CHECK_STATUS(step_create(&step[0], g, &o, &error), PST_OK, &error);
+    o.store = NUMBER_F16;
+    CHECK_STATUS(step_create(&step[1], g, &o, &error), PST_OK, &error);
+    CHECK_MSG(step_value_bytes(step[1]) <= 0.6 * (double)step_value_bytes(step[0]), "%llu bytes of values and gradients, %llu in float32",
+              (unsigned long long)step_value_bytes(step[1]), (unsigned long long)step_value_bytes(step[0]));
+    CHECK(step_bytes(step[1]) < step_bytes(step[0]));
+    step_destroy(step[0]), step_destroy(step[1]), graph_destroy(g);
+}
+
 static void test_threads_do_not_matter(void)
 {
     for (size_t i = 0; i < MODELS; i++) {
@@ -212,6 +271,8 @@ static void test_every_allocation_may_fail(void)
 
 static const struct test tests[] = {
     {"float is near double", test_float_is_near_double},
+    {"16 bits are near", test_16_bits_are_near},
+    {"16 bits take less", test_16_bits_take_less},
     {"threads do not matter", test_threads_do_not_matter},
     {"small batches", test_small_batches},
     {"large images", test_large_images},

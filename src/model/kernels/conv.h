@@ -5,6 +5,8 @@
 #ifndef MODEL_KERNELS_CONV_H
 #define MODEL_KERNELS_CONV_H
 
+#include "model/number.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +30,12 @@ struct conv_extra {
     struct conv_strides strides;
 };
 
+/* The same, of the job's number type. */
+struct conv_numbers {
+    const void *data;
+    struct conv_strides strides;
+};
+
 struct conv_shape {
     size_t size, stride; /* of the square kernel; its step */
     size_t ci, co;
@@ -48,7 +56,8 @@ struct conv_job {
     struct conv_source in;
     const float *weights; /* packed */
     enum conv_epilogue epilogue;
-    float *out;
+    enum number number; /* of `out`, `add` and `z` */
+    void *out;
     struct conv_strides out_strides;
     const float *shift;  /* RAW, GRADIENT: per channel; NULL: 0 */
     double *sum, *sum2;  /* RAW, GRADIENT: per channel, added to; both or neither are NULL */
@@ -56,7 +65,8 @@ struct conv_job {
     float low, high;     /* none: −INFINITY, INFINITY; relu: 0, INFINITY; relu6: 0, 6 */
     uint8_t *argmax;     /* POOL: 2 · row + column in the window, the first of equals; 255 where the maximum is ≤ low or ≥ high */
     struct conv_strides argmax_strides; /* bytes */
-    struct conv_extra add, mask, z;     /* GRADIENT; absent mask: every value passes; sums need z. `add` may be `out` itself */
+    struct conv_numbers add, z;         /* GRADIENT; sums need z. `add` may be `out` itself */
+    struct conv_extra mask;             /* GRADIENT; absent: every value passes */
 };
 
 /* Adds to the gradient of the weights that made `images` outputs of h × w pixels. */
@@ -82,6 +92,7 @@ struct conv_pooled_job {
 
 struct conv_kernel {
     const char *name;
+    bool numbers; /* whether it takes any number type; otherwise float32 only */
     bool (*takes)(const struct conv_shape *s);
     size_t (*weights_bytes)(const struct conv_shape *s); /* of packed weights, for either direction */
     size_t (*gradient_bytes)(const struct conv_shape *s);

@@ -94,6 +94,7 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
         kernels_##level().weight_gradient_finish(sum, s->ci, s->co, first, count, ret_hwio);                                   \
     }                                                                                                                          \
     const struct conv_kernel conv_wino4_##level = {.name = title,                                                              \
+                                                   .numbers = features != 0,                                                   \
                                                    .takes = takes,                                                             \
                                                    .weights_bytes = weights_bytes,                                             \
                                                    .gradient_bytes = gradient_bytes,                                           \
@@ -138,6 +139,7 @@ static void finish_few(const struct conv_shape *s, const float *sum, size_t firs
 }
 
 const struct conv_kernel conv_wino4_few_avx2 = {.name = "winograd 4×4, few channels",
+                                                .numbers = true,
                                                 .takes = takes_few,
                                                 .weights_bytes = weights_bytes,
                                                 .gradient_bytes = gradient_bytes_few,

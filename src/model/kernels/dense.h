@@ -20,7 +20,7 @@ struct dense_job {
 
 struct dense_kernels {
     size_t (*scratch_bytes)(size_t n, size_t co); /* aligned to 64 bytes */
-    /* sum = x · kernel, as [⌈co / 16⌉][n][16] */
+    /* sum += x · kernel, as [⌈co / 16⌉][n][16] */
     void (*forward)(const struct dense_job *j, float *sum, void *scratch);
     /* dx (n × k) = [dx +] g · kernelᵀ */
     void (*data)(const struct dense_job *j, bool adds, float *dx, size_t pitch, void *scratch);

@@ -1,4 +1,4 @@
-/* epilogue.h: the epilogues of convolutions in plain C, for one pixel: what vector kernels do in registers. */
+/* epilogue.h: the epilogues of convolutions in plain C, for one pixel: what vector kernels do in registers. Float32 only. */
 #ifndef MODEL_KERNELS_EPILOGUE_H
 #define MODEL_KERNELS_EPILOGUE_H
 
@@ -9,11 +9,16 @@ static inline const float *extra_pixel(const struct conv_extra *e, size_t image,
     return e->data ? e->data + image * e->strides.image + y * e->strides.row + x * e->strides.pixel : NULL;
 }
 
+static inline const float *numbers_pixel(const struct conv_numbers *e, size_t image, size_t y, size_t x)
+{
+    return e->data ? (const float *)e->data + image * e->strides.image + y * e->strides.row + x * e->strides.pixel : NULL;
+}
+
 static inline void epilogue_pool(const struct conv_job *j, size_t image, size_t y, size_t x, const float *value, size_t channels)
 {
     if (y / 2 >= j->h / 2 || x / 2 >= j->w / 2)
         return;
-    float *out = j->out + image * j->out_strides.image + y / 2 * j->out_strides.row + x / 2 * j->out_strides.pixel;
+    float *out = (float *)j->out + image * j->out_strides.image + y / 2 * j->out_strides.row + x / 2 * j->out_strides.pixel;
     uint8_t *argmax = j->argmax + image * j->argmax_strides.image + y / 2 * j->argmax_strides.row + x / 2 * j->argmax_strides.pixel;
     uint8_t tap = (uint8_t)(2 * (y & 1) + (x & 1));
     for (size_t c = 0; c < channels; c++) {
@@ -32,9 +37,9 @@ static inline void epilogue_pixel(const struct conv_job *j, size_t image, size_t
         epilogue_pool(j, image, y, x, value, channels);
         return;
     }
-    float *out = j->out + image * j->out_strides.image + y * j->out_strides.row + x * j->out_strides.pixel;
-    const float *add = extra_pixel(&j->add, image, y, x), *mask = extra_pixel(&j->mask, image, y, x);
-    const float *z = extra_pixel(&j->z, image, y, x);
+    float *out = (float *)j->out + image * j->out_strides.image + y * j->out_strides.row + x * j->out_strides.pixel;
+    const float *add = numbers_pixel(&j->add, image, y, x), *mask = extra_pixel(&j->mask, image, y, x);
+    const float *z = numbers_pixel(&j->z, image, y, x);
     for (size_t c = 0; c < channels; c++) {
         float v = value[c], shift = j->shift ? j->shift[c] : 0;
         if (j->epilogue == CONV_CLAMP) {

@@ -4,9 +4,7 @@
 #define MODEL_KERNELS_EPILOGUE_AVX2_H
 
 #include "model/kernels/epilogue.h"
-#include "model/kernels/gemm_avx2.h"
-
-#include <string.h>
+#include "model/kernels/number_avx2.h"
 
 /* Where a run lies: pixels (y, x), (y, x + step), … of an image, channels from `first` on. */
 struct epilogue_run {
@@ -17,14 +15,6 @@ struct epilogue_run {
 GEMM_INLINE __m256 epilogue_load(const float *p, bool whole, __m256i lanes)
 {
     return whole ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, lanes);
-}
-
-GEMM_INLINE void epilogue_store(float *p, __m256 v, bool whole, __m256i lanes)
-{
-    if (whole)
-        _mm256_storeu_ps(p, v);
-    else
-        _mm256_maskstore_ps(p, lanes, v);
 }
 
 /* NaN stays NaN. */
@@ -47,24 +37,30 @@ GEMM_INLINE void epilogue_add_sums(__m256 v, size_t channels, double *to)
         to[k] += (double)values[k];
 }
 
+/* Where a run begins; NULL: absent. */
+GEMM_INLINE const void *epilogue_numbers(const struct conv_numbers *e, enum number n, const struct epilogue_run *r)
+{
+    const struct conv_strides *s = &e->strides;
+    return e->data ? number_from(e->data, n, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first) : NULL;
+}
+
 /* Eight channels (`whole`) or fewer; values `pitch` apart. */
-GEMM_INLINE void epilogue_vector(const struct conv_job *j, enum conv_epilogue kind, bool whole, const struct epilogue_run *r,
-                                 const float *value, size_t pitch)
+GEMM_INLINE void epilogue_vector(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
+                                 const struct epilogue_run *r, const float *value, size_t pitch)
 {
     const __m256i lanes = gemm_lanes(r->channels);
     const __m256 zero = _mm256_setzero_ps(), low = _mm256_set1_ps(j->low), high = _mm256_set1_ps(j->high);
     const __m256 shift = j->shift ? epilogue_load(j->shift + r->first, whole, lanes) : zero;
     const __m256 bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : zero;
     const struct conv_strides *s = &j->out_strides;
-    const float *add = j->add.data ? extra_pixel(&j->add, r->image, r->y, r->x) + r->first : NULL;
     const float *mask = j->mask.data ? extra_pixel(&j->mask, r->image, r->y, r->x) + r->first : NULL;
-    const float *z = j->z.data ? extra_pixel(&j->z, r->image, r->y, r->x) + r->first : NULL;
-    float *out = j->out + r->image * s->image + r->y * s->row + r->x * s->pixel + r->first;
+    const void *add = epilogue_numbers(&j->add, number, r), *z = epilogue_numbers(&j->z, number, r);
+    void *out = number_at(j->out, number, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first);
     const size_t next = r->step * s->pixel, next_add = r->step * j->add.strides.pixel, next_mask = r->step * j->mask.strides.pixel;
     const size_t next_z = r->step * j->z.strides.pixel;
     const bool sums = j->sum && kind != CONV_CLAMP;
     __m256 sum = zero, sum2 = zero;
-    for (size_t p = 0; p < r->count; p++, value += pitch, out += next) {
+    for (size_t p = 0; p < r->count; p++, value += pitch) {
         __m256 v = _mm256_loadu_ps(value);
         if (kind == CONV_RAW && sums) {
             __m256 d = _mm256_sub_ps(v, shift);
@@ -74,17 +70,17 @@ GEMM_INLINE void epilogue_vector(const struct conv_job *j, enum conv_epilogue ki
             v = epilogue_clamp(_mm256_add_ps(v, bias), low, high);
         } else if (kind == CONV_GRADIENT) {
             if (add)
-                v = _mm256_add_ps(v, epilogue_load(add + p * next_add, whole, lanes));
+                v = _mm256_add_ps(v, number_load8(add, number, p * next_add, whole, r->channels));
             if (mask) {
                 __m256 m = epilogue_load(mask + p * next_mask, whole, lanes);
                 v = _mm256_and_ps(v, _mm256_and_ps(_mm256_cmp_ps(m, low, _CMP_GT_OQ), _mm256_cmp_ps(m, high, _CMP_LT_OQ)));
             }
             if (sums) {
                 sum = _mm256_add_ps(sum, v);
-                sum2 = _mm256_fmadd_ps(v, _mm256_sub_ps(epilogue_load(z + p * next_z, whole, lanes), shift), sum2);
+                sum2 = _mm256_fmadd_ps(v, _mm256_sub_ps(number_load8(z, number, p * next_z, whole, r->channels), shift), sum2);
             }
         }
-        epilogue_store(out, v, whole, lanes);
+        number_store8(out, number, p * next, v, whole, r->channels);
     }
     if (sums) {
         epilogue_add_sums(sum, r->channels, j->sum + r->first);
@@ -97,10 +93,14 @@ static inline void epilogue_run(const struct conv_job *j, const struct epilogue_
 {
 #define RUN(kind)                                                                                                               \
     do {                                                                                                                        \
-        if (r->channels >= 8)                                                                                                   \
-            epilogue_vector(j, kind, true, r, value, pitch);                                                                    \
+        if (r->channels < 8)                                                                                                    \
+            epilogue_vector(j, kind, j->number, false, r, value, pitch);                                                        \
+        else if (j->number == NUMBER_F32)                                                                                       \
+            epilogue_vector(j, kind, NUMBER_F32, true, r, value, pitch);                                                        \
+        else if (j->number == NUMBER_F16)                                                                                       \
+            epilogue_vector(j, kind, NUMBER_F16, true, r, value, pitch);                                                        \
         else                                                                                                                    \
-            epilogue_vector(j, kind, false, r, value, pitch);                                                                   \
+            epilogue_vector(j, kind, NUMBER_BF16, true, r, value, pitch);                                                       \
     } while (0)
     if (j->epilogue == CONV_RAW)
         RUN(CONV_RAW);
@@ -125,17 +125,17 @@ GEMM_INLINE void epilogue_store_bytes(uint8_t *to, __m256i v, size_t channels)
 }
 
 /* CONV_POOL: rows y and y + 1 of a run whose first and last pixels pair up; values of row y + 1 begin at `below`. */
-static inline void epilogue_pool_run(const struct conv_job *j, const struct epilogue_run *r, const float *value, const float *below,
-                                     size_t pitch)
+GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number number, const struct epilogue_run *r, const float *value,
+                                       const float *below, size_t pitch)
 {
     const bool whole = r->channels >= 8;
     const __m256i lanes = gemm_lanes(r->channels), blocked = _mm256_set1_epi32(255);
     const __m256 low = _mm256_set1_ps(j->low), high = _mm256_set1_ps(j->high);
     const __m256 bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : _mm256_setzero_ps();
     const struct conv_strides *s = &j->out_strides, *t = &j->argmax_strides;
-    float *out = j->out + r->image * s->image + r->y / 2 * s->row + r->x / 2 * s->pixel + r->first;
+    void *out = number_at(j->out, number, r->image * s->image + r->y / 2 * s->row + r->x / 2 * s->pixel + r->first);
     uint8_t *argmax = j->argmax + r->image * t->image + r->y / 2 * t->row + r->x / 2 * t->pixel + r->first;
-    for (size_t p = 0; p + 1 < r->count; p += 2, out += s->pixel, argmax += t->pixel) {
+    for (size_t p = 0; p + 1 < r->count; p += 2, argmax += t->pixel) {
         const float *taps[4] = {value + p * pitch, value + (p + 1) * pitch, below + p * pitch, below + (p + 1) * pitch};
         __m256 best = epilogue_clamp(_mm256_add_ps(_mm256_loadu_ps(taps[0]), bias), low, high);
         __m256i at = _mm256_setzero_si256();
@@ -146,9 +146,18 @@ static inline void epilogue_pool_run(const struct conv_job *j, const struct epil
             at = _mm256_blendv_epi8(at, _mm256_set1_epi32(i), _mm256_castps_si256(larger));
         }
         __m256 passes = _mm256_and_ps(_mm256_cmp_ps(best, low, _CMP_GT_OQ), _mm256_cmp_ps(best, high, _CMP_LT_OQ));
-        epilogue_store(out, best, whole, lanes);
+        number_store8(out, number, p / 2 * s->pixel, best, whole, r->channels);
         epilogue_store_bytes(argmax, _mm256_blendv_epi8(blocked, at, _mm256_castps_si256(passes)), r->channels);
     }
+}
+
+static inline void epilogue_pool_run(const struct conv_job *j, const struct epilogue_run *r, const float *value, const float *below,
+                                     size_t pitch)
+{
+    if (j->number == NUMBER_F32)
+        epilogue_pool_numbers(j, NUMBER_F32, r, value, below, pitch);
+    else
+        epilogue_pool_numbers(j, j->number, r, value, below, pitch);
 }
 
 #endif

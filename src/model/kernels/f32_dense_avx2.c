@@ -37,7 +37,6 @@ static void pack_columns(const float *from, size_t pitch, size_t rows, size_t co
 
 static void forward(const struct dense_job *j, float *sum, void *scratch)
 {
-    memset(sum, 0, dense_panels(j->co) * j->n * GEMM_PANEL * sizeof(float));
     for (size_t k = 0; k < j->k; k += CHUNK) {
         size_t depth = smaller(CHUNK, j->k - k);
         const float *x = j->x + k;

@@ -192,9 +192,9 @@ static bool rows_join(const struct conv_strides *s, size_t w)
     return s->row == w * s->pixel;
 }
 
-static bool extra_rows_join(const struct conv_extra *e, size_t w)
+static bool extra_rows_join(const void *data, const struct conv_strides *s, size_t w)
 {
-    return !e->data || rows_join(&e->strides, w);
+    return !data || rows_join(s, w);
 }
 
 /* Rows [begin, end) of one run of columns, one group of channels. Epilogues take several rows at once where they can. */
@@ -203,8 +203,9 @@ static void run_rows(const struct conv_job *j, struct pass *p, bool gathers, siz
 {
     const float *w = j->weights + p->first * TAPS;
     bool pool = j->epilogue == CONV_POOL;
-    bool joins = count == j->w && rows_join(&j->out_strides, j->w) && extra_rows_join(&j->add, j->w) && extra_rows_join(&j->mask, j->w) &&
-                 extra_rows_join(&j->z, j->w);
+    bool joins = count == j->w && rows_join(&j->out_strides, j->w) && extra_rows_join(j->add.data, &j->add.strides, j->w) &&
+                 extra_rows_join(j->mask.data, &j->mask.strides, j->w) &&
+                 extra_rows_join(j->z.data, &j->z.strides, j->w);
     size_t rows = pool ? 2 : joins ? HELD / count : 1;
     float *values = p->scratch->values;
     for (size_t y = begin; y < end; y += rows) {
@@ -326,6 +327,7 @@ static void weight_gradient_finish(const struct conv_shape *s, const float *sum,
 
 const struct conv_kernel conv_depthwise_avx2 = {
     .name = "depthwise",
+    .numbers = true,
     .takes = takes,
     .weights_bytes = weights_bytes,
     .gradient_bytes = weights_bytes,

@@ -203,9 +203,9 @@ static bool is_gapless(const struct conv_strides *s, size_t h, size_t w)
     return s->row == w * s->pixel && s->image == h * s->row;
 }
 
-static bool extra_is_gapless(const struct conv_extra *e, size_t h, size_t w)
+static bool extra_is_gapless(const void *data, const struct conv_strides *s, size_t h, size_t w)
 {
-    return !e->data || is_gapless(&e->strides, h, w);
+    return !data || is_gapless(s, h, w);
 }
 
 /* All pixels as one row, where nothing tells them apart. */
@@ -215,7 +215,8 @@ static struct conv_job join_pixels(const struct conv_job *j)
     const struct conv_source *in = &j->in;
     if (j->shape.size == 1 && j->shape.stride == 1 && j->epilogue != CONV_POOL && in->top == 0 && in->left == 0 && in->h == j->h &&
         in->w == j->w && is_gapless(&in->strides, j->h, j->w) && is_gapless(&j->out_strides, j->h, j->w) &&
-        extra_is_gapless(&j->add, j->h, j->w) && extra_is_gapless(&j->mask, j->h, j->w) && extra_is_gapless(&j->z, j->h, j->w)) {
+        extra_is_gapless(j->add.data, &j->add.strides, j->h, j->w) && extra_is_gapless(j->mask.data, &j->mask.strides, j->h, j->w) &&
+        extra_is_gapless(j->z.data, &j->z.strides, j->h, j->w)) {
         r.w = r.in.w = j->images * j->h * j->w;
         r.images = r.h = r.in.h = 1;
     }
@@ -317,6 +318,7 @@ static void weight_gradient_finish(const struct conv_shape *s, const float *sum,
 
 const struct conv_kernel conv_direct_avx2 = {
     .name = "direct",
+    .numbers = true,
     .takes = takes,
     .weights_bytes = weights_bytes,
     .gradient_bytes = gradient_bytes,

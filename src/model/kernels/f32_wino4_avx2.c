@@ -3,6 +3,7 @@
  * A block of tiles is transformed to v[36][tile][ci]; then, for 16 output channels at a time, 36 products of matrices give
  * m[36][tile][16], from which the output transform and the epilogue make pixels. Everything between stays in the second-level
  * cache. Loops are instantiated for the usual numbers of channels: pitches become constants. */
+#include "model/kernels/number_avx2.h"
 #include "model/kernels/wino4_avx2.h"
 #include "model/kernels/wino4_few_avx2.h"
 
@@ -91,9 +92,8 @@ WINO4_INLINE void output_1d(const __m256 m[6], __m256 y[4])
 
 /* Eight channels of the panel in work. */
 struct half {
-    size_t channel;
+    size_t channel, count;
     bool some;     /* false: no such channels */
-    __m256i lanes; /* channels that exist */
     __m256 shift, bias;
     __m256 sum, sum2;
 };
@@ -110,27 +110,27 @@ WINO4_INLINE __m256 total(const __m256 v[4])
 }
 
 /* Pixels of one row of a tile from `at` on; absent ones read as zero. */
-WINO4_INLINE void load_row(const struct conv_extra *e, size_t at, const struct half *k, size_t w, bool whole, __m256 ret[4])
+WINO4_INLINE void load_row(const void *data, enum number number, const struct conv_strides *s, size_t at, const struct half *k, size_t w,
+                           bool whole, __m256 ret[4])
 {
-    const float *from = e->data + at + k->channel;
     WINO4_UNROLL
     for (size_t j = 0; j < 4; j++)
-        ret[j] = j < w ? load_lanes(from + j * e->strides.pixel, whole, k->lanes) : _mm256_setzero_ps();
+        ret[j] = j < w ? number_load8(data, number, at + k->channel + j * s->pixel, whole, k->count) : _mm256_setzero_ps();
 }
 
-WINO4_INLINE void gradient_row(const struct conv_job *c, const struct place *p, size_t row, struct half *k, size_t w,
+WINO4_INLINE void gradient_row(const struct conv_job *c, enum number number, const struct place *p, size_t row, struct half *k, size_t w,
                                bool whole, __m256 y[4])
 {
     __m256 extra[4], first[4];
     if (c->add.data) {
-        load_row(&c->add, p->add + row * c->add.strides.row, k, w, whole, extra);
+        load_row(c->add.data, number, &c->add.strides, p->add + row * c->add.strides.row, k, w, whole, extra);
         WINO4_UNROLL
         for (size_t j = 0; j < 4; j++)
             y[j] = _mm256_add_ps(y[j], extra[j]);
     }
     if (c->mask.data) {
         const __m256 low = _mm256_set1_ps(c->low), high = _mm256_set1_ps(c->high);
-        load_row(&c->mask, p->mask + row * c->mask.strides.row, k, w, whole, extra);
+        load_row(c->mask.data, NUMBER_F32, &c->mask.strides, p->mask + row * c->mask.strides.row, k, w, whole, extra);
         WINO4_UNROLL
         for (size_t j = 0; j < 4; j++)
             y[j] = _mm256_and_ps(y[j], _mm256_cmp_ps(extra[j], low, _CMP_GT_OQ));
@@ -140,7 +140,7 @@ WINO4_INLINE void gradient_row(const struct conv_job *c, const struct place *p, 
             y[j] = _mm256_and_ps(y[j], _mm256_cmp_ps(extra[j], high, _CMP_LT_OQ));
     }
     if (c->sum) {
-        load_row(&c->z, p->z + row * c->z.strides.row, k, w, whole, extra);
+        load_row(c->z.data, number, &c->z.strides, p->z + row * c->z.strides.row, k, w, whole, extra);
         WINO4_UNROLL
         for (size_t j = 0; j < 4; j++) {
             first[j] = j < w ? y[j] : _mm256_setzero_ps();
@@ -164,14 +164,14 @@ WINO4_INLINE void raw_row(struct half *k, size_t w, const __m256 y[4])
 }
 
 /* Stores one row of a tile. */
-WINO4_INLINE void emit_row(const struct conv_job *c, enum conv_epilogue kind, const struct place *p, size_t row, struct half *k,
+WINO4_INLINE void emit_row(const struct conv_job *c, enum conv_epilogue kind, enum number number, const struct place *p, size_t row, struct half *k,
                            size_t w, bool whole, __m256 y[4])
 {
-    float *out = c->out + p->out + row * c->out_strides.row + k->channel;
+    const size_t out = p->out + row * c->out_strides.row + k->channel;
     if (kind == CONV_RAW && c->sum)
         raw_row(k, w, y);
     if (kind == CONV_GRADIENT)
-        gradient_row(c, p, row, k, w, whole, y);
+        gradient_row(c, number, p, row, k, w, whole, y);
     if (kind == CONV_CLAMP) {
         const __m256 low = _mm256_set1_ps(c->low), high = _mm256_set1_ps(c->high);
         WINO4_UNROLL
@@ -181,20 +181,20 @@ WINO4_INLINE void emit_row(const struct conv_job *c, enum conv_epilogue kind, co
     WINO4_UNROLL
     for (size_t j = 0; j < 4; j++)
         if (j < w)
-            store_lanes(out + j * c->out_strides.pixel, y[j], whole, k->lanes);
+            number_store8(c->out, number, out + j * c->out_strides.pixel, y[j], whole, k->count);
 }
 
 /* The maximum of y[0][0], y[0][1], y[1][0], y[1][1] and where it lies. */
-WINO4_INLINE void emit_pooled(const struct conv_job *c, const struct place *p, size_t row, size_t column, const struct half *k,
-                              bool whole, const __m256 top[2], const __m256 bottom[2])
+WINO4_INLINE void emit_pooled(const struct conv_job *c, enum number number, const struct place *p, size_t row, size_t column,
+                              const struct half *k, bool whole, const __m256 top[2], const __m256 bottom[2])
 {
     const __m256 low = _mm256_set1_ps(c->low), high = _mm256_set1_ps(c->high);
     const __m256i one = _mm256_set1_epi32(1), two = _mm256_set1_epi32(2), none = _mm256_set1_epi32(255);
     const struct conv_strides *s = &c->out_strides, *b = &c->argmax_strides;
     __m256 upper = _mm256_max_ps(top[0], top[1]), lower = _mm256_max_ps(bottom[0], bottom[1]);
     __m256 best = _mm256_add_ps(_mm256_max_ps(upper, lower), k->bias);
-    store_lanes(c->out + p->out + row * s->row + column * s->pixel + k->channel, _mm256_min_ps(_mm256_max_ps(best, low), high),
-                whole, k->lanes);
+    number_store8(c->out, number, p->out + row * s->row + column * s->pixel + k->channel, _mm256_min_ps(_mm256_max_ps(best, low), high),
+                  whole, k->count);
     if (!c->argmax)
         return;
     __m256i right = _mm256_castps_si256(_mm256_cmp_ps(top[1], top[0], _CMP_GT_OQ));
@@ -216,8 +216,8 @@ WINO4_INLINE void emit_pooled(const struct conv_job *c, const struct place *p, s
 }
 
 /* One tile, eight channels. `h` and `w` are constants where the whole tile exists. */
-WINO4_INLINE void output_half(const struct conv_job *c, enum conv_epilogue kind, const struct place *p, size_t h, size_t w,
-                              struct half *k, bool whole, const float *m)
+WINO4_INLINE void output_half(const struct conv_job *c, enum conv_epilogue kind, enum number number, const struct place *p, size_t h,
+                              size_t w, struct half *k, bool whole, const float *m)
 {
     __m256 t[4][6], y[4][4];
     WINO4_UNROLL
@@ -236,12 +236,12 @@ WINO4_INLINE void output_half(const struct conv_job *c, enum conv_epilogue kind,
         output_1d(t[i], y[i]);
         if (kind != CONV_POOL) {
             if (i < h)
-                emit_row(c, kind, p, i, k, w, whole, y[i]);
+                emit_row(c, kind, number, p, i, k, w, whole, y[i]);
         } else if (i % 2 == 1 && i < h) {
             if (w >= 2)
-                emit_pooled(c, p, i / 2, 0, k, whole, y[i - 1], y[i]);
+                emit_pooled(c, number, p, i / 2, 0, k, whole, y[i - 1], y[i]);
             if (w >= 4)
-                emit_pooled(c, p, i / 2, 1, k, whole, y[i - 1] + 2, y[i] + 2);
+                emit_pooled(c, number, p, i / 2, 1, k, whole, y[i - 1] + 2, y[i] + 2);
         }
     }
 }
@@ -263,8 +263,8 @@ WINO4_INLINE struct place place_at(const struct conv_job *c, enum conv_epilogue 
 }
 
 /* Tiles `at`…`end` of 16 channels. `whole`: all 16 exist. */
-WINO4_INLINE void output_tiles(const struct conv_job *conv, enum conv_epilogue kind, bool whole, const struct wino4_grid *g,
-                               size_t at, size_t end, struct half half[2], const float *m)
+WINO4_INLINE void output_tiles(const struct conv_job *conv, enum conv_epilogue kind, enum number number, bool whole,
+                               const struct wino4_grid *g, size_t at, size_t end, struct half half[2], const float *m)
 {
     const struct conv_job copy = *conv, *c = &copy; /* stores might change `*conv`, for all that the compiler knows */
     while (at < end) {
@@ -275,9 +275,9 @@ WINO4_INLINE void output_tiles(const struct conv_job *conv, enum conv_epilogue k
                 if (!whole && !half[k].some)
                     continue;
                 if (p.h == 4 && p.w == 4)
-                    output_half(c, kind, &p, 4, 4, &half[k], whole, m + 8 * k);
+                    output_half(c, kind, number, &p, 4, 4, &half[k], whole, m + 8 * k);
                 else
-                    output_half(c, kind, &p, p.h, p.w, &half[k], whole, m + 8 * k);
+                    output_half(c, kind, number, &p, p.h, p.w, &half[k], whole, m + 8 * k);
             }
         }
     }
@@ -287,10 +287,14 @@ WINO4_INLINE void output_tiles(const struct conv_job *conv, enum conv_epilogue k
     static void name(const struct conv_job *c, bool whole, const struct wino4_grid *g, size_t at, size_t end,                  \
                      struct half half[2], const float *m)                                                                      \
     {                                                                                                                          \
-        if (whole)                                                                                                             \
-            output_tiles(c, kind, true, g, at, end, half, m);                                                                  \
+        if (!whole)                                                                                                            \
+            output_tiles(c, kind, c->number, false, g, at, end, half, m);                                                      \
+        else if (c->number == NUMBER_F32)                                                                                      \
+            output_tiles(c, kind, NUMBER_F32, true, g, at, end, half, m);                                                      \
+        else if (c->number == NUMBER_F16)                                                                                      \
+            output_tiles(c, kind, NUMBER_F16, true, g, at, end, half, m);                                                      \
         else                                                                                                                   \
-            output_tiles(c, kind, false, g, at, end, half, m);                                                                 \
+            output_tiles(c, kind, NUMBER_BF16, true, g, at, end, half, m);                                                     \
     }
 OUTPUT(output_raw, CONV_RAW)
 OUTPUT(output_clamp, CONV_CLAMP)
@@ -314,7 +318,7 @@ static void output_block(const struct conv_job *c, const struct wino4_grid *g, s
     for (size_t k = 0; k < 2; k++) {
         size_t first = channel + 8 * k, count = c->shape.co > first ? c->shape.co - first : 0;
         __m256i lanes = first_lanes(count);
-        half[k] = (struct half){.channel = first, .some = count > 0, .lanes = lanes};
+        half[k] = (struct half){.channel = first, .count = count, .some = count > 0};
         half[k].sum = half[k].sum2 = half[k].shift = half[k].bias = _mm256_setzero_ps();
         if (c->shift && count > 0)
             half[k].shift = _mm256_maskload_ps(c->shift + first, lanes);

@@ -150,16 +150,16 @@ static void epilogue_pool(const struct conv_job *c, const struct place *p, float
                 for (size_t n = 1; n < 4; n++)
                     best = of[n] > of[best] ? n : best;
                 float v = of[best] + (c->bias ? c->bias[channel] : 0);
-                c->out[wino4_offset(&c->out_strides, p->image, row, column) + channel] = clamp(v, c->low, c->high);
+                ((float *)c->out)[wino4_offset(&c->out_strides, p->image, row, column) + channel] = clamp(v, c->low, c->high);
                 if (c->argmax)
                     c->argmax[wino4_offset(&c->argmax_strides, p->image, row, column) + channel] =
                         v > c->low && v < c->high ? (uint8_t)best : 255;
             }
 }
 
-static float extra_at(const struct conv_extra *e, const struct place *p, size_t i, size_t j, size_t channel)
+static float extra_at(const void *data, const struct conv_strides *s, const struct place *p, size_t i, size_t j, size_t channel)
 {
-    return e->data[wino4_offset(&e->strides, p->image, p->y + i, p->x + j) + channel];
+    return ((const float *)data)[wino4_offset(s, p->image, p->y + i, p->x + j) + channel];
 }
 
 static void epilogue(const struct conv_job *c, const struct place *p, float (*y)[4][4])
@@ -173,19 +173,19 @@ static void epilogue(const struct conv_job *c, const struct place *p, float (*y)
                     v = clamp(v + (c->bias ? c->bias[channel] : 0), c->low, c->high);
                 if (c->epilogue == CONV_GRADIENT) {
                     if (c->add.data)
-                        v += extra_at(&c->add, p, i, j, channel);
+                        v += extra_at(c->add.data, &c->add.strides, p, i, j, channel);
                     if (c->mask.data) {
-                        float m = extra_at(&c->mask, p, i, j, channel);
+                        float m = extra_at(c->mask.data, &c->mask.strides, p, i, j, channel);
                         v = m > c->low && m < c->high ? v : 0;
                     }
                     first = v;
-                    second = c->sum ? v * (extra_at(&c->z, p, i, j, channel) - shift) : 0;
+                    second = c->sum ? v * (extra_at(c->z.data, &c->z.strides, p, i, j, channel) - shift) : 0;
                 }
                 if (c->sum && c->epilogue != CONV_CLAMP) {
                     c->sum[channel] += (double)first;
                     c->sum2[channel] += (double)second;
                 }
-                c->out[wino4_offset(&c->out_strides, p->image, p->y + i, p->x + j) + channel] = v;
+                ((float *)c->out)[wino4_offset(&c->out_strides, p->image, p->y + i, p->x + j) + channel] = v;
             }
 }
 

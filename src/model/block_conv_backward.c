@@ -1,0 +1,306 @@
+/* block_conv_backward.c: the backward pass of the convolution block (block_conv.c), per lane: the gradient of the convolution's result
+ * comes into a strip (un-pooled, or through batch normalisation), from which data gradient and weight gradient are computed. */
+#include "model/block_conv_state.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Where no reader has done it, and no argmax says what passes: masks the gradient of the result, in place, and takes batch norm's
+ * sums. */
+static void mask_gradient(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    struct conv_state *c = b->state;
+    struct lane_range r = step_lane(s, lane);
+    size_t co = c->group.shape.co;
+    void *g = number_at(step_gradient(s, c->out), c->z_number, r.first * c->out_values);
+    struct strip_gradient j = {.g = g, .number = c->z_number, .mask = conv_result(s, b, r.first)};
+    (void)lanes;
+    if (c->group.norm) {
+        j.z = number_from(conv_z(s, b), c->z_number, r.first * c->out_values);
+        j.centre = c->centre;
+        j.sum = c->sums + 4 * co * lane + 2 * co;
+        j.sum2 = j.sum + co;
+    }
+    strip_gradient(c->elem, &j, r.count * c->out_values / co, co, g, c->z_number);
+}
+
+/* Sums Σg and Σg·(z − mean) to dz = gamma/σ · (g − mean(g) − h · mean(g·h)), h = (z − mean)/σ, as a function of g and z. */
+static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsigned count)
+{
+    struct conv_state *c = b->state;
+    size_t co = c->group.shape.co, rows = step_samples(s) * c->rows.out * c->columns.out;
+    const float *gamma = step_param(s, c->gamma);
+    float *dgamma = step_param_gradient(s, c->gamma), *dbeta = step_param_gradient(s, c->gamma + BETA);
+    float *dmean = step_param_gradient(s, c->gamma + MOVING_MEAN), *dvariance = step_param_gradient(s, c->gamma + MOVING_VARIANCE);
+    for (size_t k = co * i / count; k < co * (i + 1) / count; k++) {
+        dmean[k] = dvariance[k] = 0;
+        double sum = 0, sum2 = 0, deviation = c->by_gradient[k], mean = c->centre[k];
+        for (unsigned lane = 0; lane < step_lanes(s); lane++) {
+            sum += c->sums[4 * co * lane + 2 * co + k];
+            sum2 += c->sums[4 * co * lane + 3 * co + k];
+        }
+        double product = sum2 * deviation; /* Σ g·h */
+        dbeta[k] = (float)sum;
+        dgamma[k] = (float)product;
+        double a = gamma[k] * deviation, by_z = -a * deviation * product / (double)rows;
+        c->by_gradient[k] = (float)a;
+        c->by_z[k] = (float)by_z;
+        c->offset[k] = (float)(-a * sum / (double)rows - by_z * mean);
+    }
+}
+
+/* Rows of one image from its pooled gradient at value `at`. */
+static void unpool_rows(struct step *s, struct block *b, size_t at, size_t rows, float *buffer, float *strip)
+{
+    const struct conv_state *c = b->state;
+    size_t co = c->group.shape.co, w = c->columns.out, row = w / 2 * co;
+    const void *g = step_gradient(s, c->out);
+    const uint8_t *argmax = (const uint8_t *)step_saved(s, b) + at;
+    if (c->z_number == NUMBER_F32) {
+        c->elem->unpool((const float *)g + at, argmax, rows, w, co, strip);
+        return;
+    }
+    for (size_t y = 0; y < rows; y += 2, argmax += row, at += row) {
+        size_t now = rows - y < 2 ? rows - y : 2;
+        if (now == 2)
+            strip_convert(number_from(g, c->z_number, at), c->z_number, row, buffer, NUMBER_F32);
+        c->elem->unpool(buffer, argmax, now, w, co, strip + y * w * co);
+    }
+}
+
+/* Rows [row, row + rows) of the gradient of the convolution's result, in place or in the strip. Several images: all rows. */
+static const float *load_gradient(struct step *s, struct block *b, size_t first, size_t count, size_t row, size_t rows, float *buffer, float *strip)
+{
+    const struct conv_state *c = b->state;
+    size_t co = c->group.shape.co, pixels = count * rows * c->columns.out, at = first * c->out_values + row * c->columns.out * co;
+    if (c->group.pool) {
+        at = first * c->out_values + row / 2 * (c->columns.out / 2) * co;
+        for (size_t n = 0; n < count; n++, at += c->out_values)
+            unpool_rows(s, b, at, rows, buffer, strip + n * c->z_values);
+        return strip;
+    }
+    const void *g = number_from(step_gradient(s, c->out), c->z_number, at);
+    if (!c->group.norm && c->z_number == NUMBER_F32)
+        return g;
+    if (!c->group.norm)
+        strip_convert(g, c->z_number, pixels * co, strip, NUMBER_F32);
+    else
+        strip_norm_gradient(c->elem, g, number_from(conv_z(s, b), c->z_number, at), c->z_number, c->by_gradient, c->by_z, c->offset, pixels, co,
+                            strip);
+    return strip;
+}
+
+struct back_memory { /* of a lane */
+    float *weight_sum, *bias_sum, *input_strip, *gradient_strip;
+    void *scratch;
+};
+
+size_t conv_gradient_floats(const struct conv_state *c)
+{
+    if (c->ask_images)
+        return c->ask_images * (c->columns.out / 2) * c->group.shape.co;
+    return conv_skips_unpooling(c) ? 0 : c->strip_images * c->strip_rows * c->columns.out * c->group.shape.co;
+}
+
+static struct back_memory back_memory(struct step *s, struct block *b, unsigned lane)
+{
+    const struct conv_state *c = b->state;
+    char *at = step_work(s, b, true, lane);
+    struct back_memory m = {.weight_sum = (float *)at};
+    m.bias_sum = (float *)(at += round_up(c->sum_bytes));
+    m.input_strip = (float *)(at += round_up(c->group.shape.co * sizeof(float)));
+    m.gradient_strip = (float *)(at += conv_input_bytes(c));
+    m.scratch = at + round_up(conv_gradient_floats(c) * sizeof(float));
+    return m;
+}
+
+static struct conv_job data_job(struct step *s, const struct conv_state *c, unsigned lane)
+{
+    struct conv_service to = {.low = -INFINITY, .high = INFINITY};
+    if (c->serves)
+        to = block_conv_serve(s, step_form(s, c->in)->producer, lane);
+    return (struct conv_job){.shape = c->group.shape,
+                         .h = c->node->in[0].h,
+                         .w = c->node->in[0].w,
+                         .weights = c->packed_back,
+                         .epilogue = CONV_GRADIENT,
+                         .number = step_form(s, c->in)->number,
+                         .low = to.low,
+                         .high = to.high,
+                         .shift = to.centre,
+                         .sum = to.sum,
+                         .sum2 = to.sum2,
+                         .z = {.data = to.z},
+                         .out_strides = strides_of(c->node->in[0].w, c->group.shape.ci, c->in_values)};
+}
+
+/* The input from where the windows of output row `row` begin. */
+static struct conv_source source_from(const struct conv_source *in, size_t begin)
+{
+    struct conv_source r = *in;
+    size_t skipped = begin > in->top ? begin - in->top : 0;
+    skipped = skipped < in->h ? skipped : in->h;
+    r.top = begin < in->top ? in->top - begin : 0;
+    r.data += skipped * in->strides.row;
+    r.h -= skipped;
+    return r;
+}
+
+/* Both gradients from rows [row, row + rows) of the result's; `in` and `data` are those of whole images. */
+static void backward_rows(struct step *s, struct block *b, const struct back_memory *m, const struct conv_source *in, struct conv_job data,
+                          size_t first, size_t row, size_t rows)
+{
+    const struct conv_state *c = b->state;
+    size_t co = c->group.shape.co, skipped = row * data.out_strides.row;
+    struct conv_extra dz = {.data = load_gradient(s, b, first, data.images, row, rows, m->scratch, m->gradient_strip),
+                            .strides = strides_of(c->columns.out, co, c->z_values)};
+    struct conv_source from = source_from(in, row * c->group.shape.stride);
+    if (c->bias != SIZE_MAX)
+        c->elem->sum(dz.data, data.images * rows * c->columns.out, co, m->bias_sum);
+    c->group.kernel->weight_gradient(&(struct conv_weight_job){.shape = c->group.shape,
+                                                               .images = data.images,
+                                                               .h = rows,
+                                                               .w = c->columns.out,
+                                                               .in = from,
+                                                               .gradient = dz,
+                                                               .sum = m->weight_sum},
+                                     m->scratch);
+    if (!c->needs_data)
+        return;
+    data.h = rows < c->rows.out ? rows : data.h;
+    data.in = (struct conv_source){.data = dz.data, .strides = dz.strides, .h = rows, .w = c->columns.out, .top = c->rows.before,
+                                   .left = c->columns.before};
+    data.out = number_at(data.out, data.number, skipped);
+    data.add.data = data.add.data ? number_from(data.add.data, data.number, skipped) : NULL;
+    data.mask.data = data.mask.data ? data.mask.data + skipped : NULL;
+    data.z.data = data.z.data ? number_from(data.z.data, data.number, skipped) : NULL;
+    c->group.kernel->data(&data, m->scratch);
+}
+
+/* Weight and bias gradients of a pooled first layer, whose gradient is never un-pooled. */
+static struct conv_pooled_job pooled_job(struct step *s, struct block *b, const struct back_memory *m)
+{
+    struct conv_state *c = b->state;
+    struct conv_strides pooled = strides_of(c->columns.out / 2, c->group.shape.co, c->out_values);
+    return (struct conv_pooled_job){.shape = c->group.shape,
+                                    .h = c->rows.out,
+                                    .w = c->columns.out,
+                                    .gradient = {NULL, pooled},
+                                    .argmax = step_saved(s, b),
+                                    .argmax_strides = pooled,
+                                    .sum = m->weight_sum,
+                                    .bias_sum = m->bias_sum};
+}
+
+static void backward_pooled(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    struct conv_state *c = b->state;
+    struct lane_range r = step_lane(s, lane);
+    struct back_memory m = back_memory(s, b, lane);
+    struct conv_pooled_job j = pooled_job(s, b, &m);
+    (void)lanes;
+    memset(m.weight_sum, 0, c->sum_bytes);
+    memset(m.bias_sum, 0, c->group.shape.co * sizeof(float));
+    j.images = r.count;
+    j.in = conv_load_input(s, c, r.first, r.count, NULL);
+    j.gradient.data = (const float *)step_gradient(s, c->out) + r.first * c->out_values;
+    j.argmax += r.first * c->out_values;
+    c->group.kernel->pooled_weight_gradient(&j, m.scratch);
+}
+
+/* One pooled row of the gradient of `count` images: the data gradient of the dense layer that reads the result, or converted. */
+static void fill_row(struct step *s, struct block *b, size_t first, size_t count, size_t at, size_t row, const struct back_memory *m)
+{
+    const struct conv_state *c = b->state;
+    if (c->asks) {
+        block_dense_fill(s, c->asks, first, count, at, row, m->gradient_strip, m->scratch);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        strip_convert(number_from(step_gradient(s, c->out), c->z_number, (first + i) * c->out_values + at), c->z_number, row,
+                      m->gradient_strip + i * row, NUMBER_F32);
+}
+
+/* The same, of some images at a time, from rows of the gradient that do not leave the second-level cache. */
+static void backward_by_row(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    struct conv_state *c = b->state;
+    struct lane_range r = step_lane(s, lane);
+    struct back_memory m = back_memory(s, b, lane);
+    struct conv_pooled_job whole = pooled_job(s, b, &m);
+    size_t row = c->columns.out / 2 * c->group.shape.co;
+    (void)lanes;
+    memset(m.weight_sum, 0, c->sum_bytes);
+    memset(m.bias_sum, 0, c->group.shape.co * sizeof(float));
+    for (size_t y = 0; y < c->rows.out / 2; y++)
+        for (size_t at = 0; at < r.count; at += c->ask_images) {
+            struct conv_pooled_job j = whole;
+            struct conv_source in = conv_load_input(s, c, r.first + at, 0, NULL);
+            j.images = r.count - at < c->ask_images ? r.count - at : c->ask_images;
+            fill_row(s, b, r.first + at, j.images, y * row, row, &m);
+            j.h = 2;
+            j.in = source_from(&in, 2 * y);
+            j.gradient = (struct conv_extra){m.gradient_strip, strides_of(c->columns.out / 2, c->group.shape.co, row)};
+            j.argmax += (r.first + at) * c->out_values + y * row;
+            c->group.kernel->pooled_weight_gradient(&j, m.scratch);
+        }
+}
+
+static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    struct conv_state *c = b->state;
+    struct lane_range r = step_lane(s, lane);
+    struct back_memory m = back_memory(s, b, lane);
+    struct conv_job data = data_job(s, c, lane);
+    const void *z = data.z.data;
+    bool adds = c->needs_data && step_gradient_adds(s, b, c->in);
+    (void)lanes;
+    memset(m.weight_sum, 0, c->sum_bytes);
+    memset(m.bias_sum, 0, c->group.shape.co * sizeof(float));
+    for (size_t at = 0; at < r.count; at += c->strip_images) {
+        size_t first = r.first + at;
+        data.images = r.count - at < c->strip_images ? r.count - at : c->strip_images;
+        struct conv_source in = conv_load_input(s, c, first, data.images, m.input_strip);
+        if (c->needs_data) {
+            data.out = number_at(step_gradient(s, c->in), data.number, first * c->in_values);
+            data.add = (struct conv_numbers){.data = adds ? data.out : NULL, .strides = data.out_strides};
+            data.mask = c->serves ? (struct conv_extra){.data = in.data, .strides = in.strides} : (struct conv_extra){0};
+            data.z = (struct conv_numbers){.data = z ? number_from(z, data.number, first * c->in_values) : NULL, .strides = data.out_strides};
+        }
+        for (size_t row = 0; row < c->rows.out; row += c->strip_rows)
+            backward_rows(s, b, &m, &in, data, first, row, c->rows.out - row < c->strip_rows ? c->rows.out - row : c->strip_rows);
+    }
+}
+
+/* Adds the lanes' sums of some panels of the weight gradient in lane 0, and makes the gradient of them. */
+static void finish_weights(struct step *s, struct block *b, unsigned part, unsigned parts)
+{
+    const struct conv_state *c = b->state;
+    const struct conv_kernel *k = c->group.kernel;
+    size_t panels = k->gradient_panels(&c->group.shape), floats = c->sum_bytes / sizeof(float) / panels;
+    size_t first = panels * part / parts, count = panels * (part + 1) / parts - first;
+    float *sum = back_memory(s, b, 0).weight_sum;
+    for (unsigned lane = 1; lane < step_lanes(s); lane++)
+        c->elem->accumulate(back_memory(s, b, lane).weight_sum + first * floats, count * floats, sum + first * floats);
+    k->weight_gradient_finish(&c->group.shape, sum, first, count, step_param_gradient(s, c->node->first_param));
+    if (c->bias == SIZE_MAX || part > 0)
+        return;
+    float *to = step_param_gradient(s, c->bias);
+    memset(to, 0, c->group.shape.co * sizeof(float));
+    for (unsigned lane = 0; lane < step_lanes(s); lane++)
+        for (size_t o = 0; o < c->group.shape.co; o++)
+            to[o] += back_memory(s, b, lane).bias_sum[o];
+}
+
+void conv_plan_backward(struct block *b)
+{
+    struct conv_state *c = b->state;
+    struct block_phase *g = b->backward;
+    bool clamps = c->group.low > -INFINITY || c->group.high < INFINITY;
+    if (!c->served && !c->group.pool && (c->group.norm || clamps))
+        *g++ = (struct block_phase){PHASE_LANES, mask_gradient};
+    if (c->group.norm)
+        *g++ = (struct block_phase){PHASE_PARTS, finish_norm_back};
+    *g++ = (struct block_phase){PHASE_LANES, c->ask_images ? backward_by_row : conv_skips_unpooling(c) ? backward_pooled : backward};
+    *g++ = (struct block_phase){PHASE_PARTS, finish_weights};
+}

@@ -1,0 +1,161 @@
+/* block_conv_forward.c: the forward pass of the convolution block (block_conv.c), per lane: a few images at a time come into a strip,
+ * the kernel's epilogue finishes and stores them. */
+#include "model/block_conv_state.h"
+
+#include <math.h>
+#include <string.h>
+
+bool conv_skips_unpooling(const struct conv_state *c)
+{
+    const struct conv_kernel *k = c->group.kernel;
+    return c->group.pool && !c->needs_data && k->takes_pooled && k->takes_pooled(&c->group.shape);
+}
+
+size_t conv_input_bytes(const struct conv_state *c)
+{
+    return c->in == 0 ? 0 : round_up(c->strip_images * c->in_values * sizeof(float));
+}
+
+void *conv_z(struct step *s, struct block *b)
+{
+    const struct conv_state *c = b->state;
+    return c->stores_y ? step_saved(s, b) : step_value(s, c->out);
+}
+
+struct strip_source conv_result(struct step *s, struct block *b, size_t first)
+{
+    const struct conv_state *c = b->state;
+    struct strip_source r = {.number = c->z_number, .low = c->group.low, .high = c->group.high};
+    r.z = number_from(c->group.norm ? conv_z(s, b) : step_value(s, c->out), c->z_number, first * c->out_values);
+    r.scale = c->group.norm ? c->scale : NULL;
+    r.shift = c->group.norm ? c->shift : NULL;
+    return r;
+}
+
+struct conv_source conv_load_input(struct step *s, const struct conv_state *c, size_t first, size_t count, float *strip)
+{
+    const struct value_form *f = step_form(s, c->in);
+    const void *in = number_from(step_value(s, c->in), f->number, first * c->in_values);
+    bool loads = f->lazy || f->number != NUMBER_F32;
+    if (loads)
+        strip_read(c->elem,
+                   &(struct strip_source){.z = in,
+                                          .number = f->number,
+                                          .scale = f->lazy ? f->scale : NULL,
+                                          .shift = f->shift,
+                                          .low = f->low,
+                                          .high = f->high},
+                   count * c->in_values / c->node->in[0].c, c->node->in[0].c, strip);
+    return (struct conv_source){.data = loads ? strip : in,
+                                .strides = strides_of(c->node->in[0].w, c->node->in[0].c, c->in_values),
+                                .h = c->node->in[0].h,
+                                .w = c->node->in[0].w,
+                                .top = c->rows.before,
+                                .left = c->columns.before};
+}
+
+/* Weights as the kernels take them, for both directions. */
+void conv_prepare(struct step *s, struct block *b)
+{
+    struct conv_state *c = b->state;
+    const float *kernel = step_param(s, c->node->first_param);
+    c->group.kernel->weights(&c->group.shape, kernel, c->packed);
+    if (c->needs_data && step_is_training(s))
+        c->group.kernel->weights_back(&c->group.shape, kernel, c->packed_back);
+    if (c->group.norm) {
+        memcpy(c->centre, step_param(s, c->gamma + MOVING_MEAN), c->group.shape.co * sizeof(float));
+        memset(c->sums, 0, 4 * c->group.shape.co * step_lanes(s) * sizeof(double));
+    }
+}
+
+static struct conv_job forward_job(struct step *s, struct block *b, unsigned lane)
+{
+    struct conv_state *c = b->state;
+    size_t co = c->group.shape.co;
+    struct conv_job j = {.shape = c->group.shape,
+                         .h = c->rows.out,
+                         .w = c->columns.out,
+                         .weights = c->packed,
+                         .bias = c->bias == SIZE_MAX ? NULL : step_param(s, c->bias),
+                         .low = c->group.low,
+                         .high = c->group.high,
+                         .number = c->z_number,
+                         .epilogue = c->group.norm ? CONV_RAW : c->group.pool ? CONV_POOL : CONV_CLAMP,
+                         .out_strides = strides_of(c->group.pool ? c->columns.out / 2 : c->columns.out, co, c->out_values),
+                         .argmax_strides = strides_of(c->columns.out / 2, co, c->out_values)};
+    if (c->group.norm && step_is_training(s)) {
+        j.shift = c->centre;
+        j.sum = c->sums + 4 * co * lane;
+        j.sum2 = j.sum + co;
+    }
+    return j;
+}
+
+static void forward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    struct conv_state *c = b->state;
+    struct lane_range r = step_lane(s, lane);
+    struct conv_job j = forward_job(s, b, lane);
+    float *strip = step_work(s, b, false, lane);
+    char *scratch = (char *)strip + conv_input_bytes(c);
+    (void)lanes;
+    for (size_t at = 0; at < r.count; at += c->strip_images) {
+        size_t first = r.first + at;
+        j.images = r.count - at < c->strip_images ? r.count - at : c->strip_images;
+        j.in = conv_load_input(s, c, first, j.images, strip);
+        j.out = number_at(c->group.norm ? conv_z(s, b) : step_value(s, c->out), c->z_number, first * c->out_values);
+        j.argmax = c->group.pool ? (uint8_t *)step_saved(s, b) + first * c->out_values : NULL;
+        c->group.kernel->conv(&j, scratch);
+    }
+}
+
+/* Statistics of the batch from the sums of the lanes, and from them how z is read. */
+static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned count)
+{
+    struct conv_state *c = b->state;
+    size_t co = c->group.shape.co, rows = step_samples(s) * c->rows.out * c->columns.out;
+    const float *gamma = step_param(s, c->gamma), *beta = step_param(s, c->gamma + BETA);
+    float *moving_mean = step_param(s, c->gamma + MOVING_MEAN), *moving_variance = step_param(s, c->gamma + MOVING_VARIANCE);
+    for (size_t k = co * i / count; k < co * (i + 1) / count; k++) {
+        double mean = moving_mean[k], variance = moving_variance[k];
+        if (step_is_training(s)) {
+            double sum = 0, sum2 = 0;
+            for (unsigned lane = 0; lane < step_lanes(s); lane++) {
+                sum += c->sums[4 * co * lane + k];
+                sum2 += c->sums[4 * co * lane + co + k];
+            }
+            sum /= (double)rows;
+            mean = c->centre[k] + sum;
+            variance = sum2 / (double)rows - sum * sum;
+            variance = variance > 0 ? variance : 0;
+            moving_mean[k] = (float)(c->momentum * moving_mean[k] + (1 - c->momentum) * mean);
+            moving_variance[k] = (float)(c->momentum * moving_variance[k] + (1 - c->momentum) * variance);
+        }
+        double deviation = 1 / sqrt(variance + c->eps);
+        c->scale[k] = (float)(gamma[k] * deviation);
+        c->shift[k] = (float)(beta[k] - gamma[k] * deviation * mean);
+        c->by_gradient[k] = (float)deviation; /* kept for backward, which replaces it */
+        c->centre[k] = (float)mean;
+    }
+}
+
+static void store_y(struct step *s, struct block *b, unsigned lane, unsigned lanes)
+{
+    struct conv_state *c = b->state;
+    struct lane_range r = step_lane(s, lane);
+    struct strip_source read = conv_result(s, b, r.first);
+    (void)lanes;
+    strip_read(c->elem, &read, r.count * c->out_values / c->group.shape.co, c->group.shape.co,
+                  (float *)step_value(s, c->out) + r.first * c->out_values);
+}
+
+void conv_plan_forward(struct block *b)
+{
+    struct conv_state *c = b->state;
+    struct block_phase *f = b->forward;
+    *f++ = (struct block_phase){PHASE_LANES, forward};
+    if (c->group.norm)
+        *f++ = (struct block_phase){PHASE_PARTS, finish_norm};
+    if (c->stores_y)
+        *f++ = (struct block_phase){PHASE_LANES, store_y};
+}
