@@ -73,7 +73,7 @@ static void set_weights(pst_trainer *t, const pst_model *m)
 }
 
 struct settings {
-    const char *model, *isa;
+    const char *model, *isa, *mixed;
     size_t batch;
     unsigned threads;
     uint64_t losses, steps, profile;
@@ -138,6 +138,8 @@ static bool read_arguments(struct settings *s, int argc, char **argv)
         const char *v = argv[i + 1];
         if (strcmp(argv[i], "--model") == 0)
             s->model = v;
+        else if (strcmp(argv[i], "--mixed") == 0)
+            s->mixed = v;
         else if (strcmp(argv[i], "--isa") == 0)
             s->isa = v;
         else if (strcmp(argv[i], "--batch") == 0)
@@ -158,7 +160,7 @@ static bool read_arguments(struct settings *s, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct settings s = {.model = "S3", .isa = "", .batch = 64, .threads = 2};
+    struct settings s = {.model = "S3", .isa = "", .mixed = "none", .batch = 64, .threads = 2};
     uint32_t side;
     pst_model *model = NULL;
     pst_trainer *t = NULL;
@@ -169,6 +171,7 @@ int main(int argc, char **argv)
     if (strcmp(s.isa, "avx2") == 0)
         cpu_set_mask(CPU_SSE42 | CPU_AVX2);
     pst_train_options o = {.size = sizeof(o), .batch = s.batch, .threads = s.threads, .loss = PST_LOSS_SPARSE, .portable = strcmp(s.isa, "c") == 0};
+    o.mixed = strcmp(s.mixed, "float16") == 0 ? PST_MIXED_FLOAT16 : strcmp(s.mixed, "bfloat16") == 0 ? PST_MIXED_BFLOAT16 : PST_MIXED_NONE;
     pst_status st = pst_model_parse(&model, text, &(pst_shape){.rank = 3, .size = {side, side, 3}}, &error);
     if (st == PST_OK)
         st = pst_trainer_create(&t, model, &o, &error);

@@ -250,6 +250,9 @@ static const struct option options[] = {
             "model's last layer"},
     {"--accumulate", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, accumulate), .initial = "1", .min = 1, .max = 1e6,
      .doc = "batches per update: their gradients are averaged"},
+    {"--mixed", .metavar = "TYPE", .kind = OPTION_CHOICE, INTO(struct train_config, mixed), .choices = train_mixed, .initial = "none",
+     .doc = "store values and gradients between layers in 16 bits: float16, with scaling of the loss as in Keras, or bfloat16; weights stay "
+            "float32"},
     {"--label-smoothing", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, smoothing), .initial = "0", .max = 0.999,
      .doc = "the share of the target that is spread over all classes"},
     {"--momentum", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, momentum), .initial = "0.9", .max = 1,

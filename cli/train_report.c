@@ -36,6 +36,8 @@ static char *line_text(char line[LINE_SIZE], const struct train_report *r, const
                   100 * p->wait_share);
     if (!p->epoch_end && !p->validated && !isnan(p->seconds_left))
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  %s left", amount_time(eta, p->seconds_left));
+    if (p->skipped)
+        n += snprintf(line + n, LINE_SIZE - (size_t)n, "  %" PRIu64 " skipped", p->skipped);
     if (p->best)
         snprintf(line + n, LINE_SIZE - (size_t)n, "  best");
     return line;
@@ -66,6 +68,10 @@ static void put_json(const pst_run_progress *p)
     json_number(&j, "lr", p->rate);
     json_number(&j, "images_per_s", p->samples_per_second);
     json_number(&j, "wait_share", p->wait_share);
+    if (p->loss_scale != 1) {
+        json_number(&j, "loss_scale", p->loss_scale);
+        json_uint(&j, "skipped_steps", p->skipped);
+    }
     json_uint(&j, "peak_bytes", getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0);
     json_bool(&j, "epoch_end", p->epoch_end);
     json_bool(&j, "best", p->best);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const train_mixed[] = {"none", "float16", "bfloat16", NULL};
 const char *const train_optimizers[] = {"adam", "adamw", "sgd", "nesterov", NULL};
 const char *const train_losses[] = {"auto", "sparse", "categorical", "binary", "mse", NULL};
 
@@ -58,6 +59,7 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
                            .plateau_patience = (unsigned)c->plateau_patience,
                            .freeze = c->freeze.items,
                            .freeze_count = c->freeze.count,
+                           .mixed = (pst_mixed)c->mixed,
                            .accumulate = (unsigned)c->accumulate,
                            .class_weights = s->class_weights,
                            .class_count = s->class_weight_count};

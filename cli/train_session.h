@@ -12,13 +12,14 @@ struct train_config {
     uint64_t threads, keep, save_every, val_every, log_every, patience, accumulate, profile;
     double rate, momentum, weight_decay, clip, clip_value, smoothing, ema, gamma, min_rate;
     double low, high; /* of lr-find */
-    int optimizer, schedule, loss, monitor;
+    int optimizer, schedule, loss, monitor, mixed;
     struct option_list freeze, sweep;
     bool json, quiet;
     bool epochs_given, steps_given, val_given;
 };
 
 extern const char *const train_optimizers[]; /* as pst_optimizer */
+extern const char *const train_mixed[];      /* as pst_mixed */
 extern const char *const train_losses[];     /* as pst_loss */
 
 /* Everything that a run needs. */

@@ -45,6 +45,12 @@ struct pst_samples;
  * Returns the loss; `gradient`, unless it is NULL, receives the gradient of the loss with respect to `out`. */
 typedef double (*pst_loss_fn)(void *user, const struct pst_samples *samples, const float *out, size_t n, size_t width, float *gradient);
 
+typedef enum pst_mixed {
+    PST_MIXED_NONE = 0, /* Values and gradients are stored as float32. */
+    PST_MIXED_FLOAT16,  /* They are stored as float16, with dynamic scaling of the loss as in Keras. */
+    PST_MIXED_BFLOAT16  /* They are stored as bfloat16. */
+} pst_mixed;
+
 /* How a model is trained. A member that is 0 has its default. */
 typedef struct pst_train_options {
     size_t size;              /* sizeof(pst_train_options). */
@@ -77,6 +83,7 @@ typedef struct pst_train_options {
     size_t class_count;       /* The number of class weights: the model's results, or 2 for one result with PST_LOSS_BINARY. */
     pst_loss_fn loss_fn;      /* Of PST_LOSS_CUSTOM. */
     void *loss_user;          /* Handed to `loss_fn`. */
+    pst_mixed mixed;          /* How values and gradients between layers are stored; weights and computing stay float32. */
 } pst_train_options;
 
 typedef struct pst_trainer pst_trainer;
@@ -128,6 +135,9 @@ PST_API float *pst_trainer_values(pst_trainer *t, size_t i);
 PST_API void pst_trainer_restart_mean(pst_trainer *t);
 /* Returns the gradients of parameter `i` after pst_trainer_compute: writable until pst_trainer_apply. */
 PST_API float *pst_trainer_gradients(pst_trainer *t, size_t i);
+/* Returns the factor that the loss is multiplied with before gradients are computed: gradients are those of the scaled loss. 1 except for
+ * PST_MIXED_FLOAT16. `*ret_skipped` (NULL ok) is the number of updates that were left out because a gradient was not finite. */
+PST_API double pst_trainer_loss_scale(const pst_trainer *t, uint64_t *ret_skipped);
 /* Returns the number of updates so far. */
 PST_API uint64_t pst_trainer_steps(const pst_trainer *t);
 /* Returns the bytes of the step, the weights, gradients and the optimiser's state. */
@@ -209,6 +219,8 @@ typedef struct pst_run_progress {
     double seconds;        /* Since the run began or was resumed. */
     double seconds_left;   /* Estimated; NaN: unknown. */
     uint64_t bytes;        /* pst_trainer_bytes. */
+    double loss_scale;     /* pst_trainer_loss_scale. */
+    uint64_t skipped;      /* Updates left out since the beginning of the run because a gradient was not finite. */
     bool saved, best;      /* Whether a checkpoint was written just now; whether it is the best. */
 } pst_run_progress;
 /* Called on the thread of the run. Returns true to save and stop. */

@@ -84,6 +84,7 @@ class Model:
         optimizer: "adam", "adamw", "sgd", "nesterov"
         schedule: "constant", "step", "cosine", "one_cycle", "plateau"
         freeze: names of layers that are not trained; * and ? stand for parts of names
+        mixed: "float16" or "bfloat16" stores values and gradients between layers in 16 bits
 
     Example:
 
@@ -118,6 +119,7 @@ class Model:
         min_rate=0.0,
         plateau_patience=5,
         freeze=(),
+        mixed="none",
         portable=False,
     ):
         given = dict(locals())

@@ -31,6 +31,7 @@ struct option {
 #define AT(member) offsetof(pst_train_options, member)
 static const char *const optimizers[] = {"adam", "adamw", "sgd", "nesterov", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", "one_cycle", "plateau", NULL};
+static const char *const mixed[] = {"none", "float16", "bfloat16", NULL};
 static const struct option options[] = {
     {"batch", COUNT, AT(batch), NULL},
     {"threads", NUMBER, AT(threads), NULL},
@@ -54,6 +55,7 @@ static const struct option options[] = {
     {"gamma", REAL, AT(gamma), NULL},
     {"min_rate", REAL, AT(min_rate), NULL},
     {"plateau_patience", NUMBER, AT(plateau_patience), NULL},
+    {"mixed", CHOICE, AT(mixed), mixed},
     {"portable", FLAG, AT(portable), NULL},
     {0},
 };

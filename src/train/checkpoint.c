@@ -181,6 +181,11 @@ static void state_file(pst_trainer *t, const struct run_state *s, const pst_run_
     json_number(&j, "best", t->schedule.best);
     json_uint(&j, "wait", t->schedule.wait);
     json_end_object(&j);
+    json_begin_object(&j, "loss_scale");
+    json_number(&j, "factor", t->scale.factor);
+    json_uint(&j, "finite", t->scale.finite);
+    json_uint(&j, "skipped", t->scale.skipped);
+    json_end_object(&j);
     if (s)
         put_run(&j, s);
     if (o)
@@ -325,8 +330,25 @@ static pst_status take_all(pst_trainer *t, const struct safetensors *weights, co
 struct progress {
     uint64_t steps, batches_per_step, accumulated, accumulated_samples;
     struct schedule_state schedule;
+    struct loss_scale scale;
     struct run_state place;
 };
+
+/* A run in float32 has the factor 1; where it continues with 16 bits, the scale begins anew, and the other way round. */
+static void take_scale(const pst_trainer *t, const struct json_document *d, struct loss_scale *ret)
+{
+    size_t at = json_find(d, 0, "loss_scale");
+    *ret = t->scale;
+    if (at == JSON_ABSENT)
+        return;
+    json_get_uint(d, json_find(d, at, "skipped"), &ret->skipped);
+    double factor = 1;
+    get_double(d, at, "factor", 1, &factor);
+    if (t->options.mixed == PST_MIXED_FLOAT16 && factor != 1) {
+        ret->factor = factor;
+        json_get_uint(d, json_find(d, at, "finite"), &ret->finite);
+    }
+}
 
 static pst_status read_progress(pst_trainer *t, const char *folder, const struct json_document *d, struct progress *ret, pst_error *reterr)
 {
@@ -340,6 +362,7 @@ static pst_status read_progress(pst_trainer *t, const char *folder, const struct
     json_get_uint(d, json_find(d, 0, "batches_per_step"), &ret->batches_per_step); /* older versions have none: 1 */
     json_get_uint(d, json_find(d, 0, "accumulated"), &ret->accumulated);
     json_get_uint(d, json_find(d, 0, "accumulated_samples"), &ret->accumulated_samples);
+    take_scale(t, d, &ret->scale);
     if (ret->accumulated && ret->batches_per_step != t->options.accumulate)
         return pst_fail_at(reterr, PST_ETYPE, folder, PST_NOWHERE, PST_NOWHERE,
                            "the checkpoint was written within a step of %" PRIu64 " batches; this trainer's steps have %u", ret->batches_per_step,
@@ -367,6 +390,7 @@ pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state 
     if (st == PST_OK) {
         t->steps = p.steps;
         t->schedule = p.schedule;
+        t->scale = p.scale;
         t->accumulated = p.accumulated;
         t->accumulated_samples = p.accumulated_samples;
         if (state)

@@ -100,6 +100,7 @@ static void refresh(struct run *r)
         p->accuracy = s->samples && has_accuracy(r) ? (double)s->correct / n : NAN;
     }
     p->samples_per_second = r->spent > 0 ? (double)r->seen / r->spent : 0;
+    p->loss_scale = pst_trainer_loss_scale(r->trainer, &p->skipped);
     p->wait_share = r->spent > 0 ? r->waited / r->spent : 0;
     p->seconds = now() - r->began;
     p->seconds_left = seconds_left(r);

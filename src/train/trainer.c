@@ -35,6 +35,8 @@ static pst_status check_options(const pst_train_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "a trainer needs a batch of at least one sample");
     if (o->loss == PST_LOSS_AUTO || o->loss > PST_LOSS_CUSTOM)
         return pst_fail(reterr, PST_EINVAL, "no loss is chosen");
+    if (o->mixed > PST_MIXED_BFLOAT16)
+        return pst_fail(reterr, PST_EINVAL, "there is no mixed precision %d", (int)o->mixed);
     if (o->optimizer > PST_OPTIMIZER_NESTEROV)
         return pst_fail(reterr, PST_EINVAL, "there is no optimizer %d", (int)o->optimizer);
     if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
@@ -102,7 +104,10 @@ static pst_status make_step(pst_trainer *t, unsigned features, pst_error *reterr
                              .training = true,
                              .logits = t->options.loss != PST_LOSS_MSE && t->options.loss != PST_LOSS_CUSTOM,
                              .features = features,
-                             .seed = t->options.seed};
+                             .seed = t->options.seed,
+                             .store = t->options.mixed == PST_MIXED_FLOAT16    ? NUMBER_F16
+                                      : t->options.mixed == PST_MIXED_BFLOAT16 ? NUMBER_BF16
+                                                                               : NUMBER_F32};
     pst_status st = step_create(&t->step, t->model->graph, &o, reterr);
     if (st == PST_OK)
         t->width = shape_values(step_out_shape(t->step));
@@ -160,6 +165,7 @@ pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const p
     t->instructions = features & CPU_AVX512 ? "avx512" : features & CPU_AVX2 ? "avx2" : "portable";
     t->model = model;
     t->options = *options;
+    t->scale.factor = options->mixed == PST_MIXED_FLOAT16 ? LOSS_SCALE_START : 1;
     t->schedule = (struct schedule_state){.factor = 1, .best = INFINITY};
     fill_defaults(&t->options);
     st = make_step(t, features, reterr);
@@ -329,6 +335,8 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
     metrics_batch(t->options.loss, out, &target, n, t->width, &r);
     if (!isfinite(r.loss))
         return fail_nonfinite(t, r.loss, reterr);
+    for (size_t i = 0; t->scale.factor != 1 && i < n * t->width; i++)
+        t->dout[i] *= (float)t->scale.factor;
     step_backward(t->step, t->dout, t->grads);
     t->computed = n;
     if (ret)
@@ -339,6 +347,11 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
 static void update(pst_trainer *t, double scale, const float *grads)
 {
     double rate = schedule_rate(&t->options, &t->schedule, t->steps);
+    if (t->options.mixed == PST_MIXED_FLOAT16) {
+        scale /= t->scale.factor;
+        if (!loss_scale_judge(&t->scale, isfinite(optimizer_norm(t->optimizer, step_team(t->step), grads))))
+            return;
+    }
     t->gradient_norm = optimizer_apply(t->optimizer, step_team(t->step), t->steps + 1, rate, scale, t->params, grads);
     t->steps++;
 }
@@ -452,6 +465,13 @@ void pst_trainer_restart_mean(pst_trainer *t)
 float *pst_trainer_gradients(pst_trainer *t, size_t i)
 {
     return i < t->model->graph->param_count ? t->grads + t->model->graph->params[i].offset : NULL;
+}
+
+double pst_trainer_loss_scale(const pst_trainer *t, uint64_t *ret_skipped)
+{
+    if (ret_skipped)
+        *ret_skipped = t->scale.skipped;
+    return t->scale.factor;
 }
 
 uint64_t pst_trainer_steps(const pst_trainer *t)

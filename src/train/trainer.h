@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "model/step.h"
 #include "train/loss.h"
+#include "train/loss_scale.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
@@ -22,6 +23,7 @@ struct pst_trainer {
     uint64_t steps;       /* updates so far */
     struct schedule_state schedule;
     double gradient_norm; /* of the last update */
+    struct loss_scale scale;
     double *class_weights; /* NULL: none */
     float *weights;       /* batch: of the samples, class weights included */
     uint64_t accumulated; /* batches since the last update */

@@ -370,6 +370,65 @@ static void test_presets(void)
     CHECK_STATUS(pst_model_parse(&m, "resnet20:0", &(pst_shape){.rank = 3, .size = {32, 32, 3}}, &error), PST_EINVAL, &error);
 }
 
+/* ---- Mixed precision ---- */
+
+static void test_mixed_learns(void)
+{
+    static const pst_mixed kinds[] = {PST_MIXED_NONE, PST_MIXED_FLOAT16, PST_MIXED_BFLOAT16};
+    double losses[3];
+    for (size_t k = 0; k < 3; k++) {
+        pst_error error;
+        pst_step_result r = {.size = sizeof(r)};
+        pst_model *model = NULL;
+        pst_trainer *t = make_trainer(&model, small, (pst_train_options){.rate = 0.02, .threads = 2, .mixed = kinds[k]});
+        for (size_t i = 0; t && i < 30; i++)
+            CHECK_STATUS(pst_trainer_step(t, &samples, &r, &error), PST_OK, &error);
+        losses[k] = r.loss;
+        CHECK(pst_trainer_loss_scale(t, NULL) == (kinds[k] == PST_MIXED_FLOAT16 ? 32768 : 1));
+        pst_trainer_destroy(t);
+        pst_model_destroy(model);
+    }
+    CHECK_MSG(losses[0] < 0.3 && losses[1] < 0.35 && losses[2] < 0.4, "losses %g, float16 %g, bfloat16 %g", losses[0], losses[1], losses[2]);
+}
+
+static float steepness; /* of the loss below */
+
+static double linear_loss(void *user, const pst_samples *s, const float *out, size_t n, size_t width, float *dout)
+{
+    (void)user, (void)s, (void)out;
+    for (size_t i = 0; dout && i < n * width; i++)
+        dout[i] = steepness;
+    return 1;
+}
+
+/* Keras: halved and skipped where a gradient is not finite; doubled after 2000 finite steps in a row. */
+static void test_loss_scale(void)
+{
+    pst_error error;
+    pst_step_result r = {.size = sizeof(r)};
+    pst_model *model = NULL;
+    uint64_t skipped;
+    pst_trainer *t = make_trainer(&model, "flatten | dense 1", (pst_train_options){.loss = PST_LOSS_CUSTOM, .loss_fn = linear_loss,
+                                                                                   .optimizer = PST_OPTIMIZER_SGD, .mixed = PST_MIXED_FLOAT16});
+    float before = t ? pst_trainer_values(t, 0)[0] : 0;
+    steepness = 1e35f;
+    CHECK_STATUS(pst_trainer_step(t, &samples, &r, &error), PST_OK, &error);
+    CHECK(!r.updated && pst_trainer_steps(t) == 0 && pst_trainer_values(t, 0)[0] == before);
+    CHECK(pst_trainer_loss_scale(t, &skipped) == 16384 && skipped == 1);
+    steepness = 1e-3f;
+    for (size_t i = 0; i < 1999; i++)
+        CHECK_STATUS(pst_trainer_step(t, &samples, &r, &error), PST_OK, &error);
+    CHECK(pst_trainer_loss_scale(t, &skipped) == 16384 && skipped == 1 && r.updated && pst_trainer_steps(t) == 1999);
+    CHECK_STATUS(pst_trainer_step(t, &samples, &r, &error), PST_OK, &error);
+    CHECK(pst_trainer_loss_scale(t, NULL) == 32768);
+    double moved = (double)(before - pst_trainer_values(t, 0)[0]), sum = 0; /* the scale has been divided out */
+    for (size_t i = 0; i < SAMPLES; i++)
+        sum += (double)images[i * SIDE * SIDE * 3];
+    CHECK_MSG(fabs(moved - 2000 * 1e-3 * 1e-3 * sum) < 0.01 * moved, "moved %g", moved);
+    pst_trainer_destroy(t);
+    pst_model_destroy(model);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"gradients of losses", test_gradients},
@@ -384,6 +443,8 @@ int main(int argc, char **argv)
                                         {"predictions", test_predict},
                                         {"choice of the loss", test_loss_choice},
                                         {"presets", test_presets},
+                                        {"mixed precision", test_mixed_learns},
+                                        {"loss scale", test_loss_scale},
                                         {0}};
     return test_main(argc, argv, tests);
 }
