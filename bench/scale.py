@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""What a training run of any size asks of an object store, of each process and of the network, computed from the engine's own data structures.
+
+    bench/scale.py [--ranks 1000] [--samples 1e9] [--shards 1e5] [--record 110e3] [--plot docs/scale.svg]
+
+Requests are simulated: slices of the shuffled order are drawn, and neighbouring records are joined as the engine joins them
+(a gap of up to 64 KiB is read through). Everything else is arithmetic; the constants are named below.
+"""
+import argparse
+import random
+
+ENTRY = 16                  # bytes of a record in an index: offset and length
+VERIFIED = 1 / 8            # bytes per record: one bit, set once its checksum was right
+SHARD_STATE = 400           # bytes per open shard: paths, sizes, table of numbers, about
+GAP = 64 << 10              # bytes between two records that are read through
+PART = 8 << 20              # bytes of a request when whole shards are read
+ROUND_TRIP, CONNECTIONS = 0.03, 8
+LINK = 1.25e9               # bytes per second of one machine
+RANKS_PER_HOST = 8
+PER_MILLION, LIST_KEYS = 0.40, 1000   # dollars per million GETs; keys in a page of a list
+DRAW_NS = 160               # a number of the permutation, computed and delivered: `penstock bench "range 20000000 | shuffle | batch 8192"`
+
+
+def simulate(samples, shards, record, window, slice_records=4096, slices=20, seed=1):
+    """Requests per record when slices of `slice_records` are drawn from windows of `window` records."""
+    draw, requests, records = random.Random(seed), 0, 0
+    for _ in range(slices):
+        begin = draw.randrange(max(1, samples - window))
+        chosen = sorted(draw.sample(range(window), min(slice_records, window)))
+        last_end, last_shard = None, None
+        per_shard = samples // shards
+        for k in chosen:
+            shard, at = divmod(begin + k, per_shard)
+            offset = at * record
+            if shard != last_shard or offset - last_end > GAP or last_end - part_begin >= PART:
+                requests += 1
+                part_begin = offset
+            last_shard, last_end = shard, offset + record
+        records += len(chosen)
+    return requests / records
+
+
+def describe(o):
+    samples, shards, ranks = int(o.samples), int(o.shards), int(o.ranks)
+    record, per_rank = int(o.record), int(o.samples) // int(o.ranks)
+    data = samples * record
+    index = samples * ENTRY
+    memory = index + samples * VERIFIED + shards * SHARD_STATE
+    pages = -(-shards // LIST_KEYS)
+    opening = pages * ROUND_TRIP + 2 * shards / CONNECTIONS * ROUND_TRIP
+    download = index / LINK * RANKS_PER_HOST
+    rows = [("data", f"{data / 1e12:.0f} TB", ""),
+            ("records of a rank in an epoch", f"{per_rank:,}", ""),
+            ("order: time for all numbers of a rank", f"{per_rank * DRAW_NS / 1e6:.0f} ms", "constant per record, no memory"),
+            ("index of all shards", f"{index / 1e9:.0f} GB", "each process holds it; mapped sidecars are shared by the processes of a host"),
+            ("memory of a rank besides batches", f"{memory / 1e9:.1f} GB", "the index, one bit per record, the table of shards"),
+            ("start: requests of a rank", f"{pages + 2 * shards:,}", "a list, and two requests per shard: size and sidecar"),
+            ("start: waiting for answers", f"{opening:.0f} s", f"{CONNECTIONS} connections, {ROUND_TRIP * 1e3:.0f} ms"),
+            ("start: downloading indexes", f"{download:.0f} s", f"{RANKS_PER_HOST} ranks share a link of {LINK / 1e9:.2f} GB/s; once with a shared cache: {index / LINK:.0f} s"),
+            ("start: requests of all ranks", f"{ranks * (pages + 2 * shards):,}", f"with one cache per host: {ranks // RANKS_PER_HOST * (pages + 2 * shards):,}")]
+    for name, window in windows(samples, shards):
+        share = simulate(samples, shards, record, window, slice_records=min(4096, window))
+        requests = share * samples
+        seconds = share * per_rank * ROUND_TRIP / (4 * CONNECTIONS)
+        rows.append((f"epoch, {name}: requests", f"{requests:.2g}", f"${requests / 1e6 * PER_MILLION:,.0f}; {seconds / 60:.0f} min of latency per rank with {4 * CONNECTIONS} connections"))
+    return rows
+
+
+def windows(samples, shards):
+    per_shard = samples // shards
+    return [("exact shuffle of everything", samples), ("shuffle window of 100 shards", 100 * per_shard),
+            ("shuffle window of 1 shard", per_shard), ("shuffle window of 1,000 records", min(1000, per_shard))]
+
+
+def plot(path):
+    """Waiting at the start against the number of shards, and requests of an epoch against the window of the shuffle."""
+    def line(points, left, top, width, height, low, high):
+        xs = [left + width * i / (len(points) - 1) for i in range(len(points))]
+        import math
+        scaled = [(math.log10(value) - low) / (high - low) for _, value in points]
+        ys = [top + height * (1 - min(1, max(0, s))) for s in scaled]
+        return " ".join(f"{x:.0f},{y:.0f}" for x, y in zip(xs, ys)), xs, ys
+
+    starts = [(f"{n:,}", n / LIST_KEYS * ROUND_TRIP + 2 * n / CONNECTIONS * ROUND_TRIP) for n in (10, 100, 1000, 10_000, 100_000)]
+    samples, shards, record = 10**9, 10**5, 110_000
+    per_shard = samples // shards
+    needs = [(f"{w:,}" if w < 10**6 else f"{w:.0e}".replace("e+0", "e"), simulate(samples, shards, record, w, slice_records=min(4096, w)) * samples)
+             for w in (1000, 10_000, 100_000, 10**6, 10**7, 10**9)]
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 300" font-family="sans-serif" font-size="11">',
+           '<rect width="760" height="300" fill="white"/>']
+    for title, points, left, low, high, unit in (("seconds of waiting at the start, by shards", starts, 60, -2, 3.2, " s"),
+                                                 ("requests of an epoch, by the window of the shuffle", needs, 440, 6, 9.3, "")):
+        text, xs, ys = line(points, left, 50, 260, 190, low, high)
+        out.append(f'<text x="{left - 10}" y="25" font-size="13" fill="#222">{title}</text>')
+        out.append(f'<polyline points="{text}" fill="none" stroke="#1f6feb" stroke-width="2"/>')
+        for (name, value), x, y in zip(points, xs, ys):
+            out.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="3" fill="#1f6feb"/>')
+            out.append(f'<text x="{x:.0f}" y="{y - 8:.0f}" text-anchor="middle" fill="#222">{value:.3g}{unit}</text>')
+            out.append(f'<text x="{x:.0f}" y="262" text-anchor="middle" fill="#666">{name}</text>')
+    out.append("</svg>")
+    with open(path, "w") as f:
+        f.write("\n".join(out) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("ranks", 1000), ("samples", 1e9), ("shards", 1e5), ("record", 110e3)):
+        parser.add_argument("--" + name, type=float, default=default)
+    parser.add_argument("--plot")
+    o = parser.parse_args()
+    for name, value, why in describe(o):
+        print(f"| {name} | {value} | {why} |")
+    if o.plot:
+        plot(o.plot)
+
+
+if __name__ == "__main__":
+    main()
