@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { PROFILE_WARMUP = 3 }; /* updates before --profile measures */
+
 static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", NULL}; /* as pst_schedule */
 static const char *const monitors[] = {"auto",    "loss",   "accuracy", "val-loss", "val-accuracy",
                                        "val-auc", "val-f1", "val-mae",  "val-r2",   NULL}; /* as pst_monitor */
@@ -49,10 +51,55 @@ static void put_end(const struct train_session *s, const pst_run_result *r)
         say_try("penstock train --resume %s", out);
 }
 
+/* The report, and the steps that --profile measures. */
+struct watcher {
+    struct train_report report;
+    struct train_session *session;
+    uint64_t first; /* the step before the first one here; UINT64_MAX: not known yet */
+};
+
+/* Called after every step: measures `profile` of them, after some that warm up. */
+static bool progress(void *user, const pst_run_progress *p)
+{
+    struct watcher *w = user;
+    const struct train_config *c = w->session->config;
+    bool stop = train_report_progress(&w->report, p);
+
+    if (!c->profile || p->epoch_end || p->validated)
+        return stop;
+    if (w->first == UINT64_MAX)
+        w->first = p->step - 1;
+    if (p->step - w->first == PROFILE_WARMUP)
+        pst_trainer_measure(w->session->trainer, true, NULL);
+    if (p->step - w->first == PROFILE_WARMUP + c->profile)
+        pst_trainer_measure(w->session->trainer, false, NULL);
+    return stop;
+}
+
+/* Prints what was measured, and writes the trace. */
+static int put_profile(struct train_session *s)
+{
+    const struct train_config *c = s->config;
+    const char *out = s->resume ? s->resume : c->out;
+    char path[PATH_MAX];
+    pst_error error;
+
+    if (!train_profile(s->trainer, c->json))
+        say_note("--profile: the run was too short; it measures after %d updates", PROFILE_WARMUP);
+    else if (out) {
+        snprintf(path, sizeof(path), "%s/trace.json", out);
+        if (pst_trainer_write_trace(s->trainer, path, &error) < 0)
+            return say_failure(&command_train, &error, c->json);
+        if (!c->json)
+            printf("trace in %s: open it in chrome://tracing or ui.perfetto.dev\n", path);
+    }
+    return EXIT_DONE;
+}
+
 static int train(struct train_session *s, pst_run_result *result)
 {
     const struct train_config *c = s->config;
-    struct train_report report;
+    struct watcher watcher = {.session = s, .first = UINT64_MAX};
     struct watch watch;
     char folder[PATH_MAX];
     pst_error error;
@@ -77,18 +124,20 @@ static int train(struct train_session *s, pst_run_result *result)
                          .validation = c->val,
                          .classes = s->class_count ? s->classes : NULL,
                          .class_count = s->class_count,
-                         .progress = train_report_progress,
-                         .user = &report};
+                         .progress = progress,
+                         .user = &watcher};
 
-    train_report_start(&report, c->json, c->quiet, c->log_every, c->epochs);
+    train_report_start(&watcher.report, c->json, c->quiet, c->log_every, c->epochs);
     watch_start(&watch, s->training, NULL, NULL);
     watch_also(&watch, s->validation);
     status = pst_trainer_run(s->trainer, s->training, s->validation, &o, result, &error);
     watch_stop(&watch);
-    train_report_finish(&report);
+    train_report_finish(&watcher.report);
     if (status < 0)
         return say_failure(&command_train, &error, c->json);
     put_end(s, result);
+    if (c->profile && put_profile(s) != EXIT_DONE)
+        return EXIT_FAILED;
     return result->stopped ? interrupt_exit_code() : EXIT_DONE;
 }
 
@@ -281,6 +330,8 @@ static const struct option options[] = {
             "in --out; the same command continues a sweep that was interrupted", .group = "Several runs"},
     {"--log-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, log_every), .max = 1e15,
      .doc = "print a line after every N updates", .absent = "only after each epoch", .group = "What to show"},
+    {"--profile", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, profile), .max = 1e6,
+     .doc = "measure N updates: milliseconds, GFLOP/s and bytes of each layer and pass, as a table and as RUN/trace.json", .absent = "none"},
     {"--json", .kind = OPTION_FLAG, INTO(struct train_config, json), .doc = "print one JSON object per epoch, and one at the end"},
     {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct train_config, quiet), .doc = "print only errors"},
     {0},

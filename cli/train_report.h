@@ -15,6 +15,8 @@ struct train_report {
 void train_report_start(struct train_report *r, bool json, bool quiet, uint64_t log_every, uint64_t epochs);
 /* A pst_run_fn; `user` is the struct train_report. True once the user interrupted. */
 bool train_report_progress(void *user, const pst_run_progress *p);
+/* Prints the measured times of layers. False: nothing was measured. */
+bool train_profile(const pst_trainer *t, bool json);
 void train_report_finish(struct train_report *r);
 
 #endif

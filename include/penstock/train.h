@@ -143,6 +143,35 @@ PST_API uint64_t pst_trainer_steps(const pst_trainer *t);
 /* Returns the bytes of the step, the weights, gradients and the optimiser's state. */
 PST_API uint64_t pst_trainer_bytes(const pst_trainer *t);
 
+/* The parts of a training step; means per step in seconds. */
+typedef struct pst_train_stats {
+    size_t size;     /* sizeof(pst_train_stats), set by the caller. */
+    uint64_t steps;  /* The number of steps that were measured. */
+    double samples;  /* The mean number of samples per step. */
+    double forward, loss, backward, update; /* The passes, the loss with its metrics, and the optimiser. */
+} pst_train_stats;
+
+/* A group of layers that is computed together; means per step. */
+typedef struct pst_layer_stats {
+    size_t size;                /* sizeof(pst_layer_stats), set by the caller. */
+    const char *layer;          /* The name of its first layer. */
+    size_t layers;              /* The number of its layers. */
+    const char *implementation; /* What computes it… */
+    const char *why;            /* …and why. */
+    double forward, backward;   /* Seconds of each pass. */
+    uint64_t forward_flops, backward_flops; /* Multiplications and additions of each pass, as the plain formulas have them. */
+    uint64_t forward_bytes, backward_bytes; /* Bytes of inputs, results, parameters and gradients that a pass reads or writes at least. */
+} pst_layer_stats;
+
+/* Starts measuring steps, from zero; `on` false ends it, and the results stay. Measuring does not affect the result of training. */
+PST_API pst_status pst_trainer_measure(pst_trainer *t, bool on, pst_error *reterr);
+/* Fills `ret` with the means of the measured steps. Returns false if there are none. */
+PST_API bool pst_trainer_stats(const pst_trainer *t, pst_train_stats *ret);
+/* Fills `ret` for group `i` of layers, in the order of computation. Returns false after the last group, or if nothing was measured. */
+PST_API bool pst_trainer_stats_at(const pst_trainer *t, size_t i, pst_layer_stats *ret);
+/* Writes the measured steps as a trace for chrome://tracing or Perfetto. */
+PST_API pst_status pst_trainer_write_trace(const pst_trainer *t, const char *path, pst_error *reterr);
+
 /* Changes the learning rate that the schedule starts from. */
 PST_API void pst_trainer_set_rate(pst_trainer *t, double rate);
 /* Returns the name of the instruction set that the trainer's kernels use: "avx512", "avx2", "portable". Bits may differ between them. */

@@ -154,6 +154,15 @@ class Model:
             trainer.load_weights(record["folder"])  # of another optimiser
         return model
 
+    def load_weights(self, path):
+        """Reads weights, and returns the model: from a run or checkpoint folder, a safetensors file, or a .weights.h5 of Keras.
+
+        Arrays with the names of our parameters are taken by name. Otherwise layers are taken in their order, as Keras and PyTorch
+        number them, and PyTorch's layouts are converted. Every shape is compared; a last layer of another shape stays as it is.
+        """
+        self._made().load_weights(os.fspath(path))
+        return self
+
     # What it is
 
     @property

@@ -21,6 +21,8 @@ struct module {
     enum kind kind;
     bool torch;       /* layouts of PyTorch */
     const struct safetensor *array[ROLES];
+    bool used;
+    bool separable;   /* half of a separable convolution */
     const struct safetensor *point; /* of a separable convolution: its second kernel */
 };
 
@@ -163,6 +165,7 @@ static void split(struct modules *all)
         struct module *m = &all->list[i];
         if (!m->point)
             continue;
+        m->separable = true;
         all->list[all->count] = *m;
         all->list[all->count].kind = CONV;
         all->list[all->count].array[KERNEL] = m->point;
@@ -330,23 +333,43 @@ static int node_kind(const struct graph_node *n, bool torch)
     return -1;
 }
 
+static bool is_separable(const struct graph_node *n)
+{
+    return n->written && is(n->written->class.name, "sepconv");
+}
+
+/* The first unused module of a kind. Where the file has separable convolutions and the model has sepconv, they belong
+ * together. */
+static struct module *next_module(const struct modules *all, enum kind kind, bool separable, bool apart)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct module *m = &all->list[i];
+        if (!m->used && m->kind == kind && (!apart || m->separable == separable))
+            return m;
+    }
+    return NULL;
+}
+
 static pst_status by_order(const struct modules *all, const struct graph *g, float *params, size_t *loaded, pst_error *reterr)
 {
-    size_t next[KINDS] = {0}, last = 0;
-    bool torch = false;
-    for (size_t i = 0; i < all->count; i++)
+    size_t last = 0;
+    bool torch = false, theirs = false, ours = false;
+    for (size_t i = 0; i < all->count; i++) {
         torch |= all->list[i].torch;
-    for (size_t n = 0; n < g->count; n++)
+        theirs |= all->list[i].separable;
+    }
+    for (size_t n = 0; n < g->count; n++) {
         last = g->nodes[n].params ? n : last;
+        ours |= is_separable(&g->nodes[n]);
+    }
     for (size_t n = 0; n < g->count; n++) {
         int kind = node_kind(&g->nodes[n], torch);
-        size_t i = kind < 0 ? all->count : next[kind];
-        while (i < all->count && all->list[i].kind != (enum kind)kind)
-            i++;
-        if (kind < 0 || g->nodes[n].params == 0 || i == all->count)
+        bool taken = kind >= 0 && g->nodes[n].params;
+        struct module *m = taken ? next_module(all, (enum kind)kind, is_separable(&g->nodes[n]), theirs && ours) : NULL;
+        if (!m)
             continue;
-        next[kind] = i + 1;
-        pst_status st = take_module(g, n, &all->list[i], n == last, params, loaded, reterr);
+        m->used = true;
+        pst_status st = take_module(g, n, m, n == last, params, loaded, reterr);
         if (st < 0)
             return st;
     }

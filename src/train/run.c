@@ -333,9 +333,10 @@ static pst_status flush(struct run *r, pst_error *reterr)
     pst_step_result result = {.size = sizeof(result), .rate = r->progress.rate};
     if (r->trainer->accumulated == 0)
         return PST_OK;
+    uint64_t before = r->trainer->steps;
     pst_status st = pst_trainer_flush(r->trainer, reterr);
     r->saved = false;
-    return st == PST_OK ? count_update(r, &result, reterr) : st;
+    return st == PST_OK && r->trainer->steps > before ? count_update(r, &result, reterr) : st;
 }
 
 /* Whether the epoch that ends is validated: always, or when a validation is due, or at the end of the run. */

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/cast.h"
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -196,6 +197,7 @@ pst_trainer *pst_trainer_destroy(pst_trainer *t)
     mem_free(t->values);
     mem_free(t->labels);
     mem_free(t->class_weights);
+    profile_finish(&t->profile);
     pst_trainer_set_classes(t, NULL, 0, NULL);
     mem_free(t->weights);
     mem_free(t);
@@ -313,6 +315,12 @@ static double compute_loss(pst_trainer *t, const pst_samples *samples, const flo
     return loss_compute(&o, out, target, weights, n, t->width, dout);
 }
 
+static void mark(pst_trainer *t, enum profile_part part)
+{
+    if (t->profile.on)
+        t->marks[part] = clock_ns();
+}
+
 pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
 {
     struct loss_target target = {0};
@@ -325,11 +333,13 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
     if (st == PST_OK)
         st = trainer_target(t, samples->target, n, &target, reterr);
     if (st == PST_OK) {
+        mark(t, PART_FORWARD);
         step_set_passes(t->step, t->steps * t->options.accumulate + t->accumulated);
         st = step_forward(t->step, samples->input->data, samples->input->dtype, n, t->params, true, &out, reterr);
     }
     if (st < 0)
         return st;
+    mark(t, PART_LOSS);
     r.loss = compute_loss(t, samples, out, &target, sample_weights(t, samples, &target, n), n, t->dout);
     r.rate = schedule_rate(&t->options, &t->schedule, t->steps);
     metrics_batch(t->options.loss, out, &target, n, t->width, &r);
@@ -337,7 +347,9 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
         return fail_nonfinite(t, r.loss, reterr);
     for (size_t i = 0; t->scale.factor != 1 && i < n * t->width; i++)
         t->dout[i] *= (float)t->scale.factor;
+    mark(t, PART_BACKWARD);
     step_backward(t->step, t->dout, t->grads);
+    mark(t, PART_UPDATE);
     t->computed = n;
     if (ret)
         *ret = r;
@@ -358,14 +370,22 @@ static void update(pst_trainer *t, double scale, const float *grads)
 
 pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
 {
+    pst_status st = PST_OK;
     if (t->options.accumulate > 1) {
         optimizer_accumulate(t->optimizer, step_team(t->step), t->grads, (double)t->computed, t->accumulated == 0);
         t->accumulated++;
         t->accumulated_samples += t->computed;
-        return t->accumulated == t->options.accumulate ? pst_trainer_flush(t, reterr) : PST_OK;
+        if (t->accumulated == t->options.accumulate)
+            st = pst_trainer_flush(t, reterr);
+    } else {
+        update(t, 1, t->grads);
     }
-    update(t, 1, t->grads);
-    return PST_OK;
+    if (t->profile.on && t->marks[PART_FORWARD]) {
+        t->marks[PARTS] = clock_ns();
+        profile_step(&t->profile, t->step, t->marks, t->computed);
+        t->marks[PART_FORWARD] = 0;
+    }
+    return st;
 }
 
 pst_status pst_trainer_flush(pst_trainer *t, pst_error *reterr)

@@ -8,6 +8,7 @@
 #include "train/loss_scale.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
+#include "train/profile.h"
 #include "train/schedule.h"
 
 struct pst_trainer {
@@ -31,6 +32,8 @@ struct pst_trainer {
     char **classes;       /* names of the classes, saved with the weights */
     size_t class_count;
     const char *instructions; /* name of the instruction set */
+    struct profile profile;
+    uint64_t marks[PARTS + 1]; /* times within the step at hand, while measuring */
     size_t computed;      /* samples that the gradients are the mean of */
 };
 

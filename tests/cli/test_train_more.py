@@ -223,6 +223,22 @@ def test_report():
         assert open(f"{run}/report.html").read() == page
 
 
+def test_profile():
+    """Times of every layer and pass, as a table, as JSON and as a trace; the weights are those of a run that is not measured."""
+    with scratch() as folder:
+        train, run = data(folder), f"{folder}/run"
+        common = [train, "--model", MODEL, "--steps", 8, "--epochs", 0, "-q"]
+        shown = penstock("train", *common, "--profile", 4, "--out", run).out
+        assert "4 steps of 8 samples" in shown and "GFLOP/s" in shown and "conv_1" in shown and "optimiser" in shown, shown
+        spans = json.load(open(f"{run}/trace.json"))["traceEvents"]
+        assert {s["name"] for s in spans if s["ph"] == "X"} >= {"forward", "backward", "update", "conv_1", "dense_1"}
+        found = lines(penstock("train", *common, "--profile", 4, "--json"))[-1]
+        assert found["steps"] == 4 and sum(layer["layers"] for layer in found["layers"]) >= 8
+        penstock("train", *common, "--out", f"{folder}/plain")
+        assert weights(f"{run}/latest") == weights(f"{folder}/plain/latest")
+        assert "too short" in penstock("train", *common, "--profile", 400, "--steps", 2).err
+
+
 def test_resume_elsewhere():
     """Relative paths start where the run began; data that has moved can be named again."""
     with scratch() as folder:

@@ -2,6 +2,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "export/weight_file.h"
 #include "harness.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
@@ -350,6 +351,125 @@ static void test_class_names(void)
     rig_finish(&a);
 }
 
+/* ---- Weights of other programs ---- */
+
+static void add_array(struct text *header, struct text *data, const char *name, const char *dtype, const char *shape, const void *bytes_of, size_t bytes)
+{
+    text_addf(header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}", header->length ? "," : "{", name, dtype, shape,
+              data->length, data->length + bytes);
+    text_add_n(data, bytes_of, bytes);
+}
+
+static const char *write_arrays(struct text *header, struct text *data, const char *name)
+{
+    const char *path = test_path(name);
+    struct text file = {0};
+    uint64_t length;
+    text_add(header, "}");
+    length = header->length;
+    text_add_n(&file, (const char *)&length, sizeof(length));
+    text_add_n(&file, header->data, header->length);
+    text_add_n(&file, data->data, data->length);
+    test_write_file(path, file.data, file.length);
+    text_finish(&file);
+    text_finish(header);
+    text_finish(data);
+    return path;
+}
+
+/* PyTorch: kernels are OIHW and (out, in), the rows after a flattened image go channel by channel, half numbers are converted. */
+static void test_torch_names(void)
+{
+    struct text header = {0}, data = {0};
+    float kernel[2 * 3 * 2 * 2], dense[2 * 8];
+    const uint16_t half[2] = {0x3c00, 0xc000}, brain[2] = {0x3f80, 0xc000}; /* 1, −2 */
+    const double wide[2] = {0.5, 4};
+    pst_error error;
+    pst_model *m = NULL;
+    pst_trainer *t = NULL;
+    size_t loaded = 0;
+    for (size_t i = 0; i < 24; i++)
+        kernel[i] = (float)i;
+    for (size_t i = 0; i < 16; i++)
+        dense[i] = (float)(100 + i);
+    add_array(&header, &data, "features.0.weight", "F32", "[2,3,2,2]", kernel, sizeof(kernel));
+    add_array(&header, &data, "features.0.bias", "F16", "[2]", half, sizeof(half));
+    add_array(&header, &data, "features.1.running_mean", "F64", "[2]", wide, sizeof(wide));
+    add_array(&header, &data, "features.1.running_var", "F64", "[2]", wide, sizeof(wide));
+    add_array(&header, &data, "features.1.weight", "F64", "[2]", wide, sizeof(wide));
+    add_array(&header, &data, "features.1.bias", "BF16", "[2]", brain, sizeof(brain));
+    add_array(&header, &data, "fc.weight", "F32", "[2,8]", dense, sizeof(dense));
+    add_array(&header, &data, "fc.bias", "F16", "[2]", half, sizeof(half));
+    const char *path = write_arrays(&header, &data, "torch.safetensors");
+    pst_train_options o = {.size = sizeof(o), .batch = 1, .loss = PST_LOSS_SPARSE};
+    REQUIRE_OK(pst_model_parse(&m, "conv 2 2 | batchnorm | flatten | dense 2", &(pst_shape){.rank = 3, .size = {3, 3, 3}}, &error), &error);
+    REQUIRE_OK(pst_trainer_create(&t, m, &o, &error), &error);
+    REQUIRE_OK(pst_trainer_load_weights(t, path, &loaded, &error), &error);
+    CHECK_INT(loaded, 8);
+    const float *k = pst_trainer_values(t, 0), *d = pst_trainer_values(t, 6);
+    for (size_t y = 0; y < 2; y++)
+        for (size_t x = 0; x < 2; x++)
+            for (size_t i = 0; i < 3; i++)
+                for (size_t out = 0; out < 2; out++)
+                    CHECK(k[((y * 2 + x) * 3 + i) * 2 + out] == kernel[((out * 3 + i) * 2 + y) * 2 + x]);
+    for (size_t p = 0; p < 4; p++) /* pixels */
+        for (size_t c = 0; c < 2; c++)
+            for (size_t out = 0; out < 2; out++)
+                CHECK(d[(p * 2 + c) * 2 + out] == dense[out * 8 + c * 4 + p]);
+    CHECK(pst_trainer_values(t, 1)[1] == -2.f && pst_trainer_values(t, 2)[0] == 0.5f && pst_trainer_values(t, 3)[1] == -2.f);
+    CHECK(pst_trainer_values(t, 4)[1] == 4.f && pst_trainer_values(t, 5)[0] == 0.5f && pst_trainer_values(t, 7)[0] == 1.f);
+    for (uint64_t n = 0;; n++) { /* every allocation and every call on storage may fail */
+        uint64_t live = mem_live();
+        test_fault_arm(n % 2 ? FAULT_IO : FAULT_MEMORY, n / 2, false);
+        pst_status st = pst_trainer_load_weights(t, path, &loaded, &error);
+        bool reached = test_fault_calls() > n / 2;
+        test_fault_clear();
+        CHECK_INT(mem_live(), live);
+        if (!reached && n > 60)
+            break;
+        CHECK(st < 0 || !reached || n % 2);
+    }
+    pst_trainer_destroy(t);
+    pst_model_destroy(m);
+}
+
+/* Measuring changes nothing, and every layer has its row. */
+static void test_measured(void)
+{
+    struct rig a = rig_make("dense 7 relu | dense 3", (pst_train_options){0}), b = rig_make("dense 7 relu | dense 3", (pst_train_options){0});
+    pst_error error;
+    pst_train_stats all = {.size = sizeof(all)};
+    pst_layer_stats l = {.size = sizeof(l)};
+    size_t layers = 0;
+    double passes = 0;
+    CHECK(!pst_trainer_stats(a.trainer, &all) && pst_trainer_write_trace(a.trainer, test_path("trace.json"), &error) == PST_EINVAL);
+    REQUIRE_OK(pst_trainer_measure(a.trainer, true, &error), &error);
+    for (int i = 0; i < 4; i++) {
+        step(&a, 0, SAMPLES, true);
+        step(&b, 0, SAMPLES, true);
+    }
+    REQUIRE_OK(pst_trainer_measure(a.trainer, false, &error), &error);
+    step(&a, 0, SAMPLES, true);
+    step(&b, 0, SAMPLES, true);
+    CHECK(distance(&a, &b) == 0);
+    REQUIRE(pst_trainer_stats(a.trainer, &all));
+    CHECK(all.steps == 4 && all.samples == SAMPLES && all.forward > 0 && all.backward > 0 && all.update > 0);
+    for (size_t i = 0; pst_trainer_stats_at(a.trainer, i, &l); i++) {
+        layers += l.layers;
+        passes += l.forward + l.backward;
+        CHECK(l.forward_bytes > 0 && l.backward_bytes > l.forward_bytes && l.implementation && l.why);
+    }
+    CHECK_INT(layers, 3);
+    CHECK(passes > 0 && passes <= all.forward + all.backward);
+    REQUIRE_OK(pst_trainer_write_trace(a.trainer, test_path("trace.json"), &error), &error);
+    size_t length;
+    char *text = (char *)test_read_file(test_path("trace.json"), &length);
+    CHECK(strstr(text, "traceEvents") && strstr(text, "dense_1") && strstr(text, "backward"));
+    free(text);
+    rig_finish(&a);
+    rig_finish(&b);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"several batches per step", test_accumulate},
@@ -362,6 +482,8 @@ int main(int argc, char **argv)
                                         {"absurd batches", test_absurd},
                                         {"weights of damaged checkpoints", test_damaged_weights},
                                         {"names of classes", test_class_names},
+                                        {"weights with PyTorch's names", test_torch_names},
+                                        {"steps are measured", test_measured},
                                         {0}};
     return test_main(argc, argv, tests);
 }
