@@ -107,6 +107,9 @@ PST_API const pst_spec *pst_pipeline_spec(pst_pipeline *p);
 PST_API pst_status pst_pipeline_class_names(pst_pipeline *p, const char *const **ret, size_t *ret_count, pst_error *reterr);
 /* Returns the number of batches per epoch on this rank; PST_NOWHERE if it is endless or not known. */
 PST_API uint64_t pst_pipeline_length(const pst_pipeline *p);
+/* Returns whether the chain combines elements into batches. Without such an operation, pst_pipeline_next returns every element as
+ * a batch of one. False before the plan. */
+PST_API bool pst_pipeline_batched(const pst_pipeline *p);
 /* Returns the number of elements of a full batch; 0 before the plan. */
 PST_API uint64_t pst_pipeline_batch_size(const pst_pipeline *p);
 /* Stores the plan as text in `*ret`, or as JSON if `json`: which operations are fused, what the order is based on, memory and

@@ -135,13 +135,18 @@ def _build(nodes, options):
     return pipeline
 
 
+def _value(value):
+    """What functions get for a field of an element: single numbers are Python's."""
+    return value.item() if isinstance(value, _core.Tensor) and value.ndim == 0 else value
+
+
 def _first_sample(nodes, options):
     """Returns the first element of a chain, from which the result of a function is inferred, and its place."""
     single = {**options, "workers": 1, "prefetch": 1, "rank": 0, "world": 1}
     pipeline = _build(nodes + (Operation("take", "1"),), single)
     try:
         for batch in pipeline.iterate():
-            return {name: tensor[0] for name, tensor in batch.items()}, pipeline.locate(batch)[0]
+            return {name: _value(value) for name, value in batch.items()}, pipeline.locate(batch)[0]
     finally:
         pipeline.close()
     raise ValueError("the dataset is empty, so the result of the function cannot be inferred; declare it: map(…, spec={…})")
@@ -346,8 +351,13 @@ class Dataset:
         return length
 
     @property
+    def _has_batches(self):
+        """Whether the dataset combines elements into batches; without, iteration yields single elements."""
+        return bool(self._batch_maps) or self._engine().batched()
+
+    @property
     def element_spec(self):
-        """Shape and type of each field of a batch."""
+        """Shape and type of each field of a batch, or of an element if the dataset has no batches."""
         if self._batch_maps:
             self._check_outside()
             from ._batches import spec_of_batch

@@ -36,9 +36,10 @@ def _labels(batch, names):
 
 
 def _first_batch(dataset):
-    from ._dataset import Dataset
+    from ._dataset import Dataset, Operation
 
-    with Dataset(dataset._nodes, {**dataset._options, "prefetch": 1}, dataset._batch_maps) as probe:
+    nodes = dataset._nodes if dataset._has_batches else (*dataset._nodes, Operation("batch", str(TILES)))
+    with Dataset(nodes, {**dataset._options, "prefetch": 1}, dataset._batch_maps) as probe:
         return next(iter(probe), None)
 
 

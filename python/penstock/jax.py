@@ -19,6 +19,8 @@ from penstock import Dataset, Tensor
 def array(value: Any) -> Any:
     """Converts a field to a jax.Array that shares memory with the batch on the CPU. Fields of bytes become lists; a ragged field
     becomes a pair of values and row splits. Unless jax_enable_x64 is set, JAX has no 64-bit types, and such fields are copied."""
+    if isinstance(value, bytes):  # of an element without batch
+        return value
     if not isinstance(value, Tensor):
         return jax.numpy.asarray(value)
     if value.dtype == "bytes":
@@ -32,7 +34,7 @@ def array(value: Any) -> Any:
 
 def _ready(value: Any, device: Any) -> Any:
     value = array(value)
-    return value if device is None else jax.device_put(value, device)
+    return value if device is None or isinstance(value, bytes) else jax.device_put(value, device)
 
 
 def iterator(dataset: Dataset, *, as_dict: bool = False, device: Any = None) -> Iterator[Any]:

@@ -98,6 +98,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             self._next = index + 1
             if not self._is_endless() or index <= PEEKED:
                 self._given.add(index)
+        if not self.dataset._has_batches:  # Keras takes batches only
+            return tuple(np.asarray([value], object) if isinstance(value, bytes) else np.asarray(value)[None] for value in batch)
         return tuple(np.asarray(value) for value in batch)
 
     def _begin(self) -> None:

@@ -29,9 +29,9 @@ _waiting: dict[int, Dataset] = {}  # by thread: the dataset that it waits for
 _used = _ending = False
 
 
-def _signature(spec: Spec) -> Any:
+def _signature(spec: Spec, batched: bool) -> Any:
     dtype = tf.string if spec.dtype == "bytes" else tf.as_dtype(spec.dtype)
-    if len(spec.shape) > 1 and spec.shape[1] is None and None not in spec.shape[2:]:  # else all elements have one shape
+    if batched and len(spec.shape) > 1 and spec.shape[1] is None and None not in spec.shape[2:]:  # else all elements have one shape
         return tf.RaggedTensorSpec(spec.shape, dtype, ragged_rank=1, row_splits_dtype=tf.int64)
     return tf.TensorSpec(spec.shape, dtype)
 
@@ -121,7 +121,7 @@ def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any
         prefetch: batches that TensorFlow holds in addition to the pipeline's; 0: none; tf.data.AUTOTUNE: chosen by TensorFlow
     """
     fields = source.element_spec
-    signature = {name: _signature(spec) for name, spec in fields.items()}
+    signature = {name: _signature(spec, source._has_batches) for name, spec in fields.items()}
     ragged = any(isinstance(spec, tf.RaggedTensorSpec) for spec in signature.values())
     living = _kept_lightly(source)
 
@@ -129,7 +129,7 @@ def dataset(source: Dataset, *, as_dict: bool = False, prefetch: int = 2) -> Any
         # NumPy arrays are faster for TensorFlow's generators and are not copied either
         if isinstance(value, Tensor) and (value.dtype in ("bytes", "bfloat16") or ragged):
             return tensor(value)
-        return tensor(value) if isinstance(value, (list, tuple)) else np.asarray(value)  # NumPy would cut b"a\0" short
+        return tensor(value) if isinstance(value, (list, tuple, bytes)) else np.asarray(value)  # NumPy would cut b"a\0" short
 
     def generate() -> Iterator[Any]:
         for batch in _batches(living()):

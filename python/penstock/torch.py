@@ -25,6 +25,8 @@ def tensor(value: Any) -> Any:
         if value.row_splits is not None:
             return torch.nested.nested_tensor_from_jagged(from_dlpack(value.values), from_dlpack(value.row_splits))
         return from_dlpack(value)
+    if isinstance(value, bytes):  # of an element without batch
+        return value
     return torch.as_tensor(value)
 
 

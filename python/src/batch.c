@@ -7,9 +7,10 @@ typedef struct {
     PyObject base;
     keeper keep;
     PyObject *names; /* a tuple of str, shared by all batches of a pipeline */
+    bool batched;    /* false: an element of a pipeline without batches */
 } Batch;
 
-PyObject *batch_create(pst_batch *batch, PyObject *names)
+PyObject *batch_create(pst_batch *batch, PyObject *names, bool batched)
 {
     keeper k = {.batch = batch, .generation = fork_generation()};
     Batch *self = PyObject_New(Batch, batch_type);
@@ -19,6 +20,7 @@ PyObject *batch_create(pst_batch *batch, PyObject *names)
     }
     self->keep = k;
     self->names = Py_NewRef(names);
+    self->batched = batched;
     return (PyObject *)self;
 }
 
@@ -44,7 +46,8 @@ static void batch_dealloc(PyObject *object)
 
 static PyObject *field(Batch *self, size_t i)
 {
-    return tensor_create(pst_batch_at(self->keep.batch, i), keeper_ref(&self->keep));
+    const pst_tensor *t = pst_batch_at(self->keep.batch, i);
+    return self->batched ? tensor_create(t, keeper_ref(&self->keep)) : tensor_element(t, &self->keep);
 }
 
 static Py_ssize_t batch_length(PyObject *self)
@@ -197,7 +200,8 @@ static PyGetSetDef batch_getset[] = {
 
 static PyType_Slot batch_slots[] = {
     {Py_tp_doc, "Named tensors. batch[\"image\"], dict(batch), **batch; and unpacked in order: image, label = batch. A field "
-                "`key` of bytes, the name of a sample's file, is not unpacked: batch[\"key\"]."},
+                "`key` of bytes, the name of a sample's file, is not unpacked: batch[\"key\"]. Without batch(…) in the "
+                "dataset, the fields are those of one element."},
     {Py_tp_dealloc, batch_dealloc},
     {Py_tp_repr, batch_repr},
     {Py_tp_iter, batch_iter},

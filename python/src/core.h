@@ -42,12 +42,14 @@ PyObject *tensor_create(const pst_tensor *t, keeper k);
 /* A tensor with a copy of the data; bytes and numbers without dimensions become Python objects. */
 PyObject *tensor_copy(const pst_tensor *t);
 PyObject *tensor_row(const pst_tensor *t, const keeper *k, Py_ssize_t i); /* of the first dimension */
+/* The only row of a batch of one: a tensor, also of a single number; single bytes become a Python object. */
+PyObject *tensor_element(const pst_tensor *t, const keeper *k);
 pst_dtype dtype_of_format(const char *format, Py_ssize_t itemsize);       /* PEP 3118; PST_DTYPE_NONE: none of ours */
 pst_dtype dtype_of_name(PyObject *name);                                  /* raises */
 size_t values_bytes(const pst_tensor *t);                                 /* of its values */
 
-/* Takes `batch`. `names` is the tuple of its fields. */
-PyObject *batch_create(pst_batch *batch, PyObject *names);
+/* Takes `batch`. `names` is the tuple of its fields. `batched` false: its fields are those of its only element. */
+PyObject *batch_create(pst_batch *batch, PyObject *names, bool batched);
 pst_batch *batch_of(PyObject *batch); /* borrowed; raises where it is none, or of another process */
 
 /* ---- Python functions in pipelines (callback.c) ---- */

@@ -417,6 +417,7 @@ static PyMethodDef pipeline_methods[] = {
     {"describe", pipeline_describe, METH_VARARGS, NULL},
     {"spec", pipeline_spec, METH_NOARGS, NULL},
     {"class_names", pipeline_class_names, METH_NOARGS, NULL},
+    {"batched", pipeline_batched, METH_NOARGS, NULL},
     {"length", pipeline_length, METH_NOARGS, NULL},
     {"iterate", pipeline_iterate, METH_NOARGS, NULL},
     {"tell", pipeline_tell, METH_NOARGS, NULL},

@@ -19,6 +19,7 @@ typedef struct Pipeline {
     pthread_mutex_t lock;
     unsigned generation;
     bool planned, started;
+    bool batched; /* once planned: its chain has a batch operation */
     struct job *job; /* plans; whoever waited for it was interrupted, and the next one goes on waiting */
     bool halted;     /* the workers were stopped for a seek that did not come about */
     bool closing;    /* whoever waits inside comes out */
@@ -77,6 +78,7 @@ PyObject *pipeline_plan(PyObject *self, PyObject *args);
 PyObject *pipeline_describe(PyObject *self, PyObject *args);
 PyObject *pipeline_spec(PyObject *self, PyObject *args);
 PyObject *pipeline_class_names(PyObject *self, PyObject *args);
+PyObject *pipeline_batched(PyObject *self, PyObject *args);
 PyObject *pipeline_length(PyObject *self, PyObject *args);
 PyObject *pipeline_iterate(PyObject *self, PyObject *args);
 PyObject *pipeline_tell(PyObject *self, PyObject *args);

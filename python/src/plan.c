@@ -3,6 +3,7 @@
 #include "pipeline.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct job {
@@ -110,6 +111,7 @@ static bool take_names(Pipeline *self)
             Py_CLEAR(names);
     }
     self->names = names;
+    self->batched = pst_pipeline_batched(self->p);
     return names != NULL;
 }
 
@@ -181,15 +183,46 @@ PyObject *pipeline_describe(PyObject *object, PyObject *args)
     return result;
 }
 
+/* The fields of an element, from those of a batch. */
+static PyObject *element_spec(const pst_spec *batch)
+{
+    pst_spec spec = *batch;
+    pst_field *fields = PyMem_Calloc(spec.count ? spec.count : 1, sizeof(*fields));
+    if (!fields)
+        return PyErr_NoMemory();
+    for (size_t i = 0; i < spec.count; i++) {
+        fields[i] = batch->field[i];
+        fields[i].rank--;
+        memmove(fields[i].shape, fields[i].shape + 1, fields[i].rank * sizeof(*fields[i].shape));
+    }
+    spec.field = fields;
+    PyObject *result = spec_object(&spec);
+    PyMem_Free(fields);
+    return result;
+}
+
 PyObject *pipeline_spec(PyObject *object, PyObject *unused)
+{
+    Pipeline *self = (Pipeline *)object;
+    PyObject *spec = NULL;
+    (void)unused;
+    if (!pipeline_enter(self))
+        return NULL;
+    if (pipeline_planned(self))
+        spec = self->batched ? spec_object(pst_pipeline_spec(self->p)) : element_spec(pst_pipeline_spec(self->p));
+    pipeline_leave(self);
+    return spec;
+}
+
+PyObject *pipeline_batched(PyObject *object, PyObject *unused)
 {
     Pipeline *self = (Pipeline *)object;
     (void)unused;
     if (!pipeline_enter(self))
         return NULL;
-    PyObject *spec = pipeline_planned(self) ? spec_object(pst_pipeline_spec(self->p)) : NULL;
+    bool planned = pipeline_planned(self);
     pipeline_leave(self);
-    return spec;
+    return planned ? PyBool_FromLong(self->batched) : NULL;
 }
 
 /* A list of texts, or None where the source does not know them. */

@@ -97,7 +97,7 @@ static PyObject *take(Pipeline *self, Iterator *iterator)
     pipeline_leave(self);
     if (st < 0)
         return park_at_exit(), pipeline_raise(self, &e);
-    return st == PST_OK ? batch_create(batch, self->names) : NULL;
+    return st == PST_OK ? batch_create(batch, self->names, self->batched) : NULL;
 }
 
 /* Needs no turn: the plan does not change, and the engine does not go while the GIL is held. */

@@ -155,7 +155,7 @@ static PyObject *scalar(pst_dtype dtype, const void *at)
     return PyErr_Format(PyExc_SystemError, "a tensor without a type");
 }
 
-PyObject *tensor_row(const pst_tensor *t, const keeper *k, Py_ssize_t i)
+static pst_tensor row_of(const pst_tensor *t, Py_ssize_t i)
 {
     pst_tensor row = {.dtype = t->dtype, .rank = t->rank - 1};
     memcpy(row.shape, t->shape + 1, row.rank * sizeof(*row.shape));
@@ -165,7 +165,19 @@ PyObject *tensor_row(const pst_tensor *t, const keeper *k, Py_ssize_t i)
     } else {
         row.data = (uint8_t *)t->data + (uint64_t)i * row_bytes(t, 1);
     }
+    return row;
+}
+
+PyObject *tensor_row(const pst_tensor *t, const keeper *k, Py_ssize_t i)
+{
+    pst_tensor row = row_of(t, i);
     return row.rank == 0 ? scalar(row.dtype, row.data) : tensor_create(&row, keeper_ref(k));
+}
+
+PyObject *tensor_element(const pst_tensor *t, const keeper *k)
+{
+    pst_tensor row = row_of(t, 0);
+    return row.rank == 0 && row.dtype == PST_DTYPE_BYTES ? scalar(row.dtype, row.data) : tensor_create(&row, keeper_ref(k));
 }
 
 PyObject *tensor_copy(const pst_tensor *t)
@@ -373,6 +385,37 @@ static PyObject *tensor_tolist(PyObject *self, PyObject *unused)
     return list;
 }
 
+/* The number of a tensor without dimensions. */
+static PyObject *tensor_number(PyObject *self, PyObject *unused)
+{
+    const Tensor *tensor = (Tensor *)self;
+    (void)unused;
+    if (tensor->t.rank > 0)
+        return PyErr_Format(PyExc_TypeError, "a tensor of %u dimensions is not one number", (unsigned)tensor->t.rank);
+    return scalar(tensor->t.dtype, tensor->t.data);
+}
+
+static PyObject *tensor_int(PyObject *self)
+{
+    PyObject *number = tensor_number(self, NULL), *result = number ? PyNumber_Long(number) : NULL;
+    Py_XDECREF(number);
+    return result;
+}
+
+static PyObject *tensor_index(PyObject *self)
+{
+    PyObject *number = tensor_number(self, NULL), *result = number ? PyNumber_Index(number) : NULL;
+    Py_XDECREF(number);
+    return result;
+}
+
+static PyObject *tensor_float(PyObject *self)
+{
+    PyObject *number = tensor_number(self, NULL), *result = number ? PyNumber_Float(number) : NULL;
+    Py_XDECREF(number);
+    return result;
+}
+
 static PyObject *tensor_numpy(PyObject *self, PyObject *unused)
 {
     PyObject *numpy = PyImport_ImportModule("numpy");
@@ -422,6 +465,7 @@ static PyMethodDef tensor_methods[] = {
     {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS, "Bytes as an array of objects."},
     {"numpy", tensor_numpy, METH_NOARGS, "numpy.asarray(self): the same memory."},
     {"tolist", tensor_tolist, METH_NOARGS, "Nested lists of Python numbers or bytes."},
+    {"item", tensor_number, METH_NOARGS, "The number of a tensor without dimensions."},
     {"data_ptr", tensor_data_ptr, METH_NOARGS, "The address of the first value."},
     {0},
 };
@@ -445,6 +489,9 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_repr, tensor_repr},
     {Py_tp_methods, tensor_methods},
     {Py_tp_getset, tensor_getset},
+    {Py_nb_int, tensor_int},
+    {Py_nb_index, tensor_index},
+    {Py_nb_float, tensor_float},
     {Py_sq_length, tensor_length},
     {Py_sq_item, tensor_item},
     {Py_mp_length, tensor_length},

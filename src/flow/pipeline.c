@@ -461,6 +461,11 @@ uint64_t pst_pipeline_length(const pst_pipeline *p)
     return steps >= ORDER_UNKNOWN ? PST_NOWHERE : steps;
 }
 
+bool pst_pipeline_batched(const pst_pipeline *p)
+{
+    return p->plan && p->plan->batched;
+}
+
 uint64_t pst_pipeline_batch_size(const pst_pipeline *p)
 {
     return p->plan ? p->plan->order.steps[p->plan->order.batch].size : 0;

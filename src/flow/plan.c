@@ -273,8 +273,9 @@ static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *
             return plan_point(c, i, st, reterr);
     }
     p->program.numbers = p->order.numbers;
+    p->batched = p->order.batch != SIZE_MAX;
     step = (struct order_step){.kind = ORDER_BATCH, .size = c->chunk ? c->chunk : 1};
-    return p->order.batch == SIZE_MAX && !p->is_branch ? order_push(&p->order, &step, reterr) : PST_OK;
+    return !p->batched && !p->is_branch ? order_push(&p->order, &step, reterr) : PST_OK;
 }
 
 /* ---- The program and its memory ---- */

@@ -29,6 +29,7 @@ struct pipeline_plan {
     struct damage_intake intake; /* takes the damage that a stream reports */
     uint64_t gaps;      /* damage that was found while opening */
     struct order order;
+    bool batched; /* an operation makes the batches; otherwise every element is one */
     struct split split;
     struct program program;
     struct cache *cache;    /* NULL: none */

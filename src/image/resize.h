@@ -1,4 +1,4 @@
-/* resize.h: separable resampling of 8-bit interleaved images. Pure: the caller provides plan and scratch memory.
+/* resize.h: separable resampling of interleaved images of bytes or float32. Pure: the caller provides plan and scratch memory.
  *
  * TRIANGLE, BICUBIC and NEAREST are Pillow's, byte for byte: its weights of 22 bits, rows first, rounded to 8 bits, then
  * columns. (Since version 13 Pillow starts with the columns where that is less work, and may differ by one level there. Its
@@ -71,5 +71,11 @@ struct resize_walk {
 void resize_walk_init(struct resize_walk *w, const pst_image *in, const struct resize_axis *x, const struct resize_axis *y,
                       void *scratch);
 void resize_walk_row(struct resize_walk *w, uint8_t *to); /* the next of y->out rows: x->out pixels */
+
+/* The same for float32 (resize_float.c): x->in × y->in pixels to x->out × y->out, 1…4 channels, strides in floats. The result is
+ * not rounded. */
+size_t resize_float_bytes(const struct resize_axis *x, const struct resize_axis *y, uint32_t channels); /* SIZE_MAX: too many */
+void resize_float_run(const float *in, size_t in_stride, float *out, size_t out_stride, uint32_t channels,
+                      const struct resize_axis *x, const struct resize_axis *y, float *scratch);
 
 #endif

@@ -12,7 +12,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     struct config *c = config;
     pst_size2d size = size_both(c->size);
     pst_field *f;
-    pst_status st = image_field_plan(&c->field, in, false, ret_out, &f, reterr);
+    pst_status st = image_field_plan(&c->field, in, IMAGE_NUMBERS, ret_out, &f, reterr);
     if (st < 0)
         return st;
     f->shape[0] = size.height;

@@ -21,7 +21,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
 {
     struct config *c = config;
     pst_field *f;
-    pst_status st = image_field_plan(&c->field, in, false, ret_out, &f, reterr);
+    pst_status st = image_field_plan(&c->field, in, IMAGE_NUMBERS, ret_out, &f, reterr);
     if (st < 0)
         return st;
     if (c->y + c->height > f->shape[0] || c->x + c->width > f->shape[1]) /* an unknown side is the largest number */

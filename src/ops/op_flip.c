@@ -11,7 +11,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
 {
     struct config *c = config;
     pst_field *f;
-    return image_field_plan(&c->field, in, false, ret_out, &f, reterr);
+    return image_field_plan(&c->field, in, IMAGE_NUMBERS, ret_out, &f, reterr);
 }
 
 static pst_status geometry(const void *config, pst_ctx *ctx, uint32_t width, uint32_t height, struct geometry *ret,

@@ -32,7 +32,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
         return PST_OK;
     }
     if (!planar) {
-        st = image_field_plan(&c->field, in, false, ret_out, &f, reterr);
+        st = image_field_plan(&c->field, in, IMAGE_NUMBERS, ret_out, &f, reterr);
         if (st < 0)
             return st;
     } else {

@@ -63,7 +63,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
         if (!(c->std.value[i] > 0))
             return pst_fail(reterr, PST_EINVAL, "std has the value %g; expected values above 0, of levels from 0 to 1",
                             c->std.value[i]);
-    pst_status st = image_field_plan(&c->field, in, true, ret_out, &f, reterr);
+    pst_status st = image_field_plan(&c->field, in, IMAGE_BYTES, ret_out, &f, reterr);
     if (st == PST_OK)
         st = check_channels(c, f->shape[2], reterr);
     if (st < 0)

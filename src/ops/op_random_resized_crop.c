@@ -31,7 +31,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     if (st == PST_OK)
         st = check_range("ratio", &c->ratio, reterr);
     if (st == PST_OK)
-        st = image_field_plan(&c->field, in, true, ret_out, &f, reterr);
+        st = image_field_plan(&c->field, in, IMAGE_BYTES_AND_FLOATS, ret_out, &f, reterr);
     if (st < 0)
         return st;
     f->shape[0] = size.height;

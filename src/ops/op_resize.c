@@ -41,7 +41,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
     if (c->shorter && c->fit != FIT_STRETCH)
         return pst_fail(reterr, PST_EINVAL, "short keeps the shape of an image: there is nothing to fit; leave out fit=%s",
                         fit_names[c->fit]);
-    pst_status st = image_field_plan(&c->field, in, true, ret_out, &f, reterr);
+    pst_status st = image_field_plan(&c->field, in, IMAGE_BYTES_AND_FLOATS, ret_out, &f, reterr);
     if (st < 0)
         return st;
     bool known = f->shape[0] != PST_ANY && f->shape[1] != PST_ANY && f->shape[0] > 0 && f->shape[1] > 0;
@@ -149,14 +149,14 @@ const struct op_decl op_resize = {
         {
             .size = sizeof(pst_op_class),
             .name = "resize",
-            .doc = "Resizes an image of bytes to a square, to width x height, or to a given length of its shorter side. "
+            .doc = "Resizes an image to a square, to width x height, or to a given length of its shorter side. "
                    "Methods: antialias (the default: bilinear as in Pillow and torchvision, a triangle filter over all "
                    "covered pixels; close to the photo and fast), bilinear (the default of tf.image.resize: two pixels "
                    "in each direction, aliases when shrinking), bicubic (Pillow's, antialiased), nearest, area (the "
                    "mean of the covered pixels, as in TensorFlow, and as in OpenCV when shrinking). The methods "
                    "keyscubic (bicubic), lanczos3, lanczos5, gaussian and mitchellcubic are those of tf.image.resize; "
-                   "they are not antialiased and always resize pixels, never the planes of a fast decode. Results are "
-                   "rounded to bytes.",
+                   "they are not antialiased and always resize pixels, never the planes of a fast decode. Bytes "
+                   "are rounded to bytes; float32 values are not rounded.",
             .example = "tfrecord shards/ | example | decode | resize 224 bilinear | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

@@ -30,6 +30,11 @@ def test_values():
             assert batch["image"].dtype == jax.numpy.bfloat16 and batch["image"].devices() == {jax.devices()[0]}
 
 
+def test_elements_without_batch():
+    for i, (data, label) in enumerate(penstock.jax.iterator(ps.from_files([__file__, __file__], [3, 4]), device=jax.devices()[0])):
+        assert isinstance(data, bytes) and label.shape == () and int(label) == 3 + i
+
+
 def test_no_leak():
     batches = penstock.jax.iterator(
         ps.from_arrays(np.ones((256, 1024), np.float32)).repeat().batch(32).with_options(prefetch=4)

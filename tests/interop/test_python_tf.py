@@ -38,6 +38,18 @@ def test_a_real_dataset():
         assert sum(1 for _ in dataset) == 4
 
 
+def test_elements_without_batch():
+    chain = ps.from_files([__file__, tap.__file__], [3, 4])
+    dataset = penstock.tf.dataset(chain, as_dict=True)
+    assert {name: spec.shape.rank for name, spec in dataset.element_spec.items()} == {"image": 0, "label": 0, "key": 0}
+    assert [int(element["label"]) for element in dataset] == [3, 4]
+    assert [len(element["image"].numpy()) for element in dataset] == [os.path.getsize(path) for path in (__file__, tap.__file__)]
+    rows = ps.from_generator(lambda: ({"x": np.ones(n, np.float32)} for n in (1, 3)), spec={"x": ("float32", (None,))})
+    assert [x.numpy().tolist() for (x,) in penstock.tf.dataset(rows)] == [[1], [1, 1, 1]]
+    pairs = ps.from_arrays((np.ones((4, 3), np.float32), np.arange(4)))
+    assert [x.shape + y.shape for x, y in (Batches(pairs)[i] for i in range(4))] == [(1, 3, 1)] * 4  # Keras takes batches only
+
+
 class Watched(ps.Dataset):
     """Notes where the memory of its batches lies."""
 

@@ -42,6 +42,12 @@ def test_files_unpack_to_image_and_label():
     assert [set(batch) for batch in Loader(chain, as_dict=True)] == [{"image", "label", "key"}]
 
 
+def test_elements_without_batch():
+    for i, element in enumerate(Loader(ps.from_files([__file__, tap.__file__], [3, 4]), as_dict=True)):
+        assert element["label"].shape == () and element["label"].dtype == torch.int64 and int(element["label"]) == 3 + i
+        assert isinstance(element["image"], bytes)
+
+
 def test_every_type():
     for dtype in ("uint8", "int32", "int64", "float16", "float32", "float64"):
         (field,) = next(iter(ps.from_arrays(np.arange(6).astype(dtype).reshape(2, 3)).batch(2)))

@@ -1,6 +1,7 @@
 """Values from Python arrive as they are, or are refused with the reason: nothing is rounded, wrapped, cut or dropped silently."""
 
 import os
+from array import array
 
 import penstock as ps
 import tap
@@ -74,6 +75,27 @@ def test_arguments_are_whole():
         ps.range(10).batch(4, drop_remainder="no")
     with scratch() as folder, raises(TypeError, "whole number"):
         ps.folder(images(folder, 4, 2)).decode().resize((10.5, 20))
+
+
+def test_elements_without_batch():
+    with scratch() as folder:
+        ds = ps.folder(images(folder, 4, 2)).decode().resize((10, 20))
+        assert {name: spec.shape for name, spec in ds.element_spec.items()} == {"image": (10, 20, 3), "label": (), "key": ()}
+        image, label = element = next(iter(ds))
+        assert image.shape == (10, 20, 3) and label.shape == () and label.ndim == 0 and element.size == 1
+        assert int(label) == label.item() == label.tolist() == 0 and [7, 8][label] == 7 and float(label) == 0.0
+        assert memoryview(label).tolist() == 0 and isinstance(element["key"], bytes)
+        (whole,) = ds.batch(4)
+        assert whole["image"].tolist() == [e["image"].tolist() for e in ds]
+        assert whole["label"].tolist() == [e["label"].item() for e in ds] and whole["key"].tolist() == [e["key"] for e in ds]
+        assert next(iter(ds.prefetch(2)))["label"].shape == () and next(iter(ds.batch(3).unbatch()))["label"].shape == ()
+        with raises(TypeError, "3 dimensions"):
+            int(image)
+        with raises(TypeError, "no length"):
+            len(label)
+    ragged = ps.from_generator(lambda: ({"x": array("f", [1.0] * n)} for n in (1, 2, 3)), {"x": ("float32", (None,))})
+    assert [e["x"].tolist() for e in ragged] == [[1.0], [1.0, 1.0], [1.0] * 3] and ragged.element_spec["x"].shape == (None,)
+    assert [e["x"].row_splits for e in ragged] == [None] * 3
 
 
 def test_spellings_of_tf_data():

@@ -214,7 +214,7 @@ static void test_declarations(void)
         const char *name = e->op->name;
         const struct image_facet *f = d->image;
         CHECK_MSG(e->op == &d->op && op_decl_of(e->op) == d, "%s is found by its class", name);
-        CHECK_MSG((d->kind == PST_OP_SAMPLE) == !(d->order || d->resource), "%s: its kind and its facets differ", name);
+        CHECK_MSG((d->kind == PST_OP_SAMPLE) == !(d->order || d->resource || d->join || d->cut), "%s: its kind and its facets differ", name);
         CHECK_MSG(d->kind != PST_OP_SAMPLE || d->op.plan, "%s has no plan", name);
         CHECK_MSG(!d->resource || (!d->order && d->resource->amount), "%s: a resource has an amount and no order", name);
         if (!f)

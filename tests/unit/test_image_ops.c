@@ -65,13 +65,15 @@ static void test_plan_geometry(void)
     PLANS("resize 320x240 fit=pad", "image:u8[10,10,3]", "image: uint8 [240,320,3]");
     PLANS("resize short=24 fit=pad", "image:u8[?,?,3]", "PST_EINVAL: short keeps the shape of an image");
     PLANS("resize 24", "image:bytes",
-          "PST_ETYPE: image: bytes; expected uint8 [height,width,channels], 1 to 4 channels: decode it first");
-    PLANS("resize 24", "image:f32[?,?,3]",
-          "PST_ETYPE: image: float32 [?,?,3]; expected uint8 [height,width,channels], 1 to 4 channels: put "
+          "PST_ETYPE: image: bytes; expected uint8 or float32 [height,width,channels], 1 to 4 channels: decode it first");
+    PLANS("resize 24", "image:f32[?,?,3]", "image: float32 [24,24,3]");
+    PLANS("resize 24", "image:f16[?,?,3]",
+          "PST_ETYPE: image: float16 [?,?,3]; expected uint8 or float32 [height,width,channels], 1 to 4 channels: put "
           "this before normalize or cast");
+    PLANS("random_resized_crop 24", "image:f32[?,?,3]", "image: float32 [24,24,3]");
     PLANS("resize 24", "image:u8[3,?,?]",
-          "PST_ETYPE: image: uint8 [3,?,?]; expected uint8 [height,width,channels], 1 to 4 channels: put this before "
-          "layout");
+          "PST_ETYPE: image: uint8 [3,?,?]; expected uint8 or float32 [height,width,channels], 1 to 4 channels: put this "
+          "before layout");
     PLANS("resize 24", "image:u8[3,40,40]", "PST_ETYPE: image: uint8 [3,40,40]; expected");
     PLANS("resize 24", "image:u8[40,40]", "PST_ETYPE: image: uint8 [40,40]; expected");
     PLANS("crop 1 2 3 4", "image:f32[?,?,3]", "image: float32 [4,3,3]");
@@ -464,6 +466,37 @@ static void test_types(void)
     pst_image_finish(&image);
 }
 
+/* float32 has the values of bytes, not rounded and not clamped. */
+static void test_resize_floats(void)
+{
+    static const char *const fits[] = {"", "fit=crop", "fit=pad"};
+    for (size_t k = 0; resize_methods[k]; k++) {
+        for (size_t i = 0; i < 12; i++) {
+            static const char *const sizes[] = {"7x11", "40x3", "5", "19x23"};
+            pst_image image = sample_image(19, 23, 1 + (uint32_t)(i + k) % 4, 1);
+            char bytes[96], floats[96];
+            struct image_rig a, b;
+            double worst = 0;
+            snprintf(bytes, sizeof(bytes), "resize %s %s %s | cast f32", sizes[i % 4], resize_methods[k], fits[i / 4]);
+            snprintf(floats, sizeof(floats), "cast f32 | resize %s %s %s", sizes[i % 4], resize_methods[k], fits[i / 4]);
+            REQUIRE(open_rig(&a, bytes, ANY_IMAGE) && open_rig(&b, floats, ANY_IMAGE));
+            struct rig_result want = run_on(&a, &image, 0, 0), got = run_on(&b, &image, 0, 0);
+            REQUIRE_OK(got.status, &got.error);
+            CHECK(got.tensor.dtype == PST_DTYPE_F32 && memcmp(got.tensor.shape, want.tensor.shape, 24) == 0);
+            size_t n = got.tensor.shape[0] * got.tensor.shape[1] * got.tensor.shape[2];
+            for (size_t v = 0; v < n; v++) {
+                double value = ((const float *)got.tensor.data)[v], level = ((const float *)want.tensor.data)[v];
+                worst = fmax(worst, fabs(fmin(fmax(value, 0), 255) - level));
+            }
+            CHECK_MSG(worst <= (k < 5 && k != 2 ? 1.01 : 1.6), "%s: %g off", floats,
+                      worst); /* rounded twice; clamped between */
+            image_rig_finish(&a);
+            image_rig_finish(&b);
+            pst_image_finish(&image);
+        }
+    }
+}
+
 static void check_normalize(const char *text, const double *mean, const double *std, double tolerance)
 {
     struct image_rig rig;
@@ -570,6 +603,7 @@ static const struct test tests[] = {
     {"random_resized_crop", test_random_resized_crop},
     {"flip", test_flip},
     {"values of every type", test_types},
+    {"float32 images are resized", test_resize_floats},
     {"normalize", test_normalize},
     {"layout", test_layout},
     {"arrays that are no images", test_no_image},

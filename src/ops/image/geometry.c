@@ -87,21 +87,73 @@ static void move_pixels(const struct raster *in, const struct geometry *g, struc
 
 /* ---- Resizing ---- */
 
-static pst_status resize(pst_ctx *ctx, const pst_image *in, pst_filter filter, pst_image *out, pst_error *reterr)
-{
+struct axes {
     struct resize_axis x, y;
-    void *x_memory = pst_scratch(ctx, resize_axis_bytes(in->width, out->width, filter));
-    void *y_memory = pst_scratch(ctx, resize_axis_bytes(in->height, out->height, filter));
-    void *scratch = NULL;
-    if (x_memory && y_memory) {
-        resize_axis_init(&x, in->width, out->width, filter, x_memory);
-        resize_axis_init(&y, in->height, out->height, filter, y_memory);
-        scratch = pst_scratch(ctx, resize_scratch_bytes(&x, &y, in->channels));
-    }
+};
+
+/* The weights of a resize, in scratch memory. False: out of memory. */
+static bool axes_init(struct axes *a, pst_ctx *ctx, const struct geometry *g)
+{
+    void *x = pst_scratch(ctx, resize_axis_bytes(g->cut_width, g->width, g->filter));
+    void *y = pst_scratch(ctx, resize_axis_bytes(g->cut_height, g->height, g->filter));
+    if (!x || !y)
+        return false;
+    resize_axis_init(&a->x, g->cut_width, g->width, g->filter, x);
+    resize_axis_init(&a->y, g->cut_height, g->height, g->filter, y);
+    return true;
+}
+
+static pst_status fail_resize(const struct geometry *g, pst_error *reterr)
+{
+    return pst_fail(reterr, PST_ENOMEM, "out of memory to resize %" PRIu32 " × %" PRIu32 " to %" PRIu32 " × %" PRIu32,
+                    g->cut_width, g->cut_height, g->width, g->height);
+}
+
+static pst_status resize_bytes(pst_ctx *ctx, const pst_image *image, const struct geometry *g, pst_image *whole,
+                               pst_error *reterr)
+{
+    struct axes a;
+    pst_image cut = pixels_crop(image, (uint32_t)g->x, (uint32_t)g->y, g->cut_width, g->cut_height), result = *whole;
+    void *scratch = axes_init(&a, ctx, g) ? pst_scratch(ctx, resize_scratch_bytes(&a.x, &a.y, cut.channels)) : NULL;
     if (!scratch)
-        return pst_fail(reterr, PST_ENOMEM, "out of memory to resize %" PRIu32 " × %" PRIu32 " to %" PRIu32 " × %" PRIu32,
-                        in->width, in->height, out->width, out->height);
-    resize_run(in, out, &x, &y, scratch);
+        return fail_resize(g, reterr);
+    if (g->full_width) {
+        memset(result.pixels, 0, result.stride * result.height);
+        result = pixels_crop(&result, g->left, g->top, g->width, g->height);
+    }
+    resize_run(&cut, &result, &a.x, &a.y, scratch);
+    if (g->flips)
+        pixels_flip(&result);
+    return PST_OK;
+}
+
+static void flip_floats(float *row, uint32_t width, uint32_t channels)
+{
+    for (float *left = row, *right = row + (size_t)(width - 1) * channels; left < right; left += channels, right -= channels)
+        for (uint32_t c = 0; c < channels; c++) {
+            float v = left[c];
+            left[c] = right[c];
+            right[c] = v;
+        }
+}
+
+/* `image` and `whole` have the sizes; the strides and addresses of pst_image are for bytes. */
+static pst_status resize_floats(pst_ctx *ctx, const float *from, const pst_image *image, const struct geometry *g, float *to,
+                                const pst_image *whole, pst_error *reterr)
+{
+    struct axes a;
+    size_t in_stride = (size_t)image->width * image->channels, out_stride = (size_t)whole->width * whole->channels;
+    float *scratch = axes_init(&a, ctx, g) ? pst_scratch(ctx, resize_float_bytes(&a.x, &a.y, image->channels)) : NULL;
+    if (!scratch)
+        return fail_resize(g, reterr);
+    if (g->full_width) {
+        memset(to, 0, out_stride * whole->height * sizeof(*to));
+        to += (size_t)g->top * out_stride + (size_t)g->left * whole->channels;
+    }
+    from += (size_t)g->y * in_stride + (size_t)g->x * image->channels;
+    resize_float_run(from, in_stride, to, out_stride, image->channels, &a.x, &a.y, scratch);
+    for (uint32_t y = 0; g->flips && y < g->height; y++, to += out_stride)
+        flip_floats(to, g->width, image->channels);
     return PST_OK;
 }
 
@@ -114,15 +166,9 @@ static pst_status resize_cut(pst_ctx *ctx, const pst_tensor *from, const struct 
         st = image_of_tensor(to, &result, reterr);
     if (st < 0)
         return st;
-    if (g->full_width) {
-        memset(result.pixels, 0, result.stride * result.height);
-        result = pixels_crop(&result, g->left, g->top, g->width, g->height);
-    }
-    pst_image cut = pixels_crop(&image, (uint32_t)g->x, (uint32_t)g->y, g->cut_width, g->cut_height);
-    st = resize(ctx, &cut, g->filter, &result, reterr);
-    if (st == PST_OK && g->flips)
-        pixels_flip(&result);
-    return st;
+    if (from->dtype == PST_DTYPE_F32)
+        return resize_floats(ctx, from->data, &image, g, to->data, &result, reterr);
+    return resize_bytes(ctx, &image, g, &result, reterr);
 }
 
 static pst_status run_geometry(const struct op_decl *op, const void *config, pst_ctx *ctx, const pst_tensor *from,

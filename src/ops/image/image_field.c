@@ -15,8 +15,15 @@ bool image_field_holds(const pst_field *f)
     return f->shape[2] >= 1 && f->shape[2] <= MOST_CHANNELS;
 }
 
-static pst_status fail_field(const pst_field *f, bool bytes, pst_error *reterr)
+static bool takes(enum image_values values, pst_dtype dtype)
 {
+    return values == IMAGE_NUMBERS || dtype == PST_DTYPE_U8 || (values == IMAGE_BYTES_AND_FLOATS && dtype == PST_DTYPE_F32);
+}
+
+static pst_status fail_field(const pst_field *f, enum image_values values, pst_error *reterr)
+{
+    static const char *const expected[] = {
+        [IMAGE_NUMBERS] = "numbers", [IMAGE_BYTES] = "uint8", [IMAGE_BYTES_AND_FLOATS] = "uint8 or float32"};
     char found[160];
     pst_spec one = {.count = 1, .field = f};
     const char *hint = "";
@@ -27,19 +34,19 @@ static pst_status fail_field(const pst_field *f, bool bytes, pst_error *reterr)
         hint = ": put this before normalize or cast";
     else if (f->rank == 3)
         hint = ": put this before layout";
-    return pst_fail(reterr, PST_ETYPE, "%s; expected %s [height,width,channels], 1 to %d channels%s", found,
-                    bytes ? "uint8" : "numbers", MOST_CHANNELS, hint);
+    return pst_fail(reterr, PST_ETYPE, "%s; expected %s [height,width,channels], 1 to %d channels%s", found, expected[values],
+                    MOST_CHANNELS, hint);
 }
 
-pst_status image_field_plan(struct image_field *field, const pst_spec *in, bool bytes, pst_spec *ret_out, pst_field **ret,
-                            pst_error *reterr)
+pst_status image_field_plan(struct image_field *field, const pst_spec *in, enum image_values values, pst_spec *ret_out,
+                            pst_field **ret, pst_error *reterr)
 {
     pst_status st = field_find(in, field->name, &field->number, reterr);
     if (st < 0)
         return st;
     const pst_field *f = &in->field[field->number];
-    if (!image_field_holds(f) || (bytes && f->dtype != PST_DTYPE_U8))
-        return fail_field(f, bytes, reterr);
+    if (!image_field_holds(f) || !takes(values, f->dtype))
+        return fail_field(f, values, reterr);
     pst_spec_pass(in, ret_out);
     pst_spec_read(ret_out, field->number);
     *ret = pst_spec_write(ret_out, field->number);

@@ -19,10 +19,17 @@ struct image_field {
     size_t number; /* set by the plan */
 };
 
-/* Starts the plan of an operation that changes an image: finds the field, checks that it holds an image (of uint8, if
- * `bytes`), passes all other fields on. `*ret` is the field in `ret_out`, with its shape unchanged. */
-pst_status image_field_plan(struct image_field *f, const pst_spec *in, bool bytes, pst_spec *ret_out, pst_field **ret,
-                            pst_error *reterr);
+/* The types that an operation takes. */
+enum image_values {
+    IMAGE_NUMBERS,         /* any numbers: it only moves them */
+    IMAGE_BYTES,           /* uint8 */
+    IMAGE_BYTES_AND_FLOATS /* uint8 and float32 */
+};
+
+/* Starts the plan of an operation that changes an image: finds the field, checks that it holds an image of such values,
+ * passes all other fields on. `*ret` is the field in `ret_out`, with its shape unchanged. */
+pst_status image_field_plan(struct image_field *f, const pst_spec *in, enum image_values values, pst_spec *ret_out,
+                            pst_field **ret, pst_error *reterr);
 bool image_field_holds(const pst_field *field); /* numbers with the shape of an image, as far as it is known */
 /* Returns the pixels of a uint8 tensor. PST_ETYPE: its size is not valid for an image. */
 pst_status image_of_tensor(const pst_tensor *t, pst_image *ret, pst_error *reterr);
