@@ -11,7 +11,8 @@ help:
 	@echo "make coverage the lines of src/ that the tests reach, per room; build-coverage/uncovered.txt lists the others"
 	@echo "make mutate   changes operators and constants of src/flow and src/record one by one; lists those that no test notices"
 	@echo "make fuzz     libFuzzer on every parser, FUZZ_SECONDS each (default 30; needs clang)"
-	@echo "make generate the list of operations, docs/ops.md and the Python stubs, from the operations' files"
+	@echo "make generate the lists of operations and layers, docs/ops.md, docs/layers.md and the Python stubs"
+	@echo "make kill     100 training runs killed at random moments, and a long one; KILLS= and RUN_SECONDS= set how many and how long"
 	@echo "make bench    the record, Example and kernel benchmarks"
 	@echo "make wheel    a Python wheel with its libraries inside, in dist/, checked in an empty venv"
 	@echo "make install  into /usr/local, or PREFIX=…"
@@ -63,6 +64,11 @@ mutate: | deps
 fuzz: | deps
 	@scripts/fuzz.sh $(BUILD)-fuzz
 
+KILLS ?= 100
+RUN_SECONDS ?= 3600
+kill: build
+	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_RUN_SECONDS=$(RUN_SECONDS) PENSTOCK=$(abspath $(PENSTOCK)) PYTHONPATH=tests python3 tests/cli/test_train_kill.py
+
 bench: build
 	@scripts/bench.sh $(BUILD)
 
@@ -75,4 +81,4 @@ install: build
 clean:
 	rm -rf build build-dev build-tsan build-fuzz build-coverage build-mutate demo dist
 
-.PHONY: help deps build generate demo test interop dev tsan coverage mutate fuzz bench wheel install clean
+.PHONY: help deps build generate demo test interop dev tsan coverage mutate fuzz kill bench wheel install clean

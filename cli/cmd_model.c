@@ -16,7 +16,7 @@ enum { NAME_COLUMN = 18 };
 struct config {
     const char *input;
     uint64_t batch, threads;
-    bool layers, presets, text, json;
+    bool layers, presets, text, json, markdown;
 };
 
 char *shape_text(char buffer[SHAPE_SIZE], const pst_shape *s)
@@ -67,6 +67,34 @@ static void put_layers(void)
         }
         printf("    %s%s%s\n", style_dim(stdout), l.example, style_none(stdout));
     }
+}
+
+static void put_markdown_layer(const pst_layer_doc *l)
+{
+    printf("## %s\n\n%s\n\n", l->name, l->doc);
+    if (l->params && l->params->name)
+        puts("| parameter | default | |\n|---|---|---|");
+    for (const pst_param *p = l->params; p && p->name; p++)
+        printf("| `%s%s` | %s%s%s | %s |\n", p->name, (size_t)(p - l->params) < l->positional ? "" : "=", p->fallback ? "`" : "",
+               p->fallback ? p->fallback[0] ? p->fallback : "\"\"" : "required", p->fallback ? "`" : "", p->doc);
+    printf("%s```\n%s\n```\n\n", l->params && l->params->name ? "\n" : "", l->example);
+}
+
+/* docs/layers.md. */
+static void put_markdown(void)
+{
+    pst_layer_doc l = {.size = sizeof(l)};
+    const char *name, *doc;
+
+    puts("# Layers\n\n"
+         "<!-- Written by `penstock model --layers --markdown`; change the declarations in src/model, not this page. -->\n\n"
+         "A model is a chain of layers, separated by `|`, in the language of pipelines. Parameters without `=` are given by their place. Every\n"
+         "layer has a name, such as `conv_1` for the first `conv`, or that of `name=`.\n");
+    for (size_t i = 0; pst_layer_at(i, &l); i++)
+        put_markdown_layer(&l);
+    puts("## Presets\n\n| name | |\n|---|---|");
+    for (size_t i = 0; pst_preset_at(i, &name, &doc); i++)
+        printf("| `%s` | %s |\n", name, doc);
 }
 
 static void put_presets(void)
@@ -167,7 +195,9 @@ static int run(const void *config, const char *const *operands, size_t count)
     int code;
 
     if (c->layers || c->presets) {
-        if (c->layers)
+        if (c->layers && c->markdown)
+            put_markdown();
+        else if (c->layers)
             put_layers();
         if (c->presets)
             put_presets();
@@ -193,6 +223,7 @@ static const struct option options[] = {
     {"--threads", 't', "N", OPTION_UINT, INTO(struct config, threads), .min = 1, .max = 256, .doc = "threads of the step",
      .absent = "one per core"},
     {"--layers", .kind = OPTION_FLAG, INTO(struct config, layers), .doc = "list the layers that models are made of"},
+    {"--markdown", .kind = OPTION_FLAG, INTO(struct config, markdown), .doc = "print --layers as Markdown, with the presets"},
     {"--presets", .kind = OPTION_FLAG, INTO(struct config, presets), .doc = "list the models that have names, with their text"},
     {"--text", .kind = OPTION_FLAG, INTO(struct config, text), .doc = "print the model as one line of text only"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},

@@ -75,35 +75,42 @@ static void paths_finish(struct paths *p)
 
 /* ---- Preprocessing ---- */
 
-static const char *const left_out[] = {"shuffle", "repeat", "take",   "skip", "shard",   "example",  "select", "drop",
-                                       "rename",  "one_hot", "cache", "batch", "prefetch", "flip",   NULL};
+static const char *const left_out[] = {"example", "select", "drop", "rename", "one_hot", "cache", NULL};
 
 static bool is_left_out(const char *stage)
 {
+    char name[64];
+    const pst_op_class *op;
+
+    if (stage_is(stage, "rename") && strncmp(stage + strcspn(stage, " \t\n"), " image ", 7) == 0)
+        return false; /* files have that field, too */
     for (size_t i = 0; left_out[i]; i++)
         if (stage_is(stage, left_out[i]))
             return true;
-    return false;
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(stage, " \t\n"), stage);
+    op = pst_op_find(name);
+    return op && (pst_op_kind_of(op) != PST_OP_SAMPLE || (op->flags & PST_OP_RANDOM));
 }
 
 /* Adds a stage; random crops become their deterministic counterparts. */
 static pst_status add_stage(pst_pipeline *p, const char *stage, bool *random, pst_error *error)
 {
-    char *size = stage_argument(stage);
+    const char *instead = stage_is(stage, "random_resized_crop") ? "resize" : stage_is(stage, "random_crop") ? "center_crop" : NULL;
+    char *arguments = instead ? stage_arguments_for(stage, instead) : NULL;
     size_t n = strcspn(stage, " \t\n");
     char name[64];
     pst_status status = PST_OK;
 
     *random |= stage_is(stage, "flip") || strncmp(stage, "random_", 7) == 0;
-    if (stage_is(stage, "random_resized_crop"))
-        status = pst_pipeline_add(p, "resize", size ? size : "", error);
-    else if (stage_is(stage, "random_crop"))
-        status = pst_pipeline_add(p, "center_crop", size ? size : "", error);
+    if (instead && !arguments)
+        status = pst_fail(error, PST_ENOMEM, "out of memory");
+    else if (instead)
+        status = pst_pipeline_add(p, instead, arguments, error);
     else if (!is_left_out(stage) && n < sizeof(name)) {
         snprintf(name, sizeof(name), "%.*s", (int)n, stage);
         status = pst_pipeline_add(p, name, stage + n, error);
     }
-    free(size);
+    free(arguments);
     return status;
 }
 
@@ -140,6 +147,22 @@ struct output {
     size_t width;
 };
 
+/* A cell of a CSV table: quoted where it has a comma, a quote or a line break. */
+static void put_cell(const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        put_clean_string(stdout, text);
+        return;
+    }
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"')
+            putchar('"');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
 static void put_one(const struct output *o, const char *path, const float *p)
 {
     struct json j = json_to(stdout);
@@ -172,8 +195,10 @@ static void put_one(const struct output *o, const char *path, const float *p)
             json_number(&j, classes ? "probability" : "value", (double)p[best]);
             json_end_object(&j);
         } else if (o->config->csv) {
-            put_clean_string(stdout, path);
-            printf(",%s,%zu,%.6g\n", class_name(o->record, best, name), best, (double)p[best]);
+            put_cell(path);
+            putchar(',');
+            put_cell(class_name(o->record, best, name));
+            printf(",%zu,%.6g\n", best, (double)p[best]);
         } else if (classes) {
             printf("  %s %.2f %%", class_name(o->record, best, name), 100 * (double)p[best]);
         } else {

@@ -1,11 +1,13 @@
 /* stages.c: see stages.h. */
 #include "cli/stages.h"
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_BYTES 65536
+#define MOST_DEPTH 8 /* of files within files */
 
 static int add(struct stages *s, const char *begin, const char *end)
 {
@@ -34,7 +36,52 @@ static char *read_text(const char *path)
     return text;
 }
 
-static int cut(struct stages *ret, const char *text)
+/* The text without comments, which go from # to the end of the line; free it. */
+static char *without_comments(const char *text)
+{
+    char *copy = strdup(text), quote = 0;
+    bool comment = false;
+
+    for (char *s = copy; s && *s; s++) {
+        if (comment) {
+            comment = *s != '\n';
+            *s = ' ';
+        } else if (quote) {
+            if (quote == '"' && *s == '\\' && s[1])
+                s++;
+            else if (*s == quote)
+                quote = 0;
+        } else if (*s == '"' || *s == '\'') {
+            quote = *s;
+        } else if (*s == '#' && (s == copy || isspace((unsigned char)s[-1]))) {
+            comment = true;
+            *s = ' ';
+        }
+    }
+    return copy;
+}
+
+static int cut(struct stages *ret, const char *text, int depth);
+
+/* Adds a stage, or in place of "@FILE" those of the file. */
+static int add_stage(struct stages *ret, const char *begin, const char *end, int depth)
+{
+    struct stages one = {0};
+    char *file;
+    int done = add(&one, begin, end);
+
+    if (done == 0 && one.text[0][0] == '@') {
+        file = depth < MOST_DEPTH ? read_text(one.text[0] + 1) : NULL;
+        done = file ? cut(ret, file, depth + 1) : -1;
+        free(file);
+    } else if (done == 0) {
+        done = add(ret, begin, end);
+    }
+    stages_finish(&one);
+    return done;
+}
+
+static int cut_plain(struct stages *ret, const char *text, int depth)
 {
     const char *begin = text, *s = text;
     char quote = 0;
@@ -47,25 +94,30 @@ static int cut(struct stages *ret, const char *text)
                 quote = 0;
         } else if (*s == '"' || *s == '\'') {
             quote = *s;
-        } else if (*s == '#' && (s == text || isspace((unsigned char)s[-1]))) {
-            return -1; /* a comment: no attempt is made */
         } else if (*s == '|') {
-            if (add(ret, begin, s) < 0)
+            if (add_stage(ret, begin, s, depth) < 0)
                 return -1;
             begin = s + 1;
         }
     }
-    return add(ret, begin, s);
+    return add_stage(ret, begin, s, depth);
+}
+
+static int cut(struct stages *ret, const char *text, int depth)
+{
+    char *plain = without_comments(text);
+    int done = plain ? cut_plain(ret, plain, depth) : -1;
+
+    free(plain);
+    return done;
 }
 
 int stages_cut(struct stages *ret, const char *text)
 {
-    char *file = text[0] == '@' && !strchr(text, '|') ? read_text(text + 1) : NULL;
     int done;
 
     *ret = (struct stages){0};
-    done = text[0] == '@' && !file ? -1 : cut(ret, file ? file : text);
-    free(file);
+    done = cut(ret, text, 0);
     if (done < 0)
         stages_finish(ret);
     return done;
@@ -86,17 +138,44 @@ int stage_is(const char *stage, const char *op)
     return strncmp(stage, op, n) == 0 && (stage[n] == '\0' || isspace((unsigned char)stage[n]));
 }
 
-char *stage_argument(const char *stage)
+/* Whether `op` has a parameter with the name before "=" in the word. A word without one is positional. */
+static bool takes(const pst_op_class *op, const char *word, size_t length)
 {
-    const char *s = stage + strcspn(stage, " \t\n");
-    size_t n;
+    const char *equals = memchr(word, '=', length);
 
-    s += strspn(s, " \t\n");
-    if (*s == '"' || *s == '\'') {
-        n = strcspn(s + 1, *s == '"' ? "\"" : "'");
-        s++;
-    } else {
-        n = strcspn(s, " \t\n");
+    if (!equals)
+        return true;
+    for (const pst_param *p = op ? op->params : NULL; p && p->name; p++)
+        if (strlen(p->name) == (size_t)(equals - word) && strncmp(p->name, word, (size_t)(equals - word)) == 0)
+            return true;
+    return false;
+}
+
+char *stage_arguments_for(const char *stage, const char *name)
+{
+    const pst_op_class *op = pst_op_find(name);
+    const char *s = stage + strcspn(stage, " \t\n");
+    char *ret = calloc(1, strlen(s) + 2);
+    size_t used = 0;
+
+    while (ret && *(s += strspn(s, " \t\n"))) {
+        size_t n = 0;
+        char quote = 0;
+
+        for (; s[n] && (quote || !isspace((unsigned char)s[n])); n++) {
+            if (quote == '"' && s[n] == '\\' && s[n + 1])
+                n++;
+            else if (quote)
+                quote = s[n] == quote ? 0 : quote;
+            else if (s[n] == '"' || s[n] == '\'')
+                quote = s[n];
+        }
+        if (takes(op, s, n)) {
+            ret[used++] = ' ';
+            memcpy(ret + used, s, n);
+            used += n;
+        }
+        s += n;
     }
-    return n ? strndup(s, n) : NULL;
+    return ret;
 }

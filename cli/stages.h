@@ -2,6 +2,7 @@
 #ifndef CLI_STAGES_H
 #define CLI_STAGES_H
 
+#include <penstock/op.h>
 #include <stddef.h>
 
 struct stages {
@@ -9,12 +10,13 @@ struct stages {
     size_t count;
 };
 
-/* Cuts `text` at every | outside of quotes; "@FILE" alone is read from the file. Returns 0, or -1: out of memory or unreadable. */
+/* Cuts `text` at every | outside of quotes and comments; in place of a stage "@FILE" come those of the file. Returns 0, or -1: out of
+ * memory or unreadable. */
 int stages_cut(struct stages *ret, const char *text);
 void stages_finish(struct stages *s); /* Zeroed ok. */
 /* Whether the stage is this operation. */
 int stage_is(const char *stage, const char *op);
-/* The first argument of the stage without its quotes; free it. NULL: none. */
-char *stage_argument(const char *stage);
+/* The arguments of the stage that operation `op` takes, too; free them. NULL: out of memory. */
+char *stage_arguments_for(const char *stage, const char *op);
 
 #endif

@@ -1,5 +1,5 @@
 #!/bin/sh
-# generate.sh BUILD: writes everything that is generated and checked in: the list of operations, docs/ops.md, the Python stubs
+# generate.sh BUILD: writes everything that is generated and checked in: the lists of operations and layers, docs/ops.md, docs/layers.md, the Python stubs
 # and the public ABI.
 # Tests fail where one of them is not current.
 set -e
@@ -14,9 +14,12 @@ keep() {
 }
 
 python3 scripts/list_ops.py
+python3 scripts/list_layers.py
 ninja -C "$build" | tail -n 1
 "$build/cli/penstock" ops --markdown >"$new"
 keep docs/ops.md
+"$build/cli/penstock" model --layers --markdown >"$new"
+keep docs/layers.md
 PYTHONPATH="$build/python" python3 scripts/python_stubs.py >"$new"
 keep python/penstock/__init__.pyi
 python3 scripts/abi_dump.py "$build/src/libpenstock.so" >"$new"

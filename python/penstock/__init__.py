@@ -17,6 +17,7 @@ from ._doctor.answer import Answer
 from ._fluent import SOURCES as _SOURCES
 from ._model import Model, Weights
 from ._records import Example, TFRecordReader, TFRecordWriter, pack
+from ._tape import GradientTape, losses, optimizers
 
 
 def doctor(loader, step=None, data=None, **options):
@@ -45,6 +46,7 @@ __all__ = [
     "Dataset",
     "Error",
     "Example",
+    "GradientTape",
     "Model",
     "Skip",
     "Spec",
@@ -57,6 +59,8 @@ __all__ = [
     "from_files",
     "from_generator",
     "image_dataset_from_directory",
+    "losses",
+    "optimizers",
     "pack",
     "pipeline",
     *_SOURCES,

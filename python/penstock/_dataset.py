@@ -402,6 +402,8 @@ class Dataset:
         timeout: seconds to wait for running functions and generators. After that, their threads continue with the memory that
             they use, and a RuntimeWarning names them.
         """
+        if not timeout >= 0:
+            raise ValueError(f"timeout={timeout!r}; expected 0 or more seconds")
         until = time.monotonic() + timeout
         loops = self._living()
         pipelines = self._pipelines(self._pipeline, loops)

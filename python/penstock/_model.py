@@ -84,6 +84,7 @@ class Model:
         optimizer: "adam", "adamw", "sgd", "nesterov"
         schedule: "constant", "step", "cosine", "one_cycle", "plateau"
         freeze: names of layers that are not trained; * and ? stand for parts of names
+        accumulate: batches per update: their gradients are averaged
         mixed: "float16" or "bfloat16" stores values and gradients between layers in 16 bits
 
     Example:
@@ -119,6 +120,7 @@ class Model:
         min_rate=0.0,
         plateau_patience=5,
         freeze=(),
+        accumulate=1,
         mixed="none",
         portable=False,
     ):
@@ -130,6 +132,7 @@ class Model:
         self._numbers = {name: i for i, (name, _, _) in enumerate(self._graph.params())}
         self._trainer = self._batch = self._planned = None
         self.class_names = None
+        self._serial = 0  # of the latest gradients
         self._options["total_steps"] = total_steps or int(schedule in ("cosine", "one_cycle"))
         self._open_end = not total_steps  # fit finds out how many steps there are
         _core.Trainer(self._graph, **{**given, "batch": 1, "loss": self._loss(None)})  # a wrong option is reported where it is written
@@ -186,6 +189,25 @@ class Model:
         return self._trainer.steps if self._trainer else 0
 
     @property
+    def loss_scale(self):
+        """The factor of the loss that gradients() are computed with: 1, except for mixed="float16", where it adapts as in Keras."""
+        return self._trainer.loss_scale if self._trainer else 32768.0 if self._options["mixed"] == "float16" else 1.0
+
+    @property
+    def trainable_variables(self):
+        """The parameters that are trained, for GradientTape."""
+        from ._tape import Variable
+
+        fixed = {name for name, _, fixed in self._graph.params() if fixed}
+        return [Variable(self, name) for name in self._numbers if name not in fixed]
+
+    def __call__(self, images):
+        """The model's result for a loss of penstock.losses; as numbers, those of predict."""
+        from ._tape import Predictions
+
+        return Predictions(self, images)
+
+    @property
     def weights(self):
         """Parameters by name: reading makes a copy, setting changes the model."""
         return Weights(self)
@@ -207,6 +229,20 @@ class Model:
         return f"penstock.Model({self.text!r}, input={self.input})"
 
     # The trainer
+
+    def _choose(self, **options):
+        """Options of a loss or an optimiser that a loop of one's own brings; they take effect with the next step."""
+        new = {name: value for name, value in options.items() if self._options[name] != value}
+        if "loss" in new and self._trainer is not None and self._options["loss"] == "auto" and self._planned[0] == new["loss"]:
+            self._options["loss"] = new.pop("loss")
+        if set(new) == {"learning_rate"} and self._trainer is not None:
+            self._trainer.set_rate(float(new["learning_rate"]))
+            self._options.update(new)
+        elif new:
+            if self.steps:
+                raise ValueError(f"the model has been trained with another {', '.join(new)}; make a new one")
+            self._options.update(new)
+            self._planned = None  # a new plan takes over the weights
 
     def _number(self, name):
         try:
@@ -232,7 +268,8 @@ class Model:
     def _made(self, batch=0, target=None):
         """The trainer, planned for at least this batch and for these targets."""
         old, steps = self._trainer, self.steps
-        loss = self._loss(target) if old is None or (target is not None and steps == 0) else self._planned[0]
+        kept = self._planned[0] if self._planned else None
+        loss = self._loss(target) if old is None or kept is None or (target is not None and steps == 0) else kept
         planned = (loss, self._options["total_steps"])
         if old is not None and batch <= self._batch and planned == self._planned:
             return old
@@ -286,25 +323,45 @@ class Model:
             weights: one weight per sample; None: 1
         """
         trainer, arguments = self._samples(images, labels, weights)
+        self._serial += 1
         return (trainer.step if apply else trainer.compute)(*arguments)["loss"]
 
     def gradients(self):
-        """The gradients of the latest train_step by the names of their parameters; copies."""
+        """The gradients of the latest train_step by the names of their parameters; copies. With mixed="float16" they are those of the loss
+        times loss_scale. They may be changed and handed to apply()."""
         trainer = self._made()
         fixed = {name for name, _, fixed in self._graph.params() if fixed}
         return {name: _result(trainer.gradients(i)) for name, i in self._numbers.items() if name not in fixed}
 
-    def apply(self):
-        """Updates the weights from the gradients of train_step(…, apply=False)."""
-        self._made().apply()
+    def apply(self, gradients=None):
+        """Updates the weights from the gradients of train_step(…, apply=False).
+
+            gradients: others in their place, by the names of their parameters, not scaled; those that are not named stay
+        """
+        trainer = self._made()
+        for name, values in (gradients or {}).items():
+            trainer.set_gradients(self._number(name), _take(values, "f"))
+        trainer.apply()
 
     # Whole passes
 
-    def _pass(self, dataset, fields, train, on_batch=()):
+    @staticmethod
+    def _weigh(labels, weights, factors):
+        """Weights of samples from those of their classes."""
+        values = memoryview(_take(labels)).tolist()
+        given = [1.0] * len(values) if weights is None else memoryview(_take(weights, "f")).tolist()
+        if values and not isinstance(values[0], int):
+            raise ValueError("class_weight needs one integer label per sample")
+        return array.array("f", [factors.get(value, 1.0) * weight for value, weight in zip(values, given)])
+
+    def _pass(self, dataset, fields, train, on_batch=(), factors=None):
         """One pass. (samples, mean loss, share of right samples or None)."""
         count = loss = right = 0
         for batch in dataset:
-            trainer, arguments = self._samples(*self._split(batch, fields))
+            images, labels, weights = self._split(batch, fields)
+            if factors:
+                weights = self._weigh(labels, weights, factors)
+            trainer, arguments = self._samples(images, labels, weights)
             result = (trainer.step if train else trainer.evaluate)(*arguments)
             count += result["samples"]
             loss += result["loss"] * result["samples"]
@@ -315,7 +372,7 @@ class Model:
             raise ValueError("the dataset has no samples")
         return count, loss / count, None if self._planned[0] == "mse" else right / count
 
-    def fit(self, dataset, epochs=1, *, validation=None, callbacks=(), fields=None):
+    def fit(self, dataset, epochs=1, *, validation=None, callbacks=(), fields=None, class_weight=None):
         """Trains, and returns what evaluate would, per epoch: [{"epoch", "step", "loss", "accuracy", "val_loss", …}, …].
 
             dataset: batches: a Dataset, or anything that can be iterated over once per epoch; a batch has two fields, or one
@@ -324,20 +381,25 @@ class Model:
             callbacks: functions that get the dict of an epoch after it, or objects with on_epoch_end(epoch, logs) or
                 on_batch_end(step, logs); if one returns True after an epoch, training ends
             fields: names of the fields of input and target
+            class_weight: {class: weight} of the loss of its samples; other classes weigh 1
         """
+        if self.class_names is None:
+            self.class_names = getattr(dataset, "class_names", None) or None
         self._plan_schedule(dataset, epochs)
         calls = [callback.on_epoch_end for callback in callbacks if hasattr(callback, "on_epoch_end")]
         on_batch = [callback.on_batch_end for callback in callbacks if hasattr(callback, "on_batch_end")]
         plain = [callback for callback in callbacks if not hasattr(callback, "on_epoch_end") and not hasattr(callback, "on_batch_end")]
         history = []
         for epoch in range(1, epochs + 1):
-            _, loss, accuracy = self._pass(dataset, fields, True, on_batch)
+            _, loss, accuracy = self._pass(dataset, fields, True, on_batch, class_weight)
+            self._made().flush()
             logs = {"epoch": epoch, "step": self.steps, "loss": loss}
             if accuracy is not None:
                 logs["accuracy"] = accuracy
             if validation is not None:
                 logs.update((f"val_{name}", value) for name, value in self.evaluate(validation, fields=fields).items() if name != "samples")
             history.append(logs)
+            self._made().end_epoch(logs.get("val_loss", loss))
             stop = [call(logs) for call in plain] + [call(epoch, logs) for call in calls]
             if any(answer is True for answer in stop):
                 break
@@ -379,4 +441,6 @@ class Model:
         path = os.fspath(path)
         if os.path.isdir(path) and os.listdir(path) and not os.path.exists(os.path.join(path, "state.json")):
             raise FileExistsError(f"{path} is a folder with other files; choose a path that does not exist")
-        self._made().save(path)
+        trainer = self._made()
+        trainer.set_classes(tuple(self.class_names or ()))
+        trainer.save(path)

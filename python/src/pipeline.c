@@ -382,6 +382,8 @@ PyObject *pipeline_close(PyObject *object, PyObject *args)
     char late[256];
     if (!PyArg_ParseTuple(args, "|d:close", &seconds))
         return NULL;
+    if (!(seconds >= 0))
+        return PyErr_Format(PyExc_ValueError, "expected 0 or more seconds");
     if (!self->p || self->generation != fork_generation() || interpreter_exits())
         Py_RETURN_NONE;
     self->closing = true;

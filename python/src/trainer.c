@@ -55,6 +55,7 @@ static const struct option options[] = {
     {"gamma", REAL, AT(gamma), NULL},
     {"min_rate", REAL, AT(min_rate), NULL},
     {"plateau_patience", NUMBER, AT(plateau_patience), NULL},
+    {"accumulate", NUMBER, AT(accumulate), NULL},
     {"mixed", CHOICE, AT(mixed), mixed},
     {"portable", FLAG, AT(portable), NULL},
     {0},
@@ -464,6 +465,89 @@ static PyObject *trainer_set_values(PyObject *object, PyObject *args)
     return result;
 }
 
+/* Gradients that a loop of one's own has changed. They are not scaled; the engine's are. */
+static PyObject *trainer_set_gradients(PyObject *object, PyObject *args)
+{
+    Trainer *self = (Trainer *)object;
+    struct samples s = {.view_count = 0};
+    pst_model_param p = {.size = sizeof(p)};
+    PyObject *array, *result = NULL;
+    Py_ssize_t i;
+    if (!PyArg_ParseTuple(args, "nO:set_gradients", &i, &array) || !take_array(&s, array, "gradients", &s.input))
+        return samples_finish(&s), NULL;
+    PyThreadState *gil = NULL;
+    if (!pst_model_param_at(self->model->model, (size_t)i, &p) || !same_shape(&s.input, &p) || s.input.dtype != PST_DTYPE_F32)
+        PyErr_Format(PyExc_ValueError, "%s: the gradients have another shape, or are not float32", p.name ? p.name : "?");
+    else
+        gil = enter(self);
+    if (gil) {
+        float *to = pst_trainer_gradients(self->trainer, (size_t)i), scale = (float)pst_trainer_loss_scale(self->trainer, NULL);
+        const float *from = s.input.data;
+        for (uint64_t k = 0; k < p.count; k++)
+            to[k] = from[k] * scale;
+        leave(self, gil);
+        result = Py_NewRef(Py_None);
+    }
+    samples_finish(&s);
+    return result;
+}
+
+static PyObject *trainer_flush(PyObject *object, PyObject *unused)
+{
+    Trainer *self = (Trainer *)object;
+    pst_error e;
+    PyThreadState *gil = enter(self);
+    (void)unused;
+    if (!gil)
+        return NULL;
+    pst_status st = pst_trainer_flush(self->trainer, &e);
+    leave(self, gil);
+    return st < 0 ? raise_error(&e) : Py_NewRef(Py_None);
+}
+
+static PyObject *with_number(PyObject *object, PyObject *args, void (*function)(pst_trainer *, double))
+{
+    Trainer *self = (Trainer *)object;
+    double number;
+    if (!PyArg_ParseTuple(args, "d", &number))
+        return NULL;
+    PyThreadState *gil = enter(self);
+    if (!gil)
+        return NULL;
+    function(self->trainer, number);
+    leave(self, gil);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *trainer_set_rate(PyObject *self, PyObject *args)
+{
+    return with_number(self, args, pst_trainer_set_rate);
+}
+
+static PyObject *trainer_end_epoch(PyObject *self, PyObject *args)
+{
+    return with_number(self, args, pst_trainer_end_epoch);
+}
+
+static PyObject *trainer_set_classes(PyObject *object, PyObject *args)
+{
+    Trainer *self = (Trainer *)object;
+    pst_train_options names = {.size = sizeof(names)};
+    const char **list = NULL;
+    PyObject *tuple, *result = NULL;
+    pst_error e;
+    if (!PyArg_ParseTuple(args, "O:set_classes", &tuple) || !take_freeze(tuple, &list, &names))
+        return free(list), NULL;
+    PyThreadState *gil = enter(self);
+    if (gil) {
+        pst_status st = pst_trainer_set_classes(self->trainer, names.freeze, names.freeze_count, &e);
+        leave(self, gil);
+        result = st < 0 ? raise_error(&e) : Py_NewRef(Py_None);
+    }
+    free(list);
+    return result;
+}
+
 /* ---- Files ---- */
 
 static PyObject *with_path(PyObject *object, PyObject *args, pst_status (*function)(pst_trainer *, const char *, pst_error *))
@@ -507,16 +591,40 @@ static PyObject *trainer_load_weights(PyObject *self, PyObject *args)
     return with_path(self, args, load_weights);
 }
 
-static PyObject *get_steps(PyObject *self, void *closure)
+static PyObject *get_steps(PyObject *object, void *closure)
 {
+    Trainer *self = (Trainer *)object;
+    PyThreadState *gil = enter(self);
     (void)closure;
-    return PyLong_FromUnsignedLongLong(pst_trainer_steps(((Trainer *)self)->trainer));
+    if (!gil)
+        return NULL;
+    uint64_t steps = pst_trainer_steps(self->trainer);
+    leave(self, gil);
+    return PyLong_FromUnsignedLongLong(steps);
 }
 
-static PyObject *get_bytes(PyObject *self, void *closure)
+static PyObject *get_bytes(PyObject *object, void *closure)
 {
+    Trainer *self = (Trainer *)object;
+    PyThreadState *gil = enter(self);
     (void)closure;
-    return PyLong_FromUnsignedLongLong(pst_trainer_bytes(((Trainer *)self)->trainer));
+    if (!gil)
+        return NULL;
+    uint64_t bytes = pst_trainer_bytes(self->trainer);
+    leave(self, gil);
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
+static PyObject *get_loss_scale(PyObject *object, void *closure)
+{
+    Trainer *self = (Trainer *)object;
+    PyThreadState *gil = enter(self);
+    (void)closure;
+    if (!gil)
+        return NULL;
+    double scale = pst_trainer_loss_scale(self->trainer, NULL);
+    leave(self, gil);
+    return PyFloat_FromDouble(scale);
 }
 
 static PyMethodDef trainer_methods[] = {
@@ -528,6 +636,11 @@ static PyMethodDef trainer_methods[] = {
     {"values", trainer_values, METH_VARARGS, NULL},
     {"gradients", trainer_gradients, METH_VARARGS, NULL},
     {"set_values", trainer_set_values, METH_VARARGS, NULL},
+    {"set_gradients", trainer_set_gradients, METH_VARARGS, NULL},
+    {"flush", trainer_flush, METH_NOARGS, NULL},
+    {"set_rate", trainer_set_rate, METH_VARARGS, NULL},
+    {"end_epoch", trainer_end_epoch, METH_VARARGS, NULL},
+    {"set_classes", trainer_set_classes, METH_VARARGS, NULL},
     {"save", trainer_save, METH_VARARGS, NULL},
     {"load", trainer_load, METH_VARARGS, NULL},
     {"load_weights", trainer_load_weights, METH_VARARGS, NULL},
@@ -536,6 +649,7 @@ static PyMethodDef trainer_methods[] = {
 
 static PyGetSetDef trainer_getset[] = {
     {"steps", get_steps, NULL, "The number of updates so far.", NULL},
+    {"loss_scale", get_loss_scale, NULL, "The factor of the loss that gradients are computed with.", NULL},
     {"bytes", get_bytes, NULL, "Bytes of the step, the weights, gradients and the optimiser's state.", NULL},
     {0},
 };

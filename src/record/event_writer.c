@@ -13,8 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { EVENT_WALL_TIME = 1, EVENT_STEP, EVENT_VERSION, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
+enum { EVENT_WALL_TIME = 1, EVENT_STEP, EVENT_VERSION, EVENT_GRAPH, EVENT_SUMMARY, EVENT_SESSION = 7 };
 enum { SESSION_STATUS = 1, SESSION_START = 1 };
+enum { GRAPH_NODE = 1, NODE_NAME = 1, NODE_KIND, NODE_INPUT };
 enum { SUMMARY_VALUE = 1 };
 enum { VALUE_TAG = 1, VALUE_NUMBER, VALUE_IMAGE = 4, VALUE_HISTOGRAM, VALUE_TENSOR = 8, VALUE_METADATA };
 enum { IMAGE_HEIGHT = 1, IMAGE_WIDTH, IMAGE_COLORSPACE, IMAGE_BYTES };
@@ -276,4 +277,21 @@ void event_settings(struct event_writer *w, const struct event_setting *settings
         proto_end(&w->pending, begin);
     }
     text_finish(&content);
+}
+
+void event_graph(struct event_writer *w, const struct event_node *nodes, size_t count, double seconds)
+{
+    struct text *to = &w->pending;
+    begin_record(w, 0, seconds);
+    size_t graph = proto_begin(to, EVENT_GRAPH);
+    for (size_t i = 0; i < count; i++) {
+        size_t node = proto_begin(to, GRAPH_NODE);
+        proto_string(to, NODE_NAME, nodes[i].name);
+        proto_string(to, NODE_KIND, nodes[i].kind);
+        for (size_t k = 0; k < nodes[i].count; k++)
+            proto_string(to, NODE_INPUT, nodes[i].inputs[k]);
+        proto_end(to, node);
+    }
+    proto_end(to, graph);
+    end_record(w);
 }

@@ -42,6 +42,15 @@ void event_image(struct event_writer *w, const char *tag, uint32_t width, uint32
                  const void *encoded, size_t length);
 void event_text(struct event_writer *w, const char *tag, const char *text); /* Markdown */
 
+/* A node of the graph that TensorBoard draws. */
+struct event_node {
+    const char *name, *kind;
+    const char *const *inputs; /* names of the nodes that it reads */
+    size_t count;
+};
+/* An event of its own: not between event_begin and event_end. */
+void event_graph(struct event_writer *w, const struct event_node *nodes, size_t count, double seconds);
+
 /* Settings of the run, for the HParams page. */
 struct event_setting {
     const char *name;

@@ -165,6 +165,8 @@ static pst_status train_batch(struct run *r, pst_batch *batch, double waited, ps
     if (st < 0)
         return st;
     double took = now() - begin;
+    if (r->steps_here == 0 && r->seen == 0 && r->state.epoch == 0)
+        run_log_pictures(&r->log, r->trainer, samples.input);
     r->saved = false;
     r->state.has_cursor = true;
     r->state.samples += result.samples;
@@ -378,6 +380,7 @@ static pst_status end_epoch(struct run *r, pst_error *reterr)
         return st;
     r->progress.epoch_end = true;
     refresh(r);
+    run_log_histograms(&r->log, r->trainer);
     st = run_log_epoch(&r->log, &r->progress, reterr);
     report(r);
     r->spent = r->waited = 0;
@@ -452,6 +455,8 @@ static pst_status prepare(struct run *r, pst_error *reterr)
         st = resume(r, reterr);
     if (st == PST_OK && o->out)
         st = run_log_open(&r->log, o->out, r->trainer->steps, reterr);
+    if (st == PST_OK && r->trainer->steps == 0)
+        run_log_model(&r->log, r->trainer);
     uint64_t length = pst_pipeline_length(r->training), each = r->trainer->options.accumulate;
     r->progress.epoch_steps = o->steps_per_epoch ? o->steps_per_epoch : length == PST_NOWHERE ? length : length / each + (length % each > 0);
     return st;

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/publish.h"
+#include "train/run_report.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #define MAX_TABLE ((size_t)64 << 20)
+#define MOST_FILES 1000 /* that begin within one second */
+#define PICTURES   4
 
 static const char heading[] = "epoch,step,loss,accuracy,val_loss,val_accuracy,lr,images_per_s,wait_share\n";
 
@@ -46,6 +49,18 @@ static pst_status read_table(struct run_log *l, uint64_t step, pst_error *reterr
     return l->rows.failed ? fail_memory(reterr, "reading the log") : PST_OK;
 }
 
+/* A run that is resumed by the same process within a second would have the same name: a number follows. */
+static pst_status open_events(struct run_log *l, const char *folder, const char *host, uint64_t step, pst_error *reterr)
+{
+    char name[128];
+    pst_status st = PST_EEXIST;
+    for (unsigned i = 0; st == PST_EEXIST && i < MOST_FILES; i++) {
+        snprintf(name, sizeof(name), i ? "%s.%u" : "%s", host, i);
+        st = event_writer_open(&l->events, folder, name, wall_seconds(), step ? (int64_t)step + 1 : 0, reterr);
+    }
+    return st;
+}
+
 pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_error *reterr)
 {
     char host[96] = "host";
@@ -56,7 +71,7 @@ pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_e
     l->table = folder ? file_join(folder, "epochs.csv") : NULL;
     pst_status st = l->table ? file_make_folder(folder, reterr) : fail_memory(reterr, "opening the log");
     if (st == PST_OK)
-        st = event_writer_open(&l->events, folder, host, wall_seconds(), step ? (int64_t)step + 1 : 0, reterr);
+        st = open_events(l, folder, host, step, reterr);
     l->open = st == PST_OK;
     if (st == PST_OK)
         st = read_table(l, step, reterr);
@@ -134,6 +149,91 @@ pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error
         return fail_memory(reterr, "writing the log");
     pst_status st = event_flush(&l->events, reterr);
     return st == PST_OK ? publish_bytes(l->table, l->rows.data, l->rows.length, true, false, reterr) : st;
+}
+
+/* ---- The model ---- */
+
+static void log_graph(struct run_log *l, const struct graph *g)
+{
+    struct event_node *nodes = mem_array(g->count + 1, sizeof(*nodes));
+    const char **inputs = mem_array(g->count * LAYER_MAX_INPUTS + 1, sizeof(*inputs));
+    if (nodes && inputs) {
+        nodes[0] = (struct event_node){.name = "input", .kind = "Placeholder"};
+        for (size_t i = 0; i < g->count; i++) {
+            const struct graph_node *n = &g->nodes[i];
+            const char **names = inputs + i * LAYER_MAX_INPUTS;
+            for (size_t k = 0; k < n->inputs; k++)
+                names[k] = n->input[k] ? g->nodes[n->input[k] - 1].name : "input";
+            nodes[i + 1] = (struct event_node){.name = n->name, .kind = n->layer->name, .inputs = names, .count = n->inputs};
+        }
+        event_graph(&l->events, nodes, g->count + 1, wall_seconds());
+    }
+    mem_free(nodes);
+    mem_free(inputs);
+}
+
+void run_log_model(struct run_log *l, const pst_trainer *t)
+{
+    static const char *const optimizers[] = {"adam", "adamw", "sgd", "nesterov", "lamb", "lion"};
+    static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
+    const pst_train_options *o = &t->options;
+    const struct event_setting settings[] = {{.name = "model", .text = t->model->text},
+                                             {.name = "optimizer", .text = optimizers[o->optimizer]},
+                                             {.name = "schedule", .text = schedules[o->schedule]},
+                                             {.name = "lr", .number = o->rate},
+                                             {.name = "batch", .number = (double)o->batch},
+                                             {.name = "accumulate", .number = (double)o->accumulate},
+                                             {.name = "weight_decay", .number = o->weight_decay},
+                                             {.name = "momentum", .number = o->momentum},
+                                             {.name = "label_smoothing", .number = o->label_smoothing},
+                                             {.name = "ema", .number = o->ema},
+                                             {.name = "seed", .number = (double)o->seed}};
+    if (!l->open)
+        return;
+    log_graph(l, t->model->graph);
+    event_begin(&l->events, 0, wall_seconds());
+    event_settings(&l->events, settings, sizeof(settings) / sizeof(settings[0]), wall_seconds());
+    event_text(&l->events, "model", t->model->text);
+    event_end(&l->events);
+}
+
+void run_log_pictures(struct run_log *l, const pst_trainer *t, const pst_tensor *input)
+{
+    pst_shape shape = pst_model_input(t->model);
+    size_t bytes = pst_dtype_size(input->dtype) * shape_values(&t->model->graph->input);
+    if (!l->open)
+        return;
+    event_begin(&l->events, (int64_t)t->steps, wall_seconds());
+    for (size_t i = 0; i < PICTURES && i < input->shape[0]; i++) {
+        uint8_t *png = NULL;
+        size_t length = 0;
+        char tag[32];
+        if (picture_encode(&shape, input->dtype, (const char *)input->data + i * bytes, &png, &length, NULL) < 0)
+            break;
+        snprintf(tag, sizeof(tag), "samples/%zu", i);
+        event_image(&l->events, tag, shape.size[1], shape.size[0], shape.size[2], png, length);
+        mem_free(png);
+    }
+    event_end(&l->events);
+}
+
+void run_log_histograms(struct run_log *l, const pst_trainer *t)
+{
+    const struct graph *g = t->model->graph;
+    char tag[GRAPH_NAME_SIZE + 48];
+    if (!l->open)
+        return;
+    for (size_t i = 0; i < g->param_count; i++) {
+        const struct graph_param *p = &g->params[i];
+        event_begin(&l->events, (int64_t)t->steps, wall_seconds());
+        snprintf(tag, sizeof(tag), "weights/%s", p->name);
+        event_histogram(&l->events, tag, t->params + p->offset, p->count);
+        if (!p->layer.fixed) {
+            snprintf(tag, sizeof(tag), "gradients/%s", p->name);
+            event_histogram(&l->events, tag, t->grads + p->offset, p->count);
+        }
+        event_end(&l->events);
+    }
 }
 
 void run_log_close(struct run_log *l)

@@ -82,5 +82,14 @@ def test_a_file_without_a_declaration_is_named():
         assert done.returncode != 0 and ".kind" in done.stderr, done.stderr
 
 
+def test_layers_are_current():
+    script = os.path.join(ROOT, "scripts", "list_layers.py")
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with open(os.path.join(ROOT, "docs", "layers.md")) as f:
+        page = f.read()
+    assert subprocess.run([os.environ["PENSTOCK"], "model", "--layers", "--markdown"], capture_output=True, text=True).stdout == page, "make generate"
+
+
 if __name__ == "__main__":
     tap.main(globals())

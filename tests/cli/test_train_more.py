@@ -1,6 +1,9 @@
 """What `penstock train` can do beyond a plain run: accumulation, weights, validations, monitors, sweeps, lr-find, the report."""
+import csv
+import io
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -237,6 +240,26 @@ def test_profile():
         penstock("train", *common, "--out", f"{folder}/plain")
         assert weights(f"{run}/latest") == weights(f"{folder}/plain/latest")
         assert "too short" in penstock("train", *common, "--profile", 400, "--steps", 2).err
+
+
+def test_predict_preprocessing():
+    """Without a validation pipeline: random crops keep their other arguments, files of stages are read, names are quoted in CSV."""
+    with scratch() as folder:
+        data(folder)
+        with open(f"{folder}/train.pst", "w") as f:
+            f.write(f"# the data\nfolder {folder}/photos | shuffle  # all of it\n| rename image picture | decode field=picture\n")
+        train = (f"@{folder}/train.pst | random_resized_crop 16 scale=0.5,1 method=nearest field=picture | flip field=picture | "
+                 "normalize imagenet field=picture | batch 8")
+        penstock("train", train, "--model", MODEL, "--input-field", "picture", "--steps", 4, "--epochs", 0, "--out", f"{folder}/run", "-q")
+        os.mkdir(f"{folder}/a,b")
+        first = sorted(os.listdir(f"{folder}/photos/circle"))[0]
+        name = f'{folder}/a,b/with "quotes".png'
+        shutil.copy(f"{folder}/photos/circle/{first}", name)
+        result = penstock("predict", f"{folder}/run", name, "--csv", "--top", 2)
+        rows = list(csv.reader(io.StringIO(result.out)))
+        assert len(rows) == 2 and all(len(row) == 4 and row[0] == name for row in rows), result.out
+        assert "random operations" in result.err
+        assert len(lines(penstock("predict", f"{folder}/run", f"{folder}/photos", "--json"))) == 60
 
 
 def test_resume_elsewhere():

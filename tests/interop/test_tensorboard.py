@@ -102,4 +102,21 @@ def test_settings():
     assert data.version == 0 and settings["lr"].number_value == 0.125 and settings["optimizer"].string_value == "adam"
 
 
+def test_a_run():
+    """What `penstock train` leaves: scalars, distributions, pictures, the graph and the settings."""
+    tool = os.environ["PENSTOCK"]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([tool, "generate", f"{folder}/photos", "--images", "40", "--classes", "2", "--size", "24", "-q"], check=True)
+        text = f"folder {folder}/photos | shuffle | decode | resize 16 | normalize imagenet | batch 8"
+        subprocess.run([tool, "train", text, "--val", text, "--model", "conv 4 3 relu | globalavgpool | dense 2", "--epochs", "2", "--out",
+                        f"{folder}/run", "-q"], check=True)
+        found = accumulate(glob.glob(f"{folder}/run/logs/events*")[0])
+        tags = found.Tags()
+        assert tags["graph"] and {n.name for n in found.Graph().node} >= {"input", "conv_1", "dense_1"}, tags
+        assert len(values(found, "step/loss")) == 10 and len(values(found, "val/accuracy")) == 2
+        everything = tags["histograms"] + tags["tensors"]
+        assert "weights/conv_1/kernel" in everything and "gradients/dense_1/bias" in everything, tags
+        assert "samples/0" in tags["images"] + tags["tensors"] and any("session_start_info" in t for t in tags["tensors"]), tags
+
+
 tap.main(globals())
