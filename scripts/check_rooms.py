@@ -16,7 +16,7 @@ LAW = {
     "pack": {"base", "io", "codec", "image", "record"},
     "inspect": {"base", "io", "codec", "image", "record"},
     "source": {"base", "io", "codec", "image", "record"},
-    "ops": {"base", "io", "codec", "image", "record", "source"},
+    "ops": {"base", "lang", "io", "codec", "image", "record", "source"},
     "flow": {"base", "lang", "io", "record", "source", "ops"},
     "model": {"base", "lang"},
     "export": {"base", "io", "model"},

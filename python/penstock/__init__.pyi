@@ -112,6 +112,8 @@ class Dataset:
         """Keeps every count-th element, starting with element index."""
     def unique(self, *fields: Path | Sequence[Path]) -> Dataset:
         """Leaves out elements that came before in this epoch."""
+    def filter(self, expr: str | PathLike[str]) -> Dataset:
+        """Keeps the elements for which an expression is true, and leaves out the others."""
     def example(self, schema: str | PathLike[str] = '', field: str | PathLike[str] = 'record', lists: str | PathLike[str] =
             '') -> Dataset:
         """Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, int64 or bytes."""
@@ -154,6 +156,17 @@ class Dataset:
         """Converts the bytes of an image to float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
     def layout(self, order: Literal['nchw', 'nhwc'], field: str | PathLike[str] = 'image') -> Dataset:
         """Moves the channels of an image first (nchw) or last (nhwc); N is the batch dimension, which batch adds."""
+    def decode_raw(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'] = 'u8', shape: str | PathLike[str] =
+            '?', field: str | PathLike[str] = 'image') -> Dataset:
+        """Reads bytes as numbers, as tf.io.decode_raw does, or the bytes of numbers as another type and shape."""
+    def enumerate(self, field: str | PathLike[str] = 'index', start: int = 0) -> Dataset:
+        """Adds the position of each element as an int64 field: 0 for the first element that comes, whatever its place in the data, 1 for the second."""
+    def expr(self, expr: str | PathLike[str], field: str | PathLike[str], dtype: Literal['auto', 'u8', 'i32', 'i64', 'f16',
+            'bf16', 'f32', 'f64'] = 'auto') -> Dataset:
+        """Computes a field from others with an expression: + - * / // % **, comparisons, and, or, not, `in (1, 2)`, `match "n0*"` (with * ? [ ]), and the functions abs, sqrt, exp, log, floor, ceil, round, int, float, min, max, and over all values of a field len, sum, mean, min, max, any, all."""
+    def scale(self, factor: float, offset: float = 0.0, field: str | PathLike[str] = 'image', dtype: Literal['f16', 'bf16',
+            'f32', 'f64'] = 'f32') -> Dataset:
+        """Multiplies the numbers of a field by a factor and adds an offset, as Keras' Rescaling does."""
     def cache(self, bytes: int | str = 0) -> Dataset:
         """Keeps elements in memory as they are at this place in the chain, so that later epochs do not read or compute them again."""
     def batch(self, size: int, drop_remainder: bool = False) -> Dataset:
@@ -264,6 +277,12 @@ def tokens(*paths: Path | Sequence[Path], n: int = 1024, stride: int = 0, next: 
         'uint8', 'uint16', 'uint32', 'int32', 'int64'] = 'auto', to: Literal['int64', 'int32'] = 'int64', io: Literal['auto',
         'map', 'read'] = 'auto') -> Dataset:
     """Windows of n tokens from mapped arrays, in the field tokens: what language models train on."""
+def choose(list: str | PathLike[str] = '', field: str | PathLike[str] = '', stop: Literal['first', 'all'] = 'first') -> Dataset:
+    """Takes the next element from the pipeline that a list of numbers names, again and again, or that a field of the first pipeline names."""
+def interleave(cycle: int = 0, block: int = 1, files: str | PathLike[str] = '') -> Dataset:
+    """Takes elements from pipelines by turns, in the order of tf.data's interleave: `block` elements from each of `cycle` pipelines, and the next pipeline in the place of one that has ended."""
+def sample(weights: str | PathLike[str] = '', seed: int = -1, stop: Literal['first', 'all'] = 'first') -> Dataset:
+    """Mixes pipelines at random, in given proportions."""
 def pipeline(text: str, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
              uneven: Literal["pad", "drop", "allow"] = ..., bad: str = ..., verify: bool = ..., cache_dir: str | PathLike[str] = ...,
              fuse: bool = ...) -> Dataset: ...

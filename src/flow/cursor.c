@@ -28,17 +28,17 @@ static pst_status hash_node(const struct node *n, uint64_t *hash, pst_error *ret
     return PST_OK;
 }
 
-/* Adds the operations of the chain, branches first. A source's arguments are not among them: its data are. */
-static pst_status hash_ops(const struct pipeline_plan *p, uint64_t *hash, pst_error *reterr)
+/* Adds the first `count` operations of the chain, branches first. A source's arguments are not among them: its data are. */
+static pst_status hash_ops(const struct pipeline_plan *p, size_t count, uint64_t *hash, pst_error *reterr)
 {
     const struct chain *c = p->chain;
     pst_status st = p->join ? hash_node(&c->nodes[0], hash, reterr) : PST_OK;
     for (size_t b = 0; p->join && b < p->join->count && st == PST_OK; b++) {
         const struct pipeline_plan *branch = p->join->branches[b].plan;
         *hash = hash_combine(*hash, branch->chain->count);
-        st = hash_ops(branch, hash, reterr);
+        st = hash_ops(branch, branch->chain->count, hash, reterr);
     }
-    for (size_t i = 1; i < c->count && st == PST_OK; i++) {
+    for (size_t i = 1; i < count && st == PST_OK; i++) {
         const struct op_decl *decl = op_decl_of(c->nodes[i].op);
         if (!decl || !decl->resource)
             st = hash_node(&c->nodes[i], hash, reterr);
@@ -46,15 +46,22 @@ static pst_status hash_ops(const struct pipeline_plan *p, uint64_t *hash, pst_er
     return st;
 }
 
-pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
+pst_status plan_hash(const struct pipeline_plan *p, size_t count, uint64_t *ret_data, uint64_t *ret_ops, pst_error *reterr)
 {
     const char *name = p->chain->nodes[0].op->name;
-    uint64_t data = hash_bytes(name, strlen(name), p->source_class->fingerprint(p->source)), ops = 0;
+    *ret_data = hash_bytes(name, strlen(name), p->source_class->fingerprint(p->source));
+    *ret_ops = 0;
     if (p->source_class == &source_segment) { /* it has data and operations of its own */
-        data = segment_plan(p->source)->fingerprint;
-        ops = hash_combine(p->source_class->fingerprint(p->source), 1);
+        *ret_data = segment_plan(p->source)->fingerprint;
+        *ret_ops = hash_combine(p->source_class->fingerprint(p->source), 1);
     }
-    pst_status st = hash_ops(p, &ops, reterr);
+    return hash_ops(p, count, ret_ops, reterr);
+}
+
+pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
+{
+    uint64_t data, ops;
+    pst_status st = plan_hash(p, p->chain->count, &data, &ops, reterr);
     p->fingerprint = (data & UPPER_HALF) | ops >> 32;
     return st;
 }

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "flow/element.h"
+#include "flow/evaluate.h"
 #include "flow/plan.h"
 #include "io/walk.h"
 #include "ops/fields.h"
@@ -23,6 +24,7 @@ struct join *join_destroy(struct join *j)
     if (j->facet->destroy)
         j->facet->destroy(j->schedule);
     mem_free(j->branches);
+    join_files_finish(&j->files);
     mem_free(j);
     return NULL;
 }
@@ -142,10 +144,43 @@ static pst_status take_branch(struct join *j, struct join_branch *b, pst_error *
     return PST_OK;
 }
 
+/* The chains of the branches: those of the node, without the one that chooses, or one per file. */
+static pst_status find_branches(struct join *j, struct node *n, struct chain **ret, size_t *ret_count, pst_error *reterr)
+{
+    const char *files = j->facet->files ? j->facet->files(n->config) : NULL;
+    bool chooses = j->facet->index_field && j->facet->index_field(n->config);
+    *ret = n->branches + chooses;
+    *ret_count = n->branch_count - chooses;
+    if (!files)
+        return PST_OK;
+    pst_status st = join_files(&j->files, n, files, reterr);
+    *ret = j->files.chains;
+    *ret_count = j->files.count;
+    return st;
+}
+
+static pst_status plan_branches(struct pipeline_plan *p, struct chain *chains, size_t count, const struct plan_env *env,
+                                pst_error *reterr)
+{
+    struct join *j = p->join;
+    j->branches = mem_array(count, sizeof(*j->branches));
+    pst_status st = j->branches ? spec_init(&j->spec, &p->memory, 0, reterr) : fail_memory(reterr, "planning");
+    for (size_t b = 0; b < count && st == PST_OK; b++) {
+        j->count++;
+        st = branch_plan_create(&j->branches[b].plan, &chains[b], p, count, env, reterr);
+        if (st == PST_OK)
+            st = plan_point(p->chain, 0, take_branch(j, &j->branches[b], reterr), reterr);
+    }
+    return st;
+}
+
 pst_status plan_join(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr)
 {
     struct node *n = &p->chain->nodes[0];
     struct join *j = mem_zalloc(sizeof(*j));
+    struct chain *chains;
+    size_t count;
+    uint64_t *choices = NULL;
     if (!j)
         return fail_memory(reterr, "planning");
     p->join = j;
@@ -155,20 +190,21 @@ pst_status plan_join(struct pipeline_plan *p, const struct plan_env *env, pst_er
     j->facet = chain_join(p->chain);
     j->fixed = true;
     j->has_together = j->facet->together;
-    j->branches = mem_array(n->branch_count, sizeof(*j->branches));
-    pst_status st = j->branches ? spec_init(&j->spec, &p->memory, 0, reterr) : fail_memory(reterr, "planning");
-    for (size_t b = 0; b < n->branch_count && st == PST_OK; b++) {
-        j->count++;
-        st = branch_plan_create(&j->branches[b].plan, &n->branches[b], p, n->branch_count, env, reterr);
-        if (st == PST_OK)
-            st = plan_point(p->chain, 0, take_branch(j, &j->branches[b], reterr), reterr);
-    }
+    pst_status st = plan_point(p->chain, 0, find_branches(j, n, &chains, &count, reterr), reterr);
+    if (st == PST_OK)
+        st = plan_branches(p, chains, count, env, reterr);
     if (st < 0)
         return st;
     st = j->facet->together ? spec_together(j, reterr) : spec_alike(j, reterr);
     struct join_env schedule = {.seed = env->options->seed};
+    const char *field = j->facet->index_field ? j->facet->index_field(n->config) : NULL;
+    if (st == PST_OK && field)
+        st = evaluate_field(&choices, &schedule.choice_count, &n->branches[0], field, p->ram / 2, env, reterr);
+    schedule.choices = choices;
     if (st == PST_OK)
         st = plan_schedule(j, n, &schedule, reterr);
+    j->choices = hash_bytes(choices, choices ? schedule.choice_count * sizeof(*choices) : 0, 0);
+    mem_free(choices);
     p->gaps = j->gaps;
     return plan_point(p->chain, 0, st, reterr);
 }
@@ -195,7 +231,7 @@ static uint64_t join_count(const void *source)
 static uint64_t join_fingerprint(const void *source)
 {
     const struct join *j = source;
-    uint64_t h = j->count;
+    uint64_t h = hash_combine(j->count, j->choices);
     for (size_t b = 0; b < j->count; b++) {
         const struct pipeline_plan *p = j->branches[b].plan;
         h = hash_combine(h, p->source_class->fingerprint(p->source));

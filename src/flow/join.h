@@ -11,6 +11,8 @@
 #include "ops/join.h"
 #include "source/source.h"
 
+struct chain;
+struct node;
 struct pipeline_plan;
 struct order;
 struct program;
@@ -21,6 +23,12 @@ struct join_branch {
     struct program *program;
     size_t first_field;    /* together: number of its first field in the join; otherwise 0 */
     uint64_t first_number; /* of its elements */
+};
+
+/* Branches that were made from one, for every file of a list. */
+struct join_file_list {
+    struct chain *chains;
+    size_t count;
 };
 
 struct join {
@@ -34,10 +42,16 @@ struct join {
     bool fixed;           /* the element at a position is the same in every pass */
     bool has_together;    /* it, or a join in a branch */
     pst_spec spec;        /* memory of the plan */
+    struct join_file_list files;
+    uint64_t choices;     /* hash of what the first branch chooses */
     uint64_t gaps;        /* damage that was found while opening */
 };
 
 extern const struct source_class join_source; /* its sources are struct join; open, load and streams are unused */
+
+/* join_files.c: makes a chain of the node's only branch for every file that matches the pattern, with its path for {}. */
+pst_status join_files(struct join_file_list *ret, const struct node *n, const char *pattern, pst_error *reterr);
+void join_files_finish(struct join_file_list *f); /* half-built and zeroed ok */
 
 struct join *join_destroy(struct join *j); /* NULL ok; returns NULL */
 

@@ -8,6 +8,7 @@
 #include "base/name_index.h"
 #include "flow/cache.h"
 #include "flow/element.h"
+#include "flow/evaluate.h"
 #include "flow/segment.h"
 #include "flow/tune.h"
 #include "ops/image/image_op.h"
@@ -189,11 +190,13 @@ static pst_status check_cache(const struct chain *c, pst_error *reterr)
             shuffle = c->nodes[i].op->name;
         if (c->nodes[i].kind == PST_OP_SAMPLE && c->nodes[i].op->flags & PST_OP_RANDOM && !random)
             random = c->nodes[i].op->name;
+        if (c->nodes[i].kind == PST_OP_SAMPLE && decl && decl->order && !random)
+            random = c->nodes[i].op->name;
         if (is_cache(&c->nodes[i]) && random)
             return plan_point(c, i,
                               pst_fail(reterr, PST_EINVAL,
-                                       "%s before it is random, and every epoch would repeat its first result; move "
-                                       "cache before %s",
+                                       "%s before it is random or depends on the order, and every epoch would repeat its first "
+                                       "result; move cache before %s",
                                        random, random),
                               reterr);
     }
@@ -240,6 +243,37 @@ static bool note_resource(struct pipeline_plan *p, size_t i)
     return true;
 }
 
+/* Adds the step of a filter: its bits are found or computed here. */
+static pst_status push_filter(struct pipeline_plan *p, size_t i, const struct plan_env *env, pst_error *reterr)
+{
+    struct kept_bits *bits;
+    uint64_t count = p->order.batches;
+    if (p->program.streamed)
+        return pst_fail(reterr, PST_EUNSUPPORTED,
+                        "filter needs an index, and the source is a stream; `penstock pack` makes shards of it");
+    if (p->order.batch != SIZE_MAX)
+        return pst_fail(reterr, PST_EINVAL, "filter decides about single elements; put it before batch");
+    if (count == ORDER_ENDLESS)
+        return pst_fail(reterr, PST_EINVAL, "the elements before it never end; put filter before repeat");
+    if (!order_is_fixed(&p->order) || (p->join && !p->join->fixed))
+        return pst_fail(reterr, PST_EINVAL,
+                        "the elements before it come in another order in every epoch; put filter before shuffle");
+    pst_status st = evaluate_filter(&bits, p, i, count, env, reterr);
+    if (st < 0 && reterr && strcmp(reterr->op, "expr") == 0)
+        snprintf(reterr->op, sizeof(reterr->op), "filter");
+    if (st < 0)
+        return st;
+    bits->next = p->filters;
+    p->filters = bits;
+    return order_push(&p->order, &(struct order_step){.kind = ORDER_FILTER, .bits = &bits->map}, reterr);
+}
+
+static bool is_filter(const struct node *n)
+{
+    const struct op_decl *decl = op_decl_of(n->op);
+    return decl && decl->filter;
+}
+
 static pst_status push_step(struct pipeline_plan *p, size_t i, const struct order_step *step, pst_error *reterr)
 {
     if (p->is_branch && step->kind == ORDER_BATCH)
@@ -248,12 +282,12 @@ static pst_status push_step(struct pipeline_plan *p, size_t i, const struct orde
     return order_push(&p->order, step, reterr);
 }
 
-static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *reterr)
+static pst_status plan_order(struct pipeline_plan *p, const struct plan_env *plan_env, pst_error *reterr)
 {
     struct chain *c = p->chain;
     uint64_t count = p->source_class->count(p->source);
     struct order_step step;
-    struct order_env env = {.seed = seed, .element_bytes = p->element_bytes ? p->element_bytes : UNKNOWN_ELEMENT};
+    struct order_env env = {.seed = plan_env->options->seed, .element_bytes = p->element_bytes ? p->element_bytes : UNKNOWN_ELEMENT};
     p->program.streamed = count == SOURCE_STREAM && !p->join; /* a join of that length is endless */
     order_init(&p->order, p->program.streamed ? ORDER_UNKNOWN : count);
     if (p->program.streamed && p->is_branch)
@@ -267,6 +301,8 @@ static pst_status plan_order(struct pipeline_plan *p, uint64_t seed, pst_error *
         pst_status st = PST_OK;
         if (order_step_of(p, &c->nodes[i], &env, &step))
             st = push_step(p, i, &step, reterr);
+        else if (is_filter(&c->nodes[i]))
+            st = push_filter(p, i, plan_env, reterr);
         else if (c->nodes[i].kind != PST_OP_SAMPLE && !note_resource(p, i))
             st = pst_fail(reterr, PST_EUNSUPPORTED, "the engine does not support this operation");
         if (st < 0)
@@ -481,7 +517,7 @@ static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env
     program_init(&p->program, p->source_class, p->source, &p->memory);
     p->program.intake = &p->intake;
     p->program.join = p->join;
-    st = plan_order(p, env->options->seed, reterr);
+    st = plan_order(p, env, reterr);
     return st == PST_OK ? rewrite_steps(p, env->options->no_fuse, reterr) : st;
 }
 
@@ -548,6 +584,11 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p)
     entropy_destroy(p->program.entropy);
     program_finish(&p->program);
     order_finish(&p->order);
+    while (p->filters) {
+        struct kept_bits *next = p->filters->next;
+        kept_bits_destroy(p->filters);
+        p->filters = next;
+    }
     cache_destroy(p->cache);
     if (p->source_class && p->source)
         p->source_class->close(p->source);

@@ -30,6 +30,7 @@ struct pipeline_plan {
     uint64_t gaps;      /* damage that was found while opening */
     struct order order;
     bool batched; /* an operation makes the batches; otherwise every element is one */
+    struct kept_bits *filters; /* of the order's filters */
     struct split split;
     struct program program;
     struct cache *cache;    /* NULL: none */
@@ -79,5 +80,7 @@ pst_status plan_point_node(const struct chain *c, const struct node *n, pst_stat
 
 /* cursor.c: the fingerprint: of the data in the upper half, of the operations in the lower half. */
 pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr);
+/* cursor.c: hashes of the data and of the first `count` operations. */
+pst_status plan_hash(const struct pipeline_plan *p, size_t count, uint64_t *ret_data, uint64_t *ret_ops, pst_error *reterr);
 
 #endif

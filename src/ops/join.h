@@ -21,9 +21,10 @@ struct join_env {
 struct join_facet {
     size_t min_branches, max_branches;
     bool together;
-    /* Name of the field of the first branch that chooses among the others; NULL: it is a branch like the others. Optional. */
+    /* Name of the field of the first branch that chooses among the others, which are then the branches of the schedule; NULL: it is
+     * a branch like the others. Optional. */
     const char *(*index_field)(const void *config);
-    /* Name of the list of files that the only branch is repeated for, as a pattern; NULL: none. Optional. */
+    /* Pattern of the files that the only branch is repeated for; NULL: none. Optional. */
     const char *(*files)(const void *config);
     /* Makes the schedule for branches of these lengths, and computes the number of elements, up to JOIN_ENDLESS. */
     pst_status (*create)(const void *config, const struct join_env *env, const uint64_t *lengths, size_t count, void **ret,

@@ -54,6 +54,8 @@ struct op_decl {
     void (*order)(const void *config, const struct order_env *env, struct order_step *ret);
     enum op_cut cut;
     bool reorders; /* the order differs from epoch to epoch */
+    /* Returns the expression that decides which elements are kept; set for an operation that keeps some of them. */
+    const char *(*filter)(const void *config);
     const struct resource_facet *resource;
     const struct schema_facet *schema;
     /* Only the output fields for which `fields` is true are used; `run` need not write the others. Called once the whole
