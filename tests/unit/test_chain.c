@@ -114,10 +114,10 @@ static void test_errors(void)
             "there is no operation transmogrify; `penstock ops` lists them\n"
             "shuffle | transmogrify x\n"
             "          ^^^^^^^^^^^^");
-    REFUSES("filter x", 0,
-            "there is no operation filter; `penstock ops` lists them\n"
-            "filter x\n"
-            "^^^^^^");
+    REFUSES("frobnicate x", 0,
+            "there is no operation frobnicate; `penstock ops` lists them\n"
+            "frobnicate x\n"
+            "^^^^^^^^^^");
     REFUSES("shuffle | batch(64)", 10,
             "batch takes no ( ); write arguments after a blank\n"
             "shuffle | batch(64)\n"
