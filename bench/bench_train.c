@@ -1,79 +1,23 @@
 /* bench_train.c: training steps per second of the models that frameworks are compared with, from common start weights and data.
  *
  *     bench_train --model S1|S2|S3|M|R --batch 64 --threads 2        prints `step N` after each step, until it is stopped
+ *     bench_train --model E --data DIR                               the same, fed from the JPEGs of DIR/tfrecord
  *     bench_train --model S3 --batch 64 --losses 5                   prints the first losses
+ *     bench_train --model M --profile 20                             prints the time of each block
+ *     … --mixed float16|bfloat16 --isa c|avx2 --steps N
  */
 #include "base/cpu.h"
 #include "model/model.h"
 #include "train/trainer.h"
+#include "train_models.h"
 
-#include <math.h>
 #include <penstock/train.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CLASSES 10
-
-/* ---- The models ---- */
-
-static const char s1[] = "conv 32 3 relu | maxpool 2 | flatten | dense 10";
-static const char s2[] = "conv 32 3 relu pad=same | maxpool 2 | dwconv 3 relu pad=same | conv 64 1 relu | maxpool 2 | flatten | dense 10";
-
-/* MobileNetV1 of half the width. */
-static const char *mobilenet(void)
-{
-    static char text[8192];
-    static const int blocks[][2] = {{32, 1},  {64, 2},  {64, 1},  {128, 2}, {128, 1}, {256, 2}, {256, 1},
-                                    {256, 1}, {256, 1}, {256, 1}, {256, 1}, {512, 2}, {512, 1}};
-    int n = snprintf(text, sizeof(text), "conv 16 3 stride=2 pad=same bias=false | batchnorm | relu6");
-    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
-        n += snprintf(text + n, sizeof(text) - (size_t)n,
-                      " | dwconv 3 stride=%d pad=same bias=false | batchnorm | relu6 | conv %d 1 bias=false | batchnorm | relu6", blocks[i][1],
-                      blocks[i][0]);
-    snprintf(text + n, sizeof(text) - (size_t)n, " | globalavgpool | dense 10");
-    return text;
-}
-
-static const char *model_text(const char *name, uint32_t *side)
-{
-    *side = strcmp(name, "S1") == 0 || strcmp(name, "S2") == 0 ? 224 : strcmp(name, "M") == 0 ? 96 : 32;
-    return strcmp(name, "S1") == 0   ? s1
-           : strcmp(name, "S2") == 0 ? s2
-           : strcmp(name, "S3") == 0 ? "cnn"
-           : strcmp(name, "R") == 0  ? "resnet20"
-           : strcmp(name, "M") == 0  ? mobilenet()
-                                     : NULL;
-}
-
-/* ---- The same start everywhere ---- */
-
-static float uniform(uint32_t seed, uint32_t i)
-{
-    uint32_t x = i * 2654435761u + seed * 0x9E3779B9u;
-    x = (x ^ x >> 16) * 0x85EBCA6Bu;
-    x = (x ^ x >> 13) * 0xC2B2AE35u;
-    x ^= x >> 16;
-    return (float)(x >> 8) / 16777216.0f;
-}
-
-/* Kernels are numbered in the order of the layers; everything else starts as a fresh trainer has it. */
-static void set_weights(pst_trainer *t, const pst_model *m)
-{
-    uint32_t seed = 2;
-    for (size_t i = 0; i < m->graph->param_count; i++) {
-        const struct layer_param *p = &m->graph->params[i].layer;
-        float *values = pst_trainer_values(t, i), limit = sqrtf(6.0f / (float)(p->fan_in + p->fan_out));
-        if (p->init != INIT_GLOROT_UNIFORM)
-            continue;
-        for (size_t k = 0; k < m->graph->params[i].count; k++)
-            values[k] = (2 * uniform(seed, (uint32_t)k) - 1) * limit;
-        seed++;
-    }
-}
-
 struct settings {
-    const char *model, *isa, *mixed;
+    const char *model, *isa, *mixed, *data;
     size_t batch;
     unsigned threads;
     uint64_t losses, steps, profile;
@@ -111,10 +55,8 @@ static int run(const struct settings *s, pst_trainer *t, uint32_t side)
     pst_step_result r = {.size = sizeof(r)};
     pst_error error;
     pst_status st = images && labels ? PST_OK : pst_fail(&error, PST_ENOMEM, "out of memory");
-    for (size_t i = 0; st == PST_OK && i < s->batch * values; i++)
-        images[i] = uniform(0, (uint32_t)i);
-    for (size_t i = 0; st == PST_OK && i < s->batch; i++)
-        labels[i] = (int64_t)(uniform(1, (uint32_t)i) * CLASSES);
+    if (st == PST_OK)
+        train_start_data(s->batch, values, images, labels);
     uint64_t end = s->losses ? s->losses : s->profile ? s->profile : s->steps ? s->steps : UINT64_MAX;
     step_measure(t->step, s->profile > 0);
     for (uint64_t i = 1; st == PST_OK && i <= end; i++) {
@@ -132,6 +74,43 @@ static int run(const struct settings *s, pst_trainer *t, uint32_t side)
     return st < 0 ? fail(error.message) : 0;
 }
 
+struct place {
+    const struct settings *settings;
+    uint64_t step;
+};
+
+static bool say_step(void *user, const pst_run_progress *progress)
+{
+    struct place *p = user;
+    if (progress->step == p->step)
+        return false;
+    p->step = progress->step;
+    printf("step %llu\n", (unsigned long long)p->step);
+    fflush(stdout);
+    return p->settings->steps && p->step >= p->settings->steps;
+}
+
+/* JPEG shards to updates, as `penstock train` does it. */
+static int run_pipeline(const struct settings *s, pst_trainer *t)
+{
+    char text[1024];
+    pst_pipeline *p = NULL;
+    pst_fields fields = {.size = sizeof(fields)};
+    pst_run_result end = {.size = sizeof(end)};
+    struct place place = {.settings = s};
+    pst_run_options o = {.size = sizeof(o), .epochs = 1000000, .fields = &fields, .progress = say_step, .user = &place};
+    pst_error error;
+    snprintf(text, sizeof(text), "tfrecord '%s/tfrecord/*.tfrecord' | shuffle | example 'image:bytes label:int64' | decode | random_resized_crop 96"
+                                 " | flip | normalize imagenet | batch %zu drop_remainder=true", s->data, s->batch);
+    pst_status st = pst_pipeline_parse(&p, text, NULL, &error);
+    if (st == PST_OK)
+        st = pst_fields_find(p, "image", "label", true, &fields, &error);
+    if (st == PST_OK)
+        st = pst_trainer_run(t, p, NULL, &o, &end, &error);
+    pst_pipeline_destroy(p);
+    return st < 0 ? fail(error.message) : 0;
+}
+
 static bool read_arguments(struct settings *s, int argc, char **argv)
 {
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -140,6 +119,8 @@ static bool read_arguments(struct settings *s, int argc, char **argv)
             s->model = v;
         else if (strcmp(argv[i], "--mixed") == 0)
             s->mixed = v;
+        else if (strcmp(argv[i], "--data") == 0)
+            s->data = v;
         else if (strcmp(argv[i], "--isa") == 0)
             s->isa = v;
         else if (strcmp(argv[i], "--batch") == 0)
@@ -165,9 +146,12 @@ int main(int argc, char **argv)
     pst_model *model = NULL;
     pst_trainer *t = NULL;
     pst_error error;
-    const char *text = read_arguments(&s, argc, argv) ? model_text(s.model, &side) : NULL;
+    const char *text = read_arguments(&s, argc, argv) ? train_model_text(s.model, &side) : NULL;
     if (!text)
-        return fail("usage: bench_train --model S1|S2|S3|M|R [--batch N] [--threads N] [--losses N | --steps N] [--isa c|avx2]");
+        return fail("usage: bench_train --model S1|S2|S3|M|R|E [--batch N] [--threads N] [--losses N | --steps N | --profile N] [--data DIR] "
+                    "[--mixed float16|bfloat16] [--isa c|avx2]");
+    if (strcmp(s.model, "E") == 0 && !s.data)
+        return fail("--model E needs --data DIR, with JPEGs in DIR/tfrecord/*.tfrecord");
     if (strcmp(s.isa, "avx2") == 0)
         cpu_set_mask(CPU_SSE42 | CPU_AVX2);
     pst_train_options o = {.size = sizeof(o), .batch = s.batch, .threads = s.threads, .loss = PST_LOSS_SPARSE, .portable = strcmp(s.isa, "c") == 0};
@@ -176,8 +160,8 @@ int main(int argc, char **argv)
     if (st == PST_OK)
         st = pst_trainer_create(&t, model, &o, &error);
     if (st == PST_OK)
-        set_weights(t, model);
-    int code = st < 0 ? fail(error.message) : run(&s, t, side);
+        train_start_weights(model->graph, t->params);
+    int code = st < 0 ? fail(error.message) : s.data ? run_pipeline(&s, t) : run(&s, t, side);
     pst_trainer_destroy(t);
     pst_model_destroy(model);
     return code;

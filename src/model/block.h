@@ -59,11 +59,11 @@ struct block {
     void *state;                   /* the class's own */
 };
 
-/* How a value is stored. A lazy one is read as y = clamp(scale · z + shift, low, high) per channel: batch normalisation and
+/* How a value is stored. A lazy one is read as y = clamp(scale · (z − centre) + shift, low, high) per channel: batch normalisation and
  * activation are applied by whoever reads it. */
 struct value_form {
     bool lazy;
-    const float *scale, *shift;
+    const float *centre, *scale, *shift;
     float low, high;
     struct block *producer;
     enum number number; /* of the value and of its gradient */

@@ -52,6 +52,7 @@ static struct strip_source read_of(struct step *s, size_t value, size_t at)
     const struct value_form *f = step_form(s, value);
     return (struct strip_source){.z = number_from(step_value(s, value), f->number, at),
                               .number = f->number,
+                              .centre = f->centre,
                               .scale = f->lazy ? f->scale : NULL,
                               .shift = f->lazy ? f->shift : NULL,
                               .low = f->low,

@@ -169,9 +169,11 @@ static pst_status allocate(const struct step_view *v, struct conv_state *c)
     if (!c->group.norm)
         return PST_OK;
     c->scale = mem_aligned(6 * row * sizeof(float));
-    c->sums = mem_array(4 * co * v->lanes, sizeof(double));
+    c->sums = mem_array(4 * co * v->lanes + 2 * co, sizeof(double));
     if (!c->scale || !c->sums)
         return PST_ENOMEM;
+    c->mean = c->sums + 4 * co * v->lanes;
+    c->deviation = c->mean + co;
     c->shift = c->scale + row;
     c->centre = c->shift + row;
     c->by_gradient = c->centre + row;
@@ -185,7 +187,7 @@ static void plan_values(const struct step_view *v, struct block *b)
     struct conv_state *c = b->state;
     struct value_form *out = &v->forms[c->out];
     bool lazy = c->group.norm && all_read_lazily(v, c->out);
-    *out = (struct value_form){.lazy = lazy, .scale = c->scale, .shift = c->shift, .low = c->group.low, .high = c->group.high, .producer = b};
+    *out = (struct value_form){.lazy = lazy, .centre = c->centre, .scale = c->scale, .shift = c->shift, .low = c->group.low, .high = c->group.high, .producer = b};
     c->stores_y = c->group.norm && !lazy;
     c->z_number = out->number = c->stores_y || !c->group.kernel->numbers ? NUMBER_F32 : block_number(v, c->out);
     c->needs_data = c->in != 0;

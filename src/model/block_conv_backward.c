@@ -24,7 +24,7 @@ static void mask_gradient(struct step *s, struct block *b, unsigned lane, unsign
     strip_gradient(c->elem, &j, r.count * c->out_values / co, co, g, c->z_number);
 }
 
-/* Sums Σg and Σg·(z − mean) to dz = gamma/σ · (g − mean(g) − h · mean(g·h)), h = (z − mean)/σ, as a function of g and z. */
+/* Sums Σg and Σg·(z − centre) to dz = gamma/σ · (g − mean(g) − h · mean(g·h)), h = (z − mean)/σ, as a function of g and z. */
 static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsigned count)
 {
     struct conv_state *c = b->state;
@@ -34,18 +34,19 @@ static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsign
     float *dmean = step_param_gradient(s, c->gamma + MOVING_MEAN), *dvariance = step_param_gradient(s, c->gamma + MOVING_VARIANCE);
     for (size_t k = co * i / count; k < co * (i + 1) / count; k++) {
         dmean[k] = dvariance[k] = 0;
-        double sum = 0, sum2 = 0, deviation = c->by_gradient[k], mean = c->centre[k];
+        double sum = 0, sum2 = 0, deviation = c->deviation[k];
         for (unsigned lane = 0; lane < step_lanes(s); lane++) {
             sum += c->sums[4 * co * lane + 2 * co + k];
             sum2 += c->sums[4 * co * lane + 3 * co + k];
         }
-        double product = sum2 * deviation; /* Σ g·h */
+        double product = (sum2 - sum * (c->mean[k] - c->centre[k])) * deviation; /* Σ g·h */
         dbeta[k] = (float)sum;
         dgamma[k] = (float)product;
         double a = gamma[k] * deviation, by_z = -a * deviation * product / (double)rows;
         c->by_gradient[k] = (float)a;
         c->by_z[k] = (float)by_z;
-        c->offset[k] = (float)(-a * sum / (double)rows - by_z * mean);
+        /* The sum over all pixels is 0 with the factors as they are rounded: an error here would be the same in every pixel. */
+        c->offset[k] = (float)(-(double)c->by_gradient[k] * sum / (double)rows - (double)c->by_z[k] * (c->mean[k] - c->centre[k]));
     }
 }
 
@@ -85,7 +86,7 @@ static const float *load_gradient(struct step *s, struct block *b, size_t first,
     if (!c->group.norm)
         strip_convert(g, c->z_number, pixels * co, strip, NUMBER_F32);
     else
-        strip_norm_gradient(c->elem, g, number_from(conv_z(s, b), c->z_number, at), c->z_number, c->by_gradient, c->by_z, c->offset, pixels, co,
+        strip_norm_gradient(c->elem, g, number_from(conv_z(s, b), c->z_number, at), c->z_number, c->centre, c->by_gradient, c->by_z, c->offset, pixels, co,
                             strip);
     return strip;
 }

@@ -27,6 +27,7 @@ struct strip_source conv_result(struct step *s, struct block *b, size_t first)
     const struct conv_state *c = b->state;
     struct strip_source r = {.number = c->z_number, .low = c->group.low, .high = c->group.high};
     r.z = number_from(c->group.norm ? conv_z(s, b) : step_value(s, c->out), c->z_number, first * c->out_values);
+    r.centre = c->centre;
     r.scale = c->group.norm ? c->scale : NULL;
     r.shift = c->group.norm ? c->shift : NULL;
     return r;
@@ -41,6 +42,7 @@ struct conv_source conv_load_input(struct step *s, const struct conv_state *c, s
         strip_read(c->elem,
                    &(struct strip_source){.z = in,
                                           .number = f->number,
+                                          .centre = f->centre,
                                           .scale = f->lazy ? f->scale : NULL,
                                           .shift = f->shift,
                                           .low = f->low,
@@ -133,8 +135,9 @@ static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned co
         }
         double deviation = 1 / sqrt(variance + c->eps);
         c->scale[k] = (float)(gamma[k] * deviation);
-        c->shift[k] = (float)(beta[k] - gamma[k] * deviation * mean);
-        c->by_gradient[k] = (float)deviation; /* kept for backward, which replaces it */
+        c->shift[k] = (float)(beta[k] + gamma[k] * deviation * ((double)(float)mean - mean)); /* what rounding the centre leaves */
+        c->deviation[k] = deviation;
+        c->mean[k] = mean;
         c->centre[k] = (float)mean;
     }
 }

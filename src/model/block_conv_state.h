@@ -37,7 +37,8 @@ struct conv_state {
     size_t ask_images;  /* where pooled rows of the gradient come into a strip: so many images of one row */
     float *packed, *packed_back;
     float *scale, *shift, *centre;      /* batch norm, forward; what sums are taken around */
-    float *by_gradient, *by_z, *offset; /* batch norm, backward: dz = by_gradient · g + by_z · z + offset */
+    float *by_gradient, *by_z, *offset; /* batch norm, backward: dz = by_gradient · g + by_z · (z − centre) + offset */
+    double *mean, *deviation;           /* of the batch: the mean, and 1 / √(variance + eps) */
     double *sums;                       /* per lane: 2 · co forward, and 2 · co of the result's gradient */
     size_t sum_bytes;                   /* of the weight gradient, per lane */
 };

@@ -33,7 +33,7 @@ static size_t chunk_pixels(size_t channels)
 
 static struct elem_read read_of(const struct strip_source *s, const float *z)
 {
-    return (struct elem_read){.z = z, .scale = s->scale, .shift = s->shift, .low = s->low, .high = s->high};
+    return (struct elem_read){.z = z, .centre = s->centre, .scale = s->scale, .shift = s->shift, .low = s->low, .high = s->high};
 }
 
 void strip_read(const struct elem_kernels *k, const struct strip_source *from, size_t pixels, size_t channels, float *to)
@@ -51,14 +51,14 @@ void strip_read(const struct elem_kernels *k, const struct strip_source *from, s
     }
 }
 
-void strip_norm_gradient(const struct elem_kernels *k, const void *g, const void *z, enum number number, const float *by_gradient,
+void strip_norm_gradient(const struct elem_kernels *k, const void *g, const void *z, enum number number, const float *centre, const float *by_gradient,
                          const float *by_z, const float *offset, size_t pixels, size_t channels, float *to)
 {
     float of_g[CHUNK], of_z[CHUNK];
     size_t chunk = number == NUMBER_F32 ? pixels : chunk_pixels(channels);
     for (size_t p = 0; p < pixels; p += chunk) {
         size_t now = pixels - p < chunk ? pixels - p : chunk, at = p * channels;
-        k->norm_gradient(as_float(g, number, at, now * channels, of_g), as_float(z, number, at, now * channels, of_z), by_gradient, by_z, offset,
+        k->norm_gradient(as_float(g, number, at, now * channels, of_g), as_float(z, number, at, now * channels, of_z), centre, by_gradient, by_z, offset,
                          now, channels, to + at);
     }
 }

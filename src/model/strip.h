@@ -7,11 +7,11 @@
 
 #define STRIP_WIDEST 2048 /* channels; values with more are stored as float32 */
 
-/* Values as they are stored: y = clamp(scale · z + shift, low, high); scale NULL: z is y. */
+/* Values as they are stored: y = clamp(scale · (z − centre) + shift, low, high); scale NULL: z is y. */
 struct strip_source {
     const void *z;
     enum number number;
-    const float *scale, *shift; /* per channel */
+    const float *centre, *scale, *shift; /* per channel */
     float low, high;
 };
 
@@ -26,8 +26,8 @@ static inline struct strip_source strip_skip(struct strip_source from, size_t at
 void strip_convert(const void *from, enum number from_number, size_t count, void *to, enum number to_number);
 /* to = y */
 void strip_read(const struct elem_kernels *k, const struct strip_source *from, size_t pixels, size_t channels, float *to);
-/* to = by_gradient · g + by_z · z + offset */
-void strip_norm_gradient(const struct elem_kernels *k, const void *g, const void *z, enum number number, const float *by_gradient,
+/* to = by_gradient · g + by_z · (z − centre) + offset */
+void strip_norm_gradient(const struct elem_kernels *k, const void *g, const void *z, enum number number, const float *centre, const float *by_gradient,
                          const float *by_z, const float *offset, size_t pixels, size_t channels, float *to);
 /* to = clamp(a + b, low, high) */
 void strip_add(const struct elem_kernels *k, const struct strip_source *a, const struct strip_source *b, float low, float high, size_t pixels,

@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* y = clamp(scale · z + shift, low, high); scale NULL: clamp(z). */
+/* y = clamp(scale · (z − centre) + shift, low, high); scale NULL: clamp(z). */
 struct elem_read {
     const float *z;
-    const float *scale, *shift; /* per channel */
+    const float *centre, *scale, *shift; /* per channel */
     float low, high;
 };
 
@@ -26,8 +26,8 @@ struct elem_service {
 
 struct elem_kernels {
     void (*read)(const struct elem_read *from, size_t pixels, size_t channels, float *to);
-    /* to = by_gradient · g + by_z · z + offset */
-    void (*norm_gradient)(const float *g, const float *z, const float *by_gradient, const float *by_z, const float *offset,
+    /* to = by_gradient · g + by_z · (z − centre) + offset */
+    void (*norm_gradient)(const float *g, const float *z, const float *centre, const float *by_gradient, const float *by_z, const float *offset,
                           size_t pixels, size_t channels, float *to);
     /* to = clamp(a + b, low, high) */
     void (*add)(const struct elem_read *a, const struct elem_read *b, float low, float high, size_t pixels, size_t channels,

@@ -23,7 +23,7 @@ INLINE float clamp(float v, float low, float high)
 INLINE float read_value(const struct elem_read *r, bool lazy, float low, float high, size_t at, size_t k)
 {
     float v = r->z[at];
-    return lazy ? clamp(r->scale[k] * v + r->shift[k], low, high) : v;
+    return lazy ? clamp(r->scale[k] * (v - r->centre[k]) + r->shift[k], low, high) : v;
 }
 
 /* `body` with the number of channels as a constant where it is a usual one. */
@@ -46,11 +46,11 @@ INLINE float read_value(const struct elem_read *r, bool lazy, float low, float h
 
 INLINE void read_width(const struct elem_read *r, size_t pixels, size_t channels, float *restrict to)
 {
-    const float *restrict z = r->z, *restrict scale = r->scale, *restrict shift = r->shift;
+    const float *restrict z = r->z, *restrict centre = r->centre, *restrict scale = r->scale, *restrict shift = r->shift;
     const float low = r->low, high = r->high;
     for (size_t p = 0; p < pixels; p++, z += channels, to += channels)
         for (size_t k = 0; k < channels; k++)
-            to[k] = clamp(scale[k] * z[k] + shift[k], low, high);
+            to[k] = clamp(scale[k] * (z[k] - centre[k]) + shift[k], low, high);
 }
 
 static void read_values(const struct elem_read *from, size_t pixels, size_t channels, float *to)
@@ -60,19 +60,19 @@ static void read_values(const struct elem_read *from, size_t pixels, size_t chan
 #undef BODY
 }
 
-INLINE void norm_width(const float *restrict g, const float *restrict z, const float *restrict by_gradient,
+INLINE void norm_width(const float *restrict g, const float *restrict z, const float *restrict centre, const float *restrict by_gradient,
                        const float *restrict by_z, const float *restrict offset, size_t pixels, size_t channels,
                        float *restrict to)
 {
     for (size_t p = 0; p < pixels; p++, g += channels, z += channels, to += channels)
         for (size_t k = 0; k < channels; k++)
-            to[k] = by_gradient[k] * g[k] + by_z[k] * z[k] + offset[k];
+            to[k] = by_gradient[k] * g[k] + by_z[k] * (z[k] - centre[k]) + offset[k];
 }
 
-static void norm_gradient(const float *g, const float *z, const float *by_gradient, const float *by_z, const float *offset,
+static void norm_gradient(const float *g, const float *z, const float *centre, const float *by_gradient, const float *by_z, const float *offset,
                           size_t pixels, size_t channels, float *to)
 {
-#define BODY(n) norm_width(g, z, by_gradient, by_z, offset, pixels, n, to)
+#define BODY(n) norm_width(g, z, centre, by_gradient, by_z, offset, pixels, n, to)
     EACH_WIDTH(channels, BODY);
 #undef BODY
 }
@@ -148,6 +148,7 @@ static void gradient(const float *g, const float *y, float low, float high, cons
             size_t width = channels - first < WIDEST ? channels - first : WIDEST;
             struct elem_service s = *service;
             s.y.z = masks ? s.y.z + at : NULL;
+            s.y.centre = lazy ? s.y.centre + first : NULL;
             s.y.scale = lazy ? s.y.scale + first : NULL;
             s.y.shift = lazy ? s.y.shift + first : NULL;
             s.z = sums ? s.z + at : NULL;
