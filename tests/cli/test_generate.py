@@ -76,7 +76,9 @@ def test_interrupted_then_completed():
         arguments = ["generate", f"{folder}/a", "--size", "96", "--images", "400"]
         child = subprocess.Popen([PENSTOCK, *arguments], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  text=True)
-        time.sleep(0.15)
+        until = time.monotonic() + 30
+        while not (os.path.isdir(f"{folder}/a") and tree(f"{folder}/a")) and time.monotonic() < until:
+            time.sleep(0.01)  # a slow machine may need long for the first image
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=30)
         assert child.returncode == 130 and "--force completes the set" in err, err
