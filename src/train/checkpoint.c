@@ -118,6 +118,27 @@ static void put_strings(struct json *j, const char *key, const char *const *list
     json_end_array(j);
 }
 
+/* The bytes continue the run; the numbers are for people. */
+static void put_cursor(struct json *j, const pst_cursor *c)
+{
+    static const char digits[] = "0123456789abcdef";
+    char bytes[2 * PST_CURSOR_BYTES + 1];
+    pst_position at = {0};
+    for (size_t i = 0; i < c->size; i++) {
+        bytes[2 * i] = digits[c->bytes[i] >> 4];
+        bytes[2 * i + 1] = digits[c->bytes[i] & 15];
+    }
+    bytes[2 * c->size] = 0;
+    (void)pst_cursor_get(c, &at, NULL);
+    json_begin_object(j, "cursor");
+    json_uint(j, "fingerprint", at.fingerprint);
+    json_uint(j, "seed", at.seed);
+    json_uint(j, "epoch", at.epoch);
+    json_uint(j, "next", at.next);
+    json_string(j, "bytes", bytes);
+    json_end_object(j);
+}
+
 static void put_run(struct json *j, const struct run_state *s)
 {
     json_begin_object(j, "run");
@@ -132,15 +153,8 @@ static void put_run(struct json *j, const struct run_state *s)
     json_uint(j, "validations", s->validations);
     json_uint(j, "validated_step", s->validated_step);
     json_end_object(j);
-    pst_position at;
-    if (!s->has_cursor || pst_cursor_get(&s->cursor, &at, NULL) < 0)
-        return;
-    json_begin_object(j, "cursor");
-    json_uint(j, "fingerprint", at.fingerprint);
-    json_uint(j, "seed", at.seed);
-    json_uint(j, "epoch", at.epoch);
-    json_uint(j, "next", at.next);
-    json_end_object(j);
+    if (s->has_cursor)
+        put_cursor(j, &s->cursor);
 }
 
 static void put_record(struct json *j, const pst_run_options *o)
@@ -231,6 +245,34 @@ static void get_double(const struct json_document *d, size_t object, const char 
         *ret = absent;
 }
 
+static unsigned hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 16;
+}
+
+/* The bytes; where there are none, as in earlier checkpoints, the numbers. */
+static bool take_cursor(const struct json_document *d, size_t at, pst_cursor *ret)
+{
+    pst_position numbers;
+    char *bytes = json_get_string(d, json_find(d, at, "bytes"));
+    bool ok = json_get_uint(d, json_find(d, at, "fingerprint"), &numbers.fingerprint) &&
+              json_get_uint(d, json_find(d, at, "seed"), &numbers.seed) && json_get_uint(d, json_find(d, at, "epoch"), &numbers.epoch) &&
+              json_get_uint(d, json_find(d, at, "next"), &numbers.next);
+    if (ok && !bytes)
+        pst_cursor_set(ret, &numbers);
+    if (bytes) {
+        *ret = (pst_cursor){.size = strlen(bytes) / 2};
+        ok = strlen(bytes) % 2 == 0 && ret->size <= sizeof(ret->bytes);
+        for (size_t i = 0; ok && i < ret->size; i++) {
+            unsigned high = hex_digit(bytes[2 * i]), low = hex_digit(bytes[2 * i + 1]);
+            ok = high < 16 && low < 16;
+            ret->bytes[i] = (uint8_t)(high << 4 | low);
+        }
+    }
+    mem_free(bytes);
+    return ok;
+}
+
 static bool take_run(const struct json_document *d, struct run_state *s)
 {
     size_t run = json_find(d, 0, "run"), cursor = json_find(d, 0, "cursor");
@@ -246,13 +288,7 @@ static bool take_run(const struct json_document *d, struct run_state *s)
     if (!json_get_uint(d, json_find(d, run, "validations"), &s->validations)) /* of an older version: one per epoch */
         s->validations = s->epoch;
     json_get_uint(d, json_find(d, run, "validated_step"), &s->validated_step);
-    pst_position at = {0};
-    if (s->has_cursor)
-        ok = ok && json_get_uint(d, json_find(d, cursor, "fingerprint"), &at.fingerprint) &&
-             json_get_uint(d, json_find(d, cursor, "seed"), &at.seed) && json_get_uint(d, json_find(d, cursor, "epoch"), &at.epoch) &&
-             json_get_uint(d, json_find(d, cursor, "next"), &at.next);
-    pst_cursor_set(&s->cursor, &at);
-    return ok;
+    return ok && (!s->has_cursor || take_cursor(d, cursor, &s->cursor));
 }
 
 /* ---- Whole checkpoints ---- */

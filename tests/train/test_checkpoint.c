@@ -57,6 +57,27 @@ static void train(struct rig *r, int steps)
         CHECK_STATUS(pst_trainer_step(r->trainer, &samples, NULL, &error), PST_OK, &error);
 }
 
+/* Cursors are kept as bytes: also those of a pipeline whose cursor holds more than the four numbers. */
+static void test_cursors(void)
+{
+    pst_error error;
+    struct rig a;
+    struct run_state state = {.epoch = 3, .best_loss = 0.5, .has_cursor = true}, got;
+    pst_run_options options = {.size = sizeof(options), .folder = test_path("run")};
+    REQUIRE_OK(rig_make(&a, model, &error), &error);
+    for (int more = 0; more < 2; more++) {
+        const char *folder = test_path(more ? "long cursor" : "cursor");
+        pst_cursor_set(&state.cursor, &(pst_position){.fingerprint = UINT64_MAX - 5, .seed = 7, .epoch = 2, .next = 41});
+        for (size_t i = 0; more && state.cursor.size < PST_CURSOR_BYTES; i++)
+            state.cursor.bytes[state.cursor.size++] = (uint8_t)(i * 31);
+        REQUIRE_OK(checkpoint_write(a.trainer, folder, &state, &options, &error), &error);
+        REQUIRE_OK(checkpoint_read(a.trainer, folder, &got, &error), &error);
+        CHECK(got.has_cursor && got.epoch == 3 && got.cursor.size == state.cursor.size);
+        CHECK(memcmp(got.cursor.bytes, state.cursor.bytes, state.cursor.size) == 0);
+    }
+    rig_finish(&a);
+}
+
 static void test_continues(void)
 {
     struct rig a, b;
@@ -255,6 +276,7 @@ static void test_hostile(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"a checkpoint continues", test_continues},
+                                        {"cursors are kept whole", test_cursors},
                                         {"every byte damaged", test_flips},
                                         {"another model", test_other_model},
                                         {"a newer format", test_newer},
