@@ -32,7 +32,7 @@ TESTS = {
              "flow_damage", "generator", "flow_corners", "flow", "entropy_flow", "flow_ops"],
     "lang": ["chain", "args", "lang", "ops", "flow_ops", "fuzz_pipeline_text"],
     "record": ["record", "damage", "index", "shard", "writer", "example", "schema", "sequence", "builder", "example_hostile",
-               "entropy", "source_tfrecord", "source_stream", "source_damage", "inspect_damage", "repair", "fuzz_record",
+               "entropy", "list_inference", "event_writer", "source_tfrecord", "source_stream", "source_damage", "source_guard", "inspect_damage", "repair", "fuzz_record",
                "fuzz_index", "fuzz_index_text", "fuzz_example", "fuzz_schema_text", "fuzz_sequence"],
 }
 

@@ -91,6 +91,21 @@ static void test_stats(void)
     pst_pipeline_destroy(p);
 }
 
+static void test_read_bytes(void)
+{
+    pst_error e;
+    pst_pipeline *p = NULL;
+    pst_batch *batch = NULL;
+    pst_stats stats = {.size = sizeof(stats)};
+    REQUIRE_OK(pst_pipeline_parse(&p, "range 100 | batch 10", &(pst_pipeline_options){.size = sizeof(pst_pipeline_options)}, &e), &e);
+    while (pst_pipeline_next(p, &batch, &e) == PST_OK)
+        batch = pst_batch_unref(batch);
+    REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+    CHECK(stats.read_bytes >= 800 && stats.read_bytes % 8 == 0 && stats.read_bytes <= 80000); /* workers are ahead */
+    CHECK_INT(stats.bytes, 800);
+    pst_pipeline_destroy(p);
+}
+
 #define SLEEP_NS 2000000
 
 static pst_status sleep_run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out,
@@ -294,6 +309,7 @@ static const struct test tests[] = {
     {"a cache is hit by every later pass", test_cache_hits},
     {"a full cache stays as it is", test_full_cache},
     {"statistics", test_stats},
+    {"bytes that were read", test_read_bytes},
     {"times of stages", test_stage_times},
     {"memory is planned", test_memory},
     {"memory of places", test_memory_of_origins},

@@ -329,6 +329,20 @@ static void test_forged(void)
     }
 }
 
+/* One section more than the file has room for: refused by the number, before the table is read. */
+static void test_forged_table(void)
+{
+    pst_error error;
+    struct index x = {0};
+    size_t length;
+    uint8_t *bytes = index_bytes(&length);
+    put_le32(bytes + 16, (uint32_t)((length - 64) / 32 + 1));
+    test_write_file(test_path("table"), bytes, length);
+    CHECK_STATUS(index_open(&x, test_path("table"), &error), PST_ECORRUPT, &error);
+    CHECK_MSG(strstr(error.message, "the number of sections"), "%s", error.message);
+    free(bytes);
+}
+
 /* An index whose gap is none: made again. */
 static void test_healed_gap(void)
 {
@@ -348,6 +362,24 @@ static void test_healed_gap(void)
     CHECK(pst_shard_index_built(s) && pst_shard_count(s) == FIXTURE_RECORDS);
     pst_shard_close(s);
     check_open(test_path("heal"), NULL, PST_INDEX_SIDECAR, false);
+}
+
+/* The check compares every record, the first one too. */
+static void test_lying_first_record(void)
+{
+    pst_error error;
+    pst_index_report report = {.size = sizeof(report)};
+    size_t length;
+    write_fixture(test_path("first"));
+    check_open(test_path("first"), NULL, PST_INDEX_SIDECAR, true);
+    uint8_t *bytes = test_read_file(test_path("first.pidx"), &length);
+    uint8_t *recs = bytes + le64(bytes + 72);
+    put_le64(recs + 8, le64(recs + 8) - 1);
+    forge(bytes, length);
+    test_write_file(test_path("first.pidx"), bytes, length);
+    free(bytes);
+    CHECK_STATUS(pst_index_make(test_path("first"), NULL, false, true, &report, &error), PST_ESTALE, &error);
+    CHECK_INT(error.record, 0);
 }
 
 /* A forged index of the right shard: found out when a record is read, and by the check. */
@@ -459,6 +491,8 @@ int main(int argc, char **argv)
         {"forged indexes", test_forged},
         {"a gap that holds a sound record", test_healed_gap},
         {"an index that lies", test_lying_index},
+        {"the check compares the first record", test_lying_first_record},
+        {"a table longer than the file", test_forged_table},
         {"text index", test_text},
         {"text index beside the shard", test_text_places},
         {NULL, NULL},

@@ -47,6 +47,8 @@ static void test_round_trip(void)
 
 static void test_text_errors(void)
 {
+    REFUSES("x:aaaaaaaaaaaaaaaaaaaaaaaéb", /* not through a character */
+            "schema text, position 3: 'aaaaaaaaaaaaaaaaaaaaaaa', expected the kind: bytes, float or int64");
     REFUSES("x", "schema text, position 2: the end, expected : and a kind after the name");
     REFUSES("x :float", "schema text, position 2: a blank, expected : and a kind after the name");
     REFUSES(":float", "schema text, position 1: ':float', expected the name of a feature");

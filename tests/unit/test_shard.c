@@ -29,6 +29,12 @@ static void test_read_errors(void)
     REQUIRE(truncate(test_path("re"), 60) == 0);
     CHECK_STATUS(pst_shard_read(s, 3, data, sizeof(data), &length, &error), PST_ESTALE, &error);
     pst_shard_close(s);
+    limited.max_record_bytes = 120; /* the length of the record */
+    write_fixture(test_path("re"));
+    REQUIRE_OK(pst_shard_open(&s, test_path("re"), &limited, &error), &error);
+    CHECK_STATUS(pst_shard_read(s, 2, data, sizeof(data), &length, &error), PST_OK, &error);
+    CHECK_INT(length, 120);
+    pst_shard_close(s);
 }
 
 static void test_unsupported(void)

@@ -90,6 +90,12 @@ static void test_adapts(void)
     CHECK_INT(t.workers, 2);
     CHECK(!second(&t, 0, 0.9, 0.1, 0)); /* the consumer is the slow one */
     CHECK(strstr(t.workers_reason, "keep up") != NULL);
+    tune_init(&t, &p, &o, 2); /* what the workers waited before does not count again */
+    second(&t, 0, 0, 0, 0);
+    second(&t, 0, 0.9, 0.1, 0);
+    depth = t.depth;
+    CHECK(!second(&t, 0.9, 0, 1, 0));
+    CHECK_INT(t.depth, depth);
 }
 
 /* Batches whose size nobody knew turn out larger than the budget has room for. */
