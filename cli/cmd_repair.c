@@ -201,7 +201,7 @@ static bool find_folder(char folder[PATH_MAX], char **paths, size_t count)
     return true;
 }
 
-/* What describes the shards goes with their copies. dataset_info.json counts records: it goes along only if none was lost, and
+/* Copies the files that describe the shards with them. dataset_info.json counts records: it goes along only if none was lost, and
  * the shards are all of the folder's. */
 static int copy_companions(const struct job *job, char **paths, size_t count, bool whole)
 {

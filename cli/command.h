@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the shell sees; exit_meanings says it to people. */
+/* Exit codes; exit_meanings describes them. */
 enum exit_code {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,

@@ -19,7 +19,7 @@ static bool is_bounded(const struct option *o)
     return o->min != 0 || o->max != 0;
 }
 
-/* What is accepted: "jpeg, png", "1 to 100"; "" if anything. */
+/* Writes the accepted values: "jpeg, png", "1 to 100"; "" if there is no limit. */
 static char *range_text(const struct option *o, char *buffer, size_t size)
 {
     size_t used = 0;

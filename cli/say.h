@@ -28,7 +28,7 @@ int say_usage(const struct command *command, const char *format, ...) PST_PRINTF
  * else 1. */
 int say_failure(const struct command *command, const pst_error *error, bool json);
 
-/* Of two exit codes the one to end with: an interruption outweighs wrong usage, then failure, then damage, then success. */
+/* Returns which of two exit codes to end with: an interruption outweighs wrong usage, then failure, then damage, then success. */
 int exit_worse(int a, int b);
 
 /* Prints `n` bytes with control characters, bidirectional overrides and invalid UTF-8 as \n, \x1b, …; returns the columns. */

@@ -56,14 +56,14 @@ typedef struct pst_train_options {
     size_t size;              /* sizeof(pst_train_options). */
     size_t batch;             /* The largest number of samples of a step. Required. */
     unsigned threads;         /* Threads of the step; 0: one per core. Does not affect the result. */
-    uint64_t seed;            /* Of start weights and dropout. */
+    uint64_t seed;            /* The seed of start weights and dropout. */
     pst_loss loss;            /* The loss; not PST_LOSS_AUTO. pst_fields_find chooses one. */
     double label_smoothing;   /* From 0 to 1, of categorical and binary losses. */
     pst_optimizer optimizer;  /* The optimiser. */
     double rate;              /* The learning rate; 0: 1e-3. */
-    double momentum;          /* Of gradient descent. */
-    double beta1, beta2;      /* Of Adam; 0: 0.9 and 0.999. */
-    double epsilon;           /* Of Adam; 0: 1e-7. */
+    double momentum;          /* The momentum of gradient descent. */
+    double beta1, beta2;      /* The decay rates of Adam; 0: 0.9 and 0.999. */
+    double epsilon;           /* The epsilon of Adam; 0: 1e-7. */
     double weight_decay;      /* Decoupled, of kernels only; with PST_OPTIMIZER_ADAMW, 0 means 0.004. */
     double clip_norm;         /* The largest norm of all gradients together; 0: any. */
     double clip_value;        /* The largest absolute value of a gradient; 0: any. */
@@ -71,17 +71,17 @@ typedef struct pst_train_options {
     pst_schedule schedule;    /* How the learning rate changes. */
     uint64_t warmup_steps;    /* Steps during which the learning rate rises linearly from 0. */
     uint64_t total_steps;     /* Steps of the whole run, for PST_SCHEDULE_COSINE and PST_SCHEDULE_ONE_CYCLE. */
-    uint64_t schedule_every;  /* Of PST_SCHEDULE_STEP; 0: 1000. */
-    double gamma;             /* Of PST_SCHEDULE_STEP and PST_SCHEDULE_PLATEAU; 0: 0.1. */
-    double min_rate;          /* Of PST_SCHEDULE_COSINE and PST_SCHEDULE_PLATEAU. */
-    unsigned plateau_patience; /* Of PST_SCHEDULE_PLATEAU; 0: 5. */
+    uint64_t schedule_every;  /* The steps between two changes of PST_SCHEDULE_STEP; 0: 1000. */
+    double gamma;             /* The factor of PST_SCHEDULE_STEP and PST_SCHEDULE_PLATEAU; 0: 0.1. */
+    double min_rate;          /* The lowest rate of PST_SCHEDULE_COSINE and PST_SCHEDULE_PLATEAU. */
+    unsigned plateau_patience; /* The judgements without improvement before PST_SCHEDULE_PLATEAU lowers the rate; 0: 5. */
     const char *const *freeze; /* Names of layers that are not trained; * and ? stand for parts of names. */
     size_t freeze_count;      /* The number of names. */
     bool portable;            /* Use no kernels for special instruction sets. */
     unsigned accumulate;      /* Batches per update: gradients are the mean over all their samples; 0: 1. */
     const double *class_weights; /* One factor per class for the loss of its samples, when training; NULL: 1. Copied. */
     size_t class_count;       /* The number of class weights: the model's results, or 2 for one result with PST_LOSS_BINARY. */
-    pst_loss_fn loss_fn;      /* Of PST_LOSS_CUSTOM. */
+    pst_loss_fn loss_fn;      /* The function of PST_LOSS_CUSTOM. */
     void *loss_user;          /* Handed to `loss_fn`. */
     pst_mixed mixed;          /* How values and gradients between layers are stored; weights and computing stay float32. */
 } pst_train_options;
@@ -240,10 +240,10 @@ typedef struct pst_run_progress {
     uint64_t epoch_step;   /* Updates since the beginning of the epoch. */
     uint64_t epoch_steps;  /* Steps of an epoch; PST_NOWHERE: unknown. */
     double loss, accuracy; /* Means of the epoch so far; the accuracy is NaN where there is none. */
-    double val_loss, val_accuracy; /* Of the newest validation; NaN: none. */
+    double val_loss, val_accuracy; /* The results of the newest validation; NaN: there is none. */
     double val_auc, val_f1, val_mae, val_r2; /* The same; NaN where the loss has no such metric. */
     double rate;           /* The learning rate. */
-    double samples_per_second; /* Of the epoch so far, validation excluded. */
+    double samples_per_second; /* The speed of the epoch so far, validation excluded. */
     double wait_share;     /* The share of the time that was spent waiting for data. */
     double seconds;        /* Since the run began or was resumed. */
     double seconds_left;   /* Estimated; NaN: unknown. */
@@ -255,7 +255,7 @@ typedef struct pst_run_progress {
 /* Called on the thread of the run. Returns true to save and stop. */
 typedef bool (*pst_run_fn)(void *user, const pst_run_progress *progress);
 
-/* What decides which checkpoint is the best, when `patience` ends a run, and PST_SCHEDULE_PLATEAU. */
+/* The value that decides which checkpoint is the best, when `patience` ends a run, and PST_SCHEDULE_PLATEAU. */
 typedef enum pst_monitor {
     PST_MONITOR_AUTO = 0,     /* The validation's loss, or the training loss where there is no validation. */
     PST_MONITOR_LOSS,         /* The training loss of an epoch. */
@@ -274,7 +274,7 @@ typedef struct pst_run_options {
     uint64_t epochs;          /* Epochs; 0: as many as `steps` takes. */
     uint64_t steps;           /* Updates at most; 0: any number. */
     uint64_t steps_per_epoch; /* An epoch ends after this many steps; 0: with the pipeline's epoch. */
-    const pst_fields *fields; /* Of the training pipeline. */
+    const pst_fields *fields; /* The fields of the training pipeline. */
     const char *out;          /* The run folder; NULL: nothing is saved. */
     bool resume;              /* Continue from the newest sound checkpoint in `out`. */
     unsigned keep;            /* Checkpoints kept besides the best; 0: 2. */
@@ -313,7 +313,7 @@ PST_API pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_p
 /* A search for the learning rate: it rises from step to step, and the loss shows where learning begins and where it breaks down. */
 typedef struct pst_rate_options {
     size_t size;              /* sizeof(pst_rate_options). */
-    const pst_fields *fields; /* Of the pipeline. */
+    const pst_fields *fields; /* The fields of the pipeline. */
     double low, high;         /* The first and the last rate; 0: 1e-7 and 10. */
     uint64_t steps;           /* Steps from `low` to `high`; 0: 100. */
     const char *page;         /* An HTML page with the curve; NULL: none. */
@@ -334,7 +334,7 @@ typedef struct pst_rate_result {
 PST_API pst_status pst_trainer_find_rate(pst_trainer *t, pst_pipeline *p, const pst_rate_options *options, pst_rate_result *ret,
                                          pst_error *reterr);
 
-/* What a checkpoint says about its run. */
+/* Facts that a checkpoint stores about its run. */
 typedef struct pst_run_record {
     size_t size;             /* sizeof(pst_run_record). */
     char *folder;            /* The folder of the checkpoint. */

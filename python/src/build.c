@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nobody adds to what a thread plans, though nobody waits for it at the moment. */
+/* A chain that a thread plans is not changed, even if no thread waits for the plan at the moment. */
 static bool enter_to_build(Pipeline *self)
 {
     if (!pipeline_enter(self))

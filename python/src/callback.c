@@ -36,7 +36,7 @@ int callback_traverse(struct callback *c, visitproc visit, void *arg)
     Py_VISIT(c->run);
     Py_VISIT(c->failures);
     for (struct pass *pass = c->passes; pass; pass = pass->next)
-        Py_VISIT(pass->iterator); /* its frame may refer to whoever has the dataset */
+        Py_VISIT(pass->iterator); /* its frame may refer to the owner of the dataset */
     return 0;
 }
 

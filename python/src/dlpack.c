@@ -46,7 +46,7 @@ static void delete_versioned(struct dl_versioned *self)
     export_free(self->context);
 }
 
-/* Nobody consumed the capsule: a consumer gives it another name. */
+/* The capsule was not consumed: a consumer renames it. */
 static void capsule_destroy(PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);

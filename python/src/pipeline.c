@@ -143,7 +143,7 @@ static void link_out(Pipeline *self)
     self->next = self->previous = NULL;
 }
 
-/* Ends the engine's part, at most until then. Called with the lock, or when nobody else is left. False: an exception is set. */
+/* Ends the engine's part, at most until then. Called with the lock, or when there is no other thread. False: an exception is set. */
 static bool close_engine(Pipeline *self, double until, char *late, size_t late_size)
 {
     pst_pipeline *p = self->p;
@@ -183,7 +183,7 @@ static bool warn_of_late(const char *late, double seconds)
     return st == 0;
 }
 
-/* Whoever has the lock does not come out: a generator that was given up does not end. False: an exception is set. */
+/* The thread with the lock does not return: a generator that was given up does not end. False: an exception is set. */
 static bool warn_of_left(Pipeline *self, double seconds)
 {
     char late[256];
@@ -192,7 +192,7 @@ static bool warn_of_left(Pipeline *self, double seconds)
     return warn_of_late(late, seconds);
 }
 
-/* Where nobody would hear an exception. */
+/* For places where an exception could not be raised. */
 static void close_quietly(Pipeline *self, double until)
 {
     char late[256];
@@ -387,7 +387,7 @@ PyObject *pipeline_close(PyObject *object, PyObject *args)
     if (!self->p || self->generation != fork_generation() || interpreter_exits())
         Py_RETURN_NONE;
     self->closing = true;
-    pst_pipeline_cancel(self->p); /* whoever waits inside comes out */
+    pst_pipeline_cancel(self->p); /* threads that wait inside return */
     self->left = false;
     double until = monotonic_seconds() + seconds;
     if (!pipeline_enter_until(self, until)) {

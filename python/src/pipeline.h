@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 enum position {
-    AT_EPOCH, /* in front of an epoch: nothing was taken, or all of the last one */
+    AT_EPOCH, /* before an epoch: no batch was taken, or all of the last epoch */
     MIDWAY,   /* an iterator took batches and was left */
     SOUGHT    /* seek put it here: the next iterator goes on from here */
 };
@@ -20,9 +20,9 @@ typedef struct Pipeline {
     unsigned generation;
     bool planned, started;
     bool batched; /* once planned: its chain has a batch operation */
-    struct job *job; /* plans; whoever waited for it was interrupted, and the next one goes on waiting */
+    struct job *job; /* plans; the thread that waited for it was interrupted, and the next one resumes waiting */
     bool halted;     /* the workers were stopped for a seek that did not come about */
-    bool closing;    /* whoever waits inside comes out */
+    bool closing;    /* threads that wait inside return */
     bool left;       /* closed while somebody was inside who did not come out: the engine goes with the object */
     enum position position;
     pst_position where; /* where it stands, once planned; a copy that needs no lock, under the GIL */

@@ -33,7 +33,7 @@ static void *job_run(void *argument)
     struct shutdown *shutdown = j->shutdown;
     pthread_cond_signal(&j->change);
     pthread_mutex_unlock(&j->lock);
-    if (shutdown) { /* nobody else has it any more */
+    if (shutdown) { /* there is no other owner */
         job_destroy(j);
         shutdown_run_alone(shutdown);
     }

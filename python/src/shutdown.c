@@ -148,7 +148,7 @@ static void *shutdown_run(void *argument)
     bool abandoned = e->abandoned;
     pthread_cond_signal(&e->change);
     pthread_mutex_unlock(&e->lock);
-    if (abandoned) { /* nobody else has it any more */
+    if (abandoned) { /* there is no other owner */
         PyGILState_STATE gil = enter_python();
         shutdown_destroy(e);
         PyGILState_Release(gil);

@@ -7,7 +7,7 @@
 #define SLICE         0.05 /* seconds of waiting between two looks for signals */
 #define CLOSE_SECONDS 5.   /* that closing waits for functions that are at work */
 
-/* Once the interpreter is about to exit; once nobody may come into it any more. */
+/* True once the interpreter is about to exit; true once no thread may enter it any more. */
 void interpreter_set_exiting(void);
 void interpreter_set_gone(void);
 

@@ -62,7 +62,7 @@ static pst_dtype dtype_of_letter(const char *format)
     return PST_DTYPE_NONE;
 }
 
-/* What a letter means depends on the prefix, and some exporters do not care: the size of an item has the last word. */
+/* The meaning of a letter depends on the prefix, and some exporters ignore that: the size of an item decides. */
 pst_dtype dtype_of_format(const char *format, Py_ssize_t itemsize)
 {
     pst_dtype dtype = dtype_of_letter(format);
@@ -476,7 +476,7 @@ static PyGetSetDef tensor_getset[] = {
     {"ndim", get_ndim, NULL, "The number of its dimensions.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of its values.", NULL},
     {"row_splits", get_row_splits, NULL, "Where each element's rows begin in values; None if all are of one length.", NULL},
-    {"values", get_values, NULL, "All rows one behind the other; the tensor itself if all elements are of one length.", NULL},
+    {"values", get_values, NULL, "All rows, one after the other; the tensor itself if all elements are of one length.", NULL},
     {"__array_interface__", get_array_interface, NULL, NULL, NULL},
     {0},
 };

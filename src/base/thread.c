@@ -103,7 +103,7 @@ static int start_worker(struct thread_group *g)
     return error;
 }
 
-/* What the machine raises on the thread itself (a fault, a sanitizer's trap) must stay deliverable. */
+/* Signals that the machine raises on the thread itself (a fault, a trap of a sanitizer) must stay deliverable. */
 static void block_asynchronous_signals(sigset_t *ret_old)
 {
     static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF};

@@ -107,7 +107,7 @@ static pst_status read_header(struct gif *g, const uint8_t *data, size_t length,
         case ',':
             whole = found = read_descriptor(g, data, length, &at);
             break;
-        } /* anything else is passed over */
+        } /* anything else is skipped */
     }
     if (!found)
         return pst_fail_at(reterr, PST_ECORRUPT, NULL, PST_NOWHERE, at, "gif: cut off or ended before its first image");

@@ -34,7 +34,7 @@ struct segment {
     size_t at, size; /* of the two bytes of its length, and what they say; at + 2 is within the file */
 };
 
-/* From one segment to the next; garbage between them is passed over, as libjpeg does. Starts with a zeroed one. */
+/* Moves to the next segment; skips garbage between segments, as libjpeg does. Starts with a zeroed one. */
 static pst_status next_segment(struct segment *s, const uint8_t *data, size_t length, pst_error *reterr)
 {
     size_t at = s->at ? s->at + s->size : 2;
@@ -89,7 +89,7 @@ static pst_status jpeg_probe(const uint8_t *data, size_t length, pst_image_info 
     }
 }
 
-/* Behind the first scan's header an end marker can only be one: entropy-coded data has no such bytes. */
+/* After the header of the first scan, the bytes of an end marker are one: entropy-coded data does not contain them. */
 static pst_status jpeg_check_end(const uint8_t *data, size_t length, pst_error *reterr)
 {
     struct segment s = {0};

@@ -1,7 +1,7 @@
 /* png.c: PNG through libpng: every colour type and bit depth comes out as 8-bit gray, RGB or RGBA.
  *
  * 16 bits keep their upper 8, as TensorFlow and Pillow do. Only the chunks that make pixels are read (IHDR, PLTE, tRNS,
- * IDAT, IEND); gamma, profiles and text are passed over unparsed. libpng reports errors by a jump: what must survive it lives
+ * IDAT, IEND); gamma, profiles and text are skipped without parsing. libpng reports errors by a jump: what must survive it lives
  * in structs of the outer function. Its memory is ours, so that allocation faults reach it. */
 #include "codec/image_codec.h"
 
@@ -56,7 +56,7 @@ static const uint8_t *png_exif(const uint8_t *data, size_t length, size_t *ret_l
 #ifdef HAVE_PNG
 #include <png.h>
 
-/* What both directions share. */
+/* Shared by reading and writing. */
 struct trouble {
     png_structp png;
     png_infop info;

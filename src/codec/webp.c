@@ -1,6 +1,6 @@
 /* webp.c: WebP through libwebp: lossy and lossless stills; an animation is not read.
  *
- * The probe reads the RIFF chunk that comes first: VP8 (lossy), VP8L (lossless) or VP8X (a canvas with extras). Pixels behind
+ * The probe reads the RIFF chunk that comes first: VP8 (lossy), VP8L (lossless) or VP8X (a canvas with extras). Pixels after
  * full transparency are kept as they are, in both directions. */
 #include "codec/image_codec.h"
 

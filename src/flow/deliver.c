@@ -11,7 +11,7 @@ static void count_delivery(struct delivery *d, const pst_batch *b, size_t left_o
 }
 
 /* Several ranks would fall out of step. */
-bool pipeline_passes_over(const pst_pipeline *p, const struct entry *e)
+bool pipeline_batch_is_empty(const pst_pipeline *p, const struct entry *e)
 {
     return e->status == PST_OK && !e->ends_epoch && e->batch->size == 0 && p->plan->split.world == 1;
 }
@@ -30,7 +30,7 @@ pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, b
         p->next = 0;
         return PST_END;
     }
-    *ret_again = pipeline_passes_over(p, e);
+    *ret_again = pipeline_batch_is_empty(p, e);
     pst_batch *b = e->batch;
     e->batch = NULL;
     p->next = e->after;

@@ -340,7 +340,7 @@ static bool pass_over(pst_pipeline *p)
     pst_batch *none;
     pst_error error = {0};
     struct entry *e = peek(p, &ready);
-    if (!e || !pipeline_passes_over(p, e))
+    if (!e || !pipeline_batch_is_empty(p, e))
         return false;
     cell_add(&p->delivery.calls, 1);
     cell_add(&p->delivery.ready, ready);

@@ -51,6 +51,6 @@ pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_
 
 /* deliver.c: delivers an entry in its turn. `*ret_again`: it was skipped. */
 pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr);
-bool pipeline_passes_over(const pst_pipeline *p, const struct entry *e); /* no valid element is left in its batch */
+bool pipeline_batch_is_empty(const pst_pipeline *p, const struct entry *e); /* no valid element is left in its batch */
 
 #endif

@@ -338,10 +338,10 @@ static pst_status batch_spec(struct pipeline_plan *p, pst_error *reterr)
 }
 
 /* Informs the source and the operations which of their fields are used. */
-static void tell_needs(struct pipeline_plan *p)
+static void set_used_fields(struct pipeline_plan *p)
 {
     for (size_t b = 0; p->join && b < p->join->count; b++)
-        tell_needs(p->join->branches[b].plan);
+        set_used_fields(p->join->branches[b].plan);
     if (p->source_class->need)
         p->source_class->need(p->source, p->program.needed);
     for (size_t i = 0; i < p->program.count; i++) {
@@ -374,7 +374,7 @@ static pst_status plan_program(struct pipeline_plan *p, pst_error *reterr)
     if (st == PST_OK)
         st = batch_spec(p, reterr);
     if (st == PST_OK)
-        tell_needs(p);
+        set_used_fields(p);
     return st;
 }
 

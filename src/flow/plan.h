@@ -49,7 +49,7 @@ struct pipeline_plan {
     unsigned threads;  /* maximum number of workers */
 };
 
-/* What a plan depends on besides its chain. Borrowed during planning. */
+/* The inputs of a plan besides its chain. Borrowed during planning. */
 struct plan_env {
     const pst_pipeline_options *options;
     struct file_stop stop; /* lives as long as the plan */

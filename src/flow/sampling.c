@@ -1,6 +1,6 @@
 /* sampling.c: shows records of the source to an operation that has to see some before it can be planned (its schema
  * facet): `example`, which infers a schema or checks the one that it has. They are spread evenly over an index; of a stream
- * they are the first. Damaged ones are passed over: whether they are tolerated is for the run to say. */
+ * they are the first. Damaged ones are skipped: whether they are tolerated is for the run to say. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "flow/element.h"

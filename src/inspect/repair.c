@@ -1,4 +1,4 @@
-/* repair.c: pst_repair: a reader that passes over damage, into a writer that publishes the rest whole. The source is
+/* repair.c: pst_repair: a reader that skips damage, into a writer that publishes the rest whole. The source is
  * only read; `out` may be the same path when overwriting is allowed. */
 #include "base/memory.h"
 #include "io/file.h"

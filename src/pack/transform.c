@@ -52,7 +52,7 @@ static bool is_as_asked(const struct pack_config *c, const pst_image_info *info)
            (c->options.format == PST_IMAGE_UNKNOWN || c->options.format == info->format);
 }
 
-/* A decoder's warning is an error when data is missing, and passed over when there is merely too much of it. */
+/* A warning of a decoder is an error if data is missing, and ignored if there is too much of it. */
 static pst_status decode(pst_image *ret, const struct transform_input *in, uint32_t channels, pst_error *reterr)
 {
     pst_decode_options options = {.size = sizeof(options), .channels = channels, .strict = true};

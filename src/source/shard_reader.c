@@ -170,7 +170,7 @@ void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ra
 
 /* ---- Load ---- */
 
-/* The place of a record that was announced, wherever it comes; NULL: it was not. Those that are passed over do not come. */
+/* Returns the place of a record that was announced; NULL: it was not. Announced records may be skipped; they are not asked for later. */
 static inline struct record_place *next_place(struct shard_reader *r, uint64_t index)
 {
     size_t i = r->next;

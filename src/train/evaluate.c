@@ -46,7 +46,7 @@ static size_t likeliest(const float *x, size_t width)
     return best;
 }
 
-/* What was wanted and found; returns whether the sample counts as a mistake. */
+/* Stores the target and the result; returns whether the sample counts as a mistake. */
 static bool describe(const pst_trainer *t, const float *out, const struct loss_target *target, size_t i, struct mistake *ret)
 {
     size_t width = t->width;

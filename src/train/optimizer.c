@@ -41,7 +41,7 @@ struct optimizer {
     double *norms; /* of each run */
     size_t run_count, run_capacity;
     float *state[OPTIMIZER_STATES];
-    /* Of the update at hand. */
+    /* The present update. */
     struct optimizer_step step;
     float decay;
     bool first;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* What is the same for all values of one step. */
+/* Values that are constant within one step. */
 struct optimizer_step {
     float rate;              /* Adam: with the bias corrections */
     float decay;             /* w −= decay · w before the update */

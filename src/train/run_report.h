@@ -5,7 +5,7 @@
 
 #include "train/evaluate.h"
 
-/* What a run collects for its report. */
+/* Data that a run collects for its report. */
 struct run_results {
     double computing, waiting, validating, saving; /* seconds */
     bool has_evaluation, best; /* `best`: the evaluation below is that of the best step so far */

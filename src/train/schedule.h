@@ -4,7 +4,7 @@
 
 #include <penstock/train.h>
 
-/* What a checkpoint keeps. */
+/* State that a checkpoint keeps. */
 struct schedule_state {
     double factor; /* of PST_SCHEDULE_PLATEAU; starts as 1 */
     double best;   /* starts as infinity */

@@ -1,4 +1,4 @@
-/* runs.c: runs of Huffman-coded MCUs without a restart marker between them, read or passed over. Compiled once for any machine
+/* runs.c: runs of Huffman-coded MCUs without a restart marker between them, read or skipped. Compiled once for any machine
  * and once for those with three-operand shifts (BMI2), which are much of what it does.
  *
  * Where a block ends is no more predictable than its contents, and a wrong guess costs as much as three symbols. So the loops
@@ -46,7 +46,7 @@ INLINE void advance(struct steps *s, uint64_t entry, uint64_t k)
     s->i += 1 + goes_on;
 }
 
-/* A has its value at the front of the bits behind its code. */
+/* The value of A is in the first of the bits after its code. */
 INLINE int16_t value_of(uint64_t entry, uint64_t buffer)
 {
     uint64_t top = buffer << (entry >> 24 & 63);

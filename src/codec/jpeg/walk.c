@@ -1,6 +1,6 @@
 /* walk.c: the way through the entropy-coded data of a part.
  *
- * Of each row of MCUs that the part touches, those that it needs are read and transformed, those before them passed over. Where
+ * Of each row of MCUs that the part touches, those that it needs are read and transformed, those before them are skipped. Where
  * points lead there are two ways at once, on one core: reading waits for its tables most of the time, and two places that know
  * nothing of each other wait together. Each takes a band of rows after the other, and begins a row at the point before it; the
  * few MCUs from there on are read as well, which costs no more than passing them over alone.
