@@ -20,4 +20,9 @@ unsigned cpu_cores(void);
 /* Returns the available memory in bytes: MemAvailable under the cgroup's limit. */
 uint64_t cpu_memory_available(void);
 
+/* For tests: the limits of the control groups below <root>/proc and <root>/sys/fs/cgroup; the real root is "". UINT64_MAX: there is
+ * no limit, or nothing to read. The CPU quota in cores, rounded up; MemAvailable, or less if a control group has less left. */
+uint64_t limits_cores_at(const char *root);
+uint64_t limits_memory_at(const char *root);
+
 #endif

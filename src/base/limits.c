@@ -3,7 +3,6 @@
  * Quotas hold for a control group and everything below it, so the smallest on the way from our group up to the root
  * counts. Inside a container the path that the kernel names may not exist: missing files are groups without limits, and
  * the walk still ends at the mount's root, which is the container's own group. */
-#include "base/limits.h"
 
 #include "base/cpu.h"
 

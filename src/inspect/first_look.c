@@ -1,6 +1,6 @@
-/* first_look.c: see first_look.h. The same records whatever the number of workers: the choice decides what all of them look
+/* first_look.c: see survey.h. The same records whatever the number of workers: the choice decides what all of them look
  * for. */
-#include "inspect/first_look.h"
+#include "inspect/survey.h"
 
 #include "base/error.h"
 #include "base/memory.h"

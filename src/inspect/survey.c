@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "inspect/fetch.h"
-#include "inspect/first_look.h"
 #include "inspect/spread.h"
 #include "io/file.h"
 #include "record/find.h"

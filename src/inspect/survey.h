@@ -10,4 +10,9 @@
 pst_status survey(pst_inspect_shard *shards, size_t count, const pst_inspect_options *options, struct choice *ret_choice,
                   struct findings *ret_findings, pst_error *reterr);
 
+/* Reads the first records of some of the shards. Features named in `options` are used; the others are chosen.
+ * Zero-initialise `ret` first; choice_finish in any case. */
+pst_status take_first_look(struct choice *ret, const char *const *paths, size_t count, const pst_inspect_options *options,
+                           pst_error *reterr);
+
 #endif

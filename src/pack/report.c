@@ -1,6 +1,7 @@
 /* report.c: see report.h. Everything that a report points to lives in its arena. */
 #include "pack/report.h"
 
+#include "base/clock.h"
 #include "base/digits.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -67,4 +68,24 @@ pst_pack_report *pst_pack_report_destroy(pst_pack_report *report)
 {
     pack_report_destroy((struct pack_report *)report);
     return NULL;
+}
+
+/* ---- Progress ---- */
+
+#define INTERVAL_NS UINT64_C(100000000)
+
+pst_status pack_ticker_tell(struct pack_ticker *t, const char *stage, uint64_t done, uint64_t total, uint64_t bytes, bool now,
+                            pst_error *reterr)
+{
+    if (!t->fn)
+        return PST_OK;
+    uint64_t clock = clock_ns();
+    if (!now && clock < t->next_ns)
+        return PST_OK;
+    t->next_ns = clock + INTERVAL_NS;
+    pst_progress progress = {.stage = stage, .done = done, .total = total, .bytes = bytes};
+    if (t->fn(t->user, &progress))
+        return pst_fail(reterr, PST_ECANCELLED, "stopped while %s, at %llu; run the same command again to resume", stage,
+                        (unsigned long long)done);
+    return PST_OK;
 }

@@ -22,4 +22,15 @@ pst_status pack_report_skip(struct pack_report *r, const char *key, size_t key_l
                             pst_error *reterr);
 struct pack_report *pack_report_destroy(struct pack_report *r);
 
+/* Progress for the caller, up to ten times per second, on the caller's own thread. */
+struct pack_ticker {
+    pst_progress_fn fn; /* NULL: no progress is reported */
+    void *user;
+    uint64_t next_ns;
+};
+
+/* Calls the caller's function when it is due, or `now`. PST_ECANCELLED when the caller wants to stop. */
+pst_status pack_ticker_tell(struct pack_ticker *t, const char *stage, uint64_t done, uint64_t total, uint64_t bytes, bool now,
+                            pst_error *reterr);
+
 #endif

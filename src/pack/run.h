@@ -5,7 +5,7 @@
 #include "pack/plan.h"
 #include "pack/recipe.h"
 #include "pack/shard_out.h"
-#include "pack/ticker.h"
+#include "pack/report.h"
 
 /* Bad items: how many are allowed and how many were found. */
 struct bad_budget {

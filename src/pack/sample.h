@@ -4,7 +4,7 @@
 
 #include "pack/plan.h"
 #include "pack/recipe.h"
-#include "pack/ticker.h"
+#include "pack/report.h"
 
 /* Returns the bytes of the average record, framing included, from a fixed sample. 0: all sampled items were bad. */
 pst_status pack_sample(const struct pack_plan *plan, const struct recipe *recipe, struct pack_ticker *ticker, double *ret,

@@ -11,7 +11,7 @@
 #include "io/list.h"
 #include "io/walk.h"
 #include "pack/disk.h"
-#include "pack/ticker.h"
+#include "pack/report.h"
 #include "record/find.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* test_cpu.c: features under a mask; cores and memory as the control groups of a made-up machine leave them. */
 #include "base/cpu.h"
-#include "base/limits.h"
 #include "harness.h"
 
 #include <sched.h>

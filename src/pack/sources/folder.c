@@ -13,7 +13,6 @@
 #include "io/walk.h"
 #include "pack/disk.h"
 #include "pack/report.h"
-#include "pack/ticker.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -12,7 +12,6 @@
 #include "io/number.h"
 #include "pack/report.h"
 #include "pack/sources/rows.h"
-#include "pack/ticker.h"
 
 #include <string.h>
 

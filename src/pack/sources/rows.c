@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "io/csv.h"
 #include "io/file.h"
-#include "pack/ticker.h"
+#include "pack/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>

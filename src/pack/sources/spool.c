@@ -9,7 +9,6 @@
 #include "io/file.h"
 #include "io/zip.h"
 #include "pack/report.h"
-#include "pack/ticker.h"
 
 #include <errno.h>
 #include <inttypes.h>

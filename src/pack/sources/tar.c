@@ -13,7 +13,6 @@
 #include "io/number.h"
 #include "io/tar.h"
 #include "pack/report.h"
-#include "pack/ticker.h"
 
 #include <inttypes.h>
 #include <string.h>

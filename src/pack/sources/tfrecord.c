@@ -7,7 +7,6 @@
 #include "io/file.h"
 #include "io/walk.h"
 #include "pack/report.h"
-#include "pack/ticker.h"
 #include "record/find.h"
 
 #include <inttypes.h>
