@@ -133,7 +133,7 @@ class Dataset:
         """Combines several fields of numbers, such as the columns of a table, into one vector."""
     def decode(self, field: str | PathLike[str] = 'image', format: Literal['auto', 'raw'] = 'auto', shape: str | PathLike[str] =
             '', channels: int = 3, exif: bool = False, recover: bool = False, max_pixels: int = 268435456, max_scans: int = 500,
-            quality: Literal['auto', 'exact', 'fast'] = 'auto') -> Dataset:
+            quality: Literal['auto', 'exact', 'fast', 'tensorflow'] = 'auto') -> Dataset:
         """Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (first frame) and yuv420, detected by their content."""
     def resize(self, size: Size = 0, method: Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area', 'keyscubic',
             'lanczos3', 'lanczos5', 'gaussian', 'mitchellcubic'] = 'antialias', short: int = 0, fit: Literal['stretch', 'crop',

@@ -127,7 +127,7 @@ static pst_status jpeg_decode(pst_image *ret, const uint8_t *data, size_t length
                               const pst_decode_options *options, pst_error *reterr)
 {
     struct jpeg_input in = {0};
-    pst_status st = jpeg_input_open(&in, data, length, info, options, reterr);
+    pst_status st = jpeg_input_open(&in, data, length, info, options, false, reterr);
     if (st == PST_OK)
         st = jpeg_input_image(&in, ret, reterr);
     jpeg_input_finish(&in);

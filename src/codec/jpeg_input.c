@@ -12,10 +12,11 @@ void jpeg_input_finish(struct jpeg_input *in)
 }
 
 pst_status jpeg_input_open(struct jpeg_input *in, const void *data, size_t length, const pst_image_info *info,
-                           const pst_decode_options *options, pst_error *reterr)
+                           const pst_decode_options *options, bool fast_transform, pst_error *reterr)
 {
     *in = (struct jpeg_input){.decoder = in->decoder, .data = data, .length = length, .info = *info, .options = *options};
-    if (options->strict)
+    in->fast_transform = fast_transform;
+    if (options->strict || fast_transform)
         return PST_OK;
     if (!in->decoder)
         in->decoder = jpeg_decoder_create();
@@ -51,7 +52,8 @@ pst_status jpeg_input_pixels(struct jpeg_input *in, const struct region *part, s
         if (is_final(st, &error, reterr))
             return st;
     }
-    return jpeg_read(ret, in->data, in->length, &in->info, part, &in->options, memory, reterr);
+    return (in->fast_transform ? jpeg_read_fast : jpeg_read)(ret, in->data, in->length, &in->info, part, &in->options, memory,
+                                                             reterr);
 }
 
 pst_status jpeg_input_planes(struct jpeg_input *in, const struct region *part, unsigned scale, struct jpeg_points *points,

@@ -13,15 +13,17 @@ struct jpeg_input {
     size_t length;
     pst_image_info info;
     pst_decode_options options;
+    bool fast_transform;
     struct jpeg_frame frame; /* frame of the image that our decoder has open; 0 components: libjpeg-turbo decodes it */
 };
 
 void jpeg_input_finish(struct jpeg_input *in); /* zeroed ok */
 
-/* `info` is the result of the probe. `options` are complete; `channels` is 1, 3 or 4. The data are borrowed until the next
- * call. Fails only with PST_ENOMEM: errors in the data are reported by the functions below. */
+/* `info` is the result of the probe. `options` are complete; `channels` is 1, 3 or 4. `fast_transform`: pixels
+ * as jpeg_read_fast has them, for the whole image and for parts. The data are borrowed until the next call. Fails only with
+ * PST_ENOMEM: errors in the data are reported by the functions below. */
 pst_status jpeg_input_open(struct jpeg_input *in, const void *data, size_t length, const pst_image_info *info,
-                           const pst_decode_options *options, pst_error *reterr);
+                           const pst_decode_options *options, bool fast_transform, pst_error *reterr);
 /* Returns our decoder if it has the image open, for the points of the image; otherwise NULL. */
 const struct jpeg_decoder *jpeg_input_decoder(const struct jpeg_input *in);
 

@@ -114,6 +114,7 @@ struct request {
     const struct region *part;
     const pst_decode_options *options;
     struct region_memory *memory;
+    bool fast_transform;
     pst_image decoded; /* the part, and what was decoded to its left and right */
     JDIMENSION left;
 };
@@ -126,6 +127,7 @@ static pst_status start(struct jpeg_reader *r, const struct request *q, pst_erro
         return pst_fail(reterr, PST_ECORRUPT, "jpeg: %" PRIu32 " × %" PRIu32 " in the first frame header, %u × %u in another",
                         q->found->width, q->found->height, info->image_width, info->image_height);
     info->out_color_space = colours_of(info, q->options->channels);
+    info->dct_method = q->fast_transform ? JDCT_IFAST : JDCT_ISLOW;
     jpeg_start_decompress(info);
     return PST_OK;
 }
@@ -178,18 +180,32 @@ static pst_status read_part(struct jpeg_reader *r, struct request *q, pst_error 
     return PST_OK;
 }
 
+static pst_status read_request(pst_image *ret, struct request *q, pst_error *reterr)
+{
+    struct jpeg_reader r;
+    jpeg_reader_init(&r, q->options->max_scans);
+    pst_status st = read_part(&r, q, reterr);
+    jpeg_destroy_decompress(&r.info); /* the rest of the image is never read */
+    if (st < 0)
+        return st;
+    *ret = q->decoded;
+    ret->pixels += (size_t)(q->part->x - q->left) * ret->channels;
+    ret->width = q->part->width;
+    return PST_OK;
+}
+
 pst_status jpeg_read(pst_image *ret, const uint8_t *data, size_t length, const pst_image_info *info, const struct region *part,
                      const pst_decode_options *options, struct region_memory *memory, pst_error *reterr)
 {
-    struct jpeg_reader r;
     struct request q = {.data = data, .length = length, .found = info, .part = part, .options = options, .memory = memory};
-    jpeg_reader_init(&r, options->max_scans);
-    pst_status st = read_part(&r, &q, reterr);
-    jpeg_destroy_decompress(&r.info); /* what is left of the image is never looked at */
-    if (st < 0)
-        return st;
-    *ret = q.decoded;
-    ret->pixels += (size_t)(part->x - q.left) * ret->channels;
-    ret->width = part->width;
-    return PST_OK;
+    return read_request(ret, &q, reterr);
+}
+
+pst_status jpeg_read_fast(pst_image *ret, const uint8_t *data, size_t length, const pst_image_info *info,
+                          const struct region *part, const pst_decode_options *options, struct region_memory *memory,
+                          pst_error *reterr)
+{
+    struct request q = {.data = data, .length = length, .found = info, .part = part, .options = options, .memory = memory};
+    q.fast_transform = true;
+    return read_request(ret, &q, reterr);
 }

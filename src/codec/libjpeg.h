@@ -43,5 +43,9 @@ void jpeg_reader_open(struct jpeg_reader *r, const void *data, size_t length);
  * 4; the pixels are in `memory`. options->strict: a warning is an error, and the file is read to its end. */
 pst_status jpeg_read(pst_image *ret, const uint8_t *data, size_t length, const pst_image_info *info, const struct region *part,
                      const pst_decode_options *options, struct region_memory *memory, pst_error *reterr);
+/* The same with libjpeg-turbo's fast integer transform, TensorFlow's default, which is up to 23 levels off. */
+pst_status jpeg_read_fast(pst_image *ret, const uint8_t *data, size_t length, const pst_image_info *info,
+                          const struct region *part, const pst_decode_options *options, struct region_memory *memory,
+                          pst_error *reterr);
 
 #endif

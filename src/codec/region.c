@@ -82,7 +82,7 @@ pst_status region_open(struct region_decoder *d, const void *data, size_t length
     if (!d->jpeg)
         return image_codec_no_memory("jpeg", reterr);
     pst_decode_options options = stored_options(d, info);
-    return jpeg_input_open(d->jpeg, data, length, &info->stored, &options, reterr);
+    return jpeg_input_open(d->jpeg, data, length, &info->stored, &options, d->options.fast_transform, reterr);
 }
 
 const struct jpeg_decoder *region_jpeg(const struct region_decoder *d)

@@ -29,6 +29,7 @@ struct region_options {
     pst_decode_options decode; /* `strict` only requires complete files; other warnings are ignored, because a part would not
                                   see all of them */
     bool upright;              /* turned upright as the EXIF data requires */
+    bool fast_transform;       /* JPEGs with libjpeg-turbo's fast transform: TensorFlow's pixels */
 };
 
 /* Contents of a header. */

@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const char *const qualities[] = {[QUALITY_AUTO] = "auto", [QUALITY_EXACT] = "exact", [QUALITY_FAST] = "fast", NULL};
+static const char *const qualities[] = {[QUALITY_AUTO] = "auto", [QUALITY_EXACT] = "exact", [QUALITY_FAST] = "fast",
+                                        [QUALITY_TENSORFLOW] = "tensorflow", NULL};
 static const char *const formats[] = {[DECODE_AUTO] = "auto", [DECODE_RAW] = "raw", NULL};
 
 /* ---- Planning ---- */
@@ -71,7 +72,8 @@ struct region_options decode_options(const struct decode_config *c)
                                               .max_pixels = c->max_pixels,
                                               .max_scans = (uint32_t)c->max_scans,
                                               .strict = !c->recover},
-                                   .upright = c->exif};
+                                   .upright = c->exif,
+                                   .fast_transform = c->quality == QUALITY_TENSORFLOW};
 }
 
 pst_status decode_raw(const struct decode_config *c, const pst_bytes *bytes, pst_image *ret, pst_error *reterr)
@@ -135,7 +137,8 @@ static const pst_param params[] = {
      "a progressive JPEG with more scans is an error"},
     {"quality", PST_PARAM_CHOICE, offsetof(struct decode_config, quality), "auto", 0, 0, qualities,
      "for JPEG and yuv420. exact: libjpeg's pixels. fast: planes are resized before the conversion to "
-     "RGB. auto: fast if a random crop and a resize follow, otherwise exact"},
+     "RGB. tensorflow: the pixels of tf.io.decode_jpeg, whose transform is less accurate. auto: fast if a random "
+     "crop and a resize follow, otherwise exact"},
     {0},
 };
 
@@ -143,7 +146,7 @@ static const char *choice(const void *config, const char **ret_reason)
 {
     const struct decode_config *c = config;
     *ret_reason = c->reason;
-    return !c->reason ? NULL : c->fast ? "quality fast" : "quality exact";
+    return !c->reason ? NULL : c->fast ? "quality fast" : c->quality == QUALITY_TENSORFLOW ? "quality tensorflow" : "quality exact";
 }
 
 /* The choice depends on what follows, and is part of what the pipeline means. */

@@ -307,5 +307,22 @@ def test_decode_tensorflow():
     print(f"# jpeg against tf.io.decode_jpeg (INTEGER_ACCURATE): {worst} levels")
 
 
+def test_decode_quality_tensorflow():
+    tf = tensorflow()
+    worst = differing = values = 0
+    for i, (width, height) in enumerate([(1, 1), (17, 9), (64, 48), (131, 97)]):
+        for image in (noise(width, height, i), smooth(width, height, i)):
+            for options in ({}, {"subsampling": 0}, {"subsampling": 1}, {"progressive": True}, {"quality": 20}):
+                data = saved(image, "JPEG", **options)
+                theirs = tf.io.decode_jpeg(data, channels=3).numpy()
+                ours = dump(data, "decode quality=tensorflow")
+                off = np.abs(ours.astype(int) - theirs)
+                worst, differing, values = max(worst, int(off.max())), differing + int((off > 0).sum()), values + off.size
+                if width > 16:
+                    part = dump(data, "decode quality=tensorflow | crop 5 2 7 6")
+                    assert np.array_equal(part, ours[2:8, 5:12]), (width, height, options)
+    assert worst == 0, f"{differing} of {values} values differ, by up to {worst} levels"
+
+
 if __name__ == "__main__":
     tap.main(globals())

@@ -136,8 +136,9 @@ pst_filter resize_method(int choice);
 /* ---- Decoding ---- */
 
 enum decode_format { DECODE_AUTO, DECODE_RAW };
-/* Exact: the same pixels as libjpeg-turbo. Fast: planes are resized, and converted to pixels at the size of the result. */
-enum decode_quality { QUALITY_AUTO, QUALITY_EXACT, QUALITY_FAST };
+/* Exact: the same pixels as libjpeg-turbo. Fast: planes are resized, and converted to pixels at the size of the result.
+ * Tensorflow: the pixels of tf.io.decode_jpeg with its default transform. */
+enum decode_quality { QUALITY_AUTO, QUALITY_EXACT, QUALITY_FAST, QUALITY_TENSORFLOW };
 struct decode_config {
     struct image_field field;
     int format;        /* enum decode_format */
