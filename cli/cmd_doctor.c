@@ -6,16 +6,20 @@
 #include "cli/say.h"
 #include "cli/terminal.h"
 #include <penstock/doctor.h>
+#include <errno.h>
 #include <limits.h>
+#include <penstock/report.h>
+#include <penstock/train.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct config {
     struct pipeline_config pipeline; /* first: the shared options */
-    const char *model;
+    const char *model, *compare, *apply, *out, *html;
     double step_ms, step_rate, epoch_hours;
     uint64_t epochs, samples, memory;
-    bool quick, json, quiet;
+    int sweep;
+    bool quick, verify, yes, json, quiet;
 };
 
 static void put_answer(const char *answer)
@@ -44,6 +48,143 @@ static pst_pipeline_options pipeline_settings(const struct pipeline_config *c, c
                                   .cache_dir = c->cache ? c->cache : default_cache_folder(cache, size)};
 }
 
+/* ---- Comparing ---- */
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = NULL, *more;
+    size_t used = 0, got = 1;
+
+    while (f && got > 0) {
+        more = realloc(text, used + 65537);
+        if (!more || used > (size_t)64 << 20) {
+            free(more ? more : text);
+            fclose(f);
+            return NULL;
+        }
+        text = more;
+        got = fread(text + used, 1, 65536, f);
+        used += got;
+        text[used] = '\0';
+    }
+    if (f)
+        fclose(f);
+    else
+        say_error("%s: %s", path, strerror(errno));
+    return text;
+}
+
+static int compare(const struct config *c, const char *const *operands, size_t count)
+{
+    char *before, *after, *text = NULL;
+    pst_error error;
+    int code = EXIT_FAILED;
+
+    if (count != 1)
+        return say_usage(&command_doctor, "--compare needs two results: --compare BEFORE.json AFTER.json");
+    before = read_file(c->compare);
+    after = before ? read_file(operands[0]) : NULL;
+    if (after) {
+        if (pst_doctor_compare(&text, before, after, c->json, &error) < 0) {
+            code = say_failure(&command_doctor, &error, c->json);
+        } else {
+            if (c->json)
+                fputs(text, stdout);
+            else
+                put_answer(text);
+            code = EXIT_DONE;
+        }
+    }
+    pst_free(text);
+    free(before);
+    free(after);
+    return code;
+}
+
+/* ---- Applying ---- */
+
+static bool find_remedy(const pst_doctor *doctor, const char *id, pst_remedy *ret)
+{
+    *ret = (pst_remedy){.size = sizeof(*ret)};
+    for (size_t i = 0; pst_doctor_remedy_at(doctor, i, ret); i++)
+        if (strcmp(ret->id, id) == 0)
+            return true;
+    return false;
+}
+
+static bool agreed(const struct config *c, const pst_remedy *r, const char *out)
+{
+    char line[16];
+
+    if (c->yes)
+        return true;
+    fprintf(stderr, "Apply %s: ", r->id);
+    put_clean_string(stderr, r->title);
+    fprintf(stderr, "\nThis writes ");
+    put_clean_string(stderr, out);
+    fprintf(stderr, ". Continue? [y/N] ");
+    return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
+}
+
+static int apply(const struct config *c, pst_doctor *doctor)
+{
+    struct progress progress;
+    pst_remedy r;
+    pst_error error;
+    pst_status status;
+    const char *out;
+
+    if (!find_remedy(doctor, c->apply, &r)) {
+        say_error("%s does not apply here; the remedies that do are listed above", c->apply);
+        return EXIT_FAILED;
+    }
+    out = c->out ? c->out : r.out;
+    if (r.applies && !agreed(c, &r, out)) {
+        say_note("nothing was changed");
+        return EXIT_FAILED;
+    }
+    progress_start(&progress, "samples", c->quiet, c->json);
+    status = pst_doctor_apply(doctor, c->apply, out, progress_report, &progress, &error);
+    progress_finish(&progress);
+    if (status < 0)
+        return say_failure(&command_doctor, &error, false);
+    say_note("%s: wrote %s", r.id, out);
+    if (r.pipeline)
+        say_note("the pipeline is now: %s", r.pipeline);
+    return EXIT_DONE;
+}
+
+/* ---- Examining ---- */
+
+static int show(const struct config *c, pst_doctor *doctor)
+{
+    const char *json = pst_doctor_json(doctor);
+    pst_error error;
+
+    if (c->json)
+        fputs(json, stdout);
+    else
+        put_answer(pst_doctor_answer(doctor));
+    if (c->html && pst_doctor_report(c->html, json, strlen(json), true, &error) < 0)
+        return say_failure(&command_doctor, &error, false);
+    return c->apply ? apply(c, doctor) : EXIT_DONE;
+}
+
+/* The pipeline of a run stands for itself: `doctor --model RUN` needs no text. */
+static char *text_of(const struct config *c, const char *const *operands, size_t count)
+{
+    pst_run_record *record = NULL;
+    char *text = NULL;
+
+    if (count > 0)
+        return pipeline_text(operands, count);
+    if (c->model && pst_run_record_read(&record, c->model, NULL, NULL) == PST_OK && record->pipeline)
+        text = strdup(record->pipeline);
+    pst_run_record_destroy(record);
+    return text;
+}
+
 static int run(const void *config, const char *const *operands, size_t count)
 {
     const struct config *c = config;
@@ -51,31 +192,32 @@ static int run(const void *config, const char *const *operands, size_t count)
     char cache[PATH_MAX];
     pst_pipeline_options pipeline = pipeline_settings(&c->pipeline, cache, sizeof(cache));
     pst_doctor_options options = {.size = sizeof(options), .pipeline = &pipeline, .step_ms = c->step_ms, .step_rate = c->step_rate,
-                                  .model = c->model,
-                                  .epochs = c->epochs, .samples = c->samples, .epoch_hours = c->epoch_hours, .memory = c->memory,
-                                  .quick = c->quick, .cache_dir = pipeline.cache_dir, .progress = progress_report, .user = &progress};
+                                  .model = c->model, .epochs = c->epochs, .samples = c->samples, .epoch_hours = c->epoch_hours,
+                                  .memory = c->memory, .quick = c->quick, .verify = c->verify, .sweep = (pst_sweep)c->sweep,
+                                  .cache_dir = pipeline.cache_dir, .temp_dir = getenv("TMPDIR"), .progress = progress_report, .user = &progress};
     pst_doctor *doctor = NULL;
     pst_error error;
     int code = EXIT_DONE;
-    char *text = pipeline_text(operands, count);
+    char *text;
 
-    if (!text) {
-        say_error("out of memory");
-        return EXIT_FAILED;
-    }
+    if (c->compare)
+        return compare(c, operands, count);
+    text = text_of(c, operands, count);
+    if (!text)
+        return say_usage(&command_doctor, "a pipeline, a folder, shards or a list is missing");
     progress_start(&progress, "tenths of seconds", c->quiet, c->json);
     pst_status status = pst_doctor_run(&doctor, text, &options, &error);
     progress_finish(&progress);
     free(text);
     if (status < 0)
         code = status == PST_ECANCELLED && interrupt_requested() ? interrupt_exit_code() : say_failure(&command_doctor, &error, c->json);
-    else if (c->json)
-        fputs(pst_doctor_json(doctor), stdout);
     else
-        put_answer(pst_doctor_answer(doctor));
+        code = show(c, doctor);
     pst_doctor_destroy(doctor);
     return code;
 }
+
+static const char *const sweeps[] = {"none", "batch", "workers", "prefetch", NULL}; /* as pst_sweep */
 
 static const struct option options[] = {
     {"--step-ms", .metavar = "MS", .kind = OPTION_FLOAT, INTO(struct config, step_ms), .min = 0.001, .max = 1e7,
@@ -96,7 +238,21 @@ static const struct option options[] = {
      .absent = "the available memory"},
     {"--quick", .kind = OPTION_FLAG, INTO(struct config, quick), .doc = "answer within 10 seconds, with wider ranges",
      .group = "What to measure"},
-    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object", .group = "What to show"},
+    {"--verify", .kind = OPTION_FLAG, INTO(struct config, verify),
+     .doc = "also apply each remedy to a sample in a temporary folder, and measure it in turns with the present pipeline"},
+    {"--sweep", .metavar = "WHAT", .kind = OPTION_CHOICE, INTO(struct config, sweep), .choices = sweeps, .initial = "none",
+     .doc = "also run the pipeline with several values of one setting, and recommend one"},
+    {"--apply", .metavar = "ID", .kind = OPTION_STRING, INTO(struct config, apply),
+     .doc = "then apply this remedy to all data, after asking: new shards beside the data, or the changed pipeline in a file",
+     .group = "What to do"},
+    {"--out", 'o', "PATH", OPTION_STRING, INTO(struct config, out), .completion = COMPLETE_FILES,
+     .doc = "the folder or file that --apply writes", .absent = "as the answer says"},
+    {"--yes", 'y', .kind = OPTION_FLAG, INTO(struct config, yes), .doc = "do not ask before --apply"},
+    {"--compare", .metavar = "BEFORE.json", .kind = OPTION_STRING, INTO(struct config, compare), .completion = COMPLETE_FILES,
+     .doc = "compare two results of --json instead: --compare BEFORE.json AFTER.json"},
+    {"--html", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, html), .completion = COMPLETE_FILES,
+     .doc = "also write the report as one HTML page", .group = "What to show"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
     {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no progress; print the result only"},
     {0},
 };
@@ -107,6 +263,9 @@ static const struct example examples[] = {
      "penstock doctor \"tfrecord shards/ | shuffle | example | decode | random_resized_crop 224 | flip | batch 64\" --step-ms 45"},
     {"examine a sample of a data set of 1.28 million photos, of which an epoch takes 236 hours",
      "penstock doctor photos/ --samples 1281167 --epoch-hours 236 --epochs 90"},
+    {"prove what each remedy brings, and write a page for colleagues", "penstock doctor photos/ --verify --html report.html"},
+    {"store the photos at the size that training uses", "penstock doctor photos/ --apply resize-offline --out photos-256"},
+    {"see what a change brought", "penstock doctor --compare before.json after.json"},
     {0},
 };
 
@@ -121,7 +280,7 @@ const struct command command_doctor = {
     .options = options,
     .shared = pipeline_options,
     .examples = examples,
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = ANY_NUMBER,
     .completion = COMPLETE_PIPELINE,
     .config_size = sizeof(struct config),

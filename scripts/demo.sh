@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tour in one go: draw labelled images, pack them into shards, look inside, train a model. demo.sh PENSTOCK FOLDER
+# The tour in one go: draw labelled images, pack them into shards, look inside, examine the pipeline, train a model. demo.sh PENSTOCK FOLDER
 set -euo pipefail
 tool=$1
 folder=$2
@@ -23,6 +23,7 @@ run inspect "$folder/shards" --head 2
 pipeline="tfrecord $folder/shards/*train*-of-00004 | shuffle | example | decode | random_resized_crop 96 | flip | normalize imagenet | batch 32"
 run plan "$pipeline"
 run bench "$pipeline" --seconds 5
+run doctor "$pipeline" --quick --step-ms 20 --html "$folder/doctor.html"
 run cat "$pipeline" --sheet "$folder/batch.png"
 steps="example | decode | resize 48"
 run train "tfrecord $folder/shards/*train*-of-00004 | shuffle | $steps | flip | normalize 0..1 | batch 32" \
@@ -31,4 +32,4 @@ run train "tfrecord $folder/shards/*train*-of-00004 | shuffle | $steps | flip | 
     --epochs 12 --schedule one-cycle --lr 0.01 --out "$folder/run"
 run predict "$folder/run" "$folder"/images/*/*-00003.* --top 3
 run export "$folder/run" "$folder/model.onnx"
-printf '\nLook at %s/sheet.png (what is stored) and %s/batch.png (what a model would see).\n' "$folder" "$folder"
+printf '\nLook at %s/sheet.png (what is stored), %s/batch.png (what a model would see) and %s/doctor.html (whether data is the limit).\n' "$folder" "$folder" "$folder"

@@ -102,9 +102,20 @@ typedef struct pst_remedy {
     double predicted;     /* Samples per second afterwards; NaN: not predicted. */
     double measured;      /* The same, measured on a sample; NaN: not measured. */
     double gain;          /* `predicted` divided by the present rate. */
+    const char *out;      /* A name for what pst_doctor_apply makes. */
 } pst_remedy;
 /* Stores remedy `i`, the best first. Returns false after the last one. Texts are valid as long as the result. */
 PST_API bool pst_doctor_remedy_at(const pst_doctor *d, size_t i, pst_remedy *ret);
+
+/* Does what remedy `id` says to the whole data: packs it into the folder `out`, or writes the changed pipeline to the file `out`.
+ * PST_ENOTFOUND: the result has no such remedy. PST_EUNSUPPORTED: it cannot be done by a program; the message says what to do.
+ * PST_EEXIST: `out` exists. `progress` may be NULL. */
+PST_API pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_progress_fn progress, void *user,
+                                    pst_error *reterr);
+
+/* Compares two results in their JSON form, before and after a change, and stores what the change brought in `*ret`: as text for
+ * people, or as JSON if `json`. Release it with pst_free. PST_ECORRUPT: a text is not JSON. PST_EINVAL: a text is not a result. */
+PST_API pst_status pst_doctor_compare(char **ret, const char *before, const char *after, bool json, pst_error *reterr);
 
 #ifdef __cplusplus
 }

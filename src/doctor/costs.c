@@ -60,7 +60,7 @@ static const char *kind_of(const struct pst_doctor *d, const char *name, struct 
 static void add_stage(struct pst_doctor *d, const struct trial_stage *t, double total)
 {
     struct stage_cost *s = &d->stage[d->stages++];
-    double own = 1 - d->run.delay;
+    double own = d->run.own;
     *s = (struct stage_cost){.us = t->us * own, .low = t->low * own, .high = t->high * own, .bytes = t->bytes, .alone_us = NAN,
                              .difference_us = NAN};
     snprintf(s->name, sizeof(s->name), "%s", t->name);
@@ -69,7 +69,7 @@ static void add_stage(struct pst_doctor *d, const struct trial_stage *t, double 
     s->cores = s->us * d->run.rate * 1e-6;
     for (size_t i = 0; i < d->alone.stages; i++)
         if (strcmp(d->alone.stage[i].name, t->name) == 0)
-            s->alone_us = d->alone.stage[i].us * (1 - d->alone.delay);
+            s->alone_us = d->alone.stage[i].us * d->alone.own;
 }
 
 /* ---- Cuts ---- */
@@ -92,7 +92,7 @@ static void add_cut(struct pst_doctor *d, const char *name, double us)
 }
 
 /* Runs the pipeline up to each stage that computes, with the same batches and one worker. */
-static pst_status measure_cuts(struct pst_doctor *d, pst_error *reterr)
+pst_status cuts_measure(struct pst_doctor *d, pst_error *reterr)
 {
     size_t batch = draft_find(&d->now, "batch", 0);
     for (size_t i = 0; i < d->now.count && d->cuts + 1 < PST_MAX_STAGES; i++) {
@@ -100,7 +100,7 @@ static pst_status measure_cuts(struct pst_doctor *d, pst_error *reterr)
         struct trial t;
         if (d->now.stage[i].kind != PST_OP_SOURCE && d->now.stage[i].kind != PST_OP_SAMPLE)
             continue;
-        if (!doctor_has_time(d, 8))
+        if (!doctor_has_time(d, 1))
             break;
         draft_copy(&r, &d->now);
         draft_truncate(&r, i + 1);
@@ -131,8 +131,8 @@ static void find_contention(struct pst_doctor *d)
         return;
     double extra = w->blocked_us - one->blocked_us;
     bool idle = w->cpu_us * w->rate * 1e-6 < 0.75 * (w->workers < d->limits.cores ? w->workers : d->limits.cores);
-    if (extra > 0.25 * w->busy_us && extra > w->blocked_us / 2 && idle && w->rate < 1.3 * one->rate * (1 - w->delay) / (1 - one->delay)) {
-        d->costs.serial_us = 1e6 / w->rate * (1 - w->delay);
+    if (extra > 0.25 * w->busy_us && extra > w->blocked_us / 2 && idle && w->rate < 1.35 * one->rate) {
+        d->costs.serial_us = one->cpu_us;
         d->costs.blocked_us = one->blocked_us;
         d->contended = true;
     }
@@ -179,5 +179,5 @@ pst_status costs_measure(struct pst_doctor *d, pst_error *reterr)
     d->cold = cold;
     d->efficiency = model > 0 ? d->run.rate / model : 1;
     d->pipe_rate = predict_rate(d, &d->costs);
-    return measure_cuts(d, reterr);
+    return PST_OK;
 }

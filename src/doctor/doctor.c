@@ -18,15 +18,17 @@ double doctor_elapsed(const struct pst_doctor *d)
     return (double)(clock_ns() - d->begun) * 1e-9;
 }
 
+/* Where other programs have the cores, everything takes longer. */
 static double budget(const struct pst_doctor *d)
 {
-    return d->options.quick ? QUICK_BUDGET : BUDGET;
+    double free = 1 - d->run.delay;
+    return (d->options.quick ? QUICK_BUDGET : BUDGET) / (free > 0.33 ? free : 0.33);
 }
 
 bool doctor_has_time(const struct pst_doctor *d, double seconds)
 {
-    double scale = d->options.quick ? 0.3 : 1;
-    return doctor_elapsed(d) + seconds * scale < budget(d);
+    double scale = d->options.quick ? 0.3 : 1, most = d->urgent ? 2.5 * budget(d) : budget(d);
+    return doctor_elapsed(d) + seconds * scale < most;
 }
 
 static bool report(struct pst_doctor *d)
@@ -92,6 +94,26 @@ static void count_samples(struct pst_doctor *d)
     d->epoch_samples = n > 0 ? (double)n : NAN;
 }
 
+/* Does the real data set fit into the page cache? What waits for storage now? */
+static void judge_storage(struct pst_doctor *d)
+{
+    double memory = (double)(d->options.memory ? d->options.memory : d->limits.memory_available);
+    double each = d->run.read_bytes > 0 ? d->run.read_bytes : d->survey.mean_bytes;
+    d->data_bytes = d->epoch_samples > 0 ? d->epoch_samples * each : NAN;
+    d->cold = d->data_bytes > 0.9 * memory;
+    double warm = d->pipe_rate;
+    d->pipe_rate = predict_rate(d, &d->costs);
+    double bytes = predict_storage(d, &d->costs);
+    if (isfinite(bytes) && d->costs.read_bytes > 0 && bytes / d->costs.read_bytes < warm) {
+        d->pipe_rate = bytes / d->costs.read_bytes;
+        d->cold_binds = true;
+    }
+    const struct stage_cost *read = d->stages ? &d->stage[0] : NULL;
+    double all = d->costs.cpu_us + d->costs.blocked_us;
+    if (read && strcmp(read->kind, "read") == 0 && all > 0 && read->us > 0.6 * d->costs.blocked_us)
+        d->read_blocked = d->costs.blocked_us / all;
+}
+
 static pst_status prepare(struct pst_doctor *d, const char *target, pst_error *reterr)
 {
     pst_status st = doctor_tick(d, "planning", reterr);
@@ -114,11 +136,26 @@ static pst_status examine(struct pst_doctor *d, const char *target, pst_error *r
     if (st == PST_OK)
         st = limits_measure(d, reterr);
     if (st == PST_OK)
+        st = doctor_survey(d, reterr);
+    if (st == PST_OK)
+        st = storage_measure(d, reterr);
+    if (st == PST_OK)
         st = costs_measure(d, reterr);
     if (st < 0)
         return st;
     count_samples(d);
+    judge_storage(d);
     st = doctor_step_measure(d, reterr);
+    if (st == PST_OK)
+        st = doctor_sample_make(d, reterr);
+    if (st == PST_OK)
+        st = remedies_find(d, reterr);
+    if (st == PST_OK)
+        st = cuts_measure(d, reterr);
+    if (st == PST_OK && d->options.verify)
+        st = remedies_verify(d, reterr);
+    if (st == PST_OK && d->options.sweep)
+        st = doctor_sweep(d, reterr);
     if (st < 0)
         return st;
     doctor_judge(d);
@@ -149,6 +186,11 @@ pst_doctor *pst_doctor_destroy(pst_doctor *d)
     if (!d)
         return NULL;
     draft_finish(&d->now);
+    for (size_t i = 0; i < d->remedies; i++)
+        doctor_remedy_finish(&d->remedy[i]);
+    draft_finish(&d->sampled);
+    doctor_sample_finish(&d->sample);
+    doctor_survey_finish(&d->survey);
     doctor_step_finish(&d->step);
     mem_free(d->text);
     mem_free(d->subject);
@@ -188,7 +230,7 @@ bool pst_doctor_remedy_at(const pst_doctor *d, size_t i, pst_remedy *ret)
         return false;
     const struct remedy *r = &d->remedy[i];
     pst_remedy out = {.size = ret->size, .id = r->id, .title = r->title, .command = r->command, .pipeline = r->pipeline,
-                      .available = r->available, .applies = r->out[0] != '\0', .predicted = r->rate, .measured = r->measured,
+                      .available = r->available, .applies = r->out[0] != '\0' || (r->pipeline && !r->packed && r->available), .out = r->out[0] ? r->out : "pipeline.pst", .predicted = r->rate, .measured = r->measured,
                       .gain = r->gain};
     memcpy(ret, &out, out.size < sizeof(out) ? out.size : sizeof(out));
     return true;

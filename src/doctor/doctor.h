@@ -163,6 +163,9 @@ struct remedy {
     struct draft variant; /* on the sample, or on the data itself */
     bool has_variant, on_sample, warm_epoch;
     bool available, flaw; /* flaw: names a cause */
+    bool packed;          /* samples lie in shards afterwards */
+    double least;         /* the gain from which on a flaw names its cause */
+    double warm_gain;     /* of the pipeline by itself with its data in memory */
     double rate, low, high, gain; /* predicted; NaN */
     bool upper;                   /* an upper bound */
     double model_gain;            /* of remedies that change the step; 0: it does not */
@@ -170,6 +173,8 @@ struct remedy {
     double rate_on_sample; /* predicted for the data that `measured` was measured on */
     double measured, measured_low, measured_high, measured_now; /* NaN */
     double disk_bytes, ram_bytes, seconds, psnr;
+    double out_bytes;  /* delivered per sample in the trial */
+    double cache_used; /* memory of the trial beyond that of the present pipeline */
     int effort; /* 1 an option, 2 the text, 3 one command, 4 code, 5 money */
     double score;
     char out[512]; /* for --apply: the suggested place */
@@ -193,7 +198,7 @@ struct pst_doctor {
     struct survey survey;
     struct sample sample;
     struct draft sampled;    /* `now` on the sample */
-    double sampled_base;      /* rate of `sampled` */
+    struct trial sample_run;  /* of `sampled` */
     struct trial run, alone;  /* as it is; with one worker */
     struct trial together;    /* with the consumer */
     struct costs costs;
@@ -216,6 +221,7 @@ struct pst_doctor {
     char sentence[400];
     double wait_share;
     bool cold, cold_binds;
+    double read_blocked;                /* share of the workers' time that they wait for reads */
     double now_rate, now_low, now_high; /* with the consumer and cold storage */
     double pipe_rate;                   /* the pipeline by itself */
     double epoch_samples;               /* of the real data set; NaN */
@@ -223,6 +229,7 @@ struct pst_doctor {
     double data_bytes;                  /* of the real data set; NaN */
     double seconds;                     /* that the examination took */
     uint64_t begun, ticked;             /* nanoseconds */
+    bool urgent;                        /* what is done now decides the verdict: it may take longer */
     const char *doing;                  /* the present part of the examination */
     char *json, *answer;
 };
@@ -246,8 +253,11 @@ void doctor_survey_finish(struct survey *s);
 pst_status doctor_sample_make(struct pst_doctor *d, pst_error *reterr);
 void doctor_sample_finish(struct sample *s);
 pst_status costs_measure(struct pst_doctor *d, pst_error *reterr);
+pst_status cuts_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status doctor_step_measure(struct pst_doctor *d, pst_error *reterr);
 void doctor_step_finish(struct step *s);
+/* The time of one training step of another model on the same data, in milliseconds. */
+pst_status doctor_step_time(struct pst_doctor *d, const char *model, double seconds, double *ret_ms, pst_error *reterr);
 pst_status remedies_find(struct pst_doctor *d, pst_error *reterr);
 pst_status remedies_verify(struct pst_doctor *d, pst_error *reterr);
 void doctor_remedy_finish(struct remedy *r);

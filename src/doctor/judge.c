@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_GAIN 1.15 /* a smaller gain does not name a cause */
-
 struct cause {
     const char *name, *bottleneck, *phrase;
 };
@@ -107,7 +105,7 @@ static const struct remedy *worst_flaw(const struct pst_doctor *d)
     const struct remedy *worst = NULL;
     for (size_t i = 0; i < d->remedies; i++) {
         const struct remedy *r = &d->remedy[i];
-        if (r->flaw && r->available && r->gain >= LEAST_GAIN && (!worst || r->score > worst->score))
+        if (r->flaw && r->available && r->gain >= r->least && (!worst || r->score > worst->score))
             worst = r;
     }
     return worst;

@@ -74,7 +74,7 @@ static void ask_system(struct limits *l)
 #define COPY_BYTES ((size_t)32 << 20)
 
 struct load {
-    double *done; /* work per thread */
+    double *done; /* work per thread and second; of computing: per second of CPU time */
     uint64_t until;
     uint8_t **block; /* per thread; NULL: compute instead of copying */
 };
@@ -87,11 +87,18 @@ static uint64_t compute(uint64_t x, unsigned rounds)
     return x;
 }
 
+static double thread_seconds(void)
+{
+    struct timespec t;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? (double)t.tv_sec + 1e-9 * (double)t.tv_nsec : 0;
+}
+
 static void work(void *user, unsigned worker)
 {
     struct load *l = user;
     volatile uint64_t keep = worker;
-    double done = 0;
+    double done = 0, begin = thread_seconds();
+    uint64_t since = clock_ns();
     while (clock_ns() < l->until) {
         if (l->block) {
             memcpy(l->block[worker], l->block[worker] + COPY_BYTES / 2, COPY_BYTES / 2);
@@ -101,10 +108,11 @@ static void work(void *user, unsigned worker)
             done += 1;
         }
     }
-    l->done[worker] = done;
+    double passed = l->block ? (double)(clock_ns() - since) * 1e-9 : thread_seconds() - begin;
+    l->done[worker] = passed > 0 ? done / passed : 0;
 }
 
-/* The work of `threads` threads in `seconds`; 0: out of memory or threads. */
+/* The work of `threads` threads per second, measured for `seconds`; 0: out of memory or threads. */
 static double run_load(unsigned threads, double seconds, bool copies)
 {
     struct load l = {.done = mem_array(threads, sizeof(double)), .block = copies ? mem_array(threads, sizeof(uint8_t *)) : NULL};
@@ -123,7 +131,6 @@ static double run_load(unsigned threads, double seconds, bool copies)
         thread_group_join(group);
         for (unsigned i = 0; i < threads; i++)
             sum += l.done[i];
-        sum /= (double)(clock_ns() - begin) * 1e-9;
     }
     for (unsigned i = 0; l.block && i < threads; i++)
         mem_free(l.block[i]);
@@ -222,7 +229,7 @@ pst_status limits_measure(struct pst_doctor *d, pst_error *reterr)
     ask_system(&d->limits);
     if (st == PST_OK && (!path || !load_kept(d, path))) {
         st = measure(d, reterr);
-        if (st == PST_OK && path)
+        if (st == PST_OK && path && d->limits.load < 0.7) /* of a busy machine, nothing is kept */
             keep(&d->limits, folder, path);
     }
     mem_free(path);

@@ -55,7 +55,7 @@ struct costs costs_of(const struct pst_doctor *d, const struct trial *t, const s
                       .cores = d->limits.cores, .file_per_element = d->survey.file_per_element};
     c.random = draft_find(r, "shuffle", 0) != DRAFT_NONE;
     if (t->streamed && t->stages > 0) {
-        c.serial_us = t->stage[0].us * (1 - t->delay);
+        c.serial_us = t->stage[0].us * t->own;
         c.random = 0;
         c.file_per_element = false;
     }

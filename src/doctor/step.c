@@ -161,7 +161,7 @@ static size_t stage_length(const char *s)
 
 static pst_status time_prefix(const struct bench *b, const char *text, size_t length, double seconds, double *ret, pst_error *reterr)
 {
-    char *cut = mem_strndup(text, length);
+    char *cut = mem_format("%.*s | flatten", (int)length, text); /* a model ends with a vector */
     pst_model *model = NULL;
     pst_trainer *trainer = NULL;
     pst_fields fields = b->fields;
@@ -239,6 +239,7 @@ static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
     char *text = NULL;
     double seconds = d->options.quick ? 0.7 : 2;
     pst_status st = model_text(&text, d->options.model, reterr);
+    d->urgent = true;
     if (st == PST_OK)
         st = bench_open(d, text, &b, reterr);
     if (st == PST_OK)
@@ -257,8 +258,22 @@ static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
     }
     if (st == PST_OK)
         st = run_together(d, b.trainer, &b.fields, reterr);
+    d->urgent = false;
     bench_finish(&b);
     mem_free(text);
+    return st;
+}
+
+pst_status doctor_step_time(struct pst_doctor *d, const char *model, double seconds, double *ret_ms, pst_error *reterr)
+{
+    struct bench b = {0};
+    struct step kept = d->step;
+    pst_status st = bench_open(d, model, &b, reterr);
+    if (st == PST_OK)
+        st = time_step(d, &b, seconds, reterr);
+    *ret_ms = d->step.ms;
+    d->step = kept;
+    bench_finish(&b);
     return st;
 }
 

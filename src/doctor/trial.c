@@ -120,6 +120,14 @@ static void note_quarter(struct course *c)
     c->quarters++;
 }
 
+/* On a busy machine a measurement takes longer, so that it rests on enough work. */
+static bool has_enough(const struct course *c, double t)
+{
+    double wanted = 0.5 * c->q->seconds, passed = t - c->begin.time;
+    return c->q->step > 0 || c->q->trainer || passed > 4 * c->q->seconds || cpu_seconds() - c->begin.cpu >= wanted ||
+           run_delay() - c->begin.delay < 0.3 * passed;
+}
+
 /* Takes batches until `until`. `ret`: windows are noted there; NULL: this is the warm-up, which also ends with the first epoch
  * if `epoch`. */
 static pst_status take(struct course *c, double until, bool epoch, struct trial *ret, uint64_t *ret_epoch, pst_error *reterr)
@@ -157,7 +165,7 @@ static pst_status take(struct course *c, double until, bool epoch, struct trial 
             if (ret->windows % (TRIAL_WINDOWS / TRIAL_QUARTERS) == 0)
                 note_quarter(c);
         }
-        if (t >= until && (ret || !epoch || t - c->opened > 4 * c->q->seconds + 1))
+        if (t >= until && (ret ? has_enough(c, t) : !epoch || t - c->opened > 4 * c->q->seconds + 1))
             return PST_OK;
         if (stopped(c))
             return cancelled(reterr);
@@ -231,6 +239,8 @@ static void evaluate(const struct course *c, struct trial *r)
     r->busy_us = 1e6 * busy / samples;
     double blocked = busy - cpu - delay;
     r->blocked_us = blocked > 0.02 * busy ? 1e6 * blocked / samples : 0;
+    r->own = busy > 0 ? (cpu + (blocked > 0 ? blocked : 0)) / busy : 1;
+    r->own = r->own < 1 ? r->own : 1;
     r->delay = cpu + delay > 0 ? delay / (cpu + delay) : 0;
     r->wait_share = 1e-9 * (double)(s->consumer_wait_ns - t->consumer_wait_ns) / seconds;
     r->worker_wait = s->workers ? 1e-9 * (double)(s->worker_wait_ns - t->worker_wait_ns) / (seconds * s->workers) : 0;

@@ -40,6 +40,7 @@ struct trial {
     double busy_us;         /* time of workers in their work per sample */
     double blocked_us;      /* the part of it that is neither CPU time nor run delay */
     double delay;           /* share of the wanted CPU time that others took */
+    double own;             /* share of busy_us that is CPU time or waiting: the rest is run delay */
     double wait_share;      /* of the consumer's time */
     double worker_wait;     /* share of the workers' time that they waited for room */
     double step_seconds;    /* mean duration of the consumer's own work per batch */

@@ -98,12 +98,11 @@ static void skip_taken(struct ring *r)
 }
 
 /* Called with the lock, which it lets go while the entry is filled. */
-static uint64_t open_next(struct ring *r, unsigned worker)
+static void open_next(struct ring *r, unsigned worker)
 {
     struct entry *e = entry_at(r, r->head);
     r->opening = true;
     pthread_mutex_unlock(&r->lock);
-    uint64_t begin = clock_ns();
     e->taken = e->finished = e->left_out = e->slices = e->count = e->held = 0;
     damage_list_clear(&e->damage);
     e->met = 0;
@@ -112,7 +111,6 @@ static uint64_t open_next(struct ring *r, unsigned worker)
     e->failed_at = SIZE_MAX;
     e->batch = NULL;
     r->open(r->user, worker, e);
-    uint64_t took = clock_ns() - begin;
     pthread_mutex_lock(&r->lock);
     r->opening = false;
     r->head++;
@@ -122,7 +120,6 @@ static uint64_t open_next(struct ring *r, unsigned worker)
     skip_taken(r);
     if (r->waiting > 0)
         pthread_cond_broadcast(&r->room);
-    return took;
 }
 
 static void hand_out(struct ring *r, struct ticket *ret)
@@ -146,7 +143,7 @@ bool ring_take(struct ring *r, unsigned worker, struct ticket *ret, struct ring_
             continue;
         }
         if (may_open(r)) {
-            ret_pause->opened_ns += open_next(r, worker);
+            open_next(r, worker);
             continue;
         }
         if (r->taking < r->head) {

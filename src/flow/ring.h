@@ -81,7 +81,6 @@ struct ticket {
 /* Time that a worker spent between two slices. */
 struct ring_pause {
     uint64_t waited_ns; /* waiting because the ring was full */
-    uint64_t opened_ns; /* opening entries */
 };
 
 /* Waits for a slice to work on; false: stop. */

@@ -386,6 +386,9 @@ static pst_status run_element(struct runner *r, size_t i, const struct item *ite
 pst_status runner_run(struct runner *r, size_t i, const struct item *item, const struct runner_target *to, pst_cause *ret_cause,
                       pst_error *reterr)
 {
+#ifdef FLOW_NO_COUNTERS
+    r->until_timed = 2;
+#endif
     struct lap lap = {.on = r->until_timed == 0};
     if (lap.on) {
         lap.last = clock_ns();

@@ -178,9 +178,6 @@ static void work(void *user, unsigned number)
     struct ring_pause pause;
     while (ring_take(c->order.ring, number, &t, &pause)) {
         cell_add(&cell->wait_ns, pause.waited_ns);
-        cell_add(&cell->busy_ns, pause.opened_ns);
-        if (c->feed.stream)
-            cell_add(&cell->stages[0].ns, pause.opened_ns);
         size_t left_out = run_slice(c, w, &t);
         if (ring_return(c->order.ring, &t, left_out))
             finish_entry(c, w, t.entry);
@@ -196,8 +193,13 @@ static void open_entry(void *user, unsigned number, struct entry *e)
     struct cell *cell = &c->order.cells[number];
     atomic_store_explicit(&cell->stage, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->sample, PST_NOWHERE, memory_order_relaxed);
-    atomic_store_explicit(&cell->since, clock_ns(), memory_order_relaxed);
+    uint64_t begin = clock_ns();
+    atomic_store_explicit(&cell->since, begin, memory_order_relaxed);
     feed_open(&c->feed, e);
+    uint64_t took = clock_ns() - begin; /* counted at once: a worker may open entry after entry, and others take the slices */
+    cell_add(&cell->busy_ns, took);
+    if (c->feed.stream)
+        cell_add(&cell->stages[0].ns, took);
     atomic_store_explicit(&cell->since, 0, memory_order_relaxed);
 }
 

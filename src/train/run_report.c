@@ -218,14 +218,16 @@ static void put_mistakes(struct page *p, const pst_trainer *t, const pst_run_opt
 static void put_times(struct page *p, const struct run_results *r)
 {
     double total = r->computing + r->waiting + r->validating + r->saving;
-    char text[200], share[PAGE_NUMBER_SIZE];
+    double steps = r->computing + r->waiting, waited = steps > 0 ? r->waiting / steps : 0;
+    char text[300], share[PAGE_NUMBER_SIZE];
     const struct chart_bar bars[] = {{.label = "training steps", .value = r->computing},
                                      {.label = "waiting for data", .value = r->waiting, .accent = r->waiting > 0.1 * total},
                                      {.label = "validation", .value = r->validating},
                                      {.label = "saving checkpoints", .value = r->saving}};
     page_heading(p, "Time");
-    snprintf(text, sizeof(text), "Waiting for data took %s %% of the time of training steps.",
-             page_number(share, r->computing + r->waiting > 0 ? 100 * r->waiting / (r->computing + r->waiting) : 0));
+    snprintf(text, sizeof(text), "Waiting for data took %s %% of the time of training steps: the run was %s.%s", page_number(share, 100 * waited),
+             waited < 0.05 ? "consumer-bound" : waited <= 0.2 ? "balanced" : "input-bound", /* the doctor's words and limits */
+             waited < 0.05 ? "" : " \"penstock doctor --model\" with the folder of this run names the cause, and says what each remedy would bring.");
     page_paragraph(p, text);
     chart_bars(p, &(struct bar_chart){.title = "Where the time went",
                                       .description = "Seconds of this process by kind of work.",

@@ -44,11 +44,72 @@ def test_a_folder_is_enough():
         assert "neither images nor" in penstock("doctor", "empty", cwd=folder, code=1).err
 
 
+IDS = {"pack", "reshard", "resize-offline", "store-planes", "entropy-index", "cache-ram", "cache-disk", "more-workers", "larger-batch", "prefetch",
+       "reorder", "quality-fast", "offline-augment", "native-op", "processes", "select-fields", "faster-storage", "more-machines", "faster-step",
+       "pin-memory", "device-prefetch", "bytes-to-device", "smaller-batch", "mixed-precision", "separable-convolutions", "smaller-model", "compress"}
+
+
+def test_apply_compare_and_page():
+    """The remedy for large images, from the diagnosis to the comparison afterwards."""
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 30, "--size", 400, cwd=folder)
+        text = "folder images | shuffle | decode | resize 48 | batch 8"
+        before = penstock("doctor", text, "--quick", "--json", "-q", "--html", "report.html", cwd=folder).out
+        found = json.loads(before)
+        assert found["verdict"]["cause"] == "large-images" and found["remedies"][0]["id"] == "resize-offline", found["verdict"]
+        first = found["remedies"][0]
+        assert first["command"] == "penstock pack images images-48 --resize 48" and first["price"]["disk_bytes"] > 0, first
+        assert first["pipeline"] == "tfrecord images-48/ | shuffle | example | decode | resize 48 | batch 8"
+        assert "- folder images" in first["diff"] and first["predicted"]["gain"] > 2 and first["price"]["psnr"] > 20
+        for remedy in found["remedies"]:
+            assert remedy["id"] in IDS and {"title", "command", "pipeline", "predicted", "measured", "price", "effort"} <= set(remedy), remedy
+        assert {"cache-disk", "more-machines", "compress"} <= {r["id"] for r in found["remedies"] if not r["available"]}
+        page = open(os.path.join(folder, "report.html")).read()
+        assert "<html" in page and "resize-offline" in page and "<script" not in page
+        refused = penstock("doctor", text, "--quick", "-q", "--apply", "resize-offline", cwd=folder, code=1)
+        assert "nothing was changed" in refused.err and not os.path.exists(os.path.join(folder, "images-48"))
+        penstock("doctor", text, "--quick", "-q", "--apply", "resize-offline", "--yes", cwd=folder)
+        after = penstock("doctor", first["pipeline"], "--quick", "--json", "-q", cwd=folder).out
+        for name, content in (("a.json", before), ("b.json", after)):
+            open(os.path.join(folder, name), "w").write(content)
+        compared = json.loads(penstock("doctor", "--json", "--compare", "a.json", "b.json", cwd=folder).out)
+        assert compared["gain"] > 1.5 and compared["before"]["cause"] == "large-images" != compared["after"]["cause"], compared
+        assert "times as fast" in penstock("doctor", "--compare", "a.json", "b.json", cwd=folder).out.split("\n")[0]
+        penstock("doctor", "--compare", "a.json", cwd=folder, code=2)
+        open(os.path.join(folder, "c.json"), "w").write("{}")
+        penstock("doctor", "--compare", "a.json", "c.json", cwd=folder, code=2)
+        penstock("doctor", "--compare", "a.json", "none.json", cwd=folder, code=1)
+
+
+def test_sweep_and_real_size():
+    found = examine("range 100000 | batch 64", "--sweep", "batch", "--samples", 1281167, "--epoch-hours", 236, "--epochs", 90)
+    sweep, = found["sweeps"]
+    values = [point["value"] for point in sweep["points"]]
+    assert sweep["by"] == "batch" and values[0] == 8 and sweep["recommended"] in values and sweep["reason"], sweep
+    rates = {point["value"]: point["samples_per_s"] for point in sweep["points"]}
+    assert rates[512] > rates[8]
+    now = found["now"]
+    assert abs(now["epoch_seconds"] * now["samples_per_s"] / 1281167 - 1) < 1e-6 and now["explained_share"] < 0.01
+
+
+def test_model():
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 60, "--size", 32, cwd=folder)
+        text = "folder images | shuffle | decode | resize 32 | normalize 0..1 | batch 16"
+        found = examine(text, "--model", "conv 32 3 relu | conv 32 3 relu | flatten | dense 10", cwd=folder)
+        step = found["step"]
+        assert step["origin"] == "measured" and 0 < step["forward_ms"] < step["ms"] and step["backward_ms"] > 0 and step["optimizer_ms"] > 0
+        assert [layer["name"] for layer in step["layers"]] == ["conv 32 3 activation=relu", "conv 32 3 activation=relu", "flatten", "dense 10"], step
+        assert found["verdict"]["wait_share"] is not None
+        assert "separable-convolutions" in {remedy["id"] for remedy in found["remedies"]}
+
+
 def test_wrong_command_lines():
     assert "^" in penstock("doctor", "range 10 | bach 3", code=2).err
     penstock("doctor", "range 10 | batch 3", "--step-ms", 5, "--step-rate", 6, code=2)
     penstock("doctor", code=2)
     penstock("doctor", "no/such/folder", code=2)
+    penstock("doctor", "range 10 | batch 3", "--sweep", "everything", code=2)
 
 
 tap.main(globals())

@@ -221,6 +221,7 @@ def test_report():
         for part in ("right about", "Loss by epoch", "Accuracy by epoch", "Confusion matrix", "worst mistakes", "data:image/png;base64,",
                      "waiting for data", "triangle", "taken for", "Model, data and command"):
             assert part in page, part
+        assert any(f"the run was {word}" in page for word in ("consumer-bound", "balanced", "input-bound"))
         assert "<script" not in page and page.count("data:image/png") <= 12
         penstock("train", "--resume", run, "-q")
         assert open(f"{run}/report.html").read() == page

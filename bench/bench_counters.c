@@ -1,0 +1,43 @@
+/* bench_counters.c: samples per second of a pipeline: bench_counters PIPELINE SECONDS [WORKERS]. Built twice, with the engine's counters and without
+ * them; counters.py runs both in turns. */
+#include <penstock/pipeline.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    pst_pipeline_options o = {.size = sizeof(o), .workers = argc > 3 ? (unsigned)atoi(argv[3]) : 2, .prefetch = 8};
+    pst_pipeline *p = NULL;
+    pst_error error = {0};
+    char text[1024];
+    double seconds = argc > 2 ? atof(argv[2]) : 1, begin = 0;
+    size_t samples = 0, batches = 0;
+    pst_status st = argc > 1 ? pst_pipeline_parse(&p, argv[1], &o, &error) : pst_fail(&error, PST_EINVAL, "bench_counters PIPELINE SECONDS [WORKERS]");
+
+    while (st >= 0 && (begin == 0 || now() - begin < seconds)) {
+        pst_batch *batch = NULL;
+        st = pst_pipeline_next(p, &batch, &error);
+        if (st != PST_OK)
+            continue;
+        if (++batches == 20) { /* the first batches warm up */
+            begin = now();
+            samples = 0;
+        }
+        samples += pst_batch_size(batch);
+        pst_batch_unref(batch);
+    }
+    if (st < 0)
+        fprintf(stderr, "%s\n", pst_error_text(&error, text, sizeof(text)));
+    else
+        printf("%.6g\n", (double)samples / (now() - begin));
+    pst_pipeline_destroy(p);
+    return st < 0;
+}

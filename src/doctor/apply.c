@@ -1,0 +1,112 @@
+/* apply.c: a remedy for real: the data in its new form, or the changed text in a file. The present data is never touched. */
+#include "doctor/remedy.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/publish.h"
+
+#include <penstock/pack.h>
+#include <stdio.h>
+#include <string.h>
+
+struct order {
+    const char *id, *format;
+    bool resize;
+};
+
+static const struct order orders[] = {{"pack", NULL, false}, {"resize-offline", NULL, true}, {"store-planes", "yuv420", true}, {"reshard", NULL, false}, {0}};
+
+/* The short side that the remedy stores. */
+static uint32_t side_of(const struct pst_doctor *d)
+{
+    bool random;
+    uint32_t side = remedy_side(d, &random);
+    return random ? (side * 8 / 7 + 1) / 2 * 2 : side;
+}
+
+static pst_status pack_files(struct pst_doctor *d, const struct order *o, const char *out, pst_progress_fn progress, void *user, pst_error *reterr)
+{
+    char side[16], *path = draft_argument(&d->now.stage[0], "path", 0);
+    const char *source = path;
+    pst_pack_options options = {.size = sizeof(options), .progress = progress, .user = user};
+    snprintf(side, sizeof(side), "%u", side_of(d));
+    options.resize = o->resize ? side : NULL;
+    options.format = o->format ? PST_IMAGE_YUV420 : PST_IMAGE_UNKNOWN;
+    pst_status st = path ? pst_pack(&source, 1, out, &options, NULL, reterr) : fail_memory(reterr, "packing");
+    mem_free(path);
+    return st;
+}
+
+/* Shards into plain shards, as they are or with images stored anew. */
+static pst_status rewrite_records(struct pst_doctor *d, const struct order *o, const char *out, pst_progress_fn progress, void *user,
+                                  pst_error *reterr)
+{
+    struct draft prefix;
+    struct rewritten w;
+    struct file_info info;
+    size_t decode = draft_find(&d->now, "decode", 0);
+    if (file_stat(out, &info, NULL) == PST_OK)
+        return pst_fail_at(reterr, PST_EEXIST, out, PST_NOWHERE, PST_NOWHERE, "it exists already; choose another name");
+    char *field = decode == DRAFT_NONE ? NULL : draft_argument(&d->now.stage[decode], "field", 0);
+    remedy_prefix(d, false, &prefix);
+    struct rewrite q = {.from = &prefix, .folder = out, .shards = 8, .threads = d->limits.cores, .sync = true, .progress = progress, .user = user,
+                        .samples = d->facts.elements == PST_NOWHERE ? 0 : d->facts.elements};
+    if (o->resize) {
+        q.image = field ? field : "image";
+        q.short_side = side_of(d);
+        q.format = o->format ? PST_IMAGE_YUV420 : PST_IMAGE_UNKNOWN;
+    }
+    pst_status st = doctor_rewrite(&q, &w, reterr);
+    draft_finish(&prefix);
+    mem_free(field);
+    return st;
+}
+
+static pst_status pack_records(struct pst_doctor *d, const char *out, pst_progress_fn progress, void *user, pst_error *reterr)
+{
+    const char *source[64];
+    size_t count = 0;
+    pst_pack_options options = {.size = sizeof(options), .from = "tfrecord", .progress = progress, .user = user};
+    for (; count < 64; count++) {
+        source[count] = draft_argument(&d->now.stage[0], "paths", count);
+        if (!source[count])
+            break;
+    }
+    pst_status st = count ? pst_pack(source, count, out, &options, NULL, reterr) : pst_fail(reterr, PST_EINVAL, "the source has no paths");
+    for (size_t i = 0; i < count; i++)
+        mem_free((void *)(uintptr_t)source[i]);
+    return st;
+}
+
+static pst_status write_text(const struct remedy *r, const char *out, pst_error *reterr)
+{
+    char *text = mem_format("%s\n", r->pipeline);
+    pst_status st = text ? publish_bytes(out, text, strlen(text), false, true, reterr) : fail_memory(reterr, "writing the pipeline");
+    mem_free(text);
+    return st;
+}
+
+pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_progress_fn progress, void *user, pst_error *reterr)
+{
+    const struct remedy *r = NULL;
+    const struct order *o = orders;
+    for (size_t i = 0; i < d->remedies; i++)
+        if (strcmp(d->remedy[i].id, id) == 0)
+            r = &d->remedy[i];
+    while (o->id && strcmp(o->id, id) != 0)
+        o++;
+    if (!r)
+        return pst_fail(reterr, PST_ENOTFOUND, "the result has no remedy called %.60s", id);
+    if (!r->available)
+        return pst_fail(reterr, PST_EUNSUPPORTED, "%s: not available in this version", r->id);
+    if (o->id && d->survey.kind == SURVEY_FILES)
+        return pack_files(d, o, out, progress, user, reterr);
+    if (o->id && strcmp(id, "reshard") == 0)
+        return pack_records(d, out, progress, user, reterr);
+    if (o->id)
+        return rewrite_records(d, o, out, progress, user, reterr);
+    if (r->pipeline)
+        return write_text(r, out, reterr);
+    return pst_fail(reterr, PST_EUNSUPPORTED, "%s: %.120s%s%.60s", r->id, r->title, r->command ? "; use " : "", r->command ? r->command : "");
+}

@@ -1,0 +1,307 @@
+/* remedy.c: finds the remedies that apply, tries each on a sample or on the data itself, and predicts what it would bring. */
+#include "doctor/remedy.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOADED 0.25 /* share of the CPU time that others take above which clocks are not trusted */
+
+void doctor_remedy_finish(struct remedy *r)
+{
+    draft_finish(&r->variant);
+    mem_free(r->command);
+    mem_free(r->pipeline);
+    mem_free(r->diff);
+}
+
+/* ---- Predicting ---- */
+
+static double ratio(double a, double b)
+{
+    return a > 0 && b > 0 ? a / b : 1;
+}
+
+/* Waits for storage after the change: fewer bytes take less, and shards are read in larger pieces than single files. */
+static double blocked_after(const struct pst_doctor *d, const struct costs *v, const struct costs *base)
+{
+    const struct limits *l = &d->limits;
+    double blocked = d->costs.blocked_us;
+    if (blocked <= 0.1 * d->costs.cpu_us)
+        return v->blocked_us < blocked ? v->blocked_us : blocked;
+    double factor = ratio(v->read_bytes, base->read_bytes);
+    if (d->costs.file_per_element && !v->file_per_element && l->sequential_cold > l->random_cold && l->random_cold > 0)
+        factor *= l->random_cold / l->sequential_cold;
+    return blocked * (factor < 1 ? factor : 1);
+}
+
+/* The costs on the real data, from those of the variant and of the present pipeline on the same sample. */
+static struct costs scale_costs(const struct pst_doctor *d, const struct costs *v, const struct costs *base)
+{
+    struct costs c = *v;
+    c.cpu_us = d->costs.cpu_us * ratio(v->cpu_us, base->cpu_us);
+    c.read_bytes = d->costs.read_bytes * ratio(v->read_bytes, base->read_bytes);
+    c.blocked_us = blocked_after(d, v, base);
+    if (v->serial_us > 0 && base->serial_us > 0)
+        c.serial_us = d->costs.serial_us * ratio(v->serial_us, base->serial_us);
+    return c;
+}
+
+/* The rate without waits for storage, from the clock of the trial; on a busy machine from CPU times. */
+static double warm_rate(const struct pst_doctor *d, const struct trial *t, const struct trial *base, const struct costs *c)
+{
+    struct costs free = *c;
+    if (d->run.delay > LOADED || t->delay > LOADED || base->delay > LOADED) {
+        free.blocked_us = t->blocked_us;
+        free.read_bytes = 0; /* no storage */
+        return predict_rate(d, &free);
+    }
+    return t->rate * ratio(d->run.rate, base->rate);
+}
+
+static void predict(struct pst_doctor *d, struct remedy *r, const struct trial *t, const struct trial *base)
+{
+    struct costs v = costs_of(d, t, &r->variant), b = costs_of(d, base, &d->now);
+    v.file_per_element = b.file_per_element && !r->packed;
+    r->costs = scale_costs(d, &v, &b);
+    double warm = warm_rate(d, t, base, &r->costs), rate = warm;
+    if (r->costs.blocked_us > 0.1 * r->costs.cpu_us) { /* waits of the storage that the sample does not have */
+        double limit = predict_rate(d, &r->costs);
+        rate = limit < rate ? limit : rate;
+    }
+    double bytes = predict_storage(d, &r->costs);
+    if (isfinite(bytes) && r->costs.read_bytes > 0 && bytes / r->costs.read_bytes < rate)
+        rate = bytes / r->costs.read_bytes;
+    r->rate = rate;
+    r->warm_gain = ratio(warm, d->run.rate);
+    r->low = rate * ratio(t->low, t->rate);
+    r->high = rate * ratio(t->high, t->rate);
+}
+
+void remedy_costs(struct pst_doctor *d, struct remedy *r, const struct costs *c)
+{
+    r->costs = *c;
+    r->rate = predict_rate(d, c);
+    r->warm_gain = ratio(r->rate, d->pipe_rate);
+    r->low = r->rate * ratio(d->run.low, d->run.rate);
+    r->high = r->rate * ratio(d->run.high, d->run.rate);
+}
+
+pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    struct trial t;
+    pst_error error = {0};
+    double seconds = d->options.quick ? 0.2 : 0.5;
+    if (!doctor_has_time(d, 1.5))
+        return PST_SKIP;
+    pst_status st = doctor_trial(d, &r->variant, seconds, r->warm_epoch, &t, &error);
+    if (st == PST_ENOMEM || st == PST_ECANCELLED) {
+        if (reterr)
+            *reterr = error;
+        return st;
+    }
+    if (st < 0)
+        return PST_SKIP;
+    predict(d, r, &t, r->on_sample ? &d->sample_run : &d->run);
+    if (!r->basis[0])
+        snprintf(r->basis, sizeof(r->basis), r->on_sample ? "stage costs of %llu samples in the new form" : "stage costs of a run of %llu samples",
+                 (unsigned long long)(r->on_sample ? d->sample.count : t.samples));
+    r->ram_bytes = r->ram_bytes > 0 ? r->ram_bytes : t.ram_planned > d->run.ram_planned ? (double)(t.ram_planned - d->run.ram_planned) : 0;
+    r->out_bytes = t.out_bytes;
+    uint64_t before = r->on_sample ? d->sample_run.ram_used : d->run.ram_used;
+    r->cache_used = t.ram_used > before ? (double)(t.ram_used - before) : 0;
+    r->has_variant = true;
+    return PST_OK;
+}
+
+/* ---- Words ---- */
+
+char *remedy_shell(const char *word)
+{
+    struct text t = {0};
+    if (word[0] && !strpbrk(word, " \t\n'\"\\$`&|;<>()*?[]#~!{}"))
+        return mem_strdup(word);
+    text_add(&t, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            text_add(&t, "'\\''");
+        else
+            text_add_n(&t, word, 1);
+    text_add(&t, "'");
+    if (t.failed)
+        text_finish(&t);
+    return t.data;
+}
+
+char *remedy_source(const struct pst_doctor *d)
+{
+    const struct draft_stage *s = &d->now.stage[0];
+    struct text t = {0};
+    size_t most = strcmp(s->name, "tfrecord") == 0 ? 64 : 1;
+    for (size_t i = 0; i < most; i++) {
+        char *word = draft_argument(s, "path", i), *shell = word ? remedy_shell(word) : NULL;
+        if (!word)
+            break;
+        text_addf(&t, "%s%s", i ? " " : "", shell ? shell : "");
+        t.failed |= !shell;
+        mem_free(word);
+        mem_free(shell);
+    }
+    if (t.failed)
+        text_finish(&t);
+    return t.data ? t.data : mem_strdup("DATA");
+}
+
+char *remedy_out(const struct pst_doctor *d, const char *suffix)
+{
+    char *path = draft_argument(&d->now.stage[0], "path", 0);
+    char *name = mem_strdup(path ? path : "data");
+    mem_free(path);
+    if (!name)
+        return NULL;
+    for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
+        name[n - 1] = '\0';
+    char *star = strpbrk(name, "*?[");
+    if (star) { /* a pattern: beside its folder */
+        *star = '\0';
+        char *slash = strrchr(name, '/');
+        *(slash ? slash : name) = '\0';
+    }
+    const char *base = file_base(name[0] ? name : "data");
+    char *dot = strrchr(base, '.');
+    if (dot && dot > base)
+        *dot = '\0';
+    char *out = mem_format("%s-%s", strcmp(base, "..") == 0 || strcmp(base, ".") == 0 || !base[0] ? "data" : base, suffix);
+    mem_free(name);
+    return out;
+}
+
+static void add_range(struct text *t, const char *mark, const struct draft *d, size_t begin, size_t end)
+{
+    if (begin >= end)
+        return;
+    text_add(t, mark);
+    for (size_t i = begin; i < end; i++)
+        text_addf(t, "%s%s", i > begin ? " | " : "", d->stage[i].text);
+    text_add(t, "\n");
+}
+
+void remedy_text(struct pst_doctor *d, struct remedy *r, const struct draft *after)
+{
+    const struct draft *a = &d->now, *b = after;
+    struct text t = {0};
+    size_t first = 0, last = 0;
+    while (first < a->count && first < b->count && strcmp(a->stage[first].text, b->stage[first].text) == 0)
+        first++;
+    while (last < a->count - first && last < b->count - first &&
+           strcmp(a->stage[a->count - 1 - last].text, b->stage[b->count - 1 - last].text) == 0)
+        last++;
+    add_range(&t, "- ", a, first, a->count - last);
+    add_range(&t, "+ ", b, first, b->count - last);
+    r->pipeline = draft_text(b);
+    r->diff = t.failed ? NULL : t.data;
+    if (t.failed)
+        text_finish(&t);
+}
+
+/* ---- Parts of pipelines ---- */
+
+/* Reads the first number of a size: "224", "320x240" (the smaller one). */
+static uint32_t side_in(const char *text)
+{
+    unsigned a = 0, b = 0;
+    int n = text ? sscanf(text, "%ux%u", &a, &b) : 0;
+    return n == 2 ? (a < b ? a : b) : n == 1 ? a : 0;
+}
+
+uint32_t remedy_side(const struct pst_doctor *d, bool *ret_random)
+{
+    size_t decode = draft_find(&d->now, "decode", 0);
+    *ret_random = false;
+    for (size_t i = decode == DRAFT_NONE ? d->now.count : decode + 1; i < d->now.count; i++) {
+        const struct draft_stage *s = &d->now.stage[i];
+        bool sized = strcmp(s->name, "resize") == 0 || strcmp(s->name, "random_resized_crop") == 0;
+        char *size = sized ? draft_argument(s, "size", 0) : NULL, *side = sized ? draft_argument(s, "short", SIZE_MAX) : NULL;
+        uint32_t n = side ? side_in(side) : side_in(size);
+        mem_free(size);
+        mem_free(side);
+        *ret_random |= strcmp(s->name, "random_resized_crop") == 0;
+        if (n > 0)
+            return n;
+    }
+    return 0;
+}
+
+void remedy_prefix(const struct pst_doctor *d, bool sample, struct draft *ret)
+{
+    size_t decode = draft_find(&d->now, "decode", 0);
+    draft_copy(ret, sample ? &d->sampled : &d->now);
+    draft_truncate(ret, decode == DRAFT_NONE ? ret->count : decode);
+    for (size_t i = ret->count; i-- > 1;)
+        if (ret->stage[i].kind != PST_OP_SAMPLE)
+            draft_remove(ret, i);
+    draft_insert(ret, ret->count, "batch 64");
+    ret->options.prefetch = 0;
+    ret->options.workers = 0;
+    ret->options.ram = 0;
+}
+
+void remedy_repacked(const struct pst_doctor *d, const char *folder, struct draft *ret)
+{
+    char *word = draft_quote(folder);
+    draft_copy(ret, &d->now);
+    size_t decode = draft_find(ret, "decode", 0);
+    for (size_t i = decode == DRAFT_NONE ? ret->count : decode; i-- > 1;)
+        if (ret->stage[i].kind == PST_OP_SAMPLE)
+            draft_remove(ret, i);
+    draft_set(ret, 0, "tfrecord %s", word ? word : "");
+    decode = draft_find(ret, "decode", 0);
+    draft_insert(ret, decode == DRAFT_NONE ? 1 : decode, "example");
+    ret->failed |= !word;
+    mem_free(word);
+}
+
+/* ---- All of them ---- */
+
+static pst_status find_in(struct pst_doctor *d, const struct remedy_class *table, pst_error *reterr)
+{
+    for (size_t i = 0; table[i].id && d->remedies < MAX_REMEDIES; i++) {
+        struct remedy *r = &d->remedy[d->remedies];
+        *r = (struct remedy){.id = table[i].id, .effort = table[i].effort, .available = true, .rate = NAN, .low = NAN, .high = NAN,
+                             .measured = NAN, .least = 1.15};
+        pst_status st = table[i].find(d, r, reterr);
+        if (st == PST_OK) {
+            d->remedies++;
+            continue;
+        }
+        doctor_remedy_finish(r);
+        *r = (struct remedy){0};
+        if (st < 0)
+            return st;
+    }
+    return PST_OK;
+}
+
+static pst_status run_sample(struct pst_doctor *d, pst_error *reterr)
+{
+    return d->sample.folder ? doctor_trial(d, &d->sampled, d->options.quick ? 0.3 : 0.7, false, &d->sample_run, reterr) : PST_OK;
+}
+
+pst_status remedies_find(struct pst_doctor *d, pst_error *reterr)
+{
+    pst_status st = doctor_tick(d, "trying remedies", reterr);
+    if (st == PST_OK)
+        st = run_sample(d, reterr);
+    const struct remedy_class *const tables[] = {remedy_settings, remedy_data, remedy_consumer, remedy_texts, remedy_forms};
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && st == PST_OK; i++) {
+        d->urgent = i < 3;
+        st = find_in(d, tables[i], reterr);
+    }
+    d->urgent = false;
+    return st;
+}

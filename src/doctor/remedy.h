@@ -1,0 +1,39 @@
+/* remedy.h: what remedies share: trying a changed pipeline, predicting from that, words. */
+#ifndef DOCTOR_REMEDY_H
+#define DOCTOR_REMEDY_H
+
+#include "doctor/doctor.h"
+#include "doctor/rewrite.h"
+
+/* One remedy. `find` decides by the costs whether it applies: PST_SKIP if not; otherwise it fills `r`, with a variant of the pipeline or a
+ * predicted rate. */
+struct remedy_class {
+    const char *id;
+    int effort;
+    pst_status (*find)(struct pst_doctor *d, struct remedy *r, pst_error *reterr);
+};
+
+/* In the order in which they are tried while there is time: those that name causes first. Each ends with a NULL id. */
+extern const struct remedy_class remedy_settings[], remedy_data[], remedy_consumer[], remedy_texts[], remedy_forms[];
+
+/* Runs the variant of `r` briefly and predicts the rate on the real data. A variant that does not run is PST_SKIP. */
+pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reterr);
+/* Sets the pipeline and the difference from the present one by a draft on the real data. */
+void remedy_text(struct pst_doctor *d, struct remedy *r, const struct draft *after);
+void remedy_costs(struct pst_doctor *d, struct remedy *r, const struct costs *c); /* predicts from these costs */
+
+/* Returns the word as a shell reads it, as mem_format would; NULL: out of memory. */
+char *remedy_shell(const char *word);
+/* The paths of the source as shell words: "photos/" or "a.tfrecord b.tfrecord"; mem_free it. */
+char *remedy_source(const struct pst_doctor *d);
+/* A name for new data beside the present: "photos-256"; mem_free it. */
+char *remedy_out(const struct pst_doctor *d, const char *suffix);
+/* The side of images that training uses: of the first operation with a size after decode; 0: none. `*ret_random`: a random crop of
+ * varying size comes before it. */
+uint32_t remedy_side(const struct pst_doctor *d, bool *ret_random);
+/* The stages before decode and their batch, in the order of the source: `from` of a rewrite; on the sample or on the data. */
+void remedy_prefix(const struct pst_doctor *d, bool sample, struct draft *ret);
+/* `now` with its stages up to decode replaced by shards in `folder`. */
+void remedy_repacked(const struct pst_doctor *d, const char *folder, struct draft *ret);
+
+#endif

@@ -1,0 +1,386 @@
+/* remedy_data.c: remedies that store the data in another form, once. Each is tried on the sample. */
+#include "doctor/remedy.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static pst_status or_memory(const void *p, pst_error *reterr)
+{
+    return p ? PST_OK : fail_memory(reterr, "describing a remedy");
+}
+
+static bool has_images(const struct pst_doctor *d)
+{
+    return d->sample.folder && d->survey.images > 0 && draft_find(&d->now, "decode", 0) != DRAFT_NONE;
+}
+
+/* What it costs to store all data in the new form. */
+static void set_price(const struct pst_doctor *d, struct remedy *r, const struct rewritten *w)
+{
+    double total = d->epoch_samples > 0 ? d->epoch_samples : (double)d->sample.count, each = w->samples ? 1 / (double)w->samples : 0;
+    char bytes[32];
+    r->disk_bytes = (double)w->bytes * each * total;
+    r->seconds = w->seconds * each * total;
+    r->psnr = w->psnr;
+    text_bytes((uint64_t)r->disk_bytes, bytes, sizeof(bytes));
+    int n = snprintf(r->price, sizeof(r->price), "%s on disk, about %.3g minutes once", bytes, r->seconds / 60);
+    if (w->psnr > 0 && n > 0 && (size_t)n < sizeof(r->price))
+        snprintf(r->price + n, sizeof(r->price) - (size_t)n, ", pixels differ (%.0f dB PSNR)", w->psnr);
+}
+
+/* Stores the sample in the new form and tries the pipeline on it. */
+static pst_status try_rewrite(struct pst_doctor *d, struct remedy *r, struct rewrite *q, pst_error *reterr)
+{
+    struct draft prefix;
+    struct rewritten w;
+    pst_error error = {0};
+    if (!doctor_has_time(d, 4))
+        return PST_SKIP;
+    char *folder = file_join(d->sample.folder, r->id);
+    if (!folder)
+        return fail_memory(reterr, "trying a remedy");
+    remedy_prefix(d, true, &prefix);
+    q->from = &prefix;
+    q->folder = folder;
+    q->shards = 1;
+    q->threads = d->limits.cores;
+    pst_status st = doctor_rewrite(q, &w, &error);
+    draft_finish(&prefix);
+    if (st == PST_OK) {
+        set_price(d, r, &w);
+        remedy_repacked(d, folder, &r->variant);
+        r->on_sample = r->packed = true;
+        st = remedy_probe(d, r, reterr);
+    } else if (st == PST_ENOMEM || st == PST_ECANCELLED) {
+        if (reterr)
+            *reterr = error;
+    } else {
+        st = PST_SKIP; /* images of this kind cannot be stored so */
+    }
+    mem_free(folder);
+    return st;
+}
+
+/* The pipeline and the command for the real data. */
+static pst_status describe(struct pst_doctor *d, struct remedy *r, const char *suffix, const char *arguments, pst_error *reterr)
+{
+    char *out = remedy_out(d, suffix), *source = remedy_source(d), *shell = out ? remedy_shell(out) : NULL, *folder = out ? mem_format("%s/", out) : NULL;
+    struct draft after = {0};
+    pst_status st = or_memory(shell && source && folder ? out : NULL, reterr);
+    if (st == PST_OK) {
+        bool pack = d->survey.kind == SURVEY_FILES;
+        snprintf(r->out, sizeof(r->out), "%s", out);
+        r->command = pack ? mem_format("penstock pack %s %s%s", source, shell, arguments)
+                          : mem_format("penstock doctor %s --apply %s --out %s", "\"PIPELINE\"", r->id, shell);
+        remedy_repacked(d, folder, &after);
+        remedy_text(d, r, &after);
+        draft_finish(&after);
+        st = or_memory(r->command, reterr);
+    }
+    mem_free(out);
+    mem_free(source);
+    mem_free(shell);
+    mem_free(folder);
+    return st;
+}
+
+/* ---- Packing ---- */
+
+static pst_status find_pack(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    struct rewrite q = {0};
+    if (!d->survey.file_per_element || !d->sample.folder || draft_find(&d->now, "decode", 0) == DRAFT_NONE)
+        return PST_SKIP;
+    pst_status st = try_rewrite(d, r, &q, reterr);
+    if (st != PST_OK)
+        return st;
+    r->flaw = d->survey.mean_bytes < 262144;
+    r->cause = "many-small-files";
+    snprintf(r->title, sizeof(r->title), "pack the files into shards: one read instead of opening, reading and closing each file");
+    return describe(d, r, "shards", "", reterr);
+}
+
+static pst_status copy_plain(struct pst_doctor *d, const char *path, struct rewritten *w, pst_error *reterr)
+{
+    pst_reader *reader = NULL;
+    pst_writer *writer = NULL;
+    pst_record record;
+    pst_writer_options o = {.size = sizeof(o), .no_sync = true, .overwrite = true};
+    double begin = doctor_elapsed(d);
+    pst_status st = pst_reader_open(&reader, d->sample.path, NULL, reterr);
+    if (st == PST_OK)
+        st = pst_writer_open(&writer, path, &o, reterr);
+    while (st == PST_OK && (st = pst_reader_next(reader, &record, reterr)) == PST_OK) {
+        st = pst_writer_write(writer, record.data, record.length, reterr);
+        w->samples++;
+        w->bytes += record.length + 16;
+    }
+    if (st == PST_END)
+        st = pst_writer_commit(writer, reterr);
+    pst_writer_close(writer);
+    pst_reader_close(reader);
+    w->seconds = doctor_elapsed(d) - begin;
+    return st;
+}
+
+/* Compressed shards as plain ones, which any worker can read anywhere. */
+static pst_status find_reshard(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    struct rewritten w = {0};
+    if (d->facts.indexed || d->survey.kind != SURVEY_RECORDS || !d->sample.folder)
+        return PST_SKIP;
+    char *path = file_join(d->sample.folder, "plain.tfrecord"), *word = path ? draft_quote(path) : NULL;
+    char *out = remedy_out(d, "plain"), *source = remedy_source(d), *shell = out ? remedy_shell(out) : NULL, *after = out ? draft_quote(out) : NULL;
+    pst_status st = or_memory(word && source && shell && after ? path : NULL, reterr);
+    if (st == PST_OK)
+        st = copy_plain(d, path, &w, reterr);
+    if (st == PST_OK) {
+        set_price(d, r, &w);
+        draft_copy(&r->variant, &d->now);
+        draft_set(&r->variant, 0, "tfrecord %s", word);
+        r->on_sample = r->packed = true;
+        st = remedy_probe(d, r, reterr);
+    }
+    if (st == PST_OK) {
+        struct draft text;
+        draft_copy(&text, &d->now);
+        draft_set(&text, 0, "tfrecord %s/", after);
+        remedy_text(d, r, &text);
+        draft_finish(&text);
+        r->flaw = true;
+        r->cause = "compressed-stream";
+        double epoch = d->epoch_samples > 0 ? d->epoch_samples / d->run.rate : INFINITY;
+        if (r->warm_gain < r->least && draft_find(&d->now, "shuffle", 0) != DRAFT_NONE && d->run.first_batch > 0.25 * epoch) {
+            r->cause = "shuffle-buffer"; /* the rate is right, but each epoch begins with filling the buffer */
+            r->least = 0.9;
+        }
+        snprintf(r->out, sizeof(r->out), "%s", out);
+        snprintf(r->title, sizeof(r->title), "store the shards without compression: every worker reads any record, and the shuffle is exact");
+        r->command = mem_format("penstock pack %s %s", source, shell);
+        st = or_memory(r->command, reterr);
+    }
+    mem_free(path);
+    mem_free(word);
+    mem_free(out);
+    mem_free(source);
+    mem_free(shell);
+    mem_free(after);
+    return st;
+}
+
+/* ---- Images ---- */
+
+static uint32_t stored_side(const struct pst_doctor *d, uint32_t *ret_used)
+{
+    bool random;
+    uint32_t side = remedy_side(d, &random);
+    *ret_used = side;
+    return random ? (side * 8 / 7 + 1) / 2 * 2 : side; /* 224 of 256, as is usual: crops need a margin */
+}
+
+static char *image_field(const struct pst_doctor *d)
+{
+    size_t decode = draft_find(&d->now, "decode", 0);
+    char *field = decode == DRAFT_NONE ? NULL : draft_argument(&d->now.stage[decode], "field", 0);
+    return field ? field : mem_strdup("image");
+}
+
+static pst_status find_resize_offline(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    uint32_t used, side = has_images(d) ? stored_side(d, &used) : 0;
+    double smaller = d->survey.width < d->survey.height ? d->survey.width : d->survey.height;
+    if (side == 0 || smaller < 1.25 * side)
+        return PST_SKIP;
+    char *field = image_field(d), arguments[64], suffix[32];
+    struct rewrite q = {.image = field, .short_side = side, .compare = used};
+    pst_status st = field ? try_rewrite(d, r, &q, reterr) : fail_memory(reterr, "trying a remedy");
+    mem_free(field);
+    if (st != PST_OK)
+        return st;
+    r->flaw = smaller >= 1.9 * side; /* a quarter of the pixels would do */
+    r->cause = "large-images";
+    snprintf(r->title, sizeof(r->title), "store the images with a short side of %u instead of %.0f pixels: training uses %u", side, smaller, used);
+    snprintf(r->risk, sizeof(r->risk), "crops of small parts of the original are coarser; keep the originals");
+    snprintf(arguments, sizeof(arguments), " --resize %u", side);
+    snprintf(suffix, sizeof(suffix), "%u", side);
+    return describe(d, r, suffix, arguments, reterr);
+}
+
+static pst_status find_store_planes(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    uint32_t used, side = has_images(d) ? stored_side(d, &used) : 0;
+    if (side == 0 || d->survey.jpeg_share < 0.5)
+        return PST_SKIP;
+    char *field = image_field(d), arguments[64];
+    struct rewrite q = {.image = field, .short_side = side, .compare = used, .format = PST_IMAGE_YUV420};
+    pst_status st = field ? try_rewrite(d, r, &q, reterr) : fail_memory(reterr, "trying a remedy");
+    mem_free(field);
+    if (st != PST_OK)
+        return st;
+    snprintf(r->title, sizeof(r->title), "store the images as planes that need no decoding (yuv420), with a short side of up to %u", side);
+    snprintf(r->risk, sizeof(r->risk), "the data takes more room, and storage must deliver it");
+    snprintf(arguments, sizeof(arguments), " --resize %u --format yuv420", side);
+    return describe(d, r, "planes", arguments, reterr);
+}
+
+static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    bool random;
+    struct rewritten w = {0};
+    pst_entropy_report report = {.size = sizeof(report)};
+    if (!has_images(d) || d->survey.kind != SURVEY_RECORDS || !d->facts.indexed || d->survey.jpeg_share < 0.5 ||
+        remedy_side(d, &random) == 0 || !random || strstr(d->facts.entropy, "in the sidecars"))
+        return PST_SKIP;
+    char *path = file_join(d->sample.folder, "entropy.tfrecord"), *word = path ? draft_quote(path) : NULL, *source = remedy_source(d);
+    pst_status st = or_memory(word && source ? path : NULL, reterr);
+    if (st == PST_OK)
+        st = copy_plain(d, path, &w, reterr);
+    if (st == PST_OK)
+        st = pst_index_entropy(path, NULL, false, d->limits.cores, NULL, NULL, &report, reterr);
+    if (st == PST_OK) {
+        double total = d->epoch_samples > 0 ? d->epoch_samples : (double)w.samples;
+        draft_copy(&r->variant, &d->now);
+        draft_set(&r->variant, 0, "tfrecord %s", word);
+        r->on_sample = true;
+        r->disk_bytes = (double)report.bytes * total / (double)(w.samples ? w.samples : 1);
+        st = remedy_probe(d, r, reterr);
+    }
+    if (st == PST_OK) {
+        snprintf(r->title, sizeof(r->title), "store where decoding can begin inside JPEGs, so that the first epoch skips as much as later ones");
+        r->command = mem_format("penstock index --entropy %s", source);
+        st = or_memory(r->command, reterr);
+    }
+    mem_free(path);
+    mem_free(word);
+    mem_free(source);
+    return st;
+}
+
+/* ---- Memory ---- */
+
+static bool is_random(const struct draft_stage *s)
+{
+    const pst_op_class *op = pst_op_find(s->name);
+    return op && (op->flags & PST_OP_RANDOM);
+}
+
+/* The place for a cache: after everything that is the same in each epoch. */
+static size_t cache_place(const struct pst_doctor *d)
+{
+    size_t at = 1;
+    for (size_t i = 1; i < d->now.count; i++) {
+        if (d->now.stage[i].kind == PST_OP_BATCHING || is_random(&d->now.stage[i]))
+            break;
+        if (d->now.stage[i].kind == PST_OP_SAMPLE)
+            at = i + 1;
+    }
+    return at;
+}
+
+static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    const struct draft *from = d->sample.folder ? &d->sampled : &d->now;
+    double memory = (double)(d->options.memory ? d->options.memory : d->limits.memory_available);
+    bool small = d->facts.elements != PST_NOWHERE && d->facts.elements <= 4096;
+    if (draft_find(&d->now, "cache", 0) != DRAFT_NONE || (!d->sample.folder && !small) || !(d->epoch_samples > 0))
+        return PST_SKIP;
+    size_t at = cache_place(d);
+    draft_copy(&r->variant, from);
+    draft_insert(&r->variant, at, "cache");
+    r->variant.options.ram = 0;
+    r->on_sample = d->sample.folder != NULL;
+    r->warm_epoch = true;
+    pst_status st = remedy_probe(d, r, reterr);
+    if (st != PST_OK)
+        return st;
+    struct draft after;
+    double each = r->cache_used / (d->sample.folder ? (double)d->sample.count : (double)d->facts.elements);
+    r->ram_bytes = each * d->epoch_samples;
+    if (r->ram_bytes > 0.5 * memory)
+        return PST_SKIP;
+    draft_copy(&after, &d->now);
+    draft_insert(&after, at, "cache");
+    remedy_text(d, r, &after);
+    draft_finish(&after);
+    char bytes[32];
+    text_bytes((uint64_t)r->ram_bytes, bytes, sizeof(bytes));
+    r->costs.blocked_us = 0;
+    r->costs.read_bytes = 0; /* from the second epoch on */
+    double warm = d->run.rate * r->warm_gain;
+    r->rate = warm;
+    r->flaw = d->read_blocked > 0.3 || d->cold_binds;
+    r->cause = d->cold_binds ? "page-cache" : "slow-storage";
+    snprintf(r->title, sizeof(r->title), "keep the samples in memory after \"%.60s\": from the second epoch on they are not read again",
+             d->now.stage[at - 1].text);
+    snprintf(r->price, sizeof(r->price), "%s of memory; the first epoch is as slow as now", bytes);
+    return or_memory(r->pipeline, reterr);
+}
+
+/* ---- Augmentation ---- */
+
+/* The stage of the program, or a random operation with a stage of its own, that costs more than everything else. */
+static const struct stage_cost *heavy_stage(const struct pst_doctor *d)
+{
+    double total = 0;
+    const struct stage_cost *most = NULL;
+    for (size_t i = 0; i < d->stages; i++) {
+        const struct stage_cost *s = &d->stage[i];
+        bool candidate = strcmp(s->kind, "function") == 0 || strcmp(s->kind, "python") == 0 || strcmp(s->kind, "augment") == 0 ||
+                         strcmp(s->kind, "other") == 0;
+        total += s->us;
+        if (candidate && (!most || s->us > most->us))
+            most = s;
+    }
+    return most && most->us > 0.5 * total ? most : NULL;
+}
+
+static pst_status find_offline_augment(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    const struct stage_cost *heavy = heavy_stage(d);
+    if (!heavy || (heavy->python && (d->contended || d->costs.blocked_us > 0.5 * heavy->us)))
+        return PST_SKIP;
+    struct costs c = d->costs;
+    double share = heavy->us / (c.cpu_us + c.blocked_us > heavy->us ? c.cpu_us + c.blocked_us : heavy->us);
+    c.cpu_us *= 1 - (share < 0.99 ? share : 0.99);
+    c.blocked_us *= 1 - (share < 0.99 ? share : 0.99);
+    remedy_costs(d, r, &c);
+    size_t at = draft_find(&d->now, heavy->name, 1);
+    if (at != DRAFT_NONE) {
+        draft_copy(&r->variant, &d->now);
+        draft_remove(&r->variant, at);
+        pst_pipeline *p = NULL;
+        r->has_variant = draft_open(&r->variant, &p, NULL) == PST_OK && pst_pipeline_plan(p, NULL) == PST_OK;
+        pst_pipeline_destroy(p);
+        if (r->has_variant)
+            remedy_text(d, r, &r->variant);
+    }
+    char *source = remedy_source(d), *out = remedy_out(d, "augmented"), *shell = out ? remedy_shell(out) : NULL;
+    r->flaw = true;
+    r->cause = "heavy-augmentation";
+    r->disk_bytes = 4 * d->data_bytes;
+    snprintf(r->title, sizeof(r->title), "apply \"%.40s\" once, offline, and store several results per sample", heavy->name);
+    snprintf(r->basis, sizeof(r->basis), "the costs without the stage");
+    snprintf(r->price, sizeof(r->price), "disk for the stored copies: 5 times the data with 4 copies");
+    snprintf(r->risk, sizeof(r->risk), "the same few variants in every epoch: a little less variety");
+    r->command = source && shell ? mem_format("penstock pack %s %s --augment 4", source, shell) : NULL;
+    mem_free(source);
+    mem_free(out);
+    mem_free(shell);
+    return or_memory(r->command, reterr);
+}
+
+const struct remedy_class remedy_data[] = {
+    {"resize-offline", 3, find_resize_offline}, {"reshard", 3, find_reshard},     {"pack", 3, find_pack},
+    {"offline-augment", 3, find_offline_augment}, {"cache-ram", 2, find_cache_ram}, {0},
+};
+
+const struct remedy_class remedy_forms[] = {
+    {"store-planes", 3, find_store_planes},
+    {"entropy-index", 3, find_entropy_index},
+    {0},
+};

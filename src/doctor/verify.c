@@ -1,0 +1,115 @@
+/* verify.c: remedies measured, and settings swept. A remedy and the present pipeline run in turns, so that what other programs do hits both
+ * alike. */
+#include "doctor/doctor.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROUNDS 4
+
+static const struct draft *base_of(const struct pst_doctor *d, const struct remedy *r)
+{
+    return r->on_sample ? &d->sampled : &d->now;
+}
+
+static pst_status measure(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    double before[ROUNDS], after[ROUNDS], mean, low, high, seconds = d->options.quick ? 0.3 : 0.8;
+    struct trial t;
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < ROUNDS && st == PST_OK; i++) {
+        st = doctor_trial(d, base_of(d, r), seconds, false, &t, reterr);
+        before[i] = t.rate;
+        if (st == PST_OK)
+            st = doctor_trial(d, &r->variant, seconds, r->warm_epoch, &t, reterr);
+        after[i] = t.rate;
+    }
+    if (st < 0)
+        return st;
+    trial_range(before, ROUNDS, &r->measured_now, &low, &high);
+    trial_range(after, ROUNDS, &mean, &r->measured_low, &r->measured_high);
+    r->measured = mean;
+    r->rate_on_sample = r->warm_gain * r->measured_now;
+    return PST_OK;
+}
+
+pst_status remedies_verify(struct pst_doctor *d, pst_error *reterr)
+{
+    pst_status st = doctor_tick(d, "measuring remedies", reterr);
+    for (size_t i = 0; i < d->remedies && st == PST_OK; i++)
+        if (d->remedy[i].has_variant && d->remedy[i].available)
+            st = measure(d, &d->remedy[i], reterr);
+    return st;
+}
+
+/* ---- Sweeps ---- */
+
+static void set(struct draft *r, pst_sweep what, uint64_t value)
+{
+    size_t batch = draft_find(r, "batch", 0), prefetch = draft_find(r, "prefetch", 0);
+    if (what == PST_SWEEP_WORKERS)
+        r->options.workers = (unsigned)value;
+    if (what == PST_SWEEP_PREFETCH) {
+        if (prefetch != DRAFT_NONE)
+            draft_remove(r, prefetch);
+        r->options.prefetch = (unsigned)value;
+    }
+    if (what == PST_SWEEP_BATCH && batch != DRAFT_NONE)
+        draft_set(r, batch, "batch %llu", (unsigned long long)value);
+    else if (what == PST_SWEEP_BATCH)
+        draft_insert(r, r->count, "batch %llu", (unsigned long long)value);
+}
+
+static size_t values_for(const struct pst_doctor *d, uint64_t *value)
+{
+    size_t n = 0;
+    uint64_t most = d->options.sweep == PST_SWEEP_BATCH ? 512 : d->options.sweep == PST_SWEEP_WORKERS ? 4 * (uint64_t)d->limits.cores : 32;
+    for (uint64_t v = d->options.sweep == PST_SWEEP_BATCH ? 8 : 1; v <= most && n < 12; v *= 2)
+        value[n++] = v;
+    return n;
+}
+
+/* The smallest value that comes within 3 % of the best rate. */
+static void recommend(struct pst_doctor *d)
+{
+    static const char *const names[] = {"", "batches of", "workers:", "prefetch"};
+    double best = 0;
+    for (size_t i = 0; i < d->sweeps; i++)
+        best = d->sweep[i].rate > best ? d->sweep[i].rate : best;
+    for (size_t i = 0; i < d->sweeps; i++)
+        if (d->sweep[i].rate >= 0.97 * best) {
+            d->sweep_choice = d->sweep[i].value;
+            snprintf(d->sweep_reason, sizeof(d->sweep_reason), "%s %llu: the smallest value within 3 %% of the best rate, %.4g samples/s",
+                     names[d->options.sweep], (unsigned long long)d->sweep_choice, best);
+            return;
+        }
+}
+
+pst_status doctor_sweep(struct pst_doctor *d, pst_error *reterr)
+{
+    uint64_t value[12];
+    pst_status st = doctor_tick(d, "sweeping", reterr);
+    size_t n = values_for(d, value);
+    for (int round = 0; round < 2 && st == PST_OK; round++) /* in turns: the better of two rounds */
+        for (size_t i = 0; i < n && st == PST_OK; i++) {
+            struct draft r;
+            struct trial t;
+            draft_copy(&r, &d->now);
+            set(&r, d->options.sweep, value[i]);
+            st = doctor_trial(d, &r, d->options.quick ? 0.2 : 0.5, false, &t, reterr);
+            draft_finish(&r);
+            if (st < 0)
+                break;
+            double rate = predict_together(d, t.rate);
+            struct sweep_point *p = &d->sweep[i];
+            if (rate > p->rate)
+                *p = (struct sweep_point){.value = value[i], .rate = rate, .low = predict_together(d, t.low), .high = predict_together(d, t.high),
+                                          .ram = t.ram_planned, .epoch_seconds = d->epoch_samples > 0 ? d->epoch_samples / rate : NAN};
+        }
+    d->sweeps = st == PST_OK ? n : 0;
+    recommend(d);
+    return st;
+}

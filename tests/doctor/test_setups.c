@@ -1,0 +1,183 @@
+/* test_setups.c: set-ups whose flaw is known: the verdict names it, and the first remedy removes it. The planted costs are an order of magnitude
+ * above the others, so that a busy machine does not change the answer. */
+#include "base/memory.h"
+#include "doctor/setups.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct wanted {
+    const char *cause;
+    const char *first[3]; /* any of these is right */
+};
+
+static void examine(const char *text, pst_doctor_options o, struct wanted w)
+{
+    pst_doctor *d = NULL;
+    pst_error error = {0};
+    pst_verdict v = {.size = sizeof(v)};
+    pst_remedy r = {.size = sizeof(r), .id = "none", .available = true};
+    uint64_t live = mem_live();
+    o.size = sizeof(o);
+    o.quick = true;
+    o.customs = &setup_customs;
+    o.temp_dir = test_folder();
+    REQUIRE_OK(pst_doctor_run(&d, text, &o, &error), &error);
+    pst_doctor_verdict(d, &v);
+    bool known = pst_doctor_remedy_at(d, 0, &r), right = !w.first[0];
+    for (size_t i = 0; i < 3 && w.first[i]; i++)
+        right |= known && strcmp(r.id, w.first[i]) == 0;
+    CHECK_MSG(strcmp(v.cause, w.cause) == 0, "%s: the cause is %s, expected %s\n%s", text, v.cause, w.cause, pst_doctor_answer(d));
+    CHECK_MSG(right, "%s: the first remedy is %s, expected %s\n%s", text, r.id, w.first[0], pst_doctor_answer(d));
+    CHECK_MSG(!w.first[0] || !known || !isfinite(r.predicted) || r.gain >= 1, "the remedy brings %g", r.gain);
+    pst_doctor_destroy(d);
+    CHECK_INT(mem_live(), live);
+}
+
+static char text[1500];
+#define TEXT(...) (snprintf(text, sizeof(text), __VA_ARGS__), text)
+
+static void test_small_files(void)
+{
+    setup_images(test_path("tiny"), 600, 8, true);
+    examine(TEXT("folder %s | shuffle | decode | batch 64", test_path("tiny")), (pst_doctor_options){0},
+            (struct wanted){"many-small-files", {"pack"}});
+}
+
+static void test_large_images(void)
+{
+    setup_images(test_path("large"), 10, 800, false);
+    examine(TEXT("folder %s | shuffle | decode | resize 64 | batch 8", test_path("large")), (pst_doctor_options){0},
+            (struct wanted){"large-images", {"resize-offline"}});
+}
+
+static void test_large_images_in_shards(void)
+{
+    setup_shard(test_path("large.tfrecord"), 24, 700, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | random_resized_crop 32 | batch 8", test_path("large.tfrecord")),
+            (pst_doctor_options){0}, (struct wanted){"large-images", {"resize-offline"}});
+}
+
+static void test_compressed_stream(void)
+{
+    setup_floats(test_path("floats.tfrecord.gz"), 1500, 2000, PST_COMPRESSION_GZIP);
+    examine(TEXT("tfrecord %s | example | batch 64", test_path("floats.tfrecord.gz")), (pst_doctor_options){0},
+            (struct wanted){"compressed-stream", {"reshard"}});
+}
+
+static void test_one_worker(void)
+{
+    pst_pipeline_options p = {.size = sizeof(p), .workers = 1};
+    setup_shard(test_path("shard.tfrecord"), 200, 64, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | batch 32", test_path("shard.tfrecord")), (pst_doctor_options){.pipeline = &p},
+            (struct wanted){"single-worker", {"more-workers"}});
+}
+
+static void test_tiny_batches(void)
+{
+    setup_floats(test_path("small.tfrecord"), 3000, 8, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | batch 1", test_path("small.tfrecord")), (pst_doctor_options){0},
+            (struct wanted){"tiny-batch", {"larger-batch"}});
+}
+
+/* Two batches fit: while one worker decodes the large image of a batch, the other has nothing to do. */
+static void test_little_memory(void)
+{
+    pst_pipeline_options p = {.size = sizeof(p), .ram = 3500000};
+    setup_lumps(test_path("ram.tfrecord"), 64, 16, 500);
+    examine(TEXT("tfrecord %s | example image:bytes | decode | random_crop 16 | batch 8", test_path("ram.tfrecord")),
+            (pst_doctor_options){.pipeline = &p}, (struct wanted){"ram-limit", {"prefetch"}});
+}
+
+static void test_slow_consumer(void)
+{
+    examine("range 100000 | batch 64", (pst_doctor_options){.step_ms = 50}, (struct wanted){"consumer", {"faster-step"}});
+}
+
+static void test_heavy_operation(void)
+{
+    setup_shard(test_path("heavy.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | burn 1500 | batch 32", test_path("heavy.tfrecord")), (pst_doctor_options){0},
+            (struct wanted){"heavy-augmentation", {"offline-augment"}});
+}
+
+static void test_parallel_function(void)
+{
+    setup_shard(test_path("cv2.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | cv2 1500 | batch 32", test_path("cv2.tfrecord")), (pst_doctor_options){0},
+            (struct wanted){"heavy-augmentation", {"offline-augment"}});
+}
+
+static void test_python_function(void)
+{
+    setup_shard(test_path("python.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | python 1500 | batch 32", test_path("python.tfrecord")),
+            (pst_doctor_options){0}, (struct wanted){"python-function", {"native-op", "processes"}});
+}
+
+static void test_sleeping_function(void)
+{
+    setup_shard(test_path("sleepy.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | sleepy 4000 | batch 32", test_path("sleepy.tfrecord")),
+            (pst_doctor_options){0}, (struct wanted){"python-function", {"native-op", "processes"}});
+}
+
+static void test_lock(void)
+{
+    setup_shard(test_path("locked.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
+    pst_pipeline_options p = {.size = sizeof(p), .workers = 4};
+    examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | locked 1500 | batch 32", test_path("locked.tfrecord")),
+            (pst_doctor_options){.pipeline = &p}, (struct wanted){"lock-contention", {"processes"}});
+}
+
+static void test_slow_source(void)
+{
+    examine("source 3000 | batch 16", (pst_doctor_options){0}, (struct wanted){"slow-storage", {"faster-storage", "cache-ram"}});
+}
+
+static void test_unused_fields(void)
+{
+    setup_shard(test_path("extra.tfrecord"), 60, 16, 400000, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example \"image:bytes label:int64 extra:bytes\" | decode | resize 16 | batch 16", test_path("extra.tfrecord")),
+            (pst_doctor_options){0}, (struct wanted){"unused-fields", {"select-fields"}});
+}
+
+static void test_heavy_model(void)
+{
+    setup_shard(test_path("model.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | normalize 0..1 | batch 8", test_path("model.tfrecord")),
+            (pst_doctor_options){.model = "conv 64 3 relu | conv 64 3 relu | conv 64 3 relu | flatten | dense 2"},
+            (struct wanted){"heavy-model", {"separable-convolutions", "faster-step", "smaller-model"}});
+}
+
+static void test_healthy(void)
+{
+    setup_shard(test_path("good.tfrecord"), 300, 64, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | resize 64 | flip | normalize 0..1 | batch 64", test_path("good.tfrecord")),
+            (pst_doctor_options){0}, (struct wanted){"none", {NULL}});
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {{"thousands of tiny files", test_small_files},
+                                        {"photos ten times larger than needed", test_large_images},
+                                        {"large images in shards", test_large_images_in_shards},
+                                        {"one gzip TFRecord", test_compressed_stream},
+                                        {"one worker", test_one_worker},
+                                        {"tiny batches of small records", test_tiny_batches},
+                                        {"a RAM budget that starves the ring", test_little_memory},
+                                        {"a slow consumer", test_slow_consumer},
+                                        {"a heavy operation in C", test_heavy_operation},
+                                        {"a heavy function that computes in parallel", test_parallel_function},
+                                        {"a Python function that holds the lock", test_python_function},
+                                        {"a Python function that sleeps", test_sleeping_function},
+                                        {"workers that wait for a lock", test_lock},
+                                        {"a slow source", test_slow_source},
+                                        {"fields that are not used", test_unused_fields},
+                                        {"a heavy model", test_heavy_model},
+                                        {"a healthy set-up", test_healthy},
+                                        {NULL, NULL}};
+    return test_main(argc, argv, tests);
+}
