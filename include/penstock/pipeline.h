@@ -51,7 +51,7 @@ typedef struct pst_pipeline_options {
 /* ---- Building ---- */
 
 /* Creates a pipeline from text: `source args | op args | …`, with # comments, "quotes", and arguments by position or as
- * name=value; "@file" inserts the text of a file. `options` may be NULL. On PST_EINVAL `reterr->offset` is the byte of the
+ * name=value; "@file" inserts the text of a file, and joins take pipelines in parentheses: `zip (…) (…) | …`. `options` may be NULL. On PST_EINVAL `reterr->offset` is the byte of the
  * text, and the message has the line with a caret and a suggestion. */
 PST_API pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_pipeline_options *options,
                                       pst_error *reterr);
@@ -62,6 +62,11 @@ PST_API pst_status pst_pipeline_add(pst_pipeline *p, const char *op, const char 
 /* Appends a custom operation. `op`, and everything that the config points to, must outlive the pipeline; `config` itself is
  * copied. A `config` of NULL means the defaults of all parameters. */
 PST_API pst_status pst_pipeline_add_op(pst_pipeline *p, const pst_op_class *op, const void *config, pst_error *reterr);
+/* Appends a join of `count` pipelines as the source: `op` is "zip", "concatenate", "sample", "choose" or "interleave", `args` are
+ * its arguments as text, or NULL. The pipelines must not be planned yet. On PST_OK they belong to `p` and must not be used any
+ * more; their options are not used. On failure the caller still owns them, but they may be empty. */
+PST_API pst_status pst_pipeline_add_pipelines(pst_pipeline *p, const char *op, const char *args, pst_pipeline *const *branches,
+                                              size_t count, pst_error *reterr);
 /* Appends arrays in memory as the source: `count` fields with these names, one tensor each, all with the same first dimension,
  * which counts the elements. Names and shapes are copied; the data must outlive the pipeline. */
 PST_API pst_status pst_pipeline_add_arrays(pst_pipeline *p, const char *const *names, const pst_tensor *arrays, size_t count,

@@ -15,6 +15,7 @@ from ._core import Batch, Error, Skip, Tensor
 from ._dataset import AUTOTUNE, Dataset, Spec, from_arrays, from_files, from_generator, image_dataset_from_directory, pipeline
 from ._doctor.answer import Answer
 from ._fluent import SOURCES as _SOURCES
+from ._joins import JOINS as _JOINS
 from ._model import Model, Weights
 from ._records import Example, TFRecordReader, TFRecordWriter, pack
 from ._tape import GradientTape, losses, optimizers
@@ -39,6 +40,7 @@ def doctor(loader, step=None, data=None, **options):
 
 __version__ = _core.version
 globals().update(_SOURCES)
+globals().update(_JOINS)
 __all__ = [
     "AUTOTUNE",
     "Answer",
@@ -64,6 +66,7 @@ __all__ = [
     "pack",
     "pipeline",
     *_SOURCES,
+    *_JOINS,
 ]
 
 _atexit.register(_core.shutdown)  # stops the workers before the interpreter shuts down

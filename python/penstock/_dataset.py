@@ -124,6 +124,29 @@ class View:
         return "decode_raw"
 
 
+class Join:
+    """A join of chains; always the first node."""
+
+    def __init__(self, name, text, branches):
+        self.name, self.text, self.branches = name, text, branches
+
+    def add(self, pipeline, before, options):
+        pipeline.add_pipelines(self.name, self.text, tuple(_build(nodes, options) for nodes in self.branches))
+
+    def __repr__(self):
+        chains = " ".join(f"({' | '.join(map(repr, nodes))})" for nodes in self.branches)
+        return f"{self.name} {chains} {self.text}".strip()
+
+
+def _functions(nodes):
+    """The functions of a chain, and of the chains that it joins."""
+    for node in nodes:
+        if isinstance(node, (Map, Generator)):
+            yield node.function
+        for branch in getattr(node, "branches", ()):
+            yield from _functions(branch)
+
+
 def _build(nodes, options):
     if isinstance(nodes[0], Text):
         pipeline = _core.Pipeline.parse(nodes[0].text, **options)
@@ -232,6 +255,18 @@ class Dataset:
             )
         return self._with(batch_maps=((function, workers),))
 
+    def zip(self, *others):
+        """Joins datasets side by side: an element has the fields of an element of each. See ps.zip."""
+        from ._joins import zip as join
+
+        return join(self, *others)
+
+    def concatenate(self, *others):
+        """Appends datasets with the same fields. See ps.concatenate."""
+        from ._joins import concatenate as join
+
+        return join(self, *others)
+
     def decode_raw(self, dtype="uint8", shape=(None,), field="image"):
         """Reads bytes as numbers, as tf.io.decode_raw does, or numbers as another shape. At most one dimension may be None.
 
@@ -305,7 +340,7 @@ class Dataset:
 
     def _check_outside(self):
         """Raises if a function of this dataset calls the dataset, which would call the function again."""
-        mine = [node.function for node in self._nodes if isinstance(node, (Map, Generator))]
+        mine = list(_functions(self._nodes))
         mine += [function for function, _ in self._batch_maps]
         asking = [*_inside.served, _inside.function]
         if self._builder == _thread() or any(f is g for f in mine for g in asking):

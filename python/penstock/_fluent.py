@@ -150,7 +150,8 @@ def install(dataset):
             setattr(dataset, name, method)
 
 
-TABLE = _core.operations()
+JOINED = ("zip", "concatenate", "sample", "choose", "interleave")  # they take datasets: see _joins.py
+TABLE = [entry for entry in _core.operations() if entry[0] not in JOINED]
 KINDS = {name: kind for name, kind, _, _, _ in TABLE}
 SOURCES = {
     name: _define(name, doc, example, params, "") for name, kind, doc, example, params in TABLE if kind == "source" and params

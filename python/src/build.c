@@ -25,6 +25,38 @@ PyObject *pipeline_add(PyObject *object, PyObject *args)
     return pipeline_finish(self, pst_pipeline_add(self->p, op, arguments, &e), &e);
 }
 
+/* Takes the engines of the pipelines, which are kept for what they borrow. */
+PyObject *pipeline_add_pipelines(PyObject *object, PyObject *args)
+{
+    Pipeline *self = (Pipeline *)object;
+    const char *op, *arguments;
+    PyObject *branches;
+    pst_error e;
+    if (!PyArg_ParseTuple(args, "ssO!:add_pipelines", &op, &arguments, &PyTuple_Type, &branches))
+        return NULL;
+    size_t count = (size_t)PyTuple_Size(branches);
+    pst_pipeline **engines = calloc(count + 1, sizeof(*engines));
+    if (!engines)
+        return PyErr_NoMemory();
+    for (size_t i = 0; i < count; i++) {
+        PyObject *branch = PyTuple_GetItem(branches, (Py_ssize_t)i);
+        if (!PyObject_TypeCheck(branch, Py_TYPE(object)) || !((Pipeline *)branch)->p) {
+            free(engines);
+            return PyErr_Format(PyExc_TypeError, "branches are pipelines that were not used yet");
+        }
+        engines[i] = ((Pipeline *)branch)->p;
+    }
+    if (PyList_Append(self->keep, branches) < 0 || !enter_to_build(self)) {
+        free(engines);
+        return NULL;
+    }
+    pst_status st = pst_pipeline_add_pipelines(self->p, op, arguments, engines, count, &e);
+    for (size_t i = 0; i < count && st == PST_OK; i++)
+        ((Pipeline *)PyTuple_GetItem(branches, (Py_ssize_t)i))->p = NULL;
+    free(engines);
+    return pipeline_finish(self, st, &e);
+}
+
 /* Replaces the empty engine by one that was made from text. */
 PyObject *pipeline_parse(PyObject *type, PyObject *args, PyObject *kwargs)
 {

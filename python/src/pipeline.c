@@ -411,6 +411,7 @@ static PyMethodDef pipeline_methods[] = {
     {"parse", (PyCFunction)(void (*)(void))pipeline_parse, METH_VARARGS | METH_KEYWORDS | METH_CLASS, NULL},
     {"add", pipeline_add, METH_VARARGS, NULL},
     {"add_arrays", pipeline_add_arrays, METH_VARARGS, NULL},
+    {"add_pipelines", pipeline_add_pipelines, METH_VARARGS, NULL},
     {"add_files", pipeline_add_files, METH_VARARGS, NULL},
     {"add_map", pipeline_add_map, METH_O, NULL},
     {"add_generator", pipeline_add_generator, METH_O, NULL},

@@ -70,6 +70,7 @@ bool pipeline_options(PyObject *kwargs, pst_pipeline_options *ret, char **ret_ca
 PyObject *pipeline_parse(PyObject *type, PyObject *args, PyObject *kwargs);
 PyObject *pipeline_add(PyObject *self, PyObject *args);
 PyObject *pipeline_add_arrays(PyObject *self, PyObject *args);
+PyObject *pipeline_add_pipelines(PyObject *self, PyObject *args);
 PyObject *pipeline_add_files(PyObject *self, PyObject *args);
 PyObject *pipeline_add_map(PyObject *self, PyObject *args);
 PyObject *pipeline_add_generator(PyObject *self, PyObject *args);

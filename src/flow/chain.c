@@ -5,6 +5,7 @@
 #include "lang/words.h"
 #include "ops/join.h"
 #include "ops/op_decl.h"
+#include "source/source.h"
 
 #include <string.h>
 
@@ -106,7 +107,7 @@ static bool follow_nodes(struct chain *root, struct chain *c, const struct lang_
         const pst_op_class *op = written->class.owner;
         struct node *n = &c->nodes[c->count];
         *n = (struct node){.op = op,
-                           .kind = pst_op_kind_of(op),
+                           .kind = op == &source_generator.op ? PST_OP_SOURCE : pst_op_kind_of(op), /* it is not in the table */
                            .written = written,
                            .config = written->config,
                            .strings = &written->strings,
@@ -156,6 +157,44 @@ pst_status chain_add_class(struct chain *c, const pst_op_class *op, const void *
                         op->name ? op->name : "");
     struct lang_class class = class_of(op);
     return follow(c, c->tree.script_count, lang_add_class(&c->tree, &pipelines, &class, config, reterr), reterr);
+}
+
+/* Empties a chain whose nodes another tree has taken; copies of classes stay. */
+static void forget_nodes(struct chain *c)
+{
+    finish_nodes(c);
+    c->branch_nodes = 0;
+}
+
+pst_status chain_add_join(struct chain *c, const char *op, const char *args, struct chain *const *branches, size_t count,
+                          pst_error *reterr)
+{
+    size_t scripts = c->tree.script_count, nodes = c->tree.top.count, taken = 0;
+    const pst_op_class *class = pst_op_find(op);
+    const struct op_decl *decl = class ? op_decl_of(class) : NULL;
+    if (!decl || !decl->join)
+        return pst_fail(reterr, PST_EINVAL, "%.40s is not an operation that joins pipelines; try zip or concatenate", op);
+    if (count < decl->join->min_branches || count > decl->join->max_branches)
+        return pst_fail(reterr, PST_EINVAL, "%s joins %zu to %zu pipelines, not %zu", op, decl->join->min_branches,
+                        decl->join->max_branches, count);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (branches[i] == branches[k] || branches[i] == c)
+                return pst_fail(reterr, PST_EINVAL, "pipeline %zu is part of the join already", i);
+    pst_status st = lang_add_parent(&c->tree, &pipelines, op, args, reterr);
+    if (st < 0)
+        return st;
+    struct lang_node *n = c->tree.top.nodes[nodes];
+    for (; taken < count && st == PST_OK; taken++)
+        st = branches[taken]->count ? lang_adopt(&c->tree, &pipelines, n, &branches[taken]->tree, reterr)
+                                    : pst_fail(reterr, PST_EINVAL, "pipeline %zu is empty", taken);
+    if (st < 0)
+        lang_cut(&c->tree, nodes, scripts);
+    st = follow(c, scripts, st, reterr);
+    for (size_t i = 0; i < taken; i++)
+        if (branches[i]->tree.top.count == 0)
+            forget_nodes(branches[i]);
+    return st;
 }
 
 char *node_text(const struct node *n)

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "flow/cache.h"
 #include "flow/element.h"
+#include "flow/evaluate.h"
 #include "flow/pipeline.h"
 #include "flow/segment.h"
 #include "ops/fields.h"
@@ -118,10 +119,21 @@ static void entropy_sentence(const struct pipeline_plan *p, char *buffer, size_t
                  p->source_class->entropy ? "; `penstock index --entropy` stores it" : "");
 }
 
-/* The program as one line: "read, decode+resize, label (not run) → batch". */
+#define BRANCHES_SHOWN 8 /* of a join in the line of the program */
+
+/* The program as one line: "read, decode+resize, label (not run) → batch"; branches in parentheses. */
 static void program_line(const struct program *p, struct text *t)
 {
-    text_add(t, "read");
+    const struct join *j = p->join;
+    for (size_t b = 0; j && b < j->count && b < BRANCHES_SHOWN; b++) {
+        text_add(t, b ? " (" : "(");
+        program_line(j->branches[b].program, t);
+        text_add(t, ")");
+    }
+    if (j && j->count > BRANCHES_SHOWN)
+        text_addf(t, " and %zu more", j->count - BRANCHES_SHOWN);
+    text_add(t, j ? " " : "read");
+    text_add(t, j ? j->op->name : "");
     for (size_t i = 0; i <= p->count; i++) {
         if (i == p->cached)
             text_add(t, ", cache");
@@ -160,6 +172,56 @@ static bool has_segment(const struct pipeline_plan *plan)
     return plan->source_class == &source_segment;
 }
 
+/* "keeps 10 of 100 elements (stored: the next run does not test them again)" */
+static void describe_filter(const struct pipeline_plan *plan, size_t i, const char *indent, struct text *t)
+{
+    const struct op_decl *decl = op_decl_of(plan->chain->nodes[i].op);
+    const struct kept_bits *bits = plan->filters;
+    size_t later = 0; /* filters after this one: the list has the last one first */
+    if (!decl || !decl->filter)
+        return;
+    for (size_t k = i + 1; k < plan->chain->count; k++) {
+        const struct op_decl *other = op_decl_of(plan->chain->nodes[k].op);
+        later += other && other->filter;
+    }
+    while (bits && later-- > 0)
+        bits = bits->next;
+    if (bits)
+        text_addf(t, "%s      keeps %" PRIu64 " of %" PRIu64 " elements%s\n", indent, bits->map.ones, bits->map.count,
+                  bits->stored ? "; stored beside the data or in the cache folder" : "; not stored: tested in every run");
+}
+
+/* The operations of a plan, those of branches before the join that they belong to, indented. */
+static void describe_nodes(const struct pipeline_plan *plan, unsigned depth, struct text *t)
+{
+    char line[LINE], count[64], indent[3 * LANG_MAX_DEPTH + 1];
+    unsigned blanks = depth < LANG_MAX_DEPTH ? 3 * depth : 3 * LANG_MAX_DEPTH;
+    memset(indent, ' ', blanks);
+    indent[blanks] = '\0';
+    for (size_t b = 0; plan->join && b < plan->join->count; b++) {
+        const struct pipeline_plan *branch = plan->join->branches[b].plan;
+        if (b == BRANCHES_SHOWN) {
+            text_addf(t, "%s   and %zu more branches\n", indent, plan->join->count - b);
+            break;
+        }
+        text_addf(t, "%s   branch %zu of %s: %s, by an index\n", indent, b + 1, plan->join->op->name,
+                  readable_count(branch->order.batches, "element", "elements", count, sizeof(count)));
+        describe_nodes(branch, depth + 1, t);
+    }
+    for (size_t i = 0; i < plan->chain->count; i++) {
+        const struct node *n = &plan->chain->nodes[i];
+        bool is_segment = i == 0 && has_segment(plan);
+        char *canonical = is_segment ? mem_strdup("segment") : i == 0 && plan->join ? lang_head(n->written) : node_text(n);
+        text_addf(t, "%s%2zu  %s\n", indent, i, canonical ? canonical : n->op->name);
+        t->failed |= !canonical;
+        mem_free(canonical);
+        if (n->kind == PST_OP_SOURCE || n->kind == PST_OP_SAMPLE)
+            text_addf(t, "%s      → %s\n", indent, pst_spec_text(&n->out, line, sizeof(line)));
+        describe_filter(plan, i, indent, t);
+        describe_choice(n, t);
+    }
+}
+
 static void describe_words(const pst_pipeline *p, bool runs, struct text *t)
 {
     const struct pipeline_plan *plan = p->plan;
@@ -169,16 +231,7 @@ static void describe_words(const pst_pipeline *p, bool runs, struct text *t)
         describe_words(segment_pipeline(plan->source), program->streamed, t);
         text_add(t, "\n");
     }
-    for (size_t i = 0; i < plan->chain->count; i++) {
-        bool is_segment = i == 0 && has_segment(plan);
-        char *canonical = is_segment ? mem_strdup("segment") : node_text(&plan->chain->nodes[i]);
-        text_addf(t, "%2zu  %s\n", i, canonical ? canonical : plan->chain->nodes[i].op->name);
-        t->failed |= !canonical;
-        mem_free(canonical);
-        if (plan->chain->nodes[i].kind == PST_OP_SOURCE || plan->chain->nodes[i].kind == PST_OP_SAMPLE)
-            text_addf(t, "      → %s\n", pst_spec_text(&plan->chain->nodes[i].out, line, sizeof(line)));
-        describe_choice(&plan->chain->nodes[i], t);
-    }
+    describe_nodes(plan, 0, t);
     text_addf(t, "delivers  %s\n", pst_spec_text(&plan->batch, line, sizeof(line)));
     describe_source(plan, line, sizeof(line));
     text_addf(t, "source    %s; %s\n", readable_count(plan->order.source, "element", "elements", a, sizeof(a)), line);
@@ -247,10 +300,11 @@ static void json_spec(struct json *j, const char *key, const pst_spec *spec)
 }
 
 /* False: out of memory. */
-static bool json_nodes(const struct chain *c, struct json *j)
+static bool json_nodes(const struct pipeline_plan *plan, const char *key, struct json *j)
 {
+    const struct chain *c = plan->chain;
     bool whole = true;
-    json_begin_array(j, "operations");
+    json_begin_array(j, key);
     json_lines(j);
     for (size_t i = 0; i < c->count; i++) {
         bool is_segment = c->nodes[i].op == &source_segment.op;
@@ -264,6 +318,12 @@ static bool json_nodes(const struct chain *c, struct json *j)
         if (choice) {
             json_string(j, "choice", choice);
             json_string(j, "choice_reason", reason);
+        }
+        if (i == 0 && plan->join) {
+            json_begin_array(j, "branches");
+            for (size_t b = 0; b < plan->join->count; b++)
+                whole &= json_nodes(plan->join->branches[b].plan, NULL, j);
+            json_end_array(j);
         }
         json_end_object(j);
         mem_free(canonical);
@@ -298,7 +358,7 @@ static void json_plan(struct json *j, const char *key, const pst_pipeline *p, st
     json_lines(j);
     if (has_segment(plan))
         json_plan(j, "segment", segment_pipeline(plan->source), t);
-    t->failed |= !json_nodes(plan->chain, j);
+    t->failed |= !json_nodes(plan, "operations", j);
     json_steps(&plan->program, j);
     json_spec(j, "delivers", &plan->batch);
     describe_source(plan, line, sizeof(line));

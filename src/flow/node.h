@@ -41,7 +41,8 @@ pst_status chain_parse(struct chain *c, const char *text, pst_error *reterr);
 pst_status chain_add(struct chain *c, const char *op, const char *args, pst_error *reterr);
 /* Copies the config; the memory that it points to is borrowed. NULL: every parameter has its default. */
 pst_status chain_add_class(struct chain *c, const pst_op_class *op, const void *config, pst_error *reterr);
-/* Adds a join of the `count` chains, with its arguments as text (NULL: none). Takes their nodes on PST_OK and leaves them empty. */
+/* Adds a join of the `count` chains, with its arguments as text (NULL: none). Takes their nodes and leaves them empty; after a
+ * failure some of them may be empty, too. Copies of classes stay in the chains, which must outlive this one. */
 pst_status chain_add_join(struct chain *c, const char *op, const char *args, struct chain *const *branches, size_t count,
                           pst_error *reterr);
 void chain_finish(struct chain *c);

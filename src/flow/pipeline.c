@@ -79,6 +79,27 @@ pst_status pst_pipeline_add_op(pst_pipeline *p, const pst_op_class *op, const vo
     return st < 0 ? st : chain_add_class(&p->chain, op, config, reterr);
 }
 
+pst_status pst_pipeline_add_pipelines(pst_pipeline *p, const char *op, const char *args, pst_pipeline *const *branches,
+                                      size_t count, pst_error *reterr)
+{
+    pst_status st = check_open(p, reterr);
+    void *parts = p->parts;
+    struct chain **chains = mem_array(count, sizeof(*chains));
+    if (st == PST_OK && (!chains || mem_grow(&parts, &p->part_capacity, p->part_count + count, sizeof(*p->parts)) < 0))
+        st = fail_memory(reterr, "adding pipelines");
+    p->parts = parts;
+    for (size_t i = 0; i < count && st == PST_OK; i++) {
+        chains[i] = &branches[i]->chain;
+        st = check_open(branches[i], reterr);
+    }
+    if (st == PST_OK)
+        st = chain_add_join(&p->chain, op, args, chains, count, reterr);
+    for (size_t i = 0; i < count && st == PST_OK; i++)
+        p->parts[p->part_count++] = branches[i];
+    mem_free(chains);
+    return st;
+}
+
 pst_status pipeline_add_source(pst_pipeline *p, const struct source_class *source, const void *config, pst_error *reterr)
 {
     pst_status st = pst_pipeline_add_op(p, &source->op, config, reterr);
@@ -388,6 +409,9 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
     pipeline_plan_destroy(p->plan);
     if (!p->borrows_chain)
         chain_finish(&p->chain);
+    for (size_t i = 0; i < p->part_count; i++)
+        pst_pipeline_destroy(p->parts[i]);
+    mem_free(p->parts);
     arena_finish(&p->names);
     path_list_finish(&p->class_names);
     damage_account_finish(&p->damage);

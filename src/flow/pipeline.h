@@ -25,6 +25,8 @@ struct pst_pipeline {
     struct path_list class_names; /* once they were asked for */
     bool has_class_names;
     struct arena names; /* names and shapes of arrays in memory; paths and labels of files */
+    struct pst_pipeline **parts; /* pipelines that became branches: empty, but for memory that the chain refers to */
+    size_t part_count, part_capacity;
     struct ring ring;
     _Atomic bool cancelled;
     struct delivery delivery;

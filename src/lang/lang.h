@@ -67,6 +67,8 @@ pst_status lang_add(struct lang_tree *t, const struct language *l, const char *n
 /* Appends a node without children. Copies the config; memory it points to is borrowed. NULL: defaults for all parameters. */
 pst_status lang_add_class(struct lang_tree *t, const struct language *l, const struct lang_class *class, const void *config,
                           pst_error *reterr);
+/* The same for a node whose children are added with lang_adopt. */
+pst_status lang_add_parent(struct lang_tree *t, const struct language *l, const char *name, const char *args, pst_error *reterr);
 /* Makes the whole top chain of `from` a child of node `n` of `t`, and leaves `from` empty. PST_ELIMIT: the tree would be too large
  * or too deep. */
 pst_status lang_adopt(struct lang_tree *t, const struct language *l, struct lang_node *n, struct lang_tree *from,

@@ -115,6 +115,7 @@ struct reader {
     size_t number;                /* of the script */
     struct script script;
     bool single;    /* only one stage at the top */
+    bool bare;      /* its children are added later */
     unsigned depth; /* parentheses around the stage, those around its file too */
     struct words words;
     struct arena memory; /* of the words of a stage */
@@ -272,7 +273,7 @@ static pst_status read_class(struct reader *r, const struct level *l, const stru
         st = reread_args(r, l, head, n, reterr);
     if (st == PST_OK)
         st = args_bind(n, &r->script, head, r->args, r->count, reterr);
-    if (st == PST_OK && n->child_count < class->min_children)
+    if (st == PST_OK && n->child_count < class->min_children && !r->bare)
         return fail_children(r, class, n->begin, n->end, reterr);
     return st;
 }
@@ -346,10 +347,10 @@ static pst_status read_chain(struct reader *r, struct lang_chain *to, size_t ope
 /* ---- From outside ---- */
 
 /* Takes `text`; NULL: out of memory. */
-static pst_status read_text(struct lang_tree *t, const struct language *l, char *text, bool single, pst_error *reterr)
+static pst_status read_text(struct lang_tree *t, const struct language *l, char *text, bool single, bool bare, pst_error *reterr)
 {
     size_t nodes = t->top.count, scripts = t->script_count;
-    struct reader r = {.language = l, .tree = t, .single = single};
+    struct reader r = {.language = l, .tree = t, .single = single, .bare = bare};
     pst_status st = tree_push_script(t, text, NULL, reterr);
     if (st == PST_OK)
         st = read_script(&r, &t->top, reterr);
@@ -360,12 +361,23 @@ static pst_status read_text(struct lang_tree *t, const struct language *l, char 
 
 pst_status lang_parse(struct lang_tree *t, const struct language *l, const char *text, pst_error *reterr)
 {
-    return read_text(t, l, mem_strdup(text), false, reterr);
+    return read_text(t, l, mem_strdup(text), false, false, reterr);
+}
+
+static pst_status add_one(struct lang_tree *t, const struct language *l, const char *name, const char *args, bool bare,
+                          pst_error *reterr)
+{
+    if (!word_is_name(name, strlen(name)))
+        return pst_fail(reterr, PST_EINVAL, "\"%.40s\" is not the name of %s; %s", name, l->a_one, l->listing);
+    return read_text(t, l, mem_format("%s%s%s", name, args ? " " : "", args ? args : ""), true, bare, reterr);
 }
 
 pst_status lang_add(struct lang_tree *t, const struct language *l, const char *name, const char *args, pst_error *reterr)
 {
-    if (!word_is_name(name, strlen(name)))
-        return pst_fail(reterr, PST_EINVAL, "\"%.40s\" is not the name of %s; %s", name, l->a_one, l->listing);
-    return read_text(t, l, mem_format("%s%s%s", name, args ? " " : "", args ? args : ""), true, reterr);
+    return add_one(t, l, name, args, false, reterr);
+}
+
+pst_status lang_add_parent(struct lang_tree *t, const struct language *l, const char *name, const char *args, pst_error *reterr)
+{
+    return add_one(t, l, name, args, true, reterr);
 }

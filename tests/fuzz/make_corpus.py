@@ -138,6 +138,13 @@ def seeds_pipeline_text():
     yield b"tfrecord shards/*.tfrecord 'more data/' | decode image | resize 320x240 | normalize mean=0.5,0.5,0.5 std=1e-1,.25,2 | batch 8"
 
 
+def seeds_expr():
+    return [t.encode() for t in (
+        "a < 10 and s match \"n0*\"", "b / 255 + mean(b)", "c in (1, 2, -3) or not a == 7", "min(a, 3) ** 2 // -4 % 5",
+        "len(s) + sum(c) * any(b > 3)", "-(a - 1.5e3) <= max(b) and `a` != 0", "s in [\"x\", 'y'] or s not in (\"n\",)", "e + b",
+        "((((a))))", "not not true", "round(sqrt(abs(b))) == int(2.5)", "s match \"[!a-m]*[0-9]?\"")]
+
+
 def seeds_lang():
     yield b"conv 32 3 relu | residual( conv 16 3 stride=2 | relu )( conv 16 1 ) # a block\n| repeat 3 ( conv 8 1 name=w(1) | relu )"
     yield b"sum mean 'a(b' \")\" (say a(b)c )) (relu)(residual(repeat 2(sum)))| key name=\"\\x28\""
