@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *const train_mixed[] = {"none", "float16", "bfloat16", NULL};
-const char *const train_optimizers[] = {"adam", "adamw", "sgd", "nesterov", NULL};
+const char *const train_optimizers[] = {"adam", "adamw", "sgd", "nesterov", "lion", NULL};
 const char *const train_losses[] = {"auto", "sparse", "categorical", "binary", "mse", NULL};
 
 void session_close(struct train_session *s)

@@ -29,7 +29,8 @@ typedef enum pst_optimizer {
     PST_OPTIMIZER_ADAM = 0, /* Adam as in Keras: epsilon is added to the uncorrected root. */
     PST_OPTIMIZER_ADAMW,    /* Adam with weight decay. */
     PST_OPTIMIZER_SGD,      /* Gradient descent, with momentum if that is not 0. */
-    PST_OPTIMIZER_NESTEROV  /* Gradient descent with Nesterov momentum. */
+    PST_OPTIMIZER_NESTEROV, /* Gradient descent with Nesterov momentum. */
+    PST_OPTIMIZER_LION      /* Lion: steps of the size of the rate, by the sign of a mean of the gradients. */
 } pst_optimizer;
 
 typedef enum pst_schedule {
@@ -62,7 +63,7 @@ typedef struct pst_train_options {
     pst_optimizer optimizer;  /* The optimiser. */
     double rate;              /* The learning rate; 0: 1e-3. */
     double momentum;          /* The momentum of gradient descent. */
-    double beta1, beta2;      /* The decay rates of Adam; 0: 0.9 and 0.999. */
+    double beta1, beta2;      /* The decay rates of Adam; 0: 0.9 and 0.999. Of Lion; 0: 0.9 and 0.99. */
     double epsilon;           /* The epsilon of Adam; 0: 1e-7. */
     double weight_decay;      /* Decoupled, of kernels only; with PST_OPTIMIZER_ADAMW, 0 means 0.004. */
     double clip_norm;         /* The largest norm of all gradients together; 0: any. */

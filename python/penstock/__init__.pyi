@@ -206,7 +206,7 @@ class Model:
     class_names: list[str] | None
     def __init__(self, text: str, input: Sequence[int], *, seed: int = 0, threads: int = 0,
                  loss: Literal["auto", "sparse", "categorical", "binary", "mse"] = "auto",
-                 optimizer: Literal["adam", "adamw", "sgd", "nesterov"] = "adam", learning_rate: float = 1e-3,
+                 optimizer: Literal["adam", "adamw", "sgd", "nesterov", "lion"] = "adam", learning_rate: float = 1e-3,
                  schedule: Literal["constant", "step", "cosine", "one_cycle", "plateau"] = "constant", label_smoothing: float = 0.0,
                  momentum: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7, weight_decay: float = 0.0,
                  clip_norm: float = 0.0, clip_value: float = 0.0, ema: float = 0.0, warmup_steps: int = 0, total_steps: int = 0,

@@ -81,7 +81,7 @@ class Model:
         text: layers ("conv 32 3 relu | maxpool 2 | flatten | dense 10"), "@FILE", or a preset ("resnet20", "resnet20:100")
         input: the shape of one sample: (height, width, channels) or (length,)
         loss: "sparse", "categorical", "binary", "mse"; "auto": chosen by the first targets and the last layer
-        optimizer: "adam", "adamw", "sgd", "nesterov"
+        optimizer: "adam", "adamw", "sgd", "nesterov", "lion" (whose beta2 is 0.99 unless it is given)
         schedule: "constant", "step", "cosine", "one_cycle", "plateau"
         freeze: names of layers that are not trained; * and ? stand for parts of names
         accumulate: batches per update: their gradients are averaged
@@ -126,6 +126,8 @@ class Model:
     ):
         given = dict(locals())
         del given["self"], given["text"], given["input"]
+        if optimizer == "lion" and beta2 == 0.999:  # Adam's default
+            given["beta2"] = 0.99
         given["freeze"] = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         self._options = given
         self._graph = _core.Model(text, tuple(input))

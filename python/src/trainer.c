@@ -29,7 +29,7 @@ struct option {
 };
 
 #define AT(member) offsetof(pst_train_options, member)
-static const char *const optimizers[] = {"adam", "adamw", "sgd", "nesterov", NULL};
+static const char *const optimizers[] = {"adam", "adamw", "sgd", "nesterov", "lion", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", "one_cycle", "plateau", NULL};
 static const char *const mixed[] = {"none", "float16", "bfloat16", NULL};
 static const struct option options[] = {

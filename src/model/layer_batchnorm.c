@@ -3,6 +3,7 @@
  * Training: mean and biased variance of the batch; moving = momentum · moving + (1 − momentum) · batch; gradients flow through
  * both. Otherwise the moving statistics. Sums are taken in double: the reference must not cancel. */
 #include "model/layer_norm.h"
+#include "model/layer_params.h"
 
 #include "model/real.h"
 
@@ -11,10 +12,10 @@
 enum { GAMMA, BETA, MOVING_MEAN, MOVING_VARIANCE };
 
 static const pst_param params[] = {
-    {"eps", PST_PARAM_FLOAT, offsetof(struct norm_config, eps), "0.001", 0, 1, NULL, "Added to the variance."},
+    PARAM_EPS(struct norm_config),
     {"momentum", PST_PARAM_FLOAT, offsetof(struct norm_config, momentum), "0.99", 0, 1, NULL,
      "Share of the moving statistics that a step keeps."},
-    {"name", PST_PARAM_STRING, offsetof(struct norm_config, layer.name), "", 0, 0, NULL, "Name of the layer."},
+    PARAM_NAME(struct norm_config),
     {0},
 };
 

@@ -4,6 +4,7 @@
  *
  * x (N,H,W,C), kernel (K,K,C/groups,O), out (N,H',W',O). */
 #include "model/layer_conv.h"
+#include "model/layer_params.h"
 
 #include "model/real.h"
 
@@ -11,18 +12,16 @@
 #include <string.h>
 
 static const pst_param params[] = {
-    {"filters", PST_PARAM_UINT, offsetof(struct conv_config, filters), NULL, 1, 65536, NULL, "Channels of the result."},
-    {"size", PST_PARAM_UINT, offsetof(struct conv_config, size), NULL, 1, 255, NULL, "Side of the square kernel."},
-    {"activation", PST_PARAM_CHOICE, offsetof(struct conv_config, activation), "none", 0, 0, activation_choices,
-     "Activation applied to the result."},
-    {"stride", PST_PARAM_UINT, offsetof(struct conv_config, stride), "1", 1, 255, NULL, "Step of the window."},
-    {"pad", PST_PARAM_STRING, offsetof(struct conv_config, pad), "valid", 0, 0, NULL,
-     "Zeros around the input: valid (none), same (as TensorFlow pads), or a number per side (as PyTorch pads)."},
-    {"dilation", PST_PARAM_UINT, offsetof(struct conv_config, dilation), "1", 1, 255, NULL, "Distance between kernel taps."},
+    PARAM_FILTERS(struct conv_config),
+    PARAM_SIZE(struct conv_config),
+    PARAM_ACTIVATION(struct conv_config),
+    PARAM_STRIDE(struct conv_config),
+    PARAM_PAD(struct conv_config),
+    PARAM_DILATION(struct conv_config),
     {"groups", PST_PARAM_UINT, offsetof(struct conv_config, groups), "1", 1, 65536, NULL,
      "Number of independent groups of channels."},
-    {"bias", PST_PARAM_BOOL, offsetof(struct conv_config, bias), "true", 0, 0, NULL, "Whether a bias is added."},
-    {"name", PST_PARAM_STRING, offsetof(struct conv_config, layer.name), "", 0, 0, NULL, "Name of the layer."},
+    PARAM_BIAS(struct conv_config),
+    PARAM_NAME(struct conv_config),
     {0},
 };
 

@@ -1,6 +1,7 @@
 /* layer_dense.c: fully connected layer: out (N,O) = x (N,C) · kernel (C,O) + bias (O). An image is taken pixel by pixel, as
  * Keras does; `flatten` makes a vector of it. */
 #include "model/layer_dense.h"
+#include "model/layer_params.h"
 
 #include "model/real.h"
 
@@ -9,10 +10,9 @@
 
 static const pst_param params[] = {
     {"units", PST_PARAM_UINT, offsetof(struct dense_config, units), NULL, 1, 1 << 24, NULL, "Values of the result."},
-    {"activation", PST_PARAM_CHOICE, offsetof(struct dense_config, activation), "none", 0, 0, activation_choices,
-     "Activation applied to the result."},
-    {"bias", PST_PARAM_BOOL, offsetof(struct dense_config, bias), "true", 0, 0, NULL, "Whether a bias is added."},
-    {"name", PST_PARAM_STRING, offsetof(struct dense_config, layer.name), "", 0, 0, NULL, "Name of the layer."},
+    PARAM_ACTIVATION(struct dense_config),
+    PARAM_BIAS(struct dense_config),
+    PARAM_NAME(struct dense_config),
     {0},
 };
 

@@ -1,5 +1,6 @@
 /* layer_layernorm.c: layer normalisation over the channels of each pixel, or of a vector, with a gain and an offset per channel. */
 #include "model/layer_norm.h"
+#include "model/layer_params.h"
 
 #include "model/real.h"
 
@@ -9,8 +10,8 @@
 enum { GAMMA, BETA };
 
 static const pst_param params[] = {
-    {"eps", PST_PARAM_FLOAT, offsetof(struct norm_config, eps), "0.001", 0, 1, NULL, "Added to the variance."},
-    {"name", PST_PARAM_STRING, offsetof(struct norm_config, layer.name), "", 0, 0, NULL, "Name of the layer."},
+    PARAM_EPS(struct norm_config),
+    PARAM_NAME(struct norm_config),
     {0},
 };
 

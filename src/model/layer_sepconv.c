@@ -1,5 +1,6 @@
 /* layer_sepconv.c: separable convolution: a depthwise convolution without bias, then a 1×1 convolution, as in Keras. */
 #include "model/graph.h"
+#include "model/layer_params.h"
 #include "model/layer_conv.h"
 #include "model/layer_list.h"
 #include "model/real.h"
@@ -11,15 +12,13 @@
 #include <stdio.h>
 
 static const pst_param params[] = {
-    {"filters", PST_PARAM_UINT, offsetof(struct conv_config, filters), NULL, 1, 65536, NULL, "Channels of the result."},
+    PARAM_FILTERS(struct conv_config),
     {"size", PST_PARAM_UINT, offsetof(struct conv_config, size), NULL, 1, 255, NULL, "Side of the depthwise kernel."},
-    {"activation", PST_PARAM_CHOICE, offsetof(struct conv_config, activation), "none", 0, 0, activation_choices,
-     "Activation applied to the result."},
+    PARAM_ACTIVATION(struct conv_config),
     {"stride", PST_PARAM_UINT, offsetof(struct conv_config, stride), "1", 1, 255, NULL, "Step of the depthwise window."},
-    {"pad", PST_PARAM_STRING, offsetof(struct conv_config, pad), "valid", 0, 0, NULL,
-     "Zeros around the input: valid (none), same (as TensorFlow pads), or a number per side (as PyTorch pads)."},
+    PARAM_PAD(struct conv_config),
     {"bias", PST_PARAM_BOOL, offsetof(struct conv_config, bias), "true", 0, 0, NULL, "Whether a bias is added at the end."},
-    {"name", PST_PARAM_STRING, offsetof(struct conv_config, layer.name), "", 0, 0, NULL, "Name of the layer."},
+    PARAM_NAME(struct conv_config),
     {0},
 };
 

@@ -163,6 +163,8 @@ static void update(void *user, unsigned worker)
             o->kernels->sgd(&s, g, w, m, r->count);
         else if (o->options.kind == PST_OPTIMIZER_NESTEROV)
             o->kernels->nesterov(&s, g, w, m, r->count);
+        else if (o->options.kind == PST_OPTIMIZER_LION)
+            o->kernels->lion(&s, g, w, m, r->count);
         else
             o->kernels->adam(&s, g, w, m, o->state[1] + r->offset, r->count);
     }

@@ -48,6 +48,17 @@ static void adam(const struct optimizer_step *step, const float *restrict g, flo
     }
 }
 
+static void lion(const struct optimizer_step *step, const float *restrict g, float *restrict w, float *restrict m, size_t count)
+{
+    const struct optimizer_step s = *step;
+    for (size_t i = 0; i < count; i++) {
+        float x = clip(&s, g[i]), d = m[i] + (x - m[i]) * s.keep1;
+        float sign = (float)((d > 0) - (d < 0));
+        w[i] = (w[i] - s.decay * w[i]) - s.rate * sign;
+        m[i] += (x - m[i]) * s.keep2;
+    }
+}
+
 static void mean(const struct optimizer_step *s, const float *restrict w, float *restrict ema, size_t count)
 {
     const float share = s->ema;
@@ -74,4 +85,4 @@ static double squares(const float *g, size_t count)
 }
 
 const struct optimizer_kernels OPTIMIZER_TABLE = {
-    .sgd = sgd, .nesterov = nesterov, .adam = adam, .mean = mean, .add = add, .squares = squares};
+    .sgd = sgd, .nesterov = nesterov, .adam = adam, .lion = lion, .mean = mean, .add = add, .squares = squares};

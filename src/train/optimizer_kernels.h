@@ -19,6 +19,7 @@ struct optimizer_kernels {
     void (*sgd)(const struct optimizer_step *s, const float *g, float *w, float *m, size_t count);
     void (*nesterov)(const struct optimizer_step *s, const float *g, float *w, float *m, size_t count);
     void (*adam)(const struct optimizer_step *s, const float *g, float *w, float *m, float *v, size_t count);
+    void (*lion)(const struct optimizer_step *s, const float *g, float *w, float *m, size_t count);
     void (*mean)(const struct optimizer_step *s, const float *w, float *ema, size_t count);
     void (*add)(float weight, const float *g, float *sum, int first, size_t count); /* sum += weight · g */
     double (*squares)(const float *g, size_t count); /* Σ g², in 8 partial sums in double */

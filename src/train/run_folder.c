@@ -95,6 +95,17 @@ pst_status checkpoint_publish(pst_trainer *t, const struct run_state *state, con
     return st;
 }
 
+/* A run that was killed between a checkpoint and its links has stale ones. Where they cannot be made, the checkpoints are still found. */
+static void mend_links(const char *run, const char *newest, const struct run_state *state)
+{
+    struct file_info info;
+    char *best = state->best_step ? checkpoint_path(run, state->best_step) : NULL;
+    make_link(run, "latest", newest, NULL);
+    if (best && file_stat(best, &info, NULL) == PST_OK)
+        make_link(run, "best", best, NULL);
+    mem_free(best);
+}
+
 pst_status checkpoint_resume(pst_trainer *t, const char *run, struct run_state *state, pst_error *reterr)
 {
     struct path_list l = {0};
@@ -103,6 +114,8 @@ pst_status checkpoint_resume(pst_trainer *t, const char *run, struct run_state *
     for (size_t i = 0; st == PST_OK && got != PST_OK && i < l.count; i++) {
         pst_error error;
         got = checkpoint_read(t, l.paths[i], state, &error);
+        if (got == PST_OK && state)
+            mend_links(run, l.paths[i], state);
         if (got < 0 && got != PST_ECORRUPT && got != PST_ENOTFOUND) { /* not damage: an older one would not do either */
             st = got;
             first = error;

@@ -174,7 +174,7 @@ static void log_graph(struct run_log *l, const struct graph *g)
 
 void run_log_model(struct run_log *l, const pst_trainer *t)
 {
-    static const char *const optimizers[] = {"adam", "adamw", "sgd", "nesterov", "lamb", "lion"};
+    static const char *const optimizers[] = {"adam", "adamw", "sgd", "nesterov", "lion"};
     static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
     const pst_train_options *o = &t->options;
     const struct event_setting settings[] = {{.name = "model", .text = t->model->text},

@@ -17,7 +17,7 @@ static void fill_defaults(pst_train_options *o)
 {
     o->rate = o->rate > 0 ? o->rate : 1e-3;
     o->beta1 = o->beta1 > 0 ? o->beta1 : 0.9;
-    o->beta2 = o->beta2 > 0 ? o->beta2 : 0.999;
+    o->beta2 = o->beta2 > 0 ? o->beta2 : o->optimizer == PST_OPTIMIZER_LION ? 0.99 : 0.999;
     o->epsilon = o->epsilon > 0 ? o->epsilon : 1e-7;
     o->gamma = o->gamma > 0 ? o->gamma : 0.1;
     o->schedule_every = o->schedule_every ? o->schedule_every : 1000;
@@ -38,7 +38,7 @@ static pst_status check_options(const pst_train_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "no loss is chosen");
     if (o->mixed > PST_MIXED_BFLOAT16)
         return pst_fail(reterr, PST_EINVAL, "there is no mixed precision %d", (int)o->mixed);
-    if (o->optimizer > PST_OPTIMIZER_NESTEROV)
+    if (o->optimizer > PST_OPTIMIZER_LION)
         return pst_fail(reterr, PST_EINVAL, "there is no optimizer %d", (int)o->optimizer);
     if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
         return pst_fail(reterr, PST_EINVAL, "beta1 is %g and beta2 %g; expected 0 or more and less than 1", o->beta1, o->beta2);

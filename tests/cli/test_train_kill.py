@@ -60,9 +60,24 @@ def test_kill_at_random_moments():
                 if process.returncode != 0:
                     penstock("train", *(["--resume", run] if os.path.isdir(run) and any(n.startswith("step_") for n in os.listdir(run)) else
                                         [*options, "--out", run]))
-                assert state(run) == want, (variant, run)
+                found = state(run)
+                assert found == want, (variant, ["same" if a == b else (a, b) if not isinstance(a, bytes) else "bytes differ" for a, b in zip(found, want)])
                 shutil.rmtree(run)
     print(f"# killed {kills} times")
+
+
+def test_stale_links():
+    """Killed between a checkpoint and its links: a resume mends them, even if nothing is left to do."""
+    with scratch() as folder:
+        train, val = data(folder)
+        run = f"{folder}/run"
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 3, "--lr", 0.01, "--keep", 9, "--out", run, "-q")
+        links = {name: os.readlink(f"{run}/{name}") for name in ("latest", "best")}
+        for name in links:
+            os.unlink(f"{run}/{name}")
+        os.symlink("step_00000008", f"{run}/latest")
+        penstock("train", "--resume", run, "-q")
+        assert {name: os.readlink(f"{run}/{name}") for name in ("latest", "best")} == links
 
 
 def test_full_disk():

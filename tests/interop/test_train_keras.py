@@ -87,5 +87,60 @@ def test_first_losses():
             assert abs(found - loss) < (2e-6, 3e-4, 1e-3, 2e-3, 2e-3)[step] * loss, (name, step, found, loss)
 
 
+def loop(tf, model, optimizer, loss_fn, batches):
+    """The loop of the articles, for TensorFlow and for us."""
+    losses = []
+
+    def train_step(images, labels):
+        with tf.GradientTape() as tape:
+            predictions = model(images)
+            loss = loss_fn(labels, predictions)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return loss
+
+    for images, labels in batches:
+        loss_value = train_step(images, labels)
+        losses.append(float(loss_value))
+    return losses
+
+
+def test_the_loop_of_articles():
+    """Depthwise separable blocks, one-hot labels, Adam: the same losses."""
+    keras.utils.set_random_seed(1)
+    net = keras.Sequential([keras.Input(IMAGE), layers.Conv2D(16, 3, padding="same", activation="relu"), layers.MaxPooling2D(2),
+                            layers.DepthwiseConv2D(3, padding="same", activation="relu"), layers.Conv2D(32, 1, padding="same", activation="relu"),
+                            layers.MaxPooling2D(2), layers.Flatten(), layers.Dense(10, activation="softmax")])
+    model = ps.Model("conv 16 3 relu pad=same | maxpool 2 | dwconv 3 relu pad=same | conv 32 1 relu | maxpool 2 | flatten | dense 10 softmax", input=IMAGE)
+    copy_weights(model, net)
+    batches = [(images, np.eye(10, dtype=np.float32)[labels]) for images, labels in (batch(IMAGE, 16) for _ in range(6))]
+    theirs = loop(tf, net, keras.optimizers.Adam(), keras.losses.CategoricalCrossentropy(), batches)
+    ours = loop(ps, model, ps.optimizers.Adam(), ps.losses.CategoricalCrossentropy(), batches)
+    assert np.allclose(theirs, ours, rtol=1e-5), (theirs, ours)
+
+
+def test_the_loop_with_a_scaled_loss():
+    """Mixed precision: scaled gradients are those of the loss times its scale; unscaled, they train."""
+    model = ps.Model("conv 8 3 relu | globalavgpool | dense 10", input=IMAGE, mixed="float16")
+    plain = ps.Model("conv 8 3 relu | globalavgpool | dense 10", input=IMAGE)
+    optimizer, loss_fn = ps.optimizers.Adam(0.01), ps.losses.SparseCategoricalCrossentropy()
+    images, labels = batch(IMAGE, 16)
+    first = None
+    for _ in range(20):
+        with ps.GradientTape() as tape:
+            loss = loss_fn(labels, model(images))
+            scaled_loss = optimizer.get_scaled_loss(loss)
+        scaled = tape.gradient(scaled_loss, model.trainable_variables)
+        gradients = optimizer.get_unscaled_gradients(scaled)
+        if first is None:
+            first = float(loss)
+            assert model.loss_scale == 32768 and abs(float(scaled_loss) - 32768 * first) < 1e-3 * float(scaled_loss)
+            plain.train_step(images, labels, apply=False)
+            for wanted, found, other in zip(plain.gradients().values(), gradients, scaled):
+                assert np.abs(wanted - found).max() <= 0.02 * np.abs(wanted).max() and np.allclose(other, found * 32768)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    assert float(loss) < first and model.steps == 20
+
+
 if __name__ == "__main__":
     tap.main(globals())

@@ -85,6 +85,7 @@ static const struct {
     double want[4];
 } optimizers[] = {
     {"momentum", {.kind = PST_OPTIMIZER_SGD, .momentum = 0.9}, {0.49124, -1.25318, 2.00087, -0.0504}},
+    {"lion", {.kind = PST_OPTIMIZER_LION}, {0.49, -1.26, 1.99, 0.02}},
     {"plain", {.kind = PST_OPTIMIZER_SGD}, {0.4925, -1.253, 2.006, 0}},
     {"nesterov", {.kind = PST_OPTIMIZER_NESTEROV, .momentum = 0.9}, {0.484616, -1.255862, 2.006783, -0.07236}},
     {"adam", {.kind = PST_OPTIMIZER_ADAM}, {0.4807043, -1.24781765, 1.98772405, 0.0139323503}},
@@ -134,7 +135,7 @@ static void test_optimizer_levels(void)
     REQUIRE_OK(graph_create(&g, "dense 300 | dense 7", &(struct shape){.rank = 1, .h = 1, .w = 1, .c = 101}, &error), &error);
     size_t bytes = g->values * sizeof(float);
     float *w[2] = {malloc(bytes), malloc(bytes)}, *d = malloc(bytes);
-    for (int kind = PST_OPTIMIZER_ADAM; kind <= PST_OPTIMIZER_NESTEROV; kind++) {
+    for (int kind = PST_OPTIMIZER_ADAM; kind <= PST_OPTIMIZER_LION; kind++) {
         for (int level = 0; level < 2; level++) {
             struct optimizer_options o = {.kind = (pst_optimizer)kind, .momentum = 0.9, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7,
                                           .weight_decay = 0.01, .clip_norm = 1, .ema = 0.9, .features = level ? cpu_features() : 0};
