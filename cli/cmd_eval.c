@@ -51,6 +51,10 @@ static void put_result(const pst_run_record *r, const pst_evaluation *e)
         printf("accuracy  %.2f %%\n", 100 * e->accuracy);
     if (!isnan(e->top5) && e->classes > 5)
         printf("top 5     %.2f %%\n", 100 * e->top5);
+    if (!isnan(e->auc))
+        printf("AUC       %.5f\n", e->auc);
+    if (!isnan(e->f1))
+        printf("F1        %.5f\n", e->f1);
     if (!isnan(e->mae))
         printf("MAE       %.5g\nR2        %.5f\n", e->mae, e->r2);
     if (e->confusion && e->classes <= MOST_SHOWN)
@@ -70,6 +74,8 @@ static void put_json(const pst_run_record *r, const pst_evaluation *e)
     json_number(&j, "loss", e->loss);
     json_number(&j, "accuracy", e->accuracy);
     json_number(&j, "top5", e->top5);
+    json_number(&j, "auc", e->auc);
+    json_number(&j, "f1", e->f1);
     json_number(&j, "mae", e->mae);
     json_number(&j, "r2", e->r2);
     json_begin_array(&j, "classes");
@@ -157,7 +163,7 @@ const struct command command_eval = {
     .name = "eval",
     .summary = "measure a trained model on the data of a pipeline",
     .usage = "RUN PIPELINE...",
-    .doc = "RUN is the folder of a run or of one checkpoint. Prints loss, accuracy and the confusion matrix; for regression the mean absolute "
+    .doc = "RUN is the folder of a run or of one checkpoint. Prints loss, accuracy, F1 and the confusion matrix; AUC for binary targets; for regression the mean absolute "
            "error and R2.\n\n" PIPELINE_DOC,
     .shared = pipeline_options,
     .options = options,

@@ -127,6 +127,23 @@ def test_monitor_and_validations():
         assert stop[-1]["early"] and stop[-1]["step"] == 8, stop[-1]
 
 
+def test_binary_metrics():
+    """One result: AUC and F1 by eval agree with the scores that predict prints."""
+    with scratch() as folder:
+        train, run = data(folder, 40, classes=2), f"{folder}/run"
+        penstock("train", train, "--val", fixed(folder), "--model", MODEL.replace("dense 3", "dense 1"), "--epochs", 4, "--lr", 0.02, "--monitor", "val-auc",
+                 "--out", run, "-q")
+        found = report("eval", run, fixed(folder))
+        names = sorted(os.listdir(f"{folder}/photos"))
+        scores = [(g["top"][0]["probability"], names.index(g["path"].split("/")[-2])) for g in lines(penstock("predict", run, f"{folder}/photos", "--json"))]
+        pairs = [(a, b) for a, label in scores if label for b, other in scores if not other]
+        auc = sum(1 if a > b else 0.5 if a == b else 0 for a, b in pairs) / len(pairs)
+        right = sum(1 for p, label in scores if p > 0.5 and label)
+        wrong = sum(1 for p, label in scores if (p > 0.5) != bool(label))
+        assert abs(found["auc"] - auc) < 1e-3 and abs(found["f1"] - (2 * right / (2 * right + wrong) if right else 0)) < 1e-9, (found, auc)
+        assert "AUC" in penstock("eval", run, fixed(folder)).out
+
+
 def test_class_weights():
     """balanced is the same as a file with the weights that follow from the counts."""
     with scratch() as folder:
