@@ -105,8 +105,7 @@ def test_spellings_of_tf_data():
     assert next(iter(ds))[0].tolist() == [1, 2, 3, 4]
     with raises(ValueError, "with_options(workers=…)"):
         ps.range(4).map(lambda value: value, num_parallel_calls=4)
-    with raises(ps.Error, "batched already"):
-        ps.range(10).batch(2).batch(2).plan()
+    assert [b[0].tolist() for b in ps.range(8).batch(2).batch(2)] == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
     with raises(ValueError, "workers=3000", "1024"):
         ps.range(4).with_options(workers=3000)
 
