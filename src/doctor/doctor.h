@@ -136,7 +136,7 @@ struct cut_cost {
 
 struct step_layer {
     char name[64];
-    double ms;
+    double forward_ms, backward_ms;
 };
 
 struct step {

@@ -128,7 +128,9 @@ static void put_step(struct json *j, const struct pst_doctor *d)
     for (size_t i = 0; i < s->layers; i++) {
         json_begin_object(j, NULL);
         json_string(j, "name", s->layer[i].name);
-        json_number(j, "ms", s->layer[i].ms);
+        json_number(j, "ms", s->layer[i].forward_ms + s->layer[i].backward_ms);
+        json_number(j, "forward_ms", s->layer[i].forward_ms);
+        json_number(j, "backward_ms", s->layer[i].backward_ms);
         json_end_object(j);
     }
     json_end_array(j);

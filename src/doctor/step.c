@@ -1,5 +1,5 @@
-/* step.c: the consumer: a step of a given length, or the real training steps of a model, split into forward pass by layer, backward pass
- * and optimiser. */
+/* step.c: the consumer: a step of a given length, or the real training steps of a model, split into the passes of
+ * each layer and the optimiser. */
 #include "doctor/doctor.h"
 
 #include "base/clock.h"
@@ -35,7 +35,6 @@ struct bench { /* a batch and the model that is trained on it */
     pst_fields fields;
     pst_model *model;
     pst_trainer *trainer;
-    float *out;
 };
 
 static void bench_finish(struct bench *b)
@@ -44,7 +43,6 @@ static void bench_finish(struct bench *b)
     pst_model_destroy(b->model);
     pst_batch_unref(b->batch);
     pst_pipeline_destroy(b->pipeline);
-    mem_free(b->out);
 }
 
 /* The text of a model: of a run, if `model` is a folder. mem_free it. */
@@ -96,118 +94,43 @@ static pst_samples samples_of(const struct bench *b)
                          .target = b->fields.target[0] ? pst_batch_get(b->batch, b->fields.target) : NULL};
 }
 
-static size_t values_of(pst_shape s)
-{
-    size_t n = 1;
-    for (uint32_t i = 0; i < s.rank; i++)
-        n *= s.size[i];
-    return n;
-}
-
-/* The shortest of a few rounds: other programs only ever make it longer. */
-static pst_status time_forward(const pst_model *model, pst_trainer *t, const struct bench *b, double seconds, double *ret, pst_error *reterr)
-{
-    float *out = mem_array(values_of(pst_model_output(model)) * b->fields.batch, sizeof(*out));
-    const pst_tensor *input = pst_batch_get(b->batch, b->fields.input);
-    double best = INFINITY, end = now_ms() + 1e3 * seconds;
-    pst_status st = out ? PST_OK : fail_memory(reterr, "measuring a model");
-    for (int i = 0; st == PST_OK && (i < 2 || (now_ms() < end && i < 200)); i++) {
-        double begin = now_ms();
-        st = pst_trainer_predict(t, input, false, out, reterr);
-        best = fmin(best, now_ms() - begin);
-    }
-    mem_free(out);
-    *ret = best;
-    return st;
-}
-
 static pst_status time_step(struct pst_doctor *d, const struct bench *b, double seconds, pst_error *reterr)
 {
-    double compute = INFINITY, apply = INFINITY, whole = INFINITY, end = now_ms() + 1e3 * seconds;
+    double whole = INFINITY, end = now_ms() + 1e3 * seconds;
     pst_samples s = samples_of(b);
-    pst_status st = PST_OK;
+    pst_status st = pst_trainer_measure(b->trainer, true, reterr);
     for (int i = 0; st == PST_OK && (i < 3 || (now_ms() < end && i < 300)); i++) {
         double begin = now_ms();
-        st = pst_trainer_compute(b->trainer, &s, NULL, reterr);
-        if (st == PST_ETYPE)
-            return st;
-        double middle = now_ms();
-        if (st == PST_OK)
-            st = pst_trainer_apply(b->trainer, reterr);
-        double after = now_ms();
-        compute = fmin(compute, middle - begin);
-        apply = fmin(apply, after - middle);
-        whole = fmin(whole, after - begin);
+        st = pst_trainer_step(b->trainer, &s, NULL, reterr);
+        whole = fmin(whole, now_ms() - begin); /* the shortest: other programs only ever make it longer */
         if (doctor_stopped(d))
             return pst_fail(reterr, PST_ECANCELLED, "the examination was stopped");
     }
     d->step.ms = whole;
-    d->step.optimizer_ms = apply;
-    d->step.backward_ms = compute;
-    return st;
+    return st < 0 ? st : pst_trainer_measure(b->trainer, false, reterr);
 }
 
-/* ---- Layers, by differences of models that are cut after each of them ---- */
+/* ---- Layers ---- */
 
-static size_t stage_length(const char *s)
+/* Groups of layers as the step computes them; means of the measured steps. */
+static pst_status note_layers(struct pst_doctor *d, const pst_trainer *t, pst_error *reterr)
 {
-    size_t depth = 0, n = 0;
-    for (; s[n] && (depth > 0 || s[n] != '|'); n++) {
-        depth += s[n] == '(';
-        depth -= s[n] == ')' && depth > 0;
-    }
-    return n;
-}
-
-static pst_status time_prefix(const struct bench *b, const char *text, size_t length, double seconds, double *ret, pst_error *reterr)
-{
-    char *cut = mem_format("%.*s | flatten", (int)length, text); /* a model ends with a vector */
-    pst_model *model = NULL;
-    pst_trainer *trainer = NULL;
-    pst_fields fields = b->fields;
-    pst_status st = cut ? pst_model_parse(&model, cut, &fields.shape, reterr) : fail_memory(reterr, "measuring a layer");
-    if (st == PST_OK) {
-        pst_train_options o = {.size = sizeof(o), .batch = fields.batch, .loss = PST_LOSS_MSE};
-        st = pst_trainer_create(&trainer, model, &o, reterr);
-    }
-    if (st == PST_OK)
-        st = time_forward(model, trainer, b, seconds, ret, reterr);
-    pst_trainer_destroy(trainer);
-    pst_model_destroy(model);
-    mem_free(cut);
-    return st;
-}
-
-/* A layer that cannot be the last one is counted with the next. */
-static pst_status time_layers(struct pst_doctor *d, const struct bench *b, pst_error *reterr)
-{
-    const char *text = pst_model_text(b->model);
-    double before = 0;
+    pst_train_stats stats = {.size = sizeof(stats)};
+    pst_layer_stats layer = {.size = sizeof(layer)};
     d->step.layer = mem_array(MOST_LAYERS, sizeof(*d->step.layer));
     if (!d->step.layer)
         return fail_memory(reterr, "measuring layers");
-    for (const char *s = text; *s && d->step.layers < MOST_LAYERS && doctor_has_time(d, 8);) {
-        size_t n = stage_length(s), skip = strspn(s, " \t\n");
-        double ms;
-        pst_error error;
-        if (s + n < text + strlen(text)) {
-            pst_status st = time_prefix(b, text, (size_t)(s + n - text), 0.02, &ms, &error);
-            if (st == PST_ENOMEM)
-                return reterr ? (*reterr = error, st) : st;
-            if (st < 0) {
-                s += n + (s[n] == '|');
-                continue;
-            }
-        } else {
-            ms = d->step.forward_ms;
-        }
+    bool known = pst_trainer_stats(t, &stats);
+    double sum = known ? stats.forward + stats.loss + stats.backward + stats.update : 0;
+    double part = sum > 0 ? d->step.ms / sum : 0; /* means, as parts of the shortest step */
+    d->step.forward_ms = part * (stats.forward + stats.loss);
+    d->step.backward_ms = part * stats.backward;
+    d->step.optimizer_ms = part * stats.update;
+    for (size_t i = 0; d->step.layers < MOST_LAYERS && pst_trainer_stats_at(t, i, &layer); i++) {
         struct step_layer *l = &d->step.layer[d->step.layers++];
-        snprintf(l->name, sizeof(l->name), "%.*s", (int)(n > skip ? n - skip : 0), s + skip);
-        for (size_t k = strlen(l->name); k > 0 && l->name[k - 1] == ' '; k--)
-            l->name[k - 1] = '\0';
-        l->ms = ms > before ? ms - before : 0;
-        before = ms > before ? ms : before;
-        s += n + (s[n] == '|');
+        snprintf(l->name, sizeof(l->name), layer.layers > 1 ? "%s and %zu more" : "%s", layer.layer, layer.layers - 1);
+        l->forward_ms = part * layer.forward;
+        l->backward_ms = part * layer.backward;
     }
     return PST_OK;
 }
@@ -246,15 +169,10 @@ static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
         st = doctor_tick(d, "measuring the model", reterr);
     if (st == PST_OK)
         st = time_step(d, &b, seconds, reterr);
-    if (st == PST_OK)
-        st = time_forward(b.model, b.trainer, &b, seconds / 4, &d->step.forward_ms, reterr);
     if (st == PST_OK) {
-        double forward = fmin(d->step.forward_ms, d->step.backward_ms);
-        d->step.forward_ms = forward;
-        d->step.backward_ms -= forward;
         d->step.shared = true;
         d->step.model = mem_strdup(pst_model_text(b.model));
-        st = d->step.model ? time_layers(d, &b, reterr) : fail_memory(reterr, "measuring a model");
+        st = d->step.model ? note_layers(d, b.trainer, reterr) : fail_memory(reterr, "measuring a model");
     }
     if (st == PST_OK)
         st = run_together(d, b.trainer, &b.fields, reterr);

@@ -1,5 +1,6 @@
 /* test_setups.c: set-ups whose flaw is known: the verdict names it, and the first remedy removes it. The planted costs are an order of magnitude
  * above the others, so that a busy machine does not change the answer. */
+#include "base/fault.h"
 #include "base/memory.h"
 #include "doctor/setups.h"
 #include "harness.h"
@@ -159,6 +160,26 @@ static void test_healthy(void)
             (pst_doctor_options){0}, (struct wanted){"none", {NULL}});
 }
 
+/* A failed allocation is PST_ENOMEM, or the remedy that needed it is left out; nothing is leaked. Few of the many places are tried: each takes a
+ * whole examination. */
+static void test_faults(void)
+{
+    static const uint64_t places[] = {0, 5, 40, 130, 300, 700};
+    setup_images(test_path("faults"), 12, 40, false);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        pst_doctor *d = NULL;
+        pst_error error = {0};
+        pst_doctor_options o = {.size = sizeof(o), .quick = true, .temp_dir = test_folder()};
+        uint64_t live = mem_live();
+        test_fault_arm(FAULT_MEMORY, places[i], false);
+        pst_status st = pst_doctor_run(&d, TEXT("folder %s | shuffle | decode | resize 16 | batch 8", test_path("faults")), &o, &error);
+        test_fault_clear();
+        CHECK_MSG(st == PST_OK || st == PST_ENOMEM, "allocation %llu: %s: %s", (unsigned long long)places[i], pst_status_name(st), error.message);
+        pst_doctor_destroy(d);
+        CHECK_INT(mem_live(), live);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"thousands of tiny files", test_small_files},
@@ -178,6 +199,7 @@ int main(int argc, char **argv)
                                         {"fields that are not used", test_unused_fields},
                                         {"a heavy model", test_heavy_model},
                                         {"a healthy set-up", test_healthy},
+                                        {"allocations may fail", test_faults},
                                         {NULL, NULL}};
     return test_main(argc, argv, tests);
 }
