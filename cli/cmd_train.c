@@ -299,6 +299,8 @@ static const struct option options[] = {
             "model's last layer"},
     {"--accumulate", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, accumulate), .initial = "1", .min = 1, .max = 1e6,
      .doc = "batches per update: their gradients are averaged"},
+    {"--recompute", .kind = OPTION_FLAG, INTO(struct train_config, recompute),
+     .doc = "keep few values for the backward pass and compute the others again: less memory, more time, the same result"},
     {"--mixed", .metavar = "TYPE", .kind = OPTION_CHOICE, INTO(struct train_config, mixed), .choices = train_mixed, .initial = "none",
      .doc = "store values and gradients between layers in 16 bits: float16, with scaling of the loss as in Keras, or bfloat16; weights stay "
             "float32"},

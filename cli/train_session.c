@@ -60,6 +60,7 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
                            .freeze = c->freeze.items,
                            .freeze_count = c->freeze.count,
                            .mixed = (pst_mixed)c->mixed,
+                           .recompute = c->recompute,
                            .accumulate = (unsigned)c->accumulate,
                            .class_weights = s->class_weights,
                            .class_count = s->class_weight_count};

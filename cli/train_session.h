@@ -14,7 +14,7 @@ struct train_config {
     double low, high; /* of lr-find */
     int optimizer, schedule, loss, monitor, mixed;
     struct option_list freeze, sweep;
-    bool json, quiet;
+    bool recompute, json, quiet;
     bool epochs_given, steps_given, val_given;
 };
 

@@ -85,6 +85,7 @@ typedef struct pst_train_options {
     pst_loss_fn loss_fn;      /* The function of PST_LOSS_CUSTOM. */
     void *loss_user;          /* Handed to `loss_fn`. */
     pst_mixed mixed;          /* How values and gradients between layers are stored; weights and computing stay float32. */
+    bool recompute;           /* Keep few values for the backward pass and compute the others again: less memory, more time, the same result. */
 } pst_train_options;
 
 typedef struct pst_trainer pst_trainer;

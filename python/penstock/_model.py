@@ -86,6 +86,7 @@ class Model:
         freeze: names of layers that are not trained; * and ? stand for parts of names
         accumulate: batches per update: their gradients are averaged
         mixed: "float16" or "bfloat16" stores values and gradients between layers in 16 bits
+        recompute: keeps few values for the backward pass and computes the others again: less memory, the same result
 
     Example:
 
@@ -122,6 +123,7 @@ class Model:
         freeze=(),
         accumulate=1,
         mixed="none",
+        recompute=False,
         portable=False,
     ):
         given = dict(locals())

@@ -57,6 +57,7 @@ static const struct option options[] = {
     {"plateau_patience", NUMBER, AT(plateau_patience), NULL},
     {"accumulate", NUMBER, AT(accumulate), NULL},
     {"mixed", CHOICE, AT(mixed), mixed},
+    {"recompute", FLAG, AT(recompute), NULL},
     {"portable", FLAG, AT(portable), NULL},
     {0},
 };

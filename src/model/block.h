@@ -51,6 +51,7 @@ struct block {
     const struct block_class *class;
     size_t first, count; /* nodes */
     char why[96];
+    size_t saved_again, work_again; /* offsets of `saved` and `work` when the forward pass is repeated */
     struct block_memory saved;     /* lives from forward to backward */
     struct block_memory work;      /* lives during forward; per lane */
     struct block_memory back_work; /* lives during backward; per lane */
@@ -95,6 +96,7 @@ struct lane_range step_lane(const struct step *s, unsigned lane);
 size_t step_samples(const struct step *s);
 size_t step_real_size(const struct step *s);
 bool step_is_training(const struct step *s);
+bool step_repeats(const struct step *s); /* the forward pass at hand is a repetition: statistics are as the first one left them */
 unsigned step_lanes(const struct step *s);
 uint64_t step_key(const struct step *s, size_t node);     /* of random numbers */
 const struct graph *step_graph(const struct step *s);

@@ -85,7 +85,7 @@ static struct conv_job forward_job(struct step *s, struct block *b, unsigned lan
                          .epilogue = c->group.norm ? CONV_RAW : c->group.pool ? CONV_POOL : CONV_CLAMP,
                          .out_strides = strides_of(c->group.pool ? c->columns.out / 2 : c->columns.out, co, c->out_values),
                          .argmax_strides = strides_of(c->columns.out / 2, co, c->out_values)};
-    if (c->group.norm && step_is_training(s)) {
+    if (c->group.norm && step_is_training(s) && !step_repeats(s)) {
         j.shift = c->centre;
         j.sum = c->sums + 4 * co * lane;
         j.sum2 = j.sum + co;
@@ -118,6 +118,8 @@ static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned co
     size_t co = c->group.shape.co, rows = step_samples(s) * c->rows.out * c->columns.out;
     const float *gamma = step_param(s, c->gamma), *beta = step_param(s, c->gamma + BETA);
     float *moving_mean = step_param(s, c->gamma + MOVING_MEAN), *moving_variance = step_param(s, c->gamma + MOVING_VARIANCE);
+    if (step_repeats(s))
+        return;
     for (size_t k = co * i / count; k < co * (i + 1) / count; k++) {
         double mean = moving_mean[k], variance = moving_variance[k];
         if (step_is_training(s)) {

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "model/arena_plan.h"
 #include "model/convert.h"
+#include "model/step_order.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -27,7 +28,9 @@ struct step {
     size_t *consumers;  /* of each value */
     struct value_form *forms;
     size_t *block_of;   /* the block that a value is the result of; of value 0 it is not used */
+    struct step_order order;
     size_t *value_at, *gradient_at; /* offsets in the arena; SIZE_MAX: none */
+    size_t *value_again;            /* the same of values, from when they are recomputed */
     char *arena;
     size_t arena_bytes, value_bytes;
     void (*on_gradient)(void *user, size_t p);
@@ -38,6 +41,8 @@ struct step {
     pst_dtype dtype;
     size_t samples;
     bool training;
+    bool again;   /* from the beginning of the backward pass: values lie where they were recomputed to */
+    bool repeats; /* a segment runs forward for the second time */
     uint64_t pass;
     char *params, *grads;
     const void *dout;
@@ -90,40 +95,95 @@ static bool is_stored(const struct step *s, size_t value)
     return value == b->first + b->count;
 }
 
-/* Lifetimes: block i runs forward at time i and backward at time 2 · blocks − 1 − i. */
+/* Whether a block may run forward twice: nothing that it updates, such as moving statistics, is updated twice. */
+static bool can_repeat(const struct step *s, const struct block *b)
+{
+    for (size_t n = b->first; b->class == &block_reference && n < b->first + b->count; n++)
+        for (size_t p = 0; p < s->graph->nodes[n].params; p++)
+            if (s->graph->params[s->graph->nodes[n].first_param + p].layer.fixed)
+                return false;
+    return true;
+}
+
+static pst_status plan_order(struct step *s, pst_error *reterr)
+{
+    bool *repeats = mem_array(s->block_count, sizeof(*repeats));
+    for (size_t i = 0; repeats && i < s->block_count; i++)
+        repeats[i] = can_repeat(s, &s->blocks[i]);
+    bool ok = repeats && step_order_init(&s->order, s->block_count, s->options.recompute && s->options.training, repeats);
+    mem_free(repeats);
+    return ok ? PST_OK : fail_memory(reterr, "planning the step; a smaller batch needs less");
+}
+
+/* The last block that reads the value, and whether a block of another segment than its own does. */
+static size_t last_reader(const struct step *s, size_t v, size_t made, bool *ret_crosses)
+{
+    size_t used = v == s->nodes ? s->block_count - 1 : made;
+    *ret_crosses = v == 0 || v == s->nodes;
+    for (size_t i = 0; i < s->nodes; i++)
+        for (size_t k = 0; k < s->graph->nodes[i].inputs; k++)
+            if (s->graph->nodes[i].input[k] == v) {
+                size_t reader = s->block_of[i + 1];
+                used = reader > used ? reader : used;
+                *ret_crosses |= step_order_segment(&s->order, reader) != step_order_segment(&s->order, made);
+            }
+    return used;
+}
+
+static bool place_value(struct step *s, struct arena_plan *plan, size_t v)
+{
+    bool training = s->options.training, crosses, ok;
+    size_t made = v ? s->block_of[v] : 0, used = last_reader(s, v, made, &crosses), *back = s->order.back;
+    size_t size = s->real_size == sizeof(float) ? number_bytes(s->forms[v].number) : s->real_size;
+    size_t bytes = s->options.batch * shape_values(graph_shape(s->graph, v)) * size;
+    size_t freed = made; /* the block that reads the gradient last */
+    if (v && !is_stored(s, v))
+        return true;
+    if (v && s->forms[s->graph->nodes[s->blocks[made].first].input[0]].on_demand)
+        freed = s->block_of[s->graph->nodes[s->blocks[made].first].input[0]];
+    s->value_bytes += v ? bytes * (training && !s->forms[v].on_demand ? 2 : 1) : 0;
+    if (training && !crosses && step_order_repeats(&s->order, made))
+        ok = arena_plan_add(plan, &s->value_at[v], bytes, made, used) &&
+             arena_plan_add(plan, &s->value_again[v], bytes, s->order.again[made], back[made]);
+    else
+        ok = arena_plan_add(plan, &s->value_at[v], bytes, made, training ? back[v ? made : 0] : used);
+    if (ok && training && v && !s->forms[v].on_demand)
+        ok = arena_plan_add(plan, &s->gradient_at[v], bytes, back[used], back[freed]);
+    return ok;
+}
+
+static bool place_block(struct step *s, struct arena_plan *plan, size_t i)
+{
+    struct block *b = &s->blocks[i];
+    size_t back = s->order.back[i], again = s->order.again[i];
+    bool training = s->options.training, repeats = training && step_order_repeats(&s->order, i);
+    bool ok = arena_plan_add(plan, &b->saved.offset, b->saved.bytes, i, training && !repeats ? back : i) &&
+              arena_plan_add(plan, &b->work.offset, b->work.bytes * s->lanes, i, i);
+    if (ok && repeats)
+        ok = arena_plan_add(plan, &b->saved_again, b->saved.bytes, again, back) &&
+             arena_plan_add(plan, &b->work_again, b->work.bytes * s->lanes, again, again);
+    if (ok && training)
+        ok = arena_plan_add(plan, &b->back_work.offset, b->back_work.bytes * s->lanes, back, back);
+    return ok;
+}
+
 static pst_status place_memory(struct step *s, pst_error *reterr)
 {
     struct arena_plan plan = {0};
-    size_t last = 2 * s->block_count - 1;
-    bool training = s->options.training, ok = true;
-    for (size_t v = 0; v <= s->nodes; v++) {
-        size_t made = v ? s->block_of[v] : 0, used = made;
-        size_t size = s->real_size == sizeof(float) ? number_bytes(s->forms[v].number) : s->real_size;
-        size_t bytes = s->options.batch * shape_values(graph_shape(s->graph, v)) * size;
-        for (size_t i = 0; i < s->nodes; i++)
-            for (size_t k = 0; k < s->graph->nodes[i].inputs; k++)
-                if (s->graph->nodes[i].input[k] == v && s->block_of[i + 1] > used)
-                    used = s->block_of[i + 1];
-        if (v == s->nodes)
-            used = s->block_count - 1;
-        size_t freed = made; /* the block that reads the gradient last */
-        if (v && s->forms[s->graph->nodes[s->blocks[made].first].input[0]].on_demand)
-            freed = s->block_of[s->graph->nodes[s->blocks[made].first].input[0]];
-        s->value_bytes += v && is_stored(s, v) ? bytes * (training && !s->forms[v].on_demand ? 2 : 1) : 0;
-        if (v == 0 || is_stored(s, v))
-            ok &= arena_plan_add(&plan, &s->value_at[v], bytes, made, training ? last - made : used);
-        if (training && v && is_stored(s, v) && !s->forms[v].on_demand)
-            ok &= arena_plan_add(&plan, &s->gradient_at[v], bytes, last - used, last - freed);
-    }
-    for (size_t i = 0; i < s->block_count; i++) {
-        struct block *b = &s->blocks[i];
-        ok &= arena_plan_add(&plan, &b->saved.offset, b->saved.bytes, i, training ? last - i : i);
-        ok &= arena_plan_add(&plan, &b->work.offset, b->work.bytes * s->lanes, i, i);
-        if (training)
-            ok &= arena_plan_add(&plan, &b->back_work.offset, b->back_work.bytes * s->lanes, last - i, last - i);
-    }
+    bool ok = true;
+    for (size_t v = 0; ok && v <= s->nodes; v++)
+        ok = place_value(s, &plan, v);
+    for (size_t i = 0; ok && i < s->block_count; i++)
+        ok = place_block(s, &plan, i);
     pst_status st = ok && arena_plan_solve(&plan, &s->arena_bytes) ? PST_OK : fail_memory(reterr, "planning the step; a smaller batch needs less");
     arena_plan_finish(&plan);
+    for (size_t v = 0; v <= s->nodes; v++)
+        s->value_again[v] = s->value_again[v] == SIZE_MAX ? s->value_at[v] : s->value_again[v];
+    for (size_t i = 0; i < s->block_count; i++)
+        if (!step_order_repeats(&s->order, i)) {
+            s->blocks[i].saved_again = s->blocks[i].saved.offset;
+            s->blocks[i].work_again = s->blocks[i].work.offset;
+        }
     return st;
 }
 
@@ -140,15 +200,18 @@ static pst_status plan_step(struct step *s, pst_error *reterr)
     s->consumers = mem_array(values, sizeof(*s->consumers));
     s->block_of = mem_array(values, sizeof(*s->block_of));
     s->value_at = mem_array(values, sizeof(*s->value_at));
+    s->value_again = mem_array(values, sizeof(*s->value_again));
     s->forms = mem_array(values, sizeof(*s->forms));
     s->gradient_at = mem_array(values, sizeof(*s->gradient_at));
-    if (!s->blocks || !s->consumers || !s->block_of || !s->value_at || !s->gradient_at || !s->forms)
+    if (!s->blocks || !s->consumers || !s->block_of || !s->value_at || !s->value_again || !s->gradient_at || !s->forms)
         return fail_memory(reterr, "planning the step; a smaller batch needs less");
     for (size_t v = 0; v < values; v++)
-        s->value_at[v] = s->gradient_at[v] = SIZE_MAX;
+        s->value_at[v] = s->value_again[v] = s->gradient_at[v] = SIZE_MAX;
     s->forms[0] = (struct value_form){.low = -INFINITY, .high = INFINITY};
     count_consumers(s);
     pst_status st = divide(s, reterr);
+    if (st == PST_OK)
+        st = plan_order(s, reterr);
     if (st == PST_OK)
         st = place_memory(s, reterr);
     if (st == PST_OK)
@@ -203,6 +266,8 @@ struct step *step_destroy(struct step *s)
     mem_free(s->consumers);
     mem_free(s->block_of);
     mem_free(s->value_at);
+    mem_free(s->value_again);
+    step_order_finish(&s->order);
     mem_free(s->gradient_at);
     mem_free(s->forms);
     mem_free(s);
@@ -237,6 +302,11 @@ bool step_is_training(const struct step *s)
     return s->training;
 }
 
+bool step_repeats(const struct step *s)
+{
+    return s->repeats;
+}
+
 unsigned step_lanes(const struct step *s)
 {
     return s->lanes;
@@ -256,7 +326,7 @@ void *step_value(struct step *s, size_t value)
 {
     if (value == 0 && s->dtype == (s->real_size == sizeof(double) ? PST_DTYPE_F64 : PST_DTYPE_F32))
         return (void *)(uintptr_t)s->input;
-    return s->arena + s->value_at[value];
+    return s->arena + (s->again ? s->value_again : s->value_at)[value];
 }
 
 void *step_gradient(struct step *s, size_t value)
@@ -286,12 +356,14 @@ void *step_param_gradient(struct step *s, size_t param)
 
 void *step_saved(struct step *s, const struct block *b)
 {
-    return s->arena + b->saved.offset;
+    return s->arena + (s->again ? b->saved_again : b->saved.offset);
 }
 
 void *step_work(struct step *s, const struct block *b, bool backward, unsigned lane)
 {
-    return s->arena + (backward ? b->back_work.offset + lane * b->back_work.bytes : b->work.offset + lane * b->work.bytes);
+    if (backward)
+        return s->arena + b->back_work.offset + lane * b->back_work.bytes;
+    return s->arena + (s->again ? b->work_again : b->work.offset) + lane * b->work.bytes;
 }
 
 /* ---- Running ---- */
@@ -358,6 +430,7 @@ pst_status step_forward(struct step *s, const void *input, pst_dtype dtype, size
     s->dtype = dtype;
     s->samples = n;
     s->training = training;
+    s->again = false;
     s->params = params;
     s->pass += training;
     atomic_store(&s->next_block, 0);
@@ -373,6 +446,19 @@ static void announce(struct step *s, const struct block *b)
             s->on_gradient(s->on_gradient_user, s->graph->nodes[n].first_param + p);
 }
 
+/* Blocks [begin, end) once more, before they run backward. */
+static void repeat_segment(struct step *s, size_t begin, size_t end, unsigned worker)
+{
+    if (worker == 0)
+        s->repeats = true;
+    team_barrier(s->team);
+    for (size_t i = begin; i < end; i++)
+        run_phases(s, &s->blocks[i], s->blocks[i].forward, worker);
+    if (worker == 0)
+        s->repeats = false;
+    team_barrier(s->team);
+}
+
 static void run_backward(void *user, unsigned worker)
 {
     struct step *s = user;
@@ -380,6 +466,8 @@ static void run_backward(void *user, unsigned worker)
         memcpy(step_gradient(s, s->nodes), s->dout, s->samples * shape_values(step_out_shape(s)) * s->real_size);
     team_barrier(s->team);
     for (size_t i = s->block_count; i-- > 0;) {
+        if (step_order_repeats(&s->order, i) && (i + 1) % s->order.length == 0)
+            repeat_segment(s, i + 1 - s->order.length, i + 1, worker);
         run_phases(s, &s->blocks[i], s->blocks[i].backward, worker);
         if (worker == 0 && s->on_gradient)
             announce(s, &s->blocks[i]);
@@ -389,6 +477,7 @@ static void run_backward(void *user, unsigned worker)
 void step_backward(struct step *s, const void *dout, void *grads)
 {
     s->dout = dout;
+    s->again = true;
     s->grads = grads;
     team_run(s->team, run_backward, s);
 }

@@ -23,6 +23,7 @@ struct step_options {
     bool reference;   /* use the reference for every node */
     unsigned features; /* CPU features that kernels may use; cpu.h */
     uint64_t seed;     /* of dropout */
+    bool recompute;    /* keep few activations and compute the others again in the backward pass: less memory, more time */
     enum number store; /* how values and gradients are stored where blocks can: mixed precision */
 };
 

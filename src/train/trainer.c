@@ -106,6 +106,7 @@ static pst_status make_step(pst_trainer *t, unsigned features, pst_error *reterr
                              .logits = t->options.loss != PST_LOSS_MSE && t->options.loss != PST_LOSS_CUSTOM,
                              .features = features,
                              .seed = t->options.seed,
+                             .recompute = t->options.recompute,
                              .store = t->options.mixed == PST_MIXED_FLOAT16    ? NUMBER_F16
                                       : t->options.mixed == PST_MIXED_BFLOAT16 ? NUMBER_BF16
                                                                                : NUMBER_F32};

@@ -173,6 +173,21 @@ static void test_16_bits_are_near(void)
     }
 }
 
+/* Recomputed activations: the same bits. */
+static void test_recompute(void)
+{
+    for (size_t i = 0; i < MODELS; i++)
+        for (unsigned threads = 1; threads <= 2; threads++) {
+            struct step_options o = {.features = cpu_features(), .threads = threads}, again = o;
+            struct run want, got;
+            again.recompute = true;
+            if (!run(&want, models[i], o, BATCH) || !run(&got, models[i], again, BATCH))
+                return;
+            CHECK_MSG(memcmp(want.grads, got.grads, 2 * want.values * sizeof(double)) == 0, "%s: recomputing changes gradients", models[i]);
+            finish(&want), finish(&got);
+        }
+}
+
 static void test_16_bits_take_less(void)
 {
     pst_error error = {0};
@@ -185,6 +200,12 @@ static void test_16_bits_take_less(void)
     CHECK_STATUS(graph_create(&g, "conv 16 3 pad=same bias=false | batchnorm | relu | repeat 3 ( dwconv 3 pad=same bias=false | batchnorm | relu "
                                   "| conv 16 1 bias=false | batchnorm | relu ) | globalavgpool | dense 10", &input, &error), PST_OK, &error);
     CHECK_STATUS(step_create(&step[0], g, &o, &error), PST_OK, &error);
+    o.recompute = true;
+    CHECK_STATUS(step_create(&step[1], g, &o, &error), PST_OK, &error);
+    CHECK_MSG(step_bytes(step[1]) < 0.8 * (double)step_bytes(step[0]), "%llu bytes with recomputing, %llu without",
+              (unsigned long long)step_bytes(step[1]), (unsigned long long)step_bytes(step[0]));
+    step_destroy(step[1]);
+    o.recompute = false;
     o.store = NUMBER_F16;
     CHECK_STATUS(step_create(&step[1], g, &o, &error), PST_OK, &error);
     CHECK_MSG(step_value_bytes(step[1]) <= 0.6 * (double)step_value_bytes(step[0]), "%llu bytes of values and gradients, %llu in float32",
@@ -272,6 +293,7 @@ static void test_every_allocation_may_fail(void)
 static const struct test tests[] = {
     {"float is near double", test_float_is_near_double},
     {"16 bits are near", test_16_bits_are_near},
+    {"recomputed activations", test_recompute},
     {"16 bits take less", test_16_bits_take_less},
     {"threads do not matter", test_threads_do_not_matter},
     {"small batches", test_small_batches},

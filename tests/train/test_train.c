@@ -392,6 +392,22 @@ static void test_mixed_learns(void)
     CHECK_MSG(losses[0] < 0.3 && losses[1] < 0.35 && losses[2] < 0.4, "losses %g, float16 %g, bfloat16 %g", losses[0], losses[1], losses[2]);
 }
 
+static void test_recompute(void)
+{
+    float after[2];
+    for (size_t k = 0; k < 2; k++) {
+        pst_error error;
+        pst_model *model = NULL;
+        pst_trainer *t = make_trainer(&model, small, (pst_train_options){.rate = 0.02, .threads = 2, .recompute = k == 1});
+        for (size_t i = 0; t && i < 5; i++)
+            CHECK_STATUS(pst_trainer_step(t, &samples, NULL, &error), PST_OK, &error);
+        after[k] = t ? pst_trainer_values(t, 0)[0] : 0;
+        pst_trainer_destroy(t);
+        pst_model_destroy(model);
+    }
+    CHECK(memcmp(&after[0], &after[1], sizeof(float)) == 0);
+}
+
 static float steepness; /* of the loss below */
 
 static double linear_loss(void *user, const pst_samples *s, const float *out, size_t n, size_t width, float *dout)
@@ -445,6 +461,7 @@ int main(int argc, char **argv)
                                         {"choice of the loss", test_loss_choice},
                                         {"presets", test_presets},
                                         {"mixed precision", test_mixed_learns},
+                                        {"recomputed activations", test_recompute},
                                         {"loss scale", test_loss_scale},
                                         {0}};
     return test_main(argc, argv, tests);
