@@ -137,9 +137,9 @@ def test_long_run():
                 sizes.append(rss(process.pid))
                 if time.monotonic() - begin > SECONDS:
                     break
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
             process.communicate()
-        assert process.returncode == 130 and len(sizes) >= 20, (process.returncode, len(sizes))
+        assert process.returncode == 143 and len(sizes) >= 20, (process.returncode, len(sizes))
         early, late = max(sizes[len(sizes) // 5:len(sizes) // 2]), max(sizes[len(sizes) // 2:])
         assert late < early + (4 << 20), (early, late)
         first, second = sorted(rates[:len(rates) // 2]), sorted(rates[len(rates) // 2:])
