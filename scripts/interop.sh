@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The tests against the real things: TensorFlow, TFDS, Pillow, h5py; PyTorch; JAX, Numba, mypy; ONNX Runtime, TensorBoard. interop.sh BUILD
-# Their venvs (about 2, 6, 1 and 0.3 GB) lie outside the clone, in $PENSTOCK_CACHE or ~/.cache/penstock, keyed by their requirements: made
+# The tests against the real things: TensorFlow, TFDS, Pillow, h5py; PyTorch; JAX, Numba, mypy; ONNX Runtime, TensorBoard;
+# webdataset. interop.sh BUILD
+# Their venvs (about 2, 6, 1, 0.3 and 0.1 GB) lie outside the clone, in $PENSTOCK_CACHE or ~/.cache/penstock, keyed by their requirements: made
 # once. One that cannot be made: a failure where CI=true, else its tests are skipped.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -35,5 +36,6 @@ PENSTOCK_INTEROP_PYTHON=$(environment requirements.txt)
 PENSTOCK_INTEROP_TORCH=$(environment requirements-torch.txt)
 PENSTOCK_INTEROP_JAX=$(environment requirements-jax.txt)
 PENSTOCK_INTEROP_ONNX=$(environment requirements-onnx.txt)
-export PENSTOCK_INTEROP_PYTHON PENSTOCK_INTEROP_TORCH PENSTOCK_INTEROP_JAX PENSTOCK_INTEROP_ONNX
+PENSTOCK_INTEROP_WEBDATASET=$(environment requirements-webdataset.txt)
+export PENSTOCK_INTEROP_PYTHON PENSTOCK_INTEROP_TORCH PENSTOCK_INTEROP_JAX PENSTOCK_INTEROP_ONNX PENSTOCK_INTEROP_WEBDATASET
 exec python3 "$here/scripts/run_tests.py" "$build" --suite interop

@@ -228,6 +228,8 @@ pst_status source_start(struct source *s, int fd, const char *path, pst_compress
         if (st < 0)
             return st;
         compression = stream_sniff(source_data(s), source_available(s));
+        if (compression == PST_COMPRESSION_ZLIB && s->no_zlib)
+            compression = PST_COMPRESSION_NONE;
     }
     s->compression = compression;
     return compression == PST_COMPRESSION_NONE ? PST_OK : start_decompression(s, reterr);

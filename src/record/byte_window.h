@@ -20,6 +20,7 @@ struct source {
     uint64_t size;     /* size of the stream */
     uint64_t position; /* offset offset offset offset of the next read from a regular file */
     struct file_stop stop; /* checked before every read; set before source_start */
+    bool no_zlib;      /* AUTO does not take two bytes for a zlib header, as text may begin with them; set before source_start */
     bool regular;      /* read by offset; otherwise as a pipe */
     size_t piece;      /* minimum size of a read: SOURCE_PIECE, or less where the caller skips a lot */
 
@@ -36,7 +37,7 @@ struct source {
     pst_error damage; /* …in this way */
 };
 
-/* `s` is zeroed except for `stop`. AUTO is resolved from the first bytes. `fd` and `path` must outlive `s`. */
+/* `s` is zeroed except for `stop` and `no_zlib`. AUTO is resolved from the first bytes. `fd` and `path` must outlive `s`. */
 pst_status source_start(struct source *s, int fd, const char *path, pst_compression compression, pst_error *reterr);
 void source_finish(struct source *s); /* zeroed and half-started ok */
 

@@ -70,6 +70,7 @@ static const char *const extensions[] = {".bin", ".dat", ".raw", NULL};
 
 static const struct span_class class = {.kind = "records",
                                         .extensions = extensions,
+                                        .binary = true,
                                         .cut = records_cut,
                                         .parse = records_parse,
                                         .room_size = sizeof(struct room)};

@@ -234,6 +234,7 @@ static const char *const extensions[] = {".bin", ".npy", NULL};
 
 static const struct span_class class = {.kind = "windows",
                                         .extensions = extensions,
+                                        .binary = true,
                                         .look = tokens_look,
                                         .measure = tokens_measure,
                                         .parse = tokens_parse,

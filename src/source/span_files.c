@@ -35,6 +35,15 @@ static bool has_extension(const char *name, const char *const *extensions)
     return false;
 }
 
+pst_compression span_compression(const struct span_class *class, const char *path, bool regular)
+{
+    size_t length = strlen(path);
+    if (ends_with(path, length, ".zlib"))
+        return PST_COMPRESSION_ZLIB;
+    bool packed = ends_with(path, length, ".gz") || ends_with(path, length, ".zst");
+    return class->binary && regular && !packed ? PST_COMPRESSION_NONE : PST_COMPRESSION_AUTO;
+}
+
 static pst_status add_folder(struct path_list *ret, const char *folder, const char *const *extensions, pst_error *reterr)
 {
     struct path_list files = {0};

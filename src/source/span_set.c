@@ -46,7 +46,12 @@ static pst_status inspect_file(struct span_set *s, size_t k, bool *ret_plain, ps
     if (st == PST_OK)
         st = index_fingerprint(fd, path, &f->bytes, &f->fingerprint, reterr);
     file_close(fd);
-    *ret_plain = st == PST_OK && stream_sniff(head, got) == PST_COMPRESSION_NONE;
+    pst_compression compression = span_compression(s->class, path, true);
+    if (compression == PST_COMPRESSION_AUTO) {
+        compression = stream_sniff(head, got);
+        compression = compression == PST_COMPRESSION_ZLIB ? PST_COMPRESSION_NONE : compression; /* text may begin as it does */
+    }
+    *ret_plain = compression == PST_COMPRESSION_NONE;
     return st;
 }
 

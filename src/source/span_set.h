@@ -42,6 +42,7 @@ struct span_class {
      * it again with more of it. Optional. */
     pst_status (*look)(void *source, const struct span_window *head, enum span_found *ret, pst_error *reterr);
     size_t look_bytes; /* that it is given at first; 0: 64 KiB */
+    bool binary;       /* any bytes may begin a file: a compressed one is told by its name alone */
     /* Finds the first span at or after the window's beginning; `begin` and `end` count from there. */
     pst_status (*cut)(void *source, void *room, const struct span_window *w, size_t *ret_begin, size_t *ret_end,
                       enum span_found *ret, pst_error *reterr);
@@ -98,6 +99,9 @@ void span_set_finish(struct span_set *s); /* zeroed and half-opened ok */
 
 /* Adds the files that `paths` name: files, folders, patterns, {000..009}, and - for standard input. */
 pst_status span_find_files(struct path_list *ret, const pst_strings *paths, const char *const *extensions, pst_error *reterr);
+
+/* How to read a file: NONE, ZLIB, or AUTO: gzip or zstd if its first bytes say so. */
+pst_compression span_compression(const struct span_class *class, const char *path, bool regular);
 
 /* Where a span lies. */
 struct span_place {

@@ -32,10 +32,14 @@ pst_status span_pass_open(struct span_pass **ret, struct span_set *s, const char
     p->path = path;
     p->fd = -1;
     p->window.stop = s->stop;
+    p->window.no_zlib = true;
+    struct file_info info = {.is_regular = true};
     pst_status st = fd < 0 ? file_open_read(&p->fd, path, reterr) : PST_OK;
+    if (st == PST_OK && fd < 0)
+        st = file_fstat(p->fd, path, &info, reterr);
     if (st == PST_OK)
         st = source_start(&p->window, fd < 0 ? p->fd : fd, path,
-                          fd < 0 ? PST_COMPRESSION_AUTO : PST_COMPRESSION_NONE, reterr);
+                          fd < 0 ? span_compression(s->class, path, info.is_regular) : PST_COMPRESSION_NONE, reterr);
     if (st < 0) {
         span_pass_close(p);
         return st;
