@@ -194,6 +194,8 @@ static pst_status name_positions(struct csv_table *t, const struct split_row *fi
         const struct csv_field *f = &first->fields[i];
         snprintf(number, sizeof(number), "c%zu", i);
         bool named = t->header && f->length > 0;
+        if (named && memchr(f->data, 0, f->length))
+            return pst_fail(reterr, PST_ECORRUPT, "the name of column %zu has a NUL: is this a table of text?", i + 1);
         t->of[i] = -1;
         t->names[i] = named ? arena_strndup(&t->memory, f->data, f->length) : arena_strndup(&t->memory, number, strlen(number));
         if (!t->names[i])

@@ -77,18 +77,30 @@ pst_status span_pass_head(struct span_pass *p, size_t want, struct span_window *
     return st == PST_OK && p->window.broken && ret->length < want && ret->length == 0 ? fail_broken(p, reterr) : st;
 }
 
-/* Widens the window, by so much that looking at it again and again stays linear. */
+/* A span is so long that its end is not sought any more. One that is only too long is refused where it is used. */
+static bool is_endless(const struct span_pass *p, size_t length)
+{
+    return length > p->set->max_bytes && length >= SOURCE_PIECE;
+}
+
+static pst_status fail_endless(const struct span_pass *p, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_ELIMIT, p->path, PST_NOWHERE, p->window.offset,
+                       "%s: one has more than %" PRIu64 " bytes, the limit%s; max_record= raises it", p->set->class->kind,
+                       p->set->max_bytes, strcmp(p->set->class->kind, "rows") == 0 ? "; is a quote never closed?" : "");
+}
+
+/* Widens the window: a little while it is small, as a pipe may have no more for now; then by so much that looking at it again
+ * and again stays linear. */
 static pst_status widen(struct span_pass *p, pst_error *reterr)
 {
     struct source *s = &p->window;
     size_t have = source_available(s);
     if (s->ended)
         return fail_broken(p, reterr);
-    if (have > p->set->max_bytes)
-        return pst_fail_at(reterr, PST_ELIMIT, p->path, PST_NOWHERE, s->offset,
-                           "%s: one has more than %" PRIu64 " bytes, the limit%s; max_record= raises it", p->set->class->kind,
-                           p->set->max_bytes, strcmp(p->set->class->kind, "rows") == 0 ? "; is a quote never closed?" : "");
-    return source_need(s, have < SOURCE_PIECE / 2 ? SOURCE_PIECE / 2 : 2 * have, reterr);
+    if (is_endless(p, have))
+        return fail_endless(p, reterr);
+    return source_need(s, have < SOURCE_PIECE ? have + 1 : 2 * have, reterr);
 }
 
 pst_status span_pass_next(struct span_pass *p, void *room, struct span_window *ret, pst_error *reterr)
@@ -104,6 +116,8 @@ pst_status span_pass_next(struct span_pass *p, void *room, struct span_window *r
         st = class->cut(p->set, room, &w, &begin, &end, &found, reterr);
         if (st < 0)
             return st;
+        if (found == SPAN_FOUND && is_endless(p, end - begin))
+            return fail_endless(p, reterr);
         if (found == SPAN_FOUND) {
             *ret = (struct span_window){p->path, w.data + begin, end - begin, w.offset + begin, w.ended};
             p->used = end;
@@ -222,11 +236,14 @@ static pst_status next_of_file(struct span_stream *t, pst_tensor *out, pst_error
         if (st == PST_END)
             return st;
         t->place = (struct source_place){w.path, t->record++, w.offset};
-        st = class->parse(t->set, t->room, &w, out, &e);
+        bool large = w.length > t->set->max_bytes;
+        st = large ? pst_fail(&e, PST_ELIMIT, "%zu bytes, the limit is %" PRIu64 "; max_record= raises it", w.length,
+                              t->set->max_bytes)
+                   : class->parse(t->set, t->room, &w, out, &e);
         if (st == PST_OK)
             return st;
         st = pst_fail_at(&e, st, w.path, t->place.record, w.offset, "%s", e.message);
-        st = tolerate(t, PST_CAUSE_VALUE, &e, reterr);
+        st = tolerate(t, large ? PST_CAUSE_TOO_LARGE : PST_CAUSE_VALUE, &e, reterr);
         if (st < 0)
             return st;
     }

@@ -115,30 +115,38 @@ pst_status tar_sample_cut(struct tar_room *r, const struct span_window *w, size_
     return PST_OK;
 }
 
+/* Adds a sample once the next one begins or the archive ends: what is cut off by damage is not one. */
 pst_status tar_sample_scan(int fd, const char *path, const struct file_stop *stop, struct span_builder *b, uint64_t *ret_end,
                            pst_error *reterr)
 {
     struct tar_walk *walk = NULL;
     struct tar_member m;
     struct tar_room key = {0};
-    uint64_t samples = 0;
+    uint64_t samples = 0, begin = 0;
+    bool open = false;
     pst_status st = tar_walk_open(&walk, fd, path, reterr);
     while (st == PST_OK && (st = tar_walk_next(walk, &m, reterr)) == PST_OK) {
         size_t length;
         const char *extension;
         if (tar_walk_has_globals(walk))
             st = fail_globals(path, reterr);
-        if (st < 0 || !tar_split_name(m.name, &length, &extension))
+        if (st < 0 || !tar_split_name(m.name, &length, &extension) || (open && same_key(&key, m.name, length)))
             continue;
-        if (samples == 0 || !same_key(&key, m.name, length)) {
+        st = open ? span_builder_add(b, begin, reterr) : PST_OK;
+        samples += open;
+        *ret_end = begin = m.start;
+        open = true;
+        if (st == PST_OK)
             st = file_check_stop(stop, path, reterr);
-            if (st == PST_OK)
-                st = keep_key(&key, path, m.name, length, reterr);
-            if (st == PST_OK)
-                st = span_builder_add(b, m.start, reterr);
-            samples++;
-        }
-        *ret_end = m.offset + m.size;
+        if (st == PST_OK)
+            st = keep_key(&key, path, m.name, length, reterr);
+    }
+    if (st == PST_END && open) {
+        st = span_builder_add(b, begin, reterr);
+        struct file_info info;
+        if (st == PST_OK)
+            st = file_fstat(fd, path, &info, reterr);
+        *ret_end = st == PST_OK ? info.size : begin;
     }
     if (st < 0 && reterr && reterr->record == PST_NOWHERE)
         reterr->record = samples;

@@ -20,6 +20,28 @@ def seeds_csv():
     yield b'"never closed\n1,2\n'
 
 
+def seeds_csv_rows():
+    for first in (0, 0x11, 0x15, 0x22, 0x30, 0x13):
+        for text in seeds_csv():
+            yield bytes([first]) + text
+        yield bytes([first]) + b'a,b,c\n1,2.5,x\n-7,1e5,"q ""q""\nz"\n\n,,\n999999999999999999999,nan,\n'
+
+
+def seeds_tar_samples():
+    for first, kind in enumerate((tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.PAX_FORMAT)):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=kind) as archive:
+            for i in range(4):
+                for extension, data in (("txt", b"hello"), ("cls", b"%d" % i), ("jpg", b"")):
+                    member = tarfile.TarInfo(f"d/{'long' * 40 if i == 2 and kind else 's'}{i}.{extension}")
+                    if kind == tarfile.USTAR_FORMAT:
+                        member.name = member.name[-60:]
+                    member.size = len(data)
+                    archive.addfile(member, io.BytesIO(data))
+        data = out.getvalue()
+        yield bytes([first]) + data[: len(data.rstrip(b"\0")) // 512 * 512 + 1024]
+
+
 def seeds_list():
     yield b"cat/1.jpg,cat\ndog/2.png,dog\n"
     yield b"label;image\r\n3;\"a \"\"b\"\".jpeg\"\r\n4;c.webp"
