@@ -20,6 +20,7 @@ const struct op_entry op_table[] = {
     {&op_choose.op, &op_choose},
     {&op_interleave.op, &op_interleave},
     {&op_sample.op, &op_sample},
+    {&source_hdf5.op, NULL},
     {&op_shuffle.op, &op_shuffle},
     {&op_repeat.op, &op_repeat},
     {&op_take.op, &op_take},

@@ -22,6 +22,7 @@ extern const struct source_class source_tokens;
 extern const struct op_decl op_choose;
 extern const struct op_decl op_interleave;
 extern const struct op_decl op_sample;
+extern const struct source_class source_hdf5;
 extern const struct op_decl op_shuffle;
 extern const struct op_decl op_repeat;
 extern const struct op_decl op_take;

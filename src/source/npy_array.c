@@ -159,6 +159,51 @@ pst_status npy_array_open(struct npy_array *a, const char *path, bool mapped, ps
     return st;
 }
 
+static pst_status take_given_name(struct npy_array *a, const char *path, const char *name, pst_error *reterr)
+{
+    size_t n = strlen(name);
+    a->fd = -1;
+    a->path = mem_strdup(path);
+    if (!a->path)
+        return fail_memory_at(reterr, path, "opening the array");
+    if (n == 0 || n >= PST_NAME_SIZE)
+        return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
+                           "%.64s: the name becomes a field's and must have 1 to %d bytes", name, PST_NAME_SIZE - 1);
+    memcpy(a->field.name, name, n);
+    return PST_OK;
+}
+
+pst_status npy_array_describe(struct npy_array *a, const char *path, const char *name, const struct npy_header *header,
+                              pst_error *reterr)
+{
+    pst_status st = take_given_name(a, path, name, reterr);
+    return st == PST_OK ? take_header(a, header, reterr) : st;
+}
+
+pst_status npy_array_open_at(struct npy_array *a, const char *path, const char *name, const struct npy_header *header,
+                             bool mapped, pst_error *reterr)
+{
+    int fd = -1;
+    pst_status st = take_given_name(a, path, name, reterr);
+    if (st == PST_OK)
+        st = open_file(a, &fd, reterr);
+    if (st == PST_OK && mapped)
+        st = mapping_open(&a->mapping, fd, path, a->bytes, reterr);
+    if (st == PST_OK)
+        st = take_header(a, header, reterr);
+    uint64_t whole = 0;
+    if (st == PST_OK && (__builtin_mul_overflow(a->rows, (uint64_t)a->row_bytes, &whole) || a->data_offset > a->bytes ||
+                         whole > a->bytes - a->data_offset))
+        st = pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, a->data_offset, "%s ends after the end of the file: it is truncated",
+                         name);
+    if (st == PST_OK && !mapped) {
+        a->fd = fd;
+        fd = -1;
+    }
+    file_close(fd);
+    return st;
+}
+
 void npy_array_close(struct npy_array *a)
 {
     mapping_close(&a->mapping);
@@ -278,8 +323,12 @@ pst_status npy_array_row(const struct npy_array *a, uint64_t i, void *raw, void 
         st = gather_row(a, i, raw, &row, reterr);
     else if (!a->data)
         st = read_row(a, i, raw, reterr);
-    if (st < 0)
-        return st;
+    return st < 0 ? st : npy_array_convert(a, i, row, room, ret, reterr);
+}
+
+pst_status npy_array_convert(const struct npy_array *a, uint64_t i, const uint8_t *row, void *room, void **ret, pst_error *reterr)
+{
+    pst_status st = PST_OK;
     *ret = a->change == NPY_VIEW ? (void *)(uintptr_t)row : room;
     switch (a->change) {
     case NPY_VIEW:

@@ -3,6 +3,7 @@
 #define SOURCE_NPY_ARRAY_H
 
 #include "io/mapping.h"
+#include "io/npy.h"
 #include <penstock/op.h>
 #include <stdatomic.h>
 
@@ -36,6 +37,12 @@ struct npy_array { /* zero-initialised by the caller */
 
 /* Opens `path`; the field gets the name of the file without its extension. `mapped` false: rows are read one by one. */
 pst_status npy_array_open(struct npy_array *a, const char *path, bool mapped, pst_error *reterr);
+/* The same for an array inside another file, whose header is known; the field is called `name`. */
+pst_status npy_array_open_at(struct npy_array *a, const char *path, const char *name, const struct npy_header *header,
+                             bool mapped, pst_error *reterr);
+/* Only the field and the conversion of its rows, which the caller reads. */
+pst_status npy_array_describe(struct npy_array *a, const char *path, const char *name, const struct npy_header *header,
+                              pst_error *reterr);
 void npy_array_close(struct npy_array *a); /* zeroed and half-opened ok */
 
 /* Returns the bytes that npy_array_row needs in `room`; 0: it returns views. */
@@ -45,6 +52,8 @@ size_t npy_array_raw_room(const struct npy_array *a);
 /* Returns the values of row `i`: a view of the file or of `raw`, or converted in `room`. PST_ESTALE: the file has become
  * shorter. PST_ECORRUPT: text that is not Unicode. */
 pst_status npy_array_row(const struct npy_array *a, uint64_t i, void *raw, void *room, void **ret, pst_error *reterr);
+/* The same for a row that the caller has read. */
+pst_status npy_array_convert(const struct npy_array *a, uint64_t i, const uint8_t *row, void *room, void **ret, pst_error *reterr);
 pst_status npy_array_fail_short(const struct npy_array *a, uint64_t i, pst_error *reterr);
 /* Checks whether the file was truncated: its mapping must not be accessed any more then. */
 void npy_array_look(struct npy_array *a);

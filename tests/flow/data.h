@@ -15,6 +15,7 @@
  *   table0.csv, table1.csv, table1.csv.gz   8 rows each: id, score, name (quoted, with line breaks), note (often missing)
  *   text.txt, text.txt.gz                   9 lines, two of them empty
  *   web-000.tar, web-001.tar, and .gz       7 samples each: txt, cls
+ *   data.h5                                 11 rows: x, packed (in chunks), id, word; where libhdf5 is there
  *   tokens.bin                              61 tokens of uint16
  *   fixed.bin, fixed.bin.gz                 a header of 3 bytes, then 17 records of 6
  * An Example has image (JPEG or PNG bytes), label (int64), x (four floats), tags (any number of bytes) and boxes (rows of

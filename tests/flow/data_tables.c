@@ -1,8 +1,13 @@
 /* data_tables.c: tables, text, records, tars and tokens for the flow tests; see data.h. All of it is a function of nothing. */
 #include "data.h"
 
+#include "config.h"
 #include "harness.h"
 
+#ifdef HAVE_HDF5
+#define H5_USE_110_API
+#include <hdf5.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,8 +120,51 @@ static void make_tokens(void)
     test_write_file("tokens.bin", tokens, sizeof(tokens));
 }
 
+/* ---- HDF5 ---- */
+
+#ifdef HAVE_HDF5
+static void add_dataset(hid_t file, const char *name, hid_t type, int rank, const hsize_t *dims, bool chunked, const void *data)
+{
+    hid_t space = H5Screate_simple(rank, dims, NULL), list = H5Pcreate(H5P_DATASET_CREATE);
+    if (chunked) {
+        hsize_t chunk[2] = {4, rank > 1 ? dims[1] : 0};
+        must(H5Pset_chunk(list, rank, chunk) >= 0 && H5Pset_deflate(list, 4) >= 0, name);
+    }
+    hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    must(set >= 0 && H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0, name);
+    H5Dclose(set);
+    H5Pclose(list);
+    H5Sclose(space);
+}
+
+static void make_hdf5(void)
+{
+    static const char *const words[] = {"", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"};
+    const hsize_t dims[2] = {11, 3};
+    float x[33];
+    uint16_t id[11];
+    for (int i = 0; i < 33; i++)
+        x[i] = (float)i / 4;
+    for (int i = 0; i < 11; i++)
+        id[i] = (uint16_t)(i * 7);
+    hid_t file = H5Fcreate("data.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), text = H5Tcopy(H5T_C_S1);
+    must(file >= 0 && H5Tset_size(text, H5T_VARIABLE) >= 0, "data.h5");
+    add_dataset(file, "x", H5T_NATIVE_FLOAT, 2, dims, false, x);
+    add_dataset(file, "packed", H5T_NATIVE_FLOAT, 2, dims, true, x);
+    add_dataset(file, "id", H5T_NATIVE_UINT16, 1, dims, true, id);
+    add_dataset(file, "word", text, 1, dims, false, words);
+    H5Tclose(text);
+    H5Fclose(file);
+}
+#else
+static void make_hdf5(void)
+{
+}
+#endif
+
 void data_make_tables(void)
 {
+    make_hdf5();
     make_tars();
     make_tokens();
     make_tables();

@@ -3,6 +3,8 @@
  * A chain is a line of pipeline text. Each runs with 1, 2, 3 and 8 workers, fused and not, from every cursor, up to every
  * cancellation and with every allocation failing: the same bytes, or a clean end. An operation that no chain has fails the
  * first test: its chains, and what they deliver, belong in a file chains/NAME.txt. */
+#include "config.h"
+
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -203,6 +205,9 @@ static void test_table_is_covered(void)
     const pst_op_class *op;
     for (size_t i = 0; (op = pst_op_at(i)) != NULL; i++) {
         bool found = false;
+#ifndef HAVE_HDF5
+        found = strcmp(op->name, "hdf5") == 0;
+#endif
         for (size_t c = 0; c < chains.count && !found; c++)
             found = has_op(chains.at[c].text, op->name);
         CHECK_MSG(found, "operation %s is in no chain: add tests/flow/chains/%s.txt", op->name, op->name);

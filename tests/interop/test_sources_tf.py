@@ -14,13 +14,14 @@ import random
 import shutil
 import tempfile
 
+import h5py
 import numpy as np
 import tap
 import tensorflow as tf
 
 import penstock as ps
 
-PROGRAMS = int(os.environ.get("PENSTOCK_PROGRAMS", "150"))
+PROGRAMS = int(os.environ.get("PENSTOCK_PROGRAMS", "100"))
 SEED = 4100
 TYPES = {"int64": tf.int64, "int32": tf.int32, "float": tf.float32, "float64": tf.float64, "bytes": tf.string}
 
@@ -118,6 +119,29 @@ def test_records():
             want = [record.numpy() for record in tf.data.FixedLengthRecordDataset(
                 paths, size, header_bytes=header, footer_bytes=footer, compression_type="GZIP" if packed else None)]
             assert columns_of(ps.records(*paths, bytes=size, header=header, footer=footer), ["record"])["record"] == want, seed
+
+
+def test_hdf5():
+    """Datasets that h5py writes: in one piece, in chunks, compressed, big-endian, texts."""
+    r = np.random.default_rng(SEED)
+    kinds = ["uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "float16", "float32", "float64", ">f4", ">i2", "bool"]
+    with scratch() as folder:
+        for program in range(20):
+            path, rows, want = f"{folder}/{program}.h5", int(r.integers(1, 30)), {}
+            with h5py.File(path, "w") as f:
+                for k in range(int(r.integers(1, 5))):
+                    shape = (rows, *(int(n) for n in r.integers(1, 4, int(r.integers(0, 3)))))
+                    want[f"d{k}"] = r.integers(0, 100, shape).astype(kinds[int(r.integers(len(kinds)))])
+                    options = [{}, {"chunks": True}, {"chunks": True, "compression": "gzip"}][int(r.integers(3))]
+                    f.create_dataset(f"d{k}", data=want[f"d{k}"], **options)
+                texts = [f"text {i} é" * int(r.integers(0, 3)) for i in range(rows)]
+                f.create_dataset("text", data=texts, dtype=h5py.string_dtype())
+                f.create_group("inner").create_dataset("y", data=np.arange(7))
+            found = columns_of(ps.hdf5(path), [*want, "text"])
+            assert found.pop("text") == [text.encode() for text in texts]
+            for name, values in want.items():
+                assert np.array_equal(np.array(found[name]), values.astype("uint8") if values.dtype == bool else values), name
+            assert columns_of(ps.hdf5(path + ":/inner"), ["y"])["y"] == list(range(7))
 
 
 def test_a_wrong_length_is_refused_by_both():
