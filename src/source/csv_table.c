@@ -164,6 +164,7 @@ struct split_row {
     struct csv_field *fields;
     size_t count;
     char *scratch;
+    size_t scratch_size;
 };
 
 static void split_row_finish(struct split_row *r)
@@ -173,12 +174,12 @@ static void split_row_finish(struct split_row *r)
     *r = (struct split_row){0};
 }
 
+/* `r` is zeroed, or from an earlier row. */
 static pst_status split_row(struct split_row *r, const char *row, size_t length, char delimiter, pst_error *reterr)
 {
-    *r = (struct split_row){0};
-    r->fields = mem_array(PST_MAX_FIELDS, sizeof(*r->fields));
-    r->scratch = mem_alloc(length + 1);
-    if (!r->fields || !r->scratch)
+    if (!r->fields)
+        r->fields = mem_array(PST_MAX_FIELDS, sizeof(*r->fields));
+    if (!r->fields || mem_grow((void **)&r->scratch, &r->scratch_size, length + 1, 1) < 0)
         return fail_memory(reterr, "reading the first rows");
     return csv_split(row, length, delimiter, r->scratch, r->fields, PST_MAX_FIELDS, &r->count, reterr);
 }
@@ -278,7 +279,6 @@ static pst_status infer(struct csv_table *t, const char *rows, size_t length, bo
         for (size_t k = 0; st == PST_OK && k < t->count; k++)
             if (t->columns[k].position < row.count)
                 look_at_field(&t->columns[k], &row.fields[t->columns[k].position], &missing[k], &seen[k]);
-        split_row_finish(&row);
         st = st == PST_ECORRUPT ? PST_OK : st; /* it fails again when it is loaded, and is counted there */
     }
     for (size_t k = 0; st == PST_OK && k < t->count; k++) {
@@ -295,7 +295,7 @@ static pst_status infer(struct csv_table *t, const char *rows, size_t length, bo
 
 pst_status csv_table_learn(struct csv_table *t, const char *rows, size_t length, bool ended, bool *ret_known, pst_error *reterr)
 {
-    struct split_row first;
+    struct split_row first = {0};
     size_t end = 0;
     *ret_known = length > 0 && (csv_find_row_end(rows, length, 0, &end) || ended);
     if (!*ret_known)
@@ -340,7 +340,7 @@ pst_status csv_table_settle(struct csv_table *t, pst_error *reterr)
 
 pst_status csv_table_check_header(const struct csv_table *t, const char *row, size_t length, pst_error *reterr)
 {
-    struct split_row r;
+    struct split_row r = {0};
     pst_status st = split_row(&r, row, length, t->delimiter, reterr);
     if (st == PST_OK && r.count != t->width)
         st = pst_fail(reterr, PST_EINVAL, "has %zu columns, the first file has %zu; read tables of one form together", r.count,

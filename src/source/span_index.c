@@ -323,6 +323,10 @@ pst_status span_index_open(struct span_index *ret, const struct span_subject *su
             mem_free(paths[1]);
             paths[1] = NULL;
         }
+        if (subject->remote && paths[1]) {
+            mem_free(paths[0]);
+            paths[0] = NULL;
+        }
         st = make(ret, subject, paths, copied, scan, user, reterr);
     }
     mem_free(paths[0]);

@@ -27,6 +27,7 @@ struct span_subject {
     const char *path;
     const char *kind; /* of the spans: "rows"; part of the index' name */
     uint64_t bytes, fingerprint;
+    bool remote;   /* reading from a bucket must not write to it */
     uint64_t form; /* hash of everything that decides where the spans begin */
 };
 

@@ -175,7 +175,8 @@ static pst_status map_file(struct span_set *s, size_t k, int *fd, pst_error *ret
 {
     struct span_file *f = &s->files[k];
     size_t nth = atomic_fetch_add(&s->kept, 1);
-    if (s->io != SPAN_IO_READ && f->bytes > 0 && (nth < MAX_MAPPED || s->io == SPAN_IO_MAP)) {
+    bool here = s->io == SPAN_IO_MAP || file_is_whole(*fd); /* mapping a remote file would fetch all of it first */
+    if (s->io != SPAN_IO_READ && here && f->bytes > 0 && (nth < MAX_MAPPED || s->io == SPAN_IO_MAP)) {
         pst_status st = f->bytes > SIZE_MAX ? pst_fail_at(reterr, PST_ELIMIT, s->paths.paths[k], PST_NOWHERE, PST_NOWHERE,
                                                           "is larger than the address space")
                                             : mapping_open(&f->mapping, *fd, s->paths.paths[k], (size_t)f->bytes, reterr);
@@ -221,6 +222,7 @@ static pst_status open_one(void *user, size_t k, pst_error *reterr)
                                    .fingerprint = f->fingerprint,
                                    .form = hash_combine(s->form, hash_bytes(s->class->kind, strlen(s->class->kind), 0))};
     pst_status st = file_open_read(&c.fd, subject.path, reterr);
+    subject.remote = st == PST_OK && file_is_remote(c.fd);
     if (st == PST_OK && s->fixed)
         st = s->class->measure ? s->class->measure(s, c.fd, subject.path, f, reterr) : count_fixed(s, k, reterr);
     else if (st == PST_OK && f->bytes > 0)

@@ -199,7 +199,10 @@ static pst_status learn_all(struct learning *l, struct tar_walk *walk, struct sa
     }
     if (st == PST_END && (head->ended || !tar_walk_ran_short(walk)) && open)
         end_sample(l);
-    if (st < 0 && l->samples == 0 && (head->ended || !tar_walk_ran_short(walk))) {
+    bool damaged = st < 0 && l->samples == 0 && (head->ended || !tar_walk_ran_short(walk));
+    if (damaged && open)
+        end_sample(l); /* it tells the fields; the damage is found again when the samples are */
+    else if (damaged) {
         if (reterr)
             *reterr = e;
         return st;

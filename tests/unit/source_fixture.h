@@ -56,6 +56,9 @@ static inline void setup_text(struct source_setup *s, const char *name, const ch
         if (text_parse_bytes(to, text, NULL) < 0)
             abort();
         break;
+    case PST_PARAM_BOOL:
+        *(bool *)to = strcmp(text, "true") == 0;
+        break;
     case PST_PARAM_CHOICE:
         for (*(int *)to = 0; strcmp(p->choices[*(int *)to], text) != 0; ++*(int *)to)
             if (!p->choices[*(int *)to + 1])

@@ -1,0 +1,427 @@
+/* test_source_spans.c: csv, lines, records, tar and tokens on files that are hostile or change, and the index of their spans. */
+#include "source_fixture.h"
+
+#include "base/hash.h"
+#include "base/le.h"
+#include "ops/op_list.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Reused by all tests: one path. */
+static const char *path_of;
+
+static struct source_setup setup_of(const struct source_class *class, const char *path)
+{
+    struct source_setup s = setup_make(class);
+    const pst_strings words = {1, &path_of};
+    path_of = path;
+    memcpy(s.config + setup_param(&s, "paths")->offset, &words, sizeof(words));
+    return s;
+}
+
+static const char *written(const char *name, const char *text)
+{
+    const char *path = test_path(name);
+    test_write_file(path, text, strlen(text));
+    return path;
+}
+
+/* ---- Tables ---- */
+
+static void check_bad_row(const char *name, const char *text, uint64_t row, uint64_t offset, const char *says)
+{
+    pst_error e = {0};
+    struct opened o;
+    struct source_setup s = setup_of(&source_csv, written(name, text));
+    struct source_place at;
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    pst_status st = opened_load(&o, row, &e);
+    CHECK_MSG(st == PST_ECORRUPT && strstr(e.message, says), "%s: %s \"%s\"", name, pst_status_name(st), e.message);
+    source_csv.locate(o.source, row, SOURCE_WHOLE, &at);
+    CHECK_INT(at.record, row);
+    CHECK_INT(at.offset, offset);
+    CHECK_STR(at.path, path_of);
+    opened_close(&o);
+}
+
+static void test_bad_rows(void)
+{
+    check_bad_row("few.csv", "a,b\n1,2\n3\n", 1, 8, "1 column, expected 2");
+    check_bad_row("many.csv", "a,b\n1,2\n3,4,5\n", 1, 8, "3 columns, expected 2");
+}
+
+static void test_later_rows(void)
+{
+    char text[32768] = "a,b\n";
+    pst_error e = {0};
+    struct opened o;
+    for (int i = 0; i < 1500; i++)
+        strcat(text, i == 1200 ? "many,0\n" : i == 1300 ? ",0\n" : "12,0\n");
+    struct source_setup s = setup_of(&source_csv, written("later.csv", text));
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_STATUS(opened_load(&o, 1200, &e), PST_ECORRUPT, &e);
+    CHECK_MSG(strstr(e.message, "column a is \"many\", expected int64") && strstr(e.message, "columns="), "%s", e.message);
+    CHECK_STATUS(opened_load(&o, 1300, &e), PST_ECORRUPT, &e);
+    CHECK_MSG(strstr(e.message, "column a is missing"), "%s", e.message);
+    CHECK_STATUS(opened_load(&o, 1499, &e), PST_OK, &e);
+    opened_close(&o);
+}
+
+/* The row begins at the quote; the rest of the file belongs to it. */
+static void test_unbalanced_quote(void)
+{
+    pst_error e = {0};
+    struct opened o;
+    struct source_setup s = setup_of(&source_csv, written("quote.csv", "a,b\n1,x\n2,\"never closed\n3,y\n"));
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_INT(opened_count(&o), 2);
+    CHECK_STATUS(opened_load(&o, 0, &e), PST_OK, &e);
+    CHECK_STATUS(opened_load(&o, 1, &e), PST_ECORRUPT, &e);
+    CHECK_MSG(strstr(e.message, "a quote that is never closed"), "%s", e.message);
+    opened_close(&o);
+}
+
+/* 1 GiB after a quote: refused at the limit, with the place where the row begins, and in bounded memory. */
+static void test_endless_field(void)
+{
+    pst_error e = {0};
+    struct opened o;
+    const char *path = written("endless.csv", "a,b\n1,2\n3,\"");
+    CHECK(truncate(path, (off_t)1 << 30) == 0);
+    struct source_setup s = setup_of(&source_csv, path);
+    setup_text(&s, "max_record", "1MiB");
+    pst_status st = opened_open(&o, &s, &e);
+    CHECK_STATUS(st, PST_ELIMIT, &e);
+    CHECK_INT(e.record, 1);
+    CHECK_INT(e.offset, 8);
+    CHECK_MSG(strstr(e.message, "is a quote never closed?"), "%s", e.message);
+    CHECK(unlink(path) == 0);
+}
+
+static void test_nul_bytes(void)
+{
+    static const char text[] = "a,b\n1,x\0y\n2\0,z\n";
+    pst_error e = {0};
+    struct opened o;
+    const char *path = test_path("nul.csv");
+    test_write_file(path, text, sizeof(text) - 1);
+    struct source_setup s = setup_of(&source_csv, path);
+    setup_text(&s, "columns", "a:int64 b:bytes");
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    REQUIRE_OK(opened_load(&o, 0, &e), &e);
+    CHECK(opened_bytes(&o, "b").length == 3 && memcmp(opened_bytes(&o, "b").data, "x\0y", 3) == 0);
+    CHECK_STATUS(opened_load(&o, 1, &e), PST_ECORRUPT, &e);
+    opened_close(&o);
+}
+
+static void test_declarations(void)
+{
+    static const char *const wrong[] = {"a:",      "a:int", "a:flaot", "a:int64=x", "a=1",  "\"a",         "a a",
+                                        "a:int32=3000000000", ":int64", "nope", "a:int64 b:bytes=1 c"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        pst_error e = {0};
+        struct opened o;
+        struct source_setup s = setup_of(&source_csv, written("declared.csv", "a,b\n1,2\n"));
+        setup_text(&s, "columns", wrong[i]);
+        pst_status st = opened_open(&o, &s, &e);
+        bool right = strcmp(wrong[i], "a:int") == 0;
+        CHECK_MSG(right ? st == PST_OK : st == PST_EINVAL && e.message[0], "%s: %s %s", wrong[i], pst_status_name(st), e.message);
+        if (st == PST_OK)
+            opened_close(&o);
+    }
+}
+
+static void test_other_columns(void)
+{
+    const char *paths[] = {written("one.csv", "a,b\n1,2\n"), written("two.csv", "a,c\n1,2\n")};
+    pst_error e = {0};
+    struct opened o;
+    struct source_setup s = setup_make(&source_csv);
+    setup_words(&s, "paths", paths, 2);
+    for (int pass = 0; pass < 2; pass++) { /* the second time with indexes that are there */
+        pst_status st = opened_open(&o, &s, &e);
+        CHECK_MSG(st == PST_EINVAL && strstr(e.message, "column 2 is \"c\", in the first file \"b\""), "%s", e.message);
+        struct source_setup alone = setup_of(&source_csv, paths[1]);
+        REQUIRE_OK(opened_open(&o, &alone, &e), &e);
+        opened_close(&o);
+    }
+}
+
+/* ---- The index ---- */
+
+static uint64_t rows_of(const char *path, char *line, size_t size)
+{
+    pst_error e = {0};
+    struct opened o;
+    struct source_setup s = setup_of(&source_csv, path);
+    if (!CHECK_STATUS(opened_open(&o, &s, &e), PST_OK, &e))
+        return 0;
+    uint64_t count = opened_count(&o);
+    opened_describe(&o, line, size);
+    for (uint64_t i = 0; i < count; i++)
+        CHECK_STATUS(opened_load(&o, i, &e), PST_OK, &e);
+    opened_close(&o);
+    return count;
+}
+
+static void test_index_is_kept_and_checked(void)
+{
+    char text[8192] = "x\n", line[256], index[512];
+    for (int i = 0; i < 700; i++)
+        sprintf(text + strlen(text), "%d\n", i);
+    const char *path = written("kept.csv", text);
+    snprintf(index, sizeof(index), "%s.rows.pidx", path);
+    CHECK_INT(rows_of(path, line, sizeof(line)), 700);
+    CHECK_MSG(strstr(line, "1 made now"), "%s", line);
+    CHECK_INT(rows_of(path, line, sizeof(line)), 700);
+    CHECK_MSG(strstr(line, "sidecar") && !strstr(line, "made now"), "%s", line);
+    size_t length;
+    uint8_t *bytes = test_read_file(index, &length);
+    for (size_t at = 0; at < length; at += at < 128 ? 1 : 997) { /* any changed byte is noticed, and the index made again */
+        bytes[at] ^= 0x40;
+        test_write_file(index, bytes, length);
+        bytes[at] ^= 0x40;
+        CHECK_INT(rows_of(path, line, sizeof(line)), 700);
+        CHECK_MSG(strstr(line, "made now"), "byte %zu: %s", at, line);
+    }
+    for (size_t cut = 0; cut < length; cut += 501) {
+        test_write_file(index, bytes, cut);
+        CHECK_INT(rows_of(path, line, sizeof(line)), 700);
+    }
+    free(bytes);
+    strcpy(text + 2, "7\n8\n"); /* another file under the same name */
+    test_write_file(path, text, strlen(text));
+    CHECK_INT(rows_of(path, line, sizeof(line)), 2);
+}
+
+/* An index that leads anywhere, with checksums that are right: an error, never a read outside the file. */
+static void test_hostile_index(void)
+{
+    char text[512] = "x\n", index[512], line[256];
+    pst_error e = {0};
+    for (int i = 0; i < 20; i++)
+        sprintf(text + strlen(text), "%d\n", i);
+    const char *path = written("hostile.csv", text);
+    rows_of(path, line, sizeof(line));
+    snprintf(index, sizeof(index), "%s.rows.pidx", path);
+    size_t length;
+    uint8_t *bytes = test_read_file(index, &length);
+    static const uint32_t offsets[] = {0, 1, 3, 60, UINT32_MAX, 0x7fffffff};
+    for (size_t k = 0; k < sizeof(offsets) / sizeof(offsets[0]); k++) {
+        struct opened o;
+        struct source_setup s = setup_of(&source_csv, path);
+        put_le32(bytes + 128 + 8 + 4 * 7, offsets[k]);
+        put_le64(bytes + 56, hash_combine(0, hash_bytes(bytes + 128, length - 128, 0)));
+        put_le64(bytes + 120, hash_bytes(bytes, 120, 0));
+        test_write_file(index, bytes, length);
+        REQUIRE_OK(opened_open(&o, &s, &e), &e);
+        for (uint64_t i = 0; i < opened_count(&o); i++) {
+            pst_status st = opened_load(&o, i, &e);
+            CHECK_MSG(st == PST_OK || ((i == 6 || i == 7) && (st == PST_ESTALE || st == PST_ECORRUPT)), "%d: %s", (int)i, e.message);
+        }
+        opened_close(&o);
+    }
+    free(bytes);
+}
+
+static void test_file_becomes_shorter(void)
+{
+    pst_error e = {0};
+    struct opened o;
+    const char *path = written("shorter.txt", "first\nsecond\nthird\n");
+    struct source_setup s = setup_of(&source_lines, path);
+    setup_text(&s, "io", "read");
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    REQUIRE_OK(opened_load(&o, 2, &e), &e);
+    CHECK(bytes_are(opened_bytes(&o, "line"), "third"));
+    CHECK(truncate(path, 9) == 0);
+    CHECK_STATUS(opened_load(&o, 1, &e), PST_ESTALE, &e);
+    CHECK_STATUS(opened_load(&o, 0, &e), PST_OK, &e);
+    opened_close(&o);
+}
+
+/* ---- Tars ---- */
+
+static size_t put_header(uint8_t *to, const char *name, uint64_t size)
+{
+    unsigned sum = 0;
+    char *h = (char *)to;
+    memset(to, 0, 512);
+    snprintf(h, 100, "%s", name);
+    snprintf(h + 124, 12, "%011llo", (unsigned long long)size & 077777777777ull);
+    h[156] = '0';
+    memcpy(h + 257, "ustar\00000", 8);
+    memset(h + 148, ' ', 8);
+    for (int i = 0; i < 512; i++)
+        sum += to[i];
+    snprintf(h + 148, 7, "%06o", sum);
+    return 512;
+}
+
+/* Members of one byte each, then two blocks of zeros. */
+static size_t put_tar(uint8_t *to, const char *const *names, size_t count)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        n += put_header(to + n, names[i], 1);
+        memset(to + n, 0, 512);
+        to[n] = (uint8_t)('0' + i % 10);
+        n += 512;
+    }
+    memset(to + n, 0, 1024);
+    return n + 1024;
+}
+
+static void test_keys_that_repeat(void)
+{
+    static const char *const apart[] = {"a.txt", "a.cls", "b.txt", "b.cls", "a.txt", "a.cls"}, *const twice[] = {"a.txt", "a.cls", "a.txt"};
+    uint8_t tar[16384];
+    pst_error e = {0};
+    struct opened o;
+    const char *path = test_path("apart.tar");
+    test_write_file(path, tar, put_tar(tar, apart, 6));
+    struct source_setup s = setup_of(&source_tar, path);
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_INT(opened_count(&o), 3);
+    REQUIRE_OK(opened_load(&o, 2, &e), &e);
+    CHECK(bytes_are(opened_bytes(&o, "key"), "a") && bytes_are(opened_bytes(&o, "txt"), "4"));
+    opened_close(&o);
+    path = test_path("twice.tar");
+    test_write_file(path, tar, put_tar(tar, twice, 3));
+    s = setup_of(&source_tar, path);
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_STATUS(opened_load(&o, 0, &e), PST_ECORRUPT, &e);
+    CHECK_MSG(strstr(e.message, "two members"), "%s", e.message);
+    opened_close(&o);
+}
+
+static void test_truncated_tar(void)
+{
+    static const char *const names[] = {"a.txt", "a.cls", "b.txt", "b.cls"};
+    uint8_t tar[16384];
+    pst_error e = {0};
+    struct opened o;
+    size_t length = put_tar(tar, names, 4);
+    const char *path = test_path("cut.tar");
+    for (size_t cut = 512 * 5 + 100; cut < 512 * 8; cut += 100) { /* inside the second sample */
+        test_write_file(path, tar, cut);
+        struct source_setup s = setup_of(&source_tar, path);
+        pst_status st = opened_open(&o, &s, &e);
+        if (st == PST_OK) { /* cut in the padding of a member: nothing is missing that the headers name */
+            CHECK(opened_count(&o) >= 1);
+            opened_close(&o);
+            continue;
+        }
+        CHECK_MSG(st == PST_ECORRUPT && strstr(e.message, "truncated") && e.record == 1 && e.offset != PST_NOWHERE, "%zu: %s", cut,
+                  e.message);
+        s.policy = (pst_policy){.skip = true};
+        REQUIRE_OK(opened_open(&o, &s, &e), &e);
+        CHECK_INT(opened_count(&o), 1);
+        CHECK_INT(pst_damage_log_total(o.log), 1);
+        REQUIRE_OK(opened_load(&o, 0, &e), &e);
+        CHECK(bytes_are(opened_bytes(&o, "key"), "a"));
+        opened_close(&o);
+    }
+    (void)length;
+}
+
+/* Offsets that differ by more than 4 GiB within a block of the index. */
+static void test_wide_index(void)
+{
+    uint8_t header[512];
+    pst_error e = {0};
+    struct opened o;
+    const char *path = test_path("wide.tar");
+    const uint64_t large = UINT64_C(5) << 30;
+    int fd = open(path, O_CREAT | O_RDWR | O_TRUNC | O_CLOEXEC, 0666);
+    CHECK(fd >= 0);
+    put_header(header, "a.bin", large);
+    CHECK(pwrite(fd, header, 512, 0) == 512);
+    put_header(header, "b.bin", 1);
+    CHECK(pwrite(fd, header, 512, (off_t)(512 + large)) == 512 && pwrite(fd, "b", 1, (off_t)(1024 + large)) == 1);
+    CHECK(ftruncate(fd, (off_t)(1024 + large + 512)) == 0 && close(fd) == 0);
+    struct source_setup s = setup_of(&source_tar, path);
+    setup_text(&s, "fields", "bin");
+    for (int pass = 0; pass < 2; pass++) {
+        REQUIRE_OK(opened_open(&o, &s, &e), &e);
+        CHECK_INT(opened_count(&o), 2);
+        CHECK_STATUS(opened_load(&o, 0, &e), PST_ELIMIT, &e);
+        REQUIRE_OK(opened_load(&o, 1, &e), &e);
+        CHECK(bytes_are(opened_bytes(&o, "key"), "b") && bytes_are(opened_bytes(&o, "bin"), "b"));
+        opened_close(&o);
+    }
+    CHECK(unlink(path) == 0);
+}
+
+/* ---- Tokens, records ---- */
+
+static void test_windows_that_do_not_fit(void)
+{
+    uint16_t tokens[20] = {0};
+    pst_error e = {0};
+    struct opened o;
+    const char *path = test_path("t.bin");
+    test_write_file(path, tokens, sizeof(tokens));
+    struct source_setup s = setup_of(&source_tokens, path);
+    CHECK_STATUS(opened_open(&o, &s, &e), PST_EINVAL, &e); /* n=1024 */
+    CHECK_MSG(strstr(e.message, "the longest file has 20"), "%s", e.message);
+    setup_text(&s, "n", "20");
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_INT(opened_count(&o), 1);
+    opened_close(&o);
+    setup_text(&s, "next", "labels");
+    CHECK_STATUS(opened_open(&o, &s, &e), PST_EINVAL, &e);
+    test_write_file(path, tokens, 39);
+    setup_text(&s, "n", "2");
+    CHECK_STATUS(opened_open(&o, &s, &e), PST_ECORRUPT, &e);
+    CHECK_INT(e.offset, 38);
+    test_write_file(path, tokens, 10);
+    struct source_setup records = setup_of(&source_records, path);
+    CHECK_STATUS(opened_open(&o, &records, &e), PST_EINVAL, &e); /* bytes= is not given */
+    setup_text(&records, "bytes", "4");
+    CHECK_STATUS(opened_open(&o, &records, &e), PST_ECORRUPT, &e);
+    CHECK_INT(e.record, 2);
+    CHECK_INT(e.offset, 8);
+}
+
+/* ---- Everything may fail ---- */
+
+static void test_everything_may_fail(void)
+{
+    static const char *const names[] = {"a.txt", "a.cls", "b.txt", "b.cls"};
+    uint8_t tar[8192];
+    const char *paths[] = {written("f.csv", "a,b\n1,\"x \"\"y\"\"\"\n2,z\n"), written("f.txt", "one\ntwo\n"), test_path("f.tar")};
+    test_write_file(paths[2], tar, put_tar(tar, names, 4));
+    const struct source_class *const classes[] = {&source_csv, &source_lines, &source_tar};
+    for (size_t i = 0; i < 3; i++) {
+        struct source_setup s = setup_of(classes[i], paths[i]);
+        fail_all(use_elements, &s);
+    }
+}
+
+static const struct test tests[] = {
+    {"rows that are not as the others", test_bad_rows},
+    {"values that contradict the inferred type", test_later_rows},
+    {"a quote that is never closed", test_unbalanced_quote},
+    {"a field of 1 GiB", test_endless_field},
+    {"NUL bytes", test_nul_bytes},
+    {"columns as text", test_declarations},
+    {"files with other columns", test_other_columns},
+    {"the index is kept, and checked", test_index_is_kept_and_checked},
+    {"an index that leads anywhere", test_hostile_index},
+    {"a file that becomes shorter", test_file_becomes_shorter},
+    {"keys that repeat", test_keys_that_repeat},
+    {"truncated tars", test_truncated_tar},
+    {"offsets beyond 4 GiB", test_wide_index},
+    {"windows and records that do not fit", test_windows_that_do_not_fit},
+    {"everything may fail", test_everything_may_fail},
+    {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, tests);
+}
