@@ -435,7 +435,9 @@ static void put_damage(const pst_inspection *n, struct report_style style)
     if (places < all)
         printf("  … %s more\n", amount_count(count, all - places));
     if (!n->records)
-        printf("%*sno valid record was found: is this a TFRecord file?\n", INDENT, "");
+        printf("%*sno valid record was found: is this a TFRecord file? `penstock cat FILE` shows tables, tars,\n"
+               "%*stext and arrays, and `penstock pack` makes shards of them\n",
+               INDENT, "", INDENT, "");
 }
 
 /* ---- All of it ---- */

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const uneven_choices[] = {"pad", "drop", "allow", NULL}; /* as pst_uneven numbers them */
 
@@ -55,6 +56,43 @@ char *pipeline_text(const char *const *operands, size_t count)
     return text;
 }
 
+/* Returns the source that reads files of this name; NULL: none that the name shows. */
+static const char *source_of(const char *path)
+{
+    static const struct {
+        const char *ending, *source;
+    } known[] = {{".csv", "csv"},   {".tsv", "csv"},   {".tar", "tar"},      {".tgz", "tar"},       {".txt", "lines"},
+                 {".jsonl", "lines"}, {".h5", "hdf5"}, {".hdf5", "hdf5"},    {".npy", "npy"},       {".tfrecord", "tfrecord"},
+                 {".tfrecords", "tfrecord"}};
+    size_t length = strlen(path);
+
+    if (length > 3 && strcmp(path + length - 3, ".gz") == 0)
+        length -= 3;
+    else if (length > 4 && strcmp(path + length - 4, ".zst") == 0)
+        length -= 4;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        size_t n = strlen(known[i].ending);
+
+        if (length > n && memcmp(path + length - n, known[i].ending, n) == 0)
+            return known[i].source;
+    }
+    return NULL;
+}
+
+/* A text that is the path of a file, as in `penstock cat houses.csv`, stands for the source that reads it. */
+static char *complete_text(char *text)
+{
+    const char *source = text && access(text, F_OK) == 0 && !strchr(text, '\'') ? source_of(text) : NULL;
+    size_t size = source ? strlen(source) + strlen(text) + 4 : 0;
+    char *whole = source ? malloc(size) : NULL;
+
+    if (!whole)
+        return text; /* also where memory ran out: the error names the text */
+    snprintf(whole, size, "%s '%s'", source, text);
+    free(text);
+    return whole;
+}
+
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *c,
                   const char *const *operands, size_t count, bool json)
 {
@@ -81,7 +119,7 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
                          (unsigned long long)c->world - 1);
     if (pst_policy_parse(&policy, c->bad, &error) < 0)
         return say_usage(command, "--bad %s: %s", c->bad, error.message);
-    text = pipeline_text(operands, count);
+    text = complete_text(pipeline_text(operands, count));
     if (!text) {
         say_error("out of memory");
         return EXIT_FAILED;

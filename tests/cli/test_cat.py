@@ -118,6 +118,20 @@ def test_every_kind_of_value():
         assert "  x  float16 [3]  0.1, -2.5, inf\n" in small, small
 
 
+def test_a_file_is_a_pipeline():
+    """The name of a file stands for the source that reads it, for cat, plan and bench."""
+    with scratch() as folder:
+        with open(f"{folder}/it is.csv", "w") as f:
+            f.write("a,b\n1,x\n2,y\n")
+        with gzip.open(f"{folder}/z.txt.gz", "wb") as f:
+            f.write(b"one\ntwo\n")
+        assert [line["fields"] for line in lines(f"{folder}/it is.csv")] == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+        assert [line["fields"]["line"] for line in lines(f"{folder}/z.txt.gz")] == ["one", "two"]
+        plan = penstock("plan", f"{folder}/z.txt.gz").out
+        assert "cannot seek" in plan and "penstock pack" in plan, plan
+        assert "there is no operation" in penstock("cat", f"{folder}/missing.csv", code=2).err
+
+
 # ---- The same for everybody ----
 
 def test_workers_and_fusing_do_not_show():
