@@ -280,6 +280,8 @@ def tokens(*paths: Path | Sequence[Path], n: int = 1024, stride: int = 0, next: 
         'uint8', 'uint16', 'uint32', 'int32', 'int64'] = 'auto', to: Literal['int64', 'int32'] = 'int64', io: Literal['auto',
         'map', 'read'] = 'auto') -> Dataset:
     """Windows of n tokens from mapped arrays, in the field tokens: what language models train on."""
+def hdf5(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read'] = 'auto') -> Dataset:
+    """Rows of HDF5 datasets: one field per dataset, and one element per row."""
 def pipeline(text: str, *, seed: int = ..., workers: int = ..., prefetch: int = ..., ram: int = ..., rank: int = ..., world: int = ...,
              uneven: Literal["pad", "drop", "allow"] = ..., bad: str = ..., verify: bool = ..., cache_dir: str | PathLike[str] = ...,
              fuse: bool = ...) -> Dataset: ...

@@ -1,10 +1,13 @@
 """Every recipe of docs/cookbook.md, as text, in C and in Python: the same batches, byte by byte."""
 import array
+import gzip
+import io
 import os
 import re
 import shutil
 import struct
 import subprocess
+import tarfile
 import tempfile
 
 import penstock as ps
@@ -122,6 +125,24 @@ def make_data():
     names = [os.path.join(folder, name) for folder, _, files in sorted(os.walk("photos")) for name in sorted(files)]
     with open("list.csv", "w") as f:
         f.write("path,label\n" + "".join(f"{name},{i % 3}\n" for i, name in enumerate(names)))
+    make_tables()
+
+
+def make_tables():
+    """A table, a tar, tokens, compressed text."""
+    with open("houses.csv", "w") as f:
+        f.write("rooms,area,price\n" + "".join(f"{i % 5 or ''},{40 + i}.5,{100 + i * 3}\n" for i in range(40)))
+    os.mkdir("web")
+    with tarfile.open("web/web-000.tar", "w") as tar:
+        for i in range(10):
+            for extension, data in (("txt", b"text %d" % i), ("cls", b"%d" % (i % 3))):
+                member = tarfile.TarInfo(f"s{i}.{extension}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    with open("train.bin", "wb") as f:
+        array.array("H", range(300)).tofile(f)
+    with gzip.open("book.txt.gz", "wt") as f:
+        f.write("".join(f"line {i}\n\n" for i in range(20)))
 
 
 def in_c(codes):
