@@ -181,6 +181,8 @@ static int run(const void *config, const char *const *operands, size_t count)
         put_bench_json(&result);
     else
         put_bench(&result, c->verbose);
+    if (code == EXIT_DONE)
+        code = pipeline_save_trace(pipeline, &command_bench, &c->pipeline, c->json);
     if (code == EXIT_DONE && result.end == BENCH_INTERRUPTED)
         code = interrupt_exit_code();
     free(text);
@@ -211,6 +213,8 @@ static const struct option options[] = {
      .group = "What to show"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
     {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no live view; print the result only"},
+    {"--trace", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, pipeline.trace), .completion = COMPLETE_FILES,
+     .doc = "write what each worker and the consumer did when, for ui.perfetto.dev or chrome://tracing", .absent = "none is written"},
     {0},
 };
 
@@ -222,6 +226,7 @@ static const struct example examples[] = {
      "--simulate-step 45"},
     {"measure a second epoch from the cache",
      "penstock bench \"tfrecord shards/ | example | cache | shuffle | batch 64\" --epochs 2 -v"},
+    {"look at the work of every thread in Perfetto", "penstock bench @train.pst --seconds 2 --trace trace.json"},
     {"run for 30 seconds and print JSON", "penstock bench @train.pst --seconds 30 --json"},
     {0},
 };

@@ -138,6 +138,8 @@ static int train(struct train_session *s, pst_run_result *result)
     put_end(s, result);
     if (c->profile && put_profile(s) != EXIT_DONE)
         return EXIT_FAILED;
+    if (pipeline_save_trace(s->training, &command_train, &c->pipeline, c->json) != EXIT_DONE)
+        return EXIT_FAILED;
     return result->stopped ? interrupt_exit_code() : EXIT_DONE;
 }
 
@@ -336,6 +338,8 @@ static const struct option options[] = {
      .doc = "measure N updates: milliseconds, GFLOP/s and bytes of each layer and pass, as a table and as RUN/trace.json", .absent = "none"},
     {"--json", .kind = OPTION_FLAG, INTO(struct train_config, json), .doc = "print one JSON object per epoch, and one at the end"},
     {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct train_config, quiet), .doc = "print only errors"},
+    {"--trace", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct train_config, pipeline.trace), .completion = COMPLETE_FILES,
+     .doc = "write what each worker and each step did when, for ui.perfetto.dev or chrome://tracing", .absent = "none is written"},
     {0},
 };
 

@@ -1,5 +1,6 @@
 /* pipeline_options.c: from the command line to a pst_pipeline. */
 #include "cli/pipeline_options.h"
+#include "cli/monitors.h"
 #include "cli/say.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -37,8 +38,13 @@ const struct option pipeline_options[] = {
      .doc = "do not check the checksums of the data: slightly faster, but damage is not noticed"},
     {"--cache", .metavar = "FOLDER", .kind = OPTION_STRING, INTO(struct pipeline_config, cache), .completion = COMPLETE_FOLDERS,
      .doc = "folder for the indexes of shards in read-only folders", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
+    {"--live", .kind = OPTION_FLAG, INTO(struct pipeline_config, live),
+     .doc = "let `penstock top` look at the running pipeline; PENSTOCK_MONITOR=1 in the environment does the same"},
     {0},
 };
+
+/* Events of a trace: about 100 MB of JSON at most. */
+#define TRACE_EVENTS 1000000
 
 char *pipeline_text(const char *const *operands, size_t count)
 {
@@ -96,7 +102,7 @@ static char *complete_text(char *text)
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *c,
                   const char *const *operands, size_t count, bool json)
 {
-    char cache[PATH_MAX];
+    char cache[PATH_MAX], live[256];
     pst_pipeline_options options = {.size = sizeof(options),
                                     .seed = c->seed,
                                     .workers = (unsigned)c->workers,
@@ -108,7 +114,9 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
                                     .bad = c->bad,
                                     .no_fuse = c->no_fuse,
                                     .no_verify = c->no_verify,
-                                    .cache_dir = c->cache ? c->cache : default_cache_folder(cache, sizeof(cache))};
+                                    .cache_dir = c->cache ? c->cache : default_cache_folder(cache, sizeof(cache)),
+                                    .monitor = monitor_wanted(live, sizeof(live), c->live),
+                                    .trace = c->trace ? TRACE_EVENTS : 0};
     pst_policy policy;
     pst_error error;
     pst_status status;
@@ -127,4 +135,13 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
     status = pst_pipeline_parse(ret, text, &options, &error);
     free(text);
     return status < 0 ? say_failure(command, &error, json) : EXIT_DONE;
+}
+
+int pipeline_save_trace(pst_pipeline *p, const struct command *command, const struct pipeline_config *c, bool json)
+{
+    pst_error error;
+
+    if (!c->trace || pst_pipeline_trace(p, c->trace, true, &error) == PST_OK)
+        return EXIT_DONE;
+    return say_failure(command, &error, json);
 }

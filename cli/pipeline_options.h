@@ -12,6 +12,8 @@ struct pipeline_config {
     const char *bad, *cache;
     bool no_fuse, no_verify;
     bool rank_given;
+    bool live;         /* `penstock top` may look at the pipeline */
+    const char *trace; /* file for a trace; NULL: none. The rows of commands that can write one set it. */
 };
 
 extern const struct option pipeline_options[];
@@ -30,6 +32,8 @@ extern const struct option pipeline_options[];
 /* Creates the pipeline described by the operands. Returns EXIT_DONE, or prints the error and returns another exit code. */
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *config,
                   const char *const *operands, size_t count, bool json);
+/* Writes the trace that the config asks for. Returns EXIT_DONE, or prints the error and returns another exit code. */
+int pipeline_save_trace(pst_pipeline *p, const struct command *command, const struct pipeline_config *config, bool json);
 /* The operands joined by blanks; free it. NULL: out of memory. */
 char *pipeline_text(const char *const *operands, size_t count);
 

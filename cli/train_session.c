@@ -18,6 +18,15 @@ void session_close(struct train_session *s)
     free(s->class_weights);
 }
 
+/* A trace is of the training pipeline alone. */
+static int open_validation(struct train_session *s, const struct train_config *c)
+{
+    struct pipeline_config config = c->pipeline;
+
+    config.trace = NULL;
+    return pipeline_open(&s->validation, s->command, &config, &c->val, 1, c->json);
+}
+
 static uint64_t total_steps(const struct train_session *s)
 {
     const struct train_config *c = s->config;
@@ -103,7 +112,7 @@ int session_open(struct train_session *s, const char *const *operands, size_t co
     int code = pipeline_open(&s->training, s->command, &c->pipeline, operands, count, c->json);
 
     if (code == EXIT_DONE && c->val)
-        code = pipeline_open(&s->validation, s->command, &c->pipeline, &c->val, 1, c->json);
+        code = open_validation(s, c);
     if (code != EXIT_DONE)
         return code;
     s->text = pipeline_text(operands, count);

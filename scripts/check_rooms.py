@@ -17,7 +17,7 @@ LAW = {
     "inspect": {"base", "io", "codec", "image", "record"},
     "source": {"base", "io", "codec", "image", "record"},
     "ops": {"base", "lang", "io", "codec", "image", "record", "source"},
-    "flow": {"base", "lang", "io", "record", "source", "ops"},
+    "flow": {"base", "lang", "io", "record", "source", "ops", "report"},
     "model": {"base", "lang"},
     "export": {"base", "io", "model"},
     "train": {"base", "io", "record", "report", "model", "export"},

@@ -9,6 +9,7 @@
 #include <penstock/image.h>
 #include <penstock/inspect.h>
 #include <penstock/model.h>
+#include <penstock/monitor.h>
 #include <penstock/op.h>
 #include <penstock/pack.h>
 #include <penstock/pipeline.h>

@@ -46,6 +46,9 @@ typedef struct pst_pipeline_options {
     bool no_verify;    /* Does not check the checksums of payloads. */
     const char *cache_dir; /* The folder for indexes of shards in read-only folders; NULL: they are kept in memory. */
     double stall_seconds;  /* A batch that takes longer is reported by pst_pipeline_stats; 0: 60. */
+    const char *monitor; /* The folder of a socket at which other processes of this user read statistics (penstock/monitor.h),
+                            made if it does not exist; NULL: none. */
+    uint64_t trace;      /* The number of events that are recorded for pst_pipeline_trace; 0: none. */
 } pst_pipeline_options;
 
 /* ---- Building ---- */
@@ -233,6 +236,10 @@ typedef struct pst_stats {
 
 /* Stores statistics. May be called at any time, from any thread. */
 PST_API pst_status pst_pipeline_stats(pst_pipeline *p, pst_stats *ret, pst_error *reterr);
+/* Writes what workers and consumer did when to the file `path`, in the Trace Event Format, for Perfetto (ui.perfetto.dev) and
+ * Chrome (chrome://tracing): the slices and stages of each worker, the consumer's waits and steps, and each batch. Needs
+ * options.trace. Call it when no other thread uses the pipeline. `overwrite`: replaces a file that exists. */
+PST_API pst_status pst_pipeline_trace(pst_pipeline *p, const char *path, bool overwrite, pst_error *reterr);
 /* Returns the log of damage that was found and tolerated, valid as long as the pipeline. */
 PST_API const pst_damage_log *pst_pipeline_damage(const pst_pipeline *p);
 

@@ -147,7 +147,21 @@ def _functions(nodes):
             yield from _functions(branch)
 
 
+def _monitor_folder():
+    """The folder for a socket at which `penstock top` looks, if PENSTOCK_MONITOR asks for one; else None."""
+    wanted = os.environ.get("PENSTOCK_MONITOR", "")
+    if wanted in ("", "0"):
+        return None
+    if wanted.startswith("/"):
+        return wanted
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    return f"{runtime}/penstock" if runtime.startswith("/") else f"/tmp/penstock-{os.geteuid()}"
+
+
 def _build(nodes, options):
+    monitor = _monitor_folder()
+    if monitor is not None:
+        options = {**options, "monitor": monitor}
     if isinstance(nodes[0], Text):
         pipeline = _core.Pipeline.parse(nodes[0].text, **options)
     else:

@@ -265,18 +265,18 @@ bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *r
 
 bool pipeline_options(PyObject *kwargs, pst_pipeline_options *o, char **ret_cache_dir)
 {
-    static char *names[] = {"seed",   "workers", "prefetch", "ram",       "rank", "world",
-                            "uneven", "bad",     "verify",   "cache_dir", "fuse", NULL};
+    static char *names[] = {"seed", "workers", "prefetch",  "ram",  "rank",    "world", "uneven",
+                            "bad",  "verify",  "cache_dir", "fuse", "monitor", NULL};
     PyObject *given[NUMBERS] = {NULL};
     static const uint64_t most[NUMBERS] = {UINT64_MAX, MOST_WORKERS, UINT32_MAX, UINT64_MAX, UINT32_MAX, UINT32_MAX};
     uint64_t number[NUMBERS] = {0};
-    const char *uneven = "pad", *bad = "error", *cache_dir = NULL;
+    const char *uneven = "pad", *bad = "error", *cache_dir = NULL, *monitor = NULL;
     int verify = 1, fuse = 1;
     PyObject *nothing = PyTuple_New(0);
     pst_error e;
-    bool fine = nothing && PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$OOOOOOsspzp:Pipeline", names, &given[SEED],
+    bool fine = nothing && PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$OOOOOOsspzpz:Pipeline", names, &given[SEED],
                                                        &given[WORKERS], &given[PREFETCH], &given[RAM], &given[RANK],
-                                                       &given[WORLD], &uneven, &bad, &verify, &cache_dir, &fuse);
+                                                       &given[WORLD], &uneven, &bad, &verify, &cache_dir, &fuse, &monitor);
     Py_XDECREF(nothing);
     for (size_t i = 0; i < NUMBERS && fine; i++)
         fine = !given[i] || number_option(names[i], given[i], most[i], &number[i]);
@@ -304,6 +304,7 @@ bool pipeline_options(PyObject *kwargs, pst_pipeline_options *o, char **ret_cach
     o->bad = bad;
     *ret_cache_dir = cache_dir ? strdup(cache_dir) : NULL; /* the argument goes with its Python string */
     o->cache_dir = *ret_cache_dir;
+    o->monitor = monitor; /* copied when the pipeline is created, while the arguments are alive */
     return !cache_dir || *ret_cache_dir || PyErr_NoMemory();
 }
 

@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/options.h"
 
 #include <string.h>
@@ -33,7 +34,9 @@ pst_status pst_pipeline_create(pst_pipeline **ret, const pst_pipeline_options *o
     p->options.bad = NULL; /* the caller's text; the account has what it says */
     p->cache_dir = o.cache_dir ? mem_strdup(o.cache_dir) : NULL;
     p->options.cache_dir = p->cache_dir;
-    st = o.cache_dir && !p->cache_dir ? fail_memory(reterr, "creating a pipeline") : PST_OK;
+    p->monitor_dir = o.monitor ? mem_strdup(o.monitor) : NULL;
+    p->options.monitor = p->monitor_dir;
+    st = (o.cache_dir && !p->cache_dir) || (o.monitor && !p->monitor_dir) ? fail_memory(reterr, "creating a pipeline") : PST_OK;
     if (st == PST_OK && o.bad)
         st = pst_policy_parse(&policy, o.bad, reterr);
     if (st == PST_OK)
@@ -254,6 +257,7 @@ static pst_status start_crew(pst_pipeline *p, pst_error *reterr)
                                .plan = p->plan,
                                .pool = p->pool,
                                .cells = p->cells,
+                               .trace = p->trace,
                                .seed = p->options.seed,
                                .tolerant = p->damage.policy.skip,
                                .epoch = p->epoch,
@@ -271,6 +275,32 @@ static pst_status start_crew(pst_pipeline *p, pst_error *reterr)
     return st;
 }
 
+/* The text of the chain, for those who look at the monitor; mem_free it. */
+static char *chain_words(const struct chain *c)
+{
+    struct text t = {0};
+    for (size_t i = 0; i < c->count; i++) {
+        char *node = node_text(&c->nodes[i]);
+        text_addf(&t, "%s%s", i ? " | " : "", node ? node : c->nodes[i].op->name);
+        mem_free(node);
+    }
+    return t.data ? t.data : mem_strdup("");
+}
+
+/* The trace and the monitor live until the pipeline ends. */
+static pst_status start_watching(pst_pipeline *p, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    if (p->options.trace && !p->trace)
+        st = trace_create(&p->trace, p->plan->threads, p->options.trace, reterr);
+    if (st == PST_OK && p->options.monitor && !p->monitor) {
+        char *text = chain_words(&p->chain);
+        st = text ? monitor_start(&p->monitor, p, p->options.monitor, text, reterr) : fail_memory(reterr, "starting");
+        mem_free(text);
+    }
+    return st;
+}
+
 pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr)
 {
     pst_status st = pst_pipeline_plan(p, reterr);
@@ -278,7 +308,9 @@ pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr)
         return st;
     if (atomic_load(&p->cancelled))
         return pst_fail(reterr, PST_ECANCELLED, "the pipeline was cancelled");
-    return start_crew(p, reterr);
+    if (!p->borrows_chain)
+        st = start_watching(p, reterr);
+    return st < 0 ? st : start_crew(p, reterr);
 }
 
 static void stop_crew(pst_pipeline *p)
@@ -339,15 +371,19 @@ pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr
         return st;
     for (bool again = true; again;) {
         size_t ready;
+        uint64_t asked = p->trace ? clock_ns() : 0;
         struct entry *e = peek(p, &ready);
         cell_add(&p->delivery.calls, 1);
         cell_add(&p->delivery.ready, ready);
         if (!e)
             return pst_fail(reterr, PST_ECANCELLED, "the pipeline was cancelled");
+        uint64_t batch = TRACE_BATCH(e->epoch, e->after);
         st = pipeline_deliver(p, e, ret, &again, &error);
         if (st < 0)
             return fail_for_good(p, st, &error, reterr);
         ring_pop(&p->ring);
+        if (p->trace && st == PST_OK)
+            trace_taken(p->trace, asked, batch, ready);
     }
     tune(p);
     return st;
@@ -404,7 +440,9 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
 {
     if (!p)
         return NULL;
+    monitor_stop(p->monitor);
     stop_crew(p);
+    trace_destroy(p->trace);
     batch_pool_close(p->pool);
     pipeline_plan_destroy(p->plan);
     if (!p->borrows_chain)
@@ -418,6 +456,7 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
     ring_finish(&p->ring);
     mem_free((void *)p->cells);
     mem_free(p->cache_dir);
+    mem_free(p->monitor_dir);
     mem_free(p);
     return NULL;
 }

@@ -7,6 +7,8 @@
 #include "flow/plan.h"
 #include "flow/ring.h"
 #include "flow/tune.h"
+#include "flow/monitor.h"
+#include "flow/trace.h"
 #include "flow/worker.h"
 #include "io/walk.h"
 
@@ -19,7 +21,7 @@ struct delivery {
 
 struct pst_pipeline {
     pst_pipeline_options options;
-    char *cache_dir;
+    char *cache_dir, *monitor_dir;
     struct chain chain;
     bool borrows_chain; /* a segment: the outer pipeline owns the nodes */
     struct path_list class_names; /* once they were asked for */
@@ -37,6 +39,8 @@ struct pst_pipeline {
     struct cell *cells; /* one per thread; they outlive the crew */
     struct crew *crew;  /* NULL: no worker is running */
     struct tuner tuner;
+    struct trace *trace;     /* NULL: not traced */
+    struct monitor *monitor; /* NULL: none */
 
     /* Used by the consumer only. */
     uint64_t epoch, next; /* position of the cursor */

@@ -169,6 +169,12 @@ static size_t run_slice(struct crew *c, struct worker *w, const struct ticket *t
     return left_out;
 }
 
+/* Numbers batches over all epochs, in their order. */
+static uint64_t batch_number(const struct entry *e)
+{
+    return TRACE_BATCH(e->epoch, e->after);
+}
+
 static void work(void *user, unsigned number)
 {
     struct crew *c = user;
@@ -178,7 +184,14 @@ static void work(void *user, unsigned number)
     struct ring_pause pause;
     while (ring_take(c->order.ring, number, &t, &pause)) {
         cell_add(&cell->wait_ns, pause.waited_ns);
+        struct trace_mark mark;
+        uint64_t batch = batch_number(t.entry);
+        if (c->order.trace)
+            trace_slice_begin(cell, c->order.plan->program.stages, &mark);
         size_t left_out = run_slice(c, w, &t);
+        if (c->order.trace)
+            trace_slice_end(c->order.trace, number, cell, c->order.plan->program.stages, &mark, batch, pause.waited_ns,
+                            0);
         if (ring_return(c->order.ring, &t, left_out))
             finish_entry(c, w, t.entry);
         atomic_store_explicit(&cell->since, 0, memory_order_relaxed);

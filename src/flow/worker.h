@@ -5,6 +5,7 @@
 #include "flow/feed.h"
 #include "flow/plan.h"
 #include "flow/ring.h"
+#include "flow/trace.h"
 
 struct crew;
 
@@ -13,6 +14,7 @@ struct crew_order {
     const struct pipeline_plan *plan;
     struct batch_pool *pool;
     struct cell *cells; /* one per thread of the plan */
+    struct trace *trace; /* NULL: none */
     uint64_t seed;
     bool tolerant;        /* damage is recorded and is not an error */
     uint64_t epoch, next; /* where to start */

@@ -131,19 +131,19 @@ pst_status pst_trainer_write_trace(const pst_trainer *t, const char *path, pst_e
     static const char *const parts[PARTS] = {"forward", "loss", "backward", "update"};
     const struct profile *p = &t->profile;
     struct text text = {0};
-    struct trace trace;
+    struct trace_writer trace;
     if (p->kept == 0)
         return pst_fail(reterr, PST_EINVAL, "no step has been measured");
-    trace_begin(&trace, &text);
-    trace_row(&trace, 1, "step");
-    trace_row(&trace, 2, "layers");
+    trace_begin(&trace, &text, 1, "penstock train");
+    trace_track(&trace, 1, "step");
+    trace_track(&trace, 2, "layers");
     for (size_t s = 0; s < p->kept; s++) {
         const struct profile_span *spans = p->spans + s * (PARTS + 2 * p->blocks);
         for (size_t i = 0; i < PARTS; i++)
-            trace_span(&trace, 1, parts[i], "step", spans[i].begin, spans[i].length);
+            trace_span(&trace, 1, "step", parts[i], 1e-3 * (double)spans[i].begin, 1e-3 * (double)spans[i].length, TRACE_NO_BATCH);
         for (size_t i = 0; i < 2 * p->blocks; i++)
-            trace_span(&trace, 2, step_block_times(t->step, i % p->blocks).layer, i < p->blocks ? "forward" : "backward",
-                       spans[PARTS + i].begin, spans[PARTS + i].length);
+            trace_span(&trace, 2, i < p->blocks ? "forward" : "backward", step_block_times(t->step, i % p->blocks).layer,
+                       1e-3 * (double)spans[PARTS + i].begin, 1e-3 * (double)spans[PARTS + i].length, TRACE_NO_BATCH);
     }
     trace_end(&trace);
     pst_status st = text.failed ? fail_memory(reterr, "writing the trace") : publish_bytes(path, text.data, text.length, true, false, reterr);

@@ -179,6 +179,26 @@ def test_whole():
     assert values["verdict"]["wait_share"] < 0.2 and values["settings"]["kind"] == "penstock", values["verdict"]
 
 
+MONITORED = """
+    import glob, os, sys
+    import penstock as ps
+    dataset = ps.pipeline("range 1000 | batch 10")
+    folder = os.environ["PENSTOCK_MONITOR"]
+    assert next(iter(dataset)).size == 10
+    found = glob.glob(folder + "/*.sock")
+    assert len(found) == 1 and found[0].startswith(f"{folder}/{os.getpid()}-"), found
+    dataset.close()
+    assert not glob.glob(folder + "/*.sock")
+"""
+
+
+def test_monitor_by_the_environment():
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "PENSTOCK_MONITOR": os.path.join(folder, "run")}
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(MONITORED)], capture_output=True, text=True, timeout=60, env=env)
+        assert done.returncode == 0, done.stderr
+
+
 NVML = r"""
 #include <string.h>
 int nvmlInit_v2(void) { return 0; }

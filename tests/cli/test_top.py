@@ -1,0 +1,268 @@
+"""`penstock top` and the socket that it reads; metrics for Prometheus; traces; scalars. Nothing of them for other users."""
+import contextlib
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+import urllib.request
+
+import tap
+from tool import PENSTOCK, environment, penstock, report, scratch
+
+ENDLESS = "range 100000000 | batch 64"
+
+
+def sockets(folder):
+    return sorted(glob.glob(os.path.join(folder, "*.sock")))
+
+
+@contextlib.contextmanager
+def running(folder, text=ENDLESS, *options, count=1, env=None):
+    """A pipeline that runs with a monitor until the block ends."""
+    env = environment(PENSTOCK_MONITOR=folder) if env is None else env
+    process = subprocess.Popen([PENSTOCK, "bench", text, "--seconds", "60", "--quiet", *options], env=env, stdout=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 20
+        while len(sockets(folder)) < count and time.monotonic() < end:
+            time.sleep(0.02)
+        assert len(sockets(folder)) >= count, "the pipeline opens no socket"
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+
+
+def look(folder, *options):
+    return json.loads(penstock("top", "--once", "--json", "--interval", "0.3", "--folder", folder, *options).out)
+
+
+def test_one_pipeline():
+    with scratch() as base:
+        folder = os.path.join(base, "run")
+        with running(folder, ENDLESS, "--simulate-step", "1") as process:
+            one, = look(folder)["pipelines"]
+            assert one["pid"] == process.pid and one["rank"] == 0 and one["world"] == 1 and one["pipeline"].startswith("range ")
+            assert one["samples_per_s"] > 0 and 0 <= one["wait_share"] <= 1 and one["verdict"] in ("input-bound", "moderately input-bound", "not input-bound")
+            assert [stage["name"] for stage in one["stages"]] == ["read", "batch"] and abs(sum(s["share"] for s in one["stages"]) - 1) < 1e-6
+            words = penstock("top", "--once", "--interval", "0.2", "--folder", folder).out
+            assert str(process.pid) in words and "samples/s" in words and "input-bound" in words
+        assert sockets(folder) == []  # removed at the end
+        assert look(folder)["pipelines"] == []
+        assert "PENSTOCK_MONITOR=1" in penstock("top", "--once", "--interval", "0.1", "--folder", folder).out
+
+
+def test_ranks_side_by_side():
+    with scratch() as base:
+        folder = os.path.join(base, "run")
+        with running(folder, ENDLESS, "--rank", "0", "--world", "2"), running(folder, ENDLESS, "--rank", "1", "--world", "2", count=2):
+            found = look(folder)["pipelines"]
+            assert sorted(one["rank"] for one in found) == [0, 1] and {one["world"] for one in found} == {2}
+
+
+def test_only_when_asked():
+    with scratch() as base:
+        for value in ({}, {"PENSTOCK_MONITOR": "0"}, {"PENSTOCK_MONITOR": ""}):
+            penstock("bench", "range 1000 | batch 10", env={"XDG_RUNTIME_DIR": base, **value})
+        assert os.listdir(base) == []
+        folder = os.path.join(base, "penstock")
+        with running(folder, ENDLESS, "--live", env=environment(XDG_RUNTIME_DIR=base)):
+            assert len(sockets(folder)) == 1
+        with running(folder, env=environment(XDG_RUNTIME_DIR=base, PENSTOCK_MONITOR="1")):
+            assert len(sockets(folder)) == 1
+
+
+def test_modes():
+    with scratch() as base:
+        folder = os.path.join(base, "run")
+        with running(folder):
+            path, = sockets(folder)
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+        os.chmod(folder, 0o777)
+        done = penstock("bench", "range 100 | batch 10", env={"PENSTOCK_MONITOR": folder}, code=2)
+        assert "chmod 700" in done.err, done.err
+
+
+READ = """
+import os, socket, sys
+os.setgid(65534); os.setgroups([]); os.setuid(65534)
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(5)
+try:
+    s.connect(sys.argv[1])
+    data = b"".join(iter(lambda: s.recv(4096), b""))
+    print("read", len(data))
+except PermissionError:
+    print("refused")
+"""
+
+
+def test_second_user():
+    if os.geteuid() != 0:
+        raise tap.Skip("only root can become another user")
+    with scratch() as base:
+        os.chmod(base, 0o755)
+        folder = os.path.join(base, "run")
+        with running(folder):
+            path, = sockets(folder)
+
+            def other():
+                return subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True, check=True).stdout.strip()
+
+            assert other() == "refused"
+            os.chmod(folder, 0o755)  # the socket's own mode
+            assert other() == "refused"
+            os.chmod(path, 0o666)  # and the check of who is at the other end
+            assert other() == "read 0"
+            assert len(look(folder)["pipelines"]) == 1
+
+
+def test_left_over_sockets():
+    with scratch() as base:
+        folder = os.path.join(base, "run")
+        os.mkdir(folder, 0o700)
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        path = os.path.join(folder, f"{ended.pid}-0.sock")
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(path)
+        silent = os.path.join(folder, f"{os.getpid()}-0.sock")  # of a living process, but it does not answer
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(silent)
+            s.listen(1)
+            with running(folder, count=3):
+                assert len(look(folder)["pipelines"]) == 1
+        assert not os.path.exists(path)
+
+
+def test_a_client_that_does_not_read():
+    with scratch() as base:
+        folder = os.path.join(base, "run")
+        with running(folder):
+            path, = sockets(folder)
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(path)
+                assert len(look(folder)["pipelines"]) == 1
+                data = json.loads(b"".join(iter(lambda: s.recv(4096), b"")))
+            assert data["schema"] == 1 and data["stages"][0]["name"] == "read"
+
+
+def test_prometheus():
+    with scratch() as base:
+        folder = os.path.join(base, "run")
+        with running(folder) as process:
+            server = subprocess.Popen([PENSTOCK, "top", "--prometheus", "0", "--folder", folder], stdout=subprocess.PIPE, text=True, env=environment())
+            try:
+                address = server.stdout.readline().strip()
+                assert address.startswith("http://127.0.0.1:"), address
+                text = urllib.request.urlopen(address, timeout=10).read().decode()
+                assert f'penstock_samples_total{{pid="{process.pid}",rank="0"}} ' in text and 'stage="read"' in text
+                port = int(address.split(":")[2].split("/")[0])
+                for line in open("/proc/net/tcp"):  # listens on the loopback interface only
+                    fields = line.split()
+                    if fields[1].endswith(f":{port:04X}") and fields[3] == "0A":
+                        assert fields[1].startswith("0100007F:"), line
+            finally:
+                server.send_signal(signal.SIGINT)
+                assert server.wait(timeout=20) == 0
+
+
+NVML = r"""
+#include <string.h>
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **h) { *h = (void *)&strlen; return i; }
+int nvmlDeviceGetName(void *h, char *name, unsigned n) { strncpy(name, "Stand-in GPU", n); return 0; }
+int nvmlDeviceGetUtilizationRates(void *h, unsigned *u) { u[0] = 37; u[1] = 11; return 0; }
+"""
+
+
+def test_gpus():
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if not compiler:
+        raise tap.Skip("there is no C compiler here")
+    with scratch() as base:
+        source, folder = os.path.join(base, "nvml.c"), os.path.join(base, "run")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(NVML)
+        subprocess.run([compiler, "-shared", "-fPIC", "-w", source, "-o", os.path.join(base, "libnvidia-ml.so.1")], check=True)
+        path = os.pathsep.join(filter(None, (base, os.environ.get("LD_LIBRARY_PATH"))))
+        found = penstock("top", "--once", "--json", "--interval", "0.1", "--folder", folder, env={"LD_LIBRARY_PATH": path})
+        assert json.loads(found.out)["gpus"] == [{"name": "Stand-in GPU", "busy_share": 0.37}], found.out
+
+
+# ---- Traces ----
+
+
+def check_trace(path):
+    """The rules of the Trace Event Format that its readers rely on. Returns the events."""
+    with open(path, encoding="utf-8") as f:
+        events = json.load(f)["traceEvents"]
+    tracks, begun = {}, {}
+    for event in events:
+        assert event["ph"] in ("M", "X", "b", "e", "C") and isinstance(event["name"], str) and isinstance(event["pid"], int), event
+        if event["ph"] == "M":
+            assert isinstance(event["tid"], int) and isinstance(event["args"], dict), event
+            continue
+        assert event["ts"] >= 0, event
+        if event["ph"] == "X":
+            assert event["dur"] >= 0 and isinstance(event["tid"], int) and event["cat"], event
+            tracks.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
+        elif event["ph"] == "b":
+            begun[event["cat"], event["id"]] = event["ts"]
+        elif event["ph"] == "e":
+            assert begun.pop((event["cat"], event["id"])) <= event["ts"], event
+        else:
+            assert all(isinstance(value, (int, float)) for value in event["args"].values()), event
+    assert not begun
+    for spans in tracks.values():  # they follow each other, or lie inside each other
+        open_ends = []
+        for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+            while open_ends and open_ends[-1] <= begin + 1e-3:
+                open_ends.pop()
+            assert not open_ends or end <= open_ends[-1] + 1e-3, (begin, end, open_ends)
+            open_ends.append(end)
+    return events
+
+
+def names(events, phase):
+    return {event["name"] for event in events if event["ph"] == phase}
+
+
+def test_trace_of_bench():
+    with scratch() as base:
+        path = os.path.join(base, "trace.json")
+        report("bench", "range 6400 | shuffle | batch 64", "--workers", 2, "--epochs", 2, "--simulate-step", 1, "--trace", path)
+        events = check_trace(path)
+        assert {"slice", "read", "batch", "wait for a batch", "step"} <= names(events, "X"), names(events, "X")
+        assert names(events, "b") == {"batch"} and sum(event["ph"] == "b" for event in events) == 200
+        threads = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
+        assert sorted(threads) == ["consumer", "worker 0", "worker 1"], threads
+        assert "batches ready" in names(events, "C")
+
+
+def test_trace_of_train():
+    with scratch() as base:
+        penstock("generate", "images", "--images", 64, "--size", 16, "--classes", 2, cwd=base)
+        penstock("train", "folder images | shuffle | decode | resize 8 | normalize | batch 16", "--model", "flatten | dense 2", "--epochs", 2, "--trace", "t.json",
+                 "--quiet", cwd=base)
+        events = check_trace(os.path.join(base, "t.json"))
+        assert "step" in names(events, "X") and any("decode" in name for name in names(events, "X"))
+
+
+def test_scalars():
+    with scratch() as base:
+        folder, logs = os.path.join(base, "run"), os.path.join(base, "logs")
+        with running(folder):
+            look(folder, "--tensorboard", logs)
+        path, = glob.glob(os.path.join(logs, "events.out.tfevents.*"))
+        data = open(path, "rb").read()
+        assert b"samples_per_s/" in data and b"wait_share/" in data and b"brain.Event:2" in data
+
+
+tap.main(globals())
