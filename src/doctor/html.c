@@ -56,6 +56,7 @@ static void write_page(struct sheet *s, struct text *to)
     }
     page_heading(&s->page, "Machine and settings");
     sheet_members(s, "limits", "Measured limits");
+    sheet_members(s, "data", "Data");
     sheet_members(s, "machine", "Machine");
     sheet_members(s, "settings", "Settings");
     sheet_members(s, "gpu", "Graphics processors");

@@ -21,10 +21,13 @@ static const char *both_words(struct sheet *s, double predicted, double measured
     return isfinite(measured) ? "measured" : "predicted";
 }
 
-static bool fill_step(struct sheet *s, struct chart_step *step, size_t remedy, double before, bool epochs)
+static bool fill_step(struct sheet *s, struct chart_step *step, size_t remedy, double now, double before, bool epochs)
 {
     double predicted = cost(s, sheet_child(s, remedy, "predicted"), epochs);
     double measured = cost(s, sheet_child(s, remedy, "measured"), epochs);
+    double gain = sheet_number(s, sheet_child(s, remedy, "measured"), "gain");
+    if (gain > 0) /* of a sample, beside its own "now" */
+        measured = now / gain;
     double after = isfinite(predicted) ? predicted : measured;
     const char *title = sheet_text(s, remedy, "title");
     if (!isfinite(after))
@@ -68,7 +71,7 @@ void sheet_waterfall(struct sheet *s)
     steps[0] = (struct chart_step){
         .label = "now", .before = from, .after = from, .measured = NAN, .number = sheet_duration(s, from), .note = "measured"};
     for (size_t i = 0, at = list + 1; i < n && count <= MOST_STEPS; i++, at = sheet_next(s, at))
-        if (fill_step(s, &steps[count], at, add_up ? steps[count - 1].after : from, epochs))
+        if (fill_step(s, &steps[count], at, from, add_up ? steps[count - 1].after : from, epochs))
             count++;
     if (count > 1)
         add_picture(s, steps, count, epochs, add_up);
