@@ -39,7 +39,7 @@ struct pst_pipeline {
     struct cell *cells; /* one per thread; they outlive the crew */
     struct crew *crew;  /* NULL: no worker is running */
     struct tuner tuner;
-    struct trace *trace;     /* NULL: not traced */
+    struct flow_trace *trace;     /* NULL: not traced */
     struct monitor *monitor; /* NULL: none */
 
     /* Used by the consumer only. */

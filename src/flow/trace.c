@@ -14,9 +14,9 @@
 
 #define LEAST_EVENTS 1024 /* per lane */
 
-pst_status trace_create(struct trace **ret, unsigned workers, uint64_t events, pst_error *reterr)
+pst_status trace_create(struct flow_trace **ret, unsigned workers, uint64_t events, pst_error *reterr)
 {
-    struct trace *t = mem_zalloc(sizeof(*t));
+    struct flow_trace *t = mem_zalloc(sizeof(*t));
     uint64_t each = events / (workers + 1);
     each = each < LEAST_EVENTS ? LEAST_EVENTS : each;
     if (t) {
@@ -41,7 +41,7 @@ pst_status trace_create(struct trace **ret, unsigned workers, uint64_t events, p
     return PST_OK;
 }
 
-struct trace *trace_destroy(struct trace *t)
+struct flow_trace *trace_destroy(struct flow_trace *t)
 {
     for (unsigned i = 0; t && t->lanes && i <= t->workers; i++)
         mem_free(t->lanes[i].events);
@@ -71,7 +71,7 @@ void trace_slice_begin(const struct cell *cell, size_t stages, struct trace_mark
     ret->begin = clock_ns();
 }
 
-void trace_slice_end(struct trace *t, unsigned worker, const struct cell *cell, size_t stages, const struct trace_mark *mark,
+void trace_slice_end(struct flow_trace *t, unsigned worker, const struct cell *cell, size_t stages, const struct trace_mark *mark,
                      uint64_t batch, uint64_t waited_ns, uint64_t opened_ns)
 {
     struct trace_lane *lane = &t->lanes[worker];
@@ -89,7 +89,7 @@ void trace_slice_end(struct trace *t, unsigned worker, const struct cell *cell, 
     }
 }
 
-void trace_taken(struct trace *t, uint64_t asked, uint64_t batch, size_t ready)
+void trace_taken(struct flow_trace *t, uint64_t asked, uint64_t batch, size_t ready)
 {
     struct trace_lane *lane = &t->lanes[t->workers];
     uint64_t now = clock_ns();
@@ -102,7 +102,7 @@ void trace_taken(struct trace *t, uint64_t asked, uint64_t batch, size_t ready)
 
 /* ---- Writing ---- */
 
-static double micro(const struct trace *t, uint64_t at)
+static double micro(const struct flow_trace *t, uint64_t at)
 {
     return at > t->start ? (double)(at - t->start) * 1e-3 : 0;
 }
@@ -123,7 +123,7 @@ static const char *name_of(const struct program *p, unsigned kind, bool consumer
     }
 }
 
-static void write_lane(struct trace_writer *w, const struct trace *t, unsigned number, const struct program *p)
+static void write_lane(struct trace_writer *w, const struct flow_trace *t, unsigned number, const struct program *p)
 {
     const struct trace_lane *lane = &t->lanes[number];
     bool consumer = number == t->workers;
@@ -145,7 +145,7 @@ static void write_lane(struct trace_writer *w, const struct trace *t, unsigned n
 }
 
 /* A batch lasts from the first slice of it until the consumer has it; slices are searched from the last batch's on. */
-static void write_batches(struct trace_writer *w, const struct trace *t)
+static void write_batches(struct trace_writer *w, const struct flow_trace *t)
 {
     const struct trace_lane *taken = &t->lanes[t->workers];
     size_t *at = mem_array(t->workers + 1, sizeof(*at));

@@ -33,7 +33,7 @@ struct trace_lane {
     _Atomic uint64_t dropped;
 };
 
-struct trace {
+struct flow_trace {
     unsigned workers;
     struct trace_lane *lanes; /* workers, then the consumer */
     uint64_t start;           /* of clock_ns */
@@ -41,8 +41,8 @@ struct trace {
 };
 
 /* `events`: the number of events in all lanes together. */
-pst_status trace_create(struct trace **ret, unsigned workers, uint64_t events, pst_error *reterr);
-struct trace *trace_destroy(struct trace *t); /* NULL ok; returns NULL */
+pst_status trace_create(struct flow_trace **ret, unsigned workers, uint64_t events, pst_error *reterr);
+struct flow_trace *trace_destroy(struct flow_trace *t); /* NULL ok; returns NULL */
 
 /* A worker's counters before a slice. */
 struct trace_mark {
@@ -51,9 +51,9 @@ struct trace_mark {
 };
 void trace_slice_begin(const struct cell *cell, size_t stages, struct trace_mark *ret);
 /* Records the slice with its stages one after the other, and before it the pause. */
-void trace_slice_end(struct trace *t, unsigned worker, const struct cell *cell, size_t stages, const struct trace_mark *mark,
+void trace_slice_end(struct flow_trace *t, unsigned worker, const struct cell *cell, size_t stages, const struct trace_mark *mark,
                      uint64_t batch, uint64_t waited_ns, uint64_t opened_ns);
 /* The consumer asked at `asked` and has a batch now. */
-void trace_taken(struct trace *t, uint64_t asked, uint64_t batch, size_t ready);
+void trace_taken(struct flow_trace *t, uint64_t asked, uint64_t batch, size_t ready);
 
 #endif

@@ -14,7 +14,7 @@ struct crew_order {
     const struct pipeline_plan *plan;
     struct batch_pool *pool;
     struct cell *cells; /* one per thread of the plan */
-    struct trace *trace; /* NULL: none */
+    struct flow_trace *trace; /* NULL: none */
     uint64_t seed;
     bool tolerant;        /* damage is recorded and is not an error */
     uint64_t epoch, next; /* where to start */
