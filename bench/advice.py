@@ -483,7 +483,7 @@ def main():
             results[name] = (advice, function, measure(function, data))
             predicted, gain = results[name][2][:2]
             print(f"{name}: predicted {three(predicted)}, measured {three(gain)}", flush=True)
-    text = f"Measured on {platform.processor() or platform.machine()} with {CORES} cores, TensorFlow {tf.__version__}, {OPTIONS.rounds} turns of {OPTIONS.seconds:g} s each.\n\n{table(results)}"
+    text = f"Measured on {platform.processor() or platform.machine()} with {CORES} cores, TensorFlow {tf.__version__}, {OPTIONS.rounds} turns of {OPTIONS.seconds:g} s each, load average {os.getloadavg()[0]:.0f}.\n\n{table(results)}"
     print("\n" + text)
     if OPTIONS.write:
         write(OPTIONS.write, text)
