@@ -19,6 +19,8 @@
 
 #define KEEP_SECONDS 86400.0
 #define CACHE_NAME   "doctor-limits.json"
+#define BUSY         0.7 /* load per core from which on the machine is not ours alone */
+#define USUAL_SCALING 0.93
 
 /* ---- What the system says ---- */
 
@@ -212,6 +214,7 @@ static pst_status measure(struct pst_doctor *d, pst_error *reterr)
         double scaling = one > 0 ? all / one : 0;
         best = scaling > best ? scaling : best;
     }
+    best = l->load > BUSY ? USUAL_SCALING * l->cores : best; /* what others run on the same core cannot be told apart */
     l->scaling = best < 1 ? 1 : best > l->cores ? l->cores : best;
     l->memory_bandwidth = run_load(l->cores, seconds, true);
     pst_status st = measure_handoff(d, reterr);
@@ -229,7 +232,7 @@ pst_status limits_measure(struct pst_doctor *d, pst_error *reterr)
     ask_system(&d->limits);
     if (st == PST_OK && (!path || !load_kept(d, path))) {
         st = measure(d, reterr);
-        if (st == PST_OK && path && d->limits.load < 0.7) /* of a busy machine, nothing is kept */
+        if (st == PST_OK && path && d->limits.load < BUSY) /* of a busy machine, nothing is kept */
             keep(&d->limits, folder, path);
     }
     mem_free(path);
