@@ -33,7 +33,7 @@ const char *const page_style[] = {
     "line.g{stroke:var(--faint)}polyline,line.r{fill:none;stroke:var(--grey);stroke-width:2}\n"
     "polyline.a{stroke:var(--accent);stroke-width:2.5}polyline.p{stroke-dasharray:6 "
     "5}polyline,line{vector-effect:non-scaling-stroke}\n", /* a string has up to 4095 bytes */
-    ".bars{table-layout:fixed}.bars th{width:30%;font-weight:400;color:var(--ink)}.bars td{vertical-align:middle}.bars "
+    ".bars{table-layout:fixed}.bars th{width:30%;overflow-wrap:anywhere;font-weight:400;color:var(--ink)}.bars td{vertical-align:middle}.bars "
     "td.n{width:22%}\n"
     ".bars svg{display:block;width:100%;height:1.1rem;overflow:visible}.bars .b{fill:var(--grey)}.bars "
     ".b.a{fill:var(--accent)}\n"

@@ -24,7 +24,7 @@ static const char answer[] =
     "\"ms\": 90}, {\"name\": \"dense_1\", \"ms\": 30}]},"
     "\"stages\": [{\"name\": \"read\", \"us_per_sample\": 310, \"low\": 290, \"high\": 350, \"share\": 0.02, \"cores\": 0.04},"
     "{\"name\": \"decode\", \"us_per_sample\": 12900, \"low\": 12500, \"high\": 13500, \"share\": 0.9, \"cores\": 1.8},"
-    "{\"name\": \"resize\", \"us_per_sample\": 870, \"share\": 0.06, \"cores\": 0.12},"
+    "{\"name\": \"decode+random_resized_crop+flip+normalize+layout\", \"us_per_sample\": 870, \"share\": 0.06, \"cores\": 0.12},"
     "{\"name\": \"<img src=x onerror=alert(1)>\", \"us_per_sample\": 40}],"
     "\"stacks\": [{\"where\": \"augment (train.py:41)\", \"share\": 0.7}, {\"where\": \"PIL/Image.py:resize\", \"share\": "
     "0.2}],"
