@@ -30,7 +30,7 @@ static enum column_kind kind_of(const pst_field *f, const struct batch_style *st
     for (uint32_t i = 1; i < f->rank; i++)
         if (f->shape[i] == PST_ANY)
             return COLUMN_AGREED;
-    return COLUMN_RAGGED;
+    return style && style->stacked ? COLUMN_AGREED : COLUMN_RAGGED;
 }
 
 pst_status batch_layout_init(struct batch_layout *l, const pst_spec *element, uint64_t capacity, const struct batch_style *style,

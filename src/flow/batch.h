@@ -44,6 +44,7 @@ struct batch_layout {
 struct batch_style {
     const struct pad_rule *pad; /* not NULL: filled up */
     bool loose;                 /* one by one */
+    bool stacked;               /* the elements of a batch must agree: the batch is an element of another one */
 };
 
 /* PST_ELIMIT when a batch would be too large to address. `style` may be NULL. Call batch_layout_finish also after a failure. */

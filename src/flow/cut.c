@@ -87,6 +87,7 @@ pst_status segment_cut(const struct chain *c, const pst_pipeline_options *option
     config->inner.ends_in_window =
         cut_of(&c->nodes[cut.end - 1]) == CUT_WINDOW && cut.end == cut.begin && cut.cutter + 1 == cut.end;
     config->inner.loose = cut.mode != SEGMENT_WHOLE;
+    config->inner.stacked = cut.mode == SEGMENT_WHOLE;
     config->inner.chunk = cut.batched ? 0 : CHUNK;
     nodes[0] =
         (struct node){.op = &source_segment.op, .kind = PST_OP_SOURCE, .written = config->cutter->written, .config = config};

@@ -31,6 +31,7 @@ struct chain {
     /* Of a segment (segment.h), otherwise 0: */
     uint64_t chunk;      /* elements per batch if the chain does not make batches; 0: 1 */
     bool loose;          /* batches are taken apart: their elements need not agree */
+    bool stacked;        /* batches are elements: the elements of each must agree */
     bool ends_in_window; /* its last operation makes the batches */
 };
 

@@ -368,7 +368,7 @@ static pst_status plan_program(struct pipeline_plan *p, pst_error *reterr)
 {
     const struct order_step *batch = &p->order.steps[p->order.batch];
     uint64_t capacity = p->order.elements < batch->size ? p->order.elements : batch->size;
-    p->program.style = (struct batch_style){.pad = batch->pad, .loose = p->chain->loose && !batch->pad};
+    p->program.style = (struct batch_style){.pad = batch->pad, .loose = p->chain->loose && !batch->pad, .stacked = p->chain->stacked};
     note_order_fields(p);
     pst_status st = program_compile(&p->program, capacity ? capacity : 1, reterr);
     if (st == PST_OK)

@@ -133,19 +133,6 @@ static bool has_varying_rows(const pst_spec *spec)
     return false;
 }
 
-static pst_status check_whole(const struct segment *s, pst_error *reterr)
-{
-    const struct batch_layout *l = &s->plan->program.layout;
-    char name[FIELD_LABEL_SIZE];
-    for (size_t i = 0; i < l->fields; i++)
-        if (l->column[i].kind == COLUMN_RAGGED)
-            return pst_fail(reterr, PST_ETYPE,
-                            "field \"%s\" has a first dimension that varies, so that a stack of it has no shape; give "
-                            "it one shape (padded_batch, crop) or remove it (drop) before",
-                            field_label(&l->column[i].field, name));
-    return PST_OK;
-}
-
 static pst_status find_spec(struct segment *s, pst_error *reterr)
 {
     const pst_spec *element = program_spec(&s->plan->program, s->plan->program.count);
@@ -153,8 +140,6 @@ static pst_status find_spec(struct segment *s, pst_error *reterr)
     const pst_spec *from = is_whole ? &s->plan->batch : element;
     pst_status st = spec_init(&s->spec, &s->memory, from->count, reterr);
     s->rows = ALL_ROWS;
-    if (st == PST_OK && is_whole)
-        st = check_whole(s, reterr);
     for (size_t i = 0; i < from->count && st == PST_OK; i++)
         st = s->config->mode == SEGMENT_SPLIT ? split_field(s, &from->field[i], reterr) : add_field(s, &from->field[i], reterr);
     if (s->config->mode == SEGMENT_SPLIT && has_varying_rows(from))
