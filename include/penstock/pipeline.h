@@ -232,6 +232,7 @@ typedef struct pst_stats {
     uint64_t entropy_stored;               /* Images whose entropy index was in a sidecar. */
     uint64_t entropy_made;                 /* Images whose entropy index was collected while decoding. */
     uint64_t entropy_stale; /* Entries of entropy indexes that belong to other bytes or are damaged, and were not used. */
+    char cache_note[160];   /* Why a cache on disk stores nothing more; empty: it does, or there is none. */
 } pst_stats;
 
 /* Stores statistics. May be called at any time, from any thread. */
@@ -242,6 +243,22 @@ PST_API pst_status pst_pipeline_stats(pst_pipeline *p, pst_stats *ret, pst_error
 PST_API pst_status pst_pipeline_trace(pst_pipeline *p, const char *path, bool overwrite, pst_error *reterr);
 /* Returns the log of damage that was found and tolerated, valid as long as the pipeline. */
 PST_API const pst_damage_log *pst_pipeline_damage(const pst_pipeline *p);
+
+/* ---- Caches on disk ---- */
+
+/* A cache below the folder that `cache path=` names. */
+typedef struct pst_cache_info {
+    char key[33];     /* The name of its folder: a hash of what it is of. */
+    uint64_t bytes;   /* Its size on disk. */
+    uint64_t parts;   /* The number of its files with elements. */
+    int64_t changed;  /* When it last changed, in seconds since 1970. */
+    char about[1024]; /* The pipeline, the fields and the version of the library, one per line. */
+} pst_cache_info;
+
+/* Stores the caches in folder `dir` in `*ret`, an array of `*ret_count`; release it with pst_free. */
+PST_API pst_status pst_cache_list(const char *dir, pst_cache_info **ret, size_t *ret_count, pst_error *reterr);
+/* Removes the cache `key` from folder `dir`. Pipelines that use it continue. */
+PST_API pst_status pst_cache_remove(const char *dir, const char *key, pst_error *reterr);
 
 #ifdef __cplusplus
 }

@@ -169,8 +169,8 @@ class Dataset:
     def scale(self, factor: float, offset: float = 0.0, field: str | PathLike[str] = 'image', dtype: Literal['f16', 'bf16',
             'f32', 'f64'] = 'f32') -> Dataset:
         """Multiplies the numbers of a field by a factor and adds an offset, as Keras' Rescaling does."""
-    def cache(self, bytes: int | str = 0) -> Dataset:
-        """Keeps elements in memory as they are at this place in the chain, so that later epochs do not read or compute them again."""
+    def cache(self, bytes: int | str = 0, path: str | PathLike[str] = '') -> Dataset:
+        """Keeps elements in memory, or on disk (path=), as they are at this place in the chain, so that later epochs do not read or compute them again."""
     def batch(self, size: int, drop_remainder: bool = False) -> Dataset:
         """Combines elements into batches: each field becomes one tensor whose first dimension is the batch."""
     def prefetch(self, depth: int = -1, *, buffer_size: int | str | None = None) -> Dataset:

@@ -298,7 +298,7 @@ PyObject *pipeline_stats(PyObject *object, PyObject *unused)
     if (pst_pipeline_stats(self->p, &s, &e) < 0)
         return raise_error(&e);
     PyObject *stages = stage_list(&s);
-    return stages ? Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:s,s:I,s:s,s:K,s:K,s:d,s:s,s:N}", //
+    return stages ? Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:s,s:I,s:s,s:K,s:K,s:d,s:s,s:s,s:N}", //
                                   "samples", (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
                                   (unsigned long long)s.bytes, "read_bytes", (unsigned long long)s.read_bytes, "skipped",
                                   (unsigned long long)s.skipped, "cache_hits", (unsigned long long)s.cache_hits, //
@@ -309,6 +309,6 @@ PyObject *pipeline_stats(PyObject *object, PyObject *unused)
                                   "workers", s.workers, "workers_reason", s.workers_reason, "prefetch", s.prefetch,
                                   "prefetch_reason", s.prefetch_reason, "ram_planned", (unsigned long long)s.ram_planned,
                                   "ram_used", (unsigned long long)s.ram_used, "ready_mean", s.ready_mean, //
-                                  "stall", s.stalled ? s.stall : "", "stages", stages)
+                                  "stall", s.stalled ? s.stall : "", "cache_note", s.cache_note, "stages", stages)
                   : NULL;
 }

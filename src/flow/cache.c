@@ -5,6 +5,7 @@
 #include "flow/cache.h"
 
 #include "base/error.h"
+#include "flow/cache_disk.h"
 #include "base/memory.h"
 
 #include <stdatomic.h>
@@ -26,6 +27,7 @@ struct cache_worker {
 };
 
 struct cache {
+    struct cache_disk *disk; /* not NULL: everything else is unused */
     _Atomic(void *) *table;
     uint64_t slots; /* elements beyond are never kept */
     size_t prefix;  /* bytes before a block, for the tag if there is one */
@@ -61,10 +63,30 @@ fail:
     return fail_memory(reterr, "cache");
 }
 
+#define MOST_ON_DISK (UINT64_C(1) << 24) /* elements of a stream, whose length is not known */
+
+pst_status cache_create_on_disk(struct cache **ret, const char *dir, const uint64_t key[2], const char *about, uint64_t elements,
+                                uint64_t bytes, unsigned workers, pst_error *reterr)
+{
+    struct cache *c = mem_zalloc(sizeof(*c));
+    if (!c)
+        return fail_memory(reterr, "cache");
+    bool is_stream = elements == SOURCE_STREAM;
+    pst_status st = cache_disk_open(&c->disk, dir, key, about, is_stream ? MOST_ON_DISK : elements, bytes, is_stream ? PREFIX : 0,
+                                    workers, reterr);
+    if (st < 0) {
+        cache_destroy(c);
+        return st;
+    }
+    *ret = c;
+    return PST_OK;
+}
+
 struct cache *cache_destroy(struct cache *c)
 {
     if (!c)
         return NULL;
+    cache_disk_close(c->disk);
     for (unsigned i = 0; c->worker && c->table && i < c->workers; i++) {
         for (struct slab *s = c->worker[i].slabs; s;) {
             struct slab *older = s->older;
@@ -78,8 +100,19 @@ struct cache *cache_destroy(struct cache *c)
     return NULL;
 }
 
+bool cache_view(struct cache *c, uint64_t index, void *block, const pst_spec *spec, const struct field_list *fields,
+                pst_tensor *tensors, struct arena *scratch)
+{
+    if (c->disk)
+        return cache_disk_view(c->disk, index, block, spec, fields, tensors, scratch);
+    element_view(block, spec, fields, tensors);
+    return true;
+}
+
 void *cache_find(const struct cache *c, uint64_t index)
 {
+    if (c->disk)
+        return cache_disk_find(c->disk, index);
     return index < c->slots ? atomic_load_explicit(&c->table[index], memory_order_acquire) : NULL;
 }
 
@@ -134,6 +167,15 @@ struct cache_tag cache_tag_of(const void *block)
 void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec *spec, const struct field_list *fields,
                 const pst_tensor *tensors, const struct cache_tag *tag)
 {
+    if (c->disk) {
+        struct {
+            struct cache_tag tag;
+            uint8_t rest[PREFIX - sizeof(struct cache_tag) + 1];
+        } prefix = {.tag = *tag};
+        prefix.tag.place.path = NULL; /* belongs to this process */
+        cache_disk_keep(c->disk, worker, index, spec, fields, tensors, &prefix);
+        return;
+    }
     if (index >= c->slots)
         return;
     size_t size = element_size(spec, fields, tensors);
@@ -148,12 +190,35 @@ void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec
         atomic_fetch_add_explicit(&c->kept, 1, memory_order_relaxed);
 }
 
+uint64_t cache_length(const struct cache *c)
+{
+    return c->disk ? cache_disk_length(c->disk) : UINT64_MAX;
+}
+
+void cache_set_length(struct cache *c, uint64_t length)
+{
+    if (c->disk)
+        cache_disk_set_length(c->disk, length);
+}
+
+void cache_note(const struct cache *c, char *buffer, size_t size)
+{
+    if (c->disk)
+        cache_disk_note(c->disk, buffer, size);
+    else if (size)
+        buffer[0] = '\0';
+}
+
 uint64_t cache_bytes(const struct cache *c)
 {
+    if (c->disk)
+        return 0; /* of memory */
     return atomic_load_explicit(&c->used, memory_order_relaxed);
 }
 
 uint64_t cache_elements(const struct cache *c)
 {
+    if (c->disk)
+        return cache_disk_elements(c->disk);
     return atomic_load_explicit(&c->kept, memory_order_relaxed);
 }

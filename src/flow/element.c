@@ -164,3 +164,21 @@ void element_view(void *block, const pst_spec *spec, const struct field_list *fi
                 at += ((const pst_bytes *)tensors[i].data)[v].length;
     }
 }
+
+pst_tensor element_field(void *block, const pst_spec *spec, const struct field_list *fields, size_t k)
+{
+    uint8_t *at = block;
+    for (size_t n = 0;; n++) {
+        const pst_field *f = &spec->field[fields->number[n]];
+        pst_tensor t = field_tensor(f);
+        uint8_t *values = values_at(at, f);
+        size_t header = shape_header(f);
+        if (header)
+            memcpy(t.shape, values - align_up(header), header);
+        size_t own = shape_bytes(f->dtype, f->rank, t.shape);
+        t.data = values;
+        if (n == k)
+            return t;
+        at = values + own + payload_bytes(&t, own);
+    }
+}

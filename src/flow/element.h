@@ -63,6 +63,8 @@ struct field_list {
 size_t element_size(const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors); /* SIZE_MAX: overflow */
 /* Stores the element in `block`, which has element_size bytes, is 16-byte aligned and must not be moved afterwards. */
 void element_pack(void *block, const pst_spec *spec, const struct field_list *fields, const pst_tensor *tensors);
+/* Returns field number `k` of `fields` in the block. */
+pst_tensor element_field(void *block, const pst_spec *spec, const struct field_list *fields, size_t k);
 /* Points `tensors` into the block. Fields that are not in it are left alone. */
 void element_view(void *block, const pst_spec *spec, const struct field_list *fields, pst_tensor *tensors);
 

@@ -390,6 +390,20 @@ static pst_status cache_slots(const struct pipeline_plan *p, uint64_t *ret, pst_
     return PST_OK;
 }
 
+static pst_status cache_on_disk(struct pipeline_plan *p, const char *folder, uint64_t bytes, pst_error *reterr)
+{
+    uint64_t slots = 0, key[2];
+    char *about = NULL;
+    pst_status st = cache_slots(p, &slots, reterr);
+    if (st == PST_OK)
+        st = plan_cache_key(p, p->seed, key, &about, reterr);
+    if (st == PST_OK)
+        st = cache_create_on_disk(&p->cache, folder, key, about, slots, bytes, p->threads, reterr);
+    p->program.cache = p->cache;
+    mem_free(about);
+    return st;
+}
+
 /* Creates the cache of the plan and those of its branches; `taken` is memory that they may not use. */
 static pst_status plan_caches(struct pipeline_plan *p, uint64_t taken, pst_error *reterr)
 {
@@ -404,6 +418,9 @@ static pst_status plan_caches(struct pipeline_plan *p, uint64_t taken, pst_error
         return st;
     const struct node *cache = &p->chain->nodes[p->cache_node];
     uint64_t bytes = resource_of(cache)->amount(cache->config);
+    const char *folder = resource_of(cache)->folder ? resource_of(cache)->folder(cache->config) : NULL;
+    if (folder)
+        return plan_point(p->chain, p->cache_node, cache_on_disk(p, folder, bytes, reterr), reterr);
     taken += p->ram_branches;
     uint64_t left = taken < p->ram ? p->ram - taken : 0, wanted = bytes ? bytes : p->ram / 2;
     p->ram_cache = wanted < left ? wanted : left;
@@ -503,6 +520,7 @@ static pst_status divide(struct pipeline_plan *p, const struct plan_env *env, ps
 /* Everything up to the operations' types and the order: what branches and whole pipelines have in common. */
 static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr)
 {
+    p->seed = env->options->seed;
     pst_status st = check_cache(p->chain, reterr);
     if (st == PST_OK)
         st = divide(p, env, reterr);

@@ -45,6 +45,7 @@ struct pipeline_plan {
     uint64_t ram_entropy; /* for entropy indexes that are not stored */
     uint64_t ram_branches; /* for caches and entropy indexes of the branches */
     enum plan_entropy entropy;
+    uint64_t seed;     /* of the pipeline */
     uint64_t prefetch; /* requested in the chain; 0: not requested */
     unsigned threads;  /* maximum number of workers */
 };
@@ -77,6 +78,9 @@ pst_status plan_infer_schema(struct pipeline_plan *p, struct chain *c, size_t i,
 /* Adds the operation's name and the caret line to the error that a plan step of node `i` returned. */
 pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error *reterr);
 pst_status plan_point_node(const struct chain *c, const struct node *n, pst_status st, pst_error *reterr);
+
+/* cache_key.c: the key of the plan's cache, and a text about it: mem_free. */
+pst_status plan_cache_key(const struct pipeline_plan *p, uint64_t seed, uint64_t ret[2], char **ret_about, pst_error *reterr);
 
 /* cursor.c: the fingerprint: of the data in the upper half, of the operations in the lower half. */
 pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr);

@@ -243,9 +243,9 @@ static bool find_kept(struct runner *r, struct lane *l, size_t i)
 {
     const struct program *p = l->program;
     void *kept = p->cache ? cache_find(p->cache, lane_key(l, i)) : NULL;
-    if (!kept)
+    if (!kept || !cache_view(p->cache, lane_key(l, i), kept, program_spec(p, p->cached), program_live(p, p->cached),
+                             l->tensors[p->cached], &r->ctx.scratch))
         return false;
-    element_view(kept, program_spec(p, p->cached), program_live(p, p->cached), l->tensors[p->cached]);
     cell_add(&r->cell->cache_hits, 1);
     return true;
 }

@@ -92,6 +92,8 @@ static void add_plan(const pst_pipeline *p, pst_stats *s)
     s->entropy_stored = entropy.stored;
     s->entropy_made = entropy.made;
     s->entropy_stale = entropy.stale;
+    if (p->plan->cache)
+        cache_note(p->plan->cache, s->cache_note, sizeof(s->cache_note));
     judge_stall(p, clock_ns(), s);
 }
 

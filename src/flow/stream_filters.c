@@ -157,6 +157,8 @@ static pst_status source_next(struct element_stream *s, struct filter *f, struct
     if (st == PST_END) {
         f->ended = true;
         s->length = f->count;
+        if (p->cache)
+            cache_set_length(p->cache, f->count);
     }
     if (st != PST_OK) {
         if (st < 0 && reterr && !reterr->op[0])
@@ -362,7 +364,7 @@ pst_status element_stream_create(struct element_stream **ret, const struct progr
     pthread_mutex_init(&s->lock, NULL);
     s->program = p;
     s->stopped = stopped;
-    s->length = SOURCE_STREAM;
+    s->length = p->cache ? cache_length(p->cache) : SOURCE_STREAM;
     s->ctx.seed = seed;
     arena_init(&s->ctx.scratch);
     s->count = o->count + 1;

@@ -18,6 +18,7 @@ struct join_facet;  /* join.h */
 struct resource_facet {
     enum { RESOURCE_PREFETCH, RESOURCE_CACHE } kind;
     uint64_t (*amount)(const void *config); /* batches, bytes; 0: the engine chooses */
+    const char *(*folder)(const void *config); /* of a cache: where it is on disk; NULL: in memory. Optional */
 };
 
 /* For operations that may need records of the source before they can be planned. */

@@ -32,7 +32,8 @@ struct prefetch_config {
     int64_t depth; /* -1: automatic */
 };
 struct cache_config {
-    uint64_t bytes; /* 0: half of the pipeline's RAM budget */
+    uint64_t bytes;   /* 0: half of the pipeline's RAM budget; on disk: no limit */
+    const char *path; /* folder; "": in memory */
 };
 
 #endif
