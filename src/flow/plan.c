@@ -278,7 +278,7 @@ static pst_status push_step(struct pipeline_plan *p, size_t i, const struct orde
 {
     if (p->is_branch && step->kind == ORDER_BATCH)
         return pst_fail(reterr, PST_EUNSUPPORTED, "branches deliver single elements; put batch after the join");
-    p->chain->nodes[i].number = p->order.numbers;
+    p->chain->nodes[i].number = step->kind == ORDER_NUMBER ? p->order.numbers : STEP_NO_NUMBER; /* only these count elements */
     return order_push(&p->order, step, reterr);
 }
 
