@@ -1,5 +1,6 @@
 /* test_flow_ops.c: every built-in operation in the engine's harness, as pipeline text over files made here. An operation
  * that no chain of the table names fails the first test: a new one is added to a chain, and the harness covers it. */
+#include "flow/data.h"
 #include "flow_harness.h"
 #include <penstock/image.h>
 #include <penstock/record.h>
@@ -34,6 +35,20 @@ static const char *const texts[][2] = {
     {"buckets", "tfrecord %s/packed | example | select label tags x | bucket tags boundaries=1,2 sizes=3,2,2 | take 5"},
     {"groups", "tfrecord %s/set | example | select label x | shuffle | group label 3"},
     {"unique", "tfrecord %s/set | example | select label x | unique label | window 2 | unbatch | batch 3"},
+    {"tables", "csv table0.csv table1.csv | enumerate | expr \"id * 2\" twice | shuffle | batch 3"},
+    {"packed table", "csv table1.csv.gz | batch 4"},
+    {"lines", "lines text.txt | shuffle | batch 2"},
+    {"fixed records", "records fixed.bin bytes=6 header=3 io=read | shuffle | batch 4"},
+    {"archives", "tar web-000.tar web-001.tar | shuffle | batch 4"},
+    {"packed archives", "tar web-000.tar.gz | batch 4"},
+    {"tokens", "tokens tokens.bin n=8 next=labels | filter \"all(tokens < 60000)\" | shuffle | batch 2"},
+    {"datasets", "hdf5 data.h5 | scale 2 field=x | batch 3"},
+    {"raw", "npy %s/x.npy | decode_raw u8 3x4 x | batch 3"},
+    {"pairs", "zip (npy %s/x.npy) (range 20) | shuffle | batch 4"},
+    {"one after another", "concatenate (lines text.txt) (lines text.txt) | batch 4"},
+    {"mixture", "sample (range 7) (range 100 140) weights=0.7,0.3 | shuffle | batch 4"},
+    {"choice", "choose (range 10) (range 100 110) list=0,1,1 | batch 4"},
+    {"turns", "interleave (lines text.txt) (lines text.txt) cycle=2 | batch 4"},
     {"cropping", "folder %s/photos | decode | crop 1 2 9 8 | flip | batch 4"},
     {"random crop",
      "folder %s/photos | shuffle | decode | resize 12 | cache 1M | random_crop 9 padding=2 | flip | normalize | batch 4"},
@@ -182,6 +197,9 @@ static void make_data(void)
     make_shard(test_path("packed/b.tfrecord"), PST_COMPRESSION_GZIP, 11, 14);
     make_photos();
     make_npy();
+    if (chdir(test_folder()) < 0)
+        exit(1);
+    data_make_tables();
     for (size_t i = 0; i < TEXTS; i++) {
         if (!all_exist(texts[i][1]))
             continue;
