@@ -21,7 +21,10 @@ static bool is_answered(const char *text, const pst_doctor_options *o, const str
     pst_error error = {0};
     pst_verdict v = {.size = sizeof(v)};
     pst_remedy r = {.size = sizeof(r), .id = "none", .available = true};
-    REQUIRE_OK(pst_doctor_run(&d, text, o, &error), &error);
+    pst_status st = pst_doctor_run(&d, text, o, &error);
+    CHECK_MSG(st == PST_OK, "%s: %s", text, error.message);
+    if (st < 0)
+        return true; /* a failure is not repeated */
     pst_doctor_verdict(d, &v);
     bool known = pst_doctor_remedy_at(d, 0, &r), right = !w->first[0], caused = strcmp(v.cause, w->cause) == 0;
     for (size_t i = 0; i < 3 && w->first[i]; i++)
