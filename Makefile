@@ -13,6 +13,7 @@ help:
 	@echo "make fuzz     libFuzzer on every parser, FUZZ_SECONDS each (default 30; needs clang)"
 	@echo "make generate the lists of operations and layers, docs/ops.md, docs/layers.md and the Python stubs"
 	@echo "make kill     100 training runs killed at random moments, and a long one; KILLS= and RUN_SECONDS= set how many and how long"
+	@echo "make kill-cache 100 processes killed at random moments while they fill a cache on disk; KILLS= sets how many"
 	@echo "make bench    the record, Example and kernel benchmarks"
 	@echo "make wheel    a Python wheel with its libraries inside, in dist/, checked in an empty venv"
 	@echo "make install  into /usr/local, or PREFIX=…"
@@ -69,6 +70,9 @@ RUN_SECONDS ?= 3600
 kill: build
 	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_RUN_SECONDS=$(RUN_SECONDS) PENSTOCK=$(abspath $(PENSTOCK)) PYTHONPATH=tests python3 tests/cli/test_train_kill.py
 
+kill-cache: build
+	@CACHE_KILLS=$(KILLS) PENSTOCK=$(abspath $(PENSTOCK)) PYTHONPATH=$(abspath $(BUILD)/python):tests:tests/python PYTHONDONTWRITEBYTECODE=1 python3 tests/python/test_disk_cache.py
+
 bench: build
 	@scripts/bench.sh $(BUILD)
 
@@ -81,4 +85,4 @@ install: build
 clean:
 	rm -rf build build-dev build-tsan build-fuzz build-coverage build-mutate demo dist
 
-.PHONY: help deps build generate demo test interop dev tsan coverage mutate fuzz kill bench wheel install clean
+.PHONY: help deps build generate demo test interop dev tsan coverage mutate fuzz kill kill-cache bench wheel install clean

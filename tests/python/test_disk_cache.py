@@ -1,6 +1,6 @@
 """The cache on disk: killed at random moments, filled by two processes at once, on a full disk, changed pipelines, damage.
 
-    CACHE_KILLS=100    how many processes are killed while they fill a cache (make test: fewer)
+    CACHE_KILLS=100    how many processes are killed while they fill a cache (make test: fewer; make kill-cache: 100)
 """
 
 import contextlib
