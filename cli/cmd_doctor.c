@@ -202,6 +202,8 @@ static int run(const void *config, const char *const *operands, size_t count)
 
     if (c->compare)
         return compare(c, operands, count);
+    if (pipeline_load_plugins(c->pipeline.plugin, &error) < 0)
+        return say_failure(&command_doctor, &error, c->json);
     text = text_of(c, operands, count);
     if (!text)
         return say_usage(&command_doctor, "a pipeline, a folder, shards or a list is missing");

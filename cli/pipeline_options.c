@@ -3,6 +3,8 @@
 #include "cli/monitors.h"
 #include "cli/say.h"
 #include <limits.h>
+#include <penstock/plugin.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,6 +42,8 @@ const struct option pipeline_options[] = {
      .doc = "folder for the indexes of shards in read-only folders", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
     {"--live", .kind = OPTION_FLAG, INTO(struct pipeline_config, live),
      .doc = "let `penstock top` look at the running pipeline; PENSTOCK_MONITOR=1 in the environment does the same"},
+    {"--plugin", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct pipeline_config, plugin), .completion = COMPLETE_FILES,
+     .doc = "shared object with operations of your own; several are separated by commas"},
     {0},
 };
 
@@ -99,6 +103,23 @@ static char *complete_text(char *text)
     return whole;
 }
 
+pst_status pipeline_load_plugins(const char *list, pst_error *error)
+{
+    pst_status status = PST_OK;
+
+    while (list && *list && status == PST_OK) {
+        char path[PATH_MAX];
+        size_t length = strcspn(list, ",");
+        int wrote = snprintf(path, sizeof(path), "%s%.*s", memchr(list, '/', length) ? "" : "./", (int)length, list);
+
+        if (wrote >= (int)sizeof(path))
+            return pst_fail(error, PST_EINVAL, "--plugin: the path is too long");
+        status = pst_plugin_load(path, NULL, error);
+        list += length + (list[length] == ',');
+    }
+    return status;
+}
+
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *c,
                   const char *const *operands, size_t count, bool json)
 {
@@ -127,6 +148,8 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
                          (unsigned long long)c->world - 1);
     if (pst_policy_parse(&policy, c->bad, &error) < 0)
         return say_usage(command, "--bad %s: %s", c->bad, error.message);
+    if (pipeline_load_plugins(c->plugin, &error) < 0)
+        return say_failure(command, &error, json);
     text = complete_text(pipeline_text(operands, count));
     if (!text) {
         say_error("out of memory");

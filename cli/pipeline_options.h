@@ -9,7 +9,7 @@
 struct pipeline_config {
     uint64_t workers, prefetch, ram, seed, rank, world;
     int uneven;
-    const char *bad, *cache;
+    const char *bad, *cache, *plugin;
     bool no_fuse, no_verify;
     bool rank_given;
     bool live;         /* `penstock top` may look at the pipeline */
@@ -32,6 +32,8 @@ extern const struct option pipeline_options[];
 /* Creates the pipeline described by the operands. Returns EXIT_DONE, or prints the error and returns another exit code. */
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *config,
                   const char *const *operands, size_t count, bool json);
+/* Loads every file of a list with commas; NULL: none. For commands that do not call pipeline_open. */
+pst_status pipeline_load_plugins(const char *list, pst_error *error);
 /* Writes the trace that the config asks for. Returns EXIT_DONE, or prints the error and returns another exit code. */
 int pipeline_save_trace(pst_pipeline *p, const struct command *command, const struct pipeline_config *config, bool json);
 /* The operands joined by blanks; free it. NULL: out of memory. */

@@ -192,6 +192,7 @@ def interleave(datasets: Iterable[Dataset] | Dataset, cycle: int = 0, block: int
 def from_arrays(arrays: Any, names: Sequence[str] | None = None) -> Dataset: ...
 def from_files(paths: Sequence[Path], labels: Sequence[Any] | None = None) -> Dataset: ...
 def from_generator(function: Callable[[], Iterable[Any]], spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
+def load_plugin(path: Path) -> tuple[str, str]: ...
 @overload
 def image_dataset_from_directory(
     directory: Path, labels: Literal["inferred"] | Sequence[int] | None = "inferred",
@@ -261,7 +262,7 @@ TYPES = {
     "int": "int",
     "uint": "int",
     "float": "float",
-    "string": "str | PathLike[str]",
+    "string": "str | PathLike[str] | Sequence[str | float]",
     "bytes": "int | str",
     "amount": "int | str",
     "size2d": "Size",

@@ -185,7 +185,7 @@ typedef struct pst_op_class {
     uint64_t (*fingerprint)(const void *config);
 } pst_op_class;
 
-/* ---- The built-in operations ---- */
+/* ---- The operations that texts can use ---- */
 
 typedef enum pst_op_kind {
     PST_OP_SOURCE,  /* delivers elements; stands at the beginning */
@@ -194,9 +194,9 @@ typedef enum pst_op_kind {
     PST_OP_BATCHING /* gathers elements into batches, or prepares them ahead */
 } pst_op_kind;
 
-/* Returns built-in operation `i`, in the order of the reference; NULL after the last one. */
+/* Returns operation `i`: the built-in ones in the order of the reference, then those of plug-ins; NULL after the last one. */
 PST_API const pst_op_class *pst_op_at(size_t i);
-/* Returns the built-in operation called `name`, or NULL. */
+/* Returns the operation called `name`, built-in or of a plug-in; or NULL. */
 PST_API const pst_op_class *pst_op_find(const char *name);
 /* Returns the kind of an operation; every custom operation is a PST_OP_SAMPLE. */
 PST_API pst_op_kind pst_op_kind_of(const pst_op_class *op);

@@ -13,6 +13,7 @@
 #include <penstock/op.h>
 #include <penstock/pack.h>
 #include <penstock/pipeline.h>
+#include <penstock/plugin.h>
 #include <penstock/record.h>
 #include <penstock/report.h>
 #include <penstock/store.h>

@@ -12,7 +12,7 @@ import atexit as _atexit
 
 from . import _core
 from ._core import Batch, Error, Skip, Tensor
-from ._dataset import AUTOTUNE, Dataset, Spec, from_arrays, from_files, from_generator, image_dataset_from_directory, pipeline
+from ._dataset import AUTOTUNE, Dataset, Spec, from_arrays, from_files, from_generator, image_dataset_from_directory, load_plugin, pipeline
 from ._doctor.answer import Answer
 from ._fluent import SOURCES as _SOURCES
 from ._joins import JOINS as _JOINS
@@ -61,6 +61,7 @@ __all__ = [
     "from_files",
     "from_generator",
     "image_dataset_from_directory",
+    "load_plugin",
     "losses",
     "optimizers",
     "pack",

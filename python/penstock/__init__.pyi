@@ -114,69 +114,73 @@ class Dataset:
         """Keeps every count-th element, starting with element index."""
     def unique(self, *fields: Path | Sequence[Path]) -> Dataset:
         """Leaves out elements that came before in this epoch."""
-    def filter(self, expr: str | PathLike[str]) -> Dataset:
+    def filter(self, expr: str | PathLike[str] | Sequence[str | float]) -> Dataset:
         """Keeps the elements for which an expression is true, and leaves out the others."""
-    def example(self, schema: str | PathLike[str] = '', field: str | PathLike[str] = 'record', lists: str | PathLike[str] =
-            '') -> Dataset:
+    def example(self, schema: str | PathLike[str] | Sequence[str | float] = '', field: str | PathLike[str] | Sequence[str |
+            float] = 'record', lists: str | PathLike[str] | Sequence[str | float] = '') -> Dataset:
         """Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, int64 or bytes."""
     def select(self, *fields: Path | Sequence[Path]) -> Dataset:
         """Keeps the named fields and removes the others."""
     def drop(self, *fields: Path | Sequence[Path]) -> Dataset:
         """Removes the named fields and keeps the others."""
-    def rename(self, from_: str | PathLike[str], to: str | PathLike[str]) -> Dataset:
+    def rename(self, from_: str | PathLike[str] | Sequence[str | float], to: str | PathLike[str] | Sequence[str |
+            float]) -> Dataset:
         """Renames a field."""
-    def one_hot(self, classes: int, field: str | PathLike[str] = 'label') -> Dataset:
+    def one_hot(self, classes: int, field: str | PathLike[str] | Sequence[str | float] = 'label') -> Dataset:
         """Converts class numbers to float32 vectors that are 1 at the class and 0 elsewhere."""
-    def cast(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'], field: str | PathLike[str] =
-            'image') -> Dataset:
+    def cast(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'], field: str | PathLike[str] | Sequence[str |
+            float] = 'image') -> Dataset:
         """Converts a field of numbers to another type; values are not scaled."""
-    def stack(self, *fields: Path | Sequence[Path], name: str | PathLike[str] = 'features', dtype: Literal['auto', 'u8', 'i32',
-            'i64', 'f16', 'bf16', 'f32', 'f64'] = 'auto') -> Dataset:
+    def stack(self, *fields: Path | Sequence[Path], name: str | PathLike[str] | Sequence[str | float] = 'features', dtype:
+            Literal['auto', 'u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'] = 'auto') -> Dataset:
         """Combines several fields of numbers, such as the columns of a table, into one vector."""
-    def decode(self, field: str | PathLike[str] = 'image', format: Literal['auto', 'raw'] = 'auto', shape: str | PathLike[str] =
-            '', channels: int = 3, exif: bool = False, recover: bool = False, max_pixels: int = 268435456, max_scans: int = 500,
-            quality: Literal['auto', 'exact', 'fast', 'tensorflow'] = 'auto') -> Dataset:
+    def decode(self, field: str | PathLike[str] | Sequence[str | float] = 'image', format: Literal['auto', 'raw'] = 'auto',
+            shape: str | PathLike[str] | Sequence[str | float] = '', channels: int = 3, exif: bool = False, recover: bool =
+            False, max_pixels: int = 268435456, max_scans: int = 500, quality: Literal['auto', 'exact', 'fast', 'tensorflow'] =
+            'auto') -> Dataset:
         """Decodes images to uint8 [height,width,channels]: JPEG, PNG, WebP, BMP, GIF (first frame) and yuv420, detected by their content."""
     def resize(self, size: Size = 0, method: Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area', 'keyscubic',
             'lanczos3', 'lanczos5', 'gaussian', 'mitchellcubic'] = 'antialias', short: int = 0, fit: Literal['stretch', 'crop',
-            'pad'] = 'stretch', field: str | PathLike[str] = 'image') -> Dataset:
+            'pad'] = 'stretch', field: str | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
         """Resizes an image to a square, to width x height, or to a given length of its shorter side."""
-    def crop(self, x: int, y: int, width: int, height: int, field: str | PathLike[str] = 'image') -> Dataset:
+    def crop(self, x: int, y: int, width: int, height: int, field: str | PathLike[str] | Sequence[str | float] =
+            'image') -> Dataset:
         """Crops a fixed rectangle."""
-    def center_crop(self, size: Size, field: str | PathLike[str] = 'image') -> Dataset:
+    def center_crop(self, size: Size, field: str | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
         """Crops the centre of an image, as torchvision's CenterCrop does."""
-    def random_crop(self, size: Size, padding: int = 0, field: str | PathLike[str] = 'image') -> Dataset:
+    def random_crop(self, size: Size, padding: int = 0, field: str | PathLike[str] | Sequence[str | float] =
+            'image') -> Dataset:
         """Crops a rectangle of fixed size at a random position, as torchvision's RandomCrop does."""
     def random_resized_crop(self, size: Size, scale: Numbers = (0.08, 1.0), ratio: Numbers = (0.75, 1.3333333333333333), method:
-            Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area'] = 'antialias', field: str | PathLike[str] =
-            'image') -> Dataset:
+            Literal['antialias', 'bilinear', 'bicubic', 'nearest', 'area'] = 'antialias', field: str | PathLike[str] |
+            Sequence[str | float] = 'image') -> Dataset:
         """Crops a rectangle of random area, aspect ratio and position and resizes it; every epoch has new rectangles."""
-    def flip(self, p: float = 0.5, field: str | PathLike[str] = 'image') -> Dataset:
+    def flip(self, p: float = 0.5, field: str | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
         """Mirrors an image left to right with probability p."""
     def normalize(self, range: Literal['0..1', '-1..1', 'imagenet'] = '0..1', mean: Numbers = '', std: Numbers = '', field: str
-            | PathLike[str] = 'image') -> Dataset:
+            | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
         """Converts the bytes of an image to float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
-    def layout(self, order: Literal['nchw', 'nhwc'], field: str | PathLike[str] = 'image') -> Dataset:
+    def layout(self, order: Literal['nchw', 'nhwc'], field: str | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
         """Moves the channels of an image first (nchw) or last (nhwc); N is the batch dimension, which batch adds."""
-    def decode_raw(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'] = 'u8', shape: str | PathLike[str] =
-            '?', field: str | PathLike[str] = 'image') -> Dataset:
+    def decode_raw(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'] = 'u8', shape: str | PathLike[str] |
+            Sequence[str | float] = '?', field: str | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
         """Reads bytes as numbers, as tf.io.decode_raw does, or the bytes of numbers as another type and shape."""
-    def enumerate(self, field: str | PathLike[str] = 'index', start: int = 0) -> Dataset:
+    def enumerate(self, field: str | PathLike[str] | Sequence[str | float] = 'index', start: int = 0) -> Dataset:
         """Adds the position of each element as an int64 field: 0 for the first element that comes, whatever its place in the data, 1 for the second."""
-    def expr(self, expr: str | PathLike[str], field: str | PathLike[str], dtype: Literal['auto', 'u8', 'i32', 'i64', 'f16',
-            'bf16', 'f32', 'f64'] = 'auto') -> Dataset:
+    def expr(self, expr: str | PathLike[str] | Sequence[str | float], field: str | PathLike[str] | Sequence[str | float], dtype:
+            Literal['auto', 'u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'] = 'auto') -> Dataset:
         """Computes a field from others with an expression: + - * / // % **, comparisons, and, or, not, `in (1, 2)`, `match "n0*"` (with * ? [ ]), and the functions abs, sqrt, exp, log, floor, ceil, round, int, float, min, max, and over all values of a field len, sum, mean, min, max, any, all."""
-    def scale(self, factor: float, offset: float = 0.0, field: str | PathLike[str] = 'image', dtype: Literal['f16', 'bf16',
-            'f32', 'f64'] = 'f32') -> Dataset:
+    def scale(self, factor: float, offset: float = 0.0, field: str | PathLike[str] | Sequence[str | float] = 'image', dtype:
+            Literal['f16', 'bf16', 'f32', 'f64'] = 'f32') -> Dataset:
         """Multiplies the numbers of a field by a factor and adds an offset, as Keras' Rescaling does."""
-    def cache(self, bytes: int | str = 0, path: str | PathLike[str] = '') -> Dataset:
+    def cache(self, bytes: int | str = 0, path: str | PathLike[str] | Sequence[str | float] = '') -> Dataset:
         """Keeps elements in memory, or on disk (path=), as they are at this place in the chain, so that later epochs do not read or compute them again."""
     def batch(self, size: int, drop_remainder: bool = False) -> Dataset:
         """Combines elements into batches: each field becomes one tensor whose first dimension is the batch."""
     def prefetch(self, depth: int = -1, *, buffer_size: int | str | None = None) -> Dataset:
         """Sets how many batches are prepared before they are requested."""
-    def padded_batch(self, size: int, multiple: int = 1, length: int = 0, value: float = 0.0, values: str | PathLike[str] = '',
-            drop_remainder: bool = False) -> Dataset:
+    def padded_batch(self, size: int, multiple: int = 1, length: int = 0, value: float = 0.0, values: str | PathLike[str] |
+            Sequence[str | float] = '', drop_remainder: bool = False) -> Dataset:
         """Combines elements of different shapes into batches: every dimension that varies is filled up at its end to that of the largest element of the batch."""
     def rebatch(self, size: int, drop_remainder: bool = False) -> Dataset:
         """Combines the elements of the batches before it into batches of another size, as unbatch and batch together."""
@@ -184,11 +188,12 @@ class Dataset:
         """Takes batches apart into elements."""
     def window(self, size: int, shift: int = 0, stride: int = 1, drop_remainder: bool = False) -> Dataset:
         """Combines neighbouring elements into one: each field becomes a stack with a new first dimension, as window and batch of tf.data together."""
-    def bucket(self, field: str | PathLike[str], boundaries: str | PathLike[str] = '', sizes: str | PathLike[str] = '', tokens:
-            int = 0, most: int = 1024, pad: bool = True, pad_to_boundary: bool = False, multiple: int = 1, value: float = 0.0,
-            values: str | PathLike[str] = '', drop_remainder: bool = False) -> Dataset:
+    def bucket(self, field: str | PathLike[str] | Sequence[str | float], boundaries: str | PathLike[str] | Sequence[str | float]
+            = '', sizes: str | PathLike[str] | Sequence[str | float] = '', tokens: int = 0, most: int = 1024, pad: bool = True,
+            pad_to_boundary: bool = False, multiple: int = 1, value: float = 0.0, values: str | PathLike[str] | Sequence[str |
+            float] = '', drop_remainder: bool = False) -> Dataset:
         """Combines elements of similar length into batches, so that little is filled up: bucket_by_sequence_length of tf.data, or a budget of values per batch."""
-    def group(self, field: str | PathLike[str], size: int, drop_remainder: bool = False) -> Dataset:
+    def group(self, field: str | PathLike[str] | Sequence[str | float], size: int, drop_remainder: bool = False) -> Dataset:
         """Combines elements with the same value of a field into batches, as group_by_window of tf.data with batch."""
     def ragged_batch(self, size: int, drop_remainder: bool = False) -> Dataset:
         """Combines elements of different shapes into batches without filling anything up: the values of all elements one after the other, and row splits that say where each element begins, as tf.RaggedTensor and torch.nested take them."""
@@ -253,11 +258,11 @@ optimizers: Any
 def tfrecord(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read', 'direct'] = 'auto', max_record: int | str =
         '1GiB', missing: Literal['error', 'allow'] = 'error') -> Dataset:
     """The records of TFRecord files, one element per record, in the field record."""
-def folder(path: str | PathLike[str], labels: Literal['inferred', 'none'] = 'inferred', extensions: str | PathLike[str] =
-        'jpg,jpeg,png,bmp,gif,webp', validation_split: float = 0.0, subset: Literal['all', 'training', 'validation'] = 'all',
-        seed: int = 0) -> Dataset:
+def folder(path: str | PathLike[str] | Sequence[str | float], labels: Literal['inferred', 'none'] = 'inferred', extensions: str
+        | PathLike[str] | Sequence[str | float] = 'jpg,jpeg,png,bmp,gif,webp', validation_split: float = 0.0, subset:
+        Literal['all', 'training', 'validation'] = 'all', seed: int = 0) -> Dataset:
     """The files in class folders, one element per file."""
-def files(list: str | PathLike[str], root: str | PathLike[str] = '') -> Dataset:
+def files(list: str | PathLike[str] | Sequence[str | float], root: str | PathLike[str] | Sequence[str | float] = '') -> Dataset:
     """The files named in a list, one element per file."""
 def npy(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read'] = 'auto') -> Dataset:
     """Rows of NumPy arrays: one field per file, named after the file without .npy, and one element per row."""
@@ -269,16 +274,16 @@ def lines(*paths: Path | Sequence[Path], skip_empty: bool = False, io: Literal['
 def records(*paths: Path | Sequence[Path], bytes: int | str = 0, header: int | str = 0, footer: int | str = 0, io:
         Literal['auto', 'map', 'read'] = 'auto') -> Dataset:
     """Records of one fixed length, as bytes in the field record."""
-def csv(*paths: Path | Sequence[Path], columns: str | PathLike[str] = '', delimiter: str | PathLike[str] = 'auto', header: bool
-        = True, na: str | PathLike[str] = '', io: Literal['auto', 'map', 'read'] = 'auto', max_record: int | str =
-        '64MiB') -> Dataset:
+def csv(*paths: Path | Sequence[Path], columns: str | PathLike[str] | Sequence[str | float] = '', delimiter: str | PathLike[str]
+        | Sequence[str | float] = 'auto', header: bool = True, na: str | PathLike[str] | Sequence[str | float] = '', io:
+        Literal['auto', 'map', 'read'] = 'auto', max_record: int | str = '64MiB') -> Dataset:
     """The rows of tables as text, one field per column."""
-def tar(*paths: Path | Sequence[Path], fields: str | PathLike[str] = '', io: Literal['auto', 'map', 'read'] = 'auto',
-        max_record: int | str = '1GiB') -> Dataset:
+def tar(*paths: Path | Sequence[Path], fields: str | PathLike[str] | Sequence[str | float] = '', io: Literal['auto', 'map',
+        'read'] = 'auto', max_record: int | str = '1GiB') -> Dataset:
     """The samples of tar archives as WebDataset writes them: consecutive members that share a name up to its first dot, one field per extension."""
-def tokens(*paths: Path | Sequence[Path], n: int = 1024, stride: int = 0, next: str | PathLike[str] = '', dtype: Literal['auto',
-        'uint8', 'uint16', 'uint32', 'int32', 'int64'] = 'auto', to: Literal['int64', 'int32'] = 'int64', io: Literal['auto',
-        'map', 'read'] = 'auto') -> Dataset:
+def tokens(*paths: Path | Sequence[Path], n: int = 1024, stride: int = 0, next: str | PathLike[str] | Sequence[str | float] =
+        '', dtype: Literal['auto', 'uint8', 'uint16', 'uint32', 'int32', 'int64'] = 'auto', to: Literal['int64', 'int32'] =
+        'int64', io: Literal['auto', 'map', 'read'] = 'auto') -> Dataset:
     """Windows of n tokens from mapped arrays, in the field tokens: what language models train on."""
 def hdf5(*paths: Path | Sequence[Path], io: Literal['auto', 'map', 'read'] = 'auto') -> Dataset:
     """Rows of HDF5 datasets: one field per dataset, and one element per row."""
@@ -296,6 +301,7 @@ def interleave(datasets: Iterable[Dataset] | Dataset, cycle: int = 0, block: int
 def from_arrays(arrays: Any, names: Sequence[str] | None = None) -> Dataset: ...
 def from_files(paths: Sequence[Path], labels: Sequence[Any] | None = None) -> Dataset: ...
 def from_generator(function: Callable[[], Iterable[Any]], spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
+def load_plugin(path: Path) -> tuple[str, str]: ...
 @overload
 def image_dataset_from_directory(
     directory: Path, labels: Literal["inferred"] | Sequence[int] | None = "inferred",

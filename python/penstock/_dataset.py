@@ -634,3 +634,14 @@ def image_dataset_from_directory(
 
 
 _fluent.install(Dataset)
+
+
+def load_plugin(path):
+    """Loads a plug-in, a shared object with operations written in C (examples/plugin_scale.c). Its operations become methods of
+    `Dataset` and can be used in texts. Returns the name and the version of the plug-in.
+
+    Example:
+
+        ps.load_plugin("./libscale.so")
+    """
+    return _fluent.load_plugin(Dataset, path)

@@ -56,7 +56,7 @@ TEXT = {
     "int": _whole,
     "uint": _whole,
     "float": lambda v: repr(float(v)),
-    "string": lambda v: quote(os.fspath(v)),
+    "string": lambda v: quote(",".join(map(str, v)) if isinstance(v, (list, tuple)) else os.fspath(v)),
     "choice": quote,
     "bytes": _whole,
     "amount": _whole,
@@ -150,8 +150,22 @@ def install(dataset):
             setattr(dataset, name, method)
 
 
+def _operations():
+    return [entry for entry in _core.operations() if entry[0] not in JOINED]
+
+
+def load_plugin(dataset, path):
+    """Adds the operations of a plug-in to the table, and their methods to the class."""
+    path = os.fspath(path)
+    found = _core.load_plugin(path if os.sep in path else os.path.join(os.curdir, path))
+    TABLE[:] = _operations()
+    KINDS.update({name: kind for name, kind, _, _, _ in TABLE})
+    install(dataset)
+    return found
+
+
 JOINED = ("zip", "concatenate", "sample", "choose", "interleave")  # they take datasets: see _joins.py
-TABLE = [entry for entry in _core.operations() if entry[0] not in JOINED]
+TABLE = _operations()
 KINDS = {name: kind for name, kind, _, _, _ in TABLE}
 SOURCES = {
     name: _define(name, doc, example, params, "") for name, kind, doc, example, params in TABLE if kind == "source" and params

@@ -1,6 +1,7 @@
 /* module.c: penstock._core: the extension's parts, the operation table, errors, forks and the interpreter's exit. */
 #include "core.h"
 
+#include <penstock/plugin.h>
 #include <penstock/store.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -166,8 +167,23 @@ PyTypeObject *type_add(PyObject *module, PyType_Spec *spec)
     return (PyTypeObject *)type; /* one reference is kept for good */
 }
 
+static PyObject *core_load_plugin(PyObject *self, PyObject *args)
+{
+    PyObject *path = NULL;
+    const pst_plugin *plugin;
+    pst_error e = {0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
+        return NULL;
+    pst_status st = pst_plugin_load(PyBytes_AsString(path), &plugin, &e);
+    Py_DECREF(path);
+    return st < 0 ? raise_error(&e)
+                  : Py_BuildValue("(ss)", plugin->name ? plugin->name : "", plugin->version ? plugin->version : "");
+}
+
 static PyMethodDef functions[] = {
     {"operations", core_operations, METH_NOARGS, "[(name, kind, doc, example, [(name, kind, default, choices, doc), …]), …]"},
+    {"load_plugin", core_load_plugin, METH_VARARGS, "Loads a shared object with operations; returns (name, version)."},
     {"pack", (PyCFunction)(void (*)(void))core_pack, METH_VARARGS | METH_KEYWORDS, NULL},
     {"read_run", core_read_run, METH_VARARGS, "What a run folder or checkpoint folder says about its model."},
     {"doctor_page", core_doctor_page, METH_VARARGS, NULL},

@@ -1,5 +1,6 @@
 /* op_table.c: looking things up in the table of operations. */
 #include "ops/op_table.h"
+#include "ops/plugin.h"
 
 #include <string.h>
 
@@ -7,8 +8,8 @@ const pst_op_class *pst_op_at(size_t i)
 {
     for (size_t at = 0; at < i; at++)
         if (!op_table[at].op)
-            return NULL;
-    return op_table[i].op;
+            return plugin_op_at(i - at);
+    return op_table[i].op ? op_table[i].op : plugin_op_at(0);
 }
 
 const pst_op_class *pst_op_find(const char *name)
@@ -16,6 +17,9 @@ const pst_op_class *pst_op_find(const char *name)
     for (const struct op_entry *e = op_table; e->op; e++)
         if (strcmp(e->op->name, name) == 0)
             return e->op;
+    for (size_t i = 0; plugin_op_at(i); i++)
+        if (strcmp(plugin_op_at(i)->name, name) == 0)
+            return plugin_op_at(i);
     return NULL;
 }
 

@@ -89,6 +89,22 @@ def test_pkg_config():
         assert run(program, env={**ENV, "LD_LIBRARY_PATH": here.lib}) == "4 4 2 "
 
 
+def test_a_plugin():
+    """examples/plugin_scale.c by the commands that it names, in the installed tool."""
+    if not shutil.which("pkg-config"):
+        raise tap.Skip("there is no pkg-config here")
+    if sanitized():
+        raise tap.Skip("the library of a sanitized build does not go with a plain program")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "plugin_scale.c")
+    with Installed() as here:
+        flags = run("pkg-config", "--define-variable=prefix=" + here.prefix, "--cflags", "--libs", "penstock",
+                    env={**ENV, "PKG_CONFIG_PATH": os.path.join(here.lib, "pkgconfig")}).split()
+        run("cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", source, "-o", os.path.join(here.folder, "libscale.so"), *flags)
+        said = run(os.path.join(here.prefix, option("bindir"), "penstock"), "cat", "--json", "--plugin", "libscale.so",
+                   "range 4 | cast f32 value | scale_by value 0.5 | batch 4", cwd=here.folder)
+        assert "1.5" in said, said
+
+
 def test_cmake():
     if not shutil.which("cmake"):
         raise tap.Skip("there is no cmake here")

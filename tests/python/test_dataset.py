@@ -60,6 +60,11 @@ def test_chain_and_text_are_the_same():
         assert chain.element_spec == {"image": ((8, 24, 32, 3), "float32"), "label": ((8,), "int64")}
 
 
+def test_lists_where_a_text_has_commas():
+    chain = ps.range(5).bucket("value", boundaries=[2, 4], sizes=(2, 3, 1))
+    assert "boundaries='2,4' sizes='2,3,1'" in repr(chain), repr(chain)
+
+
 def test_odd_words_arrive_unchanged():
     for name in ("a b", "it's", 'qu"ote', "back\\slash", "x=y", "#", "|", "tab\there", "é"):
         try:
