@@ -116,6 +116,9 @@ class Dataset:
         """Leaves out elements that came before in this epoch."""
     def filter(self, expr: str | PathLike[str] | Sequence[str | float]) -> Dataset:
         """Keeps the elements for which an expression is true, and leaves out the others."""
+    def resample(self, field: str | PathLike[str] | Sequence[str | float] = 'label', target: str | PathLike[str] | Sequence[str
+            | float] = '', length: int = 0, seed: int = -1) -> Dataset:
+        """Draws the elements such that every class has its share: rare classes come more often, frequent ones less often."""
     def example(self, schema: str | PathLike[str] | Sequence[str | float] = '', field: str | PathLike[str] | Sequence[str |
             float] = 'record', lists: str | PathLike[str] | Sequence[str | float] = '') -> Dataset:
         """Parses tf.train.Examples and SequenceExamples: every feature of the schema becomes a field of float32, int64 or bytes."""

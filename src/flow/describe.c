@@ -78,6 +78,8 @@ static void order_sentence(const struct pipeline_plan *p, char *buffer, size_t s
                  shuffle->chunk, shuffle->window, shuffle_grade(shuffle->window, shuffle->inner, grade, sizeof(grade)));
     else if (shuffle)
         snprintf(buffer, size, "an index: the shuffle is exact and global, without a buffer; seeking costs nothing");
+    else if (p->resample)
+        snprintf(buffer, size, "an index: drawn by class, shuffled within each; seeking costs nothing");
     else
         snprintf(buffer, size, "an index: as stored; seeking costs nothing");
 }

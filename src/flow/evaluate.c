@@ -135,15 +135,15 @@ pst_status evaluate_field(uint64_t **ret, uint64_t *ret_count, const struct chai
         st = make_pipeline(&p, c, c->count, &tail, ram, env, reterr);
     const pst_field *of = st == PST_OK ? &pst_pipeline_spec(p)->field[0] : NULL;
     if (of && (of->rank != 1 || of->dtype == PST_DTYPE_BYTES))
-        st = pst_fail(reterr, PST_ETYPE, "field %.40s chooses a branch; expected a single number", field);
+        st = pst_fail(reterr, PST_ETYPE, "field %.40s is not a single number", field);
     else if (of && p->plan->order.elements >= ORDER_UNKNOWN)
-        st = pst_fail(reterr, PST_EINVAL, "the branch that chooses must have an end and an index");
+        st = pst_fail(reterr, PST_EINVAL, "the elements with field %.40s must have an end and an index", field);
     else if (of && !(f.values = mem_array(p->plan->order.elements, sizeof(*f.values))))
         st = fail_memory(reterr, "planning");
     if (st == PST_OK)
         st = run_all(p, env, take_values, &f, reterr);
     if (st == PST_OK && f.missing)
-        st = pst_fail(reterr, PST_ECORRUPT, "an element of the branch that chooses is damaged");
+        st = pst_fail(reterr, PST_ECORRUPT, "an element is damaged, and field %.40s of every element must be known", field);
     if (st == PST_OK) {
         *ret = f.values;
         *ret_count = p->plan->order.elements;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "flow/resample.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -79,6 +80,9 @@ static pst_status step_length(const struct order_step *s, uint64_t *ret, pst_err
     case ORDER_FILTER:
         *ret = bitmap_ones(s->bits);
         break;
+    case ORDER_RESAMPLE:
+        *ret = resample_length(s->resample);
+        break;
     case ORDER_REPEAT:
         return repeat_length(n, s->count, ret, reterr);
     case ORDER_TAKE:
@@ -136,14 +140,20 @@ pst_status order_push(struct order *o, const struct order_step *step, pst_error 
     return PST_OK;
 }
 
+/* Whether a step picks other elements, or others first, in every epoch. */
+static bool changes(const struct order_step *s)
+{
+    return (s->kind == ORDER_SHUFFLE && s->reshuffle) || s->kind == ORDER_RESAMPLE;
+}
+
 uint64_t order_reach(const struct order *o)
 {
     uint64_t reach = o->source, unit = 1, most;
-    bool all = false; /* a shuffle picks others in every epoch */
+    bool all = false;
     for (size_t i = 0; i < o->count; i++) {
         const struct order_step *s = &o->steps[i];
         unit = s->kind == ORDER_BATCH ? s->size : unit;
-        all |= s->kind == ORDER_SHUFFLE && s->reshuffle;
+        all |= changes(s);
         if ((!all || s->outer == 0) && !__builtin_mul_overflow(s->outer, unit, &most) && most < reach)
             reach = most;
     }
@@ -260,6 +270,10 @@ static void step_back(const struct order_step *s, struct order_memo *m, size_t n
     case ORDER_FILTER:
         filter_back(s, n, index);
         break;
+    case ORDER_RESAMPLE:
+        for (size_t i = 0; i < n; i++)
+            index[i] = resample_at(s->resample, index[i], &pass[i]);
+        break;
     case ORDER_TAKE:
     case ORDER_BATCH:
     case ORDER_UNIQUE: /* only in a stream */
@@ -299,7 +313,7 @@ void order_back(const struct order *o, struct order_state *s, size_t count, uint
 bool order_is_fixed(const struct order *o)
 {
     for (size_t i = 0; i < o->count; i++)
-        if (o->steps[i].kind == ORDER_SHUFFLE && o->steps[i].reshuffle)
+        if (changes(&o->steps[i]))
             return false;
     return true;
 }

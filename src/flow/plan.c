@@ -9,6 +9,7 @@
 #include "flow/cache.h"
 #include "flow/element.h"
 #include "flow/evaluate.h"
+#include "flow/resample.h"
 #include "flow/segment.h"
 #include "flow/tune.h"
 #include "ops/image/image_op.h"
@@ -268,6 +269,12 @@ static pst_status push_filter(struct pipeline_plan *p, size_t i, const struct pl
     return order_push(&p->order, &(struct order_step){.kind = ORDER_FILTER, .bits = &bits->map}, reterr);
 }
 
+static bool is_resample(const struct node *n)
+{
+    const struct op_decl *decl = op_decl_of(n->op);
+    return decl && decl->resample;
+}
+
 static bool is_filter(const struct node *n)
 {
     const struct op_decl *decl = op_decl_of(n->op);
@@ -303,6 +310,8 @@ static pst_status plan_order(struct pipeline_plan *p, const struct plan_env *pla
             st = push_step(p, i, &step, reterr);
         else if (is_filter(&c->nodes[i]))
             st = push_filter(p, i, plan_env, reterr);
+        else if (is_resample(&c->nodes[i]))
+            st = plan_resample(p, i, plan_env, reterr);
         else if (c->nodes[i].kind != PST_OP_SAMPLE && !note_resource(p, i))
             st = pst_fail(reterr, PST_EUNSUPPORTED, "the engine does not support this operation");
         if (st < 0)
@@ -602,6 +611,7 @@ struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p)
     entropy_destroy(p->program.entropy);
     program_finish(&p->program);
     order_finish(&p->order);
+    resample_destroy(p->resample);
     while (p->filters) {
         struct kept_bits *next = p->filters->next;
         kept_bits_destroy(p->filters);

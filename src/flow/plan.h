@@ -21,6 +21,7 @@ enum plan_entropy {
 
 struct pipeline_plan {
     struct chain *chain; /* &outer, or the chain of the user */
+    struct resample *resample; /* at most one */
     struct chain outer;  /* if the chain is divided: a view of its last segment */
     const struct source_class *source_class;
     void *source;

@@ -344,6 +344,7 @@ pst_status filter_next(struct element_stream *s, struct filter *f, struct item *
         return number_next(s, f, ret, reterr);
     case ORDER_UNIQUE:
         return unique_next(s, f, ret, reterr);
+    case ORDER_RESAMPLE:
     case ORDER_FILTER: /* not for streams */
     case ORDER_BATCH:
         break;

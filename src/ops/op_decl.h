@@ -54,6 +54,8 @@ struct op_decl {
     /* Set for a step of the order, `batch` included. `*ret` is zeroed by the caller. */
     void (*order)(const void *config, const struct order_env *env, struct order_step *ret);
     enum op_cut cut;
+    /* Set for an operation that draws elements by their class. */
+    const struct resample_rule *(*resample)(const void *config, uint64_t pipeline_seed, uint64_t *ret_seed);
     bool reorders; /* the order differs from epoch to epoch */
     /* Returns the expression that decides which elements are kept; set for an operation that keeps some of them. */
     const char *(*filter)(const void *config);

@@ -28,6 +28,7 @@ const struct op_entry op_table[] = {
     {&op_shard.op, &op_shard},
     {&op_unique.op, &op_unique},
     {&op_filter.op, &op_filter},
+    {&op_resample.op, &op_resample},
     {&op_example.op, &op_example},
     {&op_select.op, &op_select},
     {&op_drop.op, &op_drop},

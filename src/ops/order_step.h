@@ -15,6 +15,7 @@ enum order_kind {
     ORDER_BATCH,
     ORDER_NUMBER, /* keeps the order; the element takes its position as number `number` with it */
     ORDER_FILTER, /* keeps the elements whose bits are set */
+    ORDER_RESAMPLE, /* draws elements such that classes have their shares */
     ORDER_UNIQUE  /* keeps the first of equal elements; only in a stream */
 };
 
@@ -48,6 +49,14 @@ struct key_rule {
     size_t field_count;      /* …and their number */
 };
 
+struct resample; /* flow/resample.h */
+
+/* What `resample` asks for. */
+struct resample_rule {
+    const char *field, *target;
+    uint64_t length;
+};
+
 struct order_step {
     enum order_kind kind;
     int64_t count;          /* repeat, take, skip; as tf.data: -1 is endless, all, nothing */
@@ -66,6 +75,7 @@ struct order_step {
     uint64_t drawn;         /* shuffle of a stream: elements to draw from; 0: `buffer` counts */
     uint64_t limit;         /* shuffle of a stream: bytes that `drawn` elements may take; set by the plan */
     unsigned number;        /* number: counted from 0; set by order_push */
+    const struct resample *resample; /* owned by the plan */
     const struct bitmap *bits; /* filter: one per input element; owned by the plan */
     uint64_t inner, outer;  /* number of input and output elements; set by order_push */
 };

@@ -21,6 +21,7 @@ static const char *const texts[][2] = {
     {"compressed", "tfrecord %s/packed | shuffle buffer=3K | example | select label x text | batch 4"},
     {"compressed, cached", "tfrecord %s/packed | example | cache 1M | shuffle buffer=2K | select label x | batch 4"},
     {"order", "range 5 95 3 | skip 2 | shard 2 1 | shuffle seed=3 | repeat 3 | take 30 | prefetch 3 | batch 4 | skip 1"},
+    {"balance", "tfrecord %s/set | example | select label x | resample label target=0.5,0.3,0.2 length=60 | batch 7"},
     {"arrays", "npy %s/x.npy | cache | shuffle | batch 6"},
     {"folder", "folder %s/photos | shuffle | batch 5"},
     {"files", "files %s/list.csv | batch 4 | take 3"},
