@@ -67,6 +67,14 @@ def test_ranks():
     assert sorted(map(tuple, parts[0] + parts[1])) == sorted(map(tuple, whole))
 
 
+def test_an_element_that_comes_again_is_changed_in_another_way():
+    image = memoryview(bytes(range(12))).cast("B", (1, 2, 2, 3))
+    label = memoryview(bytes(8)).cast("q")
+    dataset = ps.from_arrays({"image": image, "label": label}).resample("label", length=40).flip().batch(40)
+    looks = collections.Counter(str(picture) for batch in dataset for picture in batch["image"].tolist())
+    assert len(looks) == 2 and min(looks.values()) > 5, looks
+
+
 def test_mistakes():
     assert "2 classes" in refused(RARE + "resample rare target=0.2,0.3,0.5 | batch 4")
     assert "shares" in refused(RARE + "resample rare target=a,b | batch 4")
