@@ -39,6 +39,13 @@ static void put_row(const struct monitored *m, const struct monitor_rates *r)
            s->prefetch, amount_bytes(ram, (double)s->ram_used));
 }
 
+/* Names come from another process: nothing in them reaches the terminal as a control character. */
+static void put_name(const char *name)
+{
+    size_t n = put_clean(stdout, name, strnlen(name, STAGE_WIDTH));
+    printf("%*s ", n < STAGE_WIDTH ? (int)(STAGE_WIDTH - n) : 0, "");
+}
+
 static void put_stages(const struct monitored *m, const struct monitor_rates *r)
 {
     const pst_stats *s = &m->now.stats;
@@ -46,13 +53,17 @@ static void put_stages(const struct monitored *m, const struct monitor_rates *r)
     printf("\n%s%" PRIu64 "%s  ", style_bold(stdout), m->now.pid, style_none(stdout));
     put_clean_string(stdout, m->now.pipeline);
     printf("\n  %s", monitor_verdict(r));
-    if (s->stages && r->wait_share >= 0.05)
-        printf(": %s takes %.0f %% of the workers' time", s->stage[r->slowest].name, 100 * r->stage_share[r->slowest]);
+    if (s->stages && r->wait_share >= 0.05) {
+        fputs(": ", stdout);
+        put_clean_string(stdout, s->stage[r->slowest].name);
+        printf(" takes %.0f %% of the workers' time", 100 * r->stage_share[r->slowest]);
+    }
     putchar('\n');
     for (size_t i = 0, shown = 0; i < s->stages && shown < STAGES_SHOWN; i++) {
         if (r->stage_share[i] < 0.005)
             continue;
-        printf("  %-*.*s ", STAGE_WIDTH, STAGE_WIDTH, s->stage[i].name);
+        fputs("  ", stdout);
+        put_name(s->stage[i].name);
         terminal_bar(stdout, BAR_WIDTH, r->stage_share[i]);
         printf(" %3.0f %%\n", 100 * r->stage_share[i]);
         shown++;

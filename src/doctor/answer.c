@@ -68,7 +68,7 @@ static void put_remedy(struct text *t, const struct pst_doctor *d, const struct 
     char a[32], b[32];
     double after = r->model_gain > 0 ? d->now_rate * r->model_gain : predict_together(d, r->rate);
     if (!r->available) {
-        text_addf(t, "  %-20s not available in this version: %s\n", r->id, r->title);
+        text_addf(t, "  %-20s not predicted by this version: %s\n", r->id, r->title);
         return;
     }
     text_addf(t, "  %-20s", r->id);

@@ -15,7 +15,8 @@ struct order {
     bool resize;
 };
 
-static const struct order orders[] = {{"pack", NULL, false}, {"resize-offline", NULL, true}, {"store-planes", "yuv420", true}, {"reshard", NULL, false}, {0}};
+static const struct order orders[] = {
+    {"pack", NULL, false}, {"resize-offline", NULL, true}, {"store-planes", "yuv420", true}, {"reshard", NULL, false}, {0}};
 
 /* The short side that the remedy stores. */
 static uint32_t side_of(const struct pst_doctor *d)
@@ -25,7 +26,8 @@ static uint32_t side_of(const struct pst_doctor *d)
     return random ? (side * 8 / 7 + 1) / 2 * 2 : side;
 }
 
-static pst_status pack_files(struct pst_doctor *d, const struct order *o, const char *out, pst_progress_fn progress, void *user, pst_error *reterr)
+static pst_status pack_files(struct pst_doctor *d, const struct order *o, const char *out, pst_progress_fn progress, void *user,
+                             pst_error *reterr)
 {
     char side[16], *path = draft_argument(&d->now.stage[0], "path", 0);
     const char *source = path;
@@ -39,8 +41,8 @@ static pst_status pack_files(struct pst_doctor *d, const struct order *o, const 
 }
 
 /* Shards into plain shards, as they are or with images stored anew. */
-static pst_status rewrite_records(struct pst_doctor *d, const struct order *o, const char *out, pst_progress_fn progress, void *user,
-                                  pst_error *reterr)
+static pst_status rewrite_records(struct pst_doctor *d, const struct order *o, const char *out, pst_progress_fn progress,
+                                  void *user, pst_error *reterr)
 {
     struct draft prefix;
     struct rewritten w;
@@ -50,7 +52,13 @@ static pst_status rewrite_records(struct pst_doctor *d, const struct order *o, c
         return pst_fail_at(reterr, PST_EEXIST, out, PST_NOWHERE, PST_NOWHERE, "it exists already; choose another name");
     char *field = decode == DRAFT_NONE ? NULL : draft_argument(&d->now.stage[decode], "field", 0);
     remedy_prefix(d, false, &prefix);
-    struct rewrite q = {.from = &prefix, .folder = out, .shards = 8, .threads = d->limits.cores, .sync = true, .progress = progress, .user = user,
+    struct rewrite q = {.from = &prefix,
+                        .folder = out,
+                        .shards = 8,
+                        .threads = d->limits.cores,
+                        .sync = true,
+                        .progress = progress,
+                        .user = user,
                         .samples = d->facts.elements == PST_NOWHERE ? 0 : d->facts.elements};
     if (o->resize) {
         q.image = field ? field : "image";
@@ -65,29 +73,39 @@ static pst_status rewrite_records(struct pst_doctor *d, const struct order *o, c
 
 static pst_status pack_records(struct pst_doctor *d, const char *out, pst_progress_fn progress, void *user, pst_error *reterr)
 {
-    const char *source[64];
-    size_t count = 0;
+    const char **source = NULL;
+    size_t count = 0, capacity = 0;
+    char *path;
+    pst_status st = PST_OK;
     pst_pack_options options = {.size = sizeof(options), .from = "tfrecord", .progress = progress, .user = user};
-    for (; count < 64; count++) {
-        source[count] = draft_argument(&d->now.stage[0], "paths", count);
-        if (!source[count])
-            break;
+    while (st == PST_OK && (path = draft_argument(&d->now.stage[0], "paths", count))) {
+        if (mem_grow((void **)&source, &capacity, count + 1, sizeof(*source)) < 0) {
+            mem_free(path);
+            st = fail_memory(reterr, "packing the records");
+        } else {
+            source[count++] = path;
+        }
     }
-    pst_status st = count ? pst_pack(source, count, out, &options, NULL, reterr) : pst_fail(reterr, PST_EINVAL, "the source has no paths");
+    if (st == PST_OK)
+        st = count ? pst_pack(source, count, out, &options, NULL, reterr)
+                   : pst_fail(reterr, PST_EINVAL, "the source has no paths");
     for (size_t i = 0; i < count; i++)
         mem_free((void *)(uintptr_t)source[i]);
+    mem_free(source);
     return st;
 }
 
 static pst_status write_text(const struct remedy *r, const char *out, pst_error *reterr)
 {
     char *text = mem_format("%s\n", r->pipeline);
-    pst_status st = text ? publish_bytes(out, text, strlen(text), false, true, reterr) : fail_memory(reterr, "writing the pipeline");
+    pst_status st =
+        text ? publish_bytes(out, text, strlen(text), false, true, reterr) : fail_memory(reterr, "writing the pipeline");
     mem_free(text);
     return st;
 }
 
-pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_progress_fn progress, void *user, pst_error *reterr)
+pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_progress_fn progress, void *user,
+                            pst_error *reterr)
 {
     const struct remedy *r = NULL;
     const struct order *o = orders;
@@ -99,7 +117,7 @@ pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_
     if (!r)
         return pst_fail(reterr, PST_ENOTFOUND, "the result has no remedy called %.60s", id);
     if (!r->available)
-        return pst_fail(reterr, PST_EUNSUPPORTED, "%s: not available in this version", r->id);
+        return pst_fail(reterr, PST_EUNSUPPORTED, "%s: this version does not apply it", r->id);
     if (o->id && d->survey.kind == SURVEY_FILES)
         return pack_files(d, o, out, progress, user, reterr);
     if (o->id && strcmp(id, "reshard") == 0)
@@ -108,5 +126,6 @@ pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_
         return rewrite_records(d, o, out, progress, user, reterr);
     if (r->pipeline)
         return write_text(r, out, reterr);
-    return pst_fail(reterr, PST_EUNSUPPORTED, "%s: %.120s%s%.60s", r->id, r->title, r->command ? "; use " : "", r->command ? r->command : "");
+    return pst_fail(reterr, PST_EUNSUPPORTED, "%s: %.120s%s%.60s", r->id, r->title, r->command ? "; use " : "",
+                    r->command ? r->command : "");
 }

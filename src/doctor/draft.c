@@ -309,7 +309,7 @@ char *draft_argument(const struct draft_stage *stage, const char *name, size_t p
             equals++;
         bool named = equals > s && equals < end && *equals == '=';
         if (named && (size_t)(equals - s) == n && strncmp(s, name, n) == 0)
-            return unquote(equals + 1, end);
+            return position == 0 || strcmp(name, "paths") ? unquote(equals + 1, end) : NULL; /* a list in one argument is one path */
         if (!named && at++ == position)
             return unquote(s, end);
         s = end;

@@ -1,5 +1,5 @@
-/* remedy_consumer.c: remedies outside of the pipeline's text and data: functions of the program, storage, the training step, more
- * machines; and those that need operations which do not exist yet. */
+/* remedy_consumer.c: remedies outside of the pipeline's text and data: functions of the program, storage, the training step,
+ * more machines; and those that need operations which do not exist yet. */
 #include "doctor/remedy.h"
 
 #include "base/error.h"
@@ -39,7 +39,8 @@ static pst_status find_native_op(struct pst_doctor *d, struct remedy *r, pst_err
     bool parallel = !d->contended && d->costs.blocked_us < 0.5 * s->us && d->run.workers > 1;
     r->flaw = !parallel; /* a function that computes in parallel is heavy, not held back by Python */
     r->cause = "python-function";
-    snprintf(r->title, sizeof(r->title), "replace the Python function \"%.40s\" by built-in operations or a custom operation in C", s->name);
+    snprintf(r->title, sizeof(r->title),
+             "replace the Python function \"%.40s\" by built-in operations or a custom operation in C", s->name);
     snprintf(r->basis, sizeof(r->basis), "the costs without the function: an upper bound");
     snprintf(r->risk, sizeof(r->risk), "the results of the function must be matched");
     return PST_OK;
@@ -60,8 +61,9 @@ static pst_status find_processes(struct pst_doctor *d, struct remedy *r, pst_err
     remedy_costs(d, r, &c);
     r->flaw = true;
     r->cause = s ? "python-function" : "lock-contention";
-    snprintf(r->title, sizeof(r->title), s ? "run the Python function in several processes, each with an interpreter of its own"
-                                           : "run the operation that takes a lock in several processes, or without the lock");
+    snprintf(r->title, sizeof(r->title),
+             s ? "run the Python function in several processes, each with an interpreter of its own"
+               : "run the operation that takes a lock in several processes, or without the lock");
     snprintf(r->basis, sizeof(r->basis), "CPU time per sample divided among all cores");
     snprintf(r->price, sizeof(r->price), "memory of one process per core; results are copied between processes");
     return PST_OK;
@@ -87,7 +89,8 @@ static pst_status find_faster_storage(struct pst_doctor *d, struct remedy *r, ps
     r->flaw = true;
     r->cause = d->cold_binds ? "page-cache" : "slow-storage";
     double need = r->rate * d->costs.read_bytes;
-    snprintf(r->title, sizeof(r->title), "put the data on storage that delivers %.3g MB/s, such as a local NVMe drive", need / 1e6);
+    snprintf(r->title, sizeof(r->title), "put the data on storage that delivers %.3g MB/s, such as a local NVMe drive",
+             need / 1e6);
     snprintf(r->basis, sizeof(r->basis), "the costs without waits for storage: an upper bound");
     snprintf(r->price, sizeof(r->price), "faster storage, and the time to copy the data");
     return PST_OK;
@@ -140,8 +143,9 @@ static pst_status find_separable(struct pst_doctor *d, struct remedy *r, pst_err
         return PST_SKIP;
     pst_status st = doctor_step_time(d, text, d->options.quick ? 0.3 : 1, &ms, reterr);
     if (st == PST_OK && ms > 0) {
-        double before = d->now_rate > 0 ? d->now_rate : 1, step = 1e3 * (double)d->facts.batch / ms;
-        r->model_gain = 1 / (1 / d->pipe_rate + 1 / step) / before;
+        double before = isfinite(d->step.together) ? d->step.together : predict_together(d, d->pipe_rate),
+               step = 1e3 * (double)d->facts.batch / ms;
+        r->model_gain = before > 0 ? 1 / (1 / d->pipe_rate + 1 / step) / before : 0;
         snprintf(r->title, sizeof(r->title), "use separable convolutions: a step of %.3g ms instead of %.3g", ms, d->step.ms);
         snprintf(r->basis, sizeof(r->basis), "measured steps of the changed model");
         snprintf(r->risk, sizeof(r->risk), "fewer parameters: accuracy may differ");
@@ -159,7 +163,8 @@ static pst_status find_smaller_model(struct pst_doctor *d, struct remedy *r, pst
     (void)reterr;
     if (!d->step.model)
         return PST_SKIP;
-    snprintf(r->title, sizeof(r->title), "train a smaller model: fewer channels or layers; `penstock doctor --model` measures its step");
+    snprintf(r->title, sizeof(r->title),
+             "train a smaller model: fewer channels or layers; `penstock doctor --model` measures its step");
     return PST_OK;
 }
 

@@ -55,14 +55,15 @@ static double compare(const pst_image *original, const uint8_t *data, size_t len
     return psnr;
 }
 
-static pst_status encode(const struct rewrite *q, const pst_image *image, pst_image_format format, uint8_t **ret, size_t *ret_length,
-                         pst_error *reterr)
+static pst_status encode(const struct rewrite *q, const pst_image *image, pst_image_format format, uint8_t **ret,
+                         size_t *ret_length, pst_error *reterr)
 {
     uint32_t least = image->width < image->height ? image->width : image->height;
     pst_encode_options o = {.size = sizeof(o), .quality = QUALITY};
     if (!q->short_side || least <= q->short_side)
         return pst_image_encode(ret, ret_length, image, format, &o, reterr);
-    uint32_t w = (uint32_t)((uint64_t)image->width * q->short_side / least), h = (uint32_t)((uint64_t)image->height * q->short_side / least);
+    uint32_t w = (uint32_t)((uint64_t)image->width * q->short_side / least),
+             h = (uint32_t)((uint64_t)image->height * q->short_side / least);
     pst_image small = {0};
     pst_status st = pst_image_resize(&small, image, w ? w : 1, h ? h : 1, PST_FILTER_TRIANGLE, reterr);
     if (st == PST_OK)
@@ -100,19 +101,25 @@ static pst_status add_field(struct job *j, size_t f, size_t i, pst_error *reterr
     size_t values = 1;
     for (uint32_t k = 1; k < t->rank; k++)
         values *= (size_t)t->shape[k];
+    if (t->row_splits)
+        return pst_fail(
+            reterr, PST_EUNSUPPORTED,
+            "the field %.60s has a varying number of values and cannot be written again; leave it out with `drop`, or use "
+            "`penstock pack --resize`",
+            name);
     if (j->q->image && strcmp(name, j->q->image) == 0) {
         pst_bytes b = {.data = j->data[i], .length = j->length[i]};
         return pst_builder_add_bytes(j->builder, name, &b, 1, reterr);
     }
-    if (t->row_splits)
-        return PST_OK; /* fields of varying length are not carried over */
     if (t->dtype == PST_DTYPE_BYTES && t->rank == 1)
         return pst_builder_add_bytes(j->builder, name, (const pst_bytes *)t->data + i, 1, reterr);
     if (t->dtype == PST_DTYPE_I64)
         return pst_builder_add_int64s(j->builder, name, (const int64_t *)t->data + i * values, values, reterr);
     if (t->dtype == PST_DTYPE_F32)
         return pst_builder_add_floats(j->builder, name, (const float *)t->data + i * values, values, reterr);
-    return PST_OK;
+    return pst_fail(
+        reterr, PST_EUNSUPPORTED,
+        "the field %.60s cannot be written again (its type); leave it out with `drop`, or use `penstock pack --resize`", name);
 }
 
 static pst_status write_element(struct job *j, size_t i, pst_error *reterr)

@@ -208,6 +208,8 @@ static pst_status find_modules(struct modules *ret, const struct safetensors *s,
 static size_t torch_row(const struct graph *g, const struct graph_node *n, size_t row)
 {
     const struct graph_node *before = n->input[0] ? &g->nodes[n->input[0] - 1] : NULL;
+    while (before && before->inputs == 1 && before->params == 0 && before->input[0] && before->in[0].rank == 1) /* dropout, activations */
+        before = &g->nodes[before->input[0] - 1];
     if (!before || !is(before->layer->name, "flatten") || before->in[0].rank != 3)
         return row;
     const struct shape *s = &before->in[0];

@@ -13,6 +13,7 @@
 #include "flow/pipeline.h"
 #include "io/file.h"
 #include "io/publish.h"
+#include "io/remote/remote.h"
 #include "ops/expr_op.h"
 #include "ops/op_list.h"
 
@@ -247,13 +248,17 @@ static char *bits_path(const struct pipeline_plan *p, const char *cache_dir, uin
     bool elements = of->order.source > 0 && of->order.source < ORDER_UNKNOWN;
     if (!cache_dir && elements && of->source_class->locate)
         of->source_class->locate(of->source, 0, SOURCE_WHOLE, &at);
-    if (!cache_dir && (!at.path || at.offset == PST_NOWHERE)) /* files as elements: their folders are the user's */
+    if (!cache_dir &&
+        (!at.path || at.offset == PST_NOWHERE || remote_is(at.path))) /* files as elements: their folders are the user's */
         return NULL;
     if (!cache_dir) {
         size_t length = (size_t)(file_base(at.path) - at.path);
         folder = length ? mem_strndup(at.path, length) : mem_strdup("./");
     }
-    path = mem_format("%s%s.penstock-filter-%016" PRIx64 "%016" PRIx64, cache_dir ? cache_dir : folder ? folder : "",
+    path = mem_format("%s%s.penstock-filter-%016" PRIx64 "%016" PRIx64,
+                      cache_dir ? cache_dir
+                      : folder  ? folder
+                                : "",
                       cache_dir ? "/" : "", data, ops);
     bool whole = cache_dir || folder;
     mem_free(folder);

@@ -140,11 +140,9 @@ static void run(void *user, unsigned number)
 
 /* ---- Opening ---- */
 
-static pst_status make_folder(const char *folder, pst_error *reterr)
+pst_status monitor_check_folder(const char *folder, pst_error *reterr)
 {
     struct stat st;
-    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-        return monitor_fail(reterr, errno, folder, "making the folder of monitors");
     if (lstat(folder, &st) < 0)
         return monitor_fail(reterr, errno, folder, "opening the folder of monitors");
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
@@ -155,7 +153,14 @@ static pst_status make_folder(const char *folder, pst_error *reterr)
     return PST_OK;
 }
 
-/* Takes the first free number. A socket that is left over from a process with the same number is replaced. */
+static pst_status make_folder(const char *folder, pst_error *reterr)
+{
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+        return monitor_fail(reterr, errno, folder, "making the folder of monitors");
+    return monitor_check_folder(folder, reterr);
+}
+
+/* Takes the first free number. */
 static pst_status open_socket(struct monitor *m, const char *folder, pst_error *reterr)
 {
     m->address.sun_family = AF_UNIX;

@@ -69,7 +69,9 @@ pst_status pst_monitor_list(char ***ret, size_t *ret_count, const char *folder, 
     DIR *d = opendir(folder);
     if (!d && errno != ENOENT)
         return monitor_fail(reterr, errno, folder, "listing monitors");
-    pst_status st = d ? collect(d, folder, &paths, &count, reterr) : PST_OK;
+    pst_status st = d ? monitor_check_folder(folder, reterr) : PST_OK; /* another user's folder may hold anything */
+    if (st == PST_OK && d)
+        st = collect(d, folder, &paths, &count, reterr);
     if (d)
         closedir(d);
     if (st < 0) {

@@ -173,7 +173,8 @@ static pst_status run_step(struct runner *r, struct lane *l, size_t i, const str
 }
 
 /* An operation may be user-defined: its result is compared with its plan. */
-static pst_status check_step(struct runner *r, struct lane *l, size_t i, bool is_kept, const struct runner_target *to, pst_error *reterr)
+static pst_status check_step(struct runner *r, struct lane *l, size_t i, bool is_kept, const struct runner_target *to,
+                             pst_error *reterr)
 {
     const struct step *s = &l->program->steps[i];
     pst_tensor *out = l->tensors[i + 1];
@@ -292,6 +293,11 @@ static pst_status fetch(struct runner *r, struct lane *l, size_t i, const struct
     l->fetched++;
     if (p->join)
         return run_branches(r, l, i, to, lap, ret_cause, reterr);
+    if (p->streamed && !item->block) { /* it was to come from a cache on disk, which is damaged */
+        *ret_cause = PST_CAUSE_VALUE;
+        return pst_fail(reterr, PST_ECORRUPT,
+                        "an element in the cache on disk is damaged; remove the cache with `penstock cache DIR --clear`");
+    }
     if (p->streamed) {
         element_view(item->block, &p->in, &p->need, l->tensors[0]);
         l->fetched_bytes += item->size;

@@ -21,11 +21,15 @@ const struct op_decl op_filter = {
         {
             .size = sizeof(pst_op_class),
             .name = "filter",
-            .doc = "Keeps the elements for which an expression is true, and leaves out the others. All elements are tested once, in "
-                   "parallel, before the first batch; the result, one bit per element, is stored beside the data (or in the cache "
-                   "folder) and used again until the data or the operations before it change. So the order stays an index: a shuffle "
-                   "after it is exact, seeking takes no time, and elements that are left out are not read. Put it before shuffle and "
-                   "repeat. `expr` describes expressions.",
+            .doc =
+                "Keeps the elements for which an expression is true, and leaves out the others. All elements are tested once, "
+                "in "
+                "parallel, before the first batch; the result, one bit per element, is stored beside the data (or in the cache "
+                "folder) and used again until the data (their size and samples of their bytes) or the operations before it "
+                "change. So the order stays an index: a shuffle "
+                "after it is exact, seeking takes no time, and elements that are left out are not read. Put it before shuffle "
+                "and "
+                "repeat. `expr` describes expressions.",
             .example = "range 100 | filter \"value % 10 == 3\" | shuffle | batch 4",
             .params = params,
             .config_size = sizeof(struct config),

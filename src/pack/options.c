@@ -10,6 +10,7 @@
 #include "codec/stream.h"
 #include "io/file.h"
 #include "io/number.h"
+#include "io/remote/remote.h"
 #include "base/options.h"
 
 #include <inttypes.h>
@@ -299,6 +300,9 @@ pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pa
         st = read_renames(c, reterr);
     if (st == PST_OK)
         st = read_resize(c, reterr);
+    if (st == PST_OK && (o->part || o->join) && remote_is(c->out))
+        st = pst_fail_at(reterr, PST_EUNSUPPORTED, c->out, PST_NOWHERE, PST_NOWHERE,
+                         "parts are joined by moving files, which a store cannot do; pack them into a folder");
     if (st == PST_OK)
         st = choose_folder(c, reterr);
     if (st == PST_OK)

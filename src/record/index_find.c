@@ -237,7 +237,7 @@ static pst_status keep(struct found_index *x, const struct shard_file *f, const 
     pst_error beside, cached;
     char *path = NULL;
     pst_status st;
-    if (file_is_remote(f->fd) && !must_keep && options->cache_dir) /* reading from a bucket must not write to it */
+    if (file_is_remote(f->fd) && !must_keep) /* reading from a bucket must not write to it */
         st = pst_fail(&beside, PST_EIO, "it is remote");
     else
         st = keep_at(x, index_sidecar_path(f->path), PST_INDEX_SIDECAR, f, &beside);

@@ -323,7 +323,7 @@ pst_status span_index_open(struct span_index *ret, const struct span_subject *su
             mem_free(paths[1]);
             paths[1] = NULL;
         }
-        if (subject->remote && paths[1]) {
+        if (subject->remote) { /* reading does not write to the store */
             mem_free(paths[0]);
             paths[0] = NULL;
         }

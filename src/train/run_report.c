@@ -1,6 +1,7 @@
 /* run_report.c: see run_report.h. */
 #include "train/run_report.h"
 
+#include "base/digits.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -65,7 +66,7 @@ static bool curves_read(struct curves *c, const char *table)
         const char *s = line + 1;
         for (size_t k = 0; k < COLUMNS; k++) {
             char *end;
-            double x = strtod(s, &end);
+            double x = digits_double(s, &end);
             c->column[k][c->count] = end == s ? NAN : x;
             s = strchr(s, ',');
             if (!s)

@@ -124,6 +124,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if key not in self.objects:
             return self.refuse(404, "NoSuchKey")
         data, etag = self.objects[key]
+        if key in self.store.moved:
+            return self.answer(302, headers=[("Location", self.store.moved[key])])
         if fault == "etag":
             etag = '"another"'
         elif self.headers.get("If-Match", etag) != etag:
@@ -209,6 +211,7 @@ class Store:
     def __init__(self):
         self.buckets, self.uploads, self.requests = {"data": {}}, {}, []
         self.lock, self.chance, self.faults = threading.Lock(), random.Random(5), {}
+        self.moved = {}  # keys that are redirected
         self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20
         self.faulty = ("GET", "HEAD", "PUT", "POST")
 

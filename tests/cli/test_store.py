@@ -207,6 +207,36 @@ def test_web_servers_are_read_and_not_listed():
         assert "a web server" in refused.err, refused
 
 
+def test_redirections_of_web_servers_are_followed():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, shards=1)
+        store.public = True
+        base, name = env["AWS_ENDPOINT_URL"] + "/data", "shards-train.tfrecord-00000-of-00001"
+        store.put("old", b"x")
+        store.moved["old"] = f"{base}/shards/{name}"
+        plain = {name: value for name, value in env.items() if not name.startswith("AWS_ACCESS") and not name.startswith("AWS_SECRET")}
+        store.buckets["data"]["old"] = store.buckets["data"][f"shards/{name}"]
+        assert records(f"{base}/old", plain) == records(local, env)
+
+
+def test_the_cache_keeps_to_its_size():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, shards=3)
+        size = sum(os.path.getsize(f"{local}/{name}") for name in os.listdir(local))
+        for room, kept in ((10 * size, True), (1000, False)):
+            limited = {**env, "PENSTOCK_CACHE": f"{folder}/cache-{room}", "PENSTOCK_CACHE_BYTES": str(room)}
+            for _ in range(3):
+                store.requests.clear()
+                assert records("s3://data/shards", limited) == records(local, env)
+            again = [request for request in store.requests if request[2]]
+            assert bool(again) != kept, f"{len(again)} requests with room for {room}"
+
+
+def test_parts_need_a_folder():
+    with serve() as (_, env):
+        assert "pack them into a folder" in penstock("pack", "photos", "s3://data/x", "--part", "1/2", env=env, code=None).err
+
+
 def test_no_server_is_an_error_soon():
     env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "PENSTOCK_CACHE": ""}
     began = time.monotonic()

@@ -402,7 +402,7 @@ static void test_torch_names(void)
     add_array(&header, &data, "fc.bias", "F16", "[2]", half, sizeof(half));
     const char *path = write_arrays(&header, &data, "torch.safetensors");
     pst_train_options o = {.size = sizeof(o), .batch = 1, .loss = PST_LOSS_SPARSE};
-    REQUIRE_OK(pst_model_parse(&m, "conv 2 2 | batchnorm | flatten | dense 2", &(pst_shape){.rank = 3, .size = {3, 3, 3}}, &error), &error);
+    REQUIRE_OK(pst_model_parse(&m, "conv 2 2 | batchnorm | flatten | dropout 0.5 | relu | dense 2", &(pst_shape){.rank = 3, .size = {3, 3, 3}}, &error), &error);
     REQUIRE_OK(pst_trainer_create(&t, m, &o, &error), &error);
     REQUIRE_OK(pst_trainer_load_weights(t, path, &loaded, &error), &error);
     CHECK_INT(loaded, 8);

@@ -105,12 +105,26 @@ static int set_up(struct cache *c)
     return failed;
 }
 
+static uint64_t key_of(const char *path, const struct store_facts *facts)
+{
+    uint64_t key = hash_combine(hash_bytes(path, strlen(path), 0), hash_bytes(facts->etag, strlen(facts->etag), facts->size));
+    return hash_combine(key, facts->etag[0] ? 0 : (uint64_t)facts->modified);
+}
+
+bool cache_is_there(const char *folder, const char *path, const struct store_facts *facts)
+{
+    struct stat st;
+    char *name = mem_format("%s/%016" PRIx64 ".map", folder, key_of(path, facts));
+    bool there = name && stat(name, &st) == 0;
+    mem_free(name);
+    return there;
+}
+
 static pst_status open_shared(struct cache *c, const char *folder, const char *path, const struct store_facts *facts,
                               pst_error *reterr)
 {
     char name[64];
-    uint64_t key = hash_combine(hash_bytes(path, strlen(path), 0), hash_bytes(facts->etag, strlen(facts->etag), facts->size));
-    key = hash_combine(key, facts->etag[0] ? 0 : (uint64_t)facts->modified);
+    uint64_t key = key_of(path, facts);
     pst_status st = file_make_folder(folder, reterr);
     if (st < 0)
         return st;

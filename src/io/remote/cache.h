@@ -25,6 +25,8 @@ pst_status cache_open(struct cache *c, const char *folder, const char *path, con
                       pst_error *reterr);
 void cache_close(struct cache *c);
 
+/* Whether the folder has a copy of the object already. */
+bool cache_is_there(const char *folder, const char *path, const struct store_facts *facts);
 size_t cache_block_bytes(const struct cache *c, size_t block); /* the last one is shorter */
 /* Whether the block is there and its bytes are those that were written. */
 bool cache_check(const struct cache *c, size_t block);

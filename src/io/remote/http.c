@@ -325,8 +325,7 @@ static void set_up(CURL *easy, struct transfer *t, struct curl_slist *headers)
     } else if (strcmp(c->method, "GET")) {
         curl.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, c->method);
     }
-    if (strncmp(c->url, "http://169.254.", 15) &&
-        !c->headers) /* plain downloads follow redirections; signed requests must not */
+    if (c->follow)
         curl.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
 }
 

@@ -18,6 +18,7 @@ struct http_call {
     const char *method;  /* GET, HEAD, PUT, POST, DELETE */
     const char *url;     /* complete, encoded */
     const char *headers; /* a line each; NULL: none */
+    bool follow;         /* redirections; a signed request must not be sent elsewhere */
     const void *body;    /* of PUT and POST */
     size_t body_length;
     http_sink sink; /* for the body of a successful answer; NULL: it is kept in `text` */

@@ -214,7 +214,7 @@ static void finish_part(struct part *p, pst_status st, const pst_error *error)
             lost = true;
         }
         o->error = *error;
-        o->failures += lost;
+        o->failures += lost && st != PST_ECANCELLED; /* whoever waits for what was cancelled asks again */
     }
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
@@ -488,7 +488,7 @@ void object_fetch(struct object *o, uint64_t offset, uint64_t length)
     struct part *list = ask_for(o, first, end, SOON, &failed);
     pthread_mutex_unlock(&o->lock);
     if (list)
-        (void)enqueue(list);
+        (void)enqueue(list); /* without a thread it stays in the queue: the next to wait tries again to start one */
 }
 
 void object_expect_sequential(struct object *o)
@@ -647,10 +647,13 @@ void object_close(struct object *o)
     pthread_mutex_lock(&o->lock);
     for (struct part *p = o->active; unused && p; p = p->next)
         atomic_store(&p->cancel, true);
-    for (const struct part *p = dropped; p; p = p->next)
+    for (const struct part *p = dropped; p; p = p->next) {
+        if (p->twin)
+            p->twin->twin = NULL;
         for (size_t i = p->first; i < p->first + p->count; i++)
-            if (o->states[i] == COMING)
+            if (o->states[i] == COMING && !p->second)
                 mark(o, i, 1, ABSENT);
+    }
     pthread_mutex_unlock(&o->lock);
     while (dropped) {
         struct part *p = dropped;

@@ -158,12 +158,12 @@ pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reter
 /* ---- Descriptors ---- */
 
 /* The folder of the cache if there is room for the object; NULL: its copy is private. */
-static char *choose_folder(const struct store_facts *facts)
+static char *choose_folder(const char *path, const struct store_facts *facts)
 {
     char *folder;
     uint64_t most;
     settings_cache(&folder, &most);
-    if (!folder || !facts->known)
+    if (!folder || !facts->known || most == UINT64_MAX || cache_is_there(folder, path, facts))
         return folder;
     pthread_mutex_lock(&table.lock);
     if (!table.counted) {
@@ -223,7 +223,7 @@ pst_status remote_open(int *ret_fd, const char *path, pst_error *reterr)
     struct object *o = NULL;
     pst_error local;
     reterr = reterr ? reterr : &local;
-    char *folder = choose_folder(&facts);
+    char *folder = choose_folder(path, &facts);
     pst_status st = object_open(&o, path, &facts, folder, reterr);
     mem_free(folder);
     if (st < 0) {

@@ -225,6 +225,7 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
         c->method = ask->method;
         c->url = p.url.data;
         c->headers = p.headers.data;
+        c->follow = !a.s3;
         c->body = ask->body;
         c->body_length = ask->body_length;
         c->cancel = ask->cancel;
@@ -316,6 +317,7 @@ static pst_status get_once(struct ranged *r, const struct address *a, pst_error 
     c->method = "GET";
     c->url = p.url.data;
     c->headers = p.headers.data;
+    c->follow = !a->s3;
     c->sink = pass_on;
     c->user = r;
     c->cancel = g->cancel;
@@ -372,7 +374,7 @@ pst_status store_get(const struct store_get *get, struct store_facts *facts, pst
         attempt = r.got > before ? 0 : attempt + 1; /* progress was made: the server lives */
         bool hopeless = c.complete && c.status / 100 != 2 && !may_pass(&c);
         if (c.cancelled || hopeless || !pause_before(attempt, c.retry_after, get->cancel)) {
-            if (r.misplaced && c.complete)
+            if (r.misplaced && !c.cancelled)
                 st =
                     pst_fail_at(reterr, PST_EIO, get->path, PST_NOWHERE, r.from, "the server sends other bytes than asked for");
             else
