@@ -1,9 +1,6 @@
 """The doctor's answer: verdict, numbers, remedies; as text, as the JSON of docs/doctor.md, as a page."""
 
-import html
-import json
-import os
-import platform
+import os  # the others are imported where they are used: this module is part of `import penstock`
 
 from .. import _core
 
@@ -39,6 +36,7 @@ class Answer:
 
     def to_dict(self):
         """Returns the answer as plain values: the JSON contract."""
+        import json
         return json.loads(json.dumps(self._values))
 
     @property
@@ -53,10 +51,12 @@ class Answer:
 
     def html(self):
         """Returns the page as text."""
+        import json
         return _core.doctor_page(json.dumps(self._values))
 
     def save(self, path, overwrite=True):
         """Writes the page, or the JSON if the name ends in .json; whole or not at all."""
+        import json
         path = os.fspath(path)
         text = json.dumps(self._values, indent=1) + "\n" if path.endswith(".json") else self.html()
         if os.path.exists(path) and not overwrite:
@@ -71,6 +71,7 @@ class Answer:
                 os.unlink(temporary)
 
     def _repr_html_(self):
+        import html
         page = html.escape(self.html(), quote=True)
         return f'<iframe title="Penstock doctor" sandbox style="width:100%;height:640px;border:0" srcdoc="{page}"></iframe>'
 
@@ -114,6 +115,7 @@ def _remedy_lines(remedy):
 
 
 def machine():
+    import platform
     from .observe import cores
 
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
