@@ -100,6 +100,8 @@ class Dataset:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def element_spec(self) -> dict[str, Spec]: ...
+    @property
+    def _has_batches(self) -> bool: ...
     def map(self, function: Callable[..., Any], num_parallel_calls: int | None = None, *, per: Literal["sample", "batch"] | None = None,
             workers: Literal["thread", "process"] = "thread", spec: Mapping[str, FieldSpec] | None = None) -> Dataset: ...
     def zip(self, *others: Dataset) -> Dataset: ...
@@ -296,7 +298,7 @@ def definition(name, params, doc, method):
 
 
 def main():
-    methods = [definition(name, params, doc, True) for name, kind, doc, _, params in _fluent.TABLE if kind != "source"]
+    methods = [definition(name, params, doc, True) for name, kind, doc, _, params in _fluent.TABLE if kind != "source" and f"def {name}(" not in HEAD]
     sources = [
         definition(name, params, doc, False) for name, kind, doc, _, params in _fluent.TABLE if kind == "source" and params
     ]
