@@ -167,9 +167,6 @@ class Dataset:
         """Converts the bytes of an image to float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
     def layout(self, order: Literal['nchw', 'nhwc'], field: str | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
         """Moves the channels of an image first (nchw) or last (nhwc); N is the batch dimension, which batch adds."""
-    def decode_raw(self, dtype: Literal['u8', 'i32', 'i64', 'f16', 'bf16', 'f32', 'f64'] = 'u8', shape: str | PathLike[str] |
-            Sequence[str | float] = '?', field: str | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
-        """Reads bytes as numbers, as tf.io.decode_raw does, or the bytes of numbers as another type and shape."""
     def enumerate(self, field: str | PathLike[str] | Sequence[str | float] = 'index', start: int = 0) -> Dataset:
         """Adds the position of each element as an int64 field: 0 for the first element that comes, whatever its place in the data, 1 for the second."""
     def expr(self, expr: str | PathLike[str] | Sequence[str | float], field: str | PathLike[str] | Sequence[str | float], dtype:
