@@ -40,7 +40,7 @@ const struct op_decl op_resample = {
                 "once. An element that comes again is augmented in another way. The order stays an index: seeking takes no "
                 "time. "
                 "It also shuffles; put no shuffle before it.",
-            .example = "range 100 | expr \"value > 89\" name=rare | resample rare | batch 10",
+            .example = "range 100 | expr \"value > 89\" rare | resample rare | batch 10",
             .params = params,
             .config_size = sizeof(struct config),
         },

@@ -215,7 +215,7 @@ static void test_declarations(void)
         const struct image_facet *f = d->image;
         CHECK_MSG(e->op == &d->op && op_decl_of(e->op) == d, "%s is found by its class", name);
         /* A step of the order that also computes something works on samples: it needs the number of the element. */
-        bool structural = d->resource || d->join || d->cut || d->filter || (d->order && !d->op.run);
+        bool structural = d->resource || d->join || d->cut || d->filter || d->resample || (d->order && !d->op.run);
         CHECK_MSG((d->kind == PST_OP_SAMPLE) == !structural, "%s: its kind and its facets differ", name);
         CHECK_MSG(d->kind != PST_OP_SAMPLE || d->op.plan, "%s has no plan", name);
         CHECK_MSG(!d->resource || (!d->order && d->resource->amount), "%s: a resource has an amount and no order", name);
