@@ -32,4 +32,4 @@ run train "tfrecord $folder/shards/*train*-of-00004 | shuffle | $steps | flip | 
     --epochs 12 --schedule one-cycle --lr 0.01 --out "$folder/run"
 run predict "$folder/run" "$folder"/images/*/*-00003.* --top 3
 run export "$folder/run" "$folder/model.onnx"
-printf '\nLook at %s/sheet.png (what is stored), %s/batch.png (what a model would see) and %s/doctor.html (whether data is the limit).\n' "$folder" "$folder" "$folder"
+printf '\nLook at %s/sheet.png (what is stored), %s/batch.png (what a model would see), %s/doctor.html (whether data is the limit) and %s/run/report.html (the training).\n' "$folder" "$folder" "$folder" "$folder"

@@ -28,6 +28,8 @@ struct batch_config {
     uint64_t size;
     bool drop_remainder;
 };
+extern const pst_param batch_params[]; /* of `batch` and `rebatch`, as their step of the order */
+void batch_order(const void *config, const struct order_env *env, struct order_step *ret);
 struct prefetch_config {
     int64_t depth; /* -1: automatic */
 };
