@@ -14,6 +14,7 @@
 #include <penstock/pack.h>
 #include <penstock/pipeline.h>
 #include <penstock/plugin.h>
+#include <penstock/predict.h>
 #include <penstock/record.h>
 #include <penstock/report.h>
 #include <penstock/store.h>

@@ -4,6 +4,7 @@
 #include "export/weight_file.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
+#include "train/weights.h"
 
 #include <string.h>
 
@@ -20,7 +21,7 @@ static void take_mean(const struct safetensors *optimizer, const struct graph *g
     }
 }
 
-static pst_status from_checkpoint(const char *folder, const struct graph *g, float *params, size_t *loaded, pst_error *reterr)
+pst_status weights_of_checkpoint(const char *folder, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr)
 {
     struct json_document d = {0};
     struct weight_file weights = {0}, optimizer = {0};
@@ -32,7 +33,7 @@ static pst_status from_checkpoint(const char *folder, const struct graph *g, flo
     if (st == PST_OK)
         st = checkpoint_open_arrays(folder, "optimizer.safetensors", &d, "optimizer_hash", &optimizer.bytes, &optimizer.arrays, reterr);
     if (st == PST_OK)
-        st = weights_assign(&weights, g, params, loaded, reterr);
+        st = weights_assign(&weights, g, params, ret_loaded, reterr);
     if (st == PST_OK)
         take_mean(&optimizer.arrays, g, params);
     weight_file_finish(&weights);
@@ -70,7 +71,7 @@ pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *re
     if (st == PST_OK && info.is_folder)
         st = pst_run_record_read(&record, path, NULL, reterr);
     if (st == PST_OK)
-        st = record ? from_checkpoint(record->folder, g, params, &loaded, reterr) : from_file(path, g, params, &loaded, reterr);
+        st = record ? weights_of_checkpoint(record->folder, g, params, &loaded, reterr) : from_file(path, g, params, &loaded, reterr);
     if (st == PST_OK) {
         memcpy(t->params, params, bytes);
         optimizer_start_mean(t->optimizer, t->params);

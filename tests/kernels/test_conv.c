@@ -169,6 +169,10 @@ static struct answer convolve(const struct conv_kernel *k, const struct task *t,
             j.mask = (struct conv_extra){t->mask.data, t->mask.strides};
         j.z = (struct conv_numbers){t->z.data, t->z.strides};
     }
+    if (t->epilogue == CONV_CLAMP && t->with_add)
+        j.add = (struct conv_numbers){t->dz.data, t->dz.strides};
+    if (t->epilogue == CONV_POOL && t->with_mask)
+        j.argmax = NULL;
     (back ? k->weights_back : k->weights)(&t->shape, t->weights, packed);
     (back ? k->data : k->conv)(&j, scratch);
     free(packed), free(scratch);

@@ -45,8 +45,8 @@ struct conv_shape {
 /* The last step, while the output is in registers; `y` is the convolution's value. */
 enum conv_epilogue {
     CONV_RAW,      /* out = y; sum += y − shift, sum2 += (y − shift)² */
-    CONV_CLAMP,    /* out = clamp(y + bias, low, high) */
-    CONV_POOL,     /* out = the 2 × 2 maximum of that, ⌊h/2⌋ × ⌊w/2⌋ pixels; argmax: where it lay */
+    CONV_CLAMP,    /* out = clamp(y + bias + add, low, high) */
+    CONV_POOL,     /* out = the 2 × 2 maximum of clamp(y + bias), ⌊h/2⌋ × ⌊w/2⌋ pixels; argmax: where it lay */
     CONV_GRADIENT, /* g = out = (y + add) where low < mask < high, else 0; sum += g, sum2 += g · (z − shift) */
 };
 
@@ -63,9 +63,10 @@ struct conv_job {
     double *sum, *sum2;  /* RAW, GRADIENT: per channel, added to; both or neither are NULL */
     const float *bias;   /* CLAMP, POOL: per channel; NULL: 0 */
     float low, high;     /* none: −INFINITY, INFINITY; relu: 0, INFINITY; relu6: 0, 6 */
-    uint8_t *argmax;     /* POOL: 2 · row + column in the window, the first of equals; 255 where the maximum is ≤ low or ≥ high */
+    uint8_t *argmax;     /* POOL: 2 · row + column in the window, the first of equals; 255 where the maximum is ≤ low or ≥ high; NULL: not needed */
     struct conv_strides argmax_strides; /* bytes */
-    struct conv_numbers add, z;         /* GRADIENT; sums need z. `add` may be `out` itself */
+    struct conv_numbers add;            /* CLAMP, GRADIENT; may be `out` itself */
+    struct conv_numbers z;              /* GRADIENT; sums need it */
     struct conv_extra mask;             /* GRADIENT; absent: every value passes */
 };
 
@@ -97,6 +98,10 @@ struct conv_kernel {
     size_t (*weights_bytes)(const struct conv_shape *s); /* of packed weights, for either direction */
     size_t (*gradient_bytes)(const struct conv_shape *s);
     size_t (*scratch_bytes)(const struct conv_shape *s);
+    size_t (*conv_scratch_bytes)(const struct conv_shape *s); /* of `conv` alone; NULL: scratch_bytes */
+    size_t tile;  /* rows and columns of outputs that are computed together; 0: 1 */
+    size_t panel; /* output channels that are computed together: a multiple of them can be left out at either end; 0: none can */
+    size_t (*weights_at)(const struct conv_shape *s, size_t channel); /* floats of packed forward weights before this channel */
     void (*weights)(const struct conv_shape *s, const float *hwio, float *ret);
     void (*weights_back)(const struct conv_shape *s, const float *hwio, float *ret);
     void (*conv)(const struct conv_job *j, void *scratch);

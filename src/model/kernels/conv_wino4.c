@@ -3,6 +3,7 @@
 #include "model/kernels/direct.h"
 #include "model/kernels/wino4.h"
 
+#define WINO4_FREQUENCIES 36
 #define FEWEST_CHANNELS 8 /* with fewer the transforms cost more than they save */
 
 static bool takes(const struct conv_shape *s)
@@ -33,6 +34,11 @@ static size_t gradient_panels(const struct conv_shape *s)
 static size_t scratch_bytes(const struct conv_shape *s)
 {
     return larger(wino4_scratch_bytes(s->ci, s->co), wino4_scratch_bytes(s->co, s->ci));
+}
+
+static size_t weights_at(const struct conv_shape *s, size_t channel)
+{
+    return channel * WINO4_FREQUENCIES * s->ci;
 }
 
 static struct conv_job turned(const struct conv_job *j)
@@ -99,6 +105,9 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
                                                    .weights_bytes = weights_bytes,                                             \
                                                    .gradient_bytes = gradient_bytes,                                           \
                                                    .scratch_bytes = scratch_bytes,                                             \
+                                                   .tile = 4,                                                                  \
+                                                   .panel = 16,                                                                \
+                                                   .weights_at = weights_at,                                                   \
                                                    .weights = weights_##level,                                                 \
                                                    .weights_back = weights_back_##level,                                       \
                                                    .conv = conv_##level,                                                       \
@@ -144,6 +153,10 @@ const struct conv_kernel conv_wino4_few_avx2 = {.name = "winograd 4×4, few chan
                                                 .weights_bytes = weights_bytes,
                                                 .gradient_bytes = gradient_bytes_few,
                                                 .scratch_bytes = scratch_bytes_few,
+                                                .conv_scratch_bytes = scratch_bytes,
+                                                .tile = 4,
+                                                .panel = 16,
+                                                .weights_at = weights_at,
                                                 .weights = weights_avx2,
                                                 .weights_back = weights_back_avx2,
                                                 .conv = conv_avx2,

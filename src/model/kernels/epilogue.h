@@ -19,13 +19,14 @@ static inline void epilogue_pool(const struct conv_job *j, size_t image, size_t 
     if (y / 2 >= j->h / 2 || x / 2 >= j->w / 2)
         return;
     float *out = (float *)j->out + image * j->out_strides.image + y / 2 * j->out_strides.row + x / 2 * j->out_strides.pixel;
-    uint8_t *argmax = j->argmax + image * j->argmax_strides.image + y / 2 * j->argmax_strides.row + x / 2 * j->argmax_strides.pixel;
+    uint8_t *argmax = j->argmax ? j->argmax + image * j->argmax_strides.image + y / 2 * j->argmax_strides.row + x / 2 * j->argmax_strides.pixel : NULL;
     uint8_t tap = (uint8_t)(2 * (y & 1) + (x & 1));
     for (size_t c = 0; c < channels; c++) {
         float v = value[c] + (j->bias ? j->bias[c] : 0), clamped = v < j->low ? j->low : v > j->high ? j->high : v;
         if (tap == 0 || clamped > out[c]) {
             out[c] = clamped;
-            argmax[c] = clamped > j->low && clamped < j->high ? tap : 255;
+            if (argmax)
+                argmax[c] = clamped > j->low && clamped < j->high ? tap : 255;
         }
     }
 }
@@ -44,6 +45,7 @@ static inline void epilogue_pixel(const struct conv_job *j, size_t image, size_t
         float v = value[c], shift = j->shift ? j->shift[c] : 0;
         if (j->epilogue == CONV_CLAMP) {
             v += j->bias ? j->bias[c] : 0;
+            v += add ? add[c] : 0;
             v = v < j->low ? j->low : v > j->high ? j->high : v;
         } else if (j->epilogue == CONV_GRADIENT) {
             v += add ? add[c] : 0;

@@ -67,7 +67,10 @@ GEMM_INLINE void epilogue_vector(const struct conv_job *j, enum conv_epilogue ki
             sum = _mm256_add_ps(sum, d);
             sum2 = _mm256_fmadd_ps(d, d, sum2);
         } else if (kind == CONV_CLAMP) {
-            v = epilogue_clamp(_mm256_add_ps(v, bias), low, high);
+            v = _mm256_add_ps(v, bias);
+            if (add)
+                v = _mm256_add_ps(v, number_load8(add, number, p * next_add, whole, r->channels));
+            v = epilogue_clamp(v, low, high);
         } else if (kind == CONV_GRADIENT) {
             if (add)
                 v = _mm256_add_ps(v, number_load8(add, number, p * next_add, whole, r->channels));
@@ -134,8 +137,8 @@ GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number num
     const __m256 bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : _mm256_setzero_ps();
     const struct conv_strides *s = &j->out_strides, *t = &j->argmax_strides;
     void *out = number_at(j->out, number, r->image * s->image + r->y / 2 * s->row + r->x / 2 * s->pixel + r->first);
-    uint8_t *argmax = j->argmax + r->image * t->image + r->y / 2 * t->row + r->x / 2 * t->pixel + r->first;
-    for (size_t p = 0; p + 1 < r->count; p += 2, argmax += t->pixel) {
+    uint8_t *argmax = !j->argmax ? NULL : j->argmax + r->image * t->image + r->y / 2 * t->row + r->x / 2 * t->pixel + r->first;
+    for (size_t p = 0; p + 1 < r->count; p += 2) {
         const float *taps[4] = {value + p * pitch, value + (p + 1) * pitch, below + p * pitch, below + (p + 1) * pitch};
         __m256 best = epilogue_clamp(_mm256_add_ps(_mm256_loadu_ps(taps[0]), bias), low, high);
         __m256i at = _mm256_setzero_si256();
@@ -147,7 +150,8 @@ GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number num
         }
         __m256 passes = _mm256_and_ps(_mm256_cmp_ps(best, low, _CMP_GT_OQ), _mm256_cmp_ps(best, high, _CMP_LT_OQ));
         number_store8(out, number, p / 2 * s->pixel, best, whole, r->channels);
-        epilogue_store_bytes(argmax, _mm256_blendv_epi8(blocked, at, _mm256_castps_si256(passes)), r->channels);
+        if (argmax)
+            epilogue_store_bytes(argmax + p / 2 * t->pixel, _mm256_blendv_epi8(blocked, at, _mm256_castps_si256(passes)), r->channels);
     }
 }
 

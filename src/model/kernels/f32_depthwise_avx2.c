@@ -42,6 +42,12 @@ static size_t scratch_bytes(const struct conv_shape *s)
     return sizeof(struct scratch);
 }
 
+static size_t weights_at(const struct conv_shape *s, size_t channel)
+{
+    (void)s;
+    return channel * TAPS;
+}
+
 static void pack(const struct conv_shape *s, const float *hwc, bool turned, float *ret)
 {
     for (size_t c = 0; c < groups(s) * VECTOR; c++)
@@ -332,6 +338,8 @@ const struct conv_kernel conv_depthwise_avx2 = {
     .weights_bytes = weights_bytes,
     .gradient_bytes = weights_bytes,
     .scratch_bytes = scratch_bytes,
+    .panel = VECTOR,
+    .weights_at = weights_at,
     .weights = weights,
     .weights_back = weights_back,
     .conv = conv,

@@ -54,6 +54,11 @@ static size_t scratch_bytes(const struct conv_shape *s)
 
 /* ---- Weights ---- */
 
+static size_t weights_at(const struct conv_shape *s, size_t channel)
+{
+    return channel * s->size * s->size * s->ci;
+}
+
 static void pack_panel(const float *hwio, size_t k, size_t co, size_t first, float *ret)
 {
     size_t width = co - first < GEMM_PANEL ? co - first : GEMM_PANEL;
@@ -323,6 +328,8 @@ const struct conv_kernel conv_direct_avx2 = {
     .weights_bytes = weights_bytes,
     .gradient_bytes = gradient_bytes,
     .scratch_bytes = scratch_bytes,
+    .panel = GEMM_PANEL,
+    .weights_at = weights_at,
     .weights = weights,
     .weights_back = weights_back,
     .conv = conv,

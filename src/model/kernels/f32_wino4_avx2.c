@@ -174,9 +174,19 @@ WINO4_INLINE void emit_row(const struct conv_job *c, enum conv_epilogue kind, en
         gradient_row(c, number, p, row, k, w, whole, y);
     if (kind == CONV_CLAMP) {
         const __m256 low = _mm256_set1_ps(c->low), high = _mm256_set1_ps(c->high);
+        __m256 extra[4];
         WINO4_UNROLL
         for (size_t j = 0; j < 4; j++)
-            y[j] = _mm256_min_ps(_mm256_max_ps(_mm256_add_ps(y[j], k->bias), low), high);
+            y[j] = _mm256_add_ps(y[j], k->bias);
+        if (c->add.data) {
+            load_row(c->add.data, number, &c->add.strides, p->add + row * c->add.strides.row, k, w, whole, extra);
+            WINO4_UNROLL
+            for (size_t j = 0; j < 4; j++)
+                y[j] = _mm256_add_ps(y[j], extra[j]);
+        }
+        WINO4_UNROLL
+        for (size_t j = 0; j < 4; j++)
+            y[j] = _mm256_min_ps(_mm256_max_ps(y[j], low), high);
     }
     WINO4_UNROLL
     for (size_t j = 0; j < 4; j++)
@@ -254,6 +264,8 @@ WINO4_INLINE struct place place_at(const struct conv_job *c, enum conv_epilogue 
     p.w = c->w - x < 4 ? c->w - x : 4;
     if (kind == CONV_POOL)
         p.argmax = wino4_offset(&c->argmax_strides, r->image, r->y / 2, x / 2);
+    if (kind == CONV_CLAMP && c->add.data)
+        p.add = wino4_offset(&c->add.strides, r->image, r->y, x);
     if (kind == CONV_GRADIENT) {
         p.add = wino4_offset(&c->add.strides, r->image, r->y, x);
         p.mask = wino4_offset(&c->mask.strides, r->image, r->y, x);

@@ -170,7 +170,8 @@ static void epilogue(const struct conv_job *c, const struct place *p, float (*y)
                 size_t channel = p->channel + k;
                 float v = y[k][i][j], shift = c->shift ? c->shift[channel] : 0, first = v - shift, second = first * first;
                 if (c->epilogue == CONV_CLAMP)
-                    v = clamp(v + (c->bias ? c->bias[channel] : 0), c->low, c->high);
+                    v = clamp(v + (c->bias ? c->bias[channel] : 0) + (c->add.data ? extra_at(c->add.data, &c->add.strides, p, i, j, channel) : 0), c->low,
+                              c->high);
                 if (c->epilogue == CONV_GRADIENT) {
                     if (c->add.data)
                         v += extra_at(c->add.data, &c->add.strides, p, i, j, channel);
