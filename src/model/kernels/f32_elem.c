@@ -10,7 +10,6 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define RUN    64 /* pixels whose sums are taken in float */
-#define WIDEST 64 /* channels whose sums fit on the stack */
 
 extern const struct elem_kernels ELEM_TABLE;
 
@@ -106,71 +105,87 @@ static void add(const struct elem_read *a, const struct elem_read *b, float low,
 #undef BODY
 }
 
-/* Some channels of up to RUN pixels, `stride` values apart. */
-INLINE void gradient_run(const float *g, const float *y, float low, float high, const struct elem_service *s, bool masks,
-                         bool lazy, bool sums, bool adds, size_t pixels, size_t stride, size_t channels, float *to)
+/* Eight values at once, with conditions that the vectoriser may refuse. */
+typedef float vector __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t vector_mask __attribute__((vector_size(32)));
+#define AT(p)                 (*(const vector *)(p))
+#define BETWEEN(v, low, high) (((v) > (low)) & ((v) < (high)))
+#define WHERE(mask, v)        ((vector)((vector_mask)(v) & (mask)))
+
+/* Channels k to k + 7 of up to RUN pixels. */
+INLINE void gradient_vectors(const float *g, const float *y, float low, float high, const struct elem_service *s, bool adds,
+                             size_t pixels, size_t stride, size_t k, float *to)
 {
-    float sum[WIDEST], sum2[WIDEST];
-    const float *restrict centre = s->centre, *restrict z = s->z;
-    const struct elem_read r = s->y;
+    const bool masks = s->y.z != NULL, lazy = s->y.scale != NULL, sums = s->sum != NULL;
+    vector sum = {0}, sum2 = {0}, centre = {0}, mask_centre = {0}, scale = {0}, shift = {0};
     if (sums)
-        for (size_t k = 0; k < channels; k++)
-            sum[k] = sum2[k] = 0;
-    for (size_t p = 0, at = 0; p < pixels; p++, at += stride)
-        for (size_t k = 0; k < channels; k++) {
-            float v = g[at + k];
-            if (y)
-                v = y[at + k] > low && y[at + k] < high ? v : 0;
-            if (masks) {
-                float read = read_value(&r, lazy, r.low, r.high, at + k, k);
-                v = read > r.low && read < r.high ? v : 0;
-            }
-            if (sums) {
-                sum[k] += v;
-                sum2[k] += v * (z[at + k] - centre[k]);
-            }
-            to[at + k] = adds ? to[at + k] + v : v;
+        centre = AT(s->centre + k);
+    if (masks && lazy) {
+        mask_centre = AT(s->y.centre + k);
+        scale = AT(s->y.scale + k);
+        shift = AT(s->y.shift + k);
+    }
+    for (size_t p = 0, at = k; p < pixels; p++, at += stride) {
+        vector v = AT(g + at);
+        if (y)
+            v = WHERE(BETWEEN(AT(y + at), low, high), v);
+        if (masks) { /* what is read would be clamped, which does not change the answer */
+            vector read = AT(s->y.z + at);
+            if (lazy)
+                read = scale * (read - mask_centre) + shift;
+            v = WHERE(BETWEEN(read, s->y.low, s->y.high), v);
         }
-    if (sums)
-        for (size_t k = 0; k < channels; k++) {
-            s->sum[k] += (double)sum[k];
-            s->sum2[k] += (double)sum2[k];
+        if (sums) {
+            sum += v;
+            sum2 += v * (AT(s->z + at) - centre);
         }
+        if (adds)
+            v += AT(to + at);
+        *(vector *)(to + at) = v;
+    }
+    for (size_t i = 0; sums && i < 8; i++) {
+        s->sum[k + i] += (double)sum[i];
+        s->sum2[k + i] += (double)sum2[i];
+    }
+}
+
+/* Channel k of them. */
+static void gradient_channel(const float *g, const float *y, float low, float high, const struct elem_service *s, bool adds,
+                             size_t pixels, size_t stride, size_t k, float *to)
+{
+    const bool sums = s->sum != NULL;
+    float sum = 0, sum2 = 0;
+    for (size_t p = 0, at = k; p < pixels; p++, at += stride) {
+        float v = g[at], read = s->y.z ? read_value(&s->y, s->y.scale != NULL, s->y.low, s->y.high, at, k) : 0;
+        if (y && !(y[at] > low && y[at] < high))
+            v = 0;
+        if (s->y.z && !(read > s->y.low && read < s->y.high))
+            v = 0;
+        if (sums) {
+            sum += v;
+            sum2 += v * (s->z[at] - s->centre[k]);
+        }
+        to[at] = adds ? to[at] + v : v;
+    }
+    if (sums) {
+        s->sum[k] += (double)sum;
+        s->sum2[k] += (double)sum2;
+    }
 }
 
 static void gradient(const float *g, const float *y, float low, float high, const struct elem_service *service, bool adds,
                      size_t pixels, size_t channels, float *to)
 {
-    bool masks = service->y.z != NULL, lazy = service->y.scale != NULL, sums = service->sum != NULL;
-    for (size_t first = 0; first < channels; first += WIDEST)
-        for (size_t p = 0; p < pixels; p += RUN) {
-            size_t count = pixels - p < RUN ? pixels - p : RUN, at = p * channels + first;
-            size_t width = channels - first < WIDEST ? channels - first : WIDEST;
-            struct elem_service s = *service;
-            s.y.z = masks ? s.y.z + at : NULL;
-            s.y.centre = lazy ? s.y.centre + first : NULL;
-            s.y.scale = lazy ? s.y.scale + first : NULL;
-            s.y.shift = lazy ? s.y.shift + first : NULL;
-            s.z = sums ? s.z + at : NULL;
-            s.centre = sums ? s.centre + first : NULL;
-            s.sum = sums ? s.sum + first : NULL;
-            s.sum2 = sums ? s.sum2 + first : NULL;
-#define RUN_WITH(n, m, l, t) gradient_run(g + at, y ? y + at : NULL, low, high, &s, m, l, t, adds, count, channels, n, to + at)
-#define BODY(n)                                                                                                                 \
-    do {                                                                                                                        \
-        if (masks && lazy && sums)                                                                                              \
-            RUN_WITH(n, true, true, true);                                                                                      \
-        else if (!masks && sums)                                                                                                \
-            RUN_WITH(n, false, false, true);                                                                                    \
-        else if (masks && sums)                                                                                                 \
-            RUN_WITH(n, true, false, true);                                                                                     \
-        else                                                                                                                    \
-            RUN_WITH(n, masks, lazy, false);                                                                                    \
-    } while (0)
-            EACH_WIDTH(width, BODY);
-#undef BODY
-#undef RUN_WITH
-        }
+    for (size_t p = 0; p < pixels; p += RUN) {
+        size_t count = pixels - p < RUN ? pixels - p : RUN, at = p * channels, k = 0;
+        struct elem_service s = *service;
+        s.y.z = s.y.z ? s.y.z + at : NULL;
+        s.z = s.sum ? s.z + at : NULL;
+        for (; k + 8 <= channels; k += 8)
+            gradient_vectors(g + at, y ? y + at : NULL, low, high, &s, adds, count, channels, k, to + at);
+        for (; k < channels; k++)
+            gradient_channel(g + at, y ? y + at : NULL, low, high, &s, adds, count, channels, k, to + at);
+    }
 }
 
 /* One window: its four pixels do not overlap, which the vectoriser must be told. */
