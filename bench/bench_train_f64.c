@@ -1,7 +1,9 @@
 /* bench_train_f64.c: the first losses of a model computed in float64 with the reference layers, and how far a float32 run of
  * the same steps is from them: the yardstick for rounding.
  *
- *     bench_train_f64 --model M --batch 8 --steps 50 [--isa c|avx2]
+ *     bench_train_f64 --model M --batch 8 --steps 50 [--isa plain|c|avx2] [--part N]
+ *
+ * --isa plain: the reference layers. --part: train on samples N · batch and following.
  *
  * Prints one line per step: the loss in float64, the loss in float32, and the distance between both runs' weights over the
  * distance that the weights have gone (root mean square). */
@@ -152,28 +154,32 @@ int main(int argc, char **argv)
     const char *model = "S3", *isa = "";
     struct step_options o = {.batch = 8, .threads = 2, .training = true};
     unsigned steps = 50;
+    size_t part = 0;
     uint32_t side;
     pst_error error;
     for (int i = 1; i + 1 < argc; i += 2) {
         model = strcmp(argv[i], "--model") == 0 ? argv[i + 1] : model;
         isa = strcmp(argv[i], "--isa") == 0 ? argv[i + 1] : isa;
         o.batch = strcmp(argv[i], "--batch") == 0 ? strtoul(argv[i + 1], NULL, 10) : o.batch;
+        part = strcmp(argv[i], "--part") == 0 ? strtoul(argv[i + 1], NULL, 10) : part;
         steps = strcmp(argv[i], "--steps") == 0 ? (unsigned)strtoul(argv[i + 1], NULL, 10) : steps;
     }
     const char *text = train_model_text(model, &side);
     if (!text || o.batch == 0 || argc % 2 == 0)
-        return fail("usage: bench_train_f64 --model S1|S2|S3|M|R [--batch N] [--steps N] [--isa c|avx2]");
+        return fail("usage: bench_train_f64 --model S1|S2|S3|M|R [--batch N] [--steps N] [--isa plain|c|avx2] [--part N]");
     o.features = strcmp(isa, "c") == 0 ? 0 : cpu_features();
+    o.reference = strcmp(isa, "plain") == 0;
     pst_model *m = NULL;
-    float *images = malloc(o.batch * side * side * 3 * sizeof(float));
-    int64_t *labels = malloc(o.batch * sizeof(*labels));
+    size_t values = (size_t)side * side * 3, samples = o.batch * (part + 1);
+    float *images = malloc(samples * values * sizeof(float));
+    int64_t *labels = malloc(samples * sizeof(*labels));
     int code = 1;
     if (!images || !labels) {
         fail("out of memory");
     } else {
-        train_start_data(o.batch, (size_t)side * side * 3, images, labels);
+        train_start_data(samples, values, images, labels);
         code = pst_model_parse(&m, text, &(pst_shape){.rank = 3, .size = {side, side, 3}}, &error) < 0 ? fail(error.message)
-                                                                                                      : compare(m->graph, o, steps, images, labels);
+                                                                                                      : compare(m->graph, o, steps, images + part * o.batch * values, labels + part * o.batch);
     }
     pst_model_destroy(m);
     free(images), free(labels);

@@ -1,21 +1,25 @@
 /* cmd_model.c: `penstock model`: what a model is made of: layers, shapes, parameters, and how its training step runs. */
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/pipeline_options.h"
 #include "cli/say.h"
 #include "cli/terminal.h"
 #include "cli/train.h"
+#include "cli/train_session.h"
 #include "cli/usage.h"
 #include <inttypes.h>
 #include <penstock/image.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NAME_COLUMN = 18 };
 
 struct config {
-    const char *input;
+    const char *input, *tune, *kernels;
     uint64_t batch, threads;
+    int mixed;
     bool layers, presets, text, json, markdown;
 };
 
@@ -161,6 +165,21 @@ static void put_json(const pst_model *m, const pst_model_plan *plan, uint64_t ba
     putchar('\n');
 }
 
+static bool tune_progress(void *user, unsigned done, unsigned total)
+{
+    (void)user;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\rmeasured: candidate %u of %u%s", done, total, done == total ? "\n" : "");
+    return interrupt_requested();
+}
+
+static pst_status tune(const struct config *c, const pst_model *m, pst_error *error)
+{
+    pst_tune_options o = {.size = sizeof(o), .batch = c->batch, .threads = (unsigned)c->threads, .mixed = (pst_mixed)c->mixed, .progress = tune_progress};
+
+    return pst_model_tune(m, c->tune, &o, error);
+}
+
 static int describe(const struct config *c, const char *text)
 {
     pst_model *m = NULL;
@@ -169,10 +188,17 @@ static int describe(const struct config *c, const char *text)
     pst_shape shape;
     pst_status status;
     int code = EXIT_DONE;
+    char *kernels = NULL;
+    const char *table = c->kernels ? c->kernels : c->tune;
 
     if (!read_shape(c->input, &shape))
         return say_usage(&command_model, "--input %s: expected height x width x channels, as in 224x224x3, or a length", c->input);
     status = pst_model_parse(&m, text, &shape, &error);
+    if (status == PST_OK && c->tune)
+        status = tune(c, m, &error);
+    if (status == PST_OK && table)
+        status = kernels_read(&kernels, table, &error);
+    plan.kernels = kernels;
     if (status == PST_OK && !c->text)
         status = pst_model_describe(m, c->batch, (unsigned)c->threads, &plan, &error);
     if (status < 0)
@@ -183,6 +209,9 @@ static int describe(const struct config *c, const char *text)
         put_json(m, &plan, c->batch);
     else
         put_table(m, &plan, c->batch);
+    if (code == EXIT_DONE && c->tune && !c->json)
+        printf("kernels in %s: penstock train --kernels %s uses them\n", c->tune, c->tune);
+    free(kernels);
     pst_free(plan.text);
     pst_model_destroy(m);
     return code;
@@ -222,6 +251,13 @@ static const struct option options[] = {
      .doc = "samples per step"},
     {"--threads", 't', "N", OPTION_UINT, INTO(struct config, threads), .min = 1, .max = 256, .doc = "threads of the step",
      .absent = "one per core"},
+    {"--tune", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, tune), .completion = COMPLETE_FILES,
+     .doc = "measure which kernel is the fastest for each convolution, with this batch and these threads, and write the table that `train --kernels` "
+            "takes", .absent = "nothing is measured"},
+    {"--mixed", .metavar = "TYPE", .kind = OPTION_CHOICE, INTO(struct config, mixed), .choices = train_mixed, .initial = "none",
+     .doc = "--tune for values stored in 16 bits"},
+    {"--kernels", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, kernels), .completion = COMPLETE_FILES,
+     .doc = "show the step with the kernels of this table", .absent = "chosen by shape and instruction set"},
     {"--layers", .kind = OPTION_FLAG, INTO(struct config, layers), .doc = "list the layers that models are made of"},
     {"--markdown", .kind = OPTION_FLAG, INTO(struct config, markdown), .doc = "print --layers as Markdown, with the presets"},
     {"--presets", .kind = OPTION_FLAG, INTO(struct config, presets), .doc = "list the models that have names, with their text"},
@@ -234,6 +270,7 @@ static const struct example examples[] = {
     {"how large is this model, and which kernels run it?",
      "penstock model \"conv 32 3 relu | maxpool 2 | flatten | dense 10\" --input 32x32x3"},
     {"a preset as text, to be changed", "penstock model resnet20:100 --input 32x32x3 --text > model.pst"},
+    {"which kernels are the fastest here?", "penstock model resnet20 --input 32x32x3 --batch 128 --tune kernels.txt"},
     {"what can a model be made of?", "penstock model --layers"},
     {0},
 };

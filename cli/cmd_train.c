@@ -181,6 +181,34 @@ static void return_to(const char *start, const char *path, char run[PATH_MAX])
     say_note("relative paths start from %s, as when the run began", start);
 }
 
+/* Whether the command gives data, from another folder than the run began in. */
+static bool moves_data(const struct train_config *now, size_t count, const pst_run_record *r)
+{
+    char here[PATH_MAX];
+
+    return (count || now->val) && r->start && getcwd(here, sizeof(here)) && strcmp(here, r->start) != 0;
+}
+
+enum { ANCHOR_SIZE = 2 * PATH_MAX };
+
+/* Makes the path of an option of the recorded command absolute, in `room`: from now on relative paths start from another folder. */
+static void anchor(char **arguments, size_t count, const char *option, const char *start, char room[ANCHOR_SIZE])
+{
+    size_t n = strlen(option);
+
+    for (size_t i = 0; i < count; i++) {
+        bool joined = strncmp(arguments[i], option, n) == 0 && arguments[i][n] == '=';
+        size_t at = joined ? i : i + 1;
+        const char *path = joined ? arguments[i] + n + 1 : strcmp(arguments[i], option) == 0 && at < count ? arguments[at] : NULL;
+
+        if (!path || path[0] == '/' || strcmp(path, "balanced") == 0)
+            continue;
+        snprintf(room, ANCHOR_SIZE, "%.*s%s/%s", joined ? (int)n + 1 : 0, arguments[i], start, path);
+        arguments[at] = room;
+        return;
+    }
+}
+
 static void compare_instructions(const struct train_session *s, const pst_run_record *r)
 {
     if (r->instructions && strcmp(r->instructions, pst_trainer_instructions(s->trainer)) != 0)
@@ -192,6 +220,7 @@ static void compare_instructions(const struct train_session *s, const pst_run_re
 static int run_recorded(const struct train_config *now, const pst_run_record *record, struct parsed *parsed, const char *run,
                         const char *const *operands, size_t count, pst_run_result *result)
 {
+    const char *text = record->pipeline; /* the newest: the data may have moved before */
     struct train_config *c = parsed->config;
     struct train_session s = {.command = &command_train, .config = c, .resume = run, .arguments = (const char *const *)record->arguments,
                               .argument_count = record->argument_count};
@@ -201,9 +230,12 @@ static int run_recorded(const struct train_config *now, const pst_run_record *re
     c->quiet |= now->quiet;
     c->epochs = now->epochs_given ? now->epochs : c->epochs;
     c->steps = now->steps_given ? now->steps : c->steps;
-    c->val = now->val ? now->val : c->val;
+    c->val = now->val ? now->val : record->validation ? record->validation : c->val;
+    c->model = record->model;
     c->weights = NULL; /* the checkpoint has them */
-    code = session_open(&s, count ? operands : parsed->operands, count ? count : parsed->count);
+    c->threads = now->threads ? now->threads : record->threads ? record->threads : c->threads;
+    s.kernels = record->kernels; /* the same bits, whatever the file of --kernels holds by now */
+    code = session_open(&s, count ? operands : text ? &text : parsed->operands, count ? count : text ? 1 : parsed->count);
     if (code == EXIT_DONE) {
         compare_instructions(&s, record);
         code = train(&s, result);
@@ -212,21 +244,44 @@ static int run_recorded(const struct train_config *now, const pst_run_record *re
     return code;
 }
 
+/* The recorded command; where its data is named anew from another folder, with the paths of its other files made absolute. */
+static int parse_recorded(struct parsed *parsed, const struct train_config *now, pst_run_record *r, const char *path, size_t count, char run[PATH_MAX])
+{
+    static char rooms[2][ANCHOR_SIZE]; /* `parsed` points into them */
+
+    snprintf(run, PATH_MAX, "%s", path);
+    if (!moves_data(now, count, r))
+        return_to(r->start, path, run);
+    else if (count == 0 || (r->validation && !now->val))
+        return say_usage(&command_train, "the run began in %s; name the new data from there, or give %s, too, so that all paths start from here",
+                         r->start, count ? "--val" : "the pipeline");
+    else {
+        anchor(r->arguments, r->argument_count, "--class-weight", r->start, rooms[0]);
+        anchor(r->arguments, r->argument_count, "--plugin", r->start, rooms[1]);
+    }
+    return options_parse(parsed, &command_train, (int)r->argument_count, r->arguments);
+}
+
 int train_again(const struct train_config *now, const char *path, const char *const *operands, size_t count, pst_run_result *result)
 {
     struct parsed parsed = {0};
     pst_run_record *record = NULL;
-    char run[PATH_MAX];
+    char run[PATH_MAX], **arguments;
     pst_error error;
     int code;
 
     if (pst_run_record_read(&record, path, "latest", &error) < 0 && pst_run_record_read(&record, path, NULL, &error) < 0)
         return say_failure(&command_train, &error, now->json);
-    return_to(count ? NULL : record->start, path, run);
-    code = options_parse(&parsed, &command_train, (int)record->argument_count, record->arguments);
+    arguments = calloc(record->argument_count + 1, sizeof(*arguments));
+    if (arguments)
+        memcpy(arguments, record->arguments, record->argument_count * sizeof(*arguments));
+    code = arguments ? parse_recorded(&parsed, now, record, path, count, run) : EXIT_FAILED;
     if (code == EXIT_DONE)
         code = run_recorded(now, record, &parsed, run, operands, count, result);
     options_finish(&parsed, &command_train);
+    if (arguments)
+        memcpy(record->arguments, arguments, record->argument_count * sizeof(*arguments)); /* what it frees */
+    free(arguments);
     pst_run_record_destroy(record);
     return code;
 }
@@ -320,11 +375,13 @@ static const struct option options[] = {
      .doc = "evaluate with a moving mean of the weights, such as 0.999; 0: none"},
     {"--threads", 't', "N", OPTION_UINT, INTO(struct train_config, threads), .min = 1, .max = 256,
      .doc = "threads of the training step; the result does not depend on it", .absent = "one per core"},
+    {"--kernels", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct train_config, kernels), .completion = COMPLETE_FILES,
+     .doc = "the kernels that `penstock model --tune` found to be the fastest on this machine", .absent = "chosen by shape and instruction set"},
     {"--out", 'o', "RUN", OPTION_STRING, INTO(struct train_config, out), .completion = COMPLETE_FOLDERS,
      .doc = "the folder for checkpoints", .absent = "nothing is saved", .group = "Checkpoints"},
     {"--resume", 'r', "RUN", OPTION_STRING, INTO(struct train_config, resume), .completion = COMPLETE_FOLDERS,
      .doc = "continue the run in this folder with its recorded command; --epochs and --steps extend it, a pipeline and --val say where the data is "
-            "now"},
+            "now; kernels and threads are those of the run"},
     {"--keep", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, keep), .initial = "2", .min = 1, .max = 1e6,
      .doc = "checkpoints that are kept besides the best"},
     {"--save-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, save_every), .max = 1e15,

@@ -9,6 +9,11 @@
 /* "32x32x3" or "10". Returns `buffer`. */
 char *shape_text(char buffer[SHAPE_SIZE], const pst_shape *s);
 
+/* The text of the file of --kernels, to be freed. */
+pst_status kernels_read(char **ret, const char *path, pst_error *error);
+/* Says which entries of a table of kernels were not used. `origin` is where the table comes from. */
+void kernels_compare(const char *given, const char *used, const char *origin);
+
 /* The model and trainer of a checkpoint, for predictions. */
 struct loaded {
     pst_run_record *record;

@@ -74,8 +74,15 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
                            .class_weights = s->class_weights,
                            .class_count = s->class_weight_count};
     size_t loaded = 0;
-    pst_status status = pst_trainer_create(&s->trainer, s->model, &o, error);
+    char *kernels = NULL;
+    pst_status status = c->kernels && !s->kernels ? kernels_read(&kernels, c->kernels, error) : PST_OK;
 
+    o.kernels = s->kernels ? s->kernels : kernels;
+    if (status == PST_OK)
+        status = pst_trainer_create(&s->trainer, s->model, &o, error);
+    if (status == PST_OK && o.kernels)
+        kernels_compare(o.kernels, pst_trainer_kernels(s->trainer), s->kernels ? s->resume : c->kernels);
+    free(kernels);
     if (status == PST_OK && c->weights) {
         status = pst_trainer_load_weights(s->trainer, c->weights, &loaded, error);
         if (status == PST_OK)

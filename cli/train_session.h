@@ -7,7 +7,7 @@
 
 struct train_config {
     struct pipeline_config pipeline; /* first: the shared options */
-    const char *model, *val, *out, *resume, *weights, *input, *target, *sample_weight, *class_weight;
+    const char *model, *val, *out, *resume, *weights, *input, *target, *sample_weight, *class_weight, *kernels;
     uint64_t epochs, steps, steps_per_epoch, warmup, schedule_every, plateau_patience;
     uint64_t threads, keep, save_every, val_every, log_every, patience, accumulate, profile;
     double rate, momentum, weight_decay, clip, clip_value, smoothing, ema, gamma, min_rate;
@@ -34,6 +34,7 @@ struct train_session {
     pst_fields fields;
     pst_model *model;
     pst_trainer *trainer;
+    const char *kernels;   /* the recorded table of kernels, instead of the file of --kernels; NULL: none */
     double *class_weights; /* NULL: none */
     size_t class_weight_count;
     const char *const *classes; /* the training pipeline's */

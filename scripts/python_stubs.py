@@ -135,7 +135,7 @@ class Model:
                  loss: Literal["auto", "sparse", "categorical", "binary", "mse"] = "auto",
                  optimizer: Literal["adam", "adamw", "sgd", "nesterov", "lion"] = "adam", learning_rate: float = 1e-3,
                  schedule: Literal["constant", "step", "cosine", "one_cycle", "plateau"] = "constant", label_smoothing: float = 0.0,
-                 momentum: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7, weight_decay: float = 0.0,
+                 momentum: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7, weight_decay: float | None = None,
                  clip_norm: float = 0.0, clip_value: float = 0.0, ema: float = 0.0, warmup_steps: int = 0, total_steps: int = 0,
                  schedule_every: int = 1000, gamma: float = 0.1, min_rate: float = 0.0, plateau_patience: int = 5,
                  freeze: str | Sequence[str] = (), accumulate: int = 1, mixed: Literal["none", "float16", "bfloat16"] = "none", recompute: bool = False,

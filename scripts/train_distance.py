@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """How far training in float32 strays from training in float64: Penstock beside PyTorch and Keras, each beside its own float64 run.
 
-    python3 scripts/train_distance.py BUILD [--torch PYTHON] [--keras PYTHON] [--models S1 S2 S3 M R] [--batch 8] [--steps 50]
+    python3 scripts/train_distance.py BUILD [--torch PYTHON] [--keras PYTHON] [--models S1 S2 S3 M R] [--batch 8] [--steps 50] [--parts 3]
 
 PYTHON: interpreters that have torch, or keras and tensorflow. The same start weights, images and labels everywhere, Adam with 1e-3. Prints
-the difference of the last losses, and the distance between the weights of both runs over the distance that they have gone.
+the difference of the last losses, and the distance between the weights of both runs over the distance that they have gone. Rounding errors
+grow exponentially over such steps, so that one run says little: --parts repeats it with other samples. `avx2` and `plain`: our kernels, and our
+reference layers in float32.
 """
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 
@@ -69,7 +72,16 @@ def kernel(seed, shape):
     return (((2 * uniform(seed, int(np.prod(shape))) - 1) * np.sqrt(6 / (area * ends))).astype(np.float32)).reshape(shape)
 
 
-def torch_run(name, batch, steps, wide):
+def start_data(side, batch, part):
+    """Samples part · batch and following."""
+    import numpy as np
+
+    values, end = side * side * 3, (part + 1) * batch
+    images = uniform(0, end * values)[part * batch * values :].reshape(batch, side, side, 3)
+    return images, np.floor(10 * uniform(1, end)[part * batch :]).astype(np.int64)
+
+
+def torch_run(name, batch, steps, part, wide):
     import numpy as np
     import torch
     from torch import nn
@@ -132,8 +144,8 @@ def torch_run(name, batch, steps, wide):
 
     side, layers = MODELS[name]
     net = build(layers, 3, side)[0].train()
-    images = torch.from_numpy(uniform(0, batch * side * side * 3).reshape(batch, side, side, 3)).to(torch.get_default_dtype()).permute(0, 3, 1, 2)
-    labels = torch.from_numpy(np.floor(10 * uniform(1, batch)).astype(np.int64))
+    images, labels = (torch.from_numpy(x) for x in start_data(side, batch, part))
+    images = images.to(torch.get_default_dtype()).permute(0, 3, 1, 2)
     optimizer = torch.optim.Adam(net.parameters(), 1e-3, eps=1e-7)
     begin = [p.detach().double().clone() for p in net.parameters()]
     losses = []
@@ -146,7 +158,7 @@ def torch_run(name, batch, steps, wide):
     return losses, [p.detach().double().numpy() for p in net.parameters()], [p.numpy() for p in begin]
 
 
-def keras_run(name, batch, steps, wide):
+def keras_run(name, batch, steps, part, wide):
     import keras
     import numpy as np
     from keras import layers as L
@@ -181,35 +193,35 @@ def keras_run(name, batch, steps, wide):
                 shape = tuple(variable.shape[:-1]) if isinstance(layer, L.DepthwiseConv2D) else tuple(variable.shape)
                 variable.assign(kernel(seed, shape).reshape(variable.shape))
                 seed += 1
-    images = uniform(0, batch * side * side * 3).reshape(batch, side, side, 3).astype(keras.backend.floatx())
-    labels = np.floor(10 * uniform(1, batch)).astype(np.int64)
+    images, labels = start_data(side, batch, part)
+    images = images.astype(keras.backend.floatx())
     model.compile(keras.optimizers.Adam(1e-3, epsilon=1e-7), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     begin = [np.array(v, np.float64) for v in model.trainable_variables]
     losses = [float(model.train_on_batch(images, labels)) for _ in range(steps)]
     return losses, [np.array(v, np.float64) for v in model.trainable_variables], begin
 
 
-def framework(kind, name, batch, steps):
+def framework(kind, name, batch, steps, part):
     """In the framework's own interpreter: one line with the difference of losses and the distance of weights."""
     import numpy as np
 
     run = {"torch": torch_run, "keras": keras_run}[kind]
-    narrow_losses, narrow, begin = run(name, batch, steps, False)
-    wide_losses, wide, _ = run(name, batch, steps, True)
+    narrow_losses, narrow, begin = run(name, batch, steps, part, False)
+    wide_losses, wide, _ = run(name, batch, steps, part, True)
     apart = sum(np.sum((a - b) ** 2) for a, b in zip(narrow, wide))
     gone = sum(np.sum((b - c) ** 2) for b, c in zip(wide, begin))
     print(abs(narrow_losses[-1] - wide_losses[-1]), np.sqrt(apart / gone))
 
 
-def ours(build, name, batch, steps):
-    command = [os.path.join(build, "bench", "bench_train_f64"), "--model", name, "--batch", str(batch), "--steps", str(steps)]
+def ours(build, name, batch, steps, part, isa):
+    command = [os.path.join(build, "bench", "bench_train_f64"), "--model", name, "--batch", str(batch), "--steps", str(steps), "--part", str(part), "--isa", isa]
     last = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[-2].split()
     return abs(float(last[1]) - float(last[2])), float(last[3])
 
 
 def main():
     if len(sys.argv) > 2 and sys.argv[1] == "--framework":
-        framework(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        framework(sys.argv[2], sys.argv[3], *(int(a) for a in sys.argv[4:7]))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
@@ -218,18 +230,22 @@ def main():
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--parts", type=int, default=1, help="how many batches of other samples; the median is printed")
     options = parser.parse_args()
-    print(f"{'model':6} {'':10} {'loss':>10} {'weights':>10}")
+    kinds = [k for k in ("torch", "keras") if getattr(options, k)]
+    print(f"{'model':6} {'':10} {'loss':>10} {'weights':>10}   weights of each part", flush=True)
     for name in options.models:
-        found = {"penstock": ours(options.build, name, options.batch, options.steps)}
-        for kind in ("torch", "keras"):
-            python = getattr(options, kind)
-            if python:
-                command = [python, os.path.abspath(__file__), "--framework", kind, name, str(options.batch), str(options.steps)]
+        found = {kind: [] for kind in ("avx2", "plain", *kinds)}
+        for part in range(options.parts):
+            for kind in ("avx2", "plain"):
+                found[kind].append(ours(options.build, name, options.batch, options.steps, part, kind))
+            for kind in kinds:
+                command = [getattr(options, kind), os.path.abspath(__file__), "--framework", kind, name, str(options.batch), str(options.steps), str(part)]
                 output = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}).stdout
-                found[kind] = tuple(float(x) for x in output.split("\n")[-2].split())
-        for kind, (loss, weights) in found.items():
-            print(f"{name:6} {kind:10} {loss:10.2e} {weights:10.2e}", flush=True)
+                found[kind].append(tuple(float(x) for x in output.split("\n")[-2].split()))
+        for kind, results in found.items():
+            loss, weights = (statistics.median(r[i] for r in results) for i in (0, 1))
+            print(f"{name:6} {kind:10} {loss:10.2e} {weights:10.2e}   {' '.join(f'{r[1]:.1e}' for r in results)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ typedef struct pst_model_plan {
     size_t size;    /* sizeof(pst_model_plan), set by the caller. */
     uint64_t bytes; /* Bytes of activations, gradients and workspaces. */
     char *text;     /* One line per group of layers: which implementation runs it and why. Free with pst_free. */
+    const char *kernels; /* Set by the caller: a table of kernels as pst_model_tune writes it; NULL: the usual ones. */
 } pst_model_plan;
 /* Plans a training step of `batch` samples on `threads` threads and fills `ret`. */
 PST_API pst_status pst_model_describe(const pst_model *model, size_t batch, unsigned threads, pst_model_plan *ret, pst_error *reterr);

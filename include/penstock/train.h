@@ -52,7 +52,7 @@ typedef enum pst_mixed {
     PST_MIXED_BFLOAT16  /* They are stored as bfloat16. */
 } pst_mixed;
 
-/* How a model is trained. A member that is 0 has its default. */
+/* How a model is trained. A member that is 0 has its default; a negative rate, beta or weight decay is exactly 0. */
 typedef struct pst_train_options {
     size_t size;              /* sizeof(pst_train_options). */
     size_t batch;             /* The largest number of samples of a step. Required. */
@@ -86,6 +86,8 @@ typedef struct pst_train_options {
     void *loss_user;          /* Handed to `loss_fn`. */
     pst_mixed mixed;          /* How values and gradients between layers are stored; weights and computing stay float32. */
     bool recompute;           /* Keep few values for the backward pass and compute the others again: less memory, more time, the same result. */
+    const char *kernels;      /* A table of kernels as pst_model_tune writes it and pst_trainer_kernels returns it; kernels that this machine
+                                 does not have are left out. NULL: the usual ones. Copied. */
 } pst_train_options;
 
 typedef struct pst_trainer pst_trainer;
@@ -110,6 +112,20 @@ typedef struct pst_step_result {
     double rate;           /* The learning rate of the step. */
     bool updated;          /* Whether the weights were updated: with `accumulate`, not by every batch. */
 } pst_step_result;
+
+/* How kernels are measured. A member that is 0 has its default. */
+typedef struct pst_tune_options {
+    size_t size;       /* sizeof(pst_tune_options). */
+    size_t batch;      /* Samples of a step; 0: 64. */
+    unsigned threads;  /* Threads of the step; 0: one per core. */
+    unsigned passes;   /* Steps that are measured for each candidate; 0: 5. */
+    pst_mixed mixed;   /* How values are stored between layers. */
+    bool (*progress)(void *user, unsigned done, unsigned total); /* Called after each round; returns true to stop. NULL: none. */
+    void *user;        /* Handed to `progress`. */
+} pst_tune_options;
+/* Measures which kernel is the fastest for each convolution of the model on this machine, and writes the table to the file `path`.
+ * PST_ECANCELLED: `progress` asked to stop. */
+PST_API pst_status pst_model_tune(const pst_model *model, const char *path, const pst_tune_options *options, pst_error *reterr);
 
 /* Makes a trainer with fresh weights. `model` must outlive it. */
 PST_API pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const pst_train_options *options, pst_error *reterr);
@@ -178,6 +194,8 @@ PST_API pst_status pst_trainer_write_trace(const pst_trainer *t, const char *pat
 PST_API void pst_trainer_set_rate(pst_trainer *t, double rate);
 /* Returns the name of the instruction set that the trainer's kernels use: "avx512", "avx2", "portable". Bits may differ between them. */
 PST_API const char *pst_trainer_instructions(const pst_trainer *t);
+/* Returns the kernel of each shape of convolution, one line each. Another choice gives other bits. Valid until the trainer is destroyed. */
+PST_API const char *pst_trainer_kernels(const pst_trainer *t);
 /* Keeps a copy of the names of the classes, which pst_trainer_save stores. NULL: none. */
 PST_API pst_status pst_trainer_set_classes(pst_trainer *t, const char *const *classes, size_t count, pst_error *reterr);
 /* Tells PST_SCHEDULE_PLATEAU the monitored loss of an epoch, in one's own loop; pst_trainer_run does it by itself. */
@@ -222,7 +240,7 @@ typedef struct pst_evaluation {
     double loss;           /* The mean loss. */
     double accuracy;       /* The share of samples that are right; NaN for PST_LOSS_MSE. */
     double top5;           /* The share of samples whose class is among the five most likely; NaN without classes. */
-    double mae, r2;        /* Mean absolute error and coefficient of determination; NaN except for PST_LOSS_MSE. */
+    double mae, r2;        /* Mean absolute error and coefficient of determination, the mean over the results; NaN except for PST_LOSS_MSE. */
     double auc;            /* Area under the ROC curve, of several results the mean over those with both classes; NaN except for
                               PST_LOSS_BINARY. */
     double f1;             /* F1 score: of the positive class, or the mean over results or classes; NaN for PST_LOSS_MSE. */
@@ -346,6 +364,7 @@ typedef struct pst_run_record {
     char *start;             /* The folder that relative paths in the command start from; NULL: not recorded. */
     char *instructions;      /* pst_trainer_instructions of the run; NULL: not recorded. */
     unsigned threads;        /* Threads of the step; 0: not recorded. */
+    char *kernels;           /* pst_trainer_kernels of the run; NULL: not recorded. */
     unsigned batches_per_step; /* `accumulate` of the run. */
     char *model;             /* The text of the model. */
     pst_shape input;         /* The shape of its input. */

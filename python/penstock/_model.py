@@ -83,6 +83,7 @@ class Model:
         loss: "sparse", "categorical", "binary", "mse"; "auto": chosen by the first targets and the last layer
         optimizer: "adam", "adamw", "sgd", "nesterov", "lion" (whose beta2 is 0.99 unless it is given)
         schedule: "constant", "step", "cosine", "one_cycle", "plateau"
+        weight_decay: decoupled, of kernels only; None: 0.004 for "adamw", otherwise 0
         freeze: names of layers that are not trained; * and ? stand for parts of names
         accumulate: batches per update: their gradients are averaged
         mixed: "float16" or "bfloat16" stores values and gradients between layers in 16 bits
@@ -110,7 +111,7 @@ class Model:
         beta1=0.9,
         beta2=0.999,
         epsilon=1e-7,
-        weight_decay=0.0,
+        weight_decay=None,
         clip_norm=0.0,
         clip_value=0.0,
         ema=0.0,
@@ -128,6 +129,8 @@ class Model:
     ):
         given = dict(locals())
         del given["self"], given["text"], given["input"]
+        if not epsilon > 0:
+            raise ValueError(f"epsilon={epsilon}; expected more than 0")
         if optimizer == "lion" and beta2 == 0.999:  # Adam's default
             given["beta2"] = 0.99
         given["freeze"] = (freeze,) if isinstance(freeze, str) else tuple(freeze)
@@ -137,6 +140,7 @@ class Model:
         self._trainer = self._batch = self._planned = None
         self.class_names = None
         self._serial = 0  # of the latest gradients
+        self._pending = None  # samples whose gradients wait for apply
         self._options["total_steps"] = total_steps or int(schedule in ("cosine", "one_cycle"))
         self._open_end = not total_steps  # fit finds out how many steps there are
         _core.Trainer(self._graph, **{**given, "batch": 1, "loss": self._loss(None)})  # a wrong option is reported where it is written
@@ -279,7 +283,9 @@ class Model:
             return old
         size = max(batch or BATCH, self._batch or 0)
         new = _core.Trainer(self._graph, **{**self._options, "batch": size, "loss": loss})
-        if old is not None and steps == 0:
+        if old is not None and steps == 0 and (self._planned is None or self._options["accumulate"] == 1):
+            if self._pending is not None and self._options["accumulate"] > 1:
+                new.compute(*self._pending)  # an accumulated gradient counts by its samples
             for number in self._numbers.values():
                 new.set_values(number, old.values(number))
         elif old is not None:
@@ -328,6 +334,7 @@ class Model:
         """
         trainer, arguments = self._samples(images, labels, weights)
         self._serial += 1
+        self._pending = None if apply else arguments
         return (trainer.step if apply else trainer.compute)(*arguments)["loss"]
 
     def gradients(self):
@@ -346,6 +353,7 @@ class Model:
         for name, values in (gradients or {}).items():
             trainer.set_gradients(self._number(name), _take(values, "f"))
         trainer.apply()
+        self._pending = None
 
     # Whole passes
 

@@ -19,7 +19,7 @@ typedef struct {
 
 /* ---- Options of a trainer ---- */
 
-enum option_kind { REAL, COUNT, NUMBER, FLAG, CHOICE };
+enum option_kind { REAL, EXACT, COUNT, NUMBER, FLAG, CHOICE };
 
 struct option {
     const char *name;
@@ -39,12 +39,12 @@ static const struct option options[] = {
     {"loss", CHOICE, AT(loss), python_losses},
     {"label_smoothing", REAL, AT(label_smoothing), NULL},
     {"optimizer", CHOICE, AT(optimizer), optimizers},
-    {"learning_rate", REAL, AT(rate), NULL},
+    {"learning_rate", EXACT, AT(rate), NULL},
     {"momentum", REAL, AT(momentum), NULL},
-    {"beta1", REAL, AT(beta1), NULL},
-    {"beta2", REAL, AT(beta2), NULL},
+    {"beta1", EXACT, AT(beta1), NULL},
+    {"beta2", EXACT, AT(beta2), NULL},
     {"epsilon", REAL, AT(epsilon), NULL},
-    {"weight_decay", REAL, AT(weight_decay), NULL},
+    {"weight_decay", EXACT, AT(weight_decay), NULL},
     {"clip_norm", REAL, AT(clip_norm), NULL},
     {"clip_value", REAL, AT(clip_value), NULL},
     {"ema", REAL, AT(ema), NULL},
@@ -83,13 +83,15 @@ static bool take_option(const struct option *o, PyObject *value, void *to)
 {
     if (o->kind == CHOICE)
         return take_choice(o, value, to);
-    if (o->kind == REAL) {
+    if (o->kind == EXACT && value == Py_None)
+        return true; /* the default */
+    if (o->kind == REAL || o->kind == EXACT) {
         double number = PyFloat_AsDouble(value);
         if (PyErr_Occurred())
             return false;
         if (!(number >= 0))
             return PyErr_Format(PyExc_ValueError, "%s=%R; expected 0 or more", o->name, value), false;
-        *(double *)to = number;
+        *(double *)to = o->kind == EXACT && number == 0 ? -1 : number; /* 0 would stand for the default */
         return true;
     }
     if (o->kind == FLAG) {

@@ -56,12 +56,33 @@ static bool conv_shape_of(const struct graph_node *n, struct conv_shape *ret)
     return true;
 }
 
+static struct kernel_key key_of(const struct graph_node *n, const struct conv_shape *s)
+{
+    return (struct kernel_key){.shape = *s, .h = n->out.h, .w = n->out.w};
+}
+
+/* The one that the options' table names, or the first that takes the shape. */
+static const struct conv_kernel *choose_kernel(const struct step_view *v, size_t node, const struct conv_shape *s)
+{
+    struct kernel_key key = key_of(&v->graph->nodes[node], s);
+    const struct conv_kernel *k = kernel_table_find(v->options->kernels, &key);
+    return k ? k : conv_kernel_find(s, v->features);
+}
+
+bool block_conv_entry(const struct block *b, struct kernel_entry *ret)
+{
+    const struct conv_state *c = b->class == &block_conv ? b->state : NULL;
+    if (c)
+        *ret = (struct kernel_entry){key_of(c->node, &c->group.shape), c->group.kernel};
+    return c;
+}
+
 static bool find_group(const struct step_view *v, size_t node, struct conv_group *ret)
 {
     struct conv_group g = {.nodes = 1, .low = -INFINITY, .high = INFINITY};
     if (!conv_shape_of(&v->graph->nodes[node], &g.shape))
         return false;
-    g.kernel = conv_kernel_find(&g.shape, v->features);
+    g.kernel = choose_kernel(v, node, &g.shape);
     if (!g.kernel)
         return false;
     size_t next = node + 1;

@@ -3,13 +3,15 @@
 #define MODEL_BLOCK_CONV_H
 
 #include "model/block.h"
-#include "model/kernels/conv.h"
+#include "model/kernel_table.h"
 #include "model/layer_pool.h"
 
 /* Whether the block takes node `node`, and so reads lazy values. */
 bool block_conv_reads(const struct step_view *v, size_t node);
 /* The same, of any number type. */
 bool block_conv_reads_numbers(const struct step_view *v, size_t node);
+/* The kernel of a convolution block. Returns false where `b` is another. */
+bool block_conv_entry(const struct block *b, struct kernel_entry *ret);
 bool block_add_reads(const struct step_view *v, size_t node);
 
 /* In the plan of the only reader of `value`: true where a convolution block made it and leaves masking its gradient, and the

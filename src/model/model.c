@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/kernel_table.h"
 #include "model/layer_list.h"
 #include "model/preset.h"
 #include "model/step.h"
@@ -126,9 +127,14 @@ pst_status pst_model_describe(const pst_model *model, size_t batch, unsigned thr
         .batch = batch, .threads = threads ? threads : cpu_cores(), .training = true, .logits = true, .features = cpu_features()};
     struct step *s = NULL;
     struct text t = {0};
+    struct kernel_table kernels = {0};
     if (ret->size < sizeof(*ret))
         return pst_fail(reterr, PST_EINVAL, "pst_model_plan.size is not set");
-    pst_status st = step_create(&s, model->graph, &o, reterr);
+    pst_status st = kernel_table_parse(&kernels, ret->kernels, o.features, reterr);
+    o.kernels = &kernels;
+    if (st == PST_OK)
+        st = step_create(&s, model->graph, &o, reterr);
+    kernel_table_finish(&kernels);
     if (st < 0)
         return st;
     step_describe(s, &t);

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "model/arena_plan.h"
+#include "model/block_conv.h"
 #include "model/convert.h"
 #include "model/step_order.h"
 
@@ -245,6 +246,7 @@ pst_status step_create(struct step **ret, const struct graph *g, const struct st
     s->real_size = o->doubles ? sizeof(double) : sizeof(float);
     s->nodes = g->count - (o->logits && is_last_of_logits(g));
     st = plan_step(s, reterr);
+    s->options.kernels = NULL; /* the caller's */
     if (st < 0) {
         step_destroy(s);
         return st;
@@ -569,6 +571,20 @@ struct step_block_times step_block_times(const struct step *s, size_t block)
         r.flops += n->layer->flops ? n->layer->flops(n->config, n->in, &n->out) : 0;
     }
     return r;
+}
+
+bool step_block_kernel(const struct step *s, size_t block, struct kernel_entry *ret)
+{
+    return block_conv_entry(&s->blocks[block], ret);
+}
+
+bool step_kernels(const struct step *s, struct kernel_table *to)
+{
+    struct kernel_entry e;
+    for (size_t i = 0; i < s->block_count; i++)
+        if (block_conv_entry(&s->blocks[i], &e) && !kernel_table_set(to, &e.key, e.kernel))
+            return false;
+    return true;
 }
 
 void step_describe(const struct step *s, struct text *to)

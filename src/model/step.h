@@ -13,6 +13,9 @@
 
 #define STEP_LANES 4
 
+struct kernel_table;
+struct kernel_entry;
+
 struct step_options {
     size_t batch;     /* samples at most */
     unsigned threads; /* 0: 1 */
@@ -24,6 +27,7 @@ struct step_options {
     unsigned features; /* CPU features that kernels may use; cpu.h */
     uint64_t seed;     /* of dropout */
     bool recompute;    /* keep few activations and compute the others again in the backward pass: less memory, more time */
+    const struct kernel_table *kernels; /* of convolutions, instead of those that are chosen otherwise; used by step_create only. NULL: none */
     enum number store; /* how values and gradients are stored where blocks can: mixed precision */
 };
 
@@ -73,6 +77,11 @@ struct step_block_times {
 void step_measure(struct step *s, bool on);
 size_t step_block_count(const struct step *s);
 struct step_block_times step_block_times(const struct step *s, size_t block);
+
+/* Adds the kernel of each convolution to `to`. Returns false: out of memory. */
+bool step_kernels(const struct step *s, struct kernel_table *to);
+/* The kernel of one block. Returns false where it is no convolution. */
+bool step_block_kernel(const struct step *s, size_t block, struct kernel_entry *ret);
 
 /* Which implementation runs each block, and why: lines of text. */
 void step_describe(const struct step *s, struct text *to);

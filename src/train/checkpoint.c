@@ -184,6 +184,7 @@ static void state_file(pst_trainer *t, const struct run_state *s, const pst_run_
     json_uint(&j, "accumulated_samples", t->accumulated_samples);
     json_uint(&j, "threads", t->options.threads);
     json_string(&j, "instructions", t->instructions);
+    json_string(&j, "kernels", pst_trainer_kernels(t));
     json_string(&j, "model", t->model->text);
     json_begin_array(&j, "input");
     for (uint32_t i = 0; i < in.rank; i++)
@@ -197,6 +198,7 @@ static void state_file(pst_trainer *t, const struct run_state *s, const pst_run_
     json_end_object(&j);
     json_begin_object(&j, "loss_scale");
     json_number(&j, "factor", t->scale.factor);
+    json_bool(&j, "dynamic", t->options.mixed == PST_MIXED_FLOAT16);
     json_uint(&j, "finite", t->scale.finite);
     json_uint(&j, "skipped", t->scale.skipped);
     json_end_object(&j);
@@ -379,8 +381,11 @@ static void take_scale(const pst_trainer *t, const struct json_document *d, stru
         return;
     json_get_uint(d, json_find(d, at, "skipped"), &ret->skipped);
     double factor = 1;
+    bool dynamic = false;
     get_double(d, at, "factor", 1, &factor);
-    if (t->options.mixed == PST_MIXED_FLOAT16 && factor != 1) {
+    if (!json_get_bool(d, json_find(d, at, "dynamic"), &dynamic))
+        dynamic = factor != 1; /* an older version */
+    if (t->options.mixed == PST_MIXED_FLOAT16 && dynamic) {
         ret->factor = factor;
         json_get_uint(d, json_find(d, at, "finite"), &ret->finite);
     }

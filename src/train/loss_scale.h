@@ -8,6 +8,7 @@
 
 #define LOSS_SCALE_START  32768.0
 #define LOSS_SCALE_GROWTH 2000 /* finite steps in a row */
+#define LOSS_SCALE_LEAST  0x1p-24 /* Keras has no limit; below this one a run would go on without ever learning */
 
 struct loss_scale {
     double factor;    /* 1: not scaled */

@@ -74,7 +74,9 @@ pst_status metrics_init(struct metrics *m, pst_loss loss, size_t width, pst_erro
     *m = (struct metrics){.loss = loss, .width = binary ? width : 0};
     m->classes = classes;
     m->confusion = classes ? mem_array(classes, classes * sizeof(*m->confusion)) : NULL;
-    return !classes || m->confusion ? PST_OK : fail_memory(reterr, "evaluating");
+    m->spread_count = loss == PST_LOSS_MSE ? width : 0;
+    m->spreads = m->spread_count ? mem_array(m->spread_count, sizeof(*m->spreads)) : NULL;
+    return (!classes || m->confusion) && (!m->spread_count || m->spreads) ? PST_OK : fail_memory(reterr, "evaluating");
 }
 
 static void add_sample(struct metrics *m, const float *x, const struct loss_target *t, size_t i, size_t width)
@@ -82,9 +84,9 @@ static void add_sample(struct metrics *m, const float *x, const struct loss_targ
     if (m->loss == PST_LOSS_MSE) {
         for (size_t k = 0; k < width; k++) {
             double y = target_value(t, i, k, width), e = (double)x[k] - y;
-            m->target_sum += y;
-            m->target_squares += y * y;
-            m->error_squares += e * e;
+            m->spreads[k].sum += y;
+            m->spreads[k].squares += y * y;
+            m->spreads[k].errors += e * e;
         }
         m->values += width;
     } else if (m->confusion && m->loss == PST_LOSS_BINARY) {
@@ -193,6 +195,22 @@ static double class_f1(const uint64_t *confusion, size_t classes)
     return counted ? sum / (double)counted : NAN;
 }
 
+/* R²: each result around its own mean, then the mean over the results whose targets differ, as Keras and scikit-learn do. */
+static double determination(const struct metrics *m)
+{
+    double sum = 0, n = (double)m->samples;
+    size_t counted = 0;
+    for (size_t k = 0; k < m->spread_count; k++) {
+        const struct spread *s = &m->spreads[k];
+        double total = s->squares - s->sum * s->sum / n;
+        if (total > 0) {
+            sum += 1 - s->errors / total;
+            counted++;
+        }
+    }
+    return counted ? sum / (double)counted : NAN;
+}
+
 pst_status metrics_result(struct metrics *m, pst_evaluation *ret, pst_error *reterr)
 {
     double n = (double)m->samples, values = (double)m->values;
@@ -200,14 +218,13 @@ pst_status metrics_result(struct metrics *m, pst_evaluation *ret, pst_error *ret
     struct score *room = m->width ? mem_array(m->score_count / m->width + 1, sizeof(*room)) : NULL;
     if (m->width && !room)
         return fail_memory(reterr, "evaluating");
-    double spread = m->target_squares - (values > 0 ? m->target_sum * m->target_sum / values : 0);
     *ret = (pst_evaluation){.size = ret->size,
                             .samples = m->samples,
                             .loss = m->loss_sum / n,
                             .accuracy = regression || custom ? NAN : (double)m->correct / n,
                             .top5 = regression || custom || m->loss == PST_LOSS_BINARY ? NAN : (double)m->correct_top5 / n,
                             .mae = regression ? m->absolute_sum / values : NAN,
-                            .r2 = regression && spread > 0 ? 1 - m->error_squares / spread : NAN,
+                            .r2 = determination(m),
                             .auc = NAN,
                             .f1 = !m->width && m->confusion ? class_f1(m->confusion, m->classes) : NAN,
                             .classes = m->classes,
@@ -223,6 +240,8 @@ void metrics_finish(struct metrics *m)
 {
     mem_free(m->scores);
     m->scores = NULL;
+    mem_free(m->spreads);
+    m->spreads = NULL;
     mem_free(m->confusion);
     m->confusion = NULL;
 }

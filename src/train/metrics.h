@@ -7,12 +7,18 @@
 /* Fills the counts of `ret` for a batch. */
 void metrics_batch(pst_loss loss, const float *out, const struct loss_target *target, size_t n, size_t width, pst_step_result *ret);
 
+/* Of one result: sums over the targets, their squares and the squares of the errors. */
+struct spread {
+    double sum, squares, errors;
+};
+
 /* Sums over batches. */
 struct metrics {
     pst_loss loss;
     uint64_t samples, correct, correct_top5, values;
     double loss_sum, absolute_sum;
-    double target_sum, target_squares, error_squares; /* of regression: R² */
+    struct spread *spreads; /* of regression, by result: R². NULL: others */
+    size_t spread_count;
     size_t classes;
     uint64_t *confusion; /* NULL: not asked for */
     size_t width;          /* results of a sample with binary targets; 0: others */

@@ -181,6 +181,7 @@ static bool fill_record(pst_run_record *r, const struct json_document *d)
     json_get_uint(d, json_find(d, json_find(d, 0, "run"), "epoch"), &r->epoch);
     r->model = json_get_string(d, json_find(d, 0, "model"));
     r->start = json_get_string(d, json_find(d, 0, "folder"));
+    r->kernels = json_get_string(d, json_find(d, 0, "kernels"));
     r->instructions = json_get_string(d, json_find(d, 0, "instructions"));
     r->threads = json_get_uint(d, json_find(d, 0, "threads"), &size) ? (unsigned)size : 0;
     r->batches_per_step = json_get_uint(d, json_find(d, 0, "batches_per_step"), &size) ? (unsigned)size : 1;
@@ -257,6 +258,7 @@ pst_run_record *pst_run_record_destroy(pst_run_record *r)
     mem_free(r->folder);
     mem_free(r->start);
     mem_free(r->instructions);
+    mem_free(r->kernels);
     mem_free(r->model);
     mem_free(r->pipeline);
     mem_free(r->validation);

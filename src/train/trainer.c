@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/kernel_table.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,19 +14,24 @@
 
 /* ---- Making ---- */
 
+/* 0 stands for the default, and what is negative for 0. */
+static double chosen(double value, double fallback)
+{
+    return value < 0 ? 0 : value > 0 ? value : fallback;
+}
+
 static void fill_defaults(pst_train_options *o)
 {
-    o->rate = o->rate > 0 ? o->rate : 1e-3;
-    o->beta1 = o->beta1 > 0 ? o->beta1 : 0.9;
-    o->beta2 = o->beta2 > 0 ? o->beta2 : o->optimizer == PST_OPTIMIZER_LION ? 0.99 : 0.999;
+    o->rate = chosen(o->rate, 1e-3);
+    o->beta1 = chosen(o->beta1, 0.9);
+    o->beta2 = chosen(o->beta2, o->optimizer == PST_OPTIMIZER_LION ? 0.99 : 0.999);
+    o->weight_decay = chosen(o->weight_decay, o->optimizer == PST_OPTIMIZER_ADAMW ? 0.004 : 0);
     o->epsilon = o->epsilon > 0 ? o->epsilon : 1e-7;
     o->gamma = o->gamma > 0 ? o->gamma : 0.1;
     o->schedule_every = o->schedule_every ? o->schedule_every : 1000;
     o->plateau_patience = o->plateau_patience ? o->plateau_patience : 5;
     o->threads = o->threads ? o->threads : cpu_cores();
     o->accumulate = o->accumulate ? o->accumulate : 1;
-    if (o->optimizer == PST_OPTIMIZER_ADAMW && o->weight_decay == 0)
-        o->weight_decay = 0.004;
 }
 
 static pst_status check_options(const pst_train_options *o, pst_error *reterr)
@@ -40,8 +46,10 @@ static pst_status check_options(const pst_train_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "there is no mixed precision %d", (int)o->mixed);
     if (o->optimizer > PST_OPTIMIZER_LION)
         return pst_fail(reterr, PST_EINVAL, "there is no optimizer %d", (int)o->optimizer);
-    if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
-        return pst_fail(reterr, PST_EINVAL, "beta1 is %g and beta2 %g; expected 0 or more and less than 1", o->beta1, o->beta2);
+    if (!(o->beta1 < 1 && o->beta2 < 1))
+        return pst_fail(reterr, PST_EINVAL, "beta1 is %g and beta2 %g; expected less than 1", o->beta1, o->beta2);
+    if (!(o->epsilon >= 0))
+        return pst_fail(reterr, PST_EINVAL, "epsilon is %g; expected more than 0", o->epsilon);
     if (!(o->label_smoothing >= 0 && o->label_smoothing < 1))
         return pst_fail(reterr, PST_EINVAL, "label_smoothing is %g; expected 0 or more and less than 1", o->label_smoothing);
     if (!(o->ema >= 0 && o->ema < 1))
@@ -110,9 +118,19 @@ static pst_status make_step(pst_trainer *t, unsigned features, pst_error *reterr
                              .store = t->options.mixed == PST_MIXED_FLOAT16    ? NUMBER_F16
                                       : t->options.mixed == PST_MIXED_BFLOAT16 ? NUMBER_BF16
                                                                                : NUMBER_F32};
-    pst_status st = step_create(&t->step, t->model->graph, &o, reterr);
+    struct kernel_table given = {0}, used = {0};
+    pst_status st = kernel_table_parse(&given, t->options.kernels, features, reterr);
+    o.kernels = &given;
     if (st == PST_OK)
+        st = step_create(&t->step, t->model->graph, &o, reterr);
+    if (st == PST_OK) {
         t->width = shape_values(step_out_shape(t->step));
+        t->kernels.failed |= !step_kernels(t->step, &used);
+        kernel_table_print(&used, &t->kernels);
+        st = t->kernels.failed ? fail_memory(reterr, "making the trainer") : PST_OK;
+    }
+    kernel_table_finish(&given);
+    kernel_table_finish(&used);
     return st;
 }
 
@@ -174,6 +192,7 @@ pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const p
     if (st == PST_OK)
         st = make_optimizer(t, features, reterr);
     t->options.freeze = NULL; /* the caller's */
+    t->options.kernels = NULL;
     if (st == PST_OK)
         st = take_class_weights(t, reterr);
     t->options.class_weights = NULL;
@@ -198,6 +217,7 @@ pst_trainer *pst_trainer_destroy(pst_trainer *t)
     mem_free(t->values);
     mem_free(t->labels);
     mem_free(t->class_weights);
+    text_finish(&t->kernels);
     profile_finish(&t->profile);
     pst_trainer_set_classes(t, NULL, 0, NULL);
     mem_free(t->weights);
@@ -357,16 +377,27 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
     return PST_OK;
 }
 
-static void update(pst_trainer *t, double scale, const float *grads)
+/* Halving goes on for ever where gradients stay infinite, or become so again each time. */
+static pst_status check_scale(pst_trainer *t, pst_error *reterr)
+{
+    if (t->scale.factor >= LOSS_SCALE_LEAST)
+        return PST_OK;
+    return pst_fail(reterr, PST_ETYPE, "step %" PRIu64 ": gradients are not finite in float16 even with a loss scale of %g: %" PRIu64
+                                       " updates were left out; try a smaller learning rate, clipping, or bfloat16",
+                    t->steps + 1, t->scale.factor, t->scale.skipped);
+}
+
+static pst_status update(pst_trainer *t, double scale, const float *grads, pst_error *reterr)
 {
     double rate = schedule_rate(&t->options, &t->schedule, t->steps);
     if (t->options.mixed == PST_MIXED_FLOAT16) {
         scale /= t->scale.factor;
         if (!loss_scale_judge(&t->scale, isfinite(optimizer_norm(t->optimizer, step_team(t->step), grads))))
-            return;
+            return check_scale(t, reterr);
     }
     t->gradient_norm = optimizer_apply(t->optimizer, step_team(t->step), t->steps + 1, rate, scale, t->params, grads);
     t->steps++;
+    return PST_OK;
 }
 
 pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
@@ -379,7 +410,7 @@ pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
         if (t->accumulated == t->options.accumulate)
             st = pst_trainer_flush(t, reterr);
     } else {
-        update(t, 1, t->grads);
+        st = update(t, 1, t->grads, reterr);
     }
     if (t->profile.on && t->marks[PART_FORWARD]) {
         t->marks[PARTS] = clock_ns();
@@ -391,13 +422,11 @@ pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
 
 pst_status pst_trainer_flush(pst_trainer *t, pst_error *reterr)
 {
-    (void)reterr;
-    if (t->accumulated) {
-        double samples = t->accumulated_samples ? (double)t->accumulated_samples : 1;
-        update(t, 1 / samples, optimizer_state(t->optimizer, 3));
-        t->accumulated = t->accumulated_samples = 0;
-    }
-    return PST_OK;
+    double samples = t->accumulated_samples ? (double)t->accumulated_samples : 1;
+    if (!t->accumulated)
+        return PST_OK;
+    t->accumulated = t->accumulated_samples = 0;
+    return update(t, 1 / samples, optimizer_state(t->optimizer, 3), reterr);
 }
 
 pst_status pst_trainer_step(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
@@ -503,6 +532,11 @@ uint64_t pst_trainer_steps(const pst_trainer *t)
 void pst_trainer_set_rate(pst_trainer *t, double rate)
 {
     t->options.rate = rate;
+}
+
+const char *pst_trainer_kernels(const pst_trainer *t)
+{
+    return t->kernels.data ? t->kernels.data : "";
 }
 
 const char *pst_trainer_instructions(const pst_trainer *t)

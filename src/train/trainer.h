@@ -32,6 +32,7 @@ struct pst_trainer {
     char **classes;       /* names of the classes, saved with the weights */
     size_t class_count;
     const char *instructions; /* name of the instruction set */
+    struct text kernels;  /* the kernel of each shape of convolution */
     struct profile profile;
     uint64_t marks[PARTS + 1]; /* times within the step at hand, while measuring */
     size_t computed;      /* samples that the gradients are the mean of */

@@ -294,9 +294,45 @@ def test_resume_elsewhere():
         result = run("--resume", "../run", "--steps", 8, cwd=f"{folder}/sub")
         assert result.returncode == 0 and "relative paths" in result.stderr, result
         os.rename(f"{folder}/photos", f"{folder}/moved")
-        result = run("--resume", "run", "--steps", 12, train.replace("photos", "moved"), cwd=folder)
+        result = run("--resume", "run", "--steps", 10, train.replace("photos", "moved"), cwd=folder)
         assert result.returncode == 0, result
+        result = run("--resume", "../run", "--steps", 11, train.replace("photos", "../moved"), cwd=f"{folder}/sub")
+        assert result.returncode == 0, result
+        result = run("--resume", "run", "--steps", 12, cwd=folder)  # the newest place of the data is recorded
+        assert result.returncode == 0 and "sub" in result.stderr, result
+        result = run("--resume", "run", "--steps", 13, "--val", train.replace("photos", "moved"), cwd=folder)
+        assert result.returncode == 2 and "began in" in result.stderr, result
         assert weights(f"{folder}/run/latest") == weights(f"{folder}/straight/latest")
+
+
+def test_kernels():
+    """A table of kernels is measured, shown and used; the checkpoint keeps it, and a resume uses it although the file has changed."""
+    with scratch() as folder:
+        data(folder)
+        model, table = "conv 16 3 relu pad=same | conv 16 3 relu pad=same | globalavgpool | dense 3", f"{folder}/kernels.txt"
+        shown = penstock("model", model, "--input", "16x16x3", "--batch", 8, "--tune", table).out
+        lines_of = [line for line in open(table, encoding="utf-8") if not line.startswith("#")]
+        assert len(lines_of) == 2 and all(" ms" in line for line in lines_of) and table in shown, (lines_of, shown)
+        # another kernel than the usual one, where there is another
+        others = [line.split("#")[1].split(";") for line in lines_of]
+        chosen = []
+        for line, names in zip(lines_of, others):
+            chosen.append(line.split(": ")[0] + ": " + names[-1].strip().rsplit(" ", 2)[0])
+        open(table, "w", encoding="utf-8").write("\n".join(chosen) + "\n")
+        train = f"folder {folder}/photos | shuffle | decode | resize 16 | normalize imagenet | batch 8"
+        options = ["train", train, "--model", model, "--epochs", 0, "--kernels", table, "-q"]
+        penstock(*options, "--steps", 6, "--out", f"{folder}/straight")
+        penstock(*options, "--steps", 3, "--out", f"{folder}/run")
+        state = json.load(open(f"{folder}/run/latest/state.json", encoding="utf-8"))
+        assert state["kernels"].split("\n")[:-1] == chosen, state["kernels"]
+        os.remove(table)
+        penstock("train", "--resume", f"{folder}/run", "--steps", 6, "-q")
+        assert weights(f"{folder}/run/latest") == weights(f"{folder}/straight/latest")
+        open(table, "w", encoding="utf-8").write("conv 3x3: fast\n")
+        result = penstock(*options, "--steps", 1, code=2)
+        assert "line 1" in result.err and "--tune" in result.err, result.err
+        open(table, "w", encoding="utf-8").write("conv 5x5 stride=1 16->16 at 16x16: direct\n")
+        assert "not used" in penstock(*options, "--steps", 1).err
 
 
 tap.main(globals())

@@ -48,6 +48,39 @@ def test_the_loop_with_a_tape():
     assert model.steps == 5 and {n: flat(v) for n, v in model.weights.items()} == {n: flat(v) for n, v in plain.weights.items()}
 
 
+def test_a_tape_that_accumulates():
+    """Several batches per update, of different sizes, by a tape: the same weights as by train_step."""
+    model = ps.Model(TEXT, input=(2,), seed=1, accumulate=2)
+    plain = ps.Model(TEXT, input=(2,), seed=1, accumulate=2, learning_rate=0.01)
+    optimizer, loss_fn = ps.optimizers.Adam(learning_rate=0.01), ps.losses.SparseCategoricalCrossentropy()
+    for i, size in enumerate([8, 80, 70, 9, 30]):
+        images, labels = points(size, seed=i)
+        with ps.GradientTape() as tape:
+            loss = loss_fn(labels, model(images))
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        plain.train_step(images, labels)
+    assert model.steps == plain.steps == 2
+    assert {n: flat(v) for n, v in model.weights.items()} == {n: flat(v) for n, v in plain.weights.items()}
+
+
+def test_zeros_are_zeros():
+    """A rate, beta or decay of 0 is not the default."""
+    values, labels = points(8)
+
+    def trained(**options):
+        model = ps.Model(TEXT, input=(2,), seed=1, loss="sparse", **options)
+        for _ in range(3):
+            model.train_step(values, labels)
+        return {n: flat(v) for n, v in model.weights.items()}
+
+    start = {n: flat(v) for n, v in ps.Model(TEXT, input=(2,), seed=1).weights.items()}
+    assert trained(learning_rate=0.0) == start
+    assert trained(beta1=0.0) != trained()
+    assert trained(optimizer="adamw", weight_decay=0.0) == trained()
+    assert trained(optimizer="adamw") == trained(optimizer="adamw", weight_decay=0.004) != trained()
+    raises(ValueError, "epsilon", trained, epsilon=0.0)
+
+
 def test_the_loop_with_scaled_loss():
     """The article's loop for mixed precision: without a policy the scale is 1."""
     model = ps.Model(TEXT, input=(2,), seed=2)

@@ -280,6 +280,16 @@ static void test_metrics(void)
     CHECK(fabs(e.f1 - (1 + 0 + 2. / 3) / 3) < 1e-12 && isnan(e.auc));
     mem_free(e.confusion);
     metrics_finish(&m);
+    /* R² around each result's own mean; one mean for both would give almost 1 */
+    const float found[] = {0, 1005, 1, 1015, 2, 1005}, truth[] = {0, 1000, 1, 1010, 3, 1000};
+    struct loss_target numbers = {.values = truth};
+    REQUIRE_OK(metrics_init(&m, PST_LOSS_MSE, 2, &error), &error);
+    metrics_batch(PST_LOSS_MSE, found, &numbers, 3, 2, &r);
+    REQUIRE_OK(metrics_add(&m, found, &numbers, 2, &r, &error), &error);
+    REQUIRE_OK(metrics_result(&m, &e, &error), &error);
+    double first = 1 - 1 / (14. / 3), second = 1 - 75 / (200. / 3);
+    CHECK_MSG(fabs(e.r2 - (first + second) / 2) < 1e-9, "r2 %.9g", e.r2);
+    metrics_finish(&m);
 }
 
 /* Batches whose buffers could not be counted are refused, not allocated. */

@@ -442,6 +442,25 @@ static void test_loss_scale(void)
     for (size_t i = 0; i < SAMPLES; i++)
         sum += (double)images[i * SIDE * SIDE * 3];
     CHECK_MSG(fabs(moved - 2000 * 1e-3 * 1e-3 * sum) < 0.01 * moved, "moved %g", moved);
+    /* a scale of exactly 1 is kept by a checkpoint; gradients that are never finite end the run */
+    pst_trainer *again = NULL;
+    pst_train_options o = {.size = sizeof(o), .batch = SAMPLES, .loss = PST_LOSS_CUSTOM, .loss_fn = linear_loss, .optimizer = PST_OPTIMIZER_SGD,
+                           .mixed = PST_MIXED_FLOAT16, .threads = 1};
+    const char *path = test_path("scale");
+    steepness = INFINITY;
+    for (size_t i = 0; i < 15; i++)
+        CHECK_STATUS(pst_trainer_step(t, &samples, &r, &error), PST_OK, &error);
+    CHECK(pst_trainer_loss_scale(t, NULL) == 1);
+    CHECK_STATUS(pst_trainer_save(t, path, &error), PST_OK, &error);
+    CHECK_STATUS(pst_trainer_create(&again, model, &o, &error), PST_OK, &error);
+    CHECK_STATUS(pst_trainer_load(again, path, &error), PST_OK, &error);
+    CHECK(pst_trainer_loss_scale(again, NULL) == 1);
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < 100 && st == PST_OK; i++)
+        st = pst_trainer_step(t, &samples, &r, &error);
+    CHECK_STATUS(st, PST_ETYPE, &error);
+    CHECK(strstr(error.message, "loss scale") != NULL);
+    pst_trainer_destroy(again);
     pst_trainer_destroy(t);
     pst_model_destroy(model);
 }

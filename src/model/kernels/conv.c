@@ -26,6 +26,19 @@ const struct conv_kernel *conv_kernel_at(size_t i, unsigned features)
     return NULL;
 }
 
+const struct conv_kernel *conv_kernel_rival(size_t i, const struct conv_shape *s, unsigned features)
+{
+    bool fast = false; /* one for special instructions takes the shape */
+    for (size_t k = 0; k < sizeof(candidates) / sizeof(candidates[0]); k++) {
+        if ((candidates[k].features & features) != candidates[k].features || !candidates[k].kernel->takes(s) || (fast && !candidates[k].features))
+            continue;
+        fast |= candidates[k].features != 0;
+        if (i-- == 0)
+            return candidates[k].kernel;
+    }
+    return NULL;
+}
+
 const struct conv_kernel *conv_kernel_find(const struct conv_shape *s, unsigned features)
 {
     for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
