@@ -82,9 +82,11 @@ extern const struct block_class block_reference, block_conv, block_add, block_de
 /* In the plan of a dense block, the only reader of `value`: true where the convolution block that made it will ask for the
  * gradient (block_dense_fill). */
 bool block_conv_asks(const struct step_view *v, size_t value, struct block *dense);
-/* Gradients of inputs [input, input + inputs) of `count` samples from `first` on, without gaps. */
-void block_dense_fill(struct step *s, struct block *b, size_t first, size_t count, size_t input, size_t inputs, float *to, void *scratch);
-size_t block_dense_fill_scratch(const struct block *b, size_t samples);
+/* The dense block's kernel for inputs [input, input + inputs) as block_dense_fill takes it. */
+size_t block_dense_turned_bytes(const struct block *b, size_t inputs);
+void block_dense_turn(struct step *s, struct block *b, size_t input, size_t inputs, float *turned);
+/* Gradients of these inputs of `count` samples from `first` on, without gaps. */
+void block_dense_fill(struct step *s, struct block *b, size_t first, size_t count, const float *turned, size_t inputs, float *to);
 
 /* ---- For the classes, while running ---- */
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TURNED_BYTES ((size_t)1 << 20) /* of the kernel of a dense layer for one row of inputs whose gradient is computed on demand */
 #define STRIP_BYTES ((size_t)192 << 10) /* images are loaded together up to this size: the second-level cache holds it */
 
 /* ---- Which nodes ---- */
@@ -150,7 +151,8 @@ bool block_conv_asks(const struct step_view *v, size_t value, struct block *dens
 {
     struct block *b = v->forms[value].producer;
     struct conv_state *c = b && b->class == &block_conv ? b->state : NULL;
-    if (!c || v->consumers[value] != 1 || !conv_skips_unpooling(c))
+    if (!c || v->consumers[value] != 1 || !conv_skips_unpooling(c) ||
+        block_dense_turned_bytes(dense, c->columns.out / 2 * c->group.shape.co) > TURNED_BYTES)
         return false;
     c->asks = dense;
     return true;
@@ -263,14 +265,15 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     return PST_OK;
 }
 
-#define ROW_BYTES ((size_t)256 << 10) /* of rows of a pooled gradient; a dense layer's kernel for them takes about as much */
+#define ROW_BYTES ((size_t)192 << 10) /* of rows of a pooled gradient; a dense layer's kernel for them takes about as much */
+#define ROW_IMAGES 6                  /* that a dense layer's kernel multiplies together */
 
 /* Images of a row of a pooled gradient that is computed or converted on demand. */
 static size_t plan_row_images(const struct step_view *v, const struct conv_state *c)
 {
-    size_t row = c->columns.out / 2 * c->group.shape.co * sizeof(float), lane = (v->options->batch + v->lanes - 1) / v->lanes;
-    size_t images = ROW_BYTES / row;
-    return images < 1 ? 1 : images > lane ? lane : images;
+    size_t row = c->columns.out / 2 * c->group.shape.co * sizeof(float), images = ROW_BYTES / row;
+    images = images > ROW_IMAGES ? images / ROW_IMAGES * ROW_IMAGES : images;
+    return images < 1 ? 1 : images > v->options->batch ? v->options->batch : images;
 }
 
 /* The readers are known: which gradients they leave to this block, and how much memory it takes. */
@@ -281,13 +284,12 @@ static void settle(const struct step_view *v, struct block *b)
     b->work.bytes = conv_input_bytes(c) + scratch;
     if (c->group.pool && row > scratch)
         scratch = round_up(row); /* of a gradient that is converted before it is un-pooled */
-    if (conv_skips_unpooling(c) && (c->asks || c->z_number != NUMBER_F32)) {
+    if (conv_skips_unpooling(c) && (c->asks || c->needs_data || c->z_number != NUMBER_F32)) {
         c->ask_images = plan_row_images(v, c);
-        size_t fill = c->asks ? block_dense_fill_scratch(c->asks, c->ask_images) : 0;
-        scratch = fill > scratch ? fill : scratch;
+        scratch += c->asks ? block_dense_turned_bytes(c->asks, c->columns.out / 2 * c->group.shape.co) : 0;
     }
     b->saved.bytes = c->stores_y ? v->options->batch * c->z_values * sizeof(float) : c->group.pool ? v->options->batch * c->out_values : 0;
-    b->back_work.bytes = round_up(c->sum_bytes) + round_up(c->group.shape.co * sizeof(float)) + conv_input_bytes(c) +
+    b->back_work.bytes = round_up(c->sum_bytes) + round_up(c->group.shape.co * sizeof(float)) + conv_back_input_bytes(c) +
                          round_up(conv_gradient_floats(c) * sizeof(float)) + scratch;
     conv_plan_forward(b);
     conv_plan_backward(b);

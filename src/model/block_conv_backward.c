@@ -110,7 +110,7 @@ static struct back_memory back_memory(struct step *s, struct block *b, unsigned 
     struct back_memory m = {.weight_sum = (float *)at};
     m.bias_sum = (float *)(at += round_up(c->sum_bytes));
     m.input_strip = (float *)(at += round_up(c->group.shape.co * sizeof(float)));
-    m.gradient_strip = (float *)(at += conv_input_bytes(c));
+    m.gradient_strip = (float *)(at += conv_back_input_bytes(c));
     m.scratch = at + round_up(conv_gradient_floats(c) * sizeof(float));
     return m;
 }
@@ -178,7 +178,7 @@ static void backward_rows(struct step *s, struct block *b, const struct back_mem
     c->group.kernel->data(&data, m->scratch);
 }
 
-/* Weight and bias gradients of a pooled first layer, whose gradient is never un-pooled. */
+/* Weight and bias gradients of a pooled layer, whose gradient is never un-pooled. */
 static struct conv_pooled_job pooled_job(struct step *s, struct block *b, const struct back_memory *m)
 {
     struct conv_state *c = b->state;
@@ -210,41 +210,65 @@ static void backward_pooled(struct step *s, struct block *b, unsigned lane, unsi
 }
 
 /* One pooled row of the gradient of `count` images: the data gradient of the dense layer that reads the result, or converted. */
-static void fill_row(struct step *s, struct block *b, size_t first, size_t count, size_t at, size_t row, const struct back_memory *m)
+static void fill_row(struct step *s, struct block *b, size_t first, size_t count, size_t at, size_t row, const float *turned, float *to)
 {
     const struct conv_state *c = b->state;
     if (c->asks) {
-        block_dense_fill(s, c->asks, first, count, at, row, m->gradient_strip, m->scratch);
+        block_dense_fill(s, c->asks, first, count, turned, row, to);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        strip_convert(number_from(step_gradient(s, c->out), c->z_number, (first + i) * c->out_values + at), c->z_number, row,
-                      m->gradient_strip + i * row, NUMBER_F32);
+        strip_convert(number_from(step_gradient(s, c->out), c->z_number, (first + i) * c->out_values + at), c->z_number, row, to + i * row, NUMBER_F32);
 }
 
-/* The same, of some images at a time, from rows of the gradient that do not leave the second-level cache. */
+/* The data gradient of two rows of `j->images` images from `first` on. */
+static void pooled_data(struct step *s, const struct conv_state *c, const struct conv_pooled_job *j, struct conv_job data, bool adds, size_t first, size_t row,
+                        void *scratch)
+{
+    size_t at = first * c->in_values + row * data.out_strides.row;
+    data.images = j->images;
+    data.h = 2;
+    data.out = number_at(step_gradient(s, c->in), data.number, at);
+    data.add = (struct conv_numbers){.data = adds ? data.out : NULL, .strides = data.out_strides};
+    data.mask = c->serves ? (struct conv_extra){.data = j->in.data, .strides = j->in.strides} : (struct conv_extra){0};
+    data.z = (struct conv_numbers){.data = data.z.data ? number_from(data.z.data, data.number, at) : NULL, .strides = data.out_strides};
+    c->group.kernel->pooled_data(&data, j, scratch);
+}
+
+/* The same, and the data gradient, from rows of the gradient that do not leave the second-level cache. A lane takes some rows of all
+ * images: what the rows need of a dense layer's kernel is read once. */
 static void backward_by_row(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
-    struct lane_range r = step_lane(s, lane);
     struct back_memory m = back_memory(s, b, lane);
     struct conv_pooled_job whole = pooled_job(s, b, &m);
-    size_t row = c->columns.out / 2 * c->group.shape.co;
-    (void)lanes;
+    struct conv_job data = c->needs_data ? data_job(s, c, lane) : (struct conv_job){0};
+    bool adds = c->needs_data && step_gradient_adds(s, b, c->in);
+    size_t row = c->columns.out / 2 * c->group.shape.co, rows = c->rows.out / 2, samples = step_samples(s);
+    float *turned = (float *)((char *)m.scratch + round_up(c->group.kernel->scratch_bytes(&c->group.shape)));
     memset(m.weight_sum, 0, c->sum_bytes);
     memset(m.bias_sum, 0, c->group.shape.co * sizeof(float));
-    for (size_t y = 0; y < c->rows.out / 2; y++)
-        for (size_t at = 0; at < r.count; at += c->ask_images) {
+    for (size_t y = rows * lane / lanes; y < rows * (lane + 1) / lanes; y++) {
+        if (c->asks)
+            block_dense_turn(s, c->asks, y * row, row, turned);
+        for (size_t at = 0; at < samples; at += c->ask_images) {
             struct conv_pooled_job j = whole;
-            struct conv_source in = conv_load_input(s, c, r.first + at, 0, NULL);
-            j.images = r.count - at < c->ask_images ? r.count - at : c->ask_images;
-            fill_row(s, b, r.first + at, j.images, y * row, row, &m);
+            j.images = samples - at < c->ask_images ? samples - at : c->ask_images;
+            fill_row(s, b, at, j.images, y * row, row, turned, m.gradient_strip);
             j.h = 2;
-            j.in = source_from(&in, 2 * y);
             j.gradient = (struct conv_extra){m.gradient_strip, strides_of(c->columns.out / 2, c->group.shape.co, row)};
-            j.argmax += (r.first + at) * c->out_values + y * row;
+            j.argmax += at * c->out_values + y * row;
+            if (c->needs_data) {
+                j.in = conv_load_rows(s, c, at, j.images, 2 * y, 2, m.input_strip);
+            } else {
+                struct conv_source in = conv_load_input(s, c, at, 0, NULL);
+                j.in = source_from(&in, 2 * y);
+            }
             c->group.kernel->pooled_weight_gradient(&j, m.scratch);
+            if (c->needs_data)
+                pooled_data(s, c, &j, data, adds, at, 2 * y, m.scratch);
         }
+    }
 }
 
 static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)

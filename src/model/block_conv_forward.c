@@ -8,12 +8,22 @@
 bool conv_skips_unpooling(const struct conv_state *c)
 {
     const struct conv_kernel *k = c->group.kernel;
-    return c->group.pool && !c->needs_data && k->takes_pooled && k->takes_pooled(&c->group.shape);
+    const struct conv_shape *s = &c->group.shape;
+    bool padded = c->rows.before + c->columns.before > 0 || c->rows.out > c->node->in[0].h || c->columns.out > c->node->in[0].w;
+    if (!c->group.pool || !k->takes_pooled || !k->takes_pooled(s) || (s->size == 1 && padded))
+        return false;
+    return !c->needs_data || (k->takes_pooled_data && k->takes_pooled_data(s) && c->rows.out % 2 + c->columns.out % 2 == 0);
 }
 
 size_t conv_input_bytes(const struct conv_state *c)
 {
     return c->in == 0 ? 0 : round_up(c->strip_images * c->in_values * sizeof(float));
+}
+
+size_t conv_back_input_bytes(const struct conv_state *c)
+{
+    const struct shape *in = &c->node->in[0];
+    return c->in && c->ask_images ? round_up(c->ask_images * 2 * in->w * in->c * sizeof(float)) : conv_input_bytes(c);
 }
 
 void *conv_z(struct step *s, struct block *b)
@@ -33,27 +43,48 @@ struct strip_source conv_result(struct step *s, struct block *b, size_t first)
     return r;
 }
 
-struct conv_source conv_load_input(struct step *s, const struct conv_state *c, size_t first, size_t count, float *strip)
+/* The input from image `first` on as it is stored. */
+static struct strip_source stored_input(struct step *s, const struct conv_state *c, size_t first)
 {
     const struct value_form *f = step_form(s, c->in);
-    const void *in = number_from(step_value(s, c->in), f->number, first * c->in_values);
-    bool loads = f->lazy || f->number != NUMBER_F32;
+    return (struct strip_source){.z = number_from(step_value(s, c->in), f->number, first * c->in_values),
+                                 .number = f->number,
+                                 .centre = f->centre,
+                                 .scale = f->lazy ? f->scale : NULL,
+                                 .shift = f->shift,
+                                 .low = f->low,
+                                 .high = f->high};
+}
+
+static bool lies_ready(const struct strip_source *in)
+{
+    return !in->scale && in->number == NUMBER_F32;
+}
+
+struct conv_source conv_load_input(struct step *s, const struct conv_state *c, size_t first, size_t count, float *strip)
+{
+    struct strip_source in = stored_input(s, c, first);
+    bool loads = !lies_ready(&in);
     if (loads)
-        strip_read(c->elem,
-                   &(struct strip_source){.z = in,
-                                          .number = f->number,
-                                          .centre = f->centre,
-                                          .scale = f->lazy ? f->scale : NULL,
-                                          .shift = f->shift,
-                                          .low = f->low,
-                                          .high = f->high},
-                   count * c->in_values / c->node->in[0].c, c->node->in[0].c, strip);
-    return (struct conv_source){.data = loads ? strip : in,
+        strip_read(c->elem, &in, count * c->in_values / c->node->in[0].c, c->node->in[0].c, strip);
+    return (struct conv_source){.data = loads ? strip : in.z,
                                 .strides = strides_of(c->node->in[0].w, c->node->in[0].c, c->in_values),
                                 .h = c->node->in[0].h,
                                 .w = c->node->in[0].w,
                                 .top = c->rows.before,
                                 .left = c->columns.before};
+}
+
+struct conv_source conv_load_rows(struct step *s, const struct conv_state *c, size_t first, size_t count, size_t row, size_t rows, float *strip)
+{
+    size_t channels = c->node->in[0].c, w = c->node->in[0].w, values = rows * w * channels;
+    struct strip_source in = strip_skip(stored_input(s, c, first), row * w * channels);
+    bool loads = !lies_ready(&in);
+    for (size_t i = 0; loads && i < count; i++) {
+        struct strip_source of = strip_skip(in, i * c->in_values);
+        strip_read(c->elem, &of, rows * w, channels, strip + i * values);
+    }
+    return (struct conv_source){.data = loads ? strip : in.z, .strides = strides_of(w, channels, loads ? values : c->in_values), .h = rows, .w = w};
 }
 
 /* Weights as the kernels take them, for both directions. */

@@ -53,10 +53,12 @@ static inline size_t round_up(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Whether the weight gradient is taken from the pooled gradient as it is. */
+/* Whether gradients are taken from the pooled gradient as it is. */
 bool conv_skips_unpooling(const struct conv_state *c);
 /* Bytes of the strip of inputs. The input of the model is read where it lies. */
 size_t conv_input_bytes(const struct conv_state *c);
+/* The same in the backward pass. */
+size_t conv_back_input_bytes(const struct conv_state *c);
 /* Floats of the strip of gradients. */
 size_t conv_gradient_floats(const struct conv_state *c);
 
@@ -66,6 +68,8 @@ void *conv_z(struct step *s, struct block *b);
 struct strip_source conv_result(struct step *s, struct block *b, size_t first);
 /* The input of `count` images from `first`: in place, or in the strip. */
 struct conv_source conv_load_input(struct step *s, const struct conv_state *c, size_t first, size_t count, float *strip);
+/* Rows [row, row + rows) of it. */
+struct conv_source conv_load_rows(struct step *s, const struct conv_state *c, size_t first, size_t count, size_t row, size_t rows, float *strip);
 
 /* Phases. */
 void conv_prepare(struct step *s, struct block *b);

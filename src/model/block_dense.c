@@ -154,21 +154,23 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
     }
 }
 
-void block_dense_fill(struct step *s, struct block *b, size_t first, size_t count, size_t input, size_t inputs, float *to, void *scratch)
+size_t block_dense_turned_bytes(const struct block *b, size_t inputs)
 {
     const struct dense_state *c = b->state;
-    struct dense_job j = {.n = count,
-                          .k = inputs,
-                          .co = c->units,
-                          .kernel = (const float *)step_param(s, c->param) + input * c->units,
-                          .g = (const float *)step_gradient(s, c->out) + first * c->units};
-    c->kernels->data(&j, false, to, inputs, scratch);
+    return round_up(c->kernels->turned_floats(inputs, c->units) * sizeof(float));
 }
 
-size_t block_dense_fill_scratch(const struct block *b, size_t samples)
+void block_dense_turn(struct step *s, struct block *b, size_t input, size_t inputs, float *turned)
 {
     const struct dense_state *c = b->state;
-    return round_up(c->kernels->scratch_bytes(samples, c->units));
+    c->kernels->turn((const float *)step_param(s, c->param) + input * c->units, inputs, c->units, turned);
+}
+
+void block_dense_fill(struct step *s, struct block *b, size_t first, size_t count, const float *turned, size_t inputs, float *to)
+{
+    const struct dense_state *c = b->state;
+    struct dense_job j = {.n = count, .k = inputs, .co = c->units, .g = (const float *)step_gradient(s, c->out) + first * c->units};
+    c->kernels->data_turned(&j, false, turned, to, inputs);
 }
 
 static void finish_bias(struct step *s, struct block *b, unsigned i, unsigned count)

@@ -245,11 +245,30 @@ static float *weight_gradient(const struct conv_kernel *k, const struct task *t)
     return ret;
 }
 
+/* A kernel whose data gradient comes through the pooling at hand. */
+static const struct conv_kernel *pooled_kernel;
+static const struct conv_pooled_job *pooled_job;
+
+static void data_through_pool(const struct conv_job *j, void *scratch)
+{
+    pooled_kernel->pooled_data(j, pooled_job, scratch);
+}
+
+static void check_pooled_data(const struct conv_kernel *k, struct task *t, const struct conv_pooled_job *j, size_t pitch)
+{
+    struct conv_kernel through = *k;
+    through.data = data_through_pool;
+    pooled_kernel = k;
+    pooled_job = j;
+    t->epilogue = CONV_GRADIENT;
+    check_run(&through, t, true, pitch);
+}
+
 /* Un-pools in plain C and compares; the bias's sum, too. */
-static void check_pooled(struct random *r, const struct conv_kernel *k, struct task *t)
+static void check_pooled(struct random *r, const struct conv_kernel *k, struct task *t, size_t pitch)
 {
     size_t co = t->shape.co, ph = t->out_h / 2, pw = t->out_w / 2, bytes = k->gradient_bytes(&t->shape), count = t->images * ph * pw * co;
-    if (!ph || !pw)
+    if (!ph || !pw || (t->shape.size == 1 && t->top + t->left))
         return;
     struct conv_strides s = {.image = ph * pw * co, .row = pw * co, .pixel = co};
     float *g = random_floats(r, count), *bias = allocate(2 * co * sizeof(float)), *sum = allocate_aligned(bytes);
@@ -277,7 +296,20 @@ static void check_pooled(struct random *r, const struct conv_kernel *k, struct t
     double off = distance(want, got, t->shape.size * t->shape.size * t->shape.ci * co), off_bias = distance(bias, bias + co, co);
     CHECK_MSG(off < TOLERANCE_SUMS && off_bias < TOLERANCE_SUMS, "%s: pooled weight gradient off by %g, bias by %g: %zu to %zu channels, %zu × %zu",
               k->name, off, off_bias, t->shape.ci, co, t->in_h, t->in_w);
+    if (k->takes_pooled_data && k->takes_pooled_data(&t->shape) && t->out_h % 2 + t->out_w % 2 == 0)
+        check_pooled_data(k, t, &j, pitch);
     free(g), free(bias), free(sum), free(argmax), free(scratch), free(want), free(got);
+}
+
+/* One without padding where the convolution is 1 × 1. */
+static struct task pooled_task(struct random *r, const struct conv_shape *shape, size_t most, size_t gap)
+{
+    struct task t = task_make(r, shape, most, gap);
+    for (int i = 0; shape->size == 1 && (t.top + t.left || t.out_h % 2 + t.out_w % 2) && i < 200; i++) {
+        task_free(&t);
+        t = task_make(r, shape, most, gap);
+    }
+    return t;
 }
 
 static void check_kernel(struct random *r, const struct conv_kernel *k, const struct conv_shape *shape, size_t most)
@@ -296,9 +328,12 @@ static void check_kernel(struct random *r, const struct conv_kernel *k, const st
     CHECK_MSG(off < TOLERANCE_SUMS, "%s: weight gradient off by %g: %zu × %zu%s stride %zu, %zu to %zu channels, %zu × %zu", k->name, off,
               shape->size, shape->size, shape->depthwise ? " depthwise" : "", shape->stride, shape->ci, shape->co, t.in_h, t.in_w);
     free(want), free(got);
-    if (k->takes_pooled && k->takes_pooled(shape))
-        check_pooled(r, k, &t);
     task_free(&t);
+    if (k->takes_pooled && k->takes_pooled(shape)) {
+        t = pooled_task(r, shape, most, gap);
+        check_pooled(r, k, &t, pitch);
+        task_free(&t);
+    }
 }
 
 static void check_shape(struct random *r, const struct conv_shape *shape, size_t most)
@@ -327,6 +362,15 @@ static void test_depthwise(void)
         size_t channels = 1 + random_below(&r, 40);
         check_shape(&r, &(struct conv_shape){3, 1 + random_below(&r, 2), channels, channels, true}, 14);
     }
+}
+
+/* 1 × 1 with as many channels as gradients through pooling take, and more. */
+static void test_points(void)
+{
+    struct random r;
+    random_init(&r, 5, 0, 0, 0);
+    for (int round = 0; round < 60; round++)
+        check_shape(&r, &(struct conv_shape){1, 1, 1 + random_below(&r, round % 2 ? 64 : 140), round % 3 ? 64 : 1 + random_below(&r, 70), false}, 12);
 }
 
 /* Rows that are longer than what a kernel takes at once. */
@@ -368,6 +412,7 @@ struct timing {
     const struct conv_kernel *kernel;
     struct conv_job forward, back;
     struct conv_weight_job weight;
+    struct conv_pooled_job pooled;
     void *scratch;
 };
 
@@ -380,8 +425,12 @@ static double best_seconds(const struct timing *t, int what)
             t->kernel->conv(&t->forward, t->scratch);
         else if (what == 1)
             t->kernel->data(&t->back, t->scratch);
-        else
+        else if (what == 2)
             t->kernel->weight_gradient(&t->weight, t->scratch);
+        else if (what == 3)
+            t->kernel->pooled_weight_gradient(&t->pooled, t->scratch);
+        else
+            t->kernel->pooled_data(&t->back, &t->pooled, t->scratch);
         double seconds = (double)(clock_ns() - begin) * 1e-9;
         total += seconds;
         best = seconds < best ? seconds : best;
@@ -419,11 +468,15 @@ static void bench_shape(const struct bench *b, double peak)
         .weights = packed_back, .epilogue = CONV_GRADIENT, .out = din.data, .out_strides = din.strides, .sum = sums, .sum2 = sums + b->ci,
         .low = 0, .high = INFINITY, .mask = {in.data, in.strides}, .z = {zs.data, zs.strides}};
     t.weight = (struct conv_weight_job){.shape = s, .images = images, .h = out, .w = out, .in = t.forward.in, .gradient = {dz.data, dz.strides}, .sum = sum};
+    t.pooled = (struct conv_pooled_job){.shape = s, .images = images, .h = out, .w = out, .in = t.forward.in, .gradient = {dz.data, pooled}, .argmax = argmax,
+        .argmax_strides = pooled, .sum = sum};
     double flops = 2e-9 * (double)(images * out * out * b->size * b->size * b->ci * (b->depthwise ? 1 : b->co));
     printf("%-13s %zux%zu%s/%zu %3zu: %3zu -> %3zu  %-14s", b->model, b->size, b->size, b->depthwise ? " dw" : "   ", b->stride, b->side, b->ci, b->co, k->name);
-    for (int what = 0; what < 3; what++) {
+    static const char *const names[5] = {"forward", "data", "weights", "pooled weights", "pooled data"};
+    bool through = b->pool && k->takes_pooled && k->takes_pooled(&s), data = through && k->takes_pooled_data && k->takes_pooled_data(&s);
+    for (int what = 0; what < (data ? 5 : through ? 4 : 3); what++) {
         double rate = flops / best_seconds(&t, what);
-        printf("  %s %6.1f GFLOP/s %3.0f %%", what == 0 ? "forward" : what == 1 ? "data" : "weights", rate, 100 * rate / peak);
+        printf("  %s %6.1f GFLOP/s %3.0f %%", names[what], rate, 100 * rate / peak);
     }
     printf("\n");
     free(in.data), free(dz.data), free(din.data), free(to.data), free(zs.data), free(hwio), free(packed), free(packed_back), free(sum);
@@ -482,6 +535,7 @@ static double peak_gflops(void)
 static const struct test tests[] = {
     {"random shapes", test_random_shapes},
     {"depthwise", test_depthwise},
+    {"points", test_points},
     {"wide images", test_wide_images},
     {NULL, NULL},
 };

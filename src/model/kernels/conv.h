@@ -112,9 +112,13 @@ struct conv_kernel {
     /* The gradient [size][size][ci][co] from the sum, for panels first to first + count − 1 of gradient_panels: equal parts of the sum. */
     size_t (*gradient_panels)(const struct conv_shape *s);
     void (*weight_gradient_finish)(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio);
-    /* Optional: the weight gradient without un-pooling, for the shapes that takes_pooled takes. */
+    /* Optional: the weight gradient without un-pooling, for the shapes that takes_pooled takes; 1 × 1 without padding only. */
     bool (*takes_pooled)(const struct conv_shape *s);
     void (*pooled_weight_gradient)(const struct conv_pooled_job *j, void *scratch);
+    /* Optional: the data gradient without un-pooling, for 1 × 1 convolutions without padding whose results have an even number of rows
+     * and columns. `d` is as for `data`, but for d->in, which is not read. */
+    bool (*takes_pooled_data)(const struct conv_shape *s);
+    void (*pooled_data)(const struct conv_job *d, const struct conv_pooled_job *j, void *scratch);
 };
 
 /* Kernel number `i` of those that run with these CPU features, in the order in which they are asked; NULL: there are no more. */

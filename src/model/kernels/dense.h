@@ -24,6 +24,11 @@ struct dense_kernels {
     void (*forward)(const struct dense_job *j, float *sum, void *scratch);
     /* dx (n × k) = [dx +] g · kernelᵀ */
     void (*data)(const struct dense_job *j, bool adds, float *dx, size_t pitch, void *scratch);
+    /* The same in two steps, for callers that take some samples at a time: the kernel turned around (`turned_floats`), then dx of j->n
+     * samples from it; j->kernel is not read. */
+    size_t (*turned_floats)(size_t inputs, size_t co);
+    void (*turn)(const float *kernel, size_t inputs, size_t co, float *turned);
+    void (*data_turned)(const struct dense_job *j, bool adds, const float *turned, float *dx, size_t pitch);
     /* gradient (k × co) = xᵀ · g */
     void (*weights)(const struct dense_job *j, float *gradient, void *scratch);
 };

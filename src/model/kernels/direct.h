@@ -8,8 +8,10 @@ extern const struct conv_kernel conv_direct_c, conv_wino4_c, conv_wino4_avx2;
 #ifdef __x86_64__
 extern const struct conv_kernel conv_direct_avx2, conv_depthwise_avx2, conv_wino4_few_avx2;
 
-/* Weight gradients through 2 × 2 pooling; sums as conv_direct_avx2 lays them out. */
+/* Gradients through 2 × 2 pooling; weights and sums as conv_direct_avx2 lays them out. */
 bool conv_pooled_takes_avx2(const struct conv_shape *s);
+bool conv_pooled_takes_data_avx2(const struct conv_shape *s);
+void conv_pooled_data_avx2(const struct conv_job *d, const struct conv_pooled_job *j, void *scratch);
 size_t conv_pooled_scratch_avx2(void);
 void conv_pooled_gradient_avx2(const struct conv_pooled_job *j, void *scratch);
 #endif

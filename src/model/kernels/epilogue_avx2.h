@@ -44,50 +44,79 @@ GEMM_INLINE const void *epilogue_numbers(const struct conv_numbers *e, enum numb
     return e->data ? number_from(e->data, n, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first) : NULL;
 }
 
-/* Eight channels (`whole`) or fewer; values `pitch` apart. */
+/* What a run reads and writes, and by how much each moves from pixel to pixel. */
+struct epilogue_terms {
+    const float *mask;
+    const void *add, *z;
+    void *out;
+    size_t next, next_add, next_mask, next_z;
+    __m256 low, high, shift, bias;
+    __m256i lanes;
+    size_t channels;
+    bool sums;
+};
+
+/* Pixel p of a run, whose value is `v`. */
+GEMM_INLINE void epilogue_one(const struct epilogue_terms *t, enum conv_epilogue kind, enum number number, bool whole, size_t p, __m256 v,
+                              __m256 *sum, __m256 *sum2)
+{
+    if (kind == CONV_RAW && t->sums) {
+        __m256 d = _mm256_sub_ps(v, t->shift);
+        *sum = _mm256_add_ps(*sum, d);
+        *sum2 = _mm256_fmadd_ps(d, d, *sum2);
+    } else if (kind == CONV_CLAMP) {
+        v = _mm256_add_ps(v, t->bias);
+        if (t->add)
+            v = _mm256_add_ps(v, number_load8(t->add, number, p * t->next_add, whole, t->channels));
+        v = epilogue_clamp(v, t->low, t->high);
+    } else if (kind == CONV_GRADIENT) {
+        if (t->add)
+            v = _mm256_add_ps(v, number_load8(t->add, number, p * t->next_add, whole, t->channels));
+        if (t->mask) {
+            __m256 m = epilogue_load(t->mask + p * t->next_mask, whole, t->lanes);
+            v = _mm256_and_ps(v, _mm256_and_ps(_mm256_cmp_ps(m, t->low, _CMP_GT_OQ), _mm256_cmp_ps(m, t->high, _CMP_LT_OQ)));
+        }
+        if (t->sums) {
+            *sum = _mm256_add_ps(*sum, v);
+            *sum2 = _mm256_fmadd_ps(v, _mm256_sub_ps(number_load8(t->z, number, p * t->next_z, whole, t->channels), t->shift), *sum2);
+        }
+    }
+    number_store8(t->out, number, p * t->next, v, whole, t->channels);
+}
+
+/* Eight channels (`whole`) or fewer; values `pitch` apart. Two sums take turns: each addition waits for the one before it. */
 GEMM_INLINE void epilogue_vector(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
                                  const struct epilogue_run *r, const float *value, size_t pitch)
 {
     const __m256i lanes = gemm_lanes(r->channels);
-    const __m256 zero = _mm256_setzero_ps(), low = _mm256_set1_ps(j->low), high = _mm256_set1_ps(j->high);
-    const __m256 shift = j->shift ? epilogue_load(j->shift + r->first, whole, lanes) : zero;
-    const __m256 bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : zero;
+    const __m256 zero = _mm256_setzero_ps();
     const struct conv_strides *s = &j->out_strides;
-    const float *mask = j->mask.data ? extra_pixel(&j->mask, r->image, r->y, r->x) + r->first : NULL;
-    const void *add = epilogue_numbers(&j->add, number, r), *z = epilogue_numbers(&j->z, number, r);
-    void *out = number_at(j->out, number, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first);
-    const size_t next = r->step * s->pixel, next_add = r->step * j->add.strides.pixel, next_mask = r->step * j->mask.strides.pixel;
-    const size_t next_z = r->step * j->z.strides.pixel;
-    const bool sums = j->sum && kind != CONV_CLAMP;
-    __m256 sum = zero, sum2 = zero;
-    for (size_t p = 0; p < r->count; p++, value += pitch) {
-        __m256 v = _mm256_loadu_ps(value);
-        if (kind == CONV_RAW && sums) {
-            __m256 d = _mm256_sub_ps(v, shift);
-            sum = _mm256_add_ps(sum, d);
-            sum2 = _mm256_fmadd_ps(d, d, sum2);
-        } else if (kind == CONV_CLAMP) {
-            v = _mm256_add_ps(v, bias);
-            if (add)
-                v = _mm256_add_ps(v, number_load8(add, number, p * next_add, whole, r->channels));
-            v = epilogue_clamp(v, low, high);
-        } else if (kind == CONV_GRADIENT) {
-            if (add)
-                v = _mm256_add_ps(v, number_load8(add, number, p * next_add, whole, r->channels));
-            if (mask) {
-                __m256 m = epilogue_load(mask + p * next_mask, whole, lanes);
-                v = _mm256_and_ps(v, _mm256_and_ps(_mm256_cmp_ps(m, low, _CMP_GT_OQ), _mm256_cmp_ps(m, high, _CMP_LT_OQ)));
-            }
-            if (sums) {
-                sum = _mm256_add_ps(sum, v);
-                sum2 = _mm256_fmadd_ps(v, _mm256_sub_ps(number_load8(z, number, p * next_z, whole, r->channels), shift), sum2);
-            }
-        }
-        number_store8(out, number, p * next, v, whole, r->channels);
+    const struct epilogue_terms t = {.mask = j->mask.data ? extra_pixel(&j->mask, r->image, r->y, r->x) + r->first : NULL,
+                                     .add = epilogue_numbers(&j->add, number, r),
+                                     .z = epilogue_numbers(&j->z, number, r),
+                                     .out = number_at(j->out, number, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first),
+                                     .next = r->step * s->pixel,
+                                     .next_add = r->step * j->add.strides.pixel,
+                                     .next_mask = r->step * j->mask.strides.pixel,
+                                     .next_z = r->step * j->z.strides.pixel,
+                                     .low = _mm256_set1_ps(j->low),
+                                     .high = _mm256_set1_ps(j->high),
+                                     .shift = j->shift ? epilogue_load(j->shift + r->first, whole, lanes) : zero,
+                                     .bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : zero,
+                                     .lanes = lanes,
+                                     .channels = r->channels,
+                                     .sums = j->sum && kind != CONV_CLAMP};
+    __m256 sum[2] = {zero, zero}, sum2[2] = {zero, zero};
+    size_t p = 0;
+    for (; p + 2 <= r->count; p += 2, value += 2 * pitch) {
+        epilogue_one(&t, kind, number, whole, p, _mm256_loadu_ps(value), &sum[0], &sum2[0]);
+        epilogue_one(&t, kind, number, whole, p + 1, _mm256_loadu_ps(value + pitch), &sum[1], &sum2[1]);
     }
-    if (sums) {
-        epilogue_add_sums(sum, r->channels, j->sum + r->first);
-        epilogue_add_sums(sum2, r->channels, j->sum2 + r->first);
+    if (p < r->count)
+        epilogue_one(&t, kind, number, whole, p, _mm256_loadu_ps(value), &sum[0], &sum2[0]);
+    if (t.sums) {
+        epilogue_add_sums(_mm256_add_ps(sum[0], sum[1]), r->channels, j->sum + r->first);
+        epilogue_add_sums(_mm256_add_ps(sum2[0], sum2[1]), r->channels, j->sum2 + r->first);
     }
 }
 
@@ -138,20 +167,19 @@ GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number num
     const struct conv_strides *s = &j->out_strides, *t = &j->argmax_strides;
     void *out = number_at(j->out, number, r->image * s->image + r->y / 2 * s->row + r->x / 2 * s->pixel + r->first);
     uint8_t *argmax = !j->argmax ? NULL : j->argmax + r->image * t->image + r->y / 2 * t->row + r->x / 2 * t->pixel + r->first;
-    for (size_t p = 0; p + 1 < r->count; p += 2) {
-        const float *taps[4] = {value + p * pitch, value + (p + 1) * pitch, below + p * pitch, below + (p + 1) * pitch};
-        __m256 best = epilogue_clamp(_mm256_add_ps(_mm256_loadu_ps(taps[0]), bias), low, high);
-        __m256i at = _mm256_setzero_si256();
-        for (int i = 1; i < 4; i++) {
-            __m256 v = epilogue_clamp(_mm256_add_ps(_mm256_loadu_ps(taps[i]), bias), low, high);
-            __m256 larger = _mm256_cmp_ps(v, best, _CMP_GT_OQ);
-            best = _mm256_blendv_ps(best, v, larger);
-            at = _mm256_blendv_epi8(at, _mm256_set1_epi32(i), _mm256_castps_si256(larger));
-        }
+    const __m256i one = _mm256_set1_epi32(1), two = _mm256_set1_epi32(2);
+    for (size_t p = 0; p + 1 < r->count; p += 2) { /* rounding of a sum with the bias does not change which is larger, but for ties */
+        __m256 a = _mm256_loadu_ps(value + p * pitch), b = _mm256_loadu_ps(value + (p + 1) * pitch);
+        __m256 c = _mm256_loadu_ps(below + p * pitch), d = _mm256_loadu_ps(below + (p + 1) * pitch);
+        __m256 upper = _mm256_max_ps(a, b), lower = _mm256_max_ps(c, d), best = _mm256_add_ps(_mm256_max_ps(upper, lower), bias);
+        number_store8(out, number, p / 2 * s->pixel, epilogue_clamp(best, low, high), whole, r->channels);
+        if (!argmax)
+            continue;
+        __m256i right = _mm256_castps_si256(_mm256_cmp_ps(b, a, _CMP_GT_OQ)), right_below = _mm256_castps_si256(_mm256_cmp_ps(d, c, _CMP_GT_OQ));
+        __m256i under = _mm256_castps_si256(_mm256_cmp_ps(lower, upper, _CMP_GT_OQ));
+        __m256i at = _mm256_or_si256(_mm256_and_si256(_mm256_blendv_epi8(right, right_below, under), one), _mm256_and_si256(under, two));
         __m256 passes = _mm256_and_ps(_mm256_cmp_ps(best, low, _CMP_GT_OQ), _mm256_cmp_ps(best, high, _CMP_LT_OQ));
-        number_store8(out, number, p / 2 * s->pixel, best, whole, r->channels);
-        if (argmax)
-            epilogue_store_bytes(argmax + p / 2 * t->pixel, _mm256_blendv_epi8(blocked, at, _mm256_castps_si256(passes)), r->channels);
+        epilogue_store_bytes(argmax + p / 2 * t->pixel, _mm256_blendv_epi8(blocked, at, _mm256_castps_si256(passes)), r->channels);
     }
 }
 

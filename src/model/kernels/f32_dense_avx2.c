@@ -17,10 +17,10 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The largest of: a panel of the kernel; the kernel turned around and a tile; 16 inputs of all samples and their gradient. */
+/* The largest of: a panel of the kernel; the kernel turned around; 16 inputs of all samples and their gradient. */
 static size_t scratch_bytes(size_t n, size_t co)
 {
-    size_t data = CHUNK * co + 6 * GEMM_PANEL, weights = (n + co + 8) * GEMM_PANEL, forward = CHUNK * GEMM_PANEL;
+    size_t data = CHUNK * co, weights = (n + co + 8) * GEMM_PANEL, forward = CHUNK * GEMM_PANEL;
     size_t most = data > weights ? data : weights;
     return (most > forward ? most : forward) * sizeof(float);
 }
@@ -131,24 +131,35 @@ static void data_tile(const struct dense_job *j, size_t s, size_t rows, bool add
         GEMM_TILE_AT(rows, false, &j->g, 1, s * j->co, j->co, j->co, 1, turned, GEMM_PANEL, 0, to, pitch);
 }
 
-static void data(const struct dense_job *j, bool adds, float *dx, size_t pitch, void *scratch)
+static void data_turned(const struct dense_job *j, bool adds, const float *turned, float *dx, size_t pitch)
 {
-    float *turned = scratch, *tile = turned + CHUNK * j->co;
-    for (size_t k = 0; k < j->k; k += CHUNK) {
-        size_t inputs = smaller(CHUNK, j->k - k);
-        pack_turned(j->kernel + k * j->co, inputs, j->co, turned);
+    float tile[6 * GEMM_PANEL];
+    for (size_t k = 0; k < j->k; k += GEMM_PANEL, turned += GEMM_PANEL * j->co)
         for (size_t s = 0, rows; s < j->n; s += rows) {
             float *to = dx + s * pitch + k;
             rows = gemm_rows(j->n - s);
-            for (size_t first = 0; first + GEMM_PANEL <= inputs; first += GEMM_PANEL)
-                data_tile(j, s, rows, adds, turned + first * j->co, to + first, pitch);
-            size_t whole = inputs / GEMM_PANEL * GEMM_PANEL;
-            if (whole < inputs) {
-                data_tile(j, s, rows, false, turned + whole * j->co, tile, GEMM_PANEL);
-                store_tile(tile, rows, inputs - whole, adds, to + whole, pitch);
+            if (k + GEMM_PANEL <= j->k) {
+                data_tile(j, s, rows, adds, turned, to, pitch);
+            } else {
+                data_tile(j, s, rows, false, turned, tile, GEMM_PANEL);
+                store_tile(tile, rows, j->k - k, adds, to, pitch);
             }
         }
+}
+
+static void data(const struct dense_job *j, bool adds, float *dx, size_t pitch, void *scratch)
+{
+    struct dense_job part = *j;
+    for (size_t k = 0; k < j->k; k += CHUNK) {
+        part.k = smaller(CHUNK, j->k - k);
+        pack_turned(j->kernel + k * j->co, part.k, j->co, scratch);
+        data_turned(&part, adds, scratch, dx + k, pitch);
     }
+}
+
+static size_t turned_floats(size_t inputs, size_t co)
+{
+    return (inputs + GEMM_PANEL - 1) / GEMM_PANEL * GEMM_PANEL * co;
 }
 
 /* Gradients of 16 inputs, [unit][input], from `x`, whose samples lie `pitch` apart, to rows of units; `count` of the inputs exist. */
@@ -185,4 +196,10 @@ static void weights(const struct dense_job *j, float *gradient, void *scratch)
     }
 }
 
-const struct dense_kernels dense_kernels_avx2 = {.scratch_bytes = scratch_bytes, .forward = forward, .data = data, .weights = weights};
+const struct dense_kernels dense_kernels_avx2 = {.scratch_bytes = scratch_bytes,
+                                                 .forward = forward,
+                                                 .data = data,
+                                                 .turned_floats = turned_floats,
+                                                 .turn = pack_turned,
+                                                 .data_turned = data_turned,
+                                                 .weights = weights};

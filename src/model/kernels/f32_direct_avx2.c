@@ -339,4 +339,6 @@ const struct conv_kernel conv_direct_avx2 = {
     .weight_gradient_finish = weight_gradient_finish,
     .takes_pooled = conv_pooled_takes_avx2,
     .pooled_weight_gradient = conv_pooled_gradient_avx2,
+    .takes_pooled_data = conv_pooled_takes_data_avx2,
+    .pooled_data = conv_pooled_data_avx2,
 };

@@ -1,8 +1,9 @@
-/* f32_pooled_avx2.c: weight gradient of a 3 × 3 convolution with few input channels whose result was pooled 2 × 2.
+/* f32_pooled_avx2.c: gradients of a convolution whose result was pooled 2 × 2: 3 × 3 with few input channels, or 1 × 1.
  *
- * One of four results of a window has a gradient. For every tap the four inputs that the window's results had read are
- * broadcast as 128 bits; the argmax of each output channel picks its own (vpermilps), and one multiply-add takes the place of
- * four. Sums are laid out as f32_direct_avx2.c does: [co / 16][row, column, ci][16]. */
+ * One of four results of a window has a gradient. Weight gradient: for every tap the four inputs that the window's results had read
+ * are broadcast as 128 bits; the argmax of each output channel picks its own (vpermilps), and one multiply-add takes the place of
+ * four. Sums are laid out as f32_direct_avx2.c does: [co / 16][row, column, ci][16]. Data gradient of 1 × 1: each pixel adds up the
+ * weights of those output channels whose maximum it was. */
 #include "model/kernels/direct.h"
 #include "model/kernels/epilogue_avx2.h"
 #include "model/kernels/rows.h"
@@ -12,17 +13,34 @@
 #define RUN         48 /* windows */
 #define MOST_INPUTS 4  /* channels */
 #define ANCHORS     (2 * RUN + 1)
+#define WIDEST_POINT 128 /* input channels of a 1 × 1 convolution */
+#define POINT_QUADS  1024 /* of a run of windows: they stay in the first-level cache */
+#define OUTPUTS      64   /* output channels of a data gradient: one bit each */
+#define PANELS       2    /* of input channels whose data gradient is computed together */
+#define BEYOND      16 /* values that may be read after the last of a row, or more */
 
 bool conv_pooled_takes_avx2(const struct conv_shape *s)
 {
-    return s->size == 3 && s->stride == 1 && !s->depthwise && s->ci <= MOST_INPUTS;
+    bool few = s->size == 3 && s->ci <= MOST_INPUTS, point = s->size == 1 && s->ci <= WIDEST_POINT;
+    return s->stride == 1 && !s->depthwise && (few || point);
+}
+
+bool conv_pooled_takes_data_avx2(const struct conv_shape *s)
+{
+    return s->size == 1 && s->stride == 1 && !s->depthwise && s->ci <= WIDEST_POINT && s->co <= OUTPUTS;
 }
 
 struct scratch {
     float gradient[RUN * GEMM_PANEL];
     int32_t argmax[RUN * GEMM_PANEL];
-    float quads[3][4 * (ANCHORS * MOST_INPUTS + 4)]; /* those of row r lie in quads[r mod 3] */
-    float rows[2][(ANCHORS + 1) * MOST_INPUTS + 8];
+    union {
+        struct {
+            float quads[3][4 * (ANCHORS * MOST_INPUTS + 12)]; /* those of row r lie in quads[r mod 3] */
+            float rows[2][(ANCHORS + 1) * MOST_INPUTS + BEYOND];
+        };
+        float point_quads[4 * (POINT_QUADS + 8)];             /* 1 × 1: [window][input channel] */
+        float values[PANELS][2][2 * RUN * GEMM_PANEL];        /* data gradient: [panel][row][pixel][16] */
+    };
 };
 
 size_t conv_pooled_scratch_avx2(void)
@@ -30,46 +48,74 @@ size_t conv_pooled_scratch_avx2(void)
     return sizeof(struct scratch);
 }
 
+/* Row `i` of the windows from column x on, as if padded: where it lies, if what is read beyond its end is still the image's; otherwise
+ * a copy. */
+static const float *find_row(const struct conv_pooled_job *j, size_t image, size_t i, size_t x, size_t count, float *copy)
+{
+    const struct conv_source *in = &j->in;
+    size_t ci = j->shape.ci, width = 2 * count + 2;
+    ptrdiff_t y = (ptrdiff_t)i - (ptrdiff_t)in->top, left = (ptrdiff_t)(2 * x) - (ptrdiff_t)in->left;
+    if (in->strides.pixel == ci && in->strides.row >= in->w * ci && left >= 0 && (size_t)left + width <= in->w && y >= 0 && (size_t)y + 1 < in->h &&
+        in->w * ci >= BEYOND)
+        return in->data + image * in->strides.image + (size_t)y * in->strides.row + (size_t)left * ci;
+    rows_copy(in, image, y, left, width, ci, copy);
+    return copy;
+}
+
+/* The values of four vectors, four by four. */
+GEMM_INLINE void store_quads(__m256 a, __m256 b, __m256 c, __m256 d, float *to)
+{
+    __m256 low_above = _mm256_unpacklo_ps(a, b), high_above = _mm256_unpackhi_ps(a, b);
+    __m256 low_below = _mm256_unpacklo_ps(c, d), high_below = _mm256_unpackhi_ps(c, d);
+    __m256 q0 = _mm256_shuffle_ps(low_above, low_below, 0x44), q1 = _mm256_shuffle_ps(low_above, low_below, 0xee); /* 0 and 4, 1 and 5 */
+    __m256 q2 = _mm256_shuffle_ps(high_above, high_below, 0x44), q3 = _mm256_shuffle_ps(high_above, high_below, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(q0, q1, 0x20));
+    _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(q2, q3, 0x20));
+    _mm256_storeu_ps(to + 16, _mm256_permute2f128_ps(q0, q1, 0x31));
+    _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(q2, q3, 0x31));
+}
+
 /* For every value of row y: itself, its right neighbour, and the two below them. */
 static void make_quads(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct scratch *s)
 {
-    size_t ci = j->shape.ci, width = 2 * count + 2;
+    size_t ci = j->shape.ci;
+    const float *above = find_row(j, image, y, x, count, s->rows[0]), *below = find_row(j, image, y + 1, x, count, s->rows[1]);
     float *to = s->quads[y % 3];
-    for (size_t i = 0; i < 2; i++)
-        rows_copy(&j->in, image, (ptrdiff_t)(y + i) - (ptrdiff_t)j->in.top, (ptrdiff_t)(2 * x) - (ptrdiff_t)j->in.left, width, ci, s->rows[i]);
-    for (size_t k = 0; k < (2 * count + 1) * ci; k += 4, to += 16) {
-        __m128 a = _mm_loadu_ps(s->rows[0] + k), b = _mm_loadu_ps(s->rows[0] + k + ci);
-        __m128 c = _mm_loadu_ps(s->rows[1] + k), d = _mm_loadu_ps(s->rows[1] + k + ci);
-        _MM_TRANSPOSE4_PS(a, b, c, d);
-        _mm_store_ps(to, a);
-        _mm_store_ps(to + 4, b);
-        _mm_store_ps(to + 8, c);
-        _mm_store_ps(to + 12, d);
-    }
+    for (size_t k = 0; k < (2 * count + 1) * ci; k += 8, to += 32)
+        store_quads(_mm256_loadu_ps(above + k), _mm256_loadu_ps(above + k + ci), _mm256_loadu_ps(below + k), _mm256_loadu_ps(below + k + ci), to);
 }
 
-/* Eight channels of the gradient and its argmax; the gradient is 0 where nothing passes. */
-static void load_windows(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, size_t first, size_t half,
-                         struct scratch *s)
+/* Eight channels of the gradient and its argmax (`whole`), or fewer; the gradient is 0 where nothing passes. Returns its sum. */
+GEMM_INLINE __m256 load_channels(const float *g, size_t g_pixel, const uint8_t *argmax, size_t a_pixel, size_t count, size_t channels, bool whole,
+                                 size_t half, struct scratch *s)
 {
-    size_t channels = first < j->shape.co ? j->shape.co - first : 0;
-    const struct conv_strides *gs = &j->gradient.strides, *as = &j->argmax_strides;
     const __m256i lanes = gemm_lanes(channels), blocked = _mm256_set1_epi32(255);
-    const float *g = j->gradient.data + image * gs->image + y * gs->row + x * gs->pixel + first;
-    const uint8_t *argmax = j->argmax + image * as->image + y * as->row + x * as->pixel + first;
     __m256 sum = _mm256_setzero_ps();
     for (size_t p = 0; p < count; p++) {
         uint8_t few[8] = {0};
-        const uint8_t *bytes = argmax + p * as->pixel;
-        if (channels < 8)
-            bytes = memcpy(few, bytes, channels);
+        const uint8_t *bytes = argmax + p * a_pixel;
+        if (!whole)
+            bytes = memcpy(few, bytes, channels < 8 ? channels : 8);
         __m256i at = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)bytes));
-        __m256 v = _mm256_maskload_ps(g + p * gs->pixel, lanes);
+        __m256 v = epilogue_load(g + p * g_pixel, whole, lanes);
         v = _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(at, blocked)), v);
         sum = _mm256_add_ps(sum, v);
         _mm256_store_ps(s->gradient + p * GEMM_PANEL + 8 * half, v);
         _mm256_store_si256((__m256i *)(void *)(s->argmax + p * GEMM_PANEL + 8 * half), at);
     }
+    return sum;
+}
+
+static void load_windows(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, size_t first, size_t half,
+                         struct scratch *s)
+{
+    size_t channels = first < j->shape.co ? j->shape.co - first : 0;
+    const struct conv_strides *gs = &j->gradient.strides, *as = &j->argmax_strides;
+    const __m256i lanes = gemm_lanes(channels);
+    const float *g = j->gradient.data + image * gs->image + y * gs->row + x * gs->pixel + first;
+    const uint8_t *argmax = j->argmax + image * as->image + y * as->row + x * as->pixel + first;
+    __m256 sum = channels >= 8 ? load_channels(g, gs->pixel, argmax, as->pixel, count, 8, true, half, s)
+                               : load_channels(g, gs->pixel, argmax, as->pixel, count, channels, false, half, s);
     if (j->bias_sum && channels)
         _mm256_maskstore_ps(j->bias_sum + first, lanes, _mm256_add_ps(_mm256_maskload_ps(j->bias_sum + first, lanes), sum));
 }
@@ -134,11 +180,141 @@ static void gradient_run(const struct conv_pooled_job *j, size_t image, size_t y
     }
 }
 
-void conv_pooled_gradient_avx2(const struct conv_pooled_job *j, void *scratch)
+/* ---- 1 × 1 ---- */
+
+static size_t point_run(size_t ci)
+{
+    size_t run = POINT_QUADS / ci;
+    return run < RUN ? run : RUN;
+}
+
+/* For every window and input channel: the four pixels of the window. */
+static void make_point_quads(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct scratch *s)
+{
+    const struct conv_strides *at = &j->in.strides;
+    const size_t ci = j->shape.ci;
+    const float *above = j->in.data + image * at->image + 2 * y * at->row + 2 * x * at->pixel, *below = above + at->row;
+    for (size_t n = 0; n < count; n++, above += 2 * at->pixel, below += 2 * at->pixel)
+        for (size_t k = 0; k < ci; k += 8) {
+            const bool whole = ci - k >= 8;
+            const __m256i lanes = gemm_lanes(ci - k);
+            store_quads(epilogue_load(above + k, whole, lanes), epilogue_load(above + at->pixel + k, whole, lanes), epilogue_load(below + k, whole, lanes),
+                        epilogue_load(below + at->pixel + k, whole, lanes), s->point_quads + 4 * (n * ci + k));
+        }
+}
+
+static void point_gradient_run(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct scratch *s)
+{
+    size_t ci = j->shape.ci;
+    make_point_quads(j, image, y, x, count, s);
+    for (size_t first = 0; first < j->shape.co; first += GEMM_PANEL) {
+        float *sum = j->sum + first * ci;
+        load_windows(j, image, y, x, count, first, 0, s);
+        load_windows(j, image, y, x, count, first + 8, 1, s);
+        for (size_t k = 0; k < ci;) {
+            size_t rows = gemm_rows(ci - k);
+            pick(s->point_quads + 4 * k, rows, 4 * ci, s, count, sum + k * GEMM_PANEL);
+            k += rows;
+        }
+    }
+}
+
+/* Which output channels have their maximum in which pixel of a window. */
+GEMM_INLINE void find_channels(const uint8_t *argmax, size_t co, uint64_t ret[4])
+{
+    uint8_t padded[OUTPUTS];
+    if (co < OUTPUTS) {
+        memset(padded, 255, sizeof(padded));
+        argmax = memcpy(padded, argmax, co);
+    }
+    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)argmax), high = _mm256_loadu_si256((const __m256i *)(const void *)(argmax + 32));
+    for (int i = 0; i < 4; i++) {
+        __m256i tap = _mm256_set1_epi8((char)i);
+        ret[i] = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, tap)) | (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, tap)) << 32;
+    }
+}
+
+/* to = Σ over the channels in `set` of gradient · weights, for one or two panels `apart` floats apart. Two channels at a time: a
+ * missing second one has the gradient g[OUTPUTS] = 0. */
+GEMM_INLINE void add_channels(uint64_t set, const float *g, const float *w, size_t apart, size_t panels, float *to, size_t to_apart)
+{
+    __m256 a[4], b[4];
+    for (int i = 0; i < 4; i++)
+        a[i] = b[i] = _mm256_setzero_ps();
+    while (set) {
+        size_t o = (size_t)__builtin_ctzll(set);
+        set &= set - 1;
+        size_t q = set ? (size_t)__builtin_ctzll(set) : OUTPUTS;
+        set &= set - 1;
+        __m256 x = _mm256_broadcast_ss(g + o), y = _mm256_broadcast_ss(g + q);
+        const float *u = w + o * GEMM_PANEL, *v = w + q % OUTPUTS * GEMM_PANEL;
+        a[0] = _mm256_fmadd_ps(x, _mm256_loadu_ps(u), a[0]);
+        a[1] = _mm256_fmadd_ps(x, _mm256_loadu_ps(u + 8), a[1]);
+        b[0] = _mm256_fmadd_ps(y, _mm256_loadu_ps(v), b[0]);
+        b[1] = _mm256_fmadd_ps(y, _mm256_loadu_ps(v + 8), b[1]);
+        if (panels > 1) {
+            a[2] = _mm256_fmadd_ps(x, _mm256_loadu_ps(u + apart), a[2]);
+            a[3] = _mm256_fmadd_ps(x, _mm256_loadu_ps(u + apart + 8), a[3]);
+            b[2] = _mm256_fmadd_ps(y, _mm256_loadu_ps(v + apart), b[2]);
+            b[3] = _mm256_fmadd_ps(y, _mm256_loadu_ps(v + apart + 8), b[3]);
+        }
+    }
+    for (size_t i = 0; i < panels; i++) {
+        _mm256_storeu_ps(to + i * to_apart, _mm256_add_ps(a[2 * i], b[2 * i]));
+        _mm256_storeu_ps(to + i * to_apart + 8, _mm256_add_ps(a[2 * i + 1], b[2 * i + 1]));
+    }
+}
+
+/* Pixels below `count` windows from x of pooled row y, input channels of one or two panels from `first` on. */
+GEMM_INLINE void data_windows(const struct conv_job *d, const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, size_t first,
+                              size_t panels, struct scratch *s)
+{
+    const size_t co = j->shape.co, apart = co * GEMM_PANEL;
+    const struct conv_strides *gs = &j->gradient.strides, *as = &j->argmax_strides;
+    const float *g = j->gradient.data + image * gs->image + y * gs->row + x * gs->pixel, *w = d->weights + first * co;
+    const uint8_t *argmax = j->argmax + image * as->image + y * as->row + x * as->pixel;
+    float gradient[OUTPUTS + 1] = {0};
+    for (size_t n = 0; n < count; n++) {
+        uint64_t set[4];
+        find_channels(argmax + n * as->pixel, co, set);
+        memcpy(gradient, g + n * gs->pixel, co * sizeof(float));
+        for (size_t tap = 0; tap < 4; tap++)
+            add_channels(set[tap], gradient, w, apart, panels, s->values[0][tap / 2] + (2 * n + tap % 2) * GEMM_PANEL, sizeof(s->values[0]) / sizeof(float));
+    }
+}
+
+static void data_run(const struct conv_job *d, const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct scratch *s)
+{
+    size_t ci = j->shape.ci;
+    for (size_t first = 0; first < ci; first += PANELS * GEMM_PANEL) {
+        if (ci - first > GEMM_PANEL)
+            data_windows(d, j, image, y, x, count, first, 2, s);
+        else
+            data_windows(d, j, image, y, x, count, first, 1, s);
+        for (size_t row = 0; row < 2; row++)
+            for (size_t c = 0; c < PANELS * GEMM_PANEL && first + c < ci; c += 8) {
+                struct epilogue_run r = {.image = image, .y = 2 * y + row, .x = 2 * x, .step = 1, .count = 2 * count, .first = first + c,
+                                         .channels = ci - first - c};
+                epilogue_run(d, &r, s->values[c / GEMM_PANEL][row] + c % GEMM_PANEL, GEMM_PANEL);
+            }
+    }
+}
+
+void conv_pooled_data_avx2(const struct conv_job *d, const struct conv_pooled_job *j, void *scratch)
 {
     size_t h = j->h / 2, w = j->w / 2;
     for (size_t image = 0; image < j->images; image++)
-        for (size_t x = 0; x < w; x += RUN)
+        for (size_t y = 0; y < h; y++)
+            for (size_t x = 0; x < w; x += RUN)
+                data_run(d, j, image, y, x, w - x < RUN ? w - x : RUN, scratch);
+}
+
+void conv_pooled_gradient_avx2(const struct conv_pooled_job *j, void *scratch)
+{
+    bool point = j->shape.size == 1;
+    size_t h = j->h / 2, w = j->w / 2, run = point ? point_run(j->shape.ci) : RUN;
+    for (size_t image = 0; image < j->images; image++)
+        for (size_t x = 0; x < w; x += run)
             for (size_t y = 0; y < h; y++)
-                gradient_run(j, image, y, x, w - x < RUN ? w - x : RUN, scratch);
+                (point ? point_gradient_run : gradient_run)(j, image, y, x, w - x < run ? w - x : run, scratch);
 }

@@ -8,17 +8,28 @@
 #include "model/kernels/rows.h"
 #include "model/kernels/wino4_avx2.h"
 
+/* Row `y` of the image from column x on, as if padded, `width` pixels: where it lies, if what is read beyond its end is still the
+ * image's; otherwise a copy. */
+WINO4_INLINE const float *few_row(const struct conv_source *s, size_t image, ptrdiff_t y, ptrdiff_t x, size_t width, size_t ci, float *copy)
+{
+    if (s->strides.pixel == ci && x >= 0 && (size_t)x + width <= s->w && y >= 0 && (size_t)y + 1 < s->h && s->strides.row >= s->w * ci && s->w * ci >= 8)
+        return s->data + image * s->strides.image + (size_t)y * s->strides.row + (size_t)x * ci;
+    rows_copy(s, image, y, x, width, ci, copy);
+    return copy;
+}
+
 /* A row of tiles `n` of the image to v[36][tile][4]. `x`, `y`: the first output pixel; `rows`: WINO4_FEW_ROWS floats. */
 WINO4_INLINE void input_few(const struct conv_source *s, size_t image, size_t y, size_t x, size_t n, size_t ci, float *rows, float *v)
 {
     const size_t width = 4 * n + 2;
+    const float *row[WINO4_POINTS];
     for (size_t i = 0; i < WINO4_POINTS; i++)
-        rows_copy(s, image, (ptrdiff_t)(y + i) - (ptrdiff_t)s->top, (ptrdiff_t)x - (ptrdiff_t)s->left, width, ci, rows + i * WINO4_FEW_ROW);
-    for (size_t k = 0; k < width * ci; k += 8) { /* in place */
+        row[i] = few_row(s, image, (ptrdiff_t)(y + i) - (ptrdiff_t)s->top, (ptrdiff_t)x - (ptrdiff_t)s->left, width, ci, rows + i * WINO4_FEW_ROW);
+    for (size_t k = 0; k < width * ci; k += 8) { /* copies: in place */
         __m256 d[6], to[6];
         WINO4_UNROLL
         for (size_t i = 0; i < 6; i++)
-            d[i] = _mm256_loadu_ps(rows + i * WINO4_FEW_ROW + k);
+            d[i] = _mm256_loadu_ps(row[i] + k);
         input_1d(d, to);
         WINO4_UNROLL
         for (size_t i = 0; i < 6; i++)
