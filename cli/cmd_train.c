@@ -21,6 +21,8 @@ static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle
 static const char *const monitors[] = {"auto",    "loss",   "accuracy", "val-loss", "val-accuracy",
                                        "val-auc", "val-f1", "val-mae",  "val-r2",   NULL}; /* as pst_monitor */
 
+static const char *const prune_schedules[] = {"polynomial", "constant", NULL}; /* as pst_prune_schedule */
+
 static void put_end(const struct train_session *s, const pst_run_result *r)
 {
     const char *out = s->resume ? s->resume : s->config->out;
@@ -143,11 +145,33 @@ static int train(struct train_session *s, pst_run_result *result)
     return result->stopped ? interrupt_exit_code() : EXIT_DONE;
 }
 
+static int run_session(struct train_session *s, const char *const *operands, size_t count, pst_run_result *result);
+
+/* Without --model, the model is that of the run in --weights. */
+static int run_weights_model(struct train_session *s, const char *const *operands, size_t count, pst_run_result *result)
+{
+    struct train_config c = *s->config;
+    struct train_session with = *s;
+    pst_run_record *record = NULL;
+    int code;
+
+    if (pst_run_record_read(&record, c.weights, NULL, NULL) < 0)
+        return say_usage(&command_train, "--model is missing, and %s is not a run that has one; `penstock model --presets` lists models with names",
+                         c.weights);
+    c.model = record->model;
+    with.config = &c;
+    code = run_session(&with, operands, count, result);
+    pst_run_record_destroy(record);
+    return code;
+}
+
 static int run_session(struct train_session *s, const char *const *operands, size_t count, pst_run_result *result)
 {
     const struct train_config *c = s->config;
     int code;
 
+    if (!c->model && c->weights)
+        return run_weights_model(s, operands, count, result);
     if (!c->model)
         return say_usage(&command_train, "--model is missing; `penstock model --presets` lists models with names");
     if (count == 0)
@@ -233,6 +257,7 @@ static int run_recorded(const struct train_config *now, const pst_run_record *re
     c->val = now->val ? now->val : record->validation ? record->validation : c->val;
     c->model = record->model;
     c->weights = NULL; /* the checkpoint has them */
+    c->model = record->model; /* also where it was changed before the run began, as by --qat */
     c->threads = now->threads ? now->threads : record->threads ? record->threads : c->threads;
     s.kernels = record->kernels; /* the same bits, whatever the file of --kernels holds by now */
     code = session_open(&s, count ? operands : text ? &text : parsed->operands, count ? count : text ? 1 : parsed->count);
@@ -373,6 +398,31 @@ static const struct option options[] = {
      .doc = "the largest absolute value of a gradient; 0: any"},
     {"--ema", .metavar = "DECAY", .kind = OPTION_FLOAT, INTO(struct train_config, ema), .initial = "0", .max = 0.999999,
      .doc = "evaluate with a moving mean of the weights, such as 0.999; 0: none"},
+    {"--prune", .metavar = "SHARE|N:M", .kind = OPTION_STRING, INTO(struct train_config, prune),
+     .doc = "set the smallest weights of each convolution and dense layer to zero and keep them zero: a share such as 0.5; groups such as 2:4, of "
+            "each 4 inputs 2 stay; or keep: what is zero in --weights stays zero", .absent = "none", .group = "Make it smaller"},
+    {"--prune-schedule", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct train_config, prune_schedule), .choices = prune_schedules,
+     .initial = "polynomial", .doc = "how the share of zeros grows: polynomial, fast at first and slower towards --prune-end, or constant from "
+                                     "--prune-begin on"},
+    {"--prune-begin", .metavar = "STEP", .kind = OPTION_UINT, INTO(struct train_config, prune_begin), .max = 1e15,
+     .doc = "the first update after which weights are chosen", .absent = "before the first one"},
+    {"--prune-end", .metavar = "STEP", .kind = OPTION_UINT, INTO(struct train_config, prune_end), .max = 1e15,
+     .doc = "the last one", .absent = "polynomial: three quarters of the run; constant: none"},
+    {"--prune-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, prune_every), .initial = "100", .min = 1, .max = 1e15,
+     .doc = "updates between two choices"},
+    {"--prune-initial", .metavar = "SHARE", .kind = OPTION_FLOAT, INTO(struct train_config, prune_initial), .initial = "0", .max = 1,
+     .doc = "the share of zeros that polynomial begins with"},
+    {"--prune-exclude", .metavar = "LAYER", .kind = OPTION_REPEATED, INTO(struct train_config, prune_exclude),
+     .doc = "do not prune this layer, such as dense_*"},
+    {"--prune-layer", .metavar = "LAYER=SHARE", .kind = OPTION_REPEATED, INTO(struct train_config, prune_layers),
+     .doc = "the share of one layer, such as conv_1=0.3; 0: it is not pruned"},
+    {"--qat", .kind = OPTION_FLAG, INTO(struct train_config, qat),
+     .doc = "train the model of --weights for int8: batch normalisation is folded, and weights and values are rounded as int8 inference does; "
+            "`penstock compress RUN --quantize int8` then makes the int8 model"},
+    {"--qat-samples", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, qat_samples), .initial = "512", .min = 1, .max = 1e9,
+     .doc = "samples from which --qat finds the ranges of values"},
+    {"--qat-bits", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, qat_bits), .initial = "7", .min = 7, .max = 8,
+     .doc = "bits of the kernels of --qat: 7 is faster on processors without VNNI, 8 is more exact"},
     {"--threads", 't', "N", OPTION_UINT, INTO(struct train_config, threads), .min = 1, .max = 256,
      .doc = "threads of the training step; the result does not depend on it", .absent = "one per core"},
     {"--kernels", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct train_config, kernels), .completion = COMPLETE_FILES,
@@ -407,6 +457,11 @@ static const struct example examples[] = {
     {"four batches per update, rare classes weigh more",
      "penstock train @train.pst --model resnet20 --accumulate 4 --class-weight balanced --out runs/balanced"},
     {"which learning rate?", "penstock train @train.pst --val @test.pst --model cnn --epochs 3 --sweep lr=0.01,0.001,0.0001 --out runs/sweep"},
+    {"half of the weights become zero while a trained model is trained on",
+     "penstock train @train.pst --val @test.pst --model resnet20 --weights runs/first --prune 0.5 --prune-exclude \"dense_*\" --epochs 4 --lr 1e-4 "
+     "--out runs/pruned"},
+    {"train a trained model for int8 inference",
+     "penstock train @train.pst --val @test.pst --weights runs/first --qat --epochs 2 --lr 1e-4 --out runs/qat"},
     {"continue after an interruption", "penstock train --resume runs/first"},
     {"a new head on the layers of an earlier run",
      "penstock train @train.pst --model @model.pst --weights runs/first --freeze \"conv_*\" --lr 1e-4 --out runs/second"},

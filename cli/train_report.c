@@ -38,6 +38,8 @@ static char *line_text(char line[LINE_SIZE], const struct train_report *r, const
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  %s left", amount_time(eta, p->seconds_left));
     if (p->skipped)
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  %" PRIu64 " skipped", p->skipped);
+    if (p->sparsity > 0)
+        n += snprintf(line + n, LINE_SIZE - (size_t)n, "  zeros %.1f %%", 100 * p->sparsity);
     if (p->best)
         snprintf(line + n, LINE_SIZE - (size_t)n, "  best");
     return line;
@@ -72,6 +74,8 @@ static void put_json(const pst_run_progress *p)
         json_number(&j, "loss_scale", p->loss_scale);
         json_uint(&j, "skipped_steps", p->skipped);
     }
+    if (p->sparsity > 0)
+        json_number(&j, "sparsity", p->sparsity);
     json_uint(&j, "peak_bytes", getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0);
     json_bool(&j, "epoch_end", p->epoch_end);
     json_bool(&j, "best", p->best);

@@ -16,6 +16,7 @@ void session_close(struct train_session *s)
     pst_pipeline_destroy(s->validation);
     free(s->text);
     free(s->class_weights);
+    prune_options_free(s);
 }
 
 /* A trace is of the training pipeline alone. */
@@ -41,6 +42,23 @@ static uint64_t total_steps(const struct train_session *s)
         total = total == 0 || all < total ? all : total;
     }
     return total;
+}
+
+/* Replaces model and trainer by those that are trained for int8. */
+static pst_status prepare_qat(struct train_session *s, const pst_train_options *o, pst_error *error)
+{
+    pst_qat_options q = {.size = sizeof(q), .samples = s->config->qat_samples, .weight_bits = (unsigned)s->config->qat_bits, .fields = &s->fields};
+    pst_trainer *trainer = NULL;
+    pst_model *model = NULL;
+    pst_status status = pst_trainer_prepare_qat(&trainer, &model, s->trainer, o, s->training, &q, error);
+
+    if (status < 0)
+        return status;
+    pst_trainer_destroy(s->trainer);
+    pst_model_destroy(s->model);
+    s->trainer = trainer;
+    s->model = model;
+    return PST_OK;
 }
 
 static pst_status make_trainer(struct train_session *s, pst_error *error)
@@ -73,22 +91,31 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
                            .accumulate = (unsigned)c->accumulate,
                            .class_weights = s->class_weights,
                            .class_count = s->class_weight_count};
+    pst_prune_options prune = {0};
+    bool prepares = c->qat && !s->resume;
     size_t loaded = 0;
     char *kernels = NULL;
-    pst_status status = c->kernels && !s->kernels ? kernels_read(&kernels, c->kernels, error) : PST_OK;
+    pst_status status = prune_options_read(s, &prune, error);
 
+    if (status == PST_OK && prepares && !c->weights)
+        status = pst_fail(error, PST_EINVAL, "--qat starts from a trained model: give its run with --weights");
+    if (status == PST_OK && c->kernels && !s->kernels)
+        status = kernels_read(&kernels, c->kernels, error);
     o.kernels = s->kernels ? s->kernels : kernels;
+    o.prune = prune.size && !prepares ? &prune : NULL;
     if (status == PST_OK)
         status = pst_trainer_create(&s->trainer, s->model, &o, error);
     if (status == PST_OK && o.kernels)
         kernels_compare(o.kernels, pst_trainer_kernels(s->trainer), s->kernels ? s->resume : c->kernels);
-    free(kernels);
     if (status == PST_OK && c->weights) {
         status = pst_trainer_load_weights(s->trainer, c->weights, &loaded, error);
         if (status == PST_OK)
             say_note("%zu parameters come from %s", loaded, c->weights);
     }
-    return status;
+    o.prune = prune.size ? &prune : NULL;
+    o.kernels = NULL; /* of the model as it was */
+    free(kernels);
+    return status == PST_OK && prepares ? prepare_qat(s, &o, error) : status;
 }
 
 /* The names of the classes, where they are known and are as many as the model has results. Validation data must have the same. */

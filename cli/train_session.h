@@ -13,8 +13,13 @@ struct train_config {
     double rate, momentum, weight_decay, clip, clip_value, smoothing, ema, gamma, min_rate;
     double low, high; /* of lr-find */
     int optimizer, schedule, loss, monitor, mixed;
-    struct option_list freeze, sweep;
-    bool recompute, json, quiet;
+    struct option_list freeze, sweep, prune_exclude, prune_layers;
+    const char *prune; /* SHARE, N:M or keep */
+    int prune_schedule;
+    uint64_t prune_begin, prune_end, prune_every;
+    double prune_initial;
+    bool recompute, json, quiet, qat;
+    uint64_t qat_samples, qat_bits;
     bool epochs_given, steps_given, val_given;
 };
 
@@ -27,7 +32,7 @@ struct train_session {
     const struct command *command;
     const struct train_config *config;
     char *text;           /* of the training pipeline */
-    const char *resume;   /* a run folder, or NULL */
+    const char *resume;   /* a run folder, or NULL; the model is then that of the checkpoint, whatever was done to it first */
     const char *const *arguments;
     size_t argument_count;
     pst_pipeline *training, *validation;
@@ -37,6 +42,8 @@ struct train_session {
     const char *kernels;   /* the recorded table of kernels, instead of the file of --kernels; NULL: none */
     double *class_weights; /* NULL: none */
     size_t class_weight_count;
+    double *prune_shares; /* of --prune-layer */
+    char **prune_names;
     const char *const *classes; /* the training pipeline's */
     size_t class_count;
 };
@@ -44,6 +51,10 @@ struct train_session {
 /* Opens pipelines, model and trainer: every mistake is found here. Returns EXIT_DONE, or another exit code with the error printed. */
 int session_open(struct train_session *s, const char *const *operands, size_t count);
 void session_close(struct train_session *s);
+
+/* The options of pruning; `o->size` is 0 where there are none. The lists belong to the session. */
+pst_status prune_options_read(struct train_session *s, pst_prune_options *o, pst_error *error);
+void prune_options_free(struct train_session *s);
 
 /* The weights of classes: `how` is "balanced" or a file. Sets `class_weights` of the session. */
 pst_status class_weights_find(struct train_session *s, const char *how, pst_error *error);

@@ -52,6 +52,33 @@ typedef enum pst_mixed {
     PST_MIXED_BFLOAT16  /* They are stored as bfloat16. */
 } pst_mixed;
 
+/* How the share of zeros grows while a model is pruned. */
+typedef enum pst_prune_schedule {
+    PST_PRUNE_POLYNOMIAL = 0, /* From `initial` at `begin` to `sparsity` at `end`: fast at first, then slower. */
+    PST_PRUNE_CONSTANT,       /* `sparsity` from `begin` on. */
+    PST_PRUNE_KEEP            /* Weights that are zero at the start stay zero; no others go. */
+} pst_prune_schedule;
+
+/* Magnitude pruning: the smallest weights of each convolution (except depthwise ones) and dense layer become zero and stay zero. The
+ * schedules are those of TensorFlow's model optimisation toolkit. A member that is 0 has its default. */
+typedef struct pst_prune_options {
+    size_t size;                 /* sizeof(pst_prune_options). */
+    double sparsity;             /* The share of zeros in the end, from 0 to less than 1. */
+    double initial;              /* The share at `begin`, of PST_PRUNE_POLYNOMIAL. */
+    pst_prune_schedule schedule; /* How the share grows. */
+    uint64_t begin, end;         /* The first and last update after which weights are chosen. `end` 0: no end; of PST_PRUNE_POLYNOMIAL,
+                                    three quarters of `total_steps`. */
+    uint64_t every;              /* Updates between two choices; 0: 100. */
+    double power;                /* The exponent of PST_PRUNE_POLYNOMIAL; 0: 3. */
+    unsigned group_keep, group;  /* N:M sparsity: of each `group` inputs in a row (4), `group_keep` (2) stay; `sparsity` is not used then.
+                                    0: none. */
+    const char *const *exclude;  /* Names of layers that are not pruned; * and ? stand for parts of names. Copied. */
+    size_t exclude_count;        /* The number of names. */
+    const char *const *layers;   /* Names of layers with a share of their own, in the order in which they apply. Copied. */
+    const double *layer_sparsity; /* Their shares; 0: the layer is not pruned. Copied. */
+    size_t layer_count;          /* The number of both. */
+} pst_prune_options;
+
 /* How a model is trained. A member that is 0 has its default; a negative rate, beta or weight decay is exactly 0. */
 typedef struct pst_train_options {
     size_t size;              /* sizeof(pst_train_options). */
@@ -88,6 +115,7 @@ typedef struct pst_train_options {
     bool recompute;           /* Keep few values for the backward pass and compute the others again: less memory, more time, the same result. */
     const char *kernels;      /* A table of kernels as pst_model_tune writes it and pst_trainer_kernels returns it; kernels that this machine
                                  does not have are left out. NULL: the usual ones. Copied. */
+    const pst_prune_options *prune; /* Prune the model while it is trained; NULL: do not. Copied. */
 } pst_train_options;
 
 typedef struct pst_trainer pst_trainer;
@@ -158,6 +186,8 @@ PST_API float *pst_trainer_gradients(pst_trainer *t, size_t i);
 PST_API double pst_trainer_loss_scale(const pst_trainer *t, uint64_t *ret_skipped);
 /* Returns the number of updates so far. */
 PST_API uint64_t pst_trainer_steps(const pst_trainer *t);
+/* Returns the share of zeros among the weights that are pruned; 0 where none are. */
+PST_API double pst_trainer_sparsity(const pst_trainer *t);
 /* Returns the bytes of the step, the weights, gradients and the optimiser's state. */
 PST_API uint64_t pst_trainer_bytes(const pst_trainer *t);
 
@@ -212,6 +242,22 @@ PST_API pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error 
  * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. A shape that differs is PST_ETYPE. On failure nothing
  * changes. */
 PST_API pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *ret_loaded, pst_error *reterr);
+
+/* ---- Quantisation-aware training ---- */
+
+/* How a model is prepared for it. A member that is 0 has its default. */
+typedef struct pst_qat_options {
+    size_t size;              /* sizeof(pst_qat_options). */
+    uint64_t samples;         /* Samples to calibrate with; 0: 512, or all where the pipeline has fewer. */
+    unsigned weight_bits;     /* Bits of the kernels: 7 or 8; 0: 7. */
+    const struct pst_fields *fields; /* The fields of the pipeline. Required. */
+} pst_qat_options;
+/* Makes a model and a trainer for quantisation-aware training from the weights that `from` evaluates with. Batch normalisation is
+ * folded; `fakequant` layers round the values between layers to the ranges that occur in the samples of `calibration`, which afterwards is
+ * where it was before; the trainer rounds kernels and biases, and gradients pass straight through. `options` are those of the new
+ * trainer. The caller destroys both results, the trainer first. */
+PST_API pst_status pst_trainer_prepare_qat(pst_trainer **ret, pst_model **ret_model, const pst_trainer *from, const pst_train_options *options,
+                                           pst_pipeline *calibration, const pst_qat_options *qat, pst_error *reterr);
 
 /* ---- Runs ---- */
 
@@ -271,6 +317,7 @@ typedef struct pst_run_progress {
     double loss_scale;     /* pst_trainer_loss_scale. */
     uint64_t skipped;      /* Updates left out since the beginning of the run because a gradient was not finite. */
     bool saved, best;      /* Whether a checkpoint was written just now; whether it is the best. */
+    double sparsity;       /* pst_trainer_sparsity. */
 } pst_run_progress;
 /* Called on the thread of the run. Returns true to save and stop. */
 typedef bool (*pst_run_fn)(void *user, const pst_run_progress *progress);

@@ -315,6 +315,16 @@ static pst_status emit_dropout(const struct onnx_call *c, pst_error *reterr)
     return PST_OK;
 }
 
+/* A model that is being trained for int8 is not what runs: the integers made from it are. */
+static pst_status emit_fakequant(const struct onnx_call *c, pst_error *reterr)
+{
+    const struct graph_param *p = &c->w->graph->params[c->node->first_param];
+    if (c->w->params[p[0].offset] == 0 && c->w->params[p[1].offset] == 0)
+        return PST_OK; /* no range: values pass */
+    return pst_fail(reterr, PST_EUNSUPPORTED, "%s: the model was trained for int8: make it with `penstock compress RUN --quantize int8` and export that",
+                    c->node->name);
+}
+
 static pst_status emit_flatten(const struct onnx_call *c, pst_error *reterr)
 {
     const struct shape *in = &c->node->in[0];
@@ -363,7 +373,7 @@ static const struct {
     {"layernorm", emit_layernorm}, {"relu", emit_relu},       {"relu6", emit_relu6},     {"leaky", emit_leaky},
     {"gelu", emit_gelu},           {"silu", emit_silu},       {"sigmoid", emit_sigmoid}, {"tanh", emit_tanh},
     {"softmax", emit_softmax},     {"maxpool", emit_maxpool}, {"avgpool", emit_avgpool}, {"globalavgpool", emit_globalavgpool},
-    {"dropout", emit_dropout},     {"flatten", emit_flatten}, {"add", emit_add},         {"concat", emit_concat},
+    {"dropout", emit_dropout},     {"fakequant", emit_fakequant}, {"flatten", emit_flatten}, {"add", emit_add},         {"concat", emit_concat},
 };
 
 pst_status onnx_layer(struct onnx_graph *w, size_t i, pst_error *reterr)

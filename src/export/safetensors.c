@@ -1,6 +1,7 @@
 /* safetensors.c: see safetensors.h. */
 #include "export/safetensors.h"
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/le.h"
 #include "base/memory.h"
@@ -135,6 +136,8 @@ static pst_status parse(struct safetensors *ret, const void *bytes, size_t lengt
     if (st == PST_OK)
         st = read_header(&s, &d, b + 8 + header, length - 8 - header, reterr);
     json_finish(&d);
+    if (st == PST_OK)
+        st = safetensors_join(&s, reterr);
     if (st < 0)
         safetensors_finish(&s);
     else
@@ -156,6 +159,9 @@ void safetensors_finish(struct safetensors *s)
 {
     for (size_t i = 0; i < s->count; i++)
         mem_free((char *)(uintptr_t)s->tensors[i].name);
+    for (size_t i = 0; i < s->owned_count; i++)
+        mem_free(s->owned[i]);
+    mem_free(s->owned);
     mem_free(s->tensors);
     *s = (struct safetensors){0};
 }
@@ -168,7 +174,7 @@ const struct safetensor *safetensors_find(const struct safetensors *s, const cha
     return NULL;
 }
 
-void safetensors_write(struct text *to, struct safetensor *tensors, size_t count)
+static void write_all(struct text *to, struct safetensor *tensors, size_t count)
 {
     uint64_t at = 0;
     size_t begin = to->length;
@@ -178,13 +184,14 @@ void safetensors_write(struct text *to, struct safetensor *tensors, size_t count
     text_add(to, "{");
     for (size_t i = 0; i < count; i++) {
         const struct safetensor *t = &tensors[i];
+        uint64_t bytes = t->count * safetensors_width(t->dtype);
         text_add(to, i ? "," : "");
         text_add_json(to, t->name, strlen(t->name));
-        text_add(to, ":{\"dtype\":\"F32\",\"shape\":[");
+        text_addf(to, ":{\"dtype\":\"%s\",\"shape\":[", t->dtype);
         for (uint32_t k = 0; k < t->rank; k++)
             text_addf(to, "%s%" PRIu64, k ? "," : "", t->shape[k]);
-        text_addf(to, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + t->count * sizeof(float));
-        at += t->count * sizeof(float);
+        text_addf(to, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + bytes);
+        at += bytes;
     }
     text_add(to, "}");
     while (!to->failed && (to->length - begin) % ALIGNMENT)
@@ -192,5 +199,24 @@ void safetensors_write(struct text *to, struct safetensor *tensors, size_t count
     if (!to->failed)
         put_le64(to->data + begin, to->length - begin - 8);
     for (size_t i = 0; i < count; i++)
-        text_add_n(to, tensors[i].data, tensors[i].count * sizeof(float));
+        text_add_n(to, tensors[i].data, tensors[i].count * safetensors_width(tensors[i].dtype));
+}
+
+void safetensors_write(struct text *to, struct safetensor *tensors, size_t count)
+{
+    struct arena memory;
+    struct safetensor *list = mem_array(3 * count + 1, sizeof(*list));
+    size_t n = 0;
+    arena_init(&memory);
+    to->failed |= !list;
+    for (size_t i = 0; !to->failed && i < count; i++) {
+        if (!tensors[i].bitmap)
+            list[n++] = tensors[i];
+        else
+            to->failed |= !safetensors_split(&tensors[i], &memory, list, &n);
+    }
+    if (!to->failed)
+        write_all(to, list, n);
+    arena_finish(&memory);
+    mem_free(list);
 }

@@ -32,9 +32,12 @@ static bool has_state(pst_trainer *t, size_t s, size_t p, uint64_t accumulated)
     return optimizer_state(t->optimizer, s) && (s != 3 || accumulated) && (s == 2 || optimizer_trains(t->optimizer, p));
 }
 
-static struct safetensor describe(const struct graph_param *p, const float *block, const char *name)
+/* Weights that were pruned never come back: neither they nor the optimiser's values of them are stored. */
+static struct safetensor describe(const pst_trainer *t, size_t param, const float *block, const char *name)
 {
-    struct safetensor x = {.name = name, .dtype = "F32", .rank = p->layer.rank, .count = p->count, .data = block + p->offset};
+    const struct graph_param *p = &t->model->graph->params[param];
+    struct safetensor x = {.name = name, .dtype = "F32", .rank = p->layer.rank, .count = p->count, .data = block + p->offset,
+                           .bitmap = prune_mask(t->prune, param)};
     for (uint32_t i = 0; i < p->layer.rank; i++)
         x.shape[i] = p->layer.shape[i];
     return x;
@@ -46,7 +49,7 @@ static void weights_file(pst_trainer *t, struct text *to)
     struct safetensor *list = mem_array(g->param_count + 1, sizeof(*list));
     to->failed |= !list;
     for (size_t i = 0; list && i < g->param_count; i++)
-        list[i] = describe(&g->params[i], t->params, g->params[i].name);
+        list[i] = describe(t, i, t->params, g->params[i].name);
     if (list)
         safetensors_write(to, list, g->param_count);
     mem_free(list);
@@ -64,7 +67,7 @@ static void optimizer_file(pst_trainer *t, struct text *to)
                 continue;
             char *name = mem_format("%s/%s", g->params[i].name, state_names[s]);
             to->failed |= !name;
-            list[count++] = describe(&g->params[i], optimizer_state(t->optimizer, s), name ? name : "");
+            list[count++] = describe(t, i, optimizer_state(t->optimizer, s), name ? name : "");
             if (!name)
                 count--;
         }
@@ -104,6 +107,8 @@ static pst_status take_arrays(pst_trainer *t, const struct safetensors *from, si
             return st;
         if (block)
             memcpy(block + g->params[i].offset, x->data, x->count * sizeof(float));
+        if (block && state == OPTIMIZER_STATES && prune_mask(t->prune, i))
+            prune_set_mask(t->prune, i, x->bitmap);
     }
     return PST_OK;
 }
@@ -175,7 +180,7 @@ static void state_file(pst_trainer *t, const struct run_state *s, const pst_run_
     pst_shape in = pst_model_input(t->model);
     json_begin_object(&j, NULL);
     json_lines(&j);
-    json_uint(&j, "format", CHECKPOINT_FORMAT);
+    json_uint(&j, "format", t->prune ? CHECKPOINT_FORMAT : 1);
     json_string(&j, "penstock", pst_version());
     json_uint(&j, "step", t->steps);
     json_uint(&j, "seed", t->options.seed);

@@ -8,7 +8,7 @@
 #include "base/json_read.h"
 #include "train/trainer.h"
 
-#define CHECKPOINT_FORMAT 1
+#define CHECKPOINT_FORMAT 2 /* 2: arrays without their zeros, of pruned runs; others are written as 1 */
 
 /* Where a run is. */
 struct run_state {

@@ -105,6 +105,7 @@ static void refresh(struct run *r)
     p->seconds = now() - r->began;
     p->seconds_left = seconds_left(r);
     p->bytes = pst_trainer_bytes(r->trainer);
+    p->sparsity = pst_trainer_sparsity(r->trainer);
 }
 
 static void report(struct run *r)

@@ -153,6 +153,19 @@ static pst_status make_optimizer(pst_trainer *t, unsigned features, pst_error *r
     return optimizer_create(&t->optimizer, t->model->graph, &c, reterr);
 }
 
+static pst_status make_prune(pst_trainer *t, pst_error *reterr)
+{
+    const struct graph *g = t->model->graph;
+    bool *trained = mem_array(g->param_count + 1, sizeof(*trained));
+    if (!trained)
+        return fail_memory(reterr, "making the trainer");
+    for (size_t i = 0; i < g->param_count; i++)
+        trained[i] = optimizer_trains(t->optimizer, i);
+    pst_status st = prune_create(&t->prune, g, trained, t->options.prune, t->options.total_steps, reterr);
+    mem_free(trained);
+    return st;
+}
+
 static pst_status make_buffers(pst_trainer *t, pst_error *reterr)
 {
     size_t results = t->options.batch * t->width * sizeof(float); /* the step has checked that it does not overflow */
@@ -193,6 +206,11 @@ pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const p
         st = make_optimizer(t, features, reterr);
     t->options.freeze = NULL; /* the caller's */
     t->options.kernels = NULL;
+    if (st == PST_OK && t->options.prune)
+        st = make_prune(t, reterr);
+    t->options.prune = NULL;
+    if (st == PST_OK)
+        st = fake_quant_create(&t->fake, model->graph, reterr);
     if (st == PST_OK)
         st = take_class_weights(t, reterr);
     t->options.class_weights = NULL;
@@ -211,6 +229,8 @@ pst_trainer *pst_trainer_destroy(pst_trainer *t)
         return NULL;
     step_destroy(t->step);
     optimizer_destroy(t->optimizer);
+    prune_destroy(t->prune);
+    fake_quant_destroy(t->fake);
     mem_free(t->params);
     mem_free(t->grads);
     mem_free(t->dout);
@@ -342,6 +362,18 @@ static void mark(pst_trainer *t, enum profile_part part)
         t->marks[part] = clock_ns();
 }
 
+/* The parameters that the step computes with: rounded ones where the model is trained for int8. */
+static float *computed_params(pst_trainer *t, float *params)
+{
+    return t->fake ? fake_quant_params(t->fake, step_team(t->step), params) : params;
+}
+
+/* Masks for the weights as they are after `steps` updates. */
+static void prune(pst_trainer *t)
+{
+    prune_weights(t->prune, step_team(t->step), t->steps, t->params, optimizer_state(t->optimizer, 2));
+}
+
 pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
 {
     struct loss_target target = {0};
@@ -353,13 +385,17 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
         st = check_custom(t, reterr);
     if (st == PST_OK)
         st = trainer_target(t, samples->target, n, &target, reterr);
+    if (st == PST_OK && t->prune && t->steps == 0)
+        prune(t);
     if (st == PST_OK) {
         mark(t, PART_FORWARD);
         step_set_passes(t->step, t->steps * t->options.accumulate + t->accumulated);
-        st = step_forward(t->step, samples->input->data, samples->input->dtype, n, t->params, true, &out, reterr);
+        st = step_forward(t->step, samples->input->data, samples->input->dtype, n, computed_params(t, t->params), true, &out, reterr);
     }
     if (st < 0)
         return st;
+    if (t->fake)
+        fake_quant_take_fixed(t->fake, t->params);
     mark(t, PART_LOSS);
     r.loss = compute_loss(t, samples, out, &target, sample_weights(t, samples, &target, n), n, t->dout);
     r.rate = schedule_rate(&t->options, &t->schedule, t->steps);
@@ -397,12 +433,16 @@ static pst_status update(pst_trainer *t, double scale, const float *grads, pst_e
     }
     t->gradient_norm = optimizer_apply(t->optimizer, step_team(t->step), t->steps + 1, rate, scale, t->params, grads);
     t->steps++;
+    if (t->prune)
+        prune(t);
     return PST_OK;
 }
 
 pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
 {
     pst_status st = PST_OK;
+    if (t->prune)
+        prune_apply(t->prune, step_team(t->step), t->grads); /* norms and sums are of the weights that are left */
     if (t->options.accumulate > 1) {
         optimizer_accumulate(t->optimizer, step_team(t->step), t->grads, (double)t->computed, t->accumulated == 0);
         t->accumulated++;
@@ -450,7 +490,8 @@ pst_status trainer_infer(pst_trainer *t, const pst_tensor *input, const float **
     float *mean = optimizer_state(t->optimizer, 2);
     pst_status st = check_input(t, input, reterr);
     if (st == PST_OK)
-        st = step_forward(t->step, input->data, input->dtype, (size_t)input->shape[0], mean ? mean : t->params, false, &out, reterr);
+        st = step_forward(t->step, input->data, input->dtype, (size_t)input->shape[0], computed_params(t, mean ? mean : t->params), false, &out,
+                          reterr);
     *ret = out;
     return st;
 }
@@ -522,6 +563,11 @@ double pst_trainer_loss_scale(const pst_trainer *t, uint64_t *ret_skipped)
     if (ret_skipped)
         *ret_skipped = t->scale.skipped;
     return t->scale.factor;
+}
+
+double pst_trainer_sparsity(const pst_trainer *t)
+{
+    return prune_share(t->prune);
 }
 
 uint64_t pst_trainer_steps(const pst_trainer *t)

@@ -4,11 +4,13 @@
 
 #include "model/model.h"
 #include "model/step.h"
+#include "train/fake_quant.h"
 #include "train/loss.h"
 #include "train/loss_scale.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/profile.h"
+#include "train/prune.h"
 #include "train/schedule.h"
 
 struct pst_trainer {
@@ -16,6 +18,8 @@ struct pst_trainer {
     pst_train_options options; /* defaults filled in; `freeze` is not kept */
     struct step *step;
     struct optimizer *optimizer;
+    struct prune *prune;  /* NULL: nothing is pruned */
+    struct fake_quant *fake; /* NULL: weights are not rounded */
     size_t width;         /* results per sample */
     float *params, *grads;
     float *dout;          /* batch × width */

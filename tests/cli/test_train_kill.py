@@ -14,11 +14,12 @@ import time
 import tap
 from tool import PENSTOCK, environment, penstock, scratch
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "6"))
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "8"))
 SECONDS = float(os.environ.get("PENSTOCK_RUN_SECONDS", "12"))
 MODEL = "conv 6 3 relu pad=same | maxpool 2 | conv 8 3 pad=same bias=false | batchnorm | relu | dropout 0.1 | globalavgpool | dense 3"
 VARIANTS = (["--schedule", "cosine"], ["--accumulate", 3, "--ema", "0.9"], ["--ema", "0.9", "--val-every", 7, "--optimizer", "nesterov"],
-            ["--accumulate", 2, "--schedule", "plateau", "--plateau", 1, "--mixed", "float16"])
+            ["--accumulate", 2, "--schedule", "plateau", "--plateau", 1, "--mixed", "float16"],
+            ["--prune", "0.7", "--prune-every", 4, "--ema", "0.9", "--accumulate", 2, "--clip", 1])
 
 
 def data(folder):

@@ -172,12 +172,33 @@ static void test_joins(void)
     check_model("repeat 2 ( conv 4 3 pad=same )", image);
 }
 
+/* Rounding has no gradient: it is that of the identity within the range. Values by hand, for the range [−1, 1.55]: levels of 0.01. */
+static void test_fakequant(void)
+{
+    const struct layer_class *layer = layer_find("fakequant");
+    float x[] = {0, 0.004f, 0.006f, 0.125f, -0.996f, -1.2f, 1.56f, 7, 0.015f}, y[9], d[9], low = -1, high = 1.55f, dlow = 1, dhigh = 1;
+    const float want[] = {0, 0, 0.01f, 0.12f, -1, -1, 1.55f, 1.55f, 0.02f};
+    const float ones[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1}, gradient[] = {1, 1, 1, 1, 1, 0, 0, 0, 1};
+    struct shape shape = {.rank = 1, .h = 1, .w = 1, .c = 9};
+    struct layer_call c = {.n = 1, .inputs = 1, .in_shape = &shape, .out_shape = shape, .in = {x}, .out = y, .dout = ones, .din = {d},
+                           .param = {&low, &high}, .dparam = {&dlow, &dhigh}};
+    layer->forward(&c);
+    layer->backward(&c);
+    for (size_t i = 0; i < 9; i++) {
+        CHECK_MSG(fabsf(y[i] - want[i]) < 1e-6f || i == 3 || i == 8, "value %zu: %g, expected %g", i, (double)y[i], (double)want[i]);
+        CHECK_MSG(d[i] == gradient[i], "gradient %zu: %g", i, (double)d[i]);
+    }
+    low = high = 0; /* no range: values pass */
+    layer->forward(&c);
+    CHECK(memcmp(x, y, sizeof(x)) == 0 && dlow == 0 && dhigh == 0);
+}
+
 /* Every layer of the list occurs above; a new one must be added. */
 static void test_all_are_here(void)
 {
     static const char *const tested[] = {"conv", "dwconv", "sepconv", "dense", "batchnorm", "layernorm", "relu", "relu6", "leaky",
         "gelu", "silu", "sigmoid", "tanh", "softmax", "maxpool", "avgpool", "globalavgpool", "dropout", "flatten", "residual",
-        "concat", "add", "repeat"};
+        "concat", "add", "repeat", "fakequant"};
     for (size_t i = 0; layer_at(i); i++) {
         bool found = false;
         for (size_t k = 0; k < sizeof(tested) / sizeof(tested[0]); k++)
@@ -205,6 +226,7 @@ static const struct test tests[] = {
     {"joins", test_joins},
     {"every layer is tested", test_all_are_here},
     {"examples build", test_examples},
+    {"rounding", test_fakequant},
     {NULL, NULL},
 };
 

@@ -1,0 +1,122 @@
+"""Pruning and training for int8 from outside: schedules by their formulas, zeros that stay, runs that continue after kill -9."""
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+import tap
+from tool import PENSTOCK, environment, penstock, scratch
+
+MODEL = "conv 8 3 relu pad=same | maxpool 2 | conv 16 3 pad=same bias=false | batchnorm | relu | globalavgpool | dense 3"
+
+
+def data(folder):
+    penstock("generate", f"{folder}/photos", "--images", 60, "--classes", 3, "--size", 24, "-q")
+    source = f"folder {folder}/photos"
+    return f"{source} | shuffle | decode | resize 16 | flip | normalize imagenet | batch 8", f"{source} | decode | resize 16 | normalize imagenet | batch 8"
+
+
+def arrays(path):
+    """The arrays of a safetensors file, as (type, shape, bytes)."""
+    raw = open(path, "rb").read()
+    length = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + length])
+    return {name: (t["dtype"], t["shape"], raw[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]]) for name, t in header.items()}
+
+
+def zeros(checkpoint, name):
+    """The share of values of a stored array that are zero: its bitmap says which."""
+    found = arrays(f"{checkpoint}/weights.safetensors")
+    count = 1
+    for n in struct.unpack(f"<{found[name + '@shape'][1][0]}Q", found[name + "@shape"][2]):
+        count *= n
+    kept = sum(bin(b).count("1") for b in found[name + "@bitmap"][2])
+    assert kept == found[name + "@values"][1][0]
+    return 1 - kept / count
+
+
+def polynomial(initial, final, begin, end, power, step):
+    """PolynomialDecay of the toolkit: initial + (final - initial) (1 - (1 - p)^power), with p from 0 at begin to 1 at end."""
+    p = min(1.0, max(0.0, (step - begin) / (end - begin)))
+    return (initial - final) * (1 - p) ** power + final
+
+
+def test_the_share_follows_the_schedule():
+    with scratch() as folder:
+        train, _ = data(folder)
+        lines = penstock("train", train, "--model", MODEL, "--steps", 32, "--epochs", 0, "--steps-per-epoch", 4, "--prune", "0.8", "--prune-initial", "0.1",
+                         "--prune-begin", 4, "--prune-end", 24, "--prune-every", 4, "--prune-exclude", "dense_*", "--json").out.splitlines()
+        shares = {r["step"]: r.get("sparsity", 0) for r in map(json.loads, lines) if "epoch" in r and "step" in r}
+        sizes = (3 * 3 * 3 * 8, 3 * 3 * 8 * 16)
+        for step, share in shares.items():
+            want = polynomial(0.1, 0.8, 4, 24, 3, step) if step >= 4 else 0
+            exact = sum(n - round(n * (1 - want)) for n in sizes) / sum(sizes)
+            assert abs(share - exact) < 1e-9, (step, share, exact)
+        assert len(shares) > 6 and shares[max(shares)] > 0.79, shares
+
+
+def test_checkpoints_hold_no_zeros():
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 2, "--prune", "0.75", "--prune-schedule", "constant", "--out", f"{folder}/a", "-q")
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 2, "--out", f"{folder}/b", "-q")
+        assert abs(zeros(f"{folder}/a/latest", "conv_2/kernel") - 0.75) < 1e-9
+        for name in ("weights", "optimizer"):
+            small, large = (os.path.getsize(f"{folder}/{run}/latest/{name}.safetensors") for run in "ab")
+            assert small < 0.75 * large, (name, small, large)
+        penstock("eval", f"{folder}/a", val)
+        tuned = penstock("train", train, "--model", MODEL, "--weights", f"{folder}/a", "--prune", "keep", "--epochs", 1, "--out", f"{folder}/c", "--json")
+        assert json.loads(tuned.out.splitlines()[0])["sparsity"] > 0.74
+        assert abs(zeros(f"{folder}/c/latest", "conv_2/kernel") - 0.75) < 1e-9
+
+
+def test_mistakes():
+    with scratch() as folder:
+        train, _ = data(folder)
+        for options, says in ((["--prune", "1.5"], "between 0 and 1"), (["--prune", "4:2"], "4 of 2"), (["--prune", "0.5", "--prune-exclude", "nope"], "nope"),
+                              (["--prune", "0.5", "--prune-layer", "conv_1"], "conv_1=0.3"), (["--qat"], "--weights")):
+            result = penstock("train", train, "--model", MODEL, "--epochs", 1, *options, code=None)
+            assert result.code in (1, 2) and says in result.err, result
+
+
+def state(run):
+    files = [open(f"{run}/latest/{name}.safetensors", "rb").read() for name in ("weights", "optimizer")]
+    record = json.load(open(f"{run}/latest/state.json"))
+    return files + [record["step"], record["run"], record["model"]]
+
+
+def killed(arguments, run, delays):
+    """Runs the command, killing it after each delay, until it ends by itself."""
+    for delay in [*delays, None]:
+        there = os.path.isdir(run) and any(n.startswith("step_") for n in os.listdir(run))
+        command = [PENSTOCK, "train", "--resume", run] if there else [PENSTOCK, "train", *map(str, arguments), "--out", run]
+        with subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+            try:
+                process.wait(delay)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+        if process.returncode == 0:
+            return
+    raise AssertionError(f"exit {process.returncode}")
+
+
+def test_pruned_runs_for_int8_continue():
+    """Each alone, and both together: killed again and again, a run ends with the bits of one that was left alone."""
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--model", MODEL, "--epochs", 2, "--out", f"{folder}/first", "-q")
+        prune = ["--prune", "0.6", "--prune-every", 5]
+        for number, extra in enumerate((prune, ["--qat"], ["--qat", *prune])):
+            options = [train, "--val", val, "--weights", f"{folder}/first", "--steps", 40, "--epochs", 0, "--save-every", 3, "-q", *extra]
+            begin = time.monotonic()
+            penstock("train", *options, "--out", f"{folder}/straight{number}")
+            took = time.monotonic() - begin
+            killed(options, f"{folder}/killed{number}", [0.4 * took, 0.5 * took, 0.6 * took])
+            assert state(f"{folder}/killed{number}") == state(f"{folder}/straight{number}"), extra
+        names = arrays(f"{folder}/straight2/latest/weights.safetensors")
+        assert "round_0/low" in names and "conv_2/kernel@bitmap" in names and not any("batchnorm" in n for n in names), names.keys()
+
+
+tap.main(globals())
