@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Mutation run: changes one operator or constant of a room at a time and asks whether its tests notice.
+"""Mutation run: changes one operator or constant of a room at a time and asks whether a test notices.
 
     mutate.py ROOM… [--count N] [--seed N] [--folder DIR] [--only FILE…] [--report FILE]
 
-Works in a copy of the tree (--folder, by default build-mutate), so the sources stay as they are. A mutant is
+Works in a copy of the tree (--folder, by default build-mutate), so the sources stay as they are. First every C test that takes
+at most --longest seconds runs once in a build with gcov, which tells the lines that it reaches. A mutant is judged by the tests
+that reach its line, the quickest first, up to the first one that fails. It is
     killed    a test failed, crashed, or ran out of time
     same      the compiler makes the same object of it
     invalid   it does not compile
-    survived  every test of the room passed: read it, and mend the tests unless the change makes no difference
+    unreached no such test reaches its line (the tests of the tool and of Python may)
+    survived  every test passed: read it, and mend the tests unless the change makes no difference
 The sample is drawn with --seed, evenly over the lines of the room. The report lists the survivors.
 """
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -22,19 +26,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-
-# Quick tests of each room, by their names in meson.
-TESTS = {
-    "flow": ["tune", "batch", "flow_failures", "flow_places", "flow_ranks", "order", "flow_stats", "cast", "ops", "sources",
-             "flow_damage", "generator", "flow_corners", "flow", "entropy_flow", "flow_ops"],
-    "lang": ["chain", "args", "lang", "ops", "flow_ops", "fuzz_pipeline_text"],
-    "record": ["record", "damage", "index", "shard", "writer", "example", "schema", "sequence", "builder", "example_hostile",
-               "entropy", "list_inference", "event_writer", "source_tfrecord", "source_stream", "source_damage", "source_guard", "inspect_damage", "repair", "fuzz_record",
-               "fuzz_index", "fuzz_index_text", "fuzz_example", "fuzz_schema_text", "fuzz_sequence"],
-}
 
 SWAPS = {"==": ["!="], "!=": ["=="], "<": ["<=", ">="], "<=": ["<", ">"], ">": [">=", "<="], ">=": [">", "<"], "&&": ["||"], "||": ["&&"],
          "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "%": ["/"], "&": ["|"], "|": ["&"], "<<": [">>"], ">>": ["<<"],
@@ -51,9 +46,15 @@ def mask(text):
     return HIDDEN.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
+@functools.cache
+def source(path):
+    """The text of a file when the run began: the tree may change meanwhile."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
 def mutants_of(path):
     """(line, column, old, new) of everything that may be changed in a file."""
-    for number, line in enumerate(mask((ROOT / path).read_text(encoding="utf-8")).split("\n"), 1):
+    for number, line in enumerate(mask(source(path)).split("\n"), 1):
         if re.match(r"\s*(#\s*(include|if|else|endif|error|pragma)|assert\(|static_assert)", line):
             continue
         for found in BINARY.finditer(line):
@@ -63,7 +64,7 @@ def mutants_of(path):
             for new in SWAPS.get(found[0], [""]):
                 yield number, found.start(), found[0], new
         for found in NUMBER.finditer(line):
-            value = int(found[1], 0)
+            value = int(found[1], 8 if re.fullmatch("0\\d+", found[1]) else 0)
             yield number, found.start(), found[1], str(value + 1)
             if value > 1:
                 yield number, found.start(), found[1], str(value - 1)
@@ -91,12 +92,78 @@ def restrain():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-class Tree:
-    """A copy of the tree with a build folder, and the tests of one room in it."""
+class Build:
+    """A build folder and the C tests in it."""
 
-    def __init__(self, folder, room):
+    def __init__(self, source, folder, *options):
         self.folder = folder
-        self.build = folder / "build"
+        if not (folder / "meson-info/intro-tests.json").exists():
+            subprocess.run(["meson", "setup", "-Dbuildtype=plain", "-Doptimization=1", "-Dpython=disabled", *options, str(folder)],
+                           cwd=source, check=True, stdout=subprocess.DEVNULL)
+        if not self.make("build.ninja"):
+            sys.exit(f"{folder}: meson fails")
+        described = json.loads((folder / "meson-info/intro-tests.json").read_text())
+        self.tests = {test["name"]: test for test in described
+                      if test["cmd"][0].startswith(f"{folder}/tests/") and not {"slow", "interop"} & {s.split(":")[-1] for s in test["suite"]}}
+
+    def program(self, name):
+        return os.path.relpath(self.tests[name]["cmd"][0], self.folder)
+
+    def make(self, *targets):
+        return subprocess.run(["ninja", "-j2", *targets], cwd=self.folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+    def passes(self, name, limit):
+        """Runs a test up to its first "not ok"."""
+        test = self.tests[name]
+        scratch = self.folder / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        with subprocess.Popen(test["cmd"], cwd=self.folder, env={**os.environ, **test["env"], "TMPDIR": str(scratch)},
+                              start_new_session=True, preexec_fn=restrain, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as run:
+            timer = threading.Timer(limit, end, [run])
+            timer.start()
+            try:
+                if any(line.startswith(b"not ok") for line in run.stdout):
+                    return False
+                return run.wait() == 0
+            finally:
+                timer.cancel()
+                end(run)
+
+
+def end(run):
+    """Kills a test and its children."""
+    try:
+        os.killpg(run.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+class Reached:
+    """The tests that reach a line, the quickest first."""
+
+    def __init__(self):
+        self.files = {}
+
+    def add(self, path, number, test):
+        tests = self.files.setdefault(path, {}).setdefault(number, [])
+        if test and test not in tests:
+            tests.append(test)
+
+    def tests(self, path, number):
+        lines = self.files.get(path, {})
+        if number in lines:
+            return lines[number]
+        # gcov counts no line here, because a statement began above or the line is data: every test of the file.
+        return list(dict.fromkeys(test for tests in lines.values() for test in tests))
+
+
+class Tree:
+    """A copy of the tree with two build folders: one for the mutants, one that counts lines."""
+
+    def __init__(self, folder, longest):
+        self.folder = folder
         files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0")
         for name in filter(None, files):
             source, target = ROOT / name, folder / name
@@ -104,100 +171,95 @@ class Tree:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
                 shutil.copymode(source, target)
-        if not (self.build / "meson-info/intro-tests.json").exists():
-            subprocess.run(["meson", "setup", "-Dbuildtype=plain", "-Doptimization=1", "-Dpython=disabled", str(self.build)],
-                           cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        self.tests = {test["name"]: test for test in json.loads((self.build / "meson-info/intro-tests.json").read_text())}
-        self.names = [name for name in TESTS[room] if name in self.tests]
-        if not self.make(*(self.program(name) for name in self.names), "tests/fuzz/seeds.stamp"):
-            sys.exit(f"{folder}: does not build")
-        self.limit = {}
-        for name in self.names:
+        self.build = Build(folder, folder / "build")
+        self.counted = Build(folder, folder / "build-lines", "-Db_coverage=true")
+        for build in self.build, self.counted:
+            if not build.make(*(build.program(name) for name in build.tests), "tests/fuzz/seeds.stamp"):
+                sys.exit(f"{build.folder}: does not build")
+        self.seconds = {}
+        for name in self.build.tests:
             begin = time.monotonic()
-            if not self.passes(name, 600):
-                sys.exit(f"{name} fails without a mutant")
-            self.limit[name] = 10 + 4 * (time.monotonic() - begin)
+            if self.build.passes(name, longest):
+                self.seconds[name] = time.monotonic() - begin
+            else:
+                print(f"not used: {name} (fails or takes over {longest:g} s)", flush=True)
 
-    def program(self, name):
-        return os.path.relpath(self.tests[name]["cmd"][0], self.build)
+    def reached(self, room):
+        found = Reached()
+        counters = self.counted.folder / "src" / room
+        for name in sorted(self.seconds, key=self.seconds.get):
+            for old in counters.rglob("*.gcda"):
+                old.unlink()
+            self.counted.passes(name, 120)
+            for path, number, count in self.lines(counters):
+                found.add(path, number, name if count else None)
+        return found
 
-    def make(self, *targets):
-        return subprocess.run(["ninja", "-j2", *targets], cwd=self.build, stdout=subprocess.DEVNULL, check=False).returncode == 0
-
-    def passes(self, name, limit):
-        test = self.tests[name]
-        scratch = self.folder / "scratch"
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir()
-        with subprocess.Popen(test["cmd"], cwd=self.build, env={**os.environ, **test["env"], "TMPDIR": str(scratch)},
-                              start_new_session=True, preexec_fn=restrain, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL) as run:
-            try:
-                return run.wait(limit) == 0
-            except subprocess.TimeoutExpired:
-                return False
-            finally:
-                try:
-                    os.killpg(run.pid, signal.SIGKILL)  # its children too
-                except ProcessLookupError:
-                    pass
+    def lines(self, counters):
+        data = [str(path) for path in counters.rglob("*.gcda")]
+        if not data:
+            return
+        listing = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=self.counted.folder, capture_output=True, check=True)
+        for text in listing.stdout.splitlines():
+            for file in json.loads(text)["files"]:
+                path = os.path.relpath(os.path.normpath(self.counted.folder / file["file"]), self.folder)
+                for line in file["lines"]:
+                    yield path, line["line_number"], line["count"]
 
     def objects(self, path):
         """What the file compiles to: its target in ninja, and a digest of the bytes."""
-        for name in self.build.glob(f"src/{path.parts[1]}/*.p/{'_'.join(path.parts[2:])}.o"):
-            return os.path.relpath(name, self.build), hashlib.sha256(name.read_bytes()).hexdigest()
+        for name in self.build.folder.glob(f"src/{path.parts[1]}/*.p/{'_'.join(path.parts[2:])}.o"):
+            return os.path.relpath(name, self.build.folder), hashlib.sha256(name.read_bytes()).hexdigest()
         sys.exit(f"{path}: no object")
 
-    def order(self, path):
-        """Tests that share a word with the file come first."""
-        words = set(path.stem.split("_"))
-        return sorted(self.names, key=lambda name: not words & set(name.split("_")))
-
-    def judge(self, path, number, column, old, new):
+    def judge(self, tests, path, number, column, old, new):
         target = self.folder / path
-        text = (ROOT / path).read_text(encoding="utf-8")
+        text = source(path)
         lines = text.split("\n")
         line = lines[number - 1]
         lines[number - 1] = line[:column] + new + line[column + len(old):]
         target.write_text(text, encoding="utf-8")
         name = self.objects(path)[0]
-        self.make(name)
+        self.build.make(name)
         before = self.objects(path)[1]
         target.write_text("\n".join(lines), encoding="utf-8")
         try:
-            if not self.make(name):
+            if not self.build.make(name):
                 return "invalid", ""
             if self.objects(path)[1] == before:
                 return "same", ""
-            for test in self.order(path):
-                if not self.make(self.program(test)):
+            for test in tests:
+                if not self.build.make(self.build.program(test)):
                     return "invalid", ""
-                if not self.passes(test, self.limit[test]):
+                if not self.build.passes(test, 10 + 4 * self.seconds[test]):
                     return "killed", test
-            return "survived", ""
+            return ("survived" if tests else "unreached"), ""
         finally:
             target.write_text(text, encoding="utf-8")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="+", choices=sorted(TESTS))
+    parser.add_argument("rooms", nargs="+", choices=sorted(path.name for path in (ROOT / "src").iterdir() if path.is_dir()))
     parser.add_argument("--count", type=int, default=100, help="mutants per room")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build-mutate")
     parser.add_argument("--only", nargs="*", default=[], metavar="FILE", help="names of files of the room")
+    parser.add_argument("--longest", type=float, default=10, help="seconds that a test may take to be used")
     parser.add_argument("--report", type=pathlib.Path)
     options = parser.parse_args()
     report = open(options.report, "a", encoding="utf-8") if options.report else sys.stdout
-    for room in options.rooms:
-        tree = Tree(options.folder.resolve(), room)
-        sums = dict.fromkeys(("killed", "survived", "same", "invalid"), 0)
-        for path, number, column, old, new in sample(room, options.count, options.seed, options.only):
-            verdict, by = tree.judge(path, number, column, old, new)
+    drawn = {room: sample(room, options.count, options.seed, options.only) for room in options.rooms}
+    tree = Tree(options.folder.resolve(), options.longest)
+    for room, mutants in drawn.items():
+        reached = tree.reached(room)
+        sums = dict.fromkeys(("killed", "survived", "unreached", "same", "invalid"), 0)
+        for path, number, column, old, new in mutants:
+            verdict, by = tree.judge(reached.tests(str(path), number), path, number, column, old, new)
             sums[verdict] += 1
-            if verdict == "survived" or options.report:
-                source = (ROOT / path).read_text(encoding="utf-8").split("\n")[number - 1].strip()
-                print(f"{verdict:8} {path}:{number}:{column + 1}: {old} -> {new or '(none)'}   {source}{'   # ' + by if by else ''}",
+            if verdict in ("survived", "unreached") or options.report:
+                line = source(path).split("\n")[number - 1].strip()
+                print(f"{verdict:9} {path}:{number}:{column + 1}: {old} -> {new or '(none)'}   {line}{'   # ' + by if by else ''}",
                       file=report, flush=True)
         print(f"{room}: " + ", ".join(f"{n} {verdict}" for verdict, n in sums.items()), flush=True)
 
