@@ -594,40 +594,19 @@ static PyObject *trainer_load_weights(PyObject *self, PyObject *args)
     return with_path(self, args, load_weights);
 }
 
-static PyObject *get_steps(PyObject *object, void *closure)
-{
-    Trainer *self = (Trainer *)object;
-    PyThreadState *gil = enter(self);
-    (void)closure;
-    if (!gil)
-        return NULL;
-    uint64_t steps = pst_trainer_steps(self->trainer);
-    leave(self, gil);
-    return PyLong_FromUnsignedLongLong(steps);
-}
+enum number { STEPS, BYTES, LOSS_SCALE }; /* that Python can ask for */
 
-static PyObject *get_bytes(PyObject *object, void *closure)
+static PyObject *get_number(PyObject *object, void *closure)
 {
     Trainer *self = (Trainer *)object;
+    enum number which = (enum number)(intptr_t)closure;
     PyThreadState *gil = enter(self);
-    (void)closure;
     if (!gil)
         return NULL;
-    uint64_t bytes = pst_trainer_bytes(self->trainer);
+    double scale = which == LOSS_SCALE ? pst_trainer_loss_scale(self->trainer, NULL) : 0;
+    uint64_t whole = which == BYTES ? pst_trainer_bytes(self->trainer) : pst_trainer_steps(self->trainer);
     leave(self, gil);
-    return PyLong_FromUnsignedLongLong(bytes);
-}
-
-static PyObject *get_loss_scale(PyObject *object, void *closure)
-{
-    Trainer *self = (Trainer *)object;
-    PyThreadState *gil = enter(self);
-    (void)closure;
-    if (!gil)
-        return NULL;
-    double scale = pst_trainer_loss_scale(self->trainer, NULL);
-    leave(self, gil);
-    return PyFloat_FromDouble(scale);
+    return which == LOSS_SCALE ? PyFloat_FromDouble(scale) : PyLong_FromUnsignedLongLong(whole);
 }
 
 static PyMethodDef trainer_methods[] = {
@@ -651,9 +630,9 @@ static PyMethodDef trainer_methods[] = {
 };
 
 static PyGetSetDef trainer_getset[] = {
-    {"steps", get_steps, NULL, "The number of updates so far.", NULL},
-    {"loss_scale", get_loss_scale, NULL, "The factor of the loss that gradients are computed with.", NULL},
-    {"bytes", get_bytes, NULL, "Bytes of the step, the weights, gradients and the optimiser's state.", NULL},
+    {"steps", get_number, NULL, "The number of updates so far.", (void *)STEPS},
+    {"loss_scale", get_number, NULL, "The factor of the loss that gradients are computed with.", (void *)LOSS_SCALE},
+    {"bytes", get_number, NULL, "Bytes of the step, the weights, gradients and the optimiser's state.", (void *)BYTES},
     {0},
 };
 

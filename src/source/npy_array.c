@@ -354,3 +354,26 @@ pst_status npy_array_fail_short(const struct npy_array *a, uint64_t i, pst_error
     return pst_fail_at(reterr, PST_ESTALE, a->path, i, PST_NOWHERE,
                        "the file became shorter since it was opened; open it again");
 }
+
+/* ---- Several of them ---- */
+
+void array_table_spec(const void *source, pst_spec *ret)
+{
+    const struct array_table *t = source;
+    *ret = (pst_spec){.count = t->count, .field = t->fields};
+}
+
+uint64_t array_table_rows(const void *source)
+{
+    return ((const struct array_table *)source)->rows;
+}
+
+uint64_t array_table_fingerprint(const void *source)
+{
+    return ((const struct array_table *)source)->fingerprint;
+}
+
+void array_table_need(void *source, const bool *fields)
+{
+    ((struct array_table *)source)->need = fields;
+}

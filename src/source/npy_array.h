@@ -1,4 +1,4 @@
-/* npy_array.h: one .npy file, mapped or read row by row, as rows of a field's type. */
+/* npy_array.h: one .npy file, mapped or read row by row, as rows of a field's type; and what sources of such arrays share. */
 #ifndef SOURCE_NPY_ARRAY_H
 #define SOURCE_NPY_ARRAY_H
 
@@ -57,5 +57,23 @@ pst_status npy_array_convert(const struct npy_array *a, uint64_t i, const uint8_
 pst_status npy_array_fail_short(const struct npy_array *a, uint64_t i, pst_error *reterr);
 /* Checks whether the file was truncated: its mapping must not be accessed any more then. */
 void npy_array_look(struct npy_array *a);
+
+/* Arrays with the same number of rows, one field each: the first member of a source. */
+struct array_table {
+    pst_field *fields; /* owned by the source */
+    size_t count;
+    uint64_t rows, bytes, fingerprint;
+    const bool *need; /* fields that are used; NULL: all */
+};
+/* Members of a source_class whose source begins with an array_table. */
+void array_table_spec(const void *source, pst_spec *ret);
+uint64_t array_table_rows(const void *source);
+uint64_t array_table_fingerprint(const void *source);
+void array_table_need(void *source, const bool *fields);
+
+static inline bool array_table_needs(const struct array_table *t, size_t i)
+{
+    return !t->need || t->need[i];
+}
 
 #endif

@@ -39,13 +39,11 @@ struct column {
 };
 
 struct hdf5 {
+    struct array_table table;
     struct hdf5_file **files;
     size_t file_count;
     struct column *columns;
-    pst_field *fields;
-    size_t count, capacity;
-    uint64_t rows, bytes, fingerprint;
-    const bool *need;
+    size_t capacity;
 };
 
 struct worker {
@@ -62,13 +60,13 @@ static void hdf5_source_close(void *source)
     struct hdf5 *h = source;
     if (!h)
         return;
-    for (size_t i = 0; i < h->count; i++)
+    for (size_t i = 0; i < h->table.count; i++)
         npy_array_close(&h->columns[i].array);
     for (size_t i = 0; i < h->file_count; i++)
         hdf5_close(h->files[i]);
     mem_free(h->files);
     mem_free(h->columns);
-    mem_free(h->fields);
+    mem_free(h->table.fields);
     mem_free(h);
 }
 
@@ -88,11 +86,11 @@ static pst_status describe_variable(struct column *c, const struct hdf5_dataset 
 static pst_status add_dataset(struct hdf5 *h, struct hdf5_dataset *d, const char *path, bool mapped, pst_error *reterr)
 {
     pst_status st;
-    if (h->count == PST_MAX_FIELDS)
+    if (h->table.count == PST_MAX_FIELDS)
         return pst_fail(reterr, PST_ELIMIT, "an element has at most %d fields; name single datasets", PST_MAX_FIELDS);
-    if (mem_grow((void **)&h->columns, &h->capacity, h->count + 1, sizeof(*h->columns)) < 0)
+    if (mem_grow((void **)&h->columns, &h->capacity, h->table.count + 1, sizeof(*h->columns)) < 0)
         return fail_memory_at(reterr, path, "opening HDF5");
-    struct column *c = &h->columns[h->count++];
+    struct column *c = &h->columns[h->table.count++];
     memset(c, 0, sizeof(*c));
     c->packed = d->in_file ? NULL : d;
     if (d->in_file)
@@ -102,7 +100,7 @@ static pst_status add_dataset(struct hdf5 *h, struct hdf5_dataset *d, const char
                                    : describe_variable(c, d, path, reterr);
     if (st < 0)
         return st;
-    for (size_t i = 0; i + 1 < h->count; i++)
+    for (size_t i = 0; i + 1 < h->table.count; i++)
         if (strcmp(h->columns[i].array.field.name, d->name) == 0)
             return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
                                "is the second with a dataset called %s; name single datasets, file.h5:/name", d->name);
@@ -111,7 +109,7 @@ static pst_status add_dataset(struct hdf5 *h, struct hdf5_dataset *d, const char
                            "dataset %s has %" PRIu64 " rows and %s has %" PRIu64
                            ": they must have the same number; name single datasets, file.h5:/name",
                            d->name, d->header.shape[0], h->columns[0].array.field.name, h->columns[0].array.rows);
-    h->rows = d->header.shape[0];
+    h->table.rows = d->header.shape[0];
     return PST_OK;
 }
 
@@ -134,8 +132,8 @@ static pst_status add_fingerprint(struct hdf5 *h, const char *path, pst_error *r
     if (st == PST_OK)
         st = index_fingerprint(fd, path, &size, &fingerprint, reterr);
     file_close(fd);
-    h->bytes += size;
-    h->fingerprint = hash_combine(h->fingerprint, fingerprint);
+    h->table.bytes += size;
+    h->table.fingerprint = hash_combine(h->table.fingerprint, fingerprint);
     return st;
 }
 
@@ -172,11 +170,11 @@ static pst_status find_files(struct path_list *ret, const pst_strings *paths, ps
 
 static pst_status settle(struct hdf5 *h, pst_error *reterr)
 {
-    h->fields = mem_array(h->count, sizeof(*h->fields));
-    if (!h->fields)
+    h->table.fields = mem_array(h->table.count, sizeof(*h->table.fields));
+    if (!h->table.fields)
         return fail_memory(reterr, "opening HDF5");
-    for (size_t i = 0; i < h->count; i++)
-        h->fields[i] = h->columns[i].array.field;
+    for (size_t i = 0; i < h->table.count; i++)
+        h->table.fields[i] = h->columns[i].array.field;
     return PST_OK;
 }
 
@@ -206,46 +204,20 @@ static pst_status hdf5_source_open(const void *config, const struct source_env *
     return PST_OK;
 }
 
-static void hdf5_spec(const void *source, pst_spec *ret)
-{
-    const struct hdf5 *h = source;
-    *ret = (pst_spec){.count = h->count, .field = h->fields};
-}
-
-static uint64_t hdf5_count(const void *source)
-{
-    return ((const struct hdf5 *)source)->rows;
-}
-
-static uint64_t hdf5_fingerprint(const void *source)
-{
-    return ((const struct hdf5 *)source)->fingerprint;
-}
-
 static void hdf5_describe(const void *source, char *buffer, size_t size)
 {
     const struct hdf5 *h = source;
     char bytes[32];
     size_t packed = 0;
-    for (size_t i = 0; i < h->count; i++)
+    for (size_t i = 0; i < h->table.count; i++)
         packed += h->columns[i].packed != NULL;
-    int n = snprintf(buffer, size, "%zu dataset%s, %s", h->count, h->count == 1 ? "" : "s",
-                     text_bytes(h->bytes, bytes, sizeof(bytes)));
+    int n = snprintf(buffer, size, "%zu dataset%s, %s", h->table.count, h->table.count == 1 ? "" : "s",
+                     text_bytes(h->table.bytes, bytes, sizeof(bytes)));
     if (packed && n > 0 && (size_t)n < size)
         snprintf(buffer + n, size - (size_t)n,
                  "; %zu in chunks, read by libhdf5 row by row and one worker at a time: `penstock pack` makes shards that are "
                  "faster",
                  packed);
-}
-
-static bool is_needed(const struct hdf5 *h, size_t i)
-{
-    return !h->need || h->need[i];
-}
-
-static void hdf5_need(void *source, const bool *fields)
-{
-    ((struct hdf5 *)source)->need = fields;
 }
 
 /* ---- Rows ---- */
@@ -254,16 +226,16 @@ static pst_status hdf5_worker_start(void *source, void *worker, pst_error *reter
 {
     const struct hdf5 *h = source;
     struct worker *w = worker;
-    w->cells = mem_array(h->count, sizeof(*w->cells));
+    w->cells = mem_array(h->table.count, sizeof(*w->cells));
     if (!w->cells)
         return fail_memory(reterr, "allocating a worker's rows");
-    for (size_t i = 0; i < h->count; i++) {
+    for (size_t i = 0; i < h->table.count; i++) {
         const struct column *c = &h->columns[i];
         size_t raw = c->packed ? (c->array.values ? c->array.values : 1) * c->packed->item_bytes : npy_array_raw_room(&c->array);
         size_t room = npy_array_room(&c->array);
-        w->cells[i].room = room && is_needed(h, i) ? mem_aligned(room) : NULL;
-        w->cells[i].raw = raw && is_needed(h, i) ? mem_aligned(raw) : NULL;
-        if (is_needed(h, i) && ((room && !w->cells[i].room) || (raw && !w->cells[i].raw)))
+        w->cells[i].room = room && array_table_needs(&h->table, i) ? mem_aligned(room) : NULL;
+        w->cells[i].raw = raw && array_table_needs(&h->table, i) ? mem_aligned(raw) : NULL;
+        if (array_table_needs(&h->table, i) && ((room && !w->cells[i].room) || (raw && !w->cells[i].raw)))
             return fail_memory_at(reterr, c->array.path, "allocating a row of %s", c->array.field.name);
     }
     return PST_OK;
@@ -273,7 +245,7 @@ static void hdf5_worker_stop(void *source, void *worker)
 {
     const struct hdf5 *h = source;
     struct worker *w = worker;
-    for (size_t i = 0; w->cells && i < h->count; i++) {
+    for (size_t i = 0; w->cells && i < h->table.count; i++) {
         mem_free(w->cells[i].room);
         mem_free(w->cells[i].raw);
         mem_free(w->cells[i].text);
@@ -316,8 +288,8 @@ static pst_status hdf5_load(void *source, void *worker, uint64_t index, pst_ctx 
     struct worker *w = worker;
     pst_status st = PST_OK;
     (void)ctx;
-    for (size_t i = 0; i < h->count && st == PST_OK; i++)
-        if (is_needed(h, i))
+    for (size_t i = 0; i < h->table.count && st == PST_OK; i++)
+        if (array_table_needs(&h->table, i))
             st = load_column(&h->columns[i], &w->cells[i], index, &out[i].data, reterr);
     return st;
 }
@@ -325,7 +297,7 @@ static pst_status hdf5_load(void *source, void *worker, uint64_t index, pst_ctx 
 static pst_status hdf5_intact(void *source, uint64_t index, pst_error *reterr)
 {
     const struct hdf5 *h = source;
-    for (size_t i = 0; i < h->count; i++)
+    for (size_t i = 0; i < h->table.count; i++)
         if (mapping_broken(&h->columns[i].array.mapping))
             return mapping_fail(&h->columns[i].array.mapping, h->columns[i].array.path, index, PST_NOWHERE, reterr);
     return PST_OK;
@@ -334,7 +306,7 @@ static pst_status hdf5_intact(void *source, uint64_t index, pst_error *reterr)
 static void hdf5_locate(const void *source, uint64_t index, size_t field, struct source_place *ret)
 {
     const struct hdf5 *h = source;
-    const struct npy_array *a = &h->columns[field < h->count ? field : 0].array;
+    const struct npy_array *a = &h->columns[field < h->table.count ? field : 0].array;
     *ret = (struct source_place){.path = a->path, .record = index, .offset = PST_NOWHERE};
 }
 
@@ -350,11 +322,11 @@ const struct source_class source_hdf5 = {
            .config_size = sizeof(struct config)},
     .open = hdf5_source_open,
     .close = hdf5_source_close,
-    .spec = hdf5_spec,
-    .count = hdf5_count,
-    .fingerprint = hdf5_fingerprint,
+    .spec = array_table_spec,
+    .count = array_table_rows,
+    .fingerprint = array_table_fingerprint,
     .describe = hdf5_describe,
-    .need = hdf5_need,
+    .need = array_table_need,
     .worker_size = sizeof(struct worker),
     .worker_start = hdf5_worker_start,
     .worker_stop = hdf5_worker_stop,

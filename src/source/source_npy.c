@@ -31,11 +31,8 @@ static const pst_param params[] = {
 };
 
 struct npy {
+    struct array_table table;
     struct npy_array *arrays;
-    pst_field *fields; /* of the arrays */
-    size_t count;
-    uint64_t rows, bytes, fingerprint;
-    const bool *need; /* fields that are used; NULL: all */
 };
 
 struct worker {
@@ -50,16 +47,16 @@ static void npy_close(void *source)
     struct npy *n = source;
     if (!n)
         return;
-    for (size_t i = 0; i < n->count; i++)
+    for (size_t i = 0; i < n->table.count; i++)
         npy_array_close(&n->arrays[i]);
     mem_free(n->arrays);
-    mem_free(n->fields);
+    mem_free(n->table.fields);
     mem_free(n);
 }
 
 static pst_status add_array(struct npy *n, const char *path, bool mapped, pst_error *reterr)
 {
-    struct npy_array *a = &n->arrays[n->count++], *first = &n->arrays[0];
+    struct npy_array *a = &n->arrays[n->table.count++], *first = &n->arrays[0];
     pst_status st = npy_array_open(a, path, mapped, reterr);
     if (st < 0)
         return st;
@@ -72,10 +69,10 @@ static pst_status add_array(struct npy *n, const char *path, bool mapped, pst_er
         return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
                            "has %" PRIu64 " rows and %s has %" PRIu64 ": they must have the same number", a->rows,
                            first->field.name, first->rows);
-    n->fields[n->count - 1] = a->field;
-    n->rows = a->rows;
-    n->bytes += a->bytes;
-    n->fingerprint = hash_combine(n->fingerprint, a->fingerprint);
+    n->table.fields[n->table.count - 1] = a->field;
+    n->table.rows = a->rows;
+    n->table.bytes += a->bytes;
+    n->table.fingerprint = hash_combine(n->table.fingerprint, a->fingerprint);
     return PST_OK;
 }
 
@@ -84,8 +81,8 @@ static pst_status make_room(struct npy *n, size_t count, pst_error *reterr)
     if (count > PST_MAX_FIELDS)
         return pst_fail(reterr, PST_ELIMIT, "%zu arrays; an element has at most %d fields", count, PST_MAX_FIELDS);
     n->arrays = mem_array(count, sizeof(*n->arrays));
-    n->fields = mem_array(count, sizeof(*n->fields));
-    return n->arrays && n->fields ? PST_OK : fail_memory(reterr, "opening the arrays");
+    n->table.fields = mem_array(count, sizeof(*n->table.fields));
+    return n->arrays && n->table.fields ? PST_OK : fail_memory(reterr, "opening the arrays");
 }
 
 static pst_status npy_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
@@ -112,45 +109,19 @@ static pst_status npy_open(const void *config, const struct source_env *env, voi
     return PST_OK;
 }
 
-static void npy_spec(const void *source, pst_spec *ret)
-{
-    const struct npy *n = source;
-    *ret = (pst_spec){.count = n->count, .field = n->fields};
-}
-
-static uint64_t npy_count(const void *source)
-{
-    return ((const struct npy *)source)->rows;
-}
-
-static uint64_t npy_fingerprint(const void *source)
-{
-    return ((const struct npy *)source)->fingerprint;
-}
-
 static void npy_describe(const void *source, char *buffer, size_t size)
 {
     const struct npy *n = source;
     char bytes[32];
-    int length = snprintf(buffer, size, "%zu array%s, %s, %s", n->count, n->count == 1 ? "" : "s",
-                          text_bytes(n->bytes, bytes, sizeof(bytes)), n->arrays[0].data ? "mapped" : "read");
+    int length = snprintf(buffer, size, "%zu array%s, %s, %s", n->table.count, n->table.count == 1 ? "" : "s",
+                          text_bytes(n->table.bytes, bytes, sizeof(bytes)), n->arrays[0].data ? "mapped" : "read");
     const char *lead = "; converted: ";
-    for (size_t i = 0; i < n->count && length > 0 && (size_t)length < size; i++) {
+    for (size_t i = 0; i < n->table.count && length > 0 && (size_t)length < size; i++) {
         if (n->arrays[i].change != NPY_CONVERT && n->arrays[i].change != NPY_TEXT && !n->arrays[i].fortran)
             continue;
         length += snprintf(buffer + length, size - (size_t)length, "%s%s", lead, n->arrays[i].field.name);
         lead = ", ";
     }
-}
-
-static bool is_needed(const struct npy *n, size_t i)
-{
-    return !n->need || n->need[i];
-}
-
-static void npy_need(void *source, const bool *fields)
-{
-    ((struct npy *)source)->need = fields;
 }
 
 static pst_status make_row(void **ret, size_t bytes, const struct npy_array *a, pst_error *reterr)
@@ -167,14 +138,14 @@ static pst_status npy_worker_start(void *source, void *worker, pst_error *reterr
 {
     const struct npy *n = source;
     struct worker *w = worker;
-    w->room = mem_array(n->count, sizeof(*w->room));
-    w->raw = mem_array(n->count, sizeof(*w->raw));
+    w->room = mem_array(n->table.count, sizeof(*w->room));
+    w->raw = mem_array(n->table.count, sizeof(*w->raw));
     if (!w->room || !w->raw)
         return fail_memory(reterr, "allocating a worker's rows");
     pst_status st = PST_OK;
-    for (size_t i = 0; i < n->count && st == PST_OK; i++) {
+    for (size_t i = 0; i < n->table.count && st == PST_OK; i++) {
         const struct npy_array *a = &n->arrays[i];
-        if (!is_needed(n, i))
+        if (!array_table_needs(&n->table, i))
             continue;
         st = make_row(&w->room[i], npy_array_room(a), a, reterr);
         if (st == PST_OK)
@@ -187,7 +158,7 @@ static void npy_worker_stop(void *source, void *worker)
 {
     const struct npy *n = source;
     struct worker *w = worker;
-    for (size_t i = 0; w->room && w->raw && i < n->count; i++) {
+    for (size_t i = 0; w->room && w->raw && i < n->table.count; i++) {
         mem_free(w->room[i]);
         mem_free(w->raw[i]);
     }
@@ -214,9 +185,9 @@ static void npy_ahead(void *source, void *worker, const uint64_t *index, size_t 
     struct worker *w = worker;
     bool renewed, cold = cold_watch_look(&w->cold, &renewed);
     if (renewed)
-        npy_array_look(&n->arrays[w->looked++ % n->count]);
-    for (size_t i = 0; cold && i < n->count; i++)
-        if (is_needed(n, i) && n->arrays[i].row_bytes > 0 && !n->arrays[i].fortran)
+        npy_array_look(&n->arrays[w->looked++ % n->table.count]);
+    for (size_t i = 0; cold && i < n->table.count; i++)
+        if (array_table_needs(&n->table, i) && n->arrays[i].row_bytes > 0 && !n->arrays[i].fortran)
             fetch(&n->arrays[i], index, count);
 }
 
@@ -225,9 +196,9 @@ static pst_status npy_load(void *source, void *worker, uint64_t index, pst_ctx *
     const struct npy *n = source;
     struct worker *w = worker;
     (void)ctx;
-    for (size_t i = 0; i < n->count; i++) {
+    for (size_t i = 0; i < n->table.count; i++) {
         const struct npy_array *a = &n->arrays[i];
-        if (!is_needed(n, i))
+        if (!array_table_needs(&n->table, i))
             continue;
         if (__builtin_expect(atomic_load_explicit(&a->cut, memory_order_relaxed), 0))
             return npy_array_fail_short(a, index, reterr);
@@ -241,7 +212,7 @@ static pst_status npy_load(void *source, void *worker, uint64_t index, pst_ctx *
 static pst_status npy_intact(void *source, uint64_t index, pst_error *reterr)
 {
     const struct npy *n = source;
-    for (size_t i = 0; i < n->count; i++)
+    for (size_t i = 0; i < n->table.count; i++)
         if (mapping_broken(&n->arrays[i].mapping))
             return mapping_fail(&n->arrays[i].mapping, n->arrays[i].path, index, PST_NOWHERE, reterr);
     return PST_OK;
@@ -252,7 +223,7 @@ static uint64_t npy_bytes_of(const void *source, uint64_t index)
     const struct npy *n = source;
     uint64_t bytes = 0;
     (void)index;
-    for (size_t i = 0; i < n->count; i++)
+    for (size_t i = 0; i < n->table.count; i++)
         bytes += n->arrays[i].row_bytes;
     return bytes;
 }
@@ -260,8 +231,8 @@ static uint64_t npy_bytes_of(const void *source, uint64_t index)
 static void npy_locate(const void *source, uint64_t index, size_t field, struct source_place *ret)
 {
     const struct npy *n = source;
-    if (field >= n->count)
-        for (field = 0; field + 1 < n->count && !is_needed(n, field);)
+    if (field >= n->table.count)
+        for (field = 0; field + 1 < n->table.count && !array_table_needs(&n->table, field);)
             field++;
     const struct npy_array *a = &n->arrays[field];
     *ret = (struct source_place){
@@ -280,11 +251,11 @@ const struct source_class source_npy = {
            .config_size = sizeof(struct config)},
     .open = npy_open,
     .close = npy_close,
-    .spec = npy_spec,
-    .count = npy_count,
-    .fingerprint = npy_fingerprint,
+    .spec = array_table_spec,
+    .count = array_table_rows,
+    .fingerprint = array_table_fingerprint,
     .describe = npy_describe,
-    .need = npy_need,
+    .need = array_table_need,
     .worker_size = sizeof(struct worker),
     .worker_start = npy_worker_start,
     .worker_stop = npy_worker_stop,
