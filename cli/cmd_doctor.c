@@ -207,6 +207,10 @@ static int run(const void *config, const char *const *operands, size_t count)
     text = text_of(c, operands, count);
     if (!text)
         return say_usage(&command_doctor, "a pipeline, a folder, shards or a list is missing");
+    if (pipeline_check_path(text, true, &error) < 0) {
+        free(text);
+        return say_failure(&command_doctor, &error, c->json);
+    }
     progress_start(&progress, "tenths of seconds", c->quiet, c->json);
     pst_status status = pst_doctor_run(&doctor, text, &options, &error);
     progress_finish(&progress);

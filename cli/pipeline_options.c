@@ -103,6 +103,25 @@ static char *complete_text(char *text)
     return whole;
 }
 
+pst_status pipeline_check_path(const char *text, bool takes_folders, pst_error *error)
+{
+    char word[PATH_MAX];
+    size_t length = strcspn(text, " \t\n|");
+
+    if (length == 0 || length >= sizeof(word) || strcspn(text, "'\"@") < length)
+        return PST_OK;
+    memcpy(word, text, length);
+    word[length] = '\0';
+    if (!strchr(word, '/') && !source_of(word))
+        return PST_OK; /* the name of an operation, right or wrong */
+    if (!strstr(word, "://") && !strpbrk(word, "*?[") && access(word, F_OK) < 0)
+        return pst_fail_at(error, PST_ENOTFOUND, word, PST_NOWHERE, PST_NOWHERE, "no such file or folder");
+    if (takes_folders)
+        return PST_OK;
+    return pst_fail_at(error, PST_EINVAL, word, PST_NOWHERE, PST_NOWHERE,
+                       "a pipeline begins with the name of a source, such as `folder PATH` or `tfrecord PATH`");
+}
+
 pst_status pipeline_load_plugins(const char *list, pst_error *error)
 {
     pst_status status = PST_OK;
@@ -155,7 +174,9 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
         say_error("out of memory");
         return EXIT_FAILED;
     }
-    status = pst_pipeline_parse(ret, text, &options, &error);
+    status = pipeline_check_path(text, false, &error);
+    if (status == PST_OK)
+        status = pst_pipeline_parse(ret, text, &options, &error);
     free(text);
     return status < 0 ? say_failure(command, &error, json) : EXIT_DONE;
 }

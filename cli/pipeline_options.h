@@ -32,6 +32,9 @@ extern const struct option pipeline_options[];
 /* Creates the pipeline described by the operands. Returns EXIT_DONE, or prints the error and returns another exit code. */
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *config,
                   const char *const *operands, size_t count, bool json);
+/* Fails if the text begins with a path instead of the name of an operation: a word with a slash, or with the ending of a file that
+ * a source reads. `takes_folders`: only if nothing is there. */
+pst_status pipeline_check_path(const char *text, bool takes_folders, pst_error *error);
 /* Loads every file of a list with commas; NULL: none. For commands that do not call pipeline_open. */
 pst_status pipeline_load_plugins(const char *list, pst_error *error);
 /* Writes the trace that the config asks for. Returns EXIT_DONE, or prints the error and returns another exit code. */

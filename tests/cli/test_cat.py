@@ -129,7 +129,7 @@ def test_a_file_is_a_pipeline():
         assert [line["fields"]["line"] for line in lines(f"{folder}/z.txt.gz")] == ["one", "two"]
         plan = penstock("plan", f"{folder}/z.txt.gz").out
         assert "cannot seek" in plan and "penstock pack" in plan, plan
-        assert "there is no operation" in penstock("cat", f"{folder}/missing.csv", code=2).err
+        assert "no such file or folder" in penstock("cat", f"{folder}/missing.csv", code=1).err
 
 
 # ---- The same for everybody ----

@@ -19,6 +19,22 @@ def refused(*arguments, says):
     return result
 
 
+def test_a_path_in_place_of_a_pipeline():
+    """A missing path is named as one; a path that exists needs a source before it."""
+    with scratch() as folder:
+        penstock("generate", f"{folder}/photos", "--size=16", "-n", 4, "-q")
+        for command, *options in (["cat"], ["plan"], ["bench"], ["doctor"], ["train", "--model", "dense 2"]):
+            for path in ("nothing/", "nothing/x.bin", "nothing.tfrecord", "nothing.csv.gz", f"{folder}/none"):
+                for rest in ("", " | batch 2"):
+                    result = penstock(command, path + rest, *options, code=1)
+                    assert result.err.startswith(f"penstock: error: {path}: no such file or folder"), (command, result)
+            assert "no operation nothing" in penstock(command, "nothing | batch 2", *options, code=2).err
+        for command in ("cat", "plan", "bench"):
+            for path in (f"{folder}/photos", f"{folder}/photos/", f"{folder}/*.tfrecord", "s3://bucket/key"):
+                assert "`folder PATH` or `tfrecord PATH`" in penstock(command, path, code=2).err, command
+        assert "no operation nothing" in penstock("plan", "nothing 'a/b'", code=2).err
+
+
 def test_one_rule_for_exit_codes():
     """2: what was written is wrong. 1: a file is not there. The same for every command."""
     with scratch() as folder:
