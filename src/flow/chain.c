@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "flow/node.h"
-#include "lang/words.h"
+#include "lang/lexer.h"
 #include "ops/join.h"
 #include "ops/op_decl.h"
 #include "source/source.h"

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define CHUNK 64 /* elements that are handed over at once where nobody asked for batches */
+#define CHUNK 64 /* elements that are handed over at once where no batch was asked for */
 
 struct cut {
     size_t end;    /* nodes of the inner chain; 0: there is no cut */

@@ -5,7 +5,7 @@
 #include "flow/join.h"
 #include "flow/node.h"
 #include "io/walk.h"
-#include "lang/words.h"
+#include "lang/lexer.h"
 
 #include <string.h>
 

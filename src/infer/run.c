@@ -155,7 +155,7 @@ static void run_worker(void *user, unsigned worker)
                                   .worker = worker,
                                   .parts = 1});
     if (shared < c->samples && shared > 0)
-        team_barrier(c->team); /* the memory of worker 0 is everybody's from here on */
+        team_barrier(c->team); /* the memory of worker 0 is shared by all workers from here on */
     for (size_t at = shared; at < c->samples; at += INFER_GROUP)
         run_group(&(struct group){.context = c,
                                   .arena = c->arena,

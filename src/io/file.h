@@ -55,7 +55,7 @@ void file_fetch(int fd, uint64_t offset, size_t length);
 bool file_is_remote(int fd);
 /* False while parts of a remote file are missing here: mapping it would fetch all of it first. */
 bool file_is_whole(int fd);
-/* All of a remote file will be read: parts that nobody waits for are fetched when connections are idle. */
+/* All of a remote file will be read: parts that no thread waits for are fetched when connections are idle. */
 void file_expect_all(int fd);
 void file_fetch_mapped(const void *begin, size_t length);
 /* Returns whether this byte of a mapping is in memory. For files of other users the system always returns true. */

@@ -3,7 +3,7 @@
 #define LANG_ARGS_H
 
 #include "lang/lang.h"
-#include "lang/words.h"
+#include "lang/lexer.h"
 
 #define ARGS_MAX_PARAMS 64
 

@@ -8,7 +8,7 @@
 #include "io/file.h"
 #include "lang/args.h"
 #include "lang/tree.h"
-#include "lang/words.h"
+#include "lang/lexer.h"
 
 #include <stdio.h>
 #include <string.h>

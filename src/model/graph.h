@@ -33,7 +33,7 @@ struct graph_node {
 
 struct graph {
     struct lang_tree tree;
-    struct arena memory; /* configs of nodes that nobody wrote */
+    struct arena memory; /* configs of nodes that the text does not contain */
     struct shape input;
     struct graph_node *nodes;
     size_t count, capacity;

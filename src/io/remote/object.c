@@ -214,7 +214,7 @@ static void finish_part(struct part *p, pst_status st, const pst_error *error)
             lost = true;
         }
         o->error = *error;
-        o->failures += lost && st != PST_ECANCELLED; /* whoever waits for what was cancelled asks again */
+        o->failures += lost && st != PST_ECANCELLED; /* a thread that waits for it asks again */
     }
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
@@ -236,7 +236,7 @@ static struct part *make_part(struct object *o, size_t first, size_t count, enum
     return p;
 }
 
-/* What nobody asked for yet, of objects that will be read whole. Locks the object. */
+/* Parts that were not requested yet, of objects that will be read whole. Locks the object. */
 static struct part *fill_part(struct object *o)
 {
     struct part *p = NULL;
@@ -622,7 +622,7 @@ pst_status object_open(struct object **ret, const char *path, struct store_facts
     return PST_OK;
 }
 
-/* What is queued for an object that nobody uses any more is dropped; what is under way ends soon. */
+/* What is queued for an object that is no longer used is dropped; what is under way ends soon. */
 void object_close(struct object *o)
 {
     if (!o)

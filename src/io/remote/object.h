@@ -25,7 +25,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
 void object_fetch(struct object *o, uint64_t offset, uint64_t length);
 /* The object is read from front to back: some of what follows is fetched ahead. */
 void object_expect_sequential(struct object *o);
-/* All of it will be read: what nobody waits for is fetched when connections are idle. */
+/* All of it will be read: what no thread waits for is fetched when connections are idle. */
 void object_expect_all(struct object *o);
 
 #endif

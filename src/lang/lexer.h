@@ -1,10 +1,10 @@
-/* words.h: the language, word by word.
+/* lexer.h: the language, word by word.
  *
  * Blanks (line breaks too) and | separate words. "…" takes escapes (\" \\ \n \r \t \xHH), '…' takes every character
  * literally; both may occur anywhere in a word. # at the beginning of a word starts a comment, up to the end of the line.
  * Parentheses are ordinary characters unless `opens` or `inside` says otherwise. */
-#ifndef LANG_WORDS_H
-#define LANG_WORDS_H
+#ifndef LANG_LEXER_H
+#define LANG_LEXER_H
 
 #include "base/arena.h"
 #include "base/text.h"

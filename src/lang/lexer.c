@@ -1,5 +1,5 @@
-/* words.c: taking words from a script, and writing them so that they read back. */
-#include "lang/words.h"
+/* lexer.c: taking words from a script, and writing them so that they read back. */
+#include "lang/lexer.h"
 
 #include "base/error.h"
 
