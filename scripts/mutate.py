@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Mutation run: changes one operator or constant of a room at a time and asks whether a test notices.
 
-    mutate.py ROOM… [--count N] [--seed N] [--folder DIR] [--only FILE…] [--report FILE]
+    mutate.py ROOM… [--count N] [--seed N] [--folder DIR] [--only FILE…] [--report FILE] [--again REPORT]
 
 Works in a copy of the tree (--folder, by default build-mutate), so the sources stay as they are. First every C test that takes
-at most --longest seconds runs once in a build with gcov, which tells the lines that it reaches. A mutant is judged by the tests
+at most --longest seconds of a processor runs once in a build with gcov, which tells the lines that it reaches. A mutant is judged by the tests
 that reach its line, the quickest first, up to the first one that fails. It is
     killed    a test failed, crashed, or ran out of time
     same      the compiler makes the same object of it
@@ -85,6 +85,14 @@ def sample(room, count, seed, only):
     return [(path, number, *draw.choice(lines[path, number])) for path, number in places[:count]]
 
 
+def listed(report, room):
+    """The mutants of a room that a report calls survived or unreached."""
+    pattern = re.compile(r"(?:survived|unreached) +(src/(\w+)/\S+?):(\d+):(\d+): (\S+) -> (\S+) ")
+    for path, its_room, number, column, old, new in map(re.Match.groups, filter(None, map(pattern.match, report.read_text().splitlines()))):
+        if its_room == room:
+            yield pathlib.Path(path), int(number), int(column) - 1, old, "" if new == "(none)" else new
+
+
 def restrain():
     """In the child: a mutant may ask for any amount of memory or storage."""
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
@@ -140,6 +148,12 @@ def end(run):
         pass
 
 
+def worked_seconds():
+    """Processor time of all tests so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 class Reached:
     """The tests that reach a line, the quickest first."""
 
@@ -178,17 +192,18 @@ class Tree:
                 sys.exit(f"{build.folder}: does not build")
         self.seconds = {}
         for name in self.build.tests:
-            begin = time.monotonic()
-            if self.build.passes(name, longest):
+            begin, worked = time.monotonic(), worked_seconds()
+            passes = self.build.passes(name, 20 * longest)
+            if passes and worked_seconds() - worked <= longest:
                 self.seconds[name] = time.monotonic() - begin
             else:
-                print(f"not used: {name} (fails or takes over {longest:g} s)", flush=True)
+                print(f"not used: {name} ({f'takes over {longest:g} s' if passes else 'fails'})", flush=True)
 
-    def reached(self, room):
+    def reached(self, rooms):
         found = Reached()
-        counters = self.counted.folder / "src" / room
+        counters = [self.counted.folder / "src" / room for room in rooms]
         for name in sorted(self.seconds, key=self.seconds.get):
-            for old in counters.rglob("*.gcda"):
+            for old in [path for folder in counters for path in folder.rglob("*.gcda")]:
                 old.unlink()
             self.counted.passes(name, 120)
             for path, number, count in self.lines(counters):
@@ -196,7 +211,7 @@ class Tree:
         return found
 
     def lines(self, counters):
-        data = [str(path) for path in counters.rglob("*.gcda")]
+        data = [str(path) for folder in counters for path in folder.rglob("*.gcda")]
         if not data:
             return
         listing = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=self.counted.folder, capture_output=True, check=True)
@@ -245,14 +260,18 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build-mutate")
     parser.add_argument("--only", nargs="*", default=[], metavar="FILE", help="names of files of the room")
-    parser.add_argument("--longest", type=float, default=10, help="seconds that a test may take to be used")
+    parser.add_argument("--longest", type=float, default=10, help="processor seconds that a test may take to be used")
+    parser.add_argument("--again", type=pathlib.Path, metavar="REPORT", help="judge only the survivors of a report again")
     parser.add_argument("--report", type=pathlib.Path)
     options = parser.parse_args()
     report = open(options.report, "a", encoding="utf-8") if options.report else sys.stdout
-    drawn = {room: sample(room, options.count, options.seed, options.only) for room in options.rooms}
+    drawn = {
+        room: list(listed(options.again, room)) if options.again else sample(room, options.count, options.seed, options.only)
+        for room in options.rooms
+    }
     tree = Tree(options.folder.resolve(), options.longest)
+    reached = tree.reached(options.rooms)
     for room, mutants in drawn.items():
-        reached = tree.reached(room)
         sums = dict.fromkeys(("killed", "survived", "unreached", "same", "invalid"), 0)
         for path, number, column, old, new in mutants:
             verdict, by = tree.judge(reached.tests(str(path), number), path, number, column, old, new)
