@@ -183,6 +183,12 @@ typedef struct pst_op_class {
     /* Returns a hash of what the config contains beyond the parameters: equal work, equal value, in every process. A cursor is
      * checked against the names, the parameters and these values of all operations. Called once, after `plan`. Optional. */
     uint64_t (*fingerprint)(const void *config);
+    /* Takes the input of an element that `run` will compute later, so that an operation can compute several elements together,
+     * as another process or a device does. The engine may call it for up to 64 elements of a worker, with `place` 0, 1, …, and
+     * then calls `run` for each of them in the same order, with equal `in`. It may also call `run` without `prepare`. `place` 0
+     * begins a new group: if it failed or was stopped, elements of the group before it were not run. `in` is valid during the
+     * call only. Optional. */
+    pst_status (*prepare)(const void *config, void *worker, pst_ctx *ctx, size_t place, const pst_tensor *in, pst_error *reterr);
 } pst_op_class;
 
 /* ---- The operations that texts can use ---- */

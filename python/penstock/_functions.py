@@ -207,7 +207,8 @@ class SampleFunction:
         self.name = name_of(function)
         self.fingerprint = _fingerprint(function)
         self.seeded = not self.address and "seed" in _parameter_names(function)
-        self.pool = self.call = None
+        self.pool = self.call = self.planned = None
+        self.groups = {}  # by worker of the engine: what it prepared, and the results
 
     def plan(self, fields):
         names = [name for name, _, _ in fields]
@@ -222,10 +223,6 @@ class SampleFunction:
             keep, reads = not self.call.whole, self.call.fields
             written = self.spec or self._try(reads)
         self.written = tuple(written.items())
-        if self.kind == "process":
-            from ._process import Pool
-
-            self.pool = Pool(self.call)
         kept = [
             (name, names.index(name), None, None) if name not in written else (name, -1, *written[name])
             for name in names
@@ -234,6 +231,11 @@ class SampleFunction:
         new = [(name, -1, *spec) for name, spec in self.written if name not in names]
         # the engine takes results in the order of the fields
         self.written = tuple((name, dtype) for name, alias, dtype, _ in kept + new if alias < 0)
+        self.planned = PlannedCall(self.call, self.written)
+        if self.kind == "process":
+            from ._process import Pool
+
+            self.pool = Pool(self.planned, self.function)
         return tuple(names.index(name) for name in reads), tuple(kept + new)
 
     def _try(self, fields):
@@ -254,13 +256,55 @@ class SampleFunction:
             self.pool.close(0)
 
     def run(self, *values):
-        result = self.pool(*values) if self.pool else self.call(*values)
+        return (self.pool or self.planned)(*values)
+
+    def prepare(self, worker, place, values):
+        """Keeps the arguments of one element. The first `take` sends them all to a process."""
+        if place == 0:
+            self.groups[worker] = [], []
+        self.groups[worker][0].append(values)
+
+    def take(self, worker):
+        """The results for the next element that the worker prepared."""
+        calls, results = self.groups[worker]
+        if calls:
+            count = len(calls)
+            try:
+                results.extend(reversed(self.pool.call_all(calls)))
+            except Exception as error:  # nothing was sent: out of memory, or a value that cannot be pickled
+                results.extend([Failed(error)] * count)
+            calls.clear()
+        return value_of(results.pop())
+
+
+class PlannedCall:
+    """Calls a function; returns the fields that it writes, in the order of the plan. Does not refer to the SampleFunction: its pool
+    would be freed by the garbage collector only."""
+
+    def __init__(self, call, written):
+        self.call, self.written = call, written
+
+    def __call__(self, *values):
+        result = self.call(*values)
         if len(result) != len(self.written):  # a name that is missing is a KeyError below
             _check_names(result, [name for name, _ in self.written], "the result of the function")
         try:
             return tuple([_coerce(name, result[name], dtype) for name, dtype in self.written])
         except KeyError as missing:
             raise KeyError(f"the result has no field {missing}; the first one had") from None
+
+
+class Failed:
+    """The exception of one call, in place of its result."""
+
+    def __init__(self, error):
+        self.error = error
+
+
+def value_of(result):
+    if isinstance(result, Failed):
+        raise result.error
+    return result
 
 
 def _check_names(values, names, what):

@@ -1,4 +1,5 @@
-"""Functions in other processes. Arrays are passed in shared memory; only their shapes and small values are sent.
+"""Functions in other processes. Arrays are passed in shared memory; only their shapes and small values are sent. A message carries
+many calls where the engine has many elements at hand: waking a process takes longer than a small function.
 
 One process is forked per calling thread, so that a function does not have to be importable. It ends with the pool or with the parent:
 its socket is shut down, and a process that is still running a function is killed. multiprocessing is not used, because it would end
@@ -20,7 +21,7 @@ import traceback
 
 from ._core import Tensor
 from ._dataset import _inside
-from ._functions import FORMATS, numpy
+from ._functions import FORMATS, Failed, numpy, value_of
 
 CLOSE_SECONDS = 2.0  # before a process that does not end is killed
 PARENT_SECONDS = 5  # between two checks of each side whether the other is still running
@@ -102,9 +103,10 @@ class _Channel:
     def __del__(self):
         self.end.close()
 
-    def send(self, kind, names, values):
+    def send(self, head, values):
+        """`head` is of plain types and says what the values are."""
         parts, plain, at = self.memory.put(values)
-        message = (kind, names, parts)
+        message = (head, parts)
         text = b"m" + marshal.dumps(message) if plain else b"p" + pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         if len(text) > MESSAGE:
             self.memory.reserve(at + len(text))
@@ -113,7 +115,7 @@ class _Channel:
         self.end.send(text)
 
     def receive(self, alive):
-        """(kind, names, values); EOFError where the other side is gone."""
+        """(head, values); EOFError where the other side is gone."""
         while True:
             try:
                 text = self.end.recv(MESSAGE)
@@ -127,33 +129,44 @@ class _Channel:
             at, size = struct.unpack("QQ", text[1:])
             self.memory.reserve(at + size)
             text = self.memory.map[at : at + size]
-        kind, names, parts = (marshal if text[:1] == b"m" else pickle).loads(text[1:])
-        return kind, names, self.memory.take(parts)
+        head, parts = (marshal if text[:1] == b"m" else pickle).loads(text[1:])
+        return head, self.memory.take(parts)
 
 
-def _serve(channel, call, parent):
-    """The other process: one call after the other, until the socket is shut, or the parent is gone: processes that were forked
+def _serve(channel, call, function, parent):
+    """The other process: one message after the other, until the socket is shut, or the parent is gone: processes that were forked
     later may hold its end of the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent has it, and shuts the socket
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # threads of the engine block signals
     sys.stdin = open(os.devnull)
-    _inside.served.append(getattr(call, "function", None))
+    _inside.served.append(function)
     while True:
         try:
-            _, _, values = channel.receive(lambda: os.getppid() == parent)
+            (count, each), values = channel.receive(lambda: os.getppid() == parent)
         except (EOFError, OSError):
             return
-        try:
-            result = call(*values)
-            channel.send("done", tuple(result), list(result.values()))
-        except BaseException as error:
-            text = traceback.format_exc()
-            try:  # one whose constructor wants other arguments pickles, and fails when it is read
-                pickle.loads(pickle.dumps(error))
-            except Exception:
-                error = RuntimeError(f"{type(error).__name__}: {error}")
-            channel.send("failed", None, [error, text])
+        heads, results = [], []
+        for i in range(count):
+            _call(call, values[i * each : (i + 1) * each], heads, results)
+        channel.send(tuple(heads), results)
+
+
+def _call(call, values, heads, results):
+    """Adds what a call returns: a dict (its head: the names), a tuple (the number of values), or an exception (None)."""
+    try:
+        result = call(*values)
+        named = isinstance(result, dict)
+        heads.append(tuple(result) if named else len(result))
+        results.extend(result.values() if named else result)
+    except BaseException as error:
+        text = traceback.format_exc()
+        try:  # one whose constructor wants other arguments pickles, and fails when it is read
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            error = RuntimeError(f"{type(error).__name__}: {error}")
+        heads.append(None)
+        results += [error, text]
 
 
 def _flush():
@@ -167,7 +180,7 @@ def _flush():
 class _Process:
     """A process that serves calls; `exitcode` is None while it runs, and negative for a signal, as in subprocess."""
 
-    def __init__(self, call, others):
+    def __init__(self, call, function, others):
         memory, parent, self.exitcode = _Memory(), os.getpid(), None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         _flush()  # or both would write what is buffered
@@ -177,7 +190,7 @@ class _Process:
                 ours.close()
                 for other in others:
                     other.channel.end.close()
-                _serve(_Channel(theirs, memory), call, parent)
+                _serve(_Channel(theirs, memory), call, function, parent)
             finally:
                 _flush()
                 os._exit(0)
@@ -231,16 +244,30 @@ def _ended(code):
     return text + ": it was killed; if memory ran out, use fewer processes: with_options(workers=…)" if code == -9 else text
 
 
+class _Ended(Exception):
+    """A process ended during a call."""
+
+
+def _result(head, values):
+    if head is None:  # the function may raise anything, also what the end of a process looks like
+        error, text = values
+        error.__cause__ = RemoteTraceback(text)
+        return Failed(error)
+    return tuple(values) if isinstance(head, int) else dict(zip(head, values))
+
+
 class Pool:
-    def __init__(self, call):
-        self.call, self.idle, self.workers = call, queue.SimpleQueue(), []
+    """Processes that run `call`, which calls `function`."""
+
+    def __init__(self, call, function):
+        self.call, self.function, self.idle, self.workers = call, function, queue.SimpleQueue(), []
         self.closed, self.owner, self.lock = False, os.getpid(), threading.Lock()
         for _ in range(len(os.sched_getaffinity(0))):
             self.idle.put(self._start())
 
     def _start(self):
         with _forking:
-            process = _Process(self.call, self.workers)
+            process = _Process(self.call, self.function, self.workers)
         self.workers.append(process)
         return process
 
@@ -259,24 +286,38 @@ class Pool:
             return other
 
     def __call__(self, *values):
+        return value_of(self.call_all([values])[0])
+
+    def call_all(self, calls):
+        """The results of several calls with as many values each: in one process, in their order; Failed in place of those that
+        failed."""
+        try:
+            heads, values = self._exchange(calls)
+        except _Ended as ended:
+            if len(calls) == 1 or self.closed:
+                return [Failed(RuntimeError(str(ended)))] * len(calls)
+            return [self.call_all([call])[0] for call in calls]  # only one of them ended the process
+        results, at = [], 0
+        for head in heads:
+            count = 2 if head is None else head if isinstance(head, int) else len(head)
+            results.append(_result(head, values[at : at + count]))
+            at += count
+        return results
+
+    def _exchange(self, calls):
         process = self.idle.get()
         try:
-            process.channel.send("call", None, values)
-            kind, names, results = process.channel.receive(process.alive)
+            process.channel.send((len(calls), len(calls[0])), [value for values in calls for value in values])
+            return process.channel.receive(process.alive)
         except (EOFError, OSError):
             if self.closed:
-                raise RuntimeError("the processes were stopped") from None
+                raise _Ended("the processes were stopped") from None
             process.join(1)
             code = process.exitcode
             process = self._instead(process)
-            raise RuntimeError(_ended(code)) from None
+            raise _Ended(_ended(code)) from None
         finally:
             self.idle.put(process)
-        if kind == "failed":  # the function may raise anything, also what the end of a process looks like
-            error, text = results
-            error.__cause__ = RemoteTraceback(text)
-            raise error
-        return dict(zip(names, results))
 
     def close(self, seconds=CLOSE_SECONDS):
         """Stops the processes; those that run a function are killed after `seconds`. Waiting calls return."""

@@ -179,7 +179,12 @@ static pst_status map_plan(void *config, const pst_spec *in, pst_spec *ret_out, 
     return st;
 }
 
-static bool run_python(struct callback *c, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out)
+/* What a worker has handed over with `prepare`. */
+struct map_worker {
+    size_t prepared, ran;
+};
+
+static PyObject *arguments(struct callback *c, pst_ctx *ctx, const pst_tensor *in)
 {
     PyObject *args = PyTuple_New((Py_ssize_t)(c->read_count + c->seeded));
     for (size_t i = 0; args && i < c->read_count + c->seeded; i++) {
@@ -187,15 +192,48 @@ static bool run_python(struct callback *c, pst_ctx *ctx, const pst_tensor *in, p
         if (!value || PyTuple_SetItem(args, (Py_ssize_t)i, value) < 0)
             Py_CLEAR(args);
     }
-    PyObject *values = args ? PyObject_CallObject(c->run, args) : NULL;
+    return args;
+}
+
+/* The results of the next element that was prepared, or those of a call. */
+static PyObject *results(struct callback *c, struct map_worker *worker, pst_ctx *ctx, const pst_tensor *in)
+{
+    if (worker->ran < worker->prepared) {
+        worker->ran++;
+        return PyObject_CallMethod(c->object, "take", "n", (Py_ssize_t)(intptr_t)worker);
+    }
+    PyObject *args = arguments(c, ctx, in), *values = args ? PyObject_CallObject(c->run, args) : NULL;
+    Py_XDECREF(args);
+    return values;
+}
+
+static bool run_python(struct callback *c, struct map_worker *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out)
+{
+    PyObject *values = results(c, worker, ctx, in);
     bool fine = values && PyTuple_Check(values);
     Py_ssize_t taken = 0;
     for (size_t f = 0; fine && f < c->out.count; f++)
         if (c->out.field[f].alias < 0)
             fine = taken < PyTuple_Size(values) && put_value(ctx, PyTuple_GetItem(values, taken++), &c->out.field[f], &out[f]);
     Py_XDECREF(values);
-    Py_XDECREF(args);
     return fine;
+}
+
+static pst_status map_prepare(const void *config, void *state, pst_ctx *ctx, size_t place, const pst_tensor *in,
+                              pst_error *reterr)
+{
+    struct callback *c = ((const struct config *)config)->callback;
+    struct map_worker *worker = state;
+    struct entry entry = callback_enter(c);
+    PyObject *args = arguments(c, ctx, in);
+    PyObject *done = args ? PyObject_CallMethod(c->object, "prepare", "nnN", (Py_ssize_t)(intptr_t)worker, (Py_ssize_t)place, args) : NULL;
+    pst_status st = done ? PST_OK : callback_fail(c, reterr);
+    if (place == 0)
+        worker->prepared = worker->ran = 0;
+    worker->prepared += done != NULL;
+    Py_XDECREF(done);
+    callback_leave(c, entry);
+    return st;
 }
 
 static pst_status run_compiled(struct callback *c, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
@@ -226,12 +264,11 @@ static pst_status map_run(const void *config, void *worker, pst_ctx *ctx, const 
                           pst_error *reterr)
 {
     struct callback *c = ((const struct config *)config)->callback;
-    (void)worker;
     if (c->compiled)
         return run_compiled(c, ctx, in, out, reterr);
     struct entry entry = callback_enter(c);
     pst_status st = PST_OK;
-    if (!run_python(c, ctx, in, out)) {
+    if (!run_python(c, worker, ctx, in, out)) {
         bool skips = PyErr_Occurred() && PyErr_ExceptionMatches(skip_type);
         if (skips)
             PyErr_Clear();
@@ -246,27 +283,25 @@ static uint64_t map_fingerprint(const void *config)
     return ((const struct config *)config)->callback->fingerprint;
 }
 
-/* Those whose functions take a seed are random. */
-static const pst_op_class map_classes[2] = {
-    {.size = sizeof(pst_op_class),
-     .name = "map",
-     .doc = "A function of the program.",
-     .example = "range 10 | map",
-     .params = map_params,
-     .config_size = sizeof(struct config),
-     .plan = map_plan,
-     .run = map_run,
-     .fingerprint = map_fingerprint},
-    {.size = sizeof(pst_op_class),
-     .name = "map",
-     .doc = "A function of the program that draws random numbers.",
-     .example = "range 10 | map",
-     .params = map_params,
-     .config_size = sizeof(struct config),
-     .plan = map_plan,
-     .run = map_run,
-     .flags = PST_OP_RANDOM,
-     .fingerprint = map_fingerprint},
+#define MAP_CLASS(text, other, function)                                                                                       \
+    {.size = sizeof(pst_op_class),                                                                                             \
+     .name = "map",                                                                                                            \
+     .doc = text,                                                                                                              \
+     .example = "range 10 | map",                                                                                              \
+     .params = map_params,                                                                                                     \
+     .config_size = sizeof(struct config),                                                                                     \
+     .worker_size = sizeof(struct map_worker),                                                                                 \
+     .plan = map_plan,                                                                                                         \
+     .run = map_run,                                                                                                           \
+     .flags = other,                                                                                                           \
+     .fingerprint = map_fingerprint,                                                                                           \
+     .prepare = function}
+
+/* [whether its function takes a seed][whether it runs in other processes, which get many elements at once] */
+static const pst_op_class map_classes[2][2] = {
+    {MAP_CLASS("A function of the program.", 0, NULL), MAP_CLASS("A function of the program.", 0, map_prepare)},
+    {MAP_CLASS("A function of the program that draws random numbers.", PST_OP_RANDOM, NULL),
+     MAP_CLASS("A function of the program that draws random numbers.", PST_OP_RANDOM, map_prepare)},
 };
 
 static bool take_text(PyObject *object, const char *attribute, char *to, size_t size)
@@ -311,6 +346,7 @@ pst_status callback_add_map(pst_pipeline *p, PyObject *function, PyObject *failu
     Py_XDECREF(address);
     Py_XDECREF(seeded);
     *ret = c;
+    bool groups = !c->compiled && strcmp(c->kind, "process") == 0;
     struct config config = {.function = c->name, .workers = c->kind, .callback = c};
-    return PyErr_Occurred() ? PST_EINVAL : pst_pipeline_add_op(p, &map_classes[c->seeded], &config, reterr);
+    return PyErr_Occurred() ? PST_EINVAL : pst_pipeline_add_op(p, &map_classes[c->seeded][groups], &config, reterr);
 }

@@ -51,7 +51,8 @@ static void cut_slices(struct feed *f, struct entry *e)
 {
     uint64_t element_ns = atomic_load_explicit(&f->element_ns, memory_order_relaxed);
     unsigned workers = atomic_load_explicit(&f->workers, memory_order_relaxed);
-    size_t parts = workers > 1 ? 2 * workers : 1;
+    unsigned per_worker = program_grouped(f->program, 0, NULL) > 0 ? 1 : 2; /* one large group (group.h), or a better balance */
+    size_t parts = workers > 1 ? per_worker * workers : 1;
     size_t slice = e->count / parts + (e->count % parts > 0), least = e->count / BATCH_MAX_SLICES + 1;
     if (element_ns && slice < SLICE_NS / element_ns)
         slice = SLICE_NS / element_ns;

@@ -290,6 +290,19 @@ static pst_status place_steps(struct program *p, pst_error *reterr)
     return st;
 }
 
+size_t program_grouped(const struct program *p, size_t capacity, size_t *ret_steps)
+{
+    size_t count = 0;
+    for (size_t s = p->cache ? p->cached : 0; s < p->count; s++) { /* the cache takes elements that are computed alone */
+        if (!p->steps[s].runs || !p->steps[s].op->prepare)
+            continue;
+        if (count < capacity)
+            ret_steps[count] = s;
+        count++;
+    }
+    return count;
+}
+
 size_t program_workspace(const struct program *p)
 {
     size_t bytes = p->workspace;

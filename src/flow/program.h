@@ -96,6 +96,8 @@ static inline const struct field_list *program_live(const struct program *p, siz
 void program_fit_name(char *to, size_t size, const char *names);
 /* Computes which fields are needed and where each is stored, for batches of up to `capacity` elements, in the branches too. */
 pst_status program_compile(struct program *p, uint64_t capacity, pst_error *reterr);
+/* Stores up to `capacity` numbers of the steps at which elements are grouped (group.h); returns how many there are. */
+size_t program_grouped(const struct program *p, size_t capacity, size_t *ret_steps);
 size_t program_workspace(const struct program *p); /* bytes per worker, branches included */
 void program_finish(struct program *p);
 

@@ -225,18 +225,13 @@ static void release_scratch(struct runner *r)
     }
 }
 
-struct lap {
-    bool on;
-    uint64_t last;
-};
-
-static void lap_end(struct runner *r, struct lap *l, unsigned stage)
+static void lap_end(struct runner *r, unsigned stage)
 {
-    if (!l->on)
+    if (!r->is_timed)
         return;
     uint64_t now = clock_ns();
-    r->timed_ns[stage] += now - l->last;
-    l->last = now;
+    r->timed_ns[stage] += now - r->lap_began;
+    r->lap_began = now;
 }
 
 /* Takes element `i` out of the cache; false: it is not in there. */
@@ -259,11 +254,10 @@ static void keep(struct runner *r, struct lane *l, size_t i, const struct item *
                l->tensors[p->cached], &tag);
 }
 
-static pst_status run_lane(struct runner *r, struct lane *l, size_t i, const struct item *item, const struct runner_target *to,
-                           struct lap *lap, pst_cause *ret_cause, pst_error *reterr);
+static pst_status run_lane(struct runner *r, struct lane *l, size_t i, const struct item *item, const struct runner_target *to, pst_cause *ret_cause, pst_error *reterr);
 
 /* Computes the element in the branches that it comes from, and takes over their fields. */
-static pst_status run_branches(struct runner *r, struct lane *l, size_t i, const struct runner_target *to, struct lap *lap,
+static pst_status run_branches(struct runner *r, struct lane *l, size_t i, const struct runner_target *to,
                                pst_cause *ret_cause, pst_error *reterr)
 {
     const struct program *p = l->program;
@@ -272,7 +266,7 @@ static pst_status run_branches(struct runner *r, struct lane *l, size_t i, const
     for (size_t b = l->choice ? l->choice[i] : 0; b < j->count; b++) {
         struct lane *from = &l->branches[b];
         size_t first = j->branches[b].first_field;
-        pst_status st = run_lane(r, from, l->place[i], NULL, to, lap, ret_cause, reterr);
+        pst_status st = run_lane(r, from, l->place[i], NULL, to, ret_cause, reterr);
         if (__builtin_expect(st != PST_OK, 0))
             return st;
         const pst_tensor *final = from->tensors[from->program->count];
@@ -286,13 +280,12 @@ static pst_status run_branches(struct runner *r, struct lane *l, size_t i, const
 }
 
 /* The element as the source or the branches have it. */
-static pst_status fetch(struct runner *r, struct lane *l, size_t i, const struct item *item, const struct runner_target *to,
-                        struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
+static pst_status fetch(struct runner *r, struct lane *l, size_t i, const struct item *item, const struct runner_target *to, pst_cause *ret_cause, pst_error *reterr)
 {
     const struct program *p = l->program;
     l->fetched++;
     if (p->join)
-        return run_branches(r, l, i, to, lap, ret_cause, reterr);
+        return run_branches(r, l, i, to, ret_cause, reterr);
     if (p->streamed && !item->block) { /* it was to come from a cache on disk, which is damaged */
         *ret_cause = PST_CAUSE_VALUE;
         return pst_fail(reterr, PST_ECORRUPT,
@@ -310,7 +303,7 @@ static pst_status fetch(struct runner *r, struct lane *l, size_t i, const struct
             return st;
         }
     }
-    lap_end(r, lap, 0);
+    lap_end(r, 0);
     return PST_OK;
 }
 
@@ -334,17 +327,17 @@ static pst_status check_intact(struct runner *r, const struct lane *l, size_t i,
     return fail_element(r, l, NULL, i, NULL, intact, reterr);
 }
 
-/* Runs the steps of a lane on the element that was fetched. */
-static pst_status run_steps(struct runner *r, struct lane *l, size_t i, const struct item *item, bool kept,
-                            const struct runner_target *to, struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
+/* Runs the steps `from` to `until` of a lane, without the latter, on the element whose fields before them are set. `keeps`: they
+ * go into the cache. */
+static pst_status run_steps(struct runner *r, struct lane *l, size_t i, const struct item *item, size_t from, size_t until,
+                            bool keeps, const struct runner_target *to, pst_cause *ret_cause, pst_error *reterr)
 {
     const struct program *p = l->program;
-    bool keeps = p->cache && !kept;
     pst_status st = PST_OK;
-    for (size_t s = kept ? p->cached : 0;; s++) {
+    for (size_t s = from;; s++) {
         if (keeps && s == p->cached)
             keep(r, l, i, item);
-        if (s == p->count)
+        if (s == until)
             return PST_OK;
         if (p->steps[s].number != STEP_NO_NUMBER)
             r->ctx.number = item ? item->numbers[p->steps[s].number] : l->numbers[p->steps[s].number * l->capacity + i];
@@ -358,55 +351,99 @@ static pst_status run_steps(struct runner *r, struct lane *l, size_t i, const st
         if (__builtin_expect(st != PST_OK, 0))
             return fail_element(r, l, &p->steps[s], i, item, st, reterr);
         if (p->steps[s].runs)
-            lap_end(r, lap, p->steps[s].stage);
+            lap_end(r, p->steps[s].stage);
     }
+}
+
+static void identify(struct runner *r, const struct lane *l, size_t i)
+{
+    r->ctx.epoch = lane_pass(l, i);
+    r->ctx.sample = lane_sample(l, i);
+    r->ctx.entropy = l->program->entropy;
+}
+
+/* Computes the fields of element `i` of the lane before step `until`. */
+static pst_status run_lane_until(struct runner *r, struct lane *l, size_t i, const struct item *item, size_t until,
+                                 const struct runner_target *to, pst_cause *ret_cause, pst_error *reterr)
+{
+    bool kept = find_kept(r, l, i);
+    l->ran++;
+    pst_status st = kept ? PST_OK : fetch(r, l, i, item, to, ret_cause, reterr);
+    if (__builtin_expect(st != PST_OK, 0))
+        return st;
+    identify(r, l, i);
+    return run_steps(r, l, i, item, kept ? l->program->cached : 0, until, l->program->cache && !kept, to, ret_cause, reterr);
 }
 
 /* Computes the final fields of element `i` of the lane. */
 static pst_status run_lane(struct runner *r, struct lane *l, size_t i, const struct item *item, const struct runner_target *to,
-                           struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
+                           pst_cause *ret_cause, pst_error *reterr)
 {
-    bool kept = find_kept(r, l, i);
-    l->ran++;
-    pst_status st = kept ? PST_OK : fetch(r, l, i, item, to, lap, ret_cause, reterr);
-    if (__builtin_expect(st != PST_OK, 0))
-        return st;
-    r->ctx.epoch = lane_pass(l, i);
-    r->ctx.sample = lane_sample(l, i);
-    r->ctx.entropy = l->program->entropy;
-    return run_steps(r, l, i, item, kept, to, lap, ret_cause, reterr);
+    return run_lane_until(r, l, i, item, l->program->count, to, ret_cause, reterr);
 }
 
-static pst_status run_element(struct runner *r, size_t i, const struct item *item, const struct runner_target *to,
-                              struct lap *lap, pst_cause *ret_cause, pst_error *reterr)
+void runner_begin(struct runner *r)
 {
+#ifdef FLOW_NO_COUNTERS
+    r->until_timed = 2;
+#endif
+    r->is_timed = r->until_timed == 0;
+    if (r->is_timed)
+        r->until_timed = r->period;
+    r->until_timed--;
+}
+
+pst_status runner_part(struct runner *r, size_t i, const struct item *item, size_t from, size_t until,
+                       const struct runner_target *to, pst_cause *ret_cause, pst_error *reterr)
+{
+    const struct program *p = r->program;
+    r->failed = r->root.index[i];
     *ret_cause = PST_CAUSES;
-    pst_status st = run_lane(r, &r->root, i, item, to, lap, ret_cause, reterr);
-    if (__builtin_expect(st != PST_OK, 0))
+    if (r->is_timed)
+        r->lap_began = clock_ns();
+    pst_status st;
+    if (from == RUNNER_FETCH) {
+        atomic_store_explicit(&r->cell->sample, r->root.index[i], memory_order_relaxed);
+        atomic_store_explicit(&r->cell->stage, 0, memory_order_relaxed);
+        st = run_lane_until(r, &r->root, i, item, until, to, ret_cause, reterr);
+    } else {
+        identify(r, &r->root, i);
+        st = run_steps(r, &r->root, i, item, from, until, false, to, ret_cause, reterr);
+    }
+    if (__builtin_expect(st != PST_OK, 0) || until < p->count)
         return st;
     st = collate(r, to, reterr);
-    lap_end(r, lap, (unsigned)r->program->stages - 1);
+    lap_end(r, (unsigned)p->stages - 1);
     return st;
+}
+
+pst_status runner_prepare(struct runner *r, size_t i, const struct item *item, size_t s, size_t place, pst_cause *ret_cause,
+                          pst_error *reterr)
+{
+    const struct step *step = &r->program->steps[s];
+    atomic_store_explicit(&r->cell->stage, step->stage, memory_order_relaxed);
+    ctx_enter(&r->ctx, step->ordinal);
+    pst_status st = step->op->prepare(step->config, r->root.states[s], &r->ctx, place, r->root.tensors[s], reterr);
+    if (st != PST_OK) {
+        *ret_cause = damage_of_step(step->cause, st);
+        return fail_element(r, &r->root, step, i, item, st, reterr);
+    }
+    lap_end(r, step->stage);
+    return PST_OK;
+}
+
+pst_status runner_end(struct runner *r, size_t i, pst_status st, pst_cause *ret_cause, pst_error *reterr)
+{
+    release_scratch(r);
+    return mapping_any_broken() ? check_intact(r, &r->root, i, st, ret_cause, reterr) : st;
 }
 
 pst_status runner_run(struct runner *r, size_t i, const struct item *item, const struct runner_target *to, pst_cause *ret_cause,
                       pst_error *reterr)
 {
-#ifdef FLOW_NO_COUNTERS
-    r->until_timed = 2;
-#endif
-    struct lap lap = {.on = r->until_timed == 0};
-    if (lap.on) {
-        lap.last = clock_ns();
-        r->until_timed = r->period;
-    }
-    r->until_timed--;
-    r->failed = r->root.index[i];
-    atomic_store_explicit(&r->cell->sample, r->root.index[i], memory_order_relaxed);
-    atomic_store_explicit(&r->cell->stage, 0, memory_order_relaxed);
-    pst_status st = run_element(r, i, item, to, &lap, ret_cause, reterr);
-    release_scratch(r);
-    return mapping_any_broken() ? check_intact(r, &r->root, i, st, ret_cause, reterr) : st;
+    runner_begin(r);
+    pst_status st = runner_part(r, i, item, RUNNER_FETCH, r->program->count, to, ret_cause, reterr);
+    return runner_end(r, i, st, ret_cause, reterr);
 }
 
 void runner_slice(struct runner *r, size_t count)

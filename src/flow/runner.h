@@ -18,6 +18,8 @@ struct runner {
     size_t scratch_size;       /* …and its size */
 
     unsigned until_timed, period; /* every period-th element is timed stage by stage */
+    bool is_timed;                /* the present element is */
+    uint64_t lap_began;
     uint64_t timed_ns[PST_MAX_STAGES];
     uint64_t untold_ns; /* total time of slices that was not yet divided among the stages (see `timed_ns`) */
     uint64_t failed;    /* number of the source's element that the last failure is about */
@@ -52,6 +54,20 @@ static inline void runner_clear_error(pst_error *e)
  * of damage it would count as; PST_CAUSES: the failure is not caused by the data. */
 pst_status runner_run(struct runner *r, size_t i, const struct item *item, const struct runner_target *to, pst_cause *ret_cause,
                       pst_error *reterr);
+
+/* The parts of runner_run, for elements that are computed together (group.c). */
+#define RUNNER_FETCH SIZE_MAX
+void runner_begin(struct runner *r); /* decides whether what follows is timed */
+/* Runs the steps `from` to `until`, without the latter; RUNNER_FETCH: gets the element first; `until` after the last step: stores
+ * it in its place in the batch. Its fields before `from` are in `r->root.tensors[from]`. */
+pst_status runner_part(struct runner *r, size_t i, const struct item *item, size_t from, size_t until,
+                       const struct runner_target *to, pst_cause *ret_cause, pst_error *reterr);
+/* Hands the element's fields before step `s` to its operation, as number `place` of a group. */
+pst_status runner_prepare(struct runner *r, size_t i, const struct item *item, size_t s, size_t place, pst_cause *ret_cause,
+                          pst_error *reterr);
+/* Releases the scratch memory; returns the final status of an element whose last part returned `st`. */
+pst_status runner_end(struct runner *r, size_t i, pst_status st, pst_cause *ret_cause, pst_error *reterr);
+
 /* Divides the time `ns` that `count` elements took among the stages. */
 void runner_account(struct runner *r, size_t count, uint64_t ns);
 

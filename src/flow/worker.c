@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "flow/group.h"
 #include "flow/join.h"
 #include "flow/locate.h"
-#include "flow/runner.h"
 
 #include <string.h>
 #include <sys/resource.h>
@@ -20,6 +20,7 @@
 
 struct worker {
     struct runner runner;
+    struct group group;
     struct order_state order;
     uint64_t probed;                /* when it last looked at itself */
 };
@@ -81,7 +82,21 @@ static void find_elements(struct crew *c, struct worker *w, const struct ticket 
     }
 }
 
-/* Returns how many elements were left out. */
+/* Judges the result of element `at`. Returns whether to continue. */
+static bool judge(struct crew *c, struct entry *e, size_t at, pst_status st, uint64_t failed, pst_cause cause,
+                  const pst_error *error, size_t *left_out)
+{
+    if (st == PST_OK)
+        return true;
+    if (st == PST_SKIP)
+        batch_leave_out(e->batch, at);
+    else if (!tolerate(c, e, at, failed, cause, error))
+        return false;
+    ++*left_out;
+    return true;
+}
+
+/* Runs the elements one after the other. Returns how many were left out. */
 static size_t run_elements(struct crew *c, struct worker *w, const struct ticket *t)
 {
     struct entry *e = t->entry;
@@ -99,12 +114,28 @@ static size_t run_elements(struct crew *c, struct worker *w, const struct ticket
         pst_status st = runner_run(&w->runner, i, item, &to, &cause, &error);
         if (st == PST_OK)
             continue;
-        if (st == PST_SKIP)
-            batch_leave_out(e->batch, to.at);
-        else if (!tolerate(c, e, to.at, w->runner.failed, cause, &error))
+        if (!judge(c, e, to.at, st, w->runner.failed, cause, &error, &left_out))
             break;
         runner_clear_error(&error);
-        left_out++;
+    }
+    return left_out;
+}
+
+/* Runs them in groups. */
+static size_t run_groups(struct crew *c, struct worker *w, const struct ticket *t)
+{
+    struct entry *e = t->entry;
+    struct runner_target to = {.batch = e->batch, .slice = t->slice};
+    size_t left_out = 0, done = 1;
+    bool going = true;
+    for (size_t i = 0; going && done > 0 && i < t->end - t->begin; i += done) {
+        to.at = t->begin + i;
+        done = group_run(&w->group, &w->runner, i, t->end - to.at, c->feed.stream ? &e->items[to.at] : NULL, &to,
+                         &c->order.ring->stopped);
+        for (size_t n = 0; going && n < done; n++) {
+            const struct group_member *m = &w->group.members[n];
+            going = judge(c, e, to.at + n, m->status, m->failed, m->cause, &m->error, &left_out);
+        }
     }
     return left_out;
 }
@@ -156,7 +187,7 @@ static size_t run_slice(struct crew *c, struct worker *w, const struct ticket *t
     bool probes = begin - w->probed > PROBE_EVERY_NS && getrusage(RUSAGE_THREAD, &before) == 0;
     atomic_store_explicit(&cell->since, begin, memory_order_relaxed);
     find_elements(c, w, t);
-    size_t left_out = run_elements(c, w, t);
+    size_t left_out = w->group.count > 0 ? run_groups(c, w, t) : run_elements(c, w, t);
     uint64_t end = clock_ns(), old = atomic_load_explicit(&c->feed.element_ns, memory_order_relaxed);
     uint64_t now = (end - begin) / count + 1;
     atomic_store_explicit(&c->feed.element_ns, old ? (3 * old + now) / 4 : now, memory_order_relaxed);
@@ -223,6 +254,8 @@ static pst_status worker_init(struct crew *c, unsigned number, pst_error *reterr
     pst_status st = order_state_init(&w->order, &c->order.plan->order, reterr);
     if (st == PST_OK)
         st = runner_init(&w->runner, p, number, c->order.seed, &c->order.cells[number], reterr);
+    if (st == PST_OK)
+        st = group_init(&w->group, p, reterr);
     w->order.numbers = (struct order_numbers){w->runner.root.numbers, w->runner.root.capacity};
     return st;
 }
@@ -249,6 +282,7 @@ struct crew *crew_stop(struct crew *c)
     for (unsigned i = 0; c->workers && i < c->count; i++) {
         struct worker *w = &c->workers[i];
         runner_finish(&w->runner);
+        group_finish(&w->group);
         order_state_finish(&w->order);
     }
     mem_free(c->workers);

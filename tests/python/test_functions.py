@@ -298,18 +298,64 @@ def test_processes_that_were_killed_are_replaced():
 
         open(flag, "w").close()
         ds = ps.range(100).map(killed, workers="process", spec={"value": "int64"}).batch(10)
-        with raises(ps.Error, "exit code -9"):
-            rows(ds)
-        assert [v for batch in rows(ds) for v in batch["value"]] == list(range(100))
+        assert [v for batch in rows(ds) for v in batch["value"]] == list(range(100))  # the other calls of its message are repeated
+        assert not os.path.exists(flag)
         ds.close()  # it is ahead, and would take the next flag
 
-        pool = Pool(lambda value: {"value": killed(value)})
+        pool = Pool(lambda value: {"value": killed(value)}, killed)
         for i in range(2 * len(os.sched_getaffinity(0)) + 1):
             open(flag, "w").close()
             with raises(RuntimeError, "exit code -9", "memory"):
                 pool(i)
             assert pool(i) == {"value": i}
         pool.close()
+
+
+def test_a_sample_that_ends_its_process_is_alone():
+    def ends(value):
+        if value in (3, 37, 38):
+            os._exit(4)
+        return value
+
+    ds = ps.range(100).map(ends, workers="process", spec={"value": "int64"}).batch(20)
+    try:
+        rows(ds.with_options(prefetch=1))
+        raise AssertionError("no error")
+    except ps.Error as error:
+        assert error.record == 3 and "exit code 4" in str(error), error
+    skipping = ds.with_options(bad="skip")
+    assert [v for batch in rows(skipping) for v in batch["value"]] == [v for v in range(100) if v not in (3, 37, 38)]
+    assert skipping.stats()["skipped"] == 3
+
+
+def test_samples_of_one_message_are_judged_one_by_one():
+    def judge(value, text):
+        if value % 7 == 3:
+            raise ps.Skip
+        if value % 7 == 5:
+            raise LookupError(f"no {value}")
+        if value % 7 == 6:
+            return {"value": value, "text": None}  # not a text
+        return {"value": value * 10, "text": text * 2}
+
+    texts = [b"%d" % i for i in range(100)]
+    source = ps.from_arrays({"value": memoryview(array.array("q", range(100))), "text": texts})
+    want = [(v * 10, texts[v] * 2) for v in range(100) if v % 7 not in (3, 5, 6)]
+    for workers in ("thread", "process"):
+        ds = source.map(judge, workers=workers).batch(33).with_options(bad="skip", workers=2)
+        found = [pair for batch in rows(ds) for pair in zip(batch["value"], batch["text"])]
+        assert found == want, (workers, found)
+        with raises(ps.Error, "no 5"):
+            rows(source.map(judge, workers=workers).batch(33))
+
+
+def test_seeds_are_those_of_threads():
+    def draw(value, seed):
+        return {"value": value, "drawn": seed >> 1}
+
+    for chain in (lambda ds: ds, lambda ds: ds.shuffle()):
+        thread, process = ([rows(chain(ps.range(50)).map(draw, workers=workers).batch(16)) for workers in ("thread", "process")])
+        assert thread == process and len({v for batch in thread for v in batch["drawn"]}) == 50
 
 
 class Demanding(Exception):
