@@ -163,6 +163,9 @@ typedef struct pst_builder pst_builder;
 PST_API pst_status pst_builder_create(pst_builder **ret, pst_error *reterr);
 /* Begins a new Example. */
 PST_API void pst_builder_reset(pst_builder *builder);
+/* Sets whether names of features may be any bytes but NUL, so that a parsed Example with such names can be written again. By
+ * default they must be UTF-8, as protobuf requires: programs that check it refuse other Examples. */
+PST_API void pst_builder_allow_any_names(pst_builder *builder, bool any);
 /* Adds a feature of `count` values, which are copied. PST_EINVAL: the name is not UTF-8, or the Example has it already. A call
  * that fails adds nothing. */
 PST_API pst_status pst_builder_add_bytes(pst_builder *builder, const char *name, const pst_bytes *values, size_t count,

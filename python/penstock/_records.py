@@ -53,7 +53,7 @@ class TFRecordReader(Sequence):
 
     def _open(self):
         if self._shard is None:
-            cache_dir = None if self._cache_dir is None else os.fspath(self._cache_dir)
+            cache_dir = None if self._cache_dir is None else os.fsencode(self._cache_dir)
             self._shard = _core.Shard(self._path, verify=self._verify, cache_dir=cache_dir)
         return self._shard
 
@@ -102,7 +102,7 @@ def _feature(name, value):
     elif not isinstance(value, (list, tuple)):
         return _numbers(name, value)
     if all(isinstance(item, (bytes, bytearray, str)) for item in value):
-        return [item.encode() if isinstance(item, str) else bytes(item) for item in value]
+        return [item.encode("utf-8", "surrogateescape") if isinstance(item, str) else bytes(item) for item in value]
     if all(isinstance(item, int) for item in value):
         return array("q", value)
     if all(isinstance(item, (int, float)) for item in value):

@@ -11,7 +11,7 @@
 
 /* Raises penstock.Error with everything that the error holds; returns NULL. */
 PyObject *raise_error(const pst_error *error);
-PyObject *text_or_none(const char *text);  /* a path, or None for an empty one or NULL */
+PyObject *text_or_none(const char *text);  /* a path or name, also one that is not UTF-8; None for an empty one or NULL */
 PyObject *number_or_none(uint64_t number); /* a record or byte, or None for PST_NOWHERE */
 /* Raises penstock.Error of this status for a mistake that the extension found; returns NULL. */
 PyObject *raise_status(pst_status status, const char *format, ...) PST_PRINTF(2, 3);

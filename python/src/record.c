@@ -100,12 +100,13 @@ static PyObject *shard_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"path", "verify", "cache_dir", "write_index", NULL};
     PyObject *path = NULL;
+    Py_ssize_t length;
     int verify = 1, write_index = 1;
     pst_shard_options o = {.size = sizeof(o)};
     pst_shard *shard = NULL;
     pst_error e;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$pzp:Shard", names, PyUnicode_FSConverter, &path, &verify, &o.cache_dir,
-                                     &write_index))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$pz#p:Shard", names, PyUnicode_FSConverter, &path, &verify, &o.cache_dir,
+                                     &length, &write_index))
         return NULL;
     o.no_verify = !verify;
     o.no_write = !write_index;
@@ -295,19 +296,17 @@ static pst_status add_feature(pst_builder *b, const char *name, PyObject *value,
     return st;
 }
 
-/* The name as C text. NULL with an exception: it has a NUL, or bytes that are not UTF-8 (which a parsed record may have). */
-static const char *feature_name(PyObject *name)
+/* The name as bytes; those of a parsed record that are not UTF-8 are restored. NULL with an exception. */
+static PyObject *feature_name(PyObject *name)
 {
-    Py_ssize_t length = 0;
     if (!PyUnicode_Check(name))
-        return (const char *)(void *)PyErr_Format(PyExc_TypeError, "the name of a feature is a str, not %R", name);
-    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
-    if (text && strlen(text) == (size_t)length)
-        return text;
-    if (!text)
-        PyErr_Clear();
-    return (const char *)(void *)PyErr_Format(PyExc_ValueError, "feature name %A: %s; rename it", name,
-                                              text ? "contains a NUL" : "not UTF-8, which tf.train.Example requires");
+        return PyErr_Format(PyExc_TypeError, "the name of a feature is a str, not %R", name);
+    PyObject *bytes = PyUnicode_AsEncodedString(name, "utf-8", "surrogateescape");
+    if (bytes && strlen(PyBytes_AsString(bytes)) == (size_t)PyBytes_Size(bytes))
+        return bytes;
+    const char *what = bytes ? "contains a NUL" : "cannot be encoded as UTF-8";
+    Py_XDECREF(bytes);
+    return PyErr_Format(PyExc_ValueError, "feature name %A: %s; rename it", name, what);
 }
 
 /* {name: list of bytes, or a buffer of float32 or int64} */
@@ -322,9 +321,12 @@ static PyObject *build_example(PyObject *module, PyObject *features)
     if (!PyDict_Check(features))
         return PyErr_Format(PyExc_TypeError, "expected a dict");
     pst_status st = pst_builder_create(&b, &e);
+    if (st == PST_OK)
+        pst_builder_allow_any_names(b, true);
     while (st == PST_OK && PyDict_Next(features, &at, &name, &value)) {
-        const char *text = feature_name(name);
-        st = text ? add_feature(b, text, value, &e) : PST_EINVAL;
+        PyObject *text = feature_name(name);
+        st = text ? add_feature(b, PyBytes_AsString(text), value, &e) : PST_EINVAL;
+        Py_XDECREF(text);
     }
     if (st == PST_OK)
         st = pst_builder_finish(b, &bytes, &e);
@@ -362,16 +364,18 @@ static PyObject *report_object(const pst_pack_report *r)
         PyObject *split =
             Py_BuildValue("{s:K,s:K,s:K}", "records", (unsigned long long)r->split[i].records, "bytes",
                           (unsigned long long)r->split[i].bytes, "shards", (unsigned long long)r->split[i].shards);
-        fine = split && PyDict_SetItemString(splits, r->split[i].name, split) == 0;
+        PyObject *name = text_or_none(r->split[i].name);
+        fine = split && name && PyDict_SetItem(splits, name, split) == 0;
+        Py_XDECREF(name);
         Py_XDECREF(split);
     }
     for (size_t i = 0; fine && i < r->skips; i++) {
-        PyObject *skip = Py_BuildValue("(ss)", r->skip[i].key, r->skip[i].why);
+        PyObject *skip = Py_BuildValue("(NN)", text_or_none(r->skip[i].key), text_or_none(r->skip[i].why));
         fine = skip && PyList_Append(skips, skip) == 0;
         Py_XDECREF(skip);
     }
     for (size_t i = 0; fine && i < r->notes; i++) {
-        PyObject *note = PyUnicode_FromString(r->note[i]);
+        PyObject *note = text_or_none(r->note[i]);
         fine = note && PyList_Append(notes, note) == 0;
         Py_XDECREF(note);
     }

@@ -86,17 +86,17 @@ bool take_fields(PyObject *list, const pst_spec *in, pst_field **ret, size_t *re
 static bool put_bytes(pst_ctx *ctx, PyObject *value, pst_bytes *ret)
 {
     Py_buffer view;
-    const char *text = NULL;
-    Py_ssize_t length = 0;
-    bool is_text = PyUnicode_Check(value);
-    if (is_text ? !(text = PyUnicode_AsUTF8AndSize(value, &length)) : PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) < 0)
+    PyObject *text = PyUnicode_Check(value) ? PyUnicode_AsEncodedString(value, "utf-8", "surrogateescape") : Py_NewRef(value);
+    if (!text || PyObject_GetBuffer(text, &view, PyBUF_SIMPLE) < 0) {
+        Py_XDECREF(text);
         return false;
-    size_t size = is_text ? (size_t)length : (size_t)view.len;
+    }
+    size_t size = (size_t)view.len;
     uint8_t *copy = pst_scratch(ctx, size ? size : 1);
     if (copy && size)
-        memcpy(copy, is_text ? text : view.buf, size);
-    if (!is_text)
-        PyBuffer_Release(&view);
+        memcpy(copy, view.buf, size);
+    PyBuffer_Release(&view);
+    Py_DECREF(text);
     if (!copy)
         return PyErr_NoMemory(), false;
     *ret = (pst_bytes){.data = copy, .length = size};

@@ -18,6 +18,7 @@ struct pst_builder {
     uint8_t *bytes; /* OPENING bytes kept free, then the entries of the map */
     size_t length, capacity;
     struct name_table names;
+    bool any_names; /* also names that are not UTF-8 */
 };
 
 /* Opens a feature whose list will take `list` bytes: reserves the whole entry and writes all that comes before the
@@ -25,7 +26,7 @@ struct pst_builder {
 static pst_status open_feature(pst_builder *b, const char *name, pst_kind kind, size_t list, uint8_t **ret, pst_error *reterr)
 {
     size_t name_length = name ? strlen(name) : 0;
-    if (!name || !text_is_utf8(name, name_length))
+    if (!name || (!b->any_names && !text_is_utf8(name, name_length)))
         return pst_fail(reterr, PST_EINVAL, "a feature's name is not UTF-8, as protobuf requires");
     if (name_table_find(&b->names, name, name_length) != NAME_NONE)
         return pst_fail(reterr, PST_EINVAL, "feature '%s' was added already", name);
@@ -117,6 +118,11 @@ pst_status pst_builder_finish(pst_builder *builder, pst_bytes *ret, pst_error *r
     wire_put_field(start, 1, features);
     *ret = (pst_bytes){start, opening + features};
     return PST_OK;
+}
+
+void pst_builder_allow_any_names(pst_builder *b, bool any)
+{
+    b->any_names = any;
 }
 
 void pst_builder_reset(pst_builder *builder)

@@ -99,6 +99,10 @@ static void test_refused(void)
     REQUIRE_OK(pst_builder_add_int64s(b, "y", &one, 1, &error), &error);
     pst_builder_reset(b);
     REQUIRE_OK(pst_builder_add_int64s(b, "x", &one, 1, &error), &error); /* a new Example, the same name */
+    pst_builder_allow_any_names(b, true);
+    REQUIRE_OK(pst_builder_add_int64s(b, "\xff", &one, 1, &error), &error);
+    CHECK_STATUS(pst_builder_add_int64s(b, "\xff", &one, 1, &error), PST_EINVAL, &error);
+    pst_builder_reset(b);
     pst_builder_destroy(b);
     CHECK(pst_builder_destroy(NULL) == NULL);
 }
