@@ -122,7 +122,7 @@ def _where(places):
 
 def _seed(cursor, rank):
     """64 bits for a batch: the same for the same seed, epoch and number; a cursor counts the batches of all ranks."""
-    _, seed, epoch, first = cursor
+    _, seed, epoch, first, _ = cursor
     text = repr((seed, epoch, first + rank)).encode()
     return zlib.crc32(text) << 32 | zlib.crc32(text[::-1])
 
@@ -172,7 +172,7 @@ class BatchStage:
             if workers == "process":
                 from ._process import Pool
 
-                self.pools.append(Pool(call))
+                self.pools.append(Pool(call, function))
                 call = _Pooled(call, self.pools[-1])
             calls.append((i, call))
             fields = self._call(i, call, fields, seed)

@@ -26,7 +26,8 @@ class _Inside(_local):
 
 _inside = _Inside()
 AUTOTUNE = -1
-VERSION = 1  # of state_dict
+VERSION = 2  # of state_dict; 1 has no cursor
+NUMBERS = ("fingerprint", "seed", "epoch", "next")
 
 Spec = namedtuple("Spec", "shape dtype")
 Spec.__doc__ = "Shape and type of a field; None where a dimension varies."
@@ -370,7 +371,7 @@ class Dataset:
         batches = pipeline.iterate()
         beside = batches is None
         if beside:  # another iterator is in use: create one beside it, over the same epoch
-            fingerprint, seed, epoch, _ = pipeline.tell()
+            fingerprint, seed, epoch, *_ = pipeline.tell()
             pipeline = _build(self._nodes, self._options)
             pipeline.seek(fingerprint, seed, epoch, 0)
             batches = pipeline.iterate()
@@ -475,15 +476,17 @@ class Dataset:
     # Resume
 
     def state_dict(self):
-        """Returns the state of the iteration, five numbers. After load_state_dict on an equal dataset, the next iter() resumes here."""
-        cursor = self._cursor or self._engine().tell()
-        return {"version": VERSION, **dict(zip(("fingerprint", "seed", "epoch", "next"), cursor))}
+        """Returns the state of the iteration: numbers, and the engine's cursor as hexadecimal text. After load_state_dict on an
+        equal dataset, the next iter() resumes here."""
+        *numbers, cursor = self._cursor or self._engine().tell()
+        return {"version": VERSION, **dict(zip(NUMBERS, numbers)), "cursor": cursor.hex()}
 
     def load_state_dict(self, state):
-        """Restores a state of state_dict. Other data or another chain is an error."""
-        if state.get("version") != VERSION:
+        """Restores a state of state_dict, also one of an earlier version. Other data or another chain is an error."""
+        if state.get("version") not in (1, VERSION):
             raise ValueError(f"a state of version {state.get('version')}; this is version {VERSION}")
-        self._engine().seek(state["fingerprint"], state["seed"], state["epoch"], state["next"])
+        cursor = () if state["version"] == 1 else (bytes.fromhex(state["cursor"]),)
+        self._engine().seek(*(state[name] for name in NUMBERS), *cursor)
         self._cursor = None
 
     # Display

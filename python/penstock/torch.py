@@ -82,10 +82,10 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def state_dict(self) -> dict[str, int]:
+    def state_dict(self) -> dict[str, int | str]:
         return self.dataset.state_dict()
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def load_state_dict(self, state: dict[str, int | str]) -> None:
         self.dataset.load_state_dict(state)
 
 

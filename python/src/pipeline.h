@@ -25,7 +25,8 @@ typedef struct Pipeline {
     bool closing;    /* threads that wait inside return */
     bool left;       /* closed while somebody was inside who did not come out: the engine goes with the object */
     enum position position;
-    pst_position where; /* where it stands, once planned; a copy that needs no lock, under the GIL */
+    pst_cursor cursor;  /* where it stands, once planned; a copy that needs no lock, under the GIL */
+    pst_position where; /* its numbers */
     PyObject *active;   /* the Iterator at work; borrowed, it says when it goes */
     PyObject *names;    /* of the fields of a batch */
     PyObject *failures; /* what Python functions raised: number → exception */

@@ -150,9 +150,8 @@ bool pipeline_planned(Pipeline *self)
 
 void pipeline_mark(Pipeline *self)
 {
-    pst_cursor cursor;
-    if (pst_pipeline_tell(self->p, &cursor, NULL) == PST_OK) /* it fails only where it has to plan */
-        (void)pst_cursor_get(&cursor, &self->where, NULL);
+    if (pst_pipeline_tell(self->p, &self->cursor, NULL) == PST_OK) /* it fails only where it has to plan */
+        (void)pst_cursor_get(&self->cursor, &self->where, NULL);
 }
 
 PyObject *pipeline_plan(PyObject *object, PyObject *unused)

@@ -1,6 +1,7 @@
 /* run.c: batches, iterators, resuming, statistics. */
 #include "pipeline.h"
 
+#include <string.h>
 #include <unistd.h>
 
 /* ---- Batches ---- */
@@ -147,8 +148,25 @@ PyObject *pipeline_tell(PyObject *object, PyObject *unused)
     if (!pipeline_usable(self)) /* told without the lock, which another holds while it waits for a batch */
         return NULL;
     pst_position c = self->where;
-    return Py_BuildValue("(KKKK)", (unsigned long long)c.fingerprint, (unsigned long long)c.seed, (unsigned long long)c.epoch,
-                         (unsigned long long)c.next);
+    return Py_BuildValue("(KKKKy#)", (unsigned long long)c.fingerprint, (unsigned long long)c.seed, (unsigned long long)c.epoch,
+                         (unsigned long long)c.next, (const char *)self->cursor.bytes, (Py_ssize_t)self->cursor.size);
+}
+
+/* The cursor at `at`: the one in `bytes`, which may hold more than these numbers, unless it has others: then `at` was edited. */
+static pst_status make_cursor(const pst_position *at, const char *bytes, Py_ssize_t size, pst_cursor *ret, pst_error *reterr)
+{
+    pst_position stored;
+    pst_cursor_set(ret, at);
+    if (!bytes)
+        return PST_OK;
+    pst_cursor given = {.size = (size_t)size};
+    if (given.size <= sizeof(given.bytes))
+        memcpy(given.bytes, bytes, given.size);
+    pst_status st = pst_cursor_get(&given, &stored, reterr);
+    if (st == PST_OK && stored.fingerprint == at->fingerprint && stored.seed == at->seed && stored.epoch == at->epoch &&
+        stored.next == at->next)
+        *ret = given;
+    return st;
 }
 
 PyObject *pipeline_seek(PyObject *object, PyObject *args)
@@ -157,21 +175,25 @@ PyObject *pipeline_seek(PyObject *object, PyObject *args)
     static const char *const names[] = {"fingerprint", "seed", "epoch", "next"};
     PyObject *given[4];
     uint64_t number[4];
+    const char *bytes = NULL;
+    Py_ssize_t size = 0;
     pst_error e;
-    if (!PyArg_ParseTuple(args, "OOOO:seek", &given[0], &given[1], &given[2], &given[3]))
+    if (!PyArg_ParseTuple(args, "OOOO|y#:seek", &given[0], &given[1], &given[2], &given[3], &bytes, &size))
         return NULL;
     for (size_t i = 0; i < 4; i++)
         if (!number_option(names[i], given[i], UINT64_MAX, &number[i]))
             return NULL;
     if (!pipeline_enter(self))
         return NULL;
-    pst_cursor c;
-    pst_cursor_set(&c, &(pst_position){.fingerprint = number[0], .seed = number[1], .epoch = number[2], .next = number[3]});
     if (!pipeline_planned(self)) {
         pipeline_leave(self);
         return NULL;
     }
-    pst_status st = seek(self, &c, &e);
+    pst_cursor c;
+    const pst_position at = {.fingerprint = number[0], .seed = number[1], .epoch = number[2], .next = number[3]};
+    pst_status st = make_cursor(&at, bytes, size, &c, &e);
+    if (st == PST_OK)
+        st = seek(self, &c, &e);
     if (st == PST_OK) {
         self->position = SOUGHT;
         self->active = NULL;

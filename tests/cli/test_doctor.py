@@ -109,7 +109,7 @@ def test_wrong_command_lines():
     assert "^" in penstock("doctor", "range 10 | bach 3", code=2).err
     penstock("doctor", "range 10 | batch 3", "--step-ms", 5, "--step-rate", 6, code=2)
     penstock("doctor", code=2)
-    penstock("doctor", "no/such/folder", code=2)
+    penstock("doctor", "no/such/folder", code=1)
     penstock("doctor", "range 10 | batch 3", "--sweep", "everything", code=2)
 
 

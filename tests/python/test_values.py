@@ -61,9 +61,35 @@ def test_a_nul_is_refused():
             ps.TFRecordWriter(os.path.join(folder, "a\0b"))
 
 
-def test_a_name_that_is_not_utf8_is_named():
-    with raises(ValueError, "\\udcff", "not UTF-8"):
-        ps.Example({"a\udcff": 1}).serialize()
+def test_names_that_are_not_utf8_are_written_back():
+    record = ps.Example({"ab": [1, 2]}).serialize().replace(b"ab", b"a\xff")
+    example = ps.Example.parse(record)
+    assert list(example) == ["a\udcff"] and example.serialize() == record
+    text = ps.Example(path=os.fsdecode(b"\xff.jpg"))
+    assert ps.Example.parse(text.serialize())["path"] == [b"\xff.jpg"]
+    with raises(ValueError, "\\ud800", "cannot be encoded"):
+        ps.Example({"a\ud800": 1}).serialize()
+    (batch,) = ps.range(1).map(lambda value: {"value": os.fsdecode(b"\xff")}, spec={"value": "bytes"}).batch(1)
+    assert batch[0].tolist() == [b"\xff"]
+
+
+def test_files_whose_names_are_not_utf8():
+    with scratch() as folder:
+        inside = os.path.join(os.fsencode(folder), b"inside\xff")
+        os.makedirs(os.path.join(inside, b"photos", b"class\xff"))
+        path, cache = os.path.join(inside, b"a\xff.tfrecord"), os.path.join(inside, b"cache\xff")
+        with ps.TFRecordWriter(path, index=False) as writer:
+            writer.write(ps.Example({"a\udcfe": 1}))
+        for place in (path, os.fsdecode(path)):
+            reader = ps.TFRecordReader(place, cache_dir=cache)
+            assert len(reader) == 1 and list(ps.Example.parse(reader[0])) == ["a\udcfe"]
+        image = ps._core.encode_png(bytes(12), 2, 2, 3)
+        for name, data in ((b"sound\xff.png", image), (b"cut\xff.png", image[:20])):
+            with open(os.path.join(inside, b"photos", b"class\xff", name), "wb") as file:
+                file.write(data)
+        report = ps.pack(os.path.join(inside, b"photos"), os.path.join(inside, b"out\xff"), bad="skip", resize=1)
+        ((key, _),) = report["skipped"]
+        assert report["records"] == 1 and os.fsencode(key).endswith(b"cut\xff.png"), report
 
 
 def test_arguments_are_whole():
@@ -168,6 +194,34 @@ def test_states_hold_64_bits():
 
     ds.load_state_dict({**state, "next": Index()})
     assert next(iter(ds))[0].tolist() == [6, 7]
+
+
+def test_states_hold_the_cursor():
+    ds = ps.range(10).shuffle().batch(2)
+    next(iter(ds))
+    state = ds.state_dict()
+    assert state["version"] == 2 and bytes.fromhex(state["cursor"])[:4] == b"PSTC"
+    want = [batch[0].tolist() for batch in rest(ds, state)]
+    assert len(want) == 4
+    old = {name: value for name, value in state.items() if name != "cursor"} | {"version": 1}  # as it was before it had one
+    assert [batch[0].tolist() for batch in rest(ds, old)] == want
+    assert [batch[0].tolist() for batch in rest(ds, {**state, "next": 2})] == want[1:]  # edited: the numbers count
+    for cursor, kind, words in (
+        ("00" * 40, ps.Error, "not a cursor"),
+        (state["cursor"][:-2], ps.Error, "not a cursor"),
+        ("00" * 5000, ps.Error, "not a cursor"),
+        (state["cursor"][:8] + "02" + state["cursor"][10:], ps.Error, "layout 2"),
+        ("no", ValueError, "hexadecimal"),
+    ):
+        with raises(kind, words):
+            ds.load_state_dict({**state, "cursor": cursor})
+    with raises(ValueError, "version 3"):
+        ds.load_state_dict({**state, "version": 3})
+
+
+def rest(ds, state):
+    ds.load_state_dict(state)
+    return iter(ds)
 
 
 def test_what_is_no_function_is_refused():
