@@ -177,10 +177,13 @@ pst_status chain_add_join(struct chain *c, const char *op, const char *args, str
     if (count < decl->join->min_branches || count > decl->join->max_branches)
         return pst_fail(reterr, PST_EINVAL, "%s joins %zu to %zu pipelines, not %zu", op, decl->join->min_branches,
                         decl->join->max_branches, count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        bool twice = branches[i] == c;
         for (size_t k = 0; k < i; k++)
-            if (branches[i] == branches[k] || branches[i] == c)
-                return pst_fail(reterr, PST_EINVAL, "pipeline %zu is part of the join already", i);
+            twice |= branches[i] == branches[k];
+        if (twice)
+            return pst_fail(reterr, PST_EINVAL, "pipeline %zu is part of the join already", i);
+    }
     pst_status st = lang_add_parent(&c->tree, &pipelines, op, args, reterr);
     if (st < 0)
         return st;

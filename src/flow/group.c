@@ -62,8 +62,8 @@ static size_t run_part(struct group *g, struct runner *r, size_t k, size_t i, co
     if (m->status == PST_OK && k < g->count)
         size = hold(g, r, i, item, until, *place, m);
     *place += m->status == PST_OK;
-    m->failed = r->failed;
     m->status = runner_end(r, i, m->status, &m->cause, &m->error);
+    m->failed = r->failed;
     return size;
 }
 

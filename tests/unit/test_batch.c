@@ -246,6 +246,7 @@ static void test_cache(void)
     pst_error e;
     uint64_t live = mem_live(), hits = 0;
     REQUIRE_OK(cache_create(&c, 1000, 40000, 2, &e), &e);
+    CHECK_INT(cache_bytes(c), 1000 * sizeof(void *)); /* the table counts */
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t i = 0; i < 1000; i++) {
             pst_tensor t[5], back[5];
@@ -269,6 +270,27 @@ static void test_cache(void)
     CHECK(!cache_find(c, 99999));
     cache_destroy(c);
     CHECK_INT(mem_live(), live);
+}
+
+/* Memory that could not be had is not counted as used. */
+static void test_cache_without_memory(void)
+{
+    pst_spec spec = all_kinds();
+    struct cache *c;
+    pst_error e;
+    pst_tensor t[5];
+    REQUIRE_OK(cache_create(&c, 10, 1 << 20, 1, &e), &e);
+    make(&spec, 3, t);
+    for (int i = 0; i < 3; i++) {
+        test_fault_arm(FAULT_MEMORY, 0, true);
+        cache_keep(c, 0, 3, &spec, listed(31), t, NULL);
+        test_fault_clear();
+        CHECK_INT(cache_bytes(c), 10 * sizeof(void *));
+        CHECK(!cache_find(c, 3));
+    }
+    cache_keep(c, 0, 3, &spec, listed(31), t, NULL);
+    CHECK(cache_find(c, 3));
+    cache_destroy(c);
 }
 
 static void test_cache_tags(void)
@@ -330,6 +352,7 @@ static const struct test tests[] = {
     {"elements that do not agree", test_disagreement},
     {"what no batch can hold", test_limits},
     {"a cache keeps what fits", test_cache},
+    {"a cache without memory", test_cache_without_memory},
     {"a cache remembers what a stream's element was", test_cache_tags},
     {"workers share a cache", test_cache_together},
     {0},

@@ -111,6 +111,28 @@ static void test_damage_is_an_error_by_default(void)
     pst_pipeline_destroy(p);
 }
 
+static pst_status op_failing_later(pst_pipeline *p, pst_error *e)
+{
+    TRY(add_samples(p, (struct sample_config){.count = 100}, e));
+    TRY(add_noise(p, 2, e));
+    TRY(add_noise(p, 2, e));
+    TRY(add_bulk(p, 31, 1, e));
+    return add_batch(p, 10, false, e);
+}
+
+/* Operations between do not hide which field of the source it was. */
+static void test_origin_of_a_field(void)
+{
+    static const struct chain_case c = {"failing", .build = op_failing_later};
+    struct trace t = {0};
+    pst_error e;
+    pst_pipeline *p = made(&c, (pst_pipeline_options){.workers = 2});
+    REQUIRE(p);
+    CHECK_STATUS(run_on(p, &t, 1, 100, &e), PST_ECORRUPT, &e);
+    CHECK_STR(e.path, "ids.bin");
+    pst_pipeline_destroy(p);
+}
+
 static pst_status streamed_op_failing(pst_pipeline *p, pst_error *e)
 {
     TRY(add_samples(p, (struct sample_config){.count = 100, .stream = true}, e));
@@ -572,6 +594,7 @@ static const struct test tests[] = {
     {"from the front again after a failure", test_again_after_a_failure},
     {"a failure of the stream comes in its turn", test_stream_failure_in_order},
     {"damage is an error by default", test_damage_is_an_error_by_default},
+    {"operations between keep the origin of a field", test_origin_of_a_field},
     {"elements of a stream keep their place", test_streams_know_the_place},
     {"a byte of a field, and elements in no file", test_bytes_of_a_field},
     {"damage that is skipped leaves the rest in place", test_skip},

@@ -167,6 +167,11 @@ static void test_calls(void)
     CHECK_STATUS(pst_pipeline_add_pipelines(p, "range", NULL, branches, 3, &e), PST_EINVAL, &e);
     CHECK_STATUS(pst_pipeline_add_pipelines(p, "zip", NULL, branches, 0, &e), PST_EINVAL, &e);
     CHECK_STATUS(pst_pipeline_add_pipelines(p, "concatenate", "x=1", branches, 3, &e), PST_EINVAL, &e);
+    pst_pipeline *itself[] = {p, branches[0]}, *twice[] = {branches[0], branches[1], branches[0]};
+    CHECK_STATUS(pst_pipeline_add_pipelines(p, "concatenate", NULL, itself, 1, &e), PST_EINVAL, &e);
+    CHECK_STATUS(pst_pipeline_add_pipelines(p, "concatenate", NULL, itself, 2, &e), PST_EINVAL, &e);
+    CHECK_STATUS(pst_pipeline_add_pipelines(p, "concatenate", NULL, twice, 3, &e), PST_EINVAL, &e);
+    CHECK(strstr(e.message, "pipeline 2 is part of the join already") != NULL);
     CHECK_STATUS(pst_pipeline_add_pipelines(p, "concatenate", NULL, branches, 3, &e), PST_OK, &e);
     CHECK_STATUS(pst_pipeline_add(p, "batch", "4", &e), PST_OK, &e);
     values(p, "value", got, sizeof(got), __LINE__);
@@ -248,8 +253,34 @@ static void test_places(void)
     CHECK(at.path == NULL && at.record == 1);
     REQUIRE_OK(pst_pipeline_locate(p, b, 2, &at, &e), &e);
     CHECK(at.path && strstr(at.path, "a.tfrecord") && at.record == 1);
+    b = pst_batch_unref(b);
+    pst_pipeline_destroy(p);
+    p = made("zip (tfrecord set | take 3) (range 5 9) | batch 3"); /* the place is that of the first branch */
+    REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
+    REQUIRE_OK(pst_pipeline_locate(p, b, 1, &at, &e), &e);
+    CHECK(at.path && strstr(at.path, "a.tfrecord") && at.record == 1);
     pst_batch_unref(b);
     pst_pipeline_destroy(p);
+}
+
+/* Caches of branches are memory of the whole. */
+static void test_memory_of_branches(void)
+{
+    uint64_t planned[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        pst_pipeline *p = made(i ? "concatenate (range 90000 | cache 3M) (range 90000 | cache 2M) | batch 4"
+                                 : "concatenate (range 90000) (range 90000) | batch 4");
+        pst_stats stats = {.size = sizeof(stats)};
+        pst_batch *b = NULL;
+        pst_error e = {0};
+        REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
+        REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
+        planned[i] = stats.ram_planned;
+        pst_batch_unref(b);
+        pst_pipeline_destroy(p);
+    }
+    CHECK_MSG(planned[1] >= planned[0] + 5000000 && planned[1] < planned[0] + 6000000, "%d and %d bytes", (int)planned[0],
+              (int)planned[1]);
 }
 
 static const struct test tests[] = {
@@ -260,6 +291,7 @@ static const struct test tests[] = {
     {"an empty branch", test_empty_branch},
     {"the bits of a filter are stored, and belong to the data", test_stored_bits},
     {"places of elements in branches", test_places},
+    {"memory of branches", test_memory_of_branches},
     {0},
 };
 
