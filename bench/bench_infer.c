@@ -3,14 +3,24 @@
  *     bench_infer --model S3|M|R --batch 64 --threads 2 --kind fp32        prints `step N` after each batch, until it is stopped
  *     … --seconds 2        prints images per second instead, the best of windows of a tenth
  *     … --profile          prints the time and the kernel of each operation
- *     … --check            compares with the reference in double: exit 1 where a logit is off by more than 1e-3 */
+ *     … --kind int8        quantised, each layer by the fastest kernel; --small: int8 kernels only
+ *     … --onnx OUT/MODEL-fp32.onnx   with the weights of that file; --check then compares with OUT/MODEL-expected.npy
+ *     … --memory           prints bytes of weights and of a call
+ *     … --check            compares with the reference: exit 1 where a logit is off by more than 1e-3 from the model in double, or int8 differs
+ *                          from the plain C meaning of the integers where all layers run in integers */
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "infer/choose.h"
 #include "infer/infer.h"
 #include "model/fold.h"
 #include "model/model.h"
 #include "model/step.h"
+#include "quant/calibrate.h"
+#include "quant/float_node.h"
+#include "io/file.h"
+#include "io/npy.h"
+#include "onnx_weights.h"
 #include "train_models.h"
 
 #include <math.h>
@@ -19,12 +29,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIRST   16  /* images whose statistics batch normalisation has */
+#define SAMPLES 256 /* images that quantisation is calibrated with */
+
 struct settings {
     const char *model, *kind, *onnx;
     size_t batch;
     unsigned threads;
     double seconds;
-    bool check, profile;
+    bool check, profile, small, memory, int8;
 };
 
 /* A model ready to run. */
@@ -33,6 +46,7 @@ struct subject {
     float *params; /* of the model */
     struct graph *folded;
     float *folded_params;
+    struct quant_model *quant; /* NULL: fp32 */
     struct infer_plan *plan;
     struct infer_context *context;
     size_t values, width; /* per sample */
@@ -45,14 +59,60 @@ static int fail(const char *what)
     return 1;
 }
 
-/* Batch normalisation as if the model had been trained: other than 1 and 0. */
-static void start_statistics(const struct graph *g, float *params)
+/* Gives batch normalisation the statistics of the first images, as if the model had been trained. */
+static pst_status start_statistics(const struct graph *g, float *params, const float *images, pst_error *error)
 {
-    for (size_t i = 0; i < g->param_count; i++) {
-        const struct graph_param *p = &g->params[i];
-        for (size_t k = 0; p->layer.fixed && k < p->count; k++)
-            params[p->offset + k] = p->layer.init == INIT_ONES ? 0.5f + 0.1f * (float)(k % 7) : 0.02f * (float)(k % 5);
+    float **values = calloc(g->count + 1, sizeof(float *));
+    pst_status st = values ? PST_OK : pst_fail(error, PST_ENOMEM, "out of memory");
+    for (size_t i = 0; st == PST_OK && i < g->count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        const struct graph_param *p = &g->params[n->first_param];
+        const float *own[LAYER_MAX_PARAMS] = {NULL}, *in[LAYER_MAX_INPUTS];
+        struct float_node *f = NULL;
+        for (size_t k = 0; k < n->inputs; k++)
+            in[k] = n->input[k] ? values[n->input[k]] : images;
+        for (size_t k = 0; k < n->params; k++)
+            own[k] = params + p[k].offset;
+        for (size_t c = 0, count = FIRST * shape_values(&n->out); n->params == 4 && c < n->out.c; c++) {
+            double sum = 0, squares = 0, size = (double)(count / n->out.c);
+            for (size_t k = c; k < count; k += n->out.c) {
+                sum += (double)in[0][k];
+                squares += (double)in[0][k] * (double)in[0][k];
+            }
+            params[p[2].offset + c] = (float)(sum / size);
+            params[p[3].offset + c] = (float)(squares / size - sum / size * sum / size);
+        }
+        values[i + 1] = malloc(FIRST * shape_values(&n->out) * sizeof(float));
+        st = values[i + 1] ? float_node_create(&f, n, own, cpu_features(), -INFINITY, INFINITY, error) : pst_fail(error, PST_ENOMEM, "out of memory");
+        void *scratch = st == PST_OK ? mem_aligned(float_node_scratch(f, FIRST)) : NULL;
+        if (scratch)
+            float_node_run(f, FIRST, in, values[i + 1], scratch);
+        mem_free(scratch);
+        float_node_destroy(f);
     }
+    for (size_t i = 0; values && i <= g->count; i++)
+        free(values[i]);
+    free(values);
+    return st;
+}
+
+/* Quantises the model with its own images as samples. */
+static pst_status quantise(struct subject *u, const struct settings *s, pst_error *error)
+{
+    struct quant_calibration *c = NULL;
+    struct quant_range *ranges = calloc(u->folded->count + 1, sizeof(*ranges));
+    pst_status st = ranges ? quant_calibration_create(&c, u->folded, u->folded_params, error) : pst_fail(error, PST_ENOMEM, "out of memory");
+    if (st == PST_OK)
+        st = quant_calibration_feed(c, u->images, SAMPLES, error);
+    if (st == PST_OK)
+        st = quant_calibration_ranges(c, QUANT_MINMAX, 0, ranges, error);
+    if (st == PST_OK)
+        st = quant_create(&u->quant, u->folded, u->folded_params, ranges, NULL, error);
+    if (st == PST_OK && !s->small)
+        st = infer_choose(u->quant, u->images, 64, error);
+    quant_calibration_destroy(c);
+    free(ranges);
+    return st;
 }
 
 static pst_status subject_open(struct subject *u, const struct settings *s, pst_error *error)
@@ -67,19 +127,27 @@ static pst_status subject_open(struct subject *u, const struct settings *s, pst_
     struct infer_options o = {.features = cpu_features(), .logits = true};
     u->values = shape_values(&g->input);
     u->params = malloc(g->values * sizeof(float));
-    u->images = malloc(s->batch * u->values * sizeof(float));
-    int64_t *labels = malloc(s->batch * sizeof(*labels));
+    size_t images = s->batch < SAMPLES ? SAMPLES : s->batch;
+    u->images = malloc(images * u->values * sizeof(float));
+    int64_t *labels = malloc(images * sizeof(*labels));
     st = u->params && u->images && labels ? PST_OK : pst_fail(error, PST_ENOMEM, "out of memory");
     if (st == PST_OK) {
         graph_init_params(g, 0, u->params);
         train_start_weights(g, u->params);
-        start_statistics(g, u->params);
-        train_start_data(s->batch, u->values, u->images, labels);
-        st = graph_fold(&u->folded, &u->folded_params, g, u->params, error);
+        train_start_data(images, u->values, u->images, labels);
+        st = start_statistics(g, u->params, u->images, error);
     }
-    free(labels);
     if (st == PST_OK)
-        st = infer_plan_create(&u->plan, u->folded, u->folded_params, &o, error);
+        st = graph_fold(&u->folded, &u->folded_params, g, u->params, error);
+    if (st == PST_OK && s->onnx)
+        st = onnx_weights_read(s->onnx, u->folded, u->folded_params, error);
+    free(labels);
+    if (st == PST_OK && s->int8)
+        st = quantise(u, s, error);
+    o.quant = u->quant;
+    o.small = s->small;
+    if (st == PST_OK)
+        st = infer_plan_create(&u->plan, u->quant ? u->quant->graph : u->folded, u->folded_params, &o, error);
     if (st == PST_OK)
         st = infer_context_create(&u->context, u->plan, s->threads, error);
     if (st == PST_OK) {
@@ -94,6 +162,7 @@ static void subject_close(struct subject *u)
 {
     infer_context_destroy(u->context);
     infer_plan_destroy(u->plan);
+    quant_unref(u->quant);
     graph_destroy(u->folded);
     mem_free(u->folded_params);
     pst_model_destroy(u->model);
@@ -125,6 +194,61 @@ static int check(struct subject *u, const struct settings *s)
     return worst < 1e-3 ? 0 : 1;
 }
 
+/* Whether the integers are those of the plain C meaning, and how far they are from the floats. */
+static int check_int8(struct subject *u, const struct settings *s)
+{
+    size_t count = s->batch * u->width, floats = 0;
+    float *want = malloc(count * sizeof(float));
+    double worst = 0;
+    pst_error error;
+    if (!want || quant_reference(u->quant, u->images, s->batch, want, NULL, &error) < 0) {
+        free(want);
+        return fail("the reference failed");
+    }
+    infer_run(u->context, u->images, PST_DTYPE_F32, s->batch, u->out);
+    for (size_t i = 0; i < count; i++)
+        worst = fmax(worst, fabs((double)u->out[i] - (double)want[i]));
+    for (size_t i = 0; !s->small && i < u->quant->graph->count; i++)
+        floats += u->quant->layers[i].run == QUANT_RUN_FLOAT;
+    free(want);
+    printf("%s int8: %zu layers in fp32, logits differ by at most %.3g from the reference in integers\n", s->model, floats, worst);
+    return floats || worst == 0 ? 0 : 1;
+}
+
+/* Compares with MODEL-expected.npy beside MODEL-fp32.onnx: exit 1 where the relative error is above 1e-5, or a tenth for int8. */
+static int check_expected(struct subject *u, const struct settings *s)
+{
+    char path[4096];
+    uint8_t *bytes = NULL;
+    size_t length = 0, count = s->batch * u->width, same = 0;
+    struct npy_header h;
+    pst_error error;
+    double distance = 0, size = 0;
+    int folder = (int)(strlen(s->onnx) > 10 ? strlen(s->onnx) - strlen("-fp32.onnx") : 0);
+    snprintf(path, sizeof(path), "%.*s-expected.npy", folder, s->onnx);
+    if (file_read_all(&bytes, &length, path, 1 << 30, &error) < 0 || npy_parse(&h, bytes, length, length, path, &error) < 0)
+        return fail(error.message);
+    if (h.kind != 'f' || h.width != 4 || h.rank != 2 || h.shape[1] != u->width || h.shape[0] < s->batch)
+        return fail("the expected results have another shape");
+    const float *want = (const float *)(const void *)(bytes + h.data_offset);
+    infer_run(u->context, u->images, PST_DTYPE_F32, s->batch, u->out);
+    for (size_t i = 0; i < count; i++) {
+        distance += pow((double)u->out[i] - (double)want[i], 2);
+        size += pow((double)want[i], 2);
+    }
+    for (size_t i = 0; i < s->batch; i++) {
+        size_t a = 0, b = 0;
+        for (size_t k = 1; k < u->width; k++) {
+            a = want[i * u->width + k] > want[i * u->width + a] ? k : a;
+            b = u->out[i * u->width + k] > u->out[i * u->width + b] ? k : b;
+        }
+        same += a == b;
+    }
+    mem_free(bytes);
+    printf("%s ours %s batch %zu: relative error %.7f same class %.0f%%\n", s->model, s->kind, s->batch, sqrt(distance / size), 100. * (double)same / (double)s->batch);
+    return sqrt(distance / size) < (s->int8 ? 0.1 : 1e-5) ? 0 : 1;
+}
+
 static void profile(struct subject *u, const struct settings *s)
 {
     double sum = 0, work = 0;
@@ -136,7 +260,7 @@ static void profile(struct subject *u, const struct settings *s)
         const struct infer_op *op = infer_op_at(u->plan, i);
         double flops = 0, us = (double)infer_time(u->context, i) / 1e3;
         for (size_t n = op->first; n < op->first + op->count; n++) {
-            const struct graph_node *node = &u->folded->nodes[n];
+            const struct graph_node *node = &u->folded->nodes[n]; /* the quantised graph has the same */
             flops += node->layer->flops ? (double)node->layer->flops(node->config, node->in, &node->out) : 0;
         }
         printf("%-24s %9.1f us %7.1f GFLOP/s  %s (%s)\n", u->folded->nodes[op->first].name, us / share, flops * share / us / 1e3, op->class->name,
@@ -181,6 +305,14 @@ static bool read_arguments(struct settings *s, int argc, char **argv)
             s->check = true;
             continue;
         }
+        if (strcmp(argv[i], "--small") == 0) {
+            s->small = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--memory") == 0) {
+            s->memory = true;
+            continue;
+        }
         if (strcmp(argv[i], "--profile") == 0) {
             s->profile = true;
             continue;
@@ -203,7 +335,8 @@ static bool read_arguments(struct settings *s, int argc, char **argv)
             return false;
         i++;
     }
-    return s->batch > 0 && s->threads > 0;
+    s->int8 = strcmp(s->kind, "int8") == 0;
+    return s->batch > 0 && s->threads > 0 && (s->int8 || strcmp(s->kind, "fp32") == 0);
 }
 
 int main(int argc, char **argv)
@@ -213,15 +346,14 @@ int main(int argc, char **argv)
     pst_error error;
     int code = 0;
     if (!read_arguments(&s, argc, argv))
-        return fail("usage: bench_infer --model S3|M|R [--batch N] [--threads N] [--kind fp32|int8] [--onnx FILE] [--check] [--profile] [--seconds N]");
-    if (strcmp(s.kind, "fp32") != 0)
-        return fail("--kind int8 is not available in this build");
-    if (s.onnx)
-        return fail("--onnx is not available in this build");
+        return fail("usage: bench_infer --model S3|M|R [--batch N] [--threads N] [--kind fp32|int8] [--small] [--onnx FILE] [--check] [--profile] [--memory] [--seconds N]");
     if (subject_open(&u, &s, &error) < 0)
         code = fail(error.message);
     else if (s.check)
-        code = check(&u, &s);
+        code = s.onnx ? check_expected(&u, &s) : s.int8 ? check_int8(&u, &s) : check(&u, &s);
+    else if (s.memory)
+        printf("%s %s%s: weights %llu bytes, a call %llu bytes\n", s.model, s.kind, s.small ? " small" : "",
+               (unsigned long long)infer_weight_bytes(u.plan), (unsigned long long)infer_call_bytes(u.plan, s.threads));
     else if (s.profile)
         profile(&u, &s);
     else

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <penstock/image.h>
+#include <penstock/network.h>
 
 struct config {
     struct pipeline_config pipeline; /* first: the shared options */
@@ -96,36 +97,31 @@ static void put_json(const pst_run_record *r, const pst_evaluation *e)
 
 static int evaluate(const struct config *c, const char *path, pst_pipeline *pipeline)
 {
-    struct loaded l = {0};
     struct watch watch;
     pst_evaluation e = {.size = sizeof(e)};
     pst_fields fields = {.size = sizeof(fields)};
-    pst_run_record *record = NULL;
+    pst_network *network = NULL;
+    const pst_run_record *record = NULL;
     pst_error error;
-    pst_status status = pst_run_record_read(&record, path, c->checkpoint, &error);
-    int code;
+    pst_status status = pst_network_open(&network, path, c->checkpoint, &error);
 
-    if (status == PST_OK)
-        status = pst_fields_find(pipeline, c->input ? c->input : record->input_field, c->target ? c->target : record->target_field, true,
-                                 &fields, &error);
-    pst_run_record_destroy(record);
-    if (status < 0)
-        return say_failure(&command_eval, &error, c->json);
-    code = loaded_open(&l, &command_eval, path, c->checkpoint, fields.batch, (unsigned)c->threads, c->json);
-    if (code == EXIT_DONE) {
-        watch_start(&watch, pipeline, NULL, NULL);
-        status = pst_trainer_evaluate_pipeline(l.trainer, pipeline, &fields, &e, &error);
-        watch_stop(&watch);
-        if (status < 0)
-            code = say_failure(&command_eval, &error, c->json);
-        else if (c->json)
-            put_json(l.record, &e);
-        else
-            put_result(l.record, &e);
-        pst_free(e.confusion);
+    if (status == PST_OK) {
+        record = pst_network_record(network);
+        status = pst_fields_find(pipeline, c->input ? c->input : record->input_field, c->target ? c->target : record->target_field, true, &fields,
+                                 &error);
     }
-    loaded_close(&l);
-    return code;
+    if (status == PST_OK) {
+        watch_start(&watch, pipeline, NULL, NULL);
+        status = pst_network_evaluate(network, pipeline, &fields, (unsigned)c->threads, &e, &error);
+        watch_stop(&watch);
+    }
+    if (status == PST_OK && c->json)
+        put_json(record, &e);
+    else if (status == PST_OK)
+        put_result(record, &e);
+    pst_free(e.confusion);
+    pst_network_destroy(network);
+    return status < 0 ? say_failure(&command_eval, &error, c->json) : EXIT_DONE;
 }
 
 static int run(const void *config, const char *const *operands, size_t count)
@@ -162,8 +158,8 @@ static const struct example examples[] = {
 const struct command command_eval = {
     .name = "eval",
     .summary = "measure a trained model on the data of a pipeline",
-    .usage = "RUN PIPELINE...",
-    .doc = "RUN is the folder of a run or of one checkpoint. Prints loss, accuracy, F1 and the confusion matrix; AUC for binary targets; for regression the mean absolute "
+    .usage = "MODEL PIPELINE...",
+    .doc = MODEL_DOC " Prints loss, accuracy, F1 and the confusion matrix; AUC for binary targets; for regression the mean absolute "
            "error and R2.\n\n" PIPELINE_DOC,
     .shared = pipeline_options,
     .options = options,

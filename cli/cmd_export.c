@@ -4,7 +4,7 @@
 #include "cli/say.h"
 #include "cli/train.h"
 #include <inttypes.h>
-#include <penstock/export.h>
+#include <penstock/network.h>
 #include <sys/stat.h>
 
 enum { NCHW, NHWC };
@@ -41,26 +41,26 @@ static void put_result(const struct config *c, const pst_run_record *r, const ch
 static int run(const void *config, const char *const *operands, size_t count)
 {
     const struct config *c = config;
-    struct loaded l = {0};
+    pst_network *network = NULL;
     pst_error error;
-    int code = loaded_open(&l, &command_export, operands[0], c->checkpoint, 1, 1, c->json);
+    pst_status status = pst_network_open(&network, operands[0], c->checkpoint, &error);
 
     (void)count;
-    if (code == EXIT_DONE) {
+    if (status == PST_OK) {
+        const pst_run_record *r = pst_network_record(network);
         pst_export_options o = {.size = sizeof(o),
                                 .nhwc = c->layout == NHWC,
-                                .classes = l.record->class_count ? (const char *const *)l.record->classes : NULL,
-                                .class_count = l.record->class_count,
-                                .preprocessing = l.record->validation ? l.record->validation : l.record->pipeline,
+                                .classes = r->class_count ? (const char *const *)r->classes : NULL,
+                                .class_count = r->class_count,
+                                .preprocessing = r->validation ? r->validation : r->pipeline,
                                 .overwrite = c->force};
 
-        if (pst_trainer_export(l.trainer, operands[1], &o, &error) < 0)
-            code = say_failure(&command_export, &error, c->json);
-        else
-            put_result(c, l.record, operands[1]);
+        status = pst_network_export(network, operands[1], &o, &error);
+        if (status == PST_OK)
+            put_result(c, r, operands[1]);
     }
-    loaded_close(&l);
-    return code;
+    pst_network_destroy(network);
+    return status < 0 ? say_failure(&command_export, &error, c->json) : EXIT_DONE;
 }
 
 static const struct option options[] = {
@@ -82,14 +82,16 @@ static const struct example examples[] = {
 const struct command command_export = {
     .name = "export",
     .summary = "write a trained model as ONNX or safetensors",
-    .usage = "RUN FILE",
+    .usage = "MODEL FILE",
     .doc =
-        "RUN is the folder of a run or of one checkpoint. The ending of FILE chooses the format.\n\n"
+        MODEL_DOC " The ending of FILE chooses the format.\n\n"
         ".onnx holds the whole model: opset 17, IR version 8, weights inline, float32. The input is called images (inputs for "
         "vectors), "
         "its batch dimension N is open, the result is called output: probabilities where the model ends with softmax or "
         "sigmoid. The "
         "metadata has the names of the classes, the text of the pipeline that prepares images, and the text of the model.\n\n"
+        "A quantised model becomes integers with QuantizeLinear and DequantizeLinear around them, which programs such as ONNX Runtime fuse "
+        "into integer kernels.\n\n"
         ".safetensors holds the weights by name, as in checkpoints: kernels of convolutions are height, width, in, out.",
     .options = options,
     .examples = examples,

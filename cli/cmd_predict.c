@@ -11,16 +11,17 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <penstock/network.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { BATCH = 32, DEPTH = 32 };
+enum { BATCH = 64, DEPTH = 32 };
 
 struct config {
     const char *checkpoint;
     uint64_t top, threads;
-    bool json, csv;
+    bool json, csv, fp32, small;
 };
 
 struct paths {
@@ -213,66 +214,116 @@ static void put_one(const struct output *o, const char *path, const float *p)
         putchar('\n');
 }
 
-static pst_status predict(const struct output *o, struct loaded *l, pst_pipeline *pipeline, const struct paths *files, pst_error *error)
+/* The name of sample `i` of a batch: its file, with the record where the file has several. */
+static const char *sample_name(pst_pipeline *pipeline, const pst_batch *batch, size_t i, char *buffer, size_t size)
 {
-    float *out = malloc(BATCH * o->width * sizeof(*out));
+    pst_place place;
+    pst_error error;
+
+    if (pst_pipeline_locate(pipeline, batch, i, &place, &error) < 0 || (!place.path && place.record == PST_NOWHERE))
+        return "";
+    if (place.path && place.record == PST_NOWHERE)
+        return place.path;
+    snprintf(buffer, size, "%s%s%" PRIu64, place.path ? place.path : "", place.path ? "#" : "", place.record);
+    return buffer;
+}
+
+static pst_status predict(const struct output *o, pst_predictor *predictor, pst_pipeline *pipeline, const char *field, pst_error *error)
+{
+    float *out = NULL;
+    size_t room = 0;
     pst_batch *batch = NULL;
-    size_t at = 0;
-    pst_status status = out ? PST_OK : pst_fail(error, PST_ENOMEM, "out of memory");
+    pst_status status = PST_OK;
+    char name[PATH_MAX + 32];
 
     while (status == PST_OK && !interrupt_requested() && (status = pst_pipeline_next(pipeline, &batch, error)) == PST_OK) {
-        const pst_tensor *input = pst_batch_get(batch, l->record->input_field ? l->record->input_field : "image");
+        const pst_tensor *input = pst_batch_get(batch, field);
+        size_t count = pst_batch_size(batch);
 
         if (!input)
-            status = pst_fail(error, PST_EINVAL, "the preprocessing has no field %s", l->record->input_field);
-        if (status == PST_OK)
-            status = pst_trainer_predict(l->trainer, input, true, out, error);
-        for (size_t i = 0; status == PST_OK && i < pst_batch_size(batch) && at < files->count; i++, at++)
-            put_one(o, files->path[at], out + i * o->width);
+            status = pst_fail(error, PST_EINVAL, "the preprocessing has no field %s", field);
+        if (count > room) {
+            free(out);
+            out = malloc(count * o->width * sizeof(*out));
+            room = out ? count : 0;
+            if (!out)
+                status = pst_fail(error, PST_ENOMEM, "out of memory");
+        }
+        if (status == PST_OK && count > 0)
+            status = pst_predictor_run(predictor, input, out, error);
+        for (size_t i = 0; status == PST_OK && i < count; i++)
+            put_one(o, sample_name(pipeline, batch, i, name, sizeof(name)), out + i * o->width);
         batch = pst_batch_unref(batch);
     }
     free(out);
     return status == PST_END ? PST_OK : status;
 }
 
+/* Whether an operand is the text of a pipeline: it has several stages, or is read from a file. */
+static bool is_pipeline(const char *operand)
+{
+    struct stat st;
+
+    return stat(operand, &st) < 0 && (operand[0] == '@' || strchr(operand, '|'));
+}
+
+/* The files of all operands with the preprocessing of the run, or the one pipeline. */
+static pst_status open_input(pst_pipeline **ret, const pst_run_record *r, const char *const *operands, size_t count, struct paths *files,
+                             pst_error *error)
+{
+    pst_pipeline_options o = {.size = sizeof(o)};
+    bool ok = true;
+
+    if (count == 1 && is_pipeline(operands[0]))
+        return pst_pipeline_parse(ret, operands[0], &o, error);
+    for (size_t i = 0; ok && i < count; i++) {
+        size_t before = files->count;
+
+        ok = add_files(files, operands[i], 0);
+        if (files->count - before > 1)
+            qsort(files->path + before, files->count - before, sizeof(*files->path), by_bytes);
+    }
+    if (!ok)
+        return pst_fail(error, PST_ENOMEM, "out of memory");
+    if (files->count == 0)
+        return pst_fail(error, PST_ENOTFOUND, "there is no file to look at");
+    return open_pipeline(ret, r, files, error);
+}
+
 static int run(const void *config, const char *const *operands, size_t count)
 {
     const struct config *c = config;
-    struct loaded l = {0};
     struct paths files = {0};
+    pst_network *network = NULL;
+    pst_predictor *predictor = NULL;
     pst_pipeline *pipeline = NULL;
+    pst_fields fields = {.size = sizeof(fields)};
+    pst_predict_options o = {.size = sizeof(o),
+                             .threads = (unsigned)c->threads,
+                             .output = PST_OUTPUT_PROBABILITIES,
+                             .precision = c->fp32 ? PST_PRECISION_FP32 : PST_PRECISION_AUTO,
+                             .small = c->small};
     pst_error error;
-    pst_status status = PST_OK;
-    bool ok = true;
-    int code = loaded_open(&l, &command_predict, operands[0], c->checkpoint, BATCH, (unsigned)c->threads, c->json);
+    pst_status status = pst_network_open(&network, operands[0], c->checkpoint, &error);
 
-    for (size_t i = 1; ok && code == EXIT_DONE && i < count; i++) {
-        size_t before = files.count;
+    if (status == PST_OK)
+        status = pst_predictor_of_network(&predictor, network, &o, &error);
+    if (status == PST_OK)
+        status = open_input(&pipeline, pst_network_record(network), operands + 1, count - 1, &files, &error);
+    if (status == PST_OK)
+        status = pst_fields_find(pipeline, pst_network_record(network)->input_field, NULL, false, &fields, &error);
+    if (status == PST_OK) {
+        struct output to = {.config = c, .record = pst_network_record(network), .width = pst_model_output(pst_network_model(network)).size[0]};
 
-        ok = add_files(&files, operands[i], 0);
-        if (files.count - before > 1)
-            qsort(files.path + before, files.count - before, sizeof(*files.path), by_bytes);
-    }
-    if (code == EXIT_DONE) {
-        struct output o = {.config = c, .record = l.record, .width = pst_model_output(l.model).size[0]};
-
-        if (!ok)
-            status = pst_fail(&error, PST_ENOMEM, "out of memory");
-        else if (files.count == 0)
-            status = pst_fail(&error, PST_ENOTFOUND, "there is no file to look at");
-        if (status == PST_OK)
-            status = open_pipeline(&pipeline, l.record, &files, &error);
-        if (status == PST_OK)
-            status = predict(&o, &l, pipeline, &files, &error);
-        if (status < 0)
-            code = say_failure(&command_predict, &error, c->json);
-        else if (interrupt_requested())
-            code = interrupt_exit_code();
+        status = predict(&to, predictor, pipeline, fields.input, &error);
     }
     pst_pipeline_destroy(pipeline);
+    pst_predictor_destroy(predictor);
+    pst_network_destroy(network);
     paths_finish(&files);
-    loaded_close(&l);
-    return code;
+    if (status < 0)
+        return say_failure(&command_predict, &error, c->json);
+    return interrupt_requested() ? interrupt_exit_code() : EXIT_DONE;
 }
 
 static const struct option options[] = {
@@ -282,6 +333,8 @@ static const struct option options[] = {
      .doc = "best, latest or a number of steps", .absent = "best if there is one, otherwise latest"},
     {"--threads", 't', "N", OPTION_UINT, INTO(struct config, threads), .min = 1, .max = 256, .doc = "threads of the model",
      .absent = "one per core"},
+    {"--fp32", .kind = OPTION_FLAG, INTO(struct config, fp32), .doc = "compute a quantised model in float32"},
+    {"--small", .kind = OPTION_FLAG, INTO(struct config, small), .doc = "of a quantised model: int8 kernels only, which need the least memory"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object per file"},
     {"--csv", .kind = OPTION_FLAG, INTO(struct config, csv), .doc = "print lines of path, class, number and probability"},
     {0},
@@ -289,16 +342,18 @@ static const struct option options[] = {
 
 static const struct example examples[] = {
     {"what is in these pictures?", "penstock predict runs/first photo.jpg more/ --top 3"},
+    {"the records of shards, with a pipeline of your own",
+     "penstock predict runs/first \"tfrecord test/ | example | decode | resize 32 | normalize imagenet | batch 64\" --csv"},
     {0},
 };
 
 const struct command command_predict = {
     .name = "predict",
     .summary = "print what a trained model says about files",
-    .usage = "RUN PATH...",
-    .doc = "RUN is the folder of a run or of one checkpoint; a PATH is a file, or a folder whose files are all taken. Files are preprocessed as "
-           "by the validation pipeline of the run. A run without one uses its training pipeline: random crops become deterministic ones, flips are "
-           "left out.",
+    .usage = "MODEL PATH...",
+    .doc = MODEL_DOC " A PATH is a file, or a folder whose files are all taken. Files are preprocessed as by the validation pipeline of the run. A run "
+           "without one uses its training pipeline: random crops become deterministic ones, flips are left out. In place of paths, the text of a "
+           "pipeline that makes batches may be given; it is used as it is.",
     .options = options,
     .examples = examples,
     .min_operands = 2,

@@ -14,16 +14,8 @@ pst_status kernels_read(char **ret, const char *path, pst_error *error);
 /* Says which entries of a table of kernels were not used. `origin` is where the table comes from. */
 void kernels_compare(const char *given, const char *used, const char *origin);
 
-/* The model and trainer of a checkpoint, for predictions. */
-struct loaded {
-    pst_run_record *record;
-    pst_model *model;
-    pst_trainer *trainer;
-};
-/* Opens a run or checkpoint folder for batches of up to `batch` samples. Returns EXIT_DONE, or another exit code with the error said. */
-int loaded_open(struct loaded *ret, const struct command *command, const char *path, const char *which, size_t batch, unsigned threads,
-                bool json);
-void loaded_close(struct loaded *l); /* Zeroed ok. */
+/* What a MODEL of the command line may be. */
+#define MODEL_DOC "MODEL is the folder of a run, of one checkpoint, or of a model that `penstock compress` wrote."
 
 /* The name of class `i`: recorded, or its number. Returns `buffer`, or the name. */
 #define CLASS_SIZE 24

@@ -23,6 +23,7 @@ LAW = {
     "infer": {"base", "model", "quant"},
     "export": {"base", "io", "model", "quant"},
     "train": {"base", "io", "record", "report", "model", "export", "infer", "quant"},
+    "network": {"base", "io", "model", "quant", "infer", "export", "train"},
     "doctor": {"base", "io", "report"},
     "cli": set(),
     "python": set(),

@@ -3,6 +3,7 @@
 #define PENSTOCK_H
 
 #include <penstock/base.h>
+#include <penstock/compress.h>
 #include <penstock/doctor.h>
 #include <penstock/example.h>
 #include <penstock/export.h>
@@ -10,6 +11,7 @@
 #include <penstock/inspect.h>
 #include <penstock/model.h>
 #include <penstock/monitor.h>
+#include <penstock/network.h>
 #include <penstock/op.h>
 #include <penstock/pack.h>
 #include <penstock/pipeline.h>

@@ -28,7 +28,6 @@ enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 };
 enum { TENSOR_DIMENSION = 1, TENSOR_TYPE, TENSOR_NAME = 8, TENSOR_DATA };
 enum { VALUE_NAME = 1, VALUE_TYPE, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE, SHAPE_DIMENSION = 1 };
 enum { DIMENSION_VALUE = 1, DIMENSION_NAME };
-enum { DATA_FLOAT = 1 };
 
 #define SLACK ((uint64_t)16 << 20) /* room for everything that is not weights: nodes, names, metadata */
 
@@ -66,15 +65,20 @@ void onnx_node(struct onnx_graph *w, const char *op, const char *const *in, cons
 
 struct onnx_constant onnx_begin_constant(struct onnx_graph *w, const char *name, const uint64_t *shape, size_t rank)
 {
+    return onnx_begin_typed(w, ONNX_TYPE_FLOAT, name, shape, rank);
+}
+
+struct onnx_constant onnx_begin_typed(struct onnx_graph *w, enum onnx_type type, const char *name, const uint64_t *shape, size_t rank)
+{
     struct onnx_constant c = {.begin = proto_begin(w->to, GRAPH_CONSTANT)};
     uint64_t values = 1;
     for (size_t i = 0; i < rank; i++) {
         proto_int(w->to, TENSOR_DIMENSION, (int64_t)shape[i]);
         values *= shape[i];
     }
-    proto_int(w->to, TENSOR_TYPE, DATA_FLOAT);
+    proto_int(w->to, TENSOR_TYPE, type);
     proto_string(w->to, TENSOR_NAME, name);
-    proto_announce(w->to, TENSOR_DATA, values * sizeof(float));
+    proto_announce(w->to, TENSOR_DATA, values * (type == ONNX_TYPE_FLOAT || type == ONNX_TYPE_I32 ? 4 : 1));
     return c;
 }
 
@@ -100,7 +104,7 @@ static void add_value(struct text *to, unsigned field, const char *name, const s
     size_t value = proto_begin(to, field);
     proto_string(to, VALUE_NAME, name);
     size_t type = proto_begin(to, VALUE_TYPE), tensor = proto_begin(to, TYPE_TENSOR);
-    proto_int(to, TENSOR_ELEMENT, DATA_FLOAT);
+    proto_int(to, TENSOR_ELEMENT, ONNX_TYPE_FLOAT);
     size_t shape = proto_begin(to, TENSOR_SHAPE);
     add_dimension(to, "N", 0);
     if (s->rank == 3 && nhwc) {
@@ -140,12 +144,16 @@ static pst_status add_graph(struct onnx_graph *w, bool nhwc, pst_error *reterr)
         snprintf(w->names[0], ONNX_NAME_SIZE, ONNX_INPUT_IMAGE "/nchw");
         transpose(w, input, w->names[0], true);
     }
+    if (w->quant && w->quant->values[0].form == QUANT_U8)
+        onnx_quantise_value(w, 0);
     for (size_t i = 0; st == PST_OK && i < g->count; i++) {
         w->used = false;
         snprintf(w->names[i + 1], ONNX_NAME_SIZE, "%s/out", g->nodes[i].name);
         st = onnx_layer(w, i, reterr);
         if (!w->used)
             memcpy(w->names[i + 1], w->names[g->nodes[i].input[0]], ONNX_NAME_SIZE);
+        else if (w->quant && w->quant->values[i + 1].form == QUANT_U8)
+            onnx_quantise_value(w, i + 1);
     }
     if (nhwc && out->rank == 3)
         transpose(w, w->names[g->count], ONNX_OUTPUT, false);
@@ -194,7 +202,7 @@ static pst_status check_size(const struct graph *g, pst_error *reterr)
 pst_status onnx_write(struct text *to, const struct graph *g, const float *params, const struct onnx_options *o,
                       pst_error *reterr)
 {
-    struct onnx_graph w = {.to = to, .graph = g, .params = params, .names = mem_array(g->count + 1, ONNX_NAME_SIZE)};
+    struct onnx_graph w = {.to = to, .graph = g, .params = params, .quant = o->quant, .names = mem_array(g->count + 1, ONNX_NAME_SIZE)};
     pst_status st = w.names ? check_size(g, reterr) : fail_memory(reterr, "exporting ONNX");
     if (st == PST_OK) {
         proto_int(to, MODEL_IR_VERSION, IR_VERSION);

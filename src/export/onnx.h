@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "model/graph.h"
+#include "quant/quant.h"
 
 #define ONNX_INPUT_IMAGE  "images" /* name of the input: (N, C, H, W), or (N, H, W, C) with nhwc */
 #define ONNX_INPUT_VECTOR "inputs" /* name of the input of a model that takes vectors: (N, C) */
@@ -17,6 +18,7 @@ struct onnx_options {
     const char *const *classes; /* class names, for the metadata "classes" (a JSON array); NULL: none */
     size_t class_count;
     const char *preprocessing; /* text of the pipeline that makes the input, for the metadata "preprocessing"; NULL: none */
+    const struct quant_model *quant; /* writes integers with QuantizeLinear and DequantizeLinear; of the same graph; NULL: floats */
     const char *model;         /* text of the model, for the metadata "model"; NULL: none */
 };
 

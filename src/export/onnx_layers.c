@@ -55,6 +55,13 @@ static const struct graph_param *param(const struct onnx_call *c, size_t i)
 static const char *add_param(const struct onnx_call *c, size_t i)
 {
     const struct graph_param *p = param(c, i);
+    if (c->w->quant && c->w->quant->layers[p->node].weights) {
+        if (i == 0)
+            onnx_quantised_kernel(c->w, p->node, 0, 0, 0);
+        else
+            onnx_quantised_bias(c->w, p->node);
+        return p->name;
+    }
     uint64_t shape[4];
     for (uint32_t k = 0; k < p->layer.rank; k++)
         shape[k] = p->layer.shape[k];
@@ -70,6 +77,10 @@ static const char *add_kernel(const struct onnx_call *c, uint64_t size, uint64_t
     const struct graph_param *p = param(c, 0);
     const float *values = c->w->params + p->offset;
     struct text *row = &c->w->row;
+    if (c->w->quant && c->w->quant->layers[p->node].weights) {
+        onnx_quantised_kernel(c->w, p->node, size, in, out);
+        return p->name;
+    }
     uint64_t taps = size * size;
     struct onnx_constant constant = onnx_begin_constant(c->w, p->name, (const uint64_t[]){out, in, size, size}, 4);
     for (uint64_t o = 0; o < out; o++) {

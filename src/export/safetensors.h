@@ -36,7 +36,7 @@ void safetensors_finish(struct safetensors *s); /* Zeroed ok. */
 /* Returns the array called `name`, or NULL. */
 const struct safetensor *safetensors_find(const struct safetensors *s, const char *name);
 
-/* Appends the whole file to `to`. Of an array with a bitmap, only the values whose bit is set are stored. */
+/* Appends the whole file to `to`. Types are those of safetensors_width. Of an array with a bitmap, only the values whose bit is set are stored. */
 void safetensors_write(struct text *to, struct safetensor *tensors, size_t count);
 
 /* Bytes of one value of a type; 0: unknown. */

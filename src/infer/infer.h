@@ -18,7 +18,7 @@ struct infer_op;
 struct infer_options {
     unsigned features; /* of the CPU that kernels may use; cpu.h */
     bool logits;       /* leave out a softmax or sigmoid that stands last */
-    const struct quant_model *quant; /* NULL: float32 */
+    const struct quant_model *quant; /* of the same graph; must outlive the plan. NULL: float32 */
     bool small;        /* of a quantised model: int8 kernels only */
 };
 
@@ -75,6 +75,7 @@ struct infer_op {
 /* Classes in the order in which they are asked; ends with NULL. The last one takes every node. */
 extern const struct infer_class *const infer_classes[];
 extern const struct infer_class infer_conv, infer_layer;
+extern const struct infer_class infer_i8_conv, infer_i8_layer, infer_i8_float; /* of quantised models */
 
 struct infer_plan;
 

@@ -4,6 +4,7 @@
  * workers divide a call by rows of the result, or by its channels where weights are larger than the image: then each of them reads
  * its own part of the weights only. */
 #include "infer/infer.h"
+#include "infer/share.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -190,16 +191,6 @@ static void free_state(struct infer_op *op)
 
 /* ---- Running ---- */
 
-/* The part of `count` units of size `unit` that belongs to worker `part`: [*begin, *end). */
-static void share(size_t count, size_t unit, unsigned part, unsigned parts, size_t *begin, size_t *end)
-{
-    size_t units = (count + unit - 1) / unit;
-    *begin = units * part / parts * unit;
-    *end = units * (part + 1) / parts * unit;
-    *begin = *begin < count ? *begin : count;
-    *end = *end < count ? *end : count;
-}
-
 /* Whether workers divide the channels. */
 static bool splits_channels(const struct conv_state *c, const struct conv_job *j, unsigned parts)
 {
@@ -215,7 +206,7 @@ static bool splits_channels(const struct conv_state *c, const struct conv_job *j
 static void take_channels(const struct conv_state *c, struct conv_job *j, unsigned part, unsigned parts)
 {
     size_t begin, end;
-    share(j->shape.co, c->group.kernel->panel, part, parts, &begin, &end);
+    share_units(j->shape.co, c->group.kernel->panel, part, parts, &begin, &end);
     j->weights += c->group.kernel->weights_at(&c->group.shape, begin);
     j->bias = j->bias ? j->bias + begin : NULL;
     j->out = (float *)j->out + begin;
@@ -230,7 +221,7 @@ static void take_channels(const struct conv_state *c, struct conv_job *j, unsign
 static void take_rows(const struct conv_state *c, struct conv_job *j, unsigned part, unsigned parts)
 {
     size_t tile = c->group.kernel->tile ? c->group.kernel->tile : c->group.pool ? 2 : 1, begin, end;
-    share(j->h, tile, part, parts, &begin, &end);
+    share_units(j->h, tile, part, parts, &begin, &end);
     size_t row = begin * j->shape.stride, skip = row > j->in.top ? row - j->in.top : 0;
     skip = skip < j->in.h ? skip : j->in.h;
     j->in.top = row > j->in.top ? 0 : j->in.top - row;

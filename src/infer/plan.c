@@ -103,7 +103,8 @@ static bool place_value(struct infer_plan *p, struct arena_plan *plan, size_t va
         made = p->segments[first].begin;
         used = p->segments[last].end - 1;
     }
-    return arena_plan_add(plan, &p->value_at[value], images * infer_value_bytes(p, value), made, used);
+    size_t slack = p->values[value].quantised ? I8_SLACK : 0; /* integer kernels read beyond the end */
+    return arena_plan_add(plan, &p->value_at[value], images * infer_value_bytes(p, value) + slack, made, used);
 }
 
 static pst_status place_memory(struct infer_plan *p, pst_error *reterr)
@@ -136,6 +137,8 @@ static pst_status plan_all(struct infer_plan *p, const struct infer_options *o, 
     pst_status st = ok ? PST_OK : fail_memory(reterr, "planning predictions");
     for (size_t i = 0; ok && i < values; i++)
         p->values[i].bytes = sizeof(float);
+    if (ok && o->quant && o->quant->values[0].form == QUANT_U8)
+        p->values[0] = (struct infer_value){.bytes = 1, .quantised = true};
     for (size_t i = 0; ok && i < p->nodes; i++)
         for (size_t k = 0; k < p->graph->nodes[i].inputs; k++)
             consumers[p->graph->nodes[i].input[k]]++;
@@ -156,6 +159,8 @@ pst_status infer_plan_create(struct infer_plan **ret, const struct graph *g, con
     if (!p)
         return fail_memory(reterr, "planning predictions");
     p->graph = g;
+    p->quant = o->quant;
+    i8_kernels_init(&p->kernels, o->features);
     p->nodes = g->count - (o->logits && is_last_of_logits(g));
     pst_status st = plan_all(p, o, params, reterr);
     if (st < 0) {

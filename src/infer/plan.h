@@ -4,6 +4,8 @@
 
 #include "infer/infer.h"
 #include "model/arena_plan.h"
+#include "quant/kernels/i8.h"
+#include "quant/quant.h"
 
 #define INFER_GROUP 16 /* samples that a worker takes at once, at most; a power of two */
 
@@ -14,6 +16,8 @@ struct infer_segment {
 
 struct infer_plan {
     const struct graph *graph;
+    const struct quant_model *quant; /* NULL: float32 */
+    struct i8_kernels kernels;       /* that convert the input and the result of a quantised model */
     size_t nodes; /* that run */
     struct infer_op *ops;
     size_t count;

@@ -9,6 +9,7 @@
 #include "model/convert.h"
 #include "model/fold.h"
 #include "model/model.h"
+#include "quant/quant.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,8 +22,10 @@ struct idle {
 };
 
 struct pst_predictor {
-    struct graph *graph; /* folded */
+    const struct graph *graph; /* folded: one of the next two */
+    struct graph *folded;
     float *params;
+    struct quant_model *quant; /* NULL: float32 */
     struct infer_plan *plan;
     pst_output output; /* LOGITS, SOFTMAX or SIGMOID */
     unsigned threads;
@@ -53,20 +56,20 @@ static pst_output choose_output(const struct graph *g, pst_output wanted, pst_lo
     return loss == PST_LOSS_BINARY || shape_values(graph_shape(g, g->count)) == 1 ? PST_OUTPUT_SIGMOID : PST_OUTPUT_SOFTMAX;
 }
 
-static pst_status check_options(const pst_predict_options *o, pst_error *reterr)
+static pst_status check_options(const pst_predict_options *o, bool quantised, pst_error *reterr)
 {
     if (o->size < sizeof(*o))
         return pst_fail(reterr, PST_EINVAL, "pst_predict_options.size is not set");
     if (o->threads > 1024)
         return pst_fail(reterr, PST_EINVAL, "%u threads; expected up to 1024", o->threads);
-    if (o->precision == PST_PRECISION_INT8)
+    if (o->precision == PST_PRECISION_INT8 && !quantised)
         return pst_fail(reterr, PST_ETYPE, "the model is not quantised: int8 needs one that `penstock compress --quantize int8` wrote");
     return PST_OK;
 }
 
 pst_status predictor_create(pst_predictor **ret, const struct predictor_source *from, const pst_predict_options *o, pst_error *reterr)
 {
-    pst_status st = check_options(o, reterr);
+    pst_status st = check_options(o, from->quant, reterr);
     if (st < 0)
         return st;
     pst_predictor *p = mem_zalloc(sizeof(*p));
@@ -75,8 +78,11 @@ pst_status predictor_create(pst_predictor **ret, const struct predictor_source *
         return fail_memory(reterr, "preparing predictions");
     pthread_mutex_init(&p->lock, NULL);
     p->threads = o->threads ? o->threads : cpu_cores();
-    st = graph_fold(&p->graph, &p->params, from->graph, from->params, reterr);
-    struct infer_options plan = {.features = o->portable ? 0 : cpu_features(), .logits = true, .small = o->small};
+    p->quant = from->quant && o->precision != PST_PRECISION_FP32 ? quant_ref(from->quant) : NULL;
+    if (!p->quant)
+        st = graph_fold(&p->folded, &p->params, from->graph, from->params, reterr);
+    p->graph = p->quant ? p->quant->graph : p->folded;
+    struct infer_options plan = {.features = o->portable ? 0 : cpu_features(), .logits = true, .small = o->small, .quant = p->quant};
     if (st == PST_OK) {
         p->output = choose_output(p->graph, o->output, from->loss);
         st = infer_plan_create(&p->plan, p->graph, p->params, &plan, reterr);
@@ -103,7 +109,7 @@ pst_status pst_predictor_create(pst_predictor **ret, const pst_model *model, con
                                 pst_error *reterr)
 {
     const struct graph *g = model->graph;
-    pst_status st = check_options(options, reterr);
+    pst_status st = check_options(options, false, reterr);
     if (st < 0)
         return st;
     float *params = mem_large((g->values ? g->values : 1) * sizeof(float));
@@ -127,7 +133,8 @@ pst_predictor *pst_predictor_destroy(pst_predictor *p)
         mem_free(i);
     }
     infer_plan_destroy(p->plan);
-    graph_destroy(p->graph);
+    graph_destroy(p->folded);
+    quant_unref(p->quant);
     mem_free(p->params);
     pthread_mutex_destroy(&p->lock);
     mem_free(p);

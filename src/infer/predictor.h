@@ -11,6 +11,7 @@ struct quant_model;
 struct predictor_source {
     const struct graph *graph; /* as it was trained, or folded */
     const float *params;
+    const struct quant_model *quant; /* the same in integers; NULL: none */
     pst_loss loss;             /* of the run, for PST_OUTPUT_PROBABILITIES; PST_LOSS_AUTO: not known */
 };
 

@@ -1,5 +1,6 @@
 /* run.c: see infer.h: contexts, and samples on their way through a plan. */
 #include "infer/plan.h"
+#include "infer/share.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -8,6 +9,8 @@
 #include "model/team.h"
 
 #include <string.h>
+
+#define CHUNK 512 /* numbers of the input that are converted together */
 
 struct infer_context {
     const struct infer_plan *plan;
@@ -81,7 +84,7 @@ static char *value_of(const struct group *g, size_t v, size_t at)
 {
     const struct infer_plan *p = g->context->plan;
     size_t bytes = infer_value_bytes(p, v);
-    if (v == 0 && g->context->dtype == PST_DTYPE_F32)
+    if (v == 0 && g->context->dtype == PST_DTYPE_F32 && !p->values[0].quantised)
         return (char *)(uintptr_t)g->context->input + (g->first + at) * bytes;
     return g->arena + p->value_at[v] + (p->whole[v] ? at * bytes : 0);
 }
@@ -92,16 +95,50 @@ static void meet(const struct group *g)
         team_barrier(g->context->team);
 }
 
+/* Rounds `count` numbers of the input to integers, by way of floats. */
+static void quantise_input(const struct infer_context *c, const char *from, size_t count, uint8_t *to)
+{
+    const struct quant_value *v = &c->plan->quant->values[0];
+    float chunk[CHUNK];
+    if (c->dtype == PST_DTYPE_F32) {
+        c->plan->kernels.quantise((const float *)(const void *)from, count, v->scale, v->zero, to);
+        return;
+    }
+    for (size_t at = 0; at < count; at += CHUNK) {
+        size_t n = count - at < CHUNK ? count - at : CHUNK;
+        convert_to_real(chunk, sizeof(float), from + at * pst_dtype_size(c->dtype), c->dtype, n);
+        c->plan->kernels.quantise(chunk, n, v->scale, v->zero, to + at);
+    }
+}
+
 static void convert_input(const struct group *g, size_t at, size_t count)
 {
     const struct infer_context *c = g->context;
-    size_t values = shape_values(&c->plan->graph->input);
-    if (c->dtype == PST_DTYPE_F32)
+    bool quantised = c->plan->values[0].quantised;
+    size_t values = shape_values(&c->plan->graph->input), begin = 0, end = count * values, size = pst_dtype_size(c->dtype);
+    if (c->dtype == PST_DTYPE_F32 && !quantised)
         return;
-    if (g->parts == 1 || g->worker == 0)
-        convert_to_real(value_of(g, 0, at), sizeof(float), c->input + (g->first + at) * values * pst_dtype_size(c->dtype), c->dtype,
-                        count * values);
+    share_units(count * values, CHUNK, g->parts > 1 ? g->worker : 0, g->parts, &begin, &end);
+    const char *from = c->input + ((g->first + at) * values + begin) * size;
+    char *to = value_of(g, 0, at);
+    if (quantised)
+        quantise_input(c, from, end - begin, (uint8_t *)to + begin);
+    else
+        convert_to_real(to + begin * sizeof(float), sizeof(float), from, c->dtype, end - begin);
     meet(g);
+}
+
+/* The result of a group, as floats. */
+static void store_result(const struct group *g)
+{
+    const struct infer_plan *p = g->context->plan;
+    size_t values = shape_values(infer_out_shape(p)), count = g->count * values;
+    float *to = g->context->out + g->first * values;
+    const char *from = value_of(g, p->nodes, 0);
+    if (p->values[p->nodes].quantised)
+        p->kernels.dequantise((const uint8_t *)from, count, p->quant->values[p->nodes].scale, p->quant->values[p->nodes].zero, to);
+    else
+        memcpy(to, from, count * sizeof(float));
 }
 
 static void run_op(const struct group *g, const struct infer_op *op, size_t at, size_t count)
@@ -124,7 +161,6 @@ static void run_op(const struct group *g, const struct infer_op *op, size_t at, 
 static void run_group(const struct group *g)
 {
     const struct infer_plan *p = g->context->plan;
-    size_t values = shape_values(infer_out_shape(p));
     if (p->whole[0])
         convert_input(g, 0, g->count);
     for (size_t s = 0; s < p->segment_count; s++)
@@ -136,7 +172,7 @@ static void run_group(const struct group *g)
                 run_op(g, &p->ops[i], at, count);
         }
     if (g->parts == 1 || g->worker == 0)
-        memcpy(g->context->out + g->first * values, value_of(g, p->nodes, 0), g->count * values * sizeof(float));
+        store_result(g);
     meet(g);
 }
 

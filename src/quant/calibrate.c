@@ -15,6 +15,7 @@ struct quant_calibration {
     struct quant_borders borders;
     struct float_node **nodes;
     struct quant_histogram **histograms; /* per value; NULL: not stored in 8 bits */
+    double **sums; /* per value, of each channel; NULL as above */
     float **values;
     void *scratch;
     size_t chunk; /* samples computed together */
@@ -48,12 +49,14 @@ static pst_status allocate(struct quant_calibration *c, pst_error *reterr)
     c->chunk = all < CHUNK_VALUES / 16 ? 16 : all < CHUNK_VALUES ? CHUNK_VALUES / all : 1;
     c->nodes = mem_array(g->count + 1, sizeof(struct float_node *));
     c->histograms = mem_array(g->count + 1, sizeof(struct quant_histogram *));
+    c->sums = mem_array(g->count + 1, sizeof(double *));
     c->values = mem_array(g->count + 1, sizeof(float *));
-    bool whole = c->nodes && c->histograms && c->values;
+    bool whole = c->nodes && c->histograms && c->sums && c->values;
     for (size_t v = 0; whole && v <= g->count; v++) {
         c->values[v] = mem_large(c->chunk * shape_values(graph_shape(g, v)) * sizeof(float));
         c->histograms[v] = c->borders.forms[v] == QUANT_U8 ? mem_zalloc(sizeof(struct quant_histogram)) : NULL;
-        whole = c->values[v] && (c->histograms[v] || c->borders.forms[v] != QUANT_U8);
+        c->sums[v] = c->histograms[v] ? mem_array(graph_shape(g, v)->c, sizeof(double)) : NULL;
+        whole = c->values[v] && (c->sums[v] || c->borders.forms[v] != QUANT_U8);
     }
     return whole ? PST_OK : fail_memory(reterr, "calibrating");
 }
@@ -84,11 +87,13 @@ struct quant_calibration *quant_calibration_destroy(struct quant_calibration *c)
         if (c->nodes)
             float_node_destroy(c->nodes[v]);
         mem_free(c->histograms ? c->histograms[v] : NULL);
+        mem_free(c->sums ? c->sums[v] : NULL);
         mem_free(c->values ? c->values[v] : NULL);
     }
     quant_borders_finish(&c->borders);
     mem_free(c->nodes);
     mem_free(c->histograms);
+    mem_free(c->sums);
     mem_free(c->values);
     mem_free(c->scratch);
     mem_free(c);
@@ -100,7 +105,11 @@ static pst_status count_value(struct quant_calibration *c, size_t v, const float
     struct quant_histogram *h = c->histograms[v];
     if (!h)
         return PST_OK;
-    quant_histogram_add(h, x, n * shape_values(graph_shape(c->graph, v)));
+    size_t count = n * shape_values(graph_shape(c->graph, v)), channels = graph_shape(c->graph, v)->c;
+    quant_histogram_add(h, x, count);
+    for (size_t i = 0; i < count; i += channels)
+        for (size_t k = 0; k < channels; k++)
+            c->sums[v][k] += (double)x[i + k];
     if (!h->nonfinite)
         return PST_OK;
     return pst_fail(reterr, PST_EINVAL, "calibrating: a value of %s is not finite", v ? c->graph->nodes[v - 1].name : "the input");
@@ -137,4 +146,12 @@ pst_status quant_calibration_ranges(const struct quant_calibration *c, enum quan
     for (size_t v = 0; v <= c->graph->count; v++)
         ret[v] = c->histograms[v] ? quant_histogram_range(c->histograms[v], method, share) : (struct quant_range){0, 0};
     return PST_OK;
+}
+
+void quant_calibration_means(const struct quant_calibration *c, size_t value, double *ret)
+{
+    const struct shape *s = graph_shape(c->graph, value);
+    double pixels = (double)c->samples * s->h * s->w;
+    for (size_t k = 0; k < s->c; k++)
+        ret[k] = c->sums[value] && pixels > 0 ? c->sums[value][k] / pixels : 0;
 }

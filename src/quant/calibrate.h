@@ -14,5 +14,10 @@ pst_status quant_calibration_feed(struct quant_calibration *c, const float *in, 
 /* One range per value of the graph; those of values that are not QUANT_U8 are [0, 0]. PST_EINVAL: there were no samples. */
 pst_status quant_calibration_ranges(const struct quant_calibration *c, enum quant_method method, double share, struct quant_range *ret,
                                     pst_error *reterr);
+/* The mean of each channel of a value; 0 where it is not QUANT_U8. */
+void quant_calibration_means(const struct quant_calibration *c, size_t value, double *ret);
+/* Changes the biases of a model that was made from this calibration, so that the mean of each result is as before its weights were
+ * rounded. `params` are the graph's values. */
+pst_status quant_correct_biases(struct quant_model *q, const struct quant_calibration *c, const float *params, pst_error *reterr);
 
 #endif

@@ -10,6 +10,8 @@
 
 #define BIAS_LIMIT (1 << 30)
 
+const char *const quant_run_names[QUANT_RUNS] = {"auto", "product", "winograd", "fp32"};
+
 /* ---- Numbers ---- */
 
 struct quant_value quant_value_of(struct quant_range r)
@@ -74,7 +76,7 @@ size_t quant_kernel_values(const struct graph *g, const struct graph_node *n)
 
 /* ---- Memory ---- */
 
-static size_t node_values(const struct graph *g, const struct graph_node *n)
+size_t quant_float_values(const struct graph *g, const struct graph_node *n)
 {
     size_t sum = 0;
     for (size_t i = 0; i < n->params; i++)
@@ -88,7 +90,7 @@ static bool allocate_layer(struct quant_model *q, size_t node)
     struct quant_layer *l = &q->layers[node];
     size_t channels = quant_channels(n);
     if (l->group.op == QUANT_OP_FLOAT && n->params) {
-        l->params = mem_array(node_values(q->graph, n), sizeof(float));
+        l->params = mem_array(quant_float_values(q->graph, n), sizeof(float));
         return l->params;
     }
     if (l->group.op != QUANT_OP_CONV && l->group.op != QUANT_OP_DENSE)
@@ -108,6 +110,7 @@ pst_status quant_create_empty(struct quant_model **ret, const char *text, const 
     struct quant_model *q = mem_zalloc(sizeof(*q));
     if (!q)
         return fail_memory(reterr, "quantising");
+    atomic_init(&q->refs, 1);
     q->weight_bits = weight_bits;
     pst_status st = graph_create(&q->graph, text, input, reterr);
     if (st == PST_OK)
@@ -129,13 +132,20 @@ pst_status quant_create_empty(struct quant_model **ret, const char *text, const 
     if (st == PST_OK)
         *ret = q;
     else
-        quant_destroy(q);
+        quant_unref(q);
     return st;
 }
 
-struct quant_model *quant_destroy(struct quant_model *q)
+struct quant_model *quant_ref(const struct quant_model *q)
 {
-    if (!q)
+    struct quant_model *shared = (struct quant_model *)(uintptr_t)q; /* only the count changes */
+    atomic_fetch_add(&shared->refs, 1);
+    return shared;
+}
+
+struct quant_model *quant_unref(struct quant_model *q)
+{
+    if (!q || atomic_fetch_sub(&q->refs, 1) > 1)
         return NULL;
     for (size_t i = 0; q->layers && i < q->graph->count; i++) {
         mem_free(q->layers[i].weights);
@@ -158,7 +168,7 @@ uint64_t quant_weight_bytes(const struct quant_model *q)
         if (q->layers[i].weights)
             sum += quant_kernel_values(q->graph, n) + quant_channels(n) * (sizeof(float) + sizeof(int32_t));
         else if (q->layers[i].params)
-            sum += node_values(q->graph, n) * sizeof(float);
+            sum += quant_float_values(q->graph, n) * sizeof(float);
     }
     return sum;
 }
@@ -249,8 +259,36 @@ pst_status quant_create(struct quant_model **ret, const struct graph *g, const f
     if (st == PST_OK)
         *ret = q;
     else
-        quant_destroy(q);
+        quant_unref(q);
     return st;
+}
+
+/* ---- Back to floats ---- */
+
+void quant_dequantise_layer(const struct quant_model *q, size_t node, float *ret_kernel, float *ret_bias)
+{
+    const struct graph_node *n = &q->graph->nodes[node];
+    const struct quant_layer *l = &q->layers[node];
+    size_t channels = quant_channels(n), count = quant_kernel_values(q->graph, n);
+    double in = q->values[n->input[0]].scale;
+    for (size_t i = 0; i < count; i++)
+        ret_kernel[i] = (float)l->weights[i] * l->weight_scale[i % channels];
+    for (size_t c = 0; ret_bias && c < channels; c++)
+        ret_bias[c] = (float)(l->bias[c] * (in * l->weight_scale[c]));
+}
+
+void quant_dequantise(const struct quant_model *q, float *ret_params)
+{
+    memset(ret_params, 0, q->graph->values * sizeof(float));
+    for (size_t i = 0; i < q->graph->count; i++) {
+        const struct graph_node *n = &q->graph->nodes[i];
+        const struct graph_param *p = &q->graph->params[n->first_param];
+        const float *from = q->layers[i].params;
+        if (q->layers[i].weights)
+            quant_dequantise_layer(q, i, ret_params + p->offset, n->params > 1 ? ret_params + p[1].offset : NULL);
+        for (size_t k = 0; from && k < n->params; from += p[k++].count)
+            memcpy(ret_params + p[k].offset, from, p[k].count * sizeof(float));
+    }
 }
 
 /* ---- From a file ---- */
@@ -265,7 +303,7 @@ static pst_status check_layer(const struct quant_model *q, size_t node, pst_erro
     const struct graph_node *n = &q->graph->nodes[node];
     const struct quant_layer *l = &q->layers[node];
     int limit = quant_weight_limit(q->weight_bits);
-    if (l->params && !all_finite(l->params, node_values(q->graph, n)))
+    if (l->params && !all_finite(l->params, quant_float_values(q->graph, n)))
         return pst_fail(reterr, PST_ECORRUPT, "%s holds a value that is not finite", n->name);
     if (!l->weights)
         return PST_OK;

@@ -15,6 +15,8 @@
 
 #include "model/graph.h"
 
+#include <stdatomic.h>
+
 /* ---- What is quantised ---- */
 
 enum quant_form {
@@ -66,16 +68,28 @@ struct quant_value {
     uint8_t zero;
 };
 
+/* How a layer with integer weights is computed. The integer ways give the same bits; where a machine lacks one, another runs. */
+enum quant_run {
+    QUANT_RUN_AUTO,    /* the first integer kernel that takes the shape */
+    QUANT_RUN_PRODUCT, /* integers, as a product of windows and weights */
+    QUANT_RUN_WINOGRAD,
+    QUANT_RUN_FLOAT,   /* fp32, with dequantised weights and the same borders: differs by one level at most */
+    QUANT_RUNS,
+};
+extern const char *const quant_run_names[QUANT_RUNS];
+
 struct quant_layer {
     struct quant_group group;
     int8_t *weights;     /* CONV, DENSE: in the order of the graph's parameter */
     float *weight_scale; /* per output channel */
     int32_t *bias;       /* per output channel; 0 where the layer has none */
     float *params;       /* FLOAT: values of its parameters, one after the other */
-    bool fp32;           /* runs in fp32, with dequantised weights and the same borders: differs by one level at most */
+    enum quant_run run;  /* CONV, DENSE: how it is computed */
 };
 
+/* Read-only once it was made, but for `refs`. */
 struct quant_model {
+    atomic_uint refs;
     struct graph *graph;        /* owned */
     struct quant_layer *layers; /* per node */
     struct quant_value *values; /* count + 1 of them */
@@ -92,7 +106,15 @@ struct quant_options {
  * QUANT_U8 are not read). PST_EINVAL: a range or a weight is not finite. */
 pst_status quant_create(struct quant_model **ret, const struct graph *g, const float *params, const struct quant_range *ranges,
                         const struct quant_options *o, pst_error *reterr);
-struct quant_model *quant_destroy(struct quant_model *q); /* NULL ok; returns NULL */
+struct quant_model *quant_ref(const struct quant_model *q);
+struct quant_model *quant_unref(struct quant_model *q); /* NULL ok; returns NULL */
+
+/* The parameters of the graph in float32, as the integers have them: its block of values. */
+void quant_dequantise(const struct quant_model *q, float *ret_params);
+/* The kernel of a CONV or DENSE layer in float32, and its bias (`ret_bias` NULL: not needed). */
+void quant_dequantise_layer(const struct quant_model *q, size_t node, float *ret_kernel, float *ret_bias);
+/* Values of the parameters of a FLOAT layer. */
+size_t quant_float_values(const struct graph *g, const struct graph_node *n);
 
 /* Bytes of weights, scales and biases as they are stored. */
 uint64_t quant_weight_bytes(const struct quant_model *q);

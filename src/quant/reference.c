@@ -122,7 +122,7 @@ static bool run_node(struct reference *r, size_t node)
         p = quant_pool_job(r->q, node, r->n);
         p.in = in;
         p.out = out;
-        (op == QUANT_OP_MAXPOOL ? r->kernels.maxpool : op == QUANT_OP_AVGPOOL ? i8_avgpool : i8_globalavgpool)(&p);
+        (op == QUANT_OP_MAXPOOL ? r->kernels.maxpool : op == QUANT_OP_AVGPOOL ? i8_avgpool : r->kernels.globalavgpool)(&p);
     }
     return true;
 }

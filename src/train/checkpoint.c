@@ -233,9 +233,9 @@ pst_status checkpoint_open_state(const char *folder, char **ret_text, struct jso
         st = pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE, "the checkpoint is damaged: its hash does not match; use an older one");
     if (st == PST_OK)
         st = json_parse(ret, (char *)bytes, length, reterr);
-    if (st == PST_OK && (!json_get_uint(ret, json_find(ret, 0, "format"), &format) || format > CHECKPOINT_FORMAT)) {
+    if (st == PST_OK && (!json_get_uint(ret, json_find(ret, 0, "format"), &format) || format > CHECKPOINT_NETWORK)) {
         st = pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, PST_NOWHERE,
-                         "checkpoint format %" PRIu64 "; this version reads up to %d: use a newer penstock", format, CHECKPOINT_FORMAT);
+                         "checkpoint format %" PRIu64 "; this version reads up to %d: use a newer penstock", format, CHECKPOINT_NETWORK);
         json_finish(ret);
     }
     mem_free(path);
@@ -426,7 +426,11 @@ pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state 
     pst_status st = checkpoint_open_state(folder, &text, &d, reterr);
     if (st < 0)
         return st;
-    st = read_progress(t, folder, &d, &p, reterr);
+    if (json_find(&d, 0, "optimizer_hash") == JSON_ABSENT)
+        st = pst_fail_at(reterr, PST_EUNSUPPORTED, folder, PST_NOWHERE, PST_NOWHERE,
+                         "holds weights without the state of an optimiser: training cannot resume from it; it can start from its weights");
+    if (st == PST_OK)
+        st = read_progress(t, folder, &d, &p, reterr);
     if (st == PST_OK)
         st = checkpoint_open_arrays(folder, "weights.safetensors", &d, "weights_hash", &weight_bytes, &weights, reterr);
     if (st == PST_OK)
@@ -452,7 +456,7 @@ pst_status checkpoint_read(pst_trainer *t, const char *folder, struct run_state 
 }
 
 /* Fails where something other than a checkpoint or an empty folder would be replaced. */
-static pst_status check_replaceable(const char *path, pst_error *reterr)
+pst_status checkpoint_replaceable(const char *path, pst_error *reterr)
 {
     struct file_info info, state;
     if (file_stat(path, &info, NULL) < 0)
@@ -470,7 +474,7 @@ static pst_status check_replaceable(const char *path, pst_error *reterr)
 pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error *reterr)
 {
     pst_run_options record = {.size = sizeof(record), .classes = (const char *const *)t->classes, .class_count = t->class_count};
-    pst_status st = check_replaceable(path, reterr);
+    pst_status st = checkpoint_replaceable(path, reterr);
     return st < 0 ? st : checkpoint_write(t, path, NULL, t->class_count ? &record : NULL, reterr);
 }
 

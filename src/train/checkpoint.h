@@ -8,7 +8,8 @@
 #include "base/json_read.h"
 #include "train/trainer.h"
 
-#define CHECKPOINT_FORMAT 2 /* 2: arrays without their zeros, of pruned runs; others are written as 1 */
+#define CHECKPOINT_FORMAT  2 /* 2: arrays without their zeros, of pruned runs; others are written as 1 */
+#define CHECKPOINT_NETWORK 3 /* of a network: weights in any format, no optimiser */
 
 /* Where a run is. */
 struct run_state {
@@ -38,6 +39,9 @@ pst_status checkpoint_open_state(const char *folder, char **ret_text, struct jso
 struct safetensors;
 pst_status checkpoint_open_arrays(const char *folder, const char *name, const struct json_document *d, const char *hash_key,
                                   uint8_t **ret_bytes, struct safetensors *ret, pst_error *reterr);
+
+/* PST_EEXIST where something other than a checkpoint or an empty folder would be replaced. */
+pst_status checkpoint_replaceable(const char *path, pst_error *reterr);
 
 /* "RUN/step_00001000"; mem_free. NULL: out of memory. */
 char *checkpoint_path(const char *run, uint64_t step);

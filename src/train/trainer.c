@@ -1,7 +1,6 @@
 /* trainer.c: one trainer: weights, gradients, step and optimiser together. */
 #include "train/trainer.h"
 
-#include "base/cast.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
@@ -267,43 +266,10 @@ static pst_status check_input(const pst_trainer *t, const pst_tensor *x, pst_err
     return PST_OK;
 }
 
-static bool is_integer(pst_dtype d)
-{
-    return d == PST_DTYPE_U8 || d == PST_DTYPE_I32 || d == PST_DTYPE_I64;
-}
-
 pst_status trainer_target(pst_trainer *t, const pst_tensor *x, size_t n, struct loss_target *ret, pst_error *reterr)
 {
-    if (!x && t->options.loss == PST_LOSS_CUSTOM) {
-        *ret = (struct loss_target){0};
-        return PST_OK;
-    }
-    if (!x || x->rank < 1 || x->row_splits || x->dtype == PST_DTYPE_BYTES || x->dtype == PST_DTYPE_NONE)
-        return pst_fail(reterr, PST_ETYPE, "the target is not numbers of a fixed shape");
-    uint64_t each = values_per_sample(x);
-    if (x->shape[0] != n)
-        return pst_fail(reterr, PST_ETYPE, "%" PRIu64 " targets for %zu samples", x->shape[0], n);
-    *ret = (struct loss_target){0};
-    if (t->options.loss == PST_LOSS_CUSTOM)
-        return PST_OK; /* the function reads the tensor itself */
-    if (t->options.loss == PST_LOSS_SPARSE) {
-        if (!is_integer(x->dtype) || each != 1)
-            return pst_fail(reterr, PST_ETYPE, "sparse categorical cross-entropy needs one integer label per sample; found %" PRIu64
-                                               " of type %s", each, pst_dtype_name(x->dtype));
-        cast_values(t->labels, PST_DTYPE_I64, x->data, x->dtype, n);
-        size_t bad = loss_check_labels(t->labels, n, t->width);
-        if (bad < n)
-            return pst_fail_at(reterr, PST_EINVAL, NULL, bad, PST_NOWHERE,
-                               "label %" PRId64 " is out of range; the model has %zu results: labels are 0 to %zu", t->labels[bad],
-                               t->width, t->width - 1);
-        ret->labels = t->labels;
-        return PST_OK;
-    }
-    if (each != t->width)
-        return pst_fail(reterr, PST_ETYPE, "the target has %" PRIu64 " values per sample; the model has %zu results", each, t->width);
-    cast_values(t->values, PST_DTYPE_F32, x->data, x->dtype, n * t->width);
-    ret->values = t->values;
-    return PST_OK;
+    return target_convert(&(struct target_room){.loss = t->options.loss, .width = t->width, .labels = t->labels, .values = t->values}, x, n, ret,
+                          reterr);
 }
 
 /* ---- Steps ---- */

@@ -12,6 +12,7 @@
 #include "train/profile.h"
 #include "train/prune.h"
 #include "train/schedule.h"
+#include "train/target.h"
 
 struct pst_trainer {
     const pst_model *model;

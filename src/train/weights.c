@@ -1,7 +1,7 @@
 /* weights.c: weights alone, from a checkpoint, a run, or a file of another program. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "export/weight_file.h"
+#include "export/stored_weights.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/weights.h"
@@ -21,17 +21,139 @@ static void take_mean(const struct safetensors *optimizer, const struct graph *g
     }
 }
 
-pst_status weights_of_checkpoint(const char *folder, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr)
+/* ---- Formats ---- */
+
+static pst_status format_of(const char *folder, const struct json_document *d, pst_weights_format *ret, pst_error *reterr)
+{
+    char *name = json_get_string(d, json_find(d, 0, "weights_format"));
+    *ret = PST_WEIGHTS_FLOAT32;
+    for (int i = 0; name && weights_format_names[i]; i++)
+        if (strcmp(weights_format_names[i], name) == 0)
+            *ret = (pst_weights_format)i;
+    bool known = !name || strcmp(weights_format_names[*ret], name) == 0;
+    mem_free(name);
+    return known ? PST_OK : pst_fail_at(reterr, PST_EUNSUPPORTED, folder, PST_NOWHERE, PST_NOWHERE, "unknown format of weights: use a newer penstock");
+}
+
+pst_status weights_format(const pst_run_record *r, pst_weights_format *ret, pst_error *reterr)
+{
+    struct json_document d = {0};
+    char *text = NULL;
+    pst_status st = checkpoint_open_state(r->folder, &text, &d, reterr);
+    if (st < 0)
+        return st;
+    st = format_of(r->folder, &d, ret, reterr);
+    json_finish(&d);
+    mem_free(text);
+    return st;
+}
+
+/* How each layer is computed: an object of names. Layers that it does not have are automatic. */
+static void read_runs(struct quant_model *q, const struct json_document *d)
+{
+    size_t runs = json_find(d, 0, "layers");
+    for (size_t i = 0; i < q->graph->count; i++) {
+        char *name = q->layers[i].weights ? json_get_string(d, json_find(d, runs, q->graph->nodes[i].name)) : NULL;
+        for (int k = 0; name && k < QUANT_RUNS; k++)
+            if (strcmp(quant_run_names[k], name) == 0)
+                q->layers[i].run = (enum quant_run)k;
+        mem_free(name);
+    }
+}
+
+static pst_status read_quantised(const pst_run_record *r, const struct json_document *d, struct quant_model **ret, pst_error *reterr)
+{
+    struct weight_file weights = {0};
+    struct quant_model *q = NULL;
+    pst_model *model = NULL;
+    uint64_t bits = 0;
+    if (!json_get_uint(d, json_find(d, 0, "weight_bits"), &bits) || (bits != QUANT_BITS_7 && bits != QUANT_BITS_8))
+        return pst_fail_at(reterr, PST_ECORRUPT, r->folder, PST_NOWHERE, PST_NOWHERE, "state.json: weight_bits is not 7 or 8");
+    pst_status st = pst_model_parse(&model, r->model, &r->input, reterr);
+    if (st == PST_OK)
+        st = quant_create_empty(&q, r->model, &model->graph->input, (unsigned)bits, reterr);
+    if (st == PST_OK)
+        st = checkpoint_open_arrays(r->folder, "weights.safetensors", d, "weights_hash", &weights.bytes, &weights.arrays, reterr);
+    if (st == PST_OK)
+        st = stored_read_quantised(q, &weights.arrays, reterr);
+    if (st == PST_OK)
+        read_runs(q, d);
+    weight_file_finish(&weights);
+    pst_model_destroy(model);
+    if (st == PST_OK)
+        *ret = q;
+    else
+        quant_unref(q);
+    return st;
+}
+
+pst_status weights_quantised(const pst_run_record *r, struct quant_model **ret, pst_error *reterr)
+{
+    struct json_document d = {0};
+    char *text = NULL;
+    pst_status st = checkpoint_open_state(r->folder, &text, &d, reterr);
+    if (st < 0)
+        return st;
+    st = read_quantised(r, &d, ret, reterr);
+    json_finish(&d);
+    mem_free(text);
+    return st;
+}
+
+/* Fills `f` with the weights of a quantised model in float32. */
+static pst_status dequantise(const struct quant_model *q, struct weight_file *f, pst_error *reterr)
+{
+    const struct graph *g = q->graph;
+    float *params = mem_large((g->values ? g->values : 1) * sizeof(float));
+    f->blocks = mem_array(1, sizeof(*f->blocks));
+    f->arrays.tensors = mem_array(g->param_count + 1, sizeof(*f->arrays.tensors));
+    if (!params || !f->blocks || !f->arrays.tensors) {
+        mem_free(params);
+        return fail_memory(reterr, "reading weights");
+    }
+    f->blocks[f->block_count++] = params;
+    quant_dequantise(q, params);
+    for (size_t i = 0; i < g->param_count; i++) {
+        const struct graph_param *p = &g->params[i];
+        struct safetensor *x = &f->arrays.tensors[f->arrays.count++];
+        *x = (struct safetensor){.name = mem_strdup(p->name), .dtype = "F32", .rank = p->layer.rank, .count = p->count, .data = params + p->offset};
+        if (!x->name)
+            return fail_memory(reterr, "reading weights");
+        for (uint32_t k = 0; k < p->layer.rank; k++)
+            x->shape[k] = p->layer.shape[k];
+    }
+    return PST_OK;
+}
+
+static pst_status open_weights(const pst_run_record *r, const struct json_document *d, const struct graph *g, struct weight_file *f,
+                               pst_error *reterr)
+{
+    struct quant_model *q = NULL;
+    pst_weights_format format;
+    pst_status st = format_of(r->folder, d, &format, reterr);
+    if (st == PST_OK && format == PST_WEIGHTS_QUANTIZED) {
+        st = read_quantised(r, d, &q, reterr);
+        if (st == PST_OK)
+            st = dequantise(q, f, reterr);
+        quant_unref(q);
+        return st;
+    }
+    if (st == PST_OK)
+        st = checkpoint_open_arrays(r->folder, "weights.safetensors", d, "weights_hash", &f->bytes, &f->arrays, reterr);
+    return st == PST_OK ? stored_expand(f, g, reterr) : st;
+}
+
+pst_status weights_of_checkpoint(const pst_run_record *r, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr)
 {
     struct json_document d = {0};
     struct weight_file weights = {0}, optimizer = {0};
     char *text = NULL;
-    pst_status st = checkpoint_open_state(folder, &text, &d, reterr);
+    pst_status st = checkpoint_open_state(r->folder, &text, &d, reterr);
     if (st < 0)
         return st;
-    st = checkpoint_open_arrays(folder, "weights.safetensors", &d, "weights_hash", &weights.bytes, &weights.arrays, reterr);
-    if (st == PST_OK)
-        st = checkpoint_open_arrays(folder, "optimizer.safetensors", &d, "optimizer_hash", &optimizer.bytes, &optimizer.arrays, reterr);
+    st = open_weights(r, &d, g, &weights, reterr);
+    if (st == PST_OK && json_find(&d, 0, "optimizer_hash") != JSON_ABSENT)
+        st = checkpoint_open_arrays(r->folder, "optimizer.safetensors", &d, "optimizer_hash", &optimizer.bytes, &optimizer.arrays, reterr);
     if (st == PST_OK)
         st = weights_assign(&weights, g, params, ret_loaded, reterr);
     if (st == PST_OK)
@@ -71,7 +193,7 @@ pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *re
     if (st == PST_OK && info.is_folder)
         st = pst_run_record_read(&record, path, NULL, reterr);
     if (st == PST_OK)
-        st = record ? weights_of_checkpoint(record->folder, g, params, &loaded, reterr) : from_file(path, g, params, &loaded, reterr);
+        st = record ? weights_of_checkpoint(record, g, params, &loaded, reterr) : from_file(path, g, params, &loaded, reterr);
     if (st == PST_OK) {
         memcpy(t->params, params, bytes);
         optimizer_start_mean(t->optimizer, t->params);

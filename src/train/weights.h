@@ -3,8 +3,16 @@
 #define TRAIN_WEIGHTS_H
 
 #include "model/graph.h"
+#include "quant/quant.h"
+#include <penstock/network.h>
 
-/* Writes the weights that the checkpoint in `folder` evaluates with (their mean, where it has one) into `params`, the graph's block. */
-pst_status weights_of_checkpoint(const char *folder, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr);
+/* How the checkpoint of a record stores its weights. */
+pst_status weights_format(const pst_run_record *r, pst_weights_format *ret, pst_error *reterr);
+/* Reads a checkpoint whose format is PST_WEIGHTS_QUANTIZED. */
+pst_status weights_quantised(const pst_run_record *r, struct quant_model **ret, pst_error *reterr);
+
+/* Writes the weights that the checkpoint of a record evaluates with (their mean, where it has one; dequantised, where they are stored in
+ * fewer bits) into `params`, the graph's block. */
+pst_status weights_of_checkpoint(const pst_run_record *r, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr);
 
 #endif

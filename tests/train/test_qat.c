@@ -158,7 +158,7 @@ static void test_same_as_integers(void)
         }
         free(want);
         free(exact);
-        quant_destroy(q);
+        quant_unref(q);
         graph_destroy(plain);
         mem_free(params);
         mem_free(ranges);

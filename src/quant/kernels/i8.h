@@ -38,6 +38,7 @@ struct i8_job {
 
 struct i8_kernel {
     const char *name;
+    size_t tile; /* rows of outputs that are computed together; 0: 1 */
     bool (*takes)(const struct i8_shape *s);
     size_t (*weights_bytes)(const struct i8_shape *s); /* of packed weights */
     size_t (*scratch_bytes)(const struct i8_job *j);   /* for any rows of such a job */
@@ -83,6 +84,7 @@ struct i8_pool {
 struct i8_kernels {
     void (*add)(const struct i8_add *a, size_t count, uint8_t *out);
     void (*maxpool)(const struct i8_pool *p);
+    void (*globalavgpool)(const struct i8_pool *p); /* the mean over all pixels */
     void (*quantise)(const float *in, size_t count, float scale, uint8_t zero, uint8_t *out);
     void (*dequantise)(const uint8_t *in, size_t count, float scale, uint8_t zero, float *out);
 };
@@ -94,8 +96,6 @@ void i8_kernels_avx2(struct i8_kernels *k);
 #endif
 
 void i8_avgpool(const struct i8_pool *p);
-/* The mean over all pixels. */
-void i8_globalavgpool(const struct i8_pool *p);
 
 /* ---- What the kernels share ---- */
 

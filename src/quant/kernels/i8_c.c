@@ -153,7 +153,7 @@ void i8_avgpool(const struct i8_pool *p)
             }
 }
 
-void i8_globalavgpool(const struct i8_pool *p)
+static void globalavgpool(const struct i8_pool *p)
 {
     for (size_t n = 0; n < p->images; n++)
         average(p, p->in + n * p->in_h * p->in_w * p->channels, 0, p->in_h, 0, p->in_w, p->in_h * p->in_w,
@@ -177,5 +177,5 @@ static void dequantise(const uint8_t *in, size_t count, float scale, uint8_t zer
 
 void i8_kernels_c(struct i8_kernels *k)
 {
-    *k = (struct i8_kernels){.add = add, .maxpool = maxpool, .quantise = quantise, .dequantise = dequantise};
+    *k = (struct i8_kernels){.add = add, .maxpool = maxpool, .globalavgpool = globalavgpool, .quantise = quantise, .dequantise = dequantise};
 }

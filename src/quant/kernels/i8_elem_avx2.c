@@ -129,7 +129,32 @@ static void maxpool(const struct i8_pool *p)
             }
 }
 
+#define MOST_PIXELS 4096 /* whose sum fits 32 bits, and a float exactly */
+
+static void globalavgpool(const struct i8_pool *p)
+{
+    size_t pixels = p->in_h * p->in_w, c = p->channels;
+    float factor = p->in_scale / (p->out_scale * (float)pixels);
+    if (pixels > MOST_PIXELS || c % 16) {
+        plain().globalavgpool(p);
+        return;
+    }
+    for (size_t n = 0; n < p->images; n++)
+        for (size_t k = 0; k < c; k += 16) {
+            const uint8_t *in = p->in + n * pixels * c + k;
+            __m256i a = _mm256_set1_epi32(-(int)pixels * p->in_zero), b = a;
+            for (size_t i = 0; i < pixels; i++, in += c) {
+                a = _mm256_add_epi32(a, _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)in)));
+                b = _mm256_add_epi32(b, _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(in + 8))));
+            }
+            __m256 f = _mm256_set1_ps(factor);
+            a = to_integers(_mm256_mul_ps(_mm256_cvtepi32_ps(a), f));
+            b = to_integers(_mm256_mul_ps(_mm256_cvtepi32_ps(b), f));
+            _mm_storeu_si128((void *)(p->out + n * c + k), to_bytes(a, b, p->zero));
+        }
+}
+
 void i8_kernels_avx2(struct i8_kernels *k)
 {
-    *k = (struct i8_kernels){.add = add, .maxpool = maxpool, .quantise = quantise, .dequantise = dequantise};
+    *k = (struct i8_kernels){.add = add, .maxpool = maxpool, .globalavgpool = globalavgpool, .quantise = quantise, .dequantise = dequantise};
 }

@@ -258,6 +258,7 @@ static void conv(const struct i8_job *j, void *scratch)
 }
 
 const struct i8_kernel i8_wino4_avx2 = {.name = "winograd 4×4 in integers",
+                                        .tile = 4,
                                         .takes = takes,
                                         .weights_bytes = weights_bytes,
                                         .scratch_bytes = scratch_bytes,

@@ -1,0 +1,27 @@
+/* predictor_open.c: predictors from trained weights: files, networks, trainers. */
+#include "infer/predictor.h"
+#include "network/network.h"
+#include "train/trainer.h"
+
+pst_status pst_predictor_of_trainer(pst_predictor **ret, pst_trainer *t, const pst_predict_options *options, pst_error *reterr)
+{
+    const float *mean = optimizer_state(t->optimizer, 2);
+    struct predictor_source from = {.graph = t->model->graph, .params = mean ? mean : t->params, .loss = t->options.loss};
+    return predictor_create(ret, &from, options, reterr);
+}
+
+pst_status pst_predictor_of_network(pst_predictor **ret, const pst_network *n, const pst_predict_options *options, pst_error *reterr)
+{
+    struct predictor_source from = {.graph = n->model->graph, .params = n->params, .quant = n->quant, .loss = n->record->loss};
+    return predictor_create(ret, &from, options, reterr);
+}
+
+pst_status pst_predictor_open(pst_predictor **ret, const char *path, const pst_predict_options *options, pst_error *reterr)
+{
+    pst_network *n = NULL;
+    pst_status st = pst_network_open(&n, path, options->size < sizeof(*options) ? NULL : options->checkpoint, reterr);
+    if (st == PST_OK)
+        st = pst_predictor_of_network(ret, n, options, reterr);
+    pst_network_destroy(n);
+    return st;
+}

@@ -1,0 +1,295 @@
+/* test_network.c: networks through the public interface: made, quantised, saved, opened, evaluated; damaged folders. */
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "harness.h"
+#include "io/file.h"
+#include "network/network.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <penstock/compress.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COUNT 96 /* samples */
+#define SIDE  10
+#define VALUES ((size_t)SIDE * SIDE * 3)
+
+static const char *const model = "conv 16 3 pad=same bias=false | batchnorm | relu | residual relu ( conv 16 3 pad=same bias=false | batchnorm ) | "
+                                 "dwconv 3 relu6 | conv 24 1 | relu | globalavgpool | dense 5 softmax";
+static const pst_shape input = {.rank = 3, .size = {SIDE, SIDE, 3}};
+
+/* A network, and data with the labels that it gives itself, so that its accuracy is 1. */
+struct rig {
+    pst_network *network;
+    float *images;
+    int64_t *labels;
+    char folder[64];
+};
+
+static pst_network *make_network(void)
+{
+    pst_error error = {0};
+    pst_model *m = NULL;
+    pst_network *n = NULL;
+    const float *values[64];
+    struct random rng;
+    random_init(&rng, 3, 0, 0, 0);
+    if (!CHECK_STATUS(pst_model_parse(&m, model, &input, &error), PST_OK, &error))
+        return NULL;
+    float *params = calloc(m->graph->values, sizeof(float));
+    graph_init_params(m->graph, 9, params);
+    for (size_t i = 0; i < m->graph->param_count; i++) {
+        const struct graph_param *p = &m->graph->params[i];
+        for (size_t k = 0; p->layer.init != INIT_GLOROT_UNIFORM && k < p->count; k++)
+            params[p->offset + k] = (float)random_between(&rng, p->layer.init == INIT_ONES ? 0.6 : -0.2, p->layer.init == INIT_ONES ? 1.4 : 0.2);
+        values[i] = params + p->offset;
+    }
+    char *classes[] = {"ant", "bee", "cat", "dog", "eel"};
+    pst_run_record record = {.size = sizeof(record), .step = 42, .loss = PST_LOSS_SPARSE, .classes = classes, .class_count = 5, .input_field = "image",
+                             .target_field = "label"};
+    CHECK_STATUS(pst_network_create(&n, model, &input, values, &record, &error), PST_OK, &error);
+    free(params);
+    pst_model_destroy(m);
+    return n;
+}
+
+static bool predict(const pst_network *n, const float *images, size_t count, pst_precision precision, float *out)
+{
+    pst_error error = {0};
+    pst_predictor *p = NULL;
+    pst_predict_options o = {.size = sizeof(o), .threads = 2, .precision = precision, .output = PST_OUTPUT_LOGITS};
+    pst_tensor t = {.dtype = PST_DTYPE_F32, .rank = 4, .shape = {count, SIDE, SIDE, 3}, .data = (void *)(uintptr_t)images};
+    bool ok = CHECK_STATUS(pst_predictor_of_network(&p, n, &o, &error), PST_OK, &error) &&
+              CHECK_STATUS(pst_predictor_run(p, &t, out, &error), PST_OK, &error);
+    pst_predictor_destroy(p);
+    return ok;
+}
+
+static bool rig_open(struct rig *r)
+{
+    struct random rng;
+    *r = (struct rig){.network = make_network(), .images = malloc(COUNT * VALUES * sizeof(float)), .labels = malloc(COUNT * sizeof(int64_t)),
+                      .folder = "/tmp/pst_network_XXXXXX"};
+    random_init(&rng, 4, 0, 0, 0);
+    for (size_t i = 0; i < COUNT; i++)
+        for (size_t k = 0; k < VALUES; k++)
+            r->images[i * VALUES + k] = (float)(random_between(&rng, -1, 1) * (1 + (double)(i % 5)) + ((double)(i % 7) - 3) / 3);
+    float out[COUNT * 5];
+    if (!r->network || !CHECK(mkdtemp(r->folder)) || !predict(r->network, r->images, COUNT, PST_PRECISION_AUTO, out))
+        return false;
+    for (size_t i = 0; i < COUNT; i++) {
+        r->labels[i] = 0;
+        for (int k = 1; k < 5; k++)
+            if (out[i * 5 + (size_t)k] > out[i * 5 + (size_t)r->labels[i]])
+                r->labels[i] = k;
+    }
+    return true;
+}
+
+static void rig_close(struct rig *r)
+{
+    char command[128];
+    pst_network_destroy(r->network);
+    free(r->images), free(r->labels);
+    snprintf(command, sizeof(command), "rm -rf %s", r->folder);
+    if (r->folder[16] != 'X')
+        CHECK_INT(system(command), 0);
+}
+
+static pst_pipeline *make_pipeline(const struct rig *r)
+{
+    pst_error error = {0};
+    pst_pipeline *p = NULL;
+    const char *names[] = {"image", "label"};
+    pst_tensor arrays[] = {{.dtype = PST_DTYPE_F32, .rank = 4, .shape = {COUNT, SIDE, SIDE, 3}, .data = r->images},
+                           {.dtype = PST_DTYPE_I64, .rank = 1, .shape = {COUNT}, .data = r->labels}};
+    if (CHECK_STATUS(pst_pipeline_create(&p, NULL, &error), PST_OK, &error) &&
+        CHECK_STATUS(pst_pipeline_add_arrays(p, names, arrays, 2, &error), PST_OK, &error) &&
+        CHECK_STATUS(pst_pipeline_add(p, "batch", "16", &error), PST_OK, &error))
+        return p;
+    return pst_pipeline_destroy(p);
+}
+
+static pst_network *quantise(const struct rig *r, const pst_quantize_options *o)
+{
+    pst_error error = {0};
+    pst_network *n = NULL;
+    pst_pipeline *p = make_pipeline(r);
+    CHECK_STATUS(pst_quantize(&n, r->network, p, o, &error), PST_OK, &error);
+    pst_pipeline_destroy(p);
+    return n;
+}
+
+/* ---- Tests ---- */
+
+static double accuracy(const struct rig *r, const pst_network *n)
+{
+    pst_error error = {0};
+    pst_pipeline *p = make_pipeline(r);
+    pst_evaluation e = {.size = sizeof(e)};
+    CHECK_STATUS(pst_network_evaluate(n, p, NULL, 2, &e, &error), PST_OK, &error);
+    CHECK_INT(e.samples, COUNT);
+    pst_free(e.confusion);
+    pst_pipeline_destroy(p);
+    return e.accuracy;
+}
+
+static uint64_t file_bytes(const char *folder, const char *name)
+{
+    char path[160];
+    struct stat info;
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
+/* Saved and opened, a network of any format computes the same bits. */
+static void test_save_and_open(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    float want[COUNT * 5], got[COUNT * 5], full[COUNT * 5];
+    char path[128];
+    if (!rig_open(&r))
+        return;
+    predict(r.network, r.images, COUNT, PST_PRECISION_AUTO, full);
+    CHECK(accuracy(&r, r.network) == 1);
+    static const double nearest[] = {1e-30, 0.02, 0.003, 0.02, 0.5, 0.5};
+    for (int format = PST_WEIGHTS_FLOAT32; format <= PST_WEIGHTS_QUANTIZED; format++) {
+        pst_network *again = NULL, *n = format == PST_WEIGHTS_FLOAT32 ? NULL : quantise(&r, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .format = (pst_weights_format)format});
+        const pst_network *from = n ? n : r.network;
+        pst_network_info info = {.size = sizeof(info)};
+        snprintf(path, sizeof(path), "%s/model%d", r.folder, format);
+        CHECK_STATUS(pst_network_save(from, path, false, &error), PST_OK, &error);
+        CHECK_INT(pst_network_save(from, path, false, &error), PST_EEXIST);
+        CHECK_STATUS(pst_network_save(from, path, true, &error), PST_OK, &error);
+        if (CHECK_STATUS(pst_network_open(&again, path, NULL, &error), PST_OK, &error)) {
+            CHECK(predict(from, r.images, COUNT, PST_PRECISION_AUTO, want) && predict(again, r.images, COUNT, PST_PRECISION_AUTO, got));
+            CHECK_MSG(memcmp(want, got, sizeof(want)) == 0, "format %d: opened again, the result differs", format);
+            double worst = 0;
+            for (size_t i = 0; i < COUNT * 5; i++)
+                worst = fmax(worst, fabs((double)got[i] - (double)full[i]));
+            CHECK_MSG(worst < nearest[format], "format %d: off by %g", format, worst);
+            CHECK_STATUS(pst_network_describe(again, &info, &error), PST_OK, &error);
+            CHECK_INT(info.format, format);
+            CHECK_INT(pst_network_record(again)->step, 42);
+            CHECK_INT(pst_network_record(again)->class_count, 5);
+            CHECK(strcmp(pst_network_record(again)->classes[3], "dog") == 0);
+            CHECK_MSG(accuracy(&r, again) > (format == PST_WEIGHTS_INT4 ? 0.7 : 0.93), "format %d: accuracy %g", format, accuracy(&r, again));
+            CHECK(file_bytes(path, "weights.safetensors") >= info.weight_bytes);
+            if (format == PST_WEIGHTS_QUANTIZED) {
+                CHECK_INT(info.layers, 5);
+                CHECK(predict(again, r.images, COUNT, PST_PRECISION_FP32, got) && memcmp(want, got, sizeof(want)) != 0);
+            }
+        }
+        pst_network_destroy(again);
+        pst_network_destroy(n);
+    }
+    rig_close(&r);
+}
+
+static void test_calibrations(void)
+{
+    struct rig r;
+    if (!rig_open(&r))
+        return;
+    for (int c = PST_CALIBRATION_MINMAX; c <= PST_CALIBRATION_MSE; c++)
+        for (unsigned bits = 7; bits <= 8; bits++) {
+            pst_network *n = quantise(&r, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .calibration = (pst_calibration)c, .weight_bits = bits, .no_choice = true,
+                                                                  .percentile = 0.999, .samples = bits == 7 ? 40 : 0});
+            if (n)
+                CHECK_MSG(accuracy(&r, n) > 0.85, "calibration %d, %u bits: accuracy %g", c, bits, accuracy(&r, n));
+            pst_network_destroy(n);
+        }
+    rig_close(&r);
+}
+
+static bool stop_at_32(void *user, uint64_t samples, uint64_t of)
+{
+    *(uint64_t *)user = of;
+    return samples < 32;
+}
+
+static void test_mistakes(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    pst_network *n = NULL, *twice = NULL;
+    uint64_t of = 0;
+    if (!rig_open(&r))
+        return;
+    CHECK_INT(pst_quantize(&n, r.network, NULL, NULL, &error), PST_EINVAL);
+    CHECK(strstr(error.message, "samples"));
+    pst_pipeline *p = make_pipeline(&r);
+    pst_quantize_options o = {.size = sizeof(o), .progress = stop_at_32, .user = &of};
+    CHECK_INT(pst_quantize(&n, r.network, p, &o, &error), PST_ECANCELLED);
+    CHECK_INT(of, 512);
+    pst_pipeline_destroy(p);
+    n = quantise(&r, NULL);
+    p = make_pipeline(&r);
+    CHECK_INT(pst_quantize(&twice, n, p, NULL, &error), PST_EINVAL);
+    pst_pipeline_destroy(p);
+    CHECK_INT(pst_network_open(&twice, "/tmp/there/is/none", NULL, &error), PST_ENOTFOUND);
+    pst_predictor *predictor = NULL;
+    CHECK_INT(pst_predictor_of_network(&predictor, r.network, &(pst_predict_options){.size = sizeof(pst_predict_options), .precision = PST_PRECISION_INT8}, &error),
+              PST_ETYPE);
+    pst_network_destroy(n);
+    rig_close(&r);
+}
+
+/* Writes a file whose hash, if it has one, is right: what the reader must notice is inside. */
+static bool write_state(const char *path, char *text, size_t length)
+{
+    FILE *f = fopen(path, "wb");
+    bool ok = f && fwrite(text, 1, length, f) == length;
+    return f && fclose(f) == 0 && ok;
+}
+
+/* Every truncation and bit flip of the files is refused; nothing crashes. */
+static void test_damaged_files(void)
+{
+    static const char *const names[] = {"state.json", "weights.safetensors"};
+    struct rig r;
+    pst_error error = {0};
+    char path[128], file[160];
+    if (!rig_open(&r))
+        return;
+    pst_network *n = quantise(&r, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .no_choice = true});
+    snprintf(path, sizeof(path), "%s/model", r.folder);
+    CHECK_STATUS(pst_network_save(n, path, false, &error), PST_OK, &error);
+    for (int i = 0; i < 2; i++) {
+        uint8_t *bytes = NULL;
+        size_t length = 0;
+        snprintf(file, sizeof(file), "%s/%s", path, names[i]);
+        if (!CHECK_STATUS(file_read_all(&bytes, &length, file, 1 << 24, &error), PST_OK, &error))
+            continue;
+        for (size_t at = 0; at < length; at += 1 + length / 300) {
+            pst_network *again = NULL;
+            bytes[at] ^= (uint8_t)(1u << at % 8);
+            CHECK(write_state(file, (char *)bytes, length));
+            CHECK_MSG(pst_network_open(&again, path, NULL, &error) == PST_ECORRUPT, "%s: bit flip at %zu: %s", names[i], at, error.message);
+            bytes[at] ^= (uint8_t)(1u << at % 8);
+            CHECK(write_state(file, (char *)bytes, at));
+            CHECK_MSG(pst_network_open(&again, path, NULL, &error) == PST_ECORRUPT, "%s: cut at %zu: %s", names[i], at, error.message);
+            pst_network_destroy(again);
+        }
+        CHECK(write_state(file, (char *)bytes, length));
+        mem_free(bytes);
+    }
+    pst_network_destroy(n);
+    rig_close(&r);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {{"save and open", test_save_and_open},
+                                        {"calibrations", test_calibrations},
+                                        {"mistakes", test_mistakes},
+                                        {"damaged files", test_damaged_files},
+                                        {0}};
+    return test_main(argc, argv, tests);
+}
