@@ -1,12 +1,18 @@
 /* onnx_dump.c: a model with random weights as ONNX, beside what our own step computes: for tests in other languages.
  *
- *   onnx_dump TEXT HxWxC|C nchw|nhwc SAMPLES FOLDER     writes FOLDER/model.onnx, input.f32 and output.f32 (NHWC)
+ *   onnx_dump TEXT HxWxC|C nchw|nhwc SAMPLES FOLDER          writes FOLDER/model.onnx, input.f32 and output.f32 (NHWC)
+ *   onnx_dump TEXT HxWxC|C nchw|nhwc SAMPLES FOLDER int8     the same of the quantised model, by the inference engine; scale.f32 is the step of
+ *                                                            its result, 0 where that is not stored in integers
  *
  * An error goes to standard error as STATUS and its text; the exit status is then 1. */
 #include "base/cpu.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "export/onnx.h"
+#include "infer/infer.h"
+#include "model/fold.h"
 #include "model/step.h"
+#include "quant/calibrate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +36,58 @@ static void fill_params(const struct graph *g, float *params, struct random *r)
         for (size_t k = 0; !kernel && k < g->params[i].count; k++)
             params[g->params[i].offset + k] += (float)random_between(r, -.4, .4);
     }
+}
+
+/* Quantises the model with its own input as samples, and writes it and its results. */
+static pst_status run_quantised(char **args, const struct graph *g, const float *params, const float *input, size_t n,
+                                const struct onnx_options *options, pst_error *error)
+{
+    struct graph *folded = NULL;
+    struct quant_calibration *c = NULL;
+    struct quant_model *q = NULL;
+    struct infer_plan *plan = NULL;
+    struct infer_context *context = NULL;
+    struct onnx_options o = *options;
+    float *own = NULL, *out = NULL;
+    char path[4096];
+    pst_status st = graph_fold(&folded, &own, g, params, error);
+    if (st < 0)
+        return st;
+    struct quant_range *ranges = calloc(folded->count + 1, sizeof(*ranges));
+    size_t count = n * shape_values(graph_shape(folded, folded->count));
+    out = calloc(count, sizeof(float));
+    if (!ranges || !out)
+        abort();
+    st = quant_calibration_create(&c, folded, own, error);
+    if (st == PST_OK)
+        st = quant_calibration_feed(c, input, n, error);
+    if (st == PST_OK)
+        st = quant_calibration_ranges(c, QUANT_MINMAX, 0, ranges, error);
+    if (st == PST_OK)
+        st = quant_create(&q, folded, own, ranges, NULL, error);
+    if (st == PST_OK)
+        st = infer_plan_create(&plan, q->graph, NULL, &(struct infer_options){.features = cpu_features(), .quant = q}, error);
+    if (st == PST_OK)
+        st = infer_context_create(&context, plan, 1, error);
+    if (st == PST_OK) {
+        const struct quant_value *last = &q->values[q->graph->count];
+        float scale = last->form == QUANT_U8 ? last->scale : 0;
+        infer_run(context, input, PST_DTYPE_F32, n, out);
+        write_floats(args[4], "output.f32", out, count);
+        write_floats(args[4], "scale.f32", &scale, 1);
+        snprintf(path, sizeof(path), "%s/model.onnx", args[4]);
+        o.quant = q;
+        quant_dequantise(q, own);
+        st = onnx_save(path, q->graph, own, &o, true, error);
+    }
+    infer_context_destroy(context);
+    infer_plan_destroy(plan);
+    quant_unref(q);
+    quant_calibration_destroy(c);
+    graph_destroy(folded);
+    mem_free(own);
+    free(ranges), free(out);
+    return st;
 }
 
 static pst_status run(char **args, pst_error *error)
@@ -56,14 +114,17 @@ static pst_status run(char **args, pst_error *error)
     st = step_create(&s, g, &(struct step_options){.batch = n, .features = cpu_features()}, error);
     if (st == PST_OK)
         st = step_forward(s, input, PST_DTYPE_F32, n, params, false, &out, error);
-    if (st == PST_OK) {
-        char path[4096];
-        struct onnx_options o = {.nhwc = strcmp(args[2], "nhwc") == 0,
-                                 .classes = classes,
-                                 .class_count = 3,
-                                 .preprocessing = "decode | resize 32",
-                                 .model = args[0]};
+    struct onnx_options o = {.nhwc = strcmp(args[2], "nhwc") == 0,
+                             .classes = classes,
+                             .class_count = 3,
+                             .preprocessing = "decode | resize 32",
+                             .model = args[0]};
+    if (st == PST_OK)
         write_floats(args[4], "input.f32", input, n * shape_values(&in));
+    if (st == PST_OK && args[5])
+        st = run_quantised(args, g, params, input, n, &o, error);
+    if (st == PST_OK && !args[5]) {
+        char path[4096];
         write_floats(args[4], "output.f32", out, n * shape_values(step_out_shape(s)));
         snprintf(path, sizeof(path), "%s/model.onnx", args[4]);
         st = onnx_save(path, g, params, &o, true, error);
@@ -78,8 +139,8 @@ int main(int argc, char **argv)
 {
     pst_error error = {0};
     char text[512];
-    if (argc != 6) {
-        fprintf(stderr, "usage: onnx_dump TEXT HxWxC|C nchw|nhwc SAMPLES FOLDER\n");
+    if (argc != 6 && argc != 7) {
+        fprintf(stderr, "usage: onnx_dump TEXT HxWxC|C nchw|nhwc SAMPLES FOLDER [int8]\n");
         return 2;
     }
     pst_status st = run(argv + 1, &error);

@@ -45,9 +45,9 @@ MODELS = {
 }
 
 
-def export(text, shape, layout, folder, samples=3):
+def export(text, shape, layout, folder, samples=3, *more):
     """Writes the model; returns its path, the input (as the model wants it) and the result of our step."""
-    done = subprocess.run([os.environ["ONNX_DUMP"], text, "x".join(map(str, shape)), layout, str(samples), folder], capture_output=True)
+    done = subprocess.run([os.environ["ONNX_DUMP"], text, "x".join(map(str, shape)), layout, str(samples), folder, *more], capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     values = np.fromfile(f"{folder}/input.f32", np.float32).reshape(samples, *shape)
     if layout == "nchw" and len(shape) == 3:
@@ -90,6 +90,48 @@ def test_runtime_agrees_nchw():
 def test_runtime_agrees_nhwc():
     for name in MODELS:
         check(name, "nhwc")
+
+
+SINGLE = {  # one layer between stored integers
+    "conv": ("conv 16 3 relu pad=same | maxpool 1", IMAGE),
+    "strided": ("conv 24 5 stride=2 | maxpool 1", IMAGE),
+    "pointwise": ("conv 40 1 relu6 | maxpool 1", IMAGE),
+    "depthwise": ("dwconv 3 relu pad=same | maxpool 1", (12, 10, 16)),
+    "pool": ("conv 8 3 relu | maxpool 2", IMAGE),
+    "groups": ("conv 12 3 groups=3 dilation=2 pad=same | maxpool 1", IMAGE),
+}
+
+
+def quantised(text, shape, layout, samples=8):
+    """Our integers and those of ONNX Runtime, and the step between them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, values, want = export(text, shape, layout, folder, samples, "int8")
+        onnx.checker.check_model(path, full_check=True)
+        kinds = [n.op_type for n in onnx.load(path).graph.node]
+        assert kinds.count("QuantizeLinear") >= 1 and kinds.count("DequantizeLinear") >= kinds.count("QuantizeLinear"), kinds
+        got = run(path, values)
+        if layout == "nchw" and got.ndim == 4:
+            got = got.transpose(0, 2, 3, 1)
+        return got, want.reshape(got.shape), float(np.fromfile(f"{folder}/scale.f32", np.float32)[0])
+
+
+def test_quantised_layers_agree():
+    """The integers of single layers are identical but for ties that the two round apart: at most one level, on one value of a thousand."""
+    for name, (text, shape) in SINGLE.items():
+        for layout in ("nchw", "nhwc"):
+            got, want, step = quantised(text, shape, layout)
+            levels = np.abs(got - want) / step
+            assert levels.max() < 1.01 and (levels > 0.5).mean() <= 1e-3, f"{name}, {layout}: {levels.max()} levels, {(levels > 0.5).mean()} differ"
+            assert np.ptp(want) > 0
+
+
+def test_quantised_models_agree():
+    """Whole models: the results differ by 2 % of their range at most."""
+    for name in ("conv", "same", "pad", "groups", "depthwise", "separable", "batchnorm", "pools", "residual", "joins", "pixels", "vector", "mobilenet",
+                 "resnet"):
+        got, want, _ = quantised(*MODELS[name], "nchw")
+        off = np.abs(got - want).max() / np.ptp(want)
+        assert off < 0.02, f"{name}: off by {off}"
 
 
 def test_batch_is_open():
