@@ -38,7 +38,8 @@ typedef struct pst_quantize_options {
 } pst_quantize_options;
 
 /* Makes a quantised network. Batch normalisation is folded. `calibration` delivers samples as the network takes them; labels are not
- * needed. It may be NULL for formats other than PST_WEIGHTS_QUANTIZED. `options` may be NULL. PST_EINVAL: there are no samples, or a weight or
+ * needed. It may be NULL for formats other than PST_WEIGHTS_QUANTIZED, and for a network that was trained for int8 (pst_trainer_prepare_qat), which
+ * has its ranges. `options` may be NULL. PST_EINVAL: there are no samples, or a weight or
  * a value is not finite. */
 PST_API pst_status pst_quantize(pst_network **ret, const pst_network *from, pst_pipeline *calibration, const pst_quantize_options *options,
                                 pst_error *reterr);

@@ -1,7 +1,9 @@
 /* predictor_open.c: predictors from trained weights: files, networks, trainers. */
 #include "infer/predictor.h"
 #include "network/network.h"
+#include "quant/qat.h"
 #include "train/trainer.h"
+#include <penstock/compress.h>
 
 pst_status pst_predictor_of_trainer(pst_predictor **ret, pst_trainer *t, const pst_predict_options *options, pst_error *reterr)
 {
@@ -12,8 +14,16 @@ pst_status pst_predictor_of_trainer(pst_predictor **ret, pst_trainer *t, const p
 
 pst_status pst_predictor_of_network(pst_predictor **ret, const pst_network *n, const pst_predict_options *options, pst_error *reterr)
 {
-    struct predictor_source from = {.graph = n->model->graph, .params = n->params, .quant = n->quant, .loss = n->record->loss};
-    return predictor_create(ret, &from, options, reterr);
+    pst_network *trained = NULL;
+    pst_status st = PST_OK;
+    if (!n->quant && qat_is(n->model->graph, NULL)) /* trained for int8: that is what it computes */
+        st = pst_quantize(&trained, n, NULL, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .no_choice = true}, reterr);
+    const pst_network *use = trained ? trained : n;
+    struct predictor_source from = {.graph = use->model->graph, .params = use->params, .quant = use->quant, .loss = n->record->loss};
+    if (st == PST_OK)
+        st = predictor_create(ret, &from, options, reterr);
+    pst_network_destroy(trained);
+    return st;
 }
 
 pst_status pst_predictor_open(pst_predictor **ret, const char *path, const pst_predict_options *options, pst_error *reterr)

@@ -8,6 +8,7 @@
 #include "model/convert.h"
 #include "model/fold.h"
 #include "quant/calibrate.h"
+#include "quant/qat.h"
 #include <penstock/compress.h>
 
 #include <inttypes.h>
@@ -139,6 +140,41 @@ static pst_status quantise_all(pst_network **ret, const pst_network *from, pst_p
     return st;
 }
 
+/* ---- Models that were trained for int8 ---- */
+
+/* Makes the integers that the model's fakequant layers have trained. Layers are measured with zeros as samples. */
+static pst_status quantise_trained(pst_network **ret, const pst_network *from, unsigned bits, const pst_quantize_options *o, pst_error *reterr)
+{
+    struct graph *g = NULL;
+    struct quant_range *ranges = NULL;
+    struct quant_model *q = NULL;
+    float *params = NULL, *rounded = NULL, *samples = NULL;
+    pst_status st = qat_strip(&g, &params, &ranges, from->model->graph, from->params, reterr);
+    if (st == PST_OK)
+        st = quant_create(&q, g, params, ranges, &(struct quant_options){.weight_bits = bits}, reterr);
+    if (st == PST_OK && !o->no_choice) {
+        samples = mem_array(shape_values(&g->input), sizeof(float));
+        st = samples ? infer_choose(q, samples, 1, reterr) : fail_memory(reterr, "quantising");
+    }
+    char *text = st == PST_OK ? graph_text(g) : NULL;
+    rounded = st == PST_OK ? mem_large((g->values ? g->values : 1) * sizeof(float)) : NULL;
+    if (st == PST_OK && (!text || !rounded))
+        st = fail_memory(reterr, "quantising");
+    if (st == PST_OK) {
+        quant_dequantise(q, rounded);
+        st = network_make(ret, text, &from->record->input, from->record, from->record->loss, rounded, PST_WEIGHTS_QUANTIZED, q, reterr);
+    }
+    if (st < 0)
+        mem_free(rounded);
+    quant_unref(q);
+    graph_destroy(g);
+    mem_free(text);
+    mem_free(params);
+    mem_free(ranges);
+    mem_free(samples);
+    return st;
+}
+
 /* ---- Weights only ---- */
 
 static pst_status round_weights(pst_network **ret, const pst_network *from, pst_weights_format format, pst_error *reterr)
@@ -181,6 +217,9 @@ pst_status pst_quantize(pst_network **ret, const pst_network *from, pst_pipeline
         return pst_fail(reterr, PST_EINVAL, "the network is quantised already");
     if (o->format != PST_WEIGHTS_FLOAT32 && o->format != PST_WEIGHTS_QUANTIZED)
         return round_weights(ret, from, o->format, reterr);
+    unsigned bits = 0;
+    if (qat_is(from->model->graph, &bits))
+        return quantise_trained(ret, from, bits, o, reterr);
     if (!calibration)
         return pst_fail(reterr, PST_EINVAL, "quantising activations needs samples: a pipeline");
     return quantise_all(ret, from, calibration, o, reterr);
