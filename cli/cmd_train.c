@@ -119,6 +119,7 @@ static int train(struct train_session *s, pst_run_result *result)
                          .monitor = (pst_monitor)c->monitor,
                          .validate_every = c->val_every,
                          .weight_field = c->sample_weight,
+                         .teacher = s->teacher,
                          .folder = getcwd(folder, sizeof(folder)),
                          .arguments = s->arguments,
                          .argument_count = s->argument_count,
@@ -272,7 +273,7 @@ static int run_recorded(const struct train_config *now, const pst_run_record *re
 /* The recorded command; where its data is named anew from another folder, with the paths of its other files made absolute. */
 static int parse_recorded(struct parsed *parsed, const struct train_config *now, pst_run_record *r, const char *path, size_t count, char run[PATH_MAX])
 {
-    static char rooms[2][ANCHOR_SIZE]; /* `parsed` points into them */
+    static char rooms[3][ANCHOR_SIZE]; /* `parsed` points into them */
 
     snprintf(run, PATH_MAX, "%s", path);
     if (!moves_data(now, count, r))
@@ -283,6 +284,7 @@ static int parse_recorded(struct parsed *parsed, const struct train_config *now,
     else {
         anchor(r->arguments, r->argument_count, "--class-weight", r->start, rooms[0]);
         anchor(r->arguments, r->argument_count, "--plugin", r->start, rooms[1]);
+        anchor(r->arguments, r->argument_count, "--teacher", r->start, rooms[2]);
     }
     return options_parse(parsed, &command_train, (int)r->argument_count, r->arguments);
 }
@@ -423,7 +425,19 @@ static const struct option options[] = {
      .doc = "samples from which --qat finds the ranges of values"},
     {"--qat-bits", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, qat_bits), .initial = "7", .min = 7, .max = 8,
      .doc = "bits of the kernels of --qat: 7 is faster on processors without VNNI, 8 is more exact"},
-    {"--threads", 't', "N", OPTION_UINT, INTO(struct train_config, threads), .min = 1, .max = 256,
+    {"--teacher", .metavar = "MODEL", .kind = OPTION_STRING, INTO(struct train_config, teacher), .completion = COMPLETE_FILES,
+     .doc = "learn from this model, too: a run, a checkpoint, or an .npy file with one row of logits per element of the source. Where the inputs "
+            "are the same in every epoch, its logits are computed once and stored beside the shards", .absent = "none", .group = "Distillation"},
+    {"--temperature", .metavar = "T", .kind = OPTION_FLOAT, INTO(struct train_config, temperature), .initial = "3", .min = 1e-3, .max = 1e6,
+     .doc = "logits of both are divided by it"},
+    {"--alpha", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, alpha), .initial = "0.5", .max = 1,
+     .doc = "the share of the loss by the labels; the rest is by the teacher, times T squared"},
+    {"--distill-features", .metavar = "STUDENT=TEACHER", .kind = OPTION_REPEATED, INTO(struct train_config, features),
+     .doc = "also bring the results of this layer close to those of a layer of the teacher: by their squared difference, or, where only height "
+            "and width are equal, by the maps of their energy"},
+    {"--feature-weight", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, feature_weight), .initial = "1", .max = 1e9,
+     .doc = "the factor of the loss of --distill-features"},
+    {"--threads", 't', "N", OPTION_UINT, INTO(struct train_config, threads), .min = 1, .max = 256, .group = "Machine",
      .doc = "threads of the training step; the result does not depend on it", .absent = "one per core"},
     {"--kernels", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct train_config, kernels), .completion = COMPLETE_FILES,
      .doc = "the kernels that `penstock model --tune` found to be the fastest on this machine", .absent = "chosen by shape and instruction set"},
@@ -463,6 +477,8 @@ static const struct example examples[] = {
     {"train a trained model for int8 inference",
      "penstock train @train.pst --val @test.pst --weights runs/first --qat --epochs 2 --lr 1e-4 --out runs/qat"},
     {"continue after an interruption", "penstock train --resume runs/first"},
+    {"a small model learns from a large one",
+     "penstock train @train.pst --val @test.pst --model cnn --teacher runs/large --temperature 3 --alpha 0.5 --out runs/small"},
     {"a new head on the layers of an earlier run",
      "penstock train @train.pst --model @model.pst --weights runs/first --freeze \"conv_*\" --lr 1e-4 --out runs/second"},
     {0},

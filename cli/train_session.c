@@ -1,8 +1,12 @@
 /* train_session.c: see train_session.h. */
 #include "cli/train_session.h"
+#include "cli/interrupt.h"
 #include "cli/say.h"
+#include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const train_mixed[] = {"none", "float16", "bfloat16", NULL};
 const char *const train_optimizers[] = {"adam", "adamw", "sgd", "nesterov", "lion", NULL};
@@ -11,6 +15,7 @@ const char *const train_losses[] = {"auto", "sparse", "categorical", "binary", "
 void session_close(struct train_session *s)
 {
     pst_trainer_destroy(s->trainer);
+    pst_teacher_destroy(s->teacher);
     pst_model_destroy(s->model);
     pst_pipeline_destroy(s->training);
     pst_pipeline_destroy(s->validation);
@@ -61,6 +66,53 @@ static pst_status prepare_qat(struct train_session *s, const pst_train_options *
     return PST_OK;
 }
 
+static bool teacher_progress(void *user, uint64_t done, uint64_t total)
+{
+    const struct train_config *c = user;
+
+    if (!c->quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "\rcomputing the teacher's logits, once: batch %" PRIu64 " of %" PRIu64 "%s", done, total, done == total ? "\n" : "");
+    return interrupt_requested();
+}
+
+/* The pairs of --distill-features: names of the student's layers in `mine`, of the teacher's in `its`. */
+static pst_status split_features(const struct option_list *list, char **mine, char **its, pst_error *error)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const char *equals = strchr(list->items[i], '=');
+
+        if (!equals || equals == list->items[i] || !equals[1])
+            return pst_fail(error, PST_EINVAL, "--distill-features %.80s: expected STUDENT_LAYER=TEACHER_LAYER", list->items[i]);
+        mine[i] = strndup(list->items[i], (size_t)(equals - list->items[i]));
+        its[i] = strdup(equals + 1);
+        if (!mine[i] || !its[i])
+            return pst_fail(error, PST_ENOMEM, "out of memory");
+    }
+    return PST_OK;
+}
+
+/* Opens the teacher, and sets the options of the trainer that depend on it: `names` and `shapes` have room for the pairs. */
+static pst_status open_teacher(struct train_session *s, char **names, pst_shape *shapes, pst_train_options *o, pst_error *error)
+{
+    const struct train_config *c = s->config;
+    size_t count = c->features.count;
+    char folder[PATH_MAX];
+    pst_teacher_options t = {.size = sizeof(t), .threads = (unsigned)c->threads, .features = (const char *const *)(names + count), .feature_count = count,
+                             .cache = c->pipeline.cache ? c->pipeline.cache : default_cache_folder(folder, sizeof(folder)),
+                             .progress = teacher_progress, .user = (void *)(uintptr_t)c};
+    pst_status status = c->teacher ? split_features(&c->features, names, names + count, error)
+                                   : pst_fail(error, PST_EINVAL, "--distill-features needs --teacher");
+
+    if (status == PST_OK)
+        status = pst_teacher_open(&s->teacher, c->teacher, &t, error);
+    for (size_t i = 0; status == PST_OK && i < count; i++)
+        shapes[i] = pst_teacher_feature(s->teacher, i);
+    o->features = (const char *const *)names;
+    o->feature_shapes = shapes;
+    o->feature_count = count;
+    return status;
+}
+
 static pst_status make_trainer(struct train_session *s, pst_error *error)
 {
     const struct train_config *c = s->config;
@@ -89,18 +141,24 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
                            .mixed = (pst_mixed)c->mixed,
                            .recompute = c->recompute,
                            .accumulate = (unsigned)c->accumulate,
+                           .temperature = c->temperature,
+                           .alpha = c->alpha > 0 ? c->alpha : -1,
+                           .feature_weight = c->feature_weight > 0 ? c->feature_weight : -1,
                            .class_weights = s->class_weights,
                            .class_count = s->class_weight_count};
     pst_prune_options prune = {0};
     bool prepares = c->qat && !s->resume;
     size_t loaded = 0;
-    char *kernels = NULL;
-    pst_status status = prune_options_read(s, &prune, error);
+    char *kernels = NULL, **names = calloc(2 * c->features.count + 1, sizeof(*names));
+    pst_shape *shapes = calloc(c->features.count + 1, sizeof(*shapes));
+    pst_status status = names && shapes ? prune_options_read(s, &prune, error) : pst_fail(error, PST_ENOMEM, "out of memory");
 
     if (status == PST_OK && prepares && !c->weights)
         status = pst_fail(error, PST_EINVAL, "--qat starts from a trained model: give its run with --weights");
     if (status == PST_OK && c->kernels && !s->kernels)
         status = kernels_read(&kernels, c->kernels, error);
+    if (status == PST_OK && (c->teacher || c->features.count))
+        status = open_teacher(s, names, shapes, &o, error);
     o.kernels = s->kernels ? s->kernels : kernels;
     o.prune = prune.size && !prepares ? &prune : NULL;
     if (status == PST_OK)
@@ -114,8 +172,14 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
     }
     o.prune = prune.size ? &prune : NULL;
     o.kernels = NULL; /* of the model as it was */
+    if (status == PST_OK && prepares)
+        status = prepare_qat(s, &o, error);
+    for (size_t i = 0; names && i < 2 * c->features.count; i++)
+        free(names[i]);
+    free(names);
+    free(shapes);
     free(kernels);
-    return status == PST_OK && prepares ? prepare_qat(s, &o, error) : status;
+    return status;
 }
 
 /* The names of the classes, where they are known and are as many as the model has results. Validation data must have the same. */

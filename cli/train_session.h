@@ -7,13 +7,14 @@
 
 struct train_config {
     struct pipeline_config pipeline; /* first: the shared options */
-    const char *model, *val, *out, *resume, *weights, *input, *target, *sample_weight, *class_weight, *kernels;
+    const char *model, *val, *out, *resume, *weights, *input, *target, *sample_weight, *class_weight, *kernels, *teacher;
     uint64_t epochs, steps, steps_per_epoch, warmup, schedule_every, plateau_patience;
     uint64_t threads, keep, save_every, val_every, log_every, patience, accumulate, profile;
     double rate, momentum, weight_decay, clip, clip_value, smoothing, ema, gamma, min_rate;
+    double temperature, alpha, feature_weight;
     double low, high; /* of lr-find */
     int optimizer, schedule, loss, monitor, mixed;
-    struct option_list freeze, sweep, prune_exclude, prune_layers;
+    struct option_list freeze, sweep, features, prune_exclude, prune_layers;
     const char *prune; /* SHARE, N:M or keep */
     int prune_schedule;
     uint64_t prune_begin, prune_end, prune_every;
@@ -39,6 +40,7 @@ struct train_session {
     pst_fields fields;
     pst_model *model;
     pst_trainer *trainer;
+    pst_teacher *teacher; /* NULL: none */
     const char *kernels;   /* the recorded table of kernels, instead of the file of --kernels; NULL: none */
     double *class_weights; /* NULL: none */
     size_t class_weight_count;

@@ -113,6 +113,12 @@ typedef struct pst_train_options {
     void *loss_user;          /* Handed to `loss_fn`. */
     pst_mixed mixed;          /* How values and gradients between layers are stored; weights and computing stay float32. */
     bool recompute;           /* Keep few values for the backward pass and compute the others again: less memory, more time, the same result. */
+    double temperature;       /* The temperature of a teacher's logits; 0: 3. */
+    double alpha;             /* The share of the loss by the targets where there is a teacher, from 0 to 1; 0: 0.5, negative: 0. */
+    const char *const *features; /* Layers whose results a teacher guides. Copied. */
+    const pst_shape *feature_shapes; /* The shape of the teacher's values for each of them: the same, or the same height and width. */
+    size_t feature_count;     /* The number of these layers. */
+    double feature_weight;    /* The factor of their loss; 0: 1. */
     const char *kernels;      /* A table of kernels as pst_model_tune writes it and pst_trainer_kernels returns it; kernels that this machine
                                  does not have are left out. NULL: the usual ones. Copied. */
     const pst_prune_options *prune; /* Prune the model while it is trained; NULL: do not. Copied. */
@@ -126,6 +132,10 @@ typedef struct pst_samples { /* `weights` and class weights multiply; the loss i
     const pst_tensor *input;  /* The inputs; the first dimension is the batch. Any numeric type. */
     const pst_tensor *target; /* Labels (integers, one per sample) or values (one row per sample). NULL: none, for predictions. */
     const float *weights;     /* One weight per sample; NULL: 1. */
+    const float *teacher;     /* When training: the teacher's logits, a row of the model's results per sample (before a softmax or sigmoid at
+                                 its end). The loss is alpha times that by the target plus (1 - alpha) times T² · KL(teacher ‖ model), both
+                                 at temperature T; for PST_LOSS_MSE, the mean squared difference. NULL: none. */
+    const float *const *features; /* When training: the teacher's values for each of the options' `features`. NULL: none. */
 } pst_samples;
 
 /* The result of a step or of an evaluation of one batch. */
@@ -174,6 +184,9 @@ PST_API pst_status pst_trainer_evaluate(pst_trainer *t, const pst_samples *sampl
 /* Computes the model's result for the samples of `input` into `out` (samples × output values). `probabilities` applies softmax (or
  * sigmoid, of PST_LOSS_BINARY) where the model ends with logits; otherwise the model's own result is stored. */
 PST_API pst_status pst_trainer_predict(pst_trainer *t, const pst_tensor *input, bool probabilities, float *out, pst_error *reterr);
+
+/* The same without a softmax or sigmoid at the model's end, where the loss is computed from logits: what a teacher says. */
+PST_API pst_status pst_trainer_logits(pst_trainer *t, const pst_tensor *input, float *out, pst_error *reterr);
 
 /* Returns the values of parameter `i` of the model: writable, valid until the trainer is destroyed. */
 PST_API float *pst_trainer_values(pst_trainer *t, size_t i);
@@ -335,6 +348,29 @@ typedef enum pst_monitor {
     PST_MONITOR_VAL_R2        /* The validation's R². */
 } pst_monitor;
 
+typedef struct pst_teacher pst_teacher;
+
+/* How a teacher is opened. A member that is 0 has its default. */
+typedef struct pst_teacher_options {
+    size_t size;             /* sizeof(pst_teacher_options). */
+    unsigned threads;        /* Threads; 0: one per core. Does not affect the result. */
+    const char *checkpoint;  /* Of a run folder: "best", "latest" or a number of steps; NULL: best if there is one, otherwise latest. */
+    const char *const *features; /* Layers of the teacher whose values guide the student's, in the order of the trainer's `features`. */
+    size_t feature_count;    /* The number of these layers. */
+    const char *cache;       /* The folder for computed logits where they cannot lie beside the shards; NULL: they are kept in memory. */
+    bool no_cache;           /* Compute the logits of every batch. */
+    bool (*progress)(void *user, uint64_t done, uint64_t total); /* Called while logits are computed ahead; returns true to stop. NULL: none. */
+    void *user;              /* Handed to `progress`. */
+} pst_teacher_options;
+/* Opens a teacher: everything that pst_predictor_open opens, or an .npy file with a row of logits for each element of the training data
+ * in the order of its source. The logits of a pipeline without random augmentation are computed once, and stored beside its shards under a
+ * hash of data, pipeline and teacher. */
+PST_API pst_status pst_teacher_open(pst_teacher **ret, const char *path, const pst_teacher_options *options, pst_error *reterr);
+/* Frees the teacher and returns NULL. `t` may be NULL. */
+PST_API pst_teacher *pst_teacher_destroy(pst_teacher *t);
+/* Returns the shape of the values of feature `i`; the rank is 0 where there is none. */
+PST_API pst_shape pst_teacher_feature(const pst_teacher *t, size_t i);
+
 /* A run: epochs over a pipeline. */
 typedef struct pst_run_options {
     size_t size;              /* sizeof(pst_run_options). */
@@ -350,6 +386,7 @@ typedef struct pst_run_options {
                                  run stops; 0: any number. */
     pst_monitor monitor;      /* The monitored value. */
     uint64_t validate_every;  /* Steps between validations; 0: after each epoch. A run ends with a validation. */
+    pst_teacher *teacher;     /* What the model learns from besides the targets; NULL: nothing. It must outlive the run. */
     const char *weight_field; /* Field of the training pipeline with one weight per sample; NULL: none. */
     const char *const *arguments; /* The command line, recorded for a resume; NULL: none. */
     size_t argument_count;    /* The number of arguments. */

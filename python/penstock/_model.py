@@ -86,6 +86,7 @@ class Model:
         weight_decay: decoupled, of kernels only; None: 0.004 for "adamw", otherwise 0
         freeze: names of layers that are not trained; * and ? stand for parts of names
         accumulate: batches per update: their gradients are averaged
+        temperature, alpha: of a teacher (fit, train_step): the loss is alpha times that by the labels plus (1 - alpha) times T² · KL(teacher ‖ model)
         mixed: "float16" or "bfloat16" stores values and gradients between layers in 16 bits
         recompute: keeps few values for the backward pass and computes the others again: less memory, the same result
 
@@ -123,6 +124,8 @@ class Model:
         plateau_patience=5,
         freeze=(),
         accumulate=1,
+        temperature=3.0,
+        alpha=0.5,
         mixed="none",
         recompute=False,
         portable=False,
@@ -320,19 +323,24 @@ class Model:
             raise TypeError(f"a batch is a penstock.Batch, a dict or (input, target), not {type(batch).__name__}")
         return batch, None, None
 
-    def _samples(self, images, labels, weights):
+    def _samples(self, images, labels, weights, teacher=None):
         images, labels = _take(images), _take(labels)
-        arguments = (images, labels) if weights is None else (images, labels, _take(weights, "f"))
+        arguments = (images, labels)
+        if weights is not None or teacher is not None:
+            arguments += (None if weights is None else _take(weights, "f"),)
+        if teacher is not None:
+            arguments += (_take(teacher, "f"),)
         return self._made(len(memoryview(images)), labels), arguments
 
     # One's own loop
 
-    def train_step(self, images, labels, weights=None, *, apply=True):
+    def train_step(self, images, labels, weights=None, *, teacher=None, apply=True):
         """Computes loss and gradients, updates the weights, and returns the loss. `apply=False` leaves the update to apply().
 
             weights: one weight per sample; None: 1
+            teacher: a row of logits per sample, by another model; None: there is none
         """
-        trainer, arguments = self._samples(images, labels, weights)
+        trainer, arguments = self._samples(images, labels, weights, teacher)
         self._serial += 1
         self._pending = None if apply else arguments
         return (trainer.step if apply else trainer.compute)(*arguments)["loss"]
@@ -366,14 +374,27 @@ class Model:
             raise ValueError("class_weight needs one integer label per sample")
         return array.array("f", [factors.get(value, 1.0) * weight for value, weight in zip(values, given)])
 
-    def _pass(self, dataset, fields, train, on_batch=(), factors=None):
+    def logits(self, samples):
+        """The model's results before a softmax or sigmoid at its end, one row per sample."""
+        return _result(self._made(len(memoryview(_take(samples)))).predict(_take(samples), 2))
+
+    @staticmethod
+    def _teacher(teacher):
+        """A function from samples to logits: of a Model, of the path of one, or the function itself."""
+        if teacher is None:
+            return None
+        if isinstance(teacher, (str, os.PathLike)):
+            teacher = Model.load(os.fspath(teacher))
+        return teacher.logits if isinstance(teacher, Model) else teacher
+
+    def _pass(self, dataset, fields, train, on_batch=(), factors=None, teacher=None):
         """One pass. (samples, mean loss, share of right samples or None)."""
         count = loss = right = 0
         for batch in dataset:
             images, labels, weights = self._split(batch, fields)
             if factors:
                 weights = self._weigh(labels, weights, factors)
-            trainer, arguments = self._samples(images, labels, weights)
+            trainer, arguments = self._samples(images, labels, weights, teacher(images) if teacher else None)
             result = (trainer.step if train else trainer.evaluate)(*arguments)
             count += result["samples"]
             loss += result["loss"] * result["samples"]
@@ -384,7 +405,7 @@ class Model:
             raise ValueError("the dataset has no samples")
         return count, loss / count, None if self._planned[0] == "mse" else right / count
 
-    def fit(self, dataset, epochs=1, *, validation=None, callbacks=(), fields=None, class_weight=None):
+    def fit(self, dataset, epochs=1, *, validation=None, callbacks=(), fields=None, class_weight=None, teacher=None):
         """Trains, and returns what evaluate would, per epoch: [{"epoch", "step", "loss", "accuracy", "val_loss", …}, …].
 
             dataset: batches: a Dataset, or anything that can be iterated over once per epoch; a batch has two fields, or one
@@ -394,7 +415,10 @@ class Model:
                 on_batch_end(step, logs); if one returns True after an epoch, training ends
             fields: names of the fields of input and target
             class_weight: {class: weight} of the loss of its samples; other classes weigh 1
+            teacher: what the model learns from besides the labels: a Model, the path of a trained one, or a function from samples to logits;
+                temperature and alpha of the model say how
         """
+        teacher = self._teacher(teacher)
         if self.class_names is None:
             self.class_names = getattr(dataset, "class_names", None) or None
         self._plan_schedule(dataset, epochs)
@@ -403,7 +427,7 @@ class Model:
         plain = [callback for callback in callbacks if not hasattr(callback, "on_epoch_end") and not hasattr(callback, "on_batch_end")]
         history = []
         for epoch in range(1, epochs + 1):
-            _, loss, accuracy = self._pass(dataset, fields, True, on_batch, class_weight)
+            _, loss, accuracy = self._pass(dataset, fields, True, on_batch, class_weight, teacher)
             self._made().flush()
             logs = {"epoch": epoch, "step": self.steps, "loss": loss}
             if accuracy is not None:
@@ -437,11 +461,11 @@ class Model:
             probabilities: apply softmax (or sigmoid) where the model ends with logits
         """
         if not hasattr(samples, "__iter__") or hasattr(samples, "dtype") or isinstance(samples, (memoryview, array.array)):
-            return _result(self._made().predict(_take(samples), probabilities))
+            return _result(self._made().predict(_take(samples), int(probabilities)))
         parts = []
         for batch in samples:
             taken = _take(self._split(batch, fields, False)[0])
-            parts.append(self._made(len(memoryview(taken))).predict(taken, probabilities))
+            parts.append(self._made(len(memoryview(taken))).predict(taken, int(probabilities)))
         numpy = _numpy()
         if numpy is not None:
             return numpy.concatenate([part.numpy() for part in parts]) if parts else numpy.zeros((0, *self.output), numpy.float32)

@@ -55,6 +55,8 @@ static const struct option options[] = {
     {"gamma", REAL, AT(gamma), NULL},
     {"min_rate", REAL, AT(min_rate), NULL},
     {"plateau_patience", NUMBER, AT(plateau_patience), NULL},
+    {"temperature", REAL, AT(temperature), NULL},
+    {"alpha", EXACT, AT(alpha), NULL},
     {"accumulate", NUMBER, AT(accumulate), NULL},
     {"mixed", CHOICE, AT(mixed), mixed},
     {"recompute", FLAG, AT(recompute), NULL},
@@ -209,7 +211,7 @@ static void leave(Trainer *self, PyThreadState *gil)
 /* ---- Samples ---- */
 
 struct samples {
-    Py_buffer views[3];
+    Py_buffer views[4];
     size_t view_count;
     pst_tensor input, target;
     pst_samples given;
@@ -276,12 +278,20 @@ static bool take_input(Trainer *self, PyObject *array, struct samples *s)
 
 static bool take_samples(Trainer *self, PyObject *args, struct samples *s)
 {
-    PyObject *input, *target, *weights = Py_None;
-    pst_tensor w;
-    if (!PyArg_ParseTuple(args, "OO|O", &input, &target, &weights) || !take_input(self, input, s) ||
+    PyObject *input, *target, *weights = Py_None, *teacher = Py_None;
+    pst_shape out = pst_model_output(self->model->model);
+    pst_tensor w, logits;
+    if (!PyArg_ParseTuple(args, "OO|OO", &input, &target, &weights, &teacher) || !take_input(self, input, s) ||
         !take_array(s, target, "target", &s->target))
         return false;
     s->given = (pst_samples){.size = sizeof(s->given), .input = &s->input, .target = &s->target};
+    if (teacher != Py_None) {
+        if (!take_array(s, teacher, "teacher", &logits))
+            return false;
+        if (logits.dtype != PST_DTYPE_F32 || logits.rank != 2 || logits.shape[0] != s->input.shape[0] || logits.shape[1] != out.size[0])
+            return PyErr_Format(PyExc_ValueError, "the teacher's logits are one float32 row of %u results per sample", out.size[0]), false;
+        s->given.teacher = logits.data;
+    }
     if (weights == Py_None)
         return true;
     if (!take_array(s, weights, "weights", &w))
@@ -343,8 +353,10 @@ static PyObject *trainer_apply(PyObject *object, PyObject *unused)
     return st < 0 ? raise_error(&e) : Py_NewRef(Py_None);
 }
 
+enum { RESULT, PROBABILITIES, LOGITS }; /* what is predicted */
+
 /* Any number of samples, in parts that the trainer takes. False: an exception is set. */
-static bool predict(Trainer *self, const pst_tensor *input, bool probabilities, float *out, size_t width)
+static bool predict(Trainer *self, const pst_tensor *input, int kind, float *out, size_t width)
 {
     size_t row = input->shape[0] ? values_bytes(input) / (size_t)input->shape[0] : 0;
     for (uint64_t done = 0; done < input->shape[0];) {
@@ -355,7 +367,8 @@ static bool predict(Trainer *self, const pst_tensor *input, bool probabilities, 
         PyThreadState *gil = enter(self);
         if (!gil)
             return false;
-        pst_status st = pst_trainer_predict(self->trainer, &part, probabilities, out + done * width, &e);
+        pst_status st = kind == LOGITS ? pst_trainer_logits(self->trainer, &part, out + done * width, &e)
+                                       : pst_trainer_predict(self->trainer, &part, kind == PROBABILITIES, out + done * width, &e);
         leave(self, gil);
         if (st < 0)
             return raise_error(&e), false;
@@ -371,9 +384,9 @@ static PyObject *trainer_predict(PyObject *object, PyObject *args)
     Trainer *self = (Trainer *)object;
     struct samples s = {.view_count = 0};
     PyObject *input, *result = NULL;
-    int probabilities = 0;
+    int kind = RESULT;
     pst_shape shape = pst_model_output(self->model->model);
-    if (!PyArg_ParseTuple(args, "O|p:predict", &input, &probabilities))
+    if (!PyArg_ParseTuple(args, "O|i:predict", &input, &kind))
         return NULL;
     if (take_input(self, input, &s)) {
         pst_tensor out = {.dtype = PST_DTYPE_F32, .rank = 1 + shape.rank, .shape = {s.input.shape[0]}};
@@ -385,7 +398,7 @@ static PyObject *trainer_predict(PyObject *object, PyObject *args)
         out.data = b ? block_data(b) : NULL;
         if (!b)
             PyErr_NoMemory();
-        else if (predict(self, &s.input, probabilities, out.data, width))
+        else if (predict(self, &s.input, kind, out.data, width))
             result = tensor_create(&out, k);
         else
             keeper_unref(&k);

@@ -157,6 +157,8 @@ static void put_run(struct json *j, const struct run_state *s)
     json_uint(j, "wait", s->wait);
     json_uint(j, "validations", s->validations);
     json_uint(j, "validated_step", s->validated_step);
+    if (s->teacher)
+        json_uint(j, "teacher", s->teacher);
     json_end_object(j);
     if (s->has_cursor)
         put_cursor(j, &s->cursor);
@@ -295,6 +297,7 @@ static bool take_run(const struct json_document *d, struct run_state *s)
     if (!json_get_uint(d, json_find(d, run, "validations"), &s->validations)) /* of an older version: one per epoch */
         s->validations = s->epoch;
     json_get_uint(d, json_find(d, run, "validated_step"), &s->validated_step);
+    json_get_uint(d, json_find(d, run, "teacher"), &s->teacher);
     return ok && (!s->has_cursor || take_cursor(d, cursor, &s->cursor));
 }
 

@@ -22,6 +22,7 @@ struct run_state {
     uint64_t wait; /* judgements without improvement */
     uint64_t validations; /* so far */
     uint64_t validated_step; /* of the newest one */
+    uint64_t teacher; /* a hash of what it learns from; 0: nothing */
     bool has_cursor;
     pst_cursor cursor; /* of the training pipeline */
 };

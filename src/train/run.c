@@ -11,6 +11,7 @@
 #include "train/evaluate.h"
 #include "train/run_log.h"
 #include "train/run_report.h"
+#include "train/teacher.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -159,6 +160,8 @@ static pst_status train_batch(struct run *r, pst_batch *batch, double waited, ps
     pst_status st = samples_of(batch, r->options->fields, &samples, reterr);
     if (st == PST_OK)
         st = take_weights(r, batch, &samples, reterr);
+    if (st == PST_OK && r->options->teacher)
+        st = teacher_batch(r->options->teacher, r->training, batch, &samples, reterr);
     if (st == PST_OK)
         st = locate_sample(r->training, batch, pst_trainer_step(r->trainer, &samples, &result, reterr), reterr);
     if (st == PST_OK)
@@ -398,6 +401,10 @@ static pst_status resume(struct run *r, pst_error *reterr)
     pst_status st = checkpoint_resume(r->trainer, r->options->out, &r->state, reterr);
     if (st < 0)
         return st;
+    uint64_t teacher = r->options->teacher ? teacher_hash(r->options->teacher) : 0;
+    if (r->state.teacher != teacher)
+        return pst_fail(reterr, PST_ESTALE, "the teacher is another one than that which the run began with: bring that back, or begin a new run with "
+                                            "--weights");
     r->saved = true;
     if (r->state.has_cursor)
         st = pst_pipeline_seek(r->training, &r->state.cursor, reterr);
@@ -450,6 +457,10 @@ static pst_status prepare(struct run *r, pst_error *reterr)
     }
     if (st == PST_OK && o->weight_field)
         st = prepare_weights(r, reterr);
+    if (st == PST_OK && o->teacher) {
+        r->state.teacher = teacher_hash(o->teacher);
+        st = teacher_prepare(o->teacher, r->training, o->fields, r->trainer->width, reterr);
+    }
     if (st == PST_OK && o->out)
         st = file_make_folder(o->out, reterr);
     if (st == PST_OK && o->resume)

@@ -31,6 +31,9 @@ static void fill_defaults(pst_train_options *o)
     o->plateau_patience = o->plateau_patience ? o->plateau_patience : 5;
     o->threads = o->threads ? o->threads : cpu_cores();
     o->accumulate = o->accumulate ? o->accumulate : 1;
+    o->temperature = chosen(o->temperature, 3);
+    o->alpha = chosen(o->alpha, 0.5);
+    o->feature_weight = chosen(o->feature_weight, 1);
 }
 
 static pst_status check_options(const pst_train_options *o, pst_error *reterr)
@@ -51,6 +54,8 @@ static pst_status check_options(const pst_train_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "epsilon is %g; expected more than 0", o->epsilon);
     if (!(o->label_smoothing >= 0 && o->label_smoothing < 1))
         return pst_fail(reterr, PST_EINVAL, "label_smoothing is %g; expected 0 or more and less than 1", o->label_smoothing);
+    if (!(o->temperature >= 0 && o->alpha <= 1))
+        return pst_fail(reterr, PST_EINVAL, "temperature is %g and alpha %g; expected more than 0, and 0 to 1", o->temperature, o->alpha);
     if (!(o->ema >= 0 && o->ema < 1))
         return pst_fail(reterr, PST_EINVAL, "ema is %g; expected 0 or more and less than 1", o->ema);
     bool needs_total = o->schedule == PST_SCHEDULE_COSINE || o->schedule == PST_SCHEDULE_ONE_CYCLE;
@@ -118,10 +123,11 @@ static pst_status make_step(pst_trainer *t, unsigned features, pst_error *reterr
                                       : t->options.mixed == PST_MIXED_BFLOAT16 ? NUMBER_BF16
                                                                                : NUMBER_F32};
     struct kernel_table given = {0}, used = {0};
+    const struct graph *graph = t->tapped ? t->tapped : t->model->graph;
     pst_status st = kernel_table_parse(&given, t->options.kernels, features, reterr);
     o.kernels = &given;
     if (st == PST_OK)
-        st = step_create(&t->step, t->model->graph, &o, reterr);
+        st = step_create(&t->step, graph, &o, reterr);
     if (st == PST_OK) {
         t->width = shape_values(step_out_shape(t->step));
         t->kernels.failed |= !step_kernels(t->step, &used);
@@ -200,7 +206,9 @@ pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const p
     t->scale.factor = options->mixed == PST_MIXED_FLOAT16 ? LOSS_SCALE_START : 1;
     t->schedule = (struct schedule_state){.factor = 1, .best = INFINITY};
     fill_defaults(&t->options);
-    st = make_step(t, features, reterr);
+    st = trainer_make_taps(t, reterr);
+    if (st == PST_OK)
+        st = make_step(t, features, reterr);
     if (st == PST_OK)
         st = make_optimizer(t, features, reterr);
     t->options.freeze = NULL; /* the caller's */
@@ -210,6 +218,8 @@ pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const p
     t->options.prune = NULL;
     if (st == PST_OK)
         st = fake_quant_create(&t->fake, model->graph, reterr);
+    t->options.features = NULL;
+    t->options.feature_shapes = NULL;
     if (st == PST_OK)
         st = take_class_weights(t, reterr);
     t->options.class_weights = NULL;
@@ -227,6 +237,7 @@ pst_trainer *pst_trainer_destroy(pst_trainer *t)
     if (!t)
         return NULL;
     step_destroy(t->step);
+    trainer_finish_taps(t);
     optimizer_destroy(t->optimizer);
     prune_destroy(t->prune);
     fake_quant_destroy(t->fake);
@@ -350,6 +361,8 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
     if (st == PST_OK)
         st = check_custom(t, reterr);
     if (st == PST_OK)
+        st = trainer_check_teacher(t, samples, reterr);
+    if (st == PST_OK)
         st = trainer_target(t, samples->target, n, &target, reterr);
     if (st == PST_OK && t->prune && t->steps == 0)
         prune(t);
@@ -363,7 +376,9 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
     if (t->fake)
         fake_quant_take_fixed(t->fake, t->params);
     mark(t, PART_LOSS);
-    r.loss = compute_loss(t, samples, out, &target, sample_weights(t, samples, &target, n), n, t->dout);
+    const float *weights = sample_weights(t, samples, &target, n);
+    r.loss = compute_loss(t, samples, out, &target, weights, n, t->dout);
+    r.loss = trainer_learn(t, samples, out, weights, n, r.loss);
     r.rate = schedule_rate(&t->options, &t->schedule, t->steps);
     metrics_batch(t->options.loss, out, &target, n, t->width, &r);
     if (!isfinite(r.loss))
@@ -505,6 +520,15 @@ pst_status pst_trainer_predict(pst_trainer *t, const pst_tensor *input, bool pro
                 out[i * width + k] = sigmoid ? loss_sigmoid(logits[i * width + k]) : logits[i * width + k];
     }
     return PST_OK;
+}
+
+pst_status pst_trainer_logits(pst_trainer *t, const pst_tensor *input, float *out, pst_error *reterr)
+{
+    const float *logits;
+    pst_status st = trainer_infer(t, input, &logits, reterr);
+    if (st == PST_OK)
+        memcpy(out, logits, (size_t)input->shape[0] * t->width * sizeof(float));
+    return st;
 }
 
 /* ---- Access ---- */

@@ -4,6 +4,7 @@
 
 #include "model/model.h"
 #include "model/step.h"
+#include "model/tap.h"
 #include "train/fake_quant.h"
 #include "train/loss.h"
 #include "train/loss_scale.h"
@@ -37,6 +38,10 @@ struct pst_trainer {
     char **classes;       /* names of the classes, saved with the weights */
     size_t class_count;
     const char *instructions; /* name of the instruction set */
+    struct graph *tapped; /* the graph of the step where it has taps; NULL: the model's */
+    struct tap *taps;     /* one per feature */
+    struct shape *feature_shapes; /* of the teacher's values */
+    float **extras;       /* gradients that enter at the taps */
     struct text kernels;  /* the kernel of each shape of convolution */
     struct profile profile;
     uint64_t marks[PARTS + 1]; /* times within the step at hand, while measuring */
@@ -45,6 +50,12 @@ struct pst_trainer {
 
 /* The targets of a batch as the loss takes them. */
 pst_status trainer_target(pst_trainer *t, const pst_tensor *target, size_t n, struct loss_target *ret, pst_error *reterr);
+/* The taps at the layers that a teacher guides: before the step is made, and after it is destroyed. */
+pst_status trainer_make_taps(pst_trainer *t, pst_error *reterr);
+void trainer_finish_taps(pst_trainer *t);
+pst_status trainer_check_teacher(const pst_trainer *t, const pst_samples *samples, pst_error *reterr);
+/* The loss with what the teacher says; `t->dout` and the taps get its gradient. */
+double trainer_learn(pst_trainer *t, const pst_samples *samples, const float *out, const float *weights, size_t n, double plain);
 /* Forward without training, with the weights that evaluation uses: `*ret` is n × width logits. */
 pst_status trainer_infer(pst_trainer *t, const pst_tensor *input, const float **ret, pst_error *reterr);
 /* pst_trainer_evaluate that leaves results and targets for further metrics. */

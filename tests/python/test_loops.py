@@ -63,6 +63,29 @@ def test_a_tape_that_accumulates():
     assert {n: flat(v) for n, v in model.weights.items()} == {n: flat(v) for n, v in plain.weights.items()}
 
 
+def test_a_teacher():
+    """fit learns from a model, its path, or a function; with alpha=0 from it alone; its own logits are what the loss is zero at."""
+    teacher = ps.Model(TEXT, input=(2,), seed=7, learning_rate=0.05)
+    values, labels = points(64, seed=3)
+    for _ in range(60):
+        teacher.train_step(values, labels)
+    data = [(values, labels)]
+
+    def taught(how, **options):
+        model = ps.Model("dense 8 relu | dense 3 | softmax", input=(2,), seed=1, learning_rate=0.05, **options)
+        history = model.fit(data, epochs=40, teacher=how)
+        return [logs["loss"] for logs in history], {n: flat(v) for n, v in model.weights.items()}
+
+    losses, by_model = taught(teacher, alpha=0.0, temperature=2.0)
+    assert losses[-1] < 0.2 * losses[0], losses
+    assert taught(lambda images: teacher.logits(images), alpha=0.0, temperature=2.0)[1] == by_model
+    assert taught(None)[1] == taught(teacher, alpha=1.0)[1] != by_model
+    twin = ps.Model(TEXT, input=(2,), seed=9, alpha=0.0)
+    twin.weights.update(teacher.weights)
+    assert abs(twin.train_step(values, labels, teacher=teacher.logits(values))) < 1e-9
+    raises(ValueError, "row", twin.train_step, values, labels, teacher=values)
+
+
 def test_zeros_are_zeros():
     """A rate, beta or decay of 0 is not the default."""
     values, labels = points(8)
