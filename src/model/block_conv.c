@@ -20,6 +20,9 @@
 #define TURNED_BYTES ((size_t)1 << 20) /* of the kernel of a dense layer for one row of inputs whose gradient is computed on demand */
 #define STRIP_BYTES ((size_t)192 << 10) /* images are loaded together up to this size: the second-level cache holds it */
 
+#define POINT_STRIP_BYTES ((size_t)64 << 10) /* the same of 1 × 1 convolutions, for which the next ones are fetched meanwhile… */
+#define POINT_RUN 96                         /* …but at least so many pixels: the weights are read for each strip */
+
 /* ---- Which nodes ---- */
 
 static bool is_layer(const struct graph_node *n, const char *name)
@@ -217,6 +220,35 @@ static void plan_values(const struct step_view *v, struct block *b)
     c->serves = block_conv_offer(v, c->in);
 }
 
+/* A sample in rows, where pixels do not need each other: strips are then small enough that the next one is fetched meanwhile. */
+static void plan_units(struct conv_state *c)
+{
+    const struct shape *in = &c->node->in[0];
+    c->units = 1;
+    c->in_h = in->h;
+    if (c->group.shape.size != 1 || c->group.shape.stride != 1 || c->group.pool || c->rows.before + c->columns.before > 0 || c->rows.out != in->h ||
+        c->columns.out != in->w || c->in == 0)
+        return;
+    c->units = c->rows.out;
+    c->rows.out = c->rows.in = 1;
+    c->in_h = 1;
+    c->in_values /= c->units;
+    c->z_values /= c->units;
+    c->out_values /= c->units;
+}
+
+static void plan_strips(const struct step_view *v, struct conv_state *c)
+{
+    size_t larger = c->in_values > c->z_values ? c->in_values : c->z_values;
+    size_t lane = (v->options->batch + v->lanes - 1) / v->lanes * c->units;
+    c->strip_images = STRIP_BYTES / (larger * sizeof(float));
+    if (c->units > 1) {
+        size_t pixels = POINT_STRIP_BYTES * c->columns.out / (larger * sizeof(float)) / POINT_RUN * POINT_RUN;
+        c->strip_images = (pixels > POINT_RUN ? pixels : POINT_RUN) / c->columns.out;
+    }
+    c->strip_images = c->strip_images < 1 ? 1 : c->strip_images > lane ? lane : c->strip_images;
+}
+
 /* Rows of the gradient can be taken apart where no data gradient needs its neighbours. */
 static void plan_rows(struct conv_state *c)
 {
@@ -243,6 +275,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     c->in_values = shape_values(c->node->in);
     c->z_values = shape_values(&c->node->out);
     c->out_values = shape_values(graph_shape(v->graph, c->out));
+    plan_units(c);
     c->bias = c->node->params > 1 ? c->node->first_param + 1 : SIZE_MAX;
     c->gamma = SIZE_MAX;
     if (c->group.norm) {
@@ -252,10 +285,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
         c->eps = config->eps;
         c->momentum = config->momentum;
     }
-    size_t larger = c->in_values > c->z_values ? c->in_values : c->z_values;
-    size_t lane = (v->options->batch + v->lanes - 1) / v->lanes;
-    c->strip_images = STRIP_BYTES / (larger * sizeof(float));
-    c->strip_images = c->strip_images < 1 ? 1 : c->strip_images > lane ? lane : c->strip_images;
+    plan_strips(v, c);
     plan_rows(c);
     c->sum_bytes = c->group.kernel->gradient_bytes(&c->group.shape);
     pst_status st = allocate(v, c);
@@ -288,7 +318,7 @@ static void settle(const struct step_view *v, struct block *b)
         c->ask_images = plan_row_images(v, c);
         scratch += c->asks ? block_dense_turned_bytes(c->asks, c->columns.out / 2 * c->group.shape.co) : 0;
     }
-    b->saved.bytes = c->stores_y ? v->options->batch * c->z_values * sizeof(float) : c->group.pool ? v->options->batch * c->out_values : 0;
+    b->saved.bytes = c->stores_y ? v->options->batch * c->units * c->z_values * sizeof(float) : c->group.pool ? v->options->batch * c->out_values : 0;
     b->back_work.bytes = round_up(c->sum_bytes) + round_up(c->group.shape.co * sizeof(float)) + conv_back_input_bytes(c) +
                          round_up(conv_gradient_floats(c) * sizeof(float)) + scratch;
     conv_plan_forward(b);

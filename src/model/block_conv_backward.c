@@ -10,7 +10,7 @@
 static void mask_gradient(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
-    struct lane_range r = step_lane(s, lane);
+    struct lane_range r = conv_lane(s, c, lane);
     size_t co = c->group.shape.co;
     void *g = number_at(step_gradient(s, c->out), c->z_number, r.first * c->out_values);
     struct strip_gradient j = {.g = g, .number = c->z_number, .mask = conv_result(s, b, r.first)};
@@ -28,7 +28,7 @@ static void mask_gradient(struct step *s, struct block *b, unsigned lane, unsign
 static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsigned count)
 {
     struct conv_state *c = b->state;
-    size_t co = c->group.shape.co, rows = step_samples(s) * c->rows.out * c->columns.out;
+    size_t co = c->group.shape.co, rows = step_samples(s) * c->units * c->rows.out * c->columns.out;
     const float *gamma = step_param(s, c->gamma);
     float *dgamma = step_param_gradient(s, c->gamma), *dbeta = step_param_gradient(s, c->gamma + BETA);
     float *dmean = step_param_gradient(s, c->gamma + MOVING_MEAN), *dvariance = step_param_gradient(s, c->gamma + MOVING_VARIANCE);
@@ -121,7 +121,7 @@ static struct conv_job data_job(struct step *s, const struct conv_state *c, unsi
     if (c->serves)
         to = block_conv_serve(s, step_form(s, c->in)->producer, lane);
     return (struct conv_job){.shape = c->group.shape,
-                         .h = c->node->in[0].h,
+                         .h = c->in_h,
                          .w = c->node->in[0].w,
                          .weights = c->packed_back,
                          .epilogue = CONV_GRADIENT,
@@ -149,7 +149,7 @@ static struct conv_source source_from(const struct conv_source *in, size_t begin
 
 /* Both gradients from rows [row, row + rows) of the result's; `in` and `data` are those of whole images. */
 static void backward_rows(struct step *s, struct block *b, const struct back_memory *m, const struct conv_source *in, struct conv_job data,
-                          size_t first, size_t row, size_t rows)
+                          const struct conv_ahead *ahead, size_t first, size_t row, size_t rows)
 {
     const struct conv_state *c = b->state;
     size_t co = c->group.shape.co, skipped = row * data.out_strides.row;
@@ -164,7 +164,8 @@ static void backward_rows(struct step *s, struct block *b, const struct back_mem
                                                                .w = c->columns.out,
                                                                .in = from,
                                                                .gradient = dz,
-                                                               .sum = m->weight_sum},
+                                                               .sum = m->weight_sum,
+                                                               .ahead = *ahead},
                                      m->scratch);
     if (!c->needs_data)
         return;
@@ -196,7 +197,7 @@ static struct conv_pooled_job pooled_job(struct step *s, struct block *b, const 
 static void backward_pooled(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
-    struct lane_range r = step_lane(s, lane);
+    struct lane_range r = conv_lane(s, c, lane);
     struct back_memory m = back_memory(s, b, lane);
     struct conv_pooled_job j = pooled_job(s, b, &m);
     (void)lanes;
@@ -274,7 +275,7 @@ static void backward_by_row(struct step *s, struct block *b, unsigned lane, unsi
 static void backward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
-    struct lane_range r = step_lane(s, lane);
+    struct lane_range r = conv_lane(s, c, lane);
     struct back_memory m = back_memory(s, b, lane);
     struct conv_job data = data_job(s, c, lane);
     const void *z = data.z.data;
@@ -292,8 +293,17 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
             data.mask = c->serves ? (struct conv_extra){.data = in.data, .strides = in.strides} : (struct conv_extra){0};
             data.z = (struct conv_numbers){.data = z ? number_from(z, data.number, first * c->in_values) : NULL, .strides = data.out_strides};
         }
+        struct conv_ahead ahead = {{0}, {0}};
+        size_t next = first + data.images, left = r.count - at - data.images, count = left < c->strip_images ? left : c->strip_images;
+        data.ahead = (struct conv_ahead){{0}, {0}};
+        if (!c->group.pool && c->strip_rows == c->rows.out) {
+            conv_ahead_add(&ahead, step_gradient(s, c->out), c->z_number, c->out_values, next, count);
+            if (c->group.norm)
+                conv_ahead_add(&ahead, conv_z(s, b), c->z_number, c->z_values, next, count);
+            conv_ahead_add(&data.ahead, step_value(s, c->in), step_form(s, c->in)->number, c->in_values, next, count);
+        }
         for (size_t row = 0; row < c->rows.out; row += c->strip_rows)
-            backward_rows(s, b, &m, &in, data, first, row, c->rows.out - row < c->strip_rows ? c->rows.out - row : c->strip_rows);
+            backward_rows(s, b, &m, &in, data, &ahead, first, row, c->rows.out - row < c->strip_rows ? c->rows.out - row : c->strip_rows);
     }
 }
 

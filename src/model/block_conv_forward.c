@@ -69,7 +69,7 @@ struct conv_source conv_load_input(struct step *s, const struct conv_state *c, s
         strip_read(c->elem, &in, count * c->in_values / c->node->in[0].c, c->node->in[0].c, strip);
     return (struct conv_source){.data = loads ? strip : in.z,
                                 .strides = strides_of(c->node->in[0].w, c->node->in[0].c, c->in_values),
-                                .h = c->node->in[0].h,
+                                .h = c->in_h,
                                 .w = c->node->in[0].w,
                                 .top = c->rows.before,
                                 .left = c->columns.before};
@@ -127,7 +127,7 @@ static struct conv_job forward_job(struct step *s, struct block *b, unsigned lan
 static void forward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
-    struct lane_range r = step_lane(s, lane);
+    struct lane_range r = conv_lane(s, c, lane);
     struct conv_job j = forward_job(s, b, lane);
     float *strip = step_work(s, b, false, lane);
     char *scratch = (char *)strip + conv_input_bytes(c);
@@ -136,6 +136,9 @@ static void forward(struct step *s, struct block *b, unsigned lane, unsigned lan
         size_t first = r.first + at;
         j.images = r.count - at < c->strip_images ? r.count - at : c->strip_images;
         j.in = conv_load_input(s, c, first, j.images, strip);
+        j.ahead = (struct conv_ahead){{0}, {0}};
+        conv_ahead_add(&j.ahead, step_value(s, c->in), step_form(s, c->in)->number, c->in_values, first + j.images,
+                       c->strip_images < r.count - at - j.images ? c->strip_images : r.count - at - j.images);
         j.out = number_at(c->group.norm ? conv_z(s, b) : step_value(s, c->out), c->z_number, first * c->out_values);
         j.argmax = c->group.pool ? (uint8_t *)step_saved(s, b) + first * c->out_values : NULL;
         c->group.kernel->conv(&j, scratch);
@@ -146,7 +149,7 @@ static void forward(struct step *s, struct block *b, unsigned lane, unsigned lan
 static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned count)
 {
     struct conv_state *c = b->state;
-    size_t co = c->group.shape.co, rows = step_samples(s) * c->rows.out * c->columns.out;
+    size_t co = c->group.shape.co, rows = step_samples(s) * c->units * c->rows.out * c->columns.out;
     const float *gamma = step_param(s, c->gamma), *beta = step_param(s, c->gamma + BETA);
     float *moving_mean = step_param(s, c->gamma + MOVING_MEAN), *moving_variance = step_param(s, c->gamma + MOVING_VARIANCE);
     if (step_repeats(s))
@@ -178,7 +181,7 @@ static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned co
 static void store_y(struct step *s, struct block *b, unsigned lane, unsigned lanes)
 {
     struct conv_state *c = b->state;
-    struct lane_range r = step_lane(s, lane);
+    struct lane_range r = conv_lane(s, c, lane);
     struct strip_source read = conv_result(s, b, r.first);
     (void)lanes;
     strip_read(c->elem, &read, r.count * c->out_values / c->group.shape.co, c->group.shape.co,

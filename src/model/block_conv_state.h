@@ -23,7 +23,9 @@ struct conv_state {
     const struct graph_node *node;
     size_t in, out; /* values */
     struct window rows, columns;
-    size_t in_values, z_values, out_values; /* per sample */
+    size_t units;  /* of a sample: rows, where pixels do not need each other (1 × 1); otherwise 1. What follows counts units as images */
+    size_t in_h;
+    size_t in_values, z_values, out_values; /* per unit */
     size_t strip_images;
     size_t strip_rows;  /* of the result's gradient: all, or, where one image is too large for a strip, an even number */
     size_t bias, gamma; /* parameters; SIZE_MAX: none */
@@ -51,6 +53,25 @@ static inline struct conv_strides strides_of(size_t w, size_t channels, size_t v
 static inline size_t round_up(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
+}
+
+/* Units of a lane. */
+static inline struct lane_range conv_lane(const struct step *s, const struct conv_state *c, unsigned lane)
+{
+    struct lane_range r = step_lane(s, lane);
+    return (struct lane_range){r.first * c->units, r.count * c->units};
+}
+
+/* `count` images from `first` on of `values` values each are read next. */
+static inline void conv_ahead_add(struct conv_ahead *a, const void *data, enum number number, size_t values, size_t first, size_t count)
+{
+    size_t i = 0;
+    while (i < CONV_AHEADS && a->data[i])
+        i++;
+    if (i < CONV_AHEADS && count > 0 && data) {
+        a->data[i] = number_from(data, number, first * values);
+        a->bytes[i] = count * values * number_bytes(number);
+    }
 }
 
 /* Whether gradients are taken from the pooled gradient as it is. */

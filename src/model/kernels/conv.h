@@ -42,6 +42,13 @@ struct conv_shape {
     bool depthwise;      /* ci = co, one kernel per channel: HWC */
 };
 
+/* Memory that is read after a call. Kernels that can do so fetch it on the way, while they compute. */
+#define CONV_AHEADS 3
+struct conv_ahead {
+    const void *data[CONV_AHEADS]; /* NULL: none, nor after it */
+    size_t bytes[CONV_AHEADS];
+};
+
 /* The last step, while the output is in registers; `y` is the convolution's value. */
 enum conv_epilogue {
     CONV_RAW,      /* out = y; sum += y − shift, sum2 += (y − shift)² */
@@ -68,6 +75,7 @@ struct conv_job {
     struct conv_numbers add;            /* CLAMP, GRADIENT; may be `out` itself */
     struct conv_numbers z;              /* GRADIENT; sums need it */
     struct conv_extra mask;             /* GRADIENT; absent: every value passes */
+    struct conv_ahead ahead;
 };
 
 /* Adds to the gradient of the weights that made `images` outputs of h × w pixels. */
@@ -77,6 +85,7 @@ struct conv_weight_job {
     struct conv_source in;      /* as in the forward pass */
     struct conv_extra gradient; /* of the output */
     float *sum;                 /* `gradient_bytes`, in the kernel's own layout */
+    struct conv_ahead ahead;
 };
 
 /* The same from the gradient of a pooled result (CONV_POOL). */

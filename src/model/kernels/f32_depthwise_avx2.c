@@ -3,6 +3,7 @@
  * The rows below a run of output pixels are copied, padded, eight channels wide: so borders cost no tests, and rows whose pitch
  * is a power of two do not share cache lines. An image is taken in blocks of rows, each for all channels, so that a cache line is
  * fetched once. Weights and their gradient: [channels / 8][3 × 3][8]. */
+#include "model/kernels/ahead_avx2.h"
 #include "model/kernels/direct.h"
 #include "model/kernels/epilogue_avx2.h"
 
@@ -76,6 +77,7 @@ struct pass {
     size_t width;
     ptrdiff_t loaded; /* rows before this one are in scratch */
     struct scratch *scratch;
+    struct ahead *ahead;
 };
 
 static float *row_at(const struct pass *p, ptrdiff_t y)
@@ -217,6 +219,7 @@ static void run_rows(const struct conv_job *j, struct pass *p, bool gathers, siz
     for (size_t y = begin; y < end; y += rows) {
         size_t now = end - y < rows ? end - y : rows;
         for (size_t i = 0; i < now; i++) {
+            ahead_fetch(p->ahead);
             float *to = values + (pool ? i * HELD : i * count) * VECTOR;
             if (gathers)
                 gather_pass_row(p, w, top, left, y + i, x, count, to);
@@ -242,12 +245,14 @@ static void run(const struct conv_job *j, bool gathers, size_t top, size_t left,
 {
     bool pool = j->epilogue == CONV_POOL;
     size_t h = pool ? j->h / 2 * 2 : j->h, w = pool ? j->w / 2 * 2 : j->w, ci = j->shape.ci, block = block_rows(&j->in, ci);
+    struct ahead ahead = ahead_make(&j->ahead, j->images * h * ((w + RUN - 1) / RUN) * groups(&j->shape));
     for (size_t image = 0; image < j->images; image++)
         for (size_t y = 0; y < h; y += block)
             for (size_t x = 0; x < w; x += RUN)
                 for (size_t first = 0; first < ci; first += VECTOR) {
                     size_t count = w - x < RUN ? w - x : RUN;
-                    struct pass p = {.in = &j->in, .image = image, .first = first, .channels = ci - first, .loaded = PTRDIFF_MIN / 2, .scratch = scratch};
+                    struct pass p = {.in = &j->in, .image = image, .first = first, .channels = ci - first, .loaded = PTRDIFF_MIN / 2, .scratch = scratch,
+                                     .ahead = &ahead};
                     p.left = gathers ? (ptrdiff_t)((x + left) / 2) - 1 : (ptrdiff_t)(x * j->shape.stride) - (ptrdiff_t)left;
                     p.width = gathers ? count / 2 + 3 : (count - 1) * j->shape.stride + 3;
                     run_rows(j, &p, gathers, top, left, x, count, y, h - y < block ? h : y + block);
@@ -299,6 +304,7 @@ static void gradient_rows(const struct conv_weight_job *j, struct pass *p, size_
         ptrdiff_t row = (ptrdiff_t)(y * j->shape.stride) - (ptrdiff_t)j->in.top;
         const float *g = j->gradient.data + p->image * s->image + y * s->row + x * s->pixel + p->first;
         load_rows(p, row + 2);
+        ahead_fetch(p->ahead);
         const float *a = row_at(p, row), *b = row_at(p, row + 1), *c = row_at(p, row + 2);
         if (p->channels < VECTOR)
             gradient_row(a, b, c, g, s->pixel, false, lanes, j->shape.stride, count, sum);
@@ -312,12 +318,13 @@ static void gradient_rows(const struct conv_weight_job *j, struct pass *p, size_
 static void weight_gradient(const struct conv_weight_job *j, void *scratch)
 {
     size_t ci = j->shape.ci, block = block_rows(&j->in, ci);
+    struct ahead ahead = ahead_make(&j->ahead, j->images * j->h * ((j->w + RUN - 1) / RUN) * groups(&j->shape));
     for (size_t image = 0; image < j->images; image++)
         for (size_t y = 0; y < j->h; y += block)
             for (size_t x = 0; x < j->w; x += RUN)
                 for (size_t first = 0; first < ci; first += VECTOR) {
                     size_t count = j->w - x < RUN ? j->w - x : RUN;
-                    struct pass p = {.in = &j->in, .image = image, .first = first, .channels = ci - first, .loaded = PTRDIFF_MIN / 2, .scratch = scratch,
+                    struct pass p = {.in = &j->in, .image = image, .first = first, .channels = ci - first, .loaded = PTRDIFF_MIN / 2, .scratch = scratch, .ahead = &ahead,
                                      .left = (ptrdiff_t)(x * j->shape.stride) - (ptrdiff_t)j->in.left,
                                      .width = (count - 1) * j->shape.stride + 3};
                     gradient_rows(j, &p, x, count, y, j->h - y < block ? j->h : y + block);

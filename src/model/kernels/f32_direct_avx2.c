@@ -7,6 +7,7 @@
  *
  * The data gradient of stride s is s² such convolutions with stride 1 over the gradient, each of which makes every s-th pixel
  * of every s-th row (`struct part`): taps that fall between pixels are never multiplied. */
+#include "model/kernels/ahead_avx2.h"
 #include "model/kernels/direct.h"
 #include "model/kernels/epilogue_avx2.h"
 #include "model/kernels/rows.h"
@@ -16,6 +17,7 @@
 
 #define RUN     96 /* pixels */
 #define MAX_TAPS 16 /* size of the kernel */
+#define TILE_ROWS 6 /* pixels, or input channels of a weight gradient, that are computed together */
 
 static bool takes(const struct conv_shape *s)
 {
@@ -125,6 +127,7 @@ struct part {
     const float *weights;
     size_t y0, x0, step;  /* output pixels (y0 + step · m, x0 + step · n), m < h, n < w */
     size_t h, w;
+    struct ahead *ahead;
 };
 
 /* Rows of the input below a run, as if padded: pixel n of the run reads rows[i] + n · pitch. */
@@ -159,6 +162,7 @@ static void multiply(const struct rows *r, const struct part *p, size_t count, c
     for (size_t n = 0; n < count;) {
         size_t rows = gemm_rows(count - n);
         GEMM_TILE(rows, false, r->row, p->rows, n * r->pitch, length, r->pitch, 1, panel, out + n * GEMM_PANEL);
+        ahead_fetch(p->ahead);
         n += rows;
     }
 }
@@ -231,8 +235,10 @@ static struct conv_job join_pixels(const struct conv_job *j)
 static void conv(const struct conv_job *job, void *scratch)
 {
     struct conv_job j = join_pixels(job);
+    struct ahead ahead = ahead_make(&job->ahead, j.images * j.h * j.w / TILE_ROWS * panels(j.shape.co));
     struct part p = {.rows = j.shape.size, .columns = j.shape.size, .stride = j.shape.stride, .top = (ptrdiff_t)j.in.top,
-                     .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co, .weights = j.weights, .step = 1, .h = j.h, .w = j.w};
+                     .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co, .weights = j.weights, .step = 1, .h = j.h, .w = j.w,
+                     .ahead = &ahead};
     run_part(&j, &p, scratch);
 }
 
@@ -241,6 +247,7 @@ static void data(const struct conv_job *job, void *scratch)
     struct conv_job j = join_pixels(job);
     const struct conv_shape *s = &j.shape;
     const float *weights_at[MAX_TAPS + 1][MAX_TAPS + 1], *at = j.weights;
+    struct ahead ahead = ahead_make(&job->ahead, j.images * j.h * j.w / TILE_ROWS * panels(s->ci));
     for (size_t y = 0; y < s->stride; y++)
         for (size_t x = 0; x < s->stride; x++) {
             weights_at[y][x] = at;
@@ -252,7 +259,7 @@ static void data(const struct conv_job *job, void *scratch)
             bool none = rows.count == 0 || columns.count == 0;
             struct part p = {.rows = none ? 0 : rows.count, .columns = none ? 0 : columns.count, .stride = 1, .top = rows.before, .left = columns.before, .ci = s->co,
                              .co = s->ci, .weights = weights_at[rows.first][columns.first], .y0 = y, .x0 = x, .step = s->stride,
-                             .h = (j.h - y + s->stride - 1) / s->stride, .w = (j.w - x + s->stride - 1) / s->stride};
+                             .h = (j.h - y + s->stride - 1) / s->stride, .w = (j.w - x + s->stride - 1) / s->stride, .ahead = &ahead};
             run_part(&j, &p, scratch);
         }
 }
@@ -284,6 +291,7 @@ static void gradient_run(const struct conv_weight_job *j, const struct part *p, 
             for (size_t k = 0; k < length;) {
                 size_t tile = gemm_rows(length - k);
                 GEMM_TILE(tile, true, &rows.row[i], 1, k, count, 1, rows.pitch, scratch, sum + k * GEMM_PANEL);
+                ahead_fetch(p->ahead);
                 k += tile;
             }
     }
@@ -297,8 +305,10 @@ static void weight_gradient(const struct conv_weight_job *job, void *scratch)
         j.w = j.in.w = j.images * j.h * j.w;
         j.images = j.h = j.in.h = 1;
     }
+    size_t length = j.shape.size * j.shape.ci, runs = j.images * j.h * ((j.w + RUN - 1) / RUN);
+    struct ahead ahead = ahead_make(&job->ahead, runs * panels(j.shape.co) * j.shape.size * ((length + TILE_ROWS - 1) / TILE_ROWS));
     struct part p = {.rows = j.shape.size, .columns = j.shape.size, .stride = j.shape.stride, .top = (ptrdiff_t)j.in.top,
-                     .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co};
+                     .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co, .ahead = &ahead};
     for (size_t image = 0; image < j.images; image++)
         for (size_t m = 0; m < j.h; m++)
             for (size_t n = 0; n < j.w; n += RUN)
