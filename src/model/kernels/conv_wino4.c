@@ -62,7 +62,8 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
                                           .in = j->in,
                                           .gradient = j->gradient,
                                           .transformed = j->sum,
-                                          .accumulate = true};
+                                          .accumulate = true,
+                                          .ahead = j->ahead};
 }
 
 /* The candidate of one level. */

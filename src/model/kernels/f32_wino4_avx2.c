@@ -3,6 +3,7 @@
  * A block of tiles is transformed to v[36][tile][ci]; then, for 16 output channels at a time, 36 products of matrices give
  * m[36][tile][16], from which the output transform and the epilogue make pixels. Everything between stays in the second-level
  * cache. Loops are instantiated for the usual numbers of channels: pitches become constants. */
+#include "model/kernels/ahead_avx2.h"
 #include "model/kernels/number_avx2.h"
 #include "model/kernels/wino4_avx2.h"
 #include "model/kernels/wino4_few_avx2.h"
@@ -360,13 +361,16 @@ WINO4_INLINE void conv_with(const struct conv_job *c, void *scratch, size_t ci, 
     const size_t tiles = wino4_conv_tiles(ci), pitch = wino4_pitch(tiles, wino4_round(ci, 8));
     const struct wino4_grid g = wino4_grid_of(c->images, c->h, c->w);
     float *columns = scratch, *v = columns + WINO4_COLUMNS, *m = v + WINO4_FREQS * pitch;
+    struct ahead ahead = ahead_make(&c->ahead, (g.total + tiles - 1) / tiles * WINO4_FREQS * ((c->shape.co + WINO4_PANEL - 1) / WINO4_PANEL));
     for (size_t at = 0; at < g.total; at += tiles) {
         size_t end = g.total - at < tiles ? g.total : at + tiles;
         const float *u = c->weights;
         input_block(&c->in, &g, at, end, ci, fast, columns, v, pitch);
         for (size_t channel = 0; channel < c->shape.co; channel += WINO4_PANEL) {
-            for (size_t f = 0; f < WINO4_FREQS; f++, u += ci * WINO4_PANEL)
+            for (size_t f = 0; f < WINO4_FREQS; f++, u += ci * WINO4_PANEL) {
+                ahead_fetch(&ahead);
                 product(v + f * pitch, wino4_round(ci, 8), u, ci, m + f * WINO4_PANEL_PITCH, end - at);
+            }
             output_block(c, &g, at, end, channel, m);
         }
     }
@@ -410,7 +414,7 @@ WINO4_INLINE void conv_few_with(const struct conv_job *c, void *scratch, size_t 
     for (size_t row = 0, count; row < g.total / g.columns; row++)
         for (size_t x = 0; x < g.columns; x += count) {
             count = g.columns - x < WINO4_TILES ? g.columns - x : WINO4_TILES;
-            input_few(&c->in, row / g.rows, row % g.rows * 4, x * 4, count, ci, rows, v);
+            input_few_row(&c->in, row / g.rows, row % g.rows * 4, x * 4, count, ci, rows, v);
             for (size_t t = 0; t < count; t += FEW_TILES) {
                 size_t at = row * g.columns + x + t, now = count - t < FEW_TILES ? count - t : FEW_TILES;
                 const float *u = c->weights;

@@ -2,6 +2,7 @@
  *
  * The gradient of the transformed weights is, per frequency, vᵀ · d: the input transformed as in the forward pass times the
  * transformed gradient d[co/16][36][tile][16], summed over tiles. One frequency of both lies in the first-level cache. */
+#include "model/kernels/ahead_avx2.h"
 #include "model/kernels/wino4_avx2.h"
 
 #include <string.h>
@@ -171,15 +172,18 @@ WINO4_INLINE void weight_gradient_with(const struct wino4_weight_gradient *g, vo
     const size_t pitch = wino4_pitch(tiles, wino4_round(ci, 8));
     const struct wino4_grid grid = wino4_grid_of(g->images, g->h, g->w);
     float *columns = scratch, *v = columns + WINO4_COLUMNS, *d = v + WINO4_FREQS * pitch;
+    struct ahead ahead = ahead_make(&g->ahead, (grid.total + tiles - 1) / tiles * WINO4_FREQS * panels);
     bool add = g->accumulate;
     for (size_t at = 0; at < grid.total; at += tiles, add = true) {
         size_t end = grid.total - at < tiles ? grid.total : at + tiles;
         input_block(&g->in, &grid, at, end, ci, fast, columns, v, pitch);
         gradient_block(g, &grid, at, end, d);
         for (size_t f = 0; f < WINO4_FREQS; f++)
-            for (size_t p = 0; p < panels; p++)
+            for (size_t p = 0; p < panels; p++) {
+                ahead_fetch(&ahead);
                 product(v + f * pitch, ci, d + (p * WINO4_FREQS + f) * WINO4_PANEL_PITCH, end - at,
                         g->transformed + (p * WINO4_FREQS + f) * ci * WINO4_PANEL, add);
+            }
     }
     if (!add)
         memset(g->transformed, 0, wino4_weights_bytes(g->ci, g->co));

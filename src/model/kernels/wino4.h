@@ -19,6 +19,7 @@ struct wino4_weight_gradient {
     struct conv_extra gradient; /* of the output */
     float *transformed;         /* [⌈co/16⌉][36][ci][16] */
     bool accumulate;            /* add to `transformed`; false: write it */
+    struct conv_ahead ahead;
 };
 
 struct wino4_kernels {

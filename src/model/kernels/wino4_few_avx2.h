@@ -49,4 +49,19 @@ WINO4_INLINE void input_few(const struct conv_source *s, size_t image, size_t y,
         }
 }
 
+/* The same in up to three parts: tiles that lie inside of the image need no copy of its rows. A part with an odd number
+ * of tiles writes one too many, which the next part overwrites. */
+WINO4_INLINE void input_few_row(const struct conv_source *s, size_t image, size_t y, size_t x, size_t n, size_t ci, float *rows, float *v)
+{
+    size_t lead = x < s->left ? (s->left - x + 3) / 4 : 0, inside = s->w + s->left >= x + 6 ? (s->w + s->left - x - 6) / 4 + 1 : 0;
+    lead = lead < n ? lead : n;
+    inside = inside < lead ? lead : inside < n ? inside : n;
+    if (lead > 0)
+        input_few(s, image, y, x, lead, ci, rows, v);
+    if (inside > lead)
+        input_few(s, image, y, x + 4 * lead, inside - lead, ci, rows, v + 4 * lead);
+    if (n > inside)
+        input_few(s, image, y, x + 4 * inside, n - inside, ci, rows, v + 4 * inside);
+}
+
 #endif
