@@ -127,7 +127,7 @@ class Build:
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
         with subprocess.Popen(test["cmd"], cwd=self.folder, env={**os.environ, **test["env"], "TMPDIR": str(scratch)},
-                              start_new_session=True, preexec_fn=restrain, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              preexec_fn=restrain, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as run:
             timer = threading.Timer(limit, end, [run])
             timer.start()
@@ -141,11 +141,22 @@ class Build:
 
 
 def end(run):
-    """Kills a test and its children."""
-    try:
-        os.killpg(run.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    """Kills a test and its children. They stay in the group of this run, so that it can be stopped and continued as a whole."""
+    if run.poll() is not None:
+        return
+    parents = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents.setdefault(int(entry.read_text().rsplit(")", 1)[1].split()[1]), []).append(int(entry.parent.name))
+        except OSError:  # it has ended meanwhile
+            pass
+    waiting = [run.pid]
+    for pid in waiting:
+        waiting += parents.get(pid, [])
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def worked_seconds():
