@@ -242,7 +242,7 @@ class Dataset:
             num_parallel_calls: None or AUTOTUNE, as in tf.data; the engine always runs functions in parallel
             per: "sample" or "batch"; None: "batch" after batch(), otherwise "sample"
             workers: "thread" runs it on the engine's threads; "process" in processes that share memory with it, which is
-                faster for Python code that takes several hundred µs
+                faster for Python code that takes over 100 µs
             spec: types and shapes of the result for a sample, {"image": ("float32", (224, 224, 3)), …}; None: inferred by
                 calling the function once
 
