@@ -112,7 +112,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     code = session_open(&s, operands, count);
     if (code == EXIT_DONE)
         code = search(&s);
-    session_close(&s);
+    session_close(&s, code);
     return code;
 }
 

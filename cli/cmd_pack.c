@@ -1,14 +1,15 @@
 /* cmd_pack.c: `penstock pack`: the options of pst_pack, its progress, and a summary. */
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/pack_ranks.h"
 #include "cli/progress.h"
 #include "cli/say.h"
 #include <inttypes.h>
 #include <penstock/pack.h>
+#include <penstock/ranks.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
+#include <unistd.h>
 
 #define SKIPS_SHOWN 10
 #define MAX_PARTS   100000
@@ -241,63 +242,38 @@ static void put_summary(const pst_pack_report *r, const char *out)
 
 /* ---- The command ---- */
 
-/* The number of this process among those that mpirun or srun started; false: it was not started that way. */
-static bool find_rank(uint32_t *ret_rank, uint32_t *ret_ranks)
+/* Whether OUT is complete; its parts may be complete without that. */
+static bool is_joined(const char *out)
 {
-    static const char *const names[][2] = {
-        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+    char path[4200];
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *rank = getenv(names[i][0]), *ranks = getenv(names[i][1]);
-        unsigned long k = rank ? strtoul(rank, NULL, 10) : 0, n = ranks ? strtoul(ranks, NULL, 10) : 0;
-
-        if (n > 1 && n <= UINT32_MAX && k < n) {
-            *ret_rank = (uint32_t)k;
-            *ret_ranks = (uint32_t)n;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Waits until every part is complete. False: interrupted. */
-static bool wait_for_parts(const char *out, uint32_t parts, struct progress *progress)
-{
-    for (uint32_t k = 1; k <= parts; k++) {
-        char path[4200];
-        struct stat info;
-
-        snprintf(path, sizeof(path), "%s/part-%05" PRIu32 "-of-%05" PRIu32 "/pack.json", out, k, parts);
-        while (stat(path, &info) < 0) {
-            if (progress_report(progress, &(pst_progress){.stage = "waiting for parts", .done = k - 1, .total = parts}))
-                return false;
-            nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-        }
-    }
-    return true;
+    snprintf(path, sizeof(path), "%s/pack.json", out);
+    return access(path, F_OK) == 0;
 }
 
 static pst_status pack_all(const char *const *operands, size_t count, pst_pack_options *o, struct progress *progress,
                            bool *ret_last, pst_pack_report **ret, pst_error *reterr)
 {
     const char *out = operands[count - 1];
-    uint32_t rank = 0, ranks = 1;
+    pst_launch launch = {.size = sizeof(launch)};
+    struct life_sign life;
     pst_status status;
 
     *ret_last = true;
-    if (o->part || o->join || !find_rank(&rank, &ranks))
+    if (o->part || o->join || !pst_launch_find(&launch))
         return pst_pack(operands, count - 1, out, o, ret, reterr);
-    o->part = rank + 1;
-    o->parts = ranks;
-    *ret_last = rank == 0;
+    o->part = launch.rank + 1;
+    o->parts = launch.ranks;
+    *ret_last = launch.rank == 0;
+    life_sign_start(&life, out, launch.rank, launch.ranks);
     status = pst_pack(operands, count - 1, out, o, ret, reterr);
-    if (status < 0 || rank != 0 || (*ret)->up_to_date)
+    life_sign_stop(&life, status < 0);
+    if (status < 0 || launch.rank != 0 || is_joined(out))
         return status;
     *ret = pst_pack_report_destroy(*ret);
-    if (!wait_for_parts(out, ranks, progress)) {
-        *reterr = (pst_error){.status = PST_ECANCELLED, .message = "interrupted"};
-        return PST_ECANCELLED;
-    }
+    status = wait_for_parts(out, launch.ranks, progress, reterr);
+    if (status < 0)
+        return status;
     o->part = o->parts = 0;
     o->join = true;
     return pst_pack(operands, count - 1, out, o, ret, reterr);

@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/say.h"
 #include "cli/sweep.h"
+#include "cli/train_ranks.h"
 #include "cli/train_report.h"
 #include "cli/train_session.h"
 #include "cli/watch.h"
@@ -130,7 +131,7 @@ static int train(struct train_session *s, pst_run_result *result)
                          .progress = progress,
                          .user = &watcher};
 
-    train_report_start(&watcher.report, c->json, c->quiet, c->log_every, c->epochs);
+    train_report_start(&watcher.report, c->json && !s->silent, c->quiet || s->silent, s->silent ? 0 : c->log_every, c->epochs);
     watch_start(&watch, s->training, NULL, NULL);
     watch_also(&watch, s->validation);
     status = pst_trainer_run(s->trainer, s->training, s->validation, &o, result, &error);
@@ -138,8 +139,9 @@ static int train(struct train_session *s, pst_run_result *result)
     train_report_finish(&watcher.report);
     if (status < 0)
         return say_failure(&command_train, &error, c->json);
-    put_end(s, result);
-    if (c->profile && put_profile(s) != EXIT_DONE)
+    if (!s->silent)
+        put_end(s, result);
+    if (c->profile && !s->silent && put_profile(s) != EXIT_DONE)
         return EXIT_FAILED;
     if (pipeline_save_trace(s->training, &command_train, &c->pipeline, c->json) != EXIT_DONE)
         return EXIT_FAILED;
@@ -190,7 +192,7 @@ static int run_session(struct train_session *s, const char *const *operands, siz
     code = session_open(s, operands, count);
     if (code == EXIT_DONE)
         code = train(s, result);
-    session_close(s);
+    session_close(s, code);
     return code;
 }
 
@@ -253,20 +255,24 @@ static int run_recorded(const struct train_config *now, const pst_run_record *re
 
     c->json |= now->json;
     c->quiet |= now->quiet;
+    c->rank_timeout = now->rank_timeout;
+    c->bind = now->bind;
     c->epochs = now->epochs_given ? now->epochs : c->epochs;
     c->steps = now->steps_given ? now->steps : c->steps;
     c->val = now->val ? now->val : record->validation ? record->validation : c->val;
     c->model = record->model;
     c->weights = NULL; /* the checkpoint has them */
     c->model = record->model; /* also where it was changed before the run began, as by --qat */
-    c->threads = now->threads ? now->threads : record->threads ? record->threads : c->threads;
+    c->threads = now->threads ? now->threads : pst_launch_find(&(pst_launch){.size = sizeof(pst_launch)}) ? 0 : record->threads ? record->threads : c->threads;
     s.kernels = record->kernels; /* the same bits, whatever the file of --kernels holds by now */
-    code = session_open(&s, count ? operands : text ? &text : parsed->operands, count ? count : text ? 1 : parsed->count);
+    code = ranks_divide(&command_train, c, record->batches_per_step ? record->batches_per_step : 1);
+    if (code == EXIT_DONE)
+        code = session_open(&s, count ? operands : text ? &text : parsed->operands, count ? count : text ? 1 : parsed->count);
     if (code == EXIT_DONE) {
         compare_instructions(&s, record);
         code = train(&s, result);
     }
-    session_close(&s);
+    session_close(&s, code);
     return code;
 }
 
@@ -326,6 +332,8 @@ static int run(const void *config, const char *const *operands, size_t count)
     const struct train_config *c = config;
     pst_run_result result = {.size = sizeof(result)};
 
+    if ((c->sweep.count || c->qat) && pst_launch_find(&(pst_launch){.size = sizeof(pst_launch)}))
+        return say_usage(&command_train, "%s trains in one process; start it without mpirun", c->qat ? "--qat" : "--sweep");
     if (c->sweep.count)
         return sweep(c, operands, count);
     return c->resume ? train_again(c, c->resume, operands, count, &result) : train_once(c, operands, count, command_arguments, &result);
@@ -382,7 +390,7 @@ static const struct option options[] = {
      .doc = "sparse and categorical cross-entropy, binary cross-entropy or mean squared error; auto chooses by the target's type and the "
             "model's last layer"},
     {"--accumulate", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, accumulate), .initial = "1", .min = 1, .max = 1e6,
-     .doc = "batches per update: their gradients are averaged"},
+     .doc = "batches per update, on each rank: their gradients are averaged"},
     {"--recompute", .kind = OPTION_FLAG, INTO(struct train_config, recompute),
      .doc = "keep few values for the backward pass and compute the others again: less memory, more time, the same result"},
     {"--mixed", .metavar = "TYPE", .kind = OPTION_CHOICE, INTO(struct train_config, mixed), .choices = train_mixed, .initial = "none",
@@ -450,6 +458,18 @@ static const struct option options[] = {
      .doc = "checkpoints that are kept besides the best"},
     {"--save-every", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, save_every), .max = 1e15,
      .doc = "also save after every N updates", .absent = "only after each epoch"},
+    {"--exact-ranks", .kind = OPTION_FLAG, INTO(struct train_config, exact_ranks),
+     .doc = "give the same bits for any number of ranks with the same number of batches per update, --accumulate times ranks; one process gives them too. "
+            "Keeps the gradients of half of the batches of each rank", .group = "Several processes (mpirun, srun)"},
+    {"--gradients", .metavar = "TYPE", .kind = OPTION_CHOICE, INTO(struct train_config, gradients), .choices = train_gradients, .initial = "float32",
+     .doc = "numbers in which gradients travel between ranks; float16 halves the bytes"},
+    {"--sync-norm", .kind = OPTION_FLAG, INTO(struct train_config, sync_norm),
+     .doc = "batch normalisation takes its statistics over the batches of all ranks, for small batches; the last batches of an epoch are left out if there "
+            "is not one for every rank"},
+    {"--rank-timeout", .metavar = "S", .kind = OPTION_FLOAT, INTO(struct train_config, rank_timeout), .initial = "20", .min = 1, .max = 1e6,
+     .doc = "seconds without a sign of life after which a rank counts as lost, and the job ends"},
+    {"--bind", .metavar = "HOW", .kind = OPTION_CHOICE, INTO(struct train_config, bind), .choices = train_bindings, .initial = "auto",
+     .doc = "auto: ranks of a machine that the launcher has not bound share its cores evenly; none: they may use all"},
     {"--sweep", .metavar = "NAME=A,B", .kind = OPTION_REPEATED, INTO(struct train_config, sweep),
      .doc = "train once for each of these values of an option, such as lr=0.1,0.01; several sweeps make all combinations. Each run has a folder "
             "in --out; the same command continues a sweep that was interrupted", .group = "Several runs"},
@@ -476,6 +496,9 @@ static const struct example examples[] = {
      "--out runs/pruned"},
     {"train a trained model for int8 inference",
      "penstock train @train.pst --val @test.pst --weights runs/first --qat --epochs 2 --lr 1e-4 --out runs/qat"},
+    {"four processes, each with a quarter of the batches", "mpirun -n 4 --bind-to none penstock train @train.pst --val @test.pst --model resnet20 --out runs/ranks"},
+    {"the same on two machines with two processes each, named in a file with lines such as node1 slots=2",
+     "mpirun -n 4 --hostfile hosts --bind-to none penstock train @train.pst --model resnet20 --out runs/ranks"},
     {"continue after an interruption", "penstock train --resume runs/first"},
     {"a small model learns from a large one",
      "penstock train @train.pst --val @test.pst --model cnn --teacher runs/large --temperature 3 --alpha 0.5 --out runs/small"},
@@ -491,7 +514,10 @@ const struct command command_train = {
     .doc = "Trains the model for some epochs. A terminal shows loss, accuracy, learning rate, samples per second, the share of time spent "
            "waiting for data, and the time left. Checkpoints go to RUN/step_NNNNNNNN; RUN/latest and RUN/best are links to them; RUN/report.html shows curves, the "
            "confusion matrix and the worst mistakes. A run that was "
-           "killed at any moment continues bit-identically with --resume; Ctrl-C saves and stops.\n\n" PIPELINE_DOC,
+           "killed at any moment continues bit-identically with --resume; Ctrl-C saves and stops.\n\n"
+           "Started by mpirun or srun, the processes train one model together: an update takes --accumulate batches of each, and their gradients are "
+           "averaged while the backward pass still runs. Rank 0 prints and saves. A run may be resumed with another number of processes. A process that "
+           "stops or is lost ends the job, which names it.\n\n" PIPELINE_DOC,
     .shared = pipeline_options,
     .options = options,
     .examples = examples,

@@ -2,6 +2,7 @@
 #include "cli/train_session.h"
 #include "cli/interrupt.h"
 #include "cli/say.h"
+#include "cli/train_ranks.h"
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -9,16 +10,21 @@
 #include <unistd.h>
 
 const char *const train_mixed[] = {"none", "float16", "bfloat16", NULL};
+const char *const train_gradients[] = {"float32", "float16", NULL}; /* as pst_gradients */
+const char *const train_bindings[] = {"auto", "none", NULL};
 const char *const train_optimizers[] = {"adam", "adamw", "sgd", "nesterov", "lion", NULL};
 const char *const train_losses[] = {"auto", "sparse", "categorical", "binary", "mse", NULL};
 
-void session_close(struct train_session *s)
+void session_close(struct train_session *s, int code)
 {
+    if (code == EXIT_FAILED)
+        ranks_close(s, code); /* at once: the others wait for this rank */
     pst_trainer_destroy(s->trainer);
     pst_teacher_destroy(s->teacher);
     pst_model_destroy(s->model);
     pst_pipeline_destroy(s->training);
     pst_pipeline_destroy(s->validation);
+    ranks_close(s, code);
     free(s->text);
     free(s->class_weights);
     prune_options_free(s);
@@ -27,9 +33,10 @@ void session_close(struct train_session *s)
 /* A trace is of the training pipeline alone. */
 static int open_validation(struct train_session *s, const struct train_config *c)
 {
-    struct pipeline_config config = c->pipeline;
+    struct pipeline_config config = s->pipeline;
 
     config.trace = NULL;
+    config.uneven = s->comm ? PST_UNEVEN_ALLOW : config.uneven; /* every sample counts once */
     return pipeline_open(&s->validation, s->command, &config, &c->val, 1, c->json);
 }
 
@@ -46,7 +53,7 @@ static uint64_t total_steps(const struct train_session *s)
             all = UINT64_MAX;
         total = total == 0 || all < total ? all : total;
     }
-    return total;
+    return ranks_agree(s, total); /* a rank may have one batch less than another */
 }
 
 /* Replaces model and trainer by those that are trained for int8. */
@@ -144,6 +151,10 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
                            .temperature = c->temperature,
                            .alpha = c->alpha > 0 ? c->alpha : -1,
                            .feature_weight = c->feature_weight > 0 ? c->feature_weight : -1,
+                           .comm = s->comm,
+                           .exact_ranks = c->exact_ranks,
+                           .gradients = (pst_gradients)c->gradients,
+                           .sync_norm = c->sync_norm,
                            .class_weights = s->class_weights,
                            .class_count = s->class_weight_count};
     pst_prune_options prune = {0};
@@ -167,7 +178,7 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
         kernels_compare(o.kernels, pst_trainer_kernels(s->trainer), s->kernels ? s->resume : c->kernels);
     if (status == PST_OK && c->weights) {
         status = pst_trainer_load_weights(s->trainer, c->weights, &loaded, error);
-        if (status == PST_OK)
+        if (status == PST_OK && !s->silent)
             say_note("%zu parameters come from %s", loaded, c->weights);
     }
     o.prune = prune.size ? &prune : NULL;
@@ -207,8 +218,12 @@ int session_open(struct train_session *s, const char *const *operands, size_t co
     const struct train_config *c = s->config;
     pst_error error;
     pst_status status;
-    int code = pipeline_open(&s->training, s->command, &c->pipeline, operands, count, c->json);
+    int code;
 
+    s->pipeline = c->pipeline;
+    code = s->command == &command_train ? ranks_open(s) : EXIT_DONE;
+    if (code == EXIT_DONE)
+        code = pipeline_open(&s->training, s->command, &s->pipeline, operands, count, c->json);
     if (code == EXIT_DONE && c->val)
         code = open_validation(s, c);
     if (code != EXIT_DONE)

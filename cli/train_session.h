@@ -13,18 +13,21 @@ struct train_config {
     double rate, momentum, weight_decay, clip, clip_value, smoothing, ema, gamma, min_rate;
     double temperature, alpha, feature_weight;
     double low, high; /* of lr-find */
-    int optimizer, schedule, loss, monitor, mixed;
+    double rank_timeout;
+    int optimizer, schedule, loss, monitor, mixed, gradients, bind;
     struct option_list freeze, sweep, features, prune_exclude, prune_layers;
     const char *prune; /* SHARE, N:M or keep */
     int prune_schedule;
     uint64_t prune_begin, prune_end, prune_every;
     double prune_initial;
-    bool recompute, json, quiet, qat;
+    bool recompute, exact_ranks, sync_norm, json, quiet, qat;
     uint64_t qat_samples, qat_bits;
     bool epochs_given, steps_given, val_given;
 };
 
 extern const char *const train_optimizers[]; /* as pst_optimizer */
+extern const char *const train_gradients[]; /* as pst_gradients */
+extern const char *const train_bindings[];
 extern const char *const train_mixed[];      /* as pst_mixed */
 extern const char *const train_losses[];     /* as pst_loss */
 
@@ -32,6 +35,9 @@ extern const char *const train_losses[];     /* as pst_loss */
 struct train_session {
     const struct command *command;
     const struct train_config *config;
+    struct pipeline_config pipeline; /* the config's, with the rank of this process */
+    pst_comm *comm;       /* NULL: this process alone */
+    bool silent;          /* rank 0 speaks for this one */
     char *text;           /* of the training pipeline */
     const char *resume;   /* a run folder, or NULL; the model is then that of the checkpoint, whatever was done to it first */
     const char *const *arguments;
@@ -52,7 +58,8 @@ struct train_session {
 
 /* Opens pipelines, model and trainer: every mistake is found here. Returns EXIT_DONE, or another exit code with the error printed. */
 int session_open(struct train_session *s, const char *const *operands, size_t count);
-void session_close(struct train_session *s);
+/* `code`: how the session ends; a failure of one rank ends all. */
+void session_close(struct train_session *s, int code);
 
 /* The options of pruning; `o->size` is 0 where there are none. The lists belong to the session. */
 pst_status prune_options_read(struct train_session *s, pst_prune_options *o, pst_error *error);

@@ -17,6 +17,7 @@
 #include <penstock/pipeline.h>
 #include <penstock/plugin.h>
 #include <penstock/predict.h>
+#include <penstock/ranks.h>
 #include <penstock/record.h>
 #include <penstock/report.h>
 #include <penstock/store.h>

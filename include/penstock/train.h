@@ -4,12 +4,14 @@
  *     pst_trainer_step(t, &samples, &result, &err);         one's own loop, or
  *     pst_trainer_run(t, pipeline, NULL, &run, &end, &err); epochs, validation, checkpoints
  *
- * A given seed and data give the same bits for any number of threads. */
+ * A given seed and data give the same bits for any number of threads. Several processes train together through a communicator
+ * (ranks.h): every one calls the same functions with its own share of the batches. */
 #ifndef PENSTOCK_TRAIN_H
 #define PENSTOCK_TRAIN_H
 
 #include <penstock/model.h>
 #include <penstock/pipeline.h>
+#include <penstock/ranks.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -79,6 +81,12 @@ typedef struct pst_prune_options {
     size_t layer_count;          /* The number of both. */
 } pst_prune_options;
 
+/* How gradients travel between ranks. */
+typedef enum pst_gradients {
+    PST_GRADIENTS_FLOAT32 = 0, /* As they are. */
+    PST_GRADIENTS_FLOAT16      /* As float16 with a scale per message: half the bytes, rounded. */
+} pst_gradients;
+
 /* How a model is trained. A member that is 0 has its default; a negative rate, beta or weight decay is exactly 0. */
 typedef struct pst_train_options {
     size_t size;              /* sizeof(pst_train_options). */
@@ -106,7 +114,7 @@ typedef struct pst_train_options {
     const char *const *freeze; /* Names of layers that are not trained; * and ? stand for parts of names. */
     size_t freeze_count;      /* The number of names. */
     bool portable;            /* Use no kernels for special instruction sets. */
-    unsigned accumulate;      /* Batches per update: gradients are the mean over all their samples; 0: 1. */
+    unsigned accumulate;      /* Batches per update on each rank: gradients are the mean over all their samples; 0: 1. */
     const double *class_weights; /* One factor per class for the loss of its samples, when training; NULL: 1. Copied. */
     size_t class_count;       /* The number of class weights: the model's results, or 2 for one result with PST_LOSS_BINARY. */
     pst_loss_fn loss_fn;      /* The function of PST_LOSS_CUSTOM. */
@@ -122,6 +130,11 @@ typedef struct pst_train_options {
     const char *kernels;      /* A table of kernels as pst_model_tune writes it and pst_trainer_kernels returns it; kernels that this machine
                                  does not have are left out. NULL: the usual ones. Copied. */
     const pst_prune_options *prune; /* Prune the model while it is trained; NULL: do not. Copied. */
+    pst_comm *comm;           /* The ranks that train together; NULL: this process alone. Must outlive the trainer. */
+    bool exact_ranks;         /* The same bits for any number of ranks with the same number of batches per update, `accumulate` × ranks. */
+    pst_gradients gradients;  /* How gradients travel between ranks. */
+    bool sync_norm;           /* Batch normalisation takes its statistics over the batches of all ranks. Every rank must have a batch in
+                                 every step: PST_UNEVEN_DROP. Not with `exact_ranks`. */
 } pst_train_options;
 
 typedef struct pst_trainer pst_trainer;
@@ -449,7 +462,7 @@ typedef struct pst_run_record {
     char *instructions;      /* pst_trainer_instructions of the run; NULL: not recorded. */
     unsigned threads;        /* Threads of the step; 0: not recorded. */
     char *kernels;           /* pst_trainer_kernels of the run; NULL: not recorded. */
-    unsigned batches_per_step; /* `accumulate` of the run. */
+    unsigned batches_per_step; /* Batches per update: `accumulate` times the ranks of the run. */
     char *model;             /* The text of the model. */
     pst_shape input;         /* The shape of its input. */
     char *pipeline;          /* The text of the training pipeline; NULL: not recorded. */

@@ -107,6 +107,8 @@ void *step_gradient(struct step *s, size_t value);        /* NULL: not needed */
 bool step_gradient_adds(const struct step *s, const struct block *b, size_t value); /* another block has written to it before */
 void *step_param(struct step *s, size_t param);
 void *step_param_gradient(struct step *s, size_t param);
+void step_share(struct step *s, double *sums, size_t count, double *rows); /* see step_share_sums; from one thread */
+double *step_statistic(const struct step *s, size_t param); /* where the batch's goes; NULL: the moving statistic is updated at once */
 void *step_saved(struct step *s, const struct block *b);
 void *step_work(struct step *s, const struct block *b, bool backward, unsigned lane);
 

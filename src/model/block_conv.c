@@ -195,11 +195,12 @@ static pst_status allocate(const struct step_view *v, struct conv_state *c)
     if (!c->group.norm)
         return PST_OK;
     c->scale = mem_aligned(6 * row * sizeof(float));
-    c->sums = mem_array(4 * co * v->lanes + 2 * co, sizeof(double));
+    c->sums = mem_array(4 * co * v->lanes + 4 * co, sizeof(double));
     if (!c->scale || !c->sums)
         return PST_ENOMEM;
     c->mean = c->sums + 4 * co * v->lanes;
     c->deviation = c->mean + co;
+    c->shared = v->options->shared_norm ? c->deviation + co : NULL;
     c->shift = c->scale + row;
     c->centre = c->shift + row;
     c->by_gradient = c->centre + row;

@@ -24,6 +24,12 @@ static void mask_gradient(struct step *s, struct block *b, unsigned lane, unsign
     strip_gradient(c->elem, &j, r.count * c->out_values / co, co, g, c->z_number);
 }
 
+static void share_backward(struct step *s, struct block *b, unsigned i, unsigned count)
+{
+    (void)i, (void)count;
+    conv_share_sums(s, b, 2 * ((struct conv_state *)b->state)->group.shape.co);
+}
+
 /* Sums Σg and Σg·(z − centre) to dz = gamma/σ · (g − mean(g) − h · mean(g·h)), h = (z − mean)/σ, as a function of g and z. */
 static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsigned count)
 {
@@ -42,11 +48,17 @@ static void finish_norm_back(struct step *s, struct block *b, unsigned i, unsign
         double product = (sum2 - sum * (c->mean[k] - c->centre[k])) * deviation; /* Σ g·h */
         dbeta[k] = (float)sum;
         dgamma[k] = (float)product;
-        double a = gamma[k] * deviation, by_z = -a * deviation * product / (double)rows;
+        double n = (double)rows; /* parameters have this rank's gradients, the data that of all ranks' sums */
+        if (c->shared) {
+            sum = c->shared[k];
+            product = (c->shared[co + k] - sum * (c->mean[k] - c->centre[k])) * deviation;
+            n = c->shared_rows;
+        }
+        double a = gamma[k] * deviation, by_z = -a * deviation * product / n;
         c->by_gradient[k] = (float)a;
         c->by_z[k] = (float)by_z;
         /* The sum over all pixels is 0 with the factors as they are rounded: an error here would be the same in every pixel. */
-        c->offset[k] = (float)(-(double)c->by_gradient[k] * sum / (double)rows - (double)c->by_z[k] * (c->mean[k] - c->centre[k]));
+        c->offset[k] = (float)(-(double)c->by_gradient[k] * sum / n - (double)c->by_z[k] * (c->mean[k] - c->centre[k]));
     }
 }
 
@@ -334,6 +346,8 @@ void conv_plan_backward(struct block *b)
     bool clamps = c->group.low > -INFINITY || c->group.high < INFINITY;
     if (!c->served && !c->group.pool && (c->group.norm || clamps))
         *g++ = (struct block_phase){PHASE_LANES, mask_gradient};
+    if (c->shared)
+        *g++ = (struct block_phase){PHASE_ONCE, share_backward};
     if (c->group.norm)
         *g++ = (struct block_phase){PHASE_PARTS, finish_norm_back};
     *g++ = (struct block_phase){PHASE_LANES, c->ask_images ? backward_by_row : conv_skips_unpooling(c) ? backward_pooled : backward};

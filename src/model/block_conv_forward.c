@@ -145,6 +145,26 @@ static void forward(struct step *s, struct block *b, unsigned lane, unsigned lan
     }
 }
 
+void conv_share_sums(struct step *s, struct block *b, size_t first)
+{
+    struct conv_state *c = b->state;
+    size_t co = c->group.shape.co;
+    c->shared_rows = (double)(step_samples(s) * c->rows.out * c->columns.out);
+    for (size_t k = 0; k < 2 * co; k++) {
+        c->shared[k] = 0;
+        for (unsigned lane = 0; lane < step_lanes(s); lane++)
+            c->shared[k] += c->sums[4 * co * lane + first + k];
+    }
+    step_share(s, c->shared, 2 * co, &c->shared_rows);
+}
+
+static void share_forward(struct step *s, struct block *b, unsigned i, unsigned count)
+{
+    (void)i, (void)count;
+    if (step_is_training(s) && !step_repeats(s))
+        conv_share_sums(s, b, 0);
+}
+
 /* Statistics of the batch from the sums of the lanes, and from them how z is read. */
 static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned count)
 {
@@ -152,6 +172,7 @@ static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned co
     size_t co = c->group.shape.co, rows = step_samples(s) * c->units * c->rows.out * c->columns.out;
     const float *gamma = step_param(s, c->gamma), *beta = step_param(s, c->gamma + BETA);
     float *moving_mean = step_param(s, c->gamma + MOVING_MEAN), *moving_variance = step_param(s, c->gamma + MOVING_VARIANCE);
+    double *mean_to = step_statistic(s, c->gamma + MOVING_MEAN), *variance_to = step_statistic(s, c->gamma + MOVING_VARIANCE);
     if (step_repeats(s))
         return;
     for (size_t k = co * i / count; k < co * (i + 1) / count; k++) {
@@ -162,10 +183,21 @@ static void finish_norm(struct step *s, struct block *b, unsigned i, unsigned co
                 sum += c->sums[4 * co * lane + k];
                 sum2 += c->sums[4 * co * lane + co + k];
             }
-            sum /= (double)rows;
+            double n = (double)rows;
+            if (c->shared) {
+                sum = c->shared[k];
+                sum2 = c->shared[co + k];
+                n = c->shared_rows;
+            }
+            sum /= n;
             mean = c->centre[k] + sum;
-            variance = sum2 / (double)rows - sum * sum;
+            variance = sum2 / n - sum * sum;
             variance = variance > 0 ? variance : 0;
+        }
+        if (step_is_training(s) && mean_to) {
+            mean_to[k] = mean;
+            variance_to[k] = variance;
+        } else if (step_is_training(s)) {
             moving_mean[k] = (float)(c->momentum * moving_mean[k] + (1 - c->momentum) * mean);
             moving_variance[k] = (float)(c->momentum * moving_variance[k] + (1 - c->momentum) * variance);
         }
@@ -193,6 +225,8 @@ void conv_plan_forward(struct block *b)
     struct conv_state *c = b->state;
     struct block_phase *f = b->forward;
     *f++ = (struct block_phase){PHASE_LANES, forward};
+    if (c->shared)
+        *f++ = (struct block_phase){PHASE_ONCE, share_forward};
     if (c->group.norm)
         *f++ = (struct block_phase){PHASE_PARTS, finish_norm};
     if (c->stores_y)

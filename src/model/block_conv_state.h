@@ -42,6 +42,8 @@ struct conv_state {
     float *by_gradient, *by_z, *offset; /* batch norm, backward: dz = by_gradient · g + by_z · (z − centre) + offset */
     double *mean, *deviation;           /* of the batch: the mean, and 1 / √(variance + eps) */
     double *sums;                       /* per lane: 2 · co forward, and 2 · co of the result's gradient */
+    double *shared;                     /* with shared_norm: the sums of all ranks, 2 · co; NULL: of this one */
+    double shared_rows;
     size_t sum_bytes;                   /* of the weight gradient, per lane */
 };
 
@@ -91,6 +93,9 @@ struct strip_source conv_result(struct step *s, struct block *b, size_t first);
 struct conv_source conv_load_input(struct step *s, const struct conv_state *c, size_t first, size_t count, float *strip);
 /* Rows [row, row + rows) of it. */
 struct conv_source conv_load_rows(struct step *s, const struct conv_state *c, size_t first, size_t count, size_t row, size_t rows, float *strip);
+
+/* Puts the lanes' sums from `first` on, added over all ranks, into `shared`. */
+void conv_share_sums(struct step *s, struct block *b, size_t first);
 
 /* Phases. */
 void conv_prepare(struct step *s, struct block *b);

@@ -58,12 +58,14 @@ static bool prepare_call(struct step *s, struct block *b, unsigned lane, struct 
                              .out_shape = n->out,
                              .out = (char *)step_value(s, b->first + 1) + r.first * shape_values(&n->out) * real_size,
                              .saved = (char *)step_saved(s, b) + lane * stride,
+                             .share = step_share,
+                             .step = s,
                              .training = step_is_training(s),
                              .key = step_key(s, b->first)};
     for (size_t i = 0; i < n->inputs; i++)
         c->in[i] = (const char *)step_value(s, n->input[i]) + r.first * shape_values(&n->in[i]) * real_size;
     for (size_t i = 0; i < n->params; i++)
-        c->param[i] = step_param(s, n->first_param + i);
+        c->param[i] = step_param(s, n->first_param + i), c->statistic[i] = step_statistic(s, n->first_param + i);
     return true;
 }
 

@@ -10,6 +10,7 @@
 
 struct graph_builder;
 struct lang_node;
+struct step;
 
 #define LAYER_MAX_PARAMS 4
 #define LAYER_MAX_INPUTS 16
@@ -45,6 +46,7 @@ struct layer_param {
     enum param_init init;
     uint64_t fan_in, fan_out; /* of INIT_GLOROT_UNIFORM */
     bool fixed;               /* not trained: moving statistics */
+    double momentum;          /* of moving statistics: the share that a step keeps */
 };
 
 /* One call of a layer's kernel. Pointers are to `real` values unless stated; backward writes every result, it adds to none. */
@@ -60,8 +62,11 @@ struct layer_call {
     const void *dout; /* backward: the gradient of `out` */
     void *din[LAYER_MAX_INPUTS]; /* backward: written; NULL: not needed */
     void *param[LAYER_MAX_PARAMS]; /* const but for moving statistics, which a training forward pass updates */
+    double *statistic[LAYER_MAX_PARAMS]; /* where statistics of the batch go; NULL: the moving statistics are updated at once */
     void *dparam[LAYER_MAX_PARAMS];
     void *saved; /* `saved_bytes`: from forward to backward */
+    void (*share)(struct step *s, double *sums, size_t count, double *rows); /* of a layer with statistics: see step_share_sums */
+    struct step *step; /* for `share` */
     bool training;
     uint64_t key; /* of random numbers: seed, step and node */
 };

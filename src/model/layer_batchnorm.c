@@ -28,13 +28,13 @@ static pst_status shape(const void *config, const struct shape *in, size_t input
 
 static size_t parameters(const void *config, const struct shape *in, struct layer_param ret[LAYER_MAX_PARAMS])
 {
-    (void)config;
+    double momentum = ((const struct norm_config *)config)->momentum;
     ret[GAMMA] = (struct layer_param){.name = "gamma", .rank = 1, .shape = {in->c}, .init = INIT_ONES};
     ret[BETA] = (struct layer_param){.name = "beta", .rank = 1, .shape = {in->c}, .init = INIT_ZEROS};
     ret[MOVING_MEAN] =
-        (struct layer_param){.name = "moving_mean", .rank = 1, .shape = {in->c}, .init = INIT_ZEROS, .fixed = true};
+        (struct layer_param){.name = "moving_mean", .rank = 1, .shape = {in->c}, .init = INIT_ZEROS, .fixed = true, .momentum = momentum};
     ret[MOVING_VARIANCE] =
-        (struct layer_param){.name = "moving_variance", .rank = 1, .shape = {in->c}, .init = INIT_ONES, .fixed = true};
+        (struct layer_param){.name = "moving_variance", .rank = 1, .shape = {in->c}, .init = INIT_ONES, .fixed = true, .momentum = momentum};
     return 4;
 }
 
@@ -48,13 +48,18 @@ static void batch_statistics(const struct layer_call *call, size_t channel, doub
 {
     size_t channels = call->out_shape.c, rows = call->n * shape_values(&call->out_shape) / channels;
     const real *x = (const real *)call->in[0] + channel;
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, all = (double)rows;
     for (size_t r = 0; r < rows; r++)
         sum += x[r * channels];
-    *ret_mean = sum / (double)rows;
+    if (call->share)
+        call->share(call->step, &sum, 1, &all);
+    *ret_mean = sum / all;
     for (size_t r = 0; r < rows; r++)
         squares += (x[r * channels] - *ret_mean) * (x[r * channels] - *ret_mean);
-    *ret_variance = squares / (double)rows;
+    all = (double)rows;
+    if (call->share)
+        call->share(call->step, &squares, 1, &all);
+    *ret_variance = squares / all;
 }
 
 static void forward(const struct layer_call *call)
@@ -68,6 +73,11 @@ static void forward(const struct layer_call *call)
         double mean = moving_mean[k], variance = moving_variance[k];
         if (call->training) {
             batch_statistics(call, k, &mean, &variance);
+        }
+        if (call->training && call->statistic[MOVING_MEAN]) {
+            call->statistic[MOVING_MEAN][k] = mean;
+            call->statistic[MOVING_VARIANCE][k] = variance;
+        } else if (call->training) {
             moving_mean[k] = (real)(c->momentum * moving_mean[k] + (1 - c->momentum) * mean);
             moving_variance[k] = (real)(c->momentum * moving_variance[k] + (1 - c->momentum) * variance);
         }
@@ -96,8 +106,11 @@ static void backward(const struct layer_call *call)
         dbeta[k] = (real)sum;
         dgamma[k] = (real)product;
         real *dx = call->din[0] ? (real *)call->din[0] + k : NULL;
-        real by_mean = call->training ? (real)(sum / (double)rows) : 0;
-        real by_product = call->training ? (real)(product / (double)rows) : 0;
+        double all = (double)rows, sums[2] = {sum, product};
+        if (call->training && call->share)
+            call->share(call->step, sums, 2, &all);
+        real by_mean = call->training ? (real)(sums[0] / all) : 0;
+        real by_product = call->training ? (real)(sums[1] / all) : 0;
         for (size_t r = 0; dx && r < rows; r++)
             dx[r * channels] =
                 gamma[k] * scale[k] * (dy[r * channels] - by_mean - (x[r * channels] - mean[k]) * scale[k] * by_product);

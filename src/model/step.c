@@ -34,6 +34,9 @@ struct step {
     size_t *value_again;            /* the same of values, from when they are recomputed */
     char *arena;
     size_t arena_bytes, value_bytes;
+    double *statistics; /* of the batch; NULL: moving statistics are updated at once */
+    step_share_fn share; /* NULL: this rank alone */
+    void *share_user;
     void (*on_gradient)(void *user, size_t p);
     void *on_gradient_user;
     bool measures;
@@ -488,6 +491,64 @@ void step_on_gradient(struct step *s, void (*fn)(void *user, size_t p), void *us
 {
     s->on_gradient = fn;
     s->on_gradient_user = user;
+}
+
+void step_gradient_order(const struct step *s, size_t *ret)
+{
+    for (size_t i = s->block_count; i-- > 0;)
+        for (size_t n = s->blocks[i].first + s->blocks[i].count; n-- > s->blocks[i].first;)
+            for (size_t p = 0; p < s->graph->nodes[n].params; p++)
+                *ret++ = s->graph->nodes[n].first_param + p;
+}
+
+/* ---- Statistics of batches ---- */
+
+/* Values of fixed parameters before parameter `param`. */
+static size_t statistics_before(const struct graph *g, size_t param)
+{
+    size_t sum = 0;
+    for (size_t p = 0; p < param; p++)
+        sum += g->params[p].layer.fixed ? g->params[p].count : 0;
+    return sum;
+}
+
+size_t step_statistic_count(const struct step *s)
+{
+    return statistics_before(s->graph, s->graph->param_count);
+}
+
+void step_keep_statistics(struct step *s, double *to)
+{
+    s->statistics = to;
+}
+
+double *step_statistic(const struct step *s, size_t param)
+{
+    if (!s->statistics || !s->graph->params[param].layer.fixed)
+        return NULL;
+    return s->statistics + statistics_before(s->graph, param);
+}
+
+void step_apply_statistics(const struct step *s, const double *from, float *params)
+{
+    for (size_t p = 0; p < s->graph->param_count; p++) {
+        const struct graph_param *g = &s->graph->params[p];
+        double keep = g->layer.momentum;
+        for (size_t k = 0; g->layer.fixed && k < g->count; k++)
+            params[g->offset + k] = (float)(keep * params[g->offset + k] + (1 - keep) * *from++);
+    }
+}
+
+void step_share_sums(struct step *s, step_share_fn share, void *user)
+{
+    s->share = share;
+    s->share_user = user;
+}
+
+void step_share(struct step *s, double *sums, size_t count, double *rows)
+{
+    if (s->share)
+        s->share(s->share_user, sums, count, rows);
 }
 
 struct team *step_team(struct step *s)

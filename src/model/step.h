@@ -28,6 +28,7 @@ struct step_options {
     uint64_t seed;     /* of dropout */
     bool recompute;    /* keep few activations and compute the others again in the backward pass: less memory, more time */
     const struct kernel_table *kernels; /* of convolutions, instead of those that are chosen otherwise; used by step_create only. NULL: none */
+    bool shared_norm;  /* sums of batch normalisation go through step_share_sums */
     enum number store; /* how values and gradients are stored where blocks can: mixed precision */
 };
 
@@ -53,6 +54,23 @@ void step_backward(struct step *s, const void *dout, void *grads);
 
 /* Called as soon as the gradient of parameter `p` is final, in an order that depends on the graph only; from one thread. */
 void step_on_gradient(struct step *s, void (*fn)(void *user, size_t p), void *user);
+
+/* Lists the parameters in the order in which step_on_gradient announces them; `ret` has room for all of the graph's. */
+void step_gradient_order(const struct step *s, size_t *ret);
+
+/* Statistics of one batch, for several batches per update that see the same moving statistics, wherever they are computed. */
+size_t step_statistic_count(const struct step *s);
+/* Training passes store their statistics in `to` (step_statistic_count values) and leave the moving statistics alone. NULL: passes
+ * update the moving statistics, as at first. */
+void step_keep_statistics(struct step *s, double *to);
+/* Updates moving statistics in `params` (floats) by one batch's. */
+void step_apply_statistics(const struct step *s, const double *from, float *params);
+
+/* Batch normalisation over several ranks; `shared_norm` of the options must be set. `share` replaces `count` sums over the batch, and the
+ * number of rows that they are taken over, by those of all ranks. It is called from one thread at a time, in an order that depends
+ * on the graph only. NULL: no others. */
+typedef void (*step_share_fn)(void *user, double *sums, size_t count, double *rows);
+void step_share_sums(struct step *s, step_share_fn share, void *user);
 
 /* The threads of the step, for work between passes. */
 struct team *step_team(struct step *s);

@@ -72,7 +72,7 @@ static pst_status run(struct evaluation *e, pst_pipeline *p, const pst_fields *f
         batch = pst_batch_unref(batch);
     }
     if (st == PST_END)
-        st = e->metrics.samples ? PST_OK : pst_fail(reterr, PST_EINVAL, "the pipeline delivered no sample to evaluate");
+        st = e->metrics.sums.samples ? PST_OK : pst_fail(reterr, PST_EINVAL, "the pipeline delivered no sample to evaluate");
     return st;
 }
 

@@ -186,7 +186,7 @@ static void state_file(pst_trainer *t, const struct run_state *s, const pst_run_
     json_string(&j, "penstock", pst_version());
     json_uint(&j, "step", t->steps);
     json_uint(&j, "seed", t->options.seed);
-    json_uint(&j, "batches_per_step", t->options.accumulate);
+    json_uint(&j, "batches_per_step", trainer_batches_per_step(t));
     json_uint(&j, "accumulated", t->accumulated);
     json_uint(&j, "accumulated_samples", t->accumulated_samples);
     json_uint(&j, "threads", t->options.threads);
@@ -412,6 +412,9 @@ static pst_status read_progress(pst_trainer *t, const char *folder, const struct
     json_get_uint(d, json_find(d, 0, "accumulated"), &ret->accumulated);
     json_get_uint(d, json_find(d, 0, "accumulated_samples"), &ret->accumulated_samples);
     take_scale(t, d, &ret->scale);
+    if (ret->accumulated && t->ranks)
+        return pst_fail_at(reterr, PST_ETYPE, folder, PST_NOWHERE, PST_NOWHERE,
+                           "the checkpoint was written within a step of %" PRIu64 " batches; continue it in one process, or use an older one", ret->batches_per_step);
     if (ret->accumulated && ret->batches_per_step != t->options.accumulate)
         return pst_fail_at(reterr, PST_ETYPE, folder, PST_NOWHERE, PST_NOWHERE,
                            "the checkpoint was written within a step of %" PRIu64 " batches; this trainer's steps have %u", ret->batches_per_step,

@@ -139,11 +139,12 @@ static void collect(struct mistakes *m, pst_trainer *t, pst_pipeline *p, const p
 /* ---- The pass ---- */
 
 pst_status evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret, struct mistakes *mistakes,
-                             pst_error *reterr)
+                             bool shared, pst_error *reterr)
 {
     struct metrics m;
     pst_batch *batch = NULL;
     pst_status st = metrics_init(&m, t->options.loss, t->width, reterr);
+    m.keeps_batches = shared;
     while (st == PST_OK && (st = pst_pipeline_next(p, &batch, reterr)) == PST_OK) {
         struct loss_target target = {0};
         pst_step_result r = {.size = sizeof(r)};
@@ -160,8 +161,12 @@ pst_status evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *
         }
         batch = pst_batch_unref(batch);
     }
+    if (shared) {
+        pst_status merged = metrics_merge(&m, t->options.comm, st, reterr);
+        st = merged < 0 ? merged : st;
+    }
     if (st == PST_END)
-        st = m.samples ? PST_OK : pst_fail(reterr, PST_EINVAL, "the pipeline delivered no sample to evaluate");
+        st = m.sums.samples ? PST_OK : pst_fail(reterr, PST_EINVAL, "the pipeline delivered no sample to evaluate");
     if (st == PST_OK)
         st = metrics_result(&m, ret, reterr);
     metrics_finish(&m);
@@ -173,5 +178,5 @@ pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const 
 {
     if (ret->size < sizeof(*ret))
         return pst_fail(reterr, PST_EINVAL, "pst_evaluation.size is not set");
-    return evaluate_pipeline(t, p, fields, ret, NULL, reterr);
+    return evaluate_pipeline(t, p, fields, ret, NULL, false, reterr);
 }

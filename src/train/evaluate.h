@@ -24,9 +24,10 @@ struct mistakes {
 };
 void mistakes_finish(struct mistakes *m); /* zeroed ok */
 
-/* pst_trainer_evaluate_pipeline that also keeps the worst samples in `mistakes` (NULL: not needed). */
+/* pst_trainer_evaluate_pipeline that also keeps the worst samples in `mistakes` (NULL: not needed). `shared`: every rank evaluates its
+ * share of the pipeline, and the result is that of all of them; the worst samples are this rank's. */
 pst_status evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret, struct mistakes *mistakes,
-                             pst_error *reterr);
+                             bool shared, pst_error *reterr);
 
 /* The tensors of a batch by the names in `fields`. */
 pst_status samples_of(const pst_batch *b, const pst_fields *fields, pst_samples *ret, pst_error *reterr);

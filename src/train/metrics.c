@@ -79,7 +79,7 @@ pst_status metrics_init(struct metrics *m, pst_loss loss, size_t width, pst_erro
     return (!classes || m->confusion) && (!m->spread_count || m->spreads) ? PST_OK : fail_memory(reterr, "evaluating");
 }
 
-static void add_sample(struct metrics *m, const float *x, const struct loss_target *t, size_t i, size_t width)
+static void add_sample(struct metrics *m, struct metrics_sums *to, const float *x, const struct loss_target *t, size_t i, size_t width)
 {
     if (m->loss == PST_LOSS_MSE) {
         for (size_t k = 0; k < width; k++) {
@@ -88,7 +88,7 @@ static void add_sample(struct metrics *m, const float *x, const struct loss_targ
             m->spreads[k].squares += y * y;
             m->spreads[k].errors += e * e;
         }
-        m->values += width;
+        to->values += width;
     } else if (m->confusion && m->loss == PST_LOSS_BINARY) {
         m->confusion[2 * (target_value(t, i, 0, 1) > 0.5) + (x[0] > 0)]++;
     } else if (m->confusion) {
@@ -107,16 +107,32 @@ static pst_status add_scores(struct metrics *m, const float *out, const struct l
     return PST_OK;
 }
 
+void metrics_add_sums(struct metrics_sums *to, const struct metrics_sums *b)
+{
+    to->samples += b->samples;
+    to->correct += b->correct;
+    to->correct_top5 += b->correct_top5;
+    to->values += b->values;
+    to->loss += b->loss;
+    to->absolute += b->absolute;
+}
+
 pst_status metrics_add(struct metrics *m, const float *out, const struct loss_target *target, size_t width, const pst_step_result *batch,
                        pst_error *reterr)
 {
-    m->samples += batch->samples;
-    m->correct += batch->correct;
-    m->correct_top5 += batch->correct_top5;
-    m->loss_sum += batch->loss * (double)batch->samples;
-    m->absolute_sum += batch->absolute_error;
+    struct metrics_sums b = {.samples = batch->samples,
+                             .correct = batch->correct,
+                             .correct_top5 = batch->correct_top5,
+                             .loss = batch->loss * (double)batch->samples,
+                             .absolute = batch->absolute_error};
     for (size_t i = 0; i < batch->samples; i++)
-        add_sample(m, out + i * width, target, i, width);
+        add_sample(m, &b, out + i * width, target, i, width);
+    metrics_add_sums(&m->sums, &b);
+    if (m->keeps_batches) {
+        if (mem_grow((void **)&m->batches, &m->batch_capacity, m->batch_count + 1, sizeof(*m->batches)) < 0)
+            return fail_memory(reterr, "evaluating");
+        m->batches[m->batch_count++] = b;
+    }
     return m->width ? add_scores(m, out, target, batch->samples, reterr) : PST_OK;
 }
 
@@ -198,7 +214,7 @@ static double class_f1(const uint64_t *confusion, size_t classes)
 /* R²: each result around its own mean, then the mean over the results whose targets differ, as Keras and scikit-learn do. */
 static double determination(const struct metrics *m)
 {
-    double sum = 0, n = (double)m->samples;
+    double sum = 0, n = (double)m->sums.samples;
     size_t counted = 0;
     for (size_t k = 0; k < m->spread_count; k++) {
         const struct spread *s = &m->spreads[k];
@@ -213,17 +229,18 @@ static double determination(const struct metrics *m)
 
 pst_status metrics_result(struct metrics *m, pst_evaluation *ret, pst_error *reterr)
 {
-    double n = (double)m->samples, values = (double)m->values;
+    const struct metrics_sums *s = &m->sums;
+    double n = (double)s->samples, values = (double)s->values;
     bool regression = m->loss == PST_LOSS_MSE, custom = m->loss == PST_LOSS_CUSTOM;
     struct score *room = m->width ? mem_array(m->score_count / m->width + 1, sizeof(*room)) : NULL;
     if (m->width && !room)
         return fail_memory(reterr, "evaluating");
     *ret = (pst_evaluation){.size = ret->size,
-                            .samples = m->samples,
-                            .loss = m->loss_sum / n,
-                            .accuracy = regression || custom ? NAN : (double)m->correct / n,
-                            .top5 = regression || custom || m->loss == PST_LOSS_BINARY ? NAN : (double)m->correct_top5 / n,
-                            .mae = regression ? m->absolute_sum / values : NAN,
+                            .samples = s->samples,
+                            .loss = s->loss / n,
+                            .accuracy = regression || custom ? NAN : (double)s->correct / n,
+                            .top5 = regression || custom || m->loss == PST_LOSS_BINARY ? NAN : (double)s->correct_top5 / n,
+                            .mae = regression ? s->absolute / values : NAN,
                             .r2 = determination(m),
                             .auc = NAN,
                             .f1 = !m->width && m->confusion ? class_f1(m->confusion, m->classes) : NAN,
@@ -242,6 +259,8 @@ void metrics_finish(struct metrics *m)
     m->scores = NULL;
     mem_free(m->spreads);
     m->spreads = NULL;
+    mem_free(m->batches);
+    m->batches = NULL;
     mem_free(m->confusion);
     m->confusion = NULL;
 }

@@ -12,11 +12,19 @@ struct spread {
     double sum, squares, errors;
 };
 
+/* What one batch, or all of them, add up to. */
+struct metrics_sums {
+    uint64_t samples, correct, correct_top5, values;
+    double loss, absolute;
+};
+
 /* Sums over batches. */
 struct metrics {
     pst_loss loss;
-    uint64_t samples, correct, correct_top5, values;
-    double loss_sum, absolute_sum;
+    struct metrics_sums sums;
+    bool keeps_batches;           /* set it to keep the sums of each batch, for metrics_merge */
+    struct metrics_sums *batches; /* in their order */
+    size_t batch_count, batch_capacity;
     struct spread *spreads; /* of regression, by result: R². NULL: others */
     size_t spread_count;
     size_t classes;
@@ -37,6 +45,11 @@ pst_status metrics_init(struct metrics *m, pst_loss loss, size_t width, pst_erro
 /* Adds a batch. Scores of binary targets are kept, as AUC needs their order: 8 bytes each. */
 pst_status metrics_add(struct metrics *m, const float *out, const struct loss_target *target, size_t width, const pst_step_result *batch,
                        pst_error *reterr);
+void metrics_add_sums(struct metrics_sums *to, const struct metrics_sums *from);
+/* Replaces the metrics of every rank by those of all of them, as one process would have taken them: batch j of rank r is number
+ * j · ranks + r. `st` is how this rank's pass ended; a failure or a cancellation of any rank is that of all. */
+struct pst_comm;
+pst_status metrics_merge(struct metrics *m, struct pst_comm *comm, pst_status st, pst_error *reterr);
 /* The area under the ROC curve: the share of pairs of a positive and a negative that are in the right order; ties count half. Sorts.
  * NaN: only one kind. */
 double metrics_auc(struct score *scores, size_t count);

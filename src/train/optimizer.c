@@ -45,6 +45,7 @@ struct optimizer {
     struct optimizer_step step;
     float decay;
     bool first;
+    size_t first_value, end_value; /* runs that begin between them */
     struct team *team;
     float *params;
     const float *grads;
@@ -155,6 +156,8 @@ static void update(void *user, unsigned worker)
     struct optimizer *o = user;
     for (size_t i = worker; i < o->run_count; i += team_size(o->team)) {
         const struct run *r = &o->runs[i];
+        if (r->offset < o->first_value || r->offset >= o->end_value)
+            continue;
         struct optimizer_step s = o->step;
         const float *g = o->grads + r->offset;
         float *w = o->params + r->offset, *m = o->state[0] + r->offset;
@@ -198,27 +201,51 @@ void optimizer_accumulate(struct optimizer *o, struct team *team, const float *g
     team_run(team, add_gradients, o);
 }
 
-double optimizer_apply(struct optimizer *o, struct team *team, uint64_t t, double rate, double scale, float *params, const float *grads)
+static void begin(struct optimizer *o, uint64_t t, double rate, double scale, float *params, const float *grads)
 {
     const struct optimizer_options *c = &o->options;
     bool adam = c->kind == PST_OPTIMIZER_ADAM || c->kind == PST_OPTIMIZER_ADAMW;
-    double norm = c->clip_norm > 0 ? scale * optimizer_norm(o, team, grads) : 0;
     double corrected = adam ? rate * sqrt(1 - pow(c->beta2, (double)t)) / (1 - pow(c->beta1, (double)t)) : rate;
     o->step = (struct optimizer_step){.rate = (float)corrected,
                                       .momentum = (float)c->momentum,
                                       .keep1 = (float)(1 - c->beta1),
                                       .keep2 = (float)(1 - c->beta2),
                                       .epsilon = (float)c->epsilon,
-                                      .scale = (float)(c->clip_norm > 0 && norm > c->clip_norm ? scale * (c->clip_norm / norm) : scale),
+                                      .scale = (float)scale,
                                       .limit = c->clip_value > 0 ? (float)c->clip_value : INFINITY,
                                       .ema = (float)(1 - c->ema)};
     o->decay = (float)(rate * c->weight_decay);
-    o->team = team;
     o->params = params;
     o->grads = grads;
+}
+
+void optimizer_begin(struct optimizer *o, uint64_t t, double rate, double scale, float *params, const float *grads)
+{
+    begin(o, t, rate, scale, params, grads);
+}
+
+void optimizer_apply_range(struct optimizer *o, struct team *team, size_t offset, size_t count)
+{
+    o->first_value = offset;
+    o->end_value = offset + count;
+    o->team = team;
     team_run(team, update, o);
+}
+
+void optimizer_end(struct optimizer *o, struct team *team)
+{
+    o->team = team;
     if (o->state[2])
         team_run(team, update_mean, o);
+}
+
+double optimizer_apply(struct optimizer *o, struct team *team, uint64_t t, double rate, double scale, float *params, const float *grads)
+{
+    const struct optimizer_options *c = &o->options;
+    double norm = c->clip_norm > 0 ? scale * optimizer_norm(o, team, grads) : 0;
+    begin(o, t, rate, c->clip_norm > 0 && norm > c->clip_norm ? scale * (c->clip_norm / norm) : scale, params, grads);
+    optimizer_apply_range(o, team, 0, SIZE_MAX);
+    optimizer_end(o, team);
     return norm;
 }
 

@@ -29,6 +29,10 @@ struct optimizer *optimizer_destroy(struct optimizer *o); /* NULL ok; returns NU
 /* One update at step `t` (1 is the first) with the gradients times `scale`. Returns their norm if it was needed for clipping,
  * otherwise 0. */
 double optimizer_apply(struct optimizer *o, struct team *team, uint64_t t, double rate, double scale, float *params, const float *grads);
+/* The same update in parts, without clipping by norm: begin, then ranges of values in any order, then end. */
+void optimizer_begin(struct optimizer *o, uint64_t t, double rate, double scale, float *params, const float *grads);
+void optimizer_apply_range(struct optimizer *o, struct team *team, size_t offset, size_t count);
+void optimizer_end(struct optimizer *o, struct team *team);
 /* Adds the gradients times `weight` to state 3; `first`: begins the sum. */
 void optimizer_accumulate(struct optimizer *o, struct team *team, const float *grads, double weight, bool first);
 /* The norm of all trained gradients. */

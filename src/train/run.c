@@ -22,6 +22,7 @@ struct run {
     pst_trainer *trainer;
     pst_pipeline *training, *validation;
     const pst_run_options *options;
+    const char *out;      /* the run folder, on every rank */
     pst_fields validation_fields;
     struct run_state state;
     struct run_log log;
@@ -34,6 +35,7 @@ struct run {
     uint64_t seen;        /* samples in it */
     uint64_t steps_here;  /* of this process */
     double step_seconds;  /* of all of them */
+    struct ranks *ranks;  /* the trainer's; NULL: none */
     double update_loss;   /* sum over the samples since the last update */
     uint64_t update_samples;
     bool stop;
@@ -113,8 +115,11 @@ static void report(struct run *r)
 {
     pst_run_progress *p = &r->progress;
     refresh(r);
-    if (r->options->progress && r->options->progress(r->options->user, p))
-        r->stop = true;
+    bool stop = r->options->progress && r->options->progress(r->options->user, p);
+    if (stop && r->ranks)
+        r->ranks->stops = true; /* all ranks stop together, in the next update */
+    else
+        r->stop |= stop;
     p->saved = p->best = p->epoch_end = p->validated = false;
 }
 
@@ -150,6 +155,45 @@ static pst_status count_update(struct run *r, pst_step_result *result, pst_error
     return st;
 }
 
+/* Adds a batch to the sums of the epoch. */
+static void count_batch(struct run *r, double loss, uint64_t samples, uint64_t correct)
+{
+    r->state.samples += samples;
+    r->state.correct += correct;
+    r->state.loss_sum += loss * (double)samples;
+    r->update_loss += loss * (double)samples;
+    r->update_samples += samples;
+    r->seen += samples;
+}
+
+/* After an update of all ranks, or one that was left out: the batches of all of them count, in their order. Only now the place of
+ * the run moves: one that stops within an update resumes before it. */
+static pst_status end_update(struct run *r, pst_step_result *result, pst_error *reterr)
+{
+    if (r->ranks->stopped) {
+        r->stop = true;
+        return PST_OK;
+    }
+    for (uint64_t i = 0; i < r->ranks->batches; i++) {
+        const struct batch_record *b = ranks_batch(r->ranks, i);
+        if (b)
+            count_batch(r, b->loss, b->samples, b->correct);
+    }
+    pst_status st = pst_pipeline_tell(r->training, &r->state.cursor, reterr);
+    r->saved = false;
+    r->state.has_cursor = true;
+    return st == PST_OK && result->updated ? count_update(r, result, reterr) : st;
+}
+
+static void count_time(struct run *r, double took, double waited)
+{
+    r->waited += waited;
+    r->spent += took + waited;
+    r->step_seconds += took + waited;
+    r->results.computing += took;
+    r->results.waiting += waited;
+}
+
 static pst_status train_batch(struct run *r, pst_batch *batch, double waited, pst_error *reterr)
 {
     pst_step_result result = {.size = sizeof(result)};
@@ -164,26 +208,18 @@ static pst_status train_batch(struct run *r, pst_batch *batch, double waited, ps
         st = teacher_batch(r->options->teacher, r->training, batch, &samples, reterr);
     if (st == PST_OK)
         st = locate_sample(r->training, batch, pst_trainer_step(r->trainer, &samples, &result, reterr), reterr);
-    if (st == PST_OK)
+    if (st == PST_OK && !r->ranks)
         st = pst_pipeline_tell(r->training, &r->state.cursor, reterr);
     if (st < 0)
         return st;
-    double took = now() - begin;
     if (r->steps_here == 0 && r->seen == 0 && r->state.epoch == 0)
         run_log_pictures(&r->log, r->trainer, samples.input);
+    count_time(r, now() - begin, waited);
+    if (r->ranks)
+        return r->trainer->accumulated ? PST_OK : end_update(r, &result, reterr);
     r->saved = false;
     r->state.has_cursor = true;
-    r->state.samples += result.samples;
-    r->state.correct += result.correct;
-    r->state.loss_sum += result.loss * (double)result.samples;
-    r->update_loss += result.loss * (double)result.samples;
-    r->update_samples += result.samples;
-    r->seen += result.samples;
-    r->waited += waited;
-    r->spent += took + waited;
-    r->step_seconds += took + waited;
-    r->results.computing += took;
-    r->results.waiting += waited;
+    count_batch(r, result.loss, result.samples, result.correct);
     return result.updated ? count_update(r, &result, reterr) : PST_OK;
 }
 
@@ -254,7 +290,8 @@ static pst_status validate(struct run *r, pst_error *reterr)
     pst_evaluation e = {.size = sizeof(e)};
     struct mistakes mistakes = {0};
     double begin = now();
-    pst_status st = evaluate_pipeline(r->trainer, r->validation, &r->validation_fields, &e, r->options->out ? &mistakes : NULL, reterr);
+    pst_status st = evaluate_pipeline(r->trainer, r->validation, &r->validation_fields, &e, r->options->out ? &mistakes : NULL,
+                                      pst_comm_size(r->trainer->options.comm) > 1, reterr);
     r->results.validating += now() - begin;
     if (st < 0) {
         mistakes_finish(&mistakes);
@@ -298,6 +335,31 @@ static bool validation_is_due(const struct run *r)
     return r->validation && every && steps && steps % every == 0 && r->trainer->accumulated == 0 && r->state.validated_step != steps;
 }
 
+/* The data of this rank is at its end, or was cancelled: takes part in the last update of the others. */
+static pst_status flush_ranks(struct run *r, pst_error *reterr)
+{
+    pst_step_result result = {.size = sizeof(result), .rate = schedule_rate(&r->trainer->options, &r->trainer->schedule, r->trainer->steps)};
+    uint64_t before = r->trainer->steps;
+    if (r->ranks->ended)
+        return PST_OK; /* in the update before, another rank had none */
+    pst_status st = pst_trainer_flush(r->trainer, reterr);
+    result.updated = r->trainer->steps > before;
+    result.gradient_norm = result.updated ? r->trainer->gradient_norm : 0;
+    return st < 0 ? st : end_update(r, &result, reterr);
+}
+
+/* Another rank has no more batches: neither has this one. */
+static pst_status await_end(struct run *r, pst_error *reterr)
+{
+    pst_batch *batch = NULL;
+    pst_status st = pst_pipeline_next(r->training, &batch, reterr);
+    pst_batch_unref(batch);
+    if (st == PST_OK)
+        st = pst_fail(reterr, PST_EINVAL, "the ranks' training data have different lengths: give every pipeline its rank, the number of ranks, and "
+                                          "uneven=allow");
+    return st;
+}
+
 /* Until the end of the epoch: PST_END; of the run: PST_OK. */
 static pst_status train_epoch(struct run *r, pst_error *reterr)
 {
@@ -306,12 +368,24 @@ static pst_status train_epoch(struct run *r, pst_error *reterr)
     while (!r->stop) {
         pst_batch *batch = NULL;
         double begin = now();
-        pst_status st = validation_is_due(r) ? validate_between(r, reterr) : PST_OK;
-        if (st < 0 || r->stop || is_finished(r))
+        bool ended = r->ranks && r->ranks->ended; /* the epoch is over, and so it is on ranks that had no batch */
+        pst_status st = validation_is_due(r) && !ended ? validate_between(r, reterr) : PST_OK;
+        if (st < 0 || r->stop || (is_finished(r) && !ended))
             return st;
-        if (o->steps_per_epoch && r->state.epoch_step >= o->steps_per_epoch)
+        if (o->steps_per_epoch && r->state.epoch_step >= o->steps_per_epoch && !ended)
             return PST_END;
-        st = pst_pipeline_next(r->training, &batch, reterr);
+        st = r->ranks && r->ranks->ended ? await_end(r, reterr) : pst_pipeline_next(r->training, &batch, reterr);
+        if (st == PST_ECANCELLED && r->ranks) {
+            r->ranks->stops = true;
+            r->ranks->ended = false;
+            return flush_ranks(r, reterr);
+        }
+        if (st == PST_END && r->ranks) {
+            pst_status flushed = flush_ranks(r, reterr);
+            r->ranks->ended = false;
+            if (flushed < 0 || r->stop)
+                return flushed;
+        }
         if (st == PST_ECANCELLED) {
             r->stop = true;
             return PST_OK;
@@ -337,7 +411,7 @@ static pst_status train_epoch(struct run *r, pst_error *reterr)
 static pst_status flush(struct run *r, pst_error *reterr)
 {
     pst_step_result result = {.size = sizeof(result), .rate = r->progress.rate};
-    if (r->trainer->accumulated == 0)
+    if (r->trainer->accumulated == 0 || r->ranks)
         return PST_OK;
     uint64_t before = r->trainer->steps;
     pst_status st = pst_trainer_flush(r->trainer, reterr);
@@ -394,11 +468,24 @@ static pst_status end_epoch(struct run *r, pst_error *reterr)
 
 /* ---- The whole ---- */
 
+/* Every rank begins as rank 0 does. */
+static pst_status share(struct run *r, pst_error *reterr)
+{
+    pst_cursor cursor;
+    pst_position at = {0};
+    pst_status st = pst_pipeline_tell(r->training, &cursor, reterr);
+    if (st == PST_OK)
+        st = pst_cursor_get(&cursor, &at, reterr);
+    return st < 0 ? st : ranks_share(r->trainer, &r->state, at.fingerprint, reterr);
+}
+
 static pst_status resume(struct run *r, pst_error *reterr)
 {
     pst_cursor cursor;
     pst_position at = {0};
-    pst_status st = checkpoint_resume(r->trainer, r->options->out, &r->state, reterr);
+    pst_status st = pst_comm_rank(r->trainer->options.comm) == 0 ? checkpoint_resume(r->trainer, r->out, &r->state, reterr) : PST_OK;
+    if (st == PST_OK && r->ranks)
+        st = share(r, reterr);
     if (st < 0)
         return st;
     uint64_t teacher = r->options->teacher ? teacher_hash(r->options->teacher) : 0;
@@ -465,11 +552,13 @@ static pst_status prepare(struct run *r, pst_error *reterr)
         st = file_make_folder(o->out, reterr);
     if (st == PST_OK && o->resume)
         st = resume(r, reterr);
+    else if (st == PST_OK && r->ranks)
+        st = share(r, reterr);
     if (st == PST_OK && o->out)
         st = run_log_open(&r->log, o->out, r->trainer->steps, reterr);
     if (st == PST_OK && r->trainer->steps == 0)
         run_log_model(&r->log, r->trainer);
-    uint64_t length = pst_pipeline_length(r->training), each = r->trainer->options.accumulate;
+    uint64_t length = pst_pipeline_length(r->training), each = r->trainer->options.accumulate; /* of this rank, which is rank 0 where it shows */
     r->progress.epoch_steps = o->steps_per_epoch ? o->steps_per_epoch : length == PST_NOWHERE ? length : length / each + (length % each > 0);
     return st;
 }
@@ -484,10 +573,15 @@ static pst_status write_report(struct run *r, pst_error *reterr)
 pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline *validation, const pst_run_options *options,
                            pst_run_result *ret, pst_error *reterr)
 {
+    pst_run_options own = *options;
+    if (pst_comm_rank(t->options.comm) > 0)
+        own.out = NULL; /* rank 0 logs and saves */
     struct run r = {.trainer = t,
                     .training = training,
                     .validation = validation,
-                    .options = options,
+                    .options = &own,
+                    .out = options->out,
+                    .ranks = t->ranks,
                     .state = {.best_loss = INFINITY},
                     .progress = {.val_loss = NAN, .val_accuracy = NAN, .val_auc = NAN, .val_f1 = NAN, .val_mae = NAN, .val_r2 = NAN,
                                  .loss = NAN, .accuracy = NAN},

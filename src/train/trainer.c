@@ -119,6 +119,7 @@ static pst_status make_step(pst_trainer *t, unsigned features, pst_error *reterr
                              .features = features,
                              .seed = t->options.seed,
                              .recompute = t->options.recompute,
+                             .shared_norm = t->options.sync_norm && pst_comm_size(t->options.comm) > 1,
                              .store = t->options.mixed == PST_MIXED_FLOAT16    ? NUMBER_F16
                                       : t->options.mixed == PST_MIXED_BFLOAT16 ? NUMBER_BF16
                                                                                : NUMBER_F32};
@@ -151,7 +152,7 @@ static pst_status make_optimizer(pst_trainer *t, unsigned features, pst_error *r
                                   .clip_norm = o->clip_norm,
                                   .clip_value = o->clip_value,
                                   .ema = o->ema,
-                                  .accumulates = o->accumulate > 1,
+                                  .accumulates = o->accumulate > 1 && !o->exact_ranks,
                                   .freeze = o->freeze,
                                   .freeze_count = o->freeze_count,
                                   .features = features};
@@ -225,6 +226,8 @@ pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const p
     t->options.class_weights = NULL;
     if (st == PST_OK)
         st = make_buffers(t, reterr);
+    if (st == PST_OK && (pst_comm_size(options->comm) > 1 || options->exact_ranks))
+        st = ranks_create(&t->ranks, t, options->comm, reterr);
     if (st < 0)
         pst_trainer_destroy(t);
     else
@@ -236,6 +239,7 @@ pst_trainer *pst_trainer_destroy(pst_trainer *t)
 {
     if (!t)
         return NULL;
+    ranks_destroy(t->ranks);
     step_destroy(t->step);
     trainer_finish_taps(t);
     optimizer_destroy(t->optimizer);
@@ -369,6 +373,8 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
     if (st == PST_OK) {
         mark(t, PART_FORWARD);
         step_set_passes(t->step, t->steps * t->options.accumulate + t->accumulated);
+        if (t->ranks)
+            ranks_begin_batch(t);
         st = step_forward(t->step, samples->input->data, samples->input->dtype, n, computed_params(t, t->params), true, &out, reterr);
     }
     if (st < 0)
@@ -385,6 +391,8 @@ pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_s
         return fail_nonfinite(t, r.loss, reterr);
     for (size_t i = 0; t->scale.factor != 1 && i < n * t->width; i++)
         t->dout[i] *= (float)t->scale.factor;
+    if (t->ranks)
+        ranks_record(t, &(struct batch_record){.loss = r.loss, .samples = r.samples, .correct = r.correct});
     mark(t, PART_BACKWARD);
     step_backward(t->step, t->dout, t->grads);
     mark(t, PART_UPDATE);
@@ -419,12 +427,54 @@ static pst_status update(pst_trainer *t, double scale, const float *grads, pst_e
     return PST_OK;
 }
 
+static bool all_finite(const float *x, size_t count)
+{
+    float sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += x[i] - x[i]; /* NaN for infinities and NaN */
+    return sum == 0;
+}
+
+/* An update from buckets as they come. What needs all gradients first waits for all: the norm, masks, the check of a scaled loss. */
+static pst_status update_ranks(pst_trainer *t, float *grads, double scale, pst_error *reterr)
+{
+    bool whole = t->prune || t->options.mixed == PST_MIXED_FLOAT16 || t->options.clip_norm > 0;
+    double rate = schedule_rate(&t->options, &t->schedule, t->steps);
+    pst_status st = PST_OK;
+    if (!whole)
+        optimizer_begin(t->optimizer, t->steps + 1, rate, scale, t->params, grads);
+    for (size_t i = 0; st == PST_OK && i < t->ranks->bucket_count; i++) {
+        const struct bucket *b = &t->ranks->buckets[i];
+        st = ranks_wait_bucket(t, i, reterr);
+        if (st == PST_OK && t->options.gradients && t->options.mixed != PST_MIXED_FLOAT16 && !all_finite(grads + b->offset, b->count))
+            st = pst_fail(reterr, PST_ETYPE, "step %" PRIu64 ": a gradient is not finite after the sum over the ranks: try a smaller learning rate, or "
+                                             "clip gradients", t->steps + 1);
+        if (st == PST_OK && !whole)
+            optimizer_apply_range(t->optimizer, step_team(t->step), b->offset, b->count);
+    }
+    if (st < 0)
+        return st;
+    if (t->prune)
+        prune_apply(t->prune, step_team(t->step), grads);
+    if (whole)
+        return update(t, scale, grads, reterr);
+    optimizer_end(t->optimizer, step_team(t->step));
+    t->steps++;
+    return PST_OK;
+}
+
 pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
 {
     pst_status st = PST_OK;
-    if (t->prune)
+    if (t->prune && !t->ranks)
         prune_apply(t->prune, step_team(t->step), t->grads); /* norms and sums are of the weights that are left */
-    if (t->options.accumulate > 1) {
+    if (t->ranks) {
+        float *grads = NULL;
+        double scale = 1;
+        st = ranks_end_batch(t, &grads, &scale, reterr);
+        if (st == PST_OK && grads)
+            st = update_ranks(t, grads, scale, reterr);
+    } else if (t->options.accumulate > 1) {
         optimizer_accumulate(t->optimizer, step_team(t->step), t->grads, (double)t->computed, t->accumulated == 0);
         t->accumulated++;
         t->accumulated_samples += t->computed;
@@ -444,6 +494,12 @@ pst_status pst_trainer_apply(pst_trainer *t, pst_error *reterr)
 pst_status pst_trainer_flush(pst_trainer *t, pst_error *reterr)
 {
     double samples = t->accumulated_samples ? (double)t->accumulated_samples : 1;
+    if (t->ranks) {
+        float *grads = NULL;
+        double scale = 1;
+        pst_status st = ranks_flush(t, &grads, &scale, reterr);
+        return st == PST_OK && grads ? update_ranks(t, grads, scale, reterr) : st;
+    }
     if (!t->accumulated)
         return PST_OK;
     t->accumulated = t->accumulated_samples = 0;
@@ -608,5 +664,5 @@ uint64_t pst_trainer_bytes(const pst_trainer *t)
     uint64_t blocks = 2;
     for (size_t i = 0; i < OPTIMIZER_STATES; i++)
         blocks += optimizer_state(t->optimizer, i) != NULL;
-    return step_bytes(t->step) + blocks * t->model->graph->values * sizeof(float);
+    return step_bytes(t->step) + blocks * t->model->graph->values * sizeof(float) + (t->ranks ? ranks_bytes(t->ranks, t) : 0);
 }

@@ -12,6 +12,7 @@
 #include "train/optimizer.h"
 #include "train/profile.h"
 #include "train/prune.h"
+#include "train/ranks.h"
 #include "train/schedule.h"
 #include "train/target.h"
 
@@ -45,9 +46,15 @@ struct pst_trainer {
     struct text kernels;  /* the kernel of each shape of convolution */
     struct profile profile;
     uint64_t marks[PARTS + 1]; /* times within the step at hand, while measuring */
+    struct ranks *ranks;  /* NULL: one process adds in the order of its batches */
     size_t computed;      /* samples that the gradients are the mean of */
 };
 
+/* Batches per update, of all ranks. */
+static inline uint64_t trainer_batches_per_step(const pst_trainer *t)
+{
+    return (uint64_t)t->options.accumulate * (t->ranks ? t->ranks->size : 1);
+}
 /* The targets of a batch as the loss takes them. */
 pst_status trainer_target(pst_trainer *t, const pst_tensor *target, size_t n, struct loss_target *ret, pst_error *reterr);
 /* The taps at the layers that a teacher guides: before the step is made, and after it is destroyed. */

@@ -1,0 +1,187 @@
+"""`mpirun penstock train` and `pack`, with every MPI that has a plug-in: the same bits as one process, other numbers of ranks, ranks that are
+stopped, killed or fail. Everything runs in a network namespace with loopback only."""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import tap
+from tool import PENSTOCK, environment, penstock, scratch
+
+LOOPBACK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "loopback.sh")
+MODEL = "conv 8 3 relu pad=same | batchnorm | maxpool 2 | conv 8 3 pad=same | batchnorm | relu | dropout 0.1 | globalavgpool | dense 3"
+LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(PENSTOCK))), "src")
+
+
+def launchers():
+    """The command of each MPI that is installed and has a plug-in."""
+    if subprocess.run([LOOPBACK, "true"]).returncode == 77:
+        print("# skipped: this machine does not allow a network namespace")
+        return {}
+    known = {"openmpi": ["--oversubscribe", "--bind-to", "none"], "mpich": []}
+    found = {}
+    for name, options in known.items():
+        command = shutil.which(f"mpirun.{name}")
+        if command and os.path.exists(f"{LIBRARY}/penstock-mpi-{name}.so"):
+            found[name] = [LOOPBACK, command, *options]
+        else:
+            print(f"# skipped: {name} is not installed")
+    return found
+
+
+LAUNCHERS = launchers()
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def need_mpi():
+    if not LAUNCHERS:
+        raise tap.Skip("neither Open MPI nor MPICH has a plug-in here: scripts/install_mpi.sh installs them; configure the build afterwards")
+
+
+def start(mpi, ranks, *arguments, env=None):
+    return subprocess.Popen([*LAUNCHERS[mpi], "-n", str(ranks), PENSTOCK, *map(str, arguments)], env=environment(**ROOT, **(env or {})), text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def mpirun(mpi, ranks, *arguments, code=0, env=None):
+    job = start(mpi, ranks, *arguments, env=env)
+    out, err = job.communicate(timeout=100)
+    assert code is None or job.returncode == code, f"exit {job.returncode}\n{out}\n{err}"
+    return out, err
+
+
+def data(folder):
+    penstock("generate", f"{folder}/photos", "--images", 60, "--classes", 3, "--size", 20, "-q")
+    text = f"folder {folder}/photos | shuffle | decode | resize 16 | flip | normalize imagenet | batch 4"
+    return [text, "--val", text.replace("| shuffle ", "").replace("| flip ", ""), "--model", MODEL, "--threads", 1]
+
+
+def files(run):
+    return [open(f"{run}/latest/{name}", "rb").read() for name in ("weights.safetensors", "optimizer.safetensors")]
+
+
+def last_line(out):
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")][-2]
+
+
+def test_exact_ranks():
+    """Two and four ranks have the bits of one process, and a resume may change their number."""
+    need_mpi()
+    with scratch() as folder:
+        command = data(folder) + ["--epochs", 2, "--exact-ranks", "--json"]
+        one = last_line(penstock("train", *command, "--accumulate", 4, "--out", f"{folder}/one").out)
+        for mpi in LAUNCHERS:
+            for ranks in (2, 4):
+                out, _ = mpirun(mpi, ranks, "train", *command, "--accumulate", 4 // ranks, "--out", f"{folder}/{mpi}{ranks}")
+                many = last_line(out)
+                assert files(f"{folder}/{mpi}{ranks}") == files(f"{folder}/one"), (mpi, ranks)
+                assert all(many[k] == one[k] for k in ("step", "loss", "accuracy", "val_loss", "val_accuracy")), (one, many)
+            run = f"{folder}/{mpi}-resumed"
+            mpirun(mpi, 4, "train", *command, "--out", run, "--steps", 2)
+            state = json.load(open(f"{run}/latest/state.json"))
+            assert state["batches_per_step"] == 4, state
+            _, err = mpirun(mpi, 3, "train", "--resume", run, code=None)
+            assert "4 batches per update" in err and "divisor of 4" in err, err
+            mpirun(mpi, 2, "train", "--resume", run, "--steps", 5)
+            penstock("train", "--resume", run, "--steps", 0)
+            assert files(run) == files(f"{folder}/one"), mpi
+
+
+def test_ranks_are_shown():
+    """Ranks, processes and cores are printed by rank 0 alone; float16 gradients train."""
+    need_mpi()
+    with scratch() as folder:
+        command = data(folder) + ["--epochs", 2]
+        one = last_line(penstock("train", *command, "--accumulate", 2, "--json").out)
+        for mpi in LAUNCHERS:
+            out, _ = mpirun(mpi, 2, "train", *command, "--gradients", "float16", "--out", f"{folder}/{mpi}")
+            assert "2 ranks over" in out and "2 batches per update" in out, out
+            assert len(re.findall(r"rank [01]  process \d+ on \S+  cores [\d,-]+", out)) == 2 and out.count("epoch 2/2") == 1, out
+            loss = float(re.search(r"epoch 2/2 .*?loss ([\d.]+)", out)[1])
+            assert abs(loss - one["loss"]) < 0.02, (loss, one)
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def ranks_of(job):
+    """The processes of the ranks from what rank 0 prints."""
+    pids = {}
+    for line in job.stdout:
+        found = re.match(r"  rank (\d+)  process (\d+)", line)
+        if found:
+            pids[int(found[1])] = int(found[2])
+        if len(pids) == 2:
+            return pids
+
+
+def test_lost_ranks():
+    """A rank that is stopped or killed ends the job, which says which one it was; a resume gives the bits of a run that was not disturbed."""
+    need_mpi()
+    with scratch() as folder:
+        command = data(folder) + ["--save-every", 3]
+        for mpi in LAUNCHERS:
+            whole = f"{folder}/{mpi}-whole"
+            mpirun(mpi, 2, "train", *command, "--epochs", 0, "--steps", 40, "--out", whole)
+            for how in (signal.SIGSTOP, signal.SIGKILL):
+                run = f"{folder}/{mpi}-{how.name}"
+                job = start(mpi, 2, "train", *command, "--epochs", 0, "--steps", 100000, "--out", run, "--rank-timeout", 4)
+                pids = ranks_of(job)
+                wait_for(lambda: len(glob.glob(f"{run}/step_*")) >= 2)
+                os.kill(pids[1], how)
+                began = time.monotonic()
+                out, err = job.communicate(timeout=30)
+                assert job.returncode != 0 and time.monotonic() - began < 25, (mpi, how, time.monotonic() - began)
+                if how == signal.SIGSTOP:
+                    assert f"rank 1 (process {pids[1]} on" in err and "has not answered" in err and "--resume" in err, err
+                else:
+                    assert str(pids[1]) in out + err or "rank 1" in err, out + err
+                done = json.load(open(f"{run}/latest/state.json"))["step"]
+                if done < 40:
+                    mpirun(mpi, 2, "train", "--resume", run, "--steps", 40)
+                    assert files(run) == files(whole), (mpi, how)
+
+
+def test_failures():
+    """A rank that fails ends all of them, and a missing plug-in is named."""
+    need_mpi()
+    with scratch() as folder:
+        command = data(folder)
+        for mpi in LAUNCHERS:
+            _, err = mpirun(mpi, 2, "train", *command, "--epochs", 1, env={"PENSTOCK_PLUGIN": folder}, code=None)
+            assert f"penstock-mpi-{mpi}.so is not in" in err and "PENSTOCK_PLUGIN" in err, err
+            _, err = mpirun(mpi, 2, "train", *command, "--epochs", 1, "--rank", 0, "--world", 3, code=None)
+            assert "contradict" in err, err
+            _, err = mpirun(mpi, 2, "train", *command, "--sweep", "lr=0.1,0.2", code=None)
+            assert "without mpirun" in err, err
+
+
+def test_pack():
+    """Rank 0 does not wait for ever for a rank that fails or was stopped."""
+    with scratch() as folder:
+        penstock("generate", f"{folder}/photos", "--images", 30, "--classes", 3, "--size", 20, "-q")
+        env = environment(PMI_RANK="0", PMI_SIZE="2", PENSTOCK_RANK_TIMEOUT="1")
+        done = subprocess.run([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env=env, text=True, capture_output=True, timeout=60)
+        assert done.returncode != 0 and "rank 1 gives no sign of life" in done.stderr, done.stderr
+        with open(f"{folder}/.out.rank-1-of-2", "w") as f:
+            f.write("failed process 17 on here 3\n")
+        done = subprocess.run([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env=env, text=True, capture_output=True, timeout=60)
+        assert done.returncode != 0 and "rank 1 (process 17 on here) has failed" in done.stderr, done.stderr
+        other = subprocess.Popen([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env={**env, "PMI_RANK": "1"})
+        subprocess.run([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env={**env, "PENSTOCK_RANK_TIMEOUT": "30"}, check=True, timeout=60)
+        assert other.wait() == 0
+        penstock("pack", f"{folder}/photos", f"{folder}/one", "--name", "out", "-q")
+        names = sorted(os.listdir(f"{folder}/one"))
+        assert names == sorted(os.listdir(f"{folder}/out"))
+        assert not glob.glob(f"{folder}/.out.rank*")
+
+
+tap.main(globals())
