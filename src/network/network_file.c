@@ -25,6 +25,8 @@ static pst_status read_weights(const pst_run_record *r, float **ret_params, pst_
     size_t loaded = 0;
     pst_status st = pst_model_parse(&model, r->model, &r->input, reterr);
     if (st == PST_OK)
+        st = weights_fit(r, model->graph, reterr);
+    if (st == PST_OK)
         st = weights_format(r, ret_format, reterr);
     if (st == PST_OK) {
         *ret_params = mem_large((model->graph->values ? model->graph->values : 1) * sizeof(float));

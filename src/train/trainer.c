@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/kernel_table.h"
+#include "train/engine.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -245,6 +246,7 @@ pst_trainer *pst_trainer_destroy(pst_trainer *t)
     optimizer_destroy(t->optimizer);
     prune_destroy(t->prune);
     fake_quant_destroy(t->fake);
+    pst_predictor_destroy(t->predictor);
     mem_free(t->params);
     mem_free(t->grads);
     mem_free(t->dout);
@@ -560,8 +562,10 @@ pst_status pst_trainer_evaluate(pst_trainer *t, const pst_samples *samples, pst_
 pst_status pst_trainer_predict(pst_trainer *t, const pst_tensor *input, bool probabilities, float *out, pst_error *reterr)
 {
     const char *ending = model_ending(t->model);
-    const float *logits;
-    pst_status st = trainer_infer(t, input, &logits, reterr);
+    const float *logits = out;
+    pst_status st = check_input(t, input, reterr);
+    if (st == PST_OK)
+        st = t->fake ? trainer_infer(t, input, &logits, reterr) : engine_predict(t, input, out, reterr);
     if (st < 0)
         return st;
     size_t n = (size_t)input->shape[0], width = t->width;

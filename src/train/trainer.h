@@ -48,6 +48,8 @@ struct pst_trainer {
     uint64_t marks[PARTS + 1]; /* times within the step at hand, while measuring */
     struct ranks *ranks;  /* NULL: one process adds in the order of its batches */
     size_t computed;      /* samples that the gradients are the mean of */
+    struct pst_predictor *predictor; /* of pst_trainer_predict; NULL: none yet */
+    uint64_t predictor_hash;         /* of the weights that it has */
 };
 
 /* Batches per update, of all ranks. */

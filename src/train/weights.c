@@ -6,6 +6,7 @@
 #include "train/checkpoint.h"
 #include "train/weights.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* The mean of the weights, where the checkpoint has one, is what is used: its arrays are called NAME/mean. */
@@ -61,6 +62,20 @@ static void read_runs(struct quant_model *q, const struct json_document *d)
     }
 }
 
+/* A text may name any sizes: fails where the file cannot hold so many weights, before anything is allocated for them. */
+pst_status weights_fit(const pst_run_record *r, const struct graph *g, pst_error *reterr)
+{
+    char *path = file_join(r->folder, "weights.safetensors");
+    struct file_info info;
+    pst_status st = path ? file_stat(path, &info, reterr) : fail_memory(reterr, "reading weights");
+    /* Zeros take one bit where they are left out; parameters begin at multiples of some values. */
+    if (st == PST_OK && g->values / 8 > info.size + GRAPH_ALIGNMENT * g->param_count)
+        st = pst_fail_at(reterr, PST_ECORRUPT, path, PST_NOWHERE, PST_NOWHERE, "has %" PRIu64 " bytes; the model in state.json has %zu weights", info.size,
+                         g->values);
+    mem_free(path);
+    return st;
+}
+
 static pst_status read_quantised(const pst_run_record *r, const struct json_document *d, struct quant_model **ret, pst_error *reterr)
 {
     struct weight_file weights = {0};
@@ -70,6 +85,8 @@ static pst_status read_quantised(const pst_run_record *r, const struct json_docu
     if (!json_get_uint(d, json_find(d, 0, "weight_bits"), &bits) || (bits != QUANT_BITS_7 && bits != QUANT_BITS_8))
         return pst_fail_at(reterr, PST_ECORRUPT, r->folder, PST_NOWHERE, PST_NOWHERE, "state.json: weight_bits is not 7 or 8");
     pst_status st = pst_model_parse(&model, r->model, &r->input, reterr);
+    if (st == PST_OK)
+        st = weights_fit(r, model->graph, reterr);
     if (st == PST_OK)
         st = quant_create_empty(&q, r->model, &model->graph->input, (unsigned)bits, reterr);
     if (st == PST_OK)

@@ -6,6 +6,8 @@
 #include "quant/quant.h"
 #include <penstock/network.h>
 
+/* PST_ECORRUPT where the weights of the graph cannot be in the checkpoint's file. */
+pst_status weights_fit(const pst_run_record *r, const struct graph *g, pst_error *reterr);
 /* How the checkpoint of a record stores its weights. */
 pst_status weights_format(const pst_run_record *r, pst_weights_format *ret, pst_error *reterr);
 /* Reads a checkpoint whose format is PST_WEIGHTS_QUANTIZED. */

@@ -75,6 +75,8 @@ def test_a_whole_run():
         hits = sum(g["path"].split("/")[-2] == g["top"][0]["class"] for g in guesses)
         assert hits == right, (hits, right)
         assert all(g["top"][0]["probability"] >= g["top"][1]["probability"] for g in guesses)
+        piped = lines(penstock("predict", run, fixed(folder), "--top", 2, "--json"))  # a pipeline in place of paths
+        assert {g["path"]: g["top"] for g in piped} == {g["path"]: g["top"] for g in guesses}
         again = penstock("train", train, "--model", MODEL, "--out", run, code=1)
         assert "earlier run" in again.err and "--resume" in again.err
 

@@ -1,8 +1,11 @@
 /* test_network.c: networks through the public interface: made, quantised, saved, opened, evaluated; damaged folders. */
+#include "base/cpu.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "export/stored_weights.h"
 #include "harness.h"
+#include "infer/infer.h"
 #include "io/file.h"
 #include "network/network.h"
 
@@ -284,12 +287,93 @@ static void test_damaged_files(void)
     rig_close(&r);
 }
 
+/* A text with huge layers is refused before memory is asked for. */
+static void test_hostile_text(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    pst_network *n = NULL;
+    char path[128], file[160], *text;
+    uint8_t *bytes = NULL;
+    size_t length = 0;
+    if (!rig_open(&r))
+        return;
+    snprintf(path, sizeof(path), "%s/model", r.folder);
+    snprintf(file, sizeof(file), "%s/state.json", path);
+    CHECK_STATUS(pst_network_save(r.network, path, false, &error), PST_OK, &error);
+    if (CHECK_STATUS(file_read_all(&bytes, &length, file, 1 << 24, &error), PST_OK, &error) && CHECK(text = strstr((char *)bytes, "dense 5"))) {
+        FILE *f = fopen(file, "wb");
+        struct text whole = {0};
+        text_add_n(&whole, (char *)bytes, (size_t)(text - (char *)bytes));
+        text_add(&whole, "dense 4000000 | dense 4000000 | ");
+        text_add(&whole, text);
+        whole.length -= 33; /* the hash */
+        fwrite(whole.data, 1, whole.length, f);
+        fprintf(f, ",\n  \"hash\": \"%016" PRIx64 "\"\n}\n", hash_bytes(whole.data, whole.length, 0));
+        fclose(f);
+        text_finish(&whole);
+        CHECK_MSG(pst_network_open(&n, path, NULL, &error) == PST_ECORRUPT && strstr(error.message, "weights"), "%s", error.message);
+    }
+    mem_free(bytes);
+    rig_close(&r);
+}
+
+/* Files whose hashes are right and whose numbers are not: whatever is accepted runs without harm. */
+static void test_hostile_numbers(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    struct random rng;
+    struct text file = {0};
+    size_t refused = 0, accepted = 0;
+    if (!rig_open(&r))
+        return;
+    pst_network *n = quantise(&r, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .no_choice = true});
+    CHECK_STATUS(stored_write_quantised(&file, n->quant, &error), PST_OK, &error);
+    random_init(&rng, 8, 0, 0, 0);
+    for (int round = 0; round < 600; round++) {
+        struct quant_model *q = NULL;
+        struct safetensors arrays = {0};
+        uint8_t *bytes = malloc(file.length);
+        memcpy(bytes, file.data, file.length);
+        for (int k = 0; k < 1 + round % 4; k++)
+            bytes[random_below(&rng, round % 3 ? file.length : 2000)] ^= (uint8_t)(1u << random_below(&rng, 8));
+        pst_status st = safetensors_parse(&arrays, NULL, bytes, file.length, &error);
+        if (st == PST_OK)
+            st = quant_create_empty(&q, pst_network_record(n)->model, &n->model->graph->input, 7, &error);
+        if (st == PST_OK)
+            st = stored_read_quantised(q, &arrays, &error);
+        CHECK_MSG(st == PST_OK || st == PST_ECORRUPT || st == PST_EUNSUPPORTED, "round %d: %s", round, error.message);
+        if (st == PST_OK && round % 8 == 0) {
+            struct infer_plan *plan = NULL;
+            struct infer_context *context = NULL;
+            float out[5];
+            CHECK_STATUS(infer_plan_create(&plan, q->graph, NULL, &(struct infer_options){.features = cpu_features(), .quant = q}, &error), PST_OK, &error);
+            CHECK_STATUS(infer_context_create(&context, plan, 1, &error), PST_OK, &error);
+            infer_run(context, r.images, PST_DTYPE_F32, 1, out);
+            infer_context_destroy(context);
+            infer_plan_destroy(plan);
+        }
+        accepted += st == PST_OK;
+        refused += st < 0;
+        safetensors_finish(&arrays);
+        quant_unref(q);
+        free(bytes);
+    }
+    CHECK_MSG(accepted > 50 && refused > 50, "%zu accepted, %zu refused", accepted, refused);
+    text_finish(&file);
+    pst_network_destroy(n);
+    rig_close(&r);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"save and open", test_save_and_open},
                                         {"calibrations", test_calibrations},
                                         {"mistakes", test_mistakes},
                                         {"damaged files", test_damaged_files},
+                                        {"hostile text", test_hostile_text},
+                                        {"hostile numbers", test_hostile_numbers},
                                         {0}};
     return test_main(argc, argv, tests);
 }

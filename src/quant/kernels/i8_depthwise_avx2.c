@@ -61,6 +61,7 @@ static inline __m256i load(const uint8_t *p)
 static inline __attribute__((always_inline)) void run_pixels(const struct i8_job *j, const uint8_t *from, size_t step, const size_t *taps,
                                                              const int16_t *w, size_t channel, size_t at, int count)
 {
+    const struct i8_ending e = i8_ending_of(j);
     __m256i a[ACROSS], b[ACROSS];
     size_t last = j->shape.size * j->shape.size;
     for (int p = 0; p < count; p++)
@@ -75,8 +76,8 @@ static inline __attribute__((always_inline)) void run_pixels(const struct i8_job
         }
     }
     for (int p = 0; p < count; p++) /* from the order of unpacking to that of the channels */
-        i8_store(j, _mm256_permute2x128_si256(a[p], b[p], 0x20), _mm256_permute2x128_si256(a[p], b[p], 0x31), at + (size_t)p, channel,
-                 CHANNELS);
+        i8_store(&e, _mm256_add_epi32(_mm256_permute2x128_si256(a[p], b[p], 0x20), i8_bias(&e, channel)),
+                 _mm256_add_epi32(_mm256_permute2x128_si256(a[p], b[p], 0x31), i8_bias(&e, channel + 8)), at + (size_t)p, channel, CHANNELS);
 }
 
 static void run_row(const struct i8_job *j, const uint8_t *from, const size_t *taps, size_t at)

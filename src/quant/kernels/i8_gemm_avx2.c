@@ -134,6 +134,7 @@ static inline __attribute__((always_inline)) void run_block(struct block *b, boo
 {
     const struct i8_job *j = b->job;
     const struct runs *r = &b->runs;
+    const struct i8_ending e = i8_ending_of(j);
     size_t panel_bytes = r->count * r->steps * 64;
     for (size_t m = 0; m < TILE; m++)
         b->pixel[b->count + m] = b->pixel[b->count - 1]; /* computed and not stored */
@@ -144,13 +145,19 @@ static inline __attribute__((always_inline)) void run_block(struct block *b, boo
             for (size_t p = 0; p < b->count; p += TILE) {
                 __m256i acc[2 * TILE];
                 for (int i = 0; i < 2 * TILE; i++)
-                    acc[i] = _mm256_setzero_si256();
+                    acc[i] = i8_bias(&e, o + (size_t)(i % 2) * 8);
                 if (eight)
                     tile8(b->pixel + p, r, b->offsets, w, acc);
                 else
                     tile7(b->pixel + p, r, b->offsets, w, acc);
+                if (p + TILE <= b->count && columns == PANEL) {
+#pragma GCC unroll 6
+                    for (size_t m = 0; m < TILE; m++)
+                        i8_store(&e, acc[2 * m], acc[2 * m + 1], b->at + p + m, o, PANEL);
+                    continue;
+                }
                 for (size_t m = 0; m < TILE && p + m < b->count; m++)
-                    i8_store(j, acc[2 * m], acc[2 * m + 1], b->at + p + m, o, columns);
+                    i8_store(&e, acc[2 * m], acc[2 * m + 1], b->at + p + m, o, columns);
             }
         }
         for (size_t m = 0; j->shape.groups > 1 && m < b->count + TILE; m++)

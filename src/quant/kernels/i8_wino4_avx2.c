@@ -185,13 +185,14 @@ struct place {
 
 static void finish_tile(const struct i8_job *j, const struct place *p, const int32_t *m, size_t o)
 {
-    __m256i a[4][4], b[4][4];
-    size_t left = j->shape.co - o, columns = left < PANEL ? left : PANEL;
+    const struct i8_ending e = i8_ending_of(j);
+    __m256i a[4][4], b[4][4], bias = i8_bias(&e, o), bias2 = i8_bias(&e, o + 8);
+    size_t left = j->shape.co - o, columns = left < PANEL ? left : PANEL, height = j->h, width = j->w, last = j->row_end;
     sums(m, a);
     sums(m + 8, b);
-    for (size_t y = 0; y < 4 && p->y + y < j->row_end; y++)
-        for (size_t x = 0; x < 4 && p->x + x < j->w; x++)
-            i8_store(j, a[y][x], b[y][x], (p->image * j->h + p->y + y) * j->w + p->x + x, o, columns);
+    for (size_t y = 0; y < 4 && p->y + y < last; y++)
+        for (size_t x = 0; x < 4 && p->x + x < width; x++)
+            i8_store(&e, ADD32(a[y][x], bias), ADD32(b[y][x], bias2), (p->image * height + p->y + y) * width + p->x + x, o, columns);
 }
 
 /* ---- All tiles ---- */
