@@ -8,11 +8,6 @@
 
 #define CACHE_BYTES ((size_t)256 << 10) /* of inputs and results of an operation: half of a second-level cache */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- Operations ---- */
 
 static bool is_last_of_logits(const struct graph *g)
@@ -52,7 +47,7 @@ static size_t choose_images(const struct infer_plan *p, const struct infer_op *o
         bytes += infer_value_bytes(p, op->in[i]);
     size_t wanted = CACHE_BYTES / (bytes ? bytes : 1);
     wanted = wanted < op->images ? op->images : wanted;
-    while (images < INFER_GROUP && 2 * images <= wanted)
+    while (images < p->group && 2 * images <= wanted)
         images *= 2;
     return images;
 }
@@ -98,7 +93,7 @@ static bool place_value(struct infer_plan *p, struct arena_plan *plan, size_t va
     find_life(p, value, &made, &used);
     size_t first = segment_of(p, made), last = segment_of(p, used);
     p->whole[value] = first != last || value == p->nodes;
-    size_t images = p->whole[value] ? INFER_GROUP : p->segments[first].images;
+    size_t images = p->whole[value] ? p->group : p->segments[first].images;
     if (p->whole[value]) {
         made = p->segments[first].begin;
         used = p->segments[last].end - 1;
@@ -161,6 +156,7 @@ pst_status infer_plan_create(struct infer_plan **ret, const struct graph *g, con
     p->graph = g;
     p->quant = o->quant;
     i8_kernels_init(&p->kernels, o->features);
+    p->group = o->small ? INFER_SMALL : INFER_GROUP;
     p->nodes = g->count - (o->logits && is_last_of_logits(g));
     pst_status st = plan_all(p, o, params, reterr);
     if (st < 0) {
@@ -218,6 +214,6 @@ void infer_describe(const struct infer_plan *p, struct text *to)
         for (size_t k = 1; k < op->count; k++)
             text_addf(to, " + %s", p->graph->nodes[op->first + k].name);
         text_addf(to, ": %s (%s)", op->class->name, op->why);
-        text_addf(to, ", %zu at a time\n", smaller(INFER_GROUP, p->segments[segment_of(p, i)].images));
+        text_addf(to, ", %zu at a time\n", p->segments[segment_of(p, i)].images);
     }
 }

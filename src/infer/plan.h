@@ -8,6 +8,7 @@
 #include "quant/quant.h"
 
 #define INFER_GROUP 16 /* samples that a worker takes at once, at most; a power of two */
+#define INFER_SMALL 2  /* the same where memory matters most */
 
 /* Operations [begin, end), which so many samples at a time go through. */
 struct infer_segment {
@@ -19,6 +20,7 @@ struct infer_plan {
     const struct quant_model *quant; /* NULL: float32 */
     struct i8_kernels kernels;       /* that convert the input and the result of a quantised model */
     size_t nodes; /* that run */
+    size_t group; /* samples that a worker takes at once */
     struct infer_op *ops;
     size_t count;
     struct infer_segment *segments;

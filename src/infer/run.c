@@ -183,20 +183,20 @@ static void run_worker(void *user, unsigned worker)
 {
     struct infer_context *c = user;
     size_t share = c->samples / c->threads, shared = share * c->threads;
-    for (size_t at = 0; at < share; at += INFER_GROUP)
+    for (size_t at = 0; at < share; at += c->plan->group)
         run_group(&(struct group){.context = c,
                                   .arena = c->arena + worker * c->pitch,
                                   .first = worker * share + at,
-                                  .count = share - at < INFER_GROUP ? share - at : INFER_GROUP,
+                                  .count = share - at < c->plan->group ? share - at : c->plan->group,
                                   .worker = worker,
                                   .parts = 1});
     if (shared < c->samples && shared > 0)
         team_barrier(c->team); /* the memory of worker 0 is shared by all workers from here on */
-    for (size_t at = shared; at < c->samples; at += INFER_GROUP)
+    for (size_t at = shared; at < c->samples; at += c->plan->group)
         run_group(&(struct group){.context = c,
                                   .arena = c->arena,
                                   .first = at,
-                                  .count = c->samples - at < INFER_GROUP ? c->samples - at : INFER_GROUP,
+                                  .count = c->samples - at < c->plan->group ? c->samples - at : c->plan->group,
                                   .worker = worker,
                                   .parts = c->threads});
 }
