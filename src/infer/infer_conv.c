@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/kernels/conv.h"
+#include "model/kernels/direct.h"
 #include "model/layer_conv.h"
 #include "model/layer_dense.h"
 #include "model/layer_pool.h"
@@ -36,6 +36,7 @@ struct conv_state {
     size_t weight_bytes;
     float *packed;
     const float *bias;
+    bool in_place; /* a depthwise layer that reads its input where it lies */
 };
 
 /* ---- Which nodes ---- */
@@ -146,6 +147,17 @@ static void plan_job(struct conv_state *c)
                                .high = g->high};
 }
 
+/* Whether the kernel that copies nothing takes the layer. */
+static bool is_in_place(const struct conv_state *c)
+{
+#ifdef __x86_64__
+    return c->group.kernel == &conv_depthwise_avx2 && c->group.add == SIZE_MAX && conv_depthwise_clamp_takes_avx2(&c->job);
+#else
+    (void)c;
+    return false;
+#endif
+}
+
 static size_t fewest_images(const struct conv_state *c)
 {
     size_t tile = c->group.kernel->tile ? c->group.kernel->tile : 1;
@@ -169,13 +181,14 @@ static pst_status plan(const struct infer_view *v, struct infer_op *op, pst_erro
     g->kernel->weights(&g->shape, v->params + p->offset, c->packed);
     c->bias = g->node->params > 1 ? v->params + p[1].offset : NULL;
     plan_job(c);
+    c->in_place = is_in_place(c);
     op->in[op->inputs++] = v->graph->nodes[op->first].input[0];
     if (g->add != SIZE_MAX)
         op->in[op->inputs++] = g->add;
     op->scratch = (g->kernel->conv_scratch_bytes ? g->kernel->conv_scratch_bytes : g->kernel->scratch_bytes)(&g->shape);
     op->images = fewest_images(c);
     op->weight_bytes = c->weight_bytes + (c->bias ? g->shape.co * sizeof(float) : 0);
-    snprintf(op->why, sizeof(op->why), "%s%s%s%s%s", g->kernel->name, c->bias ? ", bias" : "", g->add != SIZE_MAX ? ", added" : "",
+    snprintf(op->why, sizeof(op->why), "%s%s%s%s%s", c->in_place ? "depthwise in place" : g->kernel->name, c->bias ? ", bias" : "", g->add != SIZE_MAX ? ", added" : "",
              g->high < INFINITY || g->low > -INFINITY ? ", clamped" : "", g->pool ? ", pooled" : "");
     return PST_OK;
 }
@@ -252,8 +265,15 @@ static void run(const struct infer_call *call)
         else
             take_rows(c, &j, call->part, call->parts);
     }
-    if (j.h > 0 && j.shape.co > 0)
-        c->group.kernel->conv(&j, call->scratch);
+    if (j.h == 0 || j.shape.co == 0)
+        return;
+#ifdef __x86_64__
+    if (c->in_place) {
+        conv_depthwise_clamp_avx2(&j);
+        return;
+    }
+#endif
+    c->group.kernel->conv(&j, call->scratch);
 }
 
 const struct infer_class infer_conv = {

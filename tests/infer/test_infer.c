@@ -267,6 +267,22 @@ static void test_random_models(void)
     }
 }
 
+/* Every border that a depthwise window can reach over. */
+static void test_depthwise(void)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8};
+    for (size_t i = 0; i < 36; i++)
+        for (unsigned stride = 1; stride <= 2; stride++)
+            for (int valid = 0; valid < 2; valid++) {
+                char text[80];
+                struct shape input = {.rank = 3, .h = sizes[i / 6], .w = sizes[i % 6], .c = i % 2 ? 24 : 8};
+                if (valid && (input.h < 3 || input.w < 3))
+                    continue;
+                snprintf(text, sizeof(text), "dwconv 3 relu6 stride=%u pad=%s | dwconv 3 pad=same bias=false", stride, valid ? "valid" : "same");
+                check_model(text, &input);
+            }
+}
+
 /* A sample's bits depend on nothing but the sample. */
 static void test_batches_and_threads(void)
 {
@@ -484,6 +500,7 @@ static const struct test tests[] = {
     {"folding keeps names", test_fold_keeps_names},
     {"near double", test_near_double},
     {"random models", test_random_models},
+    {"depthwise borders", test_depthwise},
     {"batches and threads", test_batches_and_threads},
     {"input types", test_input_types},
     {"every allocation may fail", test_every_allocation_may_fail},

@@ -8,6 +8,11 @@ extern const struct conv_kernel conv_direct_c, conv_wino4_c, conv_wino4_avx2;
 #ifdef __x86_64__
 extern const struct conv_kernel conv_direct_avx2, conv_depthwise_avx2, conv_wino4_few_avx2;
 
+/* Depthwise 3 × 3 with CONV_CLAMP and no addition, without copies, for predictions; weights as conv_depthwise_avx2 packs them. The takes
+ * function looks at shape, sizes and padding only. */
+bool conv_depthwise_clamp_takes_avx2(const struct conv_job *j);
+void conv_depthwise_clamp_avx2(const struct conv_job *j);
+
 /* Gradients through 2 × 2 pooling; weights and sums as conv_direct_avx2 lays them out. */
 bool conv_pooled_takes_avx2(const struct conv_shape *s);
 bool conv_pooled_takes_data_avx2(const struct conv_shape *s);
