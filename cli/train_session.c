@@ -31,13 +31,53 @@ void session_close(struct train_session *s, int code)
 }
 
 /* A trace is of the training pipeline alone. */
-static int open_validation(struct train_session *s, const struct train_config *c)
+static int open_validation(struct train_session *s, const struct train_config *c, uint64_t ram)
 {
     struct pipeline_config config = s->pipeline;
 
     config.trace = NULL;
     config.uneven = s->comm ? PST_UNEVEN_ALLOW : config.uneven; /* every sample counts once */
+    config.ram = ram;
     return pipeline_open(&s->validation, s->command, &config, &c->val, 1, c->json);
+}
+
+/* --ram is for everything: the pipelines are opened again with what the step leaves of it, the validation with a quarter of that. */
+static int share_memory(struct train_session *s, const char *const *operands, size_t count)
+{
+    const struct train_config *c = s->config;
+    struct pipeline_config config = s->pipeline;
+    pst_model_plan plan = {.size = sizeof(plan)};
+    pst_model_param p = {.size = sizeof(p)};
+    pst_error error;
+    uint64_t rest;
+    int code;
+
+    if (pst_model_describe(s->model, s->fields.batch, (unsigned)c->threads, &plan, &error) < 0)
+        return say_failure(s->command, &error, c->json);
+    pst_free(plan.text);
+    for (size_t i = 0; pst_model_param_at(s->model, i, &p); i++)
+        plan.bytes += 4 * sizeof(float) * p.count; /* weights, gradients, two moments */
+    rest = config.ram > plan.bytes && config.ram - plan.bytes > config.ram / 8 ? config.ram - plan.bytes : config.ram / 8;
+    s->training = pst_pipeline_destroy(s->training);
+    s->validation = pst_pipeline_destroy(s->validation);
+    config.plugin = NULL; /* they are loaded */
+    config.ram = c->val ? rest - rest / 4 : rest;
+    code = pipeline_open(&s->training, s->command, &config, operands, count, c->json);
+    if (code == EXIT_DONE && c->val)
+        code = open_validation(s, c, rest / 4);
+    if (code == EXIT_DONE && pst_fields_find(s->training, c->input, c->target, true, &s->fields, &error) < 0)
+        code = say_failure(s->command, &error, c->json);
+    return code;
+}
+
+static pst_status check_memory(const struct train_session *s, pst_error *error)
+{
+    uint64_t bytes = pst_trainer_bytes(s->trainer), ram = s->config->pipeline.ram;
+
+    if (ram == 0 || bytes <= ram)
+        return PST_OK;
+    return pst_fail(error, PST_ENOMEM, "the training step takes %.1f MiB, more than the %.1f MiB of --ram: a smaller batch, --recompute or --mixed needs less",
+                    (double)bytes / (1 << 20), (double)ram / (1 << 20));
 }
 
 static uint64_t total_steps(const struct train_session *s)
@@ -225,7 +265,7 @@ int session_open(struct train_session *s, const char *const *operands, size_t co
     if (code == EXIT_DONE)
         code = pipeline_open(&s->training, s->command, &s->pipeline, operands, count, c->json);
     if (code == EXIT_DONE && c->val)
-        code = open_validation(s, c);
+        code = open_validation(s, c, c->pipeline.ram);
     if (code != EXIT_DONE)
         return code;
     s->text = pipeline_text(operands, count);
@@ -233,12 +273,16 @@ int session_open(struct train_session *s, const char *const *operands, size_t co
     status = pst_fields_find(s->training, c->input, c->target, true, &s->fields, &error);
     if (status == PST_OK)
         status = pst_model_parse(&s->model, c->model, &s->fields.shape, &error);
+    if (status == PST_OK && c->pipeline.ram && (code = share_memory(s, operands, count)) != EXIT_DONE)
+        return code;
     if (status == PST_OK)
         status = find_classes(s, &error);
     if (status == PST_OK && c->class_weight)
         status = class_weights_find(s, c->class_weight, &error);
     if (status == PST_OK)
         status = make_trainer(s, &error);
+    if (status == PST_OK)
+        status = check_memory(s, &error);
     if (status == PST_OK && s->class_count)
         status = pst_trainer_set_classes(s->trainer, s->classes, s->class_count, &error);
     if (status < 0)

@@ -119,7 +119,8 @@ def test_kill_and_resume():
     """Killed at any moment, with stored logits, with features, and while logits are computed: the same weights."""
     with scratch() as folder:
         train = setting(folder)
-        for name, options in (("logits", []), ("features", ["--distill-features", "relu_1=relu_1", "--distill-features", "relu_2=relu_2", "--feature-weight", 5])):
+        penstock("train", train, "--model", SMALL, "--epochs", 1, "--out", f"{folder}/start", "-q")
+        for name, options in (("logits", []), ("pruned and for int8", ["--weights", f"{folder}/start", "--prune", 0.5, "--prune-every", 4, "--qat"]), ("features", ["--distill-features", "relu_1=relu_1", "--distill-features", "relu_2=relu_2", "--feature-weight", 5])):
             common = ["train", train, "--model", SMALL, "--epochs", 6, "--teacher", f"{folder}/teacher", "--save-every", 3, "-q", *options]
             penstock(*common, "--out", f"{folder}/{name}")
             run = f"{folder}/{name}-killed"

@@ -305,6 +305,18 @@ def test_resume_elsewhere():
         assert weights(f"{folder}/run/latest") == weights(f"{folder}/straight/latest")
 
 
+def test_ram():
+    """--ram is for the step and both pipelines: the same weights; a step that does not fit is an error before the start."""
+    with scratch() as folder:
+        options = ["train", data(folder), "--val", fixed(folder), "--model", MODEL, "--steps", 4, "--epochs", 0, "-q"]
+        penstock(*options, "--out", f"{folder}/a")
+        penstock(*options, "--out", f"{folder}/b", "--ram", "64M")
+        assert weights(f"{folder}/a/latest") == weights(f"{folder}/b/latest")
+        options[options.index(MODEL)] = "conv 256 3 relu pad=same | conv 256 3 relu pad=same | globalavgpool | dense 3"
+        result = penstock(*options, "--ram", "2M", code=None)
+        assert result.code != 0 and "--ram" in result.err and "smaller batch" in result.err, result
+
+
 def test_kernels():
     """A table of kernels is measured, shown and used; the checkpoint keeps it, and a resume uses it although the file has changed."""
     with scratch() as folder:
