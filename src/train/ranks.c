@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define BUCKET_BYTES ((size_t)1 << 20)
+#define BUCKET ((size_t)1 << 18) /* values */
 
 /* ---- Making ---- */
 
@@ -20,7 +20,7 @@ static pst_status make_buckets(struct ranks *r, pst_trainer *t, pst_error *reter
     size_t *order = mem_array(g->param_count + 1, sizeof(*order));
     bool *final = mem_array(g->param_count + 1, sizeof(*final));
     size_t top = g->param_count, end = g->values;
-    r->buckets = mem_array(g->param_count + 1, sizeof(*r->buckets));
+    r->buckets = mem_array(g->param_count + g->values / BUCKET + 2, sizeof(*r->buckets));
     pst_status st = order && final && r->buckets ? PST_OK : fail_memory(reterr, "making the trainer");
     if (st == PST_OK)
         step_gradient_order(t->step, order);
@@ -29,10 +29,12 @@ static pst_status make_buckets(struct ranks *r, pst_trainer *t, pst_error *reter
         while (top > 0 && final[top - 1])
             top--;
         size_t begin = top < g->param_count ? g->params[top].offset : g->values;
-        if ((end - begin) * sizeof(float) >= BUCKET_BYTES || (i + 1 == g->param_count && end > 0)) {
-            begin = i + 1 == g->param_count ? 0 : begin;
-            r->buckets[r->bucket_count++] = (struct bucket){.offset = begin, .count = end - begin, .after = i + 1};
-            end = begin;
+        if (end - begin < BUCKET && i + 1 < g->param_count)
+            continue;
+        for (begin = i + 1 == g->param_count ? 0 : begin; end > begin;) { /* a large parameter has several buckets: their updates follow their sums */
+            size_t count = end - begin < 2 * BUCKET ? end - begin : BUCKET;
+            end -= count;
+            r->buckets[r->bucket_count++] = (struct bucket){.offset = end, .count = count, .after = i + 1};
         }
     }
     mem_free(order);
