@@ -10,7 +10,6 @@
 #include "train/trainer.h"
 #include "train_models.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +122,7 @@ static int run(const struct settings *s, pst_comm *c, const pst_model *model, ui
                "\"gradients\": \"%s\", \"mb\": %.2f, \"step_ms\": %.3f, \"compute_ms\": %.3f, \"exchange_ms\": %.3f, \"hidden\": %.3f, "
                "\"images_per_s\": %.1f}\n",
                s->model, pst_comm_name(c), pst_comm_size(c), s->threads, s->batch, s->accumulate, s->exact, s->half ? "float16" : "float32",
-               (double)bytes / 1e6, 1e3 * sync, 1e3 * nosync, 1e3 * sum, sum > 0 ? 1 - (sync - nosync) / sum : NAN,
+               (double)bytes / 1e6, 1e3 * sync, 1e3 * nosync, 1e3 * sum, sum > 0 ? 1 - (sync - nosync) / sum : 0,
                (double)(pst_comm_size(c) * s->accumulate * s->batch) / sync);
     pst_trainer_destroy(alone);
     pst_trainer_destroy(together);
