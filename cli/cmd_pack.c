@@ -265,6 +265,8 @@ static pst_status pack_all(const char *const *operands, size_t count, pst_pack_o
     o->part = launch.rank + 1;
     o->parts = launch.ranks;
     *ret_last = launch.rank == 0;
+    if (launch.rank == 0)
+        clear_failures(out, launch.ranks);
     life_sign_start(&life, out, launch.rank, launch.ranks);
     status = pst_pack(operands, count - 1, out, o, ret, reterr);
     life_sign_stop(&life, status < 0);

@@ -106,6 +106,18 @@ static void read_sign(const char *path, char sign[SIGN_SIZE])
     sign[strcspn(sign, "\n")] = 0;
 }
 
+void clear_failures(const char *out, uint32_t ranks)
+{
+    for (uint32_t r = 0; r < ranks; r++) {
+        char path[4200], sign[SIGN_SIZE];
+
+        sign_path(path, sizeof(path), out, r, ranks);
+        read_sign(path, sign);
+        if (strncmp(sign, "failed", 6) == 0)
+            unlink(path);
+    }
+}
+
 /* "rank 3 (process 4711 on node-2)". */
 static const char *name_rank(uint32_t rank, const char *sign, char *text, size_t size)
 {

@@ -20,6 +20,8 @@ void life_sign_start(struct life_sign *l, const char *out, uint32_t rank, uint32
 /* Removes the file; `failed`: leaves a last message in it instead. */
 void life_sign_stop(struct life_sign *l, bool failed);
 
+/* Removes messages of failures that an earlier run has left; of rank 0, before it begins. */
+void clear_failures(const char *out, uint32_t ranks);
 /* Waits until the parts of all ranks are complete. PST_ECANCELLED: interrupted; PST_EIO: a rank has failed or gives no sign of life. */
 pst_status wait_for_parts(const char *out, uint32_t ranks, struct progress *progress, pst_error *error);
 
