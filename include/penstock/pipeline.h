@@ -129,6 +129,13 @@ PST_API pst_status pst_pipeline_describe(pst_pipeline *p, bool json, char **ret,
 /* Stores the next batch in `*ret`; the caller owns one reference to it. Returns PST_OK, PST_END at the end of an epoch, or a
  * failure, after which every further call fails alike until a seek. */
 PST_API pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr);
+/* Computes batch `k` of epoch `epoch` on the calling thread and stores it in `*ret`; the caller owns one reference to it. It is
+ * the batch that pst_pipeline_next delivers as number `k` of that epoch, counted from 0, of this rank. The position of
+ * pst_pipeline_next does not change, and nothing is counted in the statistics. Plans the pipeline, if that has not been done;
+ * once it is planned, any number of threads may call this at the same time, also while another one calls pst_pipeline_next.
+ * Damage is judged as always; a batch may have no element left. PST_EINVAL: the epoch has fewer batches. PST_EUNSUPPORTED: the
+ * source is a stream, so that a batch needs those before it. */
+PST_API pst_status pst_pipeline_at(pst_pipeline *p, uint64_t epoch, uint64_t k, pst_batch **ret, pst_error *reterr);
 /* Starts the pipeline, if that has not been done, and waits up to `seconds` for a batch. PST_OK: pst_pipeline_next returns
  * without waiting. PST_TIMEOUT: the time is up. */
 PST_API pst_status pst_pipeline_wait(pst_pipeline *p, double seconds, pst_error *reterr);

@@ -127,6 +127,42 @@ def _seed(cursor, rank):
     return zlib.crc32(text) << 32 | zlib.crc32(text[::-1])
 
 
+# ---- A single batch ----
+
+
+def apply(dataset, pipeline, batch, epoch, k):
+    """Applies the functions to batch `k` of an epoch, on this thread. None: one of them left the batch out."""
+    world, rank = int(dataset._options.get("world") or 1), int(dataset._options.get("rank") or 0)
+    seed = _seed((0, int(dataset._options.get("seed") or 0), epoch, k * world), rank)
+    fields = dict(batch.items())
+    for function, _ in dataset._batch_maps:
+        call = Call(function, list(fields))
+        outer, _inside.function = _inside.function, function
+        try:
+            result = call(*(fields[name] for name in call.fields), *([seed] if call.seeded else []))
+        except Skip:
+            return None
+        except Exception as cause:
+            raise _error(pipeline, batch, f"batch {k} of epoch {epoch}", name_of(function), cause, k) from cause
+        finally:
+            _inside.function = outer
+        fields = result if call.whole else {**fields, **result}
+    return MappedBatch((name, given(value)) for name, value in fields.items())
+
+
+def _error(pipeline, batch, which, function, cause, number):
+    try:
+        places = pipeline.locate(batch)
+    except Error:  # closed meanwhile
+        places = None
+    where = f" ({_where(places)})" if places else ""
+    error = Error(f"map: {which}{where}: {function}: {type(cause).__name__}: {cause}")
+    error.status, error.op, error.batch, error.places = "PST_EINVAL", "map", number, places
+    if places:
+        error.path, error.record, error.offset = places[0]
+    return error
+
+
 # ---- The stage ----
 
 
@@ -204,21 +240,11 @@ class BatchStage:
         except Skip:
             return None
         except Exception as cause:
-            raise self._error(batch, number, self.inside.get(me), cause) from cause
+            raise _error(
+                self.pipeline, batch, f"batch {number} of this iteration", self.inside.get(me), cause, number
+            ) from cause
         finally:
             self.inside.pop(me, None)
-
-    def _error(self, batch, number, function, cause):
-        try:
-            places = self.pipeline.locate(batch)
-        except Error:  # closed meanwhile
-            places = None
-        where = f" ({_where(places)})" if places else ""
-        error = Error(f"map: batch {number} of this iteration{where}: {function}: {type(cause).__name__}: {cause}")
-        error.status, error.op, error.batch, error.places = "PST_EINVAL", "map", number, places
-        if places:
-            error.path, error.record, error.offset = places[0]
-        return error
 
     def next(self):
         if self.process != os.getpid():

@@ -400,6 +400,36 @@ class Dataset:
             raise TypeError("the number of batches is endless or unknown")
         return length
 
+    def at(self, k, epoch=0):
+        """Computes batch `k` of an epoch by itself, on the calling thread: the batch that iterating delivers as number `k`. A
+        negative `k` counts from the end. The iteration stays where it is. Threads may call it at the same time, and so may processes
+        that have an equal dataset. A stream (a generator, a compressed file, bucket) cannot do it. None: a function left the batch out.
+
+            k: number of the batch, or of the element if the dataset has no batches
+            epoch: number of the epoch, from 0
+
+        Example:
+
+            ds = ps.range(100).shuffle(seed=7).batch(10)
+            first, last = ds.at(0, epoch=3), ds.at(-1, epoch=3)
+        """
+        if self._batch_maps:
+            self._check_outside()
+        pipeline = self._engine()
+        k = operator.index(k)
+        length = pipeline.length()
+        if length is not None and not -length <= k < length:
+            raise IndexError(f"batch {k} of an epoch of {length} batches")
+        if k < 0 and length is None:
+            raise IndexError(f"batch {k}: the number of batches is endless or unknown")
+        k += length if k < 0 else 0
+        batch = pipeline.at(epoch, k)
+        if not self._batch_maps:
+            return batch
+        from ._batches import apply
+
+        return apply(self, pipeline, batch, epoch, k)
+
     @property
     def _has_batches(self):
         """Whether the dataset combines elements into batches; without, iteration yields single elements."""

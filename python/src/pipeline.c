@@ -7,6 +7,7 @@
 #include "pipeline.h"
 
 #include <math.h>
+#include <unistd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -143,6 +144,17 @@ static void link_out(Pipeline *self)
     self->next = self->previous = NULL;
 }
 
+/* Waits for threads that compute single batches, which a cancelled pipeline gives up. False: they have not returned in time. */
+static bool await_readers(const Pipeline *self, double until)
+{
+    while (self->reading > 0 && monotonic_seconds() < until) {
+        PyThreadState *gil = PyEval_SaveThread();
+        usleep(500);
+        PyEval_RestoreThread(gil);
+    }
+    return self->reading == 0;
+}
+
 /* Ends the engine's part, at most until then. Called with the lock, or when there is no other thread. False: an exception is set. */
 static bool close_engine(Pipeline *self, double until, char *late, size_t late_size)
 {
@@ -233,7 +245,8 @@ void pipelines_shutdown(void)
                 until = monotonic_seconds();
             }
         }
-        if (mine)
+        bool alone = mine && (!ours || await_readers(self, until));
+        if (alone)
             close_quietly(self, until);
         else if (!warn_of_left(self, CLOSE_SECONDS))
             PyErr_WriteUnraisable(NULL);
@@ -399,6 +412,10 @@ PyObject *pipeline_close(PyObject *object, PyObject *args)
         PyErr_Clear(); /* somebody else closed it */
         Py_RETURN_NONE;
     }
+    if (!await_readers(self, until)) {
+        pipeline_leave(self);
+        return warn_of_left(self, seconds) ? Py_NewRef(Py_None) : NULL;
+    }
     bool fine = close_engine(self, until, late, sizeof(late));
     pipeline_leave(self);
     if (fine && late[0])
@@ -424,6 +441,7 @@ static PyMethodDef pipeline_methods[] = {
     {"batched", pipeline_batched, METH_NOARGS, NULL},
     {"length", pipeline_length, METH_NOARGS, NULL},
     {"iterate", pipeline_iterate, METH_NOARGS, NULL},
+    {"at", pipeline_at, METH_VARARGS, "Batch k of an epoch: (epoch, k)."},
     {"tell", pipeline_tell, METH_NOARGS, NULL},
     {"seek", pipeline_seek, METH_VARARGS, NULL},
     {"stats", pipeline_stats, METH_NOARGS, NULL},

@@ -23,6 +23,7 @@ typedef struct Pipeline {
     struct job *job; /* plans; the thread that waited for it was interrupted, and the next one resumes waiting */
     bool halted;     /* the workers were stopped for a seek that did not come about */
     bool closing;    /* threads that wait inside return */
+    unsigned reading; /* threads that compute single batches, without the lock; under the GIL */
     bool left;       /* closed while somebody was inside who did not come out: the engine goes with the object */
     enum position position;
     pst_cursor cursor;  /* where it stands, once planned; a copy that needs no lock, under the GIL */
@@ -83,6 +84,7 @@ PyObject *pipeline_class_names(PyObject *self, PyObject *args);
 PyObject *pipeline_batched(PyObject *self, PyObject *args);
 PyObject *pipeline_length(PyObject *self, PyObject *args);
 PyObject *pipeline_iterate(PyObject *self, PyObject *args);
+PyObject *pipeline_at(PyObject *self, PyObject *args);
 PyObject *pipeline_tell(PyObject *self, PyObject *args);
 PyObject *pipeline_seek(PyObject *self, PyObject *args);
 PyObject *pipeline_stats(PyObject *self, PyObject *args);

@@ -131,6 +131,37 @@ PyObject *pipeline_cancel(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* Batch k of an epoch. Several threads may compute batches at once, also beside an iterator. */
+PyObject *pipeline_at(PyObject *object, PyObject *args)
+{
+    Pipeline *self = (Pipeline *)object;
+    PyObject *given[2];
+    uint64_t epoch, k;
+    pst_batch *batch = NULL;
+    pst_error e;
+    if (!PyArg_ParseTuple(args, "OO:at", &given[0], &given[1]) || !number_option("epoch", given[0], UINT64_MAX, &epoch) ||
+        !number_option("k", given[1], UINT64_MAX, &k) || !pipeline_outside(self))
+        return NULL;
+    if (!self->planned) {
+        if (!pipeline_enter(self))
+            return NULL;
+        bool planned = pipeline_planned(self);
+        pipeline_leave(self);
+        if (!planned)
+            return NULL;
+    }
+    if (!pipeline_usable(self))
+        return NULL;
+    self->reading++; /* the engine stays until it is 0 */
+    PyThreadState *gil = PyEval_SaveThread();
+    pst_status st = pst_pipeline_at(self->p, epoch, k, &batch, &e);
+    PyEval_RestoreThread(gil);
+    self->reading--;
+    if (st < 0)
+        return park_at_exit(), pipeline_raise(self, &e);
+    return batch_create(batch, self->names, self->batched);
+}
+
 /* ---- Resume ---- */
 
 PyObject *pipeline_tell(PyObject *object, PyObject *unused)

@@ -72,8 +72,14 @@ pst_status cache_create_on_disk(struct cache **ret, const char *dir, const uint6
     if (!c)
         return fail_memory(reterr, "cache");
     bool is_stream = elements == SOURCE_STREAM;
-    pst_status st = cache_disk_open(&c->disk, dir, key, about, is_stream ? MOST_ON_DISK : elements, bytes, is_stream ? PREFIX : 0,
-                                    workers, reterr);
+    struct cache_disk_request request = {.dir = dir,
+                                         .key = {key[0], key[1]},
+                                         .about = about,
+                                         .slots = is_stream ? MOST_ON_DISK : elements,
+                                         .bytes = bytes,
+                                         .prefix = is_stream ? PREFIX : 0,
+                                         .workers = workers};
+    pst_status st = cache_disk_open(&c->disk, &request, reterr);
     if (st < 0) {
         cache_destroy(c);
         return st;
@@ -198,7 +204,7 @@ uint64_t cache_length(const struct cache *c)
 void cache_set_length(struct cache *c, uint64_t length)
 {
     if (c->disk)
-        cache_disk_set_length(c->disk, length);
+        (void)cache_disk_set_length(c->disk, length, NULL); /* without it the stream is read to its end again */
 }
 
 void cache_note(const struct cache *c, char *buffer, size_t size)

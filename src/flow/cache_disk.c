@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 #define MAGIC       UINT64_C(0x3154524150545350) /* "PSTPART1" */
-#define PART        ((size_t)4 << 20)            /* bytes of a part; what a kill can lose, per worker */
 #define ALIGNMENT   ((size_t)16)
 #define SUFFIX      ".part"
 #define MOST_LENGTH 64
@@ -62,7 +61,7 @@ struct pending {
 struct cache_disk {
     char *folder;
     uint64_t key[2];
-    size_t prefix;
+    size_t prefix, part_bytes;
     uint64_t slots, budget;
     _Atomic(const struct part_entry *) *table; /* NULL: the element is not there */
     struct pending *pending;
@@ -73,6 +72,7 @@ struct cache_disk {
     struct part **parts; /* under lock */
     size_t part_count, part_capacity;
     char note[160];  /* under lock */
+    pst_error error; /* under lock: why a part could not be written */
     unsigned serial; /* under lock */
 };
 
@@ -239,8 +239,14 @@ static void flush(struct cache_disk *d, struct pending *w)
         if (look_around(d, false) + size > d->budget) {
             stop_storing(d, "the cache on disk has reached its size (bytes=); the elements that it does not have are computed");
         } else if (!path || write_part(d, w, path, &error) < 0) {
-            snprintf(why, sizeof(why), "nothing more is cached: %.120s", path ? error.message : "out of memory");
+            if (!path)
+                fail_memory(&error, "storing elements");
+            snprintf(why, sizeof(why), "nothing more is cached: %.120s", error.message);
             stop_storing(d, why);
+            pthread_mutex_lock(&d->lock);
+            if (d->error.status == PST_OK)
+                d->error = error;
+            pthread_mutex_unlock(&d->lock);
         } else {
             struct part *p = open_part(d, path);
             if (p && !add_part(d, p))
@@ -269,13 +275,13 @@ static void make_relative(uint8_t *block, const pst_spec *spec, const struct fie
 /* Room for one more element; false: there is none. */
 static bool make_room(struct cache_disk *d, struct pending *w, size_t size)
 {
-    if (w->used > 0 && w->used + size > PART)
+    if (w->used > 0 && w->used + size > d->part_bytes)
         flush(d, w);
     if (mem_grow((void **)&w->entries, &w->capacity, w->count + 1, sizeof(*w->entries)) < 0)
         return false;
     if (w->used + size <= w->room)
         return true;
-    size_t room = size > PART ? size : PART; /* only an empty one grows */
+    size_t room = size > d->part_bytes ? size : d->part_bytes; /* only an empty one grows */
     uint8_t *data = w->used == 0 || !w->data ? mem_aligned(room) : NULL;
     if (!data)
         return false;
@@ -316,15 +322,17 @@ void *cache_disk_find(const struct cache_disk *d, uint64_t index)
     return e && e != &waiting ? (void *)((uintptr_t)e - (uintptr_t)e->back) : NULL;
 }
 
-static bool fix_bytes(pst_tensor *t, const uint8_t *block, size_t size, struct arena *scratch)
+static bool fix_bytes(pst_tensor *t, const uint8_t *block, size_t size, struct arena *scratch, bool *ret_damaged)
 {
     size_t own = shape_bytes(t->dtype, t->rank, t->shape);
     const pst_bytes *stored = t->data;
     pst_bytes *values = arena_alloc(scratch, own ? own : 1);
     for (size_t i = 0; values && i < own / sizeof(*values); i++) {
         uint64_t at = (uint64_t)(uintptr_t)stored[i].data;
-        if (at > size || stored[i].length > size - at)
+        if (at > size || stored[i].length > size - at) {
+            *ret_damaged = true;
             return false;
+        }
         values[i] = (pst_bytes){block + at, stored[i].length};
     }
     t->data = values;
@@ -336,12 +344,13 @@ bool cache_disk_view(struct cache_disk *d, uint64_t index, void *block, const ps
 {
     const struct part_entry *e = atomic_load_explicit(&d->table[index], memory_order_acquire);
     bool whole = e && e != &waiting && crc32c_masked((const uint8_t *)block - d->prefix, d->prefix + (size_t)e->size) == e->crc;
+    bool damaged = !whole;
     if (whole)
         element_view(block, spec, fields, tensors);
     for (size_t k = 0; k < fields->count && whole; k++)
         if (spec->field[fields->number[k]].dtype == PST_DTYPE_BYTES)
-            whole = fix_bytes(&tensors[fields->number[k]], block, (size_t)e->size, scratch);
-    if (!whole)
+            whole = fix_bytes(&tensors[fields->number[k]], block, (size_t)e->size, scratch, &damaged);
+    if (damaged)
         atomic_store_explicit(&d->table[index], NULL, memory_order_relaxed);
     return whole;
 }
@@ -369,17 +378,52 @@ static void read_length(struct cache_disk *d)
     mem_free(path);
 }
 
-void cache_disk_set_length(struct cache_disk *d, uint64_t length)
+pst_status cache_disk_set_length(struct cache_disk *d, uint64_t length, pst_error *reterr)
 {
     char text[MOST_LENGTH], *path = file_join(d->folder, "length");
+    pst_status st = path ? PST_OK : fail_memory(reterr, "storing a length");
     if (atomic_exchange(&d->length, length) != length && path && !atomic_load(&d->full)) {
         snprintf(text, sizeof(text), "%" PRIu64 "\n", length);
-        (void)publish_bytes(path, text, strlen(text), true, true, NULL); /* without it the stream is read to its end again */
+        st = publish_bytes(path, text, strlen(text), true, true, reterr);
     }
     mem_free(path);
+    return st;
 }
 
 /* ---- The whole ---- */
+
+pst_status cache_disk_settle(struct cache_disk *d, pst_error *reterr)
+{
+    for (unsigned i = 0; i < d->workers; i++)
+        flush(d, &d->pending[i]);
+    if (d->error.status < 0 && reterr)
+        *reterr = d->error;
+    return d->error.status;
+}
+
+bool cache_disk_failed(const struct cache_disk *d)
+{
+    return atomic_load_explicit(&d->full, memory_order_relaxed);
+}
+
+size_t cache_disk_parts(struct cache_disk *d)
+{
+    pthread_mutex_lock(&d->lock);
+    size_t count = d->part_count;
+    pthread_mutex_unlock(&d->lock);
+    return count;
+}
+
+uint64_t cache_disk_size(const struct cache_disk *d, uint64_t index)
+{
+    const struct part_entry *e = index < d->slots ? atomic_load_explicit(&d->table[index], memory_order_acquire) : NULL;
+    return e ? e->size : 0;
+}
+
+const char *cache_disk_folder(const struct cache_disk *d)
+{
+    return d->folder;
+}
 
 uint64_t cache_disk_bytes(const struct cache_disk *d)
 {
@@ -436,23 +480,23 @@ static pst_status prepare(struct cache_disk *d, const char *dir, const char *abo
     return st;
 }
 
-pst_status cache_disk_open(struct cache_disk **ret, const char *dir, const uint64_t key[2], const char *about, uint64_t slots,
-                           uint64_t bytes, size_t prefix, unsigned workers, pst_error *reterr)
+pst_status cache_disk_open(struct cache_disk **ret, const struct cache_disk_request *r, pst_error *reterr)
 {
     struct cache_disk *d = mem_zalloc(sizeof(*d));
     if (!d)
         return fail_memory(reterr, "cache");
     pthread_mutex_init(&d->lock, NULL);
-    memcpy(d->key, key, sizeof(d->key));
-    d->slots = slots;
-    d->budget = bytes ? bytes : UINT64_MAX / 2;
-    d->prefix = prefix;
-    d->workers = workers;
-    d->table = mem_array((size_t)slots, sizeof(*d->table));
-    d->pending = mem_aligned(workers * sizeof(*d->pending));
+    memcpy(d->key, r->key, sizeof(d->key));
+    d->slots = r->slots;
+    d->budget = r->bytes ? r->bytes : UINT64_MAX / 2;
+    d->part_bytes = r->part ? r->part : CACHE_DISK_PART;
+    d->prefix = r->prefix;
+    d->workers = r->workers;
+    d->table = mem_array((size_t)r->slots, sizeof(*d->table));
+    d->pending = mem_aligned(r->workers * sizeof(*d->pending));
     if (d->pending)
-        memset((void *)d->pending, 0, workers * sizeof(*d->pending));
-    pst_status st = d->table && d->pending ? prepare(d, dir, about, reterr) : fail_memory(reterr, "cache");
+        memset((void *)d->pending, 0, r->workers * sizeof(*d->pending));
+    pst_status st = d->table && d->pending ? prepare(d, r->dir, r->about, reterr) : fail_memory(reterr, "cache");
     if (st < 0) {
         cache_disk_close(d);
         return st;

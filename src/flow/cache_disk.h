@@ -15,10 +15,20 @@
 
 struct cache_disk;
 
-/* Opens or makes the cache. It has `slots` elements at most, and up to `bytes` bytes on disk. `prefix` bytes are stored before
- * each element. `about` is the text of about.txt. */
-pst_status cache_disk_open(struct cache_disk **ret, const char *dir, const uint64_t key[2], const char *about, uint64_t slots,
-                           uint64_t bytes, size_t prefix, unsigned workers, pst_error *reterr);
+struct cache_disk_request {
+    const char *dir;
+    uint64_t key[2];
+    const char *about; /* text of about.txt */
+    uint64_t slots;    /* elements, at most */
+    uint64_t bytes;    /* on disk, at most; 0: no limit */
+    size_t part;       /* bytes of a part; 0: CACHE_DISK_PART */
+    size_t prefix;     /* bytes that are stored before each element */
+    unsigned workers;
+};
+#define CACHE_DISK_PART ((size_t)4 << 20) /* what a kill can lose, per worker */
+
+/* Opens or makes the cache. */
+pst_status cache_disk_open(struct cache_disk **ret, const struct cache_disk_request *request, pst_error *reterr);
 /* Stores what was added, and closes. NULL ok; returns NULL. */
 struct cache_disk *cache_disk_close(struct cache_disk *d);
 
@@ -33,7 +43,13 @@ bool cache_disk_view(struct cache_disk *d, uint64_t index, void *block, const ps
 void cache_disk_keep(struct cache_disk *d, unsigned worker, uint64_t index, const pst_spec *spec,
                      const struct field_list *fields, const pst_tensor *tensors, const void *prefix);
 uint64_t cache_disk_length(const struct cache_disk *d); /* of the stream; UINT64_MAX: not known */
-void cache_disk_set_length(struct cache_disk *d, uint64_t length);
+pst_status cache_disk_set_length(struct cache_disk *d, uint64_t length, pst_error *reterr);
+/* Stores what was added; fails if anything could not be stored since the cache was opened. No worker may be adding. */
+pst_status cache_disk_settle(struct cache_disk *d, pst_error *reterr);
+bool cache_disk_failed(const struct cache_disk *d); /* nothing is stored any more */
+size_t cache_disk_parts(struct cache_disk *d);
+uint64_t cache_disk_size(const struct cache_disk *d, uint64_t index); /* bytes of an element that can be found; 0: it cannot */
+const char *cache_disk_folder(const struct cache_disk *d);
 uint64_t cache_disk_bytes(const struct cache_disk *d);    /* on disk */
 uint64_t cache_disk_elements(const struct cache_disk *d); /* that can be found */
 /* Writes why nothing is stored any more; "": everything is. */

@@ -41,16 +41,29 @@ static void add_plan(struct text *t, const struct pipeline_plan *p, size_t count
         text_addf(t, " seed %" PRIu64, seed);
 }
 
-static void add_fields(struct text *t, const struct pipeline_plan *p)
+/* Adds the fields that are stored. */
+static void add_fields(struct text *t, const pst_spec *spec, const struct field_list *stored)
 {
-    const pst_spec *spec = program_spec(&p->program, p->program.cached);
-    const struct field_list *live = program_live(&p->program, p->program.cached);
     char shape[SHAPE_TEXT_SIZE];
-    for (size_t k = 0; k < live->count; k++) {
-        const pst_field *f = &spec->field[live->number[k]];
+    for (size_t k = 0; k < stored->count; k++) {
+        const pst_field *f = &spec->field[stored->number[k]];
         text_addf(t, "%s%s: %s %s", k ? ", " : "", f->name, pst_dtype_name(f->dtype),
                   shape_text(f->rank, f->shape, shape, sizeof(shape)));
     }
+}
+
+/* Hashes the text, which becomes `*ret_about`. */
+static pst_status take_key(struct text *t, uint64_t ret[2], char **ret_about, pst_error *reterr)
+{
+    text_addf(t, "\nversion   penstock %s, %zu-bit\n", pst_version(), 8 * sizeof(void *));
+    if (t->failed) {
+        text_finish(t);
+        return fail_memory(reterr, "planning");
+    }
+    ret[0] = hash_bytes(t->data, t->length, 1);
+    ret[1] = hash_bytes(t->data, t->length, 2);
+    *ret_about = t->data;
+    return PST_OK;
 }
 
 pst_status plan_cache_key(const struct pipeline_plan *p, uint64_t seed, uint64_t ret[2], char **ret_about, pst_error *reterr)
@@ -59,14 +72,17 @@ pst_status plan_cache_key(const struct pipeline_plan *p, uint64_t seed, uint64_t
     text_add(&t, "pipeline  ");
     add_plan(&t, p, p->cache_node, seed);
     text_add(&t, "\nfields    ");
-    add_fields(&t, p);
-    text_addf(&t, "\nversion   penstock %s, %zu-bit\n", pst_version(), 8 * sizeof(void *));
-    if (t.failed) {
-        text_finish(&t);
-        return fail_memory(reterr, "cache");
-    }
-    ret[0] = hash_bytes(t.data, t.length, 1);
-    ret[1] = hash_bytes(t.data, t.length, 2);
-    *ret_about = t.data;
-    return PST_OK;
+    add_fields(&t, program_spec(&p->program, p->program.cached), program_live(&p->program, p->program.cached));
+    return take_key(&t, ret, ret_about, reterr);
+}
+
+pst_status plan_snapshot_key(const struct pipeline_plan *p, const struct field_list *fields, bool tolerant, uint64_t ret[2],
+                             char **ret_about, pst_error *reterr)
+{
+    struct text t = {0};
+    text_add(&t, "pipeline  ");
+    add_plan(&t, p, p->chain->count, p->seed);
+    text_addf(&t, " | snapshot, seed %" PRIu64 "%s\nfields    ", p->seed, tolerant ? ", without damaged elements" : "");
+    add_fields(&t, program_spec(&p->program, p->program.count), fields);
+    return take_key(&t, ret, ret_about, reterr);
 }

@@ -40,6 +40,11 @@ static bool cut_at(const struct chain *c, size_t i, bool batched, struct cut *re
         ret->batched = true;
         return true;
     }
+    if (kind == CUT_SNAPSHOT) {
+        ret->begin = i + 1;
+        ret->mode = SEGMENT_SNAPSHOT;
+        return true;
+    }
     if (kind == CUT_UNBATCH || kind == CUT_REBATCH) {
         ret->begin += kind == CUT_UNBATCH;
         ret->mode = batched ? SEGMENT_ROWS : SEGMENT_SPLIT;

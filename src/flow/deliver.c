@@ -19,13 +19,14 @@ bool pipeline_batch_is_empty(const pst_pipeline *p, const struct entry *e)
 pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr)
 {
     *ret_again = false;
+    pthread_mutex_lock(&p->judging);
     pst_status st = damage_judge(&p->damage, e, reterr);
+    if (st >= 0 && e->ends_epoch)
+        st = pst_damage_log_finish(p->damage.log, reterr);
+    pthread_mutex_unlock(&p->judging);
     if (st < 0)
         return st;
     if (e->ends_epoch) {
-        st = pst_damage_log_finish(p->damage.log, reterr);
-        if (st < 0)
-            return st;
         p->epoch = e->epoch + 1;
         p->next = 0;
         return PST_END;

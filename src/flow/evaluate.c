@@ -74,6 +74,7 @@ static pst_status make_pipeline(pst_pipeline **ret, const struct chain *c, size_
     pst_status st = pst_pipeline_create(&p, &o, reterr);
     if (st < 0)
         return st;
+    p->once = true;
     void *nodes;
     bool whole = clone_nodes(&p->chain, c, count);
     nodes = p->chain.nodes;

@@ -14,7 +14,8 @@ pst_status feed_init(struct feed *f, const struct order *o, const struct program
                      struct batch_pool *pool, uint64_t seed, uint64_t epoch, uint64_t next, const _Atomic bool *stopped,
                      pst_error *reterr)
 {
-    *f = (struct feed){.order = o, .program = p, .split = *split, .pool = pool, .epoch = epoch, .base = next, .workers = 1};
+    *f = (struct feed){
+        .order = o, .program = p, .split = *split, .pool = pool, .epoch = epoch, .base = next, .until = UINT64_MAX, .workers = 1};
     return p->streamed ? element_stream_create(&f->stream, p, o, seed, stopped, reterr)
                        : order_state_init(&f->state, o, reterr);
 }
@@ -163,7 +164,9 @@ void feed_open(struct feed *f, struct entry *e)
 {
     pst_status st = PST_OK;
     e->epoch = f->epoch;
-    if (f->stream) {
+    if (f->epoch >= f->until) {
+        next_epoch(f, e);
+    } else if (f->stream) {
         st = open_streamed(f, e);
         e->met = element_stream_met(f->stream);
         damage_intake_hand_over(f->program->intake, e); /* what was found meanwhile */

@@ -15,6 +15,7 @@ struct feed {
     struct element_stream *stream; /* for a stream; NULL: the source has an index */
     uint64_t epoch, base;          /* base: batches of this epoch that any rank had delivered before the start */
     uint64_t step;                 /* next one, counted from `base` */
+    uint64_t until;                /* epochs from this one on are empty: nothing is read for them; UINT64_MAX: none is */
     bool begun, ended;             /* a stream: the epoch is open; its last batch has been pulled */
     _Atomic unsigned workers;      /* number of workers that share a batch */
     _Atomic uint64_t element_ns;   /* measured; 0: not yet */

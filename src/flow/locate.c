@@ -45,6 +45,17 @@ void locate_error(const struct program *p, size_t field, uint64_t index, const s
     error->sys_errno = inner.sys_errno;
 }
 
+void locate_at(const struct pipeline_plan *p, struct order_state *order, const struct order_batch *where, size_t at,
+               pst_error *error)
+{
+    const struct program *program = &p->program;
+    uint64_t index, pass, sample;
+    size_t field = SOURCE_WHOLE;
+    order_elements(&p->order, order, where, at, 1, &index, &pass);
+    if (join_resolve(&program, &index, &pass, &field, &sample, NULL) == PST_OK)
+        locate_error(program, field, index, NULL, error);
+}
+
 /* ---- Elements of a batch ---- */
 
 void locate_keep(pst_batch *b, const struct order_batch *where, struct item *const *items, size_t count)

@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#define KEPT_BATCHES 2 /* free ones, until the crew says how many */
+
 /* ---- Building ---- */
 
 pst_status pst_pipeline_create(pst_pipeline **ret, const pst_pipeline_options *options, pst_error *reterr)
@@ -30,6 +32,7 @@ pst_status pst_pipeline_create(pst_pipeline **ret, const pst_pipeline_options *o
     if (!p)
         return fail_memory(reterr, "creating a pipeline");
     ring_init(&p->ring);
+    pthread_mutex_init(&p->judging, NULL);
     p->options = o;
     p->options.bad = NULL; /* the caller's text; the account has what it says */
     p->cache_dir = o.cache_dir ? mem_strdup(o.cache_dir) : NULL;
@@ -196,12 +199,14 @@ pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *gene
 /* ---- Planning and starting ---- */
 
 /* Everything that statistics may look at appears at once. */
-static void publish_plan(pst_pipeline *p, struct pipeline_plan *plan, struct batch_pool *pool, struct cell *cells)
+static void publish_plan(pst_pipeline *p, struct pipeline_plan *plan, struct batch_pool *pool, struct cell *cells,
+                         struct access *access)
 {
     pthread_mutex_lock(&p->ring.lock);
     p->plan = plan;
     p->pool = pool;
     p->cells = cells;
+    p->access = access;
     tune_init(&p->tuner, plan, &p->options, cpu_cores());
     pthread_mutex_unlock(&p->ring.lock);
 }
@@ -218,20 +223,25 @@ pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr)
 {
     struct pipeline_plan *plan;
     struct batch_pool *pool = NULL;
+    struct access *access = NULL;
     if (p->plan)
         return PST_OK;
     pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, (struct file_stop){is_stopped, p}, &p->damage, reterr);
     if (st < 0)
         return st;
     st = batch_pool_create(&pool, &plan->program.layout, reterr);
+    if (st == PST_OK)
+        st = access_create(&access, plan->slots - plan->threads, reterr);
     struct cell *cells = st < 0 ? NULL : mem_aligned(plan->threads * sizeof(*cells));
     if (!cells) {
+        access_destroy(access);
         batch_pool_close(pool);
         pipeline_plan_destroy(plan);
         return st < 0 ? st : fail_memory(reterr, "planning");
     }
     memset((void *)cells, 0, plan->threads * sizeof(*cells));
-    publish_plan(p, plan, pool, cells);
+    batch_pool_keep(pool, KEPT_BATCHES);
+    publish_plan(p, plan, pool, cells, access);
     return PST_OK;
 }
 
@@ -259,6 +269,7 @@ static pst_status start_crew(pst_pipeline *p, pst_error *reterr)
                                .cells = p->cells,
                                .trace = p->trace,
                                .seed = p->options.seed,
+                               .once = p->once,
                                .tolerant = p->damage.policy.skip,
                                .epoch = p->epoch,
                                .next = p->next,
@@ -442,6 +453,7 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
         return NULL;
     monitor_stop(p->monitor);
     stop_crew(p);
+    access_destroy(p->access);
     trace_destroy(p->trace);
     batch_pool_close(p->pool);
     pipeline_plan_destroy(p->plan);
@@ -454,6 +466,7 @@ pst_pipeline *pst_pipeline_destroy(pst_pipeline *p)
     path_list_finish(&p->class_names);
     damage_account_finish(&p->damage);
     ring_finish(&p->ring);
+    pthread_mutex_destroy(&p->judging);
     mem_free((void *)p->cells);
     mem_free(p->cache_dir);
     mem_free(p->monitor_dir);

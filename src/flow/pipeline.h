@@ -3,6 +3,7 @@
 #define FLOW_PIPELINE_H
 
 #include "base/arena.h"
+#include "flow/access.h"
 #include "flow/damage.h"
 #include "flow/plan.h"
 #include "flow/ring.h"
@@ -23,6 +24,7 @@ struct pst_pipeline {
     pst_pipeline_options options;
     char *cache_dir, *monitor_dir;
     struct chain chain;
+    bool once;          /* one epoch is wanted: nothing is read ahead for the next */
     bool borrows_chain; /* a segment: the outer pipeline owns the nodes */
     struct path_list class_names; /* once they were asked for */
     bool has_class_names;
@@ -39,6 +41,7 @@ struct pst_pipeline {
     struct cell *cells; /* one per thread; they outlive the crew */
     struct crew *crew;  /* NULL: no worker is running */
     struct tuner tuner;
+    struct access *access; /* not NULL once it is planned */
     struct flow_trace *trace;     /* NULL: not traced */
     struct monitor *monitor; /* NULL: none */
 
@@ -46,7 +49,8 @@ struct pst_pipeline {
     uint64_t epoch, next; /* position of the cursor */
     pst_status failed;    /* < 0: every further `next` fails with the same error */
     pst_error failure;
-    struct damage_account damage; /* any thread may read its log */
+    struct damage_account damage; /* under `judging`; any thread may read its log */
+    pthread_mutex_t judging;
 };
 
 /* Adds a source by its class, which need not be in the table. `config` is copied. */

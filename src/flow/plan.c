@@ -21,9 +21,6 @@
 #include <string.h>
 
 #define PROBES          1024
-#define ENTROPY_SHARE   4                     /* 1/ENTROPY_SHARE of the remaining memory is for points */
-#define ENTROPY_RATIO   25                    /* an image's bytes to those of its points, at least; seldom less */
-#define ENTROPY_FIXED   128                   /* bytes an image beside its points */
 #define UNKNOWN_ELEMENT 4096                  /* bytes, if the source does not report a size */
 #define MOST_GUESSED    (UINT64_C(256) << 20) /* bytes of a shuffle buffer whose elements have an unknown size */
 #define MAX_WORKERS     256
@@ -43,8 +40,7 @@ pst_status plan_point(const struct chain *c, size_t i, pst_status st, pst_error 
     return plan_point_node(c, &c->nodes[i], st, reterr);
 }
 
-/* NULL: the node is not a resource. */
-static const struct resource_facet *resource_of(const struct node *n)
+const struct resource_facet *plan_resource(const struct node *n)
 {
     const struct op_decl *decl = op_decl_of(n->op);
     return decl ? decl->resource : NULL;
@@ -52,7 +48,7 @@ static const struct resource_facet *resource_of(const struct node *n)
 
 static bool is_cache(const struct node *n)
 {
-    return resource_of(n) && resource_of(n)->kind == RESOURCE_CACHE;
+    return plan_resource(n) && plan_resource(n)->kind == RESOURCE_CACHE;
 }
 
 /* ---- The source ---- */
@@ -151,7 +147,27 @@ static pst_status check_spec(const pst_op_class *op, const pst_spec *in, const p
     return PST_OK;
 }
 
-static pst_status infer(struct pipeline_plan *p, struct chain *c, pst_error *reterr)
+/* Has the source do what it must before its elements are counted or read. The types before it are right. */
+static pst_status prepare_source(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr)
+{
+    struct damage_opening opening = {0};
+    if (!p->source_class->prepare)
+        return PST_OK;
+    pst_status st = damage_opening_init(&opening, env->account, p->chain->nodes[0].op->name, reterr);
+    if (st == PST_OK)
+        st = p->source_class->prepare(p->source, opening.log, reterr);
+    p->gaps += opening.found;
+    damage_opening_finish(&opening);
+    return st;
+}
+
+static bool needs_records(const struct node *n)
+{
+    const struct op_decl *decl = op_decl_of(n->op);
+    return decl && decl->schema;
+}
+
+static pst_status infer(struct pipeline_plan *p, const struct plan_env *env, struct chain *c, pst_error *reterr)
 {
     p->source_class->spec(p->source, &c->nodes[0].out);
     pst_status st = check_spec(c->nodes[0].op, NULL, &c->nodes[0].out, reterr);
@@ -165,6 +181,9 @@ static pst_status infer(struct pipeline_plan *p, struct chain *c, pst_error *ret
             n->out = n->in;
             continue;
         }
+        st = needs_records(n) ? prepare_source(p, env, reterr) : PST_OK;
+        if (st < 0)
+            return st;
         st = spec_init(&n->out, &p->memory, n->in.count, reterr);
         if (st == PST_OK)
             st = plan_infer_schema(p, c, i, reterr);
@@ -185,6 +204,8 @@ static pst_status check_cache(const struct chain *c, pst_error *reterr)
     const char *random = NULL, *shuffle = NULL;
     for (size_t i = 1; i < c->count; i++) {
         const struct op_decl *decl = op_decl_of(c->nodes[i].op);
+        if (decl && decl->cut == CUT_SNAPSHOT)
+            random = shuffle = NULL; /* from here on the elements are the same in every epoch */
         if (decl && decl->cut > CUT_GATHER && shuffle && !random)
             random = shuffle; /* elements are made of others in every epoch */
         if (decl && decl->reorders)
@@ -234,7 +255,7 @@ static bool order_step_of(struct pipeline_plan *p, const struct node *n, struct 
 static bool note_resource(struct pipeline_plan *p, size_t i)
 {
     const struct node *n = &p->chain->nodes[i];
-    const struct resource_facet *resource = resource_of(n);
+    const struct resource_facet *resource = plan_resource(n);
     if (!resource)
         return false;
     if (resource->kind == RESOURCE_PREFETCH && !p->is_branch)
@@ -387,124 +408,6 @@ static pst_status plan_program(struct pipeline_plan *p, pst_error *reterr)
     return st;
 }
 
-/* Slots of the cache: the keys of lane_key. */
-static pst_status cache_slots(const struct pipeline_plan *p, uint64_t *ret, pst_error *reterr)
-{
-    const struct join *j = p->join;
-    *ret = p->program.streamed ? SOURCE_STREAM : j && !j->has_together ? j->numbers : p->order.source;
-    if (j && j->has_together && (!j->fixed || j->length == JOIN_ENDLESS))
-        return pst_fail(reterr, PST_EINVAL,
-                        "the elements that zip puts together are others in every epoch, because a branch is shuffled or endless; "
-                        "put cache into the branches");
-    return PST_OK;
-}
-
-static pst_status cache_on_disk(struct pipeline_plan *p, const char *folder, uint64_t bytes, pst_error *reterr)
-{
-    uint64_t slots = 0, key[2];
-    char *about = NULL;
-    pst_status st = cache_slots(p, &slots, reterr);
-    if (st == PST_OK)
-        st = plan_cache_key(p, p->seed, key, &about, reterr);
-    if (st == PST_OK)
-        st = cache_create_on_disk(&p->cache, folder, key, about, slots, bytes, p->threads, reterr);
-    p->program.cache = p->cache;
-    mem_free(about);
-    return st;
-}
-
-/* Creates the cache of the plan and those of its branches; `taken` is memory that they may not use. */
-static pst_status plan_caches(struct pipeline_plan *p, uint64_t taken, pst_error *reterr)
-{
-    pst_status st = PST_OK;
-    uint64_t slots = 0;
-    for (size_t b = 0; p->join && b < p->join->count && st == PST_OK; b++) {
-        struct pipeline_plan *branch = p->join->branches[b].plan;
-        st = plan_caches(branch, 0, reterr);
-        p->ram_branches += branch->ram_cache + branch->ram_branches;
-    }
-    if (st < 0 || !p->cache_node)
-        return st;
-    const struct node *cache = &p->chain->nodes[p->cache_node];
-    uint64_t bytes = resource_of(cache)->amount(cache->config);
-    const char *folder = resource_of(cache)->folder ? resource_of(cache)->folder(cache->config) : NULL;
-    if (folder)
-        return plan_point(p->chain, p->cache_node, cache_on_disk(p, folder, bytes, reterr), reterr);
-    taken += p->ram_branches;
-    uint64_t left = taken < p->ram ? p->ram - taken : 0, wanted = bytes ? bytes : p->ram / 2;
-    p->ram_cache = wanted < left ? wanted : left;
-    st = cache_slots(p, &slots, reterr);
-    if (st == PST_OK)
-        st = cache_create(&p->cache, slots, p->ram_cache, p->threads, reterr);
-    p->program.cache = p->cache;
-    return plan_point(p->chain, p->cache_node, st, reterr);
-}
-
-static pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr)
-{
-    uint64_t batch = (uint64_t)p->program.layout.block + p->program.layout.tables;
-    uint64_t batches = 2 * batch; /* the consumer's, and one in the making */
-    if (batches > p->ram)
-        return pst_fail(reterr, PST_ELIMIT,
-                        "a batch takes %" PRIu64 " bytes and two of them must fit in the budget of %" PRIu64
-                        "; try a smaller batch or a larger budget (ram)",
-                        batch, p->ram);
-    if (p->ram_stream > p->ram - batches)
-        return pst_fail(reterr, PST_ELIMIT,
-                        "shuffle buffers of %" PRIu64 " bytes do not fit in the budget of %" PRIu64
-                        "; try a smaller buffer (buffer=) or a larger budget (ram)",
-                        p->ram_stream, p->ram);
-    return plan_caches(p, batches + p->ram_stream, reterr);
-}
-
-/* Where entropy indexes are stored, from elements spread evenly over the source. */
-static void probe_entropy(struct pipeline_plan *p)
-{
-    uint64_t count = p->join ? p->join->numbers : p->order.source, probes = count < PROBES ? count : PROBES, found = 0;
-    struct entropy_home home;
-    for (uint64_t i = 0; p->source_class->entropy && i < probes; i++)
-        found += p->source_class->entropy(p->source, (uint64_t)((double)i * (double)count / (double)probes), &home);
-    p->entropy = found == 0 ? ENTROPY_MADE : found < probes ? ENTROPY_PARTLY : ENTROPY_STORED;
-}
-
-/* Whether the chain decodes images whose bytes have the numbers of the plan's elements: after zip those of its first branch. */
-static bool decodes(const struct pipeline_plan *p)
-{
-    for (size_t i = 0; i < p->program.count; i++) {
-        const struct step *s = &p->program.steps[i];
-        const struct image_facet *image = op_image(op_decl_of(p->chain->nodes[s->first].op));
-        size_t second = p->join && p->join->facet->together && p->join->count > 1 ? p->join->branches[1].first_field : SIZE_MAX;
-        if (image && image->decodes && s->origin < second)
-            return true;
-    }
-    return false;
-}
-
-/* Points that are stored nowhere are made, within a share of what everything else leaves. */
-static pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr)
-{
-    pst_status st = PST_OK;
-    for (size_t b = 0; p->join && b < p->join->count && st == PST_OK; b++) {
-        st = plan_entropy(p->join->branches[b].plan, reterr);
-        p->ram_branches += p->join->branches[b].plan->ram_entropy;
-    }
-    if (st < 0)
-        return st;
-    bool decoded = decodes(p);
-    p->entropy = decoded && p->program.streamed ? ENTROPY_STREAM : ENTROPY_NONE;
-    if (!decoded || p->program.streamed)
-        return PST_OK;
-    probe_entropy(p);
-    uint64_t taken = 2 * (uint64_t)p->program.layout.block + p->ram_stream + p->ram_cache + p->ram_branches +
-                     p->threads * tune_worker_bytes(p);
-    uint64_t share = taken < p->ram ? (p->ram - taken) / ENTROPY_SHARE : 0;
-    uint64_t count = p->join ? p->join->numbers : p->order.source;
-    uint64_t most = count * (p->element_bytes / ENTROPY_RATIO + ENTROPY_FIXED);
-    if (p->entropy != ENTROPY_STORED)
-        p->ram_entropy = share < most ? share : most;
-    return entropy_create(&p->program.entropy, p->source_class, p->source, count, p->ram_entropy, reterr);
-}
-
 static unsigned most_threads(const pst_pipeline_options *o)
 {
     unsigned cores = cpu_cores();
@@ -537,10 +440,15 @@ static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env
         st = chain_join(p->chain) ? plan_join(p, env, reterr) : open_source(p, env, reterr);
     if (st < 0)
         return st;
-    p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
-    st = infer(p, p->chain, reterr);
+    if (!p->source_class->prepare)
+        p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
+    st = infer(p, env, p->chain, reterr);
+    if (st == PST_OK)
+        st = prepare_source(p, env, reterr);
     if (st < 0)
         return st;
+    if (p->source_class->prepare)
+        p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
     program_init(&p->program, p->source_class, p->source, &p->memory);
     p->program.intake = &p->intake;
     p->program.join = p->join;
@@ -561,6 +469,7 @@ pst_status branch_plan_create(struct pipeline_plan **ret, struct chain *chain, c
     p->is_branch = true;
     p->ram = parent->ram / 2 / branches; /* the other half is the parent's */
     p->threads = parent->threads;
+    p->slots = parent->slots;
     p->split = (struct split){.world = 1};
     st = plan_chain(p, env, reterr);
     if (st < 0) {
@@ -585,6 +494,7 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     p->ram = o->ram ? o->ram : cpu_memory_available() / 2;
     p->split = (struct split){.rank = o->rank, .world = o->world ? o->world : 1, .uneven = o->uneven};
     p->threads = most_threads(o);
+    p->slots = 2 * p->threads;
     st = plan_chain(p, &env, reterr);
     if (st == PST_OK)
         st = plan_program(p, reterr);

@@ -48,7 +48,8 @@ struct pipeline_plan {
     enum plan_entropy entropy;
     uint64_t seed;     /* of the pipeline */
     uint64_t prefetch; /* requested in the chain; 0: not requested */
-    unsigned threads;  /* maximum number of workers */
+    unsigned threads;  /* maximum number of workers of the crew */
+    unsigned slots;    /* numbers of workers: the crew's, then as many for readers (access.c) */
 };
 
 /* The inputs of a plan besides its chain. Borrowed during planning. */
@@ -70,6 +71,13 @@ pst_status branch_plan_create(struct pipeline_plan **ret, struct chain *chain, c
 /* join.c: plans the branches of the join that the chain begins with, and makes the join the plan's source. */
 pst_status plan_join(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr);
 
+/* Returns what the node is of a resource; NULL: it is not one. */
+struct resource_facet;
+const struct resource_facet *plan_resource(const struct node *n);
+/* plan_memory.c: creates the caches, then the entropy indexes, of the plan and its branches. */
+pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr);
+pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr);
+
 /* rewrite.c: adds the operations of `chain` on single elements as steps of the program; fuses runs of image operations. */
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);
 
@@ -82,6 +90,10 @@ pst_status plan_point_node(const struct chain *c, const struct node *n, pst_stat
 
 /* cache_key.c: the key of the plan's cache, and a text about it: mem_free. */
 pst_status plan_cache_key(const struct pipeline_plan *p, uint64_t seed, uint64_t ret[2], char **ret_about, pst_error *reterr);
+
+/* The same for a snapshot of the plan's elements. */
+pst_status plan_snapshot_key(const struct pipeline_plan *p, const struct field_list *fields, bool tolerant, uint64_t ret[2],
+                             char **ret_about, pst_error *reterr);
 
 /* cursor.c: the fingerprint: of the data in the upper half, of the operations in the lower half. */
 pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr);

@@ -13,7 +13,9 @@
 #include "flow/pipeline.h"
 #include "flow/runner.h"
 #include "flow/segment_rows.h"
+#include "flow/snapshot.h"
 #include "ops/fields.h"
+#include "ops/op_decl.h"
 #include "ops/spec_memory.h"
 
 #include <inttypes.h>
@@ -21,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_WORKERS 256
+#define MOST_WORKERS 512 /* the crew's and as many readers */
 #define WAIT_SECONDS 0.05 /* how often a wait for the inner pipeline looks for a stop */
 #define ALL_ROWS     UINT64_MAX
 
@@ -32,6 +34,7 @@ struct segment {
     struct file_stop stop;
     pst_damage_log *damage; /* where the damage of the inner pipeline goes */
     pst_spec spec;
+    struct snapshot *snapshot; /* not NULL: its elements are read instead */
     struct arena memory;
     uint64_t count; /* SOURCE_STREAM: a stream */
     uint64_t rows;  /* of an element that is split, or of an inner batch */
@@ -53,6 +56,7 @@ static void close_segment(void *source)
     struct segment *s = source;
     if (!s)
         return;
+    snapshot_close(s->snapshot);
     if (s->pipeline) {
         s->pipeline->borrows_chain = true;
         pst_pipeline_destroy(s->pipeline);
@@ -180,6 +184,31 @@ static uint64_t count_elements(struct segment *s)
     return rows;
 }
 
+static pst_status open_snapshot(struct segment *s, pst_error *reterr)
+{
+    const struct node *cutter = s->config->cutter;
+    struct snapshot_request request = {.rule = op_decl_of(cutter->op)->snapshot(cutter->config),
+                                       .pipeline = s->pipeline,
+                                       .spec = &s->spec,
+                                       .tolerant = s->config->tolerant,
+                                       .stop = s->stop};
+    return snapshot_open(&s->snapshot, &request, reterr);
+}
+
+static pst_status prepare(void *source, pst_damage_log *damage, pst_error *reterr)
+{
+    struct segment *s = source;
+    pst_damage_log *later = s->damage;
+    if (!s->snapshot)
+        return PST_OK;
+    s->damage = damage;
+    pst_status st = snapshot_complete(s->snapshot, reterr);
+    s->damage = later;
+    if (st == PST_OK)
+        s->count = snapshot_count(s->snapshot);
+    return st == PST_EIO || st == PST_EINVAL ? plan_point_node(&s->config->inner, s->config->cutter, st, reterr) : st;
+}
+
 static pst_status open_segment(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
 {
     struct segment *s = mem_zalloc(sizeof(*s));
@@ -194,13 +223,16 @@ static pst_status open_segment(const void *config, const struct source_env *env,
     if (st == PST_OK) {
         s->plan = s->pipeline->plan;
         batch_pool_keep(s->pipeline->pool, MOST_WORKERS);
-        st = plan_point_node(&s->config->inner, s->config->cutter, find_spec(s, reterr), reterr);
+        st = find_spec(s, reterr);
+        if (st == PST_OK && s->config->mode == SEGMENT_SNAPSHOT)
+            st = open_snapshot(s, reterr);
+        st = plan_point_node(&s->config->inner, s->config->cutter, st, reterr);
     }
     if (st < 0) {
         close_segment(s);
         return st;
     }
-    s->count = count_elements(s);
+    s->count = s->snapshot ? 0 : count_elements(s);
     *ret = s;
     return PST_OK;
 }
@@ -238,6 +270,10 @@ static void describe(const void *source, char *buffer, size_t size)
 {
     const struct segment *s = source;
     const char *op = s->config->cutter->op->name, *why;
+    if (s->snapshot) {
+        snapshot_describe(s->snapshot, buffer, size);
+        return;
+    }
     if (s->config->stream)
         why = "a stream, because the data decides";
     else if (s->count != SOURCE_STREAM)
@@ -307,8 +343,10 @@ static pst_status worker_start(void *source, void *worker, pst_error *reterr)
     struct segment *s = source;
     struct segment_worker *w = worker;
     const struct program *p = &s->plan->program;
+    if (s->snapshot) /* it needs no program */
+        return PST_OK;
     w->cell = mem_aligned(sizeof(*w->cell));
-    if (!w->cell || !take_number(s, w) || w->number >= s->plan->threads)
+    if (!w->cell || !take_number(s, w) || w->number >= s->plan->slots)
         return fail_memory(reterr, "starting a worker");
     memset((void *)w->cell, 0, sizeof(*w->cell));
     pst_status st = order_state_init(&w->order, &s->plan->order, reterr);
@@ -384,6 +422,9 @@ static pst_status load(void *source, void *worker, uint64_t k, pst_ctx *ctx, pst
 {
     struct segment *s = source;
     struct segment_worker *w = worker;
+    ctx->cause = PST_CAUSE_VALUE;
+    if (s->snapshot)
+        return snapshot_load(s->snapshot, k, ctx, out, reterr);
     if (s->config->mode == SEGMENT_SPLIT)
         return load_row(s, w, k, ctx, out, reterr);
     struct order_batch where;
@@ -399,6 +440,12 @@ static pst_status load(void *source, void *worker, uint64_t k, pst_ctx *ctx, pst
     return st;
 }
 
+static uint64_t bytes_of(const void *source, uint64_t k)
+{
+    const struct segment *s = source;
+    return s->snapshot ? snapshot_bytes_of(s->snapshot, k) : 0;
+}
+
 static void locate(const void *source, uint64_t k, size_t field, struct source_place *ret)
 {
     const struct segment *s = source;
@@ -409,6 +456,10 @@ static void locate(const void *source, uint64_t k, size_t field, struct source_p
     size_t whole = SOURCE_WHOLE;
     uint64_t element = s->config->mode == SEGMENT_SPLIT ? k / s->rows : k;
     (void)field;
+    if (s->snapshot) {
+        *ret = (struct source_place){snapshot_folder(s->snapshot), k, PST_NOWHERE};
+        return;
+    }
     if (order_state_init(&state, &p->order, NULL) < 0)
         return;
     bool is_whole = s->config->mode == SEGMENT_WHOLE;
@@ -545,6 +596,7 @@ const struct source_class source_segment = {
     .open = open_segment,
     .close = close_segment,
     .spec = spec,
+    .prepare = prepare,
     .count = count,
     .fingerprint = fingerprint,
     .describe = describe,
@@ -553,6 +605,7 @@ const struct source_class source_segment = {
     .worker_start = worker_start,
     .worker_stop = worker_stop,
     .load = load,
+    .bytes_of = bytes_of,
     .locate = locate,
     .sets_cause = true,
     .stream_open = stream_open,

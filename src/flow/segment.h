@@ -13,6 +13,7 @@
 enum segment_mode {
     SEGMENT_ROWS,  /* an element is an element of the inner pipeline, batched there or not */
     SEGMENT_WHOLE, /* an element is a batch of the inner pipeline */
+    SEGMENT_SNAPSHOT, /* an element is one of the inner pipeline, stored in a folder (snapshot.h) */
     SEGMENT_SPLIT  /* an element is a row of an element of the inner pipeline */
 };
 

@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "flow/group.h"
-#include "flow/join.h"
 #include "flow/locate.h"
 
 #include <string.h>
@@ -51,18 +50,12 @@ static bool tolerate(struct crew *c, struct entry *e, size_t at, uint64_t sample
 }
 
 /* Adds the place of element `at` to an error of its batch. */
-static void locate_at(struct crew *c, struct worker *w, const struct entry *e, size_t at, pst_error *error)
+static void locate_in(struct crew *c, struct worker *w, const struct entry *e, size_t at, pst_error *error)
 {
-    const struct program *p = &c->order.plan->program;
-    uint64_t index, pass, sample;
-    size_t field = SOURCE_WHOLE;
-    if (c->feed.stream) {
-        locate_error(p, SOURCE_WHOLE, e->items[at]->sample, e->items[at], error);
-        return;
-    }
-    order_elements(c->feed.order, &w->order, &e->where, at, 1, &index, &pass);
-    if (join_resolve(&p, &index, &pass, &field, &sample, NULL) == PST_OK)
-        locate_error(p, field, index, NULL, error);
+    if (c->feed.stream)
+        locate_error(&c->order.plan->program, SOURCE_WHOLE, e->items[at]->sample, e->items[at], error);
+    else
+        locate_at(c->order.plan, &w->order, &e->where, at, error);
 }
 
 /* ---- A slice ---- */
@@ -150,7 +143,7 @@ static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
         pst_error error;
         if (batch_finish(e->batch, e->count, e->left_out, &at, &error) < 0) {
             strcpy(error.op, "batch");
-            locate_at(c, w, e, at, &error);
+            locate_in(c, w, e, at, &error);
             ring_fail(c->order.ring, e, at, &error);
         } else {
             struct stage_cell *stage = &w->runner.cell->stages[p->stages - 1];
@@ -301,6 +294,8 @@ pst_status crew_start(struct crew **ret, const struct crew_order *order, pst_err
     c->count = plan->threads;
     pst_status st = feed_init(&c->feed, &plan->order, &plan->program, &plan->split, order->pool, order->seed, order->epoch,
                               order->next, &order->ring->stopped, reterr);
+    if (order->once)
+        c->feed.until = order->epoch + 1;
     c->workers = mem_array(c->count, sizeof(*c->workers));
     if (st == PST_OK && !c->workers)
         st = pst_fail(reterr, PST_ENOMEM, "starting: out of memory for %u workers", c->count);

@@ -16,6 +16,7 @@ struct crew_order {
     struct cell *cells; /* one per thread of the plan */
     struct flow_trace *trace; /* NULL: none */
     uint64_t seed;
+    bool once;            /* only the epoch where it starts */
     bool tolerant;        /* damage is recorded and is not an error */
     uint64_t epoch, next; /* where to start */
     unsigned sharing;     /* number of workers that share a batch */

@@ -37,12 +37,19 @@ struct schema_facet {
  * its batches, are the elements of the segment after it. */
 enum op_cut {
     CUT_NONE,
+    CUT_SNAPSHOT, /* stores what comes before, and reads it */
     CUT_GATHER,  /* makes batches; if there are batches already, these become elements */
     CUT_WINDOW,  /* makes stacks of elements, which are elements */
     CUT_UNBATCH, /* takes batches, or elements with a first dimension, apart */
     CUT_REBATCH, /* takes them apart and makes batches */
     CUT_KEYED,   /* makes batches, and the data decides which */
     CUT_STREAM   /* the data decides which elements stay */
+};
+
+/* Where `snapshot` stores elements. */
+struct snapshot_rule {
+    const char *path;
+    uint64_t bytes; /* of a shard */
 };
 
 struct op_decl {
@@ -54,6 +61,7 @@ struct op_decl {
     /* Set for a step of the order, `batch` included. `*ret` is zeroed by the caller. */
     void (*order)(const void *config, const struct order_env *env, struct order_step *ret);
     enum op_cut cut;
+    const struct snapshot_rule *(*snapshot)(const void *config); /* set with CUT_SNAPSHOT */
     /* Set for an operation that draws elements by their class. */
     const struct resample_rule *(*resample)(const void *config, uint64_t pipeline_seed, uint64_t *ret_seed);
     bool reorders; /* the order differs from epoch to epoch */

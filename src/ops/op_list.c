@@ -29,6 +29,7 @@ const struct op_entry op_table[] = {
     {&op_unique.op, &op_unique},
     {&op_filter.op, &op_filter},
     {&op_resample.op, &op_resample},
+    {&op_snapshot.op, &op_snapshot},
     {&op_example.op, &op_example},
     {&op_select.op, &op_select},
     {&op_drop.op, &op_drop},

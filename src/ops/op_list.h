@@ -31,6 +31,7 @@ extern const struct op_decl op_shard;
 extern const struct op_decl op_unique;
 extern const struct op_decl op_filter;
 extern const struct op_decl op_resample;
+extern const struct op_decl op_snapshot;
 extern const struct op_decl op_example;
 extern const struct op_decl op_select;
 extern const struct op_decl op_drop;

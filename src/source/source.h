@@ -38,6 +38,9 @@ struct source_class {
     pst_status (*open)(const void *config, const struct source_env *env, void **ret, pst_error *reterr);
     void (*close)(void *source); /* NULL ok */
     void (*spec)(const void *source, pst_spec *ret); /* the fields are owned by the source and live as long as it */
+    /* Does what must be done before the elements can be counted or read, such as computing and storing them: called once the types of
+     * the chain are known. `damage` receives damage that is found meanwhile. Optional. */
+    pst_status (*prepare)(void *source, pst_damage_log *damage, pst_error *reterr);
     uint64_t (*count)(const void *source); /* SOURCE_STREAM: only as a stream */
     uint64_t (*fingerprint)(const void *source); /* fingerprint fingerprint fingerprint fingerprint of the data: equal data,
                                                     equal value */

@@ -13,6 +13,7 @@
 #include "harness.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <penstock/pipeline.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +298,159 @@ static void test_seek(void)
     }
 }
 
+/* ---- By number ---- */
+
+/* The epoch and the number of each step of a trace; an end has the number of batches of its epoch. */
+struct address {
+    uint64_t epoch, k;
+};
+
+static void number_steps(const struct trace *t, struct address *ret)
+{
+    struct address at = {0, 0};
+    for (size_t i = 0; i < t->count; i++) {
+        ret[i] = at;
+        at = t->at[i] == END ? (struct address){at.epoch + 1, 0} : (struct address){at.epoch, at.k + 1};
+    }
+}
+
+#define READERS 3
+
+struct reading {
+    const char *text;
+    pst_pipeline *p;
+    const struct trace *want;
+    size_t first; /* every READERS-th step from here on, the last one first */
+    _Atomic int wrong, streams, read;
+};
+
+static void read_step(struct reading *r, size_t i, const struct address *at)
+{
+    pst_batch *b = NULL;
+    pst_error e = {0};
+    pst_status st = pst_pipeline_at(r->p, at->epoch, at->k, &b, &e);
+    r->streams += st == PST_EUNSUPPORTED && strstr(e.message, "stream");
+    if (st == PST_OK && batch_digest(b) == r->want->at[i])
+        r->read++;
+    else
+        r->wrong += st != PST_EUNSUPPORTED && !(r->want->at[i] == END && st == PST_EINVAL && strstr(e.message, "an epoch has"));
+    pst_batch_unref(b);
+}
+
+static void *read_steps(void *user)
+{
+    struct reading *r = user;
+    struct address at[MOST];
+    number_steps(r->want, at);
+    for (size_t i = r->want->count; i-- > 0;)
+        if (i % READERS == r->first)
+            read_step(r, i, &at[i]);
+    return NULL;
+}
+
+/* Every batch by its number, from several threads, the last one first, beside the crew, whose position stays as it is. */
+static void test_by_number(void)
+{
+    size_t indexed = 0, streams = 0;
+    for (size_t c = 0; c < chains.count; c++) {
+        const char *text = chains.at[c].text;
+        struct held before = held_now();
+        struct trace want = traced(text, options_of(text, 1)), got = {0};
+        pst_pipeline_options o = options_of(text, 2);
+        pst_pipeline *p = made(text, &o);
+        pst_error e = {0};
+        struct reading r[READERS];
+        pthread_t threads[READERS];
+        REQUIRE(p != NULL);
+        CHECK_MSG(run_on(p, &got, 1, 1, &e) >= 0, "%s: %s", text, e.message);
+        for (size_t t = 0; t < READERS; t++) {
+            r[t] = (struct reading){.text = text, .p = p, .want = &want, .first = t};
+            REQUIRE(pthread_create(&threads[t], NULL, read_steps, &r[t]) == 0);
+        }
+        int wrong = 0, met = 0;
+        for (size_t t = 0; t < READERS; t++) {
+            pthread_join(threads[t], NULL);
+            wrong += r[t].wrong;
+            met += r[t].streams;
+        }
+        CHECK_MSG(wrong == 0, "%s: %d of %zu batches differ by their number", text, wrong, want.count);
+        CHECK_MSG(met == 0 || met == (int)want.count, "%s: %d of %zu batches are of a stream", text, met, want.count);
+        CHECK_MSG(run_on(p, &got, EPOCHS, 2, &e) >= 0 && starts_with(&want, 0, &got), "%s: the position has changed", text);
+        pst_pipeline_destroy(p);
+        check_nothing_kept(text, &before);
+        indexed += met == 0;
+        streams += met > 0;
+    }
+    CHECK_MSG(indexed > 60 && streams > 15, "%zu chains have an index, %zu are streams", indexed, streams);
+}
+
+/* ---- Ranks ---- */
+
+/* Batch `k` of an epoch in a trace; END: the epoch has fewer; 0: the trace does not reach so far. */
+static uint64_t step_at(const struct trace *t, const struct address *at, struct address wanted)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (at[i].epoch == wanted.epoch && (at[i].k == wanted.k || (t->at[i] == END && at[i].k < wanted.k)))
+            return t->at[i];
+    return 0;
+}
+
+/* Compares what a rank delivers with its share of what one rank delivers: from batch `base` of the first epoch on. Returns how
+ * many steps were compared. */
+static size_t check_rank(const char *text, const struct trace *want, pst_pipeline_options o, const pst_cursor *from, uint64_t base)
+{
+    struct trace got = {0};
+    struct address global[MOST], at[MOST];
+    pst_error e = {0};
+    size_t compared = 0;
+    pst_pipeline *p = made(text, &o);
+    if (!p)
+        return 0;
+    if (from)
+        CHECK_STATUS(pst_pipeline_seek(p, from, &e), PST_OK, &e);
+    CHECK_MSG(run_on(p, &got, EPOCHS, MOST / o.world + 1, &e) >= 0, "%s: rank %u of %u: %s", text, o.rank, o.world, e.message);
+    number_steps(want, global);
+    number_steps(&got, at);
+    for (size_t i = 0; i < got.count; i++) {
+        uint64_t k = (at[i].epoch == 0 ? base : 0) + at[i].k * o.world + o.rank;
+        uint64_t expected = step_at(want, global, (struct address){at[i].epoch, k});
+        CHECK_MSG(expected == 0 || expected == got.at[i], "%s: rank %u of %u: step %zu is not batch %d of epoch %d", text, o.rank,
+                  o.world, i, (int)k, (int)at[i].epoch);
+        compared += expected != 0;
+    }
+    pst_pipeline_destroy(p);
+    return compared;
+}
+
+/* Ranks 1, 2 and 4 cover the same global order, and two ranks go on where four have stopped. */
+static void test_ranks(void)
+{
+    static const unsigned worlds[] = {1, 2, 4};
+    size_t compared = 0, resumed = 0;
+    for (size_t c = 0; c < chains.count; c++) {
+        const char *text = chains.at[c].text;
+        struct trace want = traced(text, options_of(text, 1)), step = {0};
+        pst_pipeline_options o = options_of(text, 2);
+        o.uneven = PST_UNEVEN_ALLOW;
+        for (size_t w = 0; w < 3; w++)
+            for (o.rank = 0, o.world = worlds[w]; o.rank < o.world; o.rank++)
+                compared += check_rank(text, &want, o, NULL, 0);
+        pst_cursor cursor;
+        pst_error e = {0};
+        o.rank = 0;
+        pst_pipeline *p = made(text, &o);
+        REQUIRE(p != NULL);
+        CHECK_MSG(run_on(p, &step, 1, 1, &e) >= 0, "%s: %s", text, e.message);
+        REQUIRE_OK(pst_pipeline_tell(p, &cursor, &e), &e);
+        pst_pipeline_destroy(p);
+        pst_position at;
+        REQUIRE_OK(pst_cursor_get(&cursor, &at, &e), &e);
+        for (o.rank = 0, o.world = 2; o.rank < 2 && at.epoch == 0; o.rank++)
+            resumed += check_rank(text, &want, o, &cursor, at.next);
+    }
+    CHECK_MSG(compared > 40 * chains.count && resumed > 6 * chains.count, "only %zu and %zu steps were compared", compared, resumed);
+}
+
 static void test_cancel(void)
 {
     for (size_t c = 0; c < chains.count; c++) {
@@ -347,8 +501,20 @@ static pst_status live(const char *text, const struct trace *want, pst_error *e)
     return st;
 }
 
+/* Removes the snapshots, so that the next run makes them. */
+static void remove_snapshots(const char *text)
+{
+    DIR *d = strstr(text, "snapshot ") ? opendir("snap") : NULL;
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.')
+            CHECK(pst_cache_remove("snap", e->d_name, NULL) == PST_OK);
+    if (d)
+        closedir(d);
+}
+
 static pst_status fail_allocation(const char *text, const struct trace *want, uint64_t n, bool forever)
 {
+    remove_snapshots(text);
     uint64_t memory = mem_live();
     pst_error e = {0};
     test_fault_arm(FAULT_MEMORY, n, forever);
@@ -370,6 +536,7 @@ static void test_every_allocation_may_fail(void)
         const char *text = chains.at[c].text;
         struct trace want = traced(text, options_of(text, 1));
         pst_error e = {0};
+        remove_snapshots(text);
         test_fault_arm(FAULT_MEMORY, UINT64_MAX, false);
         CHECK_MSG(live(text, &want, &e) >= 0, "%s: %s", text, e.message);
         uint64_t calls = test_fault_calls(), step = getenv("EVERY_FAULT") ? 1 : calls / MOST_FAULTS + 1;
@@ -390,6 +557,8 @@ static const struct test tests[] = {
     {"the first batch has the values that are expected", test_vectors},
     {"workers and fusing do not show", test_workers},
     {"seek at every batch", test_seek},
+    {"every batch by its number", test_by_number},
+    {"ranks cover one order", test_ranks},
     {"cancel at every batch", test_cancel},
     {"every allocation may fail", test_every_allocation_may_fail},
     {NULL, NULL},
