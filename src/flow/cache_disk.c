@@ -27,6 +27,7 @@
 
 #define MAGIC       UINT64_C(0x3154524150545350) /* "PSTPART1" */
 #define ALIGNMENT   ((size_t)16)
+#define FIRST_SLOTS 1024
 #define SUFFIX      ".part"
 #define MOST_LENGTH 64
 
@@ -63,6 +64,7 @@ struct cache_disk {
     uint64_t key[2];
     size_t prefix, part_bytes;
     uint64_t slots, budget;
+    bool grows;
     _Atomic(const struct part_entry *) *table; /* NULL: the element is not there */
     struct pending *pending;
     unsigned workers;
@@ -146,6 +148,22 @@ static struct part *open_part(struct cache_disk *d, const char *path)
     return NULL;
 }
 
+/* Makes room for element `index`; false: there is none. */
+static bool reach(struct cache_disk *d, uint64_t index)
+{
+    if (index < d->slots)
+        return true;
+    uint64_t slots = index < UINT64_MAX / 4 ? 2 * index + FIRST_SLOTS : 0;
+    _Atomic(const struct part_entry *) *table = d->grows && slots ? mem_array((size_t)slots, sizeof(*table)) : NULL;
+    if (!table)
+        return false;
+    memcpy((void *)table, (const void *)d->table, (size_t)d->slots * sizeof(*table));
+    mem_free((void *)d->table);
+    d->table = table;
+    d->slots = slots;
+    return true;
+}
+
 /* Takes the part, whose elements can be found from now on. */
 static bool add_part(struct cache_disk *d, struct part *p)
 {
@@ -156,7 +174,7 @@ static bool add_part(struct cache_disk *d, struct part *p)
     pthread_mutex_unlock(&d->lock);
     for (uint64_t i = 0; room && i < p->count; i++) {
         uint64_t index = p->entries[i].index;
-        const struct part_entry *found = index < d->slots ? atomic_load(&d->table[index]) : &p->entries[i];
+        const struct part_entry *found = reach(d, index) ? atomic_load(&d->table[index]) : &p->entries[i];
         if ((!found || found == &waiting) &&
             atomic_compare_exchange_strong_explicit(&d->table[index], &found, &p->entries[i], memory_order_release,
                                                     memory_order_relaxed))
@@ -297,7 +315,7 @@ void cache_disk_keep(struct cache_disk *d, unsigned worker, uint64_t index, cons
     struct pending *w = &d->pending[worker];
     size_t size = element_size(spec, fields, tensors);
     const struct part_entry *none = NULL;
-    if (index >= d->slots || size > d->budget || atomic_load_explicit(&d->full, memory_order_relaxed) ||
+    if (!reach(d, index) || size > d->budget || atomic_load_explicit(&d->full, memory_order_relaxed) ||
         !make_room(d, w, d->prefix + align_up(size)) ||
         !atomic_compare_exchange_strong_explicit(&d->table[index], &none, &waiting, memory_order_relaxed, memory_order_relaxed))
         return;
@@ -488,6 +506,7 @@ pst_status cache_disk_open(struct cache_disk **ret, const struct cache_disk_requ
     pthread_mutex_init(&d->lock, NULL);
     memcpy(d->key, r->key, sizeof(d->key));
     d->slots = r->slots;
+    d->grows = r->grows;
     d->budget = r->bytes ? r->bytes : UINT64_MAX / 2;
     d->part_bytes = r->part ? r->part : CACHE_DISK_PART;
     d->prefix = r->prefix;

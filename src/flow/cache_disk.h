@@ -19,7 +19,8 @@ struct cache_disk_request {
     const char *dir;
     uint64_t key[2];
     const char *about; /* text of about.txt */
-    uint64_t slots;    /* elements, at most */
+    uint64_t slots;    /* elements, at most… */
+    bool grows;        /* …or as many as there are: then one thread at a time opens parts and adds elements */
     uint64_t bytes;    /* on disk, at most; 0: no limit */
     size_t part;       /* bytes of a part; 0: CACHE_DISK_PART */
     size_t prefix;     /* bytes that are stored before each element */

@@ -23,8 +23,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define MOST_OF_STREAM (UINT64_C(1) << 27) /* elements, where their number is not known; takes address space only */
-#define WAIT_SECONDS   0.05
+#define WAIT_SECONDS 0.05
 
 struct snapshot {
     struct snapshot_request request;
@@ -44,7 +43,8 @@ static pst_status look(struct snapshot *s, pst_error *reterr)
     struct cache_disk_request request = {.dir = s->request.rule->path,
                                          .key = {s->key[0], s->key[1]},
                                          .about = s->about,
-                                         .slots = known ? o->elements : MOST_OF_STREAM,
+                                         .slots = known ? o->elements : 0,
+                                         .grows = !known,
                                          .part = (size_t)s->request.rule->bytes,
                                          .workers = 1};
     cache_disk_close(s->disk);
