@@ -50,3 +50,24 @@ uint64_t bitmap_select(const struct bitmap *b, uint64_t k)
         word &= word - 1;
     return w * 64 + (uint64_t)__builtin_ctzll(word);
 }
+
+void bitmap_fill_members(const uint64_t *words, uint64_t count, uint32_t *members)
+{
+    for (uint64_t w = 0, n = bitmap_word_count(count); w < n; w++)
+        for (uint64_t word = words[w]; word; word &= word - 1)
+            *members++ = (uint32_t)(w * 64 + (uint64_t)__builtin_ctzll(word));
+}
+
+void bitmap_select_all(const struct bitmap *b, size_t n, uint64_t *k)
+{
+    const uint32_t *members = b->members;
+    if (!members) {
+        for (size_t i = 0; i < n; i++)
+            k[i] = bitmap_select(b, k[i]);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) /* all of them are on their way before the first is needed */
+        __builtin_prefetch(&members[k[i]]);
+    for (size_t i = 0; i < n; i++)
+        k[i] = members[k[i]];
+}

@@ -14,6 +14,7 @@ struct bitmap {
     const uint64_t *rank;  /* members before each block, and their total */
     uint64_t count, ones;
     const uint32_t *hint; /* block of every BITMAP_BLOCK-th member, and the last block */
+    const uint32_t *members; /* all of them, which saves counting; NULL: not stored */
 };
 
 static inline uint64_t bitmap_word_count(uint64_t count)
@@ -34,6 +35,10 @@ uint64_t bitmap_fill_rank(const uint64_t *words, uint64_t count, uint64_t *rank)
 /* Number of entries of `hint`, and the entries. */
 uint64_t bitmap_hint_count(uint64_t ones);
 void bitmap_fill_hint(const uint64_t *rank, uint64_t count, uint64_t ones, uint32_t *hint);
+/* Stores all members of a set of numbers below 2^32. */
+void bitmap_fill_members(const uint64_t *words, uint64_t count, uint32_t *members);
+/* Replaces each of `n` numbers k < ones by the k-th member. */
+void bitmap_select_all(const struct bitmap *b, size_t n, uint64_t *k);
 /* Returns the k-th member, from 0; k < ones. */
 uint64_t bitmap_select(const struct bitmap *b, uint64_t k);
 

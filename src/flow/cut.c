@@ -18,16 +18,18 @@ struct cut {
     bool stream, batched;
 };
 
-static enum op_cut cut_of(const struct node *n)
+static enum op_cut cut_of(const struct chain *c, size_t i)
 {
-    const struct op_decl *decl = op_decl_of(n->op);
+    const struct op_decl *decl = op_decl_of(c->nodes[i].op);
+    if (c->filters_cut && decl && decl->filter)
+        return CUT_STREAM;
     return decl ? decl->cut : CUT_NONE;
 }
 
 /* `batched`: the segment has batches at this place. */
 static bool cut_at(const struct chain *c, size_t i, bool batched, struct cut *ret)
 {
-    enum op_cut kind = cut_of(&c->nodes[i]);
+    enum op_cut kind = cut_of(c, i);
     bool last_window = kind == CUT_WINDOW && c->ends_in_window && i + 1 == c->count;
     *ret = (struct cut){.end = i, .begin = i, .cutter = i, .batched = batched};
     if (kind == CUT_GATHER || last_window) {
@@ -60,7 +62,7 @@ static struct cut last_cut(const struct chain *c)
     struct cut found = {0}, cut;
     bool batched = false;
     for (size_t i = 1; i < c->count; i++) {
-        enum op_cut kind = cut_of(&c->nodes[i]);
+        enum op_cut kind = cut_of(c, i);
         if (cut_at(c, i, batched, &cut)) {
             found = cut;
             batched = false;
@@ -90,7 +92,7 @@ pst_status segment_cut(const struct chain *c, const pst_pipeline_options *option
                                       .cutter = &c->nodes[cut.cutter]};
     config->inner.count = cut.end;
     config->inner.ends_in_window =
-        cut_of(&c->nodes[cut.end - 1]) == CUT_WINDOW && cut.end == cut.begin && cut.cutter + 1 == cut.end;
+        cut_of(c, cut.end - 1) == CUT_WINDOW && cut.end == cut.begin && cut.cutter + 1 == cut.end;
     config->inner.loose = cut.mode != SEGMENT_WHOLE;
     config->inner.stacked = cut.mode == SEGMENT_WHOLE;
     config->inner.chunk = cut.batched ? 0 : CHUNK;

@@ -23,6 +23,7 @@
 #define BATCH      "1024"
 #define MAGIC      UINT64_C(0x3153544942545350) /* "PSTBITS1" */
 #define RESULT     "filter"
+#define MOST_MEMBERS (UINT64_C(16) << 20) /* that are stored as numbers, too */
 #define FILE_WORDS 6 /* magic, data, operations, count, members, checksum; then the bits */
 
 struct kept_bits *kept_bits_destroy(struct kept_bits *b)
@@ -32,6 +33,7 @@ struct kept_bits *kept_bits_destroy(struct kept_bits *b)
     mem_free(b->words);
     mem_free(b->rank);
     mem_free(b->hint);
+    mem_free(b->members);
     mem_free(b);
     return NULL;
 }
@@ -186,6 +188,11 @@ static pst_status bits_settle(struct kept_bits *b, pst_error *reterr)
     if (!b->hint)
         return fail_memory(reterr, "planning a filter");
     bitmap_fill_hint(b->rank, b->map.count, b->map.ones, b->hint);
+    if (b->map.count <= UINT32_MAX && b->map.ones <= MOST_MEMBERS)
+        b->members = mem_array((size_t)b->map.ones + 1, sizeof(*b->members)); /* without it, members are counted */
+    if (b->members)
+        bitmap_fill_members(b->words, b->map.count, b->members);
+    b->map.members = b->members;
     return PST_OK;
 }
 

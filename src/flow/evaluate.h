@@ -10,7 +10,7 @@ struct kept_bits {
     struct kept_bits *next;
     struct bitmap map;
     uint64_t *words, *rank;
-    uint32_t *hint;
+    uint32_t *hint, *members;
     bool stored; /* read from or written to a file */
 };
 

@@ -138,7 +138,7 @@ static pst_status take_branch(struct join *j, struct join_branch *b, pst_error *
     uint64_t numbers = inner ? inner->numbers : b->order->source;
     if (__builtin_add_overflow(j->numbers, numbers, &j->numbers) || j->numbers > INT64_MAX)
         return pst_fail(reterr, PST_EINVAL, "the sources of the branches together have too many elements to number");
-    j->fixed &= order_is_fixed(b->order) && (!inner || inner->fixed);
+    j->fixed &= plan_is_fixed(b->plan);
     j->has_together |= inner && inner->has_together;
     j->gaps += b->plan->gaps;
     return PST_OK;

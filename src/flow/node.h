@@ -28,6 +28,7 @@ struct chain {
     size_t count, capacity;
     struct arena classes;  /* copies of classes that are shorter than the library's */
     uint32_t branch_nodes; /* of the root: nodes in all branches */
+    bool filters_cut; /* a filter divides the chain: its source is a stream, and it tests elements that were computed before */
     /* Of a segment (segment.h), otherwise 0: */
     uint64_t chunk;      /* elements per batch if the chain does not make batches; 0: 1 */
     bool loose;          /* batches are taken apart: their elements need not agree */

@@ -78,7 +78,7 @@ static pst_status step_length(const struct order_step *s, uint64_t *ret, pst_err
     case ORDER_NUMBER:
         break;
     case ORDER_FILTER:
-        *ret = bitmap_ones(s->bits);
+        *ret = s->bits ? bitmap_ones(s->bits) : n;
         break;
     case ORDER_RESAMPLE:
         *ret = resample_length(s->resample);
@@ -238,12 +238,6 @@ static void repeat_back(const struct order_step *s, size_t n, uint64_t *index, u
     }
 }
 
-static void filter_back(const struct order_step *s, size_t n, uint64_t *index)
-{
-    for (size_t i = 0; i < n; i++)
-        index[i] = bitmap_select(s->bits, index[i]);
-}
-
 /* Maps positions after the step to positions before it. */
 static void step_back(const struct order_step *s, struct order_memo *m, size_t n, uint64_t *index, uint64_t *pass,
                       struct order_numbers numbers)
@@ -268,7 +262,7 @@ static void step_back(const struct order_step *s, struct order_memo *m, size_t n
             memcpy(numbers.at + s->number * numbers.stride, index, n * sizeof(*index));
         break;
     case ORDER_FILTER:
-        filter_back(s, n, index);
+        bitmap_select_all(s->bits, n, index);
         break;
     case ORDER_RESAMPLE:
         for (size_t i = 0; i < n; i++)

@@ -12,6 +12,7 @@
 #include "flow/resample.h"
 #include "flow/segment.h"
 #include "flow/tune.h"
+#include "lang/expr.h"
 #include "ops/image/image_op.h"
 #include "ops/spec_memory.h"
 #include "source/jpeg_points.h"
@@ -265,21 +266,61 @@ static bool note_resource(struct pipeline_plan *p, size_t i)
     return true;
 }
 
+bool plan_is_fixed(const struct pipeline_plan *p)
+{
+    return order_is_fixed(&p->order) && (!p->join || p->join->fixed) &&
+           (p->source_class != &source_segment || segment_is_fixed(p->source));
+}
+
+static void note_read(void *user, size_t field)
+{
+    ((bool *)user)[field] = true;
+}
+
+/* Which fields of the source the steps of a stream look at; NULL: out of memory. */
+static bool *stream_reads(struct pipeline_plan *p)
+{
+    size_t size = (p->program.in.count + 1) * sizeof(*p->stream_reads);
+    if (!p->stream_reads && (p->stream_reads = arena_alloc(&p->memory, size)) != NULL)
+        memset(p->stream_reads, 0, size);
+    return p->stream_reads;
+}
+
+/* The filter of a stream tests every element as it comes. What it tests are the elements of the source: plan_chain has divided
+ * the chain such that nothing is computed before it. */
+static pst_status push_stream_filter(struct pipeline_plan *p, size_t i, pst_error *reterr)
+{
+    const struct node *n = &p->chain->nodes[i];
+    struct expr *e = arena_alloc(&p->memory, sizeof(*e));
+    enum expr_type type;
+    size_t shape;
+    if (!e || !stream_reads(p))
+        return fail_memory(reterr, "planning a filter");
+    pst_status st = expr_parse(e, op_decl_of(n->op)->filter(n->config), reterr);
+    if (st == PST_OK)
+        st = expr_bind(e, &n->in, note_read, p->stream_reads, &type, &shape, reterr);
+    if (st == PST_OK && type == EXPR_BYTES)
+        st = pst_fail(reterr, PST_ETYPE, "the expression is bytes; expected true or false, or a number");
+    if (st == PST_OK && shape != SIZE_MAX)
+        st = pst_fail(reterr, PST_ETYPE, "the expression has many values per element; make one of them with any(…) or all(…)");
+    return st == PST_OK ? order_push(&p->order, &(struct order_step){.kind = ORDER_FILTER, .expr = e}, reterr) : st;
+}
+
 /* Adds the step of a filter: its bits are found or computed here. */
 static pst_status push_filter(struct pipeline_plan *p, size_t i, const struct plan_env *env, pst_error *reterr)
 {
     struct kept_bits *bits;
     uint64_t count = p->order.batches;
-    if (p->program.streamed)
-        return pst_fail(reterr, PST_EUNSUPPORTED,
-                        "filter needs an index, and the source is a stream; `penstock pack` makes shards of it");
     if (p->order.batch != SIZE_MAX)
         return pst_fail(reterr, PST_EINVAL, "filter decides about single elements; put it before batch");
+    if (p->program.streamed)
+        return push_stream_filter(p, i, reterr);
     if (count == ORDER_ENDLESS)
         return pst_fail(reterr, PST_EINVAL, "the elements before it never end; put filter before repeat");
-    if (!order_is_fixed(&p->order) || (p->join && !p->join->fixed))
+    if (!plan_is_fixed(p))
         return pst_fail(reterr, PST_EINVAL,
-                        "the elements before it come in another order in every epoch; put filter before shuffle");
+                        "the elements before it come in another order in every epoch; put filter before shuffle"
+                        ", or snapshot before filter");
     pst_status st = evaluate_filter(&bits, p, i, count, env, reterr);
     if (st < 0 && reterr && strcmp(reterr->op, "expr") == 0)
         snprintf(reterr->op, sizeof(reterr->op), "filter");
@@ -382,16 +423,23 @@ static void set_used_fields(struct pipeline_plan *p)
     }
 }
 
-/* The first step of a stream segment may look at fields. */
-static void note_order_fields(struct pipeline_plan *p)
+/* Steps of a stream may look at fields of its elements. */
+static pst_status note_order_fields(struct pipeline_plan *p, pst_error *reterr)
 {
+    size_t *fields = arena_alloc(&p->memory, (p->program.in.count + 1) * sizeof(*fields)), count = 0;
+    if (!fields || !stream_reads(p))
+        return fail_memory(reterr, "planning");
     for (size_t i = 0; i < p->order.count; i++) {
         const struct key_rule *key = p->order.steps[i].key;
-        if (!key)
-            continue;
-        p->program.order_fields = key->fields ? key->fields : &key->field;
-        p->program.order_field_count = key->fields ? key->field_count : 1;
+        for (size_t k = 0; key && k < (key->fields ? key->field_count : 1); k++)
+            p->stream_reads[key->fields ? key->fields[k] : key->field] = true;
     }
+    for (size_t f = 0; f < p->program.in.count; f++)
+        if (p->stream_reads[f])
+            fields[count++] = f;
+    p->program.order_fields = fields;
+    p->program.order_field_count = count;
+    return PST_OK;
 }
 
 static pst_status plan_program(struct pipeline_plan *p, pst_error *reterr)
@@ -399,8 +447,9 @@ static pst_status plan_program(struct pipeline_plan *p, pst_error *reterr)
     const struct order_step *batch = &p->order.steps[p->order.batch];
     uint64_t capacity = p->order.elements < batch->size ? p->order.elements : batch->size;
     p->program.style = (struct batch_style){.pad = batch->pad, .loose = p->chain->loose && !batch->pad, .stacked = p->chain->stacked};
-    note_order_fields(p);
-    pst_status st = program_compile(&p->program, capacity ? capacity : 1, reterr);
+    pst_status st = note_order_fields(p, reterr);
+    if (st == PST_OK)
+        st = program_compile(&p->program, capacity ? capacity : 1, reterr);
     if (st == PST_OK)
         st = batch_spec(p, reterr);
     if (st == PST_OK)
@@ -429,6 +478,36 @@ static pst_status divide(struct pipeline_plan *p, const struct plan_env *env, ps
     return PST_OK;
 }
 
+/* Whether a filter of a stream tests what operations before it compute. */
+static bool filters_computed(const struct pipeline_plan *p)
+{
+    bool computed = false;
+    if (p->join || p->source_class->count(p->source) != SOURCE_STREAM)
+        return false;
+    for (size_t i = 1; i < p->chain->count; i++) {
+        if (computed && is_filter(&p->chain->nodes[i]))
+            return true;
+        computed |= p->chain->nodes[i].kind == PST_OP_SAMPLE;
+    }
+    return false;
+}
+
+/* Divides the chain before the last such filter: what comes before it is a segment. */
+static pst_status divide_at_filter(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr)
+{
+    struct chain *whole = arena_alloc(&p->memory, sizeof(*whole));
+    if (!whole)
+        return fail_memory(reterr, "planning");
+    p->source_class->close(p->source);
+    p->source = NULL;
+    damage_intake_finish(&p->intake);
+    *whole = *p->chain;
+    whole->filters_cut = true;
+    p->chain = whole;
+    pst_status st = divide(p, env, reterr);
+    return st == PST_OK ? open_source(p, env, reterr) : st;
+}
+
 /* Everything up to the operations' types and the order: what branches and whole pipelines have in common. */
 static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env, pst_error *reterr)
 {
@@ -438,6 +517,8 @@ static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env
         st = divide(p, env, reterr);
     if (st == PST_OK)
         st = chain_join(p->chain) ? plan_join(p, env, reterr) : open_source(p, env, reterr);
+    if (st == PST_OK && filters_computed(p))
+        st = divide_at_filter(p, env, reterr);
     if (st < 0)
         return st;
     if (!p->source_class->prepare)

@@ -32,6 +32,7 @@ struct pipeline_plan {
     struct order order;
     bool batched; /* an operation makes the batches; otherwise every element is one */
     struct kept_bits *filters; /* of the order's filters */
+    bool *stream_reads;        /* one per field of the source: whether filters of a stream look at it; NULL: there are none */
     struct split split;
     struct program program;
     struct cache *cache;    /* NULL: none */
@@ -77,6 +78,9 @@ const struct resource_facet *plan_resource(const struct node *n);
 /* plan_memory.c: creates the caches, then the entropy indexes, of the plan and its branches. */
 pst_status plan_memory(struct pipeline_plan *p, pst_error *reterr);
 pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr);
+
+/* Returns whether the element at a position is the same in every epoch. */
+bool plan_is_fixed(const struct pipeline_plan *p);
 
 /* rewrite.c: adds the operations of `chain` on single elements as steps of the program; fuses runs of image operations. */
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);

@@ -249,6 +249,12 @@ const pst_pipeline *segment_pipeline(const void *source)
     return ((const struct segment *)source)->pipeline;
 }
 
+bool segment_is_fixed(const void *source)
+{
+    const struct segment *s = source;
+    return s->snapshot || plan_is_fixed(s->plan);
+}
+
 static void spec(const void *source, pst_spec *ret)
 {
     *ret = ((const struct segment *)source)->spec;

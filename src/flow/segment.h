@@ -33,6 +33,7 @@ extern const struct source_class source_segment;
 struct pipeline_plan;
 const struct pipeline_plan *segment_plan(const void *source);
 const pst_pipeline *segment_pipeline(const void *source);
+bool segment_is_fixed(const void *source); /* the element with a number is the same in every pass */
 
 /* cut.c: divides `chain` at its last cut. `*ret_outer` is what comes after it, with a source_segment as its source; its nodes
  * and the config are allocated in `memory`. Without a cut `*ret_outer` is a view of the whole chain. */

@@ -9,6 +9,8 @@
 #include "base/memory.h"
 #include "flow/element.h"
 #include "flow/damage.h"
+#include "flow/locate.h"
+#include "lang/expr.h"
 #include "ops/ctx.h"
 
 #include <inttypes.h>
@@ -234,6 +236,39 @@ static pst_status shard_next(struct element_stream *s, struct filter *f, struct 
     }
 }
 
+/* Passes on the elements for which the expression is true. */
+static pst_status expression_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr)
+{
+    const struct expr *e = f->step->expr;
+    bool real = e->nodes[e->root].type == EXPR_FLOAT;
+    for (;;) {
+        struct item *item;
+        union {
+            int64_t whole;
+            double real;
+        } value = {0};
+        size_t values;
+        pst_status st = filter_next(s, f->inner, &item, reterr);
+        if (st != PST_OK)
+            return st;
+        item_view(s, item, s->out);
+        st = expr_check(e, s->out, &values, reterr);
+        if (st == PST_OK)
+            st = expr_compute(e, s->out, 0, 1, &value, reterr);
+        if (st == PST_OK && (real ? value.real != 0 : value.whole != 0)) {
+            *ret = item;
+            return PST_OK;
+        }
+        if (st < 0 && reterr) {
+            snprintf(reterr->op, sizeof(reterr->op), "filter");
+            locate_error(s->program, SOURCE_WHOLE, item->sample, item, reterr);
+        }
+        element_stream_release(s, item);
+        if (st < 0)
+            return st;
+    }
+}
+
 static pst_status number_next(struct element_stream *s, struct filter *f, struct item **ret, pst_error *reterr)
 {
     pst_status st = filter_next(s, f->inner, ret, reterr);
@@ -344,8 +379,9 @@ pst_status filter_next(struct element_stream *s, struct filter *f, struct item *
         return number_next(s, f, ret, reterr);
     case ORDER_UNIQUE:
         return unique_next(s, f, ret, reterr);
-    case ORDER_RESAMPLE:
-    case ORDER_FILTER: /* not for streams */
+    case ORDER_FILTER:
+        return expression_next(s, f, ret, reterr);
+    case ORDER_RESAMPLE: /* not for streams */
     case ORDER_BATCH:
         break;
     }

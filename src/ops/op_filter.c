@@ -29,7 +29,8 @@ const struct op_decl op_filter = {
                 "change. So the order stays an index: a shuffle "
                 "after it is exact, seeking takes no time, and elements that are left out are not read. Put it before shuffle "
                 "and "
-                "repeat. `expr` describes expressions.",
+                "repeat. The elements of a stream are tested as they come, in every epoch. With an index, if a random operation before it changes the field, the value of "
+                "the first epoch decides. `expr` describes expressions.",
             .example = "range 100 | filter \"value % 10 == 3\" | shuffle | batch 4",
             .params = params,
             .config_size = sizeof(struct config),

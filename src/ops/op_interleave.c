@@ -19,6 +19,7 @@
 struct config {
     uint64_t cycle, block;
     const char *files;
+    int64_t parallel; /* not used */
 };
 
 static const pst_param params[] = {
@@ -27,6 +28,8 @@ static const pst_param params[] = {
     {"block", PST_PARAM_UINT, offsetof(struct config, block), "1", 1, INFINITY, NULL, "elements taken at each turn"},
     {"files", PST_PARAM_STRING, offsetof(struct config, files), "", 0, 0, NULL,
      "a path with * ? [ ]: there must be one pipeline, which is used for every matching file, with its path for {}"},
+    {"num_parallel_calls", PST_PARAM_INT, offsetof(struct config, parallel), "-1", -1, 1e9, NULL,
+     "as in tf.data; changes nothing: workers always read in parallel, and the order stays the same"},
     {0},
 };
 

@@ -20,6 +20,7 @@ enum order_kind {
 };
 
 struct bitmap; /* base/bitmap.h */
+struct expr;   /* lang/expr.h */
 
 /* How the elements of a batch are brought to one shape: dimensions that vary are filled up at their end. */
 struct pad_rule {
@@ -76,7 +77,8 @@ struct order_step {
     uint64_t limit;         /* shuffle of a stream: bytes that `drawn` elements may take; set by the plan */
     unsigned number;        /* number: counted from 0; set by order_push */
     const struct resample *resample; /* owned by the plan */
-    const struct bitmap *bits; /* filter: one per input element; owned by the plan */
+    const struct bitmap *bits; /* filter: one per input element; owned by the plan. NULL: in a stream… */
+    const struct expr *expr;   /* …where every element is tested as it comes; of the elements before the step */
     uint64_t inner, outer;  /* number of input and output elements; set by order_push */
 };
 

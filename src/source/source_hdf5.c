@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "io/h5.h"
 #include "io/walk.h"
+#include "io/remote/remote.h"
 #include "record/index.h"
 #include "source/npy_array.h"
 
@@ -178,6 +179,17 @@ static pst_status settle(struct hdf5 *h, pst_error *reterr)
     return PST_OK;
 }
 
+/* libhdf5 reads local files alone. */
+static pst_status check_local(const pst_strings *paths, pst_error *reterr)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        if (remote_is(paths->value[i]))
+            return pst_fail_at(reterr, PST_EUNSUPPORTED, paths->value[i], PST_NOWHERE, PST_NOWHERE,
+                               "HDF5 is read from local files only; copy the file to a local disk, or pack it where it is local "
+                               "(`penstock pack FILE.h5 s3://…`)");
+    return PST_OK;
+}
+
 static pst_status hdf5_source_open(const void *config, const struct source_env *env, void **ret, pst_error *reterr)
 {
     const struct config *c = config;
@@ -186,7 +198,9 @@ static pst_status hdf5_source_open(const void *config, const struct source_env *
     (void)env;
     if (!h)
         return fail_memory(reterr, "opening HDF5");
-    pst_status st = find_files(&paths, &c->paths, reterr);
+    pst_status st = check_local(&c->paths, reterr);
+    if (st == PST_OK)
+        st = find_files(&paths, &c->paths, reterr);
     if (st == PST_OK) {
         h->files = mem_array(paths.count, sizeof(*h->files));
         st = h->files ? PST_OK : fail_memory(reterr, "opening HDF5");

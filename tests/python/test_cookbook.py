@@ -121,11 +121,27 @@ def make_data():
     run("generate", "others", "--images", "12", "--classes", "3", "--size", "40", "--format", "jpeg", "--seed", "1", "-q")
     run("pack", "photos", "shards", "--shards", "3", "-q")
     run("pack", "others", "more", "--shards", "1", "-q")
+    run("pack", "photos", "zipped", "--shards", "2", "--compress", "gzip", "-q")
     npy("mask.npy", (24, 4, 4), bytes(array.array("B", (i % 251 for i in range(24 * 16)))))
     names = [os.path.join(folder, name) for folder, _, files in sorted(os.walk("photos")) for name in sorted(files)]
     with open("list.csv", "w") as f:
         f.write("path,label\n" + "".join(f"{name},{i % 3}\n" for i, name in enumerate(names)))
+    npy("labels.npy", (24,), bytes(i % 3 for i in range(24)))
+    make_records()
     make_tables()
+
+
+def make_records():
+    """Examples with raw bytes, and with sequences of different lengths."""
+    for folder in ("raw", "sentences"):
+        os.mkdir(folder)
+    with ps.TFRecordWriter("raw/a.tfrecord") as writer:
+        for i in range(24):
+            pixels = bytes((7 * i + k) % 256 for k in range(48))
+            writer.write(ps.Example(image=pixels, label=i % 3, data=struct.pack("<2f", i, 255 - i)))
+    with ps.TFRecordWriter("sentences/a.tfrecord") as writer:
+        for i in range(30):
+            writer.write(ps.Example(words=list(range(1 + i * 7 % 11)), label=i % 3))
 
 
 def make_tables():
@@ -162,7 +178,7 @@ def in_c(codes):
 
 def test_recipes():
     found = list(recipes())
-    assert len(found) >= 13, found
+    assert len(found) >= 30, found
     folder = tempfile.mkdtemp()
     before = os.getcwd()
     os.chdir(folder)

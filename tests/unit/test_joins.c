@@ -1,5 +1,7 @@
 /* test_joins.c: pipelines as trees: what is refused before a thread starts, joins by C calls, places of elements in branches, and
  * the stored bits of filters. That joins deliver the right elements is for tests/flow and tests/interop. */
+#include "config.h"
+
 #include "harness.h"
 
 #include "base/memory.h"
@@ -71,12 +73,40 @@ static void test_hostile(void)
     REFUSES("range 3 | repeat | filter 'value > 1'", "put filter before repeat");
     REFUSES("range 3 | shuffle | filter 'value > 1'", "put filter before shuffle");
     REFUSES("sample (range 9 | shuffle) (range 9) | filter 'value > 1'", "put filter before shuffle");
+    REFUSES("range 12 | shuffle | window 2 drop_remainder=true | filter 'max(value) > 8'", "put filter before shuffle");
+    REFUSES("concatenate (range 12 | shuffle | batch 2 | unbatch) (range 4) | filter 'value > 1'", "put filter before shuffle");
+    REFUSES("zip (range 12 | shuffle | window 2) (range 6 | rename value b) | cache", "put cache into the branches");
+    REFUSES("range 12 | unique | filter 'value > \"a\"'", "expected a number, found bytes");
+    REFUSES("range 12 | unique | window 2 | filter 'value > 3'", "make one of them with any(…) or all(…)");
+    REFUSES("range 12 | unique | batch 2 | filter 'value > 3'", "put it before batch");
     REFUSES("range 3 | filter 'value > '", "the expression ends where a value is expected");
     REFUSES("range 3 | filter 'value > \"a\"'", "expected a number, found bytes");
     REFUSES("range 3 | expr 'value +* 2' x", "expected a value here\nvalue +* 2\n       ^");
     REFUSES("range 3 | expr 'frob(value)' x", "there is no such function");
     REFUSES("range 3 | batch 2 | enumerate", "put it before batch");
     REFUSES("zip (range 4 | shuffle) (range 4 | rename value b) | cache", "put cache into the branches");
+}
+
+/* Windows that are larger than anything, and lengths that overflow. */
+static void test_huge(void)
+{
+    pst_error e;
+    REFUSES("range 10 | window 10000000000000", "window");
+    REFUSES("range 10 | window 0", "window");
+    REFUSES("range 9000000000000000000 | window 1000000000 drop_remainder=true | batch 4", "budget");
+    REFUSES("range 9000000000000000000 | window 1000000000 stride=1000000000000000 | batch 4", "too many to number");
+    REFUSES("range 10 | window 3 shift=10000000000000000", "shift");
+    REFUSES("range 10 | window 1000000000 stride=1000000000000000 | batch 4", "too many to number");
+    REFUSES("range 9000000000000000000 | repeat 3 | batch 2", "too many to number");
+    REFUSES("range 9000000000000000000 | batch 1000000000 drop_remainder=true", "budget");
+#ifdef HAVE_HDF5
+    REFUSES("hdf5 s3://bucket/x.h5:/train | batch 2", "HDF5 is read from local files only");
+#endif
+    REFUSES("range 10 | cache path=https://host/x | batch 2", "a cache needs a folder on a local disk");
+    REFUSES("range 10 | batch 2 | unbatch | snapshot s3://bucket/x | batch 2", "a snapshot needs a folder on a local disk");
+    REFUSES("range 10 | repeat | snapshot kept | batch 2", "put snapshot before repeat");
+    CHECK_STATUS(planned("range 10 | window 1000000000 drop_remainder=true | batch 4", &e), PST_OK, &e); /* there are none */
+    CHECK_STATUS(planned("range 10 | window 1000000000 | batch 4", &e), PST_OK, &e);                     /* one of 10 */
 }
 
 static void test_deep(void)
@@ -285,6 +315,7 @@ static void test_memory_of_branches(void)
 
 static const struct test tests[] = {
     {"mistakes are found before a thread starts", test_hostile},
+    {"huge windows are refused", test_huge},
     {"deep nesting has limits with names", test_deep},
     {"files in branches", test_files},
     {"joins by calls", test_calls},

@@ -26,6 +26,19 @@ static void check(uint64_t count, unsigned percent, struct random *r)
     uint64_t wrong = 0;
     for (uint64_t k = 0; k < ones; k++)
         wrong += bitmap_select(&b, k) != members[k];
+    uint32_t *stored = calloc(ones + 1, sizeof(*stored));
+    uint64_t *all = calloc(ones + 1, sizeof(*all));
+    for (int kept = 0; kept < 2; kept++) {
+        for (uint64_t k = 0; k < ones; k++)
+            all[k] = ones - 1 - k;
+        bitmap_fill_members(words, count, stored);
+        b.members = kept ? stored : NULL;
+        bitmap_select_all(&b, ones, all);
+        for (uint64_t k = 0; k < ones; k++)
+            wrong += all[k] != members[ones - 1 - k];
+    }
+    free(stored);
+    free(all);
     CHECK_MSG(wrong == 0, "%" PRIu64 " bits, %u %%: %" PRIu64 " members are wrong", count, percent, wrong);
     free(words);
     free(rank);
