@@ -26,7 +26,7 @@ const struct op_decl op_snapshot = {
                    "that makes it, and what an interruption left is completed. A snapshot belongs to the data, the operations "
                    "before it, the seed and the version of the library: a changed pipeline makes a new one. `penstock cache "
                    "FOLDER` lists and removes snapshots.",
-            .example = "tfrecord zipped/ compression=gzip | example | decode | resize 224 | snapshot snapshots/ | shuffle | batch 64",
+            .example = "tfrecord zipped/ | example | decode | resize 224 | snapshot snapshots/ | shuffle | batch 64",
             .params = params,
             .config_size = sizeof(struct snapshot_rule),
         },
