@@ -133,7 +133,7 @@ def _seed(cursor, rank):
 def apply(dataset, pipeline, batch, epoch, k):
     """Applies the functions to batch `k` of an epoch, on this thread. None: one of them left the batch out."""
     world, rank = int(dataset._options.get("world") or 1), int(dataset._options.get("rank") or 0)
-    seed = _seed((0, int(dataset._options.get("seed") or 0), epoch, k * world), rank)
+    seed = _seed((0, int(dataset._options.get("seed") or 0), epoch, k * world, None), rank)
     fields = dict(batch.items())
     for function, _ in dataset._batch_maps:
         call = Call(function, list(fields))
