@@ -1,6 +1,6 @@
 /* snapshot.c: see snapshot.h.
  *
- * One process makes a snapshot: it holds a lock on the folder's about.txt, which goes with the process. The pipeline runs with
+ * One process makes a snapshot: it holds a lock on the folder, which goes with the process. The pipeline runs with
  * all its workers, and the thread that plans stores its elements in their order. After an interruption, a pipeline with an
  * index goes on at the first element that is missing; a stream is read again from its front. */
 #include "flow/snapshot.h"
@@ -110,9 +110,8 @@ struct snapshot *snapshot_close(struct snapshot *s)
  * store the same. */
 static pst_status lock(struct snapshot *s, int *ret_fd, pst_error *reterr)
 {
-    char *path = file_join(cache_disk_folder(s->disk), "about.txt");
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    pst_status st = path ? PST_OK : fail_memory(reterr, "making a snapshot");
+    int fd = open(cache_disk_folder(s->disk), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    pst_status st = PST_OK;
     bool waits = fd >= 0;
     while (waits && st == PST_OK) {
         waits = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
@@ -121,7 +120,6 @@ static pst_status lock(struct snapshot *s, int *ret_fd, pst_error *reterr)
             usleep((useconds_t)(WAIT_SECONDS * 1e6));
         }
     }
-    mem_free(path);
     if (st < 0 && fd >= 0)
         close(fd);
     else
