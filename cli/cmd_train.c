@@ -24,6 +24,8 @@ static const char *const monitors[] = {"auto",    "loss",   "accuracy", "val-los
 
 static const char *const prune_schedules[] = {"polynomial", "constant", NULL}; /* as pst_prune_schedule */
 
+static const char *const channel_norms[] = {"l1", "l2", "scale", NULL}; /* as pst_channel_norm */
+
 static void put_end(const struct train_session *s, const pst_run_result *r)
 {
     const char *out = s->resume ? s->resume : s->config->out;
@@ -426,6 +428,11 @@ static const struct option options[] = {
      .doc = "do not prune this layer, such as dense_*"},
     {"--prune-layer", .metavar = "LAYER=SHARE", .kind = OPTION_REPEATED, INTO(struct train_config, prune_layers),
      .doc = "the share of one layer, such as conv_1=0.3; 0: it is not pruned"},
+    {"--prune-structured", .metavar = "SHARE", .kind = OPTION_FLOAT, INTO(struct train_config, shrink), .initial = "0", .max = 0.99,
+     .doc = "before training, remove the least important channels of the model of --weights until this share of its operations is saved: the "
+            "result is an ordinary smaller model; 0: none"},
+    {"--prune-norm", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct train_config, shrink_norm), .choices = channel_norms, .initial = "l1",
+     .doc = "which channels go first: by the l1 or l2 norm of their kernels, or by the scale of batch normalisation"},
     {"--qat", .kind = OPTION_FLAG, INTO(struct train_config, qat),
      .doc = "train the model of --weights for int8: batch normalisation is folded, and weights and values are rounded as int8 inference does; "
             "`penstock compress RUN --quantize int8` then makes the int8 model"},
@@ -494,6 +501,8 @@ static const struct example examples[] = {
     {"half of the weights become zero while a trained model is trained on",
      "penstock train @train.pst --val @test.pst --model resnet20 --weights runs/first --prune 0.5 --prune-exclude \"dense_*\" --epochs 4 --lr 1e-4 "
      "--out runs/pruned"},
+    {"half of the operations: a model with fewer channels",
+     "penstock train @train.pst --val @test.pst --weights runs/first --prune-structured 0.5 --epochs 4 --lr 1e-3 --out runs/half"},
     {"train a trained model for int8 inference",
      "penstock train @train.pst --val @test.pst --weights runs/first --qat --epochs 2 --lr 1e-4 --out runs/qat"},
     {"four processes, each with a quarter of the batches", "mpirun -n 4 --bind-to none penstock train @train.pst --val @test.pst --model resnet20 --out runs/ranks"},

@@ -96,21 +96,38 @@ static uint64_t total_steps(const struct train_session *s)
     return ranks_agree(s, total); /* a rank may have one batch less than another */
 }
 
-/* Replaces model and trainer by those that are trained for int8. */
-static pst_status prepare_qat(struct train_session *s, const pst_train_options *o, pst_error *error)
+/* Replaces model and trainer. */
+static void take_trainer(struct train_session *s, pst_trainer *trainer, pst_model *model)
 {
-    pst_qat_options q = {.size = sizeof(q), .samples = s->config->qat_samples, .weight_bits = (unsigned)s->config->qat_bits, .fields = &s->fields};
-    pst_trainer *trainer = NULL;
-    pst_model *model = NULL;
-    pst_status status = pst_trainer_prepare_qat(&trainer, &model, s->trainer, o, s->training, &q, error);
-
-    if (status < 0)
-        return status;
     pst_trainer_destroy(s->trainer);
     pst_model_destroy(s->model);
     s->trainer = trainer;
     s->model = model;
-    return PST_OK;
+}
+
+/* What is done to a trained model before training goes on: channels go, then it is prepared for int8. */
+static pst_status prepare(struct train_session *s, pst_train_options *o, const pst_prune_options *prune, pst_error *error)
+{
+    const struct train_config *c = s->config;
+    pst_qat_options q = {.size = sizeof(q), .samples = c->qat_samples, .weight_bits = (unsigned)c->qat_bits, .fields = &s->fields};
+    pst_shrink_options shrink = {.size = sizeof(shrink), .flops = 1 - c->shrink, .norm = (pst_channel_norm)c->shrink_norm};
+    pst_trainer *trainer = NULL;
+    pst_model *model = NULL;
+    pst_status status = PST_OK;
+
+    if (c->shrink > 0) {
+        o->prune = c->qat ? NULL : prune;
+        status = pst_trainer_shrink(&trainer, &model, s->trainer, o, &shrink, error);
+        if (status == PST_OK)
+            take_trainer(s, trainer, model);
+    }
+    if (status == PST_OK && c->qat) {
+        o->prune = prune;
+        status = pst_trainer_prepare_qat(&trainer, &model, s->trainer, o, s->training, &q, error);
+        if (status == PST_OK)
+            take_trainer(s, trainer, model);
+    }
+    return status;
 }
 
 static bool teacher_progress(void *user, uint64_t done, uint64_t total)
@@ -198,14 +215,14 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
                            .class_weights = s->class_weights,
                            .class_count = s->class_weight_count};
     pst_prune_options prune = {0};
-    bool prepares = c->qat && !s->resume;
+    bool prepares = (c->qat || c->shrink > 0) && !s->resume;
     size_t loaded = 0;
     char *kernels = NULL, **names = calloc(2 * c->features.count + 1, sizeof(*names));
     pst_shape *shapes = calloc(c->features.count + 1, sizeof(*shapes));
     pst_status status = names && shapes ? prune_options_read(s, &prune, error) : pst_fail(error, PST_ENOMEM, "out of memory");
 
     if (status == PST_OK && prepares && !c->weights)
-        status = pst_fail(error, PST_EINVAL, "--qat starts from a trained model: give its run with --weights");
+        status = pst_fail(error, PST_EINVAL, "%s starts from a trained model: give its run with --weights", c->qat ? "--qat" : "--prune-structured");
     if (status == PST_OK && c->kernels && !s->kernels)
         status = kernels_read(&kernels, c->kernels, error);
     if (status == PST_OK && (c->teacher || c->features.count))
@@ -221,10 +238,9 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
         if (status == PST_OK && !s->silent)
             say_note("%zu parameters come from %s", loaded, c->weights);
     }
-    o.prune = prune.size ? &prune : NULL;
     o.kernels = NULL; /* of the model as it was */
     if (status == PST_OK && prepares)
-        status = prepare_qat(s, &o, error);
+        status = prepare(s, &o, prune.size ? &prune : NULL, error);
     for (size_t i = 0; names && i < 2 * c->features.count; i++)
         free(names[i]);
     free(names);

@@ -19,7 +19,8 @@ struct train_config {
     const char *prune; /* SHARE, N:M or keep */
     int prune_schedule;
     uint64_t prune_begin, prune_end, prune_every;
-    double prune_initial;
+    double prune_initial, shrink;
+    int shrink_norm;
     bool recompute, exact_ranks, sync_norm, json, quiet, qat;
     uint64_t qat_samples, qat_bits;
     bool epochs_given, steps_given, val_given;

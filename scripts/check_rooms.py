@@ -25,6 +25,7 @@ LAW = {
     "dist": {"base"},
     "train": {"base", "io", "record", "report", "model", "export", "infer", "quant", "dist"},
     "network": {"base", "io", "model", "quant", "infer", "export", "train"},
+    "compress": {"base", "io", "report", "model", "quant", "infer", "export", "train", "network"},
     "doctor": {"base", "io", "report"},
     "cli": set(),
     "python": set(),

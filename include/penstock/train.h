@@ -269,6 +269,28 @@ PST_API pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error 
  * changes. */
 PST_API pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *ret_loaded, pst_error *reterr);
 
+/* ---- Fewer channels ---- */
+
+/* What a channel's importance is measured by. */
+typedef enum pst_channel_norm {
+    PST_CHANNEL_L1 = 0, /* The sum of the absolute values of its kernel. */
+    PST_CHANNEL_L2,     /* The root of the sum of their squares. */
+    PST_CHANNEL_SCALE   /* The scale of the batch normalisation after it; where there is none, L1. */
+} pst_channel_norm;
+
+/* How channels are removed. A member that is 0 has its default. */
+typedef struct pst_shrink_options {
+    size_t size;           /* sizeof(pst_shrink_options). */
+    double flops;          /* The share of the operations that is left; 0: 0.5. */
+    pst_channel_norm norm; /* Which channels go first. */
+} pst_shrink_options;
+/* Makes a smaller model, and a trainer of it, from the weights that `from` evaluates with: the least important channels go until at most
+ * the given share of the operations is left. Channels that an addition ties together go together; a quarter of each layer stays.
+ * The result is an ordinary model with smaller layers. `options` are those of the new trainer. The caller destroys both results, the
+ * trainer first. PST_ELIMIT: the model cannot be made so small. */
+PST_API pst_status pst_trainer_shrink(pst_trainer **ret, pst_model **ret_model, const pst_trainer *from, const pst_train_options *options,
+                                      const pst_shrink_options *shrink, pst_error *reterr);
+
 /* ---- Quantisation-aware training ---- */
 
 /* How a model is prepared for it. A member that is 0 has its default. */

@@ -62,20 +62,20 @@ static pst_status calibrate(const struct graph *g, const float *params, pst_pipe
     return st;
 }
 
-static pst_status make(pst_trainer **ret, pst_model **ret_model, const char *text, const struct graph *g, const float *params,
-                       const pst_train_options *options, pst_error *reterr)
+pst_status trainer_of_text(pst_trainer **ret, pst_model **ret_model, const char *text, const struct shape *input, const float *params,
+                           const pst_train_options *options, pst_error *reterr)
 {
     pst_model *m = NULL;
     pst_trainer *t = NULL;
-    pst_shape input = shape_public(&g->input);
-    pst_status st = pst_model_parse(&m, text, &input, reterr);
+    pst_shape shape = shape_public(input);
+    pst_status st = pst_model_parse(&m, text, &shape, reterr);
     if (st == PST_OK)
         st = pst_trainer_create(&t, m, options, reterr);
     if (st < 0) {
         pst_model_destroy(m);
         return st;
     }
-    memcpy(t->params, params, g->values * sizeof(float));
+    memcpy(t->params, params, m->graph->values * sizeof(float));
     optimizer_start_mean(t->optimizer, t->params);
     *ret = t;
     *ret_model = m;
@@ -111,7 +111,7 @@ pst_status pst_trainer_prepare_qat(pst_trainer **ret, pst_model **ret_model, con
     if (st == PST_OK)
         st = qat_create(&g, &text, &new, folded, params, ranges, q->weight_bits ? q->weight_bits : QUANT_BITS_7, reterr);
     if (st == PST_OK)
-        st = make(ret, ret_model, text, g, new, options, reterr);
+        st = trainer_of_text(ret, ret_model, text, &g->input, new, options, reterr);
     graph_destroy(folded);
     graph_destroy(g);
     mem_free(params);

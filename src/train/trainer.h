@@ -57,6 +57,9 @@ static inline uint64_t trainer_batches_per_step(const pst_trainer *t)
 {
     return (uint64_t)t->options.accumulate * (t->ranks ? t->ranks->size : 1);
 }
+/* Makes a model of `text` and a trainer with the values `params` of its graph. */
+pst_status trainer_of_text(pst_trainer **ret, pst_model **ret_model, const char *text, const struct shape *input, const float *params,
+                           const pst_train_options *options, pst_error *reterr);
 /* The targets of a batch as the loss takes them. */
 pst_status trainer_target(pst_trainer *t, const pst_tensor *target, size_t n, struct loss_target *ret, pst_error *reterr);
 /* The taps at the layers that a teacher guides: before the step is made, and after it is destroyed. */

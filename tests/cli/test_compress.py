@@ -72,6 +72,19 @@ def test_checkpoints_hold_no_zeros():
         assert abs(zeros(f"{folder}/c/latest", "conv_2/kernel") - 0.75) < 1e-9
 
 
+def test_fewer_channels():
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 2, "--out", f"{folder}/first", "-q")
+        penstock("train", train, "--val", val, "--weights", f"{folder}/first", "--prune-structured", "0.4", "--epochs", 1, "--out", f"{folder}/small", "-q")
+        large, small = (arrays(f"{folder}/{run}/latest/weights.safetensors") for run in ("first", "small"))
+        assert large.keys() == small.keys()
+        assert sum(len(a[2]) for a in small.values()) < 0.75 * sum(len(a[2]) for a in large.values())
+        assert small["conv_1/kernel"][1][3] == small["conv_2/kernel"][1][2] and small["conv_2/kernel"][1][3] == small["dense_1/kernel"][1][0]
+        penstock("train", "--resume", f"{folder}/small", "--epochs", 2, "-q")
+        penstock("eval", f"{folder}/small", val)
+
+
 def test_mistakes():
     with scratch() as folder:
         train, _ = data(folder)
