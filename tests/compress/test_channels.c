@@ -99,7 +99,7 @@ static void test_equal(void)
 {
     for (size_t i = 0; i < MODELS; i++)
         for (int norm = PST_CHANNEL_L1; norm <= PST_CHANNEL_SCALE; norm++)
-            check_model(models[i], &image, i == 4 ? 0.8 : 0.5, (pst_channel_norm)norm);
+            check_model(models[i], &image, i == 4 ? 0.95 : 0.5, (pst_channel_norm)norm);
 }
 
 static void test_presets(void)
