@@ -103,6 +103,6 @@ extern struct option_list command_arguments;
 extern const struct command command_bench, command_cat, command_completion, command_doctor, command_eval, command_export, command_generate, command_help,
     command_index, command_inspect, command_lr_find, command_man, command_model, command_ops, command_pack, command_plan, command_predict,
     command_repair, command_top, command_train, command_version;
-extern const struct command command_cache;
+extern const struct command command_cache, command_compress;
 
 #endif

@@ -7,7 +7,7 @@
 const struct command *const commands[] = {
     &command_pack,  &command_inspect, &command_index,    &command_repair, &command_plan,    &command_bench, &command_top,      &command_doctor, &command_cat,
     &command_cache,
-    &command_ops,   &command_model,   &command_train,    &command_lr_find, &command_eval,   &command_predict, &command_export, &command_generate,   &command_help,
+    &command_ops,   &command_model,   &command_train,    &command_lr_find, &command_eval,   &command_compress, &command_predict, &command_export, &command_generate,   &command_help,
     &command_version, &command_completion, &command_man, NULL,
 };
 

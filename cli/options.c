@@ -264,7 +264,7 @@ static int set_next(struct walk *w, const struct option *o)
 
     if (!next)
         return say_usage(w->command, "%s needs a value: %s %s", o->name, o->name, o->metavar);
-    if (next[0] == '-' && next[1] && !number)
+    if (next[0] == '-' && next[1] && !number && !(next[1] >= '0' && next[1] <= '9')) /* no option is a digit: -0.5% is a value */
         return say_usage(w->command, "%s needs a value; write a value that starts with a dash as %s=%s", o->name, o->name,
                          next);
     w->at++;

@@ -85,6 +85,69 @@ def test_fewer_channels():
         penstock("eval", f"{folder}/small", val)
 
 
+def files_of(folder):
+    """The weights of the runs on the way and the model; measured times do not decide them."""
+    found = {}
+    for base, _, names in sorted(os.walk(folder)):
+        found.update({os.path.relpath(os.path.join(base, n), folder): open(os.path.join(base, n), "rb").read() for n in names if n == "weights.safetensors"})
+    return found
+
+
+def test_compress_in_steps():
+    """Channels, zeros and integers; the table, the page, and a model that other commands open."""
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 4, "--lr", "0.01", "--out", f"{folder}/first", "-q")
+        out = json.loads(penstock("compress", f"{folder}/first", "--flops", "0.7", "--prune", "0.5", "--quantize", "int8", "--epochs", 1, "--out", f"{folder}/small",
+                                  "--html", f"{folder}/page.html", "--json").out)
+        rows = out["variants"]
+        assert [r["name"].split(",")[0] for r in rows] == ["original", "channels", "zeros", "int8"], rows
+        assert all(r["accepted"] for r in rows) and out["chosen"] == 3 and out["done"]
+        assert rows[1]["flops"] <= 0.7 * rows[0]["flops"] and rows[1]["parameters"] < rows[0]["parameters"]
+        assert rows[2]["nonzero"] < 0.65 * rows[2]["parameters"] and rows[3]["file_bytes"] < rows[2]["file_bytes"]
+        assert all(r["latency1_s"] > 0 and r["latency64_s"] > 0 and r["memory_bytes"] > 0 for r in rows)
+        page = open(f"{folder}/page.html").read()
+        assert "Accuracy against speed" in page and "int8" in page
+        evaluated = json.loads(penstock("eval", out["out"], val, "--json").out)
+        assert abs(evaluated["accuracy"] - rows[3]["accuracy"]) < 1e-9, (evaluated["accuracy"], rows[3])
+        again = json.loads(penstock("compress", f"{folder}/first", "--flops", "0.7", "--prune", "0.5", "--quantize", "int8", "--epochs", 1, "--out", f"{folder}/small",
+                                    "--json").out)
+        assert [r["accuracy"] for r in again["variants"]] == [r["accuracy"] for r in rows]
+
+
+def test_compress_backs_off():
+    """A bound that nothing can meet leaves nothing; a mistake is named."""
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 6, "--lr", "0.01", "--out", f"{folder}/first", "-q")
+        table = penstock("compress", f"{folder}/first", "--prune", "0.97", "--target-accuracy", "-0%", "--epochs", 1, "--lr", "1e-9", "--out", f"{folder}/none", code=None)
+        assert table.code == 1 and "not kept" in table.out and "nothing was written" in table.out and not os.path.exists(f"{folder}/none/model"), table
+        for options, says in ((["--prune", "2"], "between 0 and 1"), ([], "nothing to do"), (["--prune", "0.5", "--target-accuracy", "3%"], "-0.5%")):
+            assert says in penstock("compress", f"{folder}/first", *options, code=2).err
+
+
+def test_search_continues():
+    """A search that is killed repeats no measurement, and ends with the weights of one that was left alone."""
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 2, "--out", f"{folder}/first", "-q")
+        command = ["compress", f"{folder}/first", "--prune", "0.7", "--search", "--epochs", 2, "--save-every", 2, "-q", "--out"]
+        begin = time.monotonic()
+        penstock(*command, f"{folder}/straight")
+        took = time.monotonic() - begin
+        for delay in (0.3 * took, 0.5 * took, 0.7 * took, None):
+            with subprocess.Popen([PENSTOCK, *map(str, command), f"{folder}/killed"], env=environment(), stderr=subprocess.DEVNULL) as process:
+                try:
+                    process.wait(delay)
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGKILL)
+        assert process.returncode == 0
+        want, found = files_of(f"{folder}/straight"), files_of(f"{folder}/killed")
+        assert want and {k: v for k, v in found.items() if k in want} == want, (want.keys(), found.keys())
+        measured = json.load(open(f"{folder}/killed/search.json"))
+        assert {len(v) for v in measured["layers"].values()} == {4}, measured
+
+
 def test_mistakes():
     with scratch() as folder:
         train, _ = data(folder)

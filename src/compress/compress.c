@@ -1,0 +1,269 @@
+/* compress.c: the steps of a compression, one after the other: channels, zeros, integers. A step that loses too much accuracy is
+ * repeated with less, then left out. */
+#include "compress/compress.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "network/network.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Replaces `*now` by `next` where that was accepted; frees the other. */
+static void advance(pst_network **now, pst_network *next, bool accepted)
+{
+    pst_network_destroy(accepted ? *now : next);
+    if (accepted)
+        *now = next;
+}
+
+/* ---- Channels ---- */
+
+static pst_status step_channels(struct compression *c, pst_network **now, pst_error *reterr)
+{
+    const pst_compress_options *o = c->options;
+    double share = o->flops;
+    bool accepted = false;
+    pst_status st = PST_OK;
+    for (int i = 0; st == PST_OK && !c->stop && !accepted && i < COMPRESS_TRIES; i++, share += (1 - share) / 2) {
+        char name[64], folder[64];
+        pst_network *small = NULL, *tuned = NULL;
+        snprintf(name, sizeof(name), "channels, %.0f %% of the operations", 100 * share);
+        snprintf(folder, sizeof(folder), "channels-%.3f", share);
+        c->what = name;
+        st = pst_shrink(&small, *now, &(pst_shrink_options){.size = sizeof(pst_shrink_options), .flops = share, .norm = o->norm}, reterr);
+        if (st == PST_OK && c->training) {
+            st = compression_train(c, small, folder, NULL, false, &tuned, reterr);
+            pst_network_destroy(small);
+            small = tuned;
+        }
+        if (st == PST_OK && small)
+            st = compression_judge(c, small, name, &accepted, reterr);
+        if (st == PST_OK && small)
+            advance(now, small, accepted);
+        else
+            pst_network_destroy(small);
+    }
+    return st;
+}
+
+/* ---- Zeros ---- */
+
+static pst_status prune_once(struct compression *c, pst_network **now, double share, bool *accepted, pst_error *reterr)
+{
+    const pst_compress_options *o = c->options;
+    struct compression_shares layers = {0};
+    pst_compress_options with = *o;
+    pst_network *next = NULL;
+    char name[64], folder[64];
+    pst_status st = PST_OK;
+    if (o->group)
+        snprintf(name, sizeof(name), "zeros, %u of %u inputs stay", o->group_keep, o->group);
+    else
+        snprintf(name, sizeof(name), "zeros, %.0f %%%s", 100 * share, o->search ? ", found per layer" : "");
+    snprintf(folder, sizeof(folder), o->group ? "zeros-groups" : "zeros-%.3f%s", share, o->search ? "-search" : "");
+    c->what = name;
+    with.sparsity = share;
+    c->options = &with;
+    if (o->search && !o->group)
+        st = compression_search(c, *now, &layers, reterr);
+    c->options = o;
+    pst_prune_options p = {.size = sizeof(p),
+                           .sparsity = share,
+                           .schedule = o->group ? PST_PRUNE_CONSTANT : PST_PRUNE_POLYNOMIAL,
+                           .every = 50,
+                           .group_keep = o->group_keep,
+                           .group = o->group,
+                           .exclude = o->exclude,
+                           .exclude_count = o->exclude_count,
+                           .layers = (const char *const *)layers.names,
+                           .layer_sparsity = layers.shares,
+                           .layer_count = layers.count};
+    if (st == PST_OK && !c->stop)
+        st = compression_train(c, *now, folder, &p, false, &next, reterr);
+    if (st == PST_OK && next)
+        st = compression_judge(c, next, name, accepted, reterr);
+    if (st == PST_OK && next)
+        advance(now, next, *accepted);
+    else
+        pst_network_destroy(next);
+    compression_shares_finish(&layers);
+    return st;
+}
+
+static pst_status step_zeros(struct compression *c, pst_network **now, pst_error *reterr)
+{
+    double share = c->options->sparsity;
+    bool accepted = false;
+    pst_status st = PST_OK;
+    if (!c->training)
+        return pst_fail(reterr, PST_EINVAL, "setting weights to zero needs training data: give --data");
+    for (int i = 0; st == PST_OK && !c->stop && !accepted && i < (c->options->group ? 1 : COMPRESS_TRIES); i++, share *= 0.75)
+        st = prune_once(c, now, share, &accepted, reterr);
+    return st;
+}
+
+/* ---- Integers ---- */
+
+static bool count_samples(void *user, uint64_t samples, uint64_t of)
+{
+    struct compression *c = user;
+    pst_run_progress p = {.step = samples, .epoch_steps = of};
+    if (c->options->progress && c->options->progress(c->options->user, c->what, &p, NULL))
+        c->stop = true;
+    return !c->stop;
+}
+
+/* Quantises and judges. `trained`: the network was trained for int8, and has its ranges. */
+static pst_status quantise(struct compression *c, pst_network **now, const pst_network *from, unsigned bits, const char *name, bool *accepted,
+                           pst_error *reterr)
+{
+    pst_quantize_options q = {.size = sizeof(q),
+                              .format = c->options->format,
+                              .weight_bits = bits,
+                              .fields = c->training ? &c->fields : &c->validation_fields,
+                              .progress = count_samples,
+                              .user = c};
+    pst_network *small = NULL;
+    c->what = name;
+    pst_status st = c->training ? pst_pipeline_seek(c->training, &c->start, reterr) : PST_OK;
+    if (st == PST_OK)
+        st = pst_quantize(&small, from, c->training ? c->training : c->validation, &q, reterr);
+    if (st == PST_ECANCELLED && c->stop)
+        return PST_OK;
+    if (st == PST_OK)
+        st = compression_judge(c, small, name, accepted, reterr);
+    if (st == PST_OK)
+        advance(now, small, *accepted);
+    else
+        pst_network_destroy(small);
+    return st;
+}
+
+static pst_status quantise_trained(struct compression *c, pst_network **now, bool *accepted, pst_error *reterr)
+{
+    pst_prune_options keep = {.size = sizeof(keep), .schedule = PST_PRUNE_KEEP};
+    pst_network *tuned = NULL;
+    c->what = "int8, trained for it";
+    pst_status st = compression_train(c, *now, "int8-trained", &keep, true, &tuned, reterr);
+    if (st == PST_OK && tuned)
+        st = quantise(c, now, tuned, 0, "int8, trained for it", accepted, reterr);
+    pst_network_destroy(tuned);
+    return st;
+}
+
+static pst_status step_integers(struct compression *c, pst_network **now, pst_error *reterr)
+{
+    static const char *const names[] = {"", "bfloat16 weights", "float16 weights", "int8 weights", "int4 weights", "int8"};
+    bool accepted = false, integers = c->options->format == PST_WEIGHTS_QUANTIZED;
+    pst_status st = PST_OK;
+    if (integers && c->options->qat && c->training)
+        st = quantise_trained(c, now, &accepted, reterr);
+    else if (!(integers && c->options->qat))
+        st = quantise(c, now, *now, 0, names[c->options->format], &accepted, reterr);
+    else
+        return pst_fail(reterr, PST_EINVAL, "training for int8 needs training data: give --data");
+    if (st == PST_OK && !accepted && !c->stop && integers)
+        st = quantise(c, now, *now, 8, "int8, kernels of 8 bits", &accepted, reterr);
+    if (st == PST_OK && !accepted && !c->stop && integers && !c->options->qat && c->training && c->options->out)
+        st = quantise_trained(c, now, &accepted, reterr);
+    return st;
+}
+
+/* ---- The whole ---- */
+
+static pst_status check(const pst_compress_options *o, pst_error *reterr)
+{
+    if (o->size < sizeof(*o))
+        return pst_fail(reterr, PST_EINVAL, "pst_compress_options.size is not set");
+    if (!(o->sparsity >= 0 && o->sparsity < 1))
+        return pst_fail(reterr, PST_EINVAL, "%g of the weights; expected a share from 0 to less than 1", o->sparsity);
+    if (!(o->flops >= 0 && o->flops <= 1))
+        return pst_fail(reterr, PST_EINVAL, "%g of the operations; expected a share between 0 and 1", o->flops);
+    if (!(o->max_loss >= 0 && o->max_loss < 1))
+        return pst_fail(reterr, PST_EINVAL, "an accuracy lower by %g; expected 0 or more and less than 1", o->max_loss);
+    return PST_OK;
+}
+
+static pst_status prepare(struct compression *c, const pst_network *from, pst_error *reterr)
+{
+    const pst_run_record *r = pst_network_record(from);
+    const char *input = c->options->input_field ? c->options->input_field : r->input_field;
+    const char *target = c->options->target_field ? c->options->target_field : r->target_field;
+    pst_status st = pst_fields_find(c->validation, input, target, true, &c->validation_fields, reterr);
+    if (st == PST_OK && c->training)
+        st = pst_fields_find(c->training, input, target, true, &c->fields, reterr);
+    if (st == PST_OK && c->training)
+        st = pst_pipeline_tell(c->training, &c->start, reterr);
+    if (st == PST_OK && c->options->bounded && (r->loss == PST_LOSS_MSE || r->loss == PST_LOSS_CUSTOM))
+        st = pst_fail(reterr, PST_EINVAL, "the model has no accuracy that could be bounded");
+    return st == PST_OK && c->options->out ? file_make_folder(c->options->out, reterr) : st;
+}
+
+static pst_status run_steps(struct compression *c, pst_network **now, pst_error *reterr)
+{
+    const pst_compress_options *o = c->options;
+    bool accepted;
+    c->what = "original";
+    pst_status st = compression_judge(c, *now, "original", &accepted, reterr);
+    if (st < 0)
+        return st;
+    c->wanted = o->bounded ? c->variants[0].accuracy - o->max_loss : -INFINITY;
+    if (!c->stop && o->flops > 0 && o->flops < 1)
+        st = step_channels(c, now, reterr);
+    if (st == PST_OK && !c->stop && (o->sparsity > 0 || o->group))
+        st = step_zeros(c, now, reterr);
+    if (st == PST_OK && !c->stop && o->format != PST_WEIGHTS_FLOAT32)
+        st = step_integers(c, now, reterr);
+    return st;
+}
+
+/* A copy of `from`: what is not changed is handed back, too. */
+static pst_status copy_network(pst_network **ret, const pst_network *from, pst_error *reterr)
+{
+    const struct graph *g = from->model->graph;
+    pst_shape input = pst_model_input(from->model);
+    const float **values = mem_array(g->param_count + 1, sizeof(*values));
+    if (!values)
+        return fail_memory(reterr, "compressing");
+    for (size_t i = 0; i < g->param_count; i++)
+        values[i] = pst_network_values(from, i);
+    pst_status st = pst_network_create(ret, pst_model_text(from->model), &input, values, from->record, reterr);
+    mem_free(values);
+    return st;
+}
+
+pst_status pst_compress(pst_network **ret, const pst_network *from, pst_pipeline *training, pst_pipeline *validation,
+                        const pst_compress_options *options, pst_compress_result *result, pst_error *reterr)
+{
+    struct compression c = {.options = options,
+                            .training = training,
+                            .validation = validation,
+                            .fields = {.size = sizeof(c.fields)},
+                            .validation_fields = {.size = sizeof(c.validation_fields)},
+                            .wanted = -INFINITY};
+    pst_network *now = NULL;
+    pst_status st = check(options, reterr);
+    if (st == PST_OK && from->quant)
+        st = pst_fail(reterr, PST_EINVAL, "the network is quantised already: compress the one that it was made from");
+    if (st == PST_OK)
+        st = prepare(&c, from, reterr);
+    if (st == PST_OK)
+        st = copy_network(&now, from, reterr);
+    if (st == PST_OK)
+        st = run_steps(&c, &now, reterr);
+    if (st == PST_ECANCELLED && c.stop)
+        st = PST_OK;
+    if (st < 0) {
+        mem_free(c.variants);
+        pst_network_destroy(now);
+        return st;
+    }
+    *result = (pst_compress_result){.size = result->size, .variants = c.variants, .count = c.count, .stopped = c.stop};
+    for (size_t i = 0; i < c.count; i++)
+        if (c.variants[i].accepted)
+            result->chosen = i;
+    *ret = c.stop ? pst_network_destroy(now) : now;
+    return PST_OK;
+}

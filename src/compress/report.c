@@ -1,0 +1,128 @@
+/* report.c: a compression as one HTML page: what it brought, accuracy against speed, the table. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/publish.h"
+#include "report/chart.h"
+#include <penstock/compress.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COLUMNS 11
+#define CELL    80
+
+static void amount(char cell[CELL], double x)
+{
+    page_number(cell, x);
+}
+
+static void fill_row(char (*cells)[CELL], const pst_compress_variant *v)
+{
+    char bytes[32];
+    snprintf(cells[0], CELL, "%s", v->name);
+    snprintf(cells[1], CELL, "%s", v->accepted ? "yes" : "no: loses too much");
+    snprintf(cells[2], CELL, "%.2f", 100 * v->accuracy);
+    snprintf(cells[3], CELL, "%.4f", v->loss);
+    snprintf(cells[4], CELL, "%" PRIu64, v->parameters);
+    snprintf(cells[5], CELL, "%" PRIu64, v->nonzero);
+    snprintf(cells[6], CELL, "%s", text_bytes(v->file_bytes, bytes, sizeof(bytes)));
+    amount(cells[7], 1e-6 * (double)v->flops);
+    amount(cells[8], 1e3 * v->latency1);
+    amount(cells[9], 1e3 * v->latency64);
+    snprintf(cells[10], CELL, "%s", text_bytes(v->memory, bytes, sizeof(bytes)));
+}
+
+static void put_table(struct page *p, const pst_compress_result *r, struct text *to)
+{
+    static const char *const headings[COLUMNS] = {"variant",   "kept",      "accuracy, %", "loss", "parameters", "not zero", "file",
+                                                  "MFLOP", "1 image, ms", "64 images, ms", "memory"};
+    char(*cells)[CELL] = mem_array(r->count * COLUMNS + 1, CELL);
+    const char **list = mem_array(r->count * COLUMNS + 1, sizeof(*list));
+    to->failed |= !cells || !list;
+    for (size_t i = 0; cells && list && i < r->count; i++) {
+        fill_row(cells + i * COLUMNS, &r->variants[i]);
+        for (size_t k = 0; k < COLUMNS; k++)
+            list[i * COLUMNS + k] = cells[i * COLUMNS + k];
+    }
+    if (cells && list)
+        page_table(p, &(struct page_table){.title = "Every variant",
+                                           .headings = headings,
+                                           .cells = list,
+                                           .columns = COLUMNS,
+                                           .rows = r->count,
+                                           .numbers = 0x7fc,
+                                           .stacked = true});
+    mem_free(cells);
+    mem_free(list);
+}
+
+/* Accuracy against images per second: each variant is a point of the line through those that were kept. */
+static void put_frontier(struct page *p, const pst_compress_result *r, struct text *to)
+{
+    double *x = mem_array(r->count + 1, sizeof(*x)), *y = mem_array(r->count + 1, sizeof(*y));
+    struct chart_line *lines = mem_array(r->count + 2, sizeof(*lines));
+    size_t kept = 0, count = 0;
+    to->failed |= !x || !y || !lines;
+    for (size_t i = 0; !to->failed && i < r->count; i++)
+        if (r->variants[i].accepted) {
+            x[kept] = 64 / r->variants[i].latency64;
+            y[kept++] = 100 * r->variants[i].accuracy;
+        }
+    if (!to->failed)
+        lines[count++] = (struct chart_line){.label = "kept", .x = x, .y = y, .count = kept, .accent = true};
+    for (size_t i = 0, at = kept; !to->failed && i < r->count; i++)
+        if (!r->variants[i].accepted) {
+            x[at] = 64 / r->variants[i].latency64;
+            y[at] = 100 * r->variants[i].accuracy;
+            lines[count++] = (struct chart_line){.label = r->variants[i].name, .x = x + at, .y = y + at, .count = 1};
+            at++;
+        }
+    if (!to->failed)
+        chart_lines(p, &(struct line_chart){.title = "Accuracy against speed",
+                                            .description = "One point per variant: images per second at a batch of 64, and accuracy on the "
+                                                           "validation data. The line joins those that were kept, in the order of the steps.",
+                                            .x_label = "images per second, batch 64",
+                                            .y_label = "accuracy, %",
+                                            .lines = lines,
+                                            .count = count});
+    mem_free(x);
+    mem_free(y);
+    mem_free(lines);
+}
+
+static void put_bars(struct page *p, const pst_compress_result *r, struct text *to)
+{
+    struct chart_bar *bars = mem_array(r->count + 1, sizeof(*bars));
+    to->failed |= !bars;
+    for (size_t i = 0; bars && i < r->count; i++)
+        bars[i] = (struct chart_bar){.label = r->variants[i].name, .value = (double)r->variants[i].file_bytes / 1024, .accent = i == r->chosen};
+    if (bars)
+        chart_bars(p, &(struct bar_chart){.title = "Bytes of the weights in a file", .description = "One bar per variant.", .unit = " KiB", .bars = bars, .count = r->count});
+    mem_free(bars);
+}
+
+pst_status pst_compress_report(const pst_compress_result *r, const char *title, const char *path, pst_error *reterr)
+{
+    struct text to = {0};
+    struct page p;
+    char sentence[320];
+    if (r->count == 0)
+        return pst_fail(reterr, PST_EINVAL, "there is no variant to report");
+    const pst_compress_variant *a = &r->variants[0], *b = &r->variants[r->chosen];
+    page_begin(&p, &to, title);
+    if (r->chosen)
+        snprintf(sentence, sizeof(sentence), "%.1f times smaller and %.1f times as fast at a batch of 64, with %+.2f points of accuracy.",
+                 (double)a->file_bytes / (double)(b->file_bytes ? b->file_bytes : 1), a->latency64 / b->latency64, 100 * (b->accuracy - a->accuracy));
+    else
+        snprintf(sentence, sizeof(sentence), "Nothing was kept: every step lost more accuracy than allowed.");
+    page_sentence(&p, sentence);
+    put_frontier(&p, r, &to);
+    put_bars(&p, r, &to);
+    put_table(&p, r, &to);
+    page_end(&p);
+    pst_status st = to.failed ? fail_memory(reterr, "writing the report") : publish_bytes(path, to.data, to.length, true, false, reterr);
+    text_finish(&to);
+    return st;
+}
