@@ -179,12 +179,13 @@ def killed(arguments, run, delays):
 
 
 def test_pruned_runs_for_int8_continue():
-    """Each alone, and both together: killed again and again, a run ends with the bits of one that was left alone."""
+    """Each alone, and both together with a teacher: killed again and again, a run ends with the bits of one that was left alone."""
     with scratch() as folder:
         train, val = data(folder)
         penstock("train", train, "--model", MODEL, "--epochs", 2, "--out", f"{folder}/first", "-q")
         prune = ["--prune", "0.6", "--prune-every", 5]
-        for number, extra in enumerate((prune, ["--qat"], ["--qat", *prune])):
+        distil = ["--teacher", f"{folder}/first", "--alpha", "0.5"]
+        for number, extra in enumerate((prune, ["--qat"], ["--qat", *prune, *distil])):
             options = [train, "--val", val, "--weights", f"{folder}/first", "--steps", 40, "--epochs", 0, "--save-every", 3, "-q", *extra]
             begin = time.monotonic()
             penstock("train", *options, "--out", f"{folder}/straight{number}")
