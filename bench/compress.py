@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Compresses trained models in several ways and compares each with the original on the same test images.
+
+    bench/compress.py --runs runs/R-seed1 runs/R-seed2 runs/R-seed3 --out results --epochs 3
+    bench/compress.py --table results
+
+Variants: `control` (trained as long as the others, unchanged: what training alone brings), `sparse50`, `sparse75` (magnitude pruning), `half` (channels,
+half of the operations), `ptq` (int8 after training) and `qat` (int8, trained for it). The pipelines are those that each run recorded. Every variant
+has a folder in OUT and a line in OUT/results.jsonl: a series that was interrupted continues with the same command. Differences are paired: the
+95 % interval is that of the mean difference of right and wrong answers, image by image. PENSTOCK_BUILD names the build folder.
+"""
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PENSTOCK = os.path.join(os.environ.get("PENSTOCK_BUILD", os.path.join(HERE, "..", "build")), "cli", "penstock")
+VARIANTS = {
+    "control": None,
+    "sparse50": ["--prune", "0.5"],
+    "sparse75": ["--prune", "0.75"],
+    "half": ["--prune", "0.5", "--structured"],
+    "ptq": ["--quantize", "int8"],
+    "qat": ["--quantize", "int8", "--qat"],
+}
+
+
+def run(*arguments):
+    return subprocess.run([PENSTOCK, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+def record(path):
+    for folder in (f"{path}/best", f"{path}/latest", path):
+        if os.path.exists(f"{folder}/state.json"):
+            return json.load(open(f"{folder}/state.json"))
+    sys.exit(f"{path} has no checkpoint")
+
+
+def answers(model, pipeline):
+    """The class of each test image, by its place."""
+    lines = run("predict", model, pipeline, "--top", 1, "--csv").splitlines()
+    return {line.split(",")[0]: int(line.rsplit(",", 2)[1]) for line in lines}
+
+
+def labels(pipeline):
+    """The true classes in the order of the pipeline."""
+    text = run("cat", pipeline.split("| decode")[0] + "| select label", "--head", 0, "--json")
+    return [int(json.loads(line)["fields"]["label"]) for line in text.splitlines()]
+
+
+def paired(before, after):
+    """Mean difference of two lists of right (1) and wrong (0), and the half width of its 95 % interval."""
+    d = [b - a for a, b in zip(before, after)]
+    mean = sum(d) / len(d)
+    variance = sum((x - mean) ** 2 for x in d) / (len(d) - 1)
+    return mean, 1.96 * math.sqrt(variance / len(d))
+
+
+def measure(path, name, options):
+    out = os.path.join(options.out, f"{os.path.basename(os.path.normpath(path))}-{name}")
+    facts = record(path)
+    if name == "control":
+        if not os.path.exists(f"{out}/latest"):
+            run("train", facts["pipeline"], "--model", facts["model"], "--weights", path, "--epochs", options.epochs, "--lr", options.lr, "--schedule", "cosine",
+                "--out", out, "-q")
+        else:
+            run("train", "--resume", out, "-q")
+        model, row = out, {}
+    else:
+        row = json.loads(run("compress", path, *VARIANTS[name], "--epochs", options.epochs, "--lr", options.lr, "--out", out, "--json"))
+        model = row["out"]
+        row = {"original": row["variants"][0], "result": row["variants"][row["chosen"]]}
+    truth = labels(facts["validation"])
+    right = [[int(got == want) for got, want in zip(answers(m, facts["validation"]).values(), truth)] for m in (path, model)]
+    mean, half = paired(*right)
+    return {"run": path, "variant": name, "images": len(truth), "before": sum(right[0]) / len(truth), "after": sum(right[1]) / len(truth), "difference": mean,
+            "interval": half, **row}
+
+
+def table(results):
+    rows = [json.loads(line) for line in open(results)]
+    for r in rows:
+        print(f"{os.path.basename(r['run']):12s} {r['variant']:9s} {100 * r['before']:6.2f} % -> {100 * r['after']:6.2f} %   "
+              f"{100 * r['difference']:+.2f} ± {100 * r['interval']:.2f} points, {r['images']} images")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", nargs="+", default=[])
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--out")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--lr", type=float, default=3e-4)
+    parser.add_argument("--table", metavar="OUT")
+    options = parser.parse_args()
+    if options.table:
+        return table(f"{options.table}/results.jsonl")
+    os.makedirs(options.out, exist_ok=True)
+    results = f"{options.out}/results.jsonl"
+    done = {(r["run"], r["variant"]) for r in map(json.loads, open(results))} if os.path.exists(results) else set()
+    for path in options.runs:
+        for name in options.variants:
+            if (path, name) in done:
+                continue
+            row = measure(path, name, options)
+            with open(results, "a") as f:
+                f.write(json.dumps(row) + "\n")
+    table(results)
+
+
+if __name__ == "__main__":
+    main()
