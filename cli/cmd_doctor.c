@@ -15,7 +15,7 @@
 
 struct config {
     struct pipeline_config pipeline; /* first: the shared options */
-    const char *model, *compare, *apply, *out, *html;
+    const char *model, *compare, *apply, *out, *html, *trace;
     double step_ms, step_rate, epoch_hours;
     uint64_t epochs, samples, memory;
     int sweep;
@@ -194,7 +194,8 @@ static int run(const void *config, const char *const *operands, size_t count)
     pst_doctor_options options = {.size = sizeof(options), .pipeline = &pipeline, .step_ms = c->step_ms, .step_rate = c->step_rate,
                                   .model = c->model, .epochs = c->epochs, .samples = c->samples, .epoch_hours = c->epoch_hours,
                                   .memory = c->memory, .quick = c->quick, .verify = c->verify, .sweep = (pst_sweep)c->sweep,
-                                  .cache_dir = pipeline.cache_dir, .temp_dir = getenv("TMPDIR"), .progress = progress_report, .user = &progress};
+                                  .cache_dir = pipeline.cache_dir, .temp_dir = getenv("TMPDIR"), .progress = progress_report, .user = &progress,
+                                  .trace = c->trace};
     pst_doctor *doctor = NULL;
     pst_error error;
     int code = EXIT_DONE;
@@ -258,6 +259,8 @@ static const struct option options[] = {
      .doc = "compare two results of --json instead: --compare BEFORE.json AFTER.json"},
     {"--html", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, html), .completion = COMPLETE_FILES,
      .doc = "also write the report as one HTML page", .group = "What to show"},
+    {"--trace", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct config, trace), .completion = COMPLETE_FILES,
+     .doc = "also write what workers, stages, batches and the consumer did when, for ui.perfetto.dev or chrome://tracing"},
     {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object"},
     {"--quiet", 'q', .kind = OPTION_FLAG, INTO(struct config, quiet), .doc = "no progress; print the result only"},
     {0},

@@ -91,6 +91,14 @@ static const struct metric metrics[] = {
     {"penstock_ram_bytes", "gauge", "Memory in use.", ram},
 };
 
+/* A process may have several pipelines: N of its socket PID-N.sock tells them apart. */
+static void put_labels(FILE *out, const struct monitored *m)
+{
+    const char *name = strrchr(m->socket, '/'), *dash = strchr(name ? name : m->socket, '-');
+
+    fprintf(out, "{pid=\"%" PRIu64 "\",rank=\"%u\",pipeline=\"%lu\"", m->now.pid, m->now.rank, dash ? strtoul(dash + 1, NULL, 10) : 0);
+}
+
 static void put_stage_metrics(FILE *out, const struct monitors *m)
 {
     fputs("# HELP penstock_stage_seconds_total Time in each stage, summed over workers.\n"
@@ -100,7 +108,9 @@ static void put_stage_metrics(FILE *out, const struct monitors *m)
         const pst_monitor_view *v = &m->items[i].now;
 
         for (size_t k = 0; k < v->stats.stages; k++) {
-            fprintf(out, "penstock_stage_seconds_total{pid=\"%" PRIu64 "\",rank=\"%u\",stage=\"", v->pid, v->rank);
+            fputs("penstock_stage_seconds_total", out);
+            put_labels(out, &m->items[i]);
+            fputs(",stage=\"", out);
             put_label(out, v->stats.stage[k].name);
             fprintf(out, "\"} %.9g\n", 1e-9 * (double)v->stats.stage[k].ns);
         }
@@ -111,9 +121,11 @@ void put_metrics(FILE *out, const struct monitors *m)
 {
     for (size_t k = 0; k < sizeof(metrics) / sizeof(metrics[0]); k++) {
         fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", metrics[k].name, metrics[k].help, metrics[k].name, metrics[k].kind);
-        for (size_t i = 0; i < m->count; i++)
-            fprintf(out, "%s{pid=\"%" PRIu64 "\",rank=\"%u\"} %.17g\n", metrics[k].name, m->items[i].now.pid,
-                    m->items[i].now.rank, metrics[k].value(&m->items[i].now.stats));
+        for (size_t i = 0; i < m->count; i++) {
+            fputs(metrics[k].name, out);
+            put_labels(out, &m->items[i]);
+            fprintf(out, "} %.17g\n", metrics[k].value(&m->items[i].now.stats));
+        }
     }
     put_stage_metrics(out, m);
 }
@@ -179,6 +191,8 @@ int serve_metrics(const char *folder, unsigned port)
 
             if (client >= 0)
                 answer(client, folder, &m);
+            else
+                poll(NULL, 0, LOOK_MS); /* no descriptor is left: the client still waits, so that poll would return at once */
         }
     }
     close(fd);

@@ -59,6 +59,8 @@ typedef struct pst_doctor_options {
     const char *temp_dir;                  /* The folder for samples, removed at the end; NULL: /tmp. */
     pst_progress_fn progress;              /* Receives the progress; `done` and `total` count tenths of seconds. NULL: nothing does. */
     void *user;                            /* The first argument of `progress`. */
+    const char *trace;                     /* A file for a trace of workers, stages, batches and consumer, which Perfetto opens; a
+                                            * file that exists is replaced. NULL: none. */
 } pst_doctor_options;
 
 /* The result. */

@@ -123,15 +123,25 @@ pst_status cuts_measure(struct pst_doctor *d, pst_error *reterr)
 
 /* ---- The whole ---- */
 
-/* Workers that wait for each other: with one worker there is no such wait. */
+static bool reads_most(const struct pst_doctor *d)
+{
+    for (size_t i = 0; i < d->stages; i++)
+        if (strcmp(d->stage[i].name, d->verdict_stage) == 0)
+            return strcmp(d->stage[i].kind, "read") == 0;
+    return false;
+}
+
+/* Workers that wait for each other: with one worker there is no such wait. Reads wait for storage, which is another matter. */
 static void find_contention(struct pst_doctor *d)
 {
     const struct trial *w = &d->run, *one = &d->alone;
     if (w->workers < 2 || one->rate <= 0 || w->streamed)
         return;
     double extra = w->blocked_us - one->blocked_us;
+    /* In a queue before a lock, each waits for about all others; that is so on a busy machine, too, where rates say little. */
+    bool queue = extra > 0.5 * (w->workers - 1) * one->cpu_us && !reads_most(d);
     bool idle = w->cpu_us * w->rate * 1e-6 < 0.75 * (w->workers < d->limits.cores ? w->workers : d->limits.cores);
-    if (extra > 0.25 * w->busy_us && extra > w->blocked_us / 2 && idle && w->rate < 1.35 * one->rate) {
+    if (queue || (extra > 0.25 * w->busy_us && extra > w->blocked_us / 2 && idle && w->rate < 1.35 * one->rate)) {
         d->costs.serial_us = one->cpu_us;
         d->costs.blocked_us = one->blocked_us;
         d->contended = true;

@@ -198,7 +198,6 @@ struct pst_doctor {
     struct survey survey;
     struct sample sample;
     struct draft sampled;    /* `now` on the sample */
-    struct trial sample_run;  /* of `sampled` */
     struct trial run, alone;  /* as it is; with one worker */
     struct trial together;    /* with the consumer */
     struct costs costs;
@@ -243,6 +242,21 @@ bool doctor_has_time(const struct pst_doctor *d, double seconds);
 /* A trial of `r` for `seconds`, or as long as the budget allows. */
 pst_status doctor_trial(struct pst_doctor *d, const struct draft *r, double seconds, bool warm_epoch, struct trial *ret,
                         pst_error *reterr);
+
+#define MOST_TURNS 8
+
+struct turns_request {
+    const struct draft *before, *after;
+    bool warm_epoch; /* of `after`: its first epoch is not measured */
+    size_t rounds;   /* up to MOST_TURNS */
+    double seconds;  /* of one run */
+};
+
+struct turns {
+    struct trial before, after; /* mean costs; rates: the median of the one, and that times the gain */
+    double gain, low, high;     /* the median of the ratios of neighbours; a 95 % range */
+};
+pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, struct turns *ret, pst_error *reterr);
 
 /* ---- Steps of an examination ---- */
 

@@ -52,24 +52,24 @@ static struct costs scale_costs(const struct pst_doctor *d, const struct costs *
     return c;
 }
 
-/* The rate without waits for storage, from the clock of the trial; on a busy machine from CPU times. */
-static double warm_rate(const struct pst_doctor *d, const struct trial *t, const struct trial *base, const struct costs *c)
+/* The rate without waits for storage, from the clock of the trials; on a busy machine from CPU times. */
+static double warm_rate(const struct pst_doctor *d, const struct turns *t, const struct costs *c)
 {
     struct costs free = *c;
-    if (d->run.delay > LOADED || t->delay > LOADED || base->delay > LOADED) {
-        free.blocked_us = t->blocked_us;
+    if (d->run.delay > LOADED || t->after.delay > LOADED || t->before.delay > LOADED) {
+        free.blocked_us = t->after.blocked_us;
         free.read_bytes = 0; /* no storage */
         return predict_rate(d, &free);
     }
-    return t->rate * ratio(d->run.rate, base->rate);
+    return d->run.rate * t->gain;
 }
 
-static void predict(struct pst_doctor *d, struct remedy *r, const struct trial *t, const struct trial *base)
+static void predict(struct pst_doctor *d, struct remedy *r, const struct turns *t)
 {
-    struct costs v = costs_of(d, t, &r->variant), b = costs_of(d, base, &d->now);
+    struct costs v = costs_of(d, &t->after, &r->variant), b = costs_of(d, &t->before, &d->now);
     v.file_per_element = b.file_per_element && !r->packed;
     r->costs = scale_costs(d, &v, &b);
-    double warm = warm_rate(d, t, base, &r->costs), rate = warm;
+    double warm = warm_rate(d, t, &r->costs), rate = warm;
     if (r->costs.blocked_us > 0.1 * r->costs.cpu_us) { /* waits of the storage that the sample does not have */
         double limit = predict_rate(d, &r->costs);
         rate = limit < rate ? limit : rate;
@@ -79,8 +79,8 @@ static void predict(struct pst_doctor *d, struct remedy *r, const struct trial *
         rate = bytes / r->costs.read_bytes;
     r->rate = rate;
     r->warm_gain = ratio(warm, d->run.rate);
-    r->low = rate * ratio(t->low, t->rate);
-    r->high = rate * ratio(t->high, t->rate);
+    r->low = rate * ratio(t->low, t->gain);
+    r->high = rate * ratio(t->high, t->gain);
 }
 
 void remedy_costs(struct pst_doctor *d, struct remedy *r, const struct costs *c)
@@ -94,12 +94,14 @@ void remedy_costs(struct pst_doctor *d, struct remedy *r, const struct costs *c)
 
 pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
-    struct trial t;
+    struct turns t;
     pst_error error = {0};
-    double seconds = d->options.quick ? 0.2 : 0.5;
-    if (!doctor_has_time(d, 1.5))
+    const struct draft *base = r->on_sample ? &d->sampled : &d->now;
+    struct turns_request q = {.before = base, .after = &r->variant, .warm_epoch = r->warm_epoch, .rounds = d->options.quick ? 3 : 4,
+                              .seconds = d->options.quick ? 0.1 : 0.3};
+    if (!doctor_has_time(d, 2))
         return PST_SKIP;
-    pst_status st = doctor_trial(d, &r->variant, seconds, r->warm_epoch, &t, &error);
+    pst_status st = doctor_turns(d, &q, &t, &error);
     if (st == PST_ENOMEM || st == PST_ECANCELLED) {
         if (reterr)
             *reterr = error;
@@ -107,14 +109,15 @@ pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reter
     }
     if (st < 0)
         return PST_SKIP;
-    predict(d, r, &t, r->on_sample ? &d->sample_run : &d->run);
+    predict(d, r, &t);
     if (!r->basis[0])
-        snprintf(r->basis, sizeof(r->basis), r->on_sample ? "stage costs of %llu samples in the new form" : "stage costs of a run of %llu samples",
-                 (unsigned long long)(r->on_sample ? d->sample.count : t.samples));
-    r->ram_bytes = r->ram_bytes > 0 ? r->ram_bytes : t.ram_planned > d->run.ram_planned ? (double)(t.ram_planned - d->run.ram_planned) : 0;
-    r->out_bytes = t.out_bytes;
-    uint64_t before = r->on_sample ? d->sample_run.ram_used : d->run.ram_used;
-    r->cache_used = t.ram_used > before ? (double)(t.ram_used - before) : 0;
+        snprintf(r->basis, sizeof(r->basis), r->on_sample ? "brief runs in turns on %llu samples in the new form" : "brief runs in turns: %llu samples",
+                 (unsigned long long)(r->on_sample ? d->sample.count : t.after.samples));
+    r->ram_bytes = r->ram_bytes > 0 ? r->ram_bytes
+                   : t.after.ram_planned > d->run.ram_planned ? (double)(t.after.ram_planned - d->run.ram_planned)
+                                                              : 0;
+    r->out_bytes = t.after.out_bytes;
+    r->cache_used = t.after.ram_used > t.before.ram_used ? (double)(t.after.ram_used - t.before.ram_used) : 0;
     r->has_variant = true;
     return PST_OK;
 }
@@ -219,22 +222,48 @@ static uint32_t side_in(const char *text)
     return n == 2 ? (a < b ? a : b) : n == 1 ? a : 0;
 }
 
-uint32_t remedy_side(const struct pst_doctor *d, bool *ret_random)
+static uint32_t side_of(const struct draft_stage *s)
+{
+    bool sized = strcmp(s->name, "resize") == 0 || strcmp(s->name, "random_resized_crop") == 0;
+    char *size = sized ? draft_argument(s, "size", 0) : NULL, *side = sized ? draft_argument(s, "short", SIZE_MAX) : NULL;
+    uint32_t n = side ? side_in(side) : side_in(size);
+    mem_free(size);
+    mem_free(side);
+    return n;
+}
+
+size_t remedy_sized(const struct pst_doctor *d)
 {
     size_t decode = draft_find(&d->now, "decode", 0);
-    *ret_random = false;
-    for (size_t i = decode == DRAFT_NONE ? d->now.count : decode + 1; i < d->now.count; i++) {
-        const struct draft_stage *s = &d->now.stage[i];
-        bool sized = strcmp(s->name, "resize") == 0 || strcmp(s->name, "random_resized_crop") == 0;
-        char *size = sized ? draft_argument(s, "size", 0) : NULL, *side = sized ? draft_argument(s, "short", SIZE_MAX) : NULL;
-        uint32_t n = side ? side_in(side) : side_in(size);
-        mem_free(size);
-        mem_free(side);
-        *ret_random |= strcmp(s->name, "random_resized_crop") == 0;
-        if (n > 0)
-            return n;
+    for (size_t i = decode == DRAFT_NONE ? d->now.count : decode + 1; i < d->now.count; i++)
+        if (side_of(&d->now.stage[i]) > 0)
+            return i;
+    return DRAFT_NONE;
+}
+
+uint32_t remedy_side(const struct pst_doctor *d, bool *ret_random)
+{
+    size_t at = remedy_sized(d);
+    *ret_random = at != DRAFT_NONE && strcmp(d->now.stage[at].name, "random_resized_crop") == 0;
+    return at == DRAFT_NONE ? 0 : side_of(&d->now.stage[at]);
+}
+
+double remedy_psnr(const pst_tensor *a, const pst_tensor *b)
+{
+    double sum = 0;
+    size_t n = 1;
+    if (!a || !b || a->dtype != PST_DTYPE_U8 || b->dtype != PST_DTYPE_U8 || a->rank != b->rank || a->row_splits || b->row_splits)
+        return 0;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (a->shape[i] != b->shape[i])
+            return 0;
+        n *= (size_t)a->shape[i];
     }
-    return 0;
+    for (size_t i = 0; i < n; i++) {
+        double e = (double)((const uint8_t *)a->data)[i] - ((const uint8_t *)b->data)[i];
+        sum += e * e;
+    }
+    return sum > 0 ? 10 * log10(255.0 * 255.0 * (double)n / sum) : 99;
 }
 
 void remedy_prefix(const struct pst_doctor *d, bool sample, struct draft *ret)
@@ -287,19 +316,12 @@ static pst_status find_in(struct pst_doctor *d, const struct remedy_class *table
     return PST_OK;
 }
 
-static pst_status run_sample(struct pst_doctor *d, pst_error *reterr)
-{
-    return d->sample.folder ? doctor_trial(d, &d->sampled, d->options.quick ? 0.3 : 0.7, false, &d->sample_run, reterr) : PST_OK;
-}
-
 pst_status remedies_find(struct pst_doctor *d, pst_error *reterr)
 {
     pst_status st = doctor_tick(d, "trying remedies", reterr);
-    if (st == PST_OK)
-        st = run_sample(d, reterr);
-    const struct remedy_class *const tables[] = {remedy_settings, remedy_data, remedy_consumer, remedy_texts, remedy_forms};
+    const struct remedy_class *const tables[] = {remedy_settings, remedy_data, remedy_cache, remedy_consumer, remedy_texts, remedy_forms};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && st == PST_OK; i++) {
-        d->urgent = i < 3;
+        d->urgent = i < 4;
         st = find_in(d, tables[i], reterr);
     }
     d->urgent = false;

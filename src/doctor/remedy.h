@@ -14,7 +14,7 @@ struct remedy_class {
 };
 
 /* In the order in which they are tried while there is time: those that name causes first. Each ends with a NULL id. */
-extern const struct remedy_class remedy_settings[], remedy_data[], remedy_consumer[], remedy_texts[], remedy_forms[];
+extern const struct remedy_class remedy_settings[], remedy_data[], remedy_cache[], remedy_consumer[], remedy_texts[], remedy_forms[];
 
 /* Runs the variant of `r` briefly and predicts the rate on the real data. A variant that does not run is PST_SKIP. */
 pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reterr);
@@ -31,6 +31,10 @@ char *remedy_out(const struct pst_doctor *d, const char *suffix);
 /* The side of images that training uses: of the first operation with a size after decode; 0: none. `*ret_random`: a random crop of
  * varying size comes before it. */
 uint32_t remedy_side(const struct pst_doctor *d, bool *ret_random);
+/* The stage that gives images this size; DRAFT_NONE: there is none. */
+size_t remedy_sized(const struct pst_doctor *d);
+/* PSNR of two fields of bytes; 0: they cannot be compared. */
+double remedy_psnr(const pst_tensor *a, const pst_tensor *b);
 /* The stages before decode and their batch, in the order of the source: `from` of a rewrite; on the sample or on the data. */
 void remedy_prefix(const struct pst_doctor *d, bool sample, struct draft *ret);
 /* `now` with its stages up to decode replaced by shards in `folder`. */

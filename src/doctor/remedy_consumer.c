@@ -177,13 +177,6 @@ static pst_status unavailable(struct remedy *r, const char *title)
     return PST_OK;
 }
 
-static pst_status find_cache_disk(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    (void)d;
-    (void)reterr;
-    return unavailable(r, "keep prepared samples on a local disk");
-}
-
 static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     (void)d;
@@ -212,7 +205,6 @@ const struct remedy_class remedy_consumer[] = {
     {"separable-convolutions", 3, find_separable},
     {"smaller-model", 4, find_smaller_model},
     {"mixed-precision", 2, find_mixed_precision},
-    {"cache-disk", 3, find_cache_disk},
     {"more-machines", 5, find_more_machines},
     {"compress", 4, find_compress},
     {0},

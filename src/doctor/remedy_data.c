@@ -261,66 +261,6 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
     return st;
 }
 
-/* ---- Memory ---- */
-
-static bool is_random(const struct draft_stage *s)
-{
-    const pst_op_class *op = pst_op_find(s->name);
-    return op && (op->flags & PST_OP_RANDOM);
-}
-
-/* The place for a cache: after everything that is the same in each epoch. */
-static size_t cache_place(const struct pst_doctor *d)
-{
-    size_t at = 1;
-    for (size_t i = 1; i < d->now.count; i++) {
-        if (d->now.stage[i].kind == PST_OP_BATCHING || is_random(&d->now.stage[i]))
-            break;
-        if (d->now.stage[i].kind == PST_OP_SAMPLE)
-            at = i + 1;
-    }
-    return at;
-}
-
-static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    const struct draft *from = d->sample.folder ? &d->sampled : &d->now;
-    double memory = (double)(d->options.memory ? d->options.memory : d->limits.memory_available);
-    bool small = d->facts.elements != PST_NOWHERE && d->facts.elements <= 4096;
-    if (draft_find(&d->now, "cache", 0) != DRAFT_NONE || (!d->sample.folder && !small) || !(d->epoch_samples > 0))
-        return PST_SKIP;
-    size_t at = cache_place(d);
-    draft_copy(&r->variant, from);
-    draft_insert(&r->variant, at, "cache");
-    r->variant.options.ram = 0;
-    r->on_sample = d->sample.folder != NULL;
-    r->warm_epoch = true;
-    pst_status st = remedy_probe(d, r, reterr);
-    if (st != PST_OK)
-        return st;
-    struct draft after;
-    double each = r->cache_used / (d->sample.folder ? (double)d->sample.count : (double)d->facts.elements);
-    r->ram_bytes = each * d->epoch_samples;
-    if (r->ram_bytes > 0.5 * memory)
-        return PST_SKIP;
-    draft_copy(&after, &d->now);
-    draft_insert(&after, at, "cache");
-    remedy_text(d, r, &after);
-    draft_finish(&after);
-    char bytes[32];
-    text_bytes((uint64_t)r->ram_bytes, bytes, sizeof(bytes));
-    r->costs.blocked_us = 0;
-    r->costs.read_bytes = 0; /* from the second epoch on */
-    double warm = d->run.rate * r->warm_gain;
-    r->rate = warm;
-    r->flaw = d->read_blocked > 0.3 || d->cold_binds;
-    r->cause = d->cold_binds ? "page-cache" : "slow-storage";
-    snprintf(r->title, sizeof(r->title), "keep the samples in memory after \"%.60s\": from the second epoch on they are not read again",
-             d->now.stage[at - 1].text);
-    snprintf(r->price, sizeof(r->price), "%s of memory; the first epoch is as slow as now", bytes);
-    return or_memory(r->pipeline, reterr);
-}
-
 /* ---- Augmentation ---- */
 
 /* The stage of the program, or a random operation with a stage of its own, that costs more than everything else. */
@@ -339,32 +279,46 @@ static const struct stage_cost *heavy_stage(const struct pst_doctor *d)
     return most && most->us > 0.5 * total ? most : NULL;
 }
 
+/* The pipeline without the heavy stage, if it runs without it: what it delivers is what stored results would deliver. */
+static pst_status try_without(struct pst_doctor *d, struct remedy *r, const struct stage_cost *heavy, pst_error *reterr)
+{
+    size_t at = draft_find(&d->now, heavy->name, 1);
+    if (at == DRAFT_NONE)
+        return PST_SKIP;
+    draft_copy(&r->variant, &d->now);
+    draft_remove(&r->variant, at);
+    snprintf(r->basis, sizeof(r->basis), "brief runs in turns without the stage");
+    pst_status st = remedy_probe(d, r, reterr);
+    if (st == PST_OK)
+        remedy_text(d, r, &r->variant);
+    return st;
+}
+
+static void predict_without(struct pst_doctor *d, struct remedy *r, const struct stage_cost *heavy)
+{
+    struct costs c = d->costs;
+    double all = c.cpu_us + c.blocked_us, share = fmin(heavy->us / fmax(all, heavy->us), 0.99);
+    c.cpu_us *= 1 - share;
+    c.blocked_us *= 1 - share;
+    remedy_costs(d, r, &c);
+    snprintf(r->basis, sizeof(r->basis), "the costs without the stage");
+}
+
 static pst_status find_offline_augment(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     const struct stage_cost *heavy = heavy_stage(d);
     if (!heavy || (heavy->python && (d->contended || d->costs.blocked_us > 0.5 * heavy->us)))
         return PST_SKIP;
-    struct costs c = d->costs;
-    double share = heavy->us / (c.cpu_us + c.blocked_us > heavy->us ? c.cpu_us + c.blocked_us : heavy->us);
-    c.cpu_us *= 1 - (share < 0.99 ? share : 0.99);
-    c.blocked_us *= 1 - (share < 0.99 ? share : 0.99);
-    remedy_costs(d, r, &c);
-    size_t at = draft_find(&d->now, heavy->name, 1);
-    if (at != DRAFT_NONE) {
-        draft_copy(&r->variant, &d->now);
-        draft_remove(&r->variant, at);
-        pst_pipeline *p = NULL;
-        r->has_variant = draft_open(&r->variant, &p, NULL) == PST_OK && pst_pipeline_plan(p, NULL) == PST_OK;
-        pst_pipeline_destroy(p);
-        if (r->has_variant)
-            remedy_text(d, r, &r->variant);
-    }
+    pst_status st = try_without(d, r, heavy, reterr);
+    if (st < 0)
+        return st;
+    if (st == PST_SKIP)
+        predict_without(d, r, heavy);
     char *source = remedy_source(d), *out = remedy_out(d, "augmented"), *shell = out ? remedy_shell(out) : NULL;
     r->flaw = true;
     r->cause = "heavy-augmentation";
     r->disk_bytes = 4 * d->data_bytes;
     snprintf(r->title, sizeof(r->title), "apply \"%.40s\" once, offline, and store several results per sample", heavy->name);
-    snprintf(r->basis, sizeof(r->basis), "the costs without the stage");
     snprintf(r->price, sizeof(r->price), "disk for the stored copies: 5 times the data with 4 copies");
     snprintf(r->risk, sizeof(r->risk), "the same few variants in every epoch: a little less variety");
     r->command = source && shell ? mem_format("penstock pack %s %s --augment 4", source, shell) : NULL;
@@ -376,7 +330,7 @@ static pst_status find_offline_augment(struct pst_doctor *d, struct remedy *r, p
 
 const struct remedy_class remedy_data[] = {
     {"resize-offline", 3, find_resize_offline}, {"reshard", 3, find_reshard},     {"pack", 3, find_pack},
-    {"offline-augment", 3, find_offline_augment}, {"cache-ram", 2, find_cache_ram}, {0},
+    {"offline-augment", 3, find_offline_augment}, {0},
 };
 
 const struct remedy_class remedy_forms[] = {

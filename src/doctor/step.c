@@ -137,6 +137,19 @@ static pst_status note_layers(struct pst_doctor *d, const pst_trainer *t, pst_er
 
 /* ---- Together ---- */
 
+/* A run of its own, so that tracing costs nothing where it would be measured. */
+static pst_status trace_together(struct pst_doctor *d, pst_trainer *trainer, const pst_fields *fields, pst_error *reterr)
+{
+    double step = d->step.ms > 0 ? 1e-3 * d->step.ms : 0, seconds = d->options.quick ? 0.5 : 1;
+    struct trial unused;
+    struct trial_request q = {.draft = &d->now, .seconds = fmin(fmax(seconds, 8 * step), 10), .step = trainer ? 0 : step, .trainer = trainer,
+                              .fields = fields, .trace = d->options.trace, .stop = doctor_stopped, .user = d};
+    if (!d->options.trace)
+        return PST_OK;
+    pst_status st = doctor_tick(d, "recording a trace", reterr);
+    return st < 0 ? st : trial_run(&q, &unused, reterr);
+}
+
 /* The pipeline with its consumer: how long does the consumer wait? Steps that are too long for a few dozen of them are not run. */
 static pst_status run_together(struct pst_doctor *d, pst_trainer *trainer, const pst_fields *fields, pst_error *reterr)
 {
@@ -176,6 +189,8 @@ static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
     }
     if (st == PST_OK)
         st = run_together(d, b.trainer, &b.fields, reterr);
+    if (st == PST_OK)
+        st = trace_together(d, b.trainer, &b.fields, reterr);
     d->urgent = false;
     bench_finish(&b);
     mem_free(text);
@@ -195,26 +210,31 @@ pst_status doctor_step_time(struct pst_doctor *d, const char *model, double seco
     return st;
 }
 
-pst_status doctor_step_measure(struct pst_doctor *d, pst_error *reterr)
+/* A step of a given length, or none. */
+static pst_status measure_given(struct pst_doctor *d, pst_error *reterr)
 {
     struct step *s = &d->step;
     double batch = (double)d->facts.batch;
-    s->ms = s->rate = s->wait_share = s->together = NAN;
-    if (d->options.model) {
-        pst_status st = measure_model(d, reterr);
-        if (st < 0)
-            return st;
-        s->origin = "measured";
+    pst_status st = PST_OK;
+    s->ms = d->options.step_ms > 0 ? d->options.step_ms : d->options.step_rate > 0 ? 1e3 * batch / d->options.step_rate : NAN;
+    if (s->ms > 0) {
+        s->origin = "given";
         s->rate = 1e3 * batch / s->ms;
-        return PST_OK;
+        st = run_together(d, NULL, NULL, reterr);
     }
-    if (d->options.step_ms > 0)
-        s->ms = d->options.step_ms;
-    else if (d->options.step_rate > 0)
-        s->ms = 1e3 * batch / d->options.step_rate;
-    else
-        return PST_OK;
-    s->origin = "given";
-    s->rate = 1e3 * batch / s->ms;
-    return run_together(d, NULL, NULL, reterr);
+    return st < 0 ? st : trace_together(d, NULL, NULL, reterr);
+}
+
+pst_status doctor_step_measure(struct pst_doctor *d, pst_error *reterr)
+{
+    struct step *s = &d->step;
+    s->ms = s->rate = s->wait_share = s->together = NAN;
+    if (!d->options.model)
+        return measure_given(d, reterr);
+    pst_status st = measure_model(d, reterr);
+    if (st < 0)
+        return st;
+    s->origin = "measured";
+    s->rate = 1e3 * (double)d->facts.batch / s->ms;
+    return PST_OK;
 }

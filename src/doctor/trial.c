@@ -19,6 +19,7 @@ struct moment {
 };
 
 #define TRIAL_QUARTERS 4
+#define TRACE_EVENTS   1000000
 
 struct course {
     const struct trial_request *q;
@@ -296,17 +297,29 @@ static pst_status measure(struct course *c, struct trial *r, pst_error *reterr)
     return PST_OK;
 }
 
+/* A trace is read when no thread works on it any more. */
+static pst_status write_trace(pst_pipeline *p, const char *path, pst_error *reterr)
+{
+    if (pst_pipeline_halt(p, 60) < 0)
+        return pst_fail(reterr, PST_EIO, "the pipeline does not stop");
+    return pst_pipeline_trace(p, path, true, reterr);
+}
+
 pst_status trial_run(const struct trial_request *q, struct trial *ret, pst_error *reterr)
 {
     struct course *c = mem_zalloc(sizeof(*c));
     struct trial *r = mem_zalloc(sizeof(*r));
     pst_status st = c && r ? PST_OK : pst_fail(reterr, PST_ENOMEM, "measuring a pipeline: out of memory");
     if (st == PST_OK) {
+        struct draft traced = *q->draft; /* shares the stages */
+        traced.options.trace = q->trace ? TRACE_EVENTS : traced.options.trace;
         c->q = q;
-        st = draft_open(q->draft, &c->pipeline, reterr);
+        st = draft_open(&traced, &c->pipeline, reterr);
     }
     if (st == PST_OK)
         st = measure(c, r, reterr);
+    if (st == PST_OK && q->trace)
+        st = write_trace(c->pipeline, q->trace, reterr);
     if (st == PST_OK)
         *ret = *r;
     if (c)

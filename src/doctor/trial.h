@@ -20,6 +20,7 @@ struct trial_request {
     double step;           /* seconds that the consumer sleeps per batch */
     pst_trainer *trainer;  /* or: a real step on each batch… */
     const pst_fields *fields; /* …with these fields */
+    const char *trace;        /* a file for a trace of the run; NULL: none */
     pst_stop_fn stop;
     void *user;
 };

@@ -1,5 +1,4 @@
-/* verify.c: remedies measured, and settings swept. A remedy and the present pipeline run in turns, so that what other programs do hits both
- * alike. */
+/* verify.c: remedies measured, and settings swept. */
 #include "doctor/doctor.h"
 
 #include "base/memory.h"
@@ -8,30 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROUNDS 4
-
-static const struct draft *base_of(const struct pst_doctor *d, const struct remedy *r)
-{
-    return r->on_sample ? &d->sampled : &d->now;
-}
-
 static pst_status measure(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
-    double before[ROUNDS], after[ROUNDS], mean, low, high, seconds = d->options.quick ? 0.3 : 0.8;
-    struct trial t;
-    pst_status st = PST_OK;
-    for (size_t i = 0; i < ROUNDS && st == PST_OK; i++) {
-        st = doctor_trial(d, base_of(d, r), seconds, false, &t, reterr);
-        before[i] = t.rate;
-        if (st == PST_OK)
-            st = doctor_trial(d, &r->variant, seconds, r->warm_epoch, &t, reterr);
-        after[i] = t.rate;
-    }
+    struct turns t;
+    struct turns_request q = {.before = r->on_sample ? &d->sampled : &d->now, .after = &r->variant, .warm_epoch = r->warm_epoch,
+                              .rounds = 6, .seconds = d->options.quick ? 0.2 : 0.4};
+    pst_status st = doctor_turns(d, &q, &t, reterr);
     if (st < 0)
         return st;
-    trial_range(before, ROUNDS, &r->measured_now, &low, &high);
-    trial_range(after, ROUNDS, &mean, &r->measured_low, &r->measured_high);
-    r->measured = mean;
+    r->measured_now = t.before.rate;
+    r->measured = t.after.rate;
+    r->measured_low = t.before.rate * t.low;
+    r->measured_high = t.before.rate * t.high;
     r->rate_on_sample = r->warm_gain * r->measured_now;
     return PST_OK;
 }

@@ -28,6 +28,7 @@
 #define MOST_SOCKETS    4096 /* of one process */
 #define SEND_SECONDS    1
 #define WAITING_CLIENTS 8
+#define PAUSE_MS        100 /* while the process has no descriptors left */
 
 struct monitor {
     pst_pipeline *pipeline;
@@ -120,6 +121,11 @@ static void serve(struct monitor *m, int client)
     close(client);
 }
 
+static bool is_short_of_resources(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 static void run(void *user, unsigned number)
 {
     struct monitor *m = user;
@@ -134,6 +140,8 @@ static void run(void *user, unsigned number)
             int client = accept4(m->fd, NULL, NULL, SOCK_CLOEXEC);
             if (client >= 0)
                 serve(m, client);
+            else if (is_short_of_resources(errno) && poll(fds, 1, PAUSE_MS) > 0)
+                return; /* the client still waits, so that poll would return at once */
         }
     }
 }

@@ -63,7 +63,9 @@ def test_apply_compare_and_page():
         assert "- folder images" in first["diff"] and first["predicted"]["gain"] > 2 and first["price"]["psnr"] > 20
         for remedy in found["remedies"]:
             assert remedy["id"] in IDS and {"title", "command", "pipeline", "predicted", "measured", "price", "effort"} <= set(remedy), remedy
-        assert {"cache-disk", "more-machines", "compress"} <= {r["id"] for r in found["remedies"] if not r["available"]}
+        assert {"more-machines", "compress"} <= {r["id"] for r in found["remedies"] if not r["available"]}
+        kept, = (r for r in found["remedies"] if r["id"] == "cache-disk")
+        assert "| cache path=images-cache |" in kept["pipeline"] and kept["price"]["disk_bytes"] > 0 and kept["predicted"]["gain"] > 1, kept
         page = open(os.path.join(folder, "report.html")).read()
         assert "<html" in page and "resize-offline" in page and "<script" not in page
         refused = penstock("doctor", text, "--quick", "-q", "--apply", "resize-offline", cwd=folder, code=1)

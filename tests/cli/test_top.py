@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -152,16 +153,46 @@ def test_a_client_that_does_not_read():
             assert data["schema"] == 1 and data["stages"][0]["name"] == "read"
 
 
+@contextlib.contextmanager
+def second_socket(folder, pid):
+    """A further pipeline of the process: answers what the first one said."""
+    first, = sockets(folder)
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(first)
+        said = b"".join(iter(lambda: s.recv(4096), b""))
+    path = os.path.join(folder, f"{pid}-7.sock")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path)
+    server.listen(4)
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                client.sendall(said)
+                client.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        os.unlink(path)
+
+
 def test_prometheus():
     with scratch() as base:
         folder = os.path.join(base, "run")
-        with running(folder) as process:
+        with running(folder) as process, second_socket(folder, process.pid):
             server = subprocess.Popen([PENSTOCK, "top", "--prometheus", "0", "--folder", folder], stdout=subprocess.PIPE, text=True, env=environment())
             try:
                 address = server.stdout.readline().strip()
                 assert address.startswith("http://127.0.0.1:"), address
                 text = urllib.request.urlopen(address, timeout=10).read().decode()
-                assert f'penstock_samples_total{{pid="{process.pid}",rank="0"}} ' in text and 'stage="read"' in text
+                assert f'penstock_samples_total{{pid="{process.pid}",rank="0",pipeline="7"}} ' in text and 'stage="read"' in text
+                series = [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
+                assert len(series) == len(set(series)) and sum("samples_total" in name for name in series) == 2, text
                 port = int(address.split(":")[2].split("/")[0])
                 for line in open("/proc/net/tcp"):  # listens on the loopback interface only
                     fields = line.split()
@@ -253,6 +284,22 @@ def test_trace_of_train():
                  "--quiet", cwd=base)
         events = check_trace(os.path.join(base, "t.json"))
         assert "step" in names(events, "X") and any("decode" in name for name in names(events, "X"))
+
+
+def test_trace_of_doctor():
+    with scratch() as base:
+        path = os.path.join(base, "trace.json")
+        for more in (("--step-ms", "5"), ()):  # the second replaces the first
+            report("doctor", "range 6400 | shuffle | batch 64", "--quick", "--workers", 2, "--trace", path, *more)
+            events = check_trace(path)
+            assert {"slice", "read", "batch"} <= names(events, "X") and names(events, "b") == {"batch"}, names(events, "X")
+            threads = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
+            assert sorted(threads) == ["consumer", "worker 0", "worker 1"], threads
+            steps = [event["dur"] for event in events if event["name"] == "step"]
+            if more:
+                assert len(steps) > 10 and sorted(steps)[len(steps) // 2] > 4900, steps[:10]
+        refused = penstock("doctor", "range 6400 | batch 64", "--quick", "--trace", os.path.join(base, "none", "t.json"), code=1)
+        assert "none" in refused.err, refused.err
 
 
 def test_scalars():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 
 import tap
@@ -72,6 +73,51 @@ def test_a_slow_function():
     assert "slow" in values["verdict"]["stage"] and values["remedies"][0]["id"] in ("processes", "native-op"), values["remedies"]
     assert abs(values["now"]["total_seconds"] - 10 * values["now"]["epoch_seconds"]) < 1e-6
     assert values["perfect"]["gain"] > 1.2 and values["stacks"][0]["share"] > 0.3
+
+
+class Prying:
+    """Counts every look at its attributes by somebody else than its own thread."""
+
+    def __init__(self):
+        self.__dict__["own"], self.__dict__["strangers"] = threading.get_ident(), 0
+
+    def _count(self):
+        self.__dict__["strangers"] += threading.get_ident() != self.__dict__["own"]
+
+    @property
+    def slow(self):
+        self._count()
+        return slow
+
+    def __getattr__(self, name):
+        self._count()
+        raise AttributeError(name)
+
+
+def test_looking_runs_no_code_of_the_program():
+    prying = Prying()
+
+    def work(value):
+        return sum(prying.slow(value) for _ in range(2))
+
+    ps.doctor(Loader(work), step=lambda batch: time.sleep(0.001), seconds=2)
+    assert prying.strangers == 0, prying.strangers
+
+
+def test_calls_are_resolved():
+    from penstock._doctor import stacks
+
+    def module(text, **names):
+        class Frame:
+            f_locals, f_globals = names, {}
+
+        return stacks._resolve(Frame, text)[0]
+
+    import pickle
+
+    assert module("json.loads(x)", json=json) == "json" and module("pickle.dumps(x)", pickle=pickle) in ("pickle", "_pickle")
+    assert module("time.sleep(1)", time=time) == "time" and module("f.read()", f=open(os.devnull)) == "_io"
+    assert module("len(x)") == "builtins" and module("prying.slow(3)", prying=Prying()) == __name__
 
 
 def test_a_generator_that_can_be_read_once():

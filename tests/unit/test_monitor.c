@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static pst_pipeline *open_pipeline(const char *folder, uint64_t trace, pst_status *ret_status)
@@ -225,6 +227,41 @@ static void anything_may_fail(void)
     CHECK_INT(mem_live(), live);
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* While the process has no descriptor for a client that waits, the monitor sleeps; later it answers. */
+static void no_descriptors_left(void)
+{
+    const char *folder = test_path("full");
+    char path[512], answer[16] = "";
+    pst_status st;
+    pst_pipeline *p = open_pipeline(folder, 0, &st);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct rlimit before, none;
+    REQUIRE(st == PST_OK && list(folder, path) == 1 && strlen(path) < sizeof(address.sun_path));
+    memcpy(address.sun_path, path, strlen(path));
+    CHECK_INT(take(p, 3), PST_OK);
+    CHECK_INT(pst_pipeline_halt(p, 10), PST_OK); /* nothing else computes */
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    REQUIRE(fd >= 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
+    none = before;
+    none.rlim_cur = (rlim_t)fd + 1;
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &none), 0);
+    CHECK_INT(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    double begin = cpu_seconds();
+    nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
+    CHECK_MSG(cpu_seconds() - begin < 0.1, "the monitor computed for %g of 0.4 seconds", cpu_seconds() - begin);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &before), 0);
+    CHECK(recv(fd, answer, sizeof(answer) - 1, 0) > 0 && answer[0] == '{');
+    close(fd);
+    pst_pipeline_destroy(p);
+}
+
 static void scalars_are_logged(void)
 {
     const char *folder = test_path("logs");
@@ -248,6 +285,7 @@ int main(int argc, char **argv)
                                            {"traces need the option", traces_need_the_option},
                                            {"traces are bounded", traces_are_bounded},
                                            {"anything may fail", anything_may_fail},
+                                           {"no descriptors are left", no_descriptors_left},
                                            {"scalars are logged", scalars_are_logged},
                                            {0}});
 }

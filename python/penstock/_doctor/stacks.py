@@ -7,6 +7,7 @@ that is installed.
 
 import collections
 import dis
+import inspect
 import json
 import linecache
 import os
@@ -17,6 +18,7 @@ import sys
 import sysconfig
 import threading
 import time
+import types
 
 EVERY = 0.004  # seconds
 SWITCH = 1e-6  # seconds that a thread keeps the interpreter while we ask for it: the usual 5 ms would show only calls that release it
@@ -157,11 +159,34 @@ def _resolve(frame, text):
 
         value = getattr(builtins, names[0], None)
     for name in names[1:]:
-        value = getattr(value, name, value)
-    module = getattr(value, "__module__", None) or getattr(value, "__name__", None) or type(value).__module__
-    if not isinstance(module, str) or type(value).__module__ in ("numpy", "torch"):
-        module = type(value).__module__
-    return module, found[1]
+        value = _attribute(value, name)
+    return _module_of(value), found[1]
+
+
+def _attribute(value, name):
+    """The attribute without running code of the program: properties and __getattr__ are not called; `value` itself where there is none."""
+    try:
+        found = inspect.getattr_static(value, name, value)
+    except Exception:  # objects that cannot be looked at so
+        return value
+    if isinstance(found, (staticmethod, classmethod)):
+        return found.__func__
+    return value if hasattr(type(found), "__set__") else found  # a property: only its owner is known
+
+
+def _module_of(value):
+    """Where a function, a class, a module or the class of another object comes from."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    owner = getattr(value, "__objclass__", None) if isinstance(value, types.MethodDescriptorType) else None
+    if isinstance(value, types.BuiltinFunctionType) and not value.__module__:
+        owner = value.__self__
+    if owner is not None:
+        return owner.__name__ if isinstance(owner, types.ModuleType) else (owner if isinstance(owner, type) else type(owner)).__module__
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)) and isinstance(value.__module__, str):
+        return value.__module__
+    found = _attribute(value, "__module__")
+    return found if isinstance(found, str) and type(value).__module__ not in ("numpy", "torch") else type(value).__module__
 
 
 class Native:

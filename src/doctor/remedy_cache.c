@@ -1,0 +1,145 @@
+/* remedy_cache.c: samples kept as they are at a place in the chain: in memory, or on a local disk, where later runs find them, too. */
+#include "doctor/remedy.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_random(const struct draft_stage *s)
+{
+    const pst_op_class *op = pst_op_find(s->name);
+    return op && (op->flags & PST_OP_RANDOM);
+}
+
+/* The place for a cache: after everything that is the same in each epoch. */
+static size_t cache_place(const struct pst_doctor *d)
+{
+    size_t at = 1;
+    for (size_t i = 1; i < d->now.count; i++) {
+        if (d->now.stage[i].kind == PST_OP_BATCHING || is_random(&d->now.stage[i]))
+            break;
+        if (d->now.stage[i].kind == PST_OP_SAMPLE)
+            at = i + 1;
+    }
+    return at;
+}
+
+static double memory_of(const struct pst_doctor *d)
+{
+    return (double)(d->options.memory ? d->options.memory : d->limits.memory_available);
+}
+
+/* Tries a cache in `folder`, or in memory if that is NULL. */
+static pst_status try_cache(struct pst_doctor *d, struct remedy *r, size_t at, const char *folder, pst_error *reterr)
+{
+    char *word = folder ? draft_quote(folder) : NULL;
+    if (folder && !word)
+        return fail_memory(reterr, "trying a remedy");
+    draft_copy(&r->variant, d->sample.folder ? &d->sampled : &d->now);
+    draft_insert(&r->variant, at, folder ? "cache path=%s" : "cache", word);
+    mem_free(word);
+    r->variant.options.ram = 0;
+    r->on_sample = d->sample.folder != NULL;
+    r->warm_epoch = true;
+    return remedy_probe(d, r, reterr);
+}
+
+/* The text on the real data, and what both kinds of cache have in common. */
+static pst_status describe(struct pst_doctor *d, struct remedy *r, size_t at, const char *folder, pst_error *reterr)
+{
+    struct draft after;
+    draft_copy(&after, &d->now);
+    draft_insert(&after, at, folder ? "cache path=%s" : "cache", folder);
+    remedy_text(d, r, &after);
+    draft_finish(&after);
+    r->costs.blocked_us = 0;
+    r->costs.read_bytes = 0; /* from the second epoch on */
+    r->rate = d->run.rate * r->warm_gain;
+    r->flaw = d->read_blocked > 0.3 || d->cold_binds;
+    r->cause = d->cold_binds ? "page-cache" : "slow-storage";
+    return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
+}
+
+static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    bool small = d->facts.elements != PST_NOWHERE && d->facts.elements <= 4096;
+    if (draft_find(&d->now, "cache", 0) != DRAFT_NONE || (!d->sample.folder && !small) || !(d->epoch_samples > 0))
+        return PST_SKIP;
+    size_t at = cache_place(d);
+    pst_status st = try_cache(d, r, at, NULL, reterr);
+    if (st != PST_OK)
+        return st;
+    double each = r->cache_used / (d->sample.folder ? (double)d->sample.count : (double)d->facts.elements);
+    r->ram_bytes = each * d->epoch_samples;
+    if (r->ram_bytes > 0.5 * memory_of(d))
+        return PST_SKIP;
+    char bytes[32];
+    text_bytes((uint64_t)r->ram_bytes, bytes, sizeof(bytes));
+    snprintf(r->title, sizeof(r->title), "keep the samples in memory after \"%.60s\": from the second epoch on they are not read again",
+             d->now.stage[at - 1].text);
+    snprintf(r->price, sizeof(r->price), "%s of memory; the first epoch is as slow as now", bytes);
+    return describe(d, r, at, NULL, reterr);
+}
+
+/* ---- On disk ---- */
+
+static double disk_bytes(const char *folder)
+{
+    pst_cache_info *cache = NULL;
+    size_t count = 0;
+    double bytes = 0;
+    if (pst_cache_list(folder, &cache, &count, NULL) == PST_OK)
+        for (size_t i = 0; i < count; i++)
+            bytes += (double)cache[i].bytes;
+    pst_free(cache);
+    return bytes;
+}
+
+/* A cache that does not fit into memory is read from its disk, which is taken to be as fast as that of the data. */
+static void limit_by_disk(struct pst_doctor *d, struct remedy *r, double each)
+{
+    const struct limits *l = &d->limits;
+    double disk = l->random_cold_deep > l->random_cold ? l->random_cold_deep : l->random_cold;
+    if (r->disk_bytes < 0.9 * memory_of(d) || !(each > 0) || !(disk > 0) || disk / each > r->rate)
+        return;
+    r->low *= disk / each / r->rate;
+    r->high *= disk / each / r->rate;
+    r->rate = disk / each;
+}
+
+static pst_status find_cache_disk(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    if (draft_find(&d->now, "cache", 0) != DRAFT_NONE || !d->sample.folder || !(d->epoch_samples > 0))
+        return PST_SKIP;
+    size_t at = cache_place(d);
+    char *folder = file_join(d->sample.folder, "cache"), *out = remedy_out(d, "cache"), *word = out ? draft_quote(out) : NULL;
+    pst_status st = folder && word ? try_cache(d, r, at, folder, reterr) : fail_memory(reterr, "trying a remedy");
+    double each = st == PST_OK ? disk_bytes(folder) / (double)d->sample.count : 0;
+    r->disk_bytes = each * d->epoch_samples;
+    r->ram_bytes = 0;
+    if (st == PST_OK && !(each > 0))
+        st = PST_SKIP; /* nothing could be kept there */
+    if (st == PST_OK)
+        st = describe(d, r, at, word, reterr);
+    if (st == PST_OK) {
+        char bytes[32];
+        limit_by_disk(d, r, each);
+        text_bytes((uint64_t)r->disk_bytes, bytes, sizeof(bytes));
+        snprintf(r->title, sizeof(r->title), "keep the samples on a local disk after \"%.60s\": later epochs and later runs read them there",
+                 d->now.stage[at - 1].text);
+        snprintf(r->price, sizeof(r->price), "%s on disk; the first epoch is as slow as now", bytes);
+    }
+    mem_free(folder);
+    mem_free(out);
+    mem_free(word);
+    return st;
+}
+
+const struct remedy_class remedy_cache[] = {
+    {"cache-ram", 2, find_cache_ram},
+    {"cache-disk", 3, find_cache_disk},
+    {0},
+};

@@ -1,0 +1,76 @@
+/* turns.c: two pipelines compared in turns. What other programs do, and how fast the processor happens to run, changes from second to second by more
+ * than many remedies bring; runs that follow each other directly share it. The gain is the median of the ratios of neighbours, so that one
+ * disturbed turn does not count. */
+#include "doctor/doctor.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define LEAST_BATCHES 6 /* per turn */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *value, size_t count)
+{
+    qsort(value, count, sizeof(*value), by_value);
+    return count % 2 ? value[count / 2] : (value[count / 2 - 1] + value[count / 2]) / 2;
+}
+
+/* Adds 1/`count` of the costs of `t` to `sum`. */
+static void add_costs(struct trial *sum, const struct trial *t, size_t count)
+{
+    double part = 1 / (double)count;
+    struct trial before = *sum;
+    *sum = *t;
+    sum->samples += before.samples;
+    sum->cpu_us = before.cpu_us + part * t->cpu_us;
+    sum->busy_us = before.busy_us + part * t->busy_us;
+    sum->blocked_us = before.blocked_us + part * t->blocked_us;
+    sum->delay = before.delay + part * t->delay;
+    sum->own = before.own + part * t->own;
+    sum->read_bytes = before.read_bytes + part * t->read_bytes;
+    sum->out_bytes = before.out_bytes + part * t->out_bytes;
+}
+
+/* Slow pipelines need longer turns: a few batches at least. */
+static double turn_seconds(const struct pst_doctor *d, double seconds)
+{
+    double batch = d->run.rate > 0 ? (double)d->facts.batch / d->run.rate : 0;
+    return fmin(fmax(seconds, LEAST_BATCHES * batch), 4 * seconds);
+}
+
+static void evaluate(struct turns *ret, double *before, double *ratio, size_t rounds)
+{
+    double mean, low, high;
+    trial_range(ratio, rounds, &mean, &low, &high);
+    ret->gain = median(ratio, rounds);
+    ret->low = mean > 0 ? ret->gain * low / mean : 0;
+    ret->high = mean > 0 ? ret->gain * high / mean : 0;
+    ret->before.rate = median(before, rounds);
+    ret->after.rate = ret->before.rate * ret->gain;
+}
+
+pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, struct turns *ret, pst_error *reterr)
+{
+    double before[MOST_TURNS] = {0}, ratio[MOST_TURNS] = {0}, seconds = turn_seconds(d, q->seconds);
+    pst_status st = PST_OK;
+    *ret = (struct turns){0};
+    for (size_t i = 0; i < q->rounds && st == PST_OK; i++) {
+        struct trial a = {0}, b = {0};
+        bool first = i % 2; /* who begins alternates, too */
+        for (int k = 0; k < 2 && st == PST_OK; k++)
+            st = (k == 0) != first ? doctor_trial(d, q->before, seconds, false, &a, reterr)
+                                   : doctor_trial(d, q->after, seconds, q->warm_epoch, &b, reterr);
+        before[i] = a.rate;
+        ratio[i] = a.rate > 0 ? b.rate / a.rate : 0;
+        add_costs(&ret->before, &a, q->rounds);
+        add_costs(&ret->after, &b, q->rounds);
+    }
+    if (st == PST_OK)
+        evaluate(ret, before, ratio, q->rounds);
+    return st;
+}
