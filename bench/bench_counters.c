@@ -1,14 +1,14 @@
-/* bench_counters.c: samples per second of a pipeline: bench_counters PIPELINE SECONDS [WORKERS]. Built twice, with the engine's counters and without
+/* bench_counters.c: samples per second of a pipeline, and microseconds of CPU time per sample: bench_counters PIPELINE SECONDS [WORKERS]. Built twice, with the engine's counters and without
  * them; counters.py runs both in turns. */
 #include <penstock/pipeline.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-static double now(void)
+static double now(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -18,17 +18,18 @@ int main(int argc, char **argv)
     pst_pipeline *p = NULL;
     pst_error error = {0};
     char text[1024];
-    double seconds = argc > 2 ? atof(argv[2]) : 1, begin = 0;
+    double seconds = argc > 2 ? atof(argv[2]) : 1, begin = 0, cpu = 0;
     size_t samples = 0, batches = 0;
     pst_status st = argc > 1 ? pst_pipeline_parse(&p, argv[1], &o, &error) : pst_fail(&error, PST_EINVAL, "bench_counters PIPELINE SECONDS [WORKERS]");
 
-    while (st >= 0 && (begin == 0 || now() - begin < seconds)) {
+    while (st >= 0 && (begin == 0 || now(CLOCK_MONOTONIC) - begin < seconds)) {
         pst_batch *batch = NULL;
         st = pst_pipeline_next(p, &batch, &error);
         if (st != PST_OK)
             continue;
         if (++batches == 20) { /* the first batches warm up */
-            begin = now();
+            begin = now(CLOCK_MONOTONIC);
+            cpu = now(CLOCK_PROCESS_CPUTIME_ID);
             samples = 0;
         }
         samples += pst_batch_size(batch);
@@ -37,7 +38,7 @@ int main(int argc, char **argv)
     if (st < 0)
         fprintf(stderr, "%s\n", pst_error_text(&error, text, sizeof(text)));
     else
-        printf("%.6g\n", (double)samples / (now() - begin));
+        printf("%.6g %.6g\n", (double)samples / (now(CLOCK_MONOTONIC) - begin), 1e6 * (now(CLOCK_PROCESS_CPUTIME_ID) - cpu) / (double)samples);
     pst_pipeline_destroy(p);
     return st < 0;
 }

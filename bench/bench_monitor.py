@@ -3,12 +3,14 @@
 
     bench_monitor.py BUILD [--seconds S] [--rounds N] [PIPELINE]
 
-Prints the median of the ratios of neighbouring turns, and their range.
+Prints what is lost, as the median over neighbouring turns with quartiles: by CPU time per sample, that of the reader included, and by the rate, which
+varies far more from turn to turn.
 """
 
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -16,40 +18,50 @@ import tempfile
 DEFAULT = "range 100000000 | shuffle | batch 256"
 
 
-def rate(tool, text, seconds, folder=None, watched=False):
+def run(tool, text, seconds, folder=None, watched=False):
+    """Samples per second, and microseconds of CPU time per sample: of the pipeline, and of who reads the monitor."""
     env = {key: value for key, value in os.environ.items() if key != "PENSTOCK_MONITOR"}
     if folder:
         env["PENSTOCK_MONITOR"] = folder
-    top = None
-    if watched:
-        top = subprocess.Popen([tool, "top", "--json", "--interval", "0.1", "--folder", folder], stdout=subprocess.DEVNULL)
+    top = subprocess.Popen([tool, "top", "--json", "--interval", "0.1", "--folder", folder], stdout=subprocess.DEVNULL) if watched else None
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        done = subprocess.run([tool, "bench", text, "--seconds", str(seconds), "--json"], env=env, check=True, capture_output=True)
+        done = json.loads(subprocess.run([tool, "bench", text, "--seconds", str(seconds), "--json"], env=env, check=True, capture_output=True).stdout)
     finally:
         if top:
             top.terminate()
             top.wait()
-    return json.loads(done.stdout)["measured"]["samples_per_second"]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    measured = done["measured"]
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return measured["samples_per_second"], 1e6 * cpu / measured["samples"]
+
+
+def words(costs):
+    low, median, high = statistics.quantiles(costs, n=4)
+    return f"{100 * median:+.2f} % (quartiles {100 * low:+.2f} to {100 * high:+.2f})"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("pipeline", nargs="?", default=DEFAULT)
-    parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.6)
+    parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     tool = os.path.join(args.build, "cli", "penstock")
-    open_socket, attached = [], []
+    costs = {"monitor open": ([], []), "monitor read ten times per second": ([], [])}
     with tempfile.TemporaryDirectory() as base:
         folder = os.path.join(base, "run")
-        for _ in range(args.rounds):
-            plain = rate(tool, args.pipeline, args.seconds)
-            open_socket.append(rate(tool, args.pipeline, args.seconds, folder) / plain)
-            again = rate(tool, args.pipeline, args.seconds)
-            attached.append(rate(tool, args.pipeline, args.seconds, folder, True) / again)
-    for name, ratios in (("monitor open", open_socket), ("monitor read ten times per second", attached)):
-        print(f"{name}: {100 * (1 - statistics.median(ratios)):+.2f} % of throughput lost (median), {100 * (1 - max(ratios)):+.2f} to {100 * (1 - min(ratios)):+.2f} %")
+        for number in range(args.rounds):
+            for (by_time, by_rate), watched in zip(costs.values(), (False, True)):
+                plain = run(tool, args.pipeline, args.seconds) if number % 2 else None
+                rate, cpu = run(tool, args.pipeline, args.seconds, folder, watched)
+                plain = plain or run(tool, args.pipeline, args.seconds)
+                by_time.append(1 - plain[1] / cpu)
+                by_rate.append(1 - rate / plain[0])
+    for name, (by_time, by_rate) in costs.items():
+        print(f"{name}: throughput lost by CPU time {words(by_time)}; by rate {words(by_rate)}")
 
 
 if __name__ == "__main__":

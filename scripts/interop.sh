@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tests against the real things: TensorFlow, TFDS, Pillow, h5py; PyTorch; JAX, Numba, mypy; ONNX Runtime, TensorBoard;
-# webdataset; Ray and Dask. interop.sh BUILD
+# webdataset, OpenCV; Ray and Dask. interop.sh BUILD
 # Their venvs (about 2, 6, 1, 0.3, 0.1 and 0.5 GB) lie outside the clone, in $PENSTOCK_CACHE or ~/.cache/penstock, keyed by their requirements: made
 # once. One that cannot be made: a failure where CI=true, else its tests are skipped.
 set -euo pipefail

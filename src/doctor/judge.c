@@ -25,7 +25,7 @@ static const struct cause causes[] = {
     {"shuffle-buffer", "memory", "a shuffle buffer must be filled from a stream"},
     {"tiny-batch", "configuration", "batches are so small that handing them over costs more than the samples"},
     {"no-prefetch", "configuration", "too few batches are prepared ahead"},
-    {"ram-limit", "memory", "the RAM budget has no room for batches ahead"},
+    {"ram-limit", "memory", "the RAM budget has no room for batches ahead or for the cache"},
     {"python-function", "python", "a Python function takes most of the time"},
     {"heavy-augmentation", "cpu", "one operation costs far more than reading and decoding"},
     {"unused-fields", "configuration", "fields are read and delivered that training does not use"},

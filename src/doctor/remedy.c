@@ -98,7 +98,7 @@ pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reter
     pst_error error = {0};
     const struct draft *base = r->on_sample ? &d->sampled : &d->now;
     struct turns_request q = {.before = base, .after = &r->variant, .warm_epoch = r->warm_epoch, .rounds = d->options.quick ? 3 : 4,
-                              .seconds = d->options.quick ? 0.1 : 0.3};
+                              .seconds = d->options.quick ? 0.15 : 0.3};
     if (!doctor_has_time(d, 2))
         return PST_SKIP;
     pst_status st = doctor_turns(d, &q, &t, &error);

@@ -32,6 +32,37 @@ static double memory_of(const struct pst_doctor *d)
     return (double)(d->options.memory ? d->options.memory : d->limits.memory_available);
 }
 
+/* A cache of a given size that does not hold all: the same without the limit. */
+static pst_status find_larger_cache(struct pst_doctor *d, struct remedy *r, size_t at, pst_error *reterr)
+{
+    char *folder = draft_argument(&d->now.stage[at], "path", 1), *size = draft_argument(&d->now.stage[at], "bytes", 0);
+    bool limited = !(folder && folder[0]) && (size || d->now.options.ram > 0);
+    mem_free(folder);
+    mem_free(size);
+    if (!limited || !d->sample.folder || !(d->epoch_samples > 0))
+        return PST_SKIP;
+    double share = d->epoch_samples > 0 ? (double)d->sample.count / d->epoch_samples : 1;
+    draft_copy(&r->variant, &d->now); /* the size is one for all data: the sample would fit */
+    draft_set(&r->variant, at, "cache");
+    r->variant.options.ram = 0;
+    r->warm_epoch = true;
+    if (share < 0.05)
+        return PST_SKIP; /* the first epoch, which fills the cache, takes too long to be tried */
+    pst_status st = remedy_probe(d, r, reterr);
+    if (st != PST_OK)
+        return st;
+    char bytes[32];
+    r->ram_bytes = r->cache_used;
+    text_bytes((uint64_t)r->ram_bytes, bytes, sizeof(bytes));
+    remedy_text(d, r, &r->variant);
+    r->rate = d->run.rate * r->warm_gain;
+    r->flaw = true;
+    r->cause = "ram-limit";
+    snprintf(r->title, sizeof(r->title), "give the cache the memory that all samples need: now it holds a part of them");
+    snprintf(r->price, sizeof(r->price), "%s more memory", bytes);
+    return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
+}
+
 /* Tries a cache in `folder`, or in memory if that is NULL. */
 static pst_status try_cache(struct pst_doctor *d, struct remedy *r, size_t at, const char *folder, pst_error *reterr)
 {
@@ -66,7 +97,10 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, size_t at, co
 static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     bool small = d->facts.elements != PST_NOWHERE && d->facts.elements <= 4096;
-    if (draft_find(&d->now, "cache", 0) != DRAFT_NONE || (!d->sample.folder && !small) || !(d->epoch_samples > 0))
+    size_t present = draft_find(&d->now, "cache", 1);
+    if (present != DRAFT_NONE)
+        return find_larger_cache(d, r, present, reterr);
+    if ((!d->sample.folder && !small) || !(d->epoch_samples > 0))
         return PST_SKIP;
     size_t at = cache_place(d);
     pst_status st = try_cache(d, r, at, NULL, reterr);

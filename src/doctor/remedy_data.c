@@ -128,6 +128,14 @@ static pst_status copy_plain(struct pst_doctor *d, const char *path, struct rewr
     return st;
 }
 
+static bool is_flawed(const struct pst_doctor *d, const char *id)
+{
+    for (size_t i = 0; i < d->remedies; i++)
+        if (d->remedy[i].flaw && strcmp(d->remedy[i].id, id) == 0)
+            return true;
+    return false;
+}
+
 /* Compressed shards as plain ones, which any worker can read anywhere. */
 static pst_status find_reshard(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
@@ -155,7 +163,8 @@ static pst_status find_reshard(struct pst_doctor *d, struct remedy *r, pst_error
         r->flaw = true;
         r->cause = "compressed-stream";
         double epoch = d->epoch_samples > 0 ? d->epoch_samples / d->run.rate : INFINITY;
-        if (r->warm_gain < r->least && draft_find(&d->now, "shuffle", 0) != DRAFT_NONE && d->run.first_batch > 0.25 * epoch) {
+        if (r->warm_gain < r->least && draft_find(&d->now, "shuffle", 0) != DRAFT_NONE && d->run.first_batch > 0.25 * epoch &&
+            !is_flawed(d, "reorder")) {
             r->cause = "shuffle-buffer"; /* the rate is right, but each epoch begins with filling the buffer */
             r->least = 0.9;
         }

@@ -108,6 +108,29 @@ static void test_little_memory(void)
             (pst_doctor_options){.pipeline = &p}, (struct wanted){"ram-limit", {"prefetch"}});
 }
 
+/* The cache of the user holds a tenth of the samples. */
+static void test_small_cache(void)
+{
+    setup_shard(test_path("cached.tfrecord"), 200, 200, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | example | decode | resize 32 | cache 60000 | shuffle | batch 16", test_path("cached.tfrecord")),
+            (pst_doctor_options){0}, (struct wanted){"ram-limit", {"cache-ram"}});
+}
+
+static void test_large_pngs(void)
+{
+    setup_images(test_path("png"), 12, 500, true);
+    examine(TEXT("folder %s | shuffle | decode | resize 32 | flip | batch 8", test_path("png")), (pst_doctor_options){0},
+            (struct wanted){"large-images", {"resize-offline"}});
+}
+
+/* A stream is shuffled after decode: the buffer holds pixels. */
+static void test_shuffle_after_decode(void)
+{
+    setup_shard(test_path("stream.tfrecord.gz"), 300, 200, 0, PST_COMPRESSION_GZIP);
+    examine(TEXT("tfrecord %s | example | decode | resize 320 | shuffle 250 | batch 16", test_path("stream.tfrecord.gz")), (pst_doctor_options){0},
+            (struct wanted){"shuffle-after-decode", {"reorder"}});
+}
+
 static void test_slow_consumer(void)
 {
     examine("range 100000 | batch 64", (pst_doctor_options){.step_ms = 50}, (struct wanted){"consumer", {"faster-step"}});
@@ -205,6 +228,9 @@ int main(int argc, char **argv)
                                         {"one worker", test_one_worker},
                                         {"tiny batches of small records", test_tiny_batches},
                                         {"a RAM budget that starves the ring", test_little_memory},
+                                        {"a cache that is too small", test_small_cache},
+                                        {"PNGs far too large", test_large_pngs},
+                                        {"shuffle buffer after decode", test_shuffle_after_decode},
                                         {"a slow consumer", test_slow_consumer},
                                         {"a heavy operation in C", test_heavy_operation},
                                         {"a heavy function that computes in parallel", test_parallel_function},

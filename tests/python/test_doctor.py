@@ -76,13 +76,13 @@ def test_a_slow_function():
 
 
 class Prying:
-    """Counts every look at its attributes by somebody else than its own thread."""
+    """Counts every look at its attributes by the thread that samples stacks."""
 
     def __init__(self):
-        self.__dict__["own"], self.__dict__["strangers"] = threading.get_ident(), 0
+        self.__dict__["strangers"] = 0
 
     def _count(self):
-        self.__dict__["strangers"] += threading.get_ident() != self.__dict__["own"]
+        self.__dict__["strangers"] += threading.current_thread().name == "penstock-doctor"
 
     @property
     def slow(self):

@@ -374,12 +374,15 @@ class Keras(Loader):
 
 
 class Penstock(Loader):
-    kind, overlaps = "penstock", True
+    kind, overlaps, threads = "penstock", True, True  # Python functions run in threads of the engine
 
     def __init__(self, loader):
         super().__init__(loader)
         self.once = False
         self.dataset = getattr(loader, "dataset", loader)
+        from .._dataset import _functions
+
+        self.python = any(True for _ in _functions(getattr(self.dataset, "_nodes", ()))) or bool(getattr(self.dataset, "_batch_maps", ()))
 
     def settings(self):
         stats = self.dataset.stats()
@@ -387,7 +390,7 @@ class Penstock(Loader):
         return super().settings()
 
     def in_process(self):
-        return None
+        return self if self.python else None
 
     def stages(self):
         return [stage for stage in self.dataset.stats()["stages"] if stage["calls"]]

@@ -227,10 +227,11 @@ class Work:
         self.case, self.budget, self.together, self.alone, self.step_only = case, budget, together, alone, step_only
         self.now, self.epoch_samples = now, epoch_samples
 
-    def predict(self, variant):
-        """The rate with a variant: the slower of loader and step if they overlap, else their sum; never more than the cores give."""
+    def predict(self, variant, left=1.0):
+        """The rate with a variant, of whose work a part is left: the slower of loader and step if they overlap, else their sum; never more than
+        the cores give."""
         case = self.case
-        loader = 1 / case.loader_rate if case.loader_rate else 0.0  # seconds per sample
+        loader = left / case.loader_rate if case.loader_rate else 0.0  # seconds per sample
         step = 1 / case.step_rate if case.step_rate and case.share is not None else 0.0
         own = max(1, case.loader.workers or 1)
         workers = max(own, min(variant.workers or own, cores()))
@@ -365,7 +366,9 @@ class Work:
             made.append(remedy("processes", f"Run the Python function in {cores()} processes", 'penstock: dataset.map(function, workers="process")', None,
                                result(rate, self.now, self.epoch_samples), effort="medium"))
         if kinds.get("augment", 0) >= 0.4 and kind != "consumer-bound":
-            made.append(remedy("offline-augment", "Store augmented copies", "penstock pack DATA shards/ --augment 4", effort="medium"))
+            rate = self.predict(case.loader, max(0.02, 1 - kinds["augment"]))
+            made.append(remedy("offline-augment", "Store augmented copies", "penstock pack DATA shards/ --augment 4", None,
+                               result(rate, self.now, self.epoch_samples), effort="medium"))
         devices = case.gpu.get("count", 0)
         if devices and case.loader.kind != "iterator" and case.loader.ready < devices:
             made.append(remedy("prefetch", f"Keep at least {devices} batches ready, one per device", reason=f"{case.loader.ready} are kept ready"))

@@ -59,7 +59,7 @@ def kind_of_module(module, call=""):
     module = module or ""
     head = package_of(module)
     two = ".".join(module.split(".")[:2])
-    if "dataset_ops" in module or "iterator_ops" in module:  # tf.data works in other threads
+    if "dataset_ops" in module or "iterator_ops" in module or head == "penstock":  # tf.data and the engine work in other threads
         return "lock"
     if call in DECODING_CALLS or two in DECODE or head in DECODE and two not in AUGMENT:
         return "decode"
@@ -158,9 +158,14 @@ def _resolve(frame, text):
         import builtins
 
         value = getattr(builtins, names[0], None)
+    last = value
     for name in names[1:]:
+        last = value if isinstance(value, types.ModuleType) else last
         value = _attribute(value, name)
-    return _module_of(value), found[1]
+    module = _module_of(value)
+    if module == "builtins" and isinstance(last, types.ModuleType):  # functions such as OpenCV's do not say where they belong
+        module = last.__name__
+    return module, found[1]
 
 
 def _attribute(value, name):
