@@ -66,7 +66,7 @@ static void put_now(struct text *t, const struct pst_doctor *d)
 static void put_remedy(struct text *t, const struct pst_doctor *d, const struct remedy *r)
 {
     char a[32], b[32];
-    double after = r->model_gain > 0 ? d->now_rate * r->model_gain : predict_together(d, r->rate);
+    double after = isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
     if (!r->available) {
         text_addf(t, "  %-20s not predicted by this version: %s\n", r->id, r->title);
         return;
@@ -88,7 +88,7 @@ static void put_best(struct text *t, const struct pst_doctor *d)
     char a[32];
     if (!r || !r->available || !(r->gain >= 1.05))
         return;
-    double after = r->model_gain > 0 ? d->now_rate * r->model_gain : predict_together(d, r->rate);
+    double after = isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
     text_addf(t, "Best remedy  %s: %s\n", r->id, r->title);
     text_addf(t, "             %s%s samples/s, %.2f times as fast (predicted)\n", r->upper ? "up to " : "", figure(a, sizeof(a), after), r->gain);
     if (r->command)

@@ -88,6 +88,8 @@ static void score(struct pst_doctor *d, struct remedy *r)
     r->gain = isfinite(r->rate) && before > 0 ? after / before : NAN;
     if (strcmp(r->id, "faster-step") == 0 || r->model_gain > 0) /* these change the consumer */
         r->gain = r->model_gain;
+    else if (isfinite(r->gain) && step_known(d) && !d->step.shared && d->now_rate > 0) /* of the rate that was measured with the step, which stays the limit */
+        r->gain = fmin(r->gain, fmax(1, d->step.rate / d->now_rate));
     r->score = r->gain > 0 ? log(r->gain) / r->effort : -1;
 }
 

@@ -181,9 +181,7 @@ static void put_stages(struct json *j, const struct pst_doctor *d)
 
 static void put_remedy(struct json *j, const struct pst_doctor *d, const struct remedy *r)
 {
-    double after = isfinite(r->rate) ? predict_together(d, r->rate) : NAN;
-    if (r->model_gain > 0)
-        after = d->now_rate * r->model_gain;
+    double after = isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
     json_begin_object(j, NULL);
     json_string(j, "id", r->id);
     json_string(j, "title", r->title);

@@ -18,7 +18,7 @@ const char *const page_style[] = {
     ".hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}\n"
     "table{border-collapse:collapse;width:100%;font-size:.92rem}\n"
     "th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid var(--faint);vertical-align:top}\n"
-    "th{font-weight:600;color:var(--soft)}td.n,th.n{text-align:right}th,td.n{overflow-wrap:normal}\n"
+    "th{font-weight:600;color:var(--soft)}td.n,th.n{text-align:right}th,td.n,.stacked td:last-child{overflow-wrap:normal}\n"
     "caption{text-align:left;font-weight:600;margin-bottom:.4rem}\n"
     "pre{background:color-mix(in srgb,var(--ink) 6%,transparent);padding:.6rem "
     ".8rem;white-space:pre-wrap;user-select:all;font-size:.88rem}\n"
