@@ -316,7 +316,7 @@ static void predict_without(struct pst_doctor *d, struct remedy *r, const struct
 static pst_status find_offline_augment(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     const struct stage_cost *heavy = heavy_stage(d);
-    if (!heavy || (heavy->python && (d->contended || d->costs.blocked_us > 0.5 * heavy->us)))
+    if (!heavy || d->contended || (heavy->python && d->costs.blocked_us > 0.5 * heavy->us))
         return PST_SKIP;
     pst_status st = try_without(d, r, heavy, reterr);
     if (st < 0)
