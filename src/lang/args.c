@@ -341,7 +341,20 @@ static pst_status bind_word(struct binding *b, const pst_param *p, const struct 
     return script_fail(b->script, w->value_begin, w->end, st, b->reterr, "%s", inner.message);
 }
 
-/* Values without a name come first; a list takes all that are left. */
+/* Returns the parameter that can only be meant by a word after name=value: the word is one of its choices, as in
+ * `conv 16 3 pad=same relu`. */
+static const pst_param *param_of_choice(const struct binding *b, const char *value, size_t places)
+{
+    for (size_t i = 0; i < places; i++) {
+        const pst_param *p = &b->node->class.params[i];
+        for (int k = 0; p->kind == PST_PARAM_CHOICE && !(b->given >> i & 1) && p->choices[k]; k++)
+            if (strcmp(value, p->choices[k]) == 0)
+                return p;
+    }
+    return NULL;
+}
+
+/* Values without a name come first, except words that name a choice; a list takes all that are left. */
 static pst_status bind_words(struct binding *b, const struct word *words, size_t count)
 {
     const struct lang_class *class = &b->node->class;
@@ -354,6 +367,8 @@ static pst_status bind_words(struct binding *b, const struct word *words, size_t
         if (w->name && !p)
             return fail_param(b, w);
         if (!w->name && named)
+            p = param_of_choice(b, w->value, places);
+        if (!w->name && named && !p)
             return fail_word(b, w, "a value without a name follows name=value; which parameter is it?");
         if (!p)
             return fail_surplus(b, w, params, places);

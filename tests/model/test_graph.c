@@ -33,7 +33,7 @@ static void test_shapes(void)
 {
     check_shape("conv 8 3", 3, 30, 30, 8);
     check_shape("conv 8 3 pad=same", 3, 32, 32, 8);
-    check_shape("conv 8 3 stride=2 pad=same", 3, 16, 16, 8);
+    check_shape("conv 8 3 stride=2 pad=same relu", 3, 16, 16, 8);
     check_shape("conv 8 3 stride=2", 3, 15, 15, 8);
     check_shape("conv 8 3 stride=2 pad=1", 3, 16, 16, 8);
     check_shape("conv 8 3 dilation=2", 3, 28, 28, 8);
