@@ -270,7 +270,7 @@ static pst_status pack_all(const char *const *operands, size_t count, pst_pack_o
     life_sign_start(&life, out, launch.rank, launch.ranks);
     status = pst_pack(operands, count - 1, out, o, ret, reterr);
     life_sign_stop(&life, status < 0);
-    if (status < 0 || launch.rank != 0 || is_joined(out))
+    if (status < 0 || launch.rank != 0 || (!o->force && is_joined(out)))
         return status;
     *ret = pst_pack_report_destroy(*ret);
     status = wait_for_parts(out, launch.ranks, progress, reterr);

@@ -316,6 +316,10 @@ class Pool:
             code = process.exitcode
             process = self._instead(process)
             raise _Ended(_ended(code)) from None
+        except KeyboardInterrupt:  # the reply is still to come: it must not be taken for that of the next call
+            process.kill()
+            process = self._instead(process)
+            raise
         finally:
             self.idle.put(process)
 

@@ -211,8 +211,10 @@ pst_status snapshot_complete(struct snapshot *s, pst_error *reterr)
         st = look(s, reterr); /* another process may have made it meanwhile */
     if (st == PST_OK && !s->complete)
         st = fill(s, reterr);
-    if (fd >= 0)
+    if (fd >= 0) {
+        flock(fd, LOCK_UN); /* a process forked meanwhile has a copy of fd: the lock must not last until it ends */
         close(fd);
+    }
     return st;
 }
 

@@ -149,7 +149,7 @@ void conv_share_sums(struct step *s, struct block *b, size_t first)
 {
     struct conv_state *c = b->state;
     size_t co = c->group.shape.co;
-    c->shared_rows = (double)(step_samples(s) * c->rows.out * c->columns.out);
+    c->shared_rows = (double)(step_samples(s) * c->units * c->rows.out * c->columns.out);
     for (size_t k = 0; k < 2 * co; k++) {
         c->shared[k] = 0;
         for (unsigned lane = 0; lane < step_lanes(s); lane++)

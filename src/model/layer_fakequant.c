@@ -30,8 +30,9 @@ static pst_status shape(const void *config, const struct shape *in, size_t input
 static size_t parameters(const void *config, const struct shape *in, struct layer_param ret[LAYER_MAX_PARAMS])
 {
     (void)config, (void)in;
-    ret[LOW] = (struct layer_param){.name = "low", .rank = 1, .shape = {1}, .init = INIT_ZEROS, .fixed = true};
-    ret[HIGH] = (struct layer_param){.name = "high", .rank = 1, .shape = {1}, .init = INIT_ZEROS, .fixed = true};
+    /* momentum 1: no step has statistics of the ranges, so it keeps all of them */
+    ret[LOW] = (struct layer_param){.name = "low", .rank = 1, .shape = {1}, .init = INIT_ZEROS, .fixed = true, .momentum = 1};
+    ret[HIGH] = (struct layer_param){.name = "high", .rank = 1, .shape = {1}, .init = INIT_ZEROS, .fixed = true, .momentum = 1};
     return 2;
 }
 

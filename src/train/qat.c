@@ -2,6 +2,7 @@
 #include "base/cast.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/convert.h"
 #include "model/fold.h"
 #include "quant/calibrate.h"
 #include "quant/qat.h"
@@ -9,6 +10,16 @@
 
 #include <inttypes.h>
 #include <string.h>
+
+/* Whether a field holds `n` samples of `values` numbers each. */
+static bool holds_samples(const pst_tensor *x, size_t n, size_t values)
+{
+    uint64_t each = 1;
+    bool fits = x && x->rank >= 1 && !x->row_splits && convert_takes(x->dtype) && x->shape[0] >= n;
+    for (uint32_t i = 1; fits && i < x->rank; i++)
+        fits = !__builtin_mul_overflow(each, x->shape[i], &each);
+    return fits && each == values;
+}
 
 /* Feeds up to `samples` samples of the pipeline, from where it is. */
 static pst_status feed(struct quant_calibration *c, const struct graph *g, pst_pipeline *p, const pst_fields *fields, uint64_t samples,
@@ -27,8 +38,9 @@ static pst_status feed(struct quant_calibration *c, const struct graph *g, pst_p
         size_t n = pst_batch_size(batch);
         n = samples - done < n ? (size_t)(samples - done) : n;
         float *in = mem_array(n * values + 1, sizeof(float));
-        if (!x || x->row_splits || x->dtype == PST_DTYPE_BYTES)
-            st = pst_fail(reterr, PST_ETYPE, "calibrating: field %s does not hold numbers of a fixed shape", fields->input);
+        if (!holds_samples(x, n, values))
+            st = pst_fail(reterr, PST_ETYPE, "calibrating: field %s does not hold numbers of the shape of the model's input",
+                          fields->input);
         else if (!in)
             st = fail_memory(reterr, "calibrating");
         else {

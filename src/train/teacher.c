@@ -405,6 +405,7 @@ pst_status teacher_prepare(pst_teacher *t, pst_pipeline *p, const pst_fields *fi
     pst_status st = check_shapes(t, fields, width, reterr);
     if (st < 0)
         return st;
+    logit_finish(&t->table); /* that of an earlier run */
     if (!t->logits) {
         t->batch = fields->batch;
         t->logits = mem_array(t->batch, t->width * sizeof(float));

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct wanted {
-    const char *cause;
+    const char *cause, *also; /* `also`: a second flaw of the set-up, which may be named instead; NULL: none */
     const char *first[3]; /* any of these is right */
 };
 
@@ -26,7 +26,7 @@ static bool is_answered(const char *text, const pst_doctor_options *o, const str
     if (st < 0)
         return true; /* a failure is not repeated */
     pst_doctor_verdict(d, &v);
-    bool known = pst_doctor_remedy_at(d, 0, &r), right = !w->first[0], caused = strcmp(v.cause, w->cause) == 0;
+    bool known = pst_doctor_remedy_at(d, 0, &r), right = !w->first[0], caused = strcmp(v.cause, w->cause) == 0 || (w->also && strcmp(v.cause, w->also) == 0);
     for (size_t i = 0; i < 3 && w->first[i]; i++)
         right |= known && strcmp(r.id, w->first[i]) == 0;
     bool answered = caused && right;
@@ -60,28 +60,28 @@ static void test_small_files(void)
 {
     setup_images(test_path("tiny"), 600, 8, true);
     examine(TEXT("folder %s | shuffle | decode | batch 64", test_path("tiny")), (pst_doctor_options){0},
-            (struct wanted){"many-small-files", {"pack"}});
+            (struct wanted){"many-small-files", .first = {"pack"}});
 }
 
 static void test_large_images(void)
 {
     setup_images(test_path("large"), 10, 800, false);
     examine(TEXT("folder %s | shuffle | decode | resize 64 | batch 8", test_path("large")), (pst_doctor_options){0},
-            (struct wanted){"large-images", {"resize-offline"}});
+            (struct wanted){"large-images", .first = {"resize-offline"}});
 }
 
 static void test_large_images_in_shards(void)
 {
     setup_shard(test_path("large.tfrecord"), 24, 700, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | random_resized_crop 32 | batch 8", test_path("large.tfrecord")),
-            (pst_doctor_options){0}, (struct wanted){"large-images", {"resize-offline"}});
+            (pst_doctor_options){0}, (struct wanted){"large-images", .first = {"resize-offline"}});
 }
 
 static void test_compressed_stream(void)
 {
     setup_floats(test_path("floats.tfrecord.gz"), 1500, 2000, PST_COMPRESSION_GZIP);
     examine(TEXT("tfrecord %s | example | batch 64", test_path("floats.tfrecord.gz")), (pst_doctor_options){0},
-            (struct wanted){"compressed-stream", {"reshard"}});
+            (struct wanted){"compressed-stream", .first = {"reshard"}});
 }
 
 static void test_one_worker(void)
@@ -89,14 +89,14 @@ static void test_one_worker(void)
     pst_pipeline_options p = {.size = sizeof(p), .workers = 1};
     setup_shard(test_path("shard.tfrecord"), 200, 64, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | batch 32", test_path("shard.tfrecord")), (pst_doctor_options){.pipeline = &p},
-            (struct wanted){"single-worker", {"more-workers"}});
+            (struct wanted){"single-worker", .first = {"more-workers"}});
 }
 
 static void test_tiny_batches(void)
 {
     setup_floats(test_path("small.tfrecord"), 3000, 8, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | batch 1", test_path("small.tfrecord")), (pst_doctor_options){0},
-            (struct wanted){"tiny-batch", {"larger-batch"}});
+            (struct wanted){"tiny-batch", .first = {"larger-batch"}});
 }
 
 /* Two batches fit: while one worker decodes the large image of a batch, the other has nothing to do. */
@@ -105,7 +105,7 @@ static void test_little_memory(void)
     pst_pipeline_options p = {.size = sizeof(p), .ram = 3500000};
     setup_lumps(test_path("ram.tfrecord"), 64, 16, 500);
     examine(TEXT("tfrecord %s | example image:bytes | decode | random_crop 16 | batch 8", test_path("ram.tfrecord")),
-            (pst_doctor_options){.pipeline = &p}, (struct wanted){"ram-limit", {"prefetch"}});
+            (pst_doctor_options){.pipeline = &p}, (struct wanted){"ram-limit", .first = {"prefetch"}});
 }
 
 /* The cache of the user holds a tenth of the samples. */
@@ -113,14 +113,14 @@ static void test_small_cache(void)
 {
     setup_shard(test_path("cached.tfrecord"), 200, 200, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | example | decode | resize 32 | cache 60000 | shuffle | batch 16", test_path("cached.tfrecord")),
-            (pst_doctor_options){0}, (struct wanted){"ram-limit", {"cache-ram"}});
+            (pst_doctor_options){0}, (struct wanted){"ram-limit", .first = {"cache-ram"}});
 }
 
 static void test_large_pngs(void)
 {
     setup_images(test_path("png"), 12, 500, true);
     examine(TEXT("folder %s | shuffle | decode | resize 32 | flip | batch 8", test_path("png")), (pst_doctor_options){0},
-            (struct wanted){"large-images", {"resize-offline"}});
+            (struct wanted){"large-images", .first = {"resize-offline"}});
 }
 
 /* A stream is shuffled after decode: the buffer holds pixels. */
@@ -128,40 +128,40 @@ static void test_shuffle_after_decode(void)
 {
     setup_shard(test_path("stream.tfrecord.gz"), 300, 200, 0, PST_COMPRESSION_GZIP);
     examine(TEXT("tfrecord %s | example | decode | resize 320 | shuffle 250 | batch 16", test_path("stream.tfrecord.gz")), (pst_doctor_options){0},
-            (struct wanted){"shuffle-after-decode", {"reorder"}});
+            (struct wanted){"shuffle-after-decode", "compressed-stream", .first = {"reorder", "reshard"}});
 }
 
 static void test_slow_consumer(void)
 {
-    examine("range 100000 | batch 64", (pst_doctor_options){.step_ms = 50}, (struct wanted){"consumer", {"faster-step"}});
+    examine("range 100000 | batch 64", (pst_doctor_options){.step_ms = 50}, (struct wanted){"consumer", .first = {"faster-step"}});
 }
 
 static void test_heavy_operation(void)
 {
     setup_shard(test_path("heavy.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | burn 1500 | batch 32", test_path("heavy.tfrecord")), (pst_doctor_options){0},
-            (struct wanted){"heavy-augmentation", {"offline-augment"}});
+            (struct wanted){"heavy-augmentation", .first = {"offline-augment"}});
 }
 
 static void test_parallel_function(void)
 {
     setup_shard(test_path("cv2.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | cv2 1500 | batch 32", test_path("cv2.tfrecord")), (pst_doctor_options){0},
-            (struct wanted){"heavy-augmentation", {"offline-augment"}});
+            (struct wanted){"heavy-augmentation", .first = {"offline-augment"}});
 }
 
 static void test_python_function(void)
 {
     setup_shard(test_path("python.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | python 1500 | batch 32", test_path("python.tfrecord")),
-            (pst_doctor_options){0}, (struct wanted){"python-function", {"native-op", "processes"}});
+            (pst_doctor_options){0}, (struct wanted){"python-function", .first = {"native-op", "processes"}});
 }
 
 static void test_sleeping_function(void)
 {
     setup_shard(test_path("sleepy.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | sleepy 4000 | batch 32", test_path("sleepy.tfrecord")),
-            (pst_doctor_options){0}, (struct wanted){"python-function", {"native-op", "processes"}});
+            (pst_doctor_options){0}, (struct wanted){"python-function", .first = {"native-op", "processes"}});
 }
 
 static void test_lock(void)
@@ -169,19 +169,19 @@ static void test_lock(void)
     setup_shard(test_path("locked.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
     pst_pipeline_options p = {.size = sizeof(p), .workers = 4};
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | locked 1500 | batch 32", test_path("locked.tfrecord")),
-            (pst_doctor_options){.pipeline = &p}, (struct wanted){"lock-contention", {"processes"}});
+            (pst_doctor_options){.pipeline = &p}, (struct wanted){"lock-contention", .first = {"processes"}});
 }
 
 static void test_slow_source(void)
 {
-    examine("source 3000 | batch 16", (pst_doctor_options){0}, (struct wanted){"slow-storage", {"faster-storage", "cache-ram"}});
+    examine("source 3000 | batch 16", (pst_doctor_options){0}, (struct wanted){"slow-storage", .first = {"faster-storage", "cache-ram"}});
 }
 
 static void test_unused_fields(void)
 {
     setup_shard(test_path("extra.tfrecord"), 60, 16, 400000, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example \"image:bytes label:int64 extra:bytes\" | decode | resize 16 | batch 16", test_path("extra.tfrecord")),
-            (pst_doctor_options){0}, (struct wanted){"unused-fields", {"select-fields"}});
+            (pst_doctor_options){0}, (struct wanted){"unused-fields", .first = {"select-fields"}});
 }
 
 static void test_heavy_model(void)
@@ -189,14 +189,14 @@ static void test_heavy_model(void)
     setup_shard(test_path("model.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | normalize 0..1 | batch 8", test_path("model.tfrecord")),
             (pst_doctor_options){.model = "conv 64 3 relu | conv 64 3 relu | conv 64 3 relu | flatten | dense 2"},
-            (struct wanted){"heavy-model", {"separable-convolutions", "faster-step", "smaller-model"}});
+            (struct wanted){"heavy-model", .first = {"separable-convolutions", "faster-step", "smaller-model"}});
 }
 
 static void test_healthy(void)
 {
     setup_shard(test_path("good.tfrecord"), 300, 64, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 64 | flip | normalize 0..1 | batch 64", test_path("good.tfrecord")),
-            (pst_doctor_options){0}, (struct wanted){"none", {NULL}});
+            (pst_doctor_options){0}, (struct wanted){"none", .first = {NULL}});
 }
 
 /* A failed allocation is PST_ENOMEM, or the remedy that needed it is left out; nothing is leaked. Few of the many places are tried: each takes a

@@ -112,7 +112,7 @@ static void test_kinds(void)
     lang_finish(&c);
     KIND("every", "every");
     KIND_REFUSES("every flag=on flag=1", "every: flag is given twice");
-    KIND("every whole=3 'dark blue'", "every whole=3 choice='dark blue'"); /* only `choice` can be meant */
+    KIND("every whole=3 'dark blue'", "every whole=3 choice=\"dark blue\""); /* only `choice` can be meant */
     KIND_REFUSES("every whole=3 7", "a value without a name follows name=value; which parameter is it?");
 }
 

@@ -23,6 +23,7 @@ static const char *const texts[][2] = {
     {"order", "range 5 95 3 | skip 2 | shard 2 1 | shuffle seed=3 | repeat 3 | take 30 | prefetch 3 | batch 4 | skip 1"},
     {"balance", "tfrecord %s/set | example | select label x | resample label target=0.5,0.3,0.2 length=60 | batch 7"},
     {"arrays", "npy %s/x.npy | cache | shuffle | batch 6"},
+    {"snapshot", "range 40 | shuffle | snapshot %s/snapshot | shuffle | batch 6"},
     {"folder", "folder %s/photos | shuffle | batch 5"},
     {"files", "files %s/list.csv | batch 4 | take 3"},
     {"photos", "folder %s/photos | shuffle | decode | resize 12 | cast f32 | batch 4"},
