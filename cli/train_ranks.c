@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define RANKS_SHOWN 64
 #define BIND_NONE   1
@@ -144,6 +145,7 @@ void ranks_close(struct train_session *s, int code)
         pst_comm_info(s->comm, pst_comm_rank(s->comm), &me);
         say_note("rank %u (process %" PRIu64 " on %s) ends the job", pst_comm_rank(s->comm), me.pid, me.host);
         fflush(NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL); /* mpirun drops what it has not yet forwarded of a job that is aborted */
         pst_comm_abort(s->comm, code);
     }
     s->comm = pst_comm_close(s->comm);

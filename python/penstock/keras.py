@@ -39,7 +39,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         super().__init__(workers=1, use_multiprocessing=False)
         self.dataset = dataset
         self._batches: Iterator[Any] | None = None
-        self._first: dict[str, int] = {}  # state at the beginning of the pass
+        self._first: dict[str, int | str] = {}  # state at the beginning of the pass
         self._given: set[int] = set()  # numbers requested in this pass
         self._endless: bool | None = None  # None: not known yet
         self._anew, self._next = True, 0
