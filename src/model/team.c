@@ -12,7 +12,10 @@
 #define FLUSH_DENORMALS 0x8040u /* FTZ and DAZ */
 #endif
 
-#define SPINS 2000 /* about 20 µs */
+/* A thread that waits looks this often before it sleeps: being woken costs some 50 µs, more than the usual wait at a barrier. The limit grows
+ * while the others come in time and shrinks while they do not, as when a decoder has their core. */
+#define SPINS_LEAST 2000 /* about 30 µs */
+#define SPINS_MOST 40000 /* about 600 µs */
 
 struct team {
     unsigned size;
@@ -21,6 +24,7 @@ struct team {
     pthread_cond_t changed;
     /* Of the barrier. */
     atomic_uint arrived, round;
+    atomic_uint spins; /* the limit of the next wait */
     /* Of the run; changed under lock. */
     atomic_uint run, done;
     bool ends;
@@ -33,6 +37,21 @@ static void pause_briefly(void)
 #ifdef __SSE__
     _mm_pause();
 #endif
+}
+
+/* Waits a while for *value to become `wanted`. Tells whether it did. */
+static bool spin(atomic_uint *value, unsigned wanted, atomic_uint *limit)
+{
+    unsigned most = atomic_load_explicit(limit, memory_order_relaxed);
+    for (unsigned i = 0; i < most; i++) {
+        if (atomic_load(value) == wanted) {
+            atomic_store_explicit(limit, most * 2 < SPINS_MOST ? most * 2 : SPINS_MOST, memory_order_relaxed);
+            return true;
+        }
+        pause_briefly();
+    }
+    atomic_store_explicit(limit, most / 2 > SPINS_LEAST ? most / 2 : SPINS_LEAST, memory_order_relaxed);
+    return false;
 }
 
 /* Returns what restores the state. */
@@ -69,11 +88,8 @@ void team_barrier(struct team *t)
         pthread_mutex_unlock(&t->lock);
         return;
     }
-    for (unsigned i = 0; i < SPINS; i++) {
-        if (atomic_load(&t->round) != round)
-            return;
-        pause_briefly();
-    }
+    if (spin(&t->round, round + 1, &t->spins))
+        return;
     pthread_mutex_lock(&t->lock);
     while (atomic_load(&t->round) == round)
         pthread_cond_wait(&t->changed, &t->lock);
@@ -87,8 +103,7 @@ static void work(void *user, unsigned number)
     unsigned seen = 0;
     flush_denormals();
     for (;;) {
-        for (unsigned i = 0; i < SPINS && atomic_load(&t->run) == seen; i++)
-            pause_briefly();
+        spin(&t->run, seen + 1, &t->spins);
         pthread_mutex_lock(&t->lock);
         while (t->run == seen && !t->ends)
             pthread_cond_wait(&t->changed, &t->lock);
@@ -111,6 +126,7 @@ pst_status team_create(struct team **ret, unsigned threads, pst_error *reterr)
     if (!t)
         return fail_memory(reterr, "starting the threads of the step");
     t->size = threads ? threads : 1;
+    t->spins = SPINS_MOST;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);
     pst_status st = t->size > 1 ? thread_group_start(&t->threads, t->size - 1, "pst-step", work, t, reterr) : PST_OK;
@@ -154,8 +170,8 @@ void team_run(struct team *t, void (*fn)(void *user, unsigned worker), void *use
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
     fn(user, 0);
-    for (unsigned i = 0; i < SPINS && atomic_load(&t->done) + 1 < t->size; i++)
-        pause_briefly();
+    if (t->size > 1)
+        spin(&t->done, t->size - 1, &t->spins);
     pthread_mutex_lock(&t->lock);
     while (t->done + 1 < t->size)
         pthread_cond_wait(&t->changed, &t->lock);
