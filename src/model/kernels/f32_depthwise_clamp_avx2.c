@@ -1,7 +1,9 @@
 /* f32_depthwise_clamp_avx2.c: depthwise 3 × 3 convolution with bias and clamp for predictions, eight channels at a time.
  *
- * Reads images as they lie: nothing is copied. Windows that reach over a border have kernels of fewer rows or columns, compiled one by one;
- * neighbouring pixels with the same kernel are computed together, with its weights in registers. Weights as conv_depthwise_avx2 packs them. */
+ * Reads images as they lie: nothing is copied. Inside of an image, blocks of neighbouring outputs are computed together, so that every value
+ * is loaded once per block; windows that reach over a border have kernels of fewer rows or columns, compiled one by one. All channels of a
+ * block follow each other, as they do in memory. Every output is one sum, tap by tap, whatever the block: the bits do not depend on how an
+ * image is divided. Weights as conv_depthwise_avx2 packs them. */
 #include "model/kernels/direct.h"
 
 #include <immintrin.h>
@@ -9,6 +11,7 @@
 #define VECTOR 8
 #define TAPS   9
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 9")
 
 /* Rows or columns of a kernel that lie inside: [begin, end). */
 struct inside {
@@ -21,59 +24,106 @@ static struct inside inside_of(size_t o, size_t stride, size_t before, size_t in
     return (struct inside){.begin = at < before ? before - at : 0, .end = last < 3 ? last : 3};
 }
 
-/* `count` pixels of eight channels. `in` is the first window's corner, which may lie outside. */
-struct run {
-    const float *in, *weights, *bias;
-    size_t row, pixel, step; /* of the input: from row to row, pixel to pixel, window to window */
+static bool is_whole(size_t o, size_t stride, size_t before, size_t in)
+{
+    return o * stride >= before && o * stride + 3 <= in + before;
+}
+
+/* One output, all channels; `in` is the corner of its window, which may lie outside. */
+struct spot {
+    const float *in;
+    size_t row, pixel;
+    const float *weights, *bias;
     float *out;
-    size_t out_pixel, count;
-    __m256 low, high;
+    size_t channels;
+    float low, high;
 };
 
-INLINE void run_inside(const struct run *r, size_t y0, size_t y1, size_t x0, size_t x1)
+INLINE __m256 clamp(__m256 v, __m256 low, __m256 high)
 {
-    __m256 w[TAPS];
-    const __m256 bias = r->bias ? _mm256_loadu_ps(r->bias) : _mm256_setzero_ps(), low = r->low, high = r->high;
-    const float *in = r->in;
-    float *out = r->out;
-    size_t row = r->row, pixel = r->pixel, step = r->step, out_pixel = r->out_pixel;
-#pragma GCC unroll 9
-    for (size_t t = 0; t < TAPS; t++)
-        w[t] = _mm256_loadu_ps(r->weights + t * VECTOR);
-    for (size_t n = r->count; n > 0; n--, in += step, out += out_pixel) {
-        __m256 sum[3] = {bias, _mm256_setzero_ps(), _mm256_setzero_ps()};
-#pragma GCC unroll 3
+    return _mm256_min_ps(high, _mm256_max_ps(low, v)); /* NaN stays NaN */
+}
+
+INLINE void spot_inside(const struct spot *s, size_t y0, size_t y1, size_t x0, size_t x1)
+{
+    const __m256 low = _mm256_set1_ps(s->low), high = _mm256_set1_ps(s->high);
+    const float *rows[3] = {s->in, s->in + s->row, s->in + 2 * s->row}, *w = s->weights;
+    for (size_t c = 0; c < s->channels; c += VECTOR, w += TAPS * VECTOR) {
+        __m256 sum = s->bias ? _mm256_loadu_ps(s->bias + c) : _mm256_setzero_ps();
+        UNROLL
         for (size_t y = y0; y < y1; y++)
-#pragma GCC unroll 3
+            UNROLL
             for (size_t x = x0; x < x1; x++)
-                sum[y] = _mm256_fmadd_ps(_mm256_loadu_ps(in + y * row + x * pixel), w[y * 3 + x], sum[y]);
-        __m256 v = _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), sum[2]);
-        _mm256_storeu_ps(out, _mm256_min_ps(_mm256_max_ps(v, low), high));
+                sum = _mm256_fmadd_ps(_mm256_loadu_ps(rows[y] + x * s->pixel + c), _mm256_loadu_ps(w + (y * 3 + x) * VECTOR), sum);
+        _mm256_storeu_ps(s->out + c, clamp(sum, low, high));
     }
 }
 
-INLINE void run_rows(const struct run *r, size_t y0, size_t y1, struct inside x)
+INLINE void spot_rows(const struct spot *s, size_t y0, size_t y1, struct inside x)
 {
     if (x.begin == 0 && x.end == 3)
-        run_inside(r, y0, y1, 0, 3);
+        spot_inside(s, y0, y1, 0, 3);
     else if (x.begin == 1 && x.end == 3)
-        run_inside(r, y0, y1, 1, 3);
+        spot_inside(s, y0, y1, 1, 3);
     else if (x.begin == 0)
-        run_inside(r, y0, y1, 0, 2);
+        spot_inside(s, y0, y1, 0, 2);
     else
-        run_inside(r, y0, y1, 1, 2);
+        spot_inside(s, y0, y1, 1, 2);
 }
 
-static void run_some(const struct run *r, struct inside y, struct inside x)
+static void run_spot(const struct spot *s, struct inside y, struct inside x)
 {
     if (y.begin == 0 && y.end == 3)
-        run_rows(r, 0, 3, x);
+        spot_rows(s, 0, 3, x);
     else if (y.begin == 1 && y.end == 3)
-        run_rows(r, 1, 3, x);
+        spot_rows(s, 1, 3, x);
     else if (y.begin == 0)
-        run_rows(r, 0, 2, x);
+        spot_rows(s, 0, 2, x);
     else
-        run_rows(r, 1, 2, x);
+        spot_rows(s, 1, 2, x);
+}
+
+/* `count` blocks of `high` rows and two columns of outputs beside each other, whose windows lie inside. */
+struct blocks {
+    struct spot first;
+    size_t out_row, out_pixel, count;
+};
+
+#define COLUMNS 2
+
+INLINE void run_blocks(const struct blocks *b, size_t stride, size_t high_rows)
+{
+    const __m256 low = _mm256_set1_ps(b->first.low), high = _mm256_set1_ps(b->first.high);
+    const size_t pixel = b->first.pixel, row = b->first.row, channels = b->first.channels;
+    const float *in = b->first.in, *bias = b->first.bias;
+    float *out = b->first.out;
+    for (size_t n = b->count; n > 0; n--, in += COLUMNS * stride * pixel, out += COLUMNS * b->out_pixel) {
+        const float *w = b->first.weights;
+        for (size_t c = 0; c < channels; c += VECTOR, w += TAPS * VECTOR) {
+            __m256 weight[TAPS], sum[2 * COLUMNS], start = bias ? _mm256_loadu_ps(bias + c) : _mm256_setzero_ps();
+            UNROLL
+            for (size_t t = 0; t < TAPS; t++)
+                weight[t] = _mm256_loadu_ps(w + t * VECTOR);
+            UNROLL
+            for (size_t o = 0; o < high_rows * COLUMNS; o++)
+                sum[o] = start;
+            UNROLL
+            for (size_t y = 0; y < (high_rows - 1) * stride + 3; y++)
+                UNROLL
+                for (size_t x = 0; x < (COLUMNS - 1) * stride + 3; x++) {
+                    __m256 v = _mm256_loadu_ps(in + y * row + x * pixel + c);
+                    UNROLL
+                    for (size_t o = 0; o < high_rows * COLUMNS; o++) {
+                        size_t top = o / COLUMNS * stride, left = o % COLUMNS * stride;
+                        if (y >= top && y < top + 3 && x >= left && x < left + 3)
+                            sum[o] = _mm256_fmadd_ps(v, weight[(y - top) * 3 + x - left], sum[o]);
+                    }
+                }
+            UNROLL
+            for (size_t o = 0; o < high_rows * COLUMNS; o++)
+                _mm256_storeu_ps(out + o / COLUMNS * b->out_row + o % COLUMNS * b->out_pixel + c, clamp(sum[o], low, high));
+        }
+    }
 }
 
 static bool reaches_one(size_t out, size_t stride, size_t before, size_t in)
@@ -84,50 +134,61 @@ static bool reaches_one(size_t out, size_t stride, size_t before, size_t in)
 bool conv_depthwise_clamp_takes_avx2(const struct conv_job *j)
 {
     const struct conv_shape *s = &j->shape;
-    return s->depthwise && s->size == 3 && s->co % VECTOR == 0 && j->epilogue == CONV_CLAMP && j->h && j->w &&
+    return s->depthwise && s->size == 3 && s->stride <= 2 && s->co % VECTOR == 0 && j->epilogue == CONV_CLAMP && j->h && j->w &&
            reaches_one(j->h, s->stride, j->in.top, j->in.h) && reaches_one(j->w, s->stride, j->in.left, j->in.w);
 }
 
-/* One row of eight channels: runs of pixels whose windows have the same columns inside. */
-static void row_of(const struct conv_job *j, struct run r, struct inside y)
+static struct spot spot_at(const struct conv_job *j, size_t image, size_t y, size_t x)
 {
-    const float *in = r.in;
-    float *out = r.out;
-    for (size_t x = 0, end; x < j->w; x = end) {
-        struct inside columns = inside_of(x, j->shape.stride, j->in.left, j->in.w);
-        for (end = x + 1; end < j->w; end++) {
-            struct inside next = inside_of(end, j->shape.stride, j->in.left, j->in.w);
-            if (next.begin != columns.begin || next.end != columns.end)
-                break;
+    const struct conv_strides *s = &j->in.strides, *t = &j->out_strides;
+    /* Sums of offsets, as the corner may lie before the image. */
+    ptrdiff_t corner = (ptrdiff_t)(image * s->image + y * j->shape.stride * s->row + x * j->shape.stride * s->pixel) -
+                       (ptrdiff_t)(j->in.top * s->row + j->in.left * s->pixel);
+    return (struct spot){.in = j->in.data + corner,
+                         .row = s->row,
+                         .pixel = s->pixel,
+                         .weights = j->weights,
+                         .bias = j->bias,
+                         .out = (float *)j->out + image * t->image + y * t->row + x * t->pixel,
+                         .channels = j->shape.co,
+                         .low = j->low,
+                         .high = j->high};
+}
+
+/* `rows` rows of outputs from y on, which are one, or two whose windows have all their rows. */
+static void run_rows(const struct conv_job *j, size_t image, size_t y, size_t rows)
+{
+    size_t stride = j->shape.stride, end = j->w;
+    bool whole = is_whole(y, stride, j->in.top, j->in.h);
+    while (end > 0 && !is_whole(end - 1, stride, j->in.left, j->in.w))
+        end--;
+    for (size_t x = 0; x < j->w;) {
+        if (whole && x + COLUMNS <= end && is_whole(x, stride, j->in.left, j->in.w)) {
+            struct blocks b = {.first = spot_at(j, image, y, x), .out_row = j->out_strides.row, .out_pixel = j->out_strides.pixel,
+                               .count = (end - x) / COLUMNS};
+            if (stride == 2)
+                run_blocks(&b, 2, 1);
+            else if (rows == 2)
+                run_blocks(&b, 1, 2);
+            else
+                run_blocks(&b, 1, 1);
+            x += b.count * COLUMNS;
+            continue;
         }
-        r.in = in + x * r.step;
-        r.out = out + x * r.out_pixel;
-        r.count = end - x;
-        run_some(&r, y, columns);
+        for (size_t i = 0; i < rows; i++) {
+            struct spot s = spot_at(j, image, y + i, x);
+            run_spot(&s, inside_of(y + i, stride, j->in.top, j->in.h), inside_of(x, stride, j->in.left, j->in.w));
+        }
+        x++;
     }
 }
 
 void conv_depthwise_clamp_avx2(const struct conv_job *j)
 {
-    const struct conv_strides *s = &j->in.strides;
-    size_t stride = j->shape.stride;
-    for (size_t n = 0; n < j->images; n++)
-        for (size_t y = 0; y < j->h; y++) {
-            struct inside rows = inside_of(y, stride, j->in.top, j->in.h);
-            /* Sums of offsets, as the corner may lie before the image. */
-            ptrdiff_t corner = (ptrdiff_t)(n * s->image + y * stride * s->row) - (ptrdiff_t)(j->in.top * s->row + j->in.left * s->pixel);
-            for (size_t c = 0; c < j->shape.co; c += VECTOR)
-                row_of(j,
-                       (struct run){.in = j->in.data + corner + (ptrdiff_t)c,
-                                    .weights = j->weights + c * TAPS,
-                                    .bias = j->bias ? j->bias + c : NULL,
-                                    .row = s->row,
-                                    .pixel = s->pixel,
-                                    .step = stride * s->pixel,
-                                    .out = (float *)j->out + n * j->out_strides.image + y * j->out_strides.row + c,
-                                    .out_pixel = j->out_strides.pixel,
-                                    .low = _mm256_set1_ps(j->low),
-                                    .high = _mm256_set1_ps(j->high)},
-                       rows);
+    for (size_t image = 0; image < j->images; image++)
+        for (size_t y = 0, rows; y < j->h; y += rows) {
+            bool two = j->shape.stride == 1 && y + 1 < j->h && is_whole(y, 1, j->in.top, j->in.h) && is_whole(y + 1, 1, j->in.top, j->in.h);
+            rows = two ? 2 : 1;
+            run_rows(j, image, y, rows);
         }
 }

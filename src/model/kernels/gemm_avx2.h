@@ -65,17 +65,11 @@ GEMM_INLINE size_t gemm_rows(size_t left)
         _mm256_storeu_ps(out + i * pitch + 8, acc[2 * i + 1]);                                                                  \
     }
 
-/* out[r] = [out[r] +] Σ over segments and k < length: source[segment][at + r · step + k · next] · panel[k]: `rows` × 16 values,
- * `pitch` apart. Either `step` or `next` is usually 1. Rows of the panel are `panel_pitch` apart; `ahead` floats after each of
- * them are fetched (0: none). */
-GEMM_INLINE void gemm_tile_at(size_t rows, bool adds, const float *const *source, size_t segments, size_t at, size_t length, size_t step,
-                              size_t next, const float *panel, size_t panel_pitch, size_t ahead, float *out, size_t pitch)
+/* acc += Σ over segments and k < length: source[segment][at + r · step + k · next] · panel[k], `rows` × 16 values in registers. Either
+ * `step` or `next` is usually 1. Rows of the panel are `panel_pitch` apart; `ahead` floats after each of them are fetched (0: none). */
+GEMM_INLINE void gemm_sum(size_t rows, const float *const *source, size_t segments, size_t at, size_t length, size_t step, size_t next,
+                          const float *panel, size_t panel_pitch, size_t ahead, __m256 *acc)
 {
-    __m256 acc[12];
-    GEMM_EACH_ROW(GEMM_ZERO)
-    if (adds) {
-        GEMM_EACH_ROW(GEMM_LOAD)
-    }
     for (size_t s = 0; s < segments; s++) {
         const float *a = source[s] + at;
         for (size_t k = 0; k < length; k++, a += next, panel += panel_pitch) {
@@ -85,6 +79,18 @@ GEMM_INLINE void gemm_tile_at(size_t rows, bool adds, const float *const *source
             GEMM_EACH_ROW(GEMM_MULTIPLY)
         }
     }
+}
+
+/* out[r] = [out[r] +] the same sum, rows `pitch` apart. */
+GEMM_INLINE void gemm_tile_at(size_t rows, bool adds, const float *const *source, size_t segments, size_t at, size_t length, size_t step,
+                              size_t next, const float *panel, size_t panel_pitch, size_t ahead, float *out, size_t pitch)
+{
+    __m256 acc[12];
+    GEMM_EACH_ROW(GEMM_ZERO)
+    if (adds) {
+        GEMM_EACH_ROW(GEMM_LOAD)
+    }
+    gemm_sum(rows, source, segments, at, length, step, next, panel, panel_pitch, ahead, acc);
     GEMM_EACH_ROW(GEMM_STORE)
 }
 
