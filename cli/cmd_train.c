@@ -141,6 +141,7 @@ static int train(struct train_session *s, pst_run_result *result)
     train_report_finish(&watcher.report);
     if (status < 0)
         return say_failure(&command_train, &error, c->json);
+    s->together = true;
     if (!s->silent)
         put_end(s, result);
     if (c->profile && !s->silent && put_profile(s) != EXIT_DONE)

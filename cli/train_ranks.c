@@ -137,9 +137,14 @@ uint64_t ranks_agree(const struct train_session *s, uint64_t number)
     return number;
 }
 
+bool ranks_waiting(const struct train_session *s, int code)
+{
+    return s->comm && code != EXIT_DONE && !s->together;
+}
+
 void ranks_close(struct train_session *s, int code)
 {
-    if (s->comm && code == EXIT_FAILED) {
+    if (ranks_waiting(s, code)) {
         pst_rank_info me = {.size = sizeof(me)};
 
         pst_comm_info(s->comm, pst_comm_rank(s->comm), &me);

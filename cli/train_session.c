@@ -17,8 +17,8 @@ const char *const train_losses[] = {"auto", "sparse", "categorical", "binary", "
 
 void session_close(struct train_session *s, int code)
 {
-    if (code == EXIT_FAILED)
-        ranks_close(s, code); /* at once: the others wait for this rank */
+    if (ranks_waiting(s, code))
+        ranks_close(s, code); /* at once */
     pst_trainer_destroy(s->trainer);
     pst_teacher_destroy(s->teacher);
     pst_model_destroy(s->model);

@@ -39,6 +39,7 @@ struct train_session {
     struct pipeline_config pipeline; /* the config's, with the rank of this process */
     pst_comm *comm;       /* NULL: this process alone */
     bool silent;          /* rank 0 speaks for this one */
+    bool together;        /* the run is over on every rank: whatever fails now does not leave the others waiting */
     char *text;           /* of the training pipeline */
     const char *resume;   /* a run folder, or NULL; the model is then that of the checkpoint, whatever was done to it first */
     const char *const *arguments;
@@ -59,7 +60,7 @@ struct train_session {
 
 /* Opens pipelines, model and trainer: every mistake is found here. Returns EXIT_DONE, or another exit code with the error printed. */
 int session_open(struct train_session *s, const char *const *operands, size_t count);
-/* `code`: how the session ends; a failure of one rank ends all. */
+/* `code`: how the session ends. Anything but EXIT_DONE before the run is over ends all ranks. */
 void session_close(struct train_session *s, int code);
 
 /* The options of pruning; `o->size` is 0 where there are none. The lists belong to the session. */

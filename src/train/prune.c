@@ -2,6 +2,7 @@
 #include "train/prune.h"
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
 
 #include <fnmatch.h>
@@ -71,13 +72,16 @@ static pst_status check_options(pst_prune_options *o, uint64_t total_steps, pst_
         return PST_OK;
     if (o->initial > o->sparsity)
         return pst_fail(reterr, PST_EINVAL, "sparsity begins with %g and ends with %g; expected it to grow", o->initial, o->sparsity);
-    if (o->end == 0)
-        o->end = total_steps ? o->begin + (total_steps > o->begin ? (total_steps - o->begin + 1) / 4 * 3 : 0) : 0;
+    if (o->end == 0 && total_steps)
+        o->end = o->begin + (total_steps > o->begin ? (total_steps - o->begin + 1) / 4 * 3 : 0);
+    else if (o->end == 0)
+        return pst_fail(reterr, PST_EINVAL, "the polynomial schedule of pruning needs the step at which it ends, because the length of the run is not "
+                                            "known: give --prune-end or --steps-per-epoch");
     if (o->end == o->begin)
         o->end++;
     if (o->end < o->begin)
-        return pst_fail(reterr, PST_EINVAL, "the polynomial schedule of pruning needs the step at which it ends, after step %llu",
-                        (unsigned long long)o->begin);
+        return pst_fail(reterr, PST_EINVAL, "the polynomial schedule of pruning ends at step %llu, before it begins at step %llu",
+                        (unsigned long long)o->end, (unsigned long long)o->begin);
     return PST_OK;
 }
 
@@ -352,4 +356,18 @@ double prune_share(const struct prune *p)
             gone += (uint64_t)(8 - __builtin_popcount(p->masks[i].bits[k])); /* bits after the last value are never cleared */
     }
     return all ? (double)gone / (double)all : 0;
+}
+
+uint64_t prune_hash(const struct prune *p)
+{
+    if (!p)
+        return 0;
+    const pst_prune_options *o = &p->options;
+    double numbers[] = {o->sparsity, o->initial, o->power, o->schedule, (double)o->begin, (double)o->end, (double)o->every, o->group_keep, o->group};
+    uint64_t hash = hash_bytes(numbers, sizeof(numbers), 0);
+    for (size_t i = 0; i < p->graph->param_count; i++) {
+        double share = p->masks[i].bits ? p->masks[i].share : -1;
+        hash = hash_bytes(&share, sizeof(share), hash);
+    }
+    return hash;
 }

@@ -34,4 +34,7 @@ void prune_set_mask(struct prune *p, size_t param, const uint8_t *mask);
 /* The share of masked values among those of pruned parameters. NULL: 0. */
 double prune_share(const struct prune *p);
 
+/* A hash of what decides the masks. NULL: 0. */
+uint64_t prune_hash(const struct prune *p);
+
 #endif

@@ -383,20 +383,30 @@ pst_status ranks_flush(pst_trainer *t, float **ret_grads, double *ret_scale, pst
 
 /* ---- The same trainer on every rank ---- */
 
-static uint64_t options_hash(const pst_trainer *t, uint64_t pipeline)
+static uint64_t options_hash(const pst_trainer *t, uint64_t pipeline, uint64_t teacher)
 {
     const pst_train_options *o = &t->options;
     double numbers[] = {(double)o->batch, (double)o->seed, o->loss, o->label_smoothing, o->optimizer, o->rate, o->momentum, o->beta1, o->beta2,
                         o->epsilon, o->weight_decay, o->clip_norm, o->clip_value, o->ema, o->schedule, (double)o->warmup_steps,
                         (double)o->total_steps, (double)o->schedule_every, o->gamma, o->min_rate, o->plateau_patience, o->accumulate, o->mixed,
-                        o->exact_ranks, o->gradients, o->sync_norm};
-    return hash_bytes(t->model->text, strlen(t->model->text), hash_bytes(numbers, sizeof(numbers), pipeline));
+                        o->exact_ranks, o->gradients, o->sync_norm, o->temperature, o->alpha, o->feature_weight, (double)o->feature_count,
+                        (double)o->class_count};
+    uint64_t hash = hash_bytes(numbers, sizeof(numbers), hash_combine(pipeline, teacher));
+    for (size_t k = 0; k < o->feature_count; k++) /* where each tap is */
+        for (size_t i = 0; i < t->tapped->count; i++)
+            if (t->tapped->nodes[i].config == (const void *)&t->taps[k])
+                hash = hash_combine(hash, i);
+    if (t->class_weights)
+        hash = hash_bytes(t->class_weights, o->class_count * sizeof(*t->class_weights), hash);
+    return hash_combine(hash_bytes(t->model->text, strlen(t->model->text), hash), prune_hash(t->prune));
 }
 
-static pst_status check_same(pst_trainer *t, uint64_t pipeline, pst_error *reterr)
+pst_status ranks_compare(pst_trainer *t, uint64_t pipeline, uint64_t teacher, pst_error *reterr)
 {
     struct ranks *r = t->ranks;
-    uint64_t mine[2] = {options_hash(t, pipeline), pipeline}, *all = mem_array(2 * (size_t)r->size, sizeof(*all));
+    if (r->size == 1)
+        return PST_OK;
+    uint64_t mine[2] = {options_hash(t, pipeline, teacher), pipeline}, *all = mem_array(2 * (size_t)r->size, sizeof(*all));
     if (!all)
         return fail_memory(reterr, "comparing the ranks");
     pst_status st = pst_comm_gather(r->comm, mine, sizeof(mine), all, reterr);
@@ -408,7 +418,7 @@ static pst_status check_same(pst_trainer *t, uint64_t pipeline, pst_error *reter
     return st;
 }
 
-pst_status ranks_share(pst_trainer *t, struct run_state *state, uint64_t pipeline, pst_error *reterr)
+pst_status ranks_share(pst_trainer *t, struct run_state *state, pst_error *reterr)
 {
     struct ranks *r = t->ranks;
     size_t bytes = t->model->graph->values * sizeof(float);
@@ -419,9 +429,7 @@ pst_status ranks_share(pst_trainer *t, struct run_state *state, uint64_t pipelin
     } place = {t->steps, t->schedule, t->scale};
     if (r->size == 1)
         return PST_OK;
-    pst_status st = check_same(t, pipeline, reterr);
-    if (st == PST_OK)
-        st = pst_comm_broadcast(r->comm, &place, sizeof(place), 0, reterr);
+    pst_status st = pst_comm_broadcast(r->comm, &place, sizeof(place), 0, reterr);
     if (st == PST_OK)
         st = pst_comm_broadcast(r->comm, t->params, bytes, 0, reterr);
     for (size_t i = 0; st == PST_OK && i < 3; i++)

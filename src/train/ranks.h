@@ -78,7 +78,9 @@ pst_status ranks_wait_bucket(struct pst_trainer *t, size_t i, pst_error *reterr)
 /* The records of the last update: batch `i` of all of them, in order. NULL: none is left. */
 const struct batch_record *ranks_batch(const struct ranks *r, uint64_t i);
 
-/* Gives every rank the trainer and the place of rank 0. Fails where trainers differ. */
-pst_status ranks_share(struct pst_trainer *t, struct run_state *state, uint64_t pipeline, pst_error *reterr);
+/* Fails where the trainers, the data or the teachers (0: none) of the ranks differ. */
+pst_status ranks_compare(struct pst_trainer *t, uint64_t pipeline, uint64_t teacher, pst_error *reterr);
+/* Gives every rank the trainer and the place of rank 0. */
+pst_status ranks_share(struct pst_trainer *t, struct run_state *state, pst_error *reterr);
 
 #endif

@@ -468,15 +468,15 @@ static pst_status end_epoch(struct run *r, pst_error *reterr)
 
 /* ---- The whole ---- */
 
-/* Every rank begins as rank 0 does. */
-static pst_status share(struct run *r, pst_error *reterr)
+static pst_status compare_ranks(struct run *r, pst_error *reterr)
 {
     pst_cursor cursor;
     pst_position at = {0};
     pst_status st = pst_pipeline_tell(r->training, &cursor, reterr);
     if (st == PST_OK)
         st = pst_cursor_get(&cursor, &at, reterr);
-    return st < 0 ? st : ranks_share(r->trainer, &r->state, at.fingerprint, reterr);
+    uint64_t teacher = r->options->teacher ? teacher_hash(r->options->teacher) : 0;
+    return st < 0 ? st : ranks_compare(r->trainer, at.fingerprint, teacher, reterr);
 }
 
 static pst_status resume(struct run *r, pst_error *reterr)
@@ -484,8 +484,8 @@ static pst_status resume(struct run *r, pst_error *reterr)
     pst_cursor cursor;
     pst_position at = {0};
     pst_status st = pst_comm_rank(r->trainer->options.comm) == 0 ? checkpoint_resume(r->trainer, r->out, &r->state, reterr) : PST_OK;
-    if (st == PST_OK && r->ranks)
-        st = share(r, reterr);
+    if (st == PST_OK && r->ranks) /* every rank begins as rank 0 does */
+        st = ranks_share(r->trainer, &r->state, reterr);
     if (st < 0)
         return st;
     uint64_t teacher = r->options->teacher ? teacher_hash(r->options->teacher) : 0;
@@ -544,16 +544,18 @@ static pst_status prepare(struct run *r, pst_error *reterr)
     }
     if (st == PST_OK && o->weight_field)
         st = prepare_weights(r, reterr);
+    if (st == PST_OK && r->ranks) /* before anything that they do together */
+        st = compare_ranks(r, reterr);
     if (st == PST_OK && o->teacher) {
         r->state.teacher = teacher_hash(o->teacher);
-        st = teacher_prepare(o->teacher, r->training, o->fields, r->trainer->width, reterr);
+        st = teacher_prepare(o->teacher, r->training, o->fields, r->trainer, reterr);
     }
     if (st == PST_OK && o->out)
         st = file_make_folder(o->out, reterr);
     if (st == PST_OK && o->resume)
         st = resume(r, reterr);
     else if (st == PST_OK && r->ranks)
-        st = share(r, reterr);
+        st = ranks_share(r->trainer, &r->state, reterr);
     if (st == PST_OK && o->out)
         st = run_log_open(&r->log, o->out, r->trainer->steps, reterr);
     if (st == PST_OK && r->trainer->steps == 0)

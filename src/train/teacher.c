@@ -7,12 +7,14 @@
 #include "base/hash.h"
 #include "base/json_read.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "model/model.h"
 #include "model/step.h"
 #include "model/tap.h"
 #include "train/teacher_logits.h"
+#include "train/trainer.h"
 #include "train/weights.h"
 
 #include <inttypes.h>
@@ -135,6 +137,7 @@ static pst_status open_model(pst_teacher *t, bool features, pst_error *reterr)
     if (st == PST_OK) {
         t->hash = hash_bytes(t->params, t->model->graph->values * sizeof(float), 0);
         t->hash = hash_combine(t->hash, hash_bytes(t->model->text, strlen(t->model->text), 0));
+        st = weights_hash_quantised(record, &t->hash, reterr);
     }
     pst_run_record_destroy(record);
     if (st == PST_OK && !features) {
@@ -187,16 +190,19 @@ static pst_status open_features(pst_teacher *t, const pst_teacher_options *o, ps
 
 pst_status pst_teacher_open(pst_teacher **ret, const char *path, const pst_teacher_options *options, pst_error *reterr)
 {
-    if (options->size != sizeof(*options))
-        return pst_fail(reterr, PST_EINVAL, "pst_teacher_options.size is %zu, expected %zu", options->size, sizeof(*options));
+    pst_teacher_options given = {0};
+    pst_status st = options_take(&given, sizeof(given), options, reterr);
+    if (st < 0)
+        return st;
+    options = &given;
     pst_teacher *t = mem_zalloc(sizeof(*t));
     if (!t)
         return fail_memory(reterr, "opening the teacher");
-    t->options = *options;
+    t->options = given;
     t->options.features = NULL; /* the caller's */
     t->path = mem_strdup(path);
     t->cache = options->cache ? mem_strdup(options->cache) : NULL;
-    pst_status st = t->path && (t->cache || !options->cache) ? PST_OK : fail_memory(reterr, "opening the teacher");
+    st = t->path && (t->cache || !options->cache) ? PST_OK : fail_memory(reterr, "opening the teacher");
     bool npy = st == PST_OK && ends_with(path, ".npy");
     if (npy && options->feature_count)
         st = pst_fail(reterr, PST_EINVAL, "%.80s has logits only; values of layers need a teacher that is a model", path);
@@ -212,8 +218,27 @@ pst_status pst_teacher_open(pst_teacher **ret, const char *path, const pst_teach
 
 /* ---- Whether inputs are the same in every epoch ---- */
 
-/* Calls `fn` for each operation of the pipeline, until it returns false. */
-static pst_status each_operation(pst_pipeline *p, bool (*fn)(void *user, const char *name, const char *text), void *user, pst_error *reterr)
+/* Whether what the operations of this list compute for a sample is the same in every epoch. `paired`: the sample is not of one element alone, so
+ * that another order makes other samples. An operation that is not in the library, such as a function of the program, may do anything. */
+static bool is_fixed(const struct json_document *d, size_t list, bool paired)
+{
+    for (size_t i = list + 1; i < d->items[list].next; i = d->items[i].next) {
+        char *name = json_get_string(d, json_find(d, i, "name"));
+        const pst_op_class *op = name ? pst_op_find(name) : NULL;
+        size_t branches = json_find(d, i, "branches");
+        bool fixed = op && !(op->flags & PST_OP_RANDOM) && !(paired && pst_op_kind_of(op) == PST_OP_ORDER);
+        bool pairs = paired || (name && strcmp(name, "zip") == 0);
+        mem_free(name);
+        for (size_t b = branches + 1; fixed && branches != JSON_ABSENT && b < d->items[branches].next; b = d->items[b].next)
+            fixed = is_fixed(d, b, pairs);
+        if (!fixed)
+            return false;
+    }
+    return true;
+}
+
+/* Looks at the operations: whether inputs are the same in every epoch, and the text of the source (mem_free). Either may be NULL. */
+static pst_status look_at(pst_pipeline *p, bool *ret_fixed, char **ret_source, pst_error *reterr)
 {
     char *text = NULL;
     struct json_document d = {0};
@@ -221,36 +246,13 @@ static pst_status each_operation(pst_pipeline *p, bool (*fn)(void *user, const c
     if (st == PST_OK)
         st = json_parse(&d, text, strlen(text), reterr);
     size_t list = st == PST_OK ? json_find(&d, 0, "operations") : JSON_ABSENT;
-    bool more = list != JSON_ABSENT;
-    for (size_t i = list + 1; more && st == PST_OK && i < d.items[list].next; i = d.items[i].next) {
-        char *name = json_get_string(&d, json_find(&d, i, "name")), *line = json_get_string(&d, json_find(&d, i, "text"));
-        st = name && line ? PST_OK : fail_memory(reterr, "looking at the pipeline");
-        more = st == PST_OK && fn(user, name, line);
-        mem_free(name);
-        mem_free(line);
-    }
+    if (st == PST_OK && ret_fixed)
+        *ret_fixed = list != JSON_ABSENT && is_fixed(&d, list, false);
+    if (st == PST_OK && ret_source && list != JSON_ABSENT)
+        *ret_source = json_get_string(&d, json_find(&d, list + 1, "text"));
     json_finish(&d);
     pst_free(text);
     return st;
-}
-
-/* An operation that nobody knows may do anything; a join hides those of its branches. */
-static bool is_fixed(void *user, const char *name, const char *text)
-{
-    const pst_op_class *op = pst_op_find(name);
-    bool *fixed = user;
-    (void)text;
-    *fixed &= op && !(op->flags & PST_OP_RANDOM);
-    return *fixed;
-}
-
-/* The first operation of the text is the source. */
-static bool take_source(void *user, const char *name, const char *text)
-{
-    char **source = user;
-    (void)name;
-    *source = mem_format("%s | batch 1024", text);
-    return false;
 }
 
 /* ---- Tables ---- */
@@ -267,11 +269,13 @@ static pst_status key_of(pst_pipeline *p, const pst_batch *batch, size_t i, uint
 /* Rows of a file: the keys of the source's elements, in its order. */
 static pst_status place_rows(pst_teacher *t, pst_pipeline *p, pst_error *reterr)
 {
-    char *text = NULL;
+    char *first = NULL, *text = NULL;
     pst_pipeline *source = NULL;
     pst_batch *batch = NULL;
     uint64_t row = 0, key;
-    pst_status st = each_operation(p, take_source, &text, reterr);
+    pst_status st = look_at(p, NULL, &first, reterr);
+    if (st == PST_OK && first)
+        text = mem_format("%s | batch 1024", first);
     if (st == PST_OK)
         st = text ? pst_pipeline_parse(&source, text, &(pst_pipeline_options){.size = sizeof(pst_pipeline_options)}, reterr)
                   : fail_memory(reterr, "looking at the pipeline");
@@ -288,6 +292,7 @@ static pst_status place_rows(pst_teacher *t, pst_pipeline *p, pst_error *reterr)
         st = pst_fail_at(reterr, PST_EINVAL, t->path, PST_NOWHERE, PST_NOWHERE, "%" PRIu64 " rows for %" PRIu64 " elements of the source", t->file_count, row);
     logit_sort(&t->table);
     pst_pipeline_destroy(source);
+    mem_free(first);
     mem_free(text);
     return st;
 }
@@ -344,7 +349,83 @@ static pst_status first_path(pst_pipeline *p, char **ret, pst_error *reterr)
     return st == PST_END ? PST_OK : st;
 }
 
-static pst_status prepare_table(pst_teacher *t, pst_pipeline *p, const pst_fields *fields, pst_error *reterr)
+/* Every rank gets the rows of all: a stored table is that of all data, and any number of ranks may read it. */
+static pst_status share_table(pst_teacher *t, pst_comm *comm, pst_error *reterr)
+{
+    size_t ranks = pst_comm_size(comm), row = t->width * sizeof(float), each = sizeof(uint64_t) + row;
+    uint64_t count = t->table.count, most = 0, *counts = mem_array(ranks, sizeof(*counts));
+    uint8_t *mine = NULL, *all = NULL;
+    pst_status st = counts ? pst_comm_gather(comm, &count, sizeof(count), counts, reterr) : fail_memory(reterr, "gathering logits");
+    for (size_t r = 0; st == PST_OK && r < ranks; r++)
+        most = counts[r] > most ? counts[r] : most;
+    if (st == PST_OK && most) {
+        mine = mem_large(most * each);
+        all = mem_large(ranks * most * each);
+        st = mine && all ? PST_OK : fail_memory(reterr, "gathering logits");
+    }
+    for (size_t i = 0; st == PST_OK && i < most; i++) {
+        const struct logit_entry *e = i < count ? &t->table.entries[i] : NULL;
+        memcpy(mine + i * each, e ? &e->key : &(uint64_t){0}, sizeof(uint64_t));
+        if (e)
+            memcpy(mine + i * each + sizeof(uint64_t), t->table.rows + e->row * t->width, row);
+        else
+            memset(mine + i * each + sizeof(uint64_t), 0, row);
+    }
+    if (st == PST_OK && most)
+        st = pst_comm_gather(comm, mine, most * each, all, reterr);
+    for (size_t r = 0; st == PST_OK && r < ranks; r++)
+        for (size_t i = 0; st == PST_OK && r != pst_comm_rank(comm) && i < counts[r]; i++) {
+            const uint8_t *from = all + (r * most + i) * each;
+            uint64_t key;
+            memcpy(&key, from, sizeof(key));
+            st = logit_add(&t->table, key, (const float *)(const void *)(from + sizeof(key)), reterr);
+        }
+    logit_sort(&t->table);
+    mem_free(counts);
+    mem_free(mine);
+    mem_free(all);
+    return st;
+}
+
+/* The path of rank 0's first sample on every rank: all look for the table in one place. */
+static pst_status share_path(pst_comm *comm, char **path, pst_error *reterr)
+{
+    char shared[4096] = "";
+    if (*path && strlen(*path) < sizeof(shared))
+        memcpy(shared, *path, strlen(*path));
+    pst_status st = pst_comm_broadcast(comm, shared, sizeof(shared), 0, reterr);
+    mem_free(*path);
+    *path = st == PST_OK && shared[0] ? mem_strdup(shared) : NULL;
+    return st;
+}
+
+/* Whether every rank has it. */
+static pst_status all_have(pst_comm *comm, bool *have, pst_error *reterr)
+{
+    size_t ranks = pst_comm_size(comm);
+    uint8_t mine = *have, *all = mem_array(ranks, 1);
+    pst_status st = all ? pst_comm_gather(comm, &mine, 1, all, reterr) : fail_memory(reterr, "gathering logits");
+    for (size_t r = 0; st == PST_OK && r < ranks; r++)
+        *have &= all[r];
+    mem_free(all);
+    return st;
+}
+
+/* One rank of each machine: what it writes is whole at every moment, and the same on all. */
+static bool is_writer(const pst_comm *comm)
+{
+    pst_rank_info me = {.size = sizeof(me)};
+    return !comm || (pst_comm_info(comm, pst_comm_rank(comm), &me) && me.local == 0);
+}
+
+static pst_status make_table(pst_teacher *t, pst_pipeline *p, const char *field, pst_comm *comm, pst_error *reterr)
+{
+    logit_finish(&t->table);
+    pst_status st = fill_table(t, p, field, reterr);
+    return st == PST_OK && comm ? share_table(t, comm, reterr) : st;
+}
+
+static pst_status prepare_table(pst_teacher *t, pst_pipeline *p, const pst_fields *fields, pst_comm *comm, pst_error *reterr)
 {
     pst_cursor begin;
     pst_position at = {0};
@@ -356,13 +437,18 @@ static pst_status prepare_table(pst_teacher *t, pst_pipeline *p, const pst_field
     uint64_t fingerprint = hash_combine(hash_combine(at.fingerprint, teacher_hash(t)), hash_bytes(fields->input, strlen(fields->input), cpu_features()));
     if (st == PST_OK)
         st = first_path(p, &data, reterr);
+    if (st == PST_OK && comm)
+        st = share_path(comm, &data, reterr);
     if (st == PST_OK)
         path = table_path(t, data, fingerprint);
-    if (st == PST_OK && (!path || logit_load(&t->table, path, fingerprint, &ignored) < 0)) {
+    bool have = st == PST_OK && path && logit_load(&t->table, path, fingerprint, &ignored) == PST_OK;
+    if (st == PST_OK && comm)
+        st = all_have(comm, &have, reterr);
+    if (st == PST_OK && !have) {
         st = pst_pipeline_seek(p, &begin, reterr);
         if (st == PST_OK)
-            st = fill_table(t, p, fields->input, reterr);
-        if (st == PST_OK && path)
+            st = make_table(t, p, fields->input, comm, reterr);
+        if (st == PST_OK && path && is_writer(comm))
             (void)logit_save(&t->table, path, fingerprint, &ignored); /* a folder that cannot be written to: they stay in memory */
     }
     if (st == PST_OK)
@@ -399,10 +485,23 @@ static pst_status prepare_step(pst_teacher *t, pst_error *reterr)
     return step_create(&t->step, t->tapped, &o, reterr);
 }
 
-pst_status teacher_prepare(pst_teacher *t, pst_pipeline *p, const pst_fields *fields, size_t width, pst_error *reterr)
+/* The teacher's results are logits, and a mean squared error takes the student's results as they are. */
+static pst_status check_results(const pst_trainer *student, pst_error *reterr)
+{
+    const char *ending = model_ending(student->model);
+    if (student->options.loss != PST_LOSS_MSE || (strcmp(ending, "softmax") != 0 && strcmp(ending, "sigmoid") != 0))
+        return PST_OK;
+    return pst_fail(reterr, PST_EINVAL, "the teacher has logits, and with the loss mse the model is compared with them after its %s: remove %s from the model, "
+                                        "or choose another loss", ending, ending);
+}
+
+pst_status teacher_prepare(pst_teacher *t, pst_pipeline *p, const pst_fields *fields, const pst_trainer *student, pst_error *reterr)
 {
     bool fixed = true;
-    pst_status st = check_shapes(t, fields, width, reterr);
+    pst_comm *comm = student->options.comm && pst_comm_size(student->options.comm) > 1 ? student->options.comm : NULL;
+    pst_status st = check_shapes(t, fields, student->width, reterr);
+    if (st == PST_OK)
+        st = check_results(student, reterr);
     if (st < 0)
         return st;
     logit_finish(&t->table); /* that of an earlier run */
@@ -418,8 +517,8 @@ pst_status teacher_prepare(pst_teacher *t, pst_pipeline *p, const pst_fields *fi
         return prepare_step(t, reterr);
     if (t->options.no_cache || pst_pipeline_length(p) == PST_NOWHERE)
         return PST_OK;
-    st = each_operation(p, is_fixed, &fixed, reterr);
-    return st == PST_OK && fixed ? prepare_table(t, p, fields, reterr) : st;
+    st = look_at(p, &fixed, NULL, reterr);
+    return st == PST_OK && fixed ? prepare_table(t, p, fields, comm, reterr) : st;
 }
 
 /* Rows from the table. PST_ENOTFOUND: it lacks one. */

@@ -1,5 +1,6 @@
 /* weights.c: weights alone, from a checkpoint, a run, or a file of another program. */
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "export/stored_weights.h"
 #include "io/file.h"
@@ -115,6 +116,23 @@ pst_status weights_quantised(const pst_run_record *r, struct quant_model **ret, 
     json_finish(&d);
     mem_free(text);
     return st;
+}
+
+pst_status weights_hash_quantised(const pst_run_record *r, uint64_t *hash, pst_error *reterr)
+{
+    struct json_document d = {0};
+    char *text = NULL;
+    pst_status st = checkpoint_open_state(r->folder, &text, &d, reterr);
+    if (st < 0)
+        return st;
+    static const char *const keys[] = {"weight_bits", "weights_hash", "layers"};
+    for (size_t k = 0; k < 3 && json_find(&d, 0, "weight_bits") != JSON_ABSENT; k++)
+        for (size_t at = json_find(&d, 0, keys[k]), end = at == JSON_ABSENT ? at : d.items[at].next; at < end; at++)
+            if (d.items[at].text)
+                *hash = hash_bytes(d.items[at].text, d.items[at].length, *hash);
+    json_finish(&d);
+    mem_free(text);
+    return PST_OK;
 }
 
 /* Fills `f` with the weights of a quantised model in float32. */

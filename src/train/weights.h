@@ -12,6 +12,9 @@ pst_status weights_fit(const pst_run_record *r, const struct graph *g, pst_error
 pst_status weights_format(const pst_run_record *r, pst_weights_format *ret, pst_error *reterr);
 /* Reads a checkpoint whose format is PST_WEIGHTS_QUANTIZED. */
 pst_status weights_quantised(const pst_run_record *r, struct quant_model **ret, pst_error *reterr);
+/* Adds to `*hash` what decides the results of a quantised checkpoint besides its weights in float32: ranges, bits, and how each layer runs. Other
+ * checkpoints leave it. */
+pst_status weights_hash_quantised(const pst_run_record *r, uint64_t *hash, pst_error *reterr);
 
 /* Writes the weights that the checkpoint of a record evaluates with (their mean, where it has one; dequantised, where they are stored in
  * fewer bits) into `params`, the graph's block. */

@@ -78,6 +78,30 @@ def test_logits_are_stored_once():
         assert len(stored(folder)) == 2 and weights(fourth + "/latest") != weights(first + "/latest")
 
 
+def test_joins():
+    """Random operations in a branch of a join are seen, and so are pairs that change; nothing is stored then."""
+    with scratch() as folder:
+        setting(folder)
+        source = f"tfrecord {folder}/shards"
+        shards = {"random_resized_crop 16": 0, "resize 16": 1}
+        for resize, count in shards.items():
+            branch = f"( {source} | example | decode | {resize} | normalize imagenet )"
+            student(folder, f"concatenate {branch}{branch} | batch 8", f"joined {count}", epochs=1)
+            assert len(stored(folder)) == count, resize
+        pairs = f"zip ( {source} | shuffle | example | decode | resize 16 | normalize imagenet )( {source} | shuffle seed=9 | example | select label | rename label other ) | batch 8"
+        student(folder, pairs, "pairs", epochs=1)
+        assert len(stored(folder)) == 1
+
+
+def test_mean_squared_error():
+    """The mean squared error compares logits: a student that ends in softmax is refused."""
+    with scratch() as folder:
+        train = setting(folder).replace("| normalize", "| one_hot 3 | normalize")
+        result = student(folder, train, "refused", "--loss", "mse", code=2)
+        assert "softmax" in result.err and "loss" in result.err, result
+        penstock("train", train, "--model", LARGE, "--epochs", 1, "--teacher", f"{folder}/teacher", "--loss", "mse", "-q")
+
+
 def test_rows_of_a_file():
     """An .npy with the logits, in the order of the source, gives what the model itself would; too few rows are an error."""
     with scratch() as folder:

@@ -164,6 +164,53 @@ def test_failures():
             assert "without mpirun" in err, err
 
 
+def test_one_rank_fails_alone():
+    """A rank that meets damage, or that Ctrl-C reaches before the run begins, ends the job with its exit code; the others do not wait for it."""
+    need_mpi()
+    with scratch() as folder:
+        command = data(folder)
+        text = command[0].replace("| shuffle ", "")
+        photos = sorted(glob.glob(f"{folder}/photos/*/*"))
+        with open(photos[5], "r+b") as f:  # of the second batch, which rank 1 reads
+            f.truncate(100)
+        for mpi in LAUNCHERS:
+            job = start(mpi, 2, "train", text, *command[3:], "--epochs", 1)
+            began = time.monotonic()
+            _, err = job.communicate(timeout=30)
+            assert job.returncode != 0 and time.monotonic() - began < 20, (mpi, time.monotonic() - began)
+            assert "rank 1 (process" in err and "ends the job" in err and os.path.basename(photos[5]) in err, err
+
+
+def test_teacher():
+    """Ranks compute the teacher's logits together, and store those of all data once; any number of ranks reads them."""
+    need_mpi()
+    with scratch() as folder:
+        command = data(folder)
+        text = command[0].replace("| flip ", "")
+        penstock("pack", f"{folder}/photos", f"{folder}/shards", "-q")
+        text = text.replace(f"folder {folder}/photos | shuffle", f"tfrecord {folder}/shards | shuffle | example")
+        penstock("train", text, "--model", MODEL, "--epochs", 1, "--out", f"{folder}/teacher", "-q")
+        common = ["train", text, "--model", MODEL, "--threads", 1, "--epochs", 1, "--teacher", f"{folder}/teacher", "-q"]
+
+        def stored():
+            names = glob.glob(f"{folder}/shards/.teacher-*.logits")
+            assert len(names) == 1, names
+            with open(names[0], "rb") as f:
+                return names[0], f.read(), os.stat(names[0]).st_mtime_ns
+
+        for mpi in LAUNCHERS:
+            penstock(*common)
+            name, one, _ = stored()
+            os.remove(name)
+            mpirun(mpi, 2, *common)
+            _, two, when = stored()
+            assert int.from_bytes(two[24:32], "little") == 60 and two == one, mpi
+            mpirun(mpi, 2, *common)
+            penstock(*common)
+            assert stored()[2] == when, "it was computed again"
+            os.remove(name)
+
+
 def test_pack():
     """Rank 0 does not wait for ever for a rank that fails or was stopped."""
     with scratch() as folder:

@@ -8,6 +8,7 @@
 #include "infer/infer.h"
 #include "io/file.h"
 #include "network/network.h"
+#include "train/teacher.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -287,6 +288,32 @@ static void test_damaged_files(void)
     rig_close(&r);
 }
 
+/* Two int8 models of the same weights that run differently are two teachers. */
+static void test_int8_teachers(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    uint64_t hashes[3] = {0};
+    if (!rig_open(&r))
+        return;
+    pst_network *n = quantise(&r, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .no_choice = true});
+    for (int i = 0; n && i < 3; i++) {
+        char path[128];
+        pst_teacher *t = NULL;
+        pst_teacher_options o = {.size = sizeof(o), .threads = 1};
+        snprintf(path, sizeof(path), "%s/teacher-%d", r.folder, i);
+        for (size_t k = 0; i == 2 && k < n->quant->graph->count; k++)
+            ((struct quant_model *)(uintptr_t)n->quant)->layers[k].run = QUANT_RUN_FLOAT;
+        CHECK_STATUS(pst_network_save(n, path, false, &error), PST_OK, &error);
+        if (CHECK_STATUS(pst_teacher_open(&t, path, &o, &error), PST_OK, &error))
+            hashes[i] = teacher_hash(t);
+        pst_teacher_destroy(t);
+    }
+    CHECK(hashes[0] == hashes[1] && hashes[1] != hashes[2]);
+    pst_network_destroy(n);
+    rig_close(&r);
+}
+
 /* A text with huge layers is refused before memory is asked for. */
 static void test_hostile_text(void)
 {
@@ -371,6 +398,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {{"save and open", test_save_and_open},
                                         {"calibrations", test_calibrations},
                                         {"mistakes", test_mistakes},
+                                        {"int8 teachers", test_int8_teachers},
                                         {"damaged files", test_damaged_files},
                                         {"hostile text", test_hostile_text},
                                         {"hostile numbers", test_hostile_numbers},

@@ -290,7 +290,8 @@ static void test_errors(void)
     } cases[] = {{{.sparsity = 1}, "less than 1"},
                  {{.sparsity = -0.1}, "0 or more"},
                  {{.sparsity = 0.2, .initial = 0.5, .end = 9}, "grow"},
-                 {{.sparsity = 0.2, .begin = 5, .end = 2}, "after step 5"},
+                 {{.sparsity = 0.2, .begin = 5, .end = 2}, "begins at step 5"},
+                 {{.sparsity = 0.2}, "length of the run is not known"},
                  {{.group = 4, .group_keep = 4, .end = 3}, "4 of 4"},
                  {{.sparsity = 0.5, .end = 3, .exclude = (const char *const[]){"nothing"}, .exclude_count = 1}, "no layer"},
                  {{.sparsity = 0.5, .end = 3, .exclude = (const char *const[]){"*"}, .exclude_count = 1}, "left to prune"}};
