@@ -289,7 +289,7 @@ static const struct option options[] = {
      .doc = "train for int8 first; without it, only where int8 loses too much otherwise"},
     {"--search", .kind = OPTION_FLAG, INTO(struct config, search),
      .doc = "find a share of zeros for each layer: measure how sensitive each one is, then set weights to zero where that costs the least"},
-    {"--search-seconds", .metavar = "S", .kind = OPTION_FLOAT, INTO(struct config, budget), .initial = "300", .min = 1, .max = 1e9,
+    {"--search-seconds", .metavar = "S", .kind = OPTION_FLOAT, INTO(struct config, budget), .initial = "300", .min = 0.01, .max = 1e9,
      .doc = "time for the measurements of --search"},
     {"--target-accuracy", .metavar = "LOSS", .kind = OPTION_STRING, INTO(struct config, target),
      .doc = "the accuracy that may be lost in percentage points, such as -0.5%: a step that loses more is repeated with less, then left out",

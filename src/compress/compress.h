@@ -11,6 +11,7 @@ struct compression {
     pst_pipeline *training, *validation;
     pst_fields fields, validation_fields; /* of each */
     pst_cursor start;                     /* of the training pipeline */
+    uint64_t length;                      /* updates per epoch; 0: not known yet */
     pst_compress_variant *variants;
     size_t count, capacity;
     double wanted; /* accuracy that must be reached; −INFINITY: any */
@@ -21,7 +22,7 @@ struct compression {
 /* Evaluates and measures a network and appends it. `*ret_accepted`: whether it is within the bound. */
 pst_status compression_judge(struct compression *c, const pst_network *n, const char *name, bool *ret_accepted, pst_error *reterr);
 
-/* Trains the network in OUT/`folder`, or continues there. `prune` may be NULL. `qat` makes it a model for int8. `*ret` is NULL where the
+/* Trains the network in OUT/`folder`-FINGERPRINT, or continues there. `prune` may be NULL. `qat` makes it a model for int8. `*ret` is NULL where the
  * user stopped. */
 pst_status compression_train(struct compression *c, const pst_network *from, const char *folder, const pst_prune_options *prune, bool qat,
                              pst_network **ret, pst_error *reterr);

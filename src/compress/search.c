@@ -38,6 +38,7 @@ struct search {
     uint64_t fingerprint; /* of the weights that were measured */
     char *path;           /* of the file; NULL: none */
     double base;          /* loss without zeros; NaN: not measured */
+    double seconds;       /* of the budget that are used, also by earlier calls */
 };
 
 static const struct graph *graph_of(const struct search *s)
@@ -54,6 +55,7 @@ static pst_status save(const struct search *s, pst_error *reterr)
     json_begin_object(&j, NULL);
     json_format(&j, "weights", "%016" PRIx64, s->fingerprint);
     json_number(&j, "loss", s->base);
+    json_number(&j, "seconds", s->seconds);
     json_begin_object(&j, "layers");
     for (size_t i = 0; i < s->count; i++) {
         json_begin_array(&j, graph_of(s)->params[s->layers[i].param].name);
@@ -81,7 +83,9 @@ static void load(struct search *s)
     if (json_parse(&d, (char *)bytes, length, NULL) == PST_OK) {
         char *found = json_get_string(&d, json_find(&d, 0, "weights"));
         size_t all = json_find(&d, 0, "layers");
-        if (found && strcmp(found, want) == 0 && all != JSON_ABSENT && json_get_number(&d, json_find(&d, 0, "loss"), &s->base))
+        if (found && strcmp(found, want) == 0 && all != JSON_ABSENT && json_get_number(&d, json_find(&d, 0, "loss"), &s->base)) {
+            if (!json_get_number(&d, json_find(&d, 0, "seconds"), &s->seconds))
+                s->seconds = 0;
             for (size_t i = 0; i < s->count; i++) {
                 size_t at = json_find(&d, all, graph_of(s)->params[s->layers[i].param].name);
                 if (at != JSON_ABSENT && d.items[at].kind == JSON_ARRAY)
@@ -89,6 +93,7 @@ static void load(struct search *s)
                         if (!json_get_number(&d, at + 1 + k, &s->layers[i].loss[k]))
                             s->layers[i].loss[k] = NAN;
             }
+        }
         mem_free(found);
     }
     json_finish(&d);
@@ -151,7 +156,7 @@ static bool stopped(struct search *s, size_t done, size_t all)
 static pst_status measure_layers(struct search *s, pst_error *reterr)
 {
     double budget = s->compression->options->budget > 0 ? s->compression->options->budget : 300;
-    uint64_t begin = clock_ns();
+    uint64_t last = clock_ns();
     size_t done = 0;
     pst_status st = isnan(s->base) ? measure(s, NULL, 0, &s->base, reterr) : PST_OK;
     for (size_t k = 0; st == PST_OK && k < LEVELS; k++)
@@ -159,10 +164,13 @@ static pst_status measure_layers(struct search *s, pst_error *reterr)
             double *to = &s->layers[i].loss[k], loss = 0;
             if (!isnan(*to))
                 continue;
-            if (stopped(s, done, LEVELS * s->count) || (k > 0 && 1e-9 * (double)(clock_ns() - begin) > budget))
+            if (stopped(s, done, LEVELS * s->count) || (k > 0 && s->seconds > budget))
                 return PST_OK;
             st = measure(s, &s->layers[i], levels[k], &loss, reterr);
             if (st == PST_OK) {
+                uint64_t now = clock_ns();
+                s->seconds += 1e-9 * (double)(now - last);
+                last = now;
                 *to = loss - s->base;
                 st = s->path ? save(s, reterr) : PST_OK;
             }

@@ -1,4 +1,6 @@
 """Pruning and training for int8 from outside: schedules by their formulas, zeros that stay, runs that continue after kill -9."""
+import glob
+import gzip
 import json
 import os
 import signal
@@ -147,6 +149,53 @@ def test_search_continues():
         assert want and {k: v for k, v in found.items() if k in want} == want, (want.keys(), found.keys())
         measured = json.load(open(f"{folder}/killed/search.json"))
         assert {len(v) for v in measured["layers"].values()} == {4}, measured
+
+
+def test_another_network_does_not_continue():
+    """A step of another network, or with other options, is trained anew in the same folder; the same one continues."""
+    with scratch() as folder:
+        train, val = data(folder)
+        for name, seed in (("a", 1), ("b", 2)):
+            penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 2, "--seed", seed, "--out", f"{folder}/{name}", "-q")
+
+        def small(name, out, *options):
+            penstock("compress", f"{folder}/{name}", "--prune", "0.5", "--epochs", 1, "--out", f"{folder}/{out}", "-q", *options)
+            return open(f"{folder}/{out}/model/weights.safetensors", "rb").read()
+
+        small("a", "shared")
+        fresh = small("b", "alone")
+        assert small("b", "shared") == fresh, "it continued with the weights of another network"
+        assert small("b", "shared", "--lr", "0.01") != fresh, "it ignored the learning rate"
+
+
+def test_budget_of_a_search():
+    """The seconds of a search count on when it continues."""
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 1, "--out", f"{folder}/first", "-q")
+        command = ["compress", f"{folder}/first", "--prune", "0.4", "--search", "--epochs", 1, "-q", "--out", f"{folder}/small"]
+        penstock(*command, "--search-seconds", "0.01")
+        found = json.load(open(f"{folder}/small/search.json"))
+        assert found["seconds"] > 0.01 and {len(v) for v in found["layers"].values()} == {1}, found
+        penstock(*command, "--search-seconds", "0.01")
+        assert json.load(open(f"{folder}/small/search.json")) == found
+
+
+def test_unknown_length():
+    """Zeros that grow with the run need its length: train asks for it, compress counts."""
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("pack", f"{folder}/photos", f"{folder}/shards", "--shards", 1, "-q")
+        shard, = (n for n in glob.glob(f"{folder}/shards/*.tfrecord*") if not n.endswith("idx"))
+        with open(shard, "rb") as plain, gzip.open(f"{folder}/stream.tfrecord.gz", "wb") as packed:
+            packed.write(plain.read())
+        stream = train.replace(f"folder {folder}/photos | shuffle", f"tfrecord {folder}/stream.tfrecord.gz | example")
+        common = ["train", stream, "--model", MODEL, "--epochs", 2, "-q", "--out", f"{folder}/run"]
+        result = penstock(*common, "--prune", "0.5", code=2)
+        assert "--prune-end" in result.err and "--steps-per-epoch" in result.err, result
+        penstock(*common)
+        out = json.loads(penstock("compress", f"{folder}/run", "--data", stream, "--val", val, "--prune", "0.5", "--epochs", 2, "--out", f"{folder}/small", "--json").out)
+        assert out["variants"][1]["nonzero"] < 0.6 * out["variants"][1]["parameters"], out["variants"]
 
 
 def test_mistakes():
