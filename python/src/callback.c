@@ -115,7 +115,8 @@ pst_status callback_fail(struct callback *c, pst_error *reterr)
     if (key && c->failures)
         PyDict_SetItem(c->failures, key, value);
     PyObject *words = encode(text, "backslashreplace"), *name = encode(kind, "backslashreplace");
-    pst_status st = pst_fail(reterr, PST_EINVAL, "%.60s: %.40s: %.150s", c->name, name ? PyBytes_AsString(name) : "exception",
+    bool interrupted = PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt); /* Ctrl-C is not a fault of the sample */
+    pst_status st = pst_fail(reterr, interrupted ? PST_ECANCELLED : PST_EINVAL, "%.60s: %.40s: %.150s", c->name, name ? PyBytes_AsString(name) : "exception",
                              words ? PyBytes_AsString(words) : "");
     if (reterr) {
         place_failure(value, reterr);

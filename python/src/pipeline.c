@@ -92,8 +92,12 @@ PyObject *pipeline_raise(Pipeline *self, const pst_error *error)
 {
     PyObject *number = error->sys_errno ? PyLong_FromLong(error->sys_errno) : NULL;
     PyObject *cause = number ? PyDict_GetItemWithError(self->failures, number) : NULL;
+    bool interrupted = cause && error->status == PST_ECANCELLED && PyErr_GivenExceptionMatches(cause, PyExc_KeyboardInterrupt);
     Py_XINCREF(cause);
-    if (cause && strcmp(pst_status_name(error->status), "PST_EINVAL") == 0) {
+    if (interrupted) {
+        PyErr_SetObject(PyExc_KeyboardInterrupt, cause);
+        Py_CLEAR(cause);
+    } else if (cause && error->status == PST_EINVAL) {
         pst_error plain = *error;
         plain.sys_errno = 0;
         raise_error(&plain);

@@ -1,6 +1,8 @@
 """Dataset.at: batch k of an epoch by itself."""
 
 import pickle
+import subprocess
+import sys
 import threading
 
 import penstock as ps
@@ -30,6 +32,32 @@ def test_joins_segments_and_single_elements():
     assert [element["value"].item() for element in single] == [single.at(k)["value"].item() for k in range(5)]
     endless = ps.range(5).repeat().batch(2)
     assert values(endless.at(1_000_000)) == [0, 1]
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import penstock as ps
+
+def slow(value):
+    if value == 7:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        time.sleep(10)
+    return value
+
+for options in ({}, {"bad": "skip"}):
+    ds = ps.range(20).map(slow, **WHERE).batch(5).with_options(**options)
+    try:
+        print("computed", ds.at(1))
+    except KeyboardInterrupt as interrupt:
+        print("interrupted", interrupt.__traceback__ is not None, ds.stats()["skipped"])
+    print([b["value"].tolist() for b in [ds.at(0)]])
+"""
+
+
+def test_ctrl_c_in_a_function():
+    """Ctrl-C while a function runs is a KeyboardInterrupt, not an error or a skipped sample."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED.replace("WHERE", "{}")], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "interrupted True 0\n[[0, 1, 2, 3, 4]]\n" * 2, (done.stdout, done.stderr)
 
 
 def test_ranks():
