@@ -7,8 +7,10 @@
 
 pst_status pst_predictor_of_trainer(pst_predictor **ret, pst_trainer *t, const pst_predict_options *options, pst_error *reterr)
 {
-    const float *mean = optimizer_state(t->optimizer, 2);
-    struct predictor_source from = {.graph = t->model->graph, .params = mean ? mean : t->params, .loss = t->options.loss};
+    const float *mean = optimizer_state(t->optimizer, 2), *params = mean ? mean : t->params;
+    if (t->fake) /* trained for int8: kernels are rounded in its steps, too */
+        params = fake_quant_params(t->fake, step_team(t->step), params);
+    struct predictor_source from = {.graph = t->model->graph, .params = params, .loss = t->options.loss};
     return predictor_create(ret, &from, options, reterr);
 }
 

@@ -44,17 +44,29 @@ static int8_t round_weight(float x, float scale, int limit)
     return (int8_t)(q > (float)limit ? (float)limit : q < (float)-limit ? (float)-limit : q);
 }
 
+void quant_weight_scales(float *scale, size_t channels, unsigned bits)
+{
+    float least = INFINITY, limit = (float)quant_weight_limit(bits);
+    for (size_t c = 0; c < channels; c++) {
+        scale[c] = scale[c] / limit > 1e-30f ? scale[c] / limit : 0;
+        least = scale[c] > 0 && scale[c] < least ? scale[c] : least;
+    }
+    for (size_t c = 0; c < channels; c++)
+        scale[c] = scale[c] > 0 ? scale[c] : isfinite(least) ? least : 1.0f / 4096;
+}
+
 void quant_weights(const float *kernel, size_t count, size_t channels, unsigned bits, float *ret_scale, int8_t *ret)
 {
     int limit = quant_weight_limit(bits);
     for (size_t c = 0; c < channels; c++) {
-        float most = 0;
+        ret_scale[c] = 0;
         for (size_t i = c; i < count; i += channels)
-            most = fabsf(kernel[i]) > most ? fabsf(kernel[i]) : most;
-        ret_scale[c] = most / (float)limit > 1e-30f ? most / (float)limit : 1;
+            ret_scale[c] = fabsf(kernel[i]) > ret_scale[c] ? fabsf(kernel[i]) : ret_scale[c];
+    }
+    quant_weight_scales(ret_scale, channels, bits);
+    for (size_t c = 0; c < channels; c++)
         for (size_t i = c; i < count; i += channels)
             ret[i] = round_weight(kernel[i], ret_scale[c], limit);
-    }
 }
 
 void quant_clamp(const struct quant_group *g, const struct quant_value *out, uint8_t *ret_low, uint8_t *ret_high)

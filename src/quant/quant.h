@@ -127,6 +127,9 @@ pst_status quant_create_empty(struct quant_model **ret, const char *text, const 
 
 /* Scale and zero of a range, which is widened to contain 0. */
 struct quant_value quant_value_of(struct quant_range r);
+/* Turns the largest absolute weight of each channel into its scale. A channel of zeros gets the smallest scale of the others: the unit of its bias
+ * depends on it. */
+void quant_weight_scales(float *scale, size_t channels, unsigned bits);
 /* Scales and integers of a kernel whose last dimension is the output channel (or the channel of a depthwise one). */
 void quant_weights(const float *kernel, size_t count, size_t channels, unsigned bits, float *ret_scale, int8_t *ret);
 /* The largest integer of a weight: 127 or 63. */

@@ -74,16 +74,15 @@ struct fake_quant *fake_quant_destroy(struct fake_quant *f)
 }
 
 /* The numbers of quant_weights, row by row. */
-static void round_kernel(const struct layer *l, const float *from, float *to, size_t count, int limit)
+static void round_kernel(const struct layer *l, const float *from, float *to, size_t count, unsigned bits)
 {
-    float *restrict scale = l->scale, most = (float)limit;
+    float *restrict scale = l->scale, most = (float)quant_weight_limit(bits);
     size_t channels = l->channels;
     memset(scale, 0, channels * sizeof(float));
     for (size_t i = 0; i < count; i += channels)
         for (size_t c = 0; c < channels; c++)
             scale[c] = fabsf(from[i + c]) > scale[c] ? fabsf(from[i + c]) : scale[c];
-    for (size_t c = 0; c < channels; c++)
-        scale[c] = scale[c] / most > 1e-30f ? scale[c] / most : 1;
+    quant_weight_scales(scale, channels, bits);
     for (size_t i = 0; i < count; i += channels)
         for (size_t c = 0; c < channels; c++) {
             float q = rintf(from[i + c] / scale[c]);
@@ -94,7 +93,7 @@ static void round_kernel(const struct layer *l, const float *from, float *to, si
 static void round_layer(const struct fake_quant *f, const struct layer *l)
 {
     const struct graph_param *kernel = &f->graph->params[l->kernel];
-    round_kernel(l, f->params + kernel->offset, f->block + kernel->offset, kernel->count, quant_weight_limit(f->bits));
+    round_kernel(l, f->params + kernel->offset, f->block + kernel->offset, kernel->count, f->bits);
     double in = (double)qat_scale(f->graph, f->params, l->input);
     if (l->bias == SIZE_MAX)
         return;

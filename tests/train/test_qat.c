@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "harness.h"
+#include "infer/predictor.h"
 #include "model/fold.h"
 #include "model/graph_write.h"
 #include "quant/calibrate.h"
@@ -166,6 +167,50 @@ static void test_same_as_integers(void)
     }
 }
 
+/* A predictor of the trainer computes with the rounded kernels, as the trainer itself does. */
+static void test_predictor(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    pst_predictor *p = NULL;
+    REQUIRE(rig_open(&r, models[1], (pst_train_options){0}, &error));
+    pst_tensor in = {.dtype = PST_DTYPE_F32, .rank = 4, .shape = {SAMPLES, image.h, image.w, image.c}, .data = r.images};
+    pst_predict_options o = {.size = sizeof(o), .output = PST_OUTPUT_LOGITS};
+    float want[SAMPLES * 7], got[SAMPLES * 7], plain[SAMPLES * 7];
+    REQUIRE_OK(pst_trainer_logits(r.trainer, &in, want, &error), &error);
+    REQUIRE_OK(pst_predictor_of_trainer(&p, r.trainer, &o, &error), &error);
+    REQUIRE_OK(pst_predictor_run(p, &in, got, &error), &error);
+    pst_predictor_destroy(p);
+    struct predictor_source unrounded = {.graph = r.trainer->model->graph, .params = r.trainer->params};
+    REQUIRE_OK(predictor_create(&p, &unrounded, &o, &error), &error);
+    REQUIRE_OK(pst_predictor_run(p, &in, plain, &error), &error);
+    double apart = 0, without = 0;
+    for (size_t i = 0; i < SAMPLES * 7; i++) {
+        apart += fabs((double)want[i] - (double)got[i]);
+        without += fabs((double)want[i] - (double)plain[i]);
+    }
+    CHECK_MSG(apart < 0.1 * without, "%g apart in all, %g with kernels that are not rounded", apart, without);
+    pst_predictor_destroy(p);
+    rig_close(&r);
+}
+
+/* A channel whose weights are all zero, as pruning leaves them, keeps its bias. */
+static void test_zero_channel(void)
+{
+    enum { CHANNELS = 4, COUNT = 9 * CHANNELS };
+    float kernel[COUNT], scale[CHANNELS];
+    int8_t weights[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        kernel[i] = i % CHANNELS == 2 ? 0 : 0.01f * (float)(i % 7) - 0.03f * (float)(i % CHANNELS);
+    quant_weights(kernel, COUNT, CHANNELS, 7, scale, weights);
+    CHECK(scale[2] == fminf(scale[0], fminf(scale[1], scale[3])));
+    for (size_t i = 2; i < COUNT; i += CHANNELS)
+        CHECK_INT(weights[i], 0);
+    memset(kernel, 0, sizeof(kernel));
+    quant_weights(kernel, COUNT, CHANNELS, 7, scale, weights);
+    CHECK(scale[0] > 0 && scale[0] < 1e-3f);
+}
+
 /* ---- Training ---- */
 
 static int64_t labels[SAMPLES];
@@ -215,6 +260,8 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"models as text", test_text},
                                         {"rounded as integers are", test_same_as_integers},
+                                        {"a predictor of the trainer", test_predictor},
+                                        {"a channel of zeros", test_zero_channel},
                                         {"training for int8", test_learns},
                                         {0}};
     return test_main(argc, argv, tests);
