@@ -17,6 +17,13 @@ struct place {
     uint32_t threads;
 };
 
+/* mpirun drops what it has not yet forwarded of a job that is aborted. */
+static void let_messages_arrive(void)
+{
+    fflush(NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+}
+
 /* Called on a thread of the library; all ranks end afterwards. */
 static void on_failure(void *user, const pst_error *error)
 {
@@ -26,6 +33,7 @@ static void on_failure(void *user, const pst_error *error)
     say_failure(s->command, error, false);
     if (out)
         say_try("mpirun ... penstock train --resume %s", out);
+    let_messages_arrive();
 }
 
 /* "0-3,8". Returns `text`. */
@@ -149,8 +157,7 @@ void ranks_close(struct train_session *s, int code)
 
         pst_comm_info(s->comm, pst_comm_rank(s->comm), &me);
         say_note("rank %u (process %" PRIu64 " on %s) ends the job", pst_comm_rank(s->comm), me.pid, me.host);
-        fflush(NULL);
-        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL); /* mpirun drops what it has not yet forwarded of a job that is aborted */
+        let_messages_arrive();
         pst_comm_abort(s->comm, code);
     }
     s->comm = pst_comm_close(s->comm);
