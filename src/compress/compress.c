@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "io/file.h"
 #include "network/network.h"
 
@@ -175,8 +176,6 @@ static pst_status step_integers(struct compression *c, pst_network **now, pst_er
 
 static pst_status check(const pst_compress_options *o, pst_error *reterr)
 {
-    if (o->size < sizeof(*o))
-        return pst_fail(reterr, PST_EINVAL, "pst_compress_options.size is not set");
     if (!(o->sparsity >= 0 && o->sparsity < 1))
         return pst_fail(reterr, PST_EINVAL, "%g of the weights; expected a share from 0 to less than 1", o->sparsity);
     if (!(o->flops >= 0 && o->flops <= 1))
@@ -237,14 +236,19 @@ static pst_status copy_network(pst_network **ret, const pst_network *from, pst_e
 pst_status pst_compress(pst_network **ret, const pst_network *from, pst_pipeline *training, pst_pipeline *validation,
                         const pst_compress_options *options, pst_compress_result *result, pst_error *reterr)
 {
-    struct compression c = {.options = options,
+    pst_compress_options given = {0};
+    struct compression c = {.options = &given,
                             .training = training,
                             .validation = validation,
                             .fields = {.size = sizeof(c.fields)},
                             .validation_fields = {.size = sizeof(c.validation_fields)},
                             .wanted = -INFINITY};
     pst_network *now = NULL;
-    pst_status st = check(options, reterr);
+    pst_status st = options_take(&given, sizeof(given), options, reterr);
+    if (st == PST_OK)
+        st = result_check(result, reterr);
+    if (st == PST_OK)
+        st = check(&given, reterr);
     if (st == PST_OK && from->quant)
         st = pst_fail(reterr, PST_EINVAL, "the network is quantised already: compress the one that it was made from");
     if (st == PST_OK)
@@ -260,10 +264,11 @@ pst_status pst_compress(pst_network **ret, const pst_network *from, pst_pipeline
         pst_network_destroy(now);
         return st;
     }
-    *result = (pst_compress_result){.size = result->size, .variants = c.variants, .count = c.count, .stopped = c.stop};
+    pst_compress_result found = {.variants = c.variants, .count = c.count, .stopped = c.stop};
     for (size_t i = 0; i < c.count; i++)
         if (c.variants[i].accepted)
-            result->chosen = i;
+            found.chosen = i;
+    result_give(result, &found, sizeof(found));
     *ret = c.stop ? pst_network_destroy(now) : now;
     return PST_OK;
 }

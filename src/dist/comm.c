@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -60,10 +61,23 @@ pst_status comm_fail(pst_comm *c, pst_status status, const char *format, ...)
 
 /* ---- Messages ---- */
 
+/* Transports count the bytes of a message in an int. */
+static bool check_length(pst_comm *c, size_t bytes)
+{
+    if (bytes > TRANSPORT_MOST)
+        comm_fail(c, PST_ELIMIT, "a message of %zu bytes; the longest has %zu", bytes, TRANSPORT_MOST);
+    return bytes <= TRANSPORT_MOST;
+}
+
 void comm_send(pst_comm *c, unsigned to, int tag, const void *data, size_t bytes, void **ret)
 {
     char why[160] = "", name[128];
+    *ret = NULL;
+    if (!check_length(c, bytes))
+        return;
+    pthread_mutex_lock(&c->lock);
     c->sent += bytes;
+    pthread_mutex_unlock(&c->lock);
     if (c->transport->send(c->state, to, tag, data, bytes, ret, why, sizeof(why)) < 0) {
         *ret = NULL;
         comm_fail(c, PST_EIO, "sending to %s: %s", comm_rank_text(c, to, name, sizeof(name)), why);
@@ -73,7 +87,8 @@ void comm_send(pst_comm *c, unsigned to, int tag, const void *data, size_t bytes
 void comm_receive(pst_comm *c, unsigned from, int tag, void *data, size_t bytes, void **ret)
 {
     char why[160] = "", name[128];
-    if (c->transport->receive(c->state, from, tag, data, bytes, ret, why, sizeof(why)) < 0) {
+    *ret = NULL;
+    if (check_length(c, bytes) && c->transport->receive(c->state, from, tag, data, bytes, ret, why, sizeof(why)) < 0) {
         *ret = NULL;
         comm_fail(c, PST_EIO, "receiving from %s: %s", comm_rank_text(c, from, name, sizeof(name)), why);
     }
@@ -118,6 +133,20 @@ bool comm_finish(pst_comm *c, void **requests, size_t count)
 
 /* ---- Gathers and broadcasts ---- */
 
+/* Sends and receives as many bytes at once, in messages of up to `c->piece`. */
+static bool exchange(pst_comm *c, unsigned to, const char *from_here, unsigned from, char *here, size_t bytes)
+{
+    for (size_t at = 0; at < bytes || at == 0; at += c->piece) {
+        size_t now = bytes - at < c->piece ? bytes - at : c->piece;
+        void *requests[2] = {NULL, NULL};
+        comm_receive(c, from, TAG_GATHER, here + at, now, &requests[0]);
+        comm_send(c, to, TAG_GATHER, from_here + at, now, &requests[1]);
+        if (!comm_finish(c, requests, 2))
+            return false;
+    }
+    return true;
+}
+
 /* In rounds: each rank has the blocks of 1, 2, 4, … ranks from itself on, and fetches as many again. */
 static void gather(pst_comm *c, const void *mine, size_t bytes, char *all)
 {
@@ -125,10 +154,7 @@ static void gather(pst_comm *c, const void *mine, size_t bytes, char *all)
     memmove(all, mine, bytes); /* block i: of rank (rank + i) mod n, until the end */
     for (unsigned have = 1; have < n; have *= 2) {
         unsigned fetch = n - have < have ? n - have : have;
-        void *requests[2] = {NULL, NULL};
-        comm_receive(c, (c->rank + have) % n, TAG_GATHER, all + have * bytes, fetch * bytes, &requests[0]);
-        comm_send(c, (c->rank + n - have) % n, TAG_GATHER, all, fetch * bytes, &requests[1]);
-        if (!comm_finish(c, requests, 2))
+        if (!exchange(c, (c->rank + n - have) % n, all, (c->rank + have) % n, all + have * bytes, fetch * bytes))
             return;
     }
     char *turned = mem_alloc(n * bytes + 1);
@@ -146,8 +172,8 @@ static void gather(pst_comm *c, const void *mine, size_t bytes, char *all)
 static void broadcast(pst_comm *c, char *data, size_t bytes, unsigned root)
 {
     unsigned n = c->size, me = (c->rank + n - root) % n;
-    for (size_t at = 0; at < bytes || at == 0; at += TRANSPORT_MOST / 16) {
-        size_t now = bytes - at < TRANSPORT_MOST / 16 ? bytes - at : TRANSPORT_MOST / 16;
+    for (size_t at = 0; at < bytes || at == 0; at += c->piece) {
+        size_t now = bytes - at < c->piece ? bytes - at : c->piece;
         void *request = NULL;
         for (unsigned have = 1; have < n; have *= 2) {
             if (me < have && me + have < n)
@@ -308,6 +334,7 @@ pst_status comm_create(pst_comm **ret, const struct transport *transport, void *
     c->transport = transport;
     c->config = config;
     c->size = 1;
+    c->piece = TRANSPORT_MOST / 16;
     if (options)
         c->options = *options;
     c->options.timeout = c->options.timeout > 0 ? c->options.timeout : 20;
@@ -433,15 +460,16 @@ const char *pst_comm_name(const pst_comm *c)
 
 bool pst_comm_info(const pst_comm *c, unsigned rank, pst_rank_info *ret)
 {
-    if (rank >= c->size)
+    if (rank >= c->size || result_check(ret, NULL) < 0)
         return false;
-    *ret = (pst_rank_info){.size = ret->size, .pid = c->ranks[rank].pid};
-    memcpy(ret->host, c->ranks[rank].host, sizeof(ret->host));
+    pst_rank_info found = {.pid = c->ranks[rank].pid};
+    memcpy(found.host, c->ranks[rank].host, sizeof(found.host));
     for (unsigned i = 0; i < c->size; i++)
-        if (strcmp(c->ranks[i].host, ret->host) == 0) {
-            ret->local += i < rank;
-            ret->locals++;
+        if (strcmp(c->ranks[i].host, found.host) == 0) {
+            found.local += i < rank;
+            found.locals++;
         }
+    result_give(ret, &found, sizeof(found));
     return true;
 }
 

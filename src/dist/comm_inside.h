@@ -64,6 +64,7 @@ struct pst_comm {
     pst_error error;            /* under lock */
     double awaited, working;    /* under lock */
     uint64_t sent;              /* bytes; under lock */
+    size_t piece;               /* bytes of one message of gathers and broadcasts; tests set less, before anything is posted */
     atomic_bool waited_for;     /* a caller waits: messages are worth a core */
     atomic_int abort_code;      /* not 0: end all ranks */
     /* Of the thread. */

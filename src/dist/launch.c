@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -34,10 +35,14 @@ bool pst_launch_find(pst_launch *ret)
         {"PMI_RANK", "PMI_SIZE", "PMI", "mpich"},
         {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "Slurm", ""},
     };
+    pst_launch found = {0};
+    if (result_check(ret, NULL) < 0)
+        return false;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (read_pair(known[i].rank, known[i].size, ret)) {
-            ret->launcher = known[i].launcher;
-            ret->mpi = known[i].mpi;
+        if (read_pair(known[i].rank, known[i].size, &found)) {
+            found.launcher = known[i].launcher;
+            found.mpi = known[i].mpi;
+            result_give(ret, &found, sizeof(found));
             return true;
         }
     return false;
@@ -103,18 +108,21 @@ pst_status pst_comm_open(pst_comm **ret, const pst_comm_options *options, pst_er
     pst_launch launch = {.size = sizeof(launch)};
     const struct transport *transport = NULL;
     char path[4096];
-    if (options && options->size != sizeof(*options))
-        return pst_fail(reterr, PST_EINVAL, "pst_comm_options.size is %zu, expected %zu", options->size, sizeof(*options));
+    pst_comm_options own = {0};
+    pst_status st = options_take(&own, sizeof(own), options, reterr);
+    if (st < 0)
+        return st;
+    options = &own;
     if (!pst_launch_find(&launch))
         return comm_create(ret, NULL, NULL, options, reterr);
     if (!*launch.mpi)
         return pst_fail(reterr, PST_EUNSUPPORTED, "srun started %u processes without MPI: use `srun --mpi=pmix` for Open MPI, or `srun --mpi=pmi2` "
                                                   "for MPICH", launch.ranks);
-    const char *given = options ? options->plugin : NULL;
+    const char *given = options->plugin;
     if (!find_plugin(given, launch.mpi, path, sizeof(path)))
         return pst_fail(reterr, PST_EUNSUPPORTED, "penstock-mpi-%s.so is not %s%.60s: install %s with its headers (Debian: lib%s-dev) and build "
                                                   "again, or name its folder in PENSTOCK_PLUGIN", launch.mpi, given ? "in " : "beside the library",
                         given ? given : "", strcmp(launch.mpi, "openmpi") == 0 ? "Open MPI" : "MPICH", launch.mpi);
-    pst_status st = load(path, &transport, reterr);
+    st = load(path, &transport, reterr);
     return st < 0 ? st : comm_create(ret, transport, NULL, options, reterr);
 }

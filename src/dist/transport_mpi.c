@@ -20,6 +20,7 @@ struct request {
 struct state {
     MPI_Comm comm;
     struct request *free;
+    int begun_before; /* the program has begun MPI, and will end it */
 };
 
 static int fail(int code, char *why, size_t size)
@@ -57,6 +58,7 @@ static int mpi_open(void **ret, void *config, unsigned *ret_rank, unsigned *ret_
         return -1;
     }
     MPI_Initialized(&begun);
+    s->begun_before = begun;
     int code = begun ? MPI_SUCCESS : MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given);
     if (code == MPI_SUCCESS)
         code = MPI_Comm_dup(MPI_COMM_WORLD, &s->comm);
@@ -146,7 +148,8 @@ static void mpi_close(void *t, int broken)
     struct state *s = t;
     if (!broken) {
         MPI_Comm_free(&s->comm);
-        MPI_Finalize();
+        if (!s->begun_before)
+            MPI_Finalize();
     }
     while (s->free) {
         struct request *next = s->free->next;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "export/onnx.h"
 #include "export/stored_weights.h"
 #include "io/publish.h"
@@ -18,11 +19,14 @@ static bool ends_with(const char *s, const char *end)
 pst_status pst_network_export(const pst_network *n, const char *path, const pst_export_options *options, pst_error *reterr)
 {
     const pst_run_record *r = n->record;
-    const pst_export_options defaults = {.size = sizeof(defaults),
-                                         .classes = r->class_count ? (const char *const *)r->classes : NULL,
-                                         .class_count = r->class_count,
-                                         .preprocessing = r->validation ? r->validation : r->pipeline},
-                             *o = options ? options : &defaults;
+    pst_export_options given = {0}, *o = &given;
+    pst_status st = options_take(&given, sizeof(given), options, reterr);
+    if (st < 0)
+        return st;
+    if (!options)
+        given = (pst_export_options){.classes = r->class_count ? (const char *const *)r->classes : NULL,
+                                     .class_count = r->class_count,
+                                     .preprocessing = r->validation ? r->validation : r->pipeline};
     bool onnx = o->format == PST_EXPORT_ONNX || (o->format == PST_EXPORT_AUTO && ends_with(path, ".onnx"));
     bool tensors = o->format == PST_EXPORT_SAFETENSORS || (o->format == PST_EXPORT_AUTO && ends_with(path, ".safetensors"));
     struct text file = {0};
@@ -34,7 +38,7 @@ pst_status pst_network_export(const pst_network *n, const char *path, const pst_
                               .preprocessing = o->preprocessing,
                               .model = pst_model_text(n->model),
                               .quant = n->quant};
-    pst_status st = onnx ? onnx_write(&file, n->model->graph, n->params, &to, reterr)
+    st = onnx ? onnx_write(&file, n->model->graph, n->params, &to, reterr)
                          : stored_write(&file, n->model->graph, n->params, PST_WEIGHTS_FLOAT32, reterr);
     if (st == PST_OK)
         st = publish_bytes(path, file.data, file.length, o->overwrite, true, reterr);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "export/onnx.h"
 #include "export/safetensors.h"
 #include "io/publish.h"
@@ -46,11 +47,13 @@ static pst_status write_safetensors(struct text *to, const struct graph *g, cons
 
 pst_status pst_trainer_export(pst_trainer *t, const char *path, const pst_export_options *options, pst_error *reterr)
 {
-    const pst_export_options defaults = {.size = sizeof(defaults)}, *o = options ? options : &defaults;
+    pst_export_options given = {0}, *o = &given;
     const float *mean = optimizer_state(t->optimizer, 2), *params = mean ? mean : t->params;
-    pst_export_format format = o->format;
     struct text file = {0};
-    pst_status st = choose_format(&format, path, reterr);
+    pst_status st = options_take(&given, sizeof(given), options, reterr);
+    pst_export_format format = o->format;
+    if (st == PST_OK)
+        st = choose_format(&format, path, reterr);
     if (st == PST_OK && format == PST_EXPORT_ONNX)
         st = onnx_write(&file, t->model->graph, params,
                         &(struct onnx_options){.nhwc = o->nhwc,

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/options.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -57,8 +58,6 @@ bool prune_is_due(const pst_prune_options *o, uint64_t step)
 
 static pst_status check_options(pst_prune_options *o, uint64_t total_steps, pst_error *reterr)
 {
-    if (o->size != sizeof(*o))
-        return pst_fail(reterr, PST_EINVAL, "pst_prune_options.size is %zu, expected %zu", o->size, sizeof(*o));
     if (o->schedule > PST_PRUNE_KEEP)
         return pst_fail(reterr, PST_EINVAL, "there is no pruning schedule %d", (int)o->schedule);
     if (!(o->sparsity >= 0 && o->sparsity < 1) || !(o->initial >= 0 && o->initial <= 1))
@@ -162,13 +161,14 @@ pst_status prune_create(struct prune **ret, const struct graph *g, const bool *t
     struct prune *p = mem_zalloc(sizeof(*p));
     bool *chosen = mem_array(g->param_count + 1, sizeof(*chosen));
     if (p) {
-        p->options = *o;
         p->graph = g;
         p->masks = mem_array(g->param_count + 1, sizeof(*p->masks));
         p->histogram = mem_array(BUCKETS, sizeof(*p->histogram));
     }
-    pst_status st = p && chosen && p->masks && p->histogram ? check_options(&p->options, total_steps, reterr)
+    pst_status st = p && chosen && p->masks && p->histogram ? options_take(&p->options, sizeof(p->options), o, reterr)
                                                             : fail_memory(reterr, "making masks");
+    if (st == PST_OK)
+        st = check_options(&p->options, total_steps, reterr);
     if (st == PST_OK)
         st = choose(p, trained, chosen, reterr);
     mem_free(chosen);

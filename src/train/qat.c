@@ -2,6 +2,7 @@
 #include "base/cast.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "model/convert.h"
 #include "model/fold.h"
 #include "quant/calibrate.h"
@@ -96,8 +97,8 @@ pst_status trainer_of_text(pst_trainer **ret, pst_model **ret_model, const char 
 
 static pst_status check(const pst_qat_options *q, const struct graph *g, pst_error *reterr)
 {
-    if (q->size != sizeof(*q) || !q->fields)
-        return pst_fail(reterr, PST_EINVAL, "pst_qat_options: size or fields are not set");
+    if (!q->fields)
+        return pst_fail(reterr, PST_EINVAL, "pst_qat_options.fields is not set");
     if (q->weight_bits && q->weight_bits != QUANT_BITS_7 && q->weight_bits != QUANT_BITS_8)
         return pst_fail(reterr, PST_EINVAL, "kernels of %u bits; expected 7 or 8", q->weight_bits);
     if (qat_is(g, NULL))
@@ -113,7 +114,11 @@ pst_status pst_trainer_prepare_qat(pst_trainer **ret, pst_model **ret_model, con
     struct quant_range *ranges = NULL;
     float *params = NULL, *new = NULL;
     char *text = NULL;
-    pst_status st = check(q, from->model->graph, reterr);
+    pst_qat_options given = {0};
+    pst_status st = options_take(&given, sizeof(given), q, reterr);
+    q = &given;
+    if (st == PST_OK)
+        st = check(q, from->model->graph, reterr);
     if (st == PST_OK)
         st = graph_fold(&folded, &params, from->model->graph, mean ? mean : from->params, reterr);
     if (st == PST_OK) {

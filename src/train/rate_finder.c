@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "io/publish.h"
 #include "report/chart.h"
 
@@ -141,8 +142,13 @@ static pst_status search(struct search *s, pst_error *reterr)
 
 pst_status pst_trainer_find_rate(pst_trainer *t, pst_pipeline *p, const pst_rate_options *o, pst_rate_result *ret, pst_error *reterr)
 {
-    if (o->size != sizeof(*o) || !o->fields || ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_rate_options or pst_rate_result: size or fields are not set");
+    pst_rate_options given = {0};
+    pst_status st = options_take(&given, sizeof(given), o, reterr);
+    if (st < 0)
+        return st;
+    o = &given;
+    if (!o->fields || ret->size < sizeof(*ret))
+        return pst_fail(reterr, PST_EINVAL, "pst_rate_options.fields or pst_rate_result.size is not set");
     struct search s = {.trainer = t,
                        .pipeline = p,
                        .options = o,
@@ -154,7 +160,7 @@ pst_status pst_trainer_find_rate(pst_trainer *t, pst_pipeline *p, const pst_rate
     s.rates = mem_array(s.steps, sizeof(double));
     s.losses = mem_array(s.steps, sizeof(double));
     s.exponents = mem_array(s.steps, sizeof(double));
-    pst_status st = s.rates && s.losses && s.exponents ? search(&s, reterr) : fail_memory(reterr, "searching for the learning rate");
+    st = s.rates && s.losses && s.exponents ? search(&s, reterr) : fail_memory(reterr, "searching for the learning rate");
     size_t steepest = st == PST_OK ? steepest_of(&s) : SIZE_MAX;
     if (st == PST_OK && o->page)
         st = write_page(&s, steepest, reterr);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
@@ -526,8 +527,8 @@ static pst_status prepare_weights(struct run *r, pst_error *reterr)
 static pst_status prepare(struct run *r, pst_error *reterr)
 {
     const pst_run_options *o = r->options;
-    if (o->size != sizeof(*o) || !o->fields)
-        return pst_fail(reterr, PST_EINVAL, "pst_run_options: size or fields are not set");
+    if (!o->fields)
+        return pst_fail(reterr, PST_EINVAL, "pst_run_options.fields is not set");
     if (o->epochs == 0 && o->steps == 0)
         return pst_fail(reterr, PST_EINVAL, "a run needs a number of epochs or of steps");
     if (!r->validation && o->monitor >= PST_MONITOR_VAL_LOSS)
@@ -575,20 +576,24 @@ static pst_status write_report(struct run *r, pst_error *reterr)
 pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline *validation, const pst_run_options *options,
                            pst_run_result *ret, pst_error *reterr)
 {
-    pst_run_options own = *options;
+    pst_run_options own = {0};
+    pst_status st = options_take(&own, sizeof(own), options, reterr);
+    if (st < 0)
+        return st;
+    const char *out = own.out;
     if (pst_comm_rank(t->options.comm) > 0)
         own.out = NULL; /* rank 0 logs and saves */
     struct run r = {.trainer = t,
                     .training = training,
                     .validation = validation,
                     .options = &own,
-                    .out = options->out,
+                    .out = out,
                     .ranks = t->ranks,
                     .state = {.best_loss = INFINITY},
                     .progress = {.val_loss = NAN, .val_accuracy = NAN, .val_auc = NAN, .val_f1 = NAN, .val_mae = NAN, .val_r2 = NAN,
                                  .loss = NAN, .accuracy = NAN},
                     .began = now()};
-    pst_status st = prepare(&r, reterr);
+    st = prepare(&r, reterr);
     while (st == PST_OK && !r.stop && !is_finished(&r)) {
         st = train_epoch(&r, reterr);
         if (st == PST_END)
@@ -608,8 +613,8 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
     *ret = (pst_run_result){.size = ret->size,
                             .last = r.progress,
                             .best_step = r.state.best_step,
-                            .best_loss = more_is_better(options->monitor) ? -r.state.best_loss : r.state.best_loss,
+                            .best_loss = more_is_better(own.monitor) ? -r.state.best_loss : r.state.best_loss,
                             .stopped = r.stop,
-                            .early = options->patience && r.state.wait >= options->patience};
+                            .early = own.patience && r.state.wait >= own.patience};
     return PST_OK;
 }

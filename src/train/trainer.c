@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "model/kernel_table.h"
 #include "train/engine.h"
 
@@ -39,8 +40,6 @@ static void fill_defaults(pst_train_options *o)
 
 static pst_status check_options(const pst_train_options *o, pst_error *reterr)
 {
-    if (o->size != sizeof(*o))
-        return pst_fail(reterr, PST_EINVAL, "pst_train_options.size is %zu, expected %zu", o->size, sizeof(*o));
     if (o->batch == 0)
         return pst_fail(reterr, PST_EINVAL, "a trainer needs a batch of at least one sample");
     if (o->loss == PST_LOSS_AUTO || o->loss > PST_LOSS_CUSTOM)
@@ -193,7 +192,11 @@ static pst_status make_buffers(pst_trainer *t, pst_error *reterr)
 
 pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model, const pst_train_options *options, pst_error *reterr)
 {
-    pst_status st = check_options(options, reterr);
+    pst_train_options given = {0};
+    pst_status st = options_take(&given, sizeof(given), options, reterr);
+    options = &given;
+    if (st == PST_OK)
+        st = check_options(options, reterr);
     if (st == PST_OK)
         st = check_ending(model, options->loss, reterr);
     if (st < 0)

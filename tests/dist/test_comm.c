@@ -1,10 +1,12 @@
 /* test_comm.c: communicators over forked processes: sums in the fixed order, gathers, broadcasts, ranks that stop or die. */
 #include "base/memory.h"
 #include "base/hash.h"
+#include "dist/comm_inside.h"
 #include "dist/forked.h"
 #include "harness.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #define MOST_LEAVES 12
@@ -132,6 +134,75 @@ static bool gather_all(pst_comm *c, void *user)
     return ok;
 }
 
+/* Gathers and broadcasts in messages of up to 1000 bytes; a longer one than any transport takes is refused. */
+static bool gather_pieces(pst_comm *c, void *user)
+{
+    enum { BYTES = 3001 };
+    unsigned n = pst_comm_size(c), me = pst_comm_rank(c);
+    unsigned char mine[BYTES], *all = mem_alloc((size_t)n * BYTES);
+    bool ok = true;
+    (void)user;
+    c->piece = 1000;
+    memset(mine, (int)me + 1, sizeof(mine));
+    ok &= pst_comm_gather(c, mine, BYTES, all, NULL) == PST_OK;
+    for (size_t i = 0; i < (size_t)n * BYTES; i++)
+        ok &= all[i] == i / BYTES + 1;
+    ok &= pst_comm_broadcast(c, mine, BYTES, n - 1, NULL) == PST_OK;
+    for (size_t i = 0; i < BYTES; i++)
+        ok &= mine[i] == n;
+    mem_free(all);
+    return ok;
+}
+
+static bool send_too_much(pst_comm *c, void *user)
+{
+    pst_error error = {0};
+    (void)user;
+    pst_comm_barrier(c, NULL);
+    c->piece = SIZE_MAX;
+    pst_status st = pst_comm_broadcast(c, c, TRANSPORT_MOST + 1, 0, &error); /* nothing is read of it */
+    return st == PST_ELIMIT && strstr(error.message, "the longest has");
+}
+
+static void test_pieces(void)
+{
+    for (unsigned ranks = 2; ranks <= 5; ranks++)
+        check_all(ranks, gather_pieces, NULL);
+    check_all(2, send_too_much, NULL);
+}
+
+/* A caller of an older or newer version has smaller or larger structs. */
+static void test_sizes(void)
+{
+    struct {
+        pst_comm_options o;
+        char more[16];
+    } larger = {.o = {.size = sizeof(larger)}};
+    pst_comm_options smaller = {.size = offsetof(pst_comm_options, timeout), .timeout = -5};
+    pst_rank_info info = {.size = offsetof(pst_rank_info, host), .host = "untouched"};
+    pst_launch launch = {.size = offsetof(pst_launch, launcher), .launcher = "untouched"};
+    pst_error error;
+    pst_comm *c = NULL;
+    CHECK_STATUS(pst_comm_open(&c, &larger.o, &error), PST_OK, &error);
+    c = pst_comm_close(c);
+    CHECK_STATUS(pst_comm_open(&c, &smaller, &error), PST_OK, &error);
+    CHECK(pst_comm_info(c, 0, &info) && info.pid == (uint64_t)getpid());
+    CHECK_STR(info.host, "untouched");
+    info.size = 0;
+    CHECK(!pst_comm_info(c, 0, &info));
+    c = pst_comm_close(c);
+    smaller.size = 0;
+    CHECK_INT(pst_comm_open(&c, &smaller, &error), PST_EINVAL);
+    setenv("PMI_RANK", "1", 1);
+    setenv("PMI_SIZE", "3", 1);
+    CHECK(pst_launch_find(&launch) && launch.rank == 1 && launch.ranks == 3);
+    CHECK_STR(launch.launcher, "untouched");
+    launch.size = 0;
+    CHECK(!pst_launch_find(&launch));
+    unsetenv("PMI_RANK");
+    unsetenv("PMI_SIZE");
+}
+
 static void test_gathers(void)
 {
     for (unsigned ranks = 1; ranks <= 5; ranks++)
@@ -229,6 +300,8 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         {"order of sums", test_order}, {"sums", test_sums},     {"float16", test_halves}, {"gathers and broadcasts", test_gathers},
+                                        {"messages in pieces", test_pieces},
+                                        {"sizes of structs", test_sizes},
         {"stopped rank", test_stopped}, {"killed rank", test_killed}, {"launchers", test_launch}, {NULL, NULL},
     };
     return test_main(argc, argv, tests);

@@ -6,6 +6,8 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <penstock/export.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -465,6 +467,31 @@ static void test_loss_scale(void)
     pst_model_destroy(model);
 }
 
+/* A caller of an older or newer version has smaller or larger structs. */
+static void test_sizes(void)
+{
+    struct {
+        pst_train_options o;
+        char more[16];
+    } larger = {.o = {.size = sizeof(larger), .batch = 2, .loss = PST_LOSS_SPARSE}};
+    pst_train_options smaller = {.size = offsetof(pst_train_options, label_smoothing), .batch = 2, .loss = PST_LOSS_SPARSE, .label_smoothing = 7};
+    pst_export_options o = {.size = 3};
+    pst_model *model = NULL;
+    pst_trainer *t = NULL;
+    pst_error error;
+    REQUIRE_OK(pst_model_parse(&model, "flatten | dense 3", &(pst_shape){.rank = 3, .size = {SIDE, SIDE, 3}}, &error), &error);
+    CHECK_STATUS(pst_trainer_create(&t, model, &larger.o, &error), PST_OK, &error);
+    t = pst_trainer_destroy(t);
+    CHECK_STATUS(pst_trainer_create(&t, model, &smaller, &error), PST_OK, &error);
+    CHECK_INT(pst_trainer_export(t, test_path("x.onnx"), &o, &error), PST_EINVAL);
+    o.size = offsetof(pst_export_options, format) + sizeof(o.format);
+    CHECK_STATUS(pst_trainer_export(t, test_path("x.onnx"), &o, &error), PST_OK, &error);
+    t = pst_trainer_destroy(t);
+    smaller.size = 0;
+    CHECK_INT(pst_trainer_create(&t, model, &smaller, &error), PST_EINVAL);
+    pst_model_destroy(model);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"gradients of losses", test_gradients},
@@ -482,6 +509,7 @@ int main(int argc, char **argv)
                                         {"mixed precision", test_mixed_learns},
                                         {"recomputed activations", test_recompute},
                                         {"loss scale", test_loss_scale},
+                                        {"sizes of structs", test_sizes},
                                         {0}};
     return test_main(argc, argv, tests);
 }
