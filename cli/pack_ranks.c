@@ -20,17 +20,25 @@ static double patience(void)
     return seconds > 0 ? seconds : 30;
 }
 
-/* A hidden file beside OUT, which may not exist yet. */
+/* A hidden file in OUT: where parts can be written, signs of life can. */
 static void sign_path(char *path, size_t size, const char *out, uint32_t rank, uint32_t ranks)
 {
-    size_t length = strlen(out);
-    const char *name;
+    snprintf(path, size, "%s/.rank-%" PRIu32 "-of-%" PRIu32, out, rank, ranks);
+}
 
-    while (length > 1 && out[length - 1] == '/')
-        length--;
-    for (name = out + length; name > out && name[-1] != '/';)
-        name--;
-    snprintf(path, size, "%.*s.%.*s.rank-%" PRIu32 "-of-%" PRIu32, (int)(name - out), out, (int)(out + length - name), name, rank, ranks);
+/* Creates OUT and the folders that it lies in; a failure shows where it is written to. */
+static void make_folders(const char *out)
+{
+    char path[4200];
+
+    snprintf(path, sizeof(path), "%s", out);
+    for (char *c = path + 1; *c; c++)
+        if (*c == '/') {
+            *c = 0;
+            (void)mkdir(path, 0777);
+            *c = '/';
+        }
+    (void)mkdir(path, 0777);
 }
 
 static void write_sign(const struct life_sign *l, const char *state, unsigned count)
@@ -76,6 +84,8 @@ void life_sign_start(struct life_sign *l, const char *out, uint32_t rank, uint32
     sign_path(l->path, sizeof(l->path), out, rank, ranks);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
+    if (!strstr(out, "://"))
+        make_folders(out);
     l->running = !strstr(out, "://") && pthread_create(&l->thread, NULL, beat, l) == 0;
 }
 

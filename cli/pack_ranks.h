@@ -1,4 +1,4 @@
-/* pack_ranks.h: signs of life of processes that pack one dataset together: small files beside OUT, which every one of them sees. */
+/* pack_ranks.h: signs of life of processes that pack one dataset together: small files in OUT, which every one of them sees. */
 #ifndef CLI_PACK_RANKS_H
 #define CLI_PACK_RANKS_H
 

@@ -221,7 +221,7 @@ def test_pack():
         job = subprocess.Popen([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env={**env, "PENSTOCK_RANK_TIMEOUT": "30"}, text=True,
                                stderr=subprocess.PIPE)
         time.sleep(3)  # it has cleared what an earlier run left
-        with open(f"{folder}/.out.rank-1-of-2", "w") as f:
+        with open(f"{folder}/out/.rank-1-of-2", "w") as f:
             f.write("failed process 17 on here 3\n")
         _, err = job.communicate(timeout=60)
         assert job.returncode != 0 and "rank 1 (process 17 on here) has failed" in err, err
@@ -231,7 +231,24 @@ def test_pack():
         penstock("pack", f"{folder}/photos", f"{folder}/one", "--name", "out", "-q")
         names = sorted(os.listdir(f"{folder}/one"))
         assert names == sorted(os.listdir(f"{folder}/out"))
-        assert not glob.glob(f"{folder}/.out.rank*")
+        assert not glob.glob(f"{folder}/out/.rank*") and sorted(os.listdir(folder)) == ["one", "out", "photos"]
+
+
+def test_pack_in_a_locked_folder():
+    """The folder that OUT lies in need not be writable."""
+    with scratch() as folder:
+        penstock("generate", f"{folder}/photos", "--images", 30, "--classes", 3, "--size", 20, "-q")
+        os.makedirs(f"{folder}/locked/out")
+        command = [PENSTOCK, "pack", f"{folder}/photos", f"{folder}/locked/out", "-q"]
+        if os.geteuid() == 0:  # permissions do not hold root back: a name that is taken does
+            os.mkdir(f"{folder}/locked/.out.rank-1-of-2")
+        else:
+            os.chmod(f"{folder}/locked", 0o555)
+        env = environment(PMI_SIZE="2", PENSTOCK_RANK_TIMEOUT="2")
+        slow = subprocess.Popen(["sh", "-c", 'sleep 1; exec "$@"', "sh", *command], env={**env, "PMI_RANK": "1"})
+        subprocess.run(command, env={**env, "PMI_RANK": "0"}, check=True, timeout=60)
+        assert slow.wait() == 0
+        os.chmod(f"{folder}/locked", 0o755)
 
 
 tap.main(globals())
