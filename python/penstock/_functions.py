@@ -276,6 +276,10 @@ class SampleFunction:
             calls.clear()
         return value_of(results.pop())
 
+    def forget(self, worker):
+        """The worker is gone, with what it prepared."""
+        self.groups.pop(worker, None)
+
 
 class PlannedCall:
     """Calls a function; returns the fields that it writes, in the order of the plan. Does not refer to the SampleFunction: its pool

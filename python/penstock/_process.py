@@ -149,7 +149,31 @@ def _serve(channel, call, function, parent):
         heads, results = [], []
         for i in range(count):
             _call(call, values[i * each : (i + 1) * each], heads, results)
-        channel.send(tuple(heads), results)
+        try:
+            channel.send(tuple(heads), results)
+        except OSError:  # the parent is gone
+            return
+        except Exception:  # a value cannot be pickled
+            channel.send(*_sendable(heads, results))
+
+
+def _count(head):
+    """The values of a call in a message."""
+    return 2 if head is None else head if isinstance(head, int) else len(head)
+
+
+def _sendable(heads, results):
+    """The same with an exception in place of each call whose result cannot be pickled."""
+    sent, values, at = [], [], 0
+    for head in heads:
+        part, at = results[at : at + _count(head)], at + _count(head)
+        try:
+            pickle.dumps([value for value in part if _view(value) is None and not isinstance(value, Tensor)])
+        except Exception as error:
+            head, part = None, [TypeError(f"what the function returned cannot be sent from its process: {error}"), traceback.format_exc()]
+        sent.append(head)
+        values += part
+    return tuple(sent), values
 
 
 def _call(call, values, heads, results):
@@ -299,9 +323,8 @@ class Pool:
             return [self.call_all([call])[0] for call in calls]  # only one of them ended the process
         results, at = [], 0
         for head in heads:
-            count = 2 if head is None else head if isinstance(head, int) else len(head)
-            results.append(_result(head, values[at : at + count]))
-            at += count
+            results.append(_result(head, values[at : at + _count(head)]))
+            at += _count(head)
         return results
 
     def _exchange(self, calls):

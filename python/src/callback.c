@@ -279,6 +279,20 @@ static pst_status map_run(const void *config, void *worker, pst_ctx *ctx, const 
     return st;
 }
 
+/* What a worker has prepared and nobody took goes with it. */
+static void map_stop(const void *config, void *state)
+{
+    struct callback *c = ((const struct config *)config)->callback;
+    struct map_worker *worker = state;
+    if (worker->prepared == 0)
+        return;
+    struct entry entry = callback_enter(c);
+    PyObject *done = PyObject_CallMethod(c->object, "forget", "n", (Py_ssize_t)(intptr_t)worker);
+    Py_XDECREF(done);
+    PyErr_Clear();
+    callback_leave(c, entry);
+}
+
 static uint64_t map_fingerprint(const void *config)
 {
     return ((const struct config *)config)->callback->fingerprint;
@@ -294,6 +308,7 @@ static uint64_t map_fingerprint(const void *config)
      .worker_size = sizeof(struct map_worker),                                                                                 \
      .plan = map_plan,                                                                                                         \
      .run = map_run,                                                                                                           \
+     .stop = map_stop,                                                                                                         \
      .flags = other,                                                                                                           \
      .fingerprint = map_fingerprint,                                                                                           \
      .prepare = function}

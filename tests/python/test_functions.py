@@ -386,6 +386,47 @@ def test_exceptions_that_cannot_be_sent():
                 assert f"{type(error).__name__}: code 7 at noon" in str(failure) and "raise error" in text, text
 
 
+def test_results_that_cannot_be_sent():
+    """The exception says so; the process stays, and the samples beside it have their results."""
+
+    def odd(value):
+        return {"value": open(os.devnull) if value == 5 else value, "process": os.getpid()}
+
+    pool = Pool(odd, odd)
+    try:
+        results = pool.call_all([(value,) for value in (4, 5, 6)])
+        assert results[0]["value"] == 4 and results[2]["value"] == 6, results
+        assert isinstance(results[1].error, TypeError) and "cannot be sent from its process" in str(results[1].error), results[1].error
+        assert "pickle" in str(results[1].error) and results[0]["process"] == results[2]["process"]
+    finally:
+        pool.close()
+
+
+def test_groups_go_with_their_workers():
+    """What the engine's workers have prepared is not kept after they are gone."""
+    from penstock import _functions
+
+    kept, made = [], _functions.SampleFunction.prepare
+
+    def prepare(self, worker, place, values):
+        kept.append(self)
+        return made(self, worker, place, values)
+
+    _functions.SampleFunction.prepare = prepare
+    try:
+        ds = ps.range(1000).map(lambda value: value + 1, workers="process", spec={"value": "int64"}).batch(10)
+        for _ in range(4):
+            next(iter(ds))
+            state = ds.state_dict()
+            ds.load_state_dict(state)  # the workers of before are gone
+        groups = kept[-1].groups
+        assert len(groups) <= 2 * os.cpu_count(), len(groups)
+        ds.close()
+        assert not groups, groups
+    finally:
+        _functions.SampleFunction.prepare = made
+
+
 def test_processes_neither_mix_nor_change_arrays():
     """What a function gets lies in no memory that results, or the next call, are written to."""
 
