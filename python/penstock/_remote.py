@@ -7,19 +7,23 @@ batch that is lost with its worker is asked of another, and is bit-identical.
 from __future__ import annotations
 
 import math
-import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock import Dataset
+from penstock import Dataset, Error
 
 F = TypeVar("F")  # a batch that is being computed
+MOST_LOSSES = 10  # of one batch, without any result in between
 SIZES = {"uint8": 1, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4, "int64": 8, "float64": 8}
 
 
 class Lost(Exception):
-    """A batch was lost with its worker."""
+    """A batch was lost with its worker. `final`: another worker would be lost as well, as it cannot start."""
+
+    def __init__(self, final: bool = False) -> None:
+        super().__init__()
+        self.final = final
 
 
 class Backend(Protocol[F]):
@@ -31,8 +35,8 @@ class Backend(Protocol[F]):
     def submit(self, epoch: int, k: int) -> F:
         """Starts the computation of a batch by any worker."""
 
-    def get(self, future: F) -> dict[str, Any]:
-        """Waits for a batch. Raises Lost if its worker is gone."""
+    def get(self, future: F) -> dict[str, Any] | None:
+        """Waits for a batch; None: a function left it out. Raises Lost from the cause if its worker is gone."""
 
     def cancel(self, future: F) -> None:
         """The batch is not needed."""
@@ -41,17 +45,10 @@ class Backend(Protocol[F]):
         """Ends the workers that this backend has started."""
 
 
-_seeking = threading.Lock()
-
-
-def batch_at(dataset: Any, k: int, epoch: int) -> dict[str, Any]:
-    """Batch k of an epoch as arrays."""
-    if hasattr(dataset, "at"):
-        return arrays(dataset.at(k, epoch))
-    with _seeking:  # one position per dataset
-        state = {name: dataset.state_dict()[name] for name in ("fingerprint", "seed")}
-        dataset.load_state_dict({"version": 1, **state, "epoch": epoch, "next": k})
-        return arrays(next(iter(dataset)))
+def batch_at(dataset: Dataset, k: int, epoch: int) -> dict[str, Any] | None:
+    """Batch k of an epoch as arrays; None: a function left it out."""
+    batch = dataset.at(k, epoch)
+    return None if batch is None else arrays(batch)
 
 
 def arrays(batch: Any) -> dict[str, Any]:
@@ -117,18 +114,24 @@ class Loader(Generic[F]):
             self._window.append((self._asked, self._backend.submit(self._epoch, self._asked)))
             self._asked += 1
 
-    def _take(self) -> dict[str, Any]:
+    def _take(self) -> dict[str, Any] | None:
         k, future = self._window[0]
+        losses = 0
         while True:
             try:
                 batch = self._backend.get(future)
                 break
-            except Lost:
+            except Lost as lost:
+                losses += 1
+                if lost.final or losses >= MOST_LOSSES:
+                    times = "" if losses == 1 else f" {losses} times"
+                    raise Error(f"batch {k} of epoch {self._epoch} was lost{times} with its worker: {lost.__cause__}") from lost.__cause__
                 self.repeated += 1
                 future = self._backend.submit(self._epoch, k)
                 self._window[0] = (k, future)
         self._window.popleft()
-        self._size = max(self._size, size_of(batch))
+        if batch is not None:
+            self._size = max(self._size, size_of(batch))
         return batch
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -142,7 +145,8 @@ class Loader(Generic[F]):
                 batch = self._take()
                 self._next += 1
                 self._fill()  # the workers go on while the caller uses the batch
-                yield batch
+                if batch is not None:
+                    yield batch
             self._epoch, self._next = self._epoch + 1, 0
         finally:
             self._drop()

@@ -25,7 +25,7 @@ _open: dict[str, Any] = {}  # in the workers: datasets by their name
 _lock = threading.Lock()
 
 
-def _batch(name: str, pickled: bytes, epoch: int, k: int) -> dict[str, Any]:
+def _batch(name: str, pickled: bytes, epoch: int, k: int) -> dict[str, Any] | None:
     """Runs in a worker, which keeps the dataset for the next call."""
     with _lock:
         if name not in _open:
@@ -47,11 +47,11 @@ class _Tasks:
         # the scheduler computes a batch again if its worker is lost; the number of times is not limited by Dask's default of 3
         return self.client.submit(_batch, self.name, self.pickled, epoch, k, pure=False, retries=10, key=f"{self.name}-{epoch}-{k}-{_count()}")
 
-    def get(self, future: Future) -> dict[str, Any]:
+    def get(self, future: Future) -> dict[str, Any] | None:
         from distributed.scheduler import KilledWorker
 
         try:
-            found: dict[str, Any] = future.result()
+            found: dict[str, Any] | None = future.result()
         except KilledWorker as error:
             raise _remote.Lost from error
         return found

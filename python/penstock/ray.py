@@ -29,7 +29,7 @@ class _Worker:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
 
-    def batch(self, epoch: int, k: int) -> dict[str, Any]:
+    def batch(self, epoch: int, k: int) -> dict[str, Any] | None:
         return _remote.batch_at(self.dataset, k, epoch)
 
     def process(self) -> int:
@@ -77,16 +77,16 @@ class _Actors:
                 del self.load[actor]
         return actor
 
-    def get(self, future: Any) -> dict[str, Any]:
+    def get(self, future: Any) -> dict[str, Any] | None:
         try:
-            batch: dict[str, Any] = ray.get(future)
+            batch: dict[str, Any] | None = ray.get(future)
         except (RayActorError, WorkerCrashedError, ObjectLostError) as error:
             actor = self._release(future)
             if isinstance(error, RayActorError) and actor in self.actors:  # another takes its place
                 workers = len(self.actors)
                 self.actors.remove(actor)
                 self.scale(workers)
-            raise _remote.Lost from error
+            raise _remote.Lost(final=bool(getattr(error, "actor_init_failed", False))) from error
         self._release(future)
         return batch
 
@@ -99,6 +99,16 @@ class _Actors:
         self.actors = []
 
 
+def _begin() -> None:
+    """Joins the cluster that RAY_ADDRESS names or that runs here; otherwise starts one that only this machine reaches."""
+    if ray.is_initialized():
+        return
+    try:
+        ray.init(address="auto")
+    except ConnectionError:  # there is none
+        ray.init(address="local", _node_ip_address="127.0.0.1", include_dashboard=False)
+
+
 class Loader(_remote.Loader[Any]):
     """Batches of `dataset`, computed by Ray actors and delivered in order, bit-identical to iterating over the dataset here.
 
@@ -107,6 +117,9 @@ class Loader(_remote.Loader[Any]):
         ram: bytes of batches that are computed or wait to be taken; choose less than the object store has
         length: batches per epoch, where the dataset cannot tell
         options: further options of the actors, such as resources={"loader": 1}
+
+    Without ray.init() before it, it joins the cluster that RAY_ADDRESS names or that runs on this machine; if there is none, it starts one that
+    listens on 127.0.0.1 only.
 
     The arrays of a batch are read-only views of the object store. The dataset is pickled: its files must exist wherever actors run. An actor
     that dies is replaced, and its batches are computed again.
@@ -124,10 +137,9 @@ class Loader(_remote.Loader[Any]):
         length: int | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
-        if not ray.is_initialized():
-            ray.init()
         if workers < 1 or threads < 1:
             raise ValueError(f"workers={workers}, threads={threads}; expected 1 or more of each")
+        _begin()
         super().__init__(dataset, _Actors(dataset.with_options(workers=1, prefetch=1), workers, threads, options or {}), ram, length)
 
     def scale(self, workers: int) -> None:
@@ -146,7 +158,9 @@ def _read(dataset: Dataset, epoch: int, first: int, last: int) -> Iterable[Any]:
     from ray.data.block import BlockAccessor
 
     for k in range(first, last):
-        yield BlockAccessor.batch_to_block(_remote.batch_at(dataset, k, epoch))
+        batch = _remote.batch_at(dataset, k, epoch)
+        if batch is not None:
+            yield BlockAccessor.batch_to_block(batch)
 
 
 class Source(Datasource):

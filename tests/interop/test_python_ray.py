@@ -77,6 +77,66 @@ def test_ray():
             assert all(same(batch, want[1][20 + k]) for k, batch in enumerate(loader)) and loader.state_dict() == {"epoch": 2, "next": 0}
 
 
+def only_here(process):
+    """Unpickles in this process only."""
+    if os.getpid() != process:
+        raise RuntimeError("this worker lacks a file")
+    return Local()
+
+
+class Local:
+    def __call__(self, label):
+        return label + 1
+
+    def __reduce__(self):
+        return only_here, (os.getpid(),)
+
+
+def test_workers_that_cannot_start():
+    """The loader does not try for ever: it fails and says why."""
+    import penstock.ray
+
+    start_ray()
+    with tempfile.TemporaryDirectory() as folder:
+        data = dataset(folder).map(Local())
+        with penstock.ray.Loader(data, workers=1) as loader:
+            try:
+                next(iter(loader))
+                raise AssertionError("it delivered a batch")
+            except ps.Error as error:
+                assert "batch 0 of epoch 0 was lost" in str(error) and "this worker lacks a file" in str(error), error
+
+
+def leave_out(label):
+    if label[0] == 8:
+        raise ps.Skip
+    return label
+
+
+def test_batches_that_are_left_out():
+    import penstock.ray
+
+    start_ray()
+    data = ps.range(32).batch(8).map(leave_out)
+    want = [batch["value"].tolist() for batch in data]
+    assert len(want) == 3
+    with penstock.ray.Loader(data, workers=1) as loader:
+        assert [batch["value"].tolist() for batch in loader] == want
+
+
+def test_a_cluster_of_its_own():
+    """Without ray.init, it starts a cluster that listens on 127.0.0.1 only; everything else here is in a namespace."""
+    import ray
+
+    import penstock.ray
+
+    ray.shutdown()
+    with penstock.ray.Loader(ps.range(16).batch(8), workers=1) as loader:
+        assert [batch["value"].tolist() for batch in loader] == [list(range(8)), list(range(8, 16))]
+        assert all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes()), ray.nodes()
+    ray.shutdown()
+
+
 def test_ram():
     """No more batches are under way than `ram` holds, but one."""
     import penstock.ray
