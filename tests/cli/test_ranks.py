@@ -141,7 +141,7 @@ def test_lost_ranks():
                 out, err = job.communicate(timeout=30)
                 assert job.returncode != 0 and time.monotonic() - began < 25, (mpi, how, time.monotonic() - began)
                 if how == signal.SIGSTOP:
-                    assert f"rank 1 (process {pids[1]} on" in err and "has not answered" in err and "--resume" in err, err
+                    assert f"rank 1 (process {pids[1]} on" in err and "has not answered" in err and "--resume" in err, (mpi, job.returncode, err, out)
                 else:
                     assert str(pids[1]) in out + err or "rank 1" in err, out + err
                 done = json.load(open(f"{run}/latest/state.json"))["step"]
