@@ -84,28 +84,35 @@ GEMM_INLINE void epilogue_one(const struct epilogue_terms *t, enum conv_epilogue
     number_store8(t->out, number, p * t->next, v, whole, t->channels);
 }
 
-/* Eight channels (`whole`) or fewer; values `pitch` apart. Two sums take turns: each addition waits for the one before it. */
-GEMM_INLINE void epilogue_vector(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
-                                 const struct epilogue_run *r, const float *value, size_t pitch)
+GEMM_INLINE struct epilogue_terms epilogue_terms_make(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
+                                                      const struct epilogue_run *r)
 {
     const __m256i lanes = gemm_lanes(r->channels);
     const __m256 zero = _mm256_setzero_ps();
     const struct conv_strides *s = &j->out_strides;
-    const struct epilogue_terms t = {.mask = j->mask.data ? extra_pixel(&j->mask, r->image, r->y, r->x) + r->first : NULL,
-                                     .add = epilogue_numbers(&j->add, number, r),
-                                     .z = epilogue_numbers(&j->z, number, r),
-                                     .out = number_at(j->out, number, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first),
-                                     .next = r->step * s->pixel,
-                                     .next_add = r->step * j->add.strides.pixel,
-                                     .next_mask = r->step * j->mask.strides.pixel,
-                                     .next_z = r->step * j->z.strides.pixel,
-                                     .low = _mm256_set1_ps(j->low),
-                                     .high = _mm256_set1_ps(j->high),
-                                     .shift = j->shift ? epilogue_load(j->shift + r->first, whole, lanes) : zero,
-                                     .bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : zero,
-                                     .lanes = lanes,
-                                     .channels = r->channels,
-                                     .sums = j->sum && kind != CONV_CLAMP};
+    return (struct epilogue_terms){.mask = j->mask.data ? extra_pixel(&j->mask, r->image, r->y, r->x) + r->first : NULL,
+                                   .add = epilogue_numbers(&j->add, number, r),
+                                   .z = epilogue_numbers(&j->z, number, r),
+                                   .out = number_at(j->out, number, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first),
+                                   .next = r->step * s->pixel,
+                                   .next_add = r->step * j->add.strides.pixel,
+                                   .next_mask = r->step * j->mask.strides.pixel,
+                                   .next_z = r->step * j->z.strides.pixel,
+                                   .low = _mm256_set1_ps(j->low),
+                                   .high = _mm256_set1_ps(j->high),
+                                   .shift = j->shift ? epilogue_load(j->shift + r->first, whole, lanes) : zero,
+                                   .bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : zero,
+                                   .lanes = lanes,
+                                   .channels = r->channels,
+                                   .sums = j->sum && kind != CONV_CLAMP};
+}
+
+/* Eight channels (`whole`) or fewer; values `pitch` apart. Two sums take turns: each addition waits for the one before it. */
+GEMM_INLINE void epilogue_vector(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
+                                 const struct epilogue_run *r, const float *value, size_t pitch)
+{
+    const struct epilogue_terms t = epilogue_terms_make(j, kind, number, whole, r);
+    const __m256 zero = _mm256_setzero_ps();
     __m256 sum[2] = {zero, zero}, sum2[2] = {zero, zero};
     size_t p = 0;
     for (; p + 2 <= r->count; p += 2, value += 2 * pitch) {

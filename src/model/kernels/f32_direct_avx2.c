@@ -17,6 +17,7 @@
 
 #define RUN     96 /* pixels */
 #define MAX_TAPS 16 /* size of the kernel */
+#define BLOCK   48 /* input channels of a 1 × 1 convolution whose weight gradient is computed together */
 #define TILE_ROWS 6 /* pixels, or input channels of a weight gradient, that are computed together */
 
 static bool takes(const struct conv_shape *s)
@@ -179,46 +180,74 @@ static void finish_run(const struct conv_job *j, struct epilogue_run r, const fl
     }
 }
 
-/* CONV_CLAMP of a run in float32, 16 channels, straight from the registers of the product. */
-struct clamp {
-    float *out;
-    size_t pitch;
-    __m256 bias[2], low, high;
+/* The epilogue of a run, 16 channels, straight from the registers of the products. Two sums of each channel take turns. */
+struct finish {
+    struct epilogue_terms terms[2];
+    __m256 sum[2][2], sum2[2][2];
 };
 
-#define CLAMP_STORE(i)                                                                                                          \
-    if (rows > i) {                                                                                                             \
-        _mm256_storeu_ps(out + i * c->pitch, epilogue_clamp(_mm256_add_ps(acc[2 * i], c->bias[0]), c->low, c->high));           \
-        _mm256_storeu_ps(out + i * c->pitch + 8, epilogue_clamp(_mm256_add_ps(acc[2 * i + 1], c->bias[1]), c->low, c->high));   \
-    }
+#define FINISH_ROW(i)                                                                                                           \
+    if (rows > i)                                                                                                               \
+        epilogue_one(&f->terms[half], kind, number, true, n + i, acc[2 * i + half], &sum[i % 2], &sum2[i % 2]);
 
-GEMM_INLINE void clamp_tile(size_t rows, const struct rows *r, const struct part *p, size_t n, const float *panel, const struct clamp *c)
+GEMM_INLINE void finish_half(size_t rows, enum conv_epilogue kind, enum number number, size_t half, size_t n, const __m256 *acc, struct finish *f)
+{
+    __m256 sum[2] = {f->sum[half][0], f->sum[half][1]}, sum2[2] = {f->sum2[half][0], f->sum2[half][1]};
+    GEMM_EACH_ROW(FINISH_ROW)
+    if (kind == CONV_CLAMP)
+        return;
+    f->sum[half][0] = sum[0], f->sum[half][1] = sum[1];
+    f->sum2[half][0] = sum2[0], f->sum2[half][1] = sum2[1];
+}
+
+GEMM_INLINE void finished_tile(size_t rows, enum conv_epilogue kind, enum number number, const struct rows *r, const struct part *p, size_t n,
+                               const float *panel, struct finish *f)
 {
     __m256 acc[12];
-    float *out = c->out + n * c->pitch;
     GEMM_EACH_ROW(GEMM_ZERO)
     gemm_sum(rows, r->row, p->rows, n * r->pitch, p->columns * p->ci, r->pitch, 1, panel, GEMM_PANEL, 0, acc);
-    GEMM_EACH_ROW(CLAMP_STORE)
+    finish_half(rows, kind, number, 0, n, acc, f);
+    finish_half(rows, kind, number, 1, n, acc, f);
 }
 
-static bool is_clamp(const struct conv_job *j, size_t channels)
+GEMM_INLINE void multiply_finished(const struct conv_job *j, enum conv_epilogue kind, enum number number, const struct rows *r,
+                                   const struct part *p, const struct epilogue_run *e, const float *panel)
 {
-    return j->epilogue == CONV_CLAMP && j->number == NUMBER_F32 && !j->add.data && channels >= GEMM_PANEL;
-}
-
-static void multiply_clamp(const struct conv_job *j, const struct rows *r, const struct part *p, size_t count, const float *panel,
-                           const struct epilogue_run *e)
-{
-    const struct conv_strides *s = &j->out_strides;
-    struct clamp c = {.out = (float *)j->out + e->image * s->image + e->y * s->row + e->x * s->pixel + e->first, .pitch = e->step * s->pixel,
-                      .low = _mm256_set1_ps(j->low), .high = _mm256_set1_ps(j->high)};
-    c.bias[0] = j->bias ? _mm256_loadu_ps(j->bias + e->first) : _mm256_setzero_ps();
-    c.bias[1] = j->bias ? _mm256_loadu_ps(j->bias + e->first + 8) : _mm256_setzero_ps();
-    for (size_t n = 0, rows; n < count; n += rows) {
-        rows = gemm_rows(count - n);
-        GEMM_SWITCH(clamp_tile, rows, r, p, n, panel, &c);
+    const __m256 zero = _mm256_setzero_ps();
+    struct epilogue_run low = *e, high = *e;
+    low.channels = high.channels = 8;
+    high.first += 8;
+    struct finish f = {.terms = {epilogue_terms_make(j, kind, number, true, &low), epilogue_terms_make(j, kind, number, true, &high)},
+                       .sum = {{zero, zero}, {zero, zero}}, .sum2 = {{zero, zero}, {zero, zero}}};
+    for (size_t n = 0, rows; n < e->count; n += rows) {
+        rows = gemm_rows(e->count - n);
+        GEMM_SWITCH(finished_tile, rows, kind, number, r, p, n, panel, &f);
         ahead_fetch(p->ahead);
     }
+    for (size_t half = 0; half < 2 && f.terms[0].sums; half++) {
+        epilogue_add_sums(_mm256_add_ps(f.sum[half][0], f.sum[half][1]), 8, j->sum + e->first + 8 * half);
+        epilogue_add_sums(_mm256_add_ps(f.sum2[half][0], f.sum2[half][1]), 8, j->sum2 + e->first + 8 * half);
+    }
+}
+
+/* Whether the run was computed so: usual epilogues and numbers of whole panels. */
+static bool try_finished(const struct conv_job *j, const struct rows *r, const struct part *p, const struct epilogue_run *e, const float *panel)
+{
+    if (e->channels < GEMM_PANEL)
+        return false;
+    if (j->epilogue == CONV_CLAMP && j->number == NUMBER_F32)
+        multiply_finished(j, CONV_CLAMP, NUMBER_F32, r, p, e, panel);
+    else if (j->epilogue == CONV_RAW && j->number == NUMBER_F32)
+        multiply_finished(j, CONV_RAW, NUMBER_F32, r, p, e, panel);
+    else if (j->epilogue == CONV_RAW && j->number == NUMBER_F16)
+        multiply_finished(j, CONV_RAW, NUMBER_F16, r, p, e, panel);
+    else if (j->epilogue == CONV_GRADIENT && j->number == NUMBER_F32)
+        multiply_finished(j, CONV_GRADIENT, NUMBER_F32, r, p, e, panel);
+    else if (j->epilogue == CONV_GRADIENT && j->number == NUMBER_F16)
+        multiply_finished(j, CONV_GRADIENT, NUMBER_F16, r, p, e, panel);
+    else
+        return false;
+    return true;
 }
 
 /* `count` pixels from n of row m (and of the row after it, where pooled). */
@@ -233,10 +262,8 @@ static void convolve_run(const struct conv_job *j, const struct part *p, size_t 
     for (size_t first = 0; first < p->co; first += GEMM_PANEL) {
         r.first = first;
         r.channels = p->co - first < GEMM_PANEL ? p->co - first : GEMM_PANEL;
-        if (is_clamp(j, r.channels)) {
-            multiply_clamp(j, &rows[0], p, count, p->weights + first * k, &r);
+        if (try_finished(j, &rows[0], p, &r, p->weights + first * k))
             continue;
-        }
         for (size_t t = 0; t < times; t++)
             multiply(&rows[t], p, count, p->weights + first * k, values + t * RUN * GEMM_PANEL);
         finish_run(j, r, values);
@@ -322,24 +349,49 @@ static void load_panel(const float *g, size_t pixel, size_t count, size_t channe
     }
 }
 
-/* Tile rows are (kernel column, input channel), the sum goes over pixels. */
+/* Products of `length` values per pixel, `pitch` apart, with a panel of the gradient, added to `sum`: tile rows are values of a pixel, the
+ * sum goes over `count` pixels. */
+static void gradient_tiles(const float *values, size_t length, size_t pitch, size_t count, const float *panel, struct ahead *ahead, float *sum)
+{
+    for (size_t k = 0, tile; k < length; k += tile) {
+        tile = gemm_rows(length - k);
+        GEMM_TILE(tile, true, &values, 1, k, count, 1, pitch, panel, sum + k * GEMM_PANEL);
+        ahead_fetch(ahead);
+    }
+}
+
+/* Channels of a run in blocks of up to BLOCK, [block][pixel][channel]: those of 1 × 1 convolutions with many channels lie so far apart that
+ * the pixels of a run would take each other's places in the cache. */
+static void copy_blocks(const float *from, size_t pitch, size_t channels, size_t count, float *to)
+{
+    for (size_t c = 0; c < channels; c += BLOCK) {
+        size_t width = channels - c < BLOCK ? channels - c : BLOCK;
+        for (size_t n = 0; n < count; n++, to += width)
+            memcpy(to, from + n * pitch + c, width * sizeof(float));
+    }
+}
+
+/* Tile rows are (kernel column, input channel). */
 static void gradient_run(const struct conv_weight_job *j, const struct part *p, size_t image, size_t m, size_t n, size_t count, float *scratch)
 {
     const struct conv_strides *g = &j->gradient.strides;
     const float *dz = j->gradient.data + image * g->image + m * g->row + n * g->pixel;
+    float *copies = scratch + 2 * RUN * GEMM_PANEL;
     size_t length = p->columns * p->ci;
+    bool blocks = p->rows * p->columns == 1 && p->ci >= BLOCK;
     struct rows rows;
-    find_rows(&j->in, p, image, m, n, count, scratch + 2 * RUN * GEMM_PANEL, &rows);
+    find_rows(&j->in, p, image, m, n, count, copies, &rows);
+    if (blocks)
+        copy_blocks(rows.row[0], rows.pitch, length, count, copies + rows_floats(&j->shape));
     for (size_t first = 0; first < p->co; first += GEMM_PANEL) {
         float *sum = j->sum + first * p->rows * length;
         load_panel(dz + first, g->pixel, count, p->co - first < GEMM_PANEL ? p->co - first : GEMM_PANEL, scratch);
-        for (size_t i = 0; i < p->rows; i++, sum += length * GEMM_PANEL)
-            for (size_t k = 0; k < length;) {
-                size_t tile = gemm_rows(length - k);
-                GEMM_TILE(tile, true, &rows.row[i], 1, k, count, 1, rows.pitch, scratch, sum + k * GEMM_PANEL);
-                ahead_fetch(p->ahead);
-                k += tile;
-            }
+        for (size_t i = 0; i < p->rows && !blocks; i++, sum += length * GEMM_PANEL)
+            gradient_tiles(rows.row[i], length, rows.pitch, count, scratch, p->ahead, sum);
+        for (size_t c = 0, width; blocks && c < length; c += width) {
+            width = length - c < BLOCK ? length - c : BLOCK;
+            gradient_tiles(copies + rows_floats(&j->shape) + c * count, width, width, count, scratch, p->ahead, sum + c * GEMM_PANEL);
+        }
     }
 }
 

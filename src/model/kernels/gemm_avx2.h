@@ -65,6 +65,16 @@ GEMM_INLINE size_t gemm_rows(size_t left)
         _mm256_storeu_ps(out + i * pitch + 8, acc[2 * i + 1]);                                                                  \
     }
 
+#define GEMM_UNROLLED 2 /* steps of a sum per turn of its loop: short sums then end as the processor foresees */
+
+GEMM_INLINE void gemm_step(size_t rows, const float *a, size_t step, const float *panel, size_t ahead, __m256 *acc)
+{
+    __m256 w0 = _mm256_loadu_ps(panel), w1 = _mm256_loadu_ps(panel + 8);
+    if (ahead)
+        _mm_prefetch((const char *)(panel + ahead), _MM_HINT_T0);
+    GEMM_EACH_ROW(GEMM_MULTIPLY)
+}
+
 /* acc += Σ over segments and k < length: source[segment][at + r · step + k · next] · panel[k], `rows` × 16 values in registers. Either
  * `step` or `next` is usually 1. Rows of the panel are `panel_pitch` apart; `ahead` floats after each of them are fetched (0: none). */
 GEMM_INLINE void gemm_sum(size_t rows, const float *const *source, size_t segments, size_t at, size_t length, size_t step, size_t next,
@@ -72,12 +82,13 @@ GEMM_INLINE void gemm_sum(size_t rows, const float *const *source, size_t segmen
 {
     for (size_t s = 0; s < segments; s++) {
         const float *a = source[s] + at;
-        for (size_t k = 0; k < length; k++, a += next, panel += panel_pitch) {
-            __m256 w0 = _mm256_loadu_ps(panel), w1 = _mm256_loadu_ps(panel + 8);
-            if (ahead)
-                _mm_prefetch((const char *)(panel + ahead), _MM_HINT_T0);
-            GEMM_EACH_ROW(GEMM_MULTIPLY)
-        }
+        size_t k = 0;
+        for (; k + GEMM_UNROLLED <= length; k += GEMM_UNROLLED)
+#pragma GCC unroll 2
+            for (size_t u = 0; u < GEMM_UNROLLED; u++, a += next, panel += panel_pitch)
+                gemm_step(rows, a, step, panel, ahead, acc);
+        for (; k < length; k++, a += next, panel += panel_pitch)
+            gemm_step(rows, a, step, panel, ahead, acc);
     }
 }
 
