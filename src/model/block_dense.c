@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define CONVERTED 256 /* inputs of all samples that are converted at a time */
+#define CONVERTED_PITCH (CONVERTED + 16) /* so that the same input of all samples does not fall into few sets of a cache */
+#define CACHE_LINE 64
 #define GRAIN 16 /* inputs: parts begin at whole cache lines */
 
 struct dense_state {
@@ -85,9 +87,14 @@ static void load_samples(struct step *s, const struct dense_state *c, size_t fir
         return;
     j->k = left < CONVERTED ? left : CONVERTED;
     j->x = samples;
-    j->x_pitch = CONVERTED;
-    for (size_t i = 0; i < j->n; i++)
-        strip_convert(number_from(x, number, i * c->inputs), number, j->k, samples + i * CONVERTED, NUMBER_F32);
+    j->x_pitch = CONVERTED_PITCH;
+    for (size_t i = 0; i < j->n; i++) {
+        const char *from = number_from(x, number, i * c->inputs);
+        size_t bytes = j->k * number_bytes(number);
+        for (size_t at = 0; at < bytes && j->k < left; at += CACHE_LINE)
+            __builtin_prefetch(from + bytes + at); /* the next chunk: samples lie too far apart for the processor to foresee it */
+        strip_convert(from, number, j->k, samples + i * CONVERTED_PITCH, NUMBER_F32);
+    }
 }
 
 /* Gradients of inputs: where they lie, or converted from `samples`. */
@@ -102,10 +109,10 @@ static void store_gradient(struct step *s, struct block *b, const struct dense_j
         return;
     }
     for (size_t i = 0; adds && i < j->n; i++)
-        strip_convert(number_from(dx, number, i * c->inputs + first), number, j->k, samples + i * CONVERTED, NUMBER_F32);
-    c->kernels->data(j, adds, samples, CONVERTED, scratch);
+        strip_convert(number_from(dx, number, i * c->inputs + first), number, j->k, samples + i * CONVERTED_PITCH, NUMBER_F32);
+    c->kernels->data(j, adds, samples, CONVERTED_PITCH, scratch);
     for (size_t i = 0; i < j->n; i++)
-        strip_convert(samples + i * CONVERTED, NUMBER_F32, j->k, number_at(dx, number, i * c->inputs + first), number);
+        strip_convert(samples + i * CONVERTED_PITCH, NUMBER_F32, j->k, number_at(dx, number, i * c->inputs + first), number);
 }
 
 static void forward(struct step *s, struct block *b, unsigned lane, unsigned lanes)
@@ -203,7 +210,7 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     v->forms[c->in].on_demand = block_conv_asks(v, c->in, b);
     size_t scratch = round_up(c->kernels->scratch_bytes(v->options->batch, c->units));
     c->sum_floats = dense_panels(c->units) * v->options->batch * DENSE_PANEL;
-    c->sample_floats = v->forms[c->in].number == NUMBER_F32 ? 0 : v->options->batch * CONVERTED;
+    c->sample_floats = v->forms[c->in].number == NUMBER_F32 ? 0 : v->options->batch * CONVERTED_PITCH;
     b->work.bytes = (c->sum_floats + c->sample_floats) * sizeof(float) + scratch;
     b->back_work.bytes = c->sample_floats * sizeof(float) + scratch;
     b->forward[0] = (struct block_phase){PHASE_LANES, forward};
