@@ -4,13 +4,15 @@
  *     … --seconds 2        prints images per second instead, the best of windows of a tenth
  *     … --profile          prints the time and the kernel of each operation
  *     … --kind int8        quantised, each layer by the fastest kernel; --small: int8 kernels only
- *     … --onnx OUT/MODEL-fp32.onnx   with the weights of that file; --check then compares with OUT/MODEL-expected.npy
+ *     … --onnx FILE        that model instead; --check EXPECTED.npy then compares with those results of the same images (without a name:
+ *                          OUT/MODEL-expected.npy beside OUT/MODEL-fp32.onnx)
  *     … --memory           prints bytes of weights and of a call
  *     … --check            compares with the reference: exit 1 where a logit is off by more than 1e-3 from the model in double, or int8 differs
  *                          from the plain C meaning of the integers where all layers run in integers */
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "export/onnx_import.h"
 #include "infer/choose.h"
 #include "infer/infer.h"
 #include "model/fold.h"
@@ -20,7 +22,6 @@
 #include "quant/float_node.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "onnx_weights.h"
 #include "train_models.h"
 
 #include <math.h>
@@ -33,7 +34,7 @@
 #define SAMPLES 256 /* images that quantisation is calibrated with */
 
 struct settings {
-    const char *model, *kind, *onnx;
+    const char *model, *kind, *onnx, *expected;
     size_t batch;
     unsigned threads;
     double seconds;
@@ -115,32 +116,52 @@ static pst_status quantise(struct subject *u, const struct settings *s, pst_erro
     return st;
 }
 
-static pst_status subject_open(struct subject *u, const struct settings *s, pst_error *error)
+static pst_status open_text(struct subject *u, const char *model, pst_error *error)
 {
     uint32_t side = 0;
-    const char *text = train_model_text(s->model, &side);
-    pst_status st = text ? pst_model_parse(&u->model, text, &(pst_shape){.rank = 3, .size = {side, side, 3}}, error)
-                         : pst_fail(error, PST_EINVAL, "there is no model %s; expected S3, M or R", s->model);
+    const char *text = train_model_text(model, &side);
+    if (!text)
+        return pst_fail(error, PST_EINVAL, "there is no model %s; expected S3, M or R", model);
+    pst_status st = pst_model_parse(&u->model, text, &(pst_shape){.rank = 3, .size = {side, side, 3}}, error);
+    u->params = st == PST_OK ? mem_large(u->model->graph->values * sizeof(float)) : NULL;
+    return st == PST_OK && !u->params ? pst_fail(error, PST_ENOMEM, "out of memory") : st;
+}
+
+static pst_status open_onnx(struct subject *u, const char *path, pst_error *error)
+{
+    struct onnx_model m = {0};
+    pst_status st = onnx_import(&m, path, error);
+    if (st < 0)
+        return st;
+    pst_shape in = shape_public(&m.graph->input);
+    st = pst_model_parse(&u->model, m.text, &in, error); /* the same text: the same places of parameters */
+    u->params = m.params;
+    m.params = NULL;
+    onnx_model_finish(&m);
+    return st;
+}
+
+static pst_status subject_open(struct subject *u, const struct settings *s, pst_error *error)
+{
+    pst_status st = s->onnx ? open_onnx(u, s->onnx, error) : open_text(u, s->model, error);
     if (st < 0)
         return st;
     const struct graph *g = u->model->graph;
     struct infer_options o = {.features = cpu_features(), .logits = true};
     u->values = shape_values(&g->input);
-    u->params = malloc(g->values * sizeof(float));
     size_t images = s->batch < SAMPLES ? SAMPLES : s->batch;
     u->images = malloc(images * u->values * sizeof(float));
     int64_t *labels = malloc(images * sizeof(*labels));
     st = u->params && u->images && labels ? PST_OK : pst_fail(error, PST_ENOMEM, "out of memory");
-    if (st == PST_OK) {
+    if (st == PST_OK)
+        train_start_data(images, u->values, u->images, labels);
+    if (st == PST_OK && !s->onnx) {
         graph_init_params(g, 0, u->params);
         train_start_weights(g, u->params);
-        train_start_data(images, u->values, u->images, labels);
         st = start_statistics(g, u->params, u->images, error);
     }
     if (st == PST_OK)
         st = graph_fold(&u->folded, &u->folded_params, g, u->params, error);
-    if (st == PST_OK && s->onnx)
-        st = onnx_weights_read(s->onnx, u->folded, u->folded_params, error);
     free(labels);
     if (st == PST_OK && s->int8)
         st = quantise(u, s, error);
@@ -166,7 +187,8 @@ static void subject_close(struct subject *u)
     graph_destroy(u->folded);
     mem_free(u->folded_params);
     pst_model_destroy(u->model);
-    free(u->params), free(u->images), free(u->out);
+    mem_free(u->params);
+    free(u->images), free(u->out);
 }
 
 /* The largest distance of a logit from the unfolded model in double. */
@@ -226,6 +248,8 @@ static int check_expected(struct subject *u, const struct settings *s)
     double distance = 0, size = 0;
     int folder = (int)(strlen(s->onnx) > 10 ? strlen(s->onnx) - strlen("-fp32.onnx") : 0);
     snprintf(path, sizeof(path), "%.*s-expected.npy", folder, s->onnx);
+    if (s->expected)
+        snprintf(path, sizeof(path), "%s", s->expected);
     if (file_read_all(&bytes, &length, path, 1 << 30, &error) < 0 || npy_parse(&h, bytes, length, length, path, &error) < 0)
         return fail(error.message);
     if (h.kind != 'f' || h.width != 4 || h.rank != 2 || h.shape[1] != u->width || h.shape[0] < s->batch)
@@ -303,6 +327,10 @@ static bool read_arguments(struct settings *s, int argc, char **argv)
         const char *v = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--check") == 0) {
             s->check = true;
+            if (v && v[0] != '-') {
+                s->expected = v;
+                i++;
+            }
             continue;
         }
         if (strcmp(argv[i], "--small") == 0) {
@@ -335,18 +363,20 @@ static bool read_arguments(struct settings *s, int argc, char **argv)
             return false;
         i++;
     }
+    if (!s->model)
+        s->model = s->onnx ? s->onnx : "S3";
     s->int8 = strcmp(s->kind, "int8") == 0;
     return s->batch > 0 && s->threads > 0 && (s->int8 || strcmp(s->kind, "fp32") == 0);
 }
 
 int main(int argc, char **argv)
 {
-    struct settings s = {.model = "S3", .kind = "fp32", .batch = 64, .threads = 2};
+    struct settings s = {.kind = "fp32", .batch = 64, .threads = 2};
     struct subject u = {0};
     pst_error error;
     int code = 0;
     if (!read_arguments(&s, argc, argv))
-        return fail("usage: bench_infer --model S3|M|R [--batch N] [--threads N] [--kind fp32|int8] [--small] [--onnx FILE] [--check] [--profile] [--memory] [--seconds N]");
+        return fail("usage: bench_infer --model S3|M|R [--batch N] [--threads N] [--kind fp32|int8] [--small] [--onnx FILE] [--check [EXPECTED.npy]] [--profile] [--memory] [--seconds N]");
     if (subject_open(&u, &s, &error) < 0)
         code = fail(error.message);
     else if (s.check)

@@ -34,7 +34,10 @@ static void put_result(const struct config *c, const pst_run_record *r, const ch
         json_end_object(&j);
         putchar('\n');
     } else {
-        printf("%s: %s, step %" PRIu64 " of %s\n", path, amount_bytes(size, (double)bytes), r->step, r->folder);
+        if (r->step)
+            printf("%s: %s, step %" PRIu64 " of %s\n", path, amount_bytes(size, (double)bytes), r->step, r->folder);
+        else
+            printf("%s: %s, of %s\n", path, amount_bytes(size, (double)bytes), r->folder);
     }
 }
 

@@ -12,6 +12,7 @@
 #include <penstock/image.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NAME_COLUMN = 18 };
@@ -180,6 +181,36 @@ static pst_status tune(const struct config *c, const pst_model *m, pst_error *er
     return pst_model_tune(m, c->tune, &o, error);
 }
 
+/* Whether MODEL is a file or a folder that has a model, instead of its text. A preset is a preset, whatever folders there are. */
+static bool is_stored(const char *text)
+{
+    struct stat info;
+    const char *name, *doc;
+    size_t length = strlen(text);
+
+    if (length > 5 && strcmp(text + length - 5, ".onnx") == 0 && !strchr(text, '|'))
+        return true;
+    for (size_t i = 0; pst_preset_at(i, &name, &doc); i++)
+        if (strcmp(name, text) == 0)
+            return false;
+    return stat(text, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* The model of a text, or of a run or an ONNX file, which have their input. */
+static pst_status open_model(pst_model **ret, const char *text, const pst_shape *shape, pst_error *error)
+{
+    pst_run_record *record = NULL;
+    pst_status status;
+
+    if (!is_stored(text))
+        return pst_model_parse(ret, text, shape, error);
+    status = pst_run_record_read(&record, text, NULL, error);
+    if (status == PST_OK)
+        status = pst_model_parse(ret, record->model, &record->input, error);
+    pst_run_record_destroy(record);
+    return status;
+}
+
 static int describe(const struct config *c, const char *text)
 {
     pst_model *m = NULL;
@@ -193,7 +224,7 @@ static int describe(const struct config *c, const char *text)
 
     if (!read_shape(c->input, &shape))
         return say_usage(&command_model, "--input %s: expected height x width x channels, as in 224x224x3, or a length", c->input);
-    status = pst_model_parse(&m, text, &shape, &error);
+    status = open_model(&m, text, &shape, &error);
     if (status == PST_OK && c->tune)
         status = tune(c, m, &error);
     if (status == PST_OK && table)
@@ -246,7 +277,7 @@ static int run(const void *config, const char *const *operands, size_t count)
 
 static const struct option options[] = {
     {"--input", 'i', "SHAPE", OPTION_STRING, INTO(struct config, input), .initial = "224x224x3",
-     .doc = "the shape of one sample: height x width x channels, or the length of a vector"},
+     .doc = "the shape of one sample: height x width x channels, or the length of a vector; runs and ONNX files have their own"},
     {"--batch", 'b', "N", OPTION_UINT, INTO(struct config, batch), .initial = "64", .min = 1, .max = 65536,
      .doc = "samples per step"},
     {"--threads", 't', "N", OPTION_UINT, INTO(struct config, threads), .min = 1, .max = 256, .doc = "threads of the step",
@@ -269,6 +300,7 @@ static const struct option options[] = {
 static const struct example examples[] = {
     {"how large is this model, and which kernels run it?",
      "penstock model \"conv 32 3 relu | maxpool 2 | flatten | dense 10\" --input 32x32x3"},
+    {"what is in this ONNX file?", "penstock model resnet18.onnx"},
     {"a preset as text, to be changed", "penstock model resnet20:100 --input 32x32x3 --text > model.pst"},
     {"which kernels are the fastest here?", "penstock model resnet20 --input 32x32x3 --batch 128 --tune kernels.txt"},
     {"what can a model be made of?", "penstock model --layers"},
@@ -279,7 +311,8 @@ const struct command command_model = {
     .name = "model",
     .summary = "describe a model: shapes, parameters, work, memory, kernels",
     .usage = "MODEL...",
-    .doc = "MODEL is a chain of layers, quoted so that the shell leaves it alone, \"@model.pst\" to read it from a file, or the name of a preset. "
+    .doc = "MODEL is a chain of layers, quoted so that the shell leaves it alone, \"@model.pst\" to read it from a file, the name of a preset, "
+           "the folder of a run, or an ONNX file. "
            "Prints each layer with the shape of its result, its parameters and its work, then the memory of a training step and which "
            "implementation runs each group of layers, and why.",
     .options = options,

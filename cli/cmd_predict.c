@@ -125,7 +125,7 @@ static pst_status open_pipeline(pst_pipeline **ret, const pst_run_record *r, con
     char batch[16];
 
     if (!text || stages_cut(&s, text) < 0)
-        return pst_fail(error, PST_EUNSUPPORTED, "the run has no pipeline whose preprocessing could be repeated");
+        return pst_fail(error, PST_EUNSUPPORTED, "the model comes without a pipeline whose preprocessing could be repeated; give the text of one in place of paths: \"folder photos | decode | resize 224 | batch 64\"");
     status = pst_pipeline_create(ret, &o, error);
     if (status == PST_OK)
         status = pst_pipeline_add_files(*ret, (const char *const *)files->path, NULL, files->count, error);

@@ -349,7 +349,7 @@ static const struct option options[] = {
     {"--val", .metavar = "PIPELINE", .kind = OPTION_STRING, INTO(struct train_config, val), .completion = COMPLETE_PIPELINE,
      .doc = "the data that is evaluated after each epoch", .absent = "none: the training loss is monitored"},
     {"--weights", 'w', "PATH", OPTION_STRING, INTO(struct train_config, weights), .completion = COMPLETE_FILES,
-     .doc = "start with the weights of a run, a checkpoint or a safetensors file; parameters that it lacks start fresh", .absent = "fresh"},
+     .doc = "start with the weights of a run, a checkpoint, an ONNX or a safetensors file; parameters that it lacks start fresh", .absent = "fresh"},
     {"--class-weight", .metavar = "HOW", .kind = OPTION_STRING, INTO(struct train_config, class_weight), .completion = COMPLETE_FILES,
      .doc = "weigh the loss by class: balanced counts the training labels, and every class weighs the same in total; otherwise a file with "
             "lines of class and weight", .absent = "every sample weighs 1"},
@@ -442,7 +442,7 @@ static const struct option options[] = {
     {"--qat-bits", .metavar = "N", .kind = OPTION_UINT, INTO(struct train_config, qat_bits), .initial = "7", .min = 7, .max = 8,
      .doc = "bits of the kernels of --qat: 7 is faster on processors without VNNI, 8 is more exact"},
     {"--teacher", .metavar = "MODEL", .kind = OPTION_STRING, INTO(struct train_config, teacher), .completion = COMPLETE_FILES,
-     .doc = "learn from this model, too: a run, a checkpoint, or an .npy file with one row of logits per element of the source. Where the inputs "
+     .doc = "learn from this model, too: a run, a checkpoint, an ONNX file, or an .npy file with one row of logits per element of the source. Where the inputs "
             "are the same in every epoch, its logits are computed once and stored beside the shards", .absent = "none", .group = "Distillation"},
     {"--temperature", .metavar = "T", .kind = OPTION_FLOAT, INTO(struct train_config, temperature), .initial = "3", .min = 1e-3, .max = 1e6,
      .doc = "logits of both are divided by it"},

@@ -15,7 +15,7 @@ pst_status kernels_read(char **ret, const char *path, pst_error *error);
 void kernels_compare(const char *given, const char *used, const char *origin);
 
 /* What a MODEL of the command line may be. */
-#define MODEL_DOC "MODEL is the folder of a run, of one checkpoint, or of a model that `penstock compress` wrote."
+#define MODEL_DOC "MODEL is the folder of a run, of one checkpoint, or of a model that `penstock compress` wrote; or an ONNX file."
 
 /* The name of class `i`: recorded, or its number. Returns `buffer`, or the name. */
 #define CLASS_SIZE 24

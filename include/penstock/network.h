@@ -29,7 +29,8 @@ typedef enum pst_weights_format {
 } pst_weights_format;
 
 /* Opens the folder of a run (`checkpoint` is "best", "latest" or a number of steps; NULL: best if there is one, otherwise latest), of one
- * checkpoint, or of a compressed model. PST_ECORRUPT: it is damaged. PST_EUNSUPPORTED: written by a newer version. */
+ * checkpoint, or of a compressed model; or an ONNX file, which has no checkpoints. PST_ECORRUPT: it is damaged. PST_EUNSUPPORTED: written
+ * by a newer version, or an ONNX file with operators that no layer computes. */
 PST_API pst_status pst_network_open(pst_network **ret, const char *path, const char *checkpoint, pst_error *reterr);
 /* Copies the weights that `t` evaluates with, at this moment. `record` (NULL: none) describes the run; it is copied. Its model, input
  * and loss are not read: the trainer has them. */

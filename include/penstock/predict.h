@@ -46,7 +46,7 @@ typedef struct pst_predictor pst_predictor;
 /* Makes a predictor from a model and its parameters: `values[i]` are those of pst_model_param_at(model, i). Both are copied. */
 PST_API pst_status pst_predictor_create(pst_predictor **ret, const pst_model *model, const float *const *values,
                                         const pst_predict_options *options, pst_error *reterr);
-/* Makes a predictor from files: the folder of a run or of one checkpoint. */
+/* Makes a predictor from files: everything that pst_network_open opens. */
 PST_API pst_status pst_predictor_open(pst_predictor **ret, const char *path, const pst_predict_options *options, pst_error *reterr);
 /* Makes a predictor from the weights that `t` evaluates with, at this moment. They are copied. */
 PST_API pst_status pst_predictor_of_trainer(pst_predictor **ret, pst_trainer *t, const pst_predict_options *options, pst_error *reterr);

@@ -262,7 +262,7 @@ PST_API pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error 
 /* Reads a checkpoint: weights, optimiser state and number of steps. PST_ECORRUPT: it is damaged; PST_EUNSUPPORTED: written by a newer
  * version; PST_ETYPE: it belongs to another model. On failure the trainer is as it was. */
 PST_API pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr);
-/* Reads weights only: from a checkpoint folder, a run folder, a safetensors file or an HDF5 file of Keras (*.weights.h5). Arrays with
+/* Reads weights only: from a checkpoint folder, a run folder, a safetensors or ONNX file, or an HDF5 file of Keras (*.weights.h5). Arrays with
  * the names of our parameters are taken by name. Otherwise layers are taken in their order, as Keras and PyTorch number them, and
  * PyTorch's layouts are converted; a last layer of another shape starts fresh. Parameters that the file does not have keep their
  * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. A shape that differs is PST_ETYPE. On failure nothing
@@ -495,7 +495,7 @@ typedef struct pst_run_record {
     char **classes;          /* Names of the classes. */
     size_t class_count;      /* The number of names; 0: not known. */
 } pst_run_record;
-/* Reads the record of `path`: a checkpoint folder, or a run folder, where `which` is "best", "latest" or a number of steps (NULL: best
+/* Reads the record of `path`: a checkpoint folder, an ONNX file, or a run folder, where `which` is "best", "latest" or a number of steps (NULL: best
  * if there is one, otherwise latest). */
 PST_API pst_status pst_run_record_read(pst_run_record **ret, const char *path, const char *which, pst_error *reterr);
 /* Frees the record and returns NULL. `r` may be NULL. */

@@ -150,7 +150,7 @@ class Model:
 
     @classmethod
     def load(cls, path, *, checkpoint=None, **options):
-        """Reads a model: `path` is a run folder of `penstock train`, or a folder that save wrote.
+        """Reads a model: `path` is a run folder of `penstock train`, a folder that save wrote, or an ONNX file.
 
             checkpoint: "best", "latest" or a number of steps, of a run folder; None: best if there is one
             options: those of Model; the optimiser's state is read where it fits them
@@ -169,7 +169,7 @@ class Model:
         return model
 
     def load_weights(self, path):
-        """Reads weights, and returns the model: from a run or checkpoint folder, a safetensors file, or a .weights.h5 of Keras.
+        """Reads weights, and returns the model: from a run or checkpoint folder, an ONNX or safetensors file, or a .weights.h5 of Keras.
 
         Arrays with the names of our parameters are taken by name. Otherwise layers are taken in their order, as Keras and PyTorch
         number them, and PyTorch's layouts are converted. Every shape is compared; a last layer of another shape stays as it is.

@@ -2,7 +2,7 @@
 #ifndef INSPECT_MESSAGE_H
 #define INSPECT_MESSAGE_H
 
-#include "record/wire.h"
+#include "base/wire.h"
 #include <penstock/example.h>
 
 struct field {

@@ -178,19 +178,30 @@ static pst_status check_input(const struct shape *s, pst_error *reterr)
     return PST_OK;
 }
 
+pst_status graph_begin(struct graph **ret, const struct shape *input, pst_error *reterr)
+{
+    pst_status st = check_input(input, reterr);
+    if (st < 0)
+        return st;
+    struct graph *g = mem_zalloc(sizeof(*g));
+    if (!g)
+        return fail_memory(reterr, "building the model");
+    g->input = *input;
+    arena_init(&g->memory);
+    *ret = g;
+    return PST_OK;
+}
+
 pst_status graph_create(struct graph **ret, const char *text, const struct shape *input, pst_error *reterr)
 {
     size_t layers = 0, out;
     while (layer_at(layers))
         layers++;
-    struct graph *g = mem_zalloc(sizeof(*g));
+    struct graph *g = NULL;
     size_t *counters = mem_array(layers, sizeof(*counters));
-    pst_status st = g && counters ? check_input(input, reterr) : fail_memory(reterr, "building the model");
-    if (st == PST_OK) {
-        g->input = *input;
-        arena_init(&g->memory);
+    pst_status st = counters ? graph_begin(&g, input, reterr) : fail_memory(reterr, "building the model");
+    if (st == PST_OK)
         st = lang_parse(&g->tree, &model_language, text, reterr);
-    }
     if (st == PST_OK)
         st = graph_add_chain(&(struct graph_builder){.graph = g, .counters = counters}, &g->tree.top, 0, &out, reterr);
     mem_free(counters);

@@ -47,6 +47,8 @@ extern const struct language model_language;
 
 /* Builds from text; presets are text with a name (preset.h). */
 pst_status graph_create(struct graph **ret, const char *text, const struct shape *input, pst_error *reterr);
+/* An empty graph, for callers that add nodes themselves (graph_add); it has no text until graph_write makes one. */
+pst_status graph_begin(struct graph **ret, const struct shape *input, pst_error *reterr);
 struct graph *graph_destroy(struct graph *g); /* NULL ok; returns NULL */
 
 /* The shape of value `v`. */

@@ -13,6 +13,7 @@ struct writer {
     const struct graph *graph;
     const struct graph_edit *edit;
     size_t *dominator; /* of each value: the last one that every way to it passes */
+    bool *written; /* per node: a second time would double it, and all that it reads */
     bool crossed;
 };
 
@@ -112,6 +113,11 @@ static void write_chain(struct writer *w, size_t value, size_t from, struct text
         return;
     const struct graph_node *n = &w->graph->nodes[value - 1];
     struct text more = {0};
+    if (w->written[value - 1]) {
+        w->crossed = true;
+        return;
+    }
+    w->written[value - 1] = true;
     write_chain(w, w->dominator[value], from, to);
     if (n->inputs > 1) {
         write_separator(to, begin);
@@ -133,10 +139,14 @@ static void write_chain(struct writer *w, size_t value, size_t from, struct text
 pst_status graph_write(const struct graph *g, const struct graph_edit *edit, char **ret, pst_error *reterr)
 {
     static const struct graph_edit none = {0};
-    struct writer w = {.graph = g, .edit = edit ? edit : &none, .dominator = mem_array(g->count + 1, sizeof(*w.dominator))};
+    struct writer w = {.graph = g, .edit = edit ? edit : &none, .dominator = mem_array(g->count + 1, sizeof(*w.dominator)),
+                       .written = mem_array(g->count + 1, sizeof(*w.written))};
     struct text to = {0}, rest = {0};
-    if (!w.dominator)
+    if (!w.dominator || !w.written) {
+        mem_free(w.dominator);
+        mem_free(w.written);
         return fail_memory(reterr, "writing the model");
+    }
     find_dominators(&w);
     if (w.edit->after)
         w.edit->after(w.edit->user, 0, &to);
@@ -146,8 +156,9 @@ pst_status graph_write(const struct graph *g, const struct graph_edit *edit, cha
     to.failed |= rest.failed;
     text_finish(&rest);
     mem_free(w.dominator);
-    pst_status st = w.crossed   ? pst_fail(reterr, PST_EUNSUPPORTED, "the model's branches cross; it has no form as text")
-                    : to.failed ? fail_memory(reterr, "writing the model")
+    mem_free(w.written);
+    pst_status st = to.failed   ? fail_memory(reterr, "writing the model")
+                    : w.crossed ? pst_fail(reterr, PST_EUNSUPPORTED, "the model's branches cross; it has no form as text")
                                 : PST_OK;
     if (st < 0)
         text_finish(&to);

@@ -52,6 +52,8 @@ static pst_status concat_shape(const void *config, const struct shape *in, size_
                             in[i].w);
         channels += in[i].c;
     }
+    if (channels > UINT32_MAX)
+        return pst_fail(reterr, PST_ELIMIT, "the branches have more than 2^32 channels together");
     *ret = in[0];
     ret->c = (uint32_t)channels;
     return PST_OK;

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "export/onnx_import.h"
 #include "export/stored_weights.h"
 #include "io/file.h"
 #include "io/publish.h"
@@ -44,8 +45,24 @@ static pst_status read_weights(const pst_run_record *r, float **ret_params, pst_
     return st;
 }
 
+static pst_status open_onnx(pst_network **ret, const char *path, const char *checkpoint, pst_error *reterr)
+{
+    pst_run_record *record = NULL;
+    struct onnx_model m = {0};
+    pst_status st = run_record_of_onnx(&record, &m, path, checkpoint, reterr);
+    if (st == PST_OK)
+        st = network_make(ret, m.text, &record->input, record, record->loss, m.params, m.quant ? PST_WEIGHTS_QUANTIZED : PST_WEIGHTS_FLOAT32, m.quant, reterr);
+    if (st == PST_OK)
+        m.params = NULL; /* the network's */
+    onnx_model_finish(&m);
+    pst_run_record_destroy(record);
+    return st;
+}
+
 pst_status pst_network_open(pst_network **ret, const char *path, const char *checkpoint, pst_error *reterr)
 {
+    if (onnx_is_file(path))
+        return open_onnx(ret, path, checkpoint, reterr);
     pst_run_record *record = NULL;
     struct quant_model *quant = NULL;
     pst_weights_format format;

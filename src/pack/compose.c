@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "record/frame.h"
-#include "record/wire.h"
+#include "base/wire.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "record/name_table.h"
-#include "record/wire.h"
+#include "base/wire.h"
 
 #define OPENING ((size_t)6) /* the tag of `features` and its length, at most */
 

@@ -6,7 +6,7 @@
 #ifndef RECORD_FEATURE_H
 #define RECORD_FEATURE_H
 
-#include "record/wire.h"
+#include "base/wire.h"
 #include <penstock/example.h>
 
 struct feature_values {

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "export/onnx_import.h"
 #include "export/safetensors.h"
 #include "io/file.h"
 #include "io/publish.h"
@@ -486,5 +487,7 @@ pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error *reterr)
 
 pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr)
 {
+    if (onnx_is_file(path))
+        return pst_fail_at(reterr, PST_ETYPE, path, PST_NOWHERE, PST_NOWHERE, "an ONNX file has weights, but no state of an optimiser; load its weights alone");
     return checkpoint_read(t, path, NULL, reterr);
 }

@@ -54,4 +54,8 @@ pst_status checkpoint_resume(pst_trainer *t, const char *run, struct run_state *
 
 extern const char *const loss_names[]; /* by pst_loss; ends with NULL */
 
+struct onnx_model;
+/* The record of an ONNX file, and its model (export/onnx_import.h), which the caller finishes; neither on failure. */
+pst_status run_record_of_onnx(pst_run_record **ret, struct onnx_model *m, const char *path, const char *which, pst_error *reterr);
+
 #endif

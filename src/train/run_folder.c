@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "export/onnx_import.h"
 #include "io/file.h"
 #include "io/publish_folder.h"
 #include "io/walk.h"
@@ -231,9 +232,54 @@ static pst_status read_record(pst_run_record **ret, char *folder, pst_error *ret
     return st;
 }
 
+static pst_status fill_onnx(pst_run_record *r, const struct onnx_model *m, pst_error *reterr)
+{
+    struct json_document d = {0};
+    const struct shape *in = &m->graph->input;
+    const char *ending = m->graph->nodes[m->graph->count - 1].layer->name;
+    r->size = sizeof(*r);
+    r->batches_per_step = 1;
+    r->loss = strcmp(ending, "sigmoid") == 0 ? PST_LOSS_BINARY : PST_LOSS_SPARSE;
+    r->input = in->rank == 1 ? (pst_shape){.rank = 1, .size = {in->c}} : (pst_shape){.rank = 3, .size = {in->h, in->w, in->c}};
+    r->model = mem_strdup(m->text);
+    r->pipeline = m->preprocessing ? mem_strdup(m->preprocessing) : NULL;
+    if (!r->folder || !r->model || (m->preprocessing && !r->pipeline))
+        return fail_memory(reterr, "reading ONNX");
+    if (m->classes && json_parse(&d, m->classes, strlen(m->classes), NULL) == PST_OK) /* other programs may mean something else by it */
+        r->classes = get_strings(&d, 0, &r->class_count);
+    json_finish(&d);
+    return PST_OK;
+}
+
+/* The record of an ONNX file: its model, and what our own export wrote as metadata. */
+pst_status run_record_of_onnx(pst_run_record **ret, struct onnx_model *m, const char *path, const char *which, pst_error *reterr)
+{
+    if (which)
+        return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "an ONNX file has no checkpoints; leave the checkpoint out");
+    pst_run_record *r = mem_zalloc(sizeof(*r));
+    pst_status st = r ? onnx_import(m, path, reterr) : fail_memory(reterr, "reading ONNX");
+    if (st == PST_OK) {
+        r->folder = mem_strdup(path);
+        st = fill_onnx(r, m, reterr);
+        if (st < 0)
+            onnx_model_finish(m);
+    }
+    if (st < 0)
+        pst_run_record_destroy(r);
+    else
+        *ret = r;
+    return st;
+}
+
 pst_status pst_run_record_read(pst_run_record **ret, const char *path, const char *which, pst_error *reterr)
 {
     struct path_list l = {0};
+    if (onnx_is_file(path)) {
+        struct onnx_model m = {0};
+        pst_status read = run_record_of_onnx(ret, &m, path, which, reterr);
+        onnx_model_finish(&m);
+        return read;
+    }
     pst_status st = read_record(ret, find_folder(path, which), reterr);
     bool lost = st == PST_ENOTFOUND || st == PST_ECORRUPT;
     /* A run that was killed before its first link was made, or whose newest checkpoint is damaged, has others. */

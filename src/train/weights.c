@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "export/onnx_import.h"
 #include "export/stored_weights.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
@@ -135,11 +136,9 @@ pst_status weights_hash_quantised(const pst_run_record *r, uint64_t *hash, pst_e
     return PST_OK;
 }
 
-/* Fills `f` with the weights of a quantised model in float32. */
-static pst_status dequantise(const struct quant_model *q, struct weight_file *f, pst_error *reterr)
+/* Fills `f` with the parameters of a graph; takes `params`. */
+static pst_status arrays_of_graph(const struct graph *g, float *params, struct weight_file *f, pst_error *reterr)
 {
-    const struct graph *g = q->graph;
-    float *params = mem_large((g->values ? g->values : 1) * sizeof(float));
     f->blocks = mem_array(1, sizeof(*f->blocks));
     f->arrays.tensors = mem_array(g->param_count + 1, sizeof(*f->arrays.tensors));
     if (!params || !f->blocks || !f->arrays.tensors) {
@@ -147,7 +146,6 @@ static pst_status dequantise(const struct quant_model *q, struct weight_file *f,
         return fail_memory(reterr, "reading weights");
     }
     f->blocks[f->block_count++] = params;
-    quant_dequantise(q, params);
     for (size_t i = 0; i < g->param_count; i++) {
         const struct graph_param *p = &g->params[i];
         struct safetensor *x = &f->arrays.tensors[f->arrays.count++];
@@ -158,6 +156,31 @@ static pst_status dequantise(const struct quant_model *q, struct weight_file *f,
             x->shape[k] = p->layer.shape[k];
     }
     return PST_OK;
+}
+
+/* The weights of a quantised model in float32. */
+static pst_status dequantise(const struct quant_model *q, struct weight_file *f, pst_error *reterr)
+{
+    float *params = mem_large((q->graph->values ? q->graph->values : 1) * sizeof(float));
+    if (params)
+        quant_dequantise(q, params);
+    return arrays_of_graph(q->graph, params, f, reterr);
+}
+
+static pst_status weights_of_onnx(const char *path, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr)
+{
+    struct onnx_model m = {0};
+    struct weight_file f = {0};
+    pst_status st = onnx_import(&m, path, reterr);
+    if (st == PST_OK) {
+        st = arrays_of_graph(m.graph, m.params, &f, reterr);
+        m.params = NULL;
+    }
+    if (st == PST_OK)
+        st = weights_assign(&f, g, params, ret_loaded, reterr);
+    weight_file_finish(&f);
+    onnx_model_finish(&m);
+    return st;
 }
 
 static pst_status open_weights(const pst_run_record *r, const struct json_document *d, const struct graph *g, struct weight_file *f,
@@ -183,6 +206,8 @@ pst_status weights_of_checkpoint(const pst_run_record *r, const struct graph *g,
     struct json_document d = {0};
     struct weight_file weights = {0}, optimizer = {0};
     char *text = NULL;
+    if (onnx_is_file(r->folder))
+        return weights_of_onnx(r->folder, g, params, ret_loaded, reterr);
     pst_status st = checkpoint_open_state(r->folder, &text, &d, reterr);
     if (st < 0)
         return st;
@@ -225,7 +250,7 @@ pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *re
     pst_status st = params ? file_stat(path, &info, reterr) : fail_memory(reterr, "reading weights");
     if (st == PST_OK)
         memcpy(params, t->params, bytes);
-    if (st == PST_OK && info.is_folder)
+    if (st == PST_OK && (info.is_folder || onnx_is_file(path)))
         st = pst_run_record_read(&record, path, NULL, reterr);
     if (st == PST_OK)
         st = record ? weights_of_checkpoint(record, g, params, &loaded, reterr) : from_file(path, g, params, &loaded, reterr);

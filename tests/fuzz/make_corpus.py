@@ -70,6 +70,64 @@ def seeds_safetensors():
     yield file(b"{" + one % (b"empty", b"F32", b"3,0", 0, 0) + b"}", b"")
 
 
+def seeds_onnx():
+    def varint(n):
+        out = b""
+        while n > 127:
+            out, n = out + bytes([n & 127 | 128]), n >> 7
+        return out + bytes([n])
+
+    def field(number, value):
+        if isinstance(value, int):
+            return varint(number << 3) + varint(value % (1 << 64))
+        if isinstance(value, float):
+            return varint(number << 3 | 5) + struct.pack("<f", value)
+        value = value.encode() if isinstance(value, str) else value
+        return varint(number << 3 | 2) + varint(len(value)) + value
+
+    def attribute(name, value):
+        if isinstance(value, (list, tuple)):
+            return field(5, field(1, name) + b"".join(field(8, v) for v in value))
+        return field(5, field(1, name) + field({int: 3, float: 2, str: 4}[type(value)], value))
+
+    def node(op, inputs, out, **attributes):
+        return field(1, b"".join(field(1, i) for i in inputs.split()) + field(2, out) + field(3, out) + field(4, op)
+                     + b"".join(attribute(k, v) for k, v in attributes.items()))
+
+    def tensor(name, dims, data, kind=1, number=9):
+        return field(5, b"".join(field(1, d) for d in dims) + field(2, kind) + field(8, name) + field(number, data))
+
+    def port(number, name, dims):
+        shape = b"".join(field(1, field(1, d) if d > 0 else field(2, "N")) for d in dims)
+        return field(number, field(1, name) + field(2, field(1, field(1, 1) + field(2, shape))))
+
+    def model(*parts, opset=17):
+        return field(1, 8) + field(8, field(2, opset)) + field(7, b"".join(parts)) + field(14, field(1, "classes") + field(2, '["a"]'))
+
+    def floats(n):
+        return struct.pack(f"<{n}f", *(i / n for i in range(n)))
+
+    yield model(port(11, "x", (-1, 2, 5, 4)), port(12, "y", (-1, 3)), tensor("c.weight", (4, 1, 3, 3), floats(36)), tensor("w", (3, 80), floats(240)),
+                tensor("b", (3,), floats(3), number=4), node("Conv", "x c.weight", "c", group=2, pads=(1, 1, 1, 1)), node("Clip", "c", "r", min=0.0, max=6.0),
+                node("Add", "r c", "a"), node("Flatten", "a", "f"), node("Gemm", "f w b", "g", transB=1), node("Softmax", "g", "y", axis=-1), opset=10)
+    yield model(port(11, "x", (-1, 5, 4, 2)), port(12, "y", (-1, 2)), tensor("two", (), floats(1)), tensor("k", (2, 2, 2, 2), floats(16)),
+                tensor("pads", (8,), struct.pack("<8q", 0, 0, 0, 0, 0, 1, 1, 0), 7), tensor("s", (2,), bytes([0]) + b"\xff" * 9 + b"\x01", 7, 7),
+                node("Mul", "x two", "m"), node("Pad", "m pads", "p"), node("Transpose", "p", "t", perm=(0, 3, 1, 2)),
+                node("Conv", "t k", "c", auto_pad="VALID", strides=(2, 2)), node("Sigmoid", "c", "g"), node("Mul", "c g", "u"),
+                node("MaxPool", "u", "q", kernel_shape=(2, 2), strides=(1, 1), ceil_mode=1), node("ReduceMean", "q", "e", axes=(2, 3), keepdims=1),
+                node("Reshape", "e s", "y"))
+    yield model(port(11, "x", (1, 3)), port(12, "y", (1, 6)), tensor("w", (3, 3), floats(9)), tensor("s", (3,), floats(3)), tensor("i", (1,), bytes(8), 7),
+                node("MatMul", "x w", "m"), node("Add", "m s", "a"), node("BatchNormalization", "a s s s s", "n", epsilon=0.001),
+                node("LeakyRelu", "n", "l", alpha=0.1), node("Tanh", "n", "h"), node("Shape", "l", "z"), node("Gather", "z i", "zz"),
+                node("Concat", "l h", "y", axis=1))
+    yield model(port(11, "x", (-1, 3)), port(12, "y", (-1, 2)), tensor("q", (3, 2), bytes(range(6)), 3), tensor("s", (2,), floats(2)), tensor("one", (), floats(1)),
+                tensor("z", (), bytes([7]), 2), tensor("b", (2,), struct.pack("<2i", 5, -9), 6), tensor("t", (), struct.pack("<f", 0.25)),
+                node("QuantizeLinear", "x t z", "xq"), node("DequantizeLinear", "xq t z", "xd"), node("DequantizeLinear", "q t", "w"),
+                node("DequantizeLinear", "b t", "bd", axis=0), node("Gemm", "xd w bd", "g"), node("Relu", "g", "y"))
+    outside = field(5, field(1, 3) + field(1, 2) + field(2, 1) + field(8, "w") + field(13, field(1, "location") + field(2, "../w.bin")) + field(14, 1))
+    yield model(port(11, "x", (1, 3)), port(12, "y", (1, 2)), outside, node("MatMul", "x w", "y"))
+
+
 def seeds_tar():
     for kind in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         out = io.BytesIO()

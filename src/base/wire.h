@@ -3,8 +3,8 @@
  * A message is the bytes [p, end). wire_next takes one field off its front and gives the field's payload as bytes, so that
  * unknown fields are skipped, and a single value of a repeated field reads like a packed chunk of one value. Nothing here
  * recurses, allocates or reads past `end`. The caller interprets the fields. */
-#ifndef RECORD_WIRE_H
-#define RECORD_WIRE_H
+#ifndef BASE_WIRE_H
+#define BASE_WIRE_H
 
 #include "base/le.h"
 #include <penstock/base.h>

@@ -1,5 +1,5 @@
 /* wire.c: the parts of wire.h that are rare: long numbers, odd fields, and what to say when they are wrong. */
-#include "record/wire.h"
+#include "base/wire.h"
 
 #include "base/digits.h"
 
