@@ -148,13 +148,16 @@ static pst_status open_model(pst_teacher *t, bool features, pst_error *reterr)
     return st;
 }
 
+/* An ONNX file: its weights, and the file itself, which may compute in integers. */
 static pst_status hash_file(pst_teacher *t, pst_error *reterr)
 {
     uint8_t *bytes = NULL;
     size_t length = 0;
-    pst_status st = file_read_all(&bytes, &length, t->path, MAX_NPY, reterr);
+    pst_status st = open_model(t, false, reterr); /* weights may lie in other files */
     if (st == PST_OK)
-        t->hash = hash_bytes(bytes, length, 2);
+        st = file_read_all(&bytes, &length, t->path, MAX_NPY, reterr);
+    if (st == PST_OK)
+        t->hash = hash_combine(t->hash, hash_bytes(bytes, length, 2));
     mem_free(bytes);
     return st;
 }

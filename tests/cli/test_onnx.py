@@ -38,7 +38,7 @@ def test_every_command_takes_it():
         assert abs(report("eval", f"{folder}/again.onnx", pipeline)["loss"] - first["loss"]) < 1e-4
 
         penstock("compress", file, "--quantize", "int8", "--data", pipeline, "--val", pipeline, "--out", f"{folder}/small", "-q")
-        assert abs(report("eval", f"{folder}/small", pipeline)["loss"] - first["loss"]) < 0.1
+        assert abs(report("eval", f"{folder}/small/model", pipeline)["loss"] - first["loss"]) < 0.1
 
         lines = penstock("train", pipeline, "--weights", file, "--epochs", 1, "--lr", 1e-9, "--out", f"{folder}/tuned", "--val", pipeline, "--json").out
         assert abs(json.loads(lines.splitlines()[0])["loss"] - first["loss"]) < 0.5, lines
