@@ -12,6 +12,7 @@ import atexit as _atexit
 
 from . import _core
 from ._core import Batch, Error, Skip, Tensor
+from ._compress import Compressed, compress
 from ._dataset import AUTOTUNE, Dataset, Spec, from_arrays, from_files, from_generator, image_dataset_from_directory, load_plugin, pipeline
 from ._doctor.answer import Answer
 from ._fluent import SOURCES as _SOURCES
@@ -45,6 +46,7 @@ __all__ = [
     "AUTOTUNE",
     "Answer",
     "Batch",
+    "Compressed",
     "Dataset",
     "Error",
     "Example",
@@ -56,6 +58,7 @@ __all__ = [
     "TFRecordWriter",
     "Tensor",
     "Weights",
+    "compress",
     "doctor",
     "from_arrays",
     "from_files",

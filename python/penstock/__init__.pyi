@@ -365,6 +365,22 @@ def doctor(loader: Iterable[Any], step: Callable[[Any], Any] | None = None, data
            epochs: int | None = None, samples: int | None = None, verify: bool = True) -> Answer:
     """Says why training is slow, and what each remedy would bring."""
 
+class Compressed:
+    """What compress tried and what came out; prints as a table."""
+    variants: list[dict[str, Any]]
+    chosen: int
+    stopped: bool
+    path: str | None
+    def load(self, **options: Any) -> Model: ...
+
+def compress(model: Path | Model, out: Path | None = None, *, prune: float | str = 0.0, structured: bool = False, flops: float = 0.0, norm: str = "l1",
+             exclude: str | Iterable[str] = (), quantize: str | None = None, qat: bool = False, search: bool = False, search_seconds: float = 300.0,
+             target_accuracy: float | None = None, data: Dataset | str | None = None, validation: Dataset | str | None = None, epochs: int = 2,
+             steps_per_epoch: int = 0, learning_rate: float = 3e-4, seed: int = 0, threads: int = 0, fields: tuple[str, str] | None = None,
+             checkpoint: str | int | None = None, save_every: int = 0, html: Path | None = None,
+             progress: Callable[[str, dict[str, Any]], object] | None = None) -> Compressed:
+    """Makes a model smaller and faster, in steps: channels, zeros, integers."""
+
 def pack(sources: Path | Iterable[Path], out: Path, *, source_format: str | None = None, name: str | None = None, version: str | None = None,
          features: str | None = None, shards: int = 0, shard_size: int = 0, split: str | Mapping[str, float] | None = None,
          shuffle: bool = False, seed: int = 0, compression: str | None = "none", resize: int | str | None = None,

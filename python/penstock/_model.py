@@ -163,9 +163,9 @@ class Model:
         try:
             trainer.load(record["folder"])
         except _core.Error as error:
-            if error.status != "PST_ETYPE":
+            if error.status not in ("PST_ETYPE", "PST_EUNSUPPORTED"):
                 raise
-            trainer.load_weights(record["folder"])  # of another optimiser
+            trainer.load_weights(record["folder"])  # of another optimiser, or without one: a compressed model, an ONNX file
         return model
 
     def load_weights(self, path):

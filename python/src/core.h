@@ -87,6 +87,9 @@ PyObject *core_read_run(PyObject *self, PyObject *args);
 PyObject *core_pack(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *core_doctor_page(PyObject *self, PyObject *args);
 PyObject *core_encode_png(PyObject *self, PyObject *args);
+/* compress(model, out, data, validation, …) (compress.c) */
+PyObject *core_compress(PyObject *self, PyObject *args, PyObject *kwargs);
+
 PyTypeObject *type_add(PyObject *module, PyType_Spec *spec); /* NULL with an error set */
 
 #endif

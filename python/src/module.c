@@ -185,6 +185,7 @@ static PyMethodDef functions[] = {
     {"operations", core_operations, METH_NOARGS, "[(name, kind, doc, example, [(name, kind, default, choices, doc), …]), …]"},
     {"load_plugin", core_load_plugin, METH_VARARGS, "Loads a shared object with operations; returns (name, version)."},
     {"pack", (PyCFunction)(void (*)(void))core_pack, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"compress", (PyCFunction)(void (*)(void))core_compress, METH_VARARGS | METH_KEYWORDS, "Makes a model smaller and faster; returns what was tried."},
     {"read_run", core_read_run, METH_VARARGS, "What a run folder or checkpoint folder says about its model."},
     {"doctor_page", core_doctor_page, METH_VARARGS, NULL},
     {"encode_png", core_encode_png, METH_VARARGS, NULL},

@@ -1,0 +1,83 @@
+"""penstock.compress: int8, zeros and channels from Python; ONNX files, models in memory, mistakes, progress that stops."""
+import os
+import tempfile
+
+import tap
+
+import penstock as ps
+
+MODEL = "conv 8 3 relu pad=same | maxpool 2 | conv 8 3 pad=same bias=false | batchnorm | relu | globalavgpool | dense 3 softmax"
+
+
+def setting():
+    """Images whose label is their brightest channel, and a model that has learned it."""
+    images, labels = [], []
+    for i in range(96):
+        label = i % 3
+        images.append([[[0.8 if c == label else 0.1 * ((i * 7 + y * 3 + x) % 5) for c in range(3)] for x in range(8)] for y in range(8)])
+        labels.append(label)
+    import array
+
+    flat = memoryview(array.array("f", [v for image in images for row in image for pixel in row for v in pixel])).cast("B").cast("f", (96, 8, 8, 3))
+    data = ps.from_arrays({"image": flat, "label": memoryview(array.array("q", labels))}).batch(16)
+    model = ps.Model(MODEL, input=(8, 8, 3), seed=1, learning_rate=0.01)
+    model.fit(data, epochs=6)
+    return model, data
+
+
+def test_int8():
+    model, data = setting()
+    with tempfile.TemporaryDirectory() as folder:
+        seen = []
+        result = ps.compress(model, f"{folder}/small", quantize="int8", validation=data, progress=lambda what, about: seen.append((what, about)) and None)
+        assert [v["name"] for v in result.variants] == ["original", "int8"] and result.chosen == 1 and result.path == f"{folder}/small/model", result
+        assert result.variants[1]["accuracy"] > 0.9 and result.variants[1]["latency1"] > 0 and "int8" in str(result), str(result)
+        assert any("accuracy" in about for _, about in seen), seen
+        again = result.load()
+        assert again.evaluate(data)["accuracy"] > 0.9
+
+
+def test_zeros_and_page():
+    model, data = setting()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(f"{folder}/model")
+        result = ps.compress(f"{folder}/model", f"{folder}/small", prune=0.5, data=data, validation=data, epochs=1, html=f"{folder}/page.html")
+        first, last = result.variants[0], result.variants[-1]
+        assert last["nonzero"] < 0.7 * first["nonzero"], result.variants
+        assert "<svg" in open(f"{folder}/page.html").read()
+
+
+def test_mistakes():
+    model, data = setting()
+    for wrong, said in ((dict(validation=data), "nothing to do"), (dict(quantize="int9", validation=data), "int9"), (dict(prune=1.5, validation=data), "prune"),
+                        (dict(quantize="int8", validation=[1]), "list"), (dict(quantize="int8", target_accuracy=0.5, validation=data), "may be lost"),
+                        (dict(quantize="int8"), "validation"), (dict(quantize="int8", validation=data.map(lambda b: b, per="batch")), "map before batch")):
+        try:
+            ps.compress(model, **wrong)
+            raise SystemExit(f"accepted: {wrong}")
+        except (ValueError, TypeError, ps.Error) as error:
+            assert said in str(error), error
+    try:
+        ps.compress("/nowhere/at/all.onnx", quantize="int8", validation=data)
+        raise SystemExit("accepted")
+    except ps.Error as error:
+        assert "all.onnx" in str(error), error
+
+
+def test_exceptions_and_stops():
+    model, data = setting()
+
+    def fails(what, about):
+        raise KeyError("mine")
+
+    try:
+        ps.compress(model, quantize="int8", validation=data, progress=fails)
+        raise SystemExit("went on")
+    except KeyError as error:
+        assert "mine" in str(error)
+    with tempfile.TemporaryDirectory() as folder:
+        result = ps.compress(model, f"{folder}/small", quantize="int8", validation=data, progress=lambda what, about: True)
+        assert result.stopped and result.path is None and not os.path.exists(f"{folder}/small/model")
+
+
+tap.main(globals())
