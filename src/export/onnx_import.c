@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { OLDEST_OPSET = 7 };
+enum { OLDEST_OPSET = 7, MAX_NAMES = 1 << 18 };
 
 bool onnx_is_file(const char *path)
 {
@@ -235,6 +235,8 @@ static pst_status prepare(struct onnx_translation *t)
     size_t names = f->tensor_count + f->input_count, layers = 0, slots = 16;
     for (size_t i = 0; i < f->node_count; i++)
         names += f->nodes[i].outs;
+    if (names > MAX_NAMES)
+        return onnx_fail(t, PST_ELIMIT, "%zu names; a model can have %d", names, MAX_NAMES);
     while (slots < 2 * names)
         slots *= 2;
     while (layer_at(layers))

@@ -184,10 +184,14 @@ static pst_status set_weights(const struct onnx_translation *t, struct quant_mod
             return onnx_fail(t, PST_ECORRUPT, "a scale of the weights of %s is %g", n->name, (double)l->weight_scale[c]);
         double step = (double)q->values[n->input[0]].scale * (double)l->weight_scale[c];
         const struct onnx_tensor *exact = w->bias && w->bias->integers && w->bias->integers->type == ONNX_INT32 ? w->bias->integers : NULL;
-        l->bias[c] = !w->bias ? 0 : exact ? (int32_t)onnx_tensor_int(exact, c) : (int32_t)rounded((double)params[p[1].offset + c] / step, INT32_MAX);
+        l->bias[c] = !w->bias ? 0 : exact ? (int32_t)onnx_tensor_int(exact, exact->count == 1 ? 0 : c) : (int32_t)rounded((double)params[p[1].offset + c] / step, INT32_MAX);
     }
-    for (size_t i = 0; i < p->count; i++)
-        l->weights[i] = (int8_t)rounded((double)params[p->offset + i] / (double)l->weight_scale[i % channels], 127);
+    for (size_t i = 0; i < p->count; i++) {
+        double x = (double)params[p->offset + i] / (double)l->weight_scale[i % channels];
+        l->weights[i] = (int8_t)rounded(x, 127);
+        if (!(fabs(x - l->weights[i]) < 1e-3))
+            return onnx_fail(t, PST_EUNSUPPORTED, "the weights of %s have scales of something else than output channels", n->name);
+    }
     return PST_OK;
 }
 

@@ -28,7 +28,7 @@ static pst_status dense(struct onnx_translation *t, const struct onnx_file_node 
     char name[GRAPH_NAME_SIZE];
     size_t ours = x->ours, made, count;
     bool pixels = x->rank == 4 && onnx_has_axes(x, "NHWC") && graph_shape(t->graph, x->ours)->rank == 3;
-    uint32_t dim = pixels ? 3 : x->rank == 2 ? onnx_whole_dim(x) : 0;
+    uint32_t whole = onnx_whole_dim(x), dim = pixels ? 3 : whole && whole == x->rank - 1 && x->rank <= 4 ? whole : 0;
     if (!config)
         return onnx_fail_memory(t);
     if (dim == 0 || w->rank != 2 || w->count == 0)
@@ -53,7 +53,7 @@ static pst_status dense(struct onnx_translation *t, const struct onnx_file_node 
     to = p->bias ? onnx_param(t, 1, &count) : NULL;
     for (size_t o = 0; to && o < out; o++)
         to[o] = (float)p->beta * onnx_tensor_float(p->bias, p->bias->count == 1 ? 0 : o);
-    onnx_set(t, p->out, made, pixels ? "NHWC" : "NC");
+    onnx_set(t, p->out, made, pixels ? "NHWC" : x->rank == 2 ? "NC" : x->rank == 3 ? "N-C" : "N--C");
     return onnx_note_weights(t, w, p->bias);
 }
 

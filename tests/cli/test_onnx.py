@@ -57,7 +57,7 @@ def test_mistakes_are_named():
             f.write(data[: len(data) // 2])
         for command in (["eval", f"{folder}/cut.onnx", pipeline], ["export", f"{folder}/cut.onnx", f"{folder}/x.onnx"], ["model", f"{folder}/cut.onnx"],
                         ["predict", f"{folder}/cut.onnx", f"{folder}/photos"]):
-            said = penstock(*command, code=1).err
+            said = penstock(*command, code=3).err
             assert "cut.onnx" in said and "ONNX" in said, said
         assert not os.path.exists(f"{folder}/x.onnx")
         with open(f"{folder}/bare.onnx", "wb") as f:  # of another program: without the metadata
