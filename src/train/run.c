@@ -40,6 +40,8 @@ struct run {
     double update_loss;   /* sum over the samples since the last update */
     uint64_t update_samples;
     bool stop;
+    pst_cursor here;      /* after the last batch of this rank: where the next update leaves the run */
+    bool has_here;
 };
 
 static double now(void)
@@ -180,10 +182,11 @@ static pst_status end_update(struct run *r, pst_step_result *result, pst_error *
         if (b)
             count_batch(r, b->loss, b->samples, b->correct);
     }
-    pst_status st = pst_pipeline_tell(r->training, &r->state.cursor, reterr);
+    if (r->has_here)
+        r->state.cursor = r->here;
     r->saved = false;
-    r->state.has_cursor = true;
-    return st == PST_OK && result->updated ? count_update(r, result, reterr) : st;
+    r->state.has_cursor |= r->has_here;
+    return result->updated ? count_update(r, result, reterr) : PST_OK;
 }
 
 static void count_time(struct run *r, double took, double waited)
@@ -209,10 +212,11 @@ static pst_status train_batch(struct run *r, pst_batch *batch, double waited, ps
         st = teacher_batch(r->options->teacher, r->training, batch, &samples, reterr);
     if (st == PST_OK)
         st = locate_sample(r->training, batch, pst_trainer_step(r->trainer, &samples, &result, reterr), reterr);
-    if (st == PST_OK && !r->ranks)
-        st = pst_pipeline_tell(r->training, &r->state.cursor, reterr);
+    if (st == PST_OK)
+        st = pst_pipeline_tell(r->training, r->ranks ? &r->here : &r->state.cursor, reterr);
     if (st < 0)
         return st;
+    r->has_here = true;
     if (r->steps_here == 0 && r->seen == 0 && r->state.epoch == 0)
         run_log_pictures(&r->log, r->trainer, samples.input);
     count_time(r, now() - begin, waited);
@@ -452,6 +456,7 @@ static pst_status end_epoch(struct run *r, pst_error *reterr)
     s->epoch++;
     s->epoch_step = s->samples = s->correct = 0;
     s->loss_sum = 0;
+    r->has_here = false;
     st = pst_pipeline_tell(r->training, &s->cursor, reterr);
     if (st == PST_OK)
         st = save(r, r->progress.best, reterr);

@@ -56,7 +56,17 @@ struct plan {
     size_t batch; /* 0: BATCH */
     const char *model;
     pst_gradients gradients;
+    uint64_t stop_at, kill_at; /* the step after which the run is asked to stop, or rank 0 is killed; 0: none */
+    bool at_end;               /* stop_at counts epochs that have ended */
 };
+
+static bool watch(void *user, const pst_run_progress *p)
+{
+    const struct plan *plan = user;
+    if (plan->kill_at && p->step == plan->kill_at && !p->epoch_end)
+        raise(SIGKILL);
+    return plan->at_end ? p->epoch_end && p->epoch == plan->stop_at : plan->stop_at && p->step >= plan->stop_at;
+}
 
 /* Counts the samples, by their number, which is the target. */
 static double count_ids(void *user, const pst_samples *samples, const float *out, size_t n, size_t width, float *gradient)
@@ -89,7 +99,8 @@ static pst_status train(pst_comm *c, const struct plan *plan, unsigned char *cou
                            .loss_fn = count_ids, .loss_user = counts, .rate = 0.01, .accumulate = plan->each, .comm = c,
                            .exact_ranks = plan->exact, .gradients = plan->gradients, .sync_norm = plan->sync};
     pst_run_options r = {.size = sizeof(r), .epochs = plan->epochs, .steps = plan->steps, .fields = &fields, .out = plan->out,
-                         .resume = plan->resume, .keep = 20, .save_every = plan->save_every};
+                         .resume = plan->resume, .keep = 20, .save_every = plan->save_every,
+                         .progress = watch, .user = (void *)(uintptr_t)plan};
     pst_status st = open_pipeline(&training, c, plan, target, true, error);
     if (st == PST_OK && plan->validates)
         st = open_pipeline(&validation, c, plan, target, false, error);
@@ -256,6 +267,40 @@ static void test_resume(void)
     CHECK(same_checkpoint(test_path("whole"), test_path("parts")));
 }
 
+/* Stopped or killed after any update, also after the last one of an epoch, or at its end: a run continues to the same bits. */
+static void test_every_end(void)
+{
+    static const struct {
+        unsigned ranks, each;
+        bool exact;
+    } cases[] = {{1, 4, false}, {1, 4, true}, {2, 2, true}, {2, 3, false}, {3, 1, false}};
+    write_data();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char whole[600], parts[600];
+        struct plan plan = {.out = whole, .each = cases[i].each, .epochs = 2, .exact = cases[i].exact, .validates = true, .save_every = 1};
+        snprintf(whole, sizeof(whole), "%s", test_path("whole"));
+        snprintf(whole + strlen(whole), sizeof(whole) - strlen(whole), "-%zu", i);
+        run_on(cases[i].ranks, plan, NULL);
+        for (unsigned how = 0; how < 3; how++)
+            for (uint64_t k = 1; k <= (how == 2 ? 1 : 4); k++) {
+                struct plan part = plan;
+                int codes[MOST_RANKS];
+                snprintf(parts, sizeof(parts), "%s-%u-%u", whole, how, (unsigned)k);
+                part.out = parts;
+                part.kill_at = how == 0 ? k : 0;
+                part.stop_at = how ? k : 0;
+                part.at_end = how == 2;
+                run_forked(cases[i].ranks, how ? 20 : 2, run, &(struct job){part, NULL}, codes);
+                part = plan;
+                part.out = parts;
+                part.resume = true;
+                run_on(cases[i].ranks, part, NULL);
+                CHECK_MSG(same_checkpoint(whole, parts), "%u ranks, %u batches each, %s after %u", cases[i].ranks, cases[i].each,
+                          how == 0 ? "killed" : how == 1 ? "stopped" : "stopped at the end of an epoch", (unsigned)k);
+            }
+    }
+}
+
 /* Statistics over two ranks of 8 samples are those of one process with 16, by the fused block and by the reference. */
 static void test_sync_norm(void)
 {
@@ -279,6 +324,6 @@ static void test_sync_norm(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"coverage", test_coverage}, {"exact ranks", test_exact}, {"repeatable", test_repeatable},
-                                        {"resume", test_resume}, {"shared statistics", test_sync_norm}, {NULL, NULL}};
+                                        {"resume", test_resume}, {"every end", test_every_end}, {"shared statistics", test_sync_norm}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }
