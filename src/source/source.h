@@ -31,6 +31,7 @@ struct source_place {
 
 struct entropy_home;
 struct path_list;
+struct pipeline_plan;
 
 struct source_class {
     pst_op_class op; /* plan, start, run, stop unused */
@@ -53,6 +54,12 @@ struct source_class {
      * started and no stream open; the array is valid until the source is closed. Until the call, as while records are read to
      * infer a schema, all fields are used. Optional. */
     void (*need)(void *source, const bool *fields);
+
+    /* Returns the plan of the part of the chain that the elements come from. Such a source has data and operations of its own, and points
+     * into its own part in errors. Optional: without it, the source is the beginning of the chain. */
+    const struct pipeline_plan *(*inner)(const void *source);
+    /* Whether the element with a number is the same in every pass. Optional: without it, it is. */
+    bool (*is_fixed)(const void *source);
 
     /* Random access, from many workers at once. Views stay valid until the worker's next load. */
     size_t worker_size; /* zeroed by the engine */

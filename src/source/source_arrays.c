@@ -95,7 +95,7 @@ static pst_status arrays_open(const void *config, const struct source_env *env, 
     const struct arrays_config *c = config;
     (void)env;
     if (c->count == 0 || c->count > PST_MAX_FIELDS)
-        return pst_fail(reterr, PST_EINVAL, "%zu arrays, expected 1 to %d; they are handed over by pst_pipeline_add_arrays",
+        return pst_fail(reterr, PST_EINVAL, "%zu arrays, expected 1 to %d; the program hands them over, a text cannot",
                         c->count, PST_MAX_FIELDS);
     pst_status st = PST_OK;
     struct arrays *a = mem_zalloc(sizeof(*a));
@@ -162,7 +162,7 @@ const struct source_class source_arrays = {
     .op = {.size = sizeof(pst_op_class),
            .name = "arrays",
            .doc = "Arrays in memory: one field per array, one element per row. They come from the program that builds "
-                  "the pipeline (pst_pipeline_add_arrays), not from pipeline text.",
+                  "the pipeline, not from pipeline text.",
            .example = "arrays | shuffle | batch 64",
            .params = params,
            .config_size = sizeof(struct arrays_config)},

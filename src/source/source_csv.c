@@ -111,6 +111,7 @@ static const struct span_class class = {.kind = "rows",
                                         .look_bytes = (size_t)256 << 10,
                                         .cut = csv_cut,
                                         .parse = csv_parse,
+                                        .in_lines = true,
                                         .room_stop = room_stop,
                                         .room_size = sizeof(struct csv_values)};
 

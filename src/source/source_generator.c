@@ -96,7 +96,7 @@ const struct source_class source_generator = {
     /* unlisted: it is made from a C struct, never from text */
     .op = {.size = sizeof(pst_op_class),
            .name = "generator",
-           .doc = "Elements that the program generates, one after the other (pst_pipeline_add_generator).",
+           .doc = "Elements that the program generates, one after the other.",
            .example = "generator | batch 64",
            .params = params,
            .config_size = sizeof(pst_generator)},

@@ -42,6 +42,7 @@ struct span_class {
      * it again with more of it. Optional. */
     pst_status (*look)(void *source, const struct span_window *head, enum span_found *ret, pst_error *reterr);
     size_t look_bytes; /* that it is given at first; 0: 64 KiB */
+    bool in_lines;     /* a span is of lines of text: errors name the line */
     bool binary;       /* any bytes may begin a file: a compressed one is told by its name alone */
     /* Finds the first span at or after the window's beginning; `begin` and `end` count from there. */
     pst_status (*cut)(void *source, void *room, const struct span_window *w, size_t *ret_begin, size_t *ret_end,

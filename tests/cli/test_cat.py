@@ -197,6 +197,28 @@ def test_errors_name_the_place():
         assert "record 5: one_hot: " in penstock("cat", "range 10 | skip 5 | one_hot 5 value", code=1).err
 
 
+def test_record_numbers_start_at_0():
+    """Of one damaged record: inspect, cat, pack and repair give it the same number."""
+    with scratch() as folder:
+        records = [frame(example(label=[i])) for i in range(5)]
+        records[2] = records[2][:15] + bytes([records[2][15] ^ 255]) + records[2][16:]
+        with open(f"{folder}/x.tfrecord", "wb") as f:
+            f.write(b"".join(records))
+        for command in (["inspect", "--verify", f"{folder}/x.tfrecord"], ["cat", f"tfrecord {folder}/x.tfrecord"], ["pack", f"{folder}/x.tfrecord", f"{folder}/out", "-q"],
+                        ["repair", f"{folder}/x.tfrecord", f"{folder}/mended"]):
+            done = penstock(*command, code=None)
+            assert "record 2 at byte" in done.out + done.err, (command, done.out, done.err)
+
+
+def test_csv_lines():
+    """Errors in tables name the line, as editors count it: with the header, empty lines and line breaks in quotes."""
+    with scratch() as folder:
+        with open(f"{folder}/x.csv", "w") as f:
+            f.write('name,size\n\n"two\nlines",1\nlast\n')
+        err = penstock("cat", f"csv {folder}/x.csv", code=3).err
+        assert "record 1 at byte" in err and "line 5: 1 column, expected 2" in err, err
+
+
 def test_wrong_usage():
     assert "exclude each other" in penstock("cat", "range 3", "--head", 1, "--batches", 1, code=2).err
     assert "needs --sheet" in penstock("cat", "range 3", "--tile-size", 64, code=2).err

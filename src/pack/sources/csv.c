@@ -196,7 +196,7 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
     struct table *t = c->s->state;
     pst_status st = split(&c->row, row, length, t->delimiter, t->count, reterr);
     if (st == PST_OK && c->row.count != t->count)
-        st = pst_fail(reterr, PST_ECORRUPT, "%zu columns, expected %zu as in the first row", c->row.count, t->count);
+        st = pst_fail(reterr, PST_ECORRUPT, "%zu column%s, expected %zu as in the first row", c->row.count, c->row.count == 1 ? "" : "s", t->count);
     if (st == PST_ECORRUPT && c->s->config->bad.skip)
         return PST_OK; /* it fails again when it is loaded, and is counted there */
     if (st < 0)
@@ -399,7 +399,7 @@ static pst_status csv_load(const struct pack_source *s, void *worker, uint64_t i
         return st;
     st = split(&w->row, row, length, t->delimiter, t->count, reterr);
     if (st == PST_OK && w->row.count != t->count)
-        st = pst_fail(reterr, PST_ECORRUPT, "%zu columns, expected %zu as in the first row", w->row.count, t->count);
+        st = pst_fail(reterr, PST_ECORRUPT, "%zu column%s, expected %zu as in the first row", w->row.count, w->row.count == 1 ? "" : "s", t->count);
     for (size_t k = 0; st == PST_OK && k < t->count; k++)
         st = load_field(s, w, k, &values[k], reterr);
     return st < 0 ? rows_blame(&t->rows, i, st, reterr) : PST_OK;
