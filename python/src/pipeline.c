@@ -264,7 +264,7 @@ void pipelines_shutdown(void)
 
 /* The first options are numbers: their values in this order. */
 enum { SEED, WORKERS, PREFETCH, RAM, RANK, WORLD, NUMBERS };
-#define MOST_WORKERS 1024 /* more is a mistake, and thousands of threads take the machine down */
+#define MOST_WORKERS 256 /* as many as the engine starts; more is a mistake */
 
 bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *ret)
 {

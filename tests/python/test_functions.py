@@ -4,6 +4,7 @@ import array
 import ctypes
 import os
 import signal
+import subprocess
 import tempfile
 import threading
 import traceback
@@ -384,6 +385,43 @@ def test_exceptions_that_cannot_be_sent():
             except ps.Error as failure:
                 text = "".join(traceback.format_exception(failure))
                 assert f"{type(error).__name__}: code 7 at noon" in str(failure) and "raise error" in text, text
+
+
+def test_one_kind_of_exception():
+    """Functions of samples and of batches, in threads and in processes: an Error that names the place, from what the function raised."""
+
+    def fails(value):
+        raise ZeroDivisionError("no way")
+
+    for workers in ("thread", "process"):
+        for ds in (ps.range(4).map(fails, workers=workers, spec={"value": "int64"}).batch(2), ps.range(4).batch(2).map(fails, workers=workers)):
+            try:
+                rows(ds)
+                raise AssertionError("no error")
+            except ps.Error as error:
+                assert type(error.__cause__) is ZeroDivisionError and "ZeroDivisionError: no way" in str(error) and "record" in str(error), error
+
+
+def test_three_thousand_workers():
+    """More workers than the engine starts are refused, with the limit; the limit itself works."""
+    with raises(ValueError, "workers=3000; expected 0 to 256"):
+        rows(ps.range(10).batch(2).with_options(workers=3000))
+    assert len(list(ps.range(10).batch(2).with_options(workers=256))) == 5
+
+
+def test_messages_do_not_name_c_functions():
+    """What people read who have never seen the C interface."""
+    ds = ps.range(10).batch(2)
+    state = ds.state_dict()
+    for wrong in (lambda: ps.pipeline("arrays | batch 2").plan(), lambda: ds.load_state_dict({**state, "cursor": b"nonsense" * 9}), lambda: ps.pipeline("generator | batch 2").plan()):
+        try:
+            wrong()
+        except (ps.Error, ValueError, TypeError) as error:
+            assert "pst_" not in str(error), error
+    tool = os.environ.get("PENSTOCK")
+    if tool:
+        text = subprocess.run([tool, "ops", "arrays"], capture_output=True, text=True).stdout
+        assert "Arrays in memory" in text and "pst_" not in text, text
 
 
 def test_results_that_cannot_be_sent():
