@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "export/stored_weights.h"
 #include "infer/choose.h"
 #include "model/convert.h"
@@ -101,11 +102,27 @@ static pst_status make_integers(struct feed *f, const float *params, struct quan
     return st;
 }
 
+/* The network of `from` in integers: the graph they were made from, and its weights as they were rounded. */
+static pst_status network_of_integers(pst_network **ret, const pst_network *from, const struct graph *g, struct quant_model *q, pst_error *reterr)
+{
+    char *text = graph_text(g);
+    float *rounded = mem_large((g->values ? g->values : 1) * sizeof(float));
+    pst_status st = text && rounded ? PST_OK : fail_memory(reterr, "quantising");
+    if (st == PST_OK) {
+        quant_dequantise(q, rounded);
+        st = network_make(ret, text, &from->record->input, from->record, from->record->loss, rounded, PST_WEIGHTS_QUANTIZED, q, reterr);
+    }
+    if (st < 0)
+        mem_free(rounded);
+    mem_free(text);
+    return st;
+}
+
 static pst_status quantise_all(pst_network **ret, const pst_network *from, pst_pipeline *p, const pst_quantize_options *o, pst_error *reterr)
 {
     struct graph *folded = NULL;
     struct quant_model *q = NULL;
-    float *params = NULL, *rounded = NULL;
+    float *params = NULL;
     pst_fields found = {.size = sizeof(found)};
     struct feed f = {.options = o, .wanted = o->samples ? o->samples : SAMPLES};
     pst_status st = o->fields ? PST_OK : pst_fields_find(p, from->record->input_field, from->record->target_field, false, &found, reterr);
@@ -118,20 +135,8 @@ static pst_status quantise_all(pst_network **ret, const pst_network *from, pst_p
         st = feed_all(&f, p, o->fields ? o->fields->input : found.input, reterr);
     if (st == PST_OK)
         st = make_integers(&f, params, &q, reterr);
-    if (st == PST_OK) {
-        rounded = mem_large((folded->values ? folded->values : 1) * sizeof(float));
-        st = rounded ? PST_OK : fail_memory(reterr, "quantising");
-    }
-    char *text = st == PST_OK ? graph_text(folded) : NULL;
-    if (st == PST_OK && !text)
-        st = fail_memory(reterr, "quantising");
-    if (st == PST_OK) {
-        quant_dequantise(q, rounded);
-        st = network_make(ret, text, &from->record->input, from->record, from->record->loss, rounded, PST_WEIGHTS_QUANTIZED, q, reterr);
-    }
-    if (st < 0)
-        mem_free(rounded);
-    mem_free(text);
+    if (st == PST_OK)
+        st = network_of_integers(ret, from, folded, q, reterr);
     mem_free(params);
     mem_free(f.samples);
     quant_unref(q);
@@ -148,7 +153,7 @@ static pst_status quantise_trained(pst_network **ret, const pst_network *from, u
     struct graph *g = NULL;
     struct quant_range *ranges = NULL;
     struct quant_model *q = NULL;
-    float *params = NULL, *rounded = NULL, *samples = NULL;
+    float *params = NULL, *samples = NULL;
     pst_status st = qat_strip(&g, &params, &ranges, from->model->graph, from->params, reterr);
     if (st == PST_OK)
         st = quant_create(&q, g, params, ranges, &(struct quant_options){.weight_bits = bits}, reterr);
@@ -156,19 +161,10 @@ static pst_status quantise_trained(pst_network **ret, const pst_network *from, u
         samples = mem_array(shape_values(&g->input), sizeof(float));
         st = samples ? infer_choose(q, samples, 1, reterr) : fail_memory(reterr, "quantising");
     }
-    char *text = st == PST_OK ? graph_text(g) : NULL;
-    rounded = st == PST_OK ? mem_large((g->values ? g->values : 1) * sizeof(float)) : NULL;
-    if (st == PST_OK && (!text || !rounded))
-        st = fail_memory(reterr, "quantising");
-    if (st == PST_OK) {
-        quant_dequantise(q, rounded);
-        st = network_make(ret, text, &from->record->input, from->record, from->record->loss, rounded, PST_WEIGHTS_QUANTIZED, q, reterr);
-    }
-    if (st < 0)
-        mem_free(rounded);
+    if (st == PST_OK)
+        st = network_of_integers(ret, from, g, q, reterr);
     quant_unref(q);
     graph_destroy(g);
-    mem_free(text);
     mem_free(params);
     mem_free(ranges);
     mem_free(samples);
@@ -197,8 +193,6 @@ static pst_status round_weights(pst_network **ret, const pst_network *from, pst_
 
 static pst_status check_options(const pst_quantize_options *o, pst_error *reterr)
 {
-    if (o->size < sizeof(*o))
-        return pst_fail(reterr, PST_EINVAL, "pst_quantize_options.size is not set");
     if ((unsigned)o->format > PST_WEIGHTS_QUANTIZED || (unsigned)o->calibration > PST_CALIBRATION_MSE)
         return pst_fail(reterr, PST_EINVAL, "unknown format of weights or calibration");
     if (!(o->percentile >= 0 && o->percentile <= 1))
@@ -209,8 +203,10 @@ static pst_status check_options(const pst_quantize_options *o, pst_error *reterr
 pst_status pst_quantize(pst_network **ret, const pst_network *from, pst_pipeline *calibration, const pst_quantize_options *options,
                         pst_error *reterr)
 {
-    const pst_quantize_options defaults = {.size = sizeof(defaults)}, *o = options ? options : &defaults;
-    pst_status st = check_options(o, reterr);
+    pst_quantize_options given = {0}, *o = &given;
+    pst_status st = options_take(&given, sizeof(given), options, reterr);
+    if (st == PST_OK)
+        st = check_options(o, reterr);
     if (st < 0)
         return st;
     if (from->quant)
