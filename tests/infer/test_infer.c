@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "harness.h"
 #include "infer/infer.h"
+#include "infer/model_rig.h"
 #include "model/fold.h"
 #include "model/model.h"
 #include "model/step.h"
@@ -50,36 +51,21 @@ static const char *const models[] = {
 
 /* A model with parameters and inputs. */
 struct rig {
-    struct graph *graph, *folded;
-    float *params, *folded_params;
-    float *images;
+    struct model_rig m;
     double *want; /* of the whole model, in double */
     size_t width;
 };
-
-static void fill_params(const struct graph *g, float *params)
-{
-    struct random r;
-    random_init(&r, 7, 0, 0, 0);
-    graph_init_params(g, 3, params);
-    for (size_t i = 0; i < g->param_count; i++) {
-        const struct graph_param *p = &g->params[i];
-        double low = p->layer.init == INIT_ONES ? 0.5 : -0.3, high = p->layer.init == INIT_ONES ? 1.5 : 0.3;
-        for (size_t k = 0; p->layer.init != INIT_GLOROT_UNIFORM && k < p->count; k++)
-            params[p->offset + k] = (float)random_between(&r, low, high);
-    }
-}
 
 static bool compute_want(struct rig *r, size_t n)
 {
     pst_error error = {0};
     struct step *s = NULL;
     const void *out = NULL;
-    double *params = malloc(r->graph->values * sizeof(double));
-    for (size_t i = 0; i < r->graph->values; i++)
-        params[i] = (double)r->params[i];
-    bool ok = CHECK_STATUS(step_create(&s, r->graph, &(struct step_options){.batch = n, .doubles = true}, &error), PST_OK, &error) &&
-              CHECK_STATUS(step_forward(s, r->images, PST_DTYPE_F32, n, params, false, &out, &error), PST_OK, &error);
+    double *params = malloc(r->m.graph->values * sizeof(double));
+    for (size_t i = 0; i < r->m.graph->values; i++)
+        params[i] = (double)r->m.params[i];
+    bool ok = CHECK_STATUS(step_create(&s, r->m.graph, &(struct step_options){.batch = n, .doubles = true}, &error), PST_OK, &error) &&
+              CHECK_STATUS(step_forward(s, r->m.images, PST_DTYPE_F32, n, params, false, &out, &error), PST_OK, &error);
     if (ok) {
         r->width = shape_values(step_out_shape(s));
         r->want = malloc(n * r->width * sizeof(double));
@@ -92,26 +78,14 @@ static bool compute_want(struct rig *r, size_t n)
 
 static void rig_close(struct rig *r)
 {
-    graph_destroy(r->graph);
-    graph_destroy(r->folded);
-    mem_free(r->folded_params);
-    free(r->params), free(r->images), free(r->want);
+    model_rig_close(&r->m);
+    free(r->want);
 }
 
 static bool rig_open(struct rig *r, const char *text, const struct shape *input)
 {
-    pst_error error = {0};
-    struct random rng;
     *r = (struct rig){0};
-    if (!test_check_status(graph_create(&r->graph, text, input, &error), PST_OK, &error, __FILE__, __LINE__, text))
-        return false;
-    r->params = calloc(r->graph->values, sizeof(float));
-    r->images = malloc(MOST * shape_values(input) * sizeof(float));
-    fill_params(r->graph, r->params);
-    random_init(&rng, 5, 0, 0, 0);
-    for (size_t i = 0; i < MOST * shape_values(input); i++)
-        r->images[i] = (float)random_between(&rng, -1, 1);
-    if (compute_want(r, MOST) && CHECK_STATUS(graph_fold(&r->folded, &r->folded_params, r->graph, r->params, &error), PST_OK, &error))
+    if (model_rig_open(&r->m, text, input, MOST) && compute_want(r, MOST))
         return true;
     rig_close(r);
     return false;
@@ -147,22 +121,22 @@ static void test_fold_computes_the_same(void)
         const void *out = NULL;
         if (!rig_open(&r, models[i], &image))
             return;
-        CHECK_INT(count_layers(r.folded, "batchnorm"), left[i]);
-        CHECK_INT(count_layers(r.folded, "dropout"), i == 8); /* nothing else is in its chain */
-        double *params = malloc(r.folded->values * sizeof(double));
-        for (size_t k = 0; k < r.folded->values; k++)
-            params[k] = (double)r.folded_params[k];
-        if (CHECK_STATUS(step_create(&s, r.folded, &(struct step_options){.batch = MOST, .doubles = true}, &error), PST_OK, &error)) {
-            CHECK_STATUS(step_forward(s, r.images, PST_DTYPE_F32, MOST, params, false, &out, &error), PST_OK, &error);
+        CHECK_INT(count_layers(r.m.folded, "batchnorm"), left[i]);
+        CHECK_INT(count_layers(r.m.folded, "dropout"), i == 8); /* nothing else is in its chain */
+        double *params = malloc(r.m.folded->values * sizeof(double));
+        for (size_t k = 0; k < r.m.folded->values; k++)
+            params[k] = (double)r.m.folded_params[k];
+        if (CHECK_STATUS(step_create(&s, r.m.folded, &(struct step_options){.batch = MOST, .doubles = true}, &error), PST_OK, &error)) {
+            CHECK_STATUS(step_forward(s, r.m.images, PST_DTYPE_F32, MOST, params, false, &out, &error), PST_OK, &error);
             double worst = 0;
             for (size_t k = 0; k < MOST * r.width; k++)
                 worst = fmax(worst, fabs(((const double *)out)[k] - r.want[k]));
             CHECK_MSG(worst < 2e-5, "%s: folded by %g", models[i], worst);
         }
-        char *text = graph_text(r.folded);
+        char *text = graph_text(r.m.folded);
         struct graph *again = NULL;
         CHECK_STATUS(graph_create(&again, text, &image, &error), PST_OK, &error);
-        CHECK_INT(again ? again->values : 0, r.folded->values);
+        CHECK_INT(again ? again->values : 0, r.m.folded->values);
         graph_destroy(again);
         mem_free(text);
         free(params);
@@ -185,8 +159,8 @@ static void test_fold_keeps_names(void)
     if (!rig_open(&r, "conv 4 3 bias=false name=first | batchnorm | relu | residual ( conv 8 3 stride=2 pad=same bias=false | batchnorm ) | "
                       "sepconv 5 3 bias=false | batchnorm | globalavgpool | dense 2", &image))
         return;
-    CHECK(find_param(r.folded, "first/bias") && find_param(r.folded, "conv_1/bias") && find_param(r.folded, "residual_1_shortcut/bias"));
-    CHECK(find_param(r.folded, "sepconv_1_pointwise/bias") && !find_param(r.folded, "sepconv_1_depthwise/bias"));
+    CHECK(find_param(r.m.folded, "first/bias") && find_param(r.m.folded, "conv_1/bias") && find_param(r.m.folded, "residual_1_shortcut/bias"));
+    CHECK(find_param(r.m.folded, "sepconv_1_pointwise/bias") && !find_param(r.m.folded, "sepconv_1_depthwise/bias"));
     rig_close(&r);
 }
 
@@ -202,7 +176,7 @@ static bool engine_open(struct engine *e, const struct rig *r, unsigned features
     pst_error error = {0};
     struct infer_options o = {.features = features};
     *e = (struct engine){0};
-    return CHECK_STATUS(infer_plan_create(&e->plan, r->folded, r->folded_params, &o, &error), PST_OK, &error) &&
+    return CHECK_STATUS(infer_plan_create(&e->plan, r->m.folded, r->m.folded_params, &o, &error), PST_OK, &error) &&
            CHECK_STATUS(infer_context_create(&e->context, e->plan, threads, &error), PST_OK, &error);
 }
 
@@ -222,7 +196,7 @@ static void check_model(const char *text, const struct shape *input)
     for (int fast = 0; fast < 2; fast++) {
         struct engine e;
         if (engine_open(&e, &r, fast ? cpu_features() : 0, 2)) {
-            infer_run(e.context, r.images, PST_DTYPE_F32, MOST, out);
+            infer_run(e.context, r.m.images, PST_DTYPE_F32, MOST, out);
             double off = distance(r.want, out, MOST * r.width);
             CHECK_MSG(off < TOLERANCE, "%s on %u×%u×%u, %s: off by %g", text, input->h, input->w, input->c, fast ? "fast" : "portable", off);
         }
@@ -296,10 +270,10 @@ static void test_batches_and_threads(void)
             struct engine e;
             if (engine_open(&e, &r, cpu_features(), threads)) {
                 if (threads == 1)
-                    infer_run(e.context, r.images, PST_DTYPE_F32, MOST, want);
+                    infer_run(e.context, r.m.images, PST_DTYPE_F32, MOST, want);
                 for (size_t b = 0; b < sizeof(batches) / sizeof(batches[0]); b++) {
                     memset(got, 0xff, MOST * r.width * sizeof(float));
-                    infer_run(e.context, r.images, PST_DTYPE_F32, batches[b], got);
+                    infer_run(e.context, r.m.images, PST_DTYPE_F32, batches[b], got);
                     CHECK_MSG(memcmp(want, got, batches[b] * r.width * sizeof(float)) == 0, "%s: %zu samples, %u threads differ", models[i], batches[b],
                               threads);
                 }
@@ -420,9 +394,9 @@ static void test_concurrent_callers(void)
         return;
     pst_predictor *p = open_predictor(models[3], &model, &(pst_predict_options){.size = sizeof(pst_predict_options), .threads = 2});
     float *want = malloc(MOST * r.width * sizeof(float));
-    pst_tensor all = {.dtype = PST_DTYPE_F32, .rank = 4, .shape = {MOST, 12, 10, 3}, .data = r.images};
+    pst_tensor all = {.dtype = PST_DTYPE_F32, .rank = 4, .shape = {MOST, 12, 10, 3}, .data = r.m.images};
     if (p && CHECK_STATUS(pst_predictor_run(p, &all, want, &error), PST_OK, &error)) {
-        struct crowd c = {.predictor = p, .images = r.images, .want = want, .width = r.width};
+        struct crowd c = {.predictor = p, .images = r.m.images, .want = want, .width = r.width};
         CHECK(distance(r.want, want, MOST * r.width) < TOLERANCE);
         REQUIRE_OK(thread_group_start(&group, 6, "caller", call_often, &c, &error), &error);
         thread_group_join(group);

@@ -6,6 +6,7 @@
 #include "harness.h"
 #include "infer/choose.h"
 #include "infer/infer.h"
+#include "infer/model_rig.h"
 #include "kernels/levels.h"
 #include "model/fold.h"
 #include "quant/calibrate.h"
@@ -36,8 +37,7 @@ static const char *const models[] = {
 #define MODELS (sizeof(models) / sizeof(models[0]))
 
 struct rig {
-    struct graph *graph, *folded;
-    float *params, *folded_params, *images;
+    struct model_rig m;
     struct quant_calibration *calibration;
     struct quant_model *quant;
     float *want; /* by the reference */
@@ -48,45 +48,27 @@ static void rig_close(struct rig *r)
 {
     quant_unref(r->quant);
     quant_calibration_destroy(r->calibration);
-    graph_destroy(r->graph);
-    graph_destroy(r->folded);
-    mem_free(r->folded_params);
-    free(r->params), free(r->images), free(r->want);
+    model_rig_close(&r->m);
+    free(r->want);
 }
 
 static bool rig_open(struct rig *r, const char *text, const struct shape *input, enum quant_method method, unsigned bits)
 {
     pst_error error = {0};
-    struct random rng;
     *r = (struct rig){0};
-    if (!test_check_status(graph_create(&r->graph, text, input, &error), PST_OK, &error, __FILE__, __LINE__, text))
-        return false;
-    size_t values = MOST * shape_values(input);
-    r->params = calloc(r->graph->values, sizeof(float));
-    r->images = malloc(values * sizeof(float));
-    random_init(&rng, 5, 0, 0, 0);
-    graph_init_params(r->graph, 3, r->params);
-    for (size_t i = 0; i < r->graph->param_count; i++) {
-        const struct graph_param *p = &r->graph->params[i];
-        double low = p->layer.init == INIT_ONES ? 0.5 : -0.3, high = p->layer.init == INIT_ONES ? 1.5 : 0.3;
-        for (size_t k = 0; p->layer.init != INIT_GLOROT_UNIFORM && k < p->count; k++)
-            r->params[p->offset + k] = (float)random_between(&rng, low, high);
-    }
-    for (size_t i = 0; i < values; i++)
-        r->images[i] = (float)random_between(&rng, -1, 1);
-    bool ok = CHECK_STATUS(graph_fold(&r->folded, &r->folded_params, r->graph, r->params, &error), PST_OK, &error);
-    struct quant_range *ranges = ok ? calloc(r->folded->count + 1, sizeof(*ranges)) : NULL;
-    ok = ok && CHECK_STATUS(quant_calibration_create(&r->calibration, r->folded, r->folded_params, &error), PST_OK, &error) &&
-         CHECK_STATUS(quant_calibration_feed(r->calibration, r->images, MOST, &error), PST_OK, &error) &&
+    bool ok = model_rig_open(&r->m, text, input, MOST);
+    struct quant_range *ranges = ok ? calloc(r->m.folded->count + 1, sizeof(*ranges)) : NULL;
+    ok = ok && CHECK_STATUS(quant_calibration_create(&r->calibration, r->m.folded, r->m.folded_params, &error), PST_OK, &error) &&
+         CHECK_STATUS(quant_calibration_feed(r->calibration, r->m.images, MOST, &error), PST_OK, &error) &&
          CHECK_STATUS(quant_calibration_ranges(r->calibration, method, 0.99, ranges, &error), PST_OK, &error) &&
-         CHECK_STATUS(quant_create(&r->quant, r->folded, r->folded_params, ranges, &(struct quant_options){.weight_bits = bits}, &error), PST_OK,
+         CHECK_STATUS(quant_create(&r->quant, r->m.folded, r->m.folded_params, ranges, &(struct quant_options){.weight_bits = bits}, &error), PST_OK,
                       &error) &&
-         CHECK_STATUS(quant_correct_biases(r->quant, r->calibration, r->folded_params, &error), PST_OK, &error);
+         CHECK_STATUS(quant_correct_biases(r->quant, r->calibration, r->m.folded_params, &error), PST_OK, &error);
     free(ranges);
     if (ok) {
-        r->width = shape_values(graph_shape(r->folded, r->folded->count));
+        r->width = shape_values(graph_shape(r->m.folded, r->m.folded->count));
         r->want = malloc(MOST * r->width * sizeof(float));
-        ok = CHECK_STATUS(quant_reference(r->quant, r->images, MOST, r->want, NULL, &error), PST_OK, &error);
+        ok = CHECK_STATUS(quant_reference(r->quant, r->m.images, MOST, r->want, NULL, &error), PST_OK, &error);
     }
     if (!ok)
         rig_close(r);
@@ -126,7 +108,7 @@ static void check_bits(const struct rig *r, const char *text, unsigned features,
     if (engine_open(&e, r, features, threads, small))
         for (size_t b = 0; b < count; b++) {
             memset(got, 0xff, MOST * r->width * sizeof(float));
-            infer_run(e.context, r->images, PST_DTYPE_F32, batches[b], got);
+            infer_run(e.context, r->m.images, PST_DTYPE_F32, batches[b], got);
             CHECK_MSG(memcmp(r->want, got, batches[b] * r->width * sizeof(float)) == 0, "%s: features %x, %u threads, %zu samples differ", text, features,
                       threads, batches[b]);
         }
@@ -204,7 +186,7 @@ static void test_float_layers(void)
         CHECK(r.quant->values[r.quant->graph->count].form == QUANT_U8);
         for (unsigned threads = 1; threads < 3; threads++) {
             if (engine_open(&e, &r, cpu_features(), threads, false)) {
-                infer_run(e.context, r.images, PST_DTYPE_F32, MOST, got);
+                infer_run(e.context, r.m.images, PST_DTYPE_F32, MOST, got);
                 for (size_t k = 0; k < MOST * r.width; k++) {
                     float levels_off = fabsf(got[k] - r.want[k]) / scale;
                     off += levels_off > 0.5f;
@@ -251,7 +233,7 @@ static void test_choice(void)
     static const size_t batches[] = {1, MOST};
     if (!rig_open(&r, models[2], &image, QUANT_MINMAX, 7))
         return;
-    CHECK_STATUS(infer_choose(r.quant, r.images, MOST, &error), PST_OK, &error);
+    CHECK_STATUS(infer_choose(r.quant, r.m.images, MOST, &error), PST_OK, &error);
     for (size_t i = 0; i < r.quant->graph->count; i++) {
         chosen += r.quant->layers[i].run != QUANT_RUN_AUTO;
         CHECK((r.quant->layers[i].run != QUANT_RUN_AUTO) == (r.quant->layers[i].weights != NULL));
@@ -275,14 +257,14 @@ static void test_correction(void)
     size_t count = MOST * r.width, channels = 8;
     float *real = malloc(count * sizeof(float)), *plain = malloc(count * sizeof(float));
     struct infer_options o = {.features = cpu_features()};
-    struct quant_range *ranges = calloc(r.folded->count + 1, sizeof(*ranges));
+    struct quant_range *ranges = calloc(r.m.folded->count + 1, sizeof(*ranges));
     struct quant_model *q = NULL;
-    CHECK_STATUS(infer_plan_create(&plan, r.folded, r.folded_params, &o, &error), PST_OK, &error);
+    CHECK_STATUS(infer_plan_create(&plan, r.m.folded, r.m.folded_params, &o, &error), PST_OK, &error);
     CHECK_STATUS(infer_context_create(&context, plan, 1, &error), PST_OK, &error);
-    infer_run(context, r.images, PST_DTYPE_F32, MOST, real);
+    infer_run(context, r.m.images, PST_DTYPE_F32, MOST, real);
     quant_calibration_ranges(r.calibration, QUANT_MINMAX, 0, ranges, &error);
-    CHECK_STATUS(quant_create(&q, r.folded, r.folded_params, ranges, NULL, &error), PST_OK, &error);
-    CHECK_STATUS(quant_reference(q, r.images, MOST, plain, NULL, &error), PST_OK, &error);
+    CHECK_STATUS(quant_create(&q, r.m.folded, r.m.folded_params, ranges, NULL, &error), PST_OK, &error);
+    CHECK_STATUS(quant_reference(q, r.m.images, MOST, plain, NULL, &error), PST_OK, &error);
     double before = 0, after = 0;
     for (size_t c = 0; c < channels; c++) {
         double a = 0, b = 0;
