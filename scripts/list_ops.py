@@ -4,7 +4,7 @@ op_list.h (their declarations) and op_list.c (the table).
 
 An operation is a file src/ops/op_NAME.c with a `const struct op_decl op_NAME`, or src/source/source_NAME.c with a
 `const struct source_class source_NAME`. The order of op_list.txt is kept; a new operation goes to the end of its kind, and
-its line may be moved within it. A source marked "unlisted" is built but is not in the table.
+its line may be moved within it. A source marked "unlisted" is built, and is in a table of its own: no text names it.
 
 list_ops.py [SRC]            writes them
 list_ops.py --check [SRC]    fails if they are not what it would write
@@ -62,6 +62,8 @@ def table(ops):
     lines = [f"/* op_list.c: the table of operations, in the order of the reference. {MADE} */", '#include "ops/op_list.h"',
              "", '#include "ops/op_table.h"', "", "const struct op_entry op_table[] = {"]
     lines += [f"    {{&{o.name}.op, {'&' + o.name if o.type == 'op_decl' else 'NULL'}}}," for o in ops if o.listed]
+    lines += ["    {NULL, NULL},", "};", "", "const struct op_entry op_unlisted[] = {"]
+    lines += [f"    {{&{o.name}.op, NULL}}," for o in ops if not o.listed]
     return "\n".join(lines + ["    {NULL, NULL},", "};", ""])
 
 

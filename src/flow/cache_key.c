@@ -17,9 +17,9 @@
 /* Adds the first `count` nodes of a plan, segments and branches before them. */
 static void add_plan(struct text *t, const struct pipeline_plan *p, size_t count, uint64_t seed)
 {
-    bool is_segment = p->source_class == &source_segment;
+    bool is_segment = p->source_class->inner != NULL;
     if (is_segment) {
-        const struct pipeline_plan *inner = segment_plan(p->source);
+        const struct pipeline_plan *inner = p->source_class->inner(p->source);
         add_plan(t, inner, inner->chain->count, seed);
     }
     for (size_t b = 0; p->join && b < p->join->count; b++) {

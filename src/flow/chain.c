@@ -107,7 +107,7 @@ static bool follow_nodes(struct chain *root, struct chain *c, const struct lang_
         const pst_op_class *op = written->class.owner;
         struct node *n = &c->nodes[c->count];
         *n = (struct node){.op = op,
-                           .kind = op == &source_generator.op ? PST_OP_SOURCE : pst_op_kind_of(op), /* it is not in the table */
+                           .kind = pst_op_kind_of(op),
                            .written = written,
                            .config = written->config,
                            .strings = &written->strings,

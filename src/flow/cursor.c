@@ -51,8 +51,8 @@ pst_status plan_hash(const struct pipeline_plan *p, size_t count, uint64_t *ret_
     const char *name = p->chain->nodes[0].op->name;
     *ret_data = hash_bytes(name, strlen(name), p->source_class->fingerprint(p->source));
     *ret_ops = 0;
-    if (p->source_class == &source_segment) { /* it has data and operations of its own */
-        *ret_data = segment_plan(p->source)->fingerprint;
+    if (p->source_class->inner) { /* it has data and operations of its own */
+        *ret_data = p->source_class->inner(p->source)->fingerprint;
         *ret_ops = hash_combine(p->source_class->fingerprint(p->source), 1);
     }
     return hash_ops(p, count, ret_ops, reterr);
@@ -121,7 +121,7 @@ void pst_cursor_set(pst_cursor *ret, const pst_position *position)
 pst_status pst_cursor_get(const pst_cursor *cursor, pst_position *ret, pst_error *reterr)
 {
     if (cursor->size < LEAST_SIZE || cursor->size > sizeof(cursor->bytes) || get(cursor->bytes, 4) != MAGIC)
-        return pst_fail(reterr, PST_EINVAL, "these %zu bytes are not a cursor; expected those that pst_pipeline_tell made",
+        return pst_fail(reterr, PST_EINVAL, "these %zu bytes are not a cursor; expected those of a saved place of a pipeline",
                         cursor->size);
     if (get(cursor->bytes + 4, 4) != VERSION || cursor->size != LEAST_SIZE)
         return pst_fail(reterr, PST_EUNSUPPORTED, "the cursor has layout %u; this library reads layout %u",

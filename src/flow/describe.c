@@ -171,7 +171,7 @@ static void describe_choice(const struct node *n, struct text *t)
 /* Whether the plan begins with a segment that was planned by itself. */
 static bool has_segment(const struct pipeline_plan *plan)
 {
-    return plan->source_class == &source_segment;
+    return plan->source_class->inner != NULL;
 }
 
 /* "keeps 10 of 100 elements (stored: the next run does not test them again)" */
@@ -309,7 +309,7 @@ static bool json_nodes(const struct pipeline_plan *plan, const char *key, struct
     json_begin_array(j, key);
     json_lines(j);
     for (size_t i = 0; i < c->count; i++) {
-        bool is_segment = c->nodes[i].op == &source_segment.op;
+        bool is_segment = i == 0 && has_segment(plan);
         const char *reason, *choice = choice_of(&c->nodes[i], &reason);
         char *canonical = is_segment ? mem_strdup("segment") : node_text(&c->nodes[i]);
         whole &= canonical != NULL;

@@ -100,7 +100,7 @@ static pst_status open_source(struct pipeline_plan *p, const struct plan_env *pl
         st = p->source_class->open(n->config, &env, &p->source, reterr);
     p->gaps = opening.found;
     damage_opening_finish(&opening);
-    if (p->source_class == &source_segment) /* it points by itself, into its own part */
+    if (p->source_class->inner) /* it points by itself, into its own part */
         return st;
     return plan_point(p->chain, 0, st, reterr);
 }
@@ -269,7 +269,7 @@ static bool note_resource(struct pipeline_plan *p, size_t i)
 bool plan_is_fixed(const struct pipeline_plan *p)
 {
     return order_is_fixed(&p->order) && (!p->join || p->join->fixed) &&
-           (p->source_class != &source_segment || segment_is_fixed(p->source));
+           (!p->source_class->is_fixed || p->source_class->is_fixed(p->source));
 }
 
 static void note_read(void *user, size_t field)

@@ -236,7 +236,7 @@ pst_status plan_resample(struct pipeline_plan *p, size_t i, const struct plan_en
     uint64_t *labels = NULL, count, seed;
     const struct node *n = &p->chain->nodes[i];
     const struct resample_rule *rule = op_decl_of(n->op)->resample(n->config, env->options->seed, &seed);
-    if (p->program.streamed || p->source_class == &source_segment)
+    if (p->program.streamed || p->source_class->inner)
         return pst_fail(
             reterr, PST_EUNSUPPORTED,
             "resample needs an index, and here is a stream or a segment; put it before operations that join or divide "

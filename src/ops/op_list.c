@@ -62,3 +62,8 @@ const struct op_entry op_table[] = {
     {&op_ragged_batch.op, &op_ragged_batch},
     {NULL, NULL},
 };
+
+const struct op_entry op_unlisted[] = {
+    {&source_generator.op, NULL},
+    {NULL, NULL},
+};

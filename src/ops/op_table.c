@@ -28,6 +28,9 @@ static const struct op_entry *entry_of(const pst_op_class *op)
     const struct op_entry *e = op_table;
     while (e->op && e->op != op)
         e++;
+    if (!e->op)
+        for (e = op_unlisted; e->op && e->op != op;)
+            e++;
     return e;
 }
 

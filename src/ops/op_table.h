@@ -9,6 +9,7 @@ struct op_entry {
     const struct op_decl *decl; /* NULL: a source */
 };
 
+extern const struct op_entry op_unlisted[]; /* those that programs add and no text names; ends with a NULL op */
 extern const struct op_entry op_table[]; /* sources, order, elements, images, batching; ends with a NULL op */
 
 /* Configs of operations that the engine executes itself, for code that adds them without text. */

@@ -1,6 +1,7 @@
 """What scripts/generate.sh writes is current: the list of operations here, docs/ops.md in test_ops.py, the stubs in
 tests/python/test_stubs.py. Adding an operation means adding its file."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,17 @@ def write(src, name, text):
 def test_the_list_is_current():
     done = run("--check")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_engine_asks_facets():
+    """No code recognises an operation or a source by its address: what it may do is in its declaration."""
+    found = []
+    for room in ("flow", "ops", "source"):
+        for folder, _, names in os.walk(os.path.join(ROOT, "src", room)):
+            for name in (n for n in names if n.endswith((".c", ".h"))):
+                with open(os.path.join(folder, name)) as f:
+                    found += [f"{name}:{i}: {line.strip()}" for i, line in enumerate(f, 1) if re.search(r"[!=]= &(source|op)_\w+", line)]
+    assert not found, found
 
 
 def test_a_new_file_is_a_new_operation():
