@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the build needs and the machine lacks. Says what it does; uses sudo when not root.
+# Installs Debian packages that the machine lacks: the ones that are named, or those that the build needs. Says what it does; uses sudo when not root.
 set -euo pipefail
 
-packages="gcc meson ninja-build pkg-config python3 libjpeg62-turbo-dev libpng-dev libwebp-dev libhdf5-dev zlib1g-dev libzstd-dev
-          libxxhash-dev liburing-dev libcurl4-openssl-dev python3-dev"
+packages="${*:-gcc meson ninja-build pkg-config python3 libjpeg62-turbo-dev libpng-dev libwebp-dev libhdf5-dev zlib1g-dev libzstd-dev
+          libxxhash-dev liburing-dev libcurl4-openssl-dev python3-dev}"
 
 if ! command -v dpkg-query >/dev/null; then
-    command -v meson >/dev/null && exit 0
+    [ $# = 0 ] && command -v meson >/dev/null && exit 0
     echo "This is not a Debian machine. Install these, or what your system calls them, then run make again:" >&2
     echo $packages >&2
     exit 1

@@ -3,41 +3,17 @@
 #include "dist/comm_inside.h"
 
 #include "base/cast.h"
+#include "base/denormals.h"
 #include "base/error.h"
 #include "base/memory.h"
 
 #include <math.h>
 #include <string.h>
 
-#ifdef __SSE__
-#include <immintrin.h>
-#endif
-
 static void add(float *to, const float *from, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         to[i] += from[i];
-}
-
-/* Denormals are 0 in every thread of a step, and so they are here: the bits do not depend on who adds. Returns what restores the state. */
-static unsigned flush_denormals(void)
-{
-#ifdef __SSE__
-    unsigned before = _mm_getcsr();
-    _mm_setcsr(before | 0x8040u);
-    return before;
-#else
-    return 0;
-#endif
-}
-
-static void restore_denormals(unsigned before)
-{
-#ifdef __SSE__
-    _mm_setcsr(before);
-#else
-    (void)before;
-#endif
 }
 
 size_t comm_halve_leaves(float *const *leaves, size_t n, size_t count)

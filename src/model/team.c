@@ -1,16 +1,12 @@
 /* team.c: see team.h. */
 #include "model/team.h"
 
+#include "base/denormals.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
 
 #include <stdatomic.h>
-
-#ifdef __SSE__
-#include <immintrin.h>
-#define FLUSH_DENORMALS 0x8040u /* FTZ and DAZ */
-#endif
 
 /* A thread that waits looks this often before it sleeps: being woken costs some 50 µs, more than the usual wait at a barrier. The limit grows
  * while the others come in time and shrinks while they do not, as when a decoder has their core. */
@@ -52,27 +48,6 @@ static bool spin(atomic_uint *value, unsigned wanted, atomic_uint *limit)
     }
     atomic_store_explicit(limit, most / 2 > SPINS_LEAST ? most / 2 : SPINS_LEAST, memory_order_relaxed);
     return false;
-}
-
-/* Returns what restores the state. */
-static unsigned flush_denormals(void)
-{
-#ifdef __SSE__
-    unsigned before = _mm_getcsr();
-    _mm_setcsr(before | FLUSH_DENORMALS);
-    return before;
-#else
-    return 0;
-#endif
-}
-
-static void restore_denormals(unsigned before)
-{
-#ifdef __SSE__
-    _mm_setcsr(before);
-#else
-    (void)before;
-#endif
 }
 
 void team_barrier(struct team *t)
