@@ -58,13 +58,14 @@ struct plan {
     pst_gradients gradients;
     uint64_t stop_at, kill_at; /* the step after which the run is asked to stop, or rank 0 is killed; 0: none */
     bool at_end;               /* stop_at counts epochs that have ended */
+    unsigned rank;             /* of this process */
 };
 
 static bool watch(void *user, const pst_run_progress *p)
 {
     const struct plan *plan = user;
-    if (plan->kill_at && p->step == plan->kill_at && !p->epoch_end)
-        raise(SIGKILL);
+    if (plan->kill_at && plan->rank == 0 && p->step == plan->kill_at && !p->epoch_end)
+        raise(SIGKILL); /* the checkpoint of this step is written */
     return plan->at_end ? p->epoch_end && p->epoch == plan->stop_at : plan->stop_at && p->step >= plan->stop_at;
 }
 
@@ -126,12 +127,14 @@ struct job {
 
 static bool run(pst_comm *c, void *user)
 {
-    const struct job *j = user;
+    struct job *j = user;
     unsigned char counts[SAMPLES] = {0}, all[SAMPLES * MOST_RANKS];
     pst_run_result result = {.size = sizeof(result)};
     pst_error error;
+    j->plan.rank = pst_comm_rank(c);
     if (train(c, &j->plan, counts, &result, &error) < 0) {
-        printf("# rank %u: %s\n", pst_comm_rank(c), error.message);
+        if (!j->plan.kill_at)
+            printf("# rank %u: %s\n", pst_comm_rank(c), error.message);
         return false;
     }
     for (int i = 0; i < SAMPLES && !j->plan.ids; i++)
@@ -273,7 +276,7 @@ static void test_every_end(void)
     static const struct {
         unsigned ranks, each;
         bool exact;
-    } cases[] = {{1, 4, false}, {1, 4, true}, {2, 2, true}, {2, 3, false}, {3, 1, false}};
+    } cases[] = {{1, 4, true}, {2, 3, false}};
     write_data();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char whole[600], parts[600];
@@ -282,7 +285,7 @@ static void test_every_end(void)
         snprintf(whole + strlen(whole), sizeof(whole) - strlen(whole), "-%zu", i);
         run_on(cases[i].ranks, plan, NULL);
         for (unsigned how = 0; how < 3; how++)
-            for (uint64_t k = 1; k <= (how == 2 ? 1 : 4); k++) {
+            for (uint64_t k = how == 2 ? 1 : 2; k <= (how == 2 ? 1 : how == 1 ? 2 : 3); k++) { /* an epoch ends with step 3, or with step 2 */
                 struct plan part = plan;
                 int codes[MOST_RANKS];
                 snprintf(parts, sizeof(parts), "%s-%u-%u", whole, how, (unsigned)k);
@@ -295,7 +298,7 @@ static void test_every_end(void)
                 part.out = parts;
                 part.resume = true;
                 run_on(cases[i].ranks, part, NULL);
-                CHECK_MSG(same_checkpoint(whole, parts), "%u ranks, %u batches each, %s after %u", cases[i].ranks, cases[i].each,
+                CHECK_MSG(same_checkpoint(whole, parts), "%u ranks, %u batches each%s, %s after %u", cases[i].ranks, cases[i].each, cases[i].exact ? ", exact" : "",
                           how == 0 ? "killed" : how == 1 ? "stopped" : "stopped at the end of an epoch", (unsigned)k);
             }
     }
