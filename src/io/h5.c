@@ -134,21 +134,27 @@ static pst_status read_type(struct hdf5_dataset *d, pst_error *reterr)
         h->kind = d->rows == HDF5_STRINGS ? 'V' : 'S';
     } else if (class == H5T_VLEN) {
         hid_t base = H5Tget_super(type);
-        bool bytes = H5Tget_class(base) == H5T_INTEGER && H5Tget_size(base) == 1;
-        H5Tclose(base);
+        H5T_class_t of = H5Tget_class(base);
+        h->width = (unsigned)(width = H5Tget_size(base));
         d->rows = HDF5_SEQUENCES;
-        h->kind = bytes ? 'V' : 0;
+        if (of == H5T_INTEGER && width == 1)
+            h->kind = 'V';
+        else if (of == H5T_ENUM || of == H5T_INTEGER || of == H5T_FLOAT)
+            read_number(h, base, of);
+        H5Tclose(base);
     }
     bool number = h->kind == 'i' || h->kind == 'u' || h->kind == 'f' || h->kind == 'b';
     bool odd = number && !(width == 1 || width == 2 || width == 4 || width == 8);
     if (!h->kind || odd || (h->kind == 'f' && width == 1) || width == 0 || width > (UINT64_C(1) << 30))
         return pst_fail_at(
             reterr, PST_EUNSUPPORTED, d->handle->shown, PST_NOWHERE, PST_NOWHERE,
-            "dataset %s: its type is not supported (expected integers, floats, bools, strings, sequences of bytes)", d->name);
+            "dataset %s: its type is not supported (expected integers, floats, bools, strings, sequences of numbers)", d->name);
     if (h->kind == 'V') {
         h->width = 1;
-        d->item_bytes = d->rows == HDF5_STRINGS ? sizeof(char *) : sizeof(hvl_t);
+        d->item_bytes = sizeof(char *);
     }
+    if (d->rows == HDF5_SEQUENCES)
+        d->item_bytes = sizeof(hvl_t);
     return PST_OK;
 }
 
@@ -360,7 +366,7 @@ pst_bytes hdf5_value(const struct hdf5_dataset *d, const void *block, uint64_t i
         return (pst_bytes){(const uint8_t *)text, text ? strlen(text) : 0};
     }
     const hvl_t *sequence = (const hvl_t *)block + i;
-    return (pst_bytes){sequence->p, sequence->len};
+    return (pst_bytes){sequence->p, sequence->len * d->header.width};
 }
 
 #endif

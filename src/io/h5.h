@@ -6,11 +6,11 @@
 #include "io/npy.h"
 #include <penstock/example.h>
 
-enum hdf5_rows { HDF5_FIXED, HDF5_STRINGS, HDF5_SEQUENCES }; /* values of fixed width, texts or bytes of any length */
+enum hdf5_rows { HDF5_FIXED, HDF5_STRINGS, HDF5_SEQUENCES }; /* values of fixed width; texts; bytes or numbers, as many as each row has */
 
 struct hdf5_dataset {
     const char *name;         /* the last part of its path; lives as long as the file */
-    struct npy_header header; /* kind 'V': bytes of any length; data_offset is valid if it lies in one piece */
+    struct npy_header header; /* kind 'V': bytes of any length; of sequences of numbers, the kind of those; data_offset is valid if it lies in one piece */
     enum hdf5_rows rows;
     bool in_file;      /* its rows lie one after the other in the file, and can be read without libhdf5 */
     size_t item_bytes; /* of one value as hdf5_read stores it */

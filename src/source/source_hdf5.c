@@ -73,15 +73,21 @@ static void hdf5_source_close(void *source)
 
 /* ---- Opening ---- */
 
-/* Texts and sequences: a value per row. */
+/* Texts and sequences: a value per row; of numbers, as many as it has. */
 static pst_status describe_variable(struct column *c, const struct hdf5_dataset *d, const char *path, pst_error *reterr)
 {
     struct npy_header h = d->header;
     if (h.rank != 1)
         return pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, PST_NOWHERE,
                            "dataset %s: rows of several values of variable length are not supported", d->name);
-    h.kind = 'S'; /* as bytes */
-    return npy_array_describe(&c->array, path, d->name, &h, reterr);
+    bool numbers = h.kind != 'V';
+    h.kind = numbers ? h.kind : 'S'; /* as bytes */
+    pst_status st = npy_array_describe(&c->array, path, d->name, &h, reterr);
+    if (st == PST_OK && numbers) {
+        c->array.field.rank = 1;
+        c->array.field.shape[0] = PST_ANY;
+    }
+    return st;
 }
 
 static pst_status add_dataset(struct hdf5 *h, struct hdf5_dataset *d, const char *path, bool mapped, pst_error *reterr)
@@ -282,8 +288,27 @@ static pst_status take_value(struct column *c, struct cell *cell, void **ret, ps
     return st;
 }
 
-static pst_status load_column(struct column *c, struct cell *cell, uint64_t index, void **ret, pst_error *reterr)
+/* A sequence of numbers, copied and converted as a row of so many values. */
+static pst_status take_numbers(struct column *c, struct cell *cell, uint64_t index, pst_tensor *out, pst_error *reterr)
 {
+    pst_bytes value = hdf5_value(c->packed, cell->raw, 0);
+    struct npy_array row = c->array;
+    row.values = value.length / row.width;
+    row.row_bytes = value.length;
+    size_t copied = (value.length + 63) / 64 * 64, room = row.values * pst_dtype_size(row.field.dtype);
+    pst_status st = mem_grow((void **)&cell->text, &cell->text_size, copied + room + 64, 1) < 0
+                        ? fail_memory_at(reterr, row.path, "reading %zu bytes of %s", value.length, row.field.name)
+                        : PST_OK;
+    if (st == PST_OK && value.length)
+        memcpy(cell->text, value.data, value.length);
+    hdf5_reclaim(c->packed, 1, cell->raw);
+    out->shape[0] = row.values;
+    return st < 0 ? st : npy_array_convert(&row, index, cell->text, cell->text + copied, &out->data, reterr);
+}
+
+static pst_status load_column(struct column *c, struct cell *cell, uint64_t index, pst_tensor *out, pst_error *reterr)
+{
+    void **ret = &out->data;
     if (!c->packed) {
         if (atomic_load_explicit(&c->array.cut, memory_order_relaxed))
             return npy_array_fail_short(&c->array, index, reterr);
@@ -292,8 +317,9 @@ static pst_status load_column(struct column *c, struct cell *cell, uint64_t inde
     pst_status st = hdf5_read(c->packed, index, 1, cell->raw, reterr);
     if (st < 0)
         return st;
-    return c->packed->rows == HDF5_FIXED ? npy_array_convert(&c->array, index, cell->raw, cell->room, ret, reterr)
-                                         : take_value(c, cell, ret, reterr);
+    if (c->packed->rows == HDF5_FIXED)
+        return npy_array_convert(&c->array, index, cell->raw, cell->room, ret, reterr);
+    return c->array.field.rank ? take_numbers(c, cell, index, out, reterr) : take_value(c, cell, ret, reterr);
 }
 
 static pst_status hdf5_load(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr)
@@ -304,7 +330,7 @@ static pst_status hdf5_load(void *source, void *worker, uint64_t index, pst_ctx 
     (void)ctx;
     for (size_t i = 0; i < h->table.count && st == PST_OK; i++)
         if (array_table_needs(&h->table, i))
-            st = load_column(&h->columns[i], &w->cells[i], index, &out[i].data, reterr);
+            st = load_column(&h->columns[i], &w->cells[i], index, &out[i], reterr);
     return st;
 }
 
@@ -330,7 +356,7 @@ const struct source_class source_hdf5 = {
            .doc = "Rows of HDF5 datasets: one field per dataset, and one element per row. All datasets of the file's top are taken, or "
                   "those that file.h5:/group or file.h5:/dataset names; they must have the same number of rows. A dataset in one "
                   "piece is mapped; one in chunks is read by libhdf5, one worker at a time. Types are those of npy; texts of variable "
-                  "length are bytes.",
+                  "length are bytes, sequences of numbers are fields with as many values as each row has.",
            .example = "hdf5 train.h5 | shuffle | batch 64",
            .params = params,
            .config_size = sizeof(struct config)},

@@ -1,5 +1,6 @@
 /* test_flow_ops.c: every built-in operation in the engine's harness, as pipeline text over files made here. An operation
  * that no chain of the table names fails the first test: a new one is added to a chain, and the harness covers it. */
+#include "config.h"
 #include "flow/data.h"
 #include "flow_harness.h"
 #include <penstock/image.h>
@@ -321,6 +322,32 @@ static void test_inferred_schema(void)
     pst_pipeline_destroy(p);
 }
 
+#ifdef HAVE_HDF5
+#include "hdf5_lists.h"
+
+static void hdf5_lists(void)
+{
+    static const int32_t want[4][3] = {{1, -2, 0}, {0, 0, 0}, {3, 4, 5}, {6, 0, 0}};
+    pst_error e;
+    pst_pipeline *p = NULL;
+    pst_batch *batch = NULL;
+    char text[512];
+    snprintf(text, sizeof(text), "hdf5 '%s' | padded_batch 4", test_path("lists.h5"));
+    write_hdf5_lists(test_path("lists.h5"));
+    REQUIRE_OK(pst_pipeline_parse(&p, text, &(pst_pipeline_options){.size = sizeof(pst_pipeline_options)}, &e), &e);
+    if (CHECK_STATUS(pst_pipeline_next(p, &batch, &e), PST_OK, &e)) {
+        const pst_tensor *t = pst_batch_get(batch, "lists");
+        CHECK(t && t->rank == 2 && t->shape[0] == 4 && t->shape[1] == 3 && t->dtype == PST_DTYPE_I32 && memcmp(t->data, want, sizeof(want)) == 0);
+    }
+    pst_batch_unref(batch);
+    pst_pipeline_destroy(p);
+}
+#else
+static void hdf5_lists(void)
+{
+}
+#endif
+
 static const struct test tests[] = {
     {"every operation is in a chain", test_every_operation},
     {"arrays in memory", test_arrays},
@@ -331,6 +358,7 @@ static const struct test tests[] = {
     {"cancel at every batch, destroy at every batch", test_cancel},
     {"every allocation may fail", test_memory},
     {"every storage call may fail", test_storage},
+    {"hdf5: sequences of numbers", hdf5_lists},
     {0},
 };
 

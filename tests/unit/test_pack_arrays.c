@@ -253,8 +253,7 @@ static void archives_of_arrays(void)
 /* ---- hdf5 ---- */
 
 #ifdef HAVE_HDF5
-#define H5_USE_110_API
-#include <hdf5.h>
+#include "hdf5_lists.h"
 
 static void write_hdf5(const char *path)
 {
@@ -279,6 +278,15 @@ static void write_hdf5(const char *path)
     d = H5Dcreate2(g, "y", H5T_STD_I32LE, one, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     H5Dwrite(d, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, y), H5Dclose(d);
     H5Gclose(g), H5Tclose(string), H5Pclose(list), H5Sclose(one), H5Sclose(two), H5Fclose(f);
+}
+
+static void hdf5_lists(void)
+{
+    pst_error e;
+    pst_pack_options o = fast();
+    write_hdf5_lists(in_folder("lists.h5"));
+    CHECK_STATUS(refuse("lists.h5", &o, &e), PST_EUNSUPPORTED, &e);
+    CHECK(strstr(e.message, "any number of values"));
 }
 
 static void hdf5(void)
@@ -314,6 +322,10 @@ static void hdf5(void)
     CHECK_STATUS(refuse("no.h5", &o, &e), PST_ECORRUPT, &e);
 }
 #else
+static void hdf5_lists(void)
+{
+}
+
 static void hdf5(void)
 {
     pst_error e;
@@ -345,6 +357,7 @@ int main(int argc, char **argv)
                          {"npy: rows without values", rows_without_values},
                          {"npz", archives_of_arrays},
                          {"hdf5", hdf5},
+                         {"hdf5: sequences of numbers", hdf5_lists},
                          {NULL, NULL},
                      });
 }

@@ -102,6 +102,9 @@ static pst_status unpack(struct h5_scan *c, struct hdf5_dataset *d, struct array
 static pst_status add_dataset(struct h5_scan *c, struct hdf5_dataset *d)
 {
     const struct npy_header *h = &d->header;
+    if (d->rows == HDF5_SEQUENCES && h->kind != 'V')
+        return pst_fail_at(c->reterr, PST_EUNSUPPORTED, c->file->path, PST_NOWHERE, PST_NOWHERE,
+                           "dataset %s: rows with any number of values cannot be packed; pipelines read them: `hdf5 FILE`", d->name);
     struct array a = {.file = c->file,
                       .offset = h->data_offset,
                       .kind = h->kind,
