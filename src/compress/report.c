@@ -36,7 +36,7 @@ static void fill_row(char (*cells)[CELL], const pst_compress_variant *v)
 
 static void put_table(struct page *p, const pst_compress_result *r, struct text *to)
 {
-    static const char *const headings[COLUMNS] = {"variant",   "kept",      "accuracy, %", "loss", "parameters", "not zero", "file",
+    static const char *const headings[COLUMNS] = {"variant", "within bound", "accuracy, %", "loss", "parameters", "not zero", "file",
                                                   "MFLOP", "1 image, ms", "64 images, ms", "memory"};
     char(*cells)[CELL] = mem_array(r->count * COLUMNS + 1, CELL);
     const char **list = mem_array(r->count * COLUMNS + 1, sizeof(*list));
@@ -58,7 +58,7 @@ static void put_table(struct page *p, const pst_compress_result *r, struct text 
     mem_free(list);
 }
 
-/* Accuracy against images per second: each variant is a point of the line through those that were kept. */
+/* Accuracy against images per second: each variant is a point of the line through those within the bound. */
 static void put_frontier(struct page *p, const pst_compress_result *r, struct text *to)
 {
     double *x = mem_array(r->count + 1, sizeof(*x)), *y = mem_array(r->count + 1, sizeof(*y));
@@ -71,7 +71,7 @@ static void put_frontier(struct page *p, const pst_compress_result *r, struct te
             y[kept++] = 100 * r->variants[i].accuracy;
         }
     if (!to->failed)
-        lines[count++] = (struct chart_line){.label = "kept", .x = x, .y = y, .count = kept, .accent = true};
+        lines[count++] = (struct chart_line){.label = "within the bound", .x = x, .y = y, .count = kept, .accent = true};
     for (size_t i = 0, at = kept; !to->failed && i < r->count; i++)
         if (!r->variants[i].accepted) {
             x[at] = 64 / r->variants[i].latency64;
@@ -82,7 +82,7 @@ static void put_frontier(struct page *p, const pst_compress_result *r, struct te
     if (!to->failed)
         chart_lines(p, &(struct line_chart){.title = "Accuracy against speed",
                                             .description = "One point per variant: images per second at a batch of 64, and accuracy on the "
-                                                           "validation data. The line joins those that were kept, in the order of the steps.",
+                                                           "validation data. The line joins those within the bound, in the order of the steps.",
                                             .x_label = "images per second, batch 64",
                                             .y_label = "accuracy, %",
                                             .lines = lines,
@@ -113,8 +113,9 @@ pst_status pst_compress_report(const pst_compress_result *r, const char *title, 
     const pst_compress_variant *a = &r->variants[0], *b = &r->variants[r->chosen];
     page_begin(&p, &to, title);
     if (r->chosen)
-        snprintf(sentence, sizeof(sentence), "%.1f times smaller and %.1f times as fast at a batch of 64, with %+.2f points of accuracy.",
-                 (double)a->file_bytes / (double)(b->file_bytes ? b->file_bytes : 1), a->latency64 / b->latency64, 100 * (b->accuracy - a->accuracy));
+        snprintf(sentence, sizeof(sentence), "%.1f times smaller and %.1f times as fast at a batch of 64, for %.2f points of accuracy %s.",
+                 (double)a->file_bytes / (double)(b->file_bytes ? b->file_bytes : 1), a->latency64 / b->latency64, 100 * fabs(b->accuracy - a->accuracy),
+                 b->accuracy < a->accuracy ? "less" : "more");
     else
         snprintf(sentence, sizeof(sentence), "Nothing was kept: every step lost more accuracy than allowed.");
     page_sentence(&p, sentence);

@@ -19,7 +19,7 @@
 
 #define FIRST_SCRATCH  ((size_t)64 << 10)
 #define CLOCK_NS       25  /* what reading the clock costs */
-#define CLOCK_SHARE    100 /* 1/CLOCK_SHARE of the time may be spent on it */
+#define CLOCK_SHARE    200 /* 1/CLOCK_SHARE of the time may be spent on it */
 #define LONGEST_PERIOD 100000u
 
 /* ---- Setting up ---- */
