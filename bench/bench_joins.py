@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What joins and filters cost, on a quiet machine: bench_joins.py [--build BUILD] [--photos FOLDER] [--rounds N] [--records N]
+"""What joins and filters cost, on a quiet machine: bench_joins.py [--build BUILD] [--photos FOLDER] [--rounds N] [--records N] [--only mix|filter]
 
 mix      images/s of two JPEG sources mixed 60/40 against one source with the same images (goal: at least 98 %)
 filter   records/s of a filter that keeps 10 % of small records, from the second epoch on, against the same records packed alone
@@ -25,6 +25,7 @@ def arguments():
     parser.add_argument("--photos", help="class folders with JPEGs")
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each side")
     parser.add_argument("--records", type=int, default=1000000, help="small records of the filter")
+    parser.add_argument("--only", choices=("mix", "filter"), help="one of the two")
     return parser.parse_args()
 
 
@@ -85,11 +86,14 @@ def main():
 
     tool = os.path.join(given.build, "cli", "penstock")
     with tempfile.TemporaryDirectory() as folder:
+        if given.only != "mix":
+            filtered(ps, folder, given.records, given.rounds)
+        if given.only == "filter":
+            return
         photos = given.photos or os.path.join(folder, "photos")
         if not given.photos:
             subprocess.run([tool, "generate", photos, "--images", "1000", "--size", "330", "--format", "jpeg", "-q"], check=True)
         mix(ps, tool, photos, folder, given.rounds)
-        filtered(ps, folder, given.records, given.rounds)
 
 
 if __name__ == "__main__":

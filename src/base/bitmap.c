@@ -51,6 +51,14 @@ uint64_t bitmap_select(const struct bitmap *b, uint64_t k)
     return w * 64 + (uint64_t)__builtin_ctzll(word);
 }
 
+uint64_t bitmap_rank(const struct bitmap *b, uint64_t i)
+{
+    uint64_t ones = b->rank[i / BITMAP_BLOCK];
+    for (uint64_t w = i / BITMAP_BLOCK * WORDS; w < i / 64; w++)
+        ones += (uint64_t)__builtin_popcountll(b->words[w]);
+    return ones + (uint64_t)__builtin_popcountll(b->words[i / 64] & ((UINT64_C(1) << i % 64) - 1));
+}
+
 void bitmap_fill_members(const uint64_t *words, uint64_t count, uint32_t *members)
 {
     for (uint64_t w = 0, n = bitmap_word_count(count); w < n; w++)

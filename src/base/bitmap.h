@@ -41,5 +41,7 @@ void bitmap_fill_members(const uint64_t *words, uint64_t count, uint32_t *member
 void bitmap_select_all(const struct bitmap *b, size_t n, uint64_t *k);
 /* Returns the k-th member, from 0; k < ones. */
 uint64_t bitmap_select(const struct bitmap *b, uint64_t k);
+/* Returns the number of members below `i` < count. */
+uint64_t bitmap_rank(const struct bitmap *b, uint64_t i);
 
 #endif

@@ -191,6 +191,11 @@ static void describe_filter(const struct pipeline_plan *plan, size_t i, const ch
     if (bits)
         text_addf(t, "%s      keeps %" PRIu64 " of %" PRIu64 " elements%s\n", indent, bits->map.ones, bits->map.count,
                   bits->stored ? "; stored beside the data or in the cache folder" : "; not stored: tested in every run");
+    if (bits && plan->ram_kept > 0 && &bits->map == plan->order.steps[0].bits) {
+        char bytes[32];
+        text_bytes(plan->ram_kept, bytes, sizeof(bytes));
+        text_addf(t, "%s      small and far apart: copied side by side when they are first read, %s of memory\n", indent, bytes);
+    }
 }
 
 /* The operations of a plan, those of branches before the join that they belong to, indented. */

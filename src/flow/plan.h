@@ -45,7 +45,8 @@ struct pipeline_plan {
     uint64_t ram_cache;   /* for the cache */
     uint64_t ram_stream;  /* for shuffle buffers */
     uint64_t ram_entropy; /* for entropy indexes that are not stored */
-    uint64_t ram_branches; /* for caches and entropy indexes of the branches */
+    uint64_t ram_kept;     /* for copies of the elements that a filter keeps */
+    uint64_t ram_branches; /* for caches, copies and entropy indexes of the branches */
     enum plan_entropy entropy;
     uint64_t seed;     /* of the pipeline */
     uint64_t prefetch; /* requested in the chain; 0: not requested */

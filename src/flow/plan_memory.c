@@ -13,6 +13,7 @@
 
 #define PROBES        1024
 #define ENTROPY_SHARE 4   /* 1/ENTROPY_SHARE of the remaining memory is for points */
+#define KEPT_SHARE    8   /* the same for copies of records */
 #define ENTROPY_RATIO 25  /* an image's bytes to those of its points, at least; seldom less */
 #define ENTROPY_FIXED 128 /* bytes an image beside its points */
 
@@ -111,22 +112,33 @@ static bool decodes(const struct pipeline_plan *p)
     return false;
 }
 
+/* A filter at the front: the source may keep copies of what it lets through, within a share of what everything else leaves. */
+static void plan_kept(struct pipeline_plan *p)
+{
+    const struct order_step *first = p->order.count > 0 ? &p->order.steps[0] : NULL;
+    if (p->join || p->program.streamed || p->cache_node || !p->source_class->keep || !first || first->kind != ORDER_FILTER || !first->bits)
+        return;
+    uint64_t taken = 2 * (uint64_t)p->program.layout.block + p->ram_stream + p->threads * tune_worker_bytes(p);
+    p->ram_kept = p->source_class->keep(p->source, first->bits, taken < p->ram ? (p->ram - taken) / KEPT_SHARE : 0);
+}
+
 /* Points that are stored nowhere are made, within a share of what everything else leaves. */
 pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr)
 {
     pst_status st = PST_OK;
     for (size_t b = 0; p->join && b < p->join->count && st == PST_OK; b++) {
         st = plan_entropy(p->join->branches[b].plan, reterr);
-        p->ram_branches += p->join->branches[b].plan->ram_entropy;
+        p->ram_branches += p->join->branches[b].plan->ram_entropy + p->join->branches[b].plan->ram_kept;
     }
     if (st < 0)
         return st;
+    plan_kept(p);
     bool decoded = decodes(p);
     p->entropy = decoded && p->program.streamed ? ENTROPY_STREAM : ENTROPY_NONE;
     if (!decoded || p->program.streamed)
         return PST_OK;
     probe_entropy(p);
-    uint64_t taken = 2 * (uint64_t)p->program.layout.block + p->ram_stream + p->ram_cache + p->ram_branches +
+    uint64_t taken = 2 * (uint64_t)p->program.layout.block + p->ram_stream + p->ram_cache + p->ram_kept + p->ram_branches +
                      p->threads * tune_worker_bytes(p);
     uint64_t share = taken < p->ram ? (p->ram - taken) / ENTROPY_SHARE : 0;
     uint64_t count = p->join ? p->join->numbers : p->order.source;

@@ -31,7 +31,7 @@ uint64_t tune_planned(const struct tuner *t, const struct pipeline_plan *plan, u
 {
     uint64_t guessed = batch_bytes(plan);
     return (t->depth + 1) * (measured > guessed ? measured : guessed) + t->workers * tune_worker_bytes(plan) + plan->ram_cache +
-           plan->ram_stream + plan->ram_entropy + plan->ram_branches;
+           plan->ram_stream + plan->ram_entropy + plan->ram_kept + plan->ram_branches;
 }
 
 /* How many batches fit, besides the one that the consumer holds. */
@@ -81,7 +81,7 @@ static void choose_depth(struct tuner *t, const struct pipeline_plan *plan, cons
 void tune_init(struct tuner *t, const struct pipeline_plan *plan, const pst_pipeline_options *o, unsigned cores)
 {
     *t = (struct tuner){.cores = cores};
-    uint64_t taken = plan->ram_cache + plan->ram_stream + plan->ram_entropy + plan->ram_branches + plan->threads * tune_worker_bytes(plan);
+    uint64_t taken = plan->ram_cache + plan->ram_stream + plan->ram_entropy + plan->ram_kept + plan->ram_branches + plan->threads * tune_worker_bytes(plan);
     t->ram = taken < plan->ram ? plan->ram - taken : 0;
     choose_workers(t, plan, o);
     choose_depth(t, plan, o);

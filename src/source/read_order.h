@@ -10,6 +10,7 @@ struct record_place {
     uint64_t offset, length;
     size_t shard;
     const uint8_t *frame; /* in the mapping; NULL: it must be read */
+    bool copied;          /* `frame` is a copy that was checked before */
 };
 
 static inline uint64_t record_place_end(const struct record_place *p)

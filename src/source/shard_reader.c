@@ -4,6 +4,8 @@
  * caches; the others are requested from storage all at once, in storage order. The thread detects which case applies from
  * its own page faults.
  *
+ * Records that a filter keeps may be copied (record_copies.h); a slice of copies needs neither index nor files.
+ *
  * Promises: a returned record is the one that the index names, and its data has matched its CRC at least once. */
 #include "source/shard_reader.h"
 
@@ -44,6 +46,7 @@ static inline void locate(const struct shard_set *s, uint64_t index, struct reco
     uint64_t end;
     bool outside = __builtin_add_overflow(offset, length, &end) || end > shard->bytes || shard->bytes - end < FRAME_BYTES;
     p->index = index;
+    p->copied = false;
     p->offset = __builtin_expect(outside, 0) ? 0 : offset;
     p->length = __builtin_expect(outside, 0) ? OUTSIDE : length;
     p->frame = data && !outside ? data + offset : NULL;
@@ -92,6 +95,30 @@ static void fetch_bytes(const struct set_shard *shard, uint64_t begin, uint64_t 
         file_fetch(shard_descriptor(shard->shard), begin, (size_t)(end - begin));
         file_expect_all(shard_descriptor(shard->shard));
     }
+}
+
+/* Finds those of the records that were copied. Returns whether all of them were: then neither the index nor the files are needed. */
+static bool find_copies(struct shard_reader *r, const uint64_t *index, size_t count)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        r->places[i].offset = record_copies_number(r->copies, index[i]);
+    for (size_t i = 0; i < count; i++) {
+        struct record_place *p = &r->places[i];
+        p->index = index[i];
+        p->frame = record_copies_find(r->copies, p->offset, &p->length);
+        p->copied = p->frame != NULL;
+        found += p->copied;
+    }
+    return found == count;
+}
+
+/* The first records are on their way before one is needed. */
+static void begin(struct shard_reader *r)
+{
+    translate(r, 0);
+    for (size_t i = 0; i < LEAD && i < r->count; i++)
+        bring_in(&r->places[i]);
 }
 
 /* Asks storage for all of it. Where memory will hold everything, the neighbourhood comes along: it is needed sooner or later,
@@ -143,6 +170,11 @@ void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ra
     r->count = r->next = 0;
     if (mem_grow((void **)&r->places, &r->capacity, count, sizeof(*r->places)) < 0)
         return;                          /* every record is then located when it is loaded */
+    if (r->copies && find_copies(r, index, count)) {
+        r->count = count;
+        begin(r);
+        return;
+    }
     for (size_t i = 0; i < count; i++) { /* the index first: its lines are on their way while the others are found */
         struct record_place *p = &r->places[i];
         p->shard = shard_set_find(s, index[i]);
@@ -163,9 +195,7 @@ void shard_reader_ahead(struct shard_reader *r, struct shard_set *s, uint64_t ra
         return;
     if (cold)
         fetch(r, s);
-    translate(r, 0);
-    for (size_t i = 0; i < LEAD && i < count; i++)
-        bring_in(&r->places[i]);
+    begin(r);
 }
 
 /* ---- Load ---- */
@@ -235,6 +265,10 @@ pst_status shard_reader_load(struct shard_reader *r, struct shard_set *s, uint64
     }
     if (__builtin_expect(p->length > s->max_record_bytes, 0))
         return fail_limit(s, p, reterr);
+    if (p->copied) {
+        *ret = (pst_bytes){.data = p->frame + FRAME_HEADER, .length = (size_t)p->length};
+        return PST_OK;
+    }
     const uint8_t *frame = p->frame;
     if (__builtin_expect(!frame, 0)) {
         pst_status st = read_frame(r, s, p, announced, &frame, reterr);
@@ -246,6 +280,8 @@ pst_status shard_reader_load(struct shard_reader *r, struct shard_set *s, uint64
         return fail_frame(s, p, frame, verify, reterr);
     if (verify)
         shard_set_verified(s, index);
+    if (r->copies)
+        record_copies_put(r->copies, index, frame, p->length);
     *ret = (pst_bytes){.data = frame + FRAME_HEADER, .length = (size_t)p->length};
     return PST_OK;
 }

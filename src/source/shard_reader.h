@@ -5,6 +5,7 @@
 #include "io/cold.h"
 #include "source/direct_reader.h"
 #include "source/read_order.h"
+#include "source/record_copies.h"
 
 struct shard_reader {     /* zero-initialised by the caller */
     struct record_place *places; /* records that are needed soon… */
@@ -14,6 +15,7 @@ struct shard_reader {     /* zero-initialised by the caller */
     struct direct_reader direct_reader;
     struct read_order order;
     struct cold_watch cold;
+    struct record_copies *copies; /* set by the caller; NULL: none */
     uint8_t *buffer; /* buffer for a record that is read separately */
     size_t buffer_size;
 };

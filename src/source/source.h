@@ -29,6 +29,7 @@ struct source_place {
     uint64_t offset;  /* of its first byte; PST_NOWHERE where the element is a whole file */
 };
 
+struct bitmap;
 struct entropy_home;
 struct path_list;
 struct pipeline_plan;
@@ -54,6 +55,10 @@ struct source_class {
      * started and no stream open; the array is valid until the source is closed. Until the call, as while records are read to
      * infer a schema, all fields are used. Optional. */
     void (*need)(void *source, const bool *fields);
+    /* Only the elements of the set are read from now on: the source may arrange them in memory, within `ram` bytes, so that they are
+     * read as fast as if there were no others. Called at most once, like `need`; the set lives as long as the source. Returns the
+     * bytes of memory. Optional. */
+    uint64_t (*keep)(void *source, const struct bitmap *only, uint64_t ram);
 
     /* Returns the plan of the part of the chain that the elements come from. Such a source has data and operations of its own, and points
      * into its own part in errors. Optional: without it, the source is the beginning of the chain. */

@@ -43,6 +43,7 @@ struct tfrecord {
     bool no_verify;
     pst_damage_log *damage; /* of streams */
     bool *begun;            /* of streams: shards that were read from */
+    struct record_copies copies;
 };
 
 struct worker {
@@ -55,6 +56,7 @@ static void tfrecord_close(void *source)
     struct tfrecord *t = source;
     if (!t)
         return;
+    record_copies_finish(&t->copies);
     shard_set_close(&t->set);
     mem_free(t->begun);
     mem_free(t);
@@ -117,6 +119,20 @@ static uint64_t tfrecord_fingerprint(const void *source)
 static void tfrecord_describe(const void *source, char *buffer, size_t size)
 {
     shard_set_describe(&((const struct tfrecord *)source)->set, buffer, size);
+}
+
+static uint64_t tfrecord_keep(void *source, const struct bitmap *only, uint64_t ram)
+{
+    struct tfrecord *t = source;
+    return t->set.shards ? record_copies_init(&t->copies, &t->set, only, ram) : 0;
+}
+
+static pst_status tfrecord_worker_start(void *source, void *worker, pst_error *reterr)
+{
+    struct tfrecord *t = source;
+    (void)reterr;
+    ((struct worker *)worker)->reader.copies = t->copies.only ? &t->copies : NULL;
+    return PST_OK;
 }
 
 static void tfrecord_worker_stop(void *source, void *worker)
@@ -213,7 +229,9 @@ const struct source_class source_tfrecord = {
     .count = tfrecord_count,
     .fingerprint = tfrecord_fingerprint,
     .describe = tfrecord_describe,
+    .keep = tfrecord_keep,
     .worker_size = sizeof(struct worker),
+    .worker_start = tfrecord_worker_start,
     .worker_stop = tfrecord_worker_stop,
     .ahead = tfrecord_ahead,
     .load = tfrecord_load,

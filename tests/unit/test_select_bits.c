@@ -25,7 +25,7 @@ static void check(uint64_t count, unsigned percent, struct random *r)
     struct bitmap b = {.words = words, .rank = rank, .hint = hint, .count = count, .ones = ones};
     uint64_t wrong = 0;
     for (uint64_t k = 0; k < ones; k++)
-        wrong += bitmap_select(&b, k) != members[k];
+        wrong += bitmap_select(&b, k) != members[k] || bitmap_rank(&b, members[k]) != k;
     uint32_t *stored = calloc(ones + 1, sizeof(*stored));
     uint64_t *all = calloc(ones + 1, sizeof(*all));
     for (int kept = 0; kept < 2; kept++) {

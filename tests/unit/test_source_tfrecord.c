@@ -1,12 +1,14 @@
 /* test_source_tfrecord.c: the records of shards through the source, in any order, by any means. */
 #include "source_shards.h"
 
+#include "base/bitmap.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "source/shard_reader.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -334,6 +336,53 @@ static void test_threads(void)
     }
 }
 
+/* ---- What a filter keeps ---- */
+
+#define KEPT_STEP 7
+
+/* Small records far apart are copied when they are first read, whoever reads them: then the file is not needed any more. */
+static void test_kept(void)
+{
+    pst_error error;
+    const char *path = test_path("kept.tfrecord");
+    size_t lengths[RECORDS];
+    uint64_t words[RECORDS / 64 + 1] = {0}, rank[RECORDS / BITMAP_BLOCK + 2], kept[RECORDS], n = 0;
+    uint32_t hint[4];
+    for (uint64_t i = 0; i < RECORDS; i++) {
+        lengths[i] = i * 37 % 400;
+        if (i % KEPT_STEP == 2) {
+            words[i / 64] |= UINT64_C(1) << i % 64;
+            kept[n++] = i;
+        }
+    }
+    pst_writer_options options = {.size = sizeof(options), .no_sync = true};
+    REQUIRE_OK(fixture_write(path, lengths, RECORDS, &options, &error), &error);
+    struct bitmap only = {.words = words, .rank = rank, .hint = hint, .count = RECORDS, .ones = n};
+    CHECK_INT(bitmap_fill_rank(words, RECORDS, rank), n);
+    bitmap_fill_hint(rank, RECORDS, n, hint);
+    struct source_setup s = setup_for(&path, "map");
+    struct opened o;
+    REQUIRE_OK(opened_open(&o, &s, &error), &error);
+    CHECK_INT(source_tfrecord.keep(o.source, &only, 1000), 0); /* too little memory */
+    CHECK(source_tfrecord.keep(o.source, &only, 1 << 20) > n * 200);
+    CHECK_INT(source_tfrecord.worker_start(o.source, o.worker, &error), PST_OK);
+    for (int pass = 0; pass < 3; pass++) {
+        opened_ahead(&o, kept, (size_t)n);
+        for (size_t i = 0; i < n; i++) {
+            CHECK_INT(opened_load(&o, kept[i], &error), PST_OK);
+            pst_bytes b = opened_bytes(&o, "record");
+            CHECK_MSG(b.length == lengths[kept[i]] && fixture_equal(b.data, b.length, kept[i]), "pass %d, record %d", pass, (int)kept[i]);
+        }
+        if (pass != 1)
+            continue;
+        int fd = open(path, O_WRONLY); /* what is read from the file from now on is not a record */
+        CHECK(fd >= 0 && write(fd, words, sizeof(words)) == (ssize_t)sizeof(words));
+        close(fd);
+    }
+    CHECK_INT(opened_load(&o, 0, &error), PST_ECORRUPT); /* is not kept */
+    opened_close(&o);
+}
+
 /* ---- Faults ---- */
 
 /* Announces slices and loads a part of each; what succeeds must be right. */
@@ -382,6 +431,7 @@ int main(int argc, char **argv)
         {"fingerprint", test_fingerprint},
         {"what the system denies", test_denied},
         {"threads", test_threads},
+        {"what a filter keeps", test_kept},
         {"faults", test_faults},
         {NULL, NULL},
     };
