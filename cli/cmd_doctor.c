@@ -1,5 +1,6 @@
 /* cmd_doctor.c: `penstock doctor`: why training is slow, and what each remedy would bring. */
 #include "cli/command.h"
+#include "cli/doctor_ranks.h"
 #include "cli/interrupt.h"
 #include "cli/pipeline_options.h"
 #include "cli/progress.h"
@@ -16,8 +17,8 @@
 struct config {
     struct pipeline_config pipeline; /* first: the shared options */
     const char *model, *compare, *apply, *out, *html, *trace;
-    double step_ms, step_rate, epoch_hours;
-    uint64_t epochs, samples, memory;
+    double step_ms, step_rate, epoch_hours, wish;
+    uint64_t epochs, samples, memory, link;
     int sweep;
     bool quick, verify, yes, json, quiet;
 };
@@ -195,7 +196,7 @@ static int run(const void *config, const char *const *operands, size_t count)
                                   .model = c->model, .epochs = c->epochs, .samples = c->samples, .epoch_hours = c->epoch_hours,
                                   .memory = c->memory, .quick = c->quick, .verify = c->verify, .sweep = (pst_sweep)c->sweep,
                                   .cache_dir = pipeline.cache_dir, .temp_dir = getenv("TMPDIR"), .progress = progress_report, .user = &progress,
-                                  .trace = c->trace};
+                                  .trace = c->trace, .wish_rate = c->wish, .link_rate = (double)c->link, .run_ranks = doctor_run_ranks};
     pst_doctor *doctor = NULL;
     pst_error error;
     int code = EXIT_DONE;
@@ -240,6 +241,10 @@ static const struct option options[] = {
      .doc = "samples of the real data set, if only a part of it is here", .absent = "all are here"},
     {"--epoch-hours", .metavar = "H", .kind = OPTION_FLOAT, INTO(struct config, epoch_hours), .min = 1e-9, .max = 1e9,
      .doc = "the duration of an epoch that you see; the answer says how much of it the measured costs explain"},
+    {"--wish", .metavar = "RATE", .kind = OPTION_FLOAT, INTO(struct config, wish), .min = 1e-6, .max = 1e12,
+     .doc = "samples per second that you wish for: the answer says how many machines and connections they take"},
+    {"--link", .metavar = "BYTES", .kind = OPTION_BYTES, INTO(struct config, link), .min = 1,
+     .doc = "bytes per second between machines, such as 1250M", .absent = "as the system says of its network, or 1250M"},
     {"--memory", .metavar = "BYTES", .kind = OPTION_BYTES, INTO(struct config, memory), .min = 1,
      .doc = "memory that is free for the data, such as 64G: a larger data set is read from storage in every epoch",
      .absent = "the available memory"},
@@ -274,6 +279,8 @@ static const struct example examples[] = {
      "penstock doctor photos/ --samples 1281167 --epoch-hours 236 --epochs 90"},
     {"prove what each remedy brings, and write a page for colleagues", "penstock doctor photos/ --verify --html report.html"},
     {"store the photos at the size that training uses", "penstock doctor photos/ --apply resize-offline --out photos-256"},
+    {"ask how many machines 5000 samples per second take, and try two processes here",
+     "penstock doctor \"tfrecord shards/ | shuffle | example | decode | resize 96 | normalize 0..1 | batch 64\" --model resnet20 --wish 5000 --verify"},
     {"see what a change brought", "penstock doctor --compare before.json after.json"},
     {0},
 };

@@ -40,6 +40,17 @@ typedef enum pst_sweep {
     PST_SWEEP_PREFETCH /* Numbers of batches that are prepared ahead. */
 } pst_sweep;
 
+/* A training job of several processes, for the remedy more-machines. */
+typedef struct pst_doctor_ranks {
+    size_t size;          /* sizeof(pst_doctor_ranks). */
+    unsigned ranks;       /* The number of processes on this machine, which share its cores. */
+    const char *pipeline; /* The text of the pipeline. */
+    const char *model;    /* The text of the model. */
+    uint64_t steps;       /* The number of steps that take about a second. */
+} pst_doctor_ranks;
+/* Trains with these processes for some seconds and stores the samples per second of all of them together. */
+typedef pst_status (*pst_doctor_ranks_fn)(void *user, const pst_doctor_ranks *job, double *ret_rate, pst_error *reterr);
+
 /* Options of the doctor. The zeroed struct with its size set means the defaults. */
 typedef struct pst_doctor_options {
     size_t size;                           /* sizeof(pst_doctor_options). */
@@ -61,6 +72,11 @@ typedef struct pst_doctor_options {
     void *user;                            /* The first argument of `progress`. */
     const char *trace;                     /* A file for a trace of workers, stages, batches and consumer, which Perfetto opens; a
                                             * file that exists is replaced. NULL: none. */
+    double wish_rate;                      /* Samples per second that are wished for: the answer says how many machines and connections they
+                                            * take. 0: none. */
+    double link_rate;                      /* Bytes per second between machines; 0: as the system says of its network, or 10 Gbit/s. */
+    pst_doctor_ranks_fn run_ranks;         /* Starts processes, for `verify`; NULL: more-machines is predicted only. */
+    void *ranks_user;                      /* The first argument of `run_ranks`. */
 } pst_doctor_options;
 
 /* The result. */

@@ -58,6 +58,11 @@ static void put_now(struct text *t, const struct pst_doctor *d)
     if (d->cold)
         text_add(t, "             the data set does not fit into memory: predictions use the rate of the storage, not of the page cache;\n"
                     "             epoch 1 of a small sample reads from cache, later epochs of the real data will not\n");
+    if (d->remote.known)
+        text_addf(t, "             the store: %.3g ms per request, %.4g MB/s over %u connections, %.3g small requests/s; an epoch takes %.0f requests\n"
+                     "             and %.3g GB once, later epochs read the copies\n",
+                  1e3 * d->remote.latency, d->remote.present / 1e6, d->remote.connections, d->remote.requests, remote_requests(d),
+                  d->data_bytes / 1e9);
     if (d->run.delay > 0.15)
         text_addf(t, "             other programs took %.0f %% of the processor time that the pipeline wanted; ranges are wide\n",
                   100 * d->run.delay);
@@ -68,7 +73,7 @@ static void put_remedy(struct text *t, const struct pst_doctor *d, const struct 
     char a[32], b[32];
     double after = isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
     if (!r->available) {
-        text_addf(t, "  %-20s not predicted by this version: %s\n", r->id, r->title);
+        text_addf(t, "  %-20s not predicted: %s\n", r->id, r->title);
         return;
     }
     text_addf(t, "  %-20s", r->id);

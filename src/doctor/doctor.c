@@ -78,6 +78,8 @@ static pst_status check_options(const pst_doctor_options *o, pst_error *reterr)
 {
     if (!(o->step_ms >= 0) || !(o->step_rate >= 0) || !(o->epoch_hours >= 0) || isinf(o->step_ms) || isinf(o->step_rate))
         return pst_fail(reterr, PST_EINVAL, "step_ms, step_rate and epoch_hours are numbers of at least 0");
+    if (!(o->wish_rate >= 0) || !(o->link_rate >= 0) || isinf(o->wish_rate) || isinf(o->link_rate))
+        return pst_fail(reterr, PST_EINVAL, "wish_rate and link_rate are numbers of at least 0");
     if ((o->step_ms > 0) + (o->step_rate > 0) + (o->model != NULL) > 1)
         return pst_fail(reterr, PST_EINVAL, "step_ms, step_rate and model exclude each other: each says how long a step takes");
     return PST_OK;
@@ -102,11 +104,15 @@ static void judge_storage(struct pst_doctor *d)
     d->data_bytes = d->epoch_samples > 0 ? d->epoch_samples * each : NAN;
     d->cold = d->data_bytes > 0.9 * memory;
     double warm = d->pipe_rate;
+    if (d->remote.known) {
+        d->cold = false; /* the page cache matters later */
+        d->remote.binds = each > 0 && d->remote.present / each < warm;
+    }
     d->pipe_rate = predict_rate(d, &d->costs);
     double bytes = predict_storage(d, &d->costs);
     if (isfinite(bytes) && d->costs.read_bytes > 0 && bytes / d->costs.read_bytes < warm) {
         d->pipe_rate = bytes / d->costs.read_bytes;
-        d->cold_binds = true;
+        d->cold_binds = !d->remote.binds;
     }
     const struct stage_cost *read = d->stages ? &d->stage[0] : NULL;
     double all = d->costs.cpu_us + d->costs.blocked_us;

@@ -58,6 +58,15 @@ struct limits {
     double entropy_share;                    /* of the decoding time that does not shrink with the scale */
 };
 
+/* A store or web server that the data is read from. */
+struct remote {
+    bool known, binds;             /* it was measured; it is slower than the pipeline */
+    double latency;                /* seconds of a request for one byte */
+    double connection, present, most; /* bytes per second of one connection, of `connections`, and of `best` */
+    double requests;               /* small ones per second, over `connections` */
+    unsigned connections, best;
+};
+
 /* ---- The data ---- */
 
 enum survey_kind { SURVEY_NONE, SURVEY_FILES, SURVEY_RECORDS };
@@ -150,9 +159,20 @@ struct step {
     struct step_layer *layer;
     size_t layers;
     char *model; /* its text */
+    double gradient_bytes; /* of all trained parameters */
 };
 
 /* ---- Remedies ---- */
+
+/* What a remedy changes about the training step. */
+struct step_change {
+    char *model; /* the text of another model; NULL: the present one */
+    pst_mixed mixed;
+};
+
+struct step_turns {
+    double now, after, low, high; /* samples per second */
+};
 
 struct remedy {
     const char *id, *cause, *stage_kind;
@@ -162,6 +182,7 @@ struct remedy {
     char *diff;            /* lines with - and +; NULL: none */
     struct draft variant; /* on the sample, or on the data itself */
     bool has_variant, on_sample, warm_epoch;
+    bool first_epoch; /* it is compared with the first epoch, which fetches the data */
     bool available, flaw; /* flaw: names a cause */
     bool packed;          /* samples lie in shards afterwards */
     double least;         /* the gain from which on a flaw names its cause */
@@ -169,6 +190,10 @@ struct remedy {
     double rate, low, high, gain; /* predicted; NaN */
     bool upper;                   /* an upper bound */
     double model_gain;            /* of remedies that change the step; 0: it does not */
+    bool changes_step;            /* `change` can be run… */
+    struct step_change change;
+    unsigned ranks;               /* …or as many processes; 0: neither */
+    double infer_now, infer_small, infer_int8; /* predictions per second; 0: not measured */
     struct costs costs;
     double rate_on_sample; /* predicted for the data that `measured` was measured on */
     double measured, measured_low, measured_high, measured_now; /* NaN */
@@ -195,6 +220,7 @@ struct pst_doctor {
     struct draft now;
     struct facts facts;
     struct limits limits;
+    struct remote remote;
     struct survey survey;
     struct sample sample;
     struct draft sampled;    /* `now` on the sample */
@@ -262,6 +288,10 @@ pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, str
 
 pst_status limits_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status storage_measure(struct pst_doctor *d, pst_error *reterr);
+bool remote_data(const struct pst_doctor *d);
+pst_status remote_measure(struct pst_doctor *d, pst_error *reterr);
+unsigned remote_connections(const struct pst_doctor *d, double bytes);
+double remote_requests(const struct pst_doctor *d);
 pst_status doctor_survey(struct pst_doctor *d, pst_error *reterr);
 void doctor_survey_finish(struct survey *s);
 pst_status doctor_sample_make(struct pst_doctor *d, pst_error *reterr);
@@ -270,8 +300,6 @@ pst_status costs_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status cuts_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status doctor_step_measure(struct pst_doctor *d, pst_error *reterr);
 void doctor_step_finish(struct step *s);
-/* The time of one training step of another model on the same data, in milliseconds. */
-pst_status doctor_step_time(struct pst_doctor *d, const char *model, double seconds, double *ret_ms, pst_error *reterr);
 pst_status remedies_find(struct pst_doctor *d, pst_error *reterr);
 pst_status remedies_verify(struct pst_doctor *d, pst_error *reterr);
 void doctor_remedy_finish(struct remedy *r);

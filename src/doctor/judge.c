@@ -22,6 +22,7 @@ static const struct cause causes[] = {
     {"single-worker", "configuration", "a single worker prepares the data"},
     {"worker-limit", "cpu", "all workers are busy all the time"},
     {"shuffle-after-decode", "memory", "the shuffle buffer holds decoded samples"},
+    {"late-filter", "cpu", "samples are computed that a later stage leaves out"},
     {"shuffle-buffer", "memory", "a shuffle buffer must be filled from a stream"},
     {"tiny-batch", "configuration", "batches are so small that handing them over costs more than the samples"},
     {"no-prefetch", "configuration", "too few batches are prepared ahead"},
@@ -91,6 +92,8 @@ static void score(struct pst_doctor *d, struct remedy *r)
     else if (isfinite(r->gain) && step_known(d) && !d->step.shared && d->now_rate > 0) /* of the rate that was measured with the step, which stays the limit */
         r->gain = fmin(r->gain, fmax(1, d->step.rate / d->now_rate));
     r->score = r->gain > 0 ? log(r->gain) / r->effort : -1;
+    if (r->ranks && !(d->options.wish_rate > 0))
+        r->score = fmin(r->score, -0.5); /* an offer to those who ask for more, not a remedy for something wrong */
 }
 
 /* Ranks by gain per effort; the remedy of the cause comes first. */
@@ -121,15 +124,15 @@ static const char *choose_cause(struct pst_doctor *d)
     const struct remedy *worst = worst_flaw(d);
     if (worst)
         return worst->cause;
-    if (d->cold_binds)
-        return "page-cache";
+    if (d->cold_binds || d->remote.binds)
+        return d->remote.binds ? "slow-storage" : "page-cache";
     return known && d->wait_share > 0.2 ? "worker-limit" : "none";
 }
 
 /* What limits the pipeline itself, where nothing is wrong. */
 static const char *resource(const struct pst_doctor *d)
 {
-    if (d->cold_binds || d->costs.blocked_us > d->costs.cpu_us)
+    if (d->cold_binds || d->remote.binds || d->costs.blocked_us > d->costs.cpu_us)
         return "storage";
     return step_known(d) && d->wait_share < 0.05 ? (d->step.model ? "model" : "consumer") : "cpu";
 }

@@ -19,6 +19,8 @@ static double cores_used(const struct pst_doctor *d, double workers)
 double predict_storage(const struct pst_doctor *d, const struct costs *c)
 {
     const struct limits *l = &d->limits;
+    if (d->remote.binds && c->read_bytes > 0)
+        return d->remote.present;
     if (!d->cold || c->read_bytes <= 0)
         return INFINITY;
     double random = l->random_cold_deep > l->random_cold ? l->random_cold_deep : l->random_cold;

@@ -18,6 +18,7 @@ void doctor_remedy_finish(struct remedy *r)
     mem_free(r->command);
     mem_free(r->pipeline);
     mem_free(r->diff);
+    mem_free(r->change.model);
 }
 
 /* ---- Predicting ---- */
@@ -319,9 +320,10 @@ static pst_status find_in(struct pst_doctor *d, const struct remedy_class *table
 pst_status remedies_find(struct pst_doctor *d, pst_error *reterr)
 {
     pst_status st = doctor_tick(d, "trying remedies", reterr);
-    const struct remedy_class *const tables[] = {remedy_settings, remedy_data, remedy_cache, remedy_consumer, remedy_texts, remedy_forms};
+    const struct remedy_class *const tables[] = {remedy_settings, remedy_order,    remedy_data,  remedy_cache,
+                                                remedy_storage,  remedy_consumer, remedy_model, remedy_machines, remedy_texts, remedy_forms};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && st == PST_OK; i++) {
-        d->urgent = i < 4;
+        d->urgent = i < 6;
         st = find_in(d, tables[i], reterr);
     }
     d->urgent = false;

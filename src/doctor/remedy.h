@@ -14,13 +14,17 @@ struct remedy_class {
 };
 
 /* In the order in which they are tried while there is time: those that name causes first. Each ends with a NULL id. */
-extern const struct remedy_class remedy_settings[], remedy_data[], remedy_cache[], remedy_consumer[], remedy_texts[], remedy_forms[];
+extern const struct remedy_class remedy_settings[], remedy_order[], remedy_data[], remedy_cache[], remedy_storage[],
+    remedy_consumer[], remedy_model[], remedy_machines[], remedy_texts[], remedy_forms[];
 
 /* Runs the variant of `r` briefly and predicts the rate on the real data. A variant that does not run is PST_SKIP. */
 pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reterr);
 /* Sets the pipeline and the difference from the present one by a draft on the real data. */
 void remedy_text(struct pst_doctor *d, struct remedy *r, const struct draft *after);
 void remedy_costs(struct pst_doctor *d, struct remedy *r, const struct costs *c); /* predicts from these costs */
+
+/* What `ranks` processes on this machine bring together, as a share of one with all cores. */
+double remedy_ranks_here(const struct pst_doctor *d, unsigned ranks);
 
 /* Returns the word as a shell reads it, as mem_format would; NULL: out of memory. */
 char *remedy_shell(const char *word);

@@ -89,7 +89,7 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, size_t at, co
     r->costs.blocked_us = 0;
     r->costs.read_bytes = 0; /* from the second epoch on */
     r->rate = d->run.rate * r->warm_gain;
-    r->flaw = d->read_blocked > 0.3 || d->cold_binds;
+    r->flaw = d->read_blocked > 0.3 || d->cold_binds || d->remote.binds;
     r->cause = d->cold_binds ? "page-cache" : "slow-storage";
     return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
 }

@@ -1,5 +1,4 @@
-/* remedy_consumer.c: remedies outside of the pipeline's text and data: functions of the program, storage, the training step,
- * more machines; and those that need operations which do not exist yet. */
+/* remedy_consumer.c: remedies outside of the pipeline's text and data: functions of the program, and the training step as a whole. */
 #include "doctor/remedy.h"
 
 #include "base/error.h"
@@ -69,33 +68,6 @@ static pst_status find_processes(struct pst_doctor *d, struct remedy *r, pst_err
     return PST_OK;
 }
 
-/* ---- Storage ---- */
-
-static pst_status find_faster_storage(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    (void)reterr;
-    if (d->read_blocked < 0.3 && !d->cold_binds)
-        return PST_SKIP;
-    struct costs c = d->costs;
-    bool cold = d->cold;
-    c.blocked_us = 0;
-    if (d->run.streamed && d->read_blocked > 0.3)
-        c.serial_us *= 1 - d->read_blocked;
-    d->cold = false; /* as if reading cost nothing */
-    remedy_costs(d, r, &c);
-    d->cold = cold;
-    r->warm_gain = r->rate / d->pipe_rate;
-    r->upper = true;
-    r->flaw = true;
-    r->cause = d->cold_binds ? "page-cache" : "slow-storage";
-    double need = r->rate * d->costs.read_bytes;
-    snprintf(r->title, sizeof(r->title), "put the data on storage that delivers %.3g MB/s, such as a local NVMe drive",
-             need / 1e6);
-    snprintf(r->basis, sizeof(r->basis), "the costs without waits for storage: an upper bound");
-    snprintf(r->price, sizeof(r->price), "faster storage, and the time to copy the data");
-    return PST_OK;
-}
-
 /* ---- The step ---- */
 
 static pst_status find_faster_step(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
@@ -110,102 +82,9 @@ static pst_status find_faster_step(struct pst_doctor *d, struct remedy *r, pst_e
     return PST_OK;
 }
 
-/* Convolutions from the second on, as depthwise and pointwise ones. mem_free it; NULL: there are none. */
-static char *separable(const char *model)
-{
-    struct text t = {0};
-    size_t convolutions = 0, changed = 0;
-    for (const char *s = model; *s;) {
-        size_t n = strcspn(s, "|"), skip = strspn(s, " \t\n(");
-        bool convolution = strncmp(s + skip, "conv ", 5) == 0 && strcmp(s + skip, "conv ") != 0;
-        if (convolution && convolutions++ > 0) {
-            text_add_n(&t, s, skip);
-            text_add(&t, "sep");
-            text_add_n(&t, s + skip, n - skip);
-            changed++;
-        } else {
-            text_add_n(&t, s, n);
-        }
-        s += n;
-        if (*s == '|')
-            text_add_n(&t, s++, 1);
-    }
-    if (t.failed || !changed)
-        text_finish(&t);
-    return t.data;
-}
-
-static pst_status find_separable(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    char *text = d->step.model ? separable(d->step.model) : NULL;
-    double ms = NAN;
-    if (!text)
-        return PST_SKIP;
-    pst_status st = doctor_step_time(d, text, d->options.quick ? 0.3 : 1, &ms, reterr);
-    if (st == PST_OK && ms > 0) {
-        double before = isfinite(d->step.together) ? d->step.together : predict_together(d, d->pipe_rate),
-               step = 1e3 * (double)d->facts.batch / ms;
-        r->model_gain = before > 0 ? 1 / (1 / d->pipe_rate + 1 / step) / before : 0;
-        snprintf(r->title, sizeof(r->title), "use separable convolutions: a step of %.3g ms instead of %.3g", ms, d->step.ms);
-        snprintf(r->basis, sizeof(r->basis), "measured steps of the changed model");
-        snprintf(r->risk, sizeof(r->risk), "fewer parameters: accuracy may differ");
-        r->command = mem_format("--model \"%s\"", text);
-        st = r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
-    } else if (st < 0 && st != PST_ENOMEM && st != PST_ECANCELLED) {
-        st = PST_SKIP;
-    }
-    mem_free(text);
-    return st;
-}
-
-static pst_status find_smaller_model(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    (void)reterr;
-    if (!d->step.model)
-        return PST_SKIP;
-    snprintf(r->title, sizeof(r->title),
-             "train a smaller model: fewer channels or layers; `penstock doctor --model` measures its step");
-    return PST_OK;
-}
-
-/* ---- Not there yet ---- */
-
-static pst_status unavailable(struct remedy *r, const char *title)
-{
-    r->available = false;
-    snprintf(r->title, sizeof(r->title), "%s", title);
-    return PST_OK;
-}
-
-static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    (void)d;
-    (void)reterr;
-    return unavailable(r, "prepare the data on several machines");
-}
-
-static pst_status find_mixed_precision(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    (void)reterr;
-    return d->step.model ? unavailable(r, "compute the step in float16 or bfloat16") : PST_SKIP;
-}
-
-static pst_status find_compress(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    (void)d;
-    (void)reterr;
-    return unavailable(r, "prune, quantize or distil the model");
-}
-
 const struct remedy_class remedy_consumer[] = {
     {"native-op", 4, find_native_op},
     {"processes", 2, find_processes},
-    {"faster-storage", 5, find_faster_storage},
     {"faster-step", 4, find_faster_step},
-    {"separable-convolutions", 3, find_separable},
-    {"smaller-model", 4, find_smaller_model},
-    {"mixed-precision", 2, find_mixed_precision},
-    {"more-machines", 5, find_more_machines},
-    {"compress", 4, find_compress},
     {0},
 };

@@ -140,43 +140,6 @@ static pst_status find_smaller_batch(struct pst_doctor *d, struct remedy *r, pst
 
 /* ---- The text ---- */
 
-/* A stream keeps what it shuffles in memory: encoded, if the shuffle comes first. */
-static pst_status find_reorder(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    size_t at = draft_find(&d->now, "shuffle", 1), first = DRAFT_NONE;
-    for (size_t i = 1; i < d->now.count && first == DRAFT_NONE; i++)
-        if (d->now.stage[i].kind == PST_OP_SAMPLE)
-            first = i;
-    if (at == DRAFT_NONE || first == DRAFT_NONE || at < first || d->facts.indexed)
-        return PST_SKIP;
-    vary(d, r);
-    char *text = mem_strdup(d->now.stage[at].text);
-    draft_remove(&r->variant, at);
-    draft_insert(&r->variant, first, "%s", text ? text : "");
-    r->variant.failed |= !text;
-    mem_free(text);
-    struct facts after;
-    pst_error error = {0};
-    pst_status st = facts_read(&after, &r->variant, &error);
-    if (st == PST_ENOMEM && reterr)
-        *reterr = error;
-    if (st < 0)
-        return st == PST_ENOMEM ? st : PST_SKIP;
-    /* The work per sample stays the same. Brief runs would mislead: at the end of an epoch a buffer of decoded samples is emptied
-     * faster than samples can be decoded. */
-    remedy_costs(d, r, &d->costs);
-    remedy_text(d, r, &r->variant);
-    snprintf(r->basis, sizeof(r->basis), "the same work per sample; the buffer is smaller and filled sooner");
-    double saved = (double)d->facts.ram_planned - (double)after.ram_planned;
-    double epoch = d->epoch_samples > 0 ? d->epoch_samples / d->run.rate : INFINITY;
-    r->flaw = (saved > 64e6 && saved > (double)after.ram_planned) || d->run.first_batch > 0.25 * epoch;
-    r->cause = "shuffle-after-decode";
-    r->least = 0.95;
-    snprintf(r->title, sizeof(r->title), "shuffle before the samples are decoded: the buffer then holds %s", "encoded samples");
-    snprintf(r->price, sizeof(r->price), saved > 0 ? "none; saves %.0f MB of memory" : "none", saved / 1e6);
-    return or_memory(r->pipeline, reterr);
-}
-
 /* The pixels of both qualities after the first operation that gives them a size: the mean PSNR over some samples; 0: they cannot be compared. */
 static double compare_quality(const struct pst_doctor *d, const struct draft *fast)
 {
@@ -297,7 +260,7 @@ static pst_status find_select_fields(struct pst_doctor *d, struct remedy *r, pst
 
 const struct remedy_class remedy_settings[] = {
     {"more-workers", 1, find_more_workers},   {"prefetch", 1, find_prefetch}, {"larger-batch", 1, find_larger_batch},
-    {"smaller-batch", 1, find_smaller_batch}, {"reorder", 2, find_reorder},   {0},
+    {"smaller-batch", 1, find_smaller_batch}, {0},
 };
 
 const struct remedy_class remedy_texts[] = {

@@ -85,6 +85,29 @@ static void put_limits(struct json *j, const struct pst_doctor *d)
     json_end_object(j);
 }
 
+static void put_remote(struct json *j, const struct pst_doctor *d)
+{
+    const struct remote *r = &d->remote;
+    double rate = d->options.wish_rate > 0 ? d->options.wish_rate : d->step.rate > 0 && isfinite(d->step.rate) ? d->step.rate : d->run.rate;
+    unsigned needed = remote_connections(d, rate * d->costs.read_bytes);
+    if (!r->known)
+        return;
+    json_begin_object(j, "remote");
+    json_number(j, "latency_ms", 1e3 * r->latency);
+    json_number(j, "connection_bytes_per_s", r->connection);
+    json_uint(j, "connections", r->connections);
+    json_number(j, "bytes_per_s", r->present);
+    json_uint(j, "best_connections", r->best);
+    json_number(j, "best_bytes_per_s", r->most);
+    json_number(j, "requests_per_s", r->requests);
+    json_number(j, "connections_needed", needed ? needed : NAN);
+    json_number(j, "cache_bytes", d->data_bytes);
+    json_number(j, "epoch_requests", remote_requests(d));
+    json_number(j, "epoch_gb", d->data_bytes / 1e9);
+    json_bool(j, "limits", r->binds);
+    json_end_object(j);
+}
+
 static void put_data(struct json *j, const struct pst_doctor *d)
 {
     const struct survey *s = &d->survey;
@@ -97,7 +120,8 @@ static void put_data(struct json *j, const struct pst_doctor *d)
     json_bool(j, "file_per_sample", s->file_per_element);
     json_bool(j, "cold", d->cold);
     json_string(j, "cache",
-                d->cold ? "the data set does not fit into memory: the first epochs on a sample read from the page cache, the real ones will not"
+                d->remote.known ? "the data is fetched from a store in the first epoch; later epochs and, with a cache, later runs read local copies"
+                : d->cold ? "the data set does not fit into memory: the first epochs on a sample read from the page cache, the real ones will not"
                         : "the data set fits into memory: after the first epoch it is read from the page cache");
     if (s->images) {
         json_number(j, "image_width", s->width);
@@ -218,6 +242,15 @@ static void put_remedy(struct json *j, const struct pst_doctor *d, const struct 
     } else {
         json_null(j, "measured");
     }
+    if (r->infer_now > 0) {
+        json_begin_object(j, "inference");
+        json_number(j, "now_samples_per_s", r->infer_now);
+        json_number(j, "small_samples_per_s", r->infer_small > 0 ? r->infer_small : NAN);
+        json_number(j, "int8_samples_per_s", r->infer_int8 > 0 ? r->infer_int8 : NAN);
+        json_end_object(j);
+    }
+    if (r->ranks)
+        json_uint(j, "machines", r->ranks);
     json_begin_object(j, "price");
     json_number(j, "disk_bytes", r->disk_bytes);
     json_number(j, "ram_bytes", r->ram_bytes);
@@ -295,6 +328,7 @@ pst_status result_json(struct pst_doctor *d, pst_error *reterr)
     put_verdict(&j, d);
     put_now(&j, d);
     put_limits(&j, d);
+    put_remote(&j, d);
     put_data(&j, d);
     put_step(&j, d);
     put_stages(&j, d);

@@ -1,6 +1,6 @@
 /* step.c: the consumer: a step of a given length, or the real training steps of a model, split into the passes of
  * each layer and the optimiser. */
-#include "doctor/doctor.h"
+#include "doctor/step.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -29,20 +29,13 @@ static double now_ms(void)
 
 /* ---- A model ---- */
 
-struct bench { /* a batch and the model that is trained on it */
-    pst_pipeline *pipeline;
-    pst_batch *batch;
-    pst_fields fields;
-    pst_model *model;
-    pst_trainer *trainer;
-};
-
-static void bench_finish(struct bench *b)
+void bench_finish(struct bench *b)
 {
     pst_trainer_destroy(b->trainer);
     pst_model_destroy(b->model);
     pst_batch_unref(b->batch);
     pst_pipeline_destroy(b->pipeline);
+    *b = (struct bench){0};
 }
 
 /* The text of a model: of a run, if `model` is a folder. mem_free it. */
@@ -63,22 +56,22 @@ static pst_status model_text(char **ret, const char *model, pst_error *reterr)
     return st;
 }
 
-static pst_status make_trainer(pst_trainer **ret, const pst_model *model, const pst_fields *fields, pst_error *reterr)
+static pst_status make_trainer(pst_trainer **ret, const pst_model *model, const pst_fields *fields, pst_mixed mixed, pst_error *reterr)
 {
-    pst_train_options o = {.size = sizeof(o), .batch = fields->batch, .loss = pst_loss_choose(model, fields)};
+    pst_train_options o = {.size = sizeof(o), .batch = fields->batch, .loss = pst_loss_choose(model, fields), .mixed = mixed};
     return pst_trainer_create(ret, model, &o, reterr);
 }
 
-static pst_status bench_open(struct pst_doctor *d, const char *text, struct bench *b, pst_error *reterr)
+pst_status bench_open(struct pst_doctor *d, const struct step_change *change, struct bench *b, pst_error *reterr)
 {
     b->fields.size = sizeof(b->fields);
     pst_status st = draft_open(&d->now, &b->pipeline, reterr);
     if (st == PST_OK)
         st = pst_fields_find(b->pipeline, NULL, NULL, true, &b->fields, reterr);
     if (st == PST_OK)
-        st = pst_model_parse(&b->model, text, &b->fields.shape, reterr);
+        st = pst_model_parse(&b->model, change->model ? change->model : d->step.model, &b->fields.shape, reterr);
     if (st == PST_OK)
-        st = make_trainer(&b->trainer, b->model, &b->fields, reterr);
+        st = make_trainer(&b->trainer, b->model, &b->fields, change->mixed, reterr);
     if (st == PST_OK)
         st = pst_pipeline_next(b->pipeline, &b->batch, reterr);
     if (st == PST_END)
@@ -88,16 +81,16 @@ static pst_status bench_open(struct pst_doctor *d, const char *text, struct benc
     return st < 0 ? st : PST_OK;
 }
 
-static pst_samples samples_of(const struct bench *b)
+pst_samples bench_samples(const struct bench *b)
 {
     return (pst_samples){.size = sizeof(pst_samples), .input = pst_batch_get(b->batch, b->fields.input),
                          .target = b->fields.target[0] ? pst_batch_get(b->batch, b->fields.target) : NULL};
 }
 
-static pst_status time_step(struct pst_doctor *d, const struct bench *b, double seconds, pst_error *reterr)
+static pst_status time_step(struct pst_doctor *d, const struct bench *b, double seconds, double *ret_ms, pst_error *reterr)
 {
     double whole = INFINITY, end = now_ms() + 1e3 * seconds;
-    pst_samples s = samples_of(b);
+    pst_samples s = bench_samples(b);
     pst_status st = pst_trainer_measure(b->trainer, true, reterr);
     for (int i = 0; st == PST_OK && (i < 3 || (now_ms() < end && i < 300)); i++) {
         double begin = now_ms();
@@ -106,7 +99,7 @@ static pst_status time_step(struct pst_doctor *d, const struct bench *b, double 
         if (doctor_stopped(d))
             return pst_fail(reterr, PST_ECANCELLED, "the examination was stopped");
     }
-    d->step.ms = whole;
+    *ret_ms = whole;
     return st < 0 ? st : pst_trainer_measure(b->trainer, false, reterr);
 }
 
@@ -169,6 +162,15 @@ static pst_status run_together(struct pst_doctor *d, pst_trainer *trainer, const
     return st;
 }
 
+static double gradient_bytes(const pst_model *model)
+{
+    pst_model_param p = {.size = sizeof(p)};
+    double count = 0;
+    for (size_t i = 0; pst_model_param_at(model, i, &p); i++)
+        count += p.fixed ? 0 : (double)p.count;
+    return 4 * count;
+}
+
 static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
 {
     struct bench b = {0};
@@ -177,13 +179,14 @@ static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
     pst_status st = model_text(&text, d->options.model, reterr);
     d->urgent = true;
     if (st == PST_OK)
-        st = bench_open(d, text, &b, reterr);
+        st = bench_open(d, &(struct step_change){.model = text}, &b, reterr);
     if (st == PST_OK)
         st = doctor_tick(d, "measuring the model", reterr);
     if (st == PST_OK)
-        st = time_step(d, &b, seconds, reterr);
+        st = time_step(d, &b, seconds, &d->step.ms, reterr);
     if (st == PST_OK) {
         d->step.shared = true;
+        d->step.gradient_bytes = gradient_bytes(b.model);
         d->step.model = mem_strdup(pst_model_text(b.model));
         st = d->step.model ? note_layers(d, b.trainer, reterr) : fail_memory(reterr, "measuring a model");
     }
@@ -197,17 +200,61 @@ static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
     return st;
 }
 
-pst_status doctor_step_time(struct pst_doctor *d, const char *model, double seconds, double *ret_ms, pst_error *reterr)
+#define LEAST_STEPS 6 /* of each */
+
+pst_status step_compare(struct pst_doctor *d, const struct step_change *change, double seconds, double *ret_share, pst_error *reterr)
 {
-    struct bench b = {0};
-    struct step kept = d->step;
-    pst_status st = bench_open(d, model, &b, reterr);
+    struct bench b[2] = {{0}, {0}};
+    double best[2] = {INFINITY, INFINITY}, end = now_ms() + 1e3 * seconds;
+    pst_status st = bench_open(d, &(struct step_change){0}, &b[0], reterr);
     if (st == PST_OK)
-        st = time_step(d, &b, seconds, reterr);
-    *ret_ms = d->step.ms;
-    d->step = kept;
-    bench_finish(&b);
-    return st;
+        st = bench_open(d, change, &b[1], reterr);
+    for (int i = 0; st == PST_OK && (i < LEAST_STEPS || (now_ms() < end && i < 300)); i++)
+        for (int k = 0; k < 2 && st == PST_OK; k++) {
+            pst_samples s = bench_samples(&b[k]);
+            double begin = now_ms();
+            st = pst_trainer_step(b[k].trainer, &s, NULL, reterr);
+            best[k] = fmin(best[k], now_ms() - begin);
+            if (st == PST_OK && doctor_stopped(d))
+                st = pst_fail(reterr, PST_ECANCELLED, "the examination was stopped");
+        }
+    bench_finish(&b[0]);
+    bench_finish(&b[1]);
+    *ret_share = best[0] > 0 ? best[1] / best[0] : NAN;
+    return st < 0 ? st : PST_OK;
+}
+
+#define STEP_ROUNDS 4
+
+pst_status step_turns(struct pst_doctor *d, const struct step_change *change, struct step_turns *ret, pst_error *reterr)
+{
+    struct bench b[2] = {{0}, {0}};
+    double rate[2][STEP_ROUNDS] = {{0}}, ratio[STEP_ROUNDS] = {0}, low, high, mean;
+    pst_status st = bench_open(d, &(struct step_change){0}, &b[0], reterr);
+    if (st == PST_OK)
+        st = bench_open(d, change, &b[1], reterr);
+    double seconds = fmin(fmax(d->options.quick ? 0.4 : 0.8, 6e-3 * d->step.ms), 6);
+    for (size_t i = 0; i < STEP_ROUNDS && st == PST_OK; i++) {
+        for (size_t k = 0; k < 2 && st == PST_OK; k++) {
+            size_t side = (k + i) % 2; /* who begins alternates */
+            struct trial t = {0};
+            struct trial_request q = {.draft = &d->now, .seconds = seconds, .warmup = 0.2 * seconds, .trainer = b[side].trainer,
+                                      .fields = &b[side].fields, .stop = doctor_stopped, .user = d};
+            st = trial_run(&q, &t, reterr);
+            rate[side][i] = t.rate;
+        }
+        ratio[i] = rate[0][i] > 0 ? rate[1][i] / rate[0][i] : 0;
+    }
+    bench_finish(&b[0]);
+    bench_finish(&b[1]);
+    if (st < 0)
+        return st;
+    trial_range(rate[0], STEP_ROUNDS, &ret->now, &low, &high);
+    trial_range(ratio, STEP_ROUNDS, &mean, &low, &high);
+    ret->after = ret->now * mean;
+    ret->low = ret->now * low;
+    ret->high = ret->now * high;
+    return PST_OK;
 }
 
 /* A step of a given length, or none. */

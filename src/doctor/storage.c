@@ -85,6 +85,8 @@ pst_status storage_measure(struct pst_doctor *d, pst_error *reterr)
     bool plain = false;
     if (!d->survey.count || !d->survey.file_count)
         return PST_OK;
+    if (remote_data(d))
+        return remote_measure(d, reterr);
     pst_status st = doctor_tick(d, "measuring the storage", reterr);
     if (st < 0)
         return st;

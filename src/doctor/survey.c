@@ -56,6 +56,7 @@ static pst_status note_file(struct survey *s, const char *path, pst_error *reter
     s->file_count++;
     if (file_stat(path, &info, NULL) == PST_OK)
         s->file_bytes += info.size;
+    s->files++;
     return PST_OK;
 }
 

@@ -1,6 +1,9 @@
 /* verify.c: remedies measured, and settings swept. */
-#include "doctor/doctor.h"
+#include "doctor/remedy.h"
+#include "doctor/step.h"
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -23,12 +26,93 @@ static pst_status measure(struct pst_doctor *d, struct remedy *r, pst_error *ret
     return PST_OK;
 }
 
+/* Samples per second of the first epoch, from opening to its end. */
+static pst_status run_first_epoch(struct pst_doctor *d, double *ret, pst_error *reterr)
+{
+    pst_pipeline *p = NULL;
+    uint64_t begin = clock_ns(), samples = 0;
+    pst_status st = draft_open(&d->now, &p, reterr);
+    while (st == PST_OK) {
+        pst_batch *b = NULL;
+        st = pst_pipeline_next(p, &b, reterr);
+        samples += st == PST_OK ? pst_batch_size(b) : 0;
+        pst_batch_unref(b);
+        if (st == PST_OK && doctor_stopped(d))
+            st = pst_fail(reterr, PST_ECANCELLED, "the examination was stopped");
+    }
+    *ret = (double)samples / (1e-9 * (double)(clock_ns() - begin));
+    pst_pipeline_destroy(p);
+    return st == PST_END ? PST_OK : st;
+}
+
+/* Data that is fetched: its first epoch, and those after it. */
+static pst_status measure_fetched(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    struct trial t = {0};
+    pst_status st = run_first_epoch(d, &r->measured_now, reterr);
+    if (st == PST_OK)
+        st = doctor_trial(d, &r->variant, d->options.quick ? 0.5 : 1, true, &t, reterr);
+    if (st < 0)
+        return st;
+    r->measured = t.rate;
+    r->measured_low = t.low;
+    r->measured_high = t.high;
+    r->rate_on_sample = r->rate;
+    return PST_OK;
+}
+
+/* Another step, on the same data. */
+static pst_status measure_step(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    struct step_turns t;
+    pst_status st = step_turns(d, &r->change, &t, reterr);
+    if (st < 0)
+        return st;
+    r->measured_now = t.now;
+    r->measured = t.after;
+    r->measured_low = t.low;
+    r->measured_high = t.high;
+    r->rate_on_sample = r->model_gain * t.now;
+    return PST_OK;
+}
+
+/* Several processes on this machine, if the caller can start them: they share its cores, so that all of them together are as fast as one, but
+ * for the exchange. */
+static pst_status measure_ranks(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    pst_doctor_ranks q = {.size = sizeof(q), .ranks = 1, .pipeline = d->text, .model = d->step.model};
+    q.steps = (uint64_t)fmin(fmax(1000 / d->step.ms, 4), 4000);
+    double one = 0, all = 0;
+    pst_status st = doctor_tick(d, "measuring ranks", reterr);
+    if (st == PST_OK)
+        st = d->options.run_ranks(d->options.ranks_user, &q, &one, NULL);
+    q.ranks = 2;
+    if (st == PST_OK)
+        st = d->options.run_ranks(d->options.ranks_user, &q, &all, NULL);
+    if (st == PST_ECANCELLED)
+        return pst_fail(reterr, PST_ECANCELLED, "the examination was stopped");
+    if (st < 0 || !(one > 0) || !(all > 0))
+        return PST_OK; /* without a launcher nothing is measured */
+    r->measured_now = one;
+    r->measured = r->measured_low = r->measured_high = all;
+    r->rate_on_sample = one * remedy_ranks_here(d, q.ranks);
+    return PST_OK;
+}
+
 pst_status remedies_verify(struct pst_doctor *d, pst_error *reterr)
 {
     pst_status st = doctor_tick(d, "measuring remedies", reterr);
-    for (size_t i = 0; i < d->remedies && st == PST_OK; i++)
-        if (d->remedy[i].has_variant && d->remedy[i].available)
-            st = measure(d, &d->remedy[i], reterr);
+    for (size_t i = 0; i < d->remedies && st == PST_OK; i++) {
+        struct remedy *r = &d->remedy[i];
+        if (r->has_variant && r->first_epoch)
+            st = measure_fetched(d, r, reterr);
+        else if (r->has_variant && r->available)
+            st = measure(d, r, reterr);
+        else if (r->changes_step && r->available)
+            st = measure_step(d, r, reterr);
+        else if (r->ranks && d->step.model && d->options.run_ranks)
+            st = measure_ranks(d, r, reterr);
+    }
     return st;
 }
 

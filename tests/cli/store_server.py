@@ -45,10 +45,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        self.wfile.write(body if cut is None else body[:cut])
+        self.send_body(body if cut is None else body[:cut])
         if cut is not None:
             self.wfile.flush()
             self.close_connection = True
+
+    def send_body(self, body):
+        step = 16384
+        for at in range(0, len(body), step if self.store.rate else len(body)):
+            self.wfile.write(body[at:at + step] if self.store.rate else body)
+            if self.store.rate:
+                time.sleep(step / self.store.rate)
 
     def refuse(self, status, code):
         self.answer(status, f"<?xml version='1.0'?><Error><Code>{code}</Code></Error>".encode())
@@ -213,6 +220,7 @@ class Store:
         self.lock, self.chance, self.faults = threading.Lock(), random.Random(5), {}
         self.moved = {}  # keys that are redirected
         self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20
+        self.rate = 0  # bytes per second of each connection; 0: as fast as it goes
         self.faulty = ("GET", "HEAD", "PUT", "POST")
 
     def next_fault(self, method, key):

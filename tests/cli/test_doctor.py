@@ -1,9 +1,14 @@
 """`penstock doctor`: the contract of its JSON, the answer as text, targets that are paths, wrong command lines."""
 import json
 import os
+import shutil
+import subprocess
 
 import tap
-from tool import penstock, report, scratch
+from store_server import serve
+from tool import PENSTOCK, environment, penstock, report, scratch
+
+LOOPBACK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "loopback.sh")
 
 MEMBERS = {"schema", "verdict", "now", "limits", "step", "stages", "remedies"}
 VERDICT = {"class", "wait_share", "bottleneck", "stage", "cause", "sentence"}
@@ -63,7 +68,9 @@ def test_apply_compare_and_page():
         assert "- folder images" in first["diff"] and first["predicted"]["gain"] > 2 and first["price"]["psnr"] > 20
         for remedy in found["remedies"]:
             assert remedy["id"] in IDS and {"title", "command", "pipeline", "predicted", "measured", "price", "effort"} <= set(remedy), remedy
-        assert {"more-machines", "compress"} <= {r["id"] for r in found["remedies"] if not r["available"]}
+        offered = {r["id"]: r for r in found["remedies"]}
+        assert not offered["compress"]["available"] and offered["more-machines"]["machines"] == 2, "a model is not known; machines only add up"
+        assert found["remedies"][0]["id"] != "more-machines" and 1.9 < offered["more-machines"]["predicted"]["gain"] <= 2
         kept, = (r for r in found["remedies"] if r["id"] == "cache-disk")
         assert "| cache path=images-cache |" in kept["pipeline"] and kept["price"]["disk_bytes"] > 0 and kept["predicted"]["gain"] > 1, kept
         page = open(os.path.join(folder, "report.html")).read()
@@ -105,6 +112,57 @@ def test_model():
         assert len(layers) >= 3 and layers[0]["name"].startswith("conv_1") and all(layer["backward_ms"] >= 0 < layer["forward_ms"] for layer in layers), step
         assert found["verdict"]["wait_share"] is not None
         assert "separable-convolutions" in {remedy["id"] for remedy in found["remedies"]}
+
+
+def remedy(found, name):
+    return next(r for r in found["remedies"] if r["id"] == name)
+
+
+def test_a_store():
+    """A store of 0.4 MB/s per connection: requests, bytes and connections are counted, and the cache is predicted and measured."""
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/images", "--images", 600, "--size", 64, "--classes", 4, "-q")
+        penstock("pack", f"{folder}/images", f"{folder}/shards", "--shards", 3, "-q")
+        for name in os.listdir(f"{folder}/shards"):
+            with open(f"{folder}/shards/{name}", "rb") as f:
+                store.put(f"shards/{name}", f.read())
+        store.latency, store.rate = 0.02, 400_000
+        size = sum(len(data) for key, (data, _) in store.buckets["data"].items() if "-of-" in key and not key.endswith(".pidx"))
+        text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"
+        found = examine(text, "--verify", "--wish", 300, "--seed", 1, env=env)
+        remote = found["remote"]
+        assert 19 < remote["latency_ms"] < 400 and remote["connections"] == 8 and remote["limits"], remote
+        assert 0.02e6 < remote["connection_bytes_per_s"] < 0.5e6 and remote["bytes_per_s"] < 4e6 and remote["requests_per_s"] < 450, remote
+        assert abs(remote["epoch_gb"] * 1e9 / size - 1) < 0.2 and 3 <= remote["epoch_requests"] < 40, (remote, size)
+        assert found["verdict"]["cause"] == "slow-storage" and found["verdict"]["bottleneck"] == "storage", found["verdict"]
+        faster = remedy(found, "faster-storage")
+        assert faster["predicted"]["gain"] > 1.5 and "a local disk" in faster["title"] and "requests and" in faster["price"]["note"], faster
+        assert faster["measured"]["gain"] > 1.5 and faster["measured"]["now_samples_per_s"] < 4e6 / (size / 600), faster
+        assert "ms per request" in penstock("doctor", text, "--quick", "-q", env=env).out
+
+
+def test_machines():
+    """How many of them a wished rate takes; two processes are measured here, if mpirun is there."""
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 60, "--size", 32, cwd=folder)
+        text = "folder images | shuffle | decode | resize 32 | normalize 0..1 | batch 16"
+        command = ["doctor", text, "--model", "conv 24 3 relu | conv 24 3 relu | globalavgpool | dense 10", "--quick", "-q", "--json", "--link", "100M"]
+        found = json.loads(penstock(*command, cwd=folder).out)
+        one, two = found["now"]["samples_per_s"], remedy(found, "more-machines")
+        assert two["machines"] == 2 and 1.2 < two["predicted"]["gain"] <= 2 and two["measured"] is None, two
+        found = json.loads(penstock(*command, "--wish", 20 * one, cwd=folder).out)
+        many = remedy(found, "more-machines")
+        assert many["machines"] >= 8 and many["predicted"]["gain"] > 5 and "GB/s" in many["predicted"]["basis"], many
+        prefix = [LOOPBACK] if subprocess.run([LOOPBACK, "true"]).returncode != 77 else None
+        plugin = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(PENSTOCK))), "src", "penstock-mpi-openmpi.so")
+        if not prefix or not shutil.which("mpirun") or not os.path.exists(plugin):
+            print("# not measured: no mpirun")
+            return
+        env = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        done = subprocess.run([*prefix, PENSTOCK, *command, "--verify"], cwd=folder, env=env, text=True, capture_output=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        measured = remedy(json.loads(done.stdout), "more-machines")["measured"]
+        assert measured and 0.1 < measured["gain"] < 3 and measured["predicted_samples_per_s"] > 0, measured
 
 
 def test_wrong_command_lines():

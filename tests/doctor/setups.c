@@ -112,6 +112,28 @@ void setup_shard(const char *path, unsigned count, uint32_t size, size_t extra, 
     free(blob);
 }
 
+void setup_copies(const char *path, unsigned count, uint32_t size, unsigned distinct)
+{
+    pst_writer_options o = {.size = sizeof(o), .no_sync = true};
+    pst_writer *w = NULL;
+    pst_builder *b = NULL;
+    size_t length;
+    uint8_t *data = encode(size, false, 1, &length);
+    if (pst_writer_open(&w, path, &o, NULL) < 0 || pst_builder_create(&b, NULL) < 0)
+        abort();
+    for (unsigned i = 0; i < count; i++) {
+        pst_bytes image = {.data = data, .length = length};
+        int64_t label = i % distinct;
+        pst_builder_add_bytes(b, "image", &image, 1, NULL);
+        pst_builder_add_int64s(b, "label", &label, 1, NULL);
+        write_example(w, b);
+    }
+    pst_writer_commit(w, NULL);
+    pst_writer_close(w);
+    pst_builder_destroy(b);
+    pst_free(data);
+}
+
 void setup_floats(const char *path, unsigned count, size_t floats, pst_compression compression)
 {
     pst_writer_options o = {.size = sizeof(o), .compression = compression, .no_sync = true};

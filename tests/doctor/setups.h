@@ -10,6 +10,8 @@ void setup_images(const char *folder, unsigned count, uint32_t size, bool png);
 void setup_shard(const char *path, unsigned count, uint32_t size, size_t extra, pst_compression compression);
 /* One shard of Examples: image (png) only; every eighth has the side `lump`, the others `size`. */
 void setup_lumps(const char *path, unsigned count, uint32_t size, uint32_t lump);
+/* One shard of Examples: image (jpeg) and label, which repeats after `distinct` of them. */
+void setup_copies(const char *path, unsigned count, uint32_t size, unsigned distinct);
 /* One shard of Examples with `floats` random floats and a label. */
 void setup_floats(const char *path, unsigned count, size_t floats, pst_compression compression);
 

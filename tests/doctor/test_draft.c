@@ -2,6 +2,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "doctor/draft.h"
+#include "doctor/tree.h"
 #include "harness.h"
 
 #include <stdio.h>
@@ -144,6 +145,64 @@ static void test_faults(void)
     }
 }
 
+/* Stages that choose samples move before those that compute images; what their branches have in common leaves the joins. */
+static void test_reorder(void)
+{
+    static const struct {
+        const char *before, *after; /* NULL: stays */
+        unsigned choices, shuffles, hoisted;
+    } cases[] = {
+        {"tfrecord a | example | decode | resize 64 | shuffle 9 | batch 2", "tfrecord a | shuffle 9 | example | decode | resize 64 | batch 2", 0, 1, 0},
+        {"tfrecord a | example | decode | resize 64 | filter 'label == 3' | batch 2", "tfrecord a | example | filter 'label == 3' | decode | resize 64 | batch 2", 1, 0, 0},
+        {"tfrecord a | example | decode | filter 'mean(image) > 3' | batch 2", NULL, 0, 0, 0},
+        {"tfrecord a | example | decode field=photo | filter 'photo_size > 3' | batch 2", "tfrecord a | example | filter 'photo_size > 3' | decode field=photo | batch 2", 1, 0, 0},
+        {"tfrecord a | example | decode | unique | batch 2", NULL, 0, 0, 0},
+        {"tfrecord a | example | expr label 'label + 1' | filter 'label == 3' | batch 2", NULL, 0, 0, 0},
+        {"concatenate (tfrecord a | example | decode | resize 8) (tfrecord b | example | decode | resize 8) | unique label | batch 2",
+         "concatenate (tfrecord a | example) (tfrecord b | example) | unique label | decode | resize 8 | batch 2", 1, 0, 2},
+        {"sample (tfrecord a | example | decode | resize 8) (tfrecord b | example | decode | crop 8) weights=0.7,0.3 | unique label | batch 2", NULL, 0, 0, 0},
+        {"sample (tfrecord 'a (1)' | example | decode | flip) (tfrecord b | example | resize 9 | flip) weights=0.7,0.3 | unique label | batch 2",
+         "sample (tfrecord 'a (1)' | example | decode) (tfrecord b | example | resize 9) weights=0.7,0.3 | unique label | flip | batch 2", 1, 0, 1},
+        {"zip (folder a | decode | resize 8) (npy b.npy) | filter 'label == 1' | batch 2", "zip (folder a) (npy b.npy) | filter 'label == 1' | decode | resize 8 | batch 2", 1, 0, 2},
+        {"choose (concatenate (folder a | decode) (folder b | decode)) (folder c | decode) by=x | unique label | batch 2",
+         "choose (concatenate (folder a) (folder b)) (folder c) by=x | unique label | decode | batch 2", 1, 0, 2},
+        {"interleave (tfrecord a | example | decode) (tfrecord b | example | decode) cycle=2 | unique label",
+         "interleave (tfrecord a | example) (tfrecord b | example) cycle=2 | unique label | decode", 1, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct draft d = read_draft(cases[i].before);
+        struct tree_moves m;
+        tree_reorder(&d, &m);
+        if (cases[i].after || m.choices + m.shuffles == 0) {
+            CHECK_INT(m.choices, cases[i].choices);
+            CHECK_INT(m.shuffles, cases[i].shuffles);
+        }
+        if (cases[i].after) {
+            CHECK_INT(m.hoisted, cases[i].hoisted);
+            check_text(&d, cases[i].after);
+        } else {
+            CHECK_MSG(m.choices + m.shuffles == 0, "%s is changed", cases[i].before);
+        }
+        draft_finish(&d);
+    }
+    struct draft d = read_draft("concatenate (folder a | decode) (folder b | decode) | unique label | batch 2");
+    for (uint64_t n = 0; n < 200; n++) { /* every allocation may fail */
+        struct draft copy;
+        struct tree_moves m;
+        uint64_t live = mem_live();
+        draft_copy(&copy, &d);
+        test_fault_arm(FAULT_MEMORY, n, false);
+        tree_reorder(&copy, &m);
+        bool armed = test_fault_calls() <= n;
+        test_fault_clear();
+        draft_finish(&copy);
+        CHECK_INT(mem_live(), live);
+        if (armed)
+            break;
+    }
+    draft_finish(&d);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"a text is cut at its bars", test_cut},
@@ -152,6 +211,7 @@ int main(int argc, char **argv)
                                         {"arguments are found by name and position", test_arguments},
                                         {"quoted words are read back", test_quote},
                                         {"a draft becomes a pipeline", test_open},
+                                        {"stages that choose come first, in trees, too", test_reorder},
                                         {"every allocation may fail", test_faults},
                                         {NULL, NULL}};
     return test_main(argc, argv, tests);

@@ -131,6 +131,53 @@ static void test_shuffle_after_decode(void)
             (struct wanted){"shuffle-after-decode", "compressed-stream", .first = {"reorder", "reshard"}});
 }
 
+/* Nine of ten samples are copies, which are left out after both branches have decoded them. */
+static void test_late_choice(void)
+{
+    char both[2][300];
+    for (int i = 0; i < 2; i++) {
+        snprintf(both[i], sizeof(both[i]), "%s", test_path(i ? "copies-b.tfrecord" : "copies-a.tfrecord"));
+        setup_copies(both[i], 200, 160, 20);
+    }
+    examine(TEXT("concatenate (tfrecord %s | example | decode | resize 64) (tfrecord %s | example | decode | resize 64) | unique label | batch 4", both[0],
+                 both[1]), (pst_doctor_options){0}, (struct wanted){"late-filter", .first = {"reorder"}});
+}
+
+/* Whether smaller models bring something, predicted and measured, and machines are counted; `last`: if not, that is a failure. */
+static bool are_tried(const pst_doctor *d, bool last)
+{
+    pst_remedy r = {.size = sizeof(r)};
+    unsigned right = 0;
+    for (size_t i = 0; pst_doctor_remedy_at(d, i, &r); i++) {
+        bool compress = strcmp(r.id, "compress") == 0, student = strcmp(r.id, "smaller-model") == 0;
+        right += (compress || student) && r.available && r.gain > 1.15 && r.gain < 20 && r.measured > 0;
+        right += strcmp(r.id, "more-machines") == 0 && r.gain > 10 && strstr(r.title, "100000 samples/s") != NULL;
+    }
+    right += strstr(pst_doctor_json(d), "\"int8_samples_per_s\"") != NULL;
+    if (last)
+        CHECK_MSG(right == 4, "%u of 4 are right\n%s", right, pst_doctor_answer(d));
+    return right == 4;
+}
+
+/* A model that computes far more than its data costs. */
+static void test_smaller_models(void)
+{
+    pst_doctor_options o = {.size = sizeof(o), .quick = true, .verify = true, .temp_dir = test_folder(), .wish_rate = 1e5, .link_rate = 1e9,
+                            .model = "conv 48 3 relu | conv 48 3 relu | conv 48 3 relu | globalavgpool | dense 2"};
+    uint64_t live = mem_live();
+    bool tried = false;
+    setup_shard(test_path("shrink.tfrecord"), 60, 24, 0, PST_COMPRESSION_NONE);
+    TEXT("tfrecord %s | shuffle | example | decode | resize 24 | normalize 0..1 | batch 8", test_path("shrink.tfrecord"));
+    for (int i = 1; i <= EXAMINATIONS && !tried; i++) {
+        pst_doctor *d = NULL;
+        pst_error error = {0};
+        REQUIRE_OK(pst_doctor_run(&d, text, &o, &error), &error);
+        tried = are_tried(d, i == EXAMINATIONS);
+        pst_doctor_destroy(d);
+    }
+    CHECK_INT(mem_live(), live);
+}
+
 static void test_slow_consumer(void)
 {
     examine("range 100000 | batch 64", (pst_doctor_options){.step_ms = 50}, (struct wanted){"consumer", .first = {"faster-step"}});
@@ -240,6 +287,8 @@ int main(int argc, char **argv)
                                         {"a slow source", test_slow_source},
                                         {"fields that are not used", test_unused_fields},
                                         {"a heavy model", test_heavy_model},
+                                        {"smaller models and more machines", test_smaller_models},
+                                        {"a tree that decodes what it leaves out", test_late_choice},
                                         {"a healthy set-up", test_healthy},
                                         {"allocations may fail", test_faults},
                                         {NULL, NULL}};

@@ -15,7 +15,7 @@ import tap
 import penstock as ps
 
 CAUSES = {
-    "many-small-files", "compressed-stream", "slow-storage", "page-cache", "large-images", "single-worker", "worker-limit", "shuffle-after-decode",
+    "many-small-files", "compressed-stream", "slow-storage", "page-cache", "large-images", "single-worker", "worker-limit", "shuffle-after-decode", "late-filter",
     "shuffle-buffer", "tiny-batch", "no-prefetch", "ram-limit", "python-function", "heavy-augmentation", "unused-fields", "lock-contention",
     "serialization", "transfer", "gpu-unused", "large-batch", "heavy-model", "consumer", "none",
 }

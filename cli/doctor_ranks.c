@@ -1,0 +1,150 @@
+/* doctor_ranks.c: see doctor_ranks.h. The job is this very tool: `mpirun -n 2 penstock train …`, whose second epoch is measured. Everything that it
+ * listens on is bound to the loopback interface. */
+#include "cli/doctor_ranks.h"
+
+#include "cli/interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONGEST  90000 /* milliseconds */
+#define MOST_OUT 65536
+#define KEY      "\"images_per_s\":"
+
+extern char **environ;
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at)
+{
+    (void)s;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+/* Loopback only, and more processes than cores where it has to be. What the user has set counts. */
+static void set_up_mpi(void)
+{
+    static const char *const names[][2] = {{"OMPI_MCA_oob_tcp_if_include", "lo"},         {"OMPI_MCA_btl_tcp_if_include", "lo"},
+                                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},    {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                                           {"HYDRA_IFACE", "lo"},                         {"MPICH_NETWORK_IFACE", "lo"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        setenv(names[i][0], names[i][1], 0);
+}
+
+/* Reads what the job prints until it ends; false: it takes too long, or the user wants to stop. */
+static bool read_all(int fd, char *out, size_t size)
+{
+    size_t used = 0;
+    ssize_t got = 1;
+    int left = LONGEST;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    while (got > 0 && left > 0 && !interrupt_requested()) {
+        int ready = poll(&p, 1, 100);
+        left -= ready == 0 ? 100 : 0;
+        if (ready <= 0)
+            continue;
+        got = read(fd, out + used, size - 1 - used);
+        used += got > 0 ? (size_t)got : 0;
+        if (used == size - 1)
+            used = size / 2; /* the last lines count */
+        out[used] = '\0';
+    }
+    return got <= 0;
+}
+
+static bool start(char *const *arguments, pid_t *ret_pid, int *ret_fd)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int ends[2];
+    bool started;
+
+    if (pipe(ends) != 0)
+        return false;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); /* it ends as a whole */
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    posix_spawn_file_actions_addclose(&actions, ends[1]);
+    started = posix_spawnp(ret_pid, arguments[0], &actions, &attributes, arguments, environ) == 0;
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    close(ends[1]);
+    if (!started)
+        close(ends[0]);
+    *ret_fd = ends[0];
+    return started;
+}
+
+/* Runs the job and returns the rate of its last epoch; 0: it failed. */
+static double measure(char *const *arguments)
+{
+    char *out = malloc(MOST_OUT), *at, *last = NULL;
+    pid_t pid;
+    int fd, status = 0;
+    double rate = 0;
+
+    if (out && start(arguments, &pid, &fd)) {
+        out[0] = '\0';
+        if (!read_all(fd, out, MOST_OUT))
+            kill(-pid, SIGTERM);
+        close(fd);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        for (at = strstr(out, KEY); at; at = strstr(at + 1, KEY))
+            last = at;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && last)
+            rate = strtod(last + strlen(KEY), NULL);
+    }
+    free(out);
+    return rate;
+}
+
+pst_status doctor_run_ranks(void *user, const pst_doctor_ranks *job, double *ret_rate, pst_error *reterr)
+{
+    const char *temp = getenv("TMPDIR");
+    char folder[PATH_MAX], run[PATH_MAX + 8], tool[PATH_MAX], ranks[16], threads[24], steps[32];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    ssize_t n = readlink("/proc/self/exe", tool, sizeof(tool) - 1);
+    const char *arguments[24];
+    size_t count = 0;
+
+    (void)user;
+    snprintf(folder, sizeof(folder), "%s/penstock-ranks-XXXXXX", temp && *temp ? temp : "/tmp");
+    if (n <= 0 || !mkdtemp(folder))
+        return pst_fail(reterr, PST_EUNSUPPORTED, "no temporary folder can be made");
+    tool[n] = '\0';
+    snprintf(run, sizeof(run), "%s/run", folder);
+    snprintf(ranks, sizeof(ranks), "%u", job->ranks);
+    snprintf(threads, sizeof(threads), "%ld", cores > (long)job->ranks ? cores / (long)job->ranks : 1L);
+    snprintf(steps, sizeof(steps), "%llu", (unsigned long long)job->steps);
+    if (job->ranks > 1) {
+        set_up_mpi();
+        arguments[count++] = "mpirun";
+        arguments[count++] = "-n";
+        arguments[count++] = ranks;
+    }
+    const char *const rest[] = {tool, "train", job->pipeline, "--model", job->model, "--threads", threads, "--epochs", "2", "--steps-per-epoch", steps,
+                                "--out", run, "--json", NULL};
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        arguments[count++] = rest[i];
+    *ret_rate = measure((char *const *)(uintptr_t)arguments);
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (interrupt_requested())
+        return pst_fail(reterr, PST_ECANCELLED, "interrupted");
+    return *ret_rate > 0 ? PST_OK : pst_fail(reterr, PST_EUNSUPPORTED, "mpirun is missing, or the job failed");
+}

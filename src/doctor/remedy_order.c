@@ -1,0 +1,70 @@
+/* remedy_order.c: `reorder`: stages that decide which samples come, and when, before those that compute pixels; in chains and in trees. */
+#include "doctor/remedy.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "doctor/tree.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A stream keeps what it shuffles in memory: encoded, if the shuffle comes first. The work per sample stays the same. Brief runs would mislead:
+ * at the end of an epoch a buffer of decoded samples is emptied faster than samples can be decoded. */
+static pst_status judge_shuffle(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    struct facts after;
+    pst_error error = {0};
+    pst_status st = facts_read(&after, &r->variant, &error);
+    if (st == PST_ENOMEM && reterr)
+        *reterr = error;
+    if (st < 0)
+        return st == PST_ENOMEM ? st : PST_SKIP;
+    remedy_costs(d, r, &d->costs);
+    r->has_variant = true;
+    snprintf(r->basis, sizeof(r->basis), "the same work per sample; the buffer is smaller and filled sooner");
+    double saved = (double)d->facts.ram_planned - (double)after.ram_planned;
+    double epoch = d->epoch_samples > 0 ? d->epoch_samples / d->run.rate : INFINITY;
+    r->flaw = (saved > 64e6 && saved > (double)after.ram_planned) || d->run.first_batch > 0.25 * epoch;
+    r->cause = "shuffle-after-decode";
+    r->least = 0.95;
+    snprintf(r->title, sizeof(r->title), "shuffle before the samples are decoded: the buffer then holds encoded samples");
+    snprintf(r->price, sizeof(r->price), saved > 0 ? "none; saves %.0f MB of memory" : "none", saved / 1e6);
+    return PST_OK;
+}
+
+/* Samples that are left out later need not be computed. */
+static pst_status judge_choice(struct pst_doctor *d, struct remedy *r, const struct tree_moves *m, pst_error *reterr)
+{
+    pst_status st = remedy_probe(d, r, reterr);
+    if (st != PST_OK)
+        return st;
+    r->flaw = true;
+    r->cause = "late-filter";
+    snprintf(r->title, sizeof(r->title), "%s before the images are decoded%s: what is left out is then not computed", m->first,
+             m->hoisted ? ", which the branches leave to the stages after the join" : "");
+    snprintf(r->price, sizeof(r->price), "none");
+    snprintf(r->risk, sizeof(r->risk), "random operations draw other numbers%s", m->hoisted ? " after the join than in the branches" : "");
+    return PST_OK;
+}
+
+static pst_status find_reorder(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    struct tree_moves m;
+    if (d->facts.indexed)
+        return PST_SKIP; /* by an index, nothing is computed that is not delivered */
+    draft_copy(&r->variant, &d->now);
+    tree_reorder(&r->variant, &m);
+    if (m.shuffles + m.choices == 0)
+        return r->variant.failed ? fail_memory(reterr, "trying a remedy") : PST_SKIP;
+    pst_status st = m.choices ? judge_choice(d, r, &m, reterr) : judge_shuffle(d, r, reterr);
+    if (st != PST_OK)
+        return st;
+    remedy_text(d, r, &r->variant);
+    return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
+}
+
+const struct remedy_class remedy_order[] = {
+    {"reorder", 2, find_reorder},
+    {0},
+};
