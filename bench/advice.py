@@ -10,10 +10,14 @@ of the page is replaced. Without --photos, photos are drawn.
 """
 
 import argparse
+import functools
+import json
 import os
 import platform
 import re
+import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 
@@ -50,6 +54,8 @@ def row(name, advice):
 
 def rate(run, seconds):
     """Samples per second of a function that yields numbers of samples, again and again; what precedes the first is not counted."""
+    if hasattr(run, "rate"):
+        return run.rate()
     samples, spent = 0, 0.0
     while spent < seconds:
         begun, count = None, 0
@@ -430,6 +436,121 @@ def separable(d):
     return stepping(train_step(network()), 32), stepping(train_step(network(separable=True)), 32), ratio, "another model: its accuracy must be checked; predicted from one layer alone"
 
 
+# ---- The model ----
+
+
+class Job:
+    """Work of the command-line tool, which measures itself."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+
+def tool(*arguments, prefix=()):
+    done = subprocess.run([*prefix, OPTIONS.tool, *map(str, arguments)], text=True, capture_output=True,
+                          env={**os.environ, "OMPI_MCA_oob_tcp_if_include": "lo", "OMPI_MCA_btl_tcp_if_include": "lo", "HYDRA_IFACE": "lo",
+                               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"})
+    if done.returncode != 0:
+        raise RuntimeError(f"penstock {arguments[0]} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+IMAGES = 512
+
+
+class Trained:
+    """A trained network, smaller ones made from it, and what the doctor predicts of them; each is made when it is first needed."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        random = np.random.default_rng(5)
+        labels = random.integers(0, 10, IMAGES)
+        images = random.normal(size=(IMAGES, 32, 32, 3)).astype("f4") + labels[:, None, None, None] / 5
+        np.save(os.path.join(folder, "image.npy"), images.astype("f4"))
+        np.save(os.path.join(folder, "label.npy"), labels)
+        self.source = f"npy '{folder}/image.npy' '{folder}/label.npy'"
+        self.run = os.path.join(folder, "run")
+        tool("train", self.train, "--val", f"{self.source} | batch 32", "--model", "resnet20", "--epochs", 1, "--steps", 4, "--out", self.run, "-q")
+
+    @property
+    def train(self):
+        return f"{self.source} | shuffle | batch 32"
+
+    @functools.cached_property
+    def doctor(self):
+        found = json.loads(tool("doctor", self.train, "--model", "resnet20", "--json", "-q"))
+        return {remedy["id"]: remedy for remedy in found["remedies"]}
+
+    def smaller(self, name, *options):
+        out = os.path.join(self.folder, name)
+        if not os.path.exists(out):
+            tool("compress", self.run, *options, "--epochs", 1, "--steps-per-epoch", 2, "--out", out, "-q")
+        return os.path.join(out, "model")
+
+    def predicting(self, model):
+        """Predictions per second: a long evaluation less a short one, so that starting does not count."""
+
+        def rate():
+            seconds = []
+            for times in (1, 1 + max(1, round(4 * OPTIONS.seconds))):
+                begun = time.perf_counter()
+                tool("eval", model, f"{self.source} | repeat {times} | batch 64", "--json")
+                seconds.append(time.perf_counter() - begun)
+            return IMAGES * (times - 1) / max(1e-6, seconds[1] - seconds[0])
+
+        return Job(rate)
+
+    def training(self, *options, prefix=()):
+        """Samples per second of the second epoch."""
+
+        def rate():
+            with tempfile.TemporaryDirectory() as out:
+                lines = tool("train", self.train, *options, "--epochs", 2, "--steps-per-epoch", max(2, round(8 * OPTIONS.seconds)), "--out", f"{out}/run", "--json",
+                             prefix=prefix)
+            return [json.loads(line)["images_per_s"] for line in lines.splitlines() if '"images_per_s"' in line][-1]
+
+        return Job(rate)
+
+
+@functools.lru_cache(None)
+def trained(d):
+    folder = os.path.join(d.folder, "model")
+    os.makedirs(folder)
+    return Trained(folder)
+
+
+@row("Prune", "Remove channels until half of the operations are left; the result is an ordinary smaller model.")
+def prune(d):
+    t = trained(d)
+    inference = t.doctor["compress"]["inference"]
+    return (t.predicting(t.run), t.predicting(t.smaller("half", "--flops", 0.5)), inference["small_samples_per_s"] / inference["now_samples_per_s"],
+            "predictions of ResNet-20; accuracy needs some epochs of training afterwards")
+
+
+@row("Quantise", "Compute predictions in 8-bit integers, where that is faster.")
+def quantise(d):
+    t = trained(d)
+    inference = t.doctor["compress"]["inference"]
+    return (t.predicting(t.run), t.predicting(t.smaller("int8", "--quantize", "int8")), inference["int8_samples_per_s"] / inference["now_samples_per_s"],
+            "predictions of ResNet-20; a quarter of the bytes")
+
+
+@row("Distil", "Train a student with a quarter of the operations, taught by the large model.")
+def distil(d):
+    t = trained(d)
+    student = re.search(r'--model "([^"]*)"', t.doctor["smaller-model"]["command"]).group(1)
+    return (t.training("--model", "resnet20"), t.training("--model", student, "--teacher", t.run), t.doctor["smaller-model"]["predicted"]["gain"],
+            "training steps; the teacher's results are computed once and stored")
+
+
+@row("Ranks", "Train with two processes that add up their gradients while the backward pass runs.")
+def ranks(d):
+    t = trained(d)
+    one = ("--model", "resnet20", "--threads", 1)
+    return (t.training(*one), t.training(*one, prefix=("mpirun", "-n", "2")), t.doctor["more-machines"]["predicted"]["gain"],
+            "one thread each, on one machine; predicted for two machines")
+
+
 # ---- The table ----
 
 
@@ -473,6 +594,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], help="rows whose names contain one of these words")
     parser.add_argument("--write", metavar="PAGE", help="replace the table of this page")
+    parser.add_argument("--tool", default=shutil.which("penstock") or os.path.join(os.path.dirname(ps.__file__), "..", "..", "cli", "penstock"), help="the command-line tool")
     OPTIONS = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -6,8 +6,11 @@ TensorFlow. Every program has a seed, which a failure prints with the smallest p
 
     PROGRAM_SEED=123 PROGRAMS=1 run.py test_programs_tf.py       runs one program again
 """
+import atexit
 import os
 import random
+import shutil
+import tempfile
 from collections import namedtuple
 
 import numpy as np
@@ -18,6 +21,8 @@ import tap
 
 PROGRAMS = int(os.environ.get("PROGRAMS", "2000"))
 FIRST_SEED = int(os.environ.get("PROGRAM_SEED", "20260"))
+FOLDER = tempfile.mkdtemp(prefix="programs-")  # of snapshots
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 MOST = 120  # elements that are compared; endless programs are cut off here
 
 # draw(rng, program) gives the arguments, or None where the operation does not apply; text(args) the text of the operation;
@@ -87,6 +92,22 @@ UNARY = {
 }
 
 
+def apply_unique(dataset, args):
+    return dataset.map(lambda e: e[args[0]]).unique().map(lambda value: {args[0]: value})
+
+
+def apply_snapshot(dataset, args):
+    """In one shard, which keeps the order."""
+    return dataset.snapshot(f"{args[0]}-tf", shard_func=lambda e: tf.constant(0, tf.int64), reader_func=lambda shards: shards.interleave(lambda d: d, cycle_length=1))
+
+
+# What begins a stream, or ends one; only at the root of a tree.
+STREAMS = {
+    "unique": Unary(lambda r, p: (p.fields[0],) if len(p.fields) == 1 and not p.endless else None, lambda a: f"unique {a[0]}", apply_unique),
+    "snapshot": Unary(lambda r, p: None if p.endless else (os.path.join(FOLDER, f"{r.randrange(1 << 40):x}"),), lambda a: f"snapshot '{a[0]}'", apply_snapshot),
+}
+
+
 def zipped(datasets, args):
     return tf.data.Dataset.zip(tuple(datasets)).map(lambda *parts: {k: v for part in parts for k, v in part.items()})
 
@@ -111,6 +132,8 @@ def chosen(datasets, args):
     choices = tf.data.Dataset.from_tensor_slices(np.array([places[n] for n in numbers], np.int64)).repeat()
     return tf.data.Dataset.choose_from_datasets([datasets[n] for n in used], choices, stop_on_empty_dataset=stop == "first")
 
+
+STEPS = {**UNARY, **STREAMS}
 
 JOINS = {
     "zip": Join(lambda r, n: (), lambda a: "", zipped, together=True),
@@ -160,19 +183,28 @@ def draw_program(rng, fields, depth):
     return child if args is None else Program(name, args, (child,), fields)
 
 
+def draw_stream(rng, fields):
+    """A tree, whose elements become a stream or a snapshot and go on: filters of streams, more of both."""
+    p = draw_program(rng, fields, rng.randint(0, 2))
+    for name in (rng.choice(list(STREAMS)), *rng.choices(("filter", "filter", "take", "skip", "repeat", "shard", *STREAMS), k=rng.randint(1, 3))):
+        args = STEPS[name].draw(rng, p)
+        p = p if args is None else Program(name, args, (p,), p.fields)
+    return p
+
+
 def text_of(p):
     if p.kind == "range":
         return f"range {p.args[0]} {p.args[1]} {p.args[2]} | rename value {p.fields[0]}"
-    if p.kind in UNARY:
-        return f"{text_of(p.children[0])} | {UNARY[p.kind].text(p.args)}"
+    if p.kind in STEPS:
+        return f"{text_of(p.children[0])} | {STEPS[p.kind].text(p.args)}"
     return f"{p.kind} {' '.join(f'({text_of(child)})' for child in p.children)} {JOINS[p.kind].text(p.args)}".rstrip()
 
 
 def dataset_of(p):
     if p.kind == "range":
         return tf.data.Dataset.range(*p.args).map(lambda value: {p.fields[0]: value})
-    if p.kind in UNARY:
-        return UNARY[p.kind].apply(dataset_of(p.children[0]), p.args)
+    if p.kind in STEPS:
+        return STEPS[p.kind].apply(dataset_of(p.children[0]), p.args)
     return JOINS[p.kind].apply([dataset_of(child) for child in p.children], p.args)
 
 
@@ -236,9 +268,10 @@ def shrunk(p, tail, found):
     return found
 
 
-def test_programs():
+def compare(programs, draw, wanted):
+    """Draws programs with a seed each, compares them, and counts their operations."""
     tf.get_logger().setLevel("ERROR")
-    print(f"# {PROGRAMS} programs from seed {FIRST_SEED} on", flush=True)
+    print(f"# {programs} programs from seed {FIRST_SEED} on", flush=True)
     kinds = {}
 
     def count(p):
@@ -246,10 +279,10 @@ def test_programs():
         for child in p.children:
             count(child)
 
-    for seed in range(FIRST_SEED, FIRST_SEED + PROGRAMS):
+    for seed in range(FIRST_SEED, FIRST_SEED + programs):
         rng = random.Random(seed)
         fields = tuple(f"f{i}" for i in range(rng.choice((1, 1, 2, 3))))
-        p = draw_program(rng, fields, rng.randint(1, 3))
+        p = draw(rng, fields)
         tail = None
         if rng.random() < 0.3:
             name = rng.choice(list(TAILS))
@@ -257,8 +290,17 @@ def test_programs():
         count(p)
         found = differs(p, tail)
         assert not found, f"PROGRAM_SEED={seed}: {shrunk(p, tail, found)}"
-    assert PROGRAMS < 500 or set(kinds) == {"range", *UNARY, *JOINS}, kinds
+    assert programs < 200 or set(wanted) <= set(kinds), kinds
     print("#", ", ".join(f"{name} {n}" for name, n in sorted(kinds.items())))
+
+
+def test_programs():
+    compare(PROGRAMS, lambda rng, fields: draw_program(rng, fields, rng.randint(1, 3)), {"range", *UNARY, *JOINS})
+
+
+def test_streams():
+    """Streams and snapshots in the middle of a program, with filters after them."""
+    compare(PROGRAMS // 8, draw_stream, {"range", *STREAMS, "filter", "take", "skip", "repeat"})
 
 
 def test_sample_shares():

@@ -37,8 +37,8 @@ static uint64_t digest_batch(uint64_t h, const pst_batch *b)
 {
     for (size_t f = 0; f < pst_batch_fields(b); f++) {
         const pst_tensor *t = pst_batch_at(b, f);
-        size_t values = 1;
-        for (uint32_t d = 0; d < t->rank; d++)
+        size_t values = t->row_splits ? (size_t)t->row_splits[t->shape[0]] : 1; /* rows of all elements */
+        for (uint32_t d = t->row_splits ? 2 : 0; d < t->rank; d++)
             values *= (size_t)t->shape[d];
         if (t->dtype != PST_DTYPE_BYTES)
             h = digest(h, t->data, values * pst_dtype_size(t->dtype));
