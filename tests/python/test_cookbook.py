@@ -102,7 +102,7 @@ def digest_of(ds):
                 for value in tensor.tolist():
                     h = fnv(h, value)
             else:
-                h = fnv(h, memoryview(tensor).cast("B"))
+                h = fnv(h, memoryview(tensor if tensor.row_splits is None else tensor.values).cast("B"))
     return f"{h:016x}"
 
 
