@@ -43,12 +43,13 @@ static void raise_descriptor_limit(void)
 }
 
 /* Remote data are kept in the user's cache folder; PENSTOCK_CACHE names another one (empty: none), PENSTOCK_CACHE_BYTES its
- * size. */
+ * size. PENSTOCK_CONNECTIONS is the number of connections. */
 static void set_up_stores(void)
 {
-    const char *folder = getenv("PENSTOCK_CACHE"), *bytes = getenv("PENSTOCK_CACHE_BYTES");
+    const char *folder = getenv("PENSTOCK_CACHE"), *bytes = getenv("PENSTOCK_CACHE_BYTES"), *connections = getenv("PENSTOCK_CONNECTIONS");
     char user[4096], own[4104];
-    pst_store_options options = {.size = sizeof(options), .cache_bytes = bytes ? strtoull(bytes, NULL, 10) : 0};
+    pst_store_options options = {.size = sizeof(options), .cache_bytes = bytes ? strtoull(bytes, NULL, 10) : 0,
+                                 .connections = connections ? (unsigned)strtoul(connections, NULL, 10) : 0};
 
     if (!folder && default_cache_folder(user, sizeof(user))) {
         snprintf(own, sizeof(own), "%s/remote", user);

@@ -106,7 +106,8 @@ static void judge_storage(struct pst_doctor *d)
     double warm = d->pipe_rate;
     if (d->remote.known) {
         d->cold = false; /* the page cache matters later */
-        d->remote.binds = each > 0 && d->remote.present / each < warm;
+        d->remote.cached = d->remote.kept > 0 && remote_kept() == d->remote.kept;
+        d->remote.binds = each > 0 && d->remote.present / each < warm && !d->remote.cached;
     }
     d->pipe_rate = predict_rate(d, &d->costs);
     double bytes = predict_storage(d, &d->costs);
@@ -129,6 +130,7 @@ static pst_status prepare(struct pst_doctor *d, const char *target, pst_error *r
         st = (d->subject = mem_strdup(target)) ? PST_OK : fail_memory(reterr, "starting the examination");
     if (st == PST_OK)
         st = target_text(&d->text, &d->written, target, reterr);
+    d->remote.kept = remote_kept();
     if (st == PST_OK)
         st = draft_parse(&d->now, d->text, d->options.pipeline, d->options.customs, reterr);
     if (st == PST_OK)

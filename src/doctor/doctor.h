@@ -61,6 +61,8 @@ struct limits {
 /* A store or web server that the data is read from. */
 struct remote {
     bool known, binds;             /* it was measured; it is slower than the pipeline */
+    bool cached;                   /* everything that was read lay in the cache already */
+    uint64_t kept;                 /* bytes in the cache before the examination */
     double latency;                /* seconds of a request for one byte */
     double connection, present, most; /* bytes per second of one connection, of `connections`, and of `best` */
     double requests;               /* small ones per second, over `connections` */
@@ -289,6 +291,7 @@ pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, str
 pst_status limits_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status storage_measure(struct pst_doctor *d, pst_error *reterr);
 bool remote_data(const struct pst_doctor *d);
+uint64_t remote_kept(void); /* bytes in the cache of stores; 0: there is none */
 pst_status remote_measure(struct pst_doctor *d, pst_error *reterr);
 unsigned remote_connections(const struct pst_doctor *d, double bytes);
 double remote_requests(const struct pst_doctor *d);

@@ -113,7 +113,7 @@ void sheet_what_if(struct sheet *s)
         size_t known = measured != JSON_ABSENT ? measured : predicted;
         const char **row = cells + 7 * i, *title = sheet_text(s, at, "title"), *effort = sheet_text(s, at, "effort");
         row[0] = title[0] ? sheet_format(s, "%s (%s)", title, sheet_text(s, at, "id")) : sheet_text(s, at, "id");
-        row[1] = unavailable(s, at) ? "not available yet" : sheet_figure(s, sheet_number(s, predicted, "samples_per_s"));
+        row[1] = unavailable(s, at) ? "not predicted" : sheet_figure(s, sheet_number(s, predicted, "samples_per_s"));
         row[2] = sheet_figure(s, sheet_number(s, measured, "samples_per_s"));
         row[3] = sheet_times(s, sheet_number(s, known, "gain"));
         row[4] = sheet_duration(s, sheet_number(s, known, "epoch_seconds"));

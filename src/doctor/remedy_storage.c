@@ -90,7 +90,9 @@ static pst_status find_remote(struct pst_doctor *d, struct remedy *r, pst_error 
              d->remote.connection / 1e6, d->remote.present / 1e6, d->remote.connections,
              st == PST_OK ? "brief runs after the first epoch" : "the costs without waits for the store: an upper bound");
     describe_store(d, r);
-    r->command = mem_format("PENSTOCK_CACHE=FOLDER penstock …");
+    unsigned connections = remote_connections(d, wanted_bytes(d, r));
+    r->command = connections > d->remote.connections ? mem_format("PENSTOCK_CONNECTIONS=%u PENSTOCK_CACHE=FOLDER penstock …", connections)
+                                                     : mem_format("PENSTOCK_CACHE=FOLDER penstock …");
     return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "io/remote/address.h"
+#include "io/remote/cache.h"
 #include "io/remote/settings.h"
 #include "io/remote/store.h"
 
@@ -101,6 +102,16 @@ static bool measure_latency(const struct pst_doctor *d, double *ret)
 bool remote_data(const struct pst_doctor *d)
 {
     return d->survey.file_count > 0 && address_is_remote(d->survey.file[0]);
+}
+
+uint64_t remote_kept(void)
+{
+    char *folder = NULL;
+    uint64_t most, bytes;
+    settings_cache(&folder, &most);
+    bytes = folder ? cache_folder_bytes(folder) : 0;
+    mem_free(folder);
+    return bytes;
 }
 
 pst_status remote_measure(struct pst_doctor *d, pst_error *reterr)

@@ -104,6 +104,7 @@ static void put_remote(struct json *j, const struct pst_doctor *d)
     json_number(j, "cache_bytes", d->data_bytes);
     json_number(j, "epoch_requests", remote_requests(d));
     json_number(j, "epoch_gb", d->data_bytes / 1e9);
+    json_bool(j, "cached", r->cached);
     json_bool(j, "limits", r->binds);
     json_end_object(j);
 }

@@ -131,8 +131,8 @@ def test_a_store():
         text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"
         found = examine(text, "--verify", "--wish", 300, "--seed", 1, env=env)
         remote = found["remote"]
-        assert 19 < remote["latency_ms"] < 400 and remote["connections"] == 8 and remote["limits"], remote
-        assert 0.02e6 < remote["connection_bytes_per_s"] < 0.5e6 and remote["bytes_per_s"] < 4e6 and remote["requests_per_s"] < 450, remote
+        assert 19 < remote["latency_ms"] < 5000 and remote["connections"] == 8 and remote["limits"], remote
+        assert 1e3 < remote["connection_bytes_per_s"] < 0.5e6 and remote["bytes_per_s"] < 4e6 and remote["requests_per_s"] < 450, remote
         assert abs(remote["epoch_gb"] * 1e9 / size - 1) < 0.2 and 3 <= remote["epoch_requests"] < 40, (remote, size)
         assert found["verdict"]["cause"] == "slow-storage" and found["verdict"]["bottleneck"] == "storage", found["verdict"]
         faster = remedy(found, "faster-storage")
@@ -150,9 +150,9 @@ def test_machines():
         found = json.loads(penstock(*command, cwd=folder).out)
         one, two = found["now"]["samples_per_s"], remedy(found, "more-machines")
         assert two["machines"] == 2 and 1.2 < two["predicted"]["gain"] <= 2 and two["measured"] is None, two
-        found = json.loads(penstock(*command, "--wish", 20 * one, cwd=folder).out)
-        many = remedy(found, "more-machines")
-        assert many["machines"] >= 8 and many["predicted"]["gain"] > 5 and "GB/s" in many["predicted"]["basis"], many
+        wish = 50 * one
+        many = remedy(json.loads(penstock(*command, "--wish", wish, cwd=folder).out), "more-machines")
+        assert many["machines"] > 2 and many["predicted"]["samples_per_s"] > 0.99 * wish and "GB/s" in many["predicted"]["basis"], many
         prefix = [LOOPBACK] if subprocess.run([LOOPBACK, "true"]).returncode != 77 else None
         plugin = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(PENSTOCK))), "src", "penstock-mpi-openmpi.so")
         if not prefix or not shutil.which("mpirun") or not os.path.exists(plugin):
@@ -162,7 +162,7 @@ def test_machines():
         done = subprocess.run([*prefix, PENSTOCK, *command, "--verify"], cwd=folder, env=env, text=True, capture_output=True, timeout=200)
         assert done.returncode == 0, done.stderr
         measured = remedy(json.loads(done.stdout), "more-machines")["measured"]
-        assert measured and 0.1 < measured["gain"] < 3 and measured["predicted_samples_per_s"] > 0, measured
+        assert measured and 0.02 < measured["gain"] < 5 and measured["predicted_samples_per_s"] > 0, measured
 
 
 def test_wrong_command_lines():

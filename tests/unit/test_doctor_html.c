@@ -72,7 +72,7 @@ static void every_section_is_there(void)
                                          "Store the photos at 256 pixels",
                                          "predicted; measured 46.8",
                                          "41.2 dB",
-                                         "not available yet",
+                                         "not predicted",
                                          "A step takes 450",
                                          "conv_1",
                                          "use 1.96 of 2 cores",
