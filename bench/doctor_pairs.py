@@ -62,6 +62,8 @@ def pipelines():
         ("gzip shards, one worker", f"{gz} | shuffle | example | decode | resize 64 | {usual} 32", ["--workers", "1"]),
         ("labels only", f"{small} | shuffle | example 'label:int64 width:int64' | batch 4", []),
         ("numbers, batches of 2", "range 1000000 | shuffle | batch 2", []),
+        ("a tree that decodes copies", f"concatenate ({small} | example | decode | resize 64) ({small} | example | decode | resize 64) | unique key | {usual} 32", []),
+        ("a model", f"{small} | shuffle | example | decode | resize 32 | normalize imagenet | batch 32", ["--model", "resnet20"]),
     ]
 
 
