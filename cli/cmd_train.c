@@ -182,11 +182,13 @@ static int run_session(struct train_session *s, const char *const *operands, siz
         return say_usage(&command_train, "--model is missing; `penstock model --presets` lists models with names");
     if (count == 0)
         return say_usage(&command_train, "a pipeline is missing");
-    if (!s->resume && c->out && access(c->out, F_OK) == 0) {
+    if (!s->resume && c->out) {
+        pst_run_record *earlier = NULL;
         char latest[4096];
 
         snprintf(latest, sizeof(latest), "%s/latest", c->out);
-        if (access(latest, F_OK) == 0) {
+        if (access(latest, F_OK) == 0 || (strstr(c->out, "://") && pst_run_record_read(&earlier, c->out, "latest", NULL) == PST_OK)) {
+            pst_run_record_destroy(earlier);
             say_error("%s has checkpoints of an earlier run", c->out);
             say_try("penstock train --resume %s", c->out);
             return EXIT_FAILED;

@@ -42,6 +42,12 @@ static void raise_descriptor_limit(void)
     }
 }
 
+static bool is_interrupted(void *user)
+{
+    (void)user;
+    return interrupt_requested();
+}
+
 /* Remote data are kept in the user's cache folder; PENSTOCK_CACHE names another one (empty: none), PENSTOCK_CACHE_BYTES its
  * size. PENSTOCK_CONNECTIONS is the number of connections. */
 static void set_up_stores(void)
@@ -58,6 +64,7 @@ static void set_up_stores(void)
     options.cache_folder = folder && *folder ? folder : NULL;
     pst_store_configure(&options, NULL);
     pst_store_use_environment();
+    pst_store_stop(is_interrupted, NULL);
 }
 
 static int run(const struct command *command, int argc, char **argv)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests against the real things: TensorFlow, TFDS, Pillow, h5py; PyTorch; JAX, Numba, mypy; ONNX Runtime, TensorBoard;
-# webdataset, OpenCV; Ray and Dask. interop.sh BUILD
-# Their venvs (about 2, 6, 1, 0.3, 0.1 and 0.5 GB) lie outside the clone, in $PENSTOCK_CACHE or ~/.cache/penstock, keyed by their requirements: made
+# webdataset, OpenCV; Ray and Dask; an S3 server. interop.sh BUILD
+# Their venvs (about 2, 6, 1, 0.3, 0.1, 0.5 and 0.3 GB) lie outside the clone, in $PENSTOCK_CACHE or ~/.cache/penstock, keyed by their requirements: made
 # once. One that cannot be made: a failure where CI=true, else its tests are skipped.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -38,6 +38,7 @@ PENSTOCK_INTEROP_JAX=$(environment requirements-jax.txt)
 PENSTOCK_INTEROP_ONNX=$(environment requirements-onnx.txt)
 PENSTOCK_INTEROP_WEBDATASET=$(environment requirements-webdataset.txt)
 PENSTOCK_INTEROP_RAY=$(environment requirements-ray.txt)
-export PENSTOCK_INTEROP_RAY
+PENSTOCK_INTEROP_S3=$(environment requirements-s3.txt)
+export PENSTOCK_INTEROP_RAY PENSTOCK_INTEROP_S3
 export PENSTOCK_INTEROP_PYTHON PENSTOCK_INTEROP_TORCH PENSTOCK_INTEROP_JAX PENSTOCK_INTEROP_ONNX PENSTOCK_INTEROP_WEBDATASET
 exec python3 "$here/scripts/run_tests.py" "$build" --suite interop

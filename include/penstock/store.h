@@ -31,6 +31,10 @@ PST_API pst_status pst_store_configure(const pst_store_options *options, pst_err
  * AWS_ENDPOINT_URL_S3, the profile AWS_PROFILE of ~/.aws/credentials and ~/.aws/config, then the roles of a container or a
  * machine (which are renewed before they expire). */
 PST_API void pst_store_use_environment(void);
+/* Sets what ends waits for stores in this process: when `asked(user)` is true, a server that is silent for a second is given up
+ * (PST_ECANCELLED), and work that makes progress goes on. The tool passes whether Ctrl-C was pressed. `asked` is called from
+ * any thread; NULL: nothing ends them. */
+PST_API void pst_store_stop(pst_stop_fn asked, void *user);
 
 #ifdef __cplusplus
 }

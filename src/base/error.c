@@ -33,9 +33,29 @@ static void drop_cut_character(char *text)
         text[start] = '\0';
 }
 
+/* The length of a web address without what may be a secret: its query, as that of a signed address; a name and a password
+ * before the host. 0: nothing is hidden. */
+static size_t public_part(const char *path, const char **ret_host)
+{
+    if (strncmp(path, "https://", 8) != 0 && strncmp(path, "http://", 7) != 0)
+        return 0;
+    const char *host = strstr(path, "://") + 3, *at = host + strcspn(host, "/?#@");
+    *ret_host = *at == '@' ? at + 1 : host;
+    size_t length = strcspn(path, "?");
+    return path[length] || *ret_host != host ? length : 0;
+}
+
 static void copy_path(char *to, size_t size, const char *path)
 {
-    size_t length = strlen(path);
+    char hidden[sizeof(((pst_error *)0)->path)];
+    const char *host = NULL;
+    size_t shown = public_part(path, &host), length = strlen(path);
+    if (shown) {
+        snprintf(hidden, sizeof(hidden), "%.*s://%.*s%s", (int)(strstr(path, "://") - path), path,
+                 (int)(path + shown - host), host, shown < length ? "?" ELLIPSIS : "");
+        path = hidden;
+        length = strlen(path);
+    }
     if (length < size) {
         memcpy(to, path, length + 1);
         return;

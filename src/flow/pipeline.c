@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/options.h"
+#include "io/stop.h"
 
 #include <string.h>
 
@@ -226,7 +227,9 @@ pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr)
     struct access *access = NULL;
     if (p->plan)
         return PST_OK;
+    struct file_stop before = stop_set_thread((struct file_stop){is_stopped, p});
     pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, (struct file_stop){is_stopped, p}, &p->damage, reterr);
+    stop_set_thread(before);
     if (st < 0)
         return st;
     st = batch_pool_create(&pool, &plan->program.layout, reterr);

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "flow/group.h"
 #include "flow/locate.h"
+#include "io/stop.h"
 
 #include <string.h>
 #include <sys/resource.h>
@@ -199,6 +200,11 @@ static uint64_t batch_number(const struct entry *e)
     return TRACE_BATCH(e->epoch, e->after);
 }
 
+static bool is_stopped(void *ring)
+{
+    return atomic_load_explicit(&((const struct ring *)ring)->stopped, memory_order_relaxed);
+}
+
 static void work(void *user, unsigned number)
 {
     struct crew *c = user;
@@ -206,6 +212,7 @@ static void work(void *user, unsigned number)
     struct cell *cell = w->runner.cell;
     struct ticket t;
     struct ring_pause pause;
+    stop_set_thread((struct file_stop){is_stopped, c->order.ring});
     while (ring_take(c->order.ring, number, &t, &pause)) {
         cell_add(&cell->wait_ns, pause.waited_ns);
         struct trace_mark mark;

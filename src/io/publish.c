@@ -202,6 +202,11 @@ fail:
     return st;
 }
 
+pst_status publish_so_far(struct publish *p, pst_error *reterr)
+{
+    return remote_publish(p->fd, p->path, true, reterr);
+}
+
 void publish_discard(struct publish *p)
 {
     if (p->remote && p->fd >= 0)

@@ -19,6 +19,8 @@ pst_status publish_open(struct publish *p, const char *path, bool overwrite, pst
 /* A failure removes the temporary file, except if the last step fails, syncing the folder: then `path` is in place although
  * an error is returned. */
 pst_status publish_commit(struct publish *p, bool sync, pst_error *reterr);
+/* Of a remote file: uploads what is written so far, replacing what is there, and stays open. */
+pst_status publish_so_far(struct publish *p, pst_error *reterr);
 void publish_discard(struct publish *p); /* after a commit: only frees. Zeroed ok. */
 
 /* Writes a small file in one call. */

@@ -4,11 +4,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/publish.h"
+#include "io/remote/remote.h"
 #include "io/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,8 +23,26 @@ static pst_status remove_entry(void *user, int folder_fd, const struct dirent *e
     return PST_OK;
 }
 
+#define MOST_LINK ((size_t)255) /* bytes of a name */
+
+/* The last name first: that of a checkpoint says that the others are there. */
+static void remove_objects(const char *path)
+{
+    struct path_list l = {0};
+    (void)walk_files(&l, path, false, NULL);
+    while (l.count > 0) {
+        (void)remote_remove(l.paths[l.count - 1], NULL);
+        mem_free(l.paths[--l.count]);
+    }
+    path_list_finish(&l);
+}
+
 void publish_folder_remove(const char *path)
 {
+    if (remote_is(path)) {
+        remove_objects(path);
+        return;
+    }
     walk_names(path, remove_entry, NULL, NULL);
     rmdir(path);
 }
@@ -55,10 +76,15 @@ static pst_status sync_parent(const char *path, pst_error *reterr)
 
 pst_status publish_folder_open(char **ret, const char *path, pst_error *reterr)
 {
-    char *hidden = beside(path, "writing");
+    bool remote = remote_is(path);
+    char *hidden = remote ? mem_strdup(path) : beside(path, "writing");
     if (!hidden)
         return fail_memory_at(reterr, path, "making the folder");
     publish_folder_remove(hidden);
+    if (remote) {
+        *ret = hidden;
+        return PST_OK;
+    }
     if (file_denied("mkdir") || mkdir(hidden, 0777) < 0) {
         pst_status st = file_fail(reterr, hidden, "making the folder", errno);
         mem_free(hidden);
@@ -95,6 +121,8 @@ static int exchange(const char *hidden, const char *path, const char *old)
 pst_status publish_folder_commit(const char *hidden, const char *path, pst_error *reterr)
 {
     struct stat there;
+    if (remote_is(path))
+        return PST_OK; /* the files are where they belong */
     char *old = beside(path, "replaced");
     if (!old)
         return fail_memory_at(reterr, path, "publishing the folder");
@@ -105,8 +133,26 @@ pst_status publish_folder_commit(const char *hidden, const char *path, pst_error
     return st == PST_OK ? sync_parent(path, reterr) : st;
 }
 
+char *publish_follow(const char *path)
+{
+    struct file_info info;
+    uint8_t *name = NULL;
+    size_t length = 0;
+    char *ret = NULL;
+    if (!remote_is(path) || file_stat(path, &info, NULL) < 0 || !info.is_regular || info.size > MOST_LINK ||
+        file_read_all(&name, &length, path, MOST_LINK, NULL) < 0)
+        return mem_strdup(path);
+    size_t n = strcspn((const char *)name, "\r\n");
+    bool plain = n > 0 && name[0] != '.' && n == strcspn((const char *)name, "/\r\n");
+    ret = plain ? mem_format("%.*s%.*s", (int)(file_base(path) - path), path, (int)n, (const char *)name) : mem_strdup(path);
+    mem_free(name);
+    return ret;
+}
+
 pst_status publish_link(const char *path, const char *target, pst_error *reterr)
 {
+    if (remote_is(path))
+        return publish_bytes(path, target, strlen(target), true, false, reterr);
     char *temp = beside(path, "link");
     pst_status st = temp ? PST_OK : fail_memory_at(reterr, path, "linking");
     if (st == PST_OK) {

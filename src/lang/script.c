@@ -77,6 +77,22 @@ static struct window find_window(const char *text, size_t place, size_t place_en
     return w;
 }
 
+/* Copies what is shown. The query of a web address may be its signature: it is shown as stars. */
+static char *draw_text(const struct window *w, char *out)
+{
+    bool address = false, query = false;
+    for (size_t i = w->line_begin; i < w->end; i++) {
+        char c = w->text[i];
+        address = strncmp(w->text + i, "http://", 7) == 0 || strncmp(w->text + i, "https://", 8) == 0 || (address && !strchr(" \t|,'\"", c));
+        bool hidden = query = query && address;
+        query |= address && c == '?';
+        if (i < w->begin || (hidden && is_continuation(c)))
+            continue;
+        *out++ = hidden ? '*' : (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
+    }
+    return out;
+}
+
 void script_draw(const struct script *s, size_t begin, size_t end, pst_error *reterr)
 {
     if (!reterr)
@@ -88,8 +104,7 @@ void script_draw(const struct script *s, size_t begin, size_t end, pst_error *re
     bool cut_left = w.begin > w.line_begin, cut_right = w.end < w.line_end;
     char *out = reterr->message + used;
     out += sprintf(out, "\n%s", cut_left ? ELLIPSIS : "");
-    for (size_t i = w.begin; i < w.end; i++)
-        *out++ = (unsigned char)s->text[i] < 0x20 || s->text[i] == 0x7f ? ' ' : s->text[i];
+    out = draw_text(&w, out);
     out += sprintf(out, "%s\n%*s^", cut_right ? ELLIPSIS : "", (int)(w.left + cut_left), "");
     for (size_t i = 1; i < w.carets; i++)
         *out++ = '^';

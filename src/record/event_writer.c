@@ -7,6 +7,7 @@
 #include "base/proto.h"
 #include "io/file.h"
 #include "io/publish.h"
+#include "io/remote/remote.h"
 #include "record/frame.h"
 
 #include <inttypes.h>
@@ -83,20 +84,23 @@ pst_status event_writer_open(struct event_writer *w, const char *folder, const c
     w->path = mem_format("%s/events.out.tfevents.%010" PRIu64 ".%s", folder, (uint64_t)seconds, host);
     add_opening(w, seconds, first_step);
     pst_status st = w->path && !w->pending.failed ? PST_OK : fail_memory_at(reterr, folder, "starting a log");
-    if (st == PST_OK)
+    if (st == PST_OK && remote_is(w->path)) {
+        st = publish_open(&w->copy, w->path, false, reterr);
+        w->fd = st == PST_OK ? w->copy.fd : -1;
+        st = st == PST_OK ? event_flush(w, reterr) : st;
+    } else if (st == PST_OK) {
         st = publish_bytes(w->path, w->pending.data, w->pending.length, false, false, reterr);
-    if (st == PST_OK)
-        st = file_open_update(&w->fd, w->path, reterr);
-    if (st < 0) {
-        event_writer_discard(w);
-        return st;
+        if (st == PST_OK)
+            st = file_open_update(&w->fd, w->path, reterr);
+        w->offset = w->pending.length;
     }
-    w->offset = w->pending.length;
     drop_pending(w);
-    return PST_OK;
+    if (st < 0)
+        event_writer_discard(w);
+    return st;
 }
 
-pst_status event_flush(struct event_writer *w, pst_error *reterr)
+pst_status event_spill(struct event_writer *w, pst_error *reterr)
 {
     pst_status st = PST_OK;
     if (w->pending.failed)
@@ -109,6 +113,13 @@ pst_status event_flush(struct event_writer *w, pst_error *reterr)
     return st;
 }
 
+pst_status event_flush(struct event_writer *w, pst_error *reterr)
+{
+    bool more = w->pending.length > 0;
+    pst_status st = event_spill(w, reterr);
+    return st == PST_OK && more && w->copy.remote ? publish_so_far(&w->copy, reterr) : st;
+}
+
 pst_status event_writer_commit(struct event_writer *w, pst_error *reterr)
 {
     pst_status st = event_flush(w, reterr);
@@ -118,7 +129,9 @@ pst_status event_writer_commit(struct event_writer *w, pst_error *reterr)
 
 void event_writer_discard(struct event_writer *w)
 {
-    if (w->path) /* zeroed, the descriptor is not ours */
+    if (w->copy.remote)
+        publish_discard(&w->copy);
+    else if (w->path) /* zeroed, the descriptor is not ours */
         file_close(w->fd);
     mem_free(w->path);
     text_finish(&w->pending);

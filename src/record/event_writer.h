@@ -6,6 +6,7 @@
 #define RECORD_EVENT_WRITER_H
 
 #include "base/text.h"
+#include "io/publish.h"
 
 #define EVENT_FLUSH_BYTES ((size_t)1 << 20) /* collected events above which a caller should flush */
 #define EVENT_BUCKETS     30                /* of a histogram */
@@ -13,6 +14,7 @@
 struct event_writer {
     int fd; /* -1: none */
     char *path;
+    struct publish copy;  /* of a file in a store: a local copy, which replaces it at each flush */
     uint64_t offset;      /* bytes in the file */
     struct text pending;  /* events that are not in the file yet */
     size_t record, value; /* where the open event and its summary begin in `pending` */
@@ -23,6 +25,8 @@ struct event_writer {
  * such a file. */
 pst_status event_writer_open(struct event_writer *w, const char *folder, const char *host, double seconds, int64_t first_step,
                              pst_error *reterr);
+/* Appends the collected events to the file, of which the store is not told yet if it is remote. For callers that flush later. */
+pst_status event_spill(struct event_writer *w, pst_error *reterr);
 /* Appends the collected events to the file. After a failure they are lost, and the file is as before or ends in a part of them;
  * the next flush overwrites that part. */
 pst_status event_flush(struct event_writer *w, pst_error *reterr);

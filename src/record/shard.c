@@ -329,6 +329,11 @@ pst_status pst_index_make(const char *path, const pst_shard_options *options, bo
         st = check_index(&x, &f, &o, reterr);
     else
         st = rebuild ? index_make(&x, &f, &o, true, reterr) : find_or_make(&x, &f, &o, true, reterr);
+    if (st == PST_OK && !check && x.place == PST_INDEX_CACHE && file_is_remote(f.fd)) {
+        found_index_finish(&x); /* reading leaves the indexes of a bucket in the cache; asked for, they belong beside the shards */
+        x = (struct found_index){0};
+        st = index_make(&x, &f, &o, true, reterr);
+    }
     if (st < 0)
         goto done;
     pst_index_report report = {.records = x.index.count,

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "io/stop.h"
 #include "record/find.h"
 #include "record/shard.h"
 
@@ -75,9 +76,8 @@ static pst_status open_jpegs(struct set_shard *d, pst_error *reterr)
     return d->states ? PST_OK : fail_memory(reterr, "opening the shards");
 }
 
-static pst_status open_shard(void *user, size_t k, pst_error *reterr)
+static pst_status open_one(struct shard_set *s, size_t k, pst_error *reterr)
 {
-    struct shard_set *s = user;
     struct set_shard *d = &s->shards[k];
     struct file_info info;
     pst_shard_options options = {.size = sizeof(options),
@@ -102,6 +102,16 @@ static pst_status open_shard(void *user, size_t k, pst_error *reterr)
     d->bytes = pst_shard_bytes(d->shard);
     st = open_jpegs(d, reterr);
     return st < 0 ? st : map_shard(s, d, reterr);
+}
+
+/* On any thread: each takes over what stops the plan. */
+static pst_status open_shard(void *user, size_t k, pst_error *reterr)
+{
+    struct shard_set *s = user;
+    struct file_stop before = stop_set_thread(s->env->stop);
+    pst_status st = open_one(s, k, reterr);
+    stop_set_thread(before);
+    return st;
 }
 
 /* ---- Numbering ---- */

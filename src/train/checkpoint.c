@@ -489,5 +489,8 @@ pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr)
 {
     if (onnx_is_file(path))
         return pst_fail_at(reterr, PST_ETYPE, path, PST_NOWHERE, PST_NOWHERE, "an ONNX file has weights, but no state of an optimiser; load its weights alone");
-    return checkpoint_read(t, path, NULL, reterr);
+    char *folder = publish_follow(path);
+    pst_status st = folder ? checkpoint_read(t, folder, NULL, reterr) : fail_memory_at(reterr, path, "loading");
+    mem_free(folder);
+    return st;
 }

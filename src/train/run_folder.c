@@ -146,15 +146,29 @@ static bool exists(const char *folder, const char *name)
     return ret;
 }
 
+/* The checkpoint that the link NAME of a run leads to. */
+static char *follow(const char *run, const char *name)
+{
+    char *path = file_join(run, name), *ret = path ? publish_follow(path) : NULL;
+    mem_free(path);
+    return ret;
+}
+
 static char *find_folder(const char *path, const char *which)
 {
-    char *end;
-    if (!which && exists(path, "state.json"))
-        return mem_strdup(path);
-    if (!which)
-        return file_join(path, exists(path, "best/state.json") ? "best" : "latest");
+    char *end, *own = which ? NULL : publish_follow(path); /* s3://…/run/best may be named itself */
+    if (!which && (!own || exists(own, "state.json")))
+        return own;
+    mem_free(own);
+    if (!which) {
+        char *best = follow(path, "best");
+        if (best && exists(best, "state.json"))
+            return best;
+        mem_free(best);
+        return follow(path, "latest");
+    }
     if (strcmp(which, "best") == 0 || strcmp(which, "latest") == 0)
-        return file_join(path, which);
+        return follow(path, which);
     uint64_t step = strtoull(which, &end, 10);
     return *which && !*end ? checkpoint_path(path, step) : file_join(path, which);
 }

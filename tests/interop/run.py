@@ -1,12 +1,12 @@
 """Runs one interop test in an environment that scripts/interop.sh made; skips with the remedy where there is none.
 
-    run.py [torch | jax | onnx | webdataset | ray] TEST [argument…]     (none of them: the environment with TensorFlow)
+    run.py [torch | jax | onnx | webdataset | ray | s3] TEST [argument…]     (none of them: the environment with TensorFlow)
 """
 import os
 import sys
 
 arguments = sys.argv[1:]
-name = arguments.pop(0) if arguments[0] in ("torch", "jax", "onnx", "webdataset", "ray") else "python"
+name = arguments.pop(0) if arguments[0] in ("torch", "jax", "onnx", "webdataset", "ray", "s3") else "python"
 python = os.environ.get(f"PENSTOCK_INTEROP_{name.upper()}")
 if not python:
     print("1..0 # SKIP no environment of frameworks: `make interop` makes it")

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/memory.h"
+#include "io/stop.h"
 
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
@@ -19,13 +20,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <unistd.h>
 
 #define KEPT          64 /* idle connections */
 #define BUFFER        (512L << 10)
 #define FIRST_SECONDS 20
 #define STALL_SECONDS 5
 #define CONNECT_MS    10000L
+#define WRITE_STOP_SECONDS 5.0
 #define MOST_TEXT     ((size_t)64 << 20) /* of an answer that is kept */
 
 /* libcurl is loaded when the first remote path is used: it brings two dozen other libraries, which would slow down every start
@@ -91,7 +92,6 @@ static struct {
     pthread_mutex_t lock;
     struct connection *idle;
     size_t count;
-    pid_t owner; /* connections must not be shared with a process that was forked */
     bool started, loaded;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -115,14 +115,8 @@ static struct connection *connection_take(bool *ret_loaded)
     if (!pool.started) {
         pool.started = true;
         pool.loaded = load_curl();
-        pool.owner = getpid();
     }
     *ret_loaded = pool.loaded;
-    if (pool.owner != getpid()) { /* forked: the parent's connections are left alone */
-        pool.idle = NULL;
-        pool.count = 0;
-        pool.owner = getpid();
-    }
     if (pool.idle) {
         c = pool.idle;
         pool.idle = c->next;
@@ -336,6 +330,18 @@ static void say_why(struct http_call *c, const char *why)
     text_add(&c->text, why);
 }
 
+/* Whether nobody wants the answer any more. What the server does for us is waited for a little, where it may be the last that
+ * a process saves. */
+static bool is_given_up(const struct transfer *t)
+{
+    const struct http_call *c = t->call;
+    if ((c->cancel && atomic_load(c->cancel)) || stop_thread_asked())
+        return true;
+    bool reads = strcmp(c->method, "GET") == 0 || strcmp(c->method, "HEAD") == 0;
+    double silent = (double)(clock_ns() - t->last) * 1e-9;
+    return silent > (reads ? STOP_SECONDS : WRITE_STOP_SECONDS) && stop_process_asked();
+}
+
 /* False: it took too long. */
 static bool within_time(const struct transfer *t, const char **ret_why)
 {
@@ -360,7 +366,7 @@ static void run(struct connection *conn, struct transfer *t)
         }
         if (!running)
             break;
-        if (c->cancel && atomic_load(c->cancel)) {
+        if (is_given_up(t)) {
             c->cancelled = true;
             return;
         }
@@ -419,7 +425,21 @@ pst_status http_perform(struct http_call *c, pst_error *reterr)
     return c->text.failed ? fail_memory(reterr, "reading an answer") : PST_OK;
 }
 
+void http_fork(enum fork_phase phase)
+{
+    fork_lock(&pool.lock, phase);
+    if (phase == FORK_CHILD) { /* the parent's connections are left alone */
+        pool.idle = NULL;
+        pool.count = 0;
+    }
+}
+
 #else
+
+void http_fork(enum fork_phase phase)
+{
+    (void)phase;
+}
 
 pst_status http_perform(struct http_call *c, pst_error *reterr)
 {

@@ -5,6 +5,7 @@
 #define IO_REMOTE_HTTP_H
 
 #include "base/text.h"
+#include "io/remote/fork.h"
 #include <penstock/base.h>
 #include <stdatomic.h>
 
@@ -27,6 +28,8 @@ struct http_call {
     double stall_seconds;       /* the longest wait between two bytes; 0: a default */
     const _Atomic bool *cancel; /* ends the call when true; NULL: nothing does */
 
+    bool temporary;             /* it is signed with a session token */
+
     /* The answer. */
     int status; /* 0: none arrived; `text` says why */
     char etag[HTTP_ETAG];
@@ -37,6 +40,7 @@ struct http_call {
     int64_t modified;   /* seconds since 1970; 0: not told */
     bool complete;      /* the whole body arrived */
     bool cancelled;
+    unsigned failed; /* attempts before this one, as store.c counts them: their answers may have been lost */
     struct text text; /* the body of a failure or of an answer without a sink, or the reason of a failed transfer */
 };
 

@@ -11,7 +11,9 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/remote/fork.h"
 #include "io/remote/settings.h"
+#include "io/stop.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -66,7 +68,6 @@ static struct {
     struct object *objects;
     struct part *queue[SOMETIME]; /* by urgency, first come first served */
     unsigned threads, idle;
-    pid_t owner;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 static void object_free(struct object *o)
@@ -94,6 +95,46 @@ static void object_release(struct object *o)
     pthread_mutex_unlock(&all.lock);
     if (last)
         object_free(o);
+}
+
+/* ---- Forks ---- */
+
+static void drop_parts(struct part **list)
+{
+    while (*list) {
+        struct part *p = *list;
+        *list = p->next;
+        mem_free(p);
+    }
+}
+
+/* The threads stayed with the parent: what they were fetching is not on its way to this process. */
+static void forget_threads(void)
+{
+    all.threads = all.idle = 0;
+    pthread_cond_init(&all.work, NULL);
+    for (unsigned u = 0; u < SOMETIME; u++)
+        drop_parts(&all.queue[u]);
+    for (struct object *o = all.objects; o; o = o->next) {
+        drop_parts(&o->active);
+        for (size_t i = 0; i < o->cache.blocks; i++)
+            o->states[i] = o->states[i] == COMING ? ABSENT : o->states[i];
+        pthread_cond_init(&o->changed, NULL);
+        o->fill = 0;
+        o->refs = o->users;
+    }
+}
+
+void object_fork(enum fork_phase phase)
+{
+    if (phase == FORK_BEFORE)
+        pthread_mutex_lock(&all.lock);
+    for (struct object *o = all.objects; o; o = o->next)
+        fork_lock(&o->lock, phase);
+    if (phase == FORK_CHILD)
+        forget_threads();
+    if (phase != FORK_BEFORE)
+        pthread_mutex_unlock(&all.lock);
 }
 
 /* ---- Fetching one part ---- */
@@ -308,10 +349,6 @@ static void *fetch_parts(void *unused)
 static void start_threads(unsigned wanted, bool small)
 {
     unsigned most = settings_connections() * (small ? 4 : 1);
-    if (all.owner != getpid()) { /* forked: the threads stayed with the parent */
-        all.owner = getpid();
-        all.threads = all.idle = 0;
-    }
     most = most < MOST_THREADS ? most : MOST_THREADS;
     while (all.threads < most && all.threads < wanted) {
         pthread_t thread;
@@ -445,12 +482,16 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
     if (!find_blocks(o, offset, length, &first, &end))
         return PST_OK;
     pthread_mutex_lock(&o->lock);
-    uint64_t failures = o->failures;
+    uint64_t failures = o->failures, began = clock_ns();
     while ((first = first_missing(o, first, end)) < end) {
         check_stored(o, first, end);
         if (o->failures != failures && o->states[first] == ABSENT) {
             *reterr = o->error;
             st = o->error.status;
+            break;
+        }
+        if (stop_thread_asked() || ((double)(clock_ns() - began) * 1e-9 > STOP_SECONDS && stop_process_asked())) {
+            st = pst_fail_at(reterr, PST_ECANCELLED, o->path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
             break;
         }
         struct part *list = ask_for(o, first, end, NOW, &failed), *twins = make_twins(o, first, end);
@@ -586,6 +627,7 @@ static struct object *find_open(const char *path)
 
 pst_status object_open(struct object **ret, const char *path, struct store_facts *facts, const char *folder, pst_error *reterr)
 {
+    fork_watch();
     pthread_mutex_lock(&all.lock);
     struct object *found = find_open(path);
     pthread_mutex_unlock(&all.lock);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/remote/address.h"
+#include "io/remote/fork.h"
 #include "io/remote/listing.h"
 #include "io/remote/object.h"
 #include "io/remote/settings.h"
@@ -33,6 +34,11 @@ static struct {
     uint64_t cached; /* bytes of objects that were opened in the cache… */
     bool counted;    /* …after the folder was looked at */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void remote_fork(enum fork_phase phase)
+{
+    fork_lock(&table.lock, phase);
+}
 
 bool remote_is(const char *path)
 {
@@ -108,12 +114,38 @@ static void describe(struct file_info *ret, const struct store_facts *facts)
     *ret = (struct file_info){.size = facts->size, .mtime_ns = facts->modified * 1000000000, .is_regular = true};
 }
 
+static bool take_nothing(void *user, const void *data, size_t length)
+{
+    (void)user;
+    (void)data;
+    (void)length;
+    return true;
+}
+
+/* Asks for the facts. A signed address is often signed for GET alone, and some servers do not know HEAD: then a byte is read. */
+static pst_status ask_facts(const char *path, bool s3, struct store_facts *facts, int *ret_status, pst_error *reterr)
+{
+    struct http_call c = {0};
+    pst_status st = store_ask(&c, &(struct store_ask){.method = "HEAD", .path = path}, reterr);
+    if (st == PST_OK) {
+        *facts = (struct store_facts){.known = c.length != UINT64_MAX, .size = c.length, .modified = c.modified};
+        snprintf(facts->etag, sizeof(facts->etag), "%s", c.etag);
+    }
+    *ret_status = c.status;
+    http_call_finish(&c);
+    if (!s3 && ((st < 0 && *ret_status / 100 == 4 && *ret_status != 404) || (st == PST_OK && !facts->known))) {
+        *facts = (struct store_facts){0};
+        st = store_get(&(struct store_get){.path = path, .length = 1, .sink = take_nothing}, facts, reterr);
+    }
+    return st;
+}
+
 pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reterr)
 {
     struct store_facts facts = pinned(path);
-    struct http_call c = {0};
     struct address a;
     pst_error error;
+    int status = 0;
     if (facts.known) {
         describe(ret, &facts);
         return PST_OK;
@@ -124,16 +156,13 @@ pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reter
     bool object = *a.key && a.key[strlen(a.key) - 1] != '/', s3 = a.s3, folder = false;
     address_finish(&a);
     if (object) {
-        st = store_ask(&c, &(struct store_ask){.method = "HEAD", .path = path}, &error);
+        st = ask_facts(path, s3, &facts, &status, &error);
         if (st == PST_OK) {
-            facts = (struct store_facts){.known = c.length != UINT64_MAX, .size = c.length, .modified = c.modified};
-            snprintf(facts.etag, sizeof(facts.etag), "%s", c.etag);
             if (facts.known)
                 pin(path, &facts, false);
             describe(ret, &facts);
         }
-        bool secret = st < 0 && c.status == 403; /* an answer to HEAD says no more; one to a list does */
-        http_call_finish(&c);
+        bool secret = st < 0 && status == 403; /* an answer to HEAD says no more; one to a list does */
         if ((st != PST_ENOTFOUND && !secret) || !s3) {
             if (st < 0 && reterr)
                 *reterr = error;

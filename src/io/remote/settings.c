@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "io/remote/fork.h"
 #include "io/remote/roles.h"
 
 #include <pthread.h>
@@ -23,6 +24,11 @@ static struct {
     bool looked;      /* …and was */
     bool renewable;   /* the keys are those of a role */
 } present = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void settings_fork(enum fork_phase phase)
+{
+    fork_lock(&present.lock, phase);
+}
 
 static bool copy(char **to, const char *value)
 {

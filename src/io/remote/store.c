@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "io/remote/settings.h"
+#include "io/stop.h"
 #include "io/remote/sha256.h"
 
 #include <inttypes.h>
@@ -25,6 +26,7 @@
 #define REFILL        1.5   /* per success */
 #define STALL_SECONDS 3.0
 #define FIRST_SECONDS 10.0
+#define STOP_ATTEMPTS 4 /* once the process is asked to stop */
 
 static struct {
     pthread_mutex_t lock;
@@ -38,6 +40,11 @@ void store_count(uint64_t *ret_requests, uint64_t *ret_repeated)
     *ret_requests = traffic.requests;
     *ret_repeated = traffic.repeated;
     pthread_mutex_unlock(&traffic.lock);
+}
+
+void store_fork(enum fork_phase phase)
+{
+    fork_lock(&traffic.lock, phase);
 }
 
 static void note_request(void)
@@ -59,7 +66,8 @@ static bool pause_before(unsigned attempt, double asked, const _Atomic bool *can
 {
     static _Atomic uint64_t draws;
     struct random r;
-    if (attempt + 1 >= ATTEMPTS)
+    bool stopping = stop_process_asked();
+    if (attempt + 1 >= (stopping ? STOP_ATTEMPTS : ATTEMPTS) || stop_thread_asked())
         return false;
     pthread_mutex_lock(&traffic.lock);
     bool allowed = traffic.budget >= 1;
@@ -72,9 +80,10 @@ static bool pause_before(unsigned attempt, double asked, const _Atomic bool *can
     double pause = FIRST_PAUSE * (double)(1u << attempt);
     pause = (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE) * (0.5 + 0.5 * random_unit(&r));
     pause = asked > pause ? (asked < 60 ? asked : 60) : pause;
+    pause = stopping && pause > STOP_SECONDS ? STOP_SECONDS : pause;
     for (uint64_t end = clock_ns() + (uint64_t)(pause * 1e9), now; (now = clock_ns()) < end;) {
         uint64_t left = end - now < 50000000 ? end - now : 50000000;
-        if (cancel && atomic_load(cancel))
+        if ((cancel && atomic_load(cancel)) || stop_thread_asked() || (!stopping && stop_process_asked()))
             return false;
         nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
     }
@@ -118,7 +127,7 @@ static void locate_s3(const struct address *a, const struct settings *s, struct 
     address_encode(path, a->key, strlen(a->key), true);
 }
 
-static pst_status prepare_s3(struct prepared *p, const struct address *a, const struct store_ask *ask, pst_error *reterr)
+static pst_status prepare_s3(struct prepared *p, struct http_call *c, const struct address *a, const struct store_ask *ask, pst_error *reterr)
 {
     struct settings s;
     struct text base = {0}, path = {0};
@@ -129,6 +138,7 @@ static pst_status prepare_s3(struct prepared *p, const struct address *a, const 
     locate_s3(a, &s, &base, &path);
     text_addf(&p->url, "%s%s%s%s", base.data ? base.data : "", path.data ? path.data : "", ask->query ? "?" : "",
               ask->query ? ask->query : "");
+    c->temporary = s.session_token != NULL;
     if (s.access_key && !base.failed && !path.failed) {
         sha256_hex(ask->body ? ask->body : "", ask->body ? ask->body_length : 0, hash);
         sigv4_sign(&p->headers,
@@ -146,11 +156,11 @@ static pst_status prepare_s3(struct prepared *p, const struct address *a, const 
     return PST_OK;
 }
 
-static pst_status prepare(struct prepared *p, const struct address *a, const struct store_ask *ask, pst_error *reterr)
+static pst_status prepare(struct prepared *p, struct http_call *c, const struct address *a, const struct store_ask *ask, pst_error *reterr)
 {
     pst_status st = PST_OK;
     if (a->s3)
-        st = prepare_s3(p, a, ask, reterr);
+        st = prepare_s3(p, c, a, ask, reterr);
     else
         text_addf(&p->url, "%s%s%s%s", a->host, a->key, ask->query ? "?" : "", ask->query ? ask->query : "");
     if (ask->headers)
@@ -173,8 +183,11 @@ static void read_code(const struct http_call *c, char *ret, size_t size)
     snprintf(ret, size, "%.*s", (int)(n < size ? n : size - 1), at ? at + 6 : "");
 }
 
-static const char *remedy_for(const char *code, int status)
+static const char *remedy_for(const char *code, int status, bool temporary)
 {
+    if (temporary && strcmp(code, "InvalidAccessKeyId") == 0)
+        return "; the session has expired, or its keys are not known here: get new keys, or check AWS_ACCESS_KEY_ID, AWS_SESSION_TOKEN "
+               "and the endpoint";
     static const struct {
         const char *code, *remedy;
     } known[] = {
@@ -211,7 +224,7 @@ static pst_status fail_answer(const struct http_call *c, const char *path, unsig
     if (c->status == 412)
         return pst_fail_at(reterr, st, path, PST_NOWHERE, PST_NOWHERE, "the object changed while it was used; start again");
     return pst_fail_at(reterr, st, path, PST_NOWHERE, PST_NOWHERE, "the server answered %d%s%s%s%s", c->status,
-                       *code ? " " : "", code, times, remedy_for(code, c->status));
+                       *code ? " " : "", code, times, remedy_for(code, c->status, c->temporary));
 }
 
 pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error *reterr)
@@ -221,7 +234,7 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
     pst_status st = address_parse(&a, ask->path, reterr);
     for (unsigned attempt = 0; st == PST_OK; attempt++) {
         struct prepared p = {0};
-        st = prepare(&p, &a, ask, reterr);
+        st = prepare(&p, c, &a, ask, reterr);
         c->method = ask->method;
         c->url = p.url.data;
         c->headers = p.headers.data;
@@ -230,6 +243,7 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
         c->body_length = ask->body_length;
         c->cancel = ask->cancel;
         c->first_seconds = FIRST_SECONDS;
+        c->failed = attempt;
         note_request();
         if (st == PST_OK)
             st = http_perform(c, reterr);
@@ -312,7 +326,7 @@ static pst_status get_once(struct ranged *r, const struct address *a, pst_error 
                           g->offset + g->length - 1);
     if (r->facts->etag[0])
         snprintf(headers + n, sizeof(headers) - n, "If-Match: %s\n", r->facts->etag);
-    pst_status st = prepare(&p, a, &(struct store_ask){.method = "GET", .path = g->path, .headers = headers}, reterr);
+    pst_status st = prepare(&p, r->call, a, &(struct store_ask){.method = "GET", .path = g->path, .headers = headers}, reterr);
     struct http_call *c = r->call;
     c->method = "GET";
     c->url = p.url.data;

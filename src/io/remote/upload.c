@@ -41,6 +41,41 @@ static pst_status read_bytes(int fd, const char *path, uint64_t offset, uint64_t
     return st;
 }
 
+/* ---- Answers that were lost ---- */
+
+struct compare {
+    int fd;
+    const char *path;
+    uint64_t at;
+    bool differs;
+};
+
+static bool compare_bytes(void *user, const void *data, size_t length)
+{
+    struct compare *c = user;
+    uint8_t *own = NULL;
+    c->differs = read_bytes(c->fd, c->path, c->at, length, &own, NULL) < 0 || memcmp(own, data, length) != 0;
+    mem_free(own);
+    c->at += length;
+    return !c->differs;
+}
+
+/* Whether the object is there and has the bytes of the file. A store that says that an object exists already may have stored it
+ * for an attempt of ours whose answer was lost. */
+static bool is_stored(int fd, const char *path, uint64_t size)
+{
+    struct compare c = {.fd = fd, .path = path};
+    struct store_facts facts = {0};
+    struct store_get get = {.path = path, .length = size ? size : 1, .sink = compare_bytes, .user = &c};
+    return store_get(&get, &facts, NULL) == PST_OK && !c.differs && c.at == size && facts.size == size;
+}
+
+static pst_status fail_exists(const char *path, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_EEXIST, path, PST_NOWHERE, PST_NOWHERE,
+                       "already exists; choose another name, or ask to replace it");
+}
+
 static pst_status put_whole(int fd, const char *path, uint64_t size, bool overwrite, pst_error *reterr)
 {
     uint8_t *bytes = NULL;
@@ -56,8 +91,7 @@ static pst_status put_whole(int fd, const char *path, uint64_t size, bool overwr
                                        .body_length = (size_t)size},
                    reterr);
     if (st < 0 && !overwrite && c.status == 412)
-        st = pst_fail_at(reterr, PST_EEXIST, path, PST_NOWHERE, PST_NOWHERE,
-                         "already exists; choose another name, or ask to replace it");
+        st = c.failed && is_stored(fd, path, size) ? PST_OK : fail_exists(path, reterr);
     http_call_finish(&c);
     mem_free(bytes);
     return st;
@@ -125,9 +159,10 @@ static pst_status complete(const struct upload *u, size_t parts, bool overwrite,
                                            .body = body.data,
                                            .body_length = body.length},
                        reterr);
-    if (st < 0 && !overwrite && c.status == 412)
-        st = pst_fail_at(reterr, PST_EEXIST, u->path, PST_NOWHERE, PST_NOWHERE,
-                         "already exists; choose another name, or ask to replace it");
+    if (st < 0 && c.failed && (c.status == 412 || c.status == 404) && is_stored(u->fd, u->path, u->size))
+        st = PST_OK; /* an earlier attempt joined the parts, and the upload is no more */
+    else if (st < 0 && !overwrite && c.status == 412)
+        st = fail_exists(u->path, reterr);
     if (st == PST_OK && c.text.data && strstr(c.text.data, "<Error>")) /* some failures come with the status 200 */
         st = pst_fail_at(reterr, PST_EIO, u->path, PST_NOWHERE, PST_NOWHERE, "the server did not join the parts of the upload");
     http_call_finish(&c);

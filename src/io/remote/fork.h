@@ -1,0 +1,22 @@
+/* fork.h: what a process that forks must do with the state of remote/: every lock is taken before, so that the child finds
+ * whole structures, and the child forgets threads and connections, which stayed with the parent. */
+#ifndef IO_REMOTE_FORK_H
+#define IO_REMOTE_FORK_H
+
+#include <pthread.h>
+
+enum fork_phase { FORK_BEFORE, FORK_PARENT, FORK_CHILD };
+
+/* Called once, before the first lock of remote/ is taken by a second thread. */
+void fork_watch(void);
+/* Takes the lock before the fork, gives it back in both processes. */
+void fork_lock(pthread_mutex_t *lock, enum fork_phase phase);
+
+/* Of each file with state, in the order in which locks are taken. */
+void remote_fork(enum fork_phase phase);
+void object_fork(enum fork_phase phase);
+void settings_fork(enum fork_phase phase);
+void http_fork(enum fork_phase phase);
+void store_fork(enum fork_phase phase);
+
+#endif
