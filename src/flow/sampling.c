@@ -23,6 +23,7 @@ struct sampling {
     pst_ctx ctx;
     pst_tensor *out; /* one per field of the source */
     struct arena memory;
+    uint64_t index[MOST_RECORDS]; /* of the records that are looked at */
     pst_bytes records[MOST_RECORDS];
     size_t count;
     uint64_t bytes;
@@ -83,8 +84,12 @@ static pst_status sample_index(struct sampling *s, const pst_spec *spec, uint64_
     if (!worker)
         return fail_memory(reterr, "inferring a schema");
     pst_status st = source->worker_start ? source->worker_start(s->plan->source, worker, reterr) : PST_OK;
+    for (uint64_t i = 0; i < wanted; i++)
+        s->index[i] = (uint64_t)((double)i * (double)total / (double)wanted);
+    if (st == PST_OK && source->ahead && wanted > 0) /* one after another, each would wait for a distant store */
+        source->ahead(s->plan->source, worker, s->index, (size_t)wanted);
     for (uint64_t i = 0; i < wanted && st == PST_OK && s->bytes < MOST_BYTES; i++) {
-        uint64_t index = (uint64_t)((double)i * (double)total / (double)wanted);
+        uint64_t index = s->index[i];
         prepare(s, spec, index);
         st = source->load(s->plan->source, worker, index, &s->ctx, s->out, reterr);
         if (st == PST_OK)

@@ -36,7 +36,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     # ---- Answers ----
 
+    lost = False  # the request is carried out, and its answer does not arrive
+
     def answer(self, status, body=b"", headers=(), cut=None):
+        if self.lost:
+            return self.reset()
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
@@ -115,6 +119,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.refuse(500, "InternalError")
         if fault == "reset":
             return self.reset()
+        if fault == "silent":
+            time.sleep(store.stall)
+            return self.reset()
+        self.lost = fault == "lost"
         getattr(self, "on_" + self.command.lower())(key, body, fault)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = serve
@@ -131,6 +139,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if key not in self.objects:
             return self.refuse(404, "NoSuchKey")
         data, etag = self.objects[key]
+        if self.store.count("GET") > self.store.changes:
+            etag = '"newer"'
         if key in self.store.moved:
             return self.answer(302, headers=[("Location", self.store.moved[key])])
         if fault == "etag":
@@ -199,6 +209,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             name = f"upload/{len(self.store.uploads)}+="
             self.store.uploads[name] = {}
             return self.answer(200, f"<R><UploadId>{name}</UploadId></R>".encode())
+        if self.query["uploadId"] not in self.store.uploads:
+            return self.refuse(404, "NoSuchUpload")
         parts = self.store.uploads.pop(self.query["uploadId"])
         data = b"".join(parts[n] for n in sorted(parts))
         self.objects[key] = (data, f'"{hashlib.md5(data).hexdigest()}-{len(parts)}"')
@@ -219,6 +231,7 @@ class Store:
         self.buckets, self.uploads, self.requests = {"data": {}}, {}, []
         self.lock, self.chance, self.faults = threading.Lock(), random.Random(5), {}
         self.moved = {}  # keys that are redirected
+        self.changes = float("inf")  # every object has another ETag after as many GETs
         self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20
         self.rate = 0  # bytes per second of each connection; 0: as fast as it goes
         self.faulty = ("GET", "HEAD", "PUT", "POST")

@@ -67,7 +67,7 @@ static struct {
     pthread_cond_t work;
     struct object *objects;
     struct part *queue[SOMETIME]; /* by urgency, first come first served */
-    unsigned threads, idle;
+    unsigned threads, idle, queued; /* the last: parts in the queue */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 static void object_free(struct object *o)
@@ -111,7 +111,7 @@ static void drop_parts(struct part **list)
 /* The threads stayed with the parent: what they were fetching is not on its way to this process. */
 static void forget_threads(void)
 {
-    all.threads = all.idle = 0;
+    all.threads = all.idle = all.queued = 0;
     pthread_cond_init(&all.work, NULL);
     for (unsigned u = 0; u < SOMETIME; u++)
         drop_parts(&all.queue[u]);
@@ -304,6 +304,7 @@ static struct part *take_part(void)
         struct part *p = all.queue[u];
         if (p) {
             all.queue[u] = p->next;
+            all.queued--;
             return p;
         }
     }
@@ -374,9 +375,10 @@ static bool enqueue(struct part *list)
         *at = p;
         p->object->refs++;
         blocks += p->count;
+        all.queued++;
         count++;
     }
-    start_threads(all.threads - all.idle + count, blocks <= (size_t)count * SMALL_BLOCKS);
+    start_threads(all.threads - all.idle + all.queued, blocks <= (size_t)count * SMALL_BLOCKS);
     bool ok = all.threads > 0;
     pthread_cond_broadcast(&all.work);
     pthread_mutex_unlock(&all.lock);
@@ -680,6 +682,7 @@ void object_close(struct object *o)
                 continue;
             }
             *at = p->next;
+            all.queued--;
             p->next = dropped;
             dropped = p;
         }

@@ -205,10 +205,17 @@ static pst_status ask_container(struct role_keys *k, pst_error *reterr)
 {
     const char *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
                *full = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-    const char *token = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    const char *token = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN"), *file = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     struct http_call c = {0};
-    if (!relative && !full)
-        return PST_OK;
+    uint8_t *text = NULL;
+    size_t length = 0;
+    if (!token && file) { /* its content changes: it is read each time */
+        pst_status read = file_read_all(&text, &length, file, MOST_BYTES, reterr);
+        if (read < 0)
+            return read;
+        text[strcspn((char *)text, "\r\n")] = 0;
+        token = (const char *)text;
+    }
     char *url = relative ? mem_format("http://169.254.170.2%s", relative) : mem_strdup(full);
     char *headers = token ? mem_format("Authorization: %s\n", token) : mem_strdup("Accept: application/json\n");
     pst_status st = PST_OK;
@@ -218,6 +225,11 @@ static pst_status ask_container(struct role_keys *k, pst_error *reterr)
         st = role_read_answer(k, c.text.data, c.text.length, reterr);
     else
         st = pst_fail(reterr, PST_EIO, "the service of this container's role does not answer");
+    if (text)
+        explicit_bzero(text, length);
+    mem_free(text);
+    if (headers)
+        explicit_bzero(headers, strlen(headers));
     http_call_finish(&c);
     mem_free(url);
     mem_free(headers);
@@ -230,6 +242,7 @@ static pst_status ask_machine(struct role_keys *k, pst_error *reterr)
     const char *endpoint = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"), *disabled = getenv("AWS_EC2_METADATA_DISABLED");
     struct http_call token = {0}, role = {0}, keys = {0};
     pst_status st = PST_OK;
+    bool answered = false;
     if (disabled && strcasecmp(disabled, "true") == 0)
         return PST_OK;
     endpoint = endpoint ? endpoint : "http://169.254.169.254";
@@ -241,10 +254,12 @@ static pst_status ask_machine(struct role_keys *k, pst_error *reterr)
         headers = mem_format("X-aws-ec2-metadata-token: %s\n", token.text.data);
         if (headers && ask(&role, "GET", list, headers)) {
             one = mem_format("%s%.*s", list, (int)strcspn(role.text.data, "\r\n"), role.text.data);
-            if (one && ask(&keys, "GET", one, headers))
+            if ((answered = one && ask(&keys, "GET", one, headers)))
                 st = role_read_answer(k, keys.text.data, keys.text.length, reterr);
         }
     }
+    if (st == PST_OK && !answered && k->access_key) /* without keys before, this machine has no role */
+        st = pst_fail(reterr, PST_EIO, "the service of this machine's role does not answer any more");
     http_call_finish(&token);
     http_call_finish(&role);
     http_call_finish(&keys);
@@ -257,6 +272,6 @@ static pst_status ask_machine(struct role_keys *k, pst_error *reterr)
 
 pst_status role_from_services(struct role_keys *k, pst_error *reterr)
 {
-    pst_status st = ask_container(k, reterr);
-    return st == PST_OK && !k->access_key ? ask_machine(k, reterr) : st;
+    bool container = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") || getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    return container ? ask_container(k, reterr) : ask_machine(k, reterr);
 }

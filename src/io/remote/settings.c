@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define RENEW_SECONDS 300 /* before keys expire */
+#define RETRY_SECONDS 10  /* after a renewal failed */
 #define CONNECTIONS   8u
 
 static struct {
@@ -22,7 +23,8 @@ static struct {
     bool virtual_host;
     bool environment; /* may be read… */
     bool looked;      /* …and was */
-    bool renewable;   /* the keys are those of a role */
+    bool renewable;   /* the keys are those of a role… */
+    time_t again;     /* …and are not asked for before this time */
 } present = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void settings_fork(enum fork_phase phase)
@@ -78,7 +80,7 @@ static pst_status look(pst_error *reterr)
     bool given = present.keys.access_key != NULL;
     if (!present.environment)
         return PST_OK;
-    if (present.looked && !(present.renewable && present.keys.expires && time(NULL) > present.keys.expires - RENEW_SECONDS))
+    if (present.looked && (!present.renewable || !present.keys.expires || time(NULL) <= present.keys.expires - RENEW_SECONDS || time(NULL) < present.again))
         return PST_OK;
     pst_status st = PST_OK;
     if (!present.looked) {
@@ -89,6 +91,10 @@ static pst_status look(pst_error *reterr)
     present.renewable = present.renewable || (st == PST_OK && !given && !present.keys.access_key);
     if (st == PST_OK && present.renewable)
         st = role_from_services(&present.keys, reterr);
+    if (st < 0 && present.looked && time(NULL) < present.keys.expires) { /* the service may answer next time; the keys still hold */
+        present.again = time(NULL) + RETRY_SECONDS;
+        return PST_OK;
+    }
     present.looked = st == PST_OK;
     return st;
 }

@@ -22,6 +22,9 @@
 #define ATTEMPTS      10
 #define FIRST_PAUSE   0.05 /* seconds */
 #define LONGEST_PAUSE 5.0
+#define ALIVE_SECONDS  2.0 /* after a success, the server is known to work: chance failures are repeated sooner… */
+#define ALIVE_PAUSE    0.4
+#define ALIVE_ATTEMPTS 20 /* …and more often */
 #define BUDGET        100.0 /* repeated requests */
 #define REFILL        1.5   /* per success */
 #define STALL_SECONDS 3.0
@@ -31,7 +34,7 @@
 static struct {
     pthread_mutex_t lock;
     double budget;
-    uint64_t requests, repeated;
+    uint64_t requests, repeated, succeeded; /* the last: when, in nanoseconds */
 } traffic = {.lock = PTHREAD_MUTEX_INITIALIZER, .budget = BUDGET};
 
 void store_count(uint64_t *ret_requests, uint64_t *ret_repeated)
@@ -58,6 +61,7 @@ static void note_success(void)
 {
     pthread_mutex_lock(&traffic.lock);
     traffic.budget = traffic.budget + REFILL < BUDGET ? traffic.budget + REFILL : BUDGET;
+    traffic.succeeded = clock_ns();
     pthread_mutex_unlock(&traffic.lock);
 }
 
@@ -67,18 +71,17 @@ static bool pause_before(unsigned attempt, double asked, const _Atomic bool *can
     static _Atomic uint64_t draws;
     struct random r;
     bool stopping = stop_process_asked();
-    if (attempt + 1 >= (stopping ? STOP_ATTEMPTS : ATTEMPTS) || stop_thread_asked())
-        return false;
     pthread_mutex_lock(&traffic.lock);
-    bool allowed = traffic.budget >= 1;
+    bool alive = traffic.succeeded && (double)(clock_ns() - traffic.succeeded) * 1e-9 < ALIVE_SECONDS;
+    bool allowed = traffic.budget >= 1 && attempt + 1 < (stopping ? STOP_ATTEMPTS : alive ? ALIVE_ATTEMPTS : ATTEMPTS);
     traffic.budget -= allowed;
     traffic.repeated += allowed;
     pthread_mutex_unlock(&traffic.lock);
-    if (!allowed)
+    if (!allowed || stop_thread_asked())
         return false;
     random_init(&r, clock_ns(), attempt, atomic_fetch_add(&draws, 1), 0);
-    double pause = FIRST_PAUSE * (double)(1u << attempt);
-    pause = (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE) * (0.5 + 0.5 * random_unit(&r));
+    double pause = FIRST_PAUSE * (double)(1u << attempt), longest = alive ? ALIVE_PAUSE : LONGEST_PAUSE;
+    pause = (pause < longest ? pause : longest) * (0.5 + 0.5 * random_unit(&r));
     pause = asked > pause ? (asked < 60 ? asked : 60) : pause;
     pause = stopping && pause > STOP_SECONDS ? STOP_SECONDS : pause;
     for (uint64_t end = clock_ns() + (uint64_t)(pause * 1e9), now; (now = clock_ns()) < end;) {

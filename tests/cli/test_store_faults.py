@@ -1,0 +1,189 @@
+"""Object stores that misbehave: at 1, 10 and 50 % of the requests the bytes are right or the error has a name, memory stays flat, requests are
+counted; silent servers can be interrupted; answers that are lost; keys of roles that are renewed."""
+import contextlib
+import datetime
+import http.server
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import tap
+from store_server import KEY, SECRET, serve
+from tool import PENSTOCK, environment, penstock, report, scratch
+
+def test_bytes_are_right_or_the_error_has_a_name():
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/pictures", "--images", 80, "--size", 160, "--classes", 3, "-q")
+        penstock("pack", f"{folder}/pictures", f"{folder}/raw", "--format", "raw", "--shards", 4, "-q")
+        for name in os.listdir(f"{folder}/raw"):
+            with open(f"{folder}/raw/{name}", "rb") as f:
+                store.put(f"raw/{name}", f.read())
+        size = sum(len(data) for data, _ in store.buckets["data"].values())
+        text = "tfrecord {} | shuffle | example | select key image label | batch 16"
+        expected = penstock("cat", "-n", 0, text.format(f"{folder}/raw")).out
+
+        def measure():
+            """The exit code, what was said, seconds, bytes of memory, requests."""
+            before, began = store.count(), time.monotonic()
+            process = subprocess.Popen([PENSTOCK, "cat", "-n", "0", text.format("s3://data/raw")], env=environment(**env), stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT)
+            out = process.stdout.read().decode()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode, out, time.monotonic() - began, usage.ru_maxrss << 10, store.count() - before
+
+        code, out, _, plain_memory, plain_requests = measure()
+        assert code == 0 and out == expected
+        store.stall = 20
+        for kind in ("503", "500", "reset", "cut", "whole", "status", "shifted", "stall"):
+            for share in (0.01, 0.1, 0.5) if kind != "stall" else (0.01, 0.1):
+                store.faults, store.faulty = {kind: share}, ("GET",) if kind in ("whole", "status", "shifted", "stall") else ("GET", "HEAD")
+                code, out, seconds, memory, requests = measure()
+                where = f"{kind} at {share}: exit {code}, {seconds:.1f} s, {memory >> 20} MB, {requests} requests instead of {plain_requests}: {out[:200]}"
+                assert code == 0 and out == expected, where
+                assert seconds < 60 and memory < plain_memory + (24 << 20) and requests < 4 * plain_requests + 20, where
+        assert size > 8 << 20
+        store.faults, store.changes = {}, store.count("GET") + plain_requests // 2
+        code, out, _, _, _ = measure()
+        assert code == 3 and "changed while it was used" in out and "s3://data/raw/" in out, out[-500:]
+
+
+def test_a_server_that_is_down_is_not_stormed():
+    with serve() as (store, env):
+        store.put("x.tfrecord", b"x" * 1000)
+        store.faults = {"503": 1}
+        began = time.monotonic()
+        said = penstock("bench", "tfrecord s3://data/x.tfrecord | batch 1", env=env, code=1).err
+        assert "503" in said and "attempts" in said and "s3://data/x.tfrecord" in said, said
+        assert store.count() <= 25 and time.monotonic() - began < 60, store.requests
+
+
+def test_a_silent_server_can_be_interrupted():
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/pictures", "--images", 20, "--size", 32, "--classes", 2, "-q")
+        penstock("pack", f"{folder}/pictures", f"{folder}/sh", "--shards", 1, "-q")
+        for name in os.listdir(f"{folder}/sh"):
+            with open(f"{folder}/sh/{name}", "rb") as f:
+                store.put(f"sh/{name}", f.read())
+        store.faults, store.stall = {"silent": 1}, 60
+        for arguments in (["bench", "tfrecord s3://data/sh | batch 4"], ["inspect", "s3://data/sh"], ["pack", f"{folder}/pictures", "s3://data/new"],
+                          ["index", "s3://data/sh"]):
+            process = subprocess.Popen([PENSTOCK, *arguments], env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(0.7)
+            assert process.poll() is None, process.communicate()
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            process.communicate(timeout=30)
+            assert time.monotonic() - began < 6 and process.returncode != 0, (arguments, time.monotonic() - began)
+
+
+def test_lost_answers_to_uploads():
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/in", "--images", 40, "--size", 32, "--classes", 2, "-q")
+        penstock("pack", f"{folder}/in", f"{folder}/sh", "--shards", 8, "-q")
+        store.faults, store.faulty = {"lost": 0.5}, ("PUT", "POST")
+        penstock("pack", f"{folder}/in", "s3://data/sh", "--shards", 8, "-q", env=env)
+        assert {key[3:]: value[0] for key, value in store.buckets["data"].items()} == {
+            name: open(f"{folder}/sh/{name}", "rb").read() for name in os.listdir(f"{folder}/sh")}
+        penstock("generate", f"{folder}/big", "--images", 300, "--size", 200, "--classes", 2, "-q")
+        store.faults, store.faulty = {"lost": 0.4}, ("POST",)  # the answers that say that the parts were joined
+        penstock("pack", f"{folder}/big", "s3://data/big", "--format", "raw", "--shards", 1, "-q", env=env)
+        penstock("pack", f"{folder}/big", f"{folder}/raw", "--format", "raw", "--shards", 1, "-q")
+        for name in os.listdir(f"{folder}/raw"):
+            other = "big" + name[3:] if name.startswith("raw") else name
+            if name.endswith("-of-00001"):
+                assert store.buckets["data"][f"big/{other}"][0] == open(f"{folder}/raw/{name}", "rb").read()
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    """Hands out keys whose session token changes with every request, as a container's service and as a machine's."""
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, text, status=200):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_PUT(self):
+        self.server.asked.append(self.path)
+        self.answer("a-token" if self.headers.get("X-aws-ec2-metadata-token-ttl-seconds") else "", 200)
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        if self.path.startswith("/latest") and self.headers.get("X-aws-ec2-metadata-token") != "a-token":
+            return self.answer("", 401)
+        if self.path == "/container" and self.headers.get("Authorization") != "secret-of-the-container":
+            return self.answer("", 401)
+        if self.path == "/latest/meta-data/iam/security-credentials/":
+            return self.answer("the-role")
+        if self.server.fails > 0 and self.server.given:
+            self.server.fails -= 1
+            return self.answer("", 500)
+        self.server.given += 1
+        self.server.store.token = f"session-{self.server.given}"
+        end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=self.server.seconds)
+        self.answer(json.dumps({"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": self.server.store.token,
+                                "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ")}))
+
+
+@contextlib.contextmanager
+def service(store, seconds):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Service)
+    server.store, server.given, server.asked, server.seconds, server.fails = store, 0, [], seconds, 0
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server, f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_keys_of_roles_are_fetched_and_renewed():
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/pictures", "--images", 20, "--size", 32, "--classes", 2, "-q")
+        penstock("pack", f"{folder}/pictures", f"{folder}/sh", "--shards", 2, "-q")
+        for name in os.listdir(f"{folder}/sh"):
+            with open(f"{folder}/sh/{name}", "rb") as f:
+                store.put(f"sh/{name}", f.read())
+        bare = {name: value for name, value in env.items() if "ACCESS_KEY" not in name and "METADATA" not in name}
+        bare.update(HOME=folder, AWS_PROFILE="")
+        with open(f"{folder}/token", "w") as f:
+            f.write("secret-of-the-container\n")
+        for seconds, least, most in ((3600, 1, 1), (200, 3, 1000)):  # keys that expire soon are renewed in front of each request
+            with service(store, seconds) as (server, url):
+                for role in ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": url},
+                             {"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "secret-of-the-container"},
+                             {"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": f"{folder}/token"}):
+                    server.given = 0
+                    assert report("inspect", "s3://data/sh", env={**bare, **role})["records"] == 20
+                    assert least <= server.given <= most, (role, server.given)
+        with service(store, 200) as (server, url):  # a renewal that fails does not matter while the keys hold
+            server.fails = 1000
+            assert report("inspect", "s3://data/sh", env={**bare, "AWS_EC2_METADATA_SERVICE_ENDPOINT": url})["records"] == 20
+            assert server.given == 1 and server.fails > 990, (server.given, server.fails)
+        refused = penstock("inspect", "s3://data/sh", env={**bare, "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9/x"}, code=1).err
+        assert "role does not answer" in refused, refused
+
+
+def test_what_must_be_local():
+    with serve() as (store, env):
+        store.public = True
+        store.put("x.h5", b"\x89HDF\r\n\x1a\n" + b"0" * 1000)
+        said = penstock("cat", "hdf5 s3://data/x.h5 | batch 1", env=env, code=None)
+        assert said.code in (1, 2) and "local" in said.err, said
+        said = penstock("bench", "range 10 | cache path=s3://data/cache | batch 2", env=env, code=None)
+        assert said.code in (1, 2) and "local disk" in said.err, said
+        web = env["AWS_ENDPOINT_URL"] + "/data/none.tfrecord?X-Amz-Signature=abcdef&more=1"
+        said = penstock("cat", f"tfrecord '{web}' | batch 1", env=env, code=1).err
+        assert "abcdef" not in said and "none.tfrecord?…" in said, said
+        host = env["AWS_ENDPOINT_URL"].replace("http://", "http://me:password@")
+        assert "password" not in penstock("inspect", f"{host}/data/none.tfrecord", env=env, code=1).err
+
+
+tap.main(globals())
