@@ -178,17 +178,22 @@ static void use_up(struct iovec **pieces, int *count, size_t n)
     }
 }
 
+pst_status file_need(int fd, uint64_t offset, uint64_t length, pst_error *reterr)
+{
+    struct object *remote = remote_of(fd);
+    pst_error local;
+    return remote ? object_need(remote, offset, length, reterr ? reterr : &local) : PST_OK;
+}
+
 pst_status file_readv_at(int fd, const char *path, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got,
                          pst_error *reterr)
 {
     size_t got = 0;
-    struct object *remote = remote_of(fd);
-    if (remote) {
-        pst_error local;
+    if (remote_of(fd)) {
         size_t length = 0;
         for (int i = 0; i < count; i++)
             length += pieces[i].iov_len;
-        pst_status st = object_need(remote, offset, length, reterr ? reterr : &local);
+        pst_status st = file_need(fd, offset, length, reterr);
         if (st < 0)
             return st;
     }
@@ -341,6 +346,12 @@ bool file_is_whole(int fd)
 {
     struct object *remote = remote_of(fd);
     return !remote || object_is_whole(remote);
+}
+
+bool file_is_here(int fd)
+{
+    struct object *remote = remote_of(fd);
+    return !remote || object_is_here(remote);
 }
 
 void file_expect_all(int fd)

@@ -26,6 +26,8 @@ pst_status file_fstat(int fd, const char *path, struct file_info *ret, pst_error
 pst_status file_read_at(int fd, const char *path, void *buffer, size_t length, uint64_t offset, size_t *ret_got,
                         pst_error *reterr);
 /* The same, scattered over `count` (≤ 8) pieces; `pieces` is modified. */
+/* Waits until these bytes of a remote file are in its local copy; nothing for other files. */
+pst_status file_need(int fd, uint64_t offset, uint64_t length, pst_error *reterr);
 pst_status file_readv_at(int fd, const char *path, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got,
                          pst_error *reterr);
 /* A condition that ends a long read or wait; zeroed: none. */
@@ -55,6 +57,7 @@ void file_fetch(int fd, uint64_t offset, size_t length);
 bool file_is_remote(int fd);
 /* False while parts of a remote file are missing here: mapping it would fetch all of it first. */
 bool file_is_whole(int fd);
+bool file_is_here(int fd); /* the same, and cheap: blocks that an earlier process stored and nobody has used yet do not count */
 /* All of a remote file will be read: parts that no thread waits for are fetched when connections are idle. */
 void file_expect_all(int fd);
 void file_fetch_mapped(const void *begin, size_t length);

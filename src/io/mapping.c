@@ -59,11 +59,12 @@ static void watch_handler(void);
 
 pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr)
 {
-    struct object *remote = remote_of(fd);
-    pst_error local;
-    pst_status fetched = remote ? object_need(remote, 0, length, reterr ? reterr : &local) : PST_OK;
-    if (fetched < 0)
-        return fetched;
+    pst_status st = file_need(fd, 0, length, reterr);
+    return st < 0 ? st : mapping_open_sparse(ret, fd, path, length, reterr);
+}
+
+pst_status mapping_open_sparse(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr)
+{
     struct mapping_slot *slot = take_slot();
     if (!slot)
         return file_fail(reterr, path, "mapping", ENOMEM);

@@ -25,6 +25,8 @@ struct mapping { /* zeroed: none */
 
 /* Maps the first `length` (> 0) bytes of the file. */
 pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr);
+/* The same for a remote file of which only parts are here: bytes may be used after file_need. */
+pst_status mapping_open_sparse(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr);
 void mapping_close(struct mapping *m); /* zeroed ok; leaves it zeroed */
 
 extern _Atomic uint32_t mapping_breaks; /* number of mappings of this process that have broken */

@@ -71,6 +71,8 @@ pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint6
         st = file_read_at(fd, path, sample, (size_t)info.size, 0, &used, reterr);
     } else {
         uint64_t step = (info.size - SAMPLE_BYTES) / (SAMPLES - 1);
+        for (unsigned i = 0; i < SAMPLES && file_is_remote(fd); i++) /* all at once: one wait instead of one for each */
+            file_fetch(fd, i == SAMPLES - 1 ? info.size - SAMPLE_BYTES : i * step, SAMPLE_BYTES);
         for (unsigned i = 0; i < SAMPLES && st == PST_OK; i++) {
             uint64_t offset = i == SAMPLES - 1 ? info.size - SAMPLE_BYTES : i * step;
             st = file_read_at(fd, path, sample + used, SAMPLE_BYTES, offset, &got, reterr);

@@ -190,6 +190,11 @@ pst_status shard_map(const pst_shard *s, struct mapping *ret, pst_error *reterr)
     return PST_OK;
 }
 
+pst_status shard_map_sparse(const pst_shard *s, struct mapping *ret, pst_error *reterr)
+{
+    return mapping_open_sparse(ret, s->file.fd, s->file.path, (size_t)s->file.bytes, reterr);
+}
+
 pst_status shard_report(const pst_shard *s, pst_damage_log *log, pst_error *reterr)
 {
     int fd = -1;

@@ -51,8 +51,12 @@ static pst_status map_shard(struct shard_set *s, struct set_shard *d, pst_error 
     if (st < 0 && s->io == SHARD_IO_MAP)
         return st;
     atomic_store(&d->data, d->mapping.data);
-    if (!d->mapping.data && file_is_remote(shard_descriptor(d->shard)))
+    if (!d->mapping.data && file_is_remote(shard_descriptor(d->shard))) {
         atomic_store(&s->remote, true);
+        atomic_fetch_add(&s->missing, 1);
+        if (s->io == SHARD_IO_AUTO && d->bytes && atomic_fetch_add(&s->mapped, 1) < MAX_MAPPED)
+            (void)shard_map_sparse(d->shard, &d->sparse, NULL); /* otherwise its records are read */
+    }
     if (d->mapping.data || s->io == SHARD_IO_DIRECT || !may_keep_open(s))
         shard_release(d->shard);
     return PST_OK;
@@ -173,6 +177,7 @@ static void close_shards(struct shard_set *s)
     for (size_t k = 0; s->shards && k < s->count; k++) {
         struct set_shard *d = &s->shards[k];
         mapping_close(&d->mapping);
+        mapping_close(&d->sparse);
         file_close(d->direct);
         mem_free((void *)d->states);
         pst_shard_close(d->shard);

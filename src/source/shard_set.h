@@ -26,6 +26,7 @@ struct set_shard {
     uint64_t bytes; /* size of the file when it was opened */
     pst_shard *shard;
     struct mapping mapping;       /* the mapping behind `data`, kept until the set is closed */
+    struct mapping sparse;        /* of a remote shard that is not whole: becomes `data` when it is */
     _Atomic int direct;           /* descriptor for reads that bypass the page cache; -1: none yet */
     struct entropy_section jpegs; /* JPEG section of its index */
     bool damaged;                 /* …which is damaged */
@@ -46,6 +47,7 @@ struct shard_set {
     size_t *table;              /* record number >> shift → the first shard that may contain it */
     unsigned shift;
     _Atomic size_t mapped;    /* number of requested mappings */
+    _Atomic size_t missing;   /* remote shards that are not whole */
     _Atomic size_t kept;      /* number of descriptors that stay open */
     _Atomic size_t looked;    /* number of shards whose size was checked again */
     pthread_mutex_t lock;     /* for opening `direct` */

@@ -163,7 +163,8 @@ static bool write_bytes(void *user, const void *data, size_t length)
             w->error = k < 0 ? errno : ENOSPC;
             return false;
         }
-        w->crc = crc32c_extend(inside ? w->crc : 0, bytes, (size_t)k);
+        if (w->o->cache.map_fd >= 0) /* a private copy is not read by later processes: a mark is enough */
+            w->crc = crc32c_extend(inside ? w->crc : 0, bytes, (size_t)k);
         w->at += (uint64_t)k;
         if (w->at % CACHE_BLOCK == 0 || w->at == w->o->cache.size)
             w->sums[block - w->first] = cache_sum(w->crc);
@@ -571,6 +572,14 @@ bool object_is_whole(struct object *o)
     bool whole = o->here == o->cache.blocks;
     pthread_mutex_unlock(&o->lock);
     return whole;
+}
+
+bool object_is_here(struct object *o)
+{
+    pthread_mutex_lock(&o->lock);
+    bool here = o->here == o->cache.blocks;
+    pthread_mutex_unlock(&o->lock);
+    return here;
 }
 
 struct first_bytes {

@@ -18,6 +18,8 @@ int object_descriptor(const struct object *o); /* of the local copy; valid while
 uint64_t object_size(const struct object *o);
 /* True when every block is here: the copy can be mapped. */
 bool object_is_whole(struct object *o);
+/* The same without looking at blocks that an earlier process stored. */
+bool object_is_here(struct object *o);
 
 /* Waits until the bytes are here. Beyond the end there is nothing to wait for. */
 pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_error *reterr);
