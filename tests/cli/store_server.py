@@ -80,7 +80,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         key, date, region, _, _ = fields["Credential"].split("/")
         if key != KEY:
             return "InvalidAccessKeyId"
-        if self.store.token and self.headers.get("x-amz-security-token") != self.store.token:
+        tokens = {self.store.token} if isinstance(self.store.token, str) else self.store.token  # those of a role hold until they expire
+        if tokens and self.headers.get("x-amz-security-token") not in tokens:
             return "ExpiredToken"
         names = fields["SignedHeaders"].split(";")
         path, _, query = self.path.partition("?")

@@ -12,7 +12,7 @@ import time
 
 import tap
 from store_server import KEY, SECRET, serve
-from tool import PENSTOCK, environment, penstock, report, scratch
+from tool import PENSTOCK, Clock, environment, penstock, report, scratch
 
 def test_bytes_are_right_or_the_error_has_a_name():
     with scratch() as folder, serve() as (store, env):
@@ -27,13 +27,13 @@ def test_bytes_are_right_or_the_error_has_a_name():
 
         def measure():
             """The exit code, what was said, seconds, bytes of memory, requests."""
-            before, began = store.count(), time.monotonic()
+            before, clock = store.count(), Clock()
             process = subprocess.Popen([PENSTOCK, "cat", "-n", "0", text.format("s3://data/raw")], env=environment(**env), stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT)
             out = process.stdout.read().decode()
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
-            return process.returncode, out, time.monotonic() - began, usage.ru_maxrss << 10, store.count() - before
+            return process.returncode, out, clock.read(), usage.ru_maxrss << 10, store.count() - before
 
         code, out, _, plain_memory, plain_requests = measure()
         assert code == 0 and out == expected
@@ -55,10 +55,10 @@ def test_a_server_that_is_down_is_not_stormed():
     with serve() as (store, env):
         store.put("x.tfrecord", b"x" * 1000)
         store.faults = {"503": 1}
-        began = time.monotonic()
+        clock = Clock()
         said = penstock("bench", "tfrecord s3://data/x.tfrecord | batch 1", env=env, code=1).err
         assert "503" in said and "attempts" in said and "s3://data/x.tfrecord" in said, said
-        assert store.count() <= 25 and time.monotonic() - began < 60, store.requests
+        assert store.count() <= 25 and clock.read() < 60, store.requests
 
 
 def test_a_silent_server_can_be_interrupted():
@@ -75,9 +75,10 @@ def test_a_silent_server_can_be_interrupted():
             time.sleep(0.7)
             assert process.poll() is None, process.communicate()
             process.send_signal(signal.SIGINT)
-            began = time.monotonic()
-            process.communicate(timeout=30)
-            assert time.monotonic() - began < 6 and process.returncode != 0, (arguments, time.monotonic() - began)
+            clock = Clock()
+            process.communicate(timeout=300)
+            seconds = clock.read()
+            assert seconds < 6 and process.returncode != 0, (arguments, seconds)
 
 
 def test_lost_answers_to_uploads():
@@ -126,9 +127,10 @@ class Service(http.server.BaseHTTPRequestHandler):
             self.server.fails -= 1
             return self.answer("", 500)
         self.server.given += 1
-        self.server.store.token = f"session-{self.server.given}"
+        token = f"session-{self.server.given}"
+        self.server.store.token = {*(self.server.store.token or ()), token}
         end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=self.server.seconds)
-        self.answer(json.dumps({"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": self.server.store.token,
+        self.answer(json.dumps({"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": token,
                                 "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ")}))
 
 

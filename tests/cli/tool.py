@@ -10,6 +10,8 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import threading
+import time
 
 import tap
 
@@ -46,6 +48,24 @@ def penstock(*arguments, code=0, env=None, prefix=(), **options):
     result = Result(done, arguments)
     assert code is None or result.code == code, f"expected exit {code}\n{result}"
     return result
+
+
+class Clock:
+    """Seconds since it was made, without those in which this process was stopped."""
+
+    def __init__(self):
+        self.ticks, self.ended = 0, False
+        threading.Thread(target=self._tick, daemon=True).start()
+
+    def _tick(self):
+        while not self.ended:
+            began = time.monotonic()
+            time.sleep(0.05)
+            self.ticks += min(time.monotonic() - began, 1)
+
+    def read(self):
+        self.ended = True
+        return self.ticks
 
 
 def _text(argument):
