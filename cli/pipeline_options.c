@@ -25,6 +25,9 @@ const struct option pipeline_options[] = {
      .doc = "number of this process among the processes of --world"},
     {"--world", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, world), .initial = "1", .min = 1,
      .max = UINT_MAX, .doc = "number of processes that share the batches; more than 1 needs --rank"},
+    {"--hosts", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, hosts), .initial = "1", .min = 1, .max = UINT_MAX,
+     .doc = "number of machines that the processes of --world run on: those of a machine get the samples of one part of the data, so that it reads and "
+            "caches that part alone; the shuffle stays within the parts"},
     {"--uneven", .metavar = "WHAT", .kind = OPTION_CHOICE, INTO(struct pipeline_config, uneven), .choices = uneven_choices,
      .initial = "pad",
      .doc =
@@ -151,6 +154,7 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
                                     .rank = (unsigned)c->rank,
                                     .world = (unsigned)c->world,
                                     .uneven = (pst_uneven)c->uneven,
+                                    .hosts = (unsigned)c->hosts,
                                     .bad = c->bad,
                                     .no_fuse = c->no_fuse,
                                     .no_verify = c->no_verify,

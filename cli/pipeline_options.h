@@ -7,7 +7,7 @@
 
 /* First member of the config of every command whose shared rows are pipeline_options. */
 struct pipeline_config {
-    uint64_t workers, prefetch, ram, seed, rank, world;
+    uint64_t workers, prefetch, ram, seed, rank, world, hosts;
     int uneven;
     const char *bad, *cache, *plugin;
     bool no_fuse, no_verify;

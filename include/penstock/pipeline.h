@@ -49,6 +49,10 @@ typedef struct pst_pipeline_options {
     const char *monitor; /* The folder of a socket at which other processes of this user read statistics (penstock/monitor.h),
                             made if it does not exist; NULL: none. */
     uint64_t trace;      /* The number of events that are recorded for pst_pipeline_trace; 0: none. */
+    unsigned hosts; /* The number of machines that the ranks run on, `world` / `hosts` on each, numbered one machine after the other.
+                       More than 1: the ranks of a machine get the samples of one part of the data, the same part in every epoch, so
+                       that each machine reads and caches its part alone; the shuffle is within the parts, and every sample is still
+                       delivered once. 0 and 1: any rank may get any sample. */
 } pst_pipeline_options;
 
 /* ---- Building ---- */

@@ -32,7 +32,7 @@ NUMBERS = ("fingerprint", "seed", "epoch", "next")
 Spec = namedtuple("Spec", "shape dtype")
 Spec.__doc__ = "Shape and type of a field; None where a dimension varies."
 
-OPTIONS = ("seed", "workers", "prefetch", "ram", "rank", "world", "uneven", "bad", "verify", "cache_dir", "fuse")
+OPTIONS = ("seed", "workers", "prefetch", "ram", "rank", "world", "hosts", "uneven", "bad", "verify", "cache_dir", "fuse")
 
 
 # ---- Nodes of a chain: add() adds a node to a pipeline ----
@@ -309,13 +309,14 @@ class Dataset:
         _core.Pipeline(**alone)  # raises for a wrong value here
         return self._with(options=options)
 
-    def distributed(self, rank=None, world=None, uneven="pad"):
+    def distributed(self, rank=None, world=None, uneven="pad", hosts=1):
         """Returns this rank's share of the batches. Without arguments, rank and world come from torch.distributed, RANK and
-        WORLD_SIZE, SLURM or MPI; if these contradict each other, that is an error."""
+        WORLD_SIZE, SLURM or MPI; if these contradict each other, that is an error. `hosts` above 1: the ranks of each of so many
+        machines get the samples of one part of the data, which that machine reads and caches alone."""
         from ._ranks import resolve
 
         rank, world = resolve(rank, world)
-        return self.with_options(rank=rank, world=world, uneven=uneven)
+        return self.with_options(rank=rank, world=world, uneven=uneven, hosts=hosts)
 
     def _batched(self):
         for node in self._nodes:

@@ -263,7 +263,7 @@ void pipelines_shutdown(void)
 }
 
 /* The first options are numbers: their values in this order. */
-enum { SEED, WORKERS, PREFETCH, RAM, RANK, WORLD, NUMBERS };
+enum { SEED, WORKERS, PREFETCH, RAM, RANK, WORLD, HOSTS, NUMBERS };
 #define MOST_WORKERS 256 /* as many as the engine starts; more is a mistake */
 
 bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *ret)
@@ -282,18 +282,18 @@ bool number_option(const char *name, PyObject *value, uint64_t most, uint64_t *r
 
 bool pipeline_options(PyObject *kwargs, pst_pipeline_options *o, char **ret_cache_dir)
 {
-    static char *names[] = {"seed", "workers", "prefetch",  "ram",  "rank",    "world", "uneven",
+    static char *names[] = {"seed", "workers", "prefetch",  "ram",  "rank",    "world", "hosts", "uneven",
                             "bad",  "verify",  "cache_dir", "fuse", "monitor", NULL};
     PyObject *given[NUMBERS] = {NULL};
-    static const uint64_t most[NUMBERS] = {UINT64_MAX, MOST_WORKERS, UINT32_MAX, UINT64_MAX, UINT32_MAX, UINT32_MAX};
+    static const uint64_t most[NUMBERS] = {UINT64_MAX, MOST_WORKERS, UINT32_MAX, UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
     uint64_t number[NUMBERS] = {0};
     const char *uneven = "pad", *bad = "error", *cache_dir = NULL, *monitor = NULL;
     int verify = 1, fuse = 1;
     PyObject *nothing = PyTuple_New(0);
     pst_error e;
-    bool fine = nothing && PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$OOOOOOsspzpz:Pipeline", names, &given[SEED],
+    bool fine = nothing && PyArg_ParseTupleAndKeywords(nothing, kwargs, "|$OOOOOOOsspzpz:Pipeline", names, &given[SEED],
                                                        &given[WORKERS], &given[PREFETCH], &given[RAM], &given[RANK],
-                                                       &given[WORLD], &uneven, &bad, &verify, &cache_dir, &fuse, &monitor);
+                                                       &given[WORLD], &given[HOSTS], &uneven, &bad, &verify, &cache_dir, &fuse, &monitor);
     Py_XDECREF(nothing);
     for (size_t i = 0; i < NUMBERS && fine; i++)
         fine = !given[i] || number_option(names[i], given[i], most[i], &number[i]);
@@ -306,6 +306,7 @@ bool pipeline_options(PyObject *kwargs, pst_pipeline_options *o, char **ret_cach
     o->ram = number[RAM];
     o->rank = (unsigned)number[RANK];
     o->world = (unsigned)number[WORLD];
+    o->hosts = (unsigned)number[HOSTS];
     o->no_verify = !verify;
     o->no_fuse = !fuse;
     o->uneven = PST_UNEVEN_PAD;

@@ -62,6 +62,8 @@ pst_status plan_fingerprint(struct pipeline_plan *p, pst_error *reterr)
 {
     uint64_t data, ops;
     pst_status st = plan_hash(p, p->chain->count, &data, &ops, reterr);
+    if (st == PST_OK && p->order.batch != SIZE_MAX && p->order.steps[p->order.batch].parts > 1) /* another order of the same operations */
+        ops = hash_combine(ops, p->order.steps[p->order.batch].parts);
     p->fingerprint = (data & UPPER_HALF) | ops >> 32;
     return st;
 }

@@ -84,6 +84,19 @@ static void order_sentence(const struct pipeline_plan *p, char *buffer, size_t s
         snprintf(buffer, size, "an index: as stored; seeking costs nothing");
 }
 
+/* What parts for hosts give, and what they cost; empty: there are none. */
+static void hosts_sentence(const struct pipeline_plan *p, char *buffer, size_t size)
+{
+    const struct order_step *batch = p->order.batch == SIZE_MAX ? NULL : &p->order.steps[p->order.batch];
+    buffer[0] = '\0';
+    if (!batch || batch->parts <= 1)
+        return;
+    snprintf(buffer, size,
+             "%" PRIu64 " parts, one per host: a host reads %.3g %% of the data, the same in every epoch, and %" PRIu64
+             " of %" PRIu64 " batches may come from another part; in return the shuffle does not mix the parts",
+             batch->parts, 100.0 / (double)batch->parts, batch->outer % batch->parts, batch->outer);
+}
+
 /* Fields of the source that are never loaded, by name; empty: all are needed. */
 static void unused_fields(const struct program *p, char *buffer, size_t size)
 {
@@ -247,12 +260,15 @@ static void describe_words(const pst_pipeline *p, bool runs, struct text *t)
         text_addf(t, "unused    %s: not loaded\n", line);
     order_sentence(plan, line, sizeof(line));
     text_addf(t, "order     %s\n", line);
+    hosts_sentence(plan, line, sizeof(line));
+    if (line[0])
+        text_addf(t, "hosts     %s\n", line);
     entropy_sentence(plan, line, sizeof(line));
     if (line[0])
         text_addf(t, "entropy   %s\n", line);
     text_addf(t, "epoch     %s", readable_count(plan->order.batches, "batch", "batches", a, sizeof(a)));
     if (plan->split.world > 1)
-        text_addf(t, " over %u ranks; rank %u: %s", plan->split.world, plan->split.rank,
+        text_addf(t, " over %u ranks; rank %u: %s", plan->split.world, plan->rank,
                   readable_count(feed_steps(&plan->order, &plan->split, 0), "batch", "batches", b, sizeof(b)));
     text_add(t, "\nworker    ");
     program_line(program, t);
@@ -376,6 +392,9 @@ static void json_plan(struct json *j, const char *key, const pst_pipeline *p, st
     json_string(j, "order", line);
     entropy_sentence(plan, line, sizeof(line));
     json_string(j, "entropy", line[0] ? line : "none");
+    hosts_sentence(plan, line, sizeof(line));
+    if (line[0])
+        json_string(j, "hosts", line);
     json_count(j, "batches", plan->order.batches);
     json_count(j, "rank_batches", feed_steps(&plan->order, &plan->split, 0));
     json_format(j, "fingerprint", "%016" PRIx64, plan->fingerprint);

@@ -140,6 +140,70 @@ pst_status order_push(struct order *o, const struct order_step *step, pst_error 
     return PST_OK;
 }
 
+/* ---- Parts ---- */
+
+/* The first batch of part h, of `batches` in all: batches * h / parts, without overflow. */
+static uint64_t part_begin(uint64_t batches, uint64_t parts, uint64_t h)
+{
+    return batches / parts * h + batches % parts * h / parts;
+}
+
+/* The part that batch `b`, counted along the elements, is in. */
+static uint64_t part_of(uint64_t batches, uint64_t parts, uint64_t b)
+{
+    uint64_t h = (uint64_t)((double)b / (double)batches * (double)parts); /* an estimate, which is corrected */
+    h = h < parts ? h : parts - 1;
+    while (h > 0 && part_begin(batches, parts, h) > b)
+        h--;
+    while (h + 1 < parts && part_begin(batches, parts, h + 1) <= b)
+        h++;
+    return h;
+}
+
+/* Batch k of an epoch, counted along the elements: the parts take turns; where some have a batch more, these come last. */
+static uint64_t take_turns(const struct order_step *s, uint64_t k)
+{
+    uint64_t batches = s->outer, rounds = batches / s->parts;
+    if (k < rounds * s->parts)
+        return part_begin(batches, s->parts, k % s->parts) + k / s->parts;
+    k -= rounds * s->parts;
+    for (uint64_t h = 0; h < s->parts; h++) {
+        uint64_t begin = part_begin(batches, s->parts, h), end = part_begin(batches, s->parts, h + 1);
+        if (end - begin > rounds && k-- == 0)
+            return end - 1;
+    }
+    return batches - 1;
+}
+
+pst_status order_divide(struct order *o, uint64_t parts, pst_error *reterr)
+{
+    size_t shuffle = SIZE_MAX;
+    if (parts <= 1)
+        return PST_OK;
+    if (o->streamed || o->batch == SIZE_MAX)
+        return pst_fail(reterr, PST_EINVAL, "hosts: a source without an index is read from front to back, and has no parts for hosts");
+    for (size_t i = 0; i < o->count; i++) {
+        const struct order_step *s = &o->steps[i];
+        bool plain = s->kind == ORDER_NUMBER || (s->kind == ORDER_SHUFFLE && shuffle == SIZE_MAX) ||
+                     (s->kind == ORDER_BATCH && s->size == shift_of(s) && (s->stride <= 1) && !s->drop_remainder);
+        if (!plain)
+            return pst_fail(reterr, PST_EINVAL,
+                            "hosts: parts for hosts need a source, at most one shuffle, and a plain batch; take, repeat, filter and others change "
+                            "which elements there are");
+        shuffle = s->kind == ORDER_SHUFFLE ? i : shuffle;
+    }
+    struct order_step *batch = &o->steps[o->batch];
+    if (batch->outer < parts)
+        return pst_fail(reterr, PST_EINVAL, "hosts: %" PRIu64 " batches cannot be divided among %" PRIu64 " hosts", batch->outer, parts);
+    batch->parts = parts;
+    batch->unit = batch->size;
+    if (shuffle != SIZE_MAX) {
+        o->steps[shuffle].parts = parts;
+        o->steps[shuffle].unit = batch->size;
+    }
+    return PST_OK;
+}
+
 /* Whether a step picks other elements, or others first, in every epoch. */
 static bool changes(const struct order_step *s)
 {
@@ -214,8 +278,33 @@ static uint64_t windowed(struct order_memo *m, const struct order_step *s, uint6
     return permutation_at(&m->all, slot) * s->chunk + at;
 }
 
+/* Shuffles within the part of each position, with a key of its own. */
+static void shuffle_parts(struct order_memo *m, const struct order_step *s, size_t n, uint64_t *index, const uint64_t *pass)
+{
+    uint64_t batches = s->inner / s->unit + (s->inner % s->unit > 0), begin = 0, end = 0, h = 0;
+    struct order_step part = *s;
+    for (size_t i = 0; i < n; i++) {
+        if (index[i] < begin || index[i] >= end) { /* a batch is of one part */
+            h = part_of(batches, s->parts, index[i] / s->unit);
+            begin = part_begin(batches, s->parts, h) * s->unit;
+            end = part_begin(batches, s->parts, h + 1) * s->unit;
+            end = end < s->inner ? end : s->inner;
+            part.inner = end - begin;
+            part.seed = hash_combine(s->seed, h);
+            m->has_pass &= m->part == h;
+        }
+        memo_pass(m, &part, pass[i]);
+        m->part = h;
+        index[i] = begin + (s->chunk ? windowed(m, &part, index[i] - begin) : permutation_at(&m->all, index[i] - begin));
+    }
+}
+
 static void shuffle_back(struct order_memo *m, const struct order_step *s, size_t n, uint64_t *index, const uint64_t *pass)
 {
+    if (s->parts > 1) {
+        shuffle_parts(m, s, n, index, pass);
+        return;
+    }
     for (size_t i = 0, end; i < n; i = end) { /* a slice has one pass, or the end of one and the beginning of the next */
         for (end = i + 1; end < n && pass[end] == pass[i]; end++)
             ;
@@ -281,6 +370,8 @@ struct order_batch order_open(const struct order *o, struct order_state *s, uint
     for (size_t i = o->count; i-- > o->batch + 1;)
         step_back(&o->steps[i], &s->memos[i], 1, &k, &pass, (struct order_numbers){0});
     const struct order_step *batch = &o->steps[o->batch];
+    if (batch->parts > 1)
+        k = take_turns(batch, k);
     uint64_t begin = k * shift_of(batch), left = is_counted(batch->inner) ? batch->inner - begin : UINT64_MAX;
     uint64_t stride = batch->stride ? batch->stride : 1, most = (left - 1) / stride + 1;
     return (struct order_batch){

@@ -31,12 +31,16 @@ void order_init(struct order *o, uint64_t source);
 /* Appends a step and computes its lengths. */
 pst_status order_push(struct order *o, const struct order_step *step, pst_error *reterr);
 void order_finish(struct order *o);
+/* Divides the elements into `parts` parts of neighbours: the shuffle stays within each, and batch k has elements of part
+ * k % parts, except for the last batches (fewer than `parts`) where the parts have not the same number. Fails where other steps
+ * make that impossible. */
+pst_status order_divide(struct order *o, uint64_t parts, pst_error *reterr);
 /* Returns how many elements of the source the epochs may deliver, each counted once. */
 uint64_t order_reach(const struct order *o);
 
 /* Permutations that one thread uses, kept between calls. */
 struct order_memo {
-    uint64_t pass, window;
+    uint64_t pass, window, part;
     bool has_pass, has_window;
     struct permutation all;    /* permutation of the elements, or of the chunks */
     struct permutation within; /* permutation within a window */

@@ -27,6 +27,8 @@ pst_status pst_pipeline_create(pst_pipeline **ret, const pst_pipeline_options *o
         return st;
     if (o.rank >= (o.world ? o.world : 1))
         return pst_fail(reterr, PST_EINVAL, "rank %u of %u; ranks are numbered from 0", o.rank, o.world ? o.world : 1);
+    if (o.hosts > 1 && (o.world ? o.world : 1) % o.hosts != 0)
+        return pst_fail(reterr, PST_EINVAL, "%u ranks on %u hosts; every host must have as many ranks", o.world ? o.world : 1, o.hosts);
     if ((unsigned)o.uneven > PST_UNEVEN_ALLOW)
         return pst_fail(reterr, PST_EINVAL, "options.uneven is %d; expected pad, drop or allow", (int)o.uneven);
     pst_pipeline *p = mem_zalloc(sizeof(*p));

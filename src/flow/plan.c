@@ -573,10 +573,13 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     struct plan_env env = {.options = o, .stop = stop, .account = account};
     p->chain = chain;
     p->ram = o->ram ? o->ram : cpu_memory_available() / 2;
-    p->split = (struct split){.rank = o->rank, .world = o->world ? o->world : 1, .uneven = o->uneven};
+    p->split = (struct split){.rank = split_turn(o->rank, o->world ? o->world : 1, o->hosts), .world = o->world ? o->world : 1, .uneven = o->uneven};
+    p->rank = o->rank;
     p->threads = most_threads(o);
     p->slots = 2 * p->threads;
     st = plan_chain(p, &env, reterr);
+    if (st == PST_OK)
+        st = order_divide(&p->order, o->hosts, reterr);
     if (st == PST_OK)
         st = plan_program(p, reterr);
     if (st == PST_OK)

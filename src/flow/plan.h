@@ -34,6 +34,7 @@ struct pipeline_plan {
     struct kept_bits *filters; /* of the order's filters */
     bool *stream_reads;        /* one per field of the source: whether filters of a stream look at it; NULL: there are none */
     struct split split;
+    unsigned rank; /* the user's number of this rank */
     struct program program;
     struct cache *cache;    /* NULL: none */
     size_t cache_node;      /* index in the chain; 0: none */

@@ -4,6 +4,12 @@
  * batches, so that another number of ranks can resume where this one stopped. */
 #include "flow/split.h"
 
+unsigned split_turn(unsigned rank, unsigned world, unsigned hosts)
+{
+    unsigned each = hosts > 1 ? world / hosts : world; /* ranks of a host */
+    return hosts > 1 ? rank % each * hosts + rank / each : rank;
+}
+
 uint64_t split_steps(const struct split *s, uint64_t batches, uint64_t base)
 {
     if (batches == SPLIT_ENDLESS)

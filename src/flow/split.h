@@ -7,10 +7,12 @@
 #define SPLIT_ENDLESS UINT64_MAX
 
 struct split {
-    unsigned rank, world;
+    unsigned rank, world; /* the rank as it takes turns; with parts for hosts, not the one that the user gave */
     pst_uneven uneven;
 };
 
+/* Returns where rank `rank` takes its turn, such that the ranks of one host, which are numbered one after the other, take the turns of one part. */
+unsigned split_turn(unsigned rank, unsigned world, unsigned hosts);
 /* Returns the number of steps that this rank takes through the `batches` of an epoch when `base` of them have been delivered
  * already, by any number of ranks. Step s of all ranks together covers the batches base + s * world … base + (s + 1) * world
  * - 1. */

@@ -80,6 +80,8 @@ struct order_step {
     const struct bitmap *bits; /* filter: one per input element; owned by the plan. NULL: in a stream… */
     const struct expr *expr;   /* …where every element is tested as it comes; of the elements before the step */
     uint64_t inner, outer;  /* number of input and output elements; set by order_push */
+    uint64_t parts, unit;   /* shuffle, batch: elements stay within one of `parts` parts, which are cut at multiples of `unit`; 0
+                               and 1: one part. Set by order_divide */
 };
 
 /* Properties of the pipeline that the step of an operation depends on. */

@@ -222,6 +222,29 @@ def test_ranks():
     assert "rank 4 of 4" in penstock("plan", "range 3", "--world", 4, "--rank", 4, code=2).err
 
 
+def test_hosts_keep_to_their_parts():
+    """With 1, 2 and 4 ranks on as many or fewer hosts, every sample comes once, and a host's are of its part."""
+    text, batches = "range 400 | shuffle | batch 8", 50
+
+    def ids(world, rank, hosts):
+        out = penstock("cat", "-n", 0, text, "--world", world, "--rank", rank, "--hosts", hosts, "--uneven", "allow").out
+        return [int(word) for line in out.splitlines() for word in line.split()[-1:] if word.isdigit() and "int64" in line]
+
+    for world, hosts in ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4)):
+        found = [ids(world, rank, hosts) for rank in range(world)]
+        assert sorted(sum(found, [])) == list(range(400)), (world, hosts, [len(part) for part in found])
+        each = world // hosts
+        for host in range(hosts if hosts > 1 else 0):
+            begin, end = 8 * (batches * host // hosts), 8 * (batches * (host + 1) // hosts)
+            mine = sum(found[host * each:(host + 1) * each], [])
+            assert sum(not begin <= i < end for i in mine) <= 8 * (hosts - 1), (world, hosts, host)
+            assert mine != sorted(mine)
+    said = penstock("plan", text, "--world", 4, "--rank", 0, "--hosts", 4).out
+    assert "4 parts, one per host" in said and "25 %" in said and "2 of 50 batches" in said and "does not mix the parts" in said, said
+    assert "every host must have as many ranks" in penstock("plan", text, "--world", 4, "--rank", 0, "--hosts", 3, code=2).err
+    assert "at most one shuffle" in penstock("plan", "range 100 | shuffle | take 50 | batch 5", "--world", 2, "--rank", 0, "--hosts", 2, code=None).err
+
+
 def test_options_that_make_no_sense():
     for arguments, says in ((["--bad", "sometimes"], "--bad sometimes"), (["--uneven", "padd"], "did you mean pad?"),
                             (["--workers", "0"], "1 to 256"), (["--ram", "much"], "a size such as 64M"), (["--wrokers", "2"], "--workers?")):

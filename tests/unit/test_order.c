@@ -464,6 +464,87 @@ static void test_changing_ranks(void)
     }
 }
 
+/* ---- Parts for hosts ---- */
+
+static uint64_t part_begin_of(uint64_t batches, uint64_t parts, uint64_t h)
+{
+    return batches * h / parts;
+}
+
+/* Every element comes once in every epoch; those of a batch are of one part, and the parts take turns. */
+static void test_parts(void)
+{
+    static const uint64_t cases[][5] = {/* elements, batch, parts, chunk, window */
+                                        {1000, 8, 2, 0, 0}, {997, 10, 4, 0, 0}, {64, 8, 8, 0, 0}, {1001, 7, 3, 5, 20}, {23, 4, 5, 0, 0}};
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        const uint64_t n = cases[c][0], size = cases[c][1], parts = cases[c][2];
+        struct order o;
+        struct order_state state;
+        uint64_t index[16], pass[16], first[16] = {0}, moved = 0;
+        order_init(&o, n);
+        push(&o, (struct order_step){.kind = ORDER_SHUFFLE, .seed = 5, .reshuffle = true, .chunk = cases[c][3], .window = cases[c][4]});
+        push(&o, (struct order_step){.kind = ORDER_BATCH, .size = size});
+        REQUIRE_OK(order_divide(&o, parts, NULL), NULL);
+        REQUIRE_OK(order_state_init(&state, &o, NULL), NULL);
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            bool seen[1024] = {0}, twice = false, strays = false;
+            for (uint64_t k = 0; k < o.batches; k++) {
+                struct order_batch b = order_open(&o, &state, epoch, k);
+                order_elements(&o, &state, &b, 0, (size_t)b.size, index, pass);
+                uint64_t part = 0;
+                while (part + 1 < parts && part_begin_of(o.batches, parts, part + 1) * size <= index[0])
+                    part++;
+                strays |= k < o.batches / parts * parts && part != k % parts;
+                for (size_t i = 0; i < b.size; i++) {
+                    twice |= index[i] >= n || seen[index[i]];
+                    seen[index[i] % n] = true;
+                    strays |= index[i] < part_begin_of(o.batches, parts, part) * size || index[i] >= part_begin_of(o.batches, parts, part + 1) * size;
+                }
+                if (k == 0)
+                    moved += epoch > 0 && index[0] != first[0], first[0] = index[0];
+            }
+            bool all = true;
+            for (uint64_t i = 0; i < n; i++)
+                all &= seen[i];
+            CHECK_MSG(all && !twice, "case %zu, epoch %d: every element comes once", c, (int)epoch);
+            CHECK_MSG(!strays, "case %zu, epoch %d: batches stay in their parts", c, (int)epoch);
+        }
+        CHECK_MSG(moved > 0 || n < 100, "case %zu: epochs differ", c);
+        order_state_finish(&state);
+        order_finish(&o);
+    }
+}
+
+static void test_parts_refused(void)
+{
+    pst_error e;
+    struct order o;
+    order_init(&o, 100);
+    push(&o, (struct order_step){.kind = ORDER_TAKE, .count = 50});
+    push(&o, (struct order_step){.kind = ORDER_BATCH, .size = 10});
+    CHECK_STATUS(order_divide(&o, 2, &e), PST_EINVAL, &e);
+    order_finish(&o);
+    order_init(&o, 100);
+    push(&o, (struct order_step){.kind = ORDER_BATCH, .size = 50});
+    CHECK_STATUS(order_divide(&o, 4, &e), PST_EINVAL, &e);
+    order_finish(&o);
+}
+
+/* The ranks of a host take the turns of one part; all turns are taken once. */
+static void test_turns(void)
+{
+    for (unsigned hosts = 1; hosts <= 4; hosts++)
+        for (unsigned each = 1; each <= 3; each++) {
+            bool taken[12] = {0};
+            for (unsigned rank = 0; rank < hosts * each; rank++) {
+                unsigned turn = split_turn(rank, hosts * each, hosts);
+                CHECK(turn < hosts * each && !taken[turn]);
+                taken[turn] = true;
+                CHECK_INT(hosts > 1 ? turn % hosts : 0, hosts > 1 ? rank / each : 0);
+            }
+        }
+}
+
 static const struct test tests[] = {
     {"random chains equal the model", test_random_chains},
     {"take, skip, repeat, shard and batch as users know them", test_counts},
@@ -475,6 +556,9 @@ static const struct test tests[] = {
     {"a thousand times 10^9 elements take no memory", test_no_memory},
     {"ranks get as many batches", test_ranks},
     {"another number of ranks goes on where the last one stopped", test_changing_ranks},
+    {"hosts get parts, and every element comes once", test_parts},
+    {"parts that cannot be made are refused", test_parts_refused},
+    {"the ranks of a host take the turns of a part", test_turns},
     {0},
 };
 
