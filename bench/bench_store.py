@@ -1,27 +1,63 @@
 #!/usr/bin/env python3
-"""Reads shards from an object store once or several times, and prints one line of JSON: MB/s, seconds to the first batch, the rate after the first
-second, CPU seconds per GB, and for each epoch its MB/s.
+"""Reads shards from an object store, and prints one line of JSON: MB/s of the first epoch, seconds to the first batch, CPU seconds, memory.
 
-    bench_store.py PATH [--epochs N] [--batch 64] [--pipeline "| shuffle"]
+    bench_store.py PATH [--epochs N] [--batch 64] [--pipeline "| shuffle"] [--digest] [--tool]
 
-PATH: s3://bucket/shards. The variables AWS_* say where the store is. Records are delivered to this process and not decoded. Importing is not timed;
-listing, opening and the index are. PENSTOCK_BUILD is the build folder.
+PATH: s3://bucket/shards. The variables AWS_* say where the store is. Records are not decoded. By the Python module, every record becomes a Python bytes
+object; importing is not timed, listing, opening and the index are; the rate after the first second is told as well, and with --digest a digest of all
+bytes, in order. With --tool, `penstock bench` takes the batches, and its whole life is timed. PENSTOCK_BUILD is the build folder.
 """
 import argparse
+import hashlib
 import json
 import os
 import resource
+import subprocess
 import sys
 import time
 
 BUILD = os.environ.get("PENSTOCK_BUILD", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build"))
-sys.path.insert(0, os.path.join(BUILD, "python"))
-import penstock  # noqa: E402
 
 
-def cpu_seconds():
-    used = resource.getrusage(resource.RUSAGE_SELF)
+def cpu_seconds(used):
     return used.ru_utime + used.ru_stime
+
+
+def by_tool(text, epochs):
+    began = time.monotonic()
+    process = subprocess.Popen([os.path.join(BUILD, "cli", "penstock"), "bench", "-q", "--json", "--epochs", str(epochs), text], stdout=subprocess.PIPE,
+                               text=True)
+    out = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    seconds, found = time.monotonic() - began, json.loads(out)
+    return {"mb": round(found["bytes"] / 1e6, 1), "seconds": round(seconds, 3), "mb_s": round(found["bytes"] / 1e6 / seconds, 1),
+            "first_s": round(found["first_batch_seconds"], 3), "client_cpu_s": round(cpu_seconds(used), 2), "maxrss_mb": used.ru_maxrss >> 10}
+
+
+def by_module(text, epochs, wants_digest):
+    sys.path.insert(0, os.path.join(BUILD, "python"))
+    import penstock
+
+    digest, marks, rates, total = hashlib.blake2b(digest_size=8), [], [], 0
+    cpu, began = cpu_seconds(resource.getrusage(resource.RUSAGE_SELF)), time.monotonic()
+    data = penstock.pipeline(text)
+    for epoch in range(epochs):
+        start, before = began if epoch == 0 else time.monotonic(), total
+        for batch in data:
+            records = batch["record"].tolist()
+            total += sum(map(len, records))
+            if wants_digest:
+                for record in records:
+                    digest.update(record)
+            if epoch == 0:
+                marks.append((time.monotonic() - began, total))
+        rates.append(round((total - before) / 1e6 / (time.monotonic() - start), 1))
+    late = [mark for mark in marks if mark[0] >= 1]
+    steady = round((late[-1][1] - late[0][1]) / 1e6 / (late[-1][0] - late[0][0]), 1) if len(late) > 1 else None
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {"mb": round(total / 1e6, 1), "seconds": round(time.monotonic() - began, 3), "mb_s": rates[0], "epochs_mb_s": rates,
+            "first_s": round(marks[0][0], 3), "after_1s_mb_s": steady, "client_cpu_s": round(cpu_seconds(used) - cpu, 2),
+            "maxrss_mb": used.ru_maxrss >> 10, **({"digest": digest.hexdigest()} if wants_digest else {})}
 
 
 def main():
@@ -30,23 +66,11 @@ def main():
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--pipeline", default="")
+    parser.add_argument("--digest", action="store_true")
+    parser.add_argument("--tool", action="store_true")
     a = parser.parse_args()
-    cpu, began, marks, epochs, total = cpu_seconds(), time.monotonic(), [], [], 0
-    data = penstock.pipeline(f"tfrecord {a.path} {a.pipeline} | batch {a.batch}")
-    opened = None
-    for _ in range(a.epochs):
-        start, before = time.monotonic(), total
-        for batch in data:
-            opened = opened or time.monotonic() - began
-            total += batch["record"].values.nbytes
-            marks.append((time.monotonic() - began, total))
-        epochs.append(round((total - before) / 1e6 / (time.monotonic() - (began if before == 0 else start)), 1))
-    seconds = marks[-1][0] if a.epochs == 1 else time.monotonic() - began
-    first = [(t, n) for t, n in marks if t >= 1 and n <= total / a.epochs]
-    steady = (first[-1][1] - first[0][1]) / 1e6 / (first[-1][0] - first[0][0]) if len(first) > 1 and first[-1][0] > first[0][0] else None
-    print("RESULT", json.dumps({"mb": round(total / 1e6, 1), "seconds": round(seconds, 3), "mb_s": epochs[0], "first_s": round(opened, 3),
-                                "after_1s_mb_s": steady and round(steady, 1), "epochs_mb_s": epochs,
-                                "client_cpu_s": round(cpu_seconds() - cpu, 2), "maxrss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}))
+    text = f"tfrecord {a.path} {a.pipeline} | batch {a.batch}"
+    print("RESULT", json.dumps(by_tool(text, a.epochs) if a.tool else by_module(text, a.epochs, a.digest)))
 
 
 main()
