@@ -1,0 +1,69 @@
+"""Object stores from Python: processes that fork while data are on their way, Ctrl-C while a server is silent, parts for hosts."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+import penstock  # noqa: E402
+import tap  # noqa: E402
+from store_server import serve  # noqa: E402
+from tool import scratch  # noqa: E402
+
+
+def make_shards(folder, store, images=60):
+    tool = os.environ["PENSTOCK"]
+    subprocess.run([tool, "generate", f"{folder}/pictures", "--images", str(images), "--size", "160", "--classes", "3", "-q"], check=True)
+    subprocess.run([tool, "pack", f"{folder}/pictures", f"{folder}/sh", "--format", "raw", "--shards", "3", "-q"], check=True)
+    for name in os.listdir(f"{folder}/sh"):
+        with open(f"{folder}/sh/{name}", "rb") as f:
+            store.put(f"sh/{name}", f.read())
+
+
+def keys(data):
+    return [key for batch in data for key in batch["key"].tolist()]
+
+
+def test_a_fork_while_data_are_on_their_way():
+    with scratch() as folder, serve() as (store, env):
+        make_shards(folder, store)
+        os.environ.update(env)
+        store.latency = 0.05
+        text = "tfrecord s3://data/sh | shuffle | example | select key image | batch 4"
+        data = penstock.pipeline(text)
+        batches = iter(data)
+        first = next(batches)["key"].tolist()
+        child = os.fork()  # blocks are on their way to the parent's threads, which the child has not
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if sorted(keys(penstock.pipeline(text))) == sorted(set(keys(penstock.pipeline(text)))) else 1)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, f"the child ended with {os.waitstatus_to_exitcode(status)}"
+        assert len(first) + sum(len(batch["key"].tolist()) for batch in batches) == 60
+
+
+def test_ctrl_c_while_the_server_is_silent():
+    with scratch() as folder, serve() as (store, env):
+        make_shards(folder, store, images=12)
+        program = ("import penstock\n"
+                   "print('ready', flush=True)\n"
+                   "for batch in penstock.pipeline('tfrecord s3://data/sh | batch 4'):\n    pass\n")
+        store.faults, store.stall = {"silent": 1}, 60
+        process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        time.sleep(1)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=100)
+        assert time.monotonic() - began < 10 and "KeyboardInterrupt" in said, (time.monotonic() - began, said[-500:])
+
+
+def test_hosts():
+    found = [keys_of for rank in range(4) for keys_of in [[v for batch in penstock.range(400).shuffle().batch(8).distributed(
+        rank, 4, "allow", hosts=2) for v in batch["value"].tolist()]]]
+    assert sorted(sum(found, [])) == list(range(400))
+    assert all(v < 200 for v in found[0] + found[1]) and all(v >= 200 for v in found[2] + found[3])
+
+
+tap.main(globals())
