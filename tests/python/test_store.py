@@ -59,6 +59,23 @@ def test_ctrl_c_while_the_server_is_silent():
         assert time.monotonic() - began < 10 and "KeyboardInterrupt" in said, (time.monotonic() - began, said[-500:])
 
 
+def test_the_first_batch_takes_three_round_trips():
+    """After opening, with an index: what it needs is asked for at once."""
+    with scratch() as folder, serve() as (store, env):
+        make_shards(folder, store)
+        os.environ.update(env)
+        data = penstock.pipeline("tfrecord s3://data/sh | shuffle | batch 32")
+        store.latency = 0.3
+        began, before = time.monotonic(), store.count()
+        data.plan()
+        opened, requests = time.monotonic() - began, store.count() - before
+        began = time.monotonic()
+        next(iter(data))
+        first = time.monotonic() - began
+        assert first < 3 * 0.3 + 0.25, f"opened in {opened:.2f} s with {requests} requests, the first batch {first:.2f} s later"
+        assert opened < 6 * 0.3 + 0.25, f"opened in {opened:.2f} s with {requests} requests"
+
+
 def test_hosts():
     found = [keys_of for rank in range(4) for keys_of in [[v for batch in penstock.range(400).shuffle().batch(8).distributed(
         rank, 4, "allow", hosts=2) for v in batch["value"].tolist()]]]
