@@ -217,19 +217,17 @@ static inline struct record_place *next_place(struct shard_reader *r, uint64_t i
     return &r->places[i];
 }
 
-/* A frame of a remote shard, as it lies in the local copy. When all of the copy is here, the shard is one that is mapped. */
-static pst_status view_frame(struct shard_set *s, const struct record_place *p, const uint8_t **ret, pst_error *reterr)
+/* A remote shard of which all has arrived is one that is mapped from now on. While it arrives, records are read: touching the
+ * mapping of pages that were just written costs more than copying them. */
+static bool has_become_whole(struct shard_set *s, size_t k)
 {
-    struct set_shard *shard = &s->shards[p->shard];
-    int fd = shard_descriptor(shard->shard);
-    pst_status st = file_need(fd, p->offset, p->length + FRAME_BYTES, reterr);
-    *ret = shard->sparse.data + p->offset;
-    if (st == PST_OK && file_is_here(fd)) {
-        const uint8_t *none = NULL;
-        if (atomic_compare_exchange_strong(&shard->data, &none, shard->sparse.data) && atomic_fetch_sub(&s->missing, 1) == 1)
-            atomic_store(&s->remote, false);
-    }
-    return st;
+    struct set_shard *shard = &s->shards[k];
+    const uint8_t *none = NULL;
+    if (!shard->sparse.data || shard_descriptor(shard->shard) < 0 || !file_is_here(shard_descriptor(shard->shard)))
+        return false;
+    if (atomic_compare_exchange_strong(&shard->data, &none, shard->sparse.data) && atomic_fetch_sub(&s->missing, 1) == 1)
+        atomic_store(&s->remote, false);
+    return true;
 }
 
 /* A frame that is not in memory. */
@@ -240,8 +238,10 @@ static pst_status read_frame(struct shard_reader *r, struct shard_set *s, const 
     uint64_t record = p->index - shard->first;
     if (r->direct && announced)
         return direct_reader_frame(&r->direct_reader, (size_t)(p - r->places), ret, reterr);
-    if (shard->sparse.data && shard_descriptor(shard->shard) >= 0)
-        return view_frame(s, p, ret, reterr);
+    if (s->remote && has_become_whole(s, p->shard)) {
+        *ret = shard->sparse.data + p->offset;
+        return PST_OK;
+    }
     if (mem_grow((void **)&r->buffer, &r->buffer_size, (size_t)p->length + FRAME_BYTES, 1) < 0)
         return pst_fail_at(reterr, PST_ENOMEM, pst_shard_path(shard->shard), record, p->offset,
                            "out of memory for a record of %" PRIu64 " bytes", p->length);

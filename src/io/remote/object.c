@@ -67,7 +67,7 @@ static struct {
     pthread_cond_t work;
     struct object *objects;
     struct part *queue[SOMETIME]; /* by urgency, first come first served */
-    unsigned threads, idle, queued; /* the last: parts in the queue */
+    unsigned threads, idle, queued, filling; /* the last two: parts in the queue; parts under way that nobody asked for */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 static void object_free(struct object *o)
@@ -111,7 +111,7 @@ static void drop_parts(struct part **list)
 /* The threads stayed with the parent: what they were fetching is not on its way to this process. */
 static void forget_threads(void)
 {
-    all.threads = all.idle = all.queued = 0;
+    all.threads = all.idle = all.queued = all.filling = 0;
     pthread_cond_init(&all.work, NULL);
     for (unsigned u = 0; u < SOMETIME; u++)
         drop_parts(&all.queue[u]);
@@ -309,10 +309,12 @@ static struct part *take_part(void)
             return p;
         }
     }
-    for (struct object *o = all.objects; o; o = o->next) {
+    /* There are more threads than that where many small requests were made at once; large ones only get in each other's way. */
+    for (struct object *o = all.filling < settings_connections() ? all.objects : NULL; o; o = o->next) {
         struct part *p = o->refs && atomic_load(&o->all) ? fill_part(o) : NULL;
         if (p) {
             o->refs++;
+            all.filling++;
             return p;
         }
     }
@@ -340,9 +342,13 @@ static void *fetch_parts(void *unused)
         }
         p->started = clock_ns();
         pthread_mutex_unlock(&p->object->lock);
+        bool fills = p->urgency == SOMETIME;
         pst_status st = bring(p, &error);
         finish_part(p, st, &error);
         pthread_mutex_lock(&all.lock);
+        all.filling -= fills;
+        if (fills && all.idle)
+            pthread_cond_signal(&all.work);
     }
     return NULL;
 }
