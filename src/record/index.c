@@ -39,6 +39,7 @@ enum { SECTION_TAG = 0, SECTION_OFFSET = 8, SECTION_LENGTH = 16, SECTION_CHECKSU
 
 #define SAMPLES      16u
 #define SAMPLE_BYTES ((size_t)4096)
+#define ONE_REQUEST  ((uint64_t)8 << 20) /* a remote shard of this size is fetched whole */
 
 _Static_assert(sizeof(struct index_entry) == 16, "entries are used as they lie in the file");
 
@@ -56,6 +57,18 @@ void index_builder_finish(struct index_builder *b)
     *b = (struct index_builder){0};
 }
 
+void index_announce(int fd, uint64_t size)
+{
+    if (!file_is_remote(fd))
+        return;
+    if (size <= ONE_REQUEST) {
+        file_fetch(fd, 0, (size_t)size);
+        return;
+    }
+    for (unsigned i = 0; i < SAMPLES; i++)
+        file_fetch(fd, i == SAMPLES - 1 ? size - SAMPLE_BYTES : i * ((size - SAMPLE_BYTES) / (SAMPLES - 1)), SAMPLE_BYTES);
+}
+
 pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint64_t *ret_fingerprint, pst_error *reterr)
 {
     struct file_info info;
@@ -71,8 +84,6 @@ pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint6
         st = file_read_at(fd, path, sample, (size_t)info.size, 0, &used, reterr);
     } else {
         uint64_t step = (info.size - SAMPLE_BYTES) / (SAMPLES - 1);
-        for (unsigned i = 0; i < SAMPLES && file_is_remote(fd); i++) /* all at once: one wait instead of one for each */
-            file_fetch(fd, i == SAMPLES - 1 ? info.size - SAMPLE_BYTES : i * step, SAMPLE_BYTES);
         for (unsigned i = 0; i < SAMPLES && st == PST_OK; i++) {
             uint64_t offset = i == SAMPLES - 1 ? info.size - SAMPLE_BYTES : i * step;
             st = file_read_at(fd, path, sample + used, SAMPLE_BYTES, offset, &got, reterr);

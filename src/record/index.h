@@ -44,6 +44,8 @@ struct index_builder {
 pst_status index_builder_add(struct index_builder *b, uint64_t offset, uint64_t length, pst_error *reterr);
 void index_builder_finish(struct index_builder *b);
 
+/* Asks a store at once for all that index_fingerprint will read. */
+void index_announce(int fd, uint64_t size);
 /* Computes the fingerprint from the size and sampled content of the shard: equal files have equal fingerprints, independent
  * of name and time. */
 pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint64_t *ret_fingerprint, pst_error *reterr);

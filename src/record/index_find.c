@@ -36,6 +36,7 @@ pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *re
     st = file_open_read(&f->fd, path, reterr);
     if (st < 0)
         return st;
+    index_announce(f->fd, info.size);
     st = file_read_at(f->fd, path, head, sizeof(head), 0, &got, reterr);
     if (st < 0)
         return st;
