@@ -44,7 +44,7 @@ def test_bytes_are_right_or_the_error_has_a_name():
                 code, out, seconds, memory, requests = measure()
                 where = f"{kind} at {share}: exit {code}, {seconds:.1f} s, {memory >> 20} MB, {requests} requests instead of {plain_requests}: {out[:200]}"
                 assert code == 0 and out == expected, where
-                assert seconds < 60 and memory < plain_memory + (24 << 20) and requests < 4 * plain_requests + 20, where
+                assert seconds < 150 and memory < plain_memory + (24 << 20) and requests < 4 * plain_requests + 20, where
         assert size > 8 << 20
         store.faults, store.changes = {}, store.count("GET") + plain_requests // 2
         code, out, _, _, _ = measure()

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import penstock  # noqa: E402
 import tap  # noqa: E402
 from store_server import serve  # noqa: E402
-from tool import scratch  # noqa: E402
+from tool import Clock, scratch  # noqa: E402
 
 
 def make_shards(folder, store, images=60):
@@ -53,10 +53,11 @@ def test_ctrl_c_while_the_server_is_silent():
         process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         process.stdout.readline()
         time.sleep(1)
-        began = time.monotonic()
+        clock = Clock()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=100)
-        assert time.monotonic() - began < 10 and "KeyboardInterrupt" in said, (time.monotonic() - began, said[-500:])
+        _, said = process.communicate(timeout=300)
+        seconds = clock.read()
+        assert seconds < 10 and "KeyboardInterrupt" in said, (seconds, said[-500:])
 
 
 def test_the_first_batch_takes_three_round_trips():
@@ -66,14 +67,14 @@ def test_the_first_batch_takes_three_round_trips():
         os.environ.update(env)
         data = penstock.pipeline("tfrecord s3://data/sh | shuffle | batch 32")
         store.latency = 0.3
-        began, before = time.monotonic(), store.count()
+        clock, before = Clock(), store.count()
         data.plan()
-        opened, requests = time.monotonic() - began, store.count() - before
-        began = time.monotonic()
+        opened, requests = clock.read(), store.count() - before
+        clock = Clock()
         next(iter(data))
-        first = time.monotonic() - began
+        first = clock.read()
         assert first < 3 * 0.3 + 0.25, f"opened in {opened:.2f} s with {requests} requests, the first batch {first:.2f} s later"
-        assert opened < 6 * 0.3 + 0.25, f"opened in {opened:.2f} s with {requests} requests"
+        assert opened < 7 * 0.3 + 0.25 and requests < 20, f"opened in {opened:.2f} s with {requests} requests"
 
 
 def test_hosts():
