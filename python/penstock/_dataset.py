@@ -305,7 +305,7 @@ class Dataset:
         if "cache_dir" in options:
             options["cache_dir"] = os.fspath(options["cache_dir"])
         options.update((name, 0) for name in ("workers", "prefetch") if options.get(name) == AUTOTUNE)
-        alone = {name: value for name, value in options.items() if name not in ("rank", "world")}  # those two must be given together
+        alone = {name: value for name, value in options.items() if name not in ("rank", "world", "hosts")}  # those must be given together
         _core.Pipeline(**alone)  # raises for a wrong value here
         return self._with(options=options)
 

@@ -78,10 +78,13 @@ def test_the_first_batch_takes_three_round_trips():
 
 
 def test_hosts():
-    found = [keys_of for rank in range(4) for keys_of in [[v for batch in penstock.range(400).shuffle().batch(8).distributed(
-        rank, 4, "allow", hosts=2) for v in batch["value"].tolist()]]]
+    found = []
+    for rank in range(4):
+        data = penstock.range(400).shuffle().batch(8).distributed(rank, 4, "allow", hosts=2)
+        found.append([value for batch in data for value in batch["value"].tolist()])
     assert sorted(sum(found, [])) == list(range(400))
-    assert all(v < 200 for v in found[0] + found[1]) and all(v >= 200 for v in found[2] + found[3])
+    mixed = sum(value >= 200 for value in found[0] + found[1]) + sum(value < 200 for value in found[2] + found[3])
+    assert mixed <= 8, f"{mixed} samples of the other host's part"
 
 
 tap.main(globals())

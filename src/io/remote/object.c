@@ -23,7 +23,8 @@
 
 #define PART_BLOCKS  128u /* of one request: 8 MiB */
 #define AHEAD_BLOCKS (4 * PART_BLOCKS)
-#define SMALL_BLOCKS 8u /* requests for no more than this are limited by latency: more connections help */
+#define SMALL_BLOCKS 8u /* requests for no more than this are limited by latency… */
+#define SLOW_NS      10000000u /* …and where they take longer than this, more connections help */
 #define POLL_NS      5000000L
 #define TWIN_SECONDS 1.0 /* a request without a single byte for so long gets a twin */
 #define MOST_THREADS 64u
@@ -67,6 +68,7 @@ static struct {
     pthread_cond_t work;
     struct object *objects;
     struct part *queue[SOMETIME]; /* by urgency, first come first served */
+    uint64_t small_ns; /* how long small requests take, as a moving average; 0: none was made yet */
     unsigned threads, idle, queued, filling; /* the last two: parts in the queue; parts under way that nobody asked for */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
@@ -342,10 +344,14 @@ static void *fetch_parts(void *unused)
         }
         p->started = clock_ns();
         pthread_mutex_unlock(&p->object->lock);
-        bool fills = p->urgency == SOMETIME;
+        bool fills = p->urgency == SOMETIME, little = p->count <= SMALL_BLOCKS;
+        uint64_t began = clock_ns();
         pst_status st = bring(p, &error);
         finish_part(p, st, &error);
+        uint64_t took = clock_ns() - began;
         pthread_mutex_lock(&all.lock);
+        if (little)
+            all.small_ns = all.small_ns ? (7 * all.small_ns + took) / 8 : took;
         all.filling -= fills;
         if (fills && all.idle)
             pthread_cond_signal(&all.work);
@@ -356,7 +362,7 @@ static void *fetch_parts(void *unused)
 /* all.lock is held. */
 static void start_threads(unsigned wanted, bool small)
 {
-    unsigned most = settings_connections() * (small ? 4 : 1);
+    unsigned most = settings_connections() * (small && all.small_ns > SLOW_NS ? 4 : 1);
     most = most < MOST_THREADS ? most : MOST_THREADS;
     while (all.threads < most && all.threads < wanted) {
         pthread_t thread;
