@@ -23,8 +23,7 @@
 
 #define PART_BLOCKS  128u /* of one request: 8 MiB */
 #define AHEAD_BLOCKS (4 * PART_BLOCKS)
-#define SMALL_BLOCKS 8u /* requests for no more than this are limited by latency… */
-#define SLOW_NS      10000000u /* …and where they take longer than this, more connections help */
+#define SMALL_BLOCKS 8u /* requests for no more than this are limited by latency: more connections help */
 #define POLL_NS      5000000L
 #define TWIN_SECONDS 1.0 /* a request without a single byte for so long gets a twin */
 #define MOST_THREADS 64u
@@ -68,8 +67,7 @@ static struct {
     pthread_cond_t work;
     struct object *objects;
     struct part *queue[SOMETIME]; /* by urgency, first come first served */
-    uint64_t small_ns; /* how long small requests take, as a moving average; 0: none was made yet */
-    unsigned threads, idle, queued, filling; /* the last two: parts in the queue; parts under way that nobody asked for */
+    unsigned threads, idle, queued; /* the last: parts in the queue */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 static void object_free(struct object *o)
@@ -113,7 +111,7 @@ static void drop_parts(struct part **list)
 /* The threads stayed with the parent: what they were fetching is not on its way to this process. */
 static void forget_threads(void)
 {
-    all.threads = all.idle = all.queued = all.filling = 0;
+    all.threads = all.idle = all.queued = 0;
     pthread_cond_init(&all.work, NULL);
     for (unsigned u = 0; u < SOMETIME; u++)
         drop_parts(&all.queue[u]);
@@ -311,12 +309,10 @@ static struct part *take_part(void)
             return p;
         }
     }
-    /* There are more threads than that where many small requests were made at once; large ones only get in each other's way. */
-    for (struct object *o = all.filling < settings_connections() ? all.objects : NULL; o; o = o->next) {
+    for (struct object *o = all.objects; o; o = o->next) {
         struct part *p = o->refs && atomic_load(&o->all) ? fill_part(o) : NULL;
         if (p) {
             o->refs++;
-            all.filling++;
             return p;
         }
     }
@@ -344,17 +340,9 @@ static void *fetch_parts(void *unused)
         }
         p->started = clock_ns();
         pthread_mutex_unlock(&p->object->lock);
-        bool fills = p->urgency == SOMETIME, little = p->count <= SMALL_BLOCKS;
-        uint64_t began = clock_ns();
         pst_status st = bring(p, &error);
         finish_part(p, st, &error);
-        uint64_t took = clock_ns() - began;
         pthread_mutex_lock(&all.lock);
-        if (little)
-            all.small_ns = all.small_ns ? (7 * all.small_ns + took) / 8 : took;
-        all.filling -= fills;
-        if (fills && all.idle)
-            pthread_cond_signal(&all.work);
     }
     return NULL;
 }
@@ -362,7 +350,7 @@ static void *fetch_parts(void *unused)
 /* all.lock is held. */
 static void start_threads(unsigned wanted, bool small)
 {
-    unsigned most = settings_connections() * (small && all.small_ns > SLOW_NS ? 4 : 1);
+    unsigned most = settings_connections() * (small ? 4 : 1);
     most = most < MOST_THREADS ? most : MOST_THREADS;
     while (all.threads < most && all.threads < wanted) {
         pthread_t thread;
