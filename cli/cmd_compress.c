@@ -254,7 +254,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     (void)count;
     if (pst_network_open(&from, operands[0], c->checkpoint, &error) < 0)
         return say_failure(&command_compress, &error, c->json);
-    if (!training)
+    if (!training && !pst_network_record(from)->foreign)
         training = pst_network_record(from)->pipeline;
     if (!validation)
         validation = pst_network_record(from)->validation;

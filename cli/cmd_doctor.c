@@ -180,7 +180,7 @@ static char *text_of(const struct config *c, const char *const *operands, size_t
 
     if (count > 0)
         return pipeline_text(operands, count);
-    if (c->model && pst_run_record_read(&record, c->model, NULL, NULL) == PST_OK && record->pipeline)
+    if (c->model && pst_run_record_read(&record, c->model, NULL, NULL) == PST_OK && record->pipeline && !record->foreign)
         text = strdup(record->pipeline);
     pst_run_record_destroy(record);
     return text;

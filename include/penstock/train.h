@@ -494,6 +494,7 @@ typedef struct pst_run_record {
     pst_loss loss;           /* The loss. */
     char **classes;          /* Names of the classes. */
     size_t class_count;      /* The number of names; 0: not known. */
+    bool foreign;            /* Read from an ONNX file: whoever wrote it chose the pipeline, which may prepare images, but is not to be run as it is. */
 } pst_run_record;
 /* Reads the record of `path`: a checkpoint folder, an ONNX file, or a run folder, where `which` is "best", "latest" or a number of steps (NULL: best
  * if there is one, otherwise latest). */

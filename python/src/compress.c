@@ -133,7 +133,7 @@ static pst_status open_recorded(struct pipelines *p, const pst_run_record *r, ps
 {
     pst_pipeline_options o = {.size = sizeof(o)};
     pst_status st = PST_OK;
-    if (!p->data && r->pipeline)
+    if (!p->data && r->pipeline && !r->foreign)
         st = pst_pipeline_parse(&p->own_data, r->pipeline, &o, e);
     if (st == PST_OK && !p->validation && r->validation)
         st = pst_pipeline_parse(&p->own_validation, r->validation, &o, e);

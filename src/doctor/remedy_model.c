@@ -112,6 +112,7 @@ struct lab { /* the model with fresh weights: its speed is that of the trained o
     struct bench bench;
     pst_network *whole, *small, *int8;
     pst_network_info before, after;
+    double share; /* of the operations, that was asked of the smaller one */
 };
 
 static void lab_finish(struct lab *l)
@@ -135,6 +136,7 @@ static pst_status shrink(struct pst_doctor *d, struct lab *l, double share, pst_
         if (share > 0.95)
             return PST_SKIP; /* nothing can go */
         pst_shrink_options o = {.size = sizeof(o), .flops = share};
+        l->share = share;
         tried = pst_shrink(&l->small, l->whole, &o, reterr);
         if (tried < 0 && tried != PST_ELIMIT)
             st = tried;
@@ -245,7 +247,7 @@ static pst_status find_compress(struct pst_doctor *d, struct remedy *r, pst_erro
             snprintf(r->title + n, sizeof(r->title) - (size_t)n, ", or %.3g/s as int8", r->infer_int8);
         snprintf(r->price, sizeof(r->price), "some epochs of training after it");
         snprintf(r->risk, sizeof(r->risk), "accuracy: `penstock compress --target-accuracy` keeps within a bound");
-        r->command = mem_strdup("penstock compress RUN --flops 0.5 --quantize int8 --data PIPELINE --val PIPELINE --target-accuracy -0.5% --out SMALL");
+        r->command = mem_format("penstock compress RUN --flops %.1f --quantize int8 --data PIPELINE --val PIPELINE --target-accuracy -0.5%% --out SMALL", l.share);
         st = r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
     }
     lab_finish(&l);

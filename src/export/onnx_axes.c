@@ -165,9 +165,12 @@ static struct onnx_tensor *derive(struct onnx_translation *t, const struct onnx_
 
 static pst_status transpose_constant(struct onnx_translation *t, const struct onnx_tensor *from, const int64_t *perm, struct onnx_value *out)
 {
-    struct onnx_tensor *to = derive(t, from, out);
     size_t width = onnx_type_width(from->type), strides[ONNX_FILE_RANK];
-    uint8_t *data = arena_alloc(&t->memory, from->count * width + 1); /* as many bytes as the file has */
+    pst_status st = onnx_spend(t, from->count * width);
+    if (st < 0)
+        return st;
+    struct onnx_tensor *to = derive(t, from, out);
+    uint8_t *data = arena_alloc(&t->memory, from->count * width + 1);
     if (!to || !data)
         return onnx_fail_memory(t);
     for (uint32_t i = 0; i < from->rank; i++) {

@@ -213,6 +213,8 @@ static pst_status finish_result(struct onnx_translation *t, const struct onnx_va
 {
     const char *name = v->name;
     size_t ours = v->ours;
+    if (v->integers)
+        return onnx_fail(t, PST_EUNSUPPORTED, "the result \"%.60s\" is integers; expected DequantizeLinear after it", name);
     if (v->kind != ONNX_VALUE || v->pads[0] || v->pads[1] || v->pads[2] || v->pads[3] || v->rank == 0 || strcmp(v->axes[0], "N") != 0)
         return onnx_fail(t, PST_EUNSUPPORTED, "the result \"%.60s\" is not one row per sample", name);
     bool vector = graph_shape(t->graph, v->ours)->rank == 1, flat = vector, split = false;

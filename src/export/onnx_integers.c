@@ -60,10 +60,13 @@ static pst_status dequantize_constant(struct onnx_translation *t, const struct o
         return st;
     bool whole = from->type == ONNX_INT8 || from->type == ONNX_UINT8 || from->type == ONNX_INT32;
     bool fits = scale->count == 1 || (axis >= 0 && axis < from->rank && from->dims[axis] == scale->count);
-    if (!whole || !fits || onnx_type_width(scale->type) == 0 || (zero && zero->count != scale->count))
+    if (!whole || !fits || onnx_type_width(scale->type) == 0 || (zero && (zero->count != scale->count || zero->type != from->type)))
         return onnx_fail(t, PST_EUNSUPPORTED, "expected integers with one scale, or one per channel");
+    st = onnx_spend(t, from->count * sizeof(float));
+    if (st < 0)
+        return st;
     struct onnx_tensor *to = arena_alloc(&t->memory, sizeof(*to));
-    float *data = arena_alloc(&t->memory, from->count * sizeof(float) + 1); /* four times the bytes that the file has */
+    float *data = arena_alloc(&t->memory, from->count * sizeof(float) + 1);
     if (!to || !data)
         return onnx_fail_memory(t);
     size_t inner = 1;
@@ -184,7 +187,9 @@ static pst_status set_weights(const struct onnx_translation *t, struct quant_mod
             return onnx_fail(t, PST_ECORRUPT, "a scale of the weights of %s is %g", n->name, (double)l->weight_scale[c]);
         double step = (double)q->values[n->input[0]].scale * (double)l->weight_scale[c];
         const struct onnx_tensor *exact = w->bias && w->bias->integers && w->bias->integers->type == ONNX_INT32 ? w->bias->integers : NULL;
-        l->bias[c] = !w->bias ? 0 : exact ? (int32_t)onnx_tensor_int(exact, exact->count == 1 ? 0 : c) : (int32_t)rounded((double)params[p[1].offset + c] / step, INT32_MAX);
+        double b = w->bias ? (double)params[p[1].offset + c] : 0;
+        int64_t e = exact ? onnx_tensor_int(exact, exact->count == 1 ? 0 : c) : 0; /* taken where its scale is that of the products */
+        l->bias[c] = (int32_t)(exact && fabs((double)e * step - b) <= 1e-5 * fabs(b) ? e : rounded(b / step, INT32_MAX));
     }
     for (size_t i = 0; i < p->count; i++) {
         double x = (double)params[p->offset + i] / (double)l->weight_scale[i % channels];

@@ -338,6 +338,8 @@ static pst_status mean(struct onnx_translation *t, const struct onnx_value *x, s
     pst_status st = PST_OK;
     if (!config)
         return onnx_fail_memory(t);
+    if (graph_shape(t->graph, x->ours)->rank == 1 && shape_values(&x->image) != x->image.c)
+        return onnx_fail(t, PST_EUNSUPPORTED, "the mean of an image that was flattened before");
     if (graph_shape(t->graph, x->ours)->rank == 3)
         st = onnx_add(t, "globalavgpool", config, NULL, &x->ours, 1, &made);
     if (st == PST_OK)
@@ -364,6 +366,9 @@ static pst_status reducemean(struct onnx_translation *t, const struct onnx_file_
     pst_status st = onnx_value_input(t, n, 0, false, &x);
     if (st == PST_OK)
         st = onnx_numbers(t, n, "axes", 1, dims, &count, &found);
+    if (st == PST_OK && count == 0)
+        return onnx_int(n, "noop_with_empty_axes", 0) ? onnx_identity(t, n, out)
+                                                      : onnx_fail(t, PST_EUNSUPPORTED, "no axes; expected the mean over height and width of an image");
     for (size_t i = 0; st == PST_OK && i < count; i++) {
         int64_t d = dims[i] + (dims[i] < 0 ? x->rank : 0);
         if (d < 0 || d >= x->rank)
@@ -466,7 +471,7 @@ static pst_status concat(struct onnx_translation *t, const struct onnx_file_node
         bool plain = axis > 0 && axis < v->rank && v->rank == x[0]->rank && graph_shape(t->graph, ours[i])->c == v->image.c;
         for (uint32_t k = 0; plain && k < v->rank; k++) {
             char letter = k == axis ? 'C' : v->axes[k][0] ? v->axes[k][0] : '-';
-            plain = !(v->axes[k][0] && v->axes[k][1]) && (k == axis ? v->image.c == 1 || v->axes[k][0] == 'C' : letter != 'C');
+            plain = !(v->axes[k][0] && v->axes[k][1]) && (k == axis ? (v->image.c == 1 ? !v->axes[k][0] : v->axes[k][0] == 'C') : letter != 'C');
             plain = plain && (i == 0 || axes[k] == letter);
             axes[k] = letter;
         }

@@ -33,6 +33,13 @@ pst_status onnx_fail_memory(const struct onnx_translation *t)
     return fail_memory_at(t->reterr, t->file->path, "reading ONNX");
 }
 
+pst_status onnx_spend(struct onnx_translation *t, size_t bytes)
+{
+    if (bytes > t->most || (t->made += bytes) > t->most)
+        return onnx_fail(t, PST_ELIMIT, "the file computes more constants from its constants than a model needs");
+    return PST_OK;
+}
+
 pst_status onnx_fail_inner(const struct onnx_translation *t, pst_status st)
 {
     char message[sizeof(t->reterr->message)];

@@ -68,6 +68,7 @@ struct onnx_translation {
     float *params;
     size_t capacity;
     size_t most; /* values of parameters that the file's constants can make */
+    size_t made; /* bytes of constants that were computed from others, at most `most` */
     struct onnx_levels *levels;   /* per value of the graph, those that are rounded to integers; NULL: none is */
     struct onnx_weights *weights; /* per node of the graph; NULL: none has integers */
     struct arena memory;               /* of values that are made on the way */
@@ -78,6 +79,8 @@ struct onnx_translation {
 /* Fails with the name and the operator of the current node. */
 pst_status onnx_fail(const struct onnx_translation *t, pst_status st, const char *format, ...) PST_PRINTF(3, 4);
 pst_status onnx_fail_memory(const struct onnx_translation *t);
+/* Before memory for a constant that is computed from another: fails where the sum of them is beyond what the file's constants justify. */
+pst_status onnx_spend(struct onnx_translation *t, size_t bytes);
 /* Adds the place to an error of another room. */
 pst_status onnx_fail_inner(const struct onnx_translation *t, pst_status st);
 

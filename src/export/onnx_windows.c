@@ -206,7 +206,8 @@ static pst_status dense_convolution(struct onnx_translation *t, const struct con
     size_t count, ours, out = c->kernel->dims[0], in = c->kernel->dims[1];
     if (!config)
         return onnx_fail_memory(t);
-    if (c->groups != 1 || c->kernel->dims[2] != 1 || c->kernel->dims[3] != 1 || c->geometry.out[0] != 1 || c->geometry.out[1] != 1)
+    if (c->groups != 1 || c->kernel->dims[2] != 1 || c->kernel->dims[3] != 1 || c->geometry.out[0] != 1 || c->geometry.out[1] != 1 ||
+        c->geometry.before[0] != 0 || c->geometry.before[1] != 0)
         return onnx_fail(t, PST_EUNSUPPORTED, "a convolution of a single pixel; expected a 1 × 1 kernel without groups");
     config->units = out;
     config->bias = c->bias != NULL;

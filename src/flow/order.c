@@ -184,11 +184,11 @@ pst_status order_divide(struct order *o, uint64_t parts, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "hosts: a source without an index is read from front to back, and has no parts for hosts");
     for (size_t i = 0; i < o->count; i++) {
         const struct order_step *s = &o->steps[i];
-        bool plain = s->kind == ORDER_NUMBER || (s->kind == ORDER_SHUFFLE && shuffle == SIZE_MAX) ||
+        bool plain = s->kind == ORDER_NUMBER || (s->kind == ORDER_SHUFFLE && shuffle == SIZE_MAX && i < o->batch) ||
                      (s->kind == ORDER_BATCH && s->size == shift_of(s) && (s->stride <= 1) && !s->drop_remainder);
         if (!plain)
             return pst_fail(reterr, PST_EINVAL,
-                            "hosts: parts for hosts need a source, at most one shuffle, and a plain batch; take, repeat, filter and others change "
+                            "hosts: parts for hosts need a source, at most one shuffle before the batch, and a plain batch; take, repeat, filter and others change "
                             "which elements there are");
         shuffle = s->kind == ORDER_SHUFFLE ? i : shuffle;
     }

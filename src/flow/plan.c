@@ -578,6 +578,8 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
     p->threads = most_threads(o);
     p->slots = 2 * p->threads;
     st = plan_chain(p, &env, reterr);
+    if (st == PST_OK && o->hosts > 1 && ((p->join && !p->join->fixed) || (p->source_class->is_fixed && !p->source_class->is_fixed(p->source))))
+        st = pst_fail(reterr, PST_EINVAL, "hosts: a branch or an inner pipeline shuffles anew in every epoch, and has no fixed parts for hosts");
     if (st == PST_OK)
         st = order_divide(&p->order, o->hosts, reterr);
     if (st == PST_OK)

@@ -25,9 +25,9 @@ pst_status file_fstat(int fd, const char *path, struct file_info *ret, pst_error
 /* Reads up to `length` bytes or the end of file; `*ret_got` is the number read. */
 pst_status file_read_at(int fd, const char *path, void *buffer, size_t length, uint64_t offset, size_t *ret_got,
                         pst_error *reterr);
-/* The same, scattered over `count` (≤ 8) pieces; `pieces` is modified. */
 /* Waits until these bytes of a remote file are in its local copy; nothing for other files. */
 pst_status file_need(int fd, uint64_t offset, uint64_t length, pst_error *reterr);
+/* file_read_at, scattered over `count` (≤ 8) pieces; `pieces` is modified. */
 pst_status file_readv_at(int fd, const char *path, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got,
                          pst_error *reterr);
 /* A condition that ends a long read or wait; zeroed: none. */

@@ -25,15 +25,17 @@ static pst_status remove_entry(void *user, int folder_fd, const struct dirent *e
 
 #define MOST_LINK ((size_t)255) /* bytes of a name */
 
-/* The last name first: that of a checkpoint says that the others are there. */
+/* Descriptions (state.json) first: they say that the others are there. */
 static void remove_objects(const char *path)
 {
     struct path_list l = {0};
     (void)walk_files(&l, path, false, NULL);
-    while (l.count > 0) {
-        (void)remote_remove(l.paths[l.count - 1], NULL);
-        mem_free(l.paths[--l.count]);
-    }
+    for (int rest = 0; rest < 2; rest++)
+        for (size_t i = 0; i < l.count; i++) {
+            const char *dot = strrchr(l.paths[i], '.');
+            if ((dot && strcmp(dot, ".json") == 0) != rest)
+                (void)remote_remove(l.paths[i], NULL);
+        }
     path_list_finish(&l);
 }
 

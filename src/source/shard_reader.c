@@ -223,7 +223,7 @@ static bool has_become_whole(struct shard_set *s, size_t k)
 {
     struct set_shard *shard = &s->shards[k];
     const uint8_t *none = NULL;
-    if (!shard->sparse.data || shard_descriptor(shard->shard) < 0 || !file_is_here(shard_descriptor(shard->shard)))
+    if (!shard->sparse.data || shard_descriptor(shard->shard) < 0 || mapping_broken(&shard->sparse) || !file_is_here(shard_descriptor(shard->shard)))
         return false;
     if (atomic_compare_exchange_strong(&shard->data, &none, shard->sparse.data) && atomic_fetch_sub(&s->missing, 1) == 1)
         atomic_store(&s->remote, false);

@@ -279,10 +279,11 @@ pst_status shard_set_intact(struct shard_set *s, uint64_t i, pst_error *reterr)
     uint64_t record = i - d->first;
     if (mapping_broken(&x->mapping))
         return mapping_fail(&x->mapping, shard_index_path(d->shard), record, PST_NOWHERE, reterr);
-    if (!mapping_broken(&d->mapping))
+    const struct mapping *m = d->mapping.data ? &d->mapping : &d->sparse; /* the latter: a remote shard's local copy */
+    if (!mapping_broken(m))
         return PST_OK;
     atomic_store_explicit(&d->data, NULL, memory_order_relaxed);
-    return mapping_fail(&d->mapping, pst_shard_path(d->shard), record, d->entries[record].offset, reterr);
+    return mapping_fail(m, pst_shard_path(d->shard), record, d->entries[record].offset, reterr);
 }
 
 pst_status shard_set_direct(struct shard_set *s, size_t k, int *ret_fd, bool *ret_owned, pst_error *reterr)

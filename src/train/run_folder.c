@@ -252,6 +252,7 @@ static pst_status fill_onnx(pst_run_record *r, const struct onnx_model *m, pst_e
     const struct shape *in = &m->graph->input;
     const char *ending = m->graph->nodes[m->graph->count - 1].layer->name;
     r->size = sizeof(*r);
+    r->foreign = true;
     r->batches_per_step = 1;
     r->loss = strcmp(ending, "sigmoid") == 0 ? PST_LOSS_BINARY : PST_LOSS_SPARSE;
     r->input = in->rank == 1 ? (pst_shape){.rank = 1, .size = {in->c}} : (pst_shape){.rank = 3, .size = {in->h, in->w, in->c}};

@@ -141,13 +141,25 @@ def test_left_over_sockets():
         assert not os.path.exists(path)
 
 
+def connected(path):
+    """A socket that is connected to the monitor, which may still be opening."""
+    for _ in range(200):
+        s = socket.socket(socket.AF_UNIX)
+        try:
+            s.connect(path)
+            return s
+        except ConnectionRefusedError:
+            s.close()
+            time.sleep(0.05)
+    raise AssertionError(f"{path} refuses connections")
+
+
 def test_a_client_that_does_not_read():
     with scratch() as base:
         folder = os.path.join(base, "run")
         with running(folder):
             path, = sockets(folder)
-            with socket.socket(socket.AF_UNIX) as s:
-                s.connect(path)
+            with connected(path) as s:
                 assert len(look(folder)["pipelines"]) == 1
                 data = json.loads(b"".join(iter(lambda: s.recv(4096), b"")))
             assert data["schema"] == 1 and data["stages"][0]["name"] == "read"
@@ -157,8 +169,7 @@ def test_a_client_that_does_not_read():
 def second_socket(folder, pid):
     """A further pipeline of the process: answers what the first one said."""
     first, = sockets(folder)
-    with socket.socket(socket.AF_UNIX) as s:
-        s.connect(first)
+    with connected(first) as s:
         said = b"".join(iter(lambda: s.recv(4096), b""))
     path = os.path.join(folder, f"{pid}-7.sock")
     server = socket.socket(socket.AF_UNIX)

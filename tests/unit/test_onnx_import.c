@@ -423,6 +423,14 @@ static void shapes_are_followed(void)
     port(&h, 11, "x", DIMS(-1, 3, 4, 5));
     node(&h, "ReduceMean", "x", "y", "axes=1");
     CHECK_TEXT(&h, "expected the mean over height and width");
+    port(&h, 11, "x", DIMS(-1, 6));
+    node(&h, "Relu", "x", "r", "");
+    node(&h, "ReduceMean", "r", "y", ""); /* over all values */
+    CHECK_TEXT(&h, "no axes");
+    port(&h, 11, "x", DIMS(-1, 1, 4, 5));
+    node(&h, "Relu", "x", "r", "");
+    node(&h, "Concat", "r x", "y", "axis:2"); /* one image below the other */
+    CHECK_TEXT(&h, "expected channels");
 }
 
 static void activations_are_found(void)

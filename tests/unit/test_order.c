@@ -528,6 +528,11 @@ static void test_parts_refused(void)
     push(&o, (struct order_step){.kind = ORDER_BATCH, .size = 50});
     CHECK_STATUS(order_divide(&o, 4, &e), PST_EINVAL, &e);
     order_finish(&o);
+    order_init(&o, 100);
+    push(&o, (struct order_step){.kind = ORDER_BATCH, .size = 10});
+    push(&o, (struct order_step){.kind = ORDER_SHUFFLE, .seed = 1});
+    CHECK_STATUS(order_divide(&o, 2, &e), PST_EINVAL, &e); /* it would move batches from host to host */
+    order_finish(&o);
 }
 
 /* The ranks of a host take the turns of one part; all turns are taken once. */

@@ -7,15 +7,15 @@
 
 enum fork_phase { FORK_BEFORE, FORK_PARENT, FORK_CHILD };
 
-/* Called once, before the first lock of remote/ is taken by a second thread. */
+/* Called by whatever first leaves something that a fork must not share: objects, settings, connections. */
 void fork_watch(void);
 /* Takes the lock before the fork, gives it back in both processes. */
 void fork_lock(pthread_mutex_t *lock, enum fork_phase phase);
 
 /* Of each file with state, in the order in which locks are taken. */
-void remote_fork(enum fork_phase phase);
 void object_fork(enum fork_phase phase);
 void settings_fork(enum fork_phase phase);
+void remote_fork(enum fork_phase phase);
 void http_fork(enum fork_phase phase);
 void store_fork(enum fork_phase phase);
 

@@ -102,6 +102,7 @@ static pst_status look(pst_error *reterr)
 pst_status settings_get(struct settings *ret, pst_error *reterr)
 {
     *ret = (struct settings){0};
+    fork_watch();
     pthread_mutex_lock(&present.lock);
     pst_status st = look(reterr);
     const struct role_keys *k = &present.keys;

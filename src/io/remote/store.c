@@ -86,8 +86,12 @@ static bool pause_before(unsigned attempt, double asked, const _Atomic bool *can
     pause = stopping && pause > STOP_SECONDS ? STOP_SECONDS : pause;
     for (uint64_t end = clock_ns() + (uint64_t)(pause * 1e9), now; (now = clock_ns()) < end;) {
         uint64_t left = end - now < 50000000 ? end - now : 50000000;
-        if ((cancel && atomic_load(cancel)) || stop_thread_asked() || (!stopping && stop_process_asked()))
+        if ((cancel && atomic_load(cancel)) || stop_thread_asked())
             return false;
+        if (!stopping && stop_process_asked()) { /* what is being saved gets one more chance */
+            stopping = true;
+            end = end - now > (uint64_t)(STOP_SECONDS * 1e9) ? now + (uint64_t)(STOP_SECONDS * 1e9) : end;
+        }
         nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
     }
     return true;
@@ -234,6 +238,7 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
 {
     struct address a;
     *c = (struct http_call){0};
+    fork_watch();
     pst_status st = address_parse(&a, ask->path, reterr);
     for (unsigned attempt = 0; st == PST_OK; attempt++) {
         struct prepared p = {0};
@@ -377,6 +382,7 @@ pst_status store_get(const struct store_get *get, struct store_facts *facts, pst
     struct address a;
     struct http_call c = {0};
     struct ranged r = {.get = get, .facts = facts, .call = &c};
+    fork_watch();
     pst_status st = address_parse(&a, get->path, reterr);
     unsigned attempt = 0;
     while (st == PST_OK) {
