@@ -583,6 +583,8 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
 {
     pst_run_options own = {0};
     pst_status st = options_take(&own, sizeof(own), options, reterr);
+    if (st == PST_OK && ret)
+        st = result_check(ret, reterr);
     if (st < 0)
         return st;
     const char *out = own.out;
@@ -615,11 +617,11 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
     mem_free(r.weights);
     if (st < 0 || !ret)
         return st;
-    *ret = (pst_run_result){.size = ret->size,
-                            .last = r.progress,
+    pst_run_result found = {.last = r.progress,
                             .best_step = r.state.best_step,
                             .best_loss = more_is_better(own.monitor) ? -r.state.best_loss : r.state.best_loss,
                             .stopped = r.stop,
                             .early = own.patience && r.state.wait >= own.patience};
+    result_give(ret, &found, sizeof(found));
     return PST_OK;
 }
