@@ -1,6 +1,7 @@
 """penstock.compress: a smaller, faster model from a trained one."""
 
 import os
+import re
 import tempfile
 
 from . import _core
@@ -57,6 +58,8 @@ def _pipeline(data, what):
 def _prune(prune, structured):
     """(operations that are left, share of zeros, kept weights, of how many) of 0.5 or "2:4"."""
     if isinstance(prune, str) and ":" in prune:
+        if structured or not re.fullmatch(r"\d+:\d+", prune):
+            raise ValueError(f"prune={prune!r}{' with structured=True' if structured else ''}; expected groups such as \"2:4\", whose zeros are not whole channels")
         keep, group = (int(part) for part in prune.split(":"))
         return 0.0, 0.0, keep, group
     prune = float(prune)
@@ -113,6 +116,8 @@ def compress(
     if target_accuracy is not None and not -1 < target_accuracy <= 0:
         raise ValueError(f"target_accuracy={target_accuracy}; expected what may be lost, such as -0.005")
     left, sparsity, keep, group = _prune(prune, structured)
+    if structured and (not left or flops):
+        raise ValueError("structured=True needs a share in prune, and no flops, which says the same by operations")
     if not (left or flops or sparsity or group or quantize):
         raise ValueError("nothing to do: give prune, flops or quantize")
     source, target = fields or (None, None)

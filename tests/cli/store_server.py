@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import hmac
 import http.server
+import os
 import random
 import socket
 import struct
@@ -250,6 +251,12 @@ class Store:
 
     def put(self, key, data, bucket="data"):
         self.buckets[bucket][key] = (data, '"' + hashlib.md5(data).hexdigest() + '"')
+
+    def put_folder(self, folder, prefix):
+        """The files of a folder as PREFIX/NAME."""
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), "rb") as f:
+                self.put(f"{prefix}/{name}", f.read())
 
     def count(self, method=None):
         with self.lock:

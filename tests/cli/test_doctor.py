@@ -123,9 +123,7 @@ def test_a_store():
     with scratch() as folder, serve() as (store, env):
         penstock("generate", f"{folder}/images", "--images", 600, "--size", 64, "--classes", 4, "-q")
         penstock("pack", f"{folder}/images", f"{folder}/shards", "--shards", 3, "-q")
-        for name in os.listdir(f"{folder}/shards"):
-            with open(f"{folder}/shards/{name}", "rb") as f:
-                store.put(f"shards/{name}", f.read())
+        store.put_folder(f"{folder}/shards", "shards")
         store.latency, store.rate = 0.02, 400_000
         size = sum(len(data) for key, (data, _) in store.buckets["data"].items() if "-of-" in key and not key.endswith(".pidx"))
         text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"

@@ -16,9 +16,7 @@ def make_shards(folder, store, prefix="shards", images=60, shards=3, env=None):
     """Packs into a local folder and puts the files into the store; returns the local folder."""
     penstock("generate", f"{folder}/pictures", "--images", images, "--size", 48, "--classes", 4, "-q")
     penstock("pack", f"{folder}/pictures", f"{folder}/{prefix}", "--shards", shards, "-q")
-    for name in os.listdir(f"{folder}/{prefix}"):
-        with open(f"{folder}/{prefix}/{name}", "rb") as f:
-            store.put(f"{prefix}/{name}", f.read())
+    store.put_folder(f"{folder}/{prefix}", prefix)
     return f"{folder}/{prefix}"
 
 

@@ -18,9 +18,7 @@ def test_bytes_are_right_or_the_error_has_a_name():
     with scratch() as folder, serve() as (store, env):
         penstock("generate", f"{folder}/pictures", "--images", 80, "--size", 160, "--classes", 3, "-q")
         penstock("pack", f"{folder}/pictures", f"{folder}/raw", "--format", "raw", "--shards", 4, "-q")
-        for name in os.listdir(f"{folder}/raw"):
-            with open(f"{folder}/raw/{name}", "rb") as f:
-                store.put(f"raw/{name}", f.read())
+        store.put_folder(f"{folder}/raw", "raw")
         text = "tfrecord {} | shuffle | example | select key image label | batch 16"
         expected = penstock("cat", "-n", 0, text.format(f"{folder}/raw")).out
 
@@ -63,9 +61,7 @@ def test_a_silent_server_can_be_interrupted():
     with scratch() as folder, serve() as (store, env):
         penstock("generate", f"{folder}/pictures", "--images", 20, "--size", 32, "--classes", 2, "-q")
         penstock("pack", f"{folder}/pictures", f"{folder}/sh", "--shards", 1, "-q")
-        for name in os.listdir(f"{folder}/sh"):
-            with open(f"{folder}/sh/{name}", "rb") as f:
-                store.put(f"sh/{name}", f.read())
+        store.put_folder(f"{folder}/sh", "sh")
         store.faults, store.stall = {"silent": 1}, 60
         for arguments in (["bench", "tfrecord s3://data/sh | batch 4"], ["inspect", "s3://data/sh"], ["pack", f"{folder}/pictures", "s3://data/new"],
                           ["index", "s3://data/sh"]):
@@ -148,9 +144,7 @@ def test_keys_of_roles_are_fetched_and_renewed():
     with scratch() as folder, serve() as (store, env):
         penstock("generate", f"{folder}/pictures", "--images", 20, "--size", 32, "--classes", 2, "-q")
         penstock("pack", f"{folder}/pictures", f"{folder}/sh", "--shards", 2, "-q")
-        for name in os.listdir(f"{folder}/sh"):
-            with open(f"{folder}/sh/{name}", "rb") as f:
-                store.put(f"sh/{name}", f.read())
+        store.put_folder(f"{folder}/sh", "sh")
         bare = {name: value for name, value in env.items() if "ACCESS_KEY" not in name and "METADATA" not in name}
         bare.update(HOME=folder, AWS_PROFILE="")
         with open(f"{folder}/token", "w") as f:

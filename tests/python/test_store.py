@@ -16,9 +16,7 @@ def make_shards(folder, store, images=60):
     tool = os.environ["PENSTOCK"]
     subprocess.run([tool, "generate", f"{folder}/pictures", "--images", str(images), "--size", "160", "--classes", "3", "-q"], check=True)
     subprocess.run([tool, "pack", f"{folder}/pictures", f"{folder}/sh", "--format", "raw", "--shards", "3", "-q"], check=True)
-    for name in os.listdir(f"{folder}/sh"):
-        with open(f"{folder}/sh/{name}", "rb") as f:
-            store.put(f"sh/{name}", f.read())
+    store.put_folder(f"{folder}/sh", "sh")
 
 
 def keys(data):
