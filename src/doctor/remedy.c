@@ -317,15 +317,26 @@ static pst_status find_in(struct pst_doctor *d, const struct remedy_class *table
     return PST_OK;
 }
 
-pst_status remedies_find(struct pst_doctor *d, pst_error *reterr)
+static pst_status find_in_all(struct pst_doctor *d, const struct remedy_class *const *tables, bool urgent, pst_error *reterr)
 {
-    pst_status st = doctor_tick(d, "trying remedies", reterr);
-    const struct remedy_class *const tables[] = {remedy_settings, remedy_order,    remedy_data,  remedy_cache,
-                                                remedy_storage,  remedy_consumer, remedy_model, remedy_machines, remedy_texts, remedy_forms};
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && st == PST_OK; i++) {
-        d->urgent = i < 6;
-        st = find_in(d, tables[i], reterr);
-    }
+    pst_status st = PST_OK;
+    d->urgent = urgent;
+    for (; *tables && st == PST_OK; tables++)
+        st = find_in(d, *tables, reterr);
     d->urgent = false;
     return st;
+}
+
+/* What may be the remedy is tried while there is time: first the model where its step is the limit, otherwise the pipeline. */
+pst_status remedies_find(struct pst_doctor *d, pst_error *reterr)
+{
+    static const struct remedy_class *const pipeline[] = {remedy_settings, remedy_order, remedy_data, remedy_cache, remedy_storage, remedy_consumer, NULL};
+    static const struct remedy_class *const model[] = {remedy_model, NULL}, *const rest[] = {remedy_machines, remedy_texts, remedy_forms, NULL};
+    bool step = d->step.rate < d->pipe_rate;
+    pst_status st = doctor_tick(d, "trying remedies", reterr);
+    if (st == PST_OK)
+        st = find_in_all(d, step ? model : pipeline, !step || d->options.verify, reterr);
+    if (st == PST_OK)
+        st = find_in_all(d, step ? pipeline : model, false, reterr);
+    return st == PST_OK ? find_in_all(d, rest, false, reterr) : st;
 }

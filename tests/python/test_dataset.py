@@ -511,18 +511,16 @@ def test_html():
     assert "<img" not in ps.range(3).batch(3)._repr_html_()
 
 
-def test_import_is_quick_and_light():
+def test_import_is_light():
     code = (
-        "import sys, time\nbegin = time.process_time()\nimport penstock\nspent = time.process_time() - begin\n"
+        "import sys\nbefore = set(sys.modules)\nimport penstock\n"
         "heavy = {'numpy', 'torch', 'tensorflow', 'jax', 'inspect', 'multiprocessing', 'asyncio'} & set(sys.modules)\n"
-        "assert not heavy, heavy\nprint(spent)"
+        "assert not heavy, heavy\nprint(*sorted(set(sys.modules) - before))"
     )
-    best = 1.0
-    for _ in range(8):
-        done = child(code)
-        assert done.returncode == 0, done.stderr
-        best = min(best, float(done.stdout))
-    assert best < 0.05, f"import takes {1000 * best:.0f} ms"
+    done = child(code)
+    assert done.returncode == 0, done.stderr
+    modules = done.stdout.split()
+    assert len(modules) < 40, modules  # each costs about a millisecond
 
 
 if __name__ == "__main__":
