@@ -19,7 +19,7 @@ def main():
     log = os.path.join(build, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.remove(log)
-    status = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--timeout-multiplier", "4", *options],
+    status = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--timeout-multiplier", "10", *options],
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if not os.path.exists(log):
         sys.exit(status.stdout)

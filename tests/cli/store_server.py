@@ -15,7 +15,10 @@ import time
 import urllib.parse
 import xml.sax.saxutils
 
+from patience import is_asleep
+
 KEY, SECRET, TOKEN = "test-key", "test-secret", None
+MOST_IN_A_ROW = 5
 
 
 def sign(secret, date, region, text):
@@ -113,8 +116,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.refuse(404, "NoSuchBucket")
         if store.latency:
             time.sleep(store.latency)
+        if store.rounds:
+            store.rounds.wait()
         self.objects = store.buckets[bucket]
-        fault = store.next_fault(self.command, key)
+        fault = store.next_fault(self.command, (self.command, self.path, self.headers.get("Range")))
         if fault == "503":
             return self.answer(503, b"<Error><Code>SlowDown</Code></Error>")
         if fault == "500":
@@ -235,18 +240,26 @@ class Store:
         self.moved = {}  # keys that are redirected
         self.changes = float("inf")  # every object has another ETag after as many GETs
         self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20
+        self.rounds = None  # a Rounds, which holds answers back
+        self.failed = {}  # how often in a row each request met a fault
         self.rate = 0  # bytes per second of each connection; 0: as fast as it goes
         self.faulty = ("GET", "HEAD", "PUT", "POST")
 
-    def next_fault(self, method, key):
+    def next_fault(self, method, request):
+        """The kind of fault that this request meets, or None. A server that fails by chance (with a share below 1) fails the same request
+        at most MOST_IN_A_ROW times: otherwise the client would rightly give up now and then."""
         with self.lock:
             if method not in self.faulty:
                 return None
             draw = self.chance.random()
             for kind, share in self.faults.items():
                 if draw < share:
-                    return kind
+                    self.failed[request] = self.failed.get(request, 0) + 1
+                    if share >= 1 or self.failed[request] <= MOST_IN_A_ROW:
+                        return kind
+                    break
                 draw -= share
+            self.failed[request] = 0
         return None
 
     def put(self, key, data, bucket="data"):
@@ -261,6 +274,40 @@ class Store:
     def count(self, method=None):
         with self.lock:
             return sum(method is None or r[0] == method for r in self.requests)
+
+
+class Rounds:
+    """Counts the round trips of a client process without a clock: answers wait until all of its threads wait, so that it has asked for all
+    that it can ask for without them."""
+
+    LOOKS = 30  # in a row at which the client does not compute and no request arrives; between two of them others get the processor
+
+    def __init__(self):
+        self.condition, self.pid, self.count, self.arrived, self.open, self.ended = threading.Condition(), 0, 0, 0, 0, False
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def wait(self):
+        with self.condition:
+            self.arrived += 1
+            self.open += 1
+            round = self.count
+            self.condition.wait_for(lambda: self.ended or self.count > round)
+
+    def end(self):
+        with self.condition:
+            self.ended = True
+            self.condition.notify_all()
+
+    def _watch(self):
+        looks, seen = 0, 0
+        while not self.ended:
+            time.sleep(0.01)
+            looks = looks + 1 if self.open and self.arrived == seen and is_asleep(self.pid) else 0
+            seen = self.arrived
+            if looks == self.LOOKS:
+                with self.condition:
+                    self.count, self.open, looks = self.count + 1, 0, 0
+                    self.condition.notify_all()
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -5,9 +5,9 @@ import os
 import signal
 import struct
 import subprocess
-import time
 
 import tap
+from patience import HANG
 from tool import PENSTOCK, environment, example, field, frame, penstock, scratch, shards as shard_paths
 
 RANGE = """\
@@ -227,7 +227,7 @@ def test_wrong_usage():
 
 def test_a_reader_that_stops():
     done = subprocess.run(["sh", "-c", '"$0" cat "range 100000000" --head 0 | head -n 1', PENSTOCK], env=environment(), capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=HANG)
     assert done.stdout == "element 0\n" and done.stderr == "", done
 
 
@@ -236,7 +236,7 @@ def test_interrupt():
                              stderr=subprocess.PIPE, env=environment())
     child.stdout.readline()
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=HANG)
     assert child.returncode == 130 and b"interrupted" in err, (child.returncode, err)
     assert out.endswith(b"\n")
 

@@ -176,7 +176,7 @@ def test_budget_of_a_search():
         command = ["compress", f"{folder}/first", "--prune", "0.4", "--search", "--epochs", 1, "-q", "--out", f"{folder}/small"]
         penstock(*command, "--search-seconds", "0.01")
         found = json.load(open(f"{folder}/small/search.json"))
-        assert found["seconds"] > 0.01 and {len(v) for v in found["layers"].values()} == {1}, found
+        assert found["seconds"] >= 0.01 and all(1 <= len(v) < 4 for v in found["layers"].values()), found  # not the four of a whole search
         penstock(*command, "--search-seconds", "0.01")
         assert json.load(open(f"{folder}/small/search.json")) == found
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import tap
+from patience import HANG
 from tool import PENSTOCK, environment, penstock, scratch, tree
 
 KILLS = 24
@@ -40,7 +41,7 @@ class Case:
         time.sleep(delay)
         for number in signals:
             child.send_signal(number)
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=HANG)
         if child.returncode == 0:
             self.duration *= 0.85
         return child.returncode, err
@@ -116,7 +117,7 @@ def test_second_interrupt_ends_at_once():
                                  stderr=subprocess.DEVNULL)
         time.sleep(case.duration / 2)
         started = time.monotonic()
-        while child.poll() is None and time.monotonic() - started < 10:
+        while child.poll() is None and time.monotonic() - started < HANG:
             child.send_signal(signal.SIGINT)
             time.sleep(0.002)
         assert child.wait() in (0, 130, -signal.SIGINT), child.returncode

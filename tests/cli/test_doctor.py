@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import tap
+from patience import HANG, examined
 from store_server import serve
 from tool import PENSTOCK, environment, penstock, report, scratch
 
@@ -14,8 +15,13 @@ MEMBERS = {"schema", "verdict", "now", "limits", "step", "stages", "remedies"}
 VERDICT = {"class", "wait_share", "bottleneck", "stage", "cause", "sentence"}
 
 
-def examine(*arguments, **options):
-    return report("doctor", "--quick", *arguments, **options)
+def quick(patience):
+    """The option for a quick examination; after one that failed, there is more time."""
+    return ["--quick"] if patience == 1 else []
+
+
+def examine(*arguments, patience=1, **options):
+    return report("doctor", *quick(patience), *arguments, **options)
 
 
 def test_contract():
@@ -27,13 +33,14 @@ def test_contract():
     assert [stage["name"] for stage in found["stages"]][0] == "read"
     for stage in found["stages"]:
         assert {"name", "us_per_sample", "low", "high", "share", "cores"} <= set(stage)
-    assert found["doctor_seconds"] < 20
+    assert 0 < found["doctor_seconds"] < HANG
 
 
-def test_step():
-    found = examine("range 100000 | batch 64", "--step-ms", 20, "--epochs", 3)
+@examined
+def test_step(patience):
+    found = examine("range 100000 | batch 64", "--step-ms", 20, "--epochs", 3, patience=patience)
     assert found["verdict"]["class"] == "consumer-bound" and found["verdict"]["cause"] == "consumer", found["verdict"]
-    assert found["step"]["ms"] == 20 and abs(found["now"]["samples_per_s"] / 3200 - 1) < 0.2
+    assert found["step"]["ms"] == 20 and 0.3 < found["now"]["samples_per_s"] / 3200 < 1.05  # without the step: millions
     assert abs(found["now"]["total_seconds"] / found["now"]["epoch_seconds"] - 3) < 1e-6
 
 
@@ -54,12 +61,13 @@ IDS = {"pack", "reshard", "resize-offline", "store-planes", "entropy-index", "ca
        "pin-memory", "device-prefetch", "bytes-to-device", "smaller-batch", "mixed-precision", "separable-convolutions", "smaller-model", "compress"}
 
 
-def test_apply_compare_and_page():
+@examined
+def test_apply_compare_and_page(patience):
     """The remedy for large images, from the diagnosis to the comparison afterwards."""
     with scratch() as folder:
-        penstock("generate", "images", "--images", 30, "--size", 400, cwd=folder)
+        penstock("generate", "images", "--images", 20, "--size", 800, cwd=folder)
         text = "folder images | shuffle | decode | resize 48 | batch 8"
-        before = penstock("doctor", text, "--quick", "--json", "-q", "--html", "report.html", cwd=folder).out
+        before = penstock("doctor", text, *quick(patience), "--json", "-q", "--html", "report.html", cwd=folder).out
         found = json.loads(before)
         assert found["verdict"]["cause"] == "large-images" and found["remedies"][0]["id"] == "resize-offline", found["verdict"]
         first = found["remedies"][0]
@@ -78,7 +86,7 @@ def test_apply_compare_and_page():
         refused = penstock("doctor", text, "--quick", "-q", "--apply", "resize-offline", cwd=folder, code=1)
         assert "nothing was changed" in refused.err and not os.path.exists(os.path.join(folder, "images-48"))
         penstock("doctor", text, "--quick", "-q", "--apply", "resize-offline", "--yes", cwd=folder)
-        after = penstock("doctor", first["pipeline"], "--quick", "--json", "-q", cwd=folder).out
+        after = penstock("doctor", first["pipeline"], *quick(patience), "--json", "-q", cwd=folder).out
         for name, content in (("a.json", before), ("b.json", after)):
             open(os.path.join(folder, name), "w").write(content)
         compared = json.loads(penstock("doctor", "--json", "--compare", "a.json", "b.json", cwd=folder).out)
@@ -90,8 +98,9 @@ def test_apply_compare_and_page():
         penstock("doctor", "--compare", "a.json", "none.json", cwd=folder, code=1)
 
 
-def test_sweep_and_real_size():
-    found = examine("range 100000 | batch 64", "--sweep", "batch", "--samples", 1281167, "--epoch-hours", 236, "--epochs", 90)
+@examined
+def test_sweep_and_real_size(patience):
+    found = examine("range 100000 | batch 64", "--sweep", "batch", "--samples", 1281167, "--epoch-hours", 236, "--epochs", 90, patience=patience)
     sweep, = found["sweeps"]
     values = [point["value"] for point in sweep["points"]]
     assert sweep["by"] == "batch" and values[0] == 8 and sweep["recommended"] in values and sweep["reason"], sweep
@@ -101,11 +110,12 @@ def test_sweep_and_real_size():
     assert abs(now["epoch_seconds"] * now["samples_per_s"] / 1281167 - 1) < 1e-6 and now["explained_share"] < 0.01
 
 
-def test_model():
+@examined
+def test_model(patience):
     with scratch() as folder:
         penstock("generate", "images", "--images", 60, "--size", 32, cwd=folder)
         text = "folder images | shuffle | decode | resize 32 | normalize 0..1 | batch 16"
-        found = examine(text, "--model", "conv 32 3 relu | conv 32 3 relu | flatten | dense 10", cwd=folder)
+        found = examine(text, "--model", "conv 32 3 relu | conv 32 3 relu | flatten | dense 10", cwd=folder, patience=patience)
         step = found["step"]
         assert step["origin"] == "measured" and 0 < step["forward_ms"] < step["ms"] and step["backward_ms"] > 0 and step["optimizer_ms"] > 0
         layers = step["layers"]
@@ -118,33 +128,35 @@ def remedy(found, name):
     return next(r for r in found["remedies"] if r["id"] == name)
 
 
-def test_a_store():
-    """A store of 0.4 MB/s per connection: requests, bytes and connections are counted, and the cache is predicted and measured."""
+@examined
+def test_a_store(patience):
+    """A store of 0.1 MB/s per connection: requests, bytes and connections are counted, and the cache is predicted and measured."""
     with scratch() as folder, serve() as (store, env):
         penstock("generate", f"{folder}/images", "--images", 600, "--size", 64, "--classes", 4, "-q")
         penstock("pack", f"{folder}/images", f"{folder}/shards", "--shards", 3, "-q")
         store.put_folder(f"{folder}/shards", "shards")
-        store.latency, store.rate = 0.02, 400_000
+        store.latency, store.rate = 0.02, 100_000
         size = sum(len(data) for key, (data, _) in store.buckets["data"].items() if "-of-" in key and not key.endswith(".pidx"))
         text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"
-        found = examine(text, "--verify", "--wish", 300, "--seed", 1, env=env)
+        found = examine(text, "--verify", "--wish", 300, "--seed", 1, env=env, patience=patience)
         remote = found["remote"]
         assert 19 < remote["latency_ms"] < 5000 and remote["connections"] == 8 and remote["limits"], remote
-        assert 1e3 < remote["connection_bytes_per_s"] < 0.5e6 and remote["bytes_per_s"] < 4e6 and remote["requests_per_s"] < 450, remote
+        assert 1e3 < remote["connection_bytes_per_s"] < 0.13e6 and remote["bytes_per_s"] < 1e6 and remote["requests_per_s"] < 450, remote
         assert abs(remote["epoch_gb"] * 1e9 / size - 1) < 0.2 and 3 <= remote["epoch_requests"] < 40, (remote, size)
         assert found["verdict"]["cause"] == "slow-storage" and found["verdict"]["bottleneck"] == "storage", found["verdict"]
         faster = remedy(found, "faster-storage")
         assert faster["predicted"]["gain"] > 1.5 and "a local disk" in faster["title"] and "requests and" in faster["price"]["note"], faster
-        assert faster["measured"]["gain"] > 1.5 and faster["measured"]["now_samples_per_s"] < 4e6 / (size / 600), faster
+        assert faster["measured"]["gain"] > 1.5 and faster["measured"]["now_samples_per_s"] < 1e6 / (size / 600), faster
         assert "ms per request" in penstock("doctor", text, "--quick", "-q", env=env).out
 
 
-def test_machines():
+@examined
+def test_machines(patience):
     """How many of them a wished rate takes; two processes are measured here, if mpirun is there."""
     with scratch() as folder:
         penstock("generate", "images", "--images", 60, "--size", 32, cwd=folder)
         text = "folder images | shuffle | decode | resize 32 | normalize 0..1 | batch 16"
-        command = ["doctor", text, "--model", "conv 24 3 relu | conv 24 3 relu | globalavgpool | dense 10", "--quick", "-q", "--json", "--link", "100M"]
+        command = ["doctor", text, "--model", "conv 24 3 relu | conv 24 3 relu | globalavgpool | dense 10", *quick(patience), "-q", "--json", "--link", "1G"]
         found = json.loads(penstock(*command, cwd=folder).out)
         one, two = found["now"]["samples_per_s"], remedy(found, "more-machines")
         assert two["machines"] == 2 and 1.2 < two["predicted"]["gain"] <= 2 and two["measured"] is None, two
@@ -157,7 +169,7 @@ def test_machines():
             print("# not measured: no mpirun")
             return
         env = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        done = subprocess.run([*prefix, PENSTOCK, *command, "--verify"], cwd=folder, env=env, text=True, capture_output=True, timeout=200)
+        done = subprocess.run([*prefix, PENSTOCK, *command, "--verify"], cwd=folder, env=env, text=True, capture_output=True, timeout=HANG)
         assert done.returncode == 0, done.stderr
         measured = remedy(json.loads(done.stdout), "more-machines")["measured"]
         assert measured and 0.02 < measured["gain"] < 5 and measured["predicted_samples_per_s"] > 0, measured

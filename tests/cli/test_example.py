@@ -4,6 +4,7 @@ import re
 import subprocess
 
 import tap
+from patience import HANG
 from tool import environment, penstock, report, scratch
 
 EXAMPLE = os.environ["TRAIN_EXAMPLE"]
@@ -13,7 +14,7 @@ def test_trains_from_shards():
     with scratch() as folder:
         penstock("generate", f"{folder}/photos", "--images", 240, "--classes", 4, "--size", 40, "-q")
         penstock("pack", f"{folder}/photos", f"{folder}/shards", "-q")
-        done = subprocess.run([EXAMPLE, f"{folder}/shards"], env=environment(), text=True, capture_output=True, timeout=100)
+        done = subprocess.run([EXAMPLE, f"{folder}/shards"], env=environment(), text=True, capture_output=True, timeout=HANG)
         assert done.returncode == 0, done
         losses = [float(x) for x in re.findall(r"loss ([0-9.]+)", done.stdout)]
         right = float(re.search(r"([0-9.]+) % of 240 images", done.stdout)[1])
@@ -22,7 +23,7 @@ def test_trains_from_shards():
 
 def test_mistakes_are_said():
     with scratch() as folder:
-        done = subprocess.run([EXAMPLE, f"{folder}/nothing"], env=environment(), text=True, capture_output=True, timeout=100)
+        done = subprocess.run([EXAMPLE, f"{folder}/nothing"], env=environment(), text=True, capture_output=True, timeout=HANG)
         assert done.returncode == 1 and "nothing" in done.stderr, done
 
 
@@ -35,7 +36,7 @@ def test_quantizes_a_run():
         penstock("train", data.replace("decode", "shuffle | decode"), "--val", data, "--model", model, "--epochs", 6, "--lr", 0.002, "--out",
                  f"{folder}/run", "-q")
         done = subprocess.run([os.environ["QUANTIZE_EXAMPLE"], f"{folder}/run", f"{folder}/int8"], env=environment(), text=True, capture_output=True,
-                              timeout=100)
+                              timeout=HANG)
         assert done.returncode == 0, done
         rows = re.findall(r"accuracy ([0-9.]+) %, loss ([0-9.]+), ([0-9]+) bytes", done.stdout)
         full, small = [[float(x) for x in row] for row in rows]

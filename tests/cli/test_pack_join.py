@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import tap
+from patience import HANG
 from tool import PENSTOCK, environment, penstock, report, scratch, shards, tree
 
 OPTIONS = ("--shards", 7, "--split", "train=0.8,val=0.2", "--shuffle", 3, "--resize", 16, "--augment", 1)
@@ -127,7 +128,7 @@ def test_processes_of_mpirun_take_parts_and_join():
             ranks = [subprocess.Popen([PENSTOCK, "pack", source, out, *map(str, OPTIONS)], stdout=subprocess.PIPE, text=True,
                                       stderr=subprocess.PIPE, env=environment(**{rank_name: str(k), size_name: "3"}))
                      for k in range(3)]
-            said = [rank.communicate(timeout=60) for rank in ranks]
+            said = [rank.communicate(timeout=HANG) for rank in ranks]
             assert [rank.returncode for rank in ranks] == [0, 0, 0], said
             assert "packed 120 records" in said[0][0] and said[1][0] == said[2][0] == "", said
             assert tree(out) == tree(f"{folder}/one/data")

@@ -7,9 +7,9 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import tap
+from patience import HANG, wait_until
 from tool import PENSTOCK, environment, penstock, scratch
 
 LOOPBACK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "loopback.sh")
@@ -49,7 +49,7 @@ def start(mpi, ranks, *arguments, env=None):
 
 def mpirun(mpi, ranks, *arguments, code=0, env=None):
     job = start(mpi, ranks, *arguments, env=env)
-    out, err = job.communicate(timeout=100)
+    out, err = job.communicate(timeout=HANG)
     assert code is None or job.returncode == code, f"exit {job.returncode}\n{out}\n{err}"
     return out, err
 
@@ -105,13 +105,6 @@ def test_ranks_are_shown():
             assert abs(loss - one["loss"]) < 0.02, (loss, one)
 
 
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def ranks_of(job):
     """The processes of the ranks from what rank 0 prints."""
     pids = {}
@@ -133,13 +126,12 @@ def test_lost_ranks():
             mpirun(mpi, 2, "train", *command, "--epochs", 0, "--steps", 40, "--out", whole)
             for how in (signal.SIGSTOP, signal.SIGKILL):
                 run = f"{folder}/{mpi}-{how.name}"
-                job = start(mpi, 2, "train", *command, "--epochs", 0, "--steps", 100000, "--out", run, "--rank-timeout", 4)
+                job = start(mpi, 2, "train", *command, "--epochs", 0, "--steps", 100000, "--out", run, "--rank-timeout", 8)
                 pids = ranks_of(job)
-                wait_for(lambda: len(glob.glob(f"{run}/step_*")) >= 2)
+                wait_until(lambda: len(glob.glob(f"{run}/step_*")) >= 2, "two checkpoints", job)
                 os.kill(pids[1], how)
-                began = time.monotonic()
-                out, err = job.communicate(timeout=30)
-                assert job.returncode != 0 and time.monotonic() - began < 25, (mpi, how, time.monotonic() - began)
+                out, err = job.communicate(timeout=HANG)  # the run is much longer: only what is noticed ends it
+                assert job.returncode != 0, (mpi, how, out, err)
                 if how == signal.SIGSTOP:
                     assert f"rank 1 (process {pids[1]} on" in err and "has not answered" in err and "--resume" in err, (mpi, job.returncode, err, out)
                 else:
@@ -175,9 +167,8 @@ def test_one_rank_fails_alone():
             f.truncate(100)
         for mpi in LAUNCHERS:
             job = start(mpi, 2, "train", text, *command[3:], "--epochs", 1)
-            began = time.monotonic()
-            _, err = job.communicate(timeout=30)
-            assert job.returncode != 0 and time.monotonic() - began < 20, (mpi, time.monotonic() - began)
+            _, err = job.communicate(timeout=HANG)
+            assert job.returncode != 0, (mpi, err)
             assert "rank 1 (process" in err and "ends the job" in err and os.path.basename(photos[5]) in err, err
 
 
@@ -216,17 +207,23 @@ def test_pack():
     with scratch() as folder:
         penstock("generate", f"{folder}/photos", "--images", 30, "--classes", 3, "--size", 20, "-q")
         env = environment(PMI_RANK="0", PMI_SIZE="2", PENSTOCK_RANK_TIMEOUT="1")
-        done = subprocess.run([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env=env, text=True, capture_output=True, timeout=60)
+        done = subprocess.run([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env=env, text=True, capture_output=True, timeout=HANG)
         assert done.returncode != 0 and "rank 1 gives no sign of life" in done.stderr, done.stderr
-        job = subprocess.Popen([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env={**env, "PENSTOCK_RANK_TIMEOUT": "30"}, text=True,
-                               stderr=subprocess.PIPE)
-        time.sleep(3)  # it has cleared what an earlier run left
-        with open(f"{folder}/out/.rank-1-of-2", "w") as f:
-            f.write("failed process 17 on here 3\n")
-        _, err = job.communicate(timeout=60)
+        env["PENSTOCK_RANK_TIMEOUT"] = str(HANG)
+        job = subprocess.Popen([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env=env, text=True, stderr=subprocess.PIPE)
+
+        def ended():
+            if not os.path.exists(f"{folder}/out/.rank-1-of-2"):  # it removes what an earlier run left
+                with open(f"{folder}/out/.new", "w") as f:
+                    f.write("failed process 17 on here 3\n")
+                os.rename(f"{folder}/out/.new", f"{folder}/out/.rank-1-of-2")
+            return job.poll() is not None
+
+        wait_until(ended, "rank 0 notices that rank 1 has failed")
+        err = job.stderr.read()
         assert job.returncode != 0 and "rank 1 (process 17 on here) has failed" in err, err
         other = subprocess.Popen([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env={**env, "PMI_RANK": "1"})
-        subprocess.run([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env={**env, "PENSTOCK_RANK_TIMEOUT": "30"}, check=True, timeout=60)
+        subprocess.run([PENSTOCK, "pack", f"{folder}/photos", f"{folder}/out", "-q"], env=env, check=True, timeout=HANG)
         assert other.wait() == 0
         penstock("pack", f"{folder}/photos", f"{folder}/one", "--name", "out", "-q")
         names = sorted(os.listdir(f"{folder}/one"))
@@ -244,9 +241,9 @@ def test_pack_in_a_locked_folder():
             os.mkdir(f"{folder}/locked/.out.rank-1-of-2")
         else:
             os.chmod(f"{folder}/locked", 0o555)
-        env = environment(PMI_SIZE="2", PENSTOCK_RANK_TIMEOUT="2")
+        env = environment(PMI_SIZE="2", PENSTOCK_RANK_TIMEOUT=str(HANG))
         slow = subprocess.Popen(["sh", "-c", 'sleep 1; exec "$@"', "sh", *command], env={**env, "PMI_RANK": "1"})
-        subprocess.run(command, env={**env, "PMI_RANK": "0"}, check=True, timeout=60)
+        subprocess.run(command, env={**env, "PMI_RANK": "0"}, check=True, timeout=HANG)
         assert slow.wait() == 0
         os.chmod(f"{folder}/locked", 0o755)
 

@@ -3,9 +3,9 @@ import gzip
 import os
 import signal
 import subprocess
-import time
 
 import tap
+from patience import HANG, catches, cpu_seconds, has_open, wait_until, wait_until_asleep
 from tool import PENSTOCK, environment, frame, penstock, report, scratch, tree, unframe, unprivileged
 
 RECORDS = [b"record %d " % i + bytes(range(i % 50)) for i in range(100)]
@@ -151,14 +151,18 @@ def test_gap_of_a_restored_shard_heals():
         assert "20 records" in penstock("index", path, "--check").out
 
 
-def ends_when_told(arguments, stdin=None):
-    """Waits until the tool waits, tells it once to end, and returns its exit code."""
+def ends_when_told(arguments, path=None, stdin=None, computes=False):
+    """Waits until the tool has `path` open and waits, or computes; tells it once to end, and returns its exit code."""
     process = subprocess.Popen([PENSTOCK, *arguments], env=environment(), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(0.7)
-    assert process.poll() is None, process.communicate()
-    process.send_signal(signal.SIGTERM)
     try:
-        process.communicate(timeout=20)
+        wait_until(lambda: catches(process.pid, signal.SIGTERM) and (not path or has_open(process.pid, path)), "it has begun", process)
+        if computes:
+            begin = cpu_seconds(process.pid)
+            wait_until(lambda: cpu_seconds(process.pid) > begin + 0.3, "it computes", process)
+        else:
+            wait_until_asleep(process, "it waits for data")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=HANG)
     finally:
         process.kill()
     return process.returncode
@@ -169,9 +173,9 @@ def test_one_signal_ends_what_waits_for_a_pipe():
         fifo = f"{folder}/pipe.tfrecord"
         os.mkfifo(fifo)
         writer = os.open(fifo, os.O_RDWR)
-        assert ends_when_told(["cat", f"tfrecord {fifo}"]) == 143
-        assert ends_when_told(["cat", f"tfrecord {fifo} | example"]) == 143  # looks at records while it plans
-        assert ends_when_told(["repair", fifo, f"{folder}/copy.tfrecord"]) == 143
+        assert ends_when_told(["cat", f"tfrecord {fifo}"], fifo) == 143
+        assert ends_when_told(["cat", f"tfrecord {fifo} | example"], fifo) == 143  # looks at records while it plans
+        assert ends_when_told(["repair", fifo, f"{folder}/copy.tfrecord"], fifo) == 143
         os.close(writer)
         for arguments in (["pack", "-", f"{folder}/out", "--from", "tfrecord"], ["repair", "/dev/stdin", f"{folder}/copy.tfrecord"]):
             read, write = os.pipe()
@@ -188,8 +192,8 @@ def test_one_signal_ends_the_search_for_a_record():
             file.seek(0, 2)
             file.write(b"\xff" * 12)
             file.truncate(40 << 30)  # zeros without end, as far as a search is concerned
-        assert ends_when_told(["repair", path, f"{folder}/copy.tfrecord"]) == 143
-        assert ends_when_told(["index", path]) == 143
+        assert ends_when_told(["repair", path, f"{folder}/copy.tfrecord"], computes=True) == 143
+        assert ends_when_told(["index", path], computes=True) == 143
         assert os.listdir(folder) == ["a.tfrecord"], os.listdir(folder)
 
 

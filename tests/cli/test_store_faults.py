@@ -8,11 +8,11 @@ import os
 import signal
 import subprocess
 import threading
-import time
 
 import tap
+from patience import HANG, wait_until
 from store_server import KEY, SECRET, serve
-from tool import PENSTOCK, Clock, environment, penstock, report, scratch
+from tool import PENSTOCK, environment, penstock, report, scratch
 
 def test_bytes_are_right_or_the_error_has_a_name():
     with scratch() as folder, serve() as (store, env):
@@ -23,27 +23,27 @@ def test_bytes_are_right_or_the_error_has_a_name():
         expected = penstock("cat", "-n", 0, text.format(f"{folder}/raw")).out
 
         def measure():
-            """The exit code, what was said, seconds, bytes of memory, requests."""
-            before, clock = store.count(), Clock()
+            """The exit code, what was said, bytes of memory, requests."""
+            before = store.count()
             process = subprocess.Popen([PENSTOCK, "cat", "-n", "0", text.format("s3://data/raw")], env=environment(**env), stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT)
             out = process.stdout.read().decode()
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
-            return process.returncode, out, clock.read(), usage.ru_maxrss << 10, store.count() - before
+            return process.returncode, out, usage.ru_maxrss << 10, store.count() - before
 
-        code, out, _, plain_memory, plain_requests = measure()
+        code, out, plain_memory, plain_requests = measure()
         assert code == 0 and out == expected
-        store.stall = 20
+        store.stall = 10 * HANG  # whoever waits for the server hangs
         for kind in ("503", "500", "reset", "cut", "whole", "status", "shifted", "stall"):
             for share in (0.01, 0.1, 0.5) if kind != "stall" else (0.01, 0.1):
                 store.faults, store.faulty = {kind: share}, ("GET",) if kind in ("whole", "status", "shifted", "stall") else ("GET", "HEAD")
-                code, out, seconds, memory, requests = measure()
-                where = f"{kind} at {share}: exit {code}, {seconds:.1f} s, {memory >> 20} MB, {requests} requests instead of {plain_requests}: {out[:200]}"
+                code, out, memory, requests = measure()
+                where = f"{kind} at {share}: exit {code}, {memory >> 20} MB, {requests} requests instead of {plain_requests}: {out[:200]}"
                 assert code == 0 and out == expected, where
-                assert seconds < 150 and memory < plain_memory + (24 << 20) and requests < 4 * plain_requests + 20, where
+                assert memory < plain_memory + (24 << 20) and requests < 4 * plain_requests + 20, where
         store.faults, store.changes = {}, store.count("GET") + plain_requests // 2
-        code, out, _, _, _ = measure()
+        code, out, _, _ = measure()
         assert code == 3 and "changed while it was used" in out and "s3://data/raw/" in out, out[-500:]
 
 
@@ -51,10 +51,9 @@ def test_a_server_that_is_down_is_not_stormed():
     with serve() as (store, env):
         store.put("x.tfrecord", b"x" * 1000)
         store.faults = {"503": 1}
-        clock = Clock()
         said = penstock("bench", "tfrecord s3://data/x.tfrecord | batch 1", env=env, code=1).err
         assert "503" in said and "attempts" in said and "s3://data/x.tfrecord" in said, said
-        assert store.count() <= 25 and clock.read() < 60, store.requests
+        assert store.count() <= 25, store.requests
 
 
 def test_a_silent_server_can_be_interrupted():
@@ -62,17 +61,17 @@ def test_a_silent_server_can_be_interrupted():
         penstock("generate", f"{folder}/pictures", "--images", 20, "--size", 32, "--classes", 2, "-q")
         penstock("pack", f"{folder}/pictures", f"{folder}/sh", "--shards", 1, "-q")
         store.put_folder(f"{folder}/sh", "sh")
-        store.faults, store.stall = {"silent": 1}, 60
+        store.faults, store.stall = {"silent": 1}, HANG
         for arguments in (["bench", "tfrecord s3://data/sh | batch 4"], ["inspect", "s3://data/sh"], ["pack", f"{folder}/pictures", "s3://data/new"],
                           ["index", "s3://data/sh"]):
+            before = store.count()
             process = subprocess.Popen([PENSTOCK, *arguments], env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            time.sleep(0.7)
-            assert process.poll() is None, process.communicate()
+            wait_until(lambda: store.count() > before, "the server is asked", process)
+            asked = store.count()
             process.send_signal(signal.SIGINT)
-            clock = Clock()
-            process.communicate(timeout=300)
-            seconds = clock.read()
-            assert seconds < 6 and process.returncode != 0, (arguments, seconds)
+            _, said = process.communicate(timeout=HANG)
+            assert process.returncode == 130, (arguments, process.returncode, said)
+            assert store.count() <= asked + 2, (arguments, store.requests[before:])  # one that goes on trying asks ten times
 
 
 def test_lost_answers_to_uploads():
@@ -149,7 +148,7 @@ def test_keys_of_roles_are_fetched_and_renewed():
         bare.update(HOME=folder, AWS_PROFILE="")
         with open(f"{folder}/token", "w") as f:
             f.write("secret-of-the-container\n")
-        for seconds, least, most in ((3600, 1, 1), (200, 3, 1000)):  # keys that expire soon are renewed in front of each request
+        for seconds, least, most in ((3600, 1, 2), (200, 3, 1000)):  # keys that expire soon are renewed in front of each request
             with service(store, seconds) as (server, url):
                 for role in ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": url},
                              {"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "secret-of-the-container"},

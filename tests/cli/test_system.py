@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import tap
+from patience import HANG
 from tool import PENSTOCK, environment, penstock, scratch, tree, unprivileged
 
 
@@ -142,7 +143,7 @@ def inject(env, case, out, call, error, when):
     """Packs with the `when`th `call` of each thread failing; returns whether one did, and the exit code."""
     log = f"{case.folder}/trace"
     command = ["strace", "-f", "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={when}", PENSTOCK]
-    done = subprocess.run([*command, *case.arguments(out)], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, *case.arguments(out)], env=env, capture_output=True, text=True, timeout=HANG)
     with open(log) as f:
         injected = "(INJECTED)" in f.read()
     place = f"{call} {error} when={when}: exit {done.returncode}\n{done.stderr}"

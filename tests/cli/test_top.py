@@ -10,10 +10,10 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 
 import tap
+from patience import HANG, wait_until
 from tool import PENSTOCK, environment, penstock, report, scratch
 
 ENDLESS = "range 100000000 | batch 64"
@@ -27,34 +27,36 @@ def sockets(folder):
 def running(folder, text=ENDLESS, *options, count=1, env=None):
     """A pipeline that runs with a monitor until the block ends."""
     env = environment(PENSTOCK_MONITOR=folder) if env is None else env
-    process = subprocess.Popen([PENSTOCK, "bench", text, "--seconds", "60", "--quiet", *options], env=env, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([PENSTOCK, "bench", text, "--seconds", "100000", "--quiet", *options], env=env, stdout=subprocess.DEVNULL)
     try:
-        end = time.monotonic() + 20
-        while len(sockets(folder)) < count and time.monotonic() < end:
-            time.sleep(0.02)
-        assert len(sockets(folder)) >= count, "the pipeline opens no socket"
+        wait_until(lambda: len(sockets(folder)) >= count, "the pipeline opens its socket", process)
         yield process
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        process.wait(timeout=HANG)
 
 
-def look(folder, *options):
-    return json.loads(penstock("top", "--once", "--json", "--interval", "0.3", "--folder", folder, *options).out)
+def look(folder, *options, count=1):
+    """The pipelines that `top` shows, once there are `count`, all of which have delivered something: a busy process may answer late."""
+    def shown():
+        found = json.loads(penstock("top", "--once", "--json", "--interval", "0.3", "--folder", folder, *options).out)["pipelines"]
+        return [found] if len(found) == count and all(one["samples_per_s"] > 0 for one in found) else None
+
+    return wait_until(shown, f"top shows {count} pipelines that run")[0]
 
 
 def test_one_pipeline():
     with scratch() as base:
         folder = os.path.join(base, "run")
         with running(folder, ENDLESS, "--simulate-step", "1") as process:
-            one, = look(folder)["pipelines"]
+            one, = look(folder)
             assert one["pid"] == process.pid and one["rank"] == 0 and one["world"] == 1 and one["pipeline"].startswith("range ")
             assert one["samples_per_s"] > 0 and 0 <= one["wait_share"] <= 1 and one["verdict"] in ("input-bound", "moderately input-bound", "not input-bound")
             assert [stage["name"] for stage in one["stages"]] == ["read", "batch"] and abs(sum(s["share"] for s in one["stages"]) - 1) < 1e-6
-            words = penstock("top", "--once", "--interval", "0.2", "--folder", folder).out
-            assert str(process.pid) in words and "samples/s" in words and "input-bound" in words
+            wait_until(lambda: str(process.pid) in (words := penstock("top", "--once", "--interval", "0.2", "--folder", folder).out) and
+                       "samples/s" in words and "input-bound" in words, "top shows the pipeline as text")
         assert sockets(folder) == []  # removed at the end
-        assert look(folder)["pipelines"] == []
+        assert look(folder, count=0) == []
         assert "PENSTOCK_MONITOR=1" in penstock("top", "--once", "--interval", "0.1", "--folder", folder).out
 
 
@@ -62,7 +64,7 @@ def test_ranks_side_by_side():
     with scratch() as base:
         folder = os.path.join(base, "run")
         with running(folder, ENDLESS, "--rank", "0", "--world", "2"), running(folder, ENDLESS, "--rank", "1", "--world", "2", count=2):
-            found = look(folder)["pipelines"]
+            found = look(folder, count=2)
             assert sorted(one["rank"] for one in found) == [0, 1] and {one["world"] for one in found} == {2}
 
 
@@ -93,7 +95,7 @@ READ = """
 import os, socket, sys
 os.setgid(65534); os.setgroups([]); os.setuid(65534)
 s = socket.socket(socket.AF_UNIX)
-s.settimeout(5)
+s.settimeout(300)
 try:
     s.connect(sys.argv[1])
     data = b"".join(iter(lambda: s.recv(4096), b""))
@@ -120,7 +122,7 @@ def test_second_user():
             assert other() == "refused"
             os.chmod(path, 0o666)  # and the check of who is at the other end
             assert other() == "read 0"
-            assert len(look(folder)["pipelines"]) == 1
+            look(folder)
 
 
 def test_left_over_sockets():
@@ -137,21 +139,21 @@ def test_left_over_sockets():
             s.bind(silent)
             s.listen(1)
             with running(folder, count=3):
-                assert len(look(folder)["pipelines"]) == 1
+                look(folder)
         assert not os.path.exists(path)
 
 
 def connected(path):
     """A socket that is connected to the monitor, which may still be opening."""
-    for _ in range(200):
+    def connect():
         s = socket.socket(socket.AF_UNIX)
         try:
             s.connect(path)
             return s
         except ConnectionRefusedError:
             s.close()
-            time.sleep(0.05)
-    raise AssertionError(f"{path} refuses connections")
+
+    return wait_until(connect, f"{path} accepts connections")
 
 
 def test_a_client_that_does_not_read():
@@ -160,7 +162,7 @@ def test_a_client_that_does_not_read():
         with running(folder):
             path, = sockets(folder)
             with connected(path) as s:
-                assert len(look(folder)["pipelines"]) == 1
+                look(folder)
                 data = json.loads(b"".join(iter(lambda: s.recv(4096), b"")))
             assert data["schema"] == 1 and data["stages"][0]["name"] == "read"
 
@@ -200,7 +202,8 @@ def test_prometheus():
             try:
                 address = server.stdout.readline().strip()
                 assert address.startswith("http://127.0.0.1:"), address
-                text = urllib.request.urlopen(address, timeout=10).read().decode()
+                text = wait_until(lambda: (found := urllib.request.urlopen(address, timeout=HANG).read().decode()).count("\npenstock_samples_total{") == 2 and
+                                  found, "both pipelines are counted")
                 assert f'penstock_samples_total{{pid="{process.pid}",rank="0",pipeline="7"}} ' in text and 'stage="read"' in text
                 series = [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
                 assert len(series) == len(set(series)) and sum("samples_total" in name for name in series) == 2, text
@@ -211,7 +214,7 @@ def test_prometheus():
                         assert fields[1].startswith("0100007F:"), line
             finally:
                 server.send_signal(signal.SIGINT)
-                assert server.wait(timeout=20) == 0
+                assert server.wait(timeout=HANG) == 0
 
 
 NVML = r"""
@@ -308,7 +311,7 @@ def test_trace_of_doctor():
             assert sorted(threads) == ["consumer", "worker 0", "worker 1"], threads
             steps = [event["dur"] for event in events if event["name"] == "step"]
             if more:
-                assert len(steps) > 10 and sorted(steps)[len(steps) // 2] > 4900, steps[:10]
+                assert len(steps) > 3 and sorted(steps)[len(steps) // 2] > 4900, steps[:10]
         refused = penstock("doctor", "range 6400 | batch 64", "--quick", "--trace", os.path.join(base, "none", "t.json"), code=1)
         assert "none" in refused.err, refused.err
 
@@ -318,8 +321,7 @@ def test_scalars():
         folder, logs = os.path.join(base, "run"), os.path.join(base, "logs")
         with running(folder):
             look(folder, "--tensorboard", logs)
-        path, = glob.glob(os.path.join(logs, "events.out.tfevents.*"))
-        data = open(path, "rb").read()
+        data = b"".join(open(path, "rb").read() for path in glob.glob(os.path.join(logs, "events.out.tfevents.*")))
         assert b"samples_per_s/" in data and b"wait_share/" in data and b"brain.Event:2" in data
 
 

@@ -3,9 +3,9 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import tap
+from patience import wait_until
 from tool import PENSTOCK, environment, penstock, report, scratch
 
 MODEL = "conv 8 3 relu pad=same | maxpool 2 | conv 8 3 relu pad=same | dropout 0.1 | globalavgpool | dense 3"
@@ -92,9 +92,7 @@ def test_kill_and_resume():
         for attempt, wait in enumerate((1, 3, 5)):
             run = f"{folder}/killed{attempt}"
             with subprocess.Popen([PENSTOCK, "train", train, *map(str, options), "--out", run], env=environment()) as process:
-                end = time.monotonic() + 60
-                while not os.path.exists(f"{run}/step_{wait * 5:08}") and process.poll() is None and time.monotonic() < end:
-                    time.sleep(0.002)
+                wait_until(lambda: os.path.exists(f"{run}/step_{wait * 5:08}"), f"checkpoint {wait}", process)
                 process.send_signal(signal.SIGKILL)
             penstock("train", "--resume", run)
             assert weights(f"{run}/step_00000030") == want, f"killed after step {wait * 5}"

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import tap
+from patience import HANG, wait_until
 from tool import PENSTOCK, environment, penstock, report, scratch
 
 MODEL = "conv 6 3 relu pad=same | maxpool 2 | conv 8 3 pad=same bias=false | batchnorm | relu | dropout 0.1 | globalavgpool | dense 3"
@@ -46,9 +47,7 @@ def test_kill_with_accumulation():
         for attempt, wait in enumerate((2, 6, 9, 14)):
             run = f"{folder}/killed{attempt}"
             with subprocess.Popen([PENSTOCK, "train", train, *map(str, options), "--out", run], env=environment()) as process:
-                end = time.monotonic() + 60
-                while not os.path.exists(f"{run}/step_{wait:08}") and process.poll() is None and time.monotonic() < end:
-                    time.sleep(0.001)
+                wait_until(lambda: os.path.exists(f"{run}/step_{wait:08}") or process.poll() is not None, f"step {wait}")
                 process.send_signal(signal.SIGKILL)
             penstock("train", "--resume", run)
             assert [weights(f"{run}/step_00000016"), open(f"{run}/step_00000016/optimizer.safetensors", "rb").read()] == want, wait
@@ -77,18 +76,16 @@ def test_interrupt_validation():
     """Ctrl-C ends a long validation at once, and the validation is repeated after a resume."""
     with scratch() as folder:
         train, run = data(folder, 16), f"{folder}/run"
-        slow = f"folder {folder}/photos | repeat 100000 | decode | resize 16 | normalize imagenet | batch 8"
+        slow = f"folder {folder}/photos | repeat 1000000000 | decode | resize 16 | normalize imagenet | batch 8"
         with subprocess.Popen([PENSTOCK, "train", train, "--val", slow, "--model", MODEL, "--epochs", "1", "--log-every", "1", "--out", run],
                               env=environment(), stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE) as process:
             for line in process.stdout:
                 if "step 2 " in line:
                     break
             time.sleep(0.3)
-            begin = time.monotonic()
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=50)
-            took = time.monotonic() - begin
-        assert process.returncode == 130 and took < 20, (process.returncode, took)
+            process.communicate(timeout=HANG)  # the validation takes days
+        assert process.returncode == 130, process.returncode
         assert os.readlink(f"{run}/latest") == "step_00000002" and not os.path.exists(f"{run}/best")
 
 

@@ -10,10 +10,9 @@ import shutil
 import struct
 import subprocess
 import tempfile
-import threading
-import time
 
 import tap
+from patience import HANG
 
 PENSTOCK = os.environ["PENSTOCK"]
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden", "cli")
@@ -43,29 +42,11 @@ def penstock(*arguments, code=0, env=None, prefix=(), **options):
     options.setdefault("stdin", subprocess.DEVNULL)
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
-    done = subprocess.run([*prefix, PENSTOCK, *map(os.fspath, map(_text, arguments))], env=environment(**(env or {})), timeout=120,
+    done = subprocess.run([*prefix, PENSTOCK, *map(os.fspath, map(_text, arguments))], env=environment(**(env or {})), timeout=HANG,
                           **options)
     result = Result(done, arguments)
     assert code is None or result.code == code, f"expected exit {code}\n{result}"
     return result
-
-
-class Clock:
-    """Seconds since it was made, without those in which this process was stopped."""
-
-    def __init__(self):
-        self.ticks, self.ended = 0, False
-        threading.Thread(target=self._tick, daemon=True).start()
-
-    def _tick(self):
-        while not self.ended:
-            began = time.monotonic()
-            time.sleep(0.05)
-            self.ticks += min(time.monotonic() - began, 1)
-
-    def read(self):
-        self.ended = True
-        return self.ticks
 
 
 def _text(argument):

@@ -41,7 +41,7 @@ def resident():
 def example(name, *arguments, cwd=None):
     """Runs one of python/examples with this interpreter."""
     command = [sys.executable, os.path.join(EXAMPLES, name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=cwd)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1000, cwd=cwd)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
 

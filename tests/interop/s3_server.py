@@ -57,11 +57,11 @@ def command(folder, ports):
 
 
 def wait_until_ready(process, url, log):
-    end = time.monotonic() + 90
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         assert process.poll() is None, open(log).read()[-2000:]
         try:
-            urllib.request.urlopen(url, timeout=2)
+            urllib.request.urlopen(url, timeout=30)
             return
         except urllib.error.HTTPError as error:
             if error.code == 403:  # it answers, and wants keys
@@ -83,7 +83,7 @@ class Server:
         return boto3.client(service, endpoint_url=self.url, aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name=REGION, **options)
 
     def make_bucket(self, name):
-        for left in range(50, -1, -1):  # the storage behind the gateway may need a moment more
+        for left in range(1000, -1, -1):  # the storage behind the gateway may need a moment more
             try:
                 return self.s3.create_bucket(Bucket=name)
             except Exception:

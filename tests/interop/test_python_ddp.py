@@ -105,7 +105,7 @@ def run():
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(sys.path))
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={WORLD}", __file__, folder]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=250)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=1000)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
         ranks = []
         for i in range(WORLD):

@@ -5,6 +5,7 @@ import time
 import cv2
 import numpy as np
 import tap
+from patience import examined
 
 import penstock as ps
 
@@ -36,16 +37,18 @@ def check(answer):
     assert answer.verdict["bottleneck"] == "cpu" and answer.remedies[0]["id"] == "offline-augment", (answer.verdict, answer.remedies[0])
 
 
-def test_a_loop_that_calls_opencv():
-    answer = ps.doctor(Loader(), step=a_step(1), seconds=4)
+@examined
+def test_a_loop_that_calls_opencv(patience):
+    answer = ps.doctor(Loader(), step=a_step(1), seconds=4 * patience)
     check(answer)
     assert "denoise" in answer.verdict["stage"] and "cv2" in answer.verdict["stage"], answer.verdict
 
 
-def test_a_pipeline_that_calls_opencv():
+@examined
+def test_a_pipeline_that_calls_opencv(patience):
     images = np.random.default_rng(6).integers(0, 255, (256, 24, 24, 3), np.uint8)
     dataset = ps.from_arrays({"image": images}).map(denoise).batch(8)
-    answer = ps.doctor(dataset, step=a_step(1), seconds=4)
+    answer = ps.doctor(dataset, step=a_step(1), seconds=4 * patience)
     check(answer)
 
 

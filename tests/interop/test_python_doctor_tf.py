@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tap
 import tensorflow as tf
+from patience import HANG, examined
 from PIL import Image
 
 import penstock as ps
@@ -43,10 +44,11 @@ def a_step(milliseconds):
     return lambda batch: time.sleep(milliseconds / 1e3)
 
 
-def test_tf_data_and_a_measured_gain():
+@examined
+def test_tf_data_and_a_measured_gain(patience):
     with tempfile.TemporaryDirectory() as folder:
         photos(folder, 64, 768)
-        answer = ps.doctor(article(folder), step=a_step(5), data=folder, seconds=8)
+        answer = ps.doctor(article(folder), step=a_step(5), data=folder, seconds=8 * patience)
         verdict = answer.verdict
         assert verdict["class"] in ("input-bound", "balanced") and verdict["wait_share"] > 0.1, verdict
         assert verdict["cause"] in ("large-images", "single-worker", "no-prefetch"), verdict
@@ -60,12 +62,13 @@ def test_tf_data_and_a_measured_gain():
         assert "Map" in answer.to_dict()["settings"]["chain"]
 
 
-def test_a_python_function_in_map():
+@examined
+def test_a_python_function_in_map(patience):
     def slow(x):
         return np.float32(sum(k * float(x) for k in range(4000)))
 
     dataset = tf.data.Dataset.range(4096).map(lambda x: tf.numpy_function(slow, [x], tf.float32)).batch(8)
-    answer = ps.doctor(dataset, step=a_step(1), seconds=5, verify=False)
+    answer = ps.doctor(dataset, step=a_step(1), seconds=5 * patience, verify=False)
     assert answer.verdict["cause"] == "python-function", answer.verdict
     assert answer.remedies[0]["id"] in ("native-op", "processes", "more-workers"), answer.remedies
 
@@ -86,14 +89,16 @@ def slow_rows(pause):
     return tf.data.Dataset.from_generator(rows, output_signature=signature).batch(8)
 
 
-def test_fit_waits():
+@examined
+def test_fit_waits(patience):
     doctor = penstock.keras.Doctor()
-    small_model().fit(slow_rows(0.002), steps_per_epoch=60, epochs=1, verbose=0, callbacks=[doctor])
-    answer = doctor.answer(seconds=2)
+    small_model().fit(slow_rows(0.005), steps_per_epoch=60, epochs=1, verbose=0, callbacks=[doctor])
+    answer = doctor.answer(seconds=2 * patience)
     assert answer.verdict["class"] == "input-bound" and answer.verdict["wait_share"] > 0.4, answer.verdict
 
 
-def test_fit_does_not_wait():
+@examined
+def test_fit_does_not_wait(patience):
     model = keras.Sequential([keras.layers.Input((512,))] + [keras.layers.Dense(1024, activation="relu") for _ in range(4)])
     model.compile("sgd", "mse")
     x = np.ones((256, 512), np.float32)
@@ -136,12 +141,13 @@ SCRIPT = """
 """
 
 
-def test_fit_in_a_script():
+@examined
+def test_fit_in_a_script(patience):
     with tempfile.TemporaryDirectory() as folder:
         script, out = os.path.join(folder, "train.py"), os.path.join(folder, "answer.json")
         with open(script, "w", encoding="utf-8") as f:
             f.write(textwrap.dedent(SCRIPT))
-        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--seconds", "4", script], capture_output=True, text=True, timeout=200)
+        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--seconds", str(4 * patience), script], capture_output=True, text=True, timeout=HANG)
         assert done.returncode == 0 and "in good order" in done.stdout, done.stderr
         with open(out, encoding="utf-8") as f:
             values = json.load(f)

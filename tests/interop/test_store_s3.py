@@ -17,7 +17,7 @@ def run(server, *arguments, env=None, code=0):
     """Runs the tool against the server; returns what was completed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     done = subprocess.run([os.environ["PENSTOCK"], *map(str, arguments)], env={**kept, **server.env, **(env or {})}, capture_output=True, text=True,
-                          timeout=240)
+                          timeout=600)
     assert code is None or done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done
 

@@ -1,13 +1,14 @@
 """Scalars that `penstock top` writes, read by TensorBoard's own reader."""
+import json
 import os
 import signal
 import subprocess
 import tempfile
-import time
 
 from tensorboard.backend.event_processing import event_accumulator
 
 import tap
+from patience import HANG, wait_until
 
 PENSTOCK = os.environ["PENSTOCK"]
 
@@ -15,20 +16,19 @@ PENSTOCK = os.environ["PENSTOCK"]
 def test_scalars_of_a_running_pipeline():
     with tempfile.TemporaryDirectory() as base:
         folder, logs = os.path.join(base, "run"), os.path.join(base, "logs")
-        run = subprocess.Popen([PENSTOCK, "bench", "range 100000000 | batch 64", "--seconds", "60", "--quiet"], stdout=subprocess.DEVNULL,
+        run = subprocess.Popen([PENSTOCK, "bench", "range 100000000 | batch 64", "--seconds", "100000", "--quiet"], stdout=subprocess.DEVNULL,
                                env={**os.environ, "PENSTOCK_MONITOR": folder})
         try:
-            end = time.monotonic() + 20
-            while not (os.path.isdir(folder) and os.listdir(folder)) and time.monotonic() < end:
-                time.sleep(0.05)
+            wait_until(lambda: os.path.isdir(folder) and os.listdir(folder), "the pipeline opens its socket", run)
             top = subprocess.Popen([PENSTOCK, "top", "--json", "--interval", "0.3", "--folder", folder, "--tensorboard", logs], stdout=subprocess.PIPE)
-            for _ in range(3):
-                top.stdout.readline()
+            for _ in range(3):  # a busy pipeline may answer too late for a line
+                while not json.loads(top.stdout.readline())["pipelines"]:
+                    pass
             top.send_signal(signal.SIGINT)
-            top.communicate(timeout=20)
+            top.communicate(timeout=HANG)
         finally:
             run.send_signal(signal.SIGINT)
-            run.wait(timeout=20)
+            run.wait(timeout=HANG)
         found = event_accumulator.EventAccumulator(logs).Reload()
         tags = found.Tags()
         for name in ("samples_per_s", "wait_share", "busy_share", "ready"):

@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 import tap
+from patience import HANG
 
 
 @contextlib.contextmanager
@@ -27,7 +28,7 @@ def images(folder, count=40, classes=4, size=32):
     return path
 
 
-def child(code, *arguments, timeout=60, **options):
+def child(code, *arguments, timeout=HANG, **options):
     """Runs Python code in a process of its own; one that hangs fails."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, **options

@@ -16,7 +16,7 @@ import penstock as ps
 import tap
 from data import child, scratch
 
-LONG = 60  # seconds: whoever waits so long waits for ever
+LONG = 240  # seconds: whoever waits so long waits for ever
 
 
 class Stuck:
@@ -76,7 +76,7 @@ def settled(stuck, threads):
     """Let go, it ends, and so do the threads."""
     stuck.go.set()
     assert stuck.left.wait(LONG)
-    for _ in range(600):
+    for _ in range(LONG * 20):
         if len(os.listdir("/proc/self/task")) <= threads:
             return True
         time.sleep(0.05)
@@ -92,7 +92,7 @@ def test_close_waits_as_long_as_it_is_told():
             warnings.simplefilter("always")
             start = time.monotonic()
             ds.close(0.2)
-            assert 0.15 < time.monotonic() - start < LONG / 2
+            assert 0.15 < time.monotonic() - start < LONG / 2  # the function waits for LONG seconds
         assert [warning.category for warning in caught] == [RuntimeWarning], (name, caught)
         assert name in str(caught[0].message) and "has not returned" in str(caught[0].message), caught[0].message
         assert not stuck.left.is_set() and held["value"].tolist() == [0]
@@ -138,7 +138,7 @@ def test_what_it_uses_stays():
     except BufferError:
         pass
     stuck.go.set()
-    for _ in range(600):
+    for _ in range(LONG * 20):
         try:
             kept.append(1)
             return
@@ -247,7 +247,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONG)
     pids = list(map(int, done.stdout.split()))
     assert done.returncode == -signal.SIGKILL and len(pids) == 2, done
-    for _ in range(300):
+    for _ in range(LONG * 10):
         if not any(running(pid) for pid in pids):
             return
         time.sleep(0.1)
@@ -349,8 +349,8 @@ def stuck(value):
 ds = ps.range(10).map(stuck, spec={{"value": "int64"}}).batch(1)
 next(iter(ds))
 entered.wait()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     next(iter(ds))
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -482,11 +482,11 @@ def test_close_while_another_begins_anew():
 
 
 def test_exit_while_others_begin_anew():
-    """All pipelines together have the seconds of one."""
+    """All pipelines together have the seconds of one: five, not five for each of many."""
     code = f"""
 import atexit, threading, time
 def ended():
-    print(time.monotonic() - start < {LONG / 3}, flush=True)
+    print(time.monotonic() - start < 100, flush=True)
 atexit.register(ended)
 import penstock as ps
 entered = threading.Semaphore(0)
@@ -500,13 +500,13 @@ def begin():
     ds = ps.from_generator(untidy, spec={{"value": "int64"}}).batch(1)
     next(iter(ds))
     next(iter(ds))
-for _ in range(6):
+for _ in range(40):
     threading.Thread(target=begin, daemon=True).start()
-for _ in range(6):
+for _ in range(40):
     entered.acquire()
 start = time.monotonic()
 """
-    done = child(code, timeout=LONG)
+    done = child(code)
     assert (done.returncode, done.stdout) == (0, "True\n") and "untidy has not returned" in done.stderr, done
 
 
@@ -566,8 +566,8 @@ def stuck(value):
 batches = iter(ps.range(10).map(stuck, spec={{"value": "int64"}}).batch(1))
 next(batches)
 entered.wait()
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     del batches
     threading.Event().wait({LONG})  # Python looks for signals where a function of its own begins
 except KeyboardInterrupt:

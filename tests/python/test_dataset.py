@@ -295,7 +295,7 @@ def test_a_loop_that_is_left_ends_its_epoch():
             next(iter(ds))
             gone.append(weakref.ref(ds))
         del ds
-        for _ in range(500):  # functions that are at work have it until they return
+        for _ in range(20000):  # functions that are at work have it until they return
             if any(ref() for ref in gone):
                 time.sleep(0.01)
         assert not any(ref() for ref in gone)
@@ -416,7 +416,7 @@ def test_a_second_iterator_beside_one_that_waits():
     def wait(value):
         if value == 4 and not entered.is_set():
             entered.set()
-            go.wait(60)
+            go.wait(240)
         return value
 
     ds = ps.range(8).map(wait, spec={"value": "int64"}).batch(4).with_options(workers=1)
@@ -425,15 +425,15 @@ def test_a_second_iterator_beside_one_that_waits():
     waiting = threading.Thread(target=lambda: seen.append(next(first)[0].tolist()))
     waiting.start()
     try:
-        assert entered.wait(60)
+        assert entered.wait(240)
         time.sleep(0.2)  # now it waits, with the pipeline's lock
         beside = threading.Thread(target=lambda: made.extend([ds.state_dict()["next"], values([*iter(ds)])]))
         beside.start()
-        beside.join(30)
+        beside.join(120)
         assert made == [1, [[0, 1, 2, 3], [4, 5, 6, 7]]] and not seen, "it waits for the first one's batch"
     finally:
         go.set()
-        waiting.join(60)
+        waiting.join(240)
     assert seen == [[4, 5, 6, 7]]
     ds.close()
 

@@ -11,6 +11,7 @@ import threading
 import time
 
 import tap
+from patience import HANG, examined
 
 import penstock as ps
 
@@ -28,7 +29,7 @@ IDS = {
 
 def slow(value):
     total = 0
-    for k in range(3000):
+    for k in range(20000):
         total += k * value
     return total
 
@@ -66,8 +67,9 @@ def check(answer):
     return values
 
 
-def test_a_slow_function():
-    answer = ps.doctor(Loader(slow), step=pause(2), seconds=4, epochs=10)
+@examined
+def test_a_slow_function(patience):
+    answer = ps.doctor(Loader(slow), step=pause(2), seconds=4 * patience, epochs=10)
     values = check(answer)
     assert values["verdict"]["class"] == "input-bound" and values["verdict"]["cause"] == "python-function", values["verdict"]
     assert "slow" in values["verdict"]["stage"] and values["remedies"][0]["id"] in ("processes", "native-op"), values["remedies"]
@@ -120,13 +122,15 @@ def test_calls_are_resolved():
     assert module("len(x)") == "builtins" and module("prying.slow(3)", prying=Prying()) == __name__
 
 
-def test_a_generator_that_can_be_read_once():
-    values = check(ps.doctor(iter(Loader(slow)), step=pause(2), seconds=3))
+@examined
+def test_a_generator_that_can_be_read_once(patience):
+    values = check(ps.doctor(iter(Loader(slow)), step=pause(2), seconds=3 * patience))
     assert values["verdict"]["cause"] == "python-function" and values["verdict"]["wait_share"] > 0.2, values["verdict"]
 
 
-def test_a_healthy_loop():
-    values = check(ps.doctor(Loader(lambda i: i), step=pause(10), seconds=2))
+@examined
+def test_a_healthy_loop(patience):
+    values = check(ps.doctor(Loader(lambda i: i), step=pause(20), seconds=2 * patience))
     assert values["verdict"]["class"] == "consumer-bound" and values["verdict"]["cause"] == "consumer", values["verdict"]
 
 
@@ -168,7 +172,7 @@ def run_script(text, *options, env=None):
         with open(script, "w", encoding="utf-8") as f:
             f.write(textwrap.dedent(text))
         done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, *options, script, "a", "--b"], capture_output=True, text=True,
-                              timeout=120, env={**os.environ, **(env or {})})
+                              timeout=HANG, env={**os.environ, **(env or {})})
         values = json.load(open(out, encoding="utf-8")) if os.path.exists(out) else None
         return done, values
 
@@ -194,8 +198,9 @@ PLAIN = """
 """
 
 
-def test_a_plain_loop():
-    done, values = run_script(PLAIN, "--seconds", "2")
+@examined
+def test_a_plain_loop(patience):
+    done, values = run_script(PLAIN, "--seconds", str(2 * patience))
     assert done.returncode == 0 and "in good order" in done.stdout, done.stderr
     assert values["verdict"]["class"] == "input-bound" and values["verdict"]["cause"] == "python-function", values["verdict"]
     assert 0.5 < values["verdict"]["wait_share"] < 0.95 and "batches" in values["verdict"]["stage"], values["verdict"]
@@ -214,12 +219,13 @@ DATASET = """
     import time
     import penstock as ps
     for batch in ps.pipeline("range 400 | batch 4"):
-        time.sleep(0.002)
+        time.sleep(0.02)
     print("the whole script")
 """
 
 
-def test_whole():
+@examined
+def test_whole(patience):
     done, values = run_script(DATASET, "--whole")
     assert done.returncode == 0 and "the whole script" in done.stdout, done.stderr
     assert values["verdict"]["wait_share"] < 0.2 and values["settings"]["kind"] == "penstock", values["verdict"]
@@ -241,7 +247,7 @@ MONITORED = """
 def test_monitor_by_the_environment():
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "PENSTOCK_MONITOR": os.path.join(folder, "run")}
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(MONITORED)], capture_output=True, text=True, timeout=60, env=env)
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(MONITORED)], capture_output=True, text=True, timeout=HANG, env=env)
         assert done.returncode == 0, done.stderr
 
 
@@ -280,7 +286,7 @@ def test_a_gpu_that_is_not_used():
         with open(source, "w", encoding="utf-8") as f:
             f.write(NVML)
         subprocess.run([compiler, "-shared", "-fPIC", "-w", source, "-o", os.path.join(folder, "libnvidia-ml.so.1")], check=True)
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(UNUSED)], capture_output=True, text=True, timeout=60,
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(UNUSED)], capture_output=True, text=True, timeout=HANG,
                               env={**os.environ, "LD_LIBRARY_PATH": folder})
         assert done.returncode == 0, done.stderr
 

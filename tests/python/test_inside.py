@@ -99,7 +99,7 @@ def test_owners_are_collected():
                 next(batches)
             gone = weakref.ref(owner)
             del owner, batches
-            for _ in range(100):
+            for _ in range(4000):
                 gc.collect()
                 if gone() is None and threads() <= before:
                     break
@@ -155,7 +155,7 @@ def work():
     for batch in ds:
         begun.set()
 threading.Thread(target=work, daemon=True).start()
-begun.wait(30)
+begun.wait(240)
 """
         for _ in range(3):
             done = child(code)

@@ -12,6 +12,7 @@ import time
 import penstock as ps
 import tap
 from data import child, raises, resident
+from patience import HANG, has_open, wait_until
 
 
 TRUNCATED = """
@@ -52,7 +53,7 @@ def test_threads_share_an_iterator():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HANG)
     assert sorted(seen) == list(range(3000))
 
 
@@ -70,13 +71,13 @@ def test_threads_with_a_dataset_each():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANG)
     assert not failures and not any(thread.is_alive() for thread in threads), failures
 
 
 def test_close_from_another_thread():
     release = threading.Event()
-    ds = ps.range(10).map(lambda value: release.wait(20) and value, spec={"value": "int64"}).batch(2)
+    ds = ps.range(10).map(lambda value: release.wait(HANG) and value, spec={"value": "int64"}).batch(2)
     threading.Timer(0.2, lambda: (release.set(), ds.close())).start()
     try:
         for _ in ds:
@@ -97,11 +98,12 @@ def fork(function):
 
             traceback.print_exc()
             os._exit(1)
-    for _ in range(300):
+    end = time.monotonic() + HANG
+    while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.1)
+        time.sleep(0.005)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     raise AssertionError("the fork hangs")
@@ -158,13 +160,13 @@ if __name__ == "__main__":
     expected, queue = [batch[0].tolist() for batch in ds], context.Queue()
     process = context.Process(target=work, args=(ds, queue))
     process.start()
-    assert queue.get(timeout=30) == expected
+    assert queue.get(timeout=250) == expected
     process.join()
 """
     with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
         script.write(code)
         script.flush()
-        done = subprocess.run([sys.executable, script.name], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, script.name], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
 
 
@@ -200,8 +202,8 @@ def slow(value):
     time.sleep(0.01 if value < 5 else {seconds})
     return value
 ds = ps.range(100).map(slow, spec={{"value": "int64"}}).batch(1)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     for batch in ds:
         pass
 except KeyboardInterrupt:
@@ -210,30 +212,30 @@ except KeyboardInterrupt:
 """
 
 
-def interrupt(code, after, limit):
+def interrupt(code, after, until=None):
+    """Ctrl-C this long after the program says that it is ready, and when until(its process id) is true. Returns exit code, output and errors."""
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "ready\n"
-        time.sleep(after)
-        begin = time.monotonic()
+        if until:
+            wait_until(lambda: until(process.pid), "it waits", process)
+        time.sleep(after)  # any moment will do
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=limit)
+        out, err = process.communicate(timeout=HANG)
     except BaseException:
         process.kill()
         raise
-    return process.returncode, out, err, time.monotonic() - begin
+    return process.returncode, out, err
 
 
 def test_ctrl_c_while_waiting():
     for after in (0.0, 0.02, 0.1, 0.4):
-        code, out, err, _ = interrupt(WAIT.format(seconds=0.3, after="sys.exit(0)"), after, 20)
+        code, out, err = interrupt(WAIT.format(seconds=0.3, after="sys.exit(0)"), after)
         assert (code, out) == (0, "interrupted\n"), (after, code, out, err)
 
 
 def test_ctrl_c_then_on():
-    code, out, err, _ = interrupt(
-        WAIT.format(seconds=0.2, after="print(len(list(ps.range(100).batch(10)))); sys.exit(0)"), 0.3, 20
-    )
+    code, out, err = interrupt(WAIT.format(seconds=0.2, after="print(len(list(ps.range(100).batch(10)))); sys.exit(0)"), 0.3)
     assert (code, out) == (0, "interrupted\n10\n"), (code, out, err)
 
 
@@ -242,17 +244,18 @@ def test_ctrl_c_while_planning():
 import os, sys
 import penstock as ps
 os.mkfifo(sys.argv[1])
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     ps.tfrecord(sys.argv[1]).example().batch(3).plan()  # nobody writes into the pipe
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     os._exit(0)
 """
     with tempfile.TemporaryDirectory() as folder:
-        code = planning.replace("sys.argv[1]", repr(os.path.join(folder, "pipe")))
-        status, out, err, seconds = interrupt(code, 0.5, 20)
-    assert (status, out) == (0, "interrupted\n") and seconds < 5, (status, out, err)
+        path = os.path.join(folder, "pipe")
+        code = planning.replace("sys.argv[1]", repr(path))
+        status, out, err = interrupt(code, 0.3, lambda pid: has_open(pid, path))
+    assert (status, out) == (0, "interrupted\n"), (status, out, err)
 
 
 def test_circles_are_collected():
@@ -270,11 +273,8 @@ def test_circles_are_collected():
     for _ in range(5):
         Trainer()
     gc.collect()
-    for _ in range(100):  # what takes an engine apart may take a moment itself
-        if len(os.listdir("/proc/self/task")) <= before:
-            return
-        time.sleep(0.05)
-    raise AssertionError("workers of a dataset that nobody has any more")
+    # what takes an engine apart may take a moment itself
+    wait_until(lambda: len(os.listdir("/proc/self/task")) <= before, "the workers of a dataset that is collected end")
 
 
 def test_a_thousand_times():
@@ -303,8 +303,8 @@ def test_a_thousand_times():
     before, threads = resident(), len(os.listdir("/proc/self/task"))
     for i in range(1000):
         round(i)
+    wait_until(lambda: len(os.listdir("/proc/self/task")) <= threads + 2, "all threads but a few end")
     assert resident() - before < 6 << 20, f"{(resident() - before) >> 10} KiB more"
-    assert len(os.listdir("/proc/self/task")) <= threads + 2
 
 
 if __name__ == "__main__":

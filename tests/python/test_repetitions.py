@@ -27,7 +27,7 @@ WARM = 20  # repetitions before it is measured: memory pools fill, modules are i
 ALLOCATED = 512 << 10  # bytes that may be more at the end: caches of Python itself
 BLOCKS = 3000  # objects of Python, likewise
 RESIDENT = 12 << 20  # bytes; what the system's allocator keeps of what was freed, in an arena a thread, varies by this
-LIMIT = 60  # seconds that a single child may take
+LIMIT = 240  # seconds: a child that takes as long hangs
 
 
 def children():
@@ -65,7 +65,7 @@ def state():
 
 def settle(limits):
     """Threads that were left to themselves end soon, and what they had is given back: the least memory of a few moments."""
-    for _ in range(200):
+    for _ in range(LIMIT * 20):
         memory, *counts = state()
         if all(now <= limit for now, limit in zip(counts, limits)):
             break

@@ -3,13 +3,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 import penstock  # noqa: E402
 import tap  # noqa: E402
-from store_server import serve  # noqa: E402
-from tool import Clock, scratch  # noqa: E402
+from patience import HANG, wait_until  # noqa: E402
+from store_server import Rounds, serve  # noqa: E402
+from tool import scratch  # noqa: E402
 
 
 def make_shards(folder, store, images=60):
@@ -29,16 +29,18 @@ def test_a_fork_while_data_are_on_their_way():
         os.environ.update(env)
         store.latency = 0.05
         text = "tfrecord s3://data/sh | shuffle | example | select key image | batch 4"
+        expected = sorted(keys(penstock.pipeline(text.replace("s3://data/sh", f"{folder}/sh"))))
+        assert len(set(expected)) == 60
         data = penstock.pipeline(text)
         batches = iter(data)
         first = next(batches)["key"].tolist()
         child = os.fork()  # blocks are on their way to the parent's threads, which the child has not
         if child == 0:
-            signal.alarm(60)
-            os._exit(0 if sorted(keys(penstock.pipeline(text))) == sorted(set(keys(penstock.pipeline(text)))) else 1)
+            signal.alarm(HANG)
+            os._exit(0 if sorted(keys(penstock.pipeline(text))) == expected else 1)
         _, status = os.waitpid(child, 0)
         assert status == 0, f"the child ended with {os.waitstatus_to_exitcode(status)}"
-        assert len(first) + sum(len(batch["key"].tolist()) for batch in batches) == 60
+        assert sorted(first + keys(batches)) == expected
 
 
 def test_ctrl_c_while_the_server_is_silent():
@@ -47,32 +49,42 @@ def test_ctrl_c_while_the_server_is_silent():
         program = ("import penstock\n"
                    "print('ready', flush=True)\n"
                    "for batch in penstock.pipeline('tfrecord s3://data/sh | batch 4'):\n    pass\n")
-        store.faults, store.stall = {"silent": 1}, 60
+        store.faults, store.stall = {"silent": 1}, HANG
         process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        process.stdout.readline()
-        time.sleep(1)
-        clock = Clock()
+        wait_until(store.count, "the server is asked", process)
+        asked = store.count()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=300)
-        seconds = clock.read()
-        assert seconds < 10 and "KeyboardInterrupt" in said, (seconds, said[-500:])
+        _, said = process.communicate(timeout=HANG)
+        assert "KeyboardInterrupt" in said and store.count() <= asked + 2, (store.count(), said[-500:])  # it does not try on
 
 
 def test_the_first_batch_takes_three_round_trips():
     """After opening, with an index: what it needs is asked for at once."""
     with scratch() as folder, serve() as (store, env):
         make_shards(folder, store)
-        os.environ.update(env)
-        data = penstock.pipeline("tfrecord s3://data/sh | shuffle | batch 32")
-        store.latency = 0.3
-        clock, before = Clock(), store.count()
-        data.plan()
-        opened, requests = clock.read(), store.count() - before
-        clock = Clock()
-        next(iter(data))
-        first = clock.read()
-        assert first < 3 * 0.3 + 0.25, f"opened in {opened:.2f} s with {requests} requests, the first batch {first:.2f} s later"
-        assert opened < 7 * 0.3 + 0.25 and requests < 20, f"opened in {opened:.2f} s with {requests} requests"
+        program = ("import penstock\n"
+                   "data = penstock.pipeline('tfrecord s3://data/sh | shuffle | batch 32')\n"
+                   "data.plan()\n"
+                   "print('opened', flush=True)\n"
+                   "input()\n"
+                   "batch = next(iter(data))\n"
+                   "print('first', flush=True)\n"
+                   "input()\n")
+        store.rounds = Rounds()
+        process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            store.rounds.pid = process.pid
+            assert process.stdout.readline() == "opened\n"
+            opened, requests = store.rounds.count, store.count()
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "first\n"
+            first = store.rounds.count - opened
+        finally:
+            store.rounds.end()
+            process.communicate("\n", timeout=HANG)
+        assert 1 <= first <= 3, f"opened after {opened} round trips with {requests} requests, the first batch {first} later"
+        assert 1 <= opened <= 7 and requests < 20, f"opened after {opened} round trips with {requests} requests"
 
 
 def test_hosts():

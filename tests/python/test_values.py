@@ -261,7 +261,7 @@ for n in range(60):
 print("fine")
 """
     with scratch() as folder:
-        done = child(code, folder, timeout=120)
+        done = child(code, folder)
         assert done.returncode == 0 and done.stdout.strip() == "fine", (done.returncode, done.stderr)
 
 
