@@ -14,7 +14,6 @@
 #define LINES       4u /* cache lines of a span that are prefetched */
 #define LEAD        8u /* spans between bringing one in and using it */
 #define FETCH_GRAIN ((uint64_t)64 << 10)
-#define MOST_LINE_BYTES ((uint64_t)16 << 20)
 
 static size_t find_file(const struct span_set *s, uint64_t index)
 {
@@ -146,27 +145,6 @@ static pst_status check_place(const struct span_set *s, const struct span_place 
     return PST_OK;
 }
 
-/* The number of the line that begins at byte `offset`, from 1; 0: not known. Called for errors only, and not for far places: bad rows may be many. */
-static uint64_t line_at(const char *path, uint64_t offset)
-{
-    uint8_t *piece = offset <= MOST_LINE_BYTES ? mem_alloc(FETCH_GRAIN) : NULL;
-    uint64_t line = 1;
-    size_t got = 0;
-    int fd = -1;
-    pst_status st = piece ? file_open_read(&fd, path, NULL) : PST_ELIMIT;
-    for (uint64_t at = 0; st == PST_OK && at < offset; at += got) {
-        size_t wanted = offset - at < FETCH_GRAIN ? (size_t)(offset - at) : FETCH_GRAIN;
-        st = file_read_at(fd, path, piece, wanted, at, &got, NULL);
-        for (size_t i = 0; st == PST_OK && i < got; i++)
-            line += piece[i] == '\n';
-        if (st == PST_OK && got == 0)
-            st = PST_ESTALE;
-    }
-    file_close(fd);
-    mem_free(piece);
-    return st == PST_OK ? line : 0;
-}
-
 pst_status span_set_load(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr)
 {
     struct span_set *s = source;
@@ -186,7 +164,7 @@ pst_status span_set_load(void *source, void *worker, uint64_t index, pst_ctx *ct
     struct span_window window = {s->paths.paths[p->file], data, (size_t)(p->end - p->begin), p->begin,
                                  p->end == s->files[p->file].bytes};
     st = s->class->parse(s, (uint8_t *)worker + SPAN_WORKER_SIZE, &window, out, reterr);
-    uint64_t line = st == PST_ECORRUPT && s->class->in_lines && reterr ? line_at(window.path, p->begin) : 0;
+    uint64_t line = st == PST_ECORRUPT && s->class->in_lines && reterr ? span_line_at(&s->files[p->file], window.path, p->begin) : 0;
     if (line) {
         char message[sizeof(reterr->message)];
         memcpy(message, reterr->message, sizeof(message));

@@ -285,6 +285,7 @@ void span_set_finish(struct span_set *s)
         mapping_close(&s->files[k].mapping);
         file_close(s->files[k].fd);
         span_index_finish(&s->files[k].index);
+        span_lines_finish(&s->files[k]);
     }
     mem_free(s->files);
     mem_free(s->begun);

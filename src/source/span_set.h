@@ -59,6 +59,8 @@ struct span_class {
     size_t room_size;              /* zeroed memory, one per worker and stream */
 };
 
+struct span_lines;
+
 struct span_file {
     _Atomic(const uint8_t *) data; /* mapped; NULL: to be read */
     struct mapping mapping;
@@ -66,6 +68,7 @@ struct span_file {
     uint64_t first, count, bytes, fingerprint;
     uint64_t base; /* of spans of fixed length: where the first begins */
     struct span_index index;
+    _Atomic(struct span_lines *) lines; /* see span_lines.c; NULL: no line was asked for */
 };
 
 struct span_stream;
@@ -141,6 +144,10 @@ void span_stream_close(void *stream);
     .load = span_set_load, .intact = span_set_intact, .bytes_of = span_set_bytes_of, .locate = span_set_locate,                \
     .stream_open = span_stream_open, .stream_next = span_stream_next, .stream_locate = span_stream_locate,                     \
     .stream_close = span_stream_close, .cause = PST_CAUSE_VALUE
+
+/* The number of the line that begins at byte `offset`, from 1; 0: it is too far from the beginning, or cannot be read. */
+uint64_t span_line_at(struct span_file *f, const char *path, uint64_t offset);
+void span_lines_finish(struct span_file *f);
 
 /* For span_set.c: passes over one file after another, by the class' `cut`. */
 struct span_pass;

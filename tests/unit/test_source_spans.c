@@ -70,6 +70,46 @@ static void test_later_rows(void)
     opened_close(&o);
 }
 
+static _Atomic uint64_t reads;
+
+static bool count_reads(void *user, enum fault_kind kind, const char *what)
+{
+    (void)user;
+    atomic_fetch_add(&reads, kind == FAULT_IO && strstr(what, "read") != NULL);
+    return false;
+}
+
+/* Every row is bad, and its error names its line: each takes a read or two, not a pass over what comes before. */
+static void test_bad_rows_only(void)
+{
+    enum { ROWS = 6000, WIDTH = 200 };
+    char *text = malloc((size_t)ROWS * WIDTH + 100);
+    pst_error e = {0};
+    struct opened o;
+    REQUIRE(text != NULL);
+    size_t n = (size_t)sprintf(text, "a,b\n1,2\n");
+    for (int i = 0; i < ROWS; i++) { /* every third has an empty line before it */
+        n += (size_t)sprintf(text + n, "%s%0*d", i % 3 == 0 ? "\n" : "", WIDTH - 2, i);
+        text[n++] = '\n';
+    }
+    text[n] = 0;
+    struct source_setup s = setup_of(&source_csv, written("bad.csv", text));
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_INT(opened_count(&o), ROWS + 1);
+    fault_set(count_reads, NULL);
+    for (int k = 0; k < ROWS; k++) {
+        int i = (int)((unsigned)k * 1009 % ROWS); /* in any order */
+        char want[64];
+        snprintf(want, sizeof(want), "line %d: 1 column", 3 + i + i / 3 + 1);
+        CHECK_STATUS(opened_load(&o, (uint64_t)i + 1, &e), PST_ECORRUPT, &e);
+        CHECK_MSG(strstr(e.message, want), "row %d: \"%s\", expected %s", i, e.message, want);
+    }
+    fault_set(NULL, NULL);
+    CHECK_MSG(atomic_load(&reads) < 2 * ROWS, "%llu reads for %d bad rows", (unsigned long long)atomic_load(&reads), ROWS);
+    opened_close(&o);
+    free(text);
+}
+
 /* The row begins at the quote; the rest of the file belongs to it. */
 static void test_unbalanced_quote(void)
 {
@@ -405,6 +445,7 @@ static void test_everything_may_fail(void)
 static const struct test tests[] = {
     {"rows that are not as the others", test_bad_rows},
     {"values that contradict the inferred type", test_later_rows},
+    {"a table of bad rows only", test_bad_rows_only},
     {"a quote that is never closed", test_unbalanced_quote},
     {"a field of 1 GiB", test_endless_field},
     {"NUL bytes", test_nul_bytes},
