@@ -54,6 +54,34 @@ bool test_check_status(pst_status got, pst_status want, const pst_error *error, 
     return test_report(got == want, file, line, "%s is %s, expected %s %s", what, pst_status_name(got), pst_status_name(want), text);
 }
 
+/* Whether a thread other than the caller can run, or runs. */
+static bool is_busy(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    bool busy = false;
+    for (struct dirent *e; tasks && !busy && (e = readdir(tasks));) {
+        char path[300], line[512], *end;
+        if (e->d_name[0] == '.' || strtol(e->d_name, NULL, 10) == (long)gettid())
+            continue;
+        snprintf(path, sizeof(path), "/proc/self/task/%s/stat", e->d_name);
+        FILE *f = fopen(path, "re");
+        busy = f && fgets(line, sizeof(line), f) && (end = strrchr(line, ')')) && end[1] && end[2] != 'S'; /* a thread that has ended has no file */
+        if (f)
+            fclose(f);
+    }
+    if (tasks)
+        closedir(tasks);
+    return busy;
+}
+
+void test_wait_until_idle(void)
+{
+    for (int looks = 0, tries = 0; looks < 10 && tries < 100000; tries++) {
+        usleep(2000);
+        looks = is_busy() ? 0 : looks + 1;
+    }
+}
+
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *where)
 {
     (void)st, (void)flag, (void)where;

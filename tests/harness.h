@@ -45,6 +45,10 @@ const char *test_path(const char *name);
 void test_write_file(const char *path, const void *data, size_t length);
 uint8_t *test_read_file(const char *path, size_t *ret_length);
 
+/* Waits until every other thread of the process waits for something, at several looks in a row: what was begun is done, however slow the
+ * machine is. */
+void test_wait_until_idle(void);
+
 /* Faults: makes the `n`th call of a kind (0-based; `forever`: and all after it) fail until cleared; test_fault_calls
  * says how many calls there were since. `kind` is an enum fault_kind. */
 void test_fault_arm(int kind, uint64_t n, bool forever);

@@ -69,7 +69,7 @@ static bool sum_leaves(pst_comm *c, void *user)
 static void check_all(unsigned ranks, bool (*run)(pst_comm *c, void *user), void *user)
 {
     int codes[MOST_RANKS];
-    run_forked(ranks, 20, run, user, codes);
+    run_forked(ranks, 120, run, user, codes);
     for (unsigned r = 0; r < ranks; r++)
         CHECK_MSG(codes[r] == 0, "rank %u of %u ended with %d", r, ranks, codes[r]);
 }
@@ -234,7 +234,7 @@ static bool stop_one(pst_comm *c, void *user)
 static void test_stopped(void)
 {
     int codes[MOST_RANKS];
-    run_forked(3, 1, stop_one, NULL, codes);
+    run_forked(3, 5, stop_one, NULL, codes);
     CHECK_INT(codes[2], 0);
     CHECK_INT(codes[0], 0);
     CHECK_INT(codes[1], 99);
@@ -255,7 +255,7 @@ static bool kill_one(pst_comm *c, void *user)
 static void test_killed(void)
 {
     int codes[MOST_RANKS];
-    run_forked(3, 5, kill_one, NULL, codes);
+    run_forked(3, 30, kill_one, NULL, codes);
     CHECK_INT(codes[0], 0);
     CHECK_INT(codes[1], 99);
     CHECK_INT(codes[2], 0);

@@ -158,7 +158,7 @@ static bool run_on(unsigned ranks, struct plan plan, const char *results)
     int codes[MOST_RANKS];
     struct job j = {plan, results};
     bool ok = true;
-    run_forked(ranks, 20, run, &j, codes);
+    run_forked(ranks, 120, run, &j, codes);
     for (unsigned r = 0; r < ranks; r++)
         ok &= CHECK_MSG(codes[r] == 0, "rank %u of %u ended with %d", r, ranks, codes[r]);
     return ok;
@@ -293,7 +293,7 @@ static void test_every_end(void)
                 part.kill_at = how == 0 ? k : 0;
                 part.stop_at = how ? k : 0;
                 part.at_end = how == 2;
-                run_forked(cases[i].ranks, how ? 20 : 2, run, &(struct job){part, NULL}, codes);
+                run_forked(cases[i].ranks, how ? 120 : 5, run, &(struct job){part, NULL}, codes);
                 part = plan;
                 part.out = parts;
                 part.resume = true;

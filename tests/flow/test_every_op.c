@@ -182,7 +182,7 @@ static int threads_settle(int threads, int tries)
 static void check_nothing_kept(const char *text, const struct held *before)
 {
     struct held now = held_now();
-    int threads = threads_settle(idle_threads, 10000);
+    int threads = threads_settle(idle_threads, 200000);
     CHECK_MSG(now.memory == before->memory, "%s: %d blocks of memory are left", text, (int)(now.memory - before->memory));
     CHECK_MSG(now.files == before->files, "%s: %d open files, %d before", text, now.files, before->files);
     CHECK_MSG(threads <= idle_threads, "%s: %d threads are left", text, threads - idle_threads);

@@ -14,6 +14,7 @@
 #include "base/random.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <penstock/pipeline.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -92,7 +93,7 @@ static struct usage usage_now(void)
 static struct usage settled_usage(int threads)
 {
     struct usage u = usage_now();
-    for (int i = 0; i < 200 && u.threads > threads; i++) {
+    for (int i = 0; i < 60000 && u.threads > threads; i++) {
         usleep(1000);
         u = usage_now();
     }
@@ -253,14 +254,16 @@ static void tell(const struct soak *s, const struct usage *u, double minutes, ui
     fflush(stdout);
 }
 
+#define LEAST_CYCLES 16 /* also on a slow machine: otherwise there is nothing to compare */
+
 /* The first quarter is warm-up; the peaks of the two halves of what follows are compared. An open pipeline holds at most a
  * file at these moments: a stream is read or at its end. */
 static void soak(struct soak *s, const struct usage *before)
 {
     uint64_t begin = clock_ns(), cycles = 0;
-    double told = 0, every = seconds < 600 ? seconds / 10 : 60, now = 0, peak[2] = {0};
+    double told = 0, every = seconds < 600 ? seconds / 10 : 60, now = 0, done = 0, peak[2] = {0};
     struct usage u = {0};
-    while (now < seconds || cycles < 3) {
+    while (done < 1) {
         cycle(s);
         cycles++;
         for (size_t i = 0; i < LONG; i++)
@@ -268,10 +271,11 @@ static void soak(struct soak *s, const struct usage *before)
         let_go(s);
         u = settled_usage(before->threads + WORKERS * LONG);
         now = 1e-9 * (double)(clock_ns() - begin);
+        done = fmin(now / seconds, (double)cycles / LEAST_CYCLES);
         CHECK_INT(u.threads, before->threads + WORKERS * LONG);
         CHECK_MSG(u.files <= before->files + LONG, "%d descriptors, %d of them before", u.files, before->files);
-        if (now >= seconds / 4 && cycles >= 2) {
-            double *p = &peak[now > seconds * 0.625];
+        if (done >= 0.25) {
+            double *p = &peak[done > 0.625];
             *p = u.rss_mib > *p ? u.rss_mib : *p;
         }
         if (now - told >= every) {

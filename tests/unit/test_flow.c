@@ -74,7 +74,7 @@ static void test_steady_state(void)
         for (int i = 0; i < 4; i++) { /* as many batches as there can be at once */
             pst_batch *held = NULL;
             CHECK(pst_pipeline_next(p, &held, &e) >= 0);
-            usleep(20000);
+            test_wait_until_idle();
             pst_batch_unref(held);
         }
         pst_stats before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
@@ -233,7 +233,7 @@ static void test_epoch_boundary(void)
     REQUIRE(p);
     for (int i = 0; i < 7; i++, b = pst_batch_unref(b))
         REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
-    usleep(100000);
+    test_wait_until_idle();
     CHECK_INT(pst_pipeline_next(p, &b, &e), PST_END);
     REQUIRE_OK(pst_pipeline_stats(p, &stats, &e), &e);
     uint64_t waited = stats.consumer_wait_ns;
