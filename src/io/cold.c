@@ -12,7 +12,7 @@ bool cold_watch_look(struct cold_watch *w, bool *ret_renewed)
 {
     struct rusage usage;
     uint64_t now = clock_ns();
-    bool due = now - w->asked_ns >= RENEW_NS;
+    bool due = now >= w->asked_ns + RENEW_NS;
     if (ret_renewed)
         *ret_renewed = due;
     if (!due || getrusage(RUSAGE_THREAD, &usage) < 0)

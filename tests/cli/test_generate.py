@@ -73,7 +73,7 @@ def test_a_place_that_is_no_folder():
 
 def test_interrupted_then_completed():
     with scratch() as folder:
-        arguments = ["generate", f"{folder}/a", "--size", "96", "--images", "2000"]
+        arguments = ["generate", f"{folder}/a", "--size", "96", "--images", "800"]
         child = subprocess.Popen([PENSTOCK, *arguments], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  text=True)
         wait_until(lambda: any(names for _, _, names in os.walk(f"{folder}/a")), "the first image is there", child)
@@ -81,7 +81,7 @@ def test_interrupted_then_completed():
         _, err = child.communicate(timeout=HANG)
         assert child.returncode == 130 and "--force completes the set" in err, err
         files = tree(f"{folder}/a")
-        assert 0 < len(files) < 2000 and not any(path.endswith(b".tmp") for path in files)
+        assert 0 < len(files) < 800 and not any(path.endswith(b".tmp") for path in files)
         penstock(*arguments, "--force", "-q")
         penstock("generate", f"{folder}/b", *arguments[2:], "-q")
         assert tree(f"{folder}/a") == tree(f"{folder}/b")
