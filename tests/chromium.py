@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import tap
+from patience import HANG
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -63,7 +64,7 @@ class Chromium:
         if self._session:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG
         while True:
             answer = self._message(until)
             if answer is None:
@@ -80,7 +81,7 @@ class Chromium:
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.events.clear()
         self.call("Page.navigate", url="file://" + os.path.abspath(path))
-        until = time.monotonic() + 30
+        until = time.monotonic() + HANG
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             event = self._message(until)
             if event is None:

@@ -85,3 +85,22 @@ def wait_until_asleep(process, what, looks=10):
         return row >= looks
 
     wait_until(settled, what, process)
+
+
+def resident():
+    """Bytes of memory of this process."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory_settles(run, limit):
+    """Calls run() until it takes less than `limit` more bytes of memory. Allocators and thread pools need longer to warm up on some machines; a
+    leak shows every time."""
+    growth = []
+    for _ in range(5):
+        before = resident()
+        run()
+        growth.append(resident() - before)
+        if growth[-1] < limit:
+            return
+    raise AssertionError(f"{[more >> 10 for more in growth]} KiB more each time")

@@ -33,11 +33,6 @@ def normalized(pixels):
     return ((pixels / 255 - mean) / std).astype(np.float32)
 
 
-def resident():
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def example(name, *arguments, cwd=None):
     """Runs one of python/examples with this interpreter."""
     command = [sys.executable, os.path.join(EXAMPLES, name), *arguments]

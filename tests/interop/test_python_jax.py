@@ -9,7 +9,8 @@ import jax
 import numpy as np
 import tap
 from numba import carray, cfunc, types
-from python_data import EXAMPLES, ROOT, example, image_shards, normalized, resident
+from patience import memory_settles
+from python_data import EXAMPLES, ROOT, example, image_shards, normalized
 
 import penstock as ps
 import penstock.jax
@@ -45,9 +46,7 @@ def test_no_leak():
             next(batches)
 
     run(1000)
-    before = resident()
-    run(10000)
-    assert resident() - before < 8 << 20, f"{(resident() - before) >> 10} KiB more"
+    memory_settles(lambda: run(10000), 8 << 20)
 
 
 @cfunc(types.int32(types.CPointer(types.voidptr), types.CPointer(types.voidptr), types.CPointer(types.int64)))

@@ -11,7 +11,8 @@ import keras
 import numpy as np
 import tap
 import tensorflow as tf
-from python_data import before_and_after, example, image_shards, normalized, resident
+from patience import memory_settles, wait_until
+from python_data import before_and_after, example, image_shards, normalized
 
 import penstock as ps
 import penstock.tf
@@ -147,8 +148,12 @@ def test_what_is_let_go_is_gone():
     use()
     before = tasks()
     used = [use() for _ in range(20)]
-    gc.collect()
-    assert not any(source() for source in used) and tasks() <= before + 4, f"{tasks() - before} threads more"
+
+    def gone():
+        gc.collect()
+        return not any(source() for source in used) and tasks() <= before + 4
+
+    wait_until(gone, "datasets and all threads but a few go")
     dataset = penstock.tf.dataset(ps.range(10).batch(5))
     variant, spec = tf.data.experimental.to_variant(dataset), dataset.element_spec
     del dataset
@@ -289,9 +294,7 @@ def test_no_leak():
                 next(batches)
 
         run(1000)
-        before = resident()
-        run(10000)
-        assert resident() - before < 8 << 20, f"{(resident() - before) >> 10} KiB more"
+        memory_settles(lambda: run(10000), 8 << 20)
 
 
 def test_fit():

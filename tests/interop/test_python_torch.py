@@ -5,7 +5,8 @@ import os
 import numpy as np
 import tap
 import torch
-from python_data import before_and_after, example, image_shards, normalized, resident
+from patience import memory_settles
+from python_data import before_and_after, example, image_shards, normalized
 
 import penstock as ps
 from penstock.torch import Loader, tensor
@@ -92,9 +93,7 @@ def test_no_leak():
             a += b[0]
 
     run(1000)
-    before = resident()
-    run(10000)
-    assert resident() - before < 4 << 20, f"{(resident() - before) >> 10} KiB more"
+    memory_settles(lambda: run(10000), 4 << 20)
 
 
 def test_odd_fields():

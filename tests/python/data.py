@@ -36,12 +36,6 @@ def child(code, *arguments, timeout=HANG, **options):
     return done
 
 
-def resident():
-    """Bytes of memory of this process."""
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 @contextlib.contextmanager
 def raises(kind, *words):
     """The block must raise `kind` with these words in its text."""
@@ -54,4 +48,4 @@ def raises(kind, *words):
     raise AssertionError(f"no {kind.__name__}")
 
 
-__all__ = ["child", "images", "raises", "resident", "scratch", "tap"]
+__all__ = ["child", "images", "raises", "scratch", "tap"]

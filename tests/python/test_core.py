@@ -6,7 +6,8 @@ import gc
 
 import penstock as ps
 import tap
-from data import raises, resident
+from data import raises
+from patience import memory_settles
 
 
 def one(arrays, size=64):
@@ -162,9 +163,7 @@ def test_no_leak():
             x.__dlpack__(), x.__dlpack__(max_version=(1, 0)), x[0], x.shape
 
     run(2000)
-    before = resident()
-    run(10000)
-    assert resident() - before < 2 << 20, f"{(resident() - before) >> 10} KiB more after 10,000 batches"
+    memory_settles(lambda: run(10000), 2 << 20)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ import time
 
 import penstock as ps
 import tap
-from data import raises, resident
+from data import raises
+from patience import resident
 
 REPEAT = int(os.environ.get("PENSTOCK_REPEAT", 30))
 WARM = 20  # repetitions before it is measured: memory pools fill, modules are imported
