@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """The doctor's predictions beside measurements: pipelines x remedies.
 
-    bench/doctor_pairs.py PENSTOCK [--json OUT] [--data FOLDER] [--state FILE] [--seconds S] [--quick] [--calm 0.1] [--only TEXT] [--least 30]
+    bench/doctor_pairs.py PENSTOCK [--json OUT] [--data FOLDER] [--state FILE] [--seconds S] [--quick] [--calm 0.1] [--only TEXT] [--rounds 3] [--least 30]
 
 For each pipeline, `penstock doctor --verify` predicts every remedy from short trials of costs, then applies it to a sample and runs it in turns with the
 present pipeline. A pair is one remedy of one pipeline; its error is predicted / measured - 1 on the same sample. Prints a table, the median and the
 worst error. Exit 1 if there are fewer pairs than --least, the median error exceeds 10 % or the worst 25 %. Run it on a quiet machine.
 
-Other programs spoil the comparison: a pipeline during which they used more than --calm of the machine is measured again, up to three times.
+The speed of a shared machine changes between a prediction and its measurement. So every pipeline is examined --rounds times, and a pair's figures are
+the medians of its rounds. Other programs spoil the comparison: a round during which they used more than --calm of the machine is measured again, up to
+three times.
 
-It takes about a quarter of an hour. With --state, results are kept there and pipelines that have one are not measured again; with --seconds, it ends
+It takes about a minute per pipeline and round. With --state, results are kept there and pipelines that have one are not measured again; with --seconds, it ends
 after that time with exit code 75, and the next call continues. With --data, the data is kept, too.
 """
 import argparse
@@ -87,7 +89,7 @@ def examine(tool, folder, name, text, options):
         measured = remedy["measured"]
         if measured:
             rows.append({"remedy": remedy["id"], "now": measured["now_samples_per_s"], "predicted": measured["predicted_samples_per_s"],
-                         "measured": measured["samples_per_s"], "error": measured["error"], "upper": remedy["predicted"].get("upper_bound", False)})
+                         "measured": measured["samples_per_s"], "error": measured["error"]})
     return {"pipeline": name, "cause": found["verdict"]["cause"], "others": round(others, 3), "seconds": seconds, "pairs": rows}
 
 
@@ -105,9 +107,18 @@ def save(path, value):
         os.replace(path + ".new", path)
 
 
+def middle(rounds, remedy):
+    """The medians of one pair over all rounds that have it."""
+    pairs = [pair for result in rounds for pair in result["pairs"] if pair["remedy"] == remedy]
+    return {key: statistics.median(pair[key] for pair in pairs) for key in ("now", "predicted", "measured", "error")}
+
+
 def summarize(done, given):
     """Prints the table; returns whether the claim holds."""
-    rows = [dict(pair, pipeline=name) for name, result in done.items() for pair in result["pairs"]]
+    rows = []
+    for name, rounds in done.items():
+        remedies = dict.fromkeys(pair["remedy"] for result in rounds for pair in result["pairs"])
+        rows += [dict(middle(rounds, remedy), pipeline=name, remedy=remedy) for remedy in remedies]
     print("| pipeline | remedy | now | predicted | measured | error |\n|---|---|---|---|---|---|")
     for row in rows:
         print(f"| {row['pipeline']} | `{row['remedy']}` | {row['now']:.0f} | {row['predicted']:.0f} | {row['measured']:.0f} | {100 * row['error']:+.0f} % |")
@@ -129,6 +140,7 @@ def main():
     arguments.add_argument("--prepare", action="store_true", help="only make the data")
     arguments.add_argument("--calm", type=float, default=0.1)
     arguments.add_argument("--only", default="")
+    arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--least", type=int, default=30)
     given = arguments.parse_args()
     tool, done, begun, longest = os.path.abspath(given.penstock), load(given.state), time.monotonic(), 0.0
@@ -138,19 +150,21 @@ def main():
         prepare(tool, folder)
         if given.prepare:
             return
-        for name, text, options in pipelines():
-            for _ in range(TRIES):
-                if given.only not in name or done.get(name, {"others": 1})["others"] <= given.calm:
-                    break
-                if time.monotonic() - begun + longest > given.seconds:
-                    sys.exit(AGAIN)
-                result = examine(tool, folder, name, text, options + ["--quick"] * given.quick)
-                longest = max(longest, result["seconds"])
-                if name not in done or result["others"] < done[name]["others"]:
-                    done[name] = result
-                save(given.state, done)
-                print(f"{name}: {len(result['pairs'])} pairs in {result['seconds']:.0f} s; others used {100 * result['others']:.0f} % of the machine",
-                      file=sys.stderr, flush=True)
+        for turn in range(given.rounds):
+            for name, text, options in pipelines():
+                for attempt in range(TRIES):
+                    rounds = done.setdefault(name, [])
+                    if given.only not in name or len(rounds) > turn:
+                        break
+                    if time.monotonic() - begun + longest > given.seconds:
+                        sys.exit(AGAIN)
+                    result = examine(tool, folder, name, text, options + ["--quick"] * given.quick)
+                    longest = max(longest, result["seconds"])
+                    if result["others"] <= given.calm or attempt == TRIES - 1:
+                        rounds.append(result)
+                    save(given.state, done)
+                    print(f"{name}: {len(result['pairs'])} pairs in {result['seconds']:.0f} s; others used {100 * result['others']:.0f} % of the machine",
+                          file=sys.stderr, flush=True)
     sys.exit(not summarize(done, given))
 
 

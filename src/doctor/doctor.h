@@ -271,7 +271,7 @@ bool doctor_has_time(const struct pst_doctor *d, double seconds);
 pst_status doctor_trial(struct pst_doctor *d, const struct draft *r, double seconds, bool warm_epoch, struct trial *ret,
                         pst_error *reterr);
 
-#define MOST_TURNS 8
+#define MOST_TURNS 16
 
 struct turns_request {
     const struct draft *before, *after;

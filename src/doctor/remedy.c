@@ -98,8 +98,8 @@ pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reter
     struct turns t;
     pst_error error = {0};
     const struct draft *base = r->on_sample ? &d->sampled : &d->now;
-    struct turns_request q = {.before = base, .after = &r->variant, .warm_epoch = r->warm_epoch, .rounds = d->options.quick ? 3 : 4,
-                              .seconds = d->options.quick ? 0.15 : 0.3};
+    struct turns_request q = {.before = base, .after = &r->variant, .warm_epoch = r->warm_epoch, .rounds = d->options.quick ? 5 : 7,
+                              .seconds = d->options.quick ? 0.09 : 0.18};
     if (!doctor_has_time(d, 2))
         return PST_SKIP;
     pst_status st = doctor_turns(d, &q, &t, &error);

@@ -1,6 +1,6 @@
 /* turns.c: two pipelines compared in turns. What other programs do, and how fast the processor happens to run, changes from second to second by more
  * than many remedies bring; runs that follow each other directly share it. The gain is the median of the ratios of neighbours, so that one
- * disturbed turn does not count. */
+ * disturbed turn does not count. Many short turns tell more than few long ones. */
 #include "doctor/doctor.h"
 
 #include <math.h>

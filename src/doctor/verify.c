@@ -14,7 +14,7 @@ static pst_status measure(struct pst_doctor *d, struct remedy *r, pst_error *ret
 {
     struct turns t;
     struct turns_request q = {.before = r->on_sample ? &d->sampled : &d->now, .after = &r->variant, .warm_epoch = r->warm_epoch,
-                              .rounds = 6, .seconds = d->options.quick ? 0.2 : 0.4};
+                              .rounds = 12, .seconds = d->options.quick ? 0.1 : 0.2};
     pst_status st = doctor_turns(d, &q, &t, reterr);
     if (st < 0)
         return st;
