@@ -20,7 +20,8 @@ static void put_result(const struct config *c, const pst_run_record *r, const ch
 {
     struct stat info;
     char size[AMOUNT_SIZE];
-    uint64_t bytes = stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+    bool known = stat(path, &info) == 0; /* not in a store */
+    uint64_t bytes = known ? (uint64_t)info.st_size : 0;
 
     if (c->json) {
         struct json j = json_to(stdout);
@@ -30,14 +31,17 @@ static void put_result(const struct config *c, const pst_run_record *r, const ch
         json_string(&j, "checkpoint", r->folder);
         json_uint(&j, "step", r->step);
         json_string(&j, "path", path);
-        json_uint(&j, "bytes", bytes);
+        if (known)
+            json_uint(&j, "bytes", bytes);
         json_end_object(&j);
         putchar('\n');
     } else {
+        printf("%s: ", path);
+        if (known)
+            printf("%s, ", amount_bytes(size, (double)bytes));
         if (r->step)
-            printf("%s: %s, step %" PRIu64 " of %s\n", path, amount_bytes(size, (double)bytes), r->step, r->folder);
-        else
-            printf("%s: %s, of %s\n", path, amount_bytes(size, (double)bytes), r->folder);
+            printf("step %" PRIu64 " ", r->step);
+        printf("of %s\n", r->folder);
     }
 }
 

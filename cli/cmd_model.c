@@ -12,7 +12,6 @@
 #include <penstock/image.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NAME_COLUMN = 18 };
@@ -181,28 +180,13 @@ static pst_status tune(const struct config *c, const pst_model *m, pst_error *er
     return pst_model_tune(m, c->tune, &o, error);
 }
 
-/* Whether MODEL is a file or a folder that has a model, instead of its text. A preset is a preset, whatever folders there are. */
-static bool is_stored(const char *text)
-{
-    struct stat info;
-    const char *name, *doc;
-    size_t length = strlen(text);
-
-    if (length > 5 && strcmp(text + length - 5, ".onnx") == 0 && !strchr(text, '|'))
-        return true;
-    for (size_t i = 0; pst_preset_at(i, &name, &doc); i++)
-        if (strcmp(name, text) == 0)
-            return false;
-    return stat(text, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 /* The model of a text, or of a run or an ONNX file, which have their input. */
 static pst_status open_model(pst_model **ret, const char *text, const pst_shape *shape, pst_error *error)
 {
     pst_run_record *record = NULL;
     pst_status status;
 
-    if (!is_stored(text))
+    if (!pst_run_record_is(text))
         return pst_model_parse(ret, text, shape, error);
     status = pst_run_record_read(&record, text, NULL, error);
     if (status == PST_OK)

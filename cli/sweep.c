@@ -111,6 +111,7 @@ static int run_one(const struct train_config *c, struct option_list command, str
 {
     struct parsed parsed = {0};
     char latest[PATH_MAX + 8];
+    pst_run_record *earlier = NULL;
     int code = options_parse(&parsed, &command_train, (int)command.count, (char **)(uintptr_t)command.items);
 
     o->result.size = sizeof(o->result);
@@ -120,11 +121,12 @@ static int run_one(const struct train_config *c, struct option_list command, str
         snprintf(latest, sizeof(latest), "%s/latest", o->folder);
         if (!c->quiet && !c->json)
             printf("%s\n", o->label);
-        if (access(latest, F_OK) == 0)
+        if (access(latest, F_OK) == 0 || (strstr(o->folder, "://") && pst_run_record_read(&earlier, o->folder, "latest", NULL) == PST_OK))
             code = train_again(one, o->folder, NULL, 0, &o->result);
         else
             code = train_once(one, parsed.operands, parsed.count, command, &o->result);
     }
+    pst_run_record_destroy(earlier);
     options_finish(&parsed, &command_train);
     return code;
 }
@@ -201,7 +203,7 @@ int sweep(const struct train_config *c, const char *const *operands, size_t coun
         return say_usage(&command_train, "--sweep takes a pipeline; the same command continues it");
     for (size_t i = 0; code == EXIT_DONE && i < c->sweep.count; i++)
         code = read_axis(&p, c->sweep.items[i]);
-    if (code == EXIT_DONE && mkdir(c->out, 0777) < 0 && access(c->out, W_OK) < 0) {
+    if (code == EXIT_DONE && !strstr(c->out, "://") && mkdir(c->out, 0777) < 0 && access(c->out, W_OK) < 0) {
         say_error("%s: the folder cannot be made or written to", c->out);
         code = EXIT_FAILED;
     }

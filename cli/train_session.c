@@ -37,6 +37,7 @@ static int open_validation(struct train_session *s, const struct train_config *c
 
     config.trace = NULL;
     config.uneven = s->comm ? PST_UNEVEN_ALLOW : config.uneven; /* every sample counts once */
+    config.hosts = 1; /* every rank may take any batch: shards that hosts hold are of the training data */
     config.ram = ram;
     return pipeline_open(&s->validation, s->command, &config, &c->val, 1, c->json);
 }

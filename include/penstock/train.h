@@ -496,6 +496,9 @@ typedef struct pst_run_record {
     size_t class_count;      /* The number of names; 0: not known. */
     bool foreign;            /* Read from an ONNX file: whoever wrote it chose the pipeline, which may prepare images, but is not to be run as it is. */
 } pst_run_record;
+/* Returns whether `model` names a run folder, a checkpoint folder or an ONNX file, here or in an object store; false: it is the text of a model. The
+ * name of a preset is a text, whatever folders there are. */
+PST_API bool pst_run_record_is(const char *model);
 /* Reads the record of `path`: a checkpoint folder, an ONNX file, or a run folder, where `which` is "best", "latest" or a number of steps (NULL: best
  * if there is one, otherwise latest). */
 PST_API pst_status pst_run_record_read(pst_run_record **ret, const char *path, const char *which, pst_error *reterr);

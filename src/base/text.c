@@ -76,6 +76,21 @@ bool text_is_utf8(const void *s, size_t n)
     return valid;
 }
 
+void text_add_shell(struct text *t, const char *word)
+{
+    if (word[0] && !strpbrk(word, " \t\n'\"\\$`&|;<>()*?[]#~!{}")) {
+        text_add(t, word);
+        return;
+    }
+    text_add(t, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            text_add(t, "'\\''");
+        else
+            text_add_n(t, word, 1);
+    text_add(t, "'");
+}
+
 void text_put(void *text, const char *s, size_t n)
 {
     text_add_n(text, s, n);

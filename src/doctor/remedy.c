@@ -128,15 +128,7 @@ pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reter
 char *remedy_shell(const char *word)
 {
     struct text t = {0};
-    if (word[0] && !strpbrk(word, " \t\n'\"\\$`&|;<>()*?[]#~!{}"))
-        return mem_strdup(word);
-    text_add(&t, "'");
-    for (; *word; word++)
-        if (*word == '\'')
-            text_add(&t, "'\\''");
-        else
-            text_add_n(&t, word, 1);
-    text_add(&t, "'");
+    text_add_shell(&t, word);
     if (t.failed)
         text_finish(&t);
     return t.data;

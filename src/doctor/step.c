@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MOST_LAYERS 64
 
@@ -38,11 +37,10 @@ void bench_finish(struct bench *b)
     *b = (struct bench){0};
 }
 
-/* The text of a model: of a run, if `model` is a folder. mem_free it. */
+/* The text of a model, or of that of a run or an ONNX file. mem_free it. */
 static pst_status model_text(char **ret, const char *model, pst_error *reterr)
 {
-    struct stat s;
-    if (stat(model, &s) != 0 || !S_ISDIR(s.st_mode)) {
+    if (!pst_run_record_is(model)) {
         *ret = mem_strdup(model);
         return *ret ? PST_OK : fail_memory(reterr, "reading the model");
     }

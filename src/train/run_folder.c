@@ -286,6 +286,20 @@ pst_status run_record_of_onnx(pst_run_record **ret, struct onnx_model *m, const 
     return st;
 }
 
+bool pst_run_record_is(const char *model)
+{
+    struct file_info info;
+    const char *name, *doc;
+    if (strchr(model, '|') || model[0] == '@')
+        return false;
+    for (size_t i = 0; pst_preset_at(i, &name, &doc); i++)
+        if (strcmp(name, model) == 0)
+            return false;
+    size_t length = strlen(model);
+    bool onnx = length > 5 && strcmp(model + length - 5, ".onnx") == 0; /* one that is missing is an error by its name, too */
+    return onnx || strstr(model, "://") || (file_stat(model, &info, NULL) == PST_OK && info.is_folder);
+}
+
 pst_status pst_run_record_read(pst_run_record **ret, const char *path, const char *which, pst_error *reterr)
 {
     struct path_list l = {0};

@@ -241,8 +241,10 @@ static void put_settings(struct page *p, const pst_trainer *t, const pst_run_opt
 {
     struct text command = {0};
     text_add(&command, "penstock train");
-    for (size_t i = 0; o->arguments && i < o->argument_count; i++)
-        text_addf(&command, strpbrk(o->arguments[i], " |*\"$") ? " '%s'" : " %s", o->arguments[i]);
+    for (size_t i = 0; o->arguments && i < o->argument_count; i++) {
+        text_add(&command, " ");
+        text_add_shell(&command, o->arguments[i]);
+    }
     page_fold_begin(p, "Model, data and command");
     page_paragraph(p, "Model:");
     page_command(p, t->model->text);

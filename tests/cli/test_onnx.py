@@ -23,6 +23,8 @@ def test_every_command_takes_it():
         text = penstock("model", file, "--text").out
         assert "residual" in text and "conv 8 3" in text and "16x16x3" in penstock("model", file).out
         assert penstock("model", run, "--text").out.startswith("conv 8 3")
+        os.mkdir(f"{folder}/resnet20")
+        assert "residual" in penstock("model", "resnet20", "--text", cwd=folder).out, "a preset is a preset, whatever folders there are"
 
         first, second = report("eval", run, pipeline), report("eval", file, pipeline)
         assert abs(first["loss"] - second["loss"]) < 1e-4 and first["accuracy"] == second["accuracy"] and second["classes"] == first["classes"], second
@@ -50,7 +52,9 @@ def test_mistakes_are_named():
     with scratch() as folder:
         _, file, pipeline = setting(folder)
         assert "no checkpoints" in penstock("eval", file, pipeline, "--checkpoint", "best", code=2).err
-        assert "missing.onnx" in penstock("eval", f"{folder}/missing.onnx", pipeline, code=1).err
+        for command in (["eval", f"{folder}/missing.onnx", pipeline], ["doctor", pipeline, "--model", f"{folder}/missing.onnx", "--quick"]):
+            said = penstock(*command, code=1).err
+            assert "missing.onnx" in said and "layer" not in said, said
         with open(file, "rb") as f:
             data = f.read()
         with open(f"{folder}/cut.onnx", "wb") as f:

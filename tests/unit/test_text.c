@@ -38,6 +38,18 @@ static void test_growing(void)
     CHECK_INT(mem_live(), before);
 }
 
+static void test_shell(void)
+{
+    static const char *const words[][2] = {
+        {"runs/first", "runs/first"}, {"", "''"}, {"a b", "'a b'"}, {"x;y", "'x;y'"}, {"it's", "'it'\\''s'"}};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        struct text t = {0};
+        text_add_shell(&t, words[i][0]);
+        CHECK_STR(t.data, words[i][1]);
+        text_finish(&t);
+    }
+}
+
 static void build(struct text *t)
 {
     for (int i = 0; i < 30; i++) {
@@ -318,6 +330,7 @@ static void test_nearest(void)
 
 static const struct test tests[] = {
     {"growing text", test_growing},
+    {"words for a shell", test_shell},
     {"text: the Nth allocation fails", test_faults},
     {"JSON strings", test_json},
     {"JSON writer", test_json_writer},
