@@ -54,7 +54,8 @@ static double first_batch(const char *folder, int rounds)
         pst_batch *b = NULL;
         pst_error e = {0};
         double begin = cpu_seconds();
-        pst_status st = pst_pipeline_parse(&p, text, NULL, &e);
+        pst_pipeline_options o = {.size = sizeof(o), .workers = 1}; /* many would prepare many batches meanwhile */
+        pst_status st = pst_pipeline_parse(&p, text, &o, &e);
         if (st == PST_OK)
             st = pst_pipeline_next(p, &b, &e);
         double took = cpu_seconds() - begin;
