@@ -17,7 +17,7 @@
 struct config {
     struct pipeline_config pipeline; /* first: the shared options */
     const char *checkpoint, *prune, *data, *val, *target, *out, *html, *input, *label;
-    double flops, rate, budget;
+    double flops, rate, budget, bits;
     int format, norm;
     uint64_t epochs, steps_per_epoch, threads, save_every;
     struct option_list exclude;
@@ -25,7 +25,7 @@ struct config {
 };
 
 /* As pst_weights_format; "int8" is integers throughout. */
-static const char *const formats[] = {"none", "bfloat16", "float16", "weights-int8", "weights-int4", "int8", NULL};
+static const char *const formats[] = {"none", "bfloat16", "float16", "weights-int8", "weights-int4", "int8", "weights-mixed", NULL};
 static const char *const norms[] = {"l1", "l2", "scale", NULL}; /* as pst_channel_norm */
 
 /* ---- What the command line says ---- */
@@ -123,11 +123,26 @@ static void put_row(const pst_compress_variant *v, bool chosen)
            1e3 * v->latency1, 1e3 * v->latency64, amount_bytes(memory, v->memory));
 }
 
-static void put_table(const pst_compress_result *r, const char *out)
+static double zeros_of(const pst_compress_layer *l)
+{
+    return l->weights ? 100 * (1 - (double)l->nonzero / (double)l->weights) : 0;
+}
+
+/* The layers of the result, where a search has treated them differently. */
+static void put_layers(const pst_compress_result *r)
+{
+    printf("\n  %-36s %9s %9s %5s\n", "layer", "weights", "zeros %", "bits");
+    for (size_t i = 0; i < r->layer_count; i++)
+        printf("  %-36.36s %9" PRIu64 " %9.1f %5u\n", r->layers[i].name, r->layers[i].weights, zeros_of(&r->layers[i]), r->layers[i].bits);
+}
+
+static void put_table(const pst_compress_result *r, bool layers, const char *out)
 {
     printf("\n  %-36s %7s %9s %9s %9s %8s %8s %8s %9s\n", "variant", "acc %", "params", "non-zero", "file", "MFLOP", "ms at 1", "ms at 64", "memory");
     for (size_t i = 0; i < r->count; i++)
         put_row(&r->variants[i], i == r->chosen);
+    if (layers && r->chosen)
+        put_layers(r);
     if (r->chosen)
         printf("\n* written to %s\n", out);
     else
@@ -162,6 +177,16 @@ static void put_json(const pst_compress_result *r, const char *out)
         json_end_object(&j);
     }
     json_end_array(&j);
+    json_begin_array(&j, "layers");
+    for (size_t i = 0; i < r->layer_count; i++) {
+        json_begin_object(&j, NULL);
+        json_string(&j, "name", r->layers[i].name);
+        json_uint(&j, "weights", r->layers[i].weights);
+        json_uint(&j, "nonzero", r->layers[i].nonzero);
+        json_uint(&j, "bits", r->layers[i].bits);
+        json_end_object(&j);
+    }
+    json_end_array(&j);
     json_end_object(&j);
     putchar('\n');
 }
@@ -182,7 +207,7 @@ static int finish(const struct config *c, const pst_network *n, const pst_compre
     if (c->json)
         put_json(r, model);
     else if (!c->quiet && !r->stopped)
-        put_table(r, c->out ? model : "nowhere: --out is missing");
+        put_table(r, c->search || c->format == PST_WEIGHTS_MIXED, c->out ? model : "nowhere: --out is missing");
     if (r->stopped) {
         say_note("stopped: the same command continues");
         return interrupt_exit_code();
@@ -211,6 +236,7 @@ static int compress(const struct config *c, const char *path, const pst_network 
                               .save_every = c->save_every,
                               .search = c->search,
                               .budget = c->budget,
+                              .bits = c->bits,
                               .input_field = c->input,
                               .target_field = c->label,
                               .progress = progress,
@@ -239,6 +265,7 @@ static int compress(const struct config *c, const char *path, const pst_network 
     code = finish(c, small, &result, path);
     pst_network_destroy(small);
     pst_free(result.variants);
+    pst_free(result.layers);
     return code;
 }
 
@@ -284,13 +311,16 @@ static const struct option options[] = {
      .doc = "which channels go first: by the l1 or l2 norm of their kernels, or by the scale of batch normalisation"},
     {"--exclude", .metavar = "LAYER", .kind = OPTION_REPEATED, INTO(struct config, exclude), .doc = "set no weight of this layer to zero, such as dense_*"},
     {"--quantize", .metavar = "TYPE", .kind = OPTION_CHOICE, INTO(struct config, format), .choices = formats, .initial = "none",
-     .doc = "in the end: int8 computes in 8-bit integers; the others store weights in fewer bits and compute in float32"},
+     .doc = "in the end: int8 computes in 8-bit integers; the others store weights in fewer bits and compute in float32; weights-mixed "
+            "finds 4, 8, 16 or 32 bits for each layer, as --search finds zeros"},
+    {"--bits", .metavar = "N", .kind = OPTION_FLOAT, INTO(struct config, bits), .initial = "6", .min = 4, .max = 32,
+     .doc = "the mean bits per weight that --quantize weights-mixed reaches"},
     {"--qat", .kind = OPTION_FLAG, INTO(struct config, qat),
      .doc = "train for int8 first; without it, only where int8 loses too much otherwise"},
     {"--search", .kind = OPTION_FLAG, INTO(struct config, search),
      .doc = "find a share of zeros for each layer: measure how sensitive each one is, then set weights to zero where that costs the least"},
     {"--search-seconds", .metavar = "S", .kind = OPTION_FLOAT, INTO(struct config, budget), .initial = "300", .min = 0.01, .max = 1e9,
-     .doc = "time for the measurements of --search"},
+     .doc = "time for the measurements of --search and of weights-mixed, half of it for each where both are asked for"},
     {"--target-accuracy", .metavar = "LOSS", .kind = OPTION_STRING, INTO(struct config, target),
      .doc = "the accuracy that may be lost in percentage points, such as -0.5%: a step that loses more is repeated with less, then left out",
      .absent = "any"},
@@ -327,6 +357,8 @@ static const struct example examples[] = {
     {"half of the operations, then int8, with a page to look at",
      "penstock compress runs/first --prune 0.5 --structured --quantize int8 --epochs 4 --out small --html small.html"},
     {"zeros where they cost the least", "penstock compress runs/first --prune 0.8 --search --data @train.pst --val @test.pst --out sparse"},
+    {"5 bits per weight, more for the layers that need them",
+     "penstock compress runs/first --quantize weights-mixed --bits 5 --target-accuracy -0.5% --out small"},
     {"the result is a model as any other", "penstock predict small/model photos/ --top 5"},
     {0},
 };

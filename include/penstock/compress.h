@@ -93,11 +93,21 @@ typedef struct pst_compress_options {
     const char *out;           /* A folder for the runs of training, which continue there after an interruption. Required for training. */
     uint64_t save_every;       /* Updates between checkpoints; 0: after each epoch. */
     bool search;               /* Find a share of zeros for each layer: measure how sensitive each is, then take from where it costs the least. */
-    double budget;             /* Seconds for the measurements of `search`; 0: 300. */
+    double budget;             /* Seconds for the measurements of `search` and of PST_WEIGHTS_MIXED together; 0: 300. */
     const char *input_field, *target_field; /* Fields of the pipelines; NULL: as the network's record says. */
     pst_compress_fn progress;  /* NULL: none. */
     void *user;                /* Handed to `progress`. */
+    double bits;               /* PST_WEIGHTS_MIXED: the mean bits per weight to reach, 4 to 32; 0: 6. Bits go where that costs the least. */
 } pst_compress_options;
+
+/* A layer of the result. */
+typedef struct pst_compress_layer {
+    size_t size;      /* sizeof(pst_compress_layer). */
+    char name[80];    /* Its name in the model. */
+    uint64_t weights; /* The values of its kernel… */
+    uint64_t nonzero; /* …and how many of them are not zero. */
+    unsigned bits;    /* Bits in which each is stored: 4, 8, 16 or 32. */
+} pst_compress_layer;
 
 /* What was tried and what came out. */
 typedef struct pst_compress_result {
@@ -106,6 +116,8 @@ typedef struct pst_compress_result {
     size_t count;                   /* The number of variants. */
     size_t chosen;                  /* The result's number; 0: nothing could be accepted. */
     bool stopped;                   /* Whether `progress` asked to stop. */
+    pst_compress_layer *layers;     /* The layers with kernels of the chosen network; none if stopped. Free with pst_free. */
+    size_t layer_count;             /* The number of layers. */
 } pst_compress_result;
 
 /* Compresses a network in steps: channels, zeros, integers, each followed by training on `training` and judged on `validation`. The same call with

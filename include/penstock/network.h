@@ -25,7 +25,8 @@ typedef enum pst_weights_format {
     PST_WEIGHTS_FLOAT16,     /* Kernels are stored as float16 and computed with in float32. */
     PST_WEIGHTS_INT8,        /* Kernels are stored as int8 with one scale per output channel, and computed with in float32. */
     PST_WEIGHTS_INT4,        /* Kernels are stored in 4 bits with one scale per output channel, and computed with in float32. */
-    PST_WEIGHTS_QUANTIZED    /* Weights and activations are int8, and computed with as integers. */
+    PST_WEIGHTS_QUANTIZED,   /* Weights and activations are int8, and computed with as integers. */
+    PST_WEIGHTS_MIXED        /* Each kernel has the format that pst_compress found for it: 4, 8, 16 or 32 bits; computed with in float32. */
 } pst_weights_format;
 
 /* Opens the folder of a run (`checkpoint` is "best", "latest" or a number of steps; NULL: best if there is one, otherwise latest), of one

@@ -119,6 +119,8 @@ PST_API const pst_spec *pst_pipeline_spec(pst_pipeline *p);
 PST_API pst_status pst_pipeline_class_names(pst_pipeline *p, const char *const **ret, size_t *ret_count, pst_error *reterr);
 /* Returns the number of batches per epoch on this rank; PST_NOWHERE if it is endless or not known. */
 PST_API uint64_t pst_pipeline_length(const pst_pipeline *p);
+/* Returns whether an epoch never ends, because of a `repeat` without a count. False before the plan. */
+PST_API bool pst_pipeline_endless(const pst_pipeline *p);
 /* Returns whether the chain combines elements into batches. Without such an operation, pst_pipeline_next returns every element as
  * a batch of one. False before the plan. */
 PST_API bool pst_pipeline_batched(const pst_pipeline *p);

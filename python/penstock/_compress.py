@@ -16,12 +16,13 @@ class Compressed:
     """What compress tried and what came out; prints as a table.
 
         variants: a dict per step: name, accepted, accuracy, loss, parameters, nonzero, file_bytes, flops, latency1, latency64 (seconds), memory
+        layers: a dict per layer of the result: name, weights, nonzero, bits
         chosen: the number of the one that was kept; 0: the original, as nothing could be accepted
         path: the folder of the smaller model; None: nothing was saved
     """
 
     def __init__(self, result, out):
-        self.variants, self.chosen, self.stopped = result["variants"], result["chosen"], result["stopped"]
+        self.variants, self.layers, self.chosen, self.stopped = (result[key] for key in ("variants", "layers", "chosen", "stopped"))
         self.path = os.path.join(out, "model") if out and self.chosen and not self.stopped else None
 
     def load(self, **options):
@@ -78,6 +79,7 @@ def compress(
     norm="l1",
     exclude=(),
     quantize=None,
+    bits=6.0,
     qat=False,
     search=False,
     search_seconds=300.0,
@@ -101,7 +103,9 @@ def compress(
         out: the folder for the smaller model (OUT/model) and the runs on the way; the same call continues an interrupted one
         prune: a share of weights to set to zero, or groups such as "2:4"; structured=True: whole channels go instead
         flops: remove channels until this share of the operations is left
-        quantize: "int8" computes in 8-bit integers; "weights-int8", "weights-int4", "float16", "bfloat16" store weights in fewer bits
+        quantize: "int8" computes in 8-bit integers; "weights-int8", "weights-int4", "float16", "bfloat16" store weights in fewer bits;
+            "weights-mixed" finds 4, 8, 16 or 32 bits for each layer, until the mean per weight is `bits`
+        search: find a share of zeros for each layer; search_seconds: the time for that and for weights-mixed
         qat: train for int8 first; otherwise only where int8 loses too much
         target_accuracy: what may be lost, such as -0.005; a step that loses more is repeated with less, then left out
         data, validation: a Dataset or the text of a pipeline; None: as the run of the model recorded
@@ -121,6 +125,7 @@ def compress(
     if not (left or flops or sparsity or group or quantize):
         raise ValueError("nothing to do: give prune, flops or quantize")
     source, target = fields or (None, None)
+    title = b"model in memory" if isinstance(model, Model) else os.fsencode(model)
     with tempfile.TemporaryDirectory() as folder:
         if isinstance(model, Model):
             model.save(os.path.join(folder, "model"))
@@ -134,7 +139,7 @@ def compress(
                 os.fsencode(model), out, *pipelines, None if checkpoint is None else str(checkpoint), None if html is None else os.fspath(html),
                 left or float(flops), norm, sparsity, keep, group, [os.fsencode(name) for name in ((exclude,) if isinstance(exclude, str) else exclude)],
                 quantize or "none", qat, None if target_accuracy is None else -float(target_accuracy), epochs, steps_per_epoch, learning_rate, seed, threads,
-                save_every, search, search_seconds, source, target, progress,
+                save_every, search, search_seconds, source, target, progress, float(bits), title,
             )
         finally:
             for pipeline in pipelines:

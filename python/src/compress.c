@@ -7,11 +7,11 @@
 #include <string.h>
 
 /* As pst_weights_format and pst_channel_norm, in order. */
-static const char *const formats[] = {"none", "bfloat16", "float16", "weights-int8", "weights-int4", "int8", NULL};
+static const char *const formats[] = {"none", "bfloat16", "float16", "weights-int8", "weights-int4", "int8", "weights-mixed", NULL};
 static const char *const norms[] = {"l1", "l2", "scale", NULL};
 
 struct request {
-    const char *model, *out, *checkpoint, *html, *format, *norm;
+    const char *model, *title, *out, *checkpoint, *html, *format, *norm;
     PyObject *data, *validation, *exclude, *max_loss, *progress;
     pst_compress_options options;
     char *names[64]; /* of excluded layers; borrowed from `exclude` */
@@ -24,7 +24,10 @@ static bool choice(const char *what, const char *value, const char *const *choic
     for (*ret = 0; choices[*ret]; ++*ret)
         if (strcmp(choices[*ret], value) == 0)
             return true;
-    PyErr_Format(PyExc_ValueError, "%s=\"%s\"; there are int8, weights-int8, weights-int4, float16, bfloat16, none; and l1, l2, scale", what, value);
+    char known[256] = "";
+    for (size_t i = 0, at = 0; choices[i] && at < sizeof(known); i++)
+        at += (size_t)snprintf(known + at, sizeof(known) - at, "%s%s", i ? ", " : "", choices[i]);
+    PyErr_Format(PyExc_ValueError, "%s=\"%s\"; expected one of %s", what, value, known);
     return false;
 }
 
@@ -47,14 +50,15 @@ static bool read_request(struct request *r, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"model",  "out",    "data",     "validation",      "checkpoint",    "html",    "flops",      "norm",   "sparsity", "keep",
                             "group",  "exclude", "quantize", "qat",            "max_loss",      "epochs",  "steps_per_epoch", "rate", "seed",  "threads",
-                            "save_every", "search", "budget", "input_field",   "target_field",  "progress", NULL};
+                            "save_every", "search", "budget", "input_field",   "target_field",  "progress", "bits",
+                            "title",  NULL};
     unsigned long long epochs = 0, steps = 0, seed = 0, save_every = 0;
     int qat = 0, search = 0, format = 0, norm = 0;
     pst_compress_options *o = &r->options;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "yzOOzzdsdIIO!spOKKdKIKpdzzO:compress", names, &r->model, &r->out, &r->data, &r->validation,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "yzOOzzdsdIIO!spOKKdKIKpdzzOdy:compress", names, &r->model, &r->out, &r->data, &r->validation,
                                      &r->checkpoint, &r->html, &o->flops, &r->norm, &o->sparsity, &o->group_keep, &o->group, &PyList_Type, &r->exclude,
                                      &r->format, &qat, &r->max_loss, &epochs, &steps, &o->rate, &seed, &o->threads, &save_every, &search, &o->budget,
-                                     &o->input_field, &o->target_field, &r->progress) ||
+                                     &o->input_field, &o->target_field, &r->progress, &o->bits, &r->title) ||
         !choice("quantize", r->format, formats, &format) || !choice("norm", r->norm, norms, &norm) || !read_names(r))
         return false;
     for (int i = 0; i < 2; i++) {
@@ -99,8 +103,20 @@ static PyObject *result_object(const pst_compress_result *r)
             Py_CLEAR(variants);
         Py_XDECREF(v);
     }
-    return variants ? Py_BuildValue("{s:N,s:n,s:O}", "variants", variants, "chosen", (Py_ssize_t)r->chosen, "stopped", r->stopped ? Py_True : Py_False)
-                    : NULL;
+    PyObject *layers = variants ? PyList_New(0) : NULL;
+    for (size_t i = 0; layers && i < r->layer_count; i++) {
+        const pst_compress_layer *l = &r->layers[i];
+        PyObject *o = Py_BuildValue("{s:s,s:K,s:K,s:I}", "name", l->name, "weights", (unsigned long long)l->weights, "nonzero",
+                                    (unsigned long long)l->nonzero, "bits", l->bits);
+        if (!o || PyList_Append(layers, o) < 0)
+            Py_CLEAR(layers);
+        Py_XDECREF(o);
+    }
+    if (layers)
+        return Py_BuildValue("{s:N,s:N,s:n,s:O}", "variants", variants, "layers", layers, "chosen", (Py_ssize_t)r->chosen, "stopped",
+                             r->stopped ? Py_True : Py_False);
+    Py_XDECREF(variants);
+    return NULL;
 }
 
 /* Called on the thread that compresses: signals, and the user's function, which may return True to stop. */
@@ -148,18 +164,22 @@ static pst_status open_recorded(struct pipelines *p, const pst_run_record *r, ps
 static pst_status compress(struct request *r, struct pipelines *p, pst_compress_result *result, pst_error *e)
 {
     pst_network *from = NULL, *small = NULL;
-    char path[4096];
+    char *path = NULL;
     pst_status st = pst_network_open(&from, r->model, r->checkpoint, e);
     if (st == PST_OK)
         st = open_recorded(p, pst_network_record(from), e);
     if (st == PST_OK)
         st = pst_compress(&small, from, p->data, p->validation, &r->options, result, e);
     if (st == PST_OK && r->out && result->chosen && !result->stopped) {
-        snprintf(path, sizeof(path), "%s/model", r->out);
-        st = pst_network_save(small, path, true, e);
+        size_t size = strlen(r->out) + sizeof("/model");
+        path = malloc(size);
+        if (path)
+            snprintf(path, size, "%s/model", r->out);
+        st = path ? pst_network_save(small, path, true, e) : pst_fail(e, PST_ENOMEM, "saving the model: out of memory");
     }
     if (st == PST_OK && r->html && !result->stopped)
-        st = pst_compress_report(result, r->model, r->html, e);
+        st = pst_compress_report(result, r->title, r->html, e);
+    free(path);
     pst_network_destroy(small);
     pst_network_destroy(from);
     pst_pipeline_destroy(p->own_data);
@@ -167,7 +187,7 @@ static pst_status compress(struct request *r, struct pipelines *p, pst_compress_
     return st;
 }
 
-/* compress(model, out, data, validation, …) → {"variants", "chosen", "stopped"} */
+/* compress(model, out, data, validation, …) → {"variants", "layers", "chosen", "stopped"} */
 PyObject *core_compress(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct request r = {.options = {.size = sizeof(r.options)}};
@@ -207,5 +227,6 @@ PyObject *core_compress(PyObject *self, PyObject *args, PyObject *kwargs)
         ret = result_object(&result);
     }
     pst_free(result.variants);
+    pst_free(result.layers);
     return ret;
 }

@@ -5,10 +5,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "export/stored_weights.h"
 #include "io/file.h"
 #include "network/network.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* Replaces `*now` by `next` where that was accepted; frees the other. */
@@ -172,6 +174,68 @@ static pst_status step_integers(struct compression *c, pst_network **now, pst_er
     return st;
 }
 
+/* ---- Bits per layer ---- */
+
+static pst_status mix_once(struct compression *c, pst_network **now, double mean, bool *accepted, pst_error *reterr)
+{
+    char name[64];
+    double reached = 32;
+    pst_network *folded = NULL, *small = NULL;
+    pst_weights_format *each = NULL;
+    pst_status st = network_round(&folded, *now, PST_WEIGHTS_FLOAT32, NULL, reterr);
+    if (st == PST_OK) {
+        each = mem_array(folded->model->graph->param_count + 1, sizeof(*each));
+        st = each ? compression_search_bits(c, folded, mean, each, &reached, reterr) : fail_memory(reterr, "compressing");
+    }
+    snprintf(name, sizeof(name), "%.2f bits, found per layer", reached);
+    c->what = name;
+    if (st == PST_OK && !c->stop)
+        st = network_round(&small, folded, PST_WEIGHTS_MIXED, each, reterr);
+    if (st == PST_OK && small)
+        st = compression_judge(c, small, name, accepted, reterr);
+    if (st == PST_OK && small)
+        advance(now, small, *accepted);
+    else
+        pst_network_destroy(small);
+    pst_network_destroy(folded);
+    mem_free(each);
+    return st;
+}
+
+/* With more bits where too much is lost: halfway to 16, which lose next to nothing. */
+static pst_status step_bits(struct compression *c, pst_network **now, pst_error *reterr)
+{
+    double mean = c->options->bits > 0 ? c->options->bits : 6;
+    bool accepted = false;
+    pst_status st = PST_OK;
+    for (int i = 0; st == PST_OK && !c->stop && !accepted && (i == 0 || (i < COMPRESS_TRIES && mean < 15)); i++, mean += (16 - mean) / 2)
+        st = mix_once(c, now, mean, &accepted, reterr);
+    return st;
+}
+
+/* ---- The result's layers ---- */
+
+static pst_status list_layers(const pst_network *n, pst_compress_layer **ret, size_t *ret_count, pst_error *reterr)
+{
+    const struct graph *g = n->model->graph;
+    pst_compress_layer *list = mem_array(g->param_count + 1, sizeof(*list));
+    size_t count = 0;
+    if (!list)
+        return fail_memory(reterr, "compressing");
+    for (size_t i = 0; i < g->param_count; i++) {
+        if (!stored_kernel(g, i))
+            continue;
+        pst_compress_layer *l = &list[count++];
+        *l = (pst_compress_layer){.size = sizeof(*l), .weights = g->params[i].count, .bits = network_bits(n, i)};
+        snprintf(l->name, sizeof(l->name), "%s", g->nodes[g->params[i].node].name);
+        for (size_t k = 0; k < g->params[i].count; k++)
+            l->nonzero += n->params[g->params[i].offset + k] != 0;
+    }
+    *ret = list;
+    *ret_count = count;
+    return PST_OK;
+}
+
 /* ---- The whole ---- */
 
 static pst_status check(const pst_compress_options *o, pst_error *reterr)
@@ -182,7 +246,17 @@ static pst_status check(const pst_compress_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "%g of the operations; expected a share between 0 and 1", o->flops);
     if (!(o->max_loss >= 0 && o->max_loss < 1))
         return pst_fail(reterr, PST_EINVAL, "an accuracy lower by %g; expected 0 or more and less than 1", o->max_loss);
+    if ((unsigned)o->format > PST_WEIGHTS_MIXED)
+        return pst_fail(reterr, PST_EINVAL, "unknown format of weights: %d", (int)o->format);
+    if (o->bits != 0 && !(o->bits >= 4 && o->bits <= 32))
+        return pst_fail(reterr, PST_EINVAL, "%g bits per weight; expected a mean from 4 to 32", o->bits);
     return PST_OK;
+}
+
+/* Whether a step trains, or may do so where it loses too much otherwise. */
+static bool may_train(const pst_compress_options *o)
+{
+    return (o->flops > 0 && o->flops < 1) || o->sparsity > 0 || o->group || (o->format == PST_WEIGHTS_QUANTIZED && (o->qat || (o->bounded && o->out)));
 }
 
 static pst_status prepare(struct compression *c, const pst_network *from, pst_error *reterr)
@@ -193,6 +267,10 @@ static pst_status prepare(struct compression *c, const pst_network *from, pst_er
     pst_status st = pst_fields_find(c->validation, input, target, true, &c->validation_fields, reterr);
     if (st == PST_OK && c->training)
         st = pst_fields_find(c->training, input, target, true, &c->fields, reterr);
+    if (st == PST_OK && c->training && pst_pipeline_endless(c->training) && !c->options->steps_per_epoch && may_train(c->options))
+        st = pst_fail(reterr, PST_EINVAL, "the training data never ends, because of a repeat without a count: give --steps-per-epoch, or leave repeat out");
+    if (st == PST_OK && pst_pipeline_endless(c->validation))
+        st = pst_fail(reterr, PST_EINVAL, "the validation data never ends, because of a repeat without a count: leave it out, or add take N");
     if (st == PST_OK && c->training)
         st = pst_pipeline_tell(c->training, &c->start, reterr);
     if (st == PST_OK && c->options->bounded && (r->loss == PST_LOSS_MSE || r->loss == PST_LOSS_CUSTOM))
@@ -214,7 +292,7 @@ static pst_status run_steps(struct compression *c, pst_network **now, pst_error 
     if (st == PST_OK && !c->stop && (o->sparsity > 0 || o->group))
         st = step_zeros(c, now, reterr);
     if (st == PST_OK && !c->stop && o->format != PST_WEIGHTS_FLOAT32)
-        st = step_integers(c, now, reterr);
+        st = o->format == PST_WEIGHTS_MIXED ? step_bits(c, now, reterr) : step_integers(c, now, reterr);
     return st;
 }
 
@@ -243,6 +321,7 @@ pst_status pst_compress(pst_network **ret, const pst_network *from, pst_pipeline
                             .fields = {.size = sizeof(c.fields)},
                             .validation_fields = {.size = sizeof(c.validation_fields)},
                             .wanted = -INFINITY};
+    pst_compress_result found = {0};
     pst_network *now = NULL;
     pst_status st = options_take(&given, sizeof(given), options, reterr);
     if (st == PST_OK)
@@ -259,12 +338,16 @@ pst_status pst_compress(pst_network **ret, const pst_network *from, pst_pipeline
         st = run_steps(&c, &now, reterr);
     if (st == PST_ECANCELLED && c.stop)
         st = PST_OK;
+    if (st == PST_OK && !c.stop && result->size >= offsetof(pst_compress_result, layer_count) + sizeof(found.layer_count))
+        st = list_layers(now, &found.layers, &found.layer_count, reterr); /* an older caller would not free them */
     if (st < 0) {
         mem_free(c.variants);
         pst_network_destroy(now);
         return st;
     }
-    pst_compress_result found = {.variants = c.variants, .count = c.count, .stopped = c.stop};
+    found.variants = c.variants;
+    found.count = c.count;
+    found.stopped = c.stop;
     for (size_t i = 0; i < c.count; i++)
         if (c.variants[i].accepted)
             found.chosen = i;

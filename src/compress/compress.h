@@ -36,6 +36,10 @@ struct compression_shares {
 /* Measures how much each layer loses without some of its weights, then distributes zeros until `sparsity` of all weights are. Results of
  * measurements are kept in OUT/search.json. */
 pst_status compression_search(struct compression *c, const pst_network *n, struct compression_shares *ret, pst_error *reterr);
+/* Measures how much each layer of a folded network loses with fewer bits, then takes bits away until the mean per weight is at most `mean`. Fills
+ * `ret_each`, the format of each parameter, which the caller has zeroed, and the mean that was reached. Measurements are kept in OUT/search-bits.json. */
+pst_status compression_search_bits(struct compression *c, const pst_network *folded, double mean, pst_weights_format *ret_each, double *ret_mean,
+                                   pst_error *reterr);
 void compression_shares_finish(struct compression_shares *s);
 
 #endif

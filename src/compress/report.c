@@ -1,6 +1,7 @@
 /* report.c: a compression as one HTML page: what it brought, accuracy against speed, the table. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "io/publish.h"
 #include "report/chart.h"
 #include <penstock/compress.h>
@@ -58,6 +59,35 @@ static void put_table(struct page *p, const pst_compress_result *r, struct text 
     mem_free(list);
 }
 
+/* The layers of the result: weights, zeros, bits. */
+static void put_layers(struct page *p, const pst_compress_result *r, struct text *to)
+{
+    static const char *const headings[] = {"layer", "weights", "zeros, %", "bits"};
+    enum { WIDTH = sizeof(headings) / sizeof(headings[0]) };
+    char(*cells)[CELL] = mem_array(r->layer_count * WIDTH + 1, CELL);
+    const char **list = mem_array(r->layer_count * WIDTH + 1, sizeof(*list));
+    to->failed |= !cells || !list;
+    for (size_t i = 0; cells && list && i < r->layer_count; i++) {
+        const pst_compress_layer *l = &r->layers[i];
+        char(*row)[CELL] = cells + i * WIDTH;
+        snprintf(row[0], CELL, "%s", l->name);
+        snprintf(row[1], CELL, "%" PRIu64, l->weights);
+        snprintf(row[2], CELL, "%.1f", l->weights ? 100 * (1 - (double)l->nonzero / (double)l->weights) : 0);
+        snprintf(row[3], CELL, "%u", l->bits);
+        for (size_t k = 0; k < WIDTH; k++)
+            list[i * WIDTH + k] = row[k];
+    }
+    if (cells && list && r->layer_count)
+        page_table(p, &(struct page_table){.title = "Layers of the result",
+                                           .headings = headings,
+                                           .cells = list,
+                                           .columns = WIDTH,
+                                           .rows = r->layer_count,
+                                           .numbers = 0xe});
+    mem_free(cells);
+    mem_free(list);
+}
+
 /* Accuracy against images per second: each variant is a point of the line through those within the bound. */
 static void put_frontier(struct page *p, const pst_compress_result *r, struct text *to)
 {
@@ -103,8 +133,12 @@ static void put_bars(struct page *p, const pst_compress_result *r, struct text *
     mem_free(bars);
 }
 
-pst_status pst_compress_report(const pst_compress_result *r, const char *title, const char *path, pst_error *reterr)
+pst_status pst_compress_report(const pst_compress_result *result, const char *title, const char *path, pst_error *reterr)
 {
+    pst_compress_result given = {0}, *r = &given;
+    pst_status st = options_take(&given, sizeof(given), result, reterr);
+    if (st < 0)
+        return st;
     struct text to = {0};
     struct page p;
     char sentence[320];
@@ -122,8 +156,9 @@ pst_status pst_compress_report(const pst_compress_result *r, const char *title, 
     put_frontier(&p, r, &to);
     put_bars(&p, r, &to);
     put_table(&p, r, &to);
+    put_layers(&p, r, &to);
     page_end(&p);
-    pst_status st = to.failed ? fail_memory(reterr, "writing the report") : publish_bytes(path, to.data, to.length, true, false, reterr);
+    st = to.failed ? fail_memory(reterr, "writing the report") : publish_bytes(path, to.data, to.length, true, false, reterr);
     text_finish(&to);
     return st;
 }

@@ -1,7 +1,7 @@
-/* search.c: a share of zeros for each layer. First each layer alone loses some of its weights, and the accuracy is measured without
- * training; then zeros go where they cost the least, until enough of all weights are zero.
+/* search.c: a share of zeros, or a number of bits, for each layer. First each layer alone loses some of its weights or bits, and the loss is measured
+ * without training; then they go where that costs the least, until enough of all weights or bits are saved.
  *
- * Every measurement is kept in OUT/search.json as soon as it is there: an interrupted search repeats none. */
+ * Every measurement is kept in a file of OUT as soon as it is there: an interrupted search repeats none. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -9,6 +9,7 @@
 #include "base/json_read.h"
 #include "base/memory.h"
 #include "compress/compress.h"
+#include "export/stored_weights.h"
 #include "io/file.h"
 #include "io/publish.h"
 #include "network/network.h"
@@ -20,18 +21,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEVELS 4
-static const double levels[LEVELS] = {0.5, 0.7, 0.85, 0.95};
+#define LEVELS 4 /* the most */
+
+/* What is searched for. */
+struct kind {
+    const char *file;      /* in OUT */
+    const char *what;      /* for progress */
+    bool bits;             /* otherwise zeros */
+    int levels;
+    double saved[LEVELS];  /* the share of a layer that each level saves: of its weights, or of its 32 bits per weight; ascending */
+    int order[LEVELS];     /* in which levels are measured */
+};
+
+static const struct kind zeros = {.file = "search.json",
+                                  .what = "how sensitive layers are",
+                                  .levels = 4,
+                                  .saved = {0.5, 0.7, 0.85, 0.95},
+                                  .order = {0, 1, 2, 3}};
+/* 16 bits are measured last: they cost next to nothing, and tell little. */
+static const struct kind bits = {.file = "search-bits.json",
+                                 .what = "how sensitive layers are to fewer bits",
+                                 .bits = true,
+                                 .levels = 3,
+                                 .saved = {1 - 16.0 / 32, 1 - 8.0 / 32, 1 - 4.0 / 32},
+                                 .order = {1, 2, 0}};
 
 struct layer {
     size_t param;
     size_t count;
     double loss[LEVELS]; /* rise of the validation loss at each level; NaN: not measured */
     int level;           /* chosen; −1: none */
+    pst_weights_format half; /* its format of 16 bits: float16 where that holds every value */
 };
 
 struct search {
     struct compression *compression;
+    const struct kind *kind;
     const pst_network *network;
     struct layer *layers;
     size_t count;
@@ -59,8 +84,11 @@ static pst_status save(const struct search *s, pst_error *reterr)
     json_begin_object(&j, "layers");
     for (size_t i = 0; i < s->count; i++) {
         json_begin_array(&j, graph_of(s)->params[s->layers[i].param].name);
-        for (size_t k = 0; k < LEVELS && !isnan(s->layers[i].loss[k]); k++)
-            json_number(&j, NULL, s->layers[i].loss[k]);
+        int count = s->kind->levels; /* without the last ones that are not measured */
+        while (count > 0 && isnan(s->layers[i].loss[count - 1]))
+            count--;
+        for (int k = 0; k < count; k++)
+            json_number(&j, NULL, s->layers[i].loss[k]); /* null: not measured */
         json_end_array(&j);
     }
     json_end_object(&j);
@@ -89,8 +117,8 @@ static void load(struct search *s)
             for (size_t i = 0; i < s->count; i++) {
                 size_t at = json_find(&d, all, graph_of(s)->params[s->layers[i].param].name);
                 if (at != JSON_ABSENT && d.items[at].kind == JSON_ARRAY)
-                    for (size_t k = 0; k < LEVELS && k < d.items[at].count; k++)
-                        if (!json_get_number(&d, at + 1 + k, &s->layers[i].loss[k]))
+                    for (int k = 0; k < s->kind->levels && (size_t)k < d.items[at].count; k++)
+                        if (!json_get_number(&d, at + 1 + (size_t)k, &s->layers[i].loss[k]))
                             s->layers[i].loss[k] = NAN;
             }
         }
@@ -108,19 +136,17 @@ static int by_magnitude(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The loss on the validation data when `share` of one layer's smallest weights are zero; `layer` NULL: none. */
-static pst_status measure(struct search *s, const struct layer *layer, double share, double *ret, pst_error *reterr)
+/* A network in which `share` of one layer's smallest weights are zero. */
+static pst_status with_zeros(const struct search *s, const struct layer *layer, double share, pst_network **ret, pst_error *reterr)
 {
     const struct graph *g = graph_of(s);
     const float **values = mem_array(g->param_count + 1, sizeof(*values));
-    float *copy = layer ? mem_array(layer->count + 1, sizeof(*copy)) : NULL, *sorted = layer ? mem_array(layer->count + 1, sizeof(*sorted)) : NULL;
-    pst_network *n = NULL;
-    pst_evaluation e = {.size = sizeof(e)};
+    float *copy = mem_array(layer->count + 1, sizeof(*copy)), *sorted = mem_array(layer->count + 1, sizeof(*sorted));
     pst_shape input = pst_model_input(s->network->model);
-    pst_status st = values && (!layer || (copy && sorted)) ? PST_OK : fail_memory(reterr, "searching");
+    pst_status st = values && copy && sorted ? PST_OK : fail_memory(reterr, "searching");
     for (size_t i = 0; st == PST_OK && i < g->param_count; i++)
         values[i] = pst_network_values(s->network, i);
-    if (st == PST_OK && layer) {
+    if (st == PST_OK) {
         memcpy(copy, values[layer->param], layer->count * sizeof(*copy));
         memcpy(sorted, copy, layer->count * sizeof(*copy));
         qsort(sorted, layer->count, sizeof(*sorted), by_magnitude);
@@ -130,16 +156,44 @@ static pst_status measure(struct search *s, const struct layer *layer, double sh
         values[layer->param] = copy;
     }
     if (st == PST_OK)
-        st = pst_network_create(&n, pst_model_text(s->network->model), &input, values, s->network->record, reterr);
+        st = pst_network_create(ret, pst_model_text(s->network->model), &input, values, s->network->record, reterr);
+    mem_free(values);
+    mem_free(copy);
+    mem_free(sorted);
+    return st;
+}
+
+static pst_weights_format format_at(const struct layer *l, int level)
+{
+    return level < 0 ? PST_WEIGHTS_FLOAT32 : level == 0 ? l->half : level == 1 ? PST_WEIGHTS_INT8 : PST_WEIGHTS_INT4;
+}
+
+/* A network in which one layer has fewer bits. */
+static pst_status with_bits(const struct search *s, const struct layer *layer, int level, pst_network **ret, pst_error *reterr)
+{
+    pst_weights_format *each = mem_array(graph_of(s)->param_count + 1, sizeof(*each));
+    if (!each)
+        return fail_memory(reterr, "searching");
+    each[layer->param] = format_at(layer, level);
+    pst_status st = network_round(ret, s->network, PST_WEIGHTS_MIXED, each, reterr);
+    mem_free(each);
+    return st;
+}
+
+/* The loss on the validation data when one layer is at a level; `layer` NULL: none is. */
+static pst_status measure(struct search *s, const struct layer *layer, int level, double *ret, pst_error *reterr)
+{
+    pst_network *n = NULL;
+    pst_evaluation e = {.size = sizeof(e)};
+    pst_status st = !layer          ? PST_OK
+                    : s->kind->bits ? with_bits(s, layer, level, &n, reterr)
+                                    : with_zeros(s, layer, s->kind->saved[level], &n, reterr);
     if (st == PST_OK)
-        st = pst_network_evaluate(n, s->compression->validation, &s->compression->validation_fields, s->compression->options->threads, &e, reterr);
+        st = pst_network_evaluate(n ? n : s->network, s->compression->validation, &s->compression->validation_fields, s->compression->options->threads, &e, reterr);
     if (st == PST_OK)
         *ret = e.loss;
     pst_free(e.confusion);
     pst_network_destroy(n);
-    mem_free(values);
-    mem_free(copy);
-    mem_free(sorted);
     return st;
 }
 
@@ -147,7 +201,7 @@ static bool stopped(struct search *s, size_t done, size_t all)
 {
     struct compression *c = s->compression;
     pst_run_progress p = {.step = done, .epoch_steps = all};
-    if (c->options->progress && c->options->progress(c->options->user, "how sensitive layers are", &p, NULL))
+    if (c->options->progress && c->options->progress(c->options->user, s->kind->what, &p, NULL))
         c->stop = true;
     return c->stop;
 }
@@ -155,18 +209,22 @@ static bool stopped(struct search *s, size_t done, size_t all)
 /* All layers at one level, then at the next: an interrupted budget leaves every layer with its first ones. */
 static pst_status measure_layers(struct search *s, pst_error *reterr)
 {
-    double budget = s->compression->options->budget > 0 ? s->compression->options->budget : 300;
+    const pst_compress_options *o = s->compression->options;
+    double budget = o->budget > 0 ? o->budget : 300;
+    if (o->search && o->sparsity > 0 && o->format == PST_WEIGHTS_MIXED)
+        budget /= 2; /* two searches */
     uint64_t last = clock_ns();
     size_t done = 0;
-    pst_status st = isnan(s->base) ? measure(s, NULL, 0, &s->base, reterr) : PST_OK;
-    for (size_t k = 0; st == PST_OK && k < LEVELS; k++)
+    pst_status st = isnan(s->base) ? measure(s, NULL, -1, &s->base, reterr) : PST_OK;
+    for (int k = 0; st == PST_OK && k < s->kind->levels; k++)
         for (size_t i = 0; st == PST_OK && i < s->count; i++, done++) {
-            double *to = &s->layers[i].loss[k], loss = 0;
+            int level = s->kind->order[k];
+            double *to = &s->layers[i].loss[level], loss = 0;
             if (!isnan(*to))
                 continue;
-            if (stopped(s, done, LEVELS * s->count) || (k > 0 && s->seconds > budget))
+            if (stopped(s, done, (size_t)s->kind->levels * s->count) || (k > 0 && s->seconds > budget))
                 return PST_OK;
-            st = measure(s, &s->layers[i], levels[k], &loss, reterr);
+            st = measure(s, &s->layers[i], level, &loss, reterr);
             if (st == PST_OK) {
                 uint64_t now = clock_ns();
                 s->seconds += 1e-9 * (double)(now - last);
@@ -180,26 +238,35 @@ static pst_status measure_layers(struct search *s, pst_error *reterr)
 
 /* ---- Distributing ---- */
 
-static double share_of(const struct layer *l)
+static double saved_of(const struct search *s, const struct layer *l)
 {
-    return l->level < 0 ? 0 : levels[l->level];
+    return l->level < 0 ? 0 : s->kind->saved[l->level];
 }
 
-/* Raises the level of the layer whose next zeros cost the least loss per weight, until enough weights are zero. */
-static void distribute(struct search *s, double wanted)
+/* The next level that is measured; `levels` where there is none. */
+static int next_level(const struct search *s, const struct layer *l)
 {
-    double all = 0, zeros = 0;
+    int next = l->level + 1;
+    while (next < s->kind->levels && isnan(l->loss[next]))
+        next++;
+    return next;
+}
+
+/* Raises the level of the layer whose next one costs the least loss per weight or bit saved, until `wanted` of all are saved. Returns the share that is. */
+static double distribute(struct search *s, double wanted)
+{
+    double all = 0, saved = 0;
     for (size_t i = 0; i < s->count; i++)
         all += (double)s->layers[i].count;
-    while (zeros < wanted * all) {
+    while (saved < wanted * all) {
         struct layer *best = NULL;
         double least = INFINITY, gained = 0;
         for (size_t i = 0; i < s->count; i++) {
             struct layer *l = &s->layers[i];
-            int next = l->level + 1;
-            if (next >= LEVELS || isnan(l->loss[next]))
+            int next = next_level(s, l);
+            if (next >= s->kind->levels)
                 continue;
-            double more = (levels[next] - share_of(l)) * (double)l->count;
+            double more = (s->kind->saved[next] - saved_of(s, l)) * (double)l->count;
             double loss = fmax(l->loss[next], 0) - (l->level < 0 ? 0 : fmax(l->loss[l->level], 0)), cost = (loss + 1e-6) / more;
             if (cost < least) {
                 least = cost;
@@ -208,10 +275,11 @@ static void distribute(struct search *s, double wanted)
             }
         }
         if (!best)
-            return;
-        best->level++;
-        zeros += gained;
+            break;
+        best->level = next_level(s, best);
+        saved += gained;
     }
+    return all > 0 ? saved / all : 0;
 }
 
 /* ---- The whole ---- */
@@ -224,6 +292,14 @@ static bool is_excluded(const pst_compress_options *o, const char *layer, const 
     return false;
 }
 
+static bool fits_float16(const float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(x[i]) <= 65504))
+            return false;
+    return true;
+}
+
 static pst_status find_layers(struct search *s, pst_error *reterr)
 {
     const struct graph *g = graph_of(s);
@@ -234,10 +310,15 @@ static pst_status find_layers(struct search *s, pst_error *reterr)
         const struct graph_param *p = &g->params[i];
         const char *kind = g->nodes[p->node].layer->name;
         s->fingerprint = hash_bytes(s->network->params + p->offset, p->count * sizeof(float), s->fingerprint);
-        if (p->layer.rank < 2 || (strcmp(kind, "conv") != 0 && strcmp(kind, "dense") != 0) ||
-            is_excluded(s->compression->options, g->nodes[p->node].name, p->name))
-            continue;
-        s->layers[s->count++] = (struct layer){.param = i, .count = p->count, .loss = {NAN, NAN, NAN, NAN}, .level = -1};
+        bool taken = s->kind->bits ? stored_kernel(g, i)
+                                   : p->layer.rank >= 2 && (strcmp(kind, "conv") == 0 || strcmp(kind, "dense") == 0) &&
+                                         !is_excluded(s->compression->options, g->nodes[p->node].name, p->name);
+        if (taken)
+            s->layers[s->count++] = (struct layer){.param = i,
+                                                   .count = p->count,
+                                                   .loss = {NAN, NAN, NAN, NAN},
+                                                   .level = -1,
+                                                   .half = fits_float16(s->network->params + p->offset, p->count) ? PST_WEIGHTS_FLOAT16 : PST_WEIGHTS_BFLOAT16};
     }
     return PST_OK;
 }
@@ -252,27 +333,52 @@ static pst_status take_shares(const struct search *s, struct compression_shares 
         ret->names[i] = mem_strdup(graph_of(s)->params[s->layers[i].param].name);
         if (!ret->names[i])
             return fail_memory(reterr, "searching");
-        ret->shares[i] = share_of(&s->layers[i]);
+        ret->shares[i] = saved_of(s, &s->layers[i]);
         ret->count++;
     }
     return PST_OK;
 }
 
+/* Measures every layer, or takes what the file has; leaves levels to distribute(). */
+static pst_status begin(struct search *s, pst_error *reterr)
+{
+    const char *out = s->compression->options->out;
+    s->path = out ? file_join(out, s->kind->file) : NULL;
+    pst_status st = out && !s->path ? fail_memory(reterr, "searching") : find_layers(s, reterr);
+    if (st == PST_OK && s->path)
+        load(s);
+    return st == PST_OK ? measure_layers(s, reterr) : st;
+}
+
+static void finish(struct search *s)
+{
+    mem_free(s->layers);
+    mem_free(s->path);
+}
+
 pst_status compression_search(struct compression *c, const pst_network *n, struct compression_shares *ret, pst_error *reterr)
 {
-    struct search s = {.compression = c, .network = n, .base = NAN};
-    s.path = c->options->out ? file_join(c->options->out, "search.json") : NULL;
-    pst_status st = c->options->out && !s.path ? fail_memory(reterr, "searching") : find_layers(&s, reterr);
-    if (st == PST_OK && s.path)
-        load(&s);
-    if (st == PST_OK)
-        st = measure_layers(&s, reterr);
+    struct search s = {.compression = c, .kind = &zeros, .network = n, .base = NAN};
+    pst_status st = begin(&s, reterr);
     if (st == PST_OK && !c->stop) {
         distribute(&s, c->options->sparsity);
         st = take_shares(&s, ret, reterr);
     }
-    mem_free(s.layers);
-    mem_free(s.path);
+    finish(&s);
+    return st;
+}
+
+pst_status compression_search_bits(struct compression *c, const pst_network *folded, double mean, pst_weights_format *ret_each, double *ret_mean,
+                                   pst_error *reterr)
+{
+    struct search s = {.compression = c, .kind = &bits, .network = folded, .base = NAN};
+    pst_status st = begin(&s, reterr);
+    if (st == PST_OK && !c->stop) {
+        *ret_mean = 32 * (1 - distribute(&s, 1 - mean / 32));
+        for (size_t i = 0; i < s.count; i++)
+            ret_each[s.layers[i].param] = format_at(&s.layers[i], s.layers[i].level);
+    }
+    finish(&s);
     return st;
 }
 

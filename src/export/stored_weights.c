@@ -10,13 +10,24 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const weights_format_names[] = {"float32", "bfloat16", "float16", "int8", "int4", "quantized", NULL};
+const char *const weights_format_names[] = {"float32", "bfloat16", "float16", "int8", "int4", "quantized", "mixed", NULL};
 
-/* Whether a parameter is a kernel, which is stored in fewer bits. */
-static bool is_kernel(const struct graph *g, size_t param)
+bool stored_kernel(const struct graph *g, size_t param)
 {
     const struct graph_node *n = &g->nodes[g->params[param].node];
     return quant_channels(n) > 0 && param == n->first_param;
+}
+
+unsigned stored_bits(pst_weights_format format)
+{
+    static const unsigned bits[] = {32, 16, 16, 8, 4, 8};
+    return (size_t)format < sizeof(bits) / sizeof(bits[0]) ? bits[format] : 32;
+}
+
+/* The format of one parameter. */
+static pst_weights_format format_at(const struct graph *g, size_t param, pst_weights_format format, const pst_weights_format *each)
+{
+    return !stored_kernel(g, param) ? PST_WEIGHTS_FLOAT32 : format == PST_WEIGHTS_MIXED ? each[param] : format;
 }
 
 static bool in_integers(pst_weights_format format)
@@ -160,12 +171,13 @@ static pst_status round_kernel(const struct graph_param *p, float *x, size_t cha
     return PST_OK;
 }
 
-pst_status stored_round(const struct graph *g, float *params, pst_weights_format format, pst_error *reterr)
+pst_status stored_round(const struct graph *g, float *params, pst_weights_format format, const pst_weights_format *each, pst_error *reterr)
 {
     pst_status st = PST_OK;
     for (size_t i = 0; st == PST_OK && i < g->param_count; i++)
-        if (is_kernel(g, i))
-            st = round_kernel(&g->params[i], params + g->params[i].offset, quant_channels(&g->nodes[g->params[i].node]), format, reterr);
+        if (stored_kernel(g, i))
+            st = round_kernel(&g->params[i], params + g->params[i].offset, quant_channels(&g->nodes[g->params[i].node]),
+                              format_at(g, i, format, each), reterr);
     return st;
 }
 
@@ -192,37 +204,35 @@ static void add_integers(struct arrays *a, const struct graph_param *p, const fl
     add_array(a, mem_format("%s_scale", p->name), "F32", 1, &channels, scale);
 }
 
-pst_status stored_write(struct text *to, const struct graph *g, const float *params, pst_weights_format format, pst_error *reterr)
+pst_status stored_write(struct text *to, const struct graph *g, const float *params, pst_weights_format format, const pst_weights_format *each,
+                        pst_error *reterr)
 {
     struct arrays a = arrays_make(2 * g->param_count);
     for (size_t i = 0; !a.failed && i < g->param_count; i++) {
         const struct graph_param *p = &g->params[i];
         const float *x = params + p->offset;
-        if (!is_kernel(g, i) || format == PST_WEIGHTS_FLOAT32) {
+        pst_weights_format own_format = format_at(g, i, format, each);
+        if (own_format == PST_WEIGHTS_FLOAT32) {
             add_array(&a, mem_strdup(p->name), "F32", p->layer.rank, p->layer.shape, x);
-        } else if (in_integers(format)) {
-            add_integers(&a, p, x, (uint32_t)quant_channels(&g->nodes[p->node]), format);
+        } else if (in_integers(own_format)) {
+            add_integers(&a, p, x, (uint32_t)quant_channels(&g->nodes[p->node]), own_format);
         } else {
             uint16_t *bits = own(&a, mem_array(p->count, sizeof(uint16_t)));
             if (bits)
-                to_16_bits(x, p->count, format, bits);
-            add_array(&a, mem_strdup(p->name), format == PST_WEIGHTS_FLOAT16 ? "F16" : "BF16", p->layer.rank, p->layer.shape, bits);
+                to_16_bits(x, p->count, own_format, bits);
+            add_array(&a, mem_strdup(p->name), own_format == PST_WEIGHTS_FLOAT16 ? "F16" : "BF16", p->layer.rank, p->layer.shape, bits);
         }
     }
     return write_arrays(to, &a, reterr);
 }
 
-uint64_t stored_bytes(const struct graph *g, pst_weights_format format)
+uint64_t stored_bytes(const struct graph *g, pst_weights_format format, const pst_weights_format *each)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < g->param_count; i++) {
         uint64_t count = g->params[i].count, channels = quant_channels(&g->nodes[g->params[i].node]);
-        if (!is_kernel(g, i) || format == PST_WEIGHTS_FLOAT32)
-            sum += 4 * count;
-        else if (in_integers(format))
-            sum += (format == PST_WEIGHTS_INT4 ? (count + 1) / 2 : count) + 4 * channels;
-        else
-            sum += 2 * count;
+        pst_weights_format own_format = format_at(g, i, format, each);
+        sum += (stored_bits(own_format) * count + 7) / 8 + (in_integers(own_format) ? 4 * channels : 0);
     }
     return sum;
 }
@@ -270,7 +280,7 @@ pst_status stored_expand(struct weight_file *f, const struct graph *g, pst_error
         const struct graph_param *p = &g->params[i];
         struct safetensor *x = (struct safetensor *)(uintptr_t)safetensors_find(&f->arrays, p->name); /* the file's own */
         size_t channels = quant_channels(&g->nodes[p->node]);
-        if (!x || !is_kernel(g, i) || (strcmp(x->dtype, "I8") != 0 && strcmp(x->dtype, "U8") != 0))
+        if (!x || !stored_kernel(g, i) || (strcmp(x->dtype, "I8") != 0 && strcmp(x->dtype, "U8") != 0))
             continue;
         const struct safetensor *scale = find_array(&f->arrays, p->name, "_scale", "F32", channels);
         if (!scale || x->count != (strcmp(x->dtype, "U8") == 0 ? (p->count + 1) / 2 : p->count))

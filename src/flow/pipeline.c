@@ -542,6 +542,11 @@ uint64_t pst_pipeline_length(const pst_pipeline *p)
     return steps >= ORDER_UNKNOWN ? PST_NOWHERE : steps;
 }
 
+bool pst_pipeline_endless(const pst_pipeline *p)
+{
+    return p->plan && feed_steps(&p->plan->order, &p->plan->split, 0) == ORDER_ENDLESS;
+}
+
 bool pst_pipeline_batched(const pst_pipeline *p)
 {
     return p->plan && p->plan->batched;

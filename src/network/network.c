@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "export/stored_weights.h"
 #include "train/checkpoint.h"
 #include "train/weights.h"
@@ -130,6 +131,7 @@ pst_network *pst_network_destroy(pst_network *n)
     if (!n)
         return NULL;
     quant_unref(n->quant);
+    mem_free(n->each);
     mem_free(n->params);
     pst_model_destroy(n->model);
     pst_run_record_destroy(n->record);
@@ -155,26 +157,36 @@ const float *pst_network_values(const pst_network *n, size_t i)
     return i < g->param_count ? n->params + g->params[i].offset : NULL;
 }
 
+unsigned network_bits(const pst_network *n, size_t i)
+{
+    const struct graph *g = n->model->graph;
+    if (!stored_kernel(g, i) || (n->quant && !n->quant->layers[g->params[i].node].weights))
+        return 32;
+    return stored_bits(n->each ? n->each[i] : n->format);
+}
+
 pst_status pst_network_describe(const pst_network *n, pst_network_info *ret, pst_error *reterr)
 {
     const struct graph *g = n->model->graph;
-    if (ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_network_info.size is not set");
-    *ret = (pst_network_info){.size = ret->size, .format = n->format};
+    pst_network_info found = {.format = n->format};
+    pst_status st = result_check(ret, reterr);
+    if (st < 0)
+        return st;
     for (size_t i = 0; i < g->param_count; i++) {
         const float *x = n->params + g->params[i].offset;
-        ret->parameters += g->params[i].count;
+        found.parameters += g->params[i].count;
         for (size_t k = 0; k < g->params[i].count; k++)
-            ret->nonzero += x[k] != 0;
+            found.nonzero += x[k] != 0;
     }
     for (size_t i = 0; i < g->count; i++) {
         const struct graph_node *node = &g->nodes[i];
-        ret->flops += node->layer->flops ? node->layer->flops(node->config, node->in, &node->out) : 0;
+        found.flops += node->layer->flops ? node->layer->flops(node->config, node->in, &node->out) : 0;
         if (n->quant && n->quant->layers[i].weights) {
-            ret->layers++;
-            ret->float_layers += n->quant->layers[i].run == QUANT_RUN_FLOAT;
+            found.layers++;
+            found.float_layers += n->quant->layers[i].run == QUANT_RUN_FLOAT;
         }
     }
-    ret->weight_bytes = n->quant ? quant_weight_bytes(n->quant) : stored_bytes(g, n->format);
+    found.weight_bytes = n->quant ? quant_weight_bytes(n->quant) : stored_bytes(g, n->format, n->each);
+    result_give(ret, &found, sizeof(found));
     return PST_OK;
 }

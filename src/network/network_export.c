@@ -39,7 +39,7 @@ pst_status pst_network_export(const pst_network *n, const char *path, const pst_
                               .model = pst_model_text(n->model),
                               .quant = n->quant};
     st = onnx ? onnx_write(&file, n->model->graph, n->params, &to, reterr)
-                         : stored_write(&file, n->model->graph, n->params, PST_WEIGHTS_FLOAT32, reterr);
+                         : stored_write(&file, n->model->graph, n->params, PST_WEIGHTS_FLOAT32, NULL, reterr);
     if (st == PST_OK)
         st = publish_bytes(path, file.data, file.length, o->overwrite, true, reterr);
     text_finish(&file);

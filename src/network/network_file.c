@@ -65,15 +65,22 @@ pst_status pst_network_open(pst_network **ret, const char *path, const char *che
         return open_onnx(ret, path, checkpoint, reterr);
     pst_run_record *record = NULL;
     struct quant_model *quant = NULL;
+    pst_network *n = NULL;
     pst_weights_format format;
     float *params = NULL;
     pst_status st = pst_run_record_read(&record, path, checkpoint, reterr);
     if (st == PST_OK)
         st = read_weights(record, &params, &format, &quant, reterr);
     if (st == PST_OK)
-        st = network_make(ret, record->model, &record->input, record, record->loss, params, format, quant, reterr);
+        st = network_make(&n, record->model, &record->input, record, record->loss, params, format, quant, reterr);
     if (st < 0)
         mem_free(params);
+    if (st == PST_OK && format == PST_WEIGHTS_MIXED)
+        st = weights_formats(record, n->model->graph, &n->each, reterr);
+    if (st == PST_OK)
+        *ret = n;
+    else
+        pst_network_destroy(n);
     quant_unref(quant);
     pst_run_record_destroy(record);
     return st;
@@ -96,6 +103,17 @@ static void put_quantised(struct json *j, const struct quant_model *q)
     for (size_t i = 0; i < q->graph->count; i++)
         if (q->layers[i].weights)
             json_string(j, q->graph->nodes[i].name, quant_run_names[q->layers[i].run]);
+    json_end_object(j);
+}
+
+/* The format of each kernel of a mixed network. */
+static void put_formats(struct json *j, const pst_network *n)
+{
+    const struct graph *g = n->model->graph;
+    json_begin_object(j, "kernel_formats");
+    for (size_t i = 0; i < g->param_count; i++)
+        if (stored_kernel(g, i))
+            json_string(j, g->params[i].name, weights_format_names[n->each[i]]);
     json_end_object(j);
 }
 
@@ -134,6 +152,8 @@ static void state_file(const pst_network *n, const struct text *weights, struct 
     json_string(&j, "weights_format", weights_format_names[n->format]);
     if (n->quant)
         put_quantised(&j, n->quant);
+    if (n->each)
+        put_formats(&j, n);
     put_record(&j, r);
     json_format(&j, "weights_hash", "%016" PRIx64, hash_bytes(weights->data, weights->length, 0));
     json_end_object(&j);
@@ -175,7 +195,7 @@ pst_status pst_network_save(const pst_network *n, const char *path, bool overwri
         return pst_fail_at(reterr, PST_EEXIST, path, PST_NOWHERE, PST_NOWHERE, "exists; choose another path, or replace it with --force");
     pst_status st = checkpoint_replaceable(path, reterr);
     if (st == PST_OK)
-        st = n->quant ? stored_write_quantised(&weights, n->quant, reterr) : stored_write(&weights, n->model->graph, n->params, n->format, reterr);
+        st = n->quant ? stored_write_quantised(&weights, n->quant, reterr) : stored_write(&weights, n->model->graph, n->params, n->format, n->each, reterr);
     if (st == PST_OK) {
         state_file(n, &weights, &state);
         st = state.failed ? fail_memory_at(reterr, path, "saving") : write_folder(path, &weights, &state, reterr);

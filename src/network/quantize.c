@@ -173,19 +173,35 @@ static pst_status quantise_trained(pst_network **ret, const pst_network *from, u
 
 /* ---- Weights only ---- */
 
-static pst_status round_weights(pst_network **ret, const pst_network *from, pst_weights_format format, pst_error *reterr)
+static pst_weights_format *copy_formats(const pst_weights_format *each, size_t count)
+{
+    pst_weights_format *copy = mem_array(count + 1, sizeof(*copy));
+    if (copy)
+        memcpy(copy, each, count * sizeof(*copy));
+    return copy;
+}
+
+pst_status network_round(pst_network **ret, const pst_network *from, pst_weights_format format, const pst_weights_format *each, pst_error *reterr)
 {
     struct graph *folded = NULL;
+    pst_weights_format *formats = NULL;
     float *params = NULL;
     pst_status st = graph_fold(&folded, &params, from->model->graph, from->params, reterr);
     if (st == PST_OK)
-        st = stored_round(folded, params, format, reterr);
+        st = stored_round(folded, params, format, each, reterr);
     char *text = st == PST_OK ? graph_text(folded) : NULL;
+    if (st == PST_OK && format == PST_WEIGHTS_MIXED)
+        formats = copy_formats(each, folded->param_count);
     if (st == PST_OK)
-        st = text ? network_make(ret, text, &from->record->input, from->record, from->record->loss, params, format, NULL, reterr)
-                  : fail_memory(reterr, "quantising");
-    if (st < 0)
+        st = text && (formats || format != PST_WEIGHTS_MIXED)
+                 ? network_make(ret, text, &from->record->input, from->record, from->record->loss, params, format, NULL, reterr)
+                 : fail_memory(reterr, "quantising");
+    if (st == PST_OK) {
+        (*ret)->each = formats;
+    } else {
+        mem_free(formats);
         mem_free(params);
+    }
     mem_free(text);
     graph_destroy(folded);
     return st;
@@ -193,6 +209,8 @@ static pst_status round_weights(pst_network **ret, const pst_network *from, pst_
 
 static pst_status check_options(const pst_quantize_options *o, pst_error *reterr)
 {
+    if (o->format == PST_WEIGHTS_MIXED)
+        return pst_fail(reterr, PST_EINVAL, "formats per layer are found by pst_compress, which measures them");
     if ((unsigned)o->format > PST_WEIGHTS_QUANTIZED || (unsigned)o->calibration > PST_CALIBRATION_MSE)
         return pst_fail(reterr, PST_EINVAL, "unknown format of weights or calibration");
     if (!(o->percentile >= 0 && o->percentile <= 1))
@@ -212,7 +230,7 @@ pst_status pst_quantize(pst_network **ret, const pst_network *from, pst_pipeline
     if (from->quant)
         return pst_fail(reterr, PST_EINVAL, "the network is quantised already");
     if (o->format != PST_WEIGHTS_FLOAT32 && o->format != PST_WEIGHTS_QUANTIZED)
-        return round_weights(ret, from, o->format, reterr);
+        return network_round(ret, from, o->format, NULL, reterr);
     unsigned bits = 0;
     if (qat_is(from->model->graph, &bits))
         return quantise_trained(ret, from, bits, o, reterr);

@@ -51,6 +51,34 @@ pst_status weights_format(const pst_run_record *r, pst_weights_format *ret, pst_
     return st;
 }
 
+/* A kernel that state.json does not name is float32. */
+static void read_formats(const struct json_document *d, const struct graph *g, pst_weights_format *each)
+{
+    size_t formats = json_find(d, 0, "kernel_formats");
+    for (size_t i = 0; i < g->param_count; i++) {
+        char *name = formats == JSON_ABSENT || !stored_kernel(g, i) ? NULL : json_get_string(d, json_find(d, formats, g->params[i].name));
+        for (int k = 0; name && k < PST_WEIGHTS_QUANTIZED; k++)
+            if (strcmp(weights_format_names[k], name) == 0)
+                each[i] = (pst_weights_format)k;
+        mem_free(name);
+    }
+}
+
+pst_status weights_formats(const pst_run_record *r, const struct graph *g, pst_weights_format **ret, pst_error *reterr)
+{
+    struct json_document d = {0};
+    char *text = NULL;
+    pst_status st = checkpoint_open_state(r->folder, &text, &d, reterr);
+    if (st < 0)
+        return st;
+    *ret = mem_array(g->param_count + 1, sizeof(**ret));
+    if (*ret)
+        read_formats(&d, g, *ret);
+    json_finish(&d);
+    mem_free(text);
+    return *ret ? PST_OK : fail_memory(reterr, "reading weights");
+}
+
 /* How each layer is computed: an object of names. Layers that it does not have are automatic. */
 static void read_runs(struct quant_model *q, const struct json_document *d)
 {

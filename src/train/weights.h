@@ -10,6 +10,8 @@
 pst_status weights_fit(const pst_run_record *r, const struct graph *g, pst_error *reterr);
 /* How the checkpoint of a record stores its weights. */
 pst_status weights_format(const pst_run_record *r, pst_weights_format *ret, pst_error *reterr);
+/* The format of each parameter of a checkpoint whose format is PST_WEIGHTS_MIXED; mem_free. */
+pst_status weights_formats(const pst_run_record *r, const struct graph *g, pst_weights_format **ret, pst_error *reterr);
 /* Reads a checkpoint whose format is PST_WEIGHTS_QUANTIZED. */
 pst_status weights_quantised(const pst_run_record *r, struct quant_model **ret, pst_error *reterr);
 /* Adds to `*hash` what decides the results of a quantised checkpoint besides its weights in float32: ranges, bits, and how each layer runs. Other

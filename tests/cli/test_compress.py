@@ -151,6 +151,72 @@ def test_search_continues():
         assert {len(v) for v in measured["layers"].values()} == {4}, measured
 
 
+def test_bits_per_layer():
+    """A width for each layer: the mean is reached, stored and kept; killed, the search repeats no measurement and finds the same bits."""
+    with scratch() as folder:
+        train, val = data(folder)
+        model = "conv 8 3 relu pad=same | maxpool 2 | dwconv 3 pad=same bias=false | batchnorm | relu | conv 16 3 pad=same bias=false | batchnorm | relu | globalavgpool | dense 3"
+        penstock("train", train, "--val", val, "--model", model, "--epochs", 3, "--lr", "0.01", "--out", f"{folder}/first", "-q")
+        command = ["compress", f"{folder}/first", "--quantize", "weights-mixed", "--bits", 6, "--out"]
+        out = json.loads(penstock(*command, f"{folder}/straight", "--json", "--html", f"{folder}/page.html").out)
+        first, last = out["variants"]
+        bits = {layer["name"]: layer["bits"] for layer in out["layers"]}
+        mean = sum(layer["bits"] * layer["weights"] for layer in out["layers"]) / sum(layer["weights"] for layer in out["layers"])
+        assert len(bits) == 4 and set(bits.values()) <= {4, 8, 16, 32} and 4 <= mean <= 6, out["layers"]
+        assert last["name"] == f"{mean:.2f} bits, found per layer" and last["file_bytes"] < 0.4 * first["file_bytes"], out["variants"]
+        types = {name: kind for name, (kind, _, _) in arrays(f"{folder}/straight/model/weights.safetensors").items()}
+        for name, n in bits.items():
+            assert types[f"{name}/kernel"] in {4: ("U8",), 8: ("I8",), 16: ("F16", "BF16"), 32: ("F32",)}[n], (name, n, types)
+        assert abs(json.loads(penstock("eval", out["out"], val, "--json").out)["accuracy"] - last["accuracy"]) < 1e-9
+        assert "Layers of the result" in open(f"{folder}/page.html").read()
+        table = penstock(*command, f"{folder}/straight").out
+        assert "bits\n" in table and all(name in table for name in bits), table
+
+        measured = json.load(open(f"{folder}/straight/search-bits.json"))
+        assert {len(v) for v in measured["layers"].values()} == {3} and all(x is not None for v in measured["layers"].values() for x in v), measured
+        # Half of the measurements are there, and say something else than the truth: the search must take them as they are.
+        os.makedirs(f"{folder}/half")
+        told = dict(measured, layers={name: [None, 9.0, 9.0] if "dense_1" in name else v for name, v in measured["layers"].items()})
+        json.dump(told, open(f"{folder}/half/search-bits.json", "w"))
+        again = json.loads(penstock(*command, f"{folder}/half", "--json").out)
+        found = json.load(open(f"{folder}/half/search-bits.json"))["layers"]["dense_1/kernel"]
+        assert found[1:] == [9.0, 9.0] and found[0] == measured["layers"]["dense_1/kernel"][0], found
+        assert next(layer["bits"] for layer in again["layers"] if layer["name"] == "dense_1") >= 16, again["layers"]
+        # Little time: every layer is measured with 8 bits, and none gets another width than those.
+        out = json.loads(penstock(*command, f"{folder}/short", "--search-seconds", "0.01", "--json").out)
+        assert {layer["bits"] for layer in out["layers"]} == {8}, out["layers"]
+
+
+def test_bits_and_zeros():
+    """The fewest bits, and bits after zeros, each found per layer."""
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 4, "--lr", "0.01", "--out", f"{folder}/first", "-q")
+        out = json.loads(penstock("compress", f"{folder}/first", "--quantize", "weights-mixed", "--bits", 4, "--out", f"{folder}/free", "--json").out)
+        assert {layer["bits"] for layer in out["layers"]} == {4} and out["variants"][1]["name"].startswith("4.00 bits"), out
+        both = json.loads(penstock("compress", f"{folder}/first", "--quantize", "weights-mixed", "--bits", 5, "--prune", "0.5", "--search", "--epochs", 1, "--out",
+                                   f"{folder}/both", "--json").out)
+        assert [v["name"].split(",")[1] for v in both["variants"][1:]] == [" 50 %", " found per layer"], both["variants"]
+        assert any(layer["nonzero"] < 0.6 * layer["weights"] for layer in both["layers"]), both["layers"]
+        assert os.path.exists(f"{folder}/both/search.json") and os.path.exists(f"{folder}/both/search-bits.json")
+        assert "4" in penstock("compress", f"{folder}/first", "--quantize", "weights-mixed", "--bits", 3, code=2).err
+
+
+def test_endless_data():
+    """Data that never ends needs the length of an epoch: said before anything is trained."""
+    with scratch() as folder:
+        train, val = data(folder)
+        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 1, "--out", f"{folder}/first", "-q")
+        endless = train.replace("| shuffle", "| shuffle | repeat")
+        command = ["compress", f"{folder}/first", "--data", endless, "--val", val, "--prune", "0.5", "--epochs", 1, "--out", f"{folder}/small"]
+        result = penstock(*command, code=2)
+        assert "never ends" in result.err and "--steps-per-epoch" in result.err and not os.path.exists(f"{folder}/small"), result
+        penstock(*command, "--steps-per-epoch", 3)
+        penstock("compress", f"{folder}/first", "--data", endless, "--val", val, "--quantize", "int8", "--out", f"{folder}/int8")
+        result = penstock("compress", f"{folder}/first", "--val", val.replace("| decode", "| repeat | decode"), "--quantize", "int8", code=2)
+        assert "validation data never ends" in result.err, result
+
+
 def test_another_network_does_not_continue():
     """A step of another network, or with other options, is trained anew in the same folder; the same one continues."""
     with scratch() as folder:

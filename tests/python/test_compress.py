@@ -47,9 +47,23 @@ def test_zeros_and_page():
         assert "<svg" in open(f"{folder}/page.html").read()
 
 
+def test_bits_per_layer():
+    model, data = setting()
+    with tempfile.TemporaryDirectory() as folder:
+        long = os.path.join(folder, *["a" * 200] * 8)
+        os.makedirs(long)
+        result = ps.compress(model, f"{long}/small", quantize="weights-mixed", bits=5, validation=data, html=f"{folder}/page.html")
+        sizes = [(layer["bits"], layer["weights"]) for layer in result.layers]
+        assert len(sizes) == 3 and 4 <= sum(b * n for b, n in sizes) / sum(n for _, n in sizes) <= 5, result.layers
+        assert result.path == f"{long}/small/model" and result.load().evaluate(data)["accuracy"] > 0.8
+        page = open(f"{folder}/page.html").read()
+        assert "<title>model in memory" in page and tempfile.gettempdir() + "/" not in page, page[:400]
+
+
 def test_mistakes():
     model, data = setting()
-    for wrong, said in ((dict(validation=data), "nothing to do"), (dict(quantize="int9", validation=data), "int9"), (dict(prune=1.5, validation=data), "prune"),
+    for wrong, said in ((dict(validation=data), "nothing to do"), (dict(quantize="int9", validation=data), "expected one of none, bfloat16, float16, weights-int8, weights-int4, int8, weights-mixed"),
+                        (dict(prune=0.5, norm="l3", validation=data), 'norm="l3"; expected one of l1, l2, scale'), (dict(quantize="weights-mixed", bits=3, validation=data), "3 bits"), (dict(prune=1.5, validation=data), "prune"),
                         (dict(quantize="int8", validation=[1]), "list"), (dict(quantize="int8", target_accuracy=0.5, validation=data), "may be lost"),
                         (dict(prune="2:4:8", validation=data), "2:4:8"), (dict(prune="2:4", structured=True, validation=data), "not whole channels"),
                         (dict(structured=True, quantize="int8", validation=data), "needs a share"),
