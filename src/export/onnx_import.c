@@ -2,6 +2,7 @@
 #include "export/onnx_import.h"
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "export/onnx_translate.h"
 #include "io/file.h"
@@ -146,6 +147,18 @@ static void count_uses(struct onnx_translation *t, struct onnx_value *result)
     result->uses++;
 }
 
+/* Refuses operators of others before anything looks at names of operators: one of another domain may mean anything. */
+static pst_status check_domains(struct onnx_translation *t)
+{
+    for (size_t i = 0; i < t->order_count; i++) {
+        t->node = &t->file->nodes[t->order[i]];
+        if (t->node->domain[0] && strcmp(t->node->domain, "ai.onnx") != 0)
+            return onnx_fail(t, PST_EUNSUPPORTED, "an operator of the domain %.40s; only standard operators are supported", t->node->domain);
+    }
+    t->node = NULL;
+    return PST_OK;
+}
+
 /* ---- Input and result ---- */
 
 /* Whether images come as height × width × channels: a Transpose takes them to channels first before anything else depends on the order. */
@@ -244,6 +257,7 @@ static pst_status prepare(struct onnx_translation *t)
     while (layer_at(layers))
         layers++;
     t->mask = slots - 1;
+    t->seed = hash_seed();
     t->values = mem_array(names + 1, sizeof(*t->values));
     t->slots = mem_array(slots, sizeof(*t->slots));
     t->states = mem_array(f->node_count + 1, sizeof(*t->states));
@@ -288,7 +302,9 @@ static pst_status translate(struct onnx_translation *t)
     if (st < 0)
         return st;
     count_uses(t, result);
-    st = set_input(t, input);
+    st = check_domains(t);
+    if (st == PST_OK)
+        st = set_input(t, input);
     for (size_t i = 0; st == PST_OK && i < t->order_count; i++) /* first: layers look ahead for constants */
         if (strcmp(t->file->nodes[t->order[i]].op, "Constant") == 0)
             st = onnx_translate_node(t, t->order[i]);
@@ -357,6 +373,7 @@ static pst_status import_file(struct onnx_model *ret, const struct onnx_file *f,
     mem_free(t.slots);
     mem_free(t.states);
     mem_free(t.order);
+    mem_free(t.concats);
     mem_free(t.builder.counters);
     arena_finish(&t.memory);
     if (st < 0)

@@ -1,5 +1,6 @@
 /* onnx_operators.c: operators as layers: products, normalisation, activations, means and joins; the table of all operators. */
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "export/onnx_translate.h"
 #include "model/layer_activation.h"
@@ -389,11 +390,14 @@ static pst_status reducemean(struct onnx_translation *t, const struct onnx_file_
 /* ---- Joins ---- */
 
 /* Values that are joined are all images, or all vectors. */
-static pst_status get_joined(struct onnx_translation *t, const struct onnx_file_node *n, struct onnx_value *x[LAYER_MAX_INPUTS], size_t ours[LAYER_MAX_INPUTS])
+#define MOST_CONCAT 256 /* inputs, before those of earlier concats are put together */
+
+/* The inputs of a node that joins up to `most` values. */
+static pst_status get_joined(struct onnx_translation *t, const struct onnx_file_node *n, size_t most, struct onnx_value **x, size_t *ours)
 {
     bool images = false, vectors = false;
-    if (n->ins < 1 || n->ins > LAYER_MAX_INPUTS)
-        return onnx_fail(t, PST_EUNSUPPORTED, "%zu inputs; expected up to %d", n->ins, LAYER_MAX_INPUTS);
+    if (n->ins < 1 || n->ins > most)
+        return onnx_fail(t, PST_EUNSUPPORTED, "%zu inputs; expected up to %zu", n->ins, most);
     for (size_t i = 0; i < n->ins; i++) {
         pst_status st = onnx_value_input(t, n, i, false, &x[i]);
         if (st < 0)
@@ -424,7 +428,7 @@ static pst_status add_values(struct onnx_translation *t, const struct onnx_file_
 {
     struct onnx_value *x[LAYER_MAX_INPUTS];
     size_t ours[LAYER_MAX_INPUTS], made;
-    pst_status st = get_joined(t, n, x, ours);
+    pst_status st = get_joined(t, n, LAYER_MAX_INPUTS, x, ours);
     for (size_t i = 1; st == PST_OK && i < n->ins; i++)
         if (x[i]->rank != x[0]->rank || memcmp(x[i]->axes, x[0]->axes, sizeof(x[0]->axes)) != 0 || x[i]->image.h != x[0]->image.h ||
             x[i]->image.w != x[0]->image.w || x[i]->image.c != x[0]->image.c)
@@ -454,13 +458,38 @@ static pst_status arithmetic(struct onnx_translation *t, const struct onnx_file_
     return onnx_fail(t, PST_EUNSUPPORTED, "of two values; supported are a constant per channel, and x · Sigmoid(x)");
 }
 
+/* Inputs that an earlier concat has put together already are replaced by its result, as DenseNet's blocks need it: each layer of PyTorch's reads all
+ * values before it, which in a chain is the last concat. Returns how many inputs are left. */
+static size_t collapse(const struct onnx_translation *t, size_t *ours, size_t count)
+{
+    while (count > 1 && ours[0] < t->concat_capacity && t->concats[ours[0]]) {
+        const struct graph_node *n = &t->graph->nodes[t->concats[ours[0]] - 1];
+        if (n->inputs > count || memcmp(n->input, ours, n->inputs * sizeof(*ours)) != 0)
+            break;
+        count -= n->inputs - 1;
+        ours[0] = t->concats[ours[0]]; /* the value after node i is i + 1 */
+        memmove(ours + 1, ours + n->inputs, (count - 1) * sizeof(*ours));
+    }
+    return count;
+}
+
+static pst_status note_concat(struct onnx_translation *t, size_t first, size_t value)
+{
+    size_t before = t->concat_capacity;
+    if (mem_grow((void **)&t->concats, &t->concat_capacity, first + 1, sizeof(*t->concats)) < 0)
+        return onnx_fail_memory(t);
+    memset(t->concats + before, 0, (t->concat_capacity - before) * sizeof(*t->concats));
+    t->concats[first] = value;
+    return PST_OK;
+}
+
 static pst_status concat(struct onnx_translation *t, const struct onnx_file_node *n, struct onnx_value *out)
 {
-    struct onnx_value *first = onnx_input(t, n, 0), *x[LAYER_MAX_INPUTS];
-    size_t ours[LAYER_MAX_INPUTS], made;
+    struct onnx_value *first = onnx_input(t, n, 0), *x[MOST_CONCAT];
+    size_t ours[MOST_CONCAT], made;
     if (first && first->kind != ONNX_VALUE)
         return onnx_concat_shapes(t, n, out);
-    pst_status st = get_joined(t, n, x, ours);
+    pst_status st = get_joined(t, n, MOST_CONCAT, x, ours);
     if (st < 0)
         return st;
     int64_t axis = onnx_int(n, "axis", 1);
@@ -478,7 +507,12 @@ static pst_status concat(struct onnx_translation *t, const struct onnx_file_node
         if (!plain)
             return onnx_fail(t, PST_EUNSUPPORTED, "axis %" PRId64 "; expected channels of values in the same order", axis);
     }
-    st = join(t, "concat", ours, n->ins, &made);
+    size_t count = collapse(t, ours, n->ins);
+    if (count > LAYER_MAX_INPUTS)
+        return onnx_fail(t, PST_EUNSUPPORTED, "%zu inputs; expected up to %d", count, LAYER_MAX_INPUTS);
+    st = join(t, "concat", ours, count, &made);
+    if (st == PST_OK && count > 1)
+        st = note_concat(t, ours[0], made);
     if (st == PST_OK)
         onnx_set(t, out, made, axes);
     return st;
@@ -514,8 +548,6 @@ pst_status onnx_translate_node(struct onnx_translation *t, size_t node)
         return onnx_fail(t, PST_ECORRUPT, "it has no result");
     if (out->kind != ONNX_UNKNOWN || t->states[node].absorbed)
         return PST_OK; /* a layer before it took it along */
-    if (n->domain[0] && strcmp(n->domain, "ai.onnx") != 0)
-        return onnx_fail(t, PST_EUNSUPPORTED, "an operator of the domain %.40s; only standard operators are supported", n->domain);
     for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
         if (strcmp(operators[i].op, op) == 0)
             return operators[i].translate(t, n, out);

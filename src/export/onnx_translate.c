@@ -54,7 +54,7 @@ pst_status onnx_fail_inner(const struct onnx_translation *t, pst_status st)
 
 static size_t slot_of(const struct onnx_translation *t, const char *name)
 {
-    size_t at = hash_bytes(name, strlen(name), 0) & t->mask;
+    size_t at = hash_bytes(name, strlen(name), t->seed) & t->mask;
     while (t->slots[at] && strcmp(t->values[t->slots[at] - 1].name, name) != 0)
         at = (at + 1) & t->mask;
     return at;
@@ -109,7 +109,7 @@ const struct onnx_file_node *onnx_only_reader(const struct onnx_translation *t, 
     if (!v || v->uses != 1 || !v->reader)
         return NULL;
     const struct onnx_file_node *n = &t->file->nodes[v->reader - 1];
-    return strcmp(n->op, op) == 0 && !n->domain[0] ? n : NULL;
+    return strcmp(n->op, op) == 0 ? n : NULL;
 }
 
 /* ---- Attributes ---- */

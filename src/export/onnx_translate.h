@@ -59,6 +59,9 @@ struct onnx_translation {
     size_t value_count;
     uint32_t *slots; /* hash table: number of a value, and one more */
     size_t mask;
+    uint64_t seed; /* of the hash: names of a file cannot be chosen to collide */
+    size_t *concats; /* per value of the graph: the concat that begins with it, and one more; 0: none */
+    size_t concat_capacity;
     struct onnx_state *states; /* per node */
     size_t *order;             /* nodes that the result needs, each after those it reads */
     size_t order_count;

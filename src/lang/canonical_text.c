@@ -174,7 +174,7 @@ static void write_node(struct text *t, const struct lang_node *n, bool inside)
             text_add(t, k ? " | " : "");
             write_node(t, n->children[i].nodes[k], true);
         }
-        text_add(t, " )");
+        text_add(t, n->children[i].count ? " )" : ")");
     }
 }
 

@@ -128,9 +128,10 @@ struct level {
     struct lang_chain *chain;
     size_t open; /* its ( ; NOWHERE: it is the whole text */
     size_t bar;  /* the | before the stage; NOWHERE: it is the first */
+    bool empty;  /* it may have no stage */
 };
 
-static pst_status read_chain(struct reader *r, struct lang_chain *to, size_t open, pst_error *reterr);
+static pst_status read_chain(struct reader *r, struct lang_chain *to, size_t open, bool empty, pst_error *reterr);
 
 /* Reads the tree's last script, whose first stages go to `to`. */
 static pst_status read_script(struct reader *r, struct lang_chain *to, pst_error *reterr)
@@ -139,7 +140,7 @@ static pst_status read_script(struct reader *r, struct lang_chain *to, pst_error
     r->script = r->tree->scripts[r->number];
     r->words = (struct words){.script = &r->script, .memory = &r->memory};
     arena_init(&r->memory);
-    pst_status st = read_chain(r, to, NOWHERE, reterr);
+    pst_status st = read_chain(r, to, NOWHERE, false, reterr);
     mem_free(r->args);
     arena_finish(&r->memory);
     return st;
@@ -197,6 +198,15 @@ static pst_status fail_unclosed(const struct reader *r, size_t open, pst_error *
     return script_fail(&r->script, open, open + 1, PST_EINVAL, reterr, "this ( is not closed");
 }
 
+/* Whether the last child may be empty: where its class allows that, and no other child is. */
+static bool may_be_empty(const struct lang_node *n)
+{
+    for (size_t i = 0; i + 1 < n->child_count; i++)
+        if (n->children[i].count == 0)
+            return false;
+    return n->class.empty_child;
+}
+
 /* Reads the chain in parentheses at the place of the reader, and goes to what follows it. */
 static pst_status read_child(struct reader *r, const struct level *outer, struct lang_node *n, pst_error *reterr)
 {
@@ -212,7 +222,7 @@ static pst_status read_child(struct reader *r, const struct level *outer, struct
         return st;
     r->depth++;
     r->words.at = open + 1;
-    st = read_chain(r, &n->children[n->child_count - 1], open, reterr);
+    st = read_chain(r, &n->children[n->child_count - 1], open, may_be_empty(n), reterr);
     r->depth--;
     if (st < 0)
         return st;
@@ -305,6 +315,8 @@ static pst_status read_stage(struct reader *r, const struct level *l, pst_error 
     r->words.inside = l->open != NOWHERE;
     r->words.opens = begin[name] == '(' && find_class(r->language, begin, name, &class) && class.max_children > 0;
     pst_status st = words_next(&r->words, &head, reterr);
+    if (st == PST_END && l->empty && l->bar == NOWHERE && r->script.text[r->words.at] == ')')
+        return PST_OK;
     if (st != PST_OK)
         return st == PST_END ? fail_empty(r, l, reterr) : st;
     bool file = *begin == '@';
@@ -324,9 +336,9 @@ static pst_status read_stage(struct reader *r, const struct level *l, pst_error 
 }
 
 /* Up to the end of the text, or to the ) that closes the ( at `open`. */
-static pst_status read_chain(struct reader *r, struct lang_chain *to, size_t open, pst_error *reterr)
+static pst_status read_chain(struct reader *r, struct lang_chain *to, size_t open, bool empty, pst_error *reterr)
 {
-    struct level l = {.chain = to, .open = open, .bar = NOWHERE};
+    struct level l = {.chain = to, .open = open, .bar = NOWHERE, .empty = empty};
     for (;;) {
         pst_status st = read_stage(r, &l, reterr);
         if (st < 0)

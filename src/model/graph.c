@@ -26,6 +26,7 @@ static bool class_at(size_t i, struct lang_class *ret)
                                .config_size = l->config_size,
                                .min_children = l->min_children,
                                .max_children = l->max_children,
+                               .empty_child = l->empty_child,
                                .owner = l};
     return true;
 }

@@ -79,7 +79,7 @@ static void write_separator(struct text *to, size_t begin)
     text_add(to, to->length > begin ? " | " : "");
 }
 
-/* A join: `add` and `concat` of chains; a sum with one chain of no layers is a residual. */
+/* A join: `add` and `concat` of chains, one of which may have no layers; a sum of two is a residual, which leaves that one out. */
 static void write_join(struct writer *w, size_t node, struct text *to)
 {
     const struct graph_node *n = &w->graph->nodes[node];
@@ -91,12 +91,14 @@ static void write_join(struct writer *w, size_t node, struct text *to)
         empty += chains[k].length == 0;
     }
     bool sum = is_layer(n, "add");
-    if (empty > (sum && n->inputs == 2))
+    if (empty > 1)
         w->crossed = true;
     write_head(w, node, sum && n->inputs == 2 ? "residual" : n->layer->name, to);
     for (size_t k = 0; k < n->inputs; k++)
         if (chains[k].length)
             text_addf(to, " ( %s )", chains[k].data);
+        else if (!sum || n->inputs > 2)
+            text_add(to, " ( )");
     for (size_t k = 0; k < n->inputs; k++)
         text_finish(&chains[k]);
 }

@@ -79,6 +79,7 @@ struct layer_class {
     size_t positional; /* how many of them need no name= */
     size_t config_size;
     size_t min_children, max_children; /* chains in parentheses */
+    bool empty_child; /* one of them may be empty: the layer's input itself */
     /* Composite layers: adds primitive nodes for the layer and its children, from value `in` on. NULL: the layer is a node. */
     pst_status (*build)(struct graph_builder *b, const struct lang_node *n, size_t in, size_t *ret, pst_error *reterr);
     /* The activation of the config, which becomes a node of its own. NULL: none. */

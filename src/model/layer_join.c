@@ -96,12 +96,13 @@ static pst_status build(struct graph_builder *b, const struct lang_node *n, size
 
 const struct layer_class REAL(layer_add) = {
     .name = "add",
-    .doc = "The sum of the results of several chains.",
+    .doc = "The sum of the results of several chains. One of them may be empty: the input itself.",
     .example = "conv 8 3 pad=same | add( conv 8 3 pad=same )( conv 8 1 ) | globalavgpool | dense 10",
     .params = params,
     .config_size = sizeof(struct layer_config),
     .min_children = 2,
     .max_children = LAYER_MAX_INPUTS,
+    .empty_child = true,
     .build = build,
     .shape = add_shape,
     .forward = add_forward,
@@ -110,12 +111,13 @@ const struct layer_class REAL(layer_add) = {
 
 const struct layer_class REAL(layer_concat) = {
     .name = "concat",
-    .doc = "The results of several chains side by side along the channels.",
-    .example = "concat( conv 8 1 )( conv 8 3 pad=same ) | globalavgpool | dense 10",
+    .doc = "The results of several chains side by side along the channels. One of them may be empty: the input itself, as in DenseNet.",
+    .example = "conv 8 1 | concat( )( conv 8 1 )( conv 8 3 pad=same ) | globalavgpool | dense 10",
     .params = params,
     .config_size = sizeof(struct layer_config),
     .min_children = 2,
     .max_children = LAYER_MAX_INPUTS,
+    .empty_child = true,
     .build = build,
     .shape = concat_shape,
     .forward = concat_forward,

@@ -101,6 +101,39 @@ def test_other_layers():
     check(Layers(), (3, 27, 34), opset_version=17)
 
 
+class Block(nn.Module):
+    """A block of DenseNet: every layer reads the block's input and all layers before it."""
+
+    def __init__(self, channels, growth, layers, spelled):
+        super().__init__()
+        self.spelled = spelled
+        self.layers = nn.ModuleList(nn.Sequential(nn.BatchNorm2d(channels + i * growth), nn.ReLU(), nn.Conv2d(channels + i * growth, 2 * growth, 1, bias=False),
+                                                  nn.BatchNorm2d(2 * growth), nn.ReLU(), nn.Conv2d(2 * growth, growth, 3, padding=1, bias=False)) for i in range(layers))
+
+    def forward(self, x):
+        if not self.spelled:  # as in Keras: the input and one layer at a time
+            for layer in self.layers:
+                x = torch.cat((x, layer(x)), 1)
+            return x
+        values = [x]  # as in torchvision: all of them each time
+        for layer in self.layers:
+            values.append(layer(torch.cat(values, 1)))
+        return torch.cat(values, 1)
+
+
+def test_dense_blocks():
+    for spelled in (False, True):
+        model = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), Block(8, 4, 3, spelled), nn.BatchNorm2d(20), nn.ReLU(), nn.Conv2d(20, 10, 1), nn.AvgPool2d(2), Block(10, 4, 20, spelled),
+                              nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(90, 5))
+        ours, _ = check(model, (3, 24, 24))
+        assert ours.text.count("concat") == 23, ours.text
+
+
+def test_densenet121():
+    ours, _ = check(torchvision.models.densenet121(num_classes=10), (3, 64, 64))
+    assert ours.text.count("concat") == 58, ours.text
+
+
 def test_vector():
     check(nn.Sequential(nn.Linear(9, 16), nn.ReLU(), nn.Linear(16, 3, bias=False)), (9,))
 

@@ -54,6 +54,7 @@ static const struct lang_class layer_classes[] = {
      .config_size = sizeof(struct layer_config),
      .min_children = 0,
      .max_children = LANG_ALL},
+    {.name = "beside", .min_children = 2, .max_children = LANG_ALL, .empty_child = true},
 };
 
 static inline bool layer_at(size_t i, struct lang_class *ret)

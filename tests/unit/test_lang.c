@@ -60,6 +60,9 @@ static void test_trees(void)
     READS("repeat count=3(relu)", "repeat 3 ( relu )");
     READS("repeat (relu) count=3 | relu", "repeat 3 ( relu ) | relu");
     READS("residual( repeat (relu) count=3 )( relu )", "residual( repeat 3 ( relu ) )( relu )");
+    SAME("beside( )( relu )");
+    READS("beside(# none )\n)(relu)(conv 8 3)", "beside( )( relu )( conv 8 3 )");
+    READS("repeat 2 (beside(relu)())", "repeat 2 ( beside( relu )( ) )");
     SAME("sum");
     SAME("sum( relu )( relu )( relu )( relu )");
     SAME("sum words=a words=b ( relu )");
@@ -132,6 +135,10 @@ static void test_errors(void)
             "arguments of sum stand before its ( ), or after it as name=value\nsum (relu) mean\n           ^^^^");
     REFUSES("residual()", "a layer is missing between these\nresidual()\n        ^^");
     REFUSES("residual( # )\n )", "a layer is missing between these\nresidual( # )\n        ^^^^^");
+    REFUSES("beside( )( )", "a layer is missing between these\nbeside( )( )\n         ^^^");
+    REFUSES("beside(|relu)(relu)", "a layer is missing before this\nbeside(|relu)(relu)\n       ^");
+    REFUSES("beside( )", "beside takes 2 or more chains in ( )\nbeside( )\n^^^^^^");
+    REFUSES("beside( ", "this ( is not closed\nbeside( \n      ^");
     REFUSES("residual(|relu)", "a layer is missing before this\nresidual(|relu)\n         ^");
     REFUSES("residual(relu|)", "a layer is missing after this\nresidual(relu|)\n             ^");
     REFUSES("", "there is no layer in the text\n\n^");
