@@ -100,24 +100,39 @@ pst_status event_writer_open(struct event_writer *w, const char *folder, const c
     return st;
 }
 
-pst_status event_spill(struct event_writer *w, pst_error *reterr)
+/* Appends the collected events to the local file. A failed write leaves them collected: the next one begins at the same place. */
+static pst_status write_pending(struct event_writer *w, pst_error *reterr)
 {
-    pst_status st = PST_OK;
+    w->lost |= w->pending.failed; /* out of memory: what was collected is not whole */
     if (w->pending.failed)
-        st = fail_memory_at(reterr, w->path, "collecting events");
-    else if (w->pending.length)
-        st = file_write_at(w->fd, w->path, w->pending.data, w->pending.length, w->offset, reterr);
-    if (st == PST_OK)
-        w->offset += w->pending.length;
+        drop_pending(w);
+    pst_status st = w->pending.length ? file_write_at(w->fd, w->path, w->pending.data, w->pending.length, w->offset, reterr) : PST_OK;
+    w->tried = st == PST_OK ? 0 : w->pending.length;
+    if (st < 0)
+        return st;
+    w->offset += w->pending.length;
     drop_pending(w);
-    return st;
+    return PST_OK;
+}
+
+void event_relieve(struct event_writer *w)
+{
+    if (w->pending.failed || w->pending.length > w->tried + EVENT_FLUSH_BYTES)
+        write_pending(w, NULL);
 }
 
 pst_status event_flush(struct event_writer *w, pst_error *reterr)
 {
-    bool more = w->pending.length > 0;
-    pst_status st = event_spill(w, reterr);
-    return st == PST_OK && more && w->copy.remote ? publish_so_far(&w->copy, reterr) : st;
+    pst_status st = write_pending(w, reterr);
+    if (st == PST_OK && w->copy.remote && w->offset > w->published) {
+        st = publish_so_far(&w->copy, reterr);
+        w->published = st == PST_OK ? w->offset : w->published;
+    }
+    if (st == PST_OK && w->lost) {
+        w->lost = false; /* said once */
+        st = fail_memory_at(reterr, w->path, "collecting events");
+    }
+    return st;
 }
 
 pst_status event_writer_commit(struct event_writer *w, pst_error *reterr)

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "io/publish.h"
 
-#define EVENT_FLUSH_BYTES ((size_t)1 << 20) /* collected events above which a caller should flush */
+#define EVENT_FLUSH_BYTES ((size_t)1 << 20) /* collected events above which event_relieve writes them */
 #define EVENT_BUCKETS     30                /* of a histogram */
 
 struct event_writer {
@@ -17,6 +17,9 @@ struct event_writer {
     struct publish copy;  /* of a file in a store: a local copy, which replaces it at each flush */
     uint64_t offset;      /* bytes in the file */
     struct text pending;  /* events that are not in the file yet */
+    uint64_t published;   /* bytes of `offset` that the store has, if the file is in one */
+    size_t tried;         /* bytes of `pending` that could not be written; 0: no failure */
+    bool lost;            /* events are missing, and no caller knows yet */
     size_t record, value; /* where the open event and its summary begin in `pending` */
 };
 
@@ -25,10 +28,10 @@ struct event_writer {
  * such a file. */
 pst_status event_writer_open(struct event_writer *w, const char *folder, const char *host, double seconds, int64_t first_step,
                              pst_error *reterr);
-/* Appends the collected events to the file, of which the store is not told yet if it is remote. For callers that flush later. */
-pst_status event_spill(struct event_writer *w, pst_error *reterr);
-/* Appends the collected events to the file. After a failure they are lost, and the file is as before or ends in a part of them;
- * the next flush overwrites that part. */
+/* Where many events are collected, appends them to the file, of which a store is not told yet. A failure shows at the next flush. */
+void event_relieve(struct event_writer *w);
+/* Appends the collected events to the file. After a failure of the file they stay collected, and the file is as before or ends in a part of them,
+ * which the next flush overwrites. PST_ENOMEM: since the last flush memory ran out, and events are lost. */
 pst_status event_flush(struct event_writer *w, pst_error *reterr);
 /* Flushes and closes. */
 pst_status event_writer_commit(struct event_writer *w, pst_error *reterr);

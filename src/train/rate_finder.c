@@ -8,6 +8,7 @@
 #include "report/chart.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #define SMOOTHING 0.9 /* share of the older losses in the mean */
@@ -147,8 +148,11 @@ pst_status pst_trainer_find_rate(pst_trainer *t, pst_pipeline *p, const pst_rate
     if (st < 0)
         return st;
     o = &given;
-    if (!o->fields || ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_rate_options.fields or pst_rate_result.size is not set");
+    st = result_check(ret, reterr);
+    if (st < 0)
+        return st;
+    if (!o->fields)
+        return pst_fail(reterr, PST_EINVAL, "pst_rate_options.fields is not set");
     struct search s = {.trainer = t,
                        .pipeline = p,
                        .options = o,
@@ -170,11 +174,16 @@ pst_status pst_trainer_find_rate(pst_trainer *t, pst_pipeline *p, const pst_rate
         mem_free(s.losses);
         return st;
     }
-    *ret = (pst_rate_result){.size = ret->size,
-                             .count = s.count,
+    pst_rate_result found = {.count = s.count,
                              .rates = s.rates,
                              .losses = s.losses,
                              .suggested = steepest == SIZE_MAX ? NAN : s.rates[steepest],
                              .lowest = s.rates[lowest_of(&s)]};
+    if (ret->size < offsetof(pst_rate_result, losses) + sizeof(ret->losses)) { /* a caller that has no place for them does not free them */
+        mem_free(s.losses);
+        if (ret->size < offsetof(pst_rate_result, rates) + sizeof(ret->rates))
+            mem_free(s.rates);
+    }
+    result_give(ret, &found, sizeof(found));
     return PST_OK;
 }

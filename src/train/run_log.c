@@ -87,8 +87,7 @@ void run_log_step(struct run_log *l, uint64_t step, const pst_step_result *r)
     event_scalar(&l->events, "step/loss", r->loss);
     event_scalar(&l->events, "step/lr", r->rate);
     event_end(&l->events);
-    if (l->events.pending.length > EVENT_FLUSH_BYTES)
-        event_spill(&l->events, NULL); /* a failure shows at the end of the epoch */
+    event_relieve(&l->events); /* a failure shows at the end of the epoch */
 }
 
 static void scalar(struct event_writer *w, const char *tag, double value)

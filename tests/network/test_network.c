@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <penstock/compress.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +194,95 @@ static void test_save_and_open(void)
         pst_network_destroy(again);
         pst_network_destroy(n);
     }
+    rig_close(&r);
+}
+
+/* A format for each kernel: saved and opened again it is the same, to the bit and to the byte. */
+static void test_mixed(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    pst_network *folded = NULL, *again = NULL, *n = NULL, *twice = NULL;
+    float want[COUNT * 5], got[COUNT * 5];
+    char path[128];
+    if (!rig_open(&r))
+        return;
+    REQUIRE_OK(network_round(&folded, r.network, PST_WEIGHTS_FLOAT32, NULL, &error), &error);
+    const struct graph *g = folded->model->graph;
+    pst_weights_format *each = calloc(g->param_count, sizeof(*each));
+    static const pst_weights_format kinds[] = {PST_WEIGHTS_INT4, PST_WEIGHTS_FLOAT32, PST_WEIGHTS_INT8, PST_WEIGHTS_BFLOAT16, PST_WEIGHTS_FLOAT16};
+    static const unsigned bits[] = {4, 32, 8, 16, 16};
+    size_t kernels = 0;
+    for (size_t i = 0; i < g->param_count; i++)
+        if (stored_kernel(g, i))
+            each[i] = kinds[kernels++ % 5];
+    CHECK(kernels >= 5);
+    REQUIRE_OK(network_round(&n, folded, PST_WEIGHTS_MIXED, each, &error), &error);
+    REQUIRE_OK(network_round(&twice, r.network, PST_WEIGHTS_MIXED, each, &error), &error); /* folding again changes nothing */
+    CHECK(memcmp(n->params, twice->params, g->values * sizeof(float)) == 0);
+    snprintf(path, sizeof(path), "%s/mixed", r.folder);
+    CHECK_STATUS(pst_network_save(n, path, false, &error), PST_OK, &error);
+    REQUIRE_OK(pst_network_open(&again, path, NULL, &error), &error);
+    kernels = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < g->param_count; i++) {
+        bool kernel = stored_kernel(g, i);
+        unsigned expected = kernel ? bits[kernels++ % 5] : 32;
+        CHECK_INT(network_bits(again, i), expected);
+        bytes += (g->params[i].count * expected + 7) / 8 + (expected < 16 ? 4 * quant_channels(&g->nodes[g->params[i].node]) : 0);
+    }
+    CHECK(memcmp(n->params, again->params, g->values * sizeof(float)) == 0);
+    CHECK(predict(n, r.images, COUNT, PST_PRECISION_AUTO, want) && predict(again, r.images, COUNT, PST_PRECISION_AUTO, got) && memcmp(want, got, sizeof(want)) == 0);
+    pst_network_info info = {.size = sizeof(info)};
+    CHECK_STATUS(pst_network_describe(again, &info, &error), PST_OK, &error);
+    CHECK_INT(info.format, PST_WEIGHTS_MIXED);
+    CHECK_INT(info.weight_bytes, bytes);
+    size_t size = file_bytes(path, "weights.safetensors");
+    CHECK(size >= bytes && size < bytes + 4096);
+    CHECK_STATUS(pst_network_save(again, path, true, &error), PST_OK, &error);
+    CHECK_INT(file_bytes(path, "weights.safetensors"), size);
+    pst_network *none = NULL;
+    CHECK_STATUS(pst_quantize(&none, r.network, NULL, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .format = PST_WEIGHTS_MIXED}, &error), PST_EINVAL, &error);
+    pst_network_destroy(n), pst_network_destroy(twice), pst_network_destroy(again), pst_network_destroy(folded);
+    free(each);
+    rig_close(&r);
+}
+
+/* Callers that know fewer members of a result get those, and nothing beyond them is written. */
+static void test_older_callers(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    if (!rig_open(&r))
+        return;
+    struct {
+        pst_network_info info;
+        uint64_t after;
+    } described = {.info = {.size = offsetof(pst_network_info, weight_bytes), .weight_bytes = 77, .layers = 78}};
+    CHECK_STATUS(pst_network_describe(r.network, &described.info, &error), PST_OK, &error);
+    CHECK(described.info.parameters > 0 && described.info.weight_bytes == 77 && described.info.layers == 78);
+    CHECK_STATUS(pst_network_describe(r.network, &(pst_network_info){0}, &error), PST_EINVAL, &error);
+    uint64_t live = mem_live();
+    const size_t sizes[] = {offsetof(pst_rate_result, rates), offsetof(pst_rate_result, losses), offsetof(pst_rate_result, suggested), offsetof(pst_rate_result, lowest),
+                            sizeof(pst_rate_result), 0};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        pst_pipeline *p = make_pipeline(&r);
+        pst_trainer *t = NULL;
+        pst_fields fields = {.size = sizeof(fields)};
+        pst_rate_result found = {.size = sizes[i], .lowest = -7};
+        REQUIRE_OK(pst_fields_find(p, NULL, NULL, true, &fields, &error), &error);
+        REQUIRE_OK(pst_trainer_create(&t, pst_network_model(r.network), &(pst_train_options){.size = sizeof(pst_train_options), .batch = 16, .threads = 1, .loss = PST_LOSS_SPARSE}, &error), &error);
+        pst_status st = pst_trainer_find_rate(t, p, &(pst_rate_options){.size = sizeof(pst_rate_options), .fields = &fields, .steps = 20}, &found, &error);
+        CHECK_STATUS(st, sizes[i] ? PST_OK : PST_EINVAL, &error);
+        if (sizes[i]) {
+            CHECK(found.size == sizes[i] && found.count > 10 && (found.lowest == -7) == (sizes[i] < sizeof(found)));
+            CHECK(!found.rates == (sizes[i] <= offsetof(pst_rate_result, rates)) && !found.losses == (sizes[i] <= offsetof(pst_rate_result, losses)));
+        }
+        pst_free(found.rates), pst_free(found.losses);
+        pst_trainer_destroy(t);
+        pst_pipeline_destroy(p);
+    }
+    CHECK_INT(mem_live(), live);
     rig_close(&r);
 }
 
@@ -396,6 +486,8 @@ static void test_hostile_numbers(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"save and open", test_save_and_open},
+                                        {"mixed formats", test_mixed},
+                                        {"older callers", test_older_callers},
                                         {"calibrations", test_calibrations},
                                         {"mistakes", test_mistakes},
                                         {"int8 teachers", test_int8_teachers},
