@@ -2,6 +2,7 @@
  * listens on is bound to the loopback interface. */
 #include "cli/doctor_ranks.h"
 
+#include "cli/clock.h"
 #include "cli/interrupt.h"
 
 #include <errno.h>
@@ -15,9 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define LONGEST  90000 /* milliseconds */
+#define LONGEST  90.0 /* seconds; PENSTOCK_RANKS_SECONDS sets another limit */
+#define GRACE    2.0  /* seconds between SIGTERM and SIGKILL */
 #define MOST_OUT 65536
 #define KEY      "\"images_per_s\":"
 
@@ -41,18 +44,24 @@ static void set_up_mpi(void)
         setenv(names[i][0], names[i][1], 0);
 }
 
+static double longest(void)
+{
+    const char *text = getenv("PENSTOCK_RANKS_SECONDS");
+    double seconds = text ? strtod(text, NULL) : 0;
+
+    return seconds > 0 ? seconds : LONGEST;
+}
+
 /* Reads what the job prints until it ends; false: it takes too long, or the user wants to stop. */
 static bool read_all(int fd, char *out, size_t size)
 {
     size_t used = 0;
     ssize_t got = 1;
-    int left = LONGEST;
+    double until = now_seconds() + longest();
     struct pollfd p = {.fd = fd, .events = POLLIN};
 
-    while (got > 0 && left > 0 && !interrupt_requested()) {
-        int ready = poll(&p, 1, 100);
-        left -= ready == 0 ? 100 : 0;
-        if (ready <= 0)
+    while (got > 0 && now_seconds() < until && !interrupt_requested()) {
+        if (poll(&p, 1, 100) <= 0)
             continue;
         got = read(fd, out + used, size - 1 - used);
         used += got > 0 ? (size_t)got : 0;
@@ -90,6 +99,20 @@ static bool start(char *const *arguments, pid_t *ret_pid, int *ret_fd)
     return started;
 }
 
+/* Ends the job with everything that it started: asks first, so that the launcher can clean up. */
+static void end(pid_t pid)
+{
+    double until = now_seconds() + GRACE;
+    siginfo_t done = {0};
+
+    kill(-pid, SIGTERM);
+    while (now_seconds() < until && !done.si_pid) {
+        waitid(P_PID, (id_t)pid, &done, WEXITED | WNOHANG | WNOWAIT); /* it stays, so that its number is not given to another */
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    kill(-pid, SIGKILL);
+}
+
 /* Runs the job and returns the rate of its last epoch; 0: it failed. */
 static double measure(char *const *arguments)
 {
@@ -101,7 +124,7 @@ static double measure(char *const *arguments)
     if (out && start(arguments, &pid, &fd)) {
         out[0] = '\0';
         if (!read_all(fd, out, MOST_OUT))
-            kill(-pid, SIGTERM);
+            end(pid);
         close(fd);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;

@@ -362,20 +362,21 @@ class Answer:
     def save(self, path: Path, overwrite: bool = True) -> None: ...
 
 def doctor(loader: Iterable[Any], step: Callable[[Any], Any] | None = None, data: Path | None = None, *, seconds: float = 12.0,
-           epochs: int | None = None, samples: int | None = None, verify: bool = True) -> Answer:
+           epochs: int | None = None, samples: int | None = None, verify: bool = True, wish: float | None = None, link: float | None = None) -> Answer:
     """Says why training is slow, and what each remedy would bring."""
 
 class Compressed:
     """What compress tried and what came out; prints as a table."""
     variants: list[dict[str, Any]]
+    layers: list[dict[str, Any]]
     chosen: int
     stopped: bool
     path: str | None
     def load(self, **options: Any) -> Model: ...
 
 def compress(model: Path | Model, out: Path | None = None, *, prune: float | str = 0.0, structured: bool = False, flops: float = 0.0, norm: str = "l1",
-             exclude: str | Iterable[str] = (), quantize: str | None = None, qat: bool = False, search: bool = False, search_seconds: float = 300.0,
-             target_accuracy: float | None = None, data: Dataset | str | None = None, validation: Dataset | str | None = None, epochs: int = 2,
+             exclude: str | Iterable[str] = (), quantize: str | None = None, bits: float = 6.0, qat: bool = False, search: bool = False,
+             search_seconds: float = 300.0, target_accuracy: float | None = None, data: Dataset | str | None = None, validation: Dataset | str | None = None, epochs: int = 2,
              steps_per_epoch: int = 0, learning_rate: float = 3e-4, seed: int = 0, threads: int = 0, fields: tuple[str, str] | None = None,
              checkpoint: str | int | None = None, save_every: int = 0, html: Path | None = None,
              progress: Callable[[str, dict[str, Any]], object] | None = None) -> Compressed:

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/remote/object.h"
 
 #include <math.h>
 #include <string.h>
@@ -106,7 +107,7 @@ static void judge_storage(struct pst_doctor *d)
     double warm = d->pipe_rate;
     if (d->remote.known) {
         d->cold = false; /* the page cache matters later */
-        d->remote.cached = d->remote.kept > 0 && remote_kept() == d->remote.kept;
+        d->remote.cached = d->remote.kept > 0 && object_downloaded() == d->remote.downloaded; /* a full cache stays as it is, too */
         d->remote.binds = each > 0 && d->remote.present / each < warm && !d->remote.cached;
     }
     d->pipe_rate = predict_rate(d, &d->costs);
@@ -131,6 +132,7 @@ static pst_status prepare(struct pst_doctor *d, const char *target, pst_error *r
     if (st == PST_OK)
         st = target_text(&d->text, &d->written, target, reterr);
     d->remote.kept = remote_kept();
+    d->remote.downloaded = object_downloaded();
     if (st == PST_OK)
         st = draft_parse(&d->now, d->text, d->options.pipeline, d->options.customs, reterr);
     if (st == PST_OK)

@@ -62,7 +62,8 @@ struct limits {
 struct remote {
     bool known, binds;             /* it was measured; it is slower than the pipeline */
     bool cached;                   /* everything that was read lay in the cache already */
-    uint64_t kept;                 /* bytes in the cache before the examination */
+    uint64_t kept;                 /* bytes in the cache before the examination… */
+    uint64_t downloaded;           /* …and that this process had fetched by then */
     double latency;                /* seconds of a request for one byte */
     double connection, present, most; /* bytes per second of one connection, of `connections`, and of `best` */
     double requests;               /* small ones per second, over `connections` */
@@ -275,7 +276,8 @@ pst_status doctor_trial(struct pst_doctor *d, const struct draft *r, double seco
 
 struct turns_request {
     const struct draft *before, *after;
-    bool warm_epoch; /* of `after`: its first epoch is not measured */
+    bool warm_epoch; /* of `after`: its first epoch is not measured… */
+    bool whole;      /* …and must end in time, or the comparison is PST_SKIP */
     size_t rounds;   /* up to MOST_TURNS */
     double seconds;  /* of one run */
 };

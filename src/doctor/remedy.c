@@ -54,9 +54,11 @@ static struct costs scale_costs(const struct pst_doctor *d, const struct costs *
 }
 
 /* The rate without waits for storage, from the clock of the trials; on a busy machine from CPU times. */
-static double warm_rate(const struct pst_doctor *d, const struct turns *t, const struct costs *c)
+static double warm_rate(const struct pst_doctor *d, const struct turns *t, const struct costs *c, bool cached)
 {
     struct costs free = *c;
+    if (cached) /* what is left of the work is handing over, which CPU times do not describe; turns share what others do */
+        return d->run.rate * t->gain;
     if (d->run.delay > LOADED || t->after.delay > LOADED || t->before.delay > LOADED) {
         free.blocked_us = t->after.blocked_us;
         free.read_bytes = 0; /* no storage */
@@ -70,7 +72,7 @@ static void predict(struct pst_doctor *d, struct remedy *r, const struct turns *
     struct costs v = costs_of(d, &t->after, &r->variant), b = costs_of(d, &t->before, &d->now);
     v.file_per_element = b.file_per_element && !r->packed;
     r->costs = scale_costs(d, &v, &b);
-    double warm = warm_rate(d, t, &r->costs), rate = warm;
+    double warm = warm_rate(d, t, &r->costs, r->warm_epoch), rate = warm;
     if (r->costs.blocked_us > 0.1 * r->costs.cpu_us) { /* waits of the storage that the sample does not have */
         double limit = predict_rate(d, &r->costs);
         rate = limit < rate ? limit : rate;
@@ -98,7 +100,7 @@ pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reter
     struct turns t;
     pst_error error = {0};
     const struct draft *base = r->on_sample ? &d->sampled : &d->now;
-    struct turns_request q = {.before = base, .after = &r->variant, .warm_epoch = r->warm_epoch, .rounds = d->options.quick ? 5 : 7,
+    struct turns_request q = {.before = base, .after = &r->variant, .warm_epoch = r->warm_epoch, .whole = r->warm_epoch && !r->first_epoch, .rounds = d->options.quick ? 5 : 7,
                               .seconds = d->options.quick ? 0.09 : 0.18};
     if (!doctor_has_time(d, 2))
         return PST_SKIP;
@@ -108,7 +110,7 @@ pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reter
             *reterr = error;
         return st;
     }
-    if (st < 0)
+    if (st != PST_OK)
         return PST_SKIP;
     predict(d, r, &t);
     if (!r->basis[0])

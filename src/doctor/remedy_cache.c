@@ -63,6 +63,21 @@ static pst_status find_larger_cache(struct pst_doctor *d, struct remedy *r, size
     return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 
+/* Fills a cache on disk before anything is measured: the runs after it find it there, as later runs of the user do. */
+static pst_status fill(struct pst_doctor *d, const struct draft *r, pst_error *reterr)
+{
+    struct trial t;
+    struct trial_request q = {.draft = r, .seconds = 0.02, .whole_epoch = true, .patience = d->options.quick ? 2.5 : 6, .stop = doctor_stopped, .user = d};
+    pst_error error = {0};
+    pst_status st = doctor_has_time(d, q.patience) ? trial_run(&q, &t, &error) : PST_SKIP;
+    if (st == PST_ENOMEM || st == PST_ECANCELLED) {
+        if (reterr)
+            *reterr = error;
+        return st;
+    }
+    return st == PST_OK && !t.partial ? PST_OK : PST_SKIP;
+}
+
 /* Tries a cache in `folder`, or in memory if that is NULL. */
 static pst_status try_cache(struct pst_doctor *d, struct remedy *r, size_t at, const char *folder, pst_error *reterr)
 {
@@ -75,7 +90,8 @@ static pst_status try_cache(struct pst_doctor *d, struct remedy *r, size_t at, c
     r->variant.options.ram = 0;
     r->on_sample = d->sample.folder != NULL;
     r->warm_epoch = true;
-    return remedy_probe(d, r, reterr);
+    pst_status st = folder ? fill(d, &r->variant, reterr) : PST_OK;
+    return st == PST_OK ? remedy_probe(d, r, reterr) : st;
 }
 
 /* The text on the real data, and what both kinds of cache have in common. */

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "doctor/link.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -13,29 +13,10 @@
 #define HOP        50e-6  /* seconds of one message */
 #define MOST_RANKS 65536u
 
-/* The fastest network interface, as the system says; 0: it does not. */
-static double read_link(void)
-{
-    DIR *all = opendir("/sys/class/net");
-    double best = 0;
-    for (struct dirent *e; all && (e = readdir(all));) {
-        char path[320];
-        double mbit = 0;
-        snprintf(path, sizeof(path), "/sys/class/net/%s/speed", e->d_name);
-        FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
-        if (f && fscanf(f, "%lf", &mbit) == 1 && mbit > 0)
-            best = fmax(best, 1e6 / 8 * mbit);
-        if (f)
-            fclose(f);
-    }
-    if (all)
-        closedir(all);
-    return best;
-}
-
 struct exchange {
     double step, hidden; /* seconds of a step with its data, and the part of it during which gradients travel */
     double bytes, link;
+    char device[LINK_NAME]; /* whose speed `link` is; "": none */
 };
 
 /* Every value goes around twice, but for the part that is at home: once to be added up, once to be known. */
@@ -54,8 +35,9 @@ static double gain_of(const struct exchange *e, unsigned ranks)
 static struct exchange exchange_of(const struct pst_doctor *d)
 {
     double rate = isfinite(d->step.together) && d->step.together > 0 ? d->step.together : predict_together(d, d->pipe_rate);
-    double link = d->options.link_rate > 0 ? d->options.link_rate : read_link();
-    struct exchange e = {.step = rate > 0 ? (double)d->facts.batch / rate : 0, .link = link > 0 ? link : USUAL_LINK};
+    struct exchange e = {.step = rate > 0 ? (double)d->facts.batch / rate : 0};
+    double link = d->options.link_rate > 0 ? d->options.link_rate : link_read("", e.device);
+    e.link = link > 0 ? link : USUAL_LINK;
     e.bytes = d->step.gradient_bytes;
     e.hidden = d->step.model && d->step.ms > 0 ? e.step * d->step.backward_ms / d->step.ms : 0;
     return e;
@@ -96,11 +78,16 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     else
         snprintf(r->title, sizeof(r->title), model || d->step.origin ? "train on %u machines: each prepares and computes its part of every step"
                                                                      : "prepare the data on %u machines, each its part", n);
+    char origin[LINK_NAME + 16] = "";
+    if (!(d->options.link_rate > 0))
+        snprintf(origin, sizeof(origin), e.device[0] ? " (%s)" : " (assumed)", e.device);
     if (model)
         snprintf(r->basis, sizeof(r->basis), "a step of %.3g ms, %.3g MB of gradients, %.3g ms to exchange them at %.3g GB/s%s", 1e3 * e.step, e.bytes / 1e6,
-                 1e3 * exchange_seconds(&e, n), e.link / 1e9, d->options.link_rate > 0 ? "" : " (assumed)");
+                 1e3 * exchange_seconds(&e, n), e.link / 1e9, origin);
     else
         snprintf(r->basis, sizeof(r->basis), "the rate of this machine, times their number%s", r->upper ? ", without the exchange of gradients: an upper bound" : "");
+    if (n == 1)
+        return PST_OK; /* nothing is to be done: no price, no risk, no command */
     snprintf(r->price, sizeof(r->price), "%u more machine%s", n - 1, n == 2 ? "" : "s");
     if (d->step.origin)
         snprintf(r->risk, sizeof(r->risk), "a step then takes %llu samples: the learning rate may have to grow with it",

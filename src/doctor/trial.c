@@ -28,6 +28,7 @@ struct course {
     uint64_t since_epoch; /* samples of the present epoch */
     double step;
     double opened, mark;  /* seconds; the beginning of the present window */
+    bool partial;         /* the warm-up did not reach the end of the epoch */
     uint64_t mark_samples, samples;
     pst_stats quarter[TRIAL_QUARTERS + 1]; /* at the beginning, and after every few windows */
     size_t quarters;
@@ -166,8 +167,11 @@ static pst_status take(struct course *c, double until, bool epoch, struct trial 
             if (ret->windows % (TRIAL_WINDOWS / TRIAL_QUARTERS) == 0)
                 note_quarter(c);
         }
-        if (t >= until && (ret ? has_enough(c, t) : !epoch || t - c->opened > 4 * c->q->seconds + 1))
+        bool late = t - c->opened > (c->q->patience > 0 ? c->q->patience : 4 * c->q->seconds + 1);
+        if (t >= until && (ret ? has_enough(c, t) : !epoch || late)) {
+            c->partial |= !ret && epoch;
             return PST_OK;
+        }
         if (stopped(c))
             return cancelled(reterr);
     }
@@ -293,6 +297,7 @@ static pst_status measure(struct course *c, struct trial *r, pst_error *reterr)
     look(c, &c->end);
     if (st == PST_END)
         return pst_fail(reterr, PST_EINVAL, "the pipeline delivers no samples");
+    r->partial = c->partial;
     evaluate(c, r);
     return PST_OK;
 }

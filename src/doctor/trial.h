@@ -16,7 +16,8 @@ struct trial_request {
     const struct draft *draft;
     double seconds;
     double warmup;         /* seconds before the measurement; at least the first batch is left out */
-    bool whole_epoch;      /* the first epoch belongs to the warm-up, as far as it fits into 4 × seconds */
+    bool whole_epoch;      /* the first epoch belongs to the warm-up, as far as it fits into `patience` */
+    double patience;       /* seconds; 0: 4 × seconds and one more */
     double step;           /* seconds that the consumer sleeps per batch */
     pst_trainer *trainer;  /* or: a real step on each batch… */
     const pst_fields *fields; /* …with these fields */
@@ -53,6 +54,7 @@ struct trial {
     char prefetch_reason[160];
     uint64_t ram_planned, ram_used, batch_size;
     bool streamed;
+    bool partial; /* whole_epoch was wanted and did not end in time */
     size_t stages;
     struct trial_stage stage[PST_MAX_STAGES];
 };

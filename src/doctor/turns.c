@@ -65,6 +65,8 @@ pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, str
         for (int k = 0; k < 2 && st == PST_OK; k++)
             st = (k == 0) != first ? doctor_trial(d, q->before, seconds, false, &a, reterr)
                                    : doctor_trial(d, q->after, seconds, q->warm_epoch, &b, reterr);
+        if (st == PST_OK && q->whole && b.partial)
+            return PST_SKIP; /* the first epoch, which fills a cache, takes too long: later ones cannot be measured */
         before[i] = a.rate;
         ratio[i] = a.rate > 0 ? b.rate / a.rate : 0;
         add_costs(&ret->before, &a, q->rounds);

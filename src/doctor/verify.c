@@ -13,11 +13,11 @@
 static pst_status measure(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     struct turns t;
-    struct turns_request q = {.before = r->on_sample ? &d->sampled : &d->now, .after = &r->variant, .warm_epoch = r->warm_epoch,
+    struct turns_request q = {.before = r->on_sample ? &d->sampled : &d->now, .after = &r->variant, .warm_epoch = r->warm_epoch, .whole = r->warm_epoch,
                               .rounds = 12, .seconds = d->options.quick ? 0.1 : 0.2};
     pst_status st = doctor_turns(d, &q, &t, reterr);
-    if (st < 0)
-        return st;
+    if (st != PST_OK)
+        return st < 0 ? st : PST_OK;
     r->measured_now = t.before.rate;
     r->measured = t.after.rate;
     r->measured_low = t.before.rate * t.low;
@@ -110,7 +110,7 @@ pst_status remedies_verify(struct pst_doctor *d, pst_error *reterr)
             st = measure(d, r, reterr);
         else if (r->changes_step && r->available)
             st = measure_step(d, r, reterr);
-        else if (r->ranks && d->step.model && d->options.run_ranks)
+        else if (r->ranks > 1 && d->step.model && d->options.run_ranks)
             st = measure_ranks(d, r, reterr);
     }
     return st;

@@ -150,6 +150,41 @@ def test_a_store(patience):
         assert "ms per request" in penstock("doctor", text, "--quick", "-q", env=env).out
 
 
+def test_a_full_cache():
+    """A cache without room for the data does not change, and has not the data."""
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/images", "--images", 300, "--size", 64, "--classes", 4, "-q")
+        penstock("pack", f"{folder}/images", f"{folder}/shards", "--shards", 3, "-q")
+        store.put_folder(f"{folder}/shards", "shards")
+        sizes = [len(data) for key, (data, _) in store.buckets["data"].items() if "-of-" in key and not key.endswith(".pidx")]
+        text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"
+        limited = {**env, "PENSTOCK_CACHE": f"{folder}/cache", "PENSTOCK_CACHE_BYTES": str(int(1.6 * max(sizes)))}
+        penstock("bench", text, "--epochs", 1, env=limited)
+        assert os.listdir(f"{folder}/cache") and not examine(text, env=limited)["remote"]["cached"], "the cache has one shard of three"
+        roomy = {**env, "PENSTOCK_CACHE": f"{folder}/cache"}
+        penstock("bench", text, "--epochs", 1, env=roomy)
+        assert examine(text, env=roomy)["remote"]["cached"]
+
+
+def test_jobs_that_do_not_end():
+    """A launcher that prints for ever and ignores SIGTERM is ended, with what it started."""
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 40, "--size", 16, cwd=folder)
+        os.makedirs(f"{folder}/bin")
+        with open(f"{folder}/bin/mpirun", "w") as f:
+            f.write(f"#!/bin/sh\ntrap '' TERM\n(trap '' TERM; while :; do echo child; sleep 0.01; done) & echo $! >{folder}/child\nwhile :; do echo busy; sleep 0.01; done\n")
+        os.chmod(f"{folder}/bin/mpirun", 0o755)
+        env = environment(PATH=f"{folder}/bin:{os.environ['PATH']}", PENSTOCK_RANKS_SECONDS="12")
+        command = [PENSTOCK, "doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", "--quick", "-q", "--json", "--verify"]
+        done = subprocess.run(command, cwd=folder, env=env, text=True, capture_output=True, timeout=HANG)
+        assert done.returncode == 0, done.stderr
+        assert remedy(json.loads(done.stdout), "more-machines")["measured"] is None
+        if not os.path.exists(f"{folder}/child"):
+            raise tap.Skip("one process took longer than the limit: the launcher was not called")
+        child = int(open(f"{folder}/child").read())
+        assert not os.path.exists(f"/proc/{child}") or "Z" in open(f"/proc/{child}/stat").read(), "the job's child still runs"
+
+
 @examined
 def test_machines(patience):
     """How many of them a wished rate takes; two processes are measured here, if mpirun is there."""
@@ -163,6 +198,8 @@ def test_machines(patience):
         wish = 50 * one
         many = remedy(json.loads(penstock(*command, "--wish", wish, cwd=folder).out), "more-machines")
         assert many["machines"] > 2 and many["predicted"]["samples_per_s"] > 0.99 * wish and "GB/s" in many["predicted"]["basis"], many
+        met = remedy(json.loads(penstock(*command, "--wish", 0.01, cwd=folder).out), "more-machines")
+        assert met["machines"] == 1 and not met["command"] and "by itself" in met["title"] and "assumed" not in met["predicted"]["basis"], met
         prefix = [LOOPBACK] if subprocess.run([LOOPBACK, "true"]).returncode != 77 else None
         plugin = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(PENSTOCK))), "src", "penstock-mpi-openmpi.so")
         if not prefix or not shutil.which("mpirun") or not os.path.exists(plugin):

@@ -77,6 +77,52 @@ def test_a_slow_function(patience):
     assert values["perfect"]["gain"] > 1.2 and values["stacks"][0]["share"] > 0.3
 
 
+def test_machines():
+    """How many of them a wished rate takes: with the gradients that a step exchanges, they do not simply add up."""
+
+    class Parameter:
+        requires_grad = True
+
+        def numel(self):
+            return 250_000_000
+
+        def element_size(self):
+            return 4
+
+    class Module:
+        def named_parameters(self):
+            return []
+
+        def parameters(self):
+            return [Parameter()]
+
+    def machines(step, **options):
+        values = check(ps.doctor(Loader(lambda i: i), step=step, seconds=2, verify=False, **options))
+        assert values["remedies"][0]["id"] != "more-machines" or len(values["remedies"]) == 1, values["remedies"]
+        return values["now"]["samples_per_s"], next((r for r in values["remedies"] if r["id"] == "more-machines"), None)
+
+    assert machines(pause(5))[1] is None
+    now, met = machines(pause(5), wish=1)
+    assert met["machines"] == 1 and met["predicted"] is None and met["command"] == "" and "by itself" in met["title"], met
+    now, many = machines(pause(5), wish=20000)
+    assert many["machines"] == -(-20000 // now) and many["predicted"]["upper_bound"] and many["predicted"]["samples_per_s"] >= 20000, (now, many)
+    model = Module()
+
+    def step(batch):
+        model.parameters()
+        time.sleep(5e-3)
+
+    now, two = machines(step, link=1e11)  # 2 · 1/2 · 1 GB at 100 GB/s: 10 ms beside a step of 8 / now seconds
+    seconds = 8 / now
+    assert two["machines"] == 2 and abs(two["predicted"]["gain"] - 2 * seconds / (seconds + 0.0101)) < 0.01 and "1e+03 MB" in two["reason"], (now, two)
+    for wrong in (dict(wish=0), dict(wish=-5), dict(link=float("inf"))):
+        try:
+            ps.doctor(Loader(slow), **wrong)
+            raise SystemExit(f"accepted: {wrong}")
+        except ValueError as error:
+            assert "above 0" in str(error), error
+
+
 class Prying:
     """Counts every look at its attributes by the thread that samples stacks."""
 

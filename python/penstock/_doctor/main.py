@@ -40,7 +40,7 @@ class Nothing(Loader):
         return None
 
 
-def answer_for(seen, loader, step, data, samples_seen, seconds=AFTER, verify=True, epochs=None, samples=None):
+def answer_for(seen, loader, step, data, samples_seen, seconds=AFTER, verify=True, epochs=None, samples=None, wish=None, link=None):
     """The answer for steps that were watched. `loader` None: only the steps are known."""
     budget = Budget(seconds)
     found = adapt(loader) if loader is not None and hasattr(loader, "__iter__") | hasattr(loader, "__getitem__") else Nothing()
@@ -52,7 +52,7 @@ def answer_for(seen, loader, step, data, samples_seen, seconds=AFTER, verify=Tru
     case = Case(loader=found)
     step_only = run_step(step, kept[0], budget.part(0.1)) if step is not None and kept else None
     return build(case, budget, seen, alone if alone is not None and len(alone) else None, step_only, kept[0] if kept else None, samples_seen, step, data, epochs,
-                 samples, verify and step is not None)
+                 samples, verify and step is not None, wish, link)
 
 
 def main(arguments=None):
@@ -65,10 +65,15 @@ def main(arguments=None):
     parser.add_argument("--seconds", type=float, default=60.0, help="end the script after this time of training (default: 60), earlier if enough was seen")
     parser.add_argument("--whole", action="store_true", help="let the script run to its end")
     parser.add_argument("--data", metavar="PATH", help="the files that the script reads: the equivalent penstock pipeline is measured")
+    parser.add_argument("--wish", type=float, metavar="RATE", help="samples per second that you wish for: how many machines they take")
+    parser.add_argument("--link", type=float, metavar="BYTES", help="bytes per second between machines, such as 1.25e9")
     parser.add_argument("--verify", action="store_true", help="run the script again with the best setting of its DataLoader, and measure")
     parser.add_argument("script", help="the script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     options = parser.parse_args(arguments)
+    for name in ("wish", "link"):
+        if getattr(options, name) is not None and not 0 < getattr(options, name) < float("inf"):
+            parser.error(f"--{name}: expected a rate above 0")
     if not os.path.isfile(options.script):
         parser.error(f"{options.script}: no such file")
     watcher, sampler, code = watch(options)
@@ -159,7 +164,7 @@ def conclude(watcher, sampler, options):
     if meter.model is not None and not options.whole:
         step = _keras_step(meter.model)
     waits = [] if meter.kind in ("keras", "torch") else sampler.waits
-    answer = answer_for(meter.seen, meter.loader, step, options.data, waits)
+    answer = answer_for(meter.seen, meter.loader, step, options.data, waits, wish=options.wish, link=options.link)
     values = answer._values
     values["subject"] = os.path.basename(options.script)
     if places:

@@ -10,6 +10,7 @@ from . import equivalent, gpu, stacks
 from .answer import Answer, machine, rank, remedy, result
 from .diagnose import BOTTLENECKS, Case, cause_of, classify, sentence
 from .loaders import adapt
+from .machines import more_machines
 from .observe import Observation, cores, run, run_step, size_of
 
 DEFAULT_SECONDS = 12.0
@@ -28,7 +29,7 @@ class Budget:
         return self.end - time.perf_counter()
 
 
-def doctor(loader, step=None, data=None, *, seconds=DEFAULT_SECONDS, epochs=None, samples=None, verify=True):
+def doctor(loader, step=None, data=None, *, seconds=DEFAULT_SECONDS, epochs=None, samples=None, verify=True, wish=None, link=None):
     """Says why training is slow, and what each remedy would bring.
 
         loader: any iterable of batches: torch DataLoader, tf.data.Dataset, Keras PyDataset, Grain, a Dataset, a generator
@@ -37,17 +38,22 @@ def doctor(loader, step=None, data=None, *, seconds=DEFAULT_SECONDS, epochs=None
         seconds: time for all measurements, about
         epochs, samples: the size of the real training, for its total time
         verify: measures remedies that can be tried at once; False: predicts only
+        wish: samples per second that you wish for: the answer says how many machines they take
+        link: bytes per second between machines, such as 1.25e9, for the exchange of gradients; None: 10 Gbit/s
 
     Example:
 
         answer = ps.doctor(loader, step=lambda batch: train_step(model, batch), data="photos/")
         print(answer); answer.save("report.html")
     """
+    for name, value in (("wish", wish), ("link", link)):
+        if value is not None and not 0 < value < float("inf"):
+            raise ValueError(f"{name}={value}; expected a rate above 0")
     budget = Budget(seconds)
     found = adapt(loader)
     together, alone, step_only, kept, samples_seen = measure(found, step, budget)
     case = Case(loader=found)
-    return build(case, budget, together, alone, step_only, kept, samples_seen, step, data, epochs, samples, verify)
+    return build(case, budget, together, alone, step_only, kept, samples_seen, step, data, epochs, samples, verify, wish, link)
 
 
 def measure(found, step, budget):
@@ -86,7 +92,7 @@ def look_at_stacks(found, seconds):
     return [sample for sample in sampler.samples if sample.kind != "lock"] or sampler.samples
 
 
-def build(case, budget, together, alone, step_only, kept, samples_seen, step, data, epochs, samples, verify):
+def build(case, budget, together, alone, step_only, kept, samples_seen, step, data, epochs, samples, verify, wish=None, link=None):
     """Makes the answer from the observations."""
     found = case.loader
     seen = together if together is not None and len(together) else alone
@@ -114,6 +120,8 @@ def build(case, budget, together, alone, step_only, kept, samples_seen, step, da
     kind = classify(case)
     cause, stage = cause_of(case)
     remedies = fitting(rank(remedies), cause)
+    more = more_machines(step, now, case.batch, epoch_samples, wish, link) if wish or link else None
+    remedies += [more] if more else []
     values = {
         "schema": 1,
         "subject": found.settings()["loader"],

@@ -21,6 +21,9 @@ bool object_is_whole(struct object *o);
 /* The same without looking at blocks that an earlier process stored. */
 bool object_is_here(struct object *o);
 
+/* Bytes that this process has fetched because no copy had them. */
+uint64_t object_downloaded(void);
+
 /* Waits until the bytes are here. Beyond the end there is nothing to wait for. */
 pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_error *reterr);
 /* Starts fetching the bytes; does not wait. */

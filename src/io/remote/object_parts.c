@@ -66,6 +66,13 @@ void object_keep_first(struct object *o, const uint8_t *bytes, size_t length)
     }
 }
 
+static _Atomic uint64_t downloaded; /* bytes, of all objects */
+
+uint64_t object_downloaded(void)
+{
+    return atomic_load(&downloaded);
+}
+
 static pst_status download(struct part *p, pst_error *reterr)
 {
     struct object *o = p->object;
@@ -81,6 +88,7 @@ static pst_status download(struct part *p, pst_error *reterr)
                             .cancel = &p->cancel,
                             .progress = &p->progress};
     pst_status st = store_get(&get, &facts, reterr);
+    atomic_fetch_add(&downloaded, get.length);
     if (w.error)
         st = file_fail(reterr, o->path, "keeping a copy of the object", w.error);
     for (size_t i = 0; st == PST_OK && i < p->count; i++) {
