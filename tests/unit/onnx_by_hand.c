@@ -41,7 +41,7 @@ static void attribute(struct text *to, const char *text)
     proto_end(to, begin);
 }
 
-void hand_node(struct hand *h, const char *op, const char *in, const char *out, const char *words)
+void hand_node_of(struct hand *h, const char *domain, const char *op, const char *in, const char *out, const char *words)
 {
     size_t begin = proto_begin(&h->graph, 1);
     char all[256], *rest = all, *word;
@@ -51,10 +51,17 @@ void hand_node(struct hand *h, const char *op, const char *in, const char *out, 
     proto_string(&h->graph, 2, out);
     proto_string(&h->graph, 3, out);
     proto_string(&h->graph, 4, op);
+    if (domain[0])
+        proto_string(&h->graph, 7, domain);
     snprintf(all, sizeof(all), "%s", words);
     for (rest = all; *words && (word = strsep(&rest, " "));)
         attribute(&h->graph, word);
     proto_end(&h->graph, begin);
+}
+
+void hand_node(struct hand *h, const char *op, const char *in, const char *out, const char *words)
+{
+    hand_node_of(h, "", op, in, out, words);
 }
 
 void hand_port(struct hand *h, unsigned field, const char *name, const int64_t *dims, size_t rank)

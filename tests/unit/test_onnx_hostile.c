@@ -1,13 +1,16 @@
 /* test_onnx_hostile.c: ONNX files that are damaged, nonsense or out to do harm fail with a status and a place. */
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "harness.h"
 #include "unit/onnx_by_hand.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct text small_model(void)
@@ -269,6 +272,37 @@ static void external_data_stays_inside(void)
     text_finish(&file);
 }
 
+/* Seconds of an import of a file with many constants whose names the unseeded hash puts into one `part`th of the table. */
+static double seconds_with(uint64_t part)
+{
+    enum { NAMES = 30000, SLOTS = 65536 };
+    struct hand h = {0};
+    struct onnx_model m;
+    pst_error error;
+    char name[16];
+    for (uint64_t i = 0, found = 0; found < NAMES; i++) {
+        snprintf(name, sizeof(name), "%" PRIx64, i);
+        if ((hash_bytes(name, strlen(name), 0) & (SLOTS - 1)) >= SLOTS / part)
+            continue;
+        hand_constant(&h, name, FLOAT, NULL, 0, &(float){1}, 4);
+        found++;
+    }
+    hand_port(&h, 11, "x", DIMS(-1, 6));
+    hand_node(&h, "Relu", "x", "y", "");
+    hand_port(&h, 12, "y", NULL, 0);
+    clock_t begin = clock();
+    CHECK_STATUS(hand_import(&h, &m, &error), PST_OK, &error);
+    double took = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    onnx_model_finish(&m);
+    return took;
+}
+
+static void chosen_names_do_not_collide(void)
+{
+    double any = seconds_with(1), chosen = seconds_with(32);
+    CHECK_MSG(chosen < 10 * any + 0.05, "%g s; with other names %g s", chosen, any);
+}
+
 static void memory_may_run_out(void)
 {
     struct text file = small_model();
@@ -299,6 +333,7 @@ int main(int argc, char **argv)
                                            {"tangles are refused", tangles_are_refused},
                                            {"many numbers are refused", many_numbers_are_refused},
                                            {"external data stays inside", external_data_stays_inside},
+                                           {"chosen names do not collide", chosen_names_do_not_collide},
                                            {"memory may run out", memory_may_run_out},
                                            {0}});
 }

@@ -95,6 +95,8 @@ static void our_files_come_back(void)
         "conv 8 3 pad=same | repeat 2 ( residual relu ( conv 8 3 pad=same bias=false | batchnorm ) ) | residual ( conv 12 3 stride=2 pad=same | batchnorm "
         ") | globalavgpool | dense 10",
         "concat ( conv 5 1 )( conv 7 3 relu pad=same )( avgpool 3 stride=1 pad=same ) | add ( conv 4 1 )( conv 4 3 pad=same )( conv 4 1 tanh )",
+        "conv 6 3 pad=same bias=false | batchnorm | relu | concat ( ) ( batchnorm | relu | conv 4 1 | conv 3 3 pad=same ) | concat ( batchnorm | conv 3 3 pad=same ) ( ) | "
+        "add ( ) ( conv 12 1 ) ( conv 12 3 pad=same ) | globalavgpool | dense 3",
         "conv 4 3 pad=same | dense 6 relu | softmax",
         "residual ( conv 4 3 pad=same | residual ( conv 4 1 relu ) ( conv 4 3 pad=same ) ) | flatten | batchnorm | dense 3",
         NULL};
@@ -349,6 +351,58 @@ static void activations_are_found(void)
     hand_node(&h, "Sigmoid", "x", "s", "");
     hand_node(&h, "Mul", "s r", "y", "");
     CHECK_TEXT(&h, "of two values");
+    for (int which = 0; which < 2; which++) { /* what another domain calls Sigmoid may be anything */
+        hand_port(&h, 11, "x", DIMS(-1, 6));
+        hand_node_of(&h, which ? "" : "com.other", "Sigmoid", "x", "s", "");
+        hand_node_of(&h, which ? "com.other" : "", "Mul", "s x", "y", "");
+        CHECK_TEXT(&h, which ? "(Mul): an operator of the domain com.other" : "(Sigmoid): an operator of the domain com.other");
+    }
+    hand_port(&h, 11, "x", DIMS(-1, 6));
+    hand_node_of(&h, "ai.onnx", "Sigmoid", "x", "s", "");
+    hand_node_of(&h, "ai.onnx", "Mul", "s x", "y", "");
+    CHECK_TEXT(&h, "silu name=silu_1");
+}
+
+/* Blocks of DenseNet, as Keras writes them (a concat of the block's input and its layers) and as PyTorch does (of all values so far). */
+static void dense_blocks_are_found(void)
+{
+    static const struct {
+        const char *inputs, *want;
+    } rows[] = {
+        {"j", "concat name=concat_1 ( ) ( relu name=relu_1 ) | concat name=concat_2 ( ) ( tanh name=tanh_1 )"},
+        {"x r", "concat name=concat_1 ( ) ( relu name=relu_1 ) | concat name=concat_2 ( ) ( tanh name=tanh_1 )"},
+    };
+    float input[SAMPLES * 24];
+    hand_fill(input, SAMPLES * 24, 7);
+    for (size_t i = 0; i < 2; i++) {
+        struct hand h = {0};
+        struct onnx_model m;
+        pst_error error;
+        char all[32];
+        hand_port(&h, 11, "x", DIMS(-1, 4, 3, 2));
+        hand_node(&h, "Concat", "x", "first", "axis:1"); /* of one, as in PyTorch's first layer */
+        hand_node(&h, "Relu", "first", "r", "");
+        hand_node(&h, "Concat", "x r", "j", "axis:1");
+        hand_node(&h, "Tanh", "j", "s", "");
+        snprintf(all, sizeof(all), "%s s", rows[i].inputs);
+        hand_node(&h, "Concat", all, "y", "axis:1");
+        hand_port(&h, 12, "y", NULL, 0);
+        if (!CHECK_STATUS(hand_import(&h, &m, &error), PST_OK, &error))
+            continue;
+        CHECK_MSG(strcmp(m.text, rows[i].want) == 0, "%s", m.text);
+        float *got = results(m.graph, m.params, input);
+        for (size_t p = 0; got && p < SAMPLES * 6; p++)
+            for (size_t c = 0; c < 16; c++) {
+                double x = (double)input[p * 4 + c % 4], r = c / 4 % 2 ? fmax(x, 0) : x, want = c < 8 ? r : tanh(r);
+                CHECK_MSG(fabs((double)got[p * 16 + c] - want) < 1e-5, "pixel %zu, channel %zu: %g, not %g", p, c, (double)got[p * 16 + c], want);
+            }
+        free(got);
+        onnx_model_finish(&m);
+    }
+    struct hand h = {0};
+    hand_port(&h, 11, "x", DIMS(-1, 4, 3, 2));
+    hand_node(&h, "Concat", "x x", "y", "axis:1");
+    CHECK_TEXT(&h, "cross");
 }
 
 int main(int argc, char **argv)
@@ -360,5 +414,6 @@ int main(int argc, char **argv)
                                            {"uneven zeros are exact", uneven_zeros_are_exact},
                                            {"shapes are followed", shapes_are_followed},
                                            {"activations are found", activations_are_found},
+                                           {"dense blocks are found", dense_blocks_are_found},
                                            {0}});
 }
