@@ -279,6 +279,8 @@ static int run(const void *config, const char *const *operands, size_t count)
     int code = EXIT_DONE;
 
     (void)count;
+    if (c->structured && (!c->prune || c->flops > 0))
+        return say_usage(&command_compress, "--structured needs --prune SHARE, and excludes --flops, which says the same by operations");
     if (pst_network_open(&from, operands[0], c->checkpoint, &error) < 0)
         return say_failure(&command_compress, &error, c->json);
     if (!training && !pst_network_record(from)->foreign)
@@ -370,7 +372,7 @@ const struct command command_compress = {
     .doc = "Removes channels, sets weights to zero and quantises, in this order, as the options ask. After each step the model is trained for some "
            "epochs, evaluated on --val and measured. With --target-accuracy a step that loses more is repeated with less, and left out if that "
            "does not help. Prints a table: accuracy, parameters, weights that are not zero, bytes of the file, operations, milliseconds "
-           "of a prediction of 1 and of 64 samples, memory. MODEL is a run or a checkpoint. Ctrl-C saves and stops; the same command continues, "
+           "of a prediction of 1 and of 64 samples, memory. MODEL is a run, a checkpoint or an ONNX file. Ctrl-C saves and stops; the same command continues, "
            "and ends with the same weights.\n\n" PIPELINE_DOC,
     .shared = pipeline_options,
     .options = options,

@@ -43,6 +43,7 @@ static pst_pipeline_options pipeline_settings(const struct pipeline_config *c, c
                                   .rank = (unsigned)c->rank,
                                   .world = (unsigned)c->world,
                                   .uneven = (pst_uneven)c->uneven,
+                                  .hosts = (unsigned)c->hosts,
                                   .bad = c->bad,
                                   .no_fuse = c->no_fuse,
                                   .no_verify = c->no_verify,

@@ -140,8 +140,7 @@ static double measure(char *const *arguments)
 pst_status doctor_run_ranks(void *user, const pst_doctor_ranks *job, double *ret_rate, pst_error *reterr)
 {
     const char *temp = getenv("TMPDIR");
-    char folder[PATH_MAX], run[PATH_MAX + 8], tool[PATH_MAX], ranks[16], threads[24], steps[32];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    char folder[PATH_MAX], run[PATH_MAX + 8], tool[PATH_MAX], ranks[16], steps[32];
     ssize_t n = readlink("/proc/self/exe", tool, sizeof(tool) - 1);
     const char *arguments[24];
     size_t count = 0;
@@ -153,7 +152,6 @@ pst_status doctor_run_ranks(void *user, const pst_doctor_ranks *job, double *ret
     tool[n] = '\0';
     snprintf(run, sizeof(run), "%s/run", folder);
     snprintf(ranks, sizeof(ranks), "%u", job->ranks);
-    snprintf(threads, sizeof(threads), "%ld", cores > (long)job->ranks ? cores / (long)job->ranks : 1L);
     snprintf(steps, sizeof(steps), "%llu", (unsigned long long)job->steps);
     if (job->ranks > 1) {
         set_up_mpi();
@@ -161,7 +159,7 @@ pst_status doctor_run_ranks(void *user, const pst_doctor_ranks *job, double *ret
         arguments[count++] = "-n";
         arguments[count++] = ranks;
     }
-    const char *const rest[] = {tool, "train", job->pipeline, "--model", job->model, "--threads", threads, "--epochs", "2", "--steps-per-epoch", steps,
+    const char *const rest[] = {tool, "train", job->pipeline, "--model", job->model, "--epochs", "2", "--steps-per-epoch", steps,
                                 "--out", run, "--json", NULL};
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
         arguments[count++] = rest[i];

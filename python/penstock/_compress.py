@@ -62,6 +62,8 @@ def _prune(prune, structured):
         if structured or not re.fullmatch(r"\d+:\d+", prune):
             raise ValueError(f"prune={prune!r}{' with structured=True' if structured else ''}; expected groups such as \"2:4\", whose zeros are not whole channels")
         keep, group = (int(part) for part in prune.split(":"))
+        if not 0 < keep < group <= 64:
+            raise ValueError(f"prune={prune!r}; of at most 64 weights a part is kept, as in \"2:4\"")
         return 0.0, 0.0, keep, group
     prune = float(prune)
     if not 0 <= prune < 1:
@@ -119,6 +121,8 @@ def compress(
     """
     if target_accuracy is not None and not -1 < target_accuracy <= 0:
         raise ValueError(f"target_accuracy={target_accuracy}; expected what may be lost, such as -0.005")
+    if epochs < 1 or steps_per_epoch < 0 or save_every < 0 or threads < 0 or seed < 0:
+        raise ValueError("epochs is at least 1; steps_per_epoch, save_every, threads and seed are at least 0")
     left, sparsity, keep, group = _prune(prune, structured)
     if structured and (not left or flops):
         raise ValueError("structured=True needs a share in prune, and no flops, which says the same by operations")

@@ -101,7 +101,7 @@ static pst_status step_zeros(struct compression *c, pst_network **now, pst_error
     bool accepted = false;
     pst_status st = PST_OK;
     if (!c->training)
-        return pst_fail(reterr, PST_EINVAL, "setting weights to zero needs training data: give --data");
+        return pst_fail(reterr, PST_EINVAL, "setting weights to zero needs training data: give data (--data)");
     for (int i = 0; st == PST_OK && !c->stop && !accepted && i < (c->options->group ? 1 : COMPRESS_TRIES); i++, share *= 0.75)
         st = prune_once(c, now, share, &accepted, reterr);
     return st;
@@ -166,7 +166,7 @@ static pst_status step_integers(struct compression *c, pst_network **now, pst_er
     else if (!(integers && c->options->qat))
         st = quantise(c, now, *now, 0, names[c->options->format], &accepted, reterr);
     else
-        return pst_fail(reterr, PST_EINVAL, "training for int8 needs training data: give --data");
+        return pst_fail(reterr, PST_EINVAL, "training for int8 needs training data: give data (--data)");
     if (st == PST_OK && !accepted && !c->stop && integers)
         st = quantise(c, now, *now, 8, "int8, kernels of 8 bits", &accepted, reterr);
     if (st == PST_OK && !accepted && !c->stop && integers && !c->options->qat && c->training && c->options->out)
@@ -275,7 +275,11 @@ static pst_status prepare(struct compression *c, const pst_network *from, pst_er
         st = pst_pipeline_tell(c->training, &c->start, reterr);
     if (st == PST_OK && c->options->bounded && (r->loss == PST_LOSS_MSE || r->loss == PST_LOSS_CUSTOM))
         st = pst_fail(reterr, PST_EINVAL, "the model has no accuracy that could be bounded");
-    return st == PST_OK && c->options->out ? file_make_folder(c->options->out, reterr) : st;
+    const pst_compress_options *o = c->options;
+    bool trains = o->sparsity > 0 || o->group || o->qat || (o->flops > 0 && o->flops < 1 && c->training);
+    if (st == PST_OK && trains && !o->out)
+        st = pst_fail(reterr, PST_EINVAL, NEEDS_FOLDER);
+    return st == PST_OK && o->out ? file_make_folder(o->out, reterr) : st;
 }
 
 static pst_status run_steps(struct compression *c, pst_network **now, pst_error *reterr)

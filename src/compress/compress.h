@@ -24,6 +24,7 @@ pst_status compression_judge(struct compression *c, const pst_network *n, const 
 
 /* Trains the network in OUT/`folder`-FINGERPRINT, or continues there. `prune` may be NULL. `qat` makes it a model for int8. `*ret` is NULL where the
  * user stopped. */
+#define NEEDS_FOLDER "training after a step needs a folder for its checkpoints: give out (--out)"
 pst_status compression_train(struct compression *c, const pst_network *from, const char *folder, const pst_prune_options *prune, bool qat,
                              pst_network **ret, pst_error *reterr);
 

@@ -160,7 +160,7 @@ pst_status compression_train(struct compression *c, const pst_network *from, con
     pst_model *model = NULL; /* of a prepared trainer */
     *ret = NULL;
     if (!c->options->out)
-        return pst_fail(reterr, PST_EINVAL, "training needs a folder for its checkpoints: set pst_compress_options.out");
+        return pst_fail(reterr, PST_EINVAL, NEEDS_FOLDER);
     pst_status st = total_steps(c, &total, reterr);
     o = train_options(c, from, prune, total);
     if (st == PST_OK)

@@ -72,7 +72,8 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     bool model = d->step.model != NULL;
     r->upper = !model && d->step.origin; /* what a step of a given length exchanges is not known */
     if (wish > rate)
-        snprintf(r->title, sizeof(r->title), "%u machines like this one for %.0f samples/s: each prepares and computes its part", n, wish);
+        snprintf(r->title, sizeof(r->title), "%s%u machines like this one for %.0f samples/s: each prepares and computes its part",
+                 n == MOST_RANKS ? "more than " : "", n, wish);
     else if (wish > 0)
         snprintf(r->title, sizeof(r->title), "none: this machine by itself gives the %.0f samples/s that are wished for", wish);
     else
@@ -92,7 +93,7 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     if (d->step.origin)
         snprintf(r->risk, sizeof(r->risk), "a step then takes %llu samples: the learning rate may have to grow with it",
                  (unsigned long long)n * d->facts.batch);
-    r->command = mem_format("mpirun -n %u --hostfile HOSTS penstock train …", n);
+    r->command = mem_format("mpirun -n %u --map-by ppr:1:node --bind-to none --hostfile HOSTS penstock train …", n);
     return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define LEAST_BATCHES 6 /* per turn */
+#define LEAST_TURNS   3
 
 static int by_value(const void *a, const void *b)
 {
@@ -20,20 +21,20 @@ static double median(double *value, size_t count)
     return count % 2 ? value[count / 2] : (value[count / 2 - 1] + value[count / 2]) / 2;
 }
 
-/* Adds 1/`count` of the costs of `t` to `sum`. */
-static void add_costs(struct trial *sum, const struct trial *t, size_t count)
+/* Makes the mean of `count` - 1 trials that of `count`. */
+static void add_costs(struct trial *mean, const struct trial *t, size_t count)
 {
-    double part = 1 / (double)count;
-    struct trial before = *sum;
-    *sum = *t;
-    sum->samples += before.samples;
-    sum->cpu_us = before.cpu_us + part * t->cpu_us;
-    sum->busy_us = before.busy_us + part * t->busy_us;
-    sum->blocked_us = before.blocked_us + part * t->blocked_us;
-    sum->delay = before.delay + part * t->delay;
-    sum->own = before.own + part * t->own;
-    sum->read_bytes = before.read_bytes + part * t->read_bytes;
-    sum->out_bytes = before.out_bytes + part * t->out_bytes;
+    double part = 1 / (double)count, rest = 1 - part;
+    struct trial before = *mean;
+    *mean = *t;
+    mean->samples += before.samples;
+    mean->cpu_us = rest * before.cpu_us + part * t->cpu_us;
+    mean->busy_us = rest * before.busy_us + part * t->busy_us;
+    mean->blocked_us = rest * before.blocked_us + part * t->blocked_us;
+    mean->delay = rest * before.delay + part * t->delay;
+    mean->own = rest * before.own + part * t->own;
+    mean->read_bytes = rest * before.read_bytes + part * t->read_bytes;
+    mean->out_bytes = rest * before.out_bytes + part * t->out_bytes;
 }
 
 /* Slow pipelines need longer turns: a few batches at least. */
@@ -58,8 +59,10 @@ pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, str
 {
     double before[MOST_TURNS] = {0}, ratio[MOST_TURNS] = {0}, seconds = turn_seconds(d, q->seconds);
     pst_status st = PST_OK;
+    double end = doctor_elapsed(d) + 3 * (double)q->rounds * seconds; /* with what opening them takes */
+    size_t rounds = 0;
     *ret = (struct turns){0};
-    for (size_t i = 0; i < q->rounds && st == PST_OK; i++) {
+    for (size_t i = 0; i < q->rounds && st == PST_OK && (i < LEAST_TURNS || doctor_elapsed(d) < end); i++) {
         struct trial a = {0}, b = {0};
         bool first = i % 2; /* who begins alternates, too */
         for (int k = 0; k < 2 && st == PST_OK; k++)
@@ -69,10 +72,11 @@ pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, str
             return PST_SKIP; /* the first epoch, which fills a cache, takes too long: later ones cannot be measured */
         before[i] = a.rate;
         ratio[i] = a.rate > 0 ? b.rate / a.rate : 0;
-        add_costs(&ret->before, &a, q->rounds);
-        add_costs(&ret->after, &b, q->rounds);
+        add_costs(&ret->before, &a, i + 1);
+        add_costs(&ret->after, &b, i + 1);
+        rounds = i + 1;
     }
     if (st == PST_OK)
-        evaluate(ret, before, ratio, q->rounds);
+        evaluate(ret, before, ratio, rounds);
     return st;
 }

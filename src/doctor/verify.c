@@ -81,7 +81,8 @@ static pst_status measure_step(struct pst_doctor *d, struct remedy *r, pst_error
 static pst_status measure_ranks(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     pst_doctor_ranks q = {.size = sizeof(q), .ranks = 1, .pipeline = d->text, .model = d->step.model};
-    q.steps = (uint64_t)fmin(fmax(1000 / d->step.ms, 4), 4000);
+    double rate = isfinite(d->step.together) && d->step.together > 0 ? d->step.together : predict_together(d, d->pipe_rate);
+    q.steps = (uint64_t)fmin(fmax(rate / (double)d->facts.batch, 4), 4000); /* about a second */
     double one = 0, all = 0;
     pst_status st = doctor_tick(d, "measuring ranks", reterr);
     if (st == PST_OK)

@@ -271,6 +271,8 @@ def test_mistakes():
                               (["--prune", "0.5", "--prune-layer", "conv_1"], "conv_1=0.3"), (["--qat"], "--weights")):
             result = penstock("train", train, "--model", MODEL, "--epochs", 1, *options, code=None)
             assert result.code in (1, 2) and says in result.err, result
+        for options in (["--structured", "--quantize", "int8"], ["--prune", "0.5", "--structured", "--flops", "0.3"]):
+            assert "--structured needs" in penstock("compress", "run", *options, code=2).err
 
 
 def state(run):

@@ -130,23 +130,23 @@ def remedy(found, name):
 
 @examined
 def test_a_store(patience):
-    """A store of 0.1 MB/s per connection: requests, bytes and connections are counted, and the cache is predicted and measured."""
+    """A store of 0.4 MB/s per connection: requests, bytes and connections are counted, and the cache is predicted and measured."""
     with scratch() as folder, serve() as (store, env):
         penstock("generate", f"{folder}/images", "--images", 600, "--size", 64, "--classes", 4, "-q")
         penstock("pack", f"{folder}/images", f"{folder}/shards", "--shards", 3, "-q")
         store.put_folder(f"{folder}/shards", "shards")
-        store.latency, store.rate = 0.02, 100_000
+        store.latency, store.rate = 0.02, 400_000
         size = sum(len(data) for key, (data, _) in store.buckets["data"].items() if "-of-" in key and not key.endswith(".pidx"))
         text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"
         found = examine(text, "--verify", "--wish", 300, "--seed", 1, env=env, patience=patience)
         remote = found["remote"]
         assert 19 < remote["latency_ms"] < 5000 and remote["connections"] == 8 and remote["limits"], remote
-        assert 1e3 < remote["connection_bytes_per_s"] < 0.13e6 and remote["bytes_per_s"] < 1e6 and remote["requests_per_s"] < 450, remote
+        assert 1e3 < remote["connection_bytes_per_s"] < 0.5e6 and remote["bytes_per_s"] < 4e6 and remote["requests_per_s"] < 450, remote
         assert abs(remote["epoch_gb"] * 1e9 / size - 1) < 0.2 and 3 <= remote["epoch_requests"] < 40, (remote, size)
         assert found["verdict"]["cause"] == "slow-storage" and found["verdict"]["bottleneck"] == "storage", found["verdict"]
         faster = remedy(found, "faster-storage")
         assert faster["predicted"]["gain"] > 1.5 and "a local disk" in faster["title"] and "requests and" in faster["price"]["note"], faster
-        assert faster["measured"]["gain"] > 1.5 and faster["measured"]["now_samples_per_s"] < 1e6 / (size / 600), faster
+        assert faster["measured"]["gain"] > 1.5 and faster["measured"]["now_samples_per_s"] < 4e6 / (size / 600), faster
         assert "ms per request" in penstock("doctor", text, "--quick", "-q", env=env).out
 
 

@@ -67,7 +67,9 @@ def test_mistakes():
                         (dict(quantize="int8", validation=[1]), "list"), (dict(quantize="int8", target_accuracy=0.5, validation=data), "may be lost"),
                         (dict(prune="2:4:8", validation=data), "2:4:8"), (dict(prune="2:4", structured=True, validation=data), "not whole channels"),
                         (dict(structured=True, quantize="int8", validation=data), "needs a share"),
-                        (dict(prune=0.5, structured=True, flops=0.3, validation=data), "no flops"), (dict(quantize="int8"), "validation"), (dict(quantize="int8", validation=data.map(lambda b: b, per="batch")), "map before batch")):
+                        (dict(prune=0.5, structured=True, flops=0.3, validation=data), "no flops"), (dict(prune=0.5, epochs=-1, validation=data), "at least 1"),
+                        (dict(prune="4294967298:4294967300", validation=data), "at most 64"), (dict(prune=0.5, data=data, validation=data), "--out"),
+                        (dict(quantize="int8"), "validation"), (dict(quantize="int8", validation=data.map(lambda b: b, per="batch")), "map before batch")):
         try:
             ps.compress(model, **wrong)
             raise SystemExit(f"accepted: {wrong}")
