@@ -27,8 +27,10 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     o.overwrite = overwrite;
     pst_writer *writer = NULL;
     pst_status st = pst_compression_parse(&o.compression, compression, &e);
+    PyThreadState *gil = PyEval_SaveThread(); /* files may lie in a store */
     if (st == PST_OK)
         st = pst_writer_open(&writer, PyBytes_AsString(path), &o, &e);
+    PyEval_RestoreThread(gil);
     Py_DECREF(path);
     if (st < 0)
         return raise_error(&e);
@@ -149,7 +151,9 @@ static PyObject *shard_item(PyObject *object, Py_ssize_t i)
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
     if (!bytes)
         return NULL;
+    PyThreadState *gil = PyEval_SaveThread();
     pst_status st = pst_shard_read(shard, (uint64_t)i, PyBytes_AsString(bytes), (size_t)length, &read, &e);
+    PyEval_RestoreThread(gil);
     if (st < 0) {
         Py_DECREF(bytes);
         return raise_error(&e);
@@ -177,8 +181,10 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     o.no_verify = !verify;
     pst_status st = pst_compression_parse(&o.compression, compression, &e);
+    PyThreadState *gil = PyEval_SaveThread();
     if (st == PST_OK)
         st = pst_reader_open(&reader, PyBytes_AsString(path), &o, &e);
+    PyEval_RestoreThread(gil);
     Py_DECREF(path);
     if (st < 0)
         return raise_error(&e);

@@ -58,6 +58,18 @@ def test_ctrl_c_while_the_server_is_silent():
         assert "KeyboardInterrupt" in said and store.count() <= asked + 2, (store.count(), said[-500:])  # it does not try on
 
 
+def test_models_and_records_are_read_while_other_threads_run():
+    """The server is a thread of this process: whoever reads without letting it run waits for ever."""
+    with scratch() as folder, serve() as (store, env):
+        make_shards(folder, store, images=12)
+        os.environ.update(env)
+        text = f"folder {folder}/pictures | decode | resize 8 | normalize 0..1 | batch 4"
+        subprocess.run([os.environ["PENSTOCK"], "train", text, "--model", "flatten | dense 3", "--epochs", "1", "-q", "--out", "s3://data/run"], check=True)
+        assert penstock.Model.load("s3://data/run").text.startswith("flatten")
+        shard = next(key for key in sorted(store.buckets["data"]) if "-of-" in key and not key.endswith(".pidx"))
+        assert len(penstock.TFRecordReader(f"s3://data/{shard}")[0]) > 0
+
+
 def test_the_first_batch_takes_three_round_trips():
     """After opening, with an index: what it needs is asked for at once."""
     with scratch() as folder, serve() as (store, env):
