@@ -146,16 +146,46 @@ pst_status lang_adopt(struct lang_tree *t, const struct language *l, struct lang
     return PST_OK;
 }
 
+/* The byte of `text` that stands in a column. */
+static size_t byte_of(const char *text, size_t length, size_t column)
+{
+    size_t i = 0;
+    for (; column > 0 && i < length; column--)
+        do
+            i++;
+        while (i < length && ((unsigned char)text[i] & 0xc0) == 0x80);
+    return i;
+}
+
+/* Takes the drawing of an expression out of the message, and finds the place that it points at in the text of the node, which has the expression. */
+static void take_drawing(const struct script *s, const struct lang_node *n, char *message, size_t *begin, size_t *end)
+{
+    char *line = strchr(message, '\n'), *carets = line ? strchr(line + 1, '\n') : NULL;
+    if (!line)
+        return;
+    size_t length = carets ? (size_t)(carets - line - 1) : 0;
+    const char *found = length ? memmem(s->text + n->begin, n->end - n->begin, line + 1, length) : NULL;
+    if (found) {
+        size_t from = strspn(carets + 1, " "), count = strspn(carets + 1 + from, "^"), at = (size_t)(found - s->text);
+        *begin = at + byte_of(found, length, from);
+        *end = at + byte_of(found, length, from + count);
+        *end = *end > *begin ? *end : *begin + 1;
+    }
+    *line = '\0';
+}
+
 void lang_point(const struct lang_tree *t, const struct lang_node *n, pst_error *reterr)
 {
     if (!reterr || reterr->status == PST_ENOMEM || n->end <= n->begin || n->script >= t->script_count)
         return;
     const struct script *s = &t->scripts[n->script];
+    size_t begin = n->begin, end = n->end;
+    take_drawing(s, n, reterr->message, &begin, &end);
     if (!reterr->path[0] && reterr->record == PST_NOWHERE && reterr->offset == PST_NOWHERE) {
         pst_error given = *reterr;
         pst_fail_at(reterr, given.status, s->path, PST_NOWHERE, n->begin, "%s", given.message);
         memcpy(reterr->op, given.op, sizeof(reterr->op));
         reterr->sys_errno = given.sys_errno;
     }
-    script_draw(s, n->begin, n->end, reterr);
+    script_draw(s, begin, end, reterr);
 }

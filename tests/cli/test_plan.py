@@ -266,4 +266,12 @@ def test_hostile_names_are_printed_without_harm():
         assert "\033" not in result.err, result
 
 
+def test_mistakes_in_expressions_are_shown_where_they_are():
+    for text, said, caret in (("range 9 | filter \"inde < 3\" | batch 2", "there is no field inde", "inde"), ("range 9 | filter 'index >'", "ends where", "'")):
+        lines = penstock("plan", text, code=2).err.splitlines()
+        assert said in lines[0] and "\\n" not in lines[0] and lines[1].strip() == text, lines
+        begin = lines[2].index("^") - 2
+        assert text[begin : begin + lines[2].count("^")] == caret, lines
+
+
 tap.main(globals())
