@@ -50,7 +50,7 @@ def is_asleep(pid):
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
         states = [open(f"/proc/{pid}/task/{task}/stat").read().rsplit(")", 1)[1].split()[0] for task in tasks]
-    except OSError:
+    except (OSError, IndexError):  # a thread that ends meanwhile
         return False
     return bool(states) and set(states) == {"S"}
 

@@ -280,6 +280,7 @@ class Rounds:
     """Counts the round trips of a client process without a clock: answers wait until all of its threads wait, so that it has asked for all
     that it can ask for without them."""
 
+    MOST = 500  # looks without a request: then answers go on whatever the client does
     LOOKS = 30  # in a row at which the client does not compute and no request arrives; between two of them others get the processor
 
     def __init__(self):
@@ -299,14 +300,16 @@ class Rounds:
             self.condition.notify_all()
 
     def _watch(self):
-        looks, seen = 0, 0
+        looks, idle, seen = 0, 0, 0
         while not self.ended:
             time.sleep(0.01)
-            looks = looks + 1 if self.open and self.arrived == seen and is_asleep(self.pid) else 0
+            quiet = self.open and self.arrived == seen
+            idle = idle + 1 if quiet else 0
+            looks = looks + 1 if quiet and is_asleep(self.pid) else 0
             seen = self.arrived
-            if looks == self.LOOKS:
+            if looks == self.LOOKS or idle == self.MOST:
                 with self.condition:
-                    self.count, self.open, looks = self.count + 1, 0, 0
+                    self.count, self.open, looks, idle = self.count + 1, 0, 0, 0
                     self.condition.notify_all()
 
 
