@@ -81,7 +81,7 @@ static void test_hostile(void)
     REFUSES("range 12 | unique | batch 2 | filter 'value > 3'", "put it before batch");
     REFUSES("range 3 | filter 'value > '", "the expression ends where a value is expected");
     REFUSES("range 3 | filter 'value > \"a\"'", "expected a number, found bytes");
-    REFUSES("range 3 | expr 'value +* 2' x", "expected a value here\nvalue +* 2\n       ^");
+    REFUSES("range 3 | expr 'value +* 2' x", "expected a value here\nrange 3 | expr 'value +* 2' x\n                       ^");
     REFUSES("range 3 | expr 'frob(value)' x", "there is no such function");
     REFUSES("range 3 | batch 2 | enumerate", "put it before batch");
     REFUSES("zip (range 4 | shuffle) (range 4 | rename value b) | cache", "put cache into the branches");
