@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation run: changes one operator or constant of a room at a time and asks whether a test notices.
 
-    mutate.py ROOM… [--count N] [--seed N] [--folder DIR] [--only FILE…] [--report FILE] [--again REPORT]
+    mutate.py ROOM… [--count N] [--seed N] [--folder DIR] [--only FILE…] [--tests PATTERN] [--report FILE] [--again REPORT]
 
 Works in a copy of the tree (--folder, by default build-mutate), so the sources stay as they are. First every C test that takes
 at most --longest seconds of a processor runs once in a build with gcov, which tells the lines that it reaches. A mutant is judged by the tests
@@ -11,7 +11,8 @@ that reach its line, the quickest first, up to the first one that fails. It is
     invalid   it does not compile
     unreached no such test reaches its line (the tests of the tool and of Python may)
     survived  every test passed: read it, and mend the tests unless the change makes no difference
-The sample is drawn with --seed, evenly over the lines of the room. The report lists the survivors.
+The sample is drawn with --seed, evenly over the lines of the room. The report lists the survivors. With --report FILE it lists every
+mutant, and a run that was interrupted continues after those in the file.
 """
 import argparse
 import functools
@@ -87,10 +88,17 @@ def sample(room, count, seed, only):
 
 def listed(report, room):
     """The mutants of a room that a report calls survived or unreached."""
-    pattern = re.compile(r"(?:survived|unreached) +(src/(\w+)/\S+?):(\d+):(\d+): (\S+) -> (\S+) ")
-    for path, its_room, number, column, old, new in map(re.Match.groups, filter(None, map(pattern.match, report.read_text().splitlines()))):
-        if its_room == room:
-            yield pathlib.Path(path), int(number), int(column) - 1, old, "" if new == "(none)" else new
+    for verdict, its_room, mutant in entries(report):
+        if its_room == room and verdict in ("survived", "unreached"):
+            yield mutant
+
+
+def entries(report):
+    """(verdict, room, mutant) of every line of a report."""
+    pattern = re.compile(r"(\w+) +(src/(\w+)/\S+?):(\d+):(\d+): (\S+) -> (\S+) ")
+    for found in filter(None, map(pattern.match, report.read_text(encoding="utf-8").splitlines())):
+        verdict, path, room, number, column, old, new = found.groups()
+        yield verdict, room, (pathlib.Path(path), int(number), int(column) - 1, old, "" if new == "(none)" else new)
 
 
 def restrain():
@@ -103,7 +111,7 @@ def restrain():
 class Build:
     """A build folder and the C tests in it."""
 
-    def __init__(self, source, folder, *options):
+    def __init__(self, source, folder, wanted, *options):
         self.folder = folder
         if not (folder / "meson-info/intro-tests.json").exists():
             subprocess.run(["meson", "setup", "-Dbuildtype=plain", "-Doptimization=1", "-Dpython=disabled", *options, str(folder)],
@@ -112,7 +120,8 @@ class Build:
             sys.exit(f"{folder}: meson fails")
         described = json.loads((folder / "meson-info/intro-tests.json").read_text())
         self.tests = {test["name"]: test for test in described
-                      if test["cmd"][0].startswith(f"{folder}/tests/") and not {"slow", "interop"} & {s.split(":")[-1] for s in test["suite"]}}
+                      if test["cmd"][0].startswith(f"{folder}/tests/") and re.search(wanted, test["name"])
+                      and not {"slow", "interop"} & {s.split(":")[-1] for s in test["suite"]}}
 
     def program(self, name):
         return os.path.relpath(self.tests[name]["cmd"][0], self.folder)
@@ -187,7 +196,7 @@ class Reached:
 class Tree:
     """A copy of the tree with two build folders: one for the mutants, one that counts lines."""
 
-    def __init__(self, folder, longest):
+    def __init__(self, folder, longest, wanted):
         self.folder = folder
         files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0")
         for name in filter(None, files):
@@ -196,8 +205,8 @@ class Tree:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
                 shutil.copymode(source, target)
-        self.build = Build(folder, folder / "build")
-        self.counted = Build(folder, folder / "build-lines", "-Db_coverage=true")
+        self.build = Build(folder, folder / "build", wanted)
+        self.counted = Build(folder, folder / "build-lines", wanted, "-Db_coverage=true")
         for build in self.build, self.counted:
             if not build.make(*(build.program(name) for name in build.tests), "tests/fuzz/seeds.stamp"):
                 sys.exit(f"{build.folder}: does not build")
@@ -272,19 +281,25 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build-mutate")
     parser.add_argument("--only", nargs="*", default=[], metavar="FILE", help="names of files of the room")
     parser.add_argument("--longest", type=float, default=10, help="processor seconds that a test may take to be used")
+    parser.add_argument("--tests", default="", metavar="PATTERN", help="only tests whose name matches this regular expression")
     parser.add_argument("--again", type=pathlib.Path, metavar="REPORT", help="judge only the survivors of a report again")
     parser.add_argument("--report", type=pathlib.Path)
     options = parser.parse_args()
+    judged = {mutant: verdict for verdict, _, mutant in entries(options.report)} if options.report and options.report.exists() else {}
     report = open(options.report, "a", encoding="utf-8") if options.report else sys.stdout
     drawn = {
         room: list(listed(options.again, room)) if options.again else sample(room, options.count, options.seed, options.only)
         for room in options.rooms
     }
-    tree = Tree(options.folder.resolve(), options.longest)
+    tree = Tree(options.folder.resolve(), options.longest, options.tests)
     reached = tree.reached(options.rooms)
     for room, mutants in drawn.items():
         sums = dict.fromkeys(("killed", "survived", "unreached", "same", "invalid"), 0)
-        for path, number, column, old, new in mutants:
+        for mutant in mutants:
+            path, number, column, old, new = mutant
+            if mutant in judged:
+                sums[judged[mutant]] += 1
+                continue
             verdict, by = tree.judge(reached.tests(str(path), number), path, number, column, old, new)
             sums[verdict] += 1
             if verdict in ("survived", "unreached") or options.report:
