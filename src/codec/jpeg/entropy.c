@@ -57,7 +57,7 @@ static uint32_t next_run(const struct jpeg_decoder *d, struct jpeg_place *p, str
             return 0;
         uint32_t to_point = points->known * points->step - p->mcu;
         left = left < to_point ? left : to_point;
-    } else if (points && points->sound) { /* they come from a file: a wrong one disagrees with the next */
+    } else if (points && jpeg_points_stored(points)) { /* they come from a file: a wrong one disagrees with the next */
         uint32_t passed = p->mcu % points->step;
         if (passed == 0 && !jpeg_points_agree(d, p, points))
             return 0;
@@ -105,6 +105,11 @@ bool jpeg_run_end(const struct jpeg_decoder *d, struct jpeg_run *r)
     }
     p->mcu += r->mcus;
     return wrong == 0 && stream_sound(&p->stream);
+}
+
+bool jpeg_entropy_agrees(const struct jpeg_decoder *d, struct jpeg_place *p, const struct jpeg_points *points)
+{
+    return enter(d, p) && jpeg_points_agree(d, p, points);
 }
 
 bool jpeg_entropy_seek(const struct jpeg_decoder *d, struct jpeg_place *p, const struct jpeg_points *points, uint32_t i)

@@ -24,6 +24,12 @@ struct jpeg_points {
     struct jpeg_point *room; /* `point`, writable: decoding adds the points that it passes; NULL: nothing is added */
 };
 
+/* Whether points come from a file, which may be wrong. Those that this process collected are right. */
+static inline bool jpeg_points_stored(const struct jpeg_points *points)
+{
+    return points->sound && !points->room;
+}
+
 static inline uint32_t jpeg_point_bit(const struct jpeg_point *p)
 {
     return p->bit[0] | (uint32_t)p->bit[1] << 16;

@@ -91,6 +91,8 @@ bool jpeg_run_begin(const struct jpeg_decoder *d, struct jpeg_run *r, struct jpe
 bool jpeg_run_end(const struct jpeg_decoder *d, struct jpeg_run *r);
 /* Moves to point `i`. False: the point contradicts the data. */
 bool jpeg_entropy_seek(const struct jpeg_decoder *d, struct jpeg_place *p, const struct jpeg_points *points, uint32_t i);
+/* Returns whether the place, before an MCU with a stored point, agrees with it; passes the restart marker before it. */
+bool jpeg_entropy_agrees(const struct jpeg_decoder *d, struct jpeg_place *p, const struct jpeg_points *points);
 
 /* points.c: adds the first unknown point, whose place is given. False: bits before it do not exist. */
 bool jpeg_points_add(const struct jpeg_decoder *d, struct jpeg_place *p, struct jpeg_points *points);

@@ -24,6 +24,7 @@ struct walker {
     struct jpeg_stage *stage;
     struct jpeg_run run;
     uint32_t y, end; /* current row, and the end of the rows */
+    uint32_t from;   /* the MCU where it began: before a point, or the first */
     bool active, placed;
 };
 
@@ -37,6 +38,28 @@ static uint32_t row_end(const struct walk *w, uint32_t y)
     return y * w->decoder->frame.mcus_x + w->area->right;
 }
 
+/* Stored points are not trusted, and the next point is what a wrong one disagrees with. A walker that leaves before it got there
+ * reads on that far: at most a step, and only in rows that pass no point. */
+static bool confirm(const struct walk *w, struct walker *me)
+{
+    const uint32_t next = me->from + w->points->step;
+    struct jpeg_place *p = &me->stage->place;
+    if (!jpeg_points_stored(w->points) || me->from == 0 || p->mcu > next)
+        return true;
+    while (p->mcu < next)
+        if (!jpeg_run_begin(w->decoder, &me->run, me->stage, w->points, next - p->mcu) ||
+            !w->decoder->kernels->read_one(w->decoder, &me->run) || !jpeg_run_end(w->decoder, &me->run))
+            return false;
+    return jpeg_entropy_agrees(w->decoder, p, w->points);
+}
+
+/* The point to begin at for an MCU. None follows the last one to compare it with, so the one before leads there. */
+static uint32_t point_before(const struct jpeg_points *points, uint32_t mcu)
+{
+    const uint32_t last = points->known - 1, i = mcu / points->step < last ? mcu / points->step : last;
+    return i == last && i > 0 && jpeg_points_stored(points) ? i - 1 : i;
+}
+
 /* To row `y`, which does not lie before the place, or to a point a little before it. */
 static bool go_to_row(const struct walk *w, struct walker *me)
 {
@@ -46,13 +69,16 @@ static bool go_to_row(const struct walk *w, struct walker *me)
     bool placed = me->placed;
     me->placed = true;
     if (points->known) {
-        const uint32_t i = target / step < points->known ? target / step : points->known - 1;
-        if ((!placed || i * step > p->mcu) && !jpeg_entropy_seek(w->decoder, p, points, i))
-            return false;
+        const uint32_t i = point_before(points, target);
+        if (!placed || i * step > p->mcu) {
+            if ((placed && !confirm(w, me)) || !jpeg_entropy_seek(w->decoder, p, points, i))
+                return false;
+            me->from = i * step;
+        }
     } else if (!placed && !jpeg_entropy_start(w->decoder, p)) {
         return false;
     }
-    if (w->two && target - p->mcu < step)
+    if (w->two && target - p->mcu < 2 * step)
         return true;
     return jpeg_entropy_skip(w->decoder, p, w->points, target - p->mcu);
 }
@@ -107,7 +133,7 @@ static bool go_on(struct walk *w, struct walker *me)
     if (me->stage->place.mcu == row_end(w, me->y)) {
         me->y++;
         if (me->y == me->end)
-            return begin_band(w, me);
+            return confirm(w, me) && begin_band(w, me);
         if (!go_to_row(w, me))
             return false;
     }
