@@ -204,8 +204,15 @@ static void csv_forms(void)
     o.columns = "a:int";
     write_text(in_folder("word.csv"), "a,b\n1,2\nword,4\n");
     CHECK_STATUS(refuse("word.csv", &o, &e), PST_ETYPE, &e);
-    CHECK_MSG(strstr(e.message, "word") && strstr(e.message, "int"), "%s", e.message);
+    CHECK_MSG(strstr(e.message, "line 3: ") && strstr(e.message, "word") && strstr(e.message, "int"), "%s", e.message);
     o = fast();
+    char text[512] = "a,b\n1,\"two\nlines\"\n\n";
+    for (int i = 0; i < 40; i++)
+        strcat(text, i == 20 ? "\n\r\n3,4\n" : "3,4\n");
+    write_text(in_folder("lines.csv"), strcat(text, "5,6,7\n8,9\n"));
+    CHECK_STATUS(refuse("lines.csv", &o, &e), PST_ECORRUPT, &e);
+    CHECK_INT(e.record, 41);
+    CHECK_MSG(strstr(e.message, "line 47: "), "%s", e.message); /* header, two lines, an empty one, 40 rows, two more empty lines */
     write_text(in_folder("void.csv"), "a,b\n1,\n2,NA\n");
     p = pack_and_open("void.csv", "void", &o, NULL);
     REQUIRE(p);

@@ -194,13 +194,14 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
 {
     struct csv_scan *c = user;
     struct table *t = c->s->state;
+    (void)number;
     pst_status st = split(&c->row, row, length, t->delimiter, t->count, reterr);
     if (st == PST_OK && c->row.count != t->count)
         st = pst_fail(reterr, PST_ECORRUPT, "%zu column%s, expected %zu as in the first row", c->row.count, c->row.count == 1 ? "" : "s", t->count);
     if (st == PST_ECORRUPT && c->s->config->bad.skip)
         return PST_OK; /* it fails again when it is loaded, and is counted there */
     if (st < 0)
-        return pst_fail_at(reterr, st, c->path, number, PST_NOWHERE, "%s", reterr->message);
+        return rows_blame(&t->rows, t->rows.count, st, reterr);
     for (size_t i = 0; i < t->count; i++)
         look_at_field(&t->columns[i], &c->row.fields[i]);
     if (t->label == SIZE_MAX || t->columns[t->label].declared || t->labels.count > MOST_LABELS)

@@ -1,4 +1,4 @@
-/* rows.c: finds the rows of text files, with half a byte per row.
+/* rows.c: finds the rows of text files, with one byte per row.
  *
  * Promises: any thread can read any row; sequential reads read ahead. A row may be as long as memory allows. Leaves to
  * others: what is in a row. */
@@ -65,13 +65,21 @@ static pst_status byte_order_mark(const struct spool *sp, uint64_t *ret, pst_err
     return PST_OK;
 }
 
-static pst_status mark(struct rows *r, uint64_t offset, pst_error *reterr)
+static uint64_t count_breaks(const char *data, size_t length)
+{
+    uint64_t breaks = 0;
+    for (const char *at = data, *end = data + length; at < end && (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        breaks++;
+    return breaks;
+}
+
+static pst_status mark(struct rows *r, struct row_mark place, pst_error *reterr)
 {
     void *marks = r->marks;
     if (mem_grow(&marks, &r->mark_capacity, r->mark_count + 1, sizeof(*r->marks)) < 0)
         return fail_memory(reterr, "counting the rows");
     r->marks = marks;
-    r->marks[r->mark_count++] = offset;
+    r->marks[r->mark_count++] = place;
     return PST_OK;
 }
 
@@ -82,7 +90,7 @@ static pst_status find_rows(struct rows *r, const struct pack_opening *o, const 
     const uint8_t *head = NULL;
     const char *row = NULL;
     size_t length = 0;
-    uint64_t offset = 0, number = 0;
+    uint64_t offset = 0, number = 0, line = 1;
     bool header = v->header;
     pst_status st = byte_order_mark(sp, &offset, reterr);
     if (st == PST_OK && v->begin) {
@@ -96,8 +104,9 @@ static pst_status find_rows(struct rows *r, const struct pack_opening *o, const 
         st = row_at(r, sp, w, offset, &row, &length, reterr);
         if (st < 0 || length == 0)
             break;
-        uint64_t begin = offset;
+        struct row_mark place = {offset, line};
         offset += length;
+        line += count_breaks(row, length);
         length = without_break(row, length);
         if (r->quoted && length == 0)
             continue;
@@ -106,7 +115,7 @@ static pst_status find_rows(struct rows *r, const struct pack_opening *o, const 
             continue;
         }
         if (number % ROWS_STRIDE == 0)
-            st = mark(r, begin, reterr);
+            st = mark(r, place, reterr);
         if (st == PST_OK && v->row)
             st = v->row(v->user, row, length, number, reterr);
         number++;
@@ -167,7 +176,7 @@ pst_status rows_get(const struct rows *r, struct rows_worker *w, uint64_t i, con
         w->file = file_of(r, i);
         uint64_t local = i - r->files[w->file].first;
         w->next_row = i - local % ROWS_STRIDE;
-        w->next_offset = r->marks[r->files[w->file].first_mark + local / ROWS_STRIDE];
+        w->next_offset = r->marks[r->files[w->file].first_mark + local / ROWS_STRIDE].offset;
     }
     const struct spool *sp = r->files[w->file].spool;
     for (;;) {
@@ -205,8 +214,33 @@ uint64_t rows_estimate(const struct rows *r)
     return r->count ? r->bytes / r->count : 0;
 }
 
+/* The line where a row begins; 0: it cannot be read again. */
+static uint64_t line_of(const struct rows *r, const struct row_file *f, uint64_t number)
+{
+    struct row_mark at = r->marks[f->first_mark + number / ROWS_STRIDE];
+    struct window w = {0};
+    uint64_t left = number % ROWS_STRIDE;
+    for (;;) {
+        const char *row = NULL;
+        size_t length = 0;
+        if (row_at(r, f->spool, &w, at.offset, &row, &length, NULL) < 0 || length == 0)
+            at.line = 0;
+        bool counts = !r->quoted || without_break(row, length) > 0;
+        if (at.line == 0 || (counts && left-- == 0))
+            break;
+        at.offset += length;
+        at.line += count_breaks(row, length);
+    }
+    window_finish(&w);
+    return at.line;
+}
+
 pst_status rows_blame(const struct rows *r, uint64_t i, pst_status status, pst_error *reterr)
 {
     const struct row_file *f = &r->files[file_of(r, i)];
-    return pst_fail_at(reterr, status, f->spool->path, i - f->first, PST_NOWHERE, "%s", reterr->message);
+    const uint64_t line = line_of(r, f, i - f->first);
+    char place[32] = "";
+    if (line)
+        snprintf(place, sizeof(place), "line %" PRIu64 ": ", line);
+    return pst_fail_at(reterr, status, f->spool->path, i - f->first, PST_NOWHERE, "%s%s", place, reterr->message);
 }

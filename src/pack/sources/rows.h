@@ -12,14 +12,18 @@ struct row_file {
     size_t first_mark;
 };
 
-/* Only every ROWS_STRIDE-th row's offset is kept: half a byte per row. */
+/* Only every ROWS_STRIDE-th row's place is kept: one byte per row. */
 #define ROWS_STRIDE 16
+
+struct row_mark {
+    uint64_t offset, line; /* lines are counted from 1, as editors do */
+};
 
 struct rows {
     bool quoted; /* rows of a table: line breaks may be inside quotes, and blank rows do not count */
     struct row_file *files;
     size_t file_count, file_capacity;
-    uint64_t *marks;
+    struct row_mark *marks;
     size_t mark_count, mark_capacity;
     uint64_t count, bytes;
     struct spools spools;
@@ -51,7 +55,7 @@ pst_status rows_get(const struct rows *r, struct rows_worker *w, uint64_t i, con
                     pst_error *reterr);
 const char *rows_key(const struct rows *r, uint64_t i, char buffer[PACK_KEY_BYTES]);
 uint64_t rows_estimate(const struct rows *r); /* bytes per row, on average */
-/* Names the row in an error that came from its contents. */
+/* Names row `i` and its line in an error that came from its contents; it may be the row that a visitor is given. */
 pst_status rows_blame(const struct rows *r, uint64_t i, pst_status status, pst_error *reterr);
 
 #endif
