@@ -1,5 +1,6 @@
 /* bench_report.c: the result of a run in words and as JSON: differences of the totals at its two ends. */
 #include "cli/bench.h"
+#include "base/secret.h"
 #include "cli/json.h"
 #include "cli/say.h"
 #include "cli/utf8.h"
@@ -336,7 +337,7 @@ void put_bench_json(const struct bench_result *r)
 
     json_begin_object(&j, NULL);
     json_string(&j, "command", "bench");
-    json_string(&j, "pipeline", r->pipeline);
+    json_shown(&j, "pipeline", r->pipeline);
     json_uint(&j, "samples", s->samples);
     json_uint(&j, "batches", s->batches);
     json_uint(&j, "bytes", s->bytes);

@@ -1,6 +1,7 @@
 /* cmd_index.c: `penstock index`: makes, remakes or checks the indexes of shards, several shards at a time; then, where it is
  * asked for, the entropy indexes of their JPEGs. */
 #include "cli/command.h"
+#include "base/secret.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/progress.h"
@@ -283,7 +284,7 @@ static void put_entropy_json(struct json *j, const pst_entropy_report *e)
 static void put_shard_json(struct json *j, const struct shard *s, bool entropy)
 {
     json_begin_object(j, NULL);
-    json_string(j, "path", s->path);
+    json_shown(j, "path", s->path);
     json_string(j, "status", s->status == PST_OK ? "ok" : pst_status_name(s->status));
     if (s->status == PST_OK) {
         json_uint(j, "records", s->report.records);

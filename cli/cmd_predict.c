@@ -3,6 +3,7 @@
  * Files go through the preprocessing of the validation pipeline. Where a run had none, the training pipeline serves, with its random
  * operations left out or replaced by their deterministic counterparts. */
 #include "cli/command.h"
+#include "base/secret.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/say.h"
@@ -175,7 +176,7 @@ static void put_one(const struct output *o, const char *path, const float *p)
 
     if (o->config->json) {
         json_begin_object(&j, NULL);
-        json_string(&j, "path", path);
+        json_shown(&j, "path", path);
         json_begin_array(&j, "top");
     } else if (!o->config->csv) {
         put_clean_string(stdout, path);

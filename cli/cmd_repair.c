@@ -1,5 +1,6 @@
 /* cmd_repair.c: `penstock repair`: writes clean copies of damaged shards and reports the lost records. */
 #include "cli/command.h"
+#include "base/secret.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/progress.h"
@@ -50,7 +51,7 @@ static void put_text(const char *path, const pst_repair_report *r, const pst_dam
 static void put_failure_json(struct json *j, const char *path, const pst_error *error)
 {
     json_begin_object(j, NULL);
-    json_string(j, "path", path);
+    json_shown(j, "path", path);
     json_error(j, "error", error);
     json_end_object(j);
 }
@@ -59,7 +60,7 @@ static void put_shard_json(struct json *j, const char *path, const char *target,
                            const pst_damage_log *log)
 {
     json_begin_object(j, NULL);
-    json_string(j, "path", path);
+    json_shown(j, "path", path);
     json_string(j, "copy", target);
     json_uint(j, "kept", r->kept);
     json_uint(j, "kept_bytes", r->kept_bytes);

@@ -1,5 +1,6 @@
 /* inspect_json.c: the report as the members of one JSON object. Keys are a promise: they are added to, never renamed. */
 #include "cli/inspect_report.h"
+#include "base/secret.h"
 #include <string.h>
 
 static void put_hex(struct json *j, const char *key, uint64_t value)
@@ -17,7 +18,7 @@ static void put_shard_objects(struct json *j, const pst_inspection *n)
         const pst_inspect_shard *s = &n->shard[i];
 
         json_begin_object(j, NULL);
-        json_string(j, "path", s->path);
+        json_shown(j, "path", s->path);
         json_uint(j, "records", s->records);
         json_uint(j, "bytes", s->bytes);
         json_string(j, "compression", pst_compression_name(s->compression));
@@ -135,7 +136,7 @@ static void put_damage(struct json *j, const pst_inspection *n)
 
         json_begin_object(j, NULL);
         json_string(j, "cause", pst_cause_name(d.cause));
-        json_string(j, "path", d.path);
+        json_shown(j, "path", d.path);
         if (d.record != PST_NOWHERE) {
             json_uint(j, "record", d.record);
             json_uint(j, "offset", d.offset);

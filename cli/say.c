@@ -1,5 +1,6 @@
 /* say.c: see say.h. */
 #include "cli/say.h"
+#include "base/secret.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
@@ -57,7 +58,15 @@ size_t put_clean(FILE *out, const char *s, size_t n)
 
 size_t put_clean_string(FILE *out, const char *s)
 {
-    return put_clean(out, s, strlen(s));
+    struct secret_scan scan = {0};
+    size_t columns = 0;
+    bool hidden;
+
+    for (size_t i = 0, end; s[i]; i = end) {
+        end = secret_run(&scan, s, i, &hidden);
+        columns += hidden ? put_clean(out, SECRET_MARK, strlen(SECRET_MARK)) : put_clean(out, s + i, end - i);
+    }
+    return columns;
 }
 
 void put_clean_lines(FILE *out, size_t indent, const char *text)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 #include "base/digits.h"
+#include "base/secret.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -75,7 +76,13 @@ static void fail(pst_error *reterr, pst_status status, const char *path, uint64_
     pst_error e = {.status = status, .record = record, .offset = offset};
     if (path)
         copy_path(e.path, sizeof(e.path), path);
-    if (digits_vprint(e.message, sizeof(e.message), format, args) >= (int)sizeof(e.message))
+    bool cut = digits_vprint(e.message, sizeof(e.message), format, args) >= (int)sizeof(e.message);
+    if (secret_shows(e.message)) {
+        char hidden[SECRET_ROOM(sizeof(e.message))];
+        secret_hide(hidden, e.message);
+        cut |= snprintf(e.message, sizeof(e.message), "%s", hidden) >= (int)sizeof(e.message);
+    }
+    if (cut)
         drop_cut_character(e.message);
     *reterr = e;
 }

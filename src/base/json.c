@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include "base/digits.h"
+#include "base/secret.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -28,11 +29,11 @@ static size_t escape(unsigned char c, char out[8])
     return (size_t)snprintf(out, 8, "\\u%04x", c);
 }
 
-void json_quote(void (*put)(void *to, const char *s, size_t n), void *to, const char *s, size_t n)
+/* What stands between the quotes. */
+static void put_escaped(void (*put)(void *to, const char *s, size_t n), void *to, const char *s, size_t n)
 {
     const unsigned char *p = (const unsigned char *)s;
     char escaped[8];
-    put(to, "\"", 1);
     for (size_t i = 0; i < n;) {
         size_t run = i;
         while (run < n && is_plain(p[run]))
@@ -54,6 +55,12 @@ void json_quote(void (*put)(void *to, const char *s, size_t n), void *to, const 
             put(to, "\xef\xbf\xbd", 3);
         i += step;
     }
+}
+
+void json_quote(void (*put)(void *to, const char *s, size_t n), void *to, const char *s, size_t n)
+{
+    put(to, "\"", 1);
+    put_escaped(put, to, s, n);
     put(to, "\"", 1);
 }
 
@@ -150,6 +157,26 @@ void json_string(struct json *j, const char *key, const char *value)
         json_null(j, key);
     else
         json_bytes(j, key, value, strlen(value));
+}
+
+void json_shown(struct json *j, const char *key, const char *value)
+{
+    struct secret_scan scan = {0};
+    if (!value) {
+        json_null(j, key);
+        return;
+    }
+    lead(j, key);
+    put(j, "\"");
+    for (size_t i = 0, end; value[i]; i = end) {
+        bool hidden;
+        end = secret_run(&scan, value, i, &hidden);
+        if (hidden)
+            put(j, SECRET_MARK);
+        else
+            put_escaped(j->put, j->to, value + i, end - i);
+    }
+    put(j, "\"");
 }
 
 void json_bytes(struct json *j, const char *key, const void *data, size_t length)

@@ -4,6 +4,7 @@
 #include "base/digits.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -31,6 +32,15 @@ static bool reserve(struct text *t, size_t n)
 void text_add(struct text *t, const char *s)
 {
     text_add_n(t, s, strlen(s));
+}
+
+void text_add_shown(struct text *t, const char *s)
+{
+    size_t n = strlen(s);
+    if (!reserve(t, SECRET_ROOM(n)))
+        return;
+    secret_hide(t->data + t->length, s);
+    t->length += strlen(t->data + t->length);
 }
 
 void text_add_n(struct text *t, const char *s, size_t n)

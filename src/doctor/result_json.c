@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/secret.h"
 
 #include <math.h>
 #include <string.h>
@@ -212,8 +213,8 @@ static void put_remedy(struct json *j, const struct pst_doctor *d, const struct 
     json_string(j, "title", r->title);
     json_bool(j, "available", r->available);
     json_string(j, "cause", r->flaw ? r->cause : NULL);
-    json_string(j, "command", r->command);
-    json_string(j, "pipeline", r->pipeline);
+    json_shown(j, "command", r->command);
+    json_shown(j, "pipeline", r->pipeline);
     json_string(j, "diff", r->diff);
     if (isfinite(after)) {
         json_begin_object(j, "predicted");
@@ -324,7 +325,7 @@ pst_status result_json(struct pst_doctor *d, pst_error *reterr)
     json_lines(&j);
     json_uint(&j, "schema", 1);
     json_string(&j, "subject", d->subject);
-    json_string(&j, "pipeline", d->text);
+    json_shown(&j, "pipeline", d->text);
     json_bool(&j, "pipeline_written", d->written);
     put_verdict(&j, d);
     put_now(&j, d);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/proto.h"
+#include "base/secret.h"
 #include "export/onnx_graph.h"
 #include "io/publish.h"
 
@@ -213,8 +214,13 @@ pst_status onnx_write(struct text *to, const struct graph *g, const float *param
         proto_end(to, opset);
         if (o->model)
             add_metadata(to, "model", o->model);
-        if (o->preprocessing)
-            add_metadata(to, "preprocessing", o->preprocessing);
+        if (o->preprocessing) { /* a model is passed on: an address without its signature */
+            struct text shown = {0};
+            text_add_shown(&shown, o->preprocessing);
+            to->failed |= shown.failed;
+            add_metadata(to, "preprocessing", shown.data ? shown.data : "");
+            text_finish(&shown);
+        }
         if (o->classes)
             add_classes(to, o);
         size_t graph = proto_begin(to, MODEL_GRAPH);

@@ -4,6 +4,7 @@
 #include "base/digits.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "flow/cache.h"
 #include "flow/element.h"
@@ -232,7 +233,9 @@ static void describe_nodes(const struct pipeline_plan *plan, unsigned depth, str
         const struct node *n = &plan->chain->nodes[i];
         bool is_segment = i == 0 && has_segment(plan);
         char *canonical = is_segment ? mem_strdup("segment") : i == 0 && plan->join ? lang_head(n->written) : node_text(n);
-        text_addf(t, "%s%2zu  %s\n", indent, i, canonical ? canonical : n->op->name);
+        text_addf(t, "%s%2zu  ", indent, i);
+        text_add_shown(t, canonical ? canonical : n->op->name);
+        text_add(t, "\n");
         t->failed |= !canonical;
         mem_free(canonical);
         if (n->kind == PST_OP_SOURCE || n->kind == PST_OP_SAMPLE)
@@ -336,7 +339,7 @@ static bool json_nodes(const struct pipeline_plan *plan, const char *key, struct
         whole &= canonical != NULL;
         json_begin_object(j, NULL);
         json_string(j, "name", c->nodes[i].op->name);
-        json_string(j, "text", canonical);
+        json_shown(j, "text", canonical);
         json_spec(j, "fields", &c->nodes[i].out);
         if (choice) {
             json_string(j, "choice", choice);

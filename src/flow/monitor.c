@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "flow/pipeline.h"
@@ -88,7 +89,7 @@ static void write_answer(struct monitor *m, struct text *to)
     json_uint(&j, "rank", m->pipeline->options.rank);
     json_uint(&j, "world", m->pipeline->options.world ? m->pipeline->options.world : 1);
     json_number(&j, "seconds", (double)(clock_ns() - m->start) * 1e-9);
-    json_string(&j, "pipeline", m->text);
+    json_shown(&j, "pipeline", m->text);
     put_stats(&j, &s);
     json_end_object(&j);
     text_add(to, "\n");

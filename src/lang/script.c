@@ -9,6 +9,7 @@
 #include "lang/script.h"
 
 #include "base/digits.h"
+#include "base/secret.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,30 +78,13 @@ static struct window find_window(const char *text, size_t place, size_t place_en
     return w;
 }
 
-/* The bytes after http:// or https://; 0: no address begins here. */
-static size_t scheme_of(const char *text)
-{
-    return strncmp(text, "http://", 7) == 0 ? 7 : strncmp(text, "https://", 8) == 0 ? 8 : 0;
-}
-
-/* Copies what is shown. The query of a web address may be its signature, and a name and password may stand before its host: they are shown as
- * stars. */
+/* Copies what is shown; secrets of web addresses as stars. */
 static char *draw_text(const struct window *w, char *out)
 {
-    bool address = false, query = false;
-    size_t secret = 0, secret_end = 0;
-    for (size_t i = w->line_begin; i < w->end; i++) {
+    struct secret_scan scan = {0};
+    for (size_t i = 0; i < w->end; i++) {
         char c = w->text[i];
-        size_t scheme = scheme_of(w->text + i);
-        if (scheme) {
-            size_t n = strcspn(w->text + i + scheme, "@/?# \t\n|'\"");
-            secret = i + scheme;
-            secret_end = w->text[secret + n] == '@' ? secret + n : secret;
-        }
-        address = scheme || (address && !strchr(" \t|,'\"", c));
-        query = query && address;
-        bool hidden = query || (i >= secret && i < secret_end);
-        query |= address && c == '?';
+        bool hidden = secret_hides(&scan, w->text, i);
         if (i < w->begin || (hidden && is_continuation(c)))
             continue;
         *out++ = hidden ? '*' : (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "io/file.h"
 #include "io/publish.h"
 #include "record/frame.h"
@@ -448,5 +449,6 @@ uint64_t index_next(const struct index *x, uint64_t offset)
 
 char *index_sidecar_path(const char *shard_path)
 {
-    return mem_format("%s.pidx", shard_path);
+    size_t n = secret_free_length(shard_path); /* the query of a web address stays at its end */
+    return mem_format("%.*s.pidx%s", (int)n, shard_path, shard_path + n);
 }

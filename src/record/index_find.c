@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "codec/stream.h"
 #include "io/file.h"
@@ -62,15 +63,17 @@ void found_index_finish(struct found_index *x)
     *x = (struct found_index){0};
 }
 
-/* The name differs for shards of the same name in different folders. */
+/* The name differs for shards of the same name in different folders. Whether the index is of this shard, its fingerprint
+ * decides. */
 static pst_status cache_path(char **ret, const struct shard_file *f, const char *cache_dir, pst_error *reterr)
 {
     char *absolute = NULL, *name, *path;
     pst_status st = file_absolute(&absolute, f->path, reterr);
     if (st < 0)
         return st;
-    const char *base = file_base(absolute);
-    name = mem_format("%016" PRIx64 "-%.*s.pidx", hash_bytes(absolute, strlen(absolute), 0), CACHE_NAME, base);
+    size_t length = secret_free_length(absolute); /* a signature must not be seen in a folder, and each would have its own index */
+    absolute[length] = 0;
+    name = mem_format("%016" PRIx64 "-%.*s.pidx", hash_bytes(absolute, length, 0), CACHE_NAME, file_base(absolute));
     path = name ? file_join(cache_dir, name) : NULL;
     mem_free(name);
     mem_free(absolute);
@@ -163,14 +166,20 @@ static bool search_at(struct search *s, char *path, pst_index_place place, open_
 static bool search_text(struct search *s)
 {
     static const char *const endings[] = {".idx", ".index"};
-    const char *path = s->file->path, *dot = strrchr(file_base(path), '.');
-    size_t lengths[] = {strlen(path), dot && dot != file_base(path) ? (size_t)(dot - path) : 0};
+    const char *path = s->file->path;
+    size_t whole = secret_free_length(path), base = whole, dot = whole;
+    while (base > 0 && path[base - 1] != '/')
+        base--;
+    while (dot > base && path[dot] != '.')
+        dot--;
+    size_t lengths[] = {whole, dot > base ? dot : 0};
     for (size_t i = 0; i < 4; i++) {
         struct text name = {0};
         if (lengths[i / 2] == 0)
             continue;
         text_add_n(&name, path, lengths[i / 2]);
         text_add(&name, endings[i % 2]);
+        text_add(&name, path + whole); /* the query of a web address */
         if (name.failed)
             text_finish(&name);
         if (search_at(s, name.data, PST_INDEX_TEXT, open_text))

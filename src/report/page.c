@@ -2,6 +2,7 @@
 #include "report/page.h"
 
 #include "base/digits.h"
+#include "base/secret.h"
 #include "base/utf8.h"
 #include "report/page_style.h"
 
@@ -98,7 +99,11 @@ void page_paragraph(struct page *p, const char *text)
 
 void page_command(struct page *p, const char *text)
 {
-    element(p, "<pre>", text, "</pre>\n");
+    struct text shown = {0};
+    text_add_shown(&shown, text);
+    p->to->failed |= shown.failed;
+    element(p, "<pre>", shown.data ? shown.data : "", "</pre>\n");
+    text_finish(&shown);
 }
 
 void page_fold_begin(struct page *p, const char *summary)

@@ -2,7 +2,9 @@
  */
 #include "harness.h"
 
+#include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "io/remote/address.h"
 #include "io/remote/listing.h"
 #include "io/remote/roles.h"
@@ -158,9 +160,35 @@ static void profiles(void)
     role_keys_finish(&k);
 }
 
+static void check_shown(const char *text, const char *expected)
+{
+    char shown[1024];
+    secret_hide(shown, text);
+    CHECK_MSG(strcmp(shown, expected) == 0, "%s: %s", text, shown);
+    CHECK_MSG(secret_shows(text) == (strcmp(text, expected) != 0) && !secret_shows(shown), "%s", text);
+}
+
+/* Signatures and passwords are hidden, also where the address is quoted and has characters that would end it otherwise. */
+static void secrets(void)
+{
+    check_shown("tfrecord s3://b/k?x | batch 4", "tfrecord s3://b/k?x | batch 4");
+    check_shown("tfrecord https://h/k | batch 4", "tfrecord https://h/k | batch 4");
+    check_shown("tfrecord https://h/k?sig=1 | batch 4", "tfrecord https://h/k?… | batch 4");
+    check_shown("tfrecord 'https://h/k?a=1,b|c d&sig=\"x' | batch 4", "tfrecord 'https://h/k?…' | batch 4");
+    check_shown("tfrecord \"http://h/k?a=\\\"1|b'c\" | shuffle", "tfrecord \"http://h/k?…\" | shuffle");
+    check_shown("f path=' x http://me:pw@h/k?s, http://h/z?t' | batch 4", "f path=' x http://…@h/k?…' | batch 4");
+    check_shown("# don't\ntfrecord 'http://h/k?a|b' | batch 4", "# don't\ntfrecord 'http://h/k?…' | batch 4");
+    check_shown("http://h/k?a,b\nnext", "http://h/k?…\nnext");
+    CHECK(!secret_shows("http://h/k?****") && !secret_shows("http://h/k?…"));
+    pst_error e;
+    pst_fail(&e, PST_EINVAL, "no such list: %s", "https://h/k?sig=geheim");
+    CHECK_MSG(strcmp(e.message, "no such list: https://h/k?…") == 0, "%s", e.message);
+    CHECK(secret_free_length("https://h/k?sig") == 11 && secret_free_length("a?b") == 3 && secret_free_length("s3://b/k?x") == 10);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"hashes", hashes}, {"signature", signature}, {"addresses", addresses},
-                                        {"lists", lists},   {"profiles", profiles},   {NULL, NULL}};
+                                        {"lists", lists},   {"profiles", profiles},   {"secrets", secrets}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }
