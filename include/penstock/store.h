@@ -22,6 +22,8 @@ typedef struct pst_store_options {
     const char *cache_folder;  /* Where downloaded data are kept for later runs; NULL: they are not kept. */
     uint64_t cache_bytes;      /* How many bytes are kept there; 0: no limit. */
     unsigned connections;      /* The number of connections; 0: 8. */
+    bool cache_evict;          /* When `cache_bytes` are reached, copies that no process has open make room for new ones, those first
+                                  that were not used for longest; otherwise nothing is removed, and new data are not kept. */
 } pst_store_options;
 
 /* Sets how object stores are reached, for all later calls in this process. Call it before the first remote path is used. */

@@ -39,6 +39,26 @@ def doctor(loader, step=None, data=None, **options):
     return run(loader, step, data, **options)
 
 
+def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=None, session_token=None, virtual_host=False, cache=None, cache_bytes=0,
+                    evict=None, connections=0):
+    """Says how object stores are reached, and what is kept of what is read from them. Call it before the first remote path is used.
+
+        endpoint, region, access_key, secret_key, session_token: what is not given comes from the environment, as Amazon's own tools take it
+        virtual_host: the bucket is part of the host's name
+        cache: the folder that keeps downloaded data for later runs, shared by all processes; None: PENSTOCK_CACHE, otherwise nothing is kept
+        cache_bytes: how many bytes it may hold; 0: no limit
+        evict: "lru": copies that no process has open make room for new ones; None: nothing is removed
+        connections: 0: 8
+
+    Example:
+
+        ps.configure_store(cache="/scratch/penstock", cache_bytes=200 << 30, evict="lru")
+    """
+    if evict not in (None, "lru"):
+        raise ValueError(f'evict: expected "lru" or None, not {evict!r}')
+    _core.configure_store(endpoint, region, access_key, secret_key, session_token, virtual_host, cache and str(cache), cache_bytes, evict, connections)
+
+
 __version__ = _core.version
 globals().update(_SOURCES)
 globals().update(_JOINS)
@@ -59,6 +79,7 @@ __all__ = [
     "Tensor",
     "Weights",
     "compress",
+    "configure_store",
     "doctor",
     "from_arrays",
     "from_files",

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static PyObject *error_type;
@@ -181,7 +182,47 @@ static PyObject *core_load_plugin(PyObject *self, PyObject *args)
                   : Py_BuildValue("(ss)", plugin->name ? plugin->name : "", plugin->version ? plugin->version : "");
 }
 
+/* ---- Object stores ---- */
+
+static const char *or_variable(const char *value, const char *name)
+{
+    const char *found = value ? value : getenv(name);
+    return found && *found ? found : NULL;
+}
+
+/* What is not given comes from PENSTOCK_CACHE, PENSTOCK_CACHE_BYTES, PENSTOCK_CACHE_EVICT and PENSTOCK_CONNECTIONS. */
+static pst_status configure_store(pst_store_options *o, const char *evict, pst_error *e)
+{
+    const char *bytes = or_variable(NULL, "PENSTOCK_CACHE_BYTES"), *connections = or_variable(NULL, "PENSTOCK_CONNECTIONS");
+    o->size = sizeof(*o);
+    o->cache_folder = or_variable(o->cache_folder, "PENSTOCK_CACHE");
+    o->cache_bytes = o->cache_bytes || !bytes ? o->cache_bytes : strtoull(bytes, NULL, 10);
+    o->connections = o->connections || !connections ? o->connections : (unsigned)strtoul(connections, NULL, 10);
+    evict = or_variable(evict, "PENSTOCK_CACHE_EVICT");
+    o->cache_evict = evict && strcmp(evict, "lru") == 0;
+    return pst_store_configure(o, e);
+}
+
+static PyObject *core_configure_store(PyObject *self, PyObject *args)
+{
+    pst_store_options o = {0};
+    unsigned long long bytes;
+    const char *evict;
+    int virtual_host;
+    pst_error e = {0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "zzzzzpzKzI", &o.endpoint, &o.region, &o.access_key, &o.secret_key, &o.session_token, &virtual_host, &o.cache_folder,
+                          &bytes, &evict, &o.connections))
+        return NULL;
+    o.virtual_host = virtual_host;
+    o.cache_bytes = bytes;
+    if (configure_store(&o, evict, &e) < 0)
+        return raise_error(&e);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"configure_store", core_configure_store, METH_VARARGS, "How object stores are reached, and what is kept of them."},
     {"operations", core_operations, METH_NOARGS, "[(name, kind, doc, example, [(name, kind, default, choices, doc), …]), …]"},
     {"load_plugin", core_load_plugin, METH_VARARGS, "Loads a shared object with operations; returns (name, version)."},
     {"pack", (PyCFunction)(void (*)(void))core_pack, METH_VARARGS | METH_KEYWORDS, NULL},
@@ -201,6 +242,7 @@ PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
     PyObject *module = PyModule_Create(&definition);
+    (void)configure_store(&(pst_store_options){0}, NULL, NULL);
     pst_store_use_environment(); /* keys of object stores */
     pst_guard_install(NULL); /* a mapped file that is cut short is an error, not the end of the interpreter */
     if (!module || pthread_atfork(NULL, NULL, in_child) != 0 || !error_type_create(module) || !tensor_type_create(module) ||

@@ -106,11 +106,10 @@ bool remote_data(const struct pst_doctor *d)
 
 uint64_t remote_kept(void)
 {
-    char *folder = NULL;
-    uint64_t most, bytes;
-    settings_cache(&folder, &most);
-    bytes = folder ? cache_folder_bytes(folder) : 0;
-    mem_free(folder);
+    struct room room;
+    settings_cache(&room);
+    uint64_t bytes = room.folder ? room_folder_bytes(room.folder) : 0;
+    mem_free(room.folder);
     return bytes;
 }
 

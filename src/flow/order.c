@@ -204,6 +204,13 @@ pst_status order_divide(struct order *o, uint64_t parts, pst_error *reterr)
     return PST_OK;
 }
 
+void order_part(const struct order *o, uint64_t h, uint64_t *ret_first, uint64_t *ret_end)
+{
+    const struct order_step *batch = &o->steps[o->batch];
+    *ret_first = part_begin(batch->outer, batch->parts, h) * batch->unit;
+    *ret_end = part_begin(batch->outer, batch->parts, h + 1) * batch->unit;
+}
+
 /* Whether a step picks other elements, or others first, in every epoch. */
 static bool changes(const struct order_step *s)
 {

@@ -35,6 +35,8 @@ void order_finish(struct order *o);
  * k % parts, except for the last batches (fewer than `parts`) where the parts have not the same number. Fails where other steps
  * make that impossible. */
 pst_status order_divide(struct order *o, uint64_t parts, pst_error *reterr);
+/* The elements of part `h` of a divided order. */
+void order_part(const struct order *o, uint64_t h, uint64_t *ret_first, uint64_t *ret_end);
 /* Returns how many elements of the source the epochs may deliver, each counted once. */
 uint64_t order_reach(const struct order *o);
 

@@ -582,6 +582,11 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
         st = pst_fail(reterr, PST_EINVAL, "hosts: a branch or an inner pipeline shuffles anew in every epoch, and has no fixed parts for hosts");
     if (st == PST_OK)
         st = order_divide(&p->order, o->hosts, reterr);
+    if (st == PST_OK && o->hosts > 1 && p->source_class->part) {
+        uint64_t first, end;
+        order_part(&p->order, o->rank / ((o->world ? o->world : 1) / o->hosts), &first, &end);
+        p->source_class->part(p->source, first, end);
+    }
     if (st == PST_OK)
         st = plan_program(p, reterr);
     if (st == PST_OK)

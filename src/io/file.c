@@ -354,11 +354,11 @@ bool file_is_here(int fd)
     return !remote || object_is_here(remote);
 }
 
-void file_expect_all(int fd)
+void file_expect(int fd, uint64_t offset, uint64_t length)
 {
     struct object *remote = remote_of(fd);
     if (remote)
-        object_expect_all(remote);
+        object_expect(remote, offset, length);
 }
 
 void file_fetch(int fd, uint64_t offset, size_t length)

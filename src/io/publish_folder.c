@@ -137,12 +137,11 @@ pst_status publish_folder_commit(const char *hidden, const char *path, pst_error
 
 char *publish_follow(const char *path)
 {
-    struct file_info info;
     uint8_t *name = NULL;
     size_t length = 0;
     char *ret = NULL;
-    if (!remote_is(path) || file_stat(path, &info, NULL) < 0 || !info.is_regular || info.size > MOST_LINK ||
-        file_read_all(&name, &length, path, MOST_LINK, NULL) < 0)
+    const char *key = remote_is(path) ? strchr(strstr(path, "://") + 3, '/') : NULL; /* after a bucket or a host */
+    if (!key || !key[1] || key[strlen(key) - 1] == '/' || remote_read_anew(&name, &length, path, MOST_LINK, NULL) < 0)
         return mem_strdup(path);
     size_t n = strcspn((const char *)name, "\r\n");
     bool plain = n > 0 && name[0] != '.' && n == strcspn((const char *)name, "/\r\n");

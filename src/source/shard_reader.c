@@ -22,6 +22,7 @@
 #define PROBES       8u
 #define FETCH_GRAIN  ((uint64_t)64 << 10) /* bytes that are asked for at once; so large a gap is read through */
 #define DIRECT_WORTH ((uint64_t)1 << 20)
+#define EXPECT_BYTES ((uint64_t)128 << 20) /* of remote shards after the present one: twice what all connections fetch at once */
 
 void shard_reader_finish(struct shard_reader *r)
 {
@@ -82,8 +83,31 @@ static bool looks_cold(const struct shard_reader *r)
     return false;
 }
 
-static void fetch_bytes(const struct set_shard *shard, uint64_t begin, uint64_t end)
+/* A remote shard is read whole sooner or later, and the next ones after it: they are fetched when connections are idle. Enough of
+ * them that no connection waits for the reader to reach the next shard. */
+static void expect(struct shard_set *s, size_t k)
 {
+    uint64_t ahead = 0;
+    if (atomic_exchange(&s->shards[k].expected, true))
+        return;
+    for (size_t j = k; j < s->count && ahead < EXPECT_BYTES; j++) {
+        const struct set_shard *shard = &s->shards[j];
+        uint64_t begin = 0, end = shard->bytes, first = s->firsts[j], behind = s->firsts[j + 1];
+        if (first >= s->part_end || behind <= s->part_first)
+            continue; /* another machine's */
+        if (first < s->part_first)
+            begin = __atomic_load_n(&shard->entries[s->part_first - first].offset, __ATOMIC_RELAXED);
+        if (behind > s->part_end)
+            end = __atomic_load_n(&shard->entries[s->part_end - first].offset, __ATOMIC_RELAXED);
+        if (begin < end && shard_descriptor(shard->shard) >= 0 && !atomic_load_explicit(&shard->data, memory_order_relaxed))
+            file_expect(shard_descriptor(shard->shard), begin, end - begin);
+        ahead += j > k ? end - begin : 0;
+    }
+}
+
+static void fetch_bytes(struct shard_set *s, size_t k, uint64_t begin, uint64_t end)
+{
+    const struct set_shard *shard = &s->shards[k];
     const uint8_t *data = atomic_load_explicit(&shard->data, memory_order_relaxed);
     if (end > shard->bytes)
         end = shard->bytes;
@@ -92,8 +116,8 @@ static void fetch_bytes(const struct set_shard *shard, uint64_t begin, uint64_t 
     if (data)
         file_fetch_mapped(data + begin, (size_t)(end - begin));
     else if (shard_descriptor(shard->shard) >= 0) {
+        expect(s, k);
         file_fetch(shard_descriptor(shard->shard), begin, (size_t)(end - begin));
-        file_expect_all(shard_descriptor(shard->shard));
     }
 }
 
@@ -130,7 +154,7 @@ static void fetch(struct shard_reader *r, struct shard_set *s)
         return;
     for (size_t i = 0; i < r->order.run_count; i++) {
         const struct read_run *run = &r->order.runs[i];
-        fetch_bytes(&s->shards[run->shard], run->begin & ~(grain - 1), (run->end + grain - 1) & ~(grain - 1));
+        fetch_bytes(s, run->shard, run->begin & ~(grain - 1), (run->end + grain - 1) & ~(grain - 1));
     }
 }
 

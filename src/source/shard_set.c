@@ -220,6 +220,7 @@ pst_status shard_set_open(struct shard_set *s, const pst_strings *paths, enum sh
     s->max_record_bytes = max_record_bytes < UINT64_MAX ? max_record_bytes : UINT64_MAX - 1; /* UINT64_MAX marks a bad place */
     s->env = env;
     s->stop = env->stop;
+    s->part_end = UINT64_MAX;
     atomic_init(&s->streamed, SIZE_MAX);
     pst_status st = find_shards(&s->paths, paths->value, paths->count, reterr);
     if (st == PST_OK)

@@ -27,6 +27,7 @@ struct set_shard {
     pst_shard *shard;
     struct mapping mapping;       /* the mapping behind `data`, kept until the set is closed */
     struct mapping sparse;        /* of a remote shard that is not whole: becomes `data` when it is */
+    _Atomic bool expected;        /* it and those after it are being fetched ahead */
     _Atomic int direct;           /* descriptor for reads that bypass the page cache; -1: none yet */
     struct entropy_section jpegs; /* JPEG section of its index */
     bool damaged;                 /* …which is damaged */
@@ -44,6 +45,7 @@ struct shard_set {
     bool exceeds_memory;        /* the page cache could never hold it */
     _Atomic bool remote;        /* some shards are not here yet: they are fetched as they are read */
     _Atomic uint64_t *verified; /* one bit per record, set after its data matched its CRC; NULL: not verified */
+    uint64_t part_first, part_end; /* the records of this machine's part: shards of others are not fetched ahead */
     size_t *table;              /* record number >> shift → the first shard that may contain it */
     unsigned shift;
     _Atomic size_t mapped;    /* number of requested mappings */

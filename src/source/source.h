@@ -59,6 +59,9 @@ struct source_class {
      * read as fast as if there were no others. Called at most once, like `need`; the set lives as long as the source. Returns the
      * bytes of memory. Optional. */
     uint64_t (*keep)(void *source, const struct bitmap *only, uint64_t ram);
+    /* The elements [first, end) are the part of this machine: hardly any other is read, so that nothing else is worth fetching
+     * ahead. Called at most once, like `need`. Optional. */
+    void (*part)(void *source, uint64_t first, uint64_t end);
 
     /* Returns the plan of the part of the chain that the elements come from. Such a source has data and operations of its own, and points
      * into its own part in errors. Optional: without it, the source is the beginning of the chain. */

@@ -121,6 +121,13 @@ static void tfrecord_describe(const void *source, char *buffer, size_t size)
     shard_set_describe(&((const struct tfrecord *)source)->set, buffer, size);
 }
 
+static void tfrecord_part(void *source, uint64_t first, uint64_t end)
+{
+    struct shard_set *s = &((struct tfrecord *)source)->set;
+    s->part_first = first;
+    s->part_end = end;
+}
+
 static uint64_t tfrecord_keep(void *source, const struct bitmap *only, uint64_t ram)
 {
     struct tfrecord *t = source;
@@ -230,6 +237,7 @@ const struct source_class source_tfrecord = {
     .fingerprint = tfrecord_fingerprint,
     .describe = tfrecord_describe,
     .keep = tfrecord_keep,
+    .part = tfrecord_part,
     .worker_size = sizeof(struct worker),
     .worker_start = tfrecord_worker_start,
     .worker_stop = tfrecord_worker_stop,

@@ -21,6 +21,14 @@ KEY, SECRET, TOKEN = "test-key", "test-secret", None
 MOST_IN_A_ROW = 5
 
 
+def most_requests(plain, share):
+    """How many requests there may be where `share` of them fail: each failure costs one more, chance adds four standard deviations, twins some."""
+    return plain / (1 - share) + 4 * (plain * share) ** 0.5 / (1 - share) + 4
+
+KEY, SECRET, TOKEN = "test-key", "test-secret", None
+MOST_IN_A_ROW = 5
+
+
 def sign(secret, date, region, text):
     key = ("AWS4" + secret).encode()
     for part in (date, region, "s3", "aws4_request"):
@@ -41,6 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # ---- Answers ----
 
     lost = False  # the request is carried out, and its answer does not arrive
+    unsized = False  # answers do not say how long they are
 
     def answer(self, status, body=b"", headers=(), cut=None):
         if self.lost:
@@ -48,6 +57,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
+        if self.unsized:
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            return self.wfile.write(b"" if self.command == "HEAD" else b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
         if not any(name == "Content-Length" for name, _ in headers):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -124,12 +137,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(503, b"<Error><Code>SlowDown</Code></Error>")
         if fault == "500":
             return self.refuse(500, "InternalError")
+        if fault == "denied":
+            return self.refuse(403, "AccessDenied")
+        if fault == "gone":
+            return self.refuse(404, "NoSuchKey")
         if fault == "reset":
             return self.reset()
         if fault == "silent":
             time.sleep(store.stall)
             return self.reset()
-        self.lost = fault == "lost"
+        self.lost, self.unsized = fault == "lost", fault == "chunked"
         getattr(self, "on_" + self.command.lower())(key, body, fault)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = serve
@@ -138,7 +155,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if key not in self.objects:
             return self.answer(404)
         data, etag = self.objects[key]
-        self.answer(200, headers=[("Content-Length", str(len(data))), ("ETag", etag)])
+        self.answer(200, headers=[("ETag", etag)] if self.unsized else [("Content-Length", str(len(data))), ("ETag", etag)])
 
     def on_get(self, key, _, fault):
         if not key:
@@ -155,7 +172,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.headers.get("If-Match", etag) != etag:
             return self.refuse(412, "PreconditionFailed")
         span = self.headers.get("Range")
-        if not span or fault == "whole":
+        if not span or fault in ("whole", "chunked"):
             return self.answer(200, data, [("ETag", etag)])
         begin, end = (int(x) for x in span.split("=")[1].split("-"))
         if begin >= len(data):

@@ -3,11 +3,12 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 
 import tap
 from patience import HANG
-from store_server import serve
+from store_server import most_requests, serve
 from tool import PENSTOCK, environment, penstock, report, scratch
 
 ODD = ["plain.txt", "with space.txt", "a=b+c.txt", "ünïcödé/日本.txt", "per%20cent&amp;.txt", "(a)!*'~,;:@$.txt"]
@@ -133,7 +134,7 @@ def test_faults_are_survived():
                 assert said == expected, f"{kind} at {share}: {said[:300]}"
                 made = store.count() - before
                 plain = plain or made
-                assert made < 4 * plain + 20, f"{kind} at {share}: {made} requests instead of {plain}"
+                assert made <= most_requests(plain, share), f"{kind} at {share}: {made} requests instead of {plain}"
 
 
 def test_a_stalled_transfer_goes_on():
@@ -227,6 +228,117 @@ def test_the_cache_keeps_to_its_size():
                 assert records("s3://data/shards", limited) == records(local, env)
             again = [request for request in store.requests if request[2]]
             assert bool(again) != kept, f"{len(again)} requests with room for {room}"
+
+
+def occupied(folder):
+    """Bytes on the disk, as the system counts them; files may vanish meanwhile."""
+    total = 0
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        try:
+            total += os.stat(f"{folder}/{name}").st_blocks * 512
+        except FileNotFoundError:
+            pass
+    return total
+
+
+def large_shards(folder, store, prefix, count, seed=1, records=None):
+    """Shards of random records of 80 kB, 8 each unless told; returns the local folder."""
+    chance = random.Random(seed)
+    with open(f"{folder}/{prefix}.txt", "w") as f:
+        f.writelines(chance.randbytes(40_000).hex() + "\n" for _ in range(records or 8 * count))
+    penstock("pack", f"{folder}/{prefix}.txt", f"{folder}/{prefix}", "--shards", count, "--from", "text", "-q")
+    store.put_folder(f"{folder}/{prefix}", prefix)
+    return f"{folder}/{prefix}"
+
+
+def watched(commands, env, cache):
+    """Runs commands at once; returns what they print, and the most bytes that the folder had meanwhile."""
+    processes = [subprocess.Popen([PENSTOCK, *command], env=environment(**env), stdout=subprocess.PIPE, text=True) for command in commands]
+    most, out = 0, []
+    readers = [threading.Thread(target=lambda p=process: out.append(p.communicate(timeout=HANG)[0])) for process in processes]
+    for reader in readers:
+        reader.start()
+    while any(reader.is_alive() for reader in readers):
+        most = max(most, occupied(cache))
+        time.sleep(0.003)
+    return out, max(most, occupied(cache))
+
+
+def test_the_budget_holds_and_counts_what_is_stored():
+    """By blocks, for all processes together; what there is no room for is read all the same, and the budget is used."""
+    with scratch() as folder, serve() as (store, env):
+        local = large_shards(folder, store, "big", 12)
+        size = sum(os.path.getsize(f"{local}/{name}") for name in os.listdir(local))
+        text = "tfrecord {} | shuffle | batch 4"
+        expected = penstock("cat", "-n", 0, text.format(local)).out
+        budget, cache = size // 2, f"{folder}/cache"
+        limited = {**env, "PENSTOCK_CACHE": cache, "PENSTOCK_CACHE_BYTES": str(budget)}
+        command = ["cat", "-n", "0", text.format("s3://data/big")]
+        out, most = watched([command] * 3, limited, cache)
+        assert out == [expected] * 3
+        assert budget // 2 < most <= budget, (most, budget, size)
+        store.requests.clear()
+        assert penstock(*command, env=limited).out == expected
+        assert occupied(cache) <= budget
+
+
+def test_a_machine_caches_its_part():
+    """It opens all shards, and reads a part of them, and hardly anything of the others: what that part needs is room enough."""
+    with scratch() as folder, serve() as (store, env):
+        local = large_shards(folder, store, "big", 4, records=500)
+        size, cache = sum(os.path.getsize(f"{local}/{name}") for name in os.listdir(local)), f"{folder}/cache"
+        env = {**env, "PENSTOCK_CACHE": cache, "PENSTOCK_CACHE_BYTES": str(int(0.66 * size))}
+        # 125 batches: each machine takes 63, so that one of them is of the other's part.
+        half = ["cat", "-n", "0", "tfrecord s3://data/big | shuffle | batch 4", "--rank", "1", "--world", "2", "--hosts", "2"]
+        first = penstock(*half, env=env).out
+        store.requests.clear()
+        assert penstock(*half, env=env).out == first
+        again = [request for request in store.requests if request[2] and ".pidx" not in request[1]]
+        assert not again, f"{len(again)} requests, though the half of the data fits: {again[:5]}"
+        assert occupied(cache) < 0.66 * size
+
+
+def test_old_copies_make_room():
+    with scratch() as folder, serve() as (store, env):
+        sets = [large_shards(folder, store, name, 6, seed) for seed, name in enumerate(("one", "two", "three"), 1)]
+        size = max(sum(os.path.getsize(f"{local}/{name}") for name in os.listdir(local)) for local in sets)
+        text, cache = "tfrecord {} | batch 4", f"{folder}/cache"
+        expected = [penstock("cat", "-n", 0, text.format(local)).out for local in sets]
+        commands = [["cat", "-n", "0", text.format(f"s3://data/{name}")] for name in ("one", "two", "three")]
+
+        def fetched(number, environment_):
+            store.requests.clear()
+            out, most = watched([commands[number]], environment_, cache)
+            assert out == [expected[number]] and most <= budget, (number, most, budget)
+            return len([request for request in store.requests if request[2]])
+
+        budget = int(2.3 * size)
+        keep = {**env, "PENSTOCK_CACHE": cache, "PENSTOCK_CACHE_BYTES": str(budget)}
+        evict = {**keep, "PENSTOCK_CACHE_EVICT": "lru"}
+        assert fetched(0, keep) and fetched(1, keep) and fetched(2, keep)
+        assert not fetched(0, keep) and not fetched(1, keep) and fetched(2, keep), "nothing is evicted unless it is asked for"
+        assert not fetched(0, evict)  # used last
+        assert fetched(2, evict) and not fetched(2, evict), "the third has room now"
+        assert not fetched(0, evict) and fetched(1, evict), "the one that was not used for longest has made it"
+        # Processes that read what others would evict, with room for little more than one: all bytes are right, and the budget holds.
+        budget = int(1.3 * size)
+        tight = {**evict, "PENSTOCK_CACHE_BYTES": str(budget)}
+        for _ in range(3):
+            subprocess.run(["rm", "-rf", cache], check=True)
+            out, most = watched(commands * 2, tight, cache)
+            assert sorted(out) == sorted(expected * 2) and most <= budget, (most, budget)
+        # Killed at any time: the next process finds a sound cache, and counts what is there.
+        chance = random.Random(7)
+        store.latency = 0.005
+        for i in range(10):
+            process = subprocess.Popen([PENSTOCK, *commands[i % 3]], env=environment(**tight), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(chance.uniform(0, 0.3))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert occupied(cache) <= budget, (occupied(cache), budget)
+        store.latency = 0
+        for number in range(3):
+            fetched(number, tight)
 
 
 def test_parts_need_a_folder():

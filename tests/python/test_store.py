@@ -118,6 +118,50 @@ def test_the_first_batch_takes_three_round_trips():
         assert 1 <= seen[-1][0] <= 10 and 1 <= seen[-1][1] <= 3, f"round trips of opening, of the first batch: {seen}"
 
 
+def test_pointers_are_read_anew():
+    """`latest` and `best` change while a process runs; what they lead to does not."""
+    with scratch() as folder, serve() as (store, env):
+        make_shards(folder, store)
+        os.environ.update(env)
+        text = "tfrecord s3://data/sh | example | decode | resize 8 | scale 0 1 | batch 20"
+        for seed in (1, 2):
+            subprocess.run([os.environ["PENSTOCK"], "train", text, "--model", "flatten | dense 3", "--epochs", str(seed), "--seed", str(seed), "-q",
+                            "--out", f"s3://data/run{seed}"], check=True, env={**os.environ, **env})
+        objects = store.buckets["data"]
+        steps = {}
+        for seed in (1, 2):
+            steps[seed] = objects[f"run{seed}/latest"][0].decode()
+            for key in [key for key in objects if key.startswith(f"run{seed}/{steps[seed]}/")]:
+                store.put(f"run/step-{seed}/" + key.rsplit("/", 1)[1], objects[key][0])
+
+        def loaded():
+            return {name: bytes(memoryview(value)) for name, value in penstock.Model.load("s3://data/run/latest").weights.items()}
+
+        store.put("run/latest", b"step-1")
+        first = loaded()
+        store.put("run/latest", b"step-2")
+        second = loaded()
+        assert first != second, "the pointer was read once"
+        store.put("run/latest", b"step-1")
+        assert loaded() == first
+
+
+def test_the_cache_of_the_module():
+    with scratch() as folder, serve() as (store, env):
+        make_shards(folder, store)
+        os.environ.update(env)
+        penstock.configure_store(cache=f"{folder}/cache", cache_bytes=1 << 30, evict="lru")
+        expected = keys(penstock.pipeline("tfrecord s3://data/sh | example | select key image | batch 4"))
+        assert len(set(expected)) == 60 and any(name.endswith(".data") for name in os.listdir(f"{folder}/cache"))
+        penstock.configure_store()
+        try:
+            penstock.configure_store(evict="fifo")
+        except ValueError as error:
+            assert "lru" in str(error)
+        else:
+            raise AssertionError("accepted")
+
+
 def test_hosts():
     found = []
     for rank in range(4):

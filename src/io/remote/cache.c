@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "io/file.h"
-#include "io/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC "penstock cache 1"
+#define MAGIC       "penstock cache 1"
+#define PAGE        4096u
+#define FIRST_BYTES ((uint64_t)8 << 20)
+#define TRIES       100u
 
 struct header {
     char magic[16];
@@ -47,22 +49,51 @@ uint32_t cache_sum(uint32_t crc)
     return crc ? crc : 1;
 }
 
-bool cache_check(const struct cache *c, size_t block)
+static bool read_block(const struct cache *c, size_t block, uint8_t *bytes)
 {
-    uint32_t sum = atomic_load(&c->sums[block]);
     size_t n = cache_block_bytes(c, block), got = 0;
-    if (!sum)
-        return false;
-    uint8_t *bytes = mem_alloc(CACHE_BLOCK);
-    bool ok = bytes;
+    bool ok = true;
     while (ok && got < n) {
         ssize_t k = pread(c->fd, bytes + got, n - got, (off_t)((uint64_t)block * CACHE_BLOCK + got));
         ok = k > 0 || (k < 0 && errno == EINTR);
         got += k > 0 ? (size_t)k : 0;
     }
-    ok = ok && cache_sum(crc32c_extend(0, bytes, n)) == sum;
+    return ok;
+}
+
+bool cache_check(const struct cache *c, size_t block)
+{
+    uint32_t sum = atomic_load(&c->sums[block]);
+    if (!sum)
+        return false;
+    uint8_t *bytes = mem_alloc(CACHE_BLOCK);
+    bool ok = bytes && read_block(c, block, bytes) && cache_sum(crc32c_extend(0, bytes, cache_block_bytes(c, block))) == sum;
     mem_free(bytes);
     return ok;
+}
+
+bool cache_copy(const struct cache *from, const struct cache *to, size_t block)
+{
+    uint8_t *bytes = mem_alloc(CACHE_BLOCK);
+    bool ok = bytes && read_block(from, block, bytes) &&
+              file_write_at(to->fd, "", bytes, cache_block_bytes(to, block), (uint64_t)block * CACHE_BLOCK, NULL) == PST_OK;
+    mem_free(bytes);
+    return ok;
+}
+
+/* ---- Room ---- */
+
+static uint64_t in_pages(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+uint64_t cache_price(const struct cache *c, size_t first, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = first; c->map_fd >= 0 && i < first + count; i++)
+        bytes += atomic_load(&c->sums[i]) ? 0 : in_pages(cache_block_bytes(c, i));
+    return bytes;
 }
 
 /* ---- Private copies ---- */
@@ -92,49 +123,71 @@ static int open_in(const char *folder, const char *name)
     return fd;
 }
 
-/* Gives new files their size and header; an unknown header starts the copy anew. One process at a time. */
-static int set_up(struct cache *c)
+static int lock_bytes(int fd, short type, off_t first, off_t count, bool wait)
 {
-    struct header want = header_of(c->size), have = {0};
-    int failed = flock(c->map_fd, LOCK_EX);
-    if (!failed && (pread(c->map_fd, &have, sizeof(have), 0) != sizeof(have) || memcmp(&have, &want, sizeof(want)))) {
-        failed = ftruncate(c->map_fd, 0) || ftruncate(c->map_fd, (off_t)c->map_bytes) || ftruncate(c->fd, 0) ||
-                 ftruncate(c->fd, (off_t)c->size) || pwrite(c->map_fd, &want, sizeof(want), 0) != sizeof(want);
-    }
-    (void)flock(c->map_fd, LOCK_UN);
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
+    int failed;
+    do
+        failed = fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &l);
+    while (failed && errno == EINTR);
     return failed;
 }
 
+/* Gives new files their size and header; an unknown header, or data that were removed, start the copy anew. One process at a
+ * time. */
+static int set_up(struct cache *c)
+{
+    struct header want = header_of(c->size), have = {0};
+    struct stat data;
+    int failed = lock_bytes(c->map_fd, F_WRLCK, 0, sizeof(want.magic), true);
+    if (!failed && (pread(c->map_fd, &have, sizeof(have), 0) != sizeof(have) || memcmp(&have, &want, sizeof(want)) ||
+                    fstat(c->fd, &data) < 0 || (uint64_t)data.st_size != c->size)) {
+        failed = ftruncate(c->map_fd, 0) || ftruncate(c->map_fd, (off_t)c->map_bytes) || ftruncate(c->fd, 0) ||
+                 ftruncate(c->fd, (off_t)c->size) || pwrite(c->map_fd, &want, sizeof(want), 0) != sizeof(want);
+    }
+    (void)lock_bytes(c->map_fd, F_UNLCK, 0, sizeof(want.magic), false);
+    return failed;
+}
+
+/* The query of a web address may be its signature, which differs from day to day: with an ETag it does not matter. */
 static uint64_t key_of(const char *path, const struct store_facts *facts)
 {
-    uint64_t key = hash_combine(hash_bytes(path, strlen(path), 0), hash_bytes(facts->etag, strlen(facts->etag), facts->size));
+    size_t length = facts->etag[0] ? secret_free_length(path) : strlen(path);
+    uint64_t key = hash_combine(hash_bytes(path, length, 0), hash_bytes(facts->etag, strlen(facts->etag), facts->size));
     return hash_combine(key, facts->etag[0] ? 0 : (uint64_t)facts->modified);
 }
 
-bool cache_is_there(const char *folder, const char *path, const struct store_facts *facts)
-{
-    struct stat st;
-    char *name = mem_format("%s/%016" PRIx64 ".map", folder, key_of(path, facts));
-    bool there = name && stat(name, &st) == 0;
-    mem_free(name);
-    return there;
-}
-
-static pst_status open_shared(struct cache *c, const char *folder, const char *path, const struct store_facts *facts,
-                              pst_error *reterr)
+/* Opens both files and holds them, so that nobody removes them. One that is just being removed is made again. */
+static bool open_files(struct cache *c, const char *folder, uint64_t key)
 {
     char name[64];
-    uint64_t key = key_of(path, facts);
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        struct stat map;
+        snprintf(name, sizeof(name), "%016" PRIx64 ".map", key);
+        c->map_fd = open_in(folder, name);
+        if (c->map_fd < 0 || room_hold(c->map_fd) || fstat(c->map_fd, &map) < 0)
+            return false;
+        if (map.st_nlink > 0) {
+            snprintf(name, sizeof(name), "%016" PRIx64 ".data", key);
+            c->fd = open_in(folder, name);
+            return c->fd >= 0;
+        }
+        file_close(c->map_fd);
+        c->map_fd = -1;
+    }
+    errno = EBUSY;
+    return false;
+}
+
+static pst_status open_shared(struct cache *c, const char *path, const struct store_facts *facts, pst_error *reterr)
+{
+    const char *folder = c->room.folder;
     pst_status st = file_make_folder(folder, reterr);
     if (st < 0)
         return st;
-    snprintf(name, sizeof(name), "%016" PRIx64 ".data", key);
-    c->fd = open_in(folder, name);
-    snprintf(name, sizeof(name), "%016" PRIx64 ".map", key);
-    c->map_fd = open_in(folder, name);
-    c->map_bytes = sizeof(struct header) + c->blocks * sizeof(*c->sums);
-    if (c->fd < 0 || c->map_fd < 0 || set_up(c))
+    if (!open_files(c, folder, key_of(path, facts)) || set_up(c))
         return file_fail(reterr, folder, "opening the cache of remote data", errno);
+    (void)futimens(c->map_fd, NULL); /* it is used now */
     void *map = file_denied("mmap") ? MAP_FAILED : mmap(NULL, c->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->map_fd, 0);
     if (map == MAP_FAILED)
         return file_fail(reterr, folder, "opening the cache of remote data", errno);
@@ -143,11 +196,35 @@ static pst_status open_shared(struct cache *c, const char *folder, const char *p
     return PST_OK;
 }
 
-pst_status cache_open(struct cache *c, const char *folder, const char *path, const struct store_facts *facts, pst_error *reterr)
+/* Whether the folder has a copy, or room for one: its map, and a first request's blocks, which are given back again. */
+static bool find_room(const struct cache *c, const char *path, const struct store_facts *facts)
+{
+    struct stat st;
+    char *name = mem_format("%s/%016" PRIx64 ".map", c->room.folder, key_of(path, facts));
+    bool there = name && stat(name, &st) == 0;
+    mem_free(name);
+    uint64_t first = in_pages(c->size < FIRST_BYTES ? c->size : FIRST_BYTES);
+    if (there || !name || c->room.most == ROOM_UNLIMITED)
+        return true;
+    if (!room_take(&c->room, in_pages(c->map_bytes) + first))
+        return false;
+    room_give(&c->room, first);
+    return true;
+}
+
+pst_status cache_open(struct cache *c, const struct room *room, const char *path, const struct store_facts *facts, pst_error *reterr)
 {
     *c = (struct cache){.fd = -1, .map_fd = -1, .size = facts->size};
     c->blocks = (size_t)((facts->size + CACHE_BLOCK - 1) / CACHE_BLOCK);
-    pst_status st = folder ? open_shared(c, folder, path, facts, reterr) : open_private(c, path, reterr);
+    c->map_bytes = sizeof(struct header) + c->blocks * sizeof(*c->sums);
+    if (room && room->folder) {
+        c->room = *room;
+        c->room.folder = mem_strdup(room->folder);
+        if (!c->room.folder)
+            return fail_memory_at(reterr, path, "opening the object");
+    }
+    bool shared = c->room.folder && find_room(c, path, facts);
+    pst_status st = shared ? open_shared(c, path, facts, reterr) : open_private(c, path, reterr);
     if (st < 0)
         cache_close(c);
     return st;
@@ -155,10 +232,13 @@ pst_status cache_open(struct cache *c, const char *folder, const char *path, con
 
 void cache_close(struct cache *c)
 {
-    if (c->map)
+    if (c->map) {
+        (void)futimens(c->map_fd, NULL); /* it was used until now */
         munmap(c->map, c->map_bytes);
-    else
+    } else {
         mem_free((void *)c->sums);
+    }
+    mem_free(c->room.folder);
     file_close(c->fd);
     file_close(c->map_fd);
     *c = (struct cache){.fd = -1, .map_fd = -1};
@@ -168,11 +248,7 @@ void cache_close(struct cache *c)
 
 static int lock_blocks(const struct cache *c, short type, size_t first, size_t count)
 {
-    struct flock l = {.l_type = type,
-                      .l_whence = SEEK_SET,
-                      .l_start = (off_t)(sizeof(struct header) + first * sizeof(*c->sums)),
-                      .l_len = (off_t)(count * sizeof(*c->sums))};
-    return fcntl(c->map_fd, F_OFD_SETLK, &l);
+    return lock_bytes(c->map_fd, type, (off_t)(sizeof(struct header) + first * sizeof(*c->sums)), (off_t)(count * sizeof(*c->sums)), false);
 }
 
 bool cache_claim(const struct cache *c, size_t first, size_t count)
@@ -184,22 +260,4 @@ void cache_release(const struct cache *c, size_t first, size_t count)
 {
     if (c->map_fd >= 0)
         (void)lock_blocks(c, F_UNLCK, first, count);
-}
-
-/* ---- The folder ---- */
-
-static pst_status add_bytes(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
-{
-    struct stat st;
-    (void)reterr;
-    if (fstatat(folder_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
-        *(uint64_t *)user += (uint64_t)st.st_blocks * 512;
-    return PST_OK;
-}
-
-uint64_t cache_folder_bytes(const char *folder)
-{
-    uint64_t bytes = 0;
-    (void)walk_names(folder, add_bytes, &bytes, NULL);
-    return bytes;
 }

@@ -6,6 +6,7 @@
 #ifndef IO_REMOTE_CACHE_H
 #define IO_REMOTE_CACHE_H
 
+#include "io/remote/room.h"
 #include "io/remote/store.h"
 
 #define CACHE_BLOCK ((size_t)64 << 10)
@@ -18,15 +19,15 @@ struct cache {  /* zeroed: none */
     _Atomic uint32_t *sums; /* of each block; 0: not there */
     void *map;
     size_t map_bytes;
+    struct room room; /* of the folder; zeroed: private */
 };
 
-/* `folder` NULL: a private copy. */
-pst_status cache_open(struct cache *c, const char *folder, const char *path, const struct store_facts *facts,
+/* A copy in the folder of `room`, if there is one and room in it for a beginning; otherwise, or if `room` is NULL, a private
+ * one. */
+pst_status cache_open(struct cache *c, const struct room *room, const char *path, const struct store_facts *facts,
                       pst_error *reterr);
 void cache_close(struct cache *c);
 
-/* Whether the folder has a copy of the object already. */
-bool cache_is_there(const char *folder, const char *path, const struct store_facts *facts);
 size_t cache_block_bytes(const struct cache *c, size_t block); /* the last one is shorter */
 /* Whether the block is there and its bytes are those that were written. */
 bool cache_check(const struct cache *c, size_t block);
@@ -36,7 +37,9 @@ uint32_t cache_sum(uint32_t crc);
 bool cache_claim(const struct cache *c, size_t first, size_t count);
 void cache_release(const struct cache *c, size_t first, size_t count);
 
-/* The bytes that the folder's copies occupy. */
-uint64_t cache_folder_bytes(const char *folder);
+/* The bytes that must be taken from the room before these blocks are written: those of blocks that are not there. */
+uint64_t cache_price(const struct cache *c, size_t first, size_t count);
+/* Copies a block that is there to the same place of another copy. */
+bool cache_copy(const struct cache *from, const struct cache *to, size_t block);
 
 #endif

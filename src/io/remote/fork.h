@@ -18,5 +18,6 @@ void settings_fork(enum fork_phase phase);
 void remote_fork(enum fork_phase phase);
 void http_fork(enum fork_phase phase);
 void store_fork(enum fork_phase phase);
+void room_fork(enum fork_phase phase);
 
 #endif

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #define KEPT          64 /* idle connections */
 #define BUFFER        (512L << 10)
@@ -27,6 +28,10 @@
 #define STALL_SECONDS 5
 #define CONNECT_MS    10000L
 #define WRITE_STOP_SECONDS 5.0
+#define LOW_AFTER     ((uint64_t)1 << 20) /* bytes of a body, before its speed is known */
+#define LOW_SECONDS   0.005
+#define LOW_LEAST     65536
+#define LOW_MOST      262144
 #define MOST_TEXT     ((size_t)64 << 20) /* of an answer that is kept */
 
 /* libcurl is loaded when the first remote path is used: it brings two dozen other libraries, which would slow down every start
@@ -37,6 +42,7 @@ static struct {
     void (*easy_cleanup)(CURL *);
     void (*easy_reset)(CURL *);
     CURLcode (*easy_setopt)(CURL *, CURLoption, ...);
+    CURLcode (*easy_getinfo)(CURL *, CURLINFO, ...);
     const char *(*easy_strerror)(CURLcode);
     CURLM *(*multi_init)(void);
     CURLMcode (*multi_cleanup)(CURLM *);
@@ -60,6 +66,7 @@ static bool load_curl(void)
                  {"curl_easy_cleanup", &curl.easy_cleanup},
                  {"curl_easy_reset", &curl.easy_reset},
                  {"curl_easy_setopt", &curl.easy_setopt},
+                 {"curl_easy_getinfo", &curl.easy_getinfo},
                  {"curl_easy_strerror", &curl.easy_strerror},
                  {"curl_multi_init", &curl.multi_init},
                  {"curl_multi_cleanup", &curl.multi_cleanup},
@@ -159,7 +166,39 @@ struct transfer {
     uint64_t began, last; /* when the call began, and when the last bytes arrived; nanoseconds */
     size_t sent;
     bool refused; /* by the sink */
+    CURL *easy;
+    uint64_t received;  /* bytes of the body… */
+    uint64_t body_from; /* …since this time */
+    int low;            /* bytes that must have arrived before the thread is woken; 0: not set, 1 */
 };
+
+/* Wakes the thread when `low` bytes are there. */
+static void set_low(struct transfer *t, int low)
+{
+    curl_socket_t s = CURL_SOCKET_BAD;
+    if (low == t->low || curl.easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &s) != CURLE_OK || s == CURL_SOCKET_BAD)
+        return;
+    if (setsockopt(s, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)) == 0)
+        t->low = low;
+}
+
+/* While a body arrives fast, a wake-up for each packet costs more than the packet: some milliseconds' worth of bytes are waited
+ * for, and never more than are still to come. Encrypted ones are counted by the TLS library alone. */
+static void wait_for_more(struct transfer *t)
+{
+    const struct http_call *c = t->call;
+    uint64_t left = c->length != UINT64_MAX && c->length > t->received ? c->length - t->received : 0;
+    double seconds = (double)(t->last - t->body_from) * 1e-9, low = seconds > 0 ? LOW_SECONDS * (double)t->received / seconds : 0;
+    int wanted = 1;
+    if (t->low > 1 && (uint64_t)t->low <= left)
+        return;
+    if (t->received >= LOW_AFTER && low >= LOW_LEAST && left > 0 && strncmp(c->url, "http://", 7) == 0) {
+        low = low < LOW_MOST ? low : LOW_MOST;
+        wanted = low < (double)left ? (int)low : (int)left;
+    }
+    if (wanted > 1 || t->low > 1)
+        set_low(t, wanted); /* before the next answer on this connection it is 1 again: then nothing is left */
+}
 
 static const char *value_of(const char *line, size_t n, const char *name, size_t *ret_length)
 {
@@ -186,7 +225,7 @@ static bool read_number(const char **at, const char *end, uint64_t *ret)
     return *at > begin;
 }
 
-/* "bytes 0-499/1234" */
+/* "bytes 0-499/1234", or with * for the size where the server does not know it */
 static void read_range(struct http_call *c, const char *at, size_t n)
 {
     const char *end = at + n;
@@ -194,7 +233,11 @@ static void read_range(struct http_call *c, const char *at, size_t n)
         return;
     at += 6;
     c->ranged = read_number(&at, end, &c->begin) && at < end && *at++ == '-' && read_number(&at, end, &c->end) && at < end &&
-                *at++ == '/' && read_number(&at, end, &c->total) && at == end && c->begin <= c->end && c->end < c->total;
+                *at++ == '/' && c->begin <= c->end;
+    if (c->ranged && end - at == 1 && *at == '*')
+        c->total = UINT64_MAX;
+    else
+        c->ranged = c->ranged && read_number(&at, end, &c->total) && at == end && c->end < c->total;
 }
 
 static size_t on_header(char *line, size_t size, size_t count, void *user)
@@ -240,7 +283,10 @@ static size_t on_body(char *data, size_t size, size_t count, void *user)
     struct http_call *c = t->call;
     size_t n = size * count;
     t->last = clock_ns();
+    t->body_from = t->received ? t->body_from : t->last;
+    t->received += n;
     if (c->sink && c->status / 100 == 2) {
+        wait_for_more(t);
         t->refused = !c->sink(c->user, data, n);
         return t->refused ? 0 : n;
     }
@@ -297,7 +343,7 @@ static void set_up(CURL *easy, struct transfer *t, struct curl_slist *headers)
     curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl.easy_setopt(easy, CURLOPT_BUFFERSIZE, BUFFER);
-    curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, c->connect_seconds > 0 ? (long)(1000 * c->connect_seconds) : CONNECT_MS);
     curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl.easy_setopt(easy, CURLOPT_HEADERDATA, t);
@@ -374,7 +420,10 @@ static void run(struct connection *conn, struct transfer *t)
             say_why(c, why);
             return;
         }
-        curl.multi_poll(conn->multi, NULL, 0, 50, NULL);
+        int ready = 0;
+        curl.multi_poll(conn->multi, NULL, 0, 50, &ready);
+        if (!ready && t->low > 1)
+            set_low(t, 1); /* it is not so fast any more */
     }
     int left;
     CURLMsg *message;
@@ -407,6 +456,7 @@ pst_status http_perform(struct http_call *c, pst_error *reterr)
         return fail_memory(reterr, "opening a connection");
     struct curl_slist *headers = split_lines(c->headers, &failed);
     if (!failed) {
+        t.easy = conn->easy;
         set_up(conn->easy, &t, headers);
         failed = curl.multi_add_handle(conn->multi, conn->easy) != CURLM_OK;
     }

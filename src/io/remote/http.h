@@ -24,6 +24,7 @@ struct http_call {
     size_t body_length;
     http_sink sink; /* for the body of a successful answer; NULL: it is kept in `text` */
     void *user;
+    double connect_seconds;     /* the longest wait for a connection; 0: a default */
     double first_seconds;       /* the longest wait for the first byte of the answer; 0: a default */
     double stall_seconds;       /* the longest wait between two bytes; 0: a default */
     const _Atomic bool *cancel; /* ends the call when true; NULL: nothing does */
@@ -34,7 +35,7 @@ struct http_call {
     int status; /* 0: none arrived; `text` says why */
     char etag[HTTP_ETAG];
     uint64_t length; /* Content-Length; UINT64_MAX: not told */
-    bool ranged;     /* Content-Range was told: bytes [begin, end] of `total` */
+    bool ranged;     /* Content-Range was told: bytes [begin, end] of `total` (UINT64_MAX: not told) */
     uint64_t begin, end, total;
     double retry_after; /* seconds; 0: not told */
     int64_t modified;   /* seconds since 1970; 0: not told */

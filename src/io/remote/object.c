@@ -1,4 +1,4 @@
-/* object.c: see object.h. Opening and closing objects, and asking for their blocks; object_parts.c fetches them. */
+/* object.c: see object.h: opening objects, asking for blocks and waiting for them. */
 #include "io/remote/object_inside.h"
 
 #include "base/clock.h"
@@ -13,13 +13,12 @@
 #define AHEAD_BLOCKS (4 * PART_BLOCKS)
 #define TWIN_SECONDS 1.0 /* a request without a single byte for so long gets a twin */
 
-struct object_shared object_shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
-
-static void object_free(struct object *o)
+void object_free(struct object *o)
 {
     if (!o)
         return;
     cache_close(&o->cache);
+    cache_close(&o->own);
     pthread_mutex_destroy(&o->lock);
     pthread_cond_destroy(&o->changed);
     mem_free(o->states);
@@ -27,58 +26,14 @@ static void object_free(struct object *o)
     mem_free(o);
 }
 
-void object_release(struct object *o)
+void object_mark(struct object *o, size_t first, size_t count, enum state state)
 {
-    pthread_mutex_lock(&object_shared.lock);
-    bool last = --o->refs == 0;
-    struct object **at = &object_shared.objects;
-    while (last && *at != o)
-        at = &(*at)->next;
-    if (last)
-        *at = o->next;
-    pthread_mutex_unlock(&object_shared.lock);
-    if (last)
-        object_free(o);
-}
-
-/* ---- Forks ---- */
-
-static void drop_parts(struct part **list)
-{
-    while (*list) {
-        struct part *p = *list;
-        *list = p->next;
-        mem_free(p);
+    for (size_t i = first; i < first + count; i++) {
+        o->here += (state == HERE) - (o->states[i] == HERE);
+        o->states[i] = (uint8_t)state;
     }
-}
-
-/* The threads stayed with the parent: what they were fetching is not on its way to this process. */
-static void forget_threads(void)
-{
-    object_shared.threads = object_shared.idle = object_shared.queued = 0;
-    pthread_cond_init(&object_shared.work, NULL);
-    for (unsigned u = 0; u < SOMETIME; u++)
-        drop_parts(&object_shared.queue[u]);
-    for (struct object *o = object_shared.objects; o; o = o->next) {
-        drop_parts(&o->active);
-        for (size_t i = 0; i < o->cache.blocks; i++)
-            o->states[i] = o->states[i] == COMING ? ABSENT : o->states[i];
-        pthread_cond_init(&o->changed, NULL);
-        o->fill = 0;
-        o->refs = o->users;
-    }
-}
-
-void object_fork(enum fork_phase phase)
-{
-    if (phase == FORK_BEFORE)
-        pthread_mutex_lock(&object_shared.lock);
-    for (struct object *o = object_shared.objects; o; o = o->next)
-        fork_lock(&o->lock, phase);
-    if (phase == FORK_CHILD)
-        forget_threads();
-    if (phase != FORK_BEFORE)
-        pthread_mutex_unlock(&object_shared.lock);
+    if (state == ABSENT && first < o->fill)
+        o->fill = first;
 }
 
 /* ---- Asking for blocks ---- */
@@ -140,7 +95,7 @@ static void check_stored(struct object *o, size_t first, size_t end)
         bool ok = cache_check(&o->cache, i);
         pthread_mutex_lock(&o->lock);
         if (o->states[i] == STORED)
-            object_mark(o, i, 1, ok ? HERE : ABSENT);
+            object_mark(o, i, 1, ok && object_use_stored(o, i) ? HERE : ABSENT);
     }
 }
 
@@ -172,6 +127,14 @@ static bool find_blocks(const struct object *o, uint64_t offset, uint64_t length
     return true;
 }
 
+/* Whether nothing of the object has arrived for long, as far as somebody who waits since `began` can tell. */
+static bool is_silent(const struct object *o, uint64_t began)
+{
+    uint64_t now = clock_ns(), moved = atomic_load(&o->moved);
+    moved = moved > began ? moved : began;
+    return now > moved && (double)(now - moved) * 1e-9 > STOP_SECONDS;
+}
+
 pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_error *reterr)
 {
     size_t first, end;
@@ -188,7 +151,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
             st = o->error.status;
             break;
         }
-        if (stop_thread_asked() || ((double)(clock_ns() - began) * 1e-9 > STOP_SECONDS && stop_process_asked())) {
+        if (stop_thread_asked() || (is_silent(o, began) && stop_process_asked())) {
             st = pst_fail_at(reterr, PST_ECANCELLED, o->path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
             break;
         }
@@ -201,7 +164,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
             *last = ask_for(o, end, ahead, SOON, &failed);
         }
         pthread_mutex_unlock(&o->lock);
-        bool running = (!list || part_enqueue(list)) && (!twins || part_enqueue(twins));
+        bool running = (!list || parts_add(list)) && (!twins || parts_add(twins));
         pthread_mutex_lock(&o->lock);
         if (failed || !running) {
             st = failed ? fail_memory_at(reterr, o->path, "fetching the object")
@@ -227,7 +190,7 @@ void object_fetch(struct object *o, uint64_t offset, uint64_t length)
     struct part *list = ask_for(o, first, end, SOON, &failed);
     pthread_mutex_unlock(&o->lock);
     if (list)
-        (void)part_enqueue(list); /* without a thread it stays in the queue: the next to wait tries again to start one */
+        (void)parts_add(list); /* without a thread it stays in the queue: the next to wait tries again to start one */
 }
 
 void object_expect_sequential(struct object *o)
@@ -237,21 +200,30 @@ void object_expect_sequential(struct object *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-void object_expect_all(struct object *o)
+void object_expect(struct object *o, uint64_t offset, uint64_t length)
 {
-    if (atomic_exchange(&o->all, true) || object_is_whole(o))
+    size_t first, end;
+    if (atomic_load(&o->all) || !find_blocks(o, offset, length, &first, &end))
         return;
-    pthread_mutex_lock(&object_shared.lock);
-    part_start_threads(MOST_THREADS, false);
-    pthread_cond_broadcast(&object_shared.work);
-    pthread_mutex_unlock(&object_shared.lock);
+    pthread_mutex_lock(&o->lock);
+    bool begun = atomic_load(&o->all);
+    if (!begun) {
+        o->from = first;
+        o->until = end;
+        atomic_store(&o->all, true);
+        check_stored(o, first, end);
+    }
+    bool missing = first_missing(o, first, end) < end;
+    pthread_mutex_unlock(&o->lock);
+    if (!begun && missing)
+        parts_fill(o);
 }
 
 /* ---- Opening ---- */
 
 int object_descriptor(const struct object *o)
 {
-    return o->cache.fd;
+    return atomic_load(&o->seen);
 }
 
 uint64_t object_size(const struct object *o)
@@ -272,7 +244,7 @@ bool object_is_whole(struct object *o)
 bool object_is_here(struct object *o)
 {
     pthread_mutex_lock(&o->lock);
-    bool here = o->here == o->cache.blocks;
+    bool here = o->here == o->cache.blocks && o->own.fd < 0; /* a mapping may be of the copy that was left */
     pthread_mutex_unlock(&o->lock);
     return here;
 }
@@ -291,7 +263,7 @@ static bool keep_bytes(void *user, const void *data, size_t length)
 }
 
 /* Facts that are not known come with the first block, in one request. */
-static pst_status open_copy(struct object *o, const char *folder, pst_error *reterr)
+static pst_status open_copy(struct object *o, const struct room *room, pst_error *reterr)
 {
     struct first_bytes f = {0};
     pst_status st = PST_OK;
@@ -302,7 +274,7 @@ static pst_status open_copy(struct object *o, const char *folder, pst_error *ret
                      : fail_memory_at(reterr, o->path, "opening the object");
     }
     if (st == PST_OK)
-        st = cache_open(&o->cache, folder, o->path, &o->facts, reterr);
+        st = cache_open(&o->cache, room, o->path, &o->facts, reterr);
     o->states = st == PST_OK ? mem_zalloc(o->cache.blocks + 1) : NULL;
     if (st == PST_OK && !o->states)
         st = fail_memory_at(reterr, o->path, "opening the object");
@@ -310,27 +282,15 @@ static pst_status open_copy(struct object *o, const char *folder, pst_error *ret
         o->states[i] = atomic_load(&o->cache.sums[i]) ? STORED : ABSENT;
     if (st == PST_OK && o->cache.blocks && f.length == cache_block_bytes(&o->cache, 0))
         object_keep_first(o, f.bytes, f.length);
+    atomic_init(&o->seen, o->cache.fd);
     mem_free(f.bytes);
     return st;
 }
 
-static struct object *find_open(const char *path)
-{
-    for (struct object *o = object_shared.objects; o; o = o->next)
-        if (strcmp(o->path, path) == 0) {
-            o->refs++;
-            o->users++;
-            return o;
-        }
-    return NULL;
-}
-
-pst_status object_open(struct object **ret, const char *path, struct store_facts *facts, const char *folder, pst_error *reterr)
+pst_status object_open(struct object **ret, const char *path, struct store_facts *facts, const struct room *room, pst_error *reterr)
 {
     fork_watch();
-    pthread_mutex_lock(&object_shared.lock);
-    struct object *found = find_open(path);
-    pthread_mutex_unlock(&object_shared.lock);
+    struct object *found = parts_find(path, NULL);
     if (found) {
         *facts = found->facts;
         *ret = found;
@@ -341,68 +301,25 @@ pst_status object_open(struct object **ret, const char *path, struct store_facts
         return fail_memory_at(reterr, path, "opening the object");
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->changed, NULL);
-    o->cache = (struct cache){.fd = -1, .map_fd = -1};
+    o->cache = o->own = (struct cache){.fd = -1, .map_fd = -1};
     o->facts = *facts;
     o->refs = o->users = 1;
     o->path = mem_strdup(path);
-    pst_status st = o->path ? open_copy(o, folder, reterr) : fail_memory_at(reterr, path, "opening the object");
+    pst_status st = o->path ? open_copy(o, room, reterr) : fail_memory_at(reterr, path, "opening the object");
     if (st < 0) {
         object_free(o);
         return st;
     }
     *facts = o->facts;
-    pthread_mutex_lock(&object_shared.lock);
-    found = find_open(path); /* another thread may have been first */
-    if (!found) {
-        o->next = object_shared.objects;
-        object_shared.objects = o;
-    }
-    pthread_mutex_unlock(&object_shared.lock);
+    found = parts_find(path, o); /* another thread may have been first */
     if (found)
         object_free(o);
     *ret = found ? found : o;
     return PST_OK;
 }
 
-/* What is queued for an object that is no longer used is dropped; what is under way ends soon. */
 void object_close(struct object *o)
 {
-    if (!o)
-        return;
-    struct part *dropped = NULL;
-    pthread_mutex_lock(&object_shared.lock);
-    bool unused = --o->users == 0;
-    for (unsigned u = 0; unused && u < SOMETIME; u++)
-        for (struct part **at = &object_shared.queue[u]; *at;) {
-            struct part *p = *at;
-            if (p->object != o) {
-                at = &p->next;
-                continue;
-            }
-            *at = p->next;
-            object_shared.queued--;
-            p->next = dropped;
-            dropped = p;
-        }
-    if (unused)
-        atomic_store(&o->all, false);
-    pthread_mutex_unlock(&object_shared.lock);
-    pthread_mutex_lock(&o->lock);
-    for (struct part *p = o->active; unused && p; p = p->next)
-        atomic_store(&p->cancel, true);
-    for (const struct part *p = dropped; p; p = p->next) {
-        if (p->twin)
-            p->twin->twin = NULL;
-        for (size_t i = p->first; i < p->first + p->count; i++)
-            if (o->states[i] == COMING && !p->second)
-                object_mark(o, i, 1, ABSENT);
-    }
-    pthread_mutex_unlock(&o->lock);
-    while (dropped) {
-        struct part *p = dropped;
-        dropped = p->next;
-        mem_free(p);
-        object_release(o);
-    }
-    object_release(o);
+    if (o)
+        parts_leave(o);
 }

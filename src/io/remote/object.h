@@ -9,9 +9,8 @@
 
 struct object;
 
-/* Opens the object, or takes a reference to it if it is open. Facts that are not known are asked for and filled in. `folder`:
- * of the cache; NULL: the copy is private. */
-pst_status object_open(struct object **ret, const char *path, struct store_facts *facts, const char *folder, pst_error *reterr);
+/* Opens the object, or takes a reference to it if it is open. Facts that are not known are asked for and filled in. */
+pst_status object_open(struct object **ret, const char *path, struct store_facts *facts, const struct room *room, pst_error *reterr);
 void object_close(struct object *o); /* NULL ok */
 
 int object_descriptor(const struct object *o); /* of the local copy; valid while the object is open */
@@ -30,7 +29,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
 void object_fetch(struct object *o, uint64_t offset, uint64_t length);
 /* The object is read from front to back: some of what follows is fetched ahead. */
 void object_expect_sequential(struct object *o);
-/* All of it will be read: what no thread waits for is fetched when connections are idle. */
-void object_expect_all(struct object *o);
+/* All of these bytes will be read: what no thread waits for is fetched when connections are idle. The first call counts. */
+void object_expect(struct object *o, uint64_t offset, uint64_t length);
 
 #endif

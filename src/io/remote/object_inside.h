@@ -1,7 +1,9 @@
-/* object_inside.h: what object.c and object_parts.c share: an object, its requests, and the queue of all of them.
+/* object_inside.h: what object.c, object_parts.c and object_fetch.c share: objects, and the requests for their blocks.
  *
- * Locks: `object_shared.lock` guards the list of objects, the queue and the threads; an object's lock guards its states. The former is never
- * taken while the latter is held. */
+ * Promises: a block is HERE only after its bytes are in the copy that readers see; a failure reaches everybody who waits for a
+ * block of that request, and the next to ask tries again. Locks: `all.lock` of object_parts.c guards the list of objects, the queues
+ * and the threads; an object's lock guards its states. An object's lock may be taken while all.lock is held, never the other way
+ * round. */
 #ifndef IO_REMOTE_OBJECT_INSIDE_H
 #define IO_REMOTE_OBJECT_INSIDE_H
 
@@ -9,9 +11,9 @@
 #include "io/remote/object.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
-#define PART_BLOCKS  128u /* of one request: 8 MiB */
-#define MOST_THREADS 64u
+#define PART_BLOCKS 128u /* of one request: 8 MiB */
 
 enum state { ABSENT, COMING, STORED /* by an earlier process: to be checked */, HERE };
 enum urgency { NOW, SOON, SOMETIME };
@@ -19,12 +21,17 @@ enum urgency { NOW, SOON, SOMETIME };
 struct part { /* one request */
     struct object *object;
     size_t first, count;
+    size_t done; /* blocks of it that are here already */
     enum urgency urgency;
     uint64_t started; /* nanoseconds; 0: it waits */
+    uint64_t taken;   /* bytes of the cache's room */
+    size_t touched;   /* blocks of which its twin, which failed, wrote bytes */
     _Atomic uint64_t progress;
     _Atomic bool cancel;
     struct part *twin; /* a second request for the same blocks */
     bool second;       /* it is that second request */
+    bool failed;       /* the other one has failed before… */
+    pst_error error;   /* …for this reason */
     struct part *next; /* in the queue, or in the object's list of those under way */
 };
 
@@ -32,6 +39,9 @@ struct object {
     char *path;
     struct store_facts facts;
     struct cache cache;
+    struct cache own;         /* its private copy, once the cache had no more room; otherwise without a file */
+    _Atomic int seen;         /* the descriptor of the copy that readers see: of one of the two */
+    _Atomic uint64_t moved;   /* when bytes arrived last; nanoseconds */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint8_t *states;
@@ -40,34 +50,47 @@ struct object {
     pst_error error;     /* the last failure… */
     uint64_t failures;   /* …and their number */
     bool sequential;
-    _Atomic bool all; /* will be read whole */
-    size_t fill;      /* blocks before this one are not absent */
-    unsigned refs;    /* users and parts; under the shared lock, as the two below */
+    _Atomic bool all;   /* blocks [from, until) will be read */
+    size_t from, until; /* set before `all` is */
+    size_t fill;        /* blocks before this one are not absent */
+    unsigned refs;    /* users and parts; under all.lock, as all below */
     unsigned users;
-    struct object *next;
+    bool filling; /* in the list of those that are filled when connections are idle */
+    struct object *next, *fill_next;
 };
 
-struct object_shared {
-    pthread_mutex_t lock;
-    pthread_cond_t work;
-    struct object *objects;
-    struct part *queue[SOMETIME]; /* by urgency, first come first served */
-    unsigned threads, idle, queued; /* the last: parts in the queue */
-};
-extern struct object_shared object_shared;
+/* ---- object.c ---- */
 
-void object_release(struct object *o); /* gives back a reference */
-
-/* Changes the states of `count` blocks. Locked. */
+void object_free(struct object *o); /* NULL ok */
+/* Locked. */
 void object_mark(struct object *o, size_t first, size_t count, enum state state);
-/* Puts the bytes of the first block, which came before the copy was opened, into the copy. */
-void object_keep_first(struct object *o, const uint8_t *bytes, size_t length);
 
-/* NULL: there is no memory. */
+/* ---- object_fetch.c ---- */
+
+/* Brings the blocks of a part, which are HERE one after the other from then on. */
+pst_status part_bring(struct part *p, pst_error *reterr);
+/* The number of blocks of which bytes may have been written. */
+size_t part_touched(const struct part *p);
+/* Gives back the room of blocks that did not arrive. */
+void part_give_room(struct part *p);
+/* Puts a block that an earlier process stored, and that is sound, into the copy that readers see. Locked. */
+bool object_use_stored(struct object *o, size_t block);
+/* Keeps the first bytes of the object, which came with its facts. Before others see the object. */
+void object_keep_first(struct object *o, const void *bytes, size_t length);
+
+/* ---- object_parts.c ---- */
+
+/* Finds an open object, and takes a reference; NULL: it is not open. With `add`: if it is not, this one is in the list then. */
+struct object *parts_find(const char *path, struct object *add);
+/* Gives back a reference, and frees the object with the last. */
+void parts_release(struct object *o);
+/* A user less. What is queued for an object that has none is dropped; what is under way ends soon. */
+void parts_leave(struct object *o);
+/* NULL: out of memory. */
 struct part *part_make(struct object *o, size_t first, size_t count, enum urgency urgency);
-/* Takes the list; every part holds a reference to its object from here on. False: no thread could be started. */
-bool part_enqueue(struct part *list);
-/* Starts threads up to `wanted`, or as many as there may be connections. The shared lock is held. */
-void part_start_threads(unsigned wanted, bool small);
+/* Takes the list. False: no thread could be started; then it stays in the queue. */
+bool parts_add(struct part *list);
+/* Has the rest of what is expected of the object fetched when there is nothing else to do, after those for which this was called before. */
+void parts_fill(struct object *o);
 
 #endif

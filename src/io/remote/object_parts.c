@@ -1,170 +1,199 @@
-/* object_parts.c: requests for parts of objects: the queue, the threads that work on it, and the bytes on their way into the copy.
+/* object_parts.c: see object_inside.h. The list of open objects, the queues of requests, and the threads that make them, one per connection.
  *
- * Promises: a block is HERE only after its bytes are in the copy and its checksum is in the map; a failure reaches everybody who waits for a
- * block of that request, and the next to ask tries again. */
+ * Blocks that somebody waits for come first, then those that are announced, then the rest of what is expected of objects, in the
+ * order in which they were named. */
 #include "io/remote/object_inside.h"
 
 #include "base/clock.h"
-#include "base/crc32c.h"
-#include "base/error.h"
 #include "base/fault.h"
 #include "base/memory.h"
-#include "io/file.h"
+#include "io/remote/fork.h"
 #include "io/remote/settings.h"
 
-#include <errno.h>
-#include <time.h>
-#include <unistd.h>
+#include <string.h>
 
 #define SMALL_BLOCKS 8u /* requests for no more than this are limited by latency: more connections help */
-#define POLL_NS      5000000L
+#define GROW_BLOCKS  8u /* requests within what is expected have at least so many, where their neighbours are absent */
+#define MOST_THREADS 64u
 
-/* ---- Fetching one part ---- */
-
-struct writing { /* the bytes of one part on their way into the copy */
-    struct object *o;
-    uint64_t at;
-    uint32_t crc;
-    uint32_t *sums; /* of the part's blocks */
-    size_t first;
-    int error;
+struct queue {
+    struct part *first, **last;
 };
 
-static bool write_bytes(void *user, const void *data, size_t length)
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct object *objects;
+    struct queue queue[SOMETIME]; /* by urgency, first come first served */
+    struct object *fill_first, *fill_last;
+    unsigned threads, idle, queued; /* the last: parts in the queues */
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
+
+static void queue_put(struct queue *q, struct part *p)
 {
-    struct writing *w = user;
-    const uint8_t *bytes = data;
-    while (length) {
-        size_t block = (size_t)(w->at / CACHE_BLOCK), inside = (size_t)(w->at % CACHE_BLOCK);
-        size_t n = cache_block_bytes(&w->o->cache, block) - inside;
-        n = n < length ? n : length;
-        ssize_t k = file_denied("pwrite") ? -1 : pwrite(w->o->cache.fd, bytes, n, (off_t)w->at);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0) {
-            w->error = k < 0 ? errno : ENOSPC;
-            return false;
-        }
-        if (w->o->cache.map_fd >= 0) /* a private copy is not read by later processes: a mark is enough */
-            w->crc = crc32c_extend(inside ? w->crc : 0, bytes, (size_t)k);
-        w->at += (uint64_t)k;
-        if (w->at % CACHE_BLOCK == 0 || w->at == w->o->cache.size)
-            w->sums[block - w->first] = cache_sum(w->crc);
-        bytes += k;
-        length -= (size_t)k;
+    p->next = NULL;
+    if (!q->first)
+        q->last = &q->first;
+    *q->last = p;
+    q->last = &p->next;
+    all.queued++;
+}
+
+static struct part *queue_take(struct queue *q)
+{
+    struct part *p = q->first;
+    if (!p)
+        return NULL;
+    q->first = p->next;
+    all.queued--;
+    return p;
+}
+
+/* ---- Objects ---- */
+
+struct object *parts_find(const char *path, struct object *add)
+{
+    pthread_mutex_lock(&all.lock);
+    struct object *o = all.objects;
+    while (o && strcmp(o->path, path))
+        o = o->next;
+    if (o) {
+        o->refs++;
+        o->users++;
+    } else if (add) {
+        add->next = all.objects;
+        all.objects = add;
     }
-    return true;
+    pthread_mutex_unlock(&all.lock);
+    return o;
 }
 
-void object_keep_first(struct object *o, const uint8_t *bytes, size_t length)
+void parts_release(struct object *o)
 {
-    uint32_t sum = 0;
-    struct writing w = {.o = o, .sums = &sum};
-    if (write_bytes(&w, bytes, length)) {
-        atomic_store(&o->cache.sums[0], sum);
-        object_mark(o, 0, 1, HERE);
-    }
-}
-
-static _Atomic uint64_t downloaded; /* bytes, of all objects */
-
-uint64_t object_downloaded(void)
-{
-    return atomic_load(&downloaded);
-}
-
-static pst_status download(struct part *p, pst_error *reterr)
-{
-    struct object *o = p->object;
-    uint32_t sums[PART_BLOCKS] = {0};
-    struct writing w = {.o = o, .at = (uint64_t)p->first * CACHE_BLOCK, .sums = sums, .first = p->first};
-    uint64_t end = (uint64_t)(p->first + p->count) * CACHE_BLOCK;
-    struct store_facts facts = o->facts;
-    struct store_get get = {.path = o->path,
-                            .offset = w.at,
-                            .length = (end < o->cache.size ? end : o->cache.size) - w.at,
-                            .sink = write_bytes,
-                            .user = &w,
-                            .cancel = &p->cancel,
-                            .progress = &p->progress};
-    pst_status st = store_get(&get, &facts, reterr);
-    atomic_fetch_add(&downloaded, get.length);
-    if (w.error)
-        st = file_fail(reterr, o->path, "keeping a copy of the object", w.error);
-    for (size_t i = 0; st == PST_OK && i < p->count; i++) {
-        if (!sums[i])
-            st = pst_fail_at(reterr, PST_EIO, o->path, PST_NOWHERE, w.at, "the server sent fewer bytes than the object has");
-        else
-            atomic_store(&o->cache.sums[p->first + i], sums[i]);
-    }
-    return st;
-}
-
-/* Another process may be fetching the same blocks: then its work is waited for. */
-static pst_status bring(struct part *p, pst_error *reterr)
-{
-    const struct cache *c = &p->object->cache;
-    while (!cache_claim(c, p->first, p->count)) {
-        if (atomic_load(&p->cancel))
-            return pst_fail_at(reterr, PST_ECANCELLED, p->object->path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
-        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-    }
-    bool there = c->map_fd >= 0;
-    for (size_t i = 0; there && i < p->count; i++)
-        there = cache_check(c, p->first + i);
-    pst_status st = there ? PST_OK : download(p, reterr);
-    cache_release(c, p->first, p->count);
-    return st;
-}
-
-static void unlink_active(struct object *o, const struct part *p)
-{
-    struct part **at = &o->active;
-    while (*at != p)
+    pthread_mutex_lock(&all.lock);
+    bool last = --o->refs == 0;
+    struct object **at = &all.objects;
+    while (last && *at != o)
         at = &(*at)->next;
-    *at = p->next;
+    if (last)
+        *at = o->next;
+    pthread_mutex_unlock(&all.lock);
+    if (last)
+        object_free(o);
 }
 
-void object_mark(struct object *o, size_t first, size_t count, enum state state)
+/* Locked. */
+static void stop_filling(struct object *o)
 {
-    for (size_t i = first; i < first + count; i++) {
-        o->here += (state == HERE) - (o->states[i] == HERE);
-        o->states[i] = (uint8_t)state;
-    }
-    if (state == ABSENT && first < o->fill)
-        o->fill = first;
+    struct object *before = NULL, *at = all.fill_first;
+    for (; at && at != o; at = at->fill_next)
+        before = at;
+    if (!at)
+        return;
+    if (before)
+        before->fill_next = o->fill_next;
+    else
+        all.fill_first = o->fill_next;
+    if (all.fill_last == o)
+        all.fill_last = before;
+    o->fill_next = NULL;
+    o->filling = false;
 }
 
-static void finish_part(struct part *p, pst_status st, const pst_error *error)
+/* Takes the parts of an object out of the queues. Locked. */
+static struct part *drop_queued(const struct object *o)
 {
-    struct object *o = p->object;
-    pthread_mutex_lock(&o->lock);
-    unlink_active(o, p);
-    struct part *twin = p->twin;
-    if (twin)
-        twin->twin = NULL;
-    if (st == PST_OK) {
-        object_mark(o, p->first, p->count, HERE);
-        if (twin)
-            atomic_store(&twin->cancel, true);
-    } else if (!twin) { /* otherwise the other one may still succeed */
-        bool lost = false;
-        for (size_t i = p->first; i < p->first + p->count; i++) {
-            if (o->states[i] != COMING)
+    struct part *dropped = NULL;
+    for (unsigned u = 0; u < SOMETIME; u++) {
+        struct queue kept = {0};
+        struct part *p;
+        while ((p = queue_take(&all.queue[u]))) {
+            if (p->object != o) {
+                queue_put(&kept, p);
                 continue;
-            object_mark(o, i, 1, ABSENT);
-            lost = true;
+            }
+            p->next = dropped;
+            dropped = p;
         }
-        o->error = *error;
-        o->failures += lost && st != PST_ECANCELLED; /* a thread that waits for it asks again */
+        all.queue[u] = kept;
+        if (kept.last == &kept.first)
+            all.queue[u].last = &all.queue[u].first;
     }
-    pthread_cond_broadcast(&o->changed);
-    pthread_mutex_unlock(&o->lock);
-    object_release(o);
-    mem_free(p);
+    return dropped;
 }
 
-/* ---- The queue ---- */
+void parts_leave(struct object *o)
+{
+    struct part *dropped = NULL;
+    pthread_mutex_lock(&all.lock);
+    bool unused = --o->users == 0;
+    if (unused) {
+        dropped = drop_queued(o);
+        stop_filling(o);
+        atomic_store(&o->all, false);
+    }
+    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_lock(&o->lock);
+    for (struct part *p = o->active; unused && p; p = p->next)
+        atomic_store(&p->cancel, true);
+    for (const struct part *p = dropped; p; p = p->next) {
+        if (p->twin)
+            p->twin->twin = NULL;
+        for (size_t i = p->first; i < p->first + p->count; i++)
+            if (o->states[i] == COMING && !p->second)
+                object_mark(o, i, 1, ABSENT);
+    }
+    pthread_mutex_unlock(&o->lock);
+    while (dropped) {
+        struct part *p = dropped;
+        dropped = p->next;
+        mem_free(p);
+        parts_release(o);
+    }
+    parts_release(o);
+}
+
+/* ---- Forks ---- */
+
+static void drop_parts(struct part **list)
+{
+    while (*list) {
+        struct part *p = *list;
+        *list = p->next;
+        mem_free(p);
+    }
+}
+
+/* The threads stayed with the parent: what they were fetching is not on its way to this process. */
+static void forget_threads(void)
+{
+    all.threads = all.idle = all.queued = 0;
+    pthread_cond_init(&all.work, NULL);
+    for (unsigned u = 0; u < SOMETIME; u++)
+        drop_parts(&all.queue[u].first);
+    for (struct object *o = all.objects; o; o = o->next) {
+        drop_parts(&o->active);
+        for (size_t i = 0; i < o->cache.blocks; i++)
+            o->states[i] = o->states[i] == COMING ? ABSENT : o->states[i];
+        pthread_cond_init(&o->changed, NULL);
+        o->fill = 0;
+        o->refs = o->users;
+    }
+}
+
+void object_fork(enum fork_phase phase)
+{
+    if (phase == FORK_BEFORE)
+        pthread_mutex_lock(&all.lock);
+    for (struct object *o = all.objects; o; o = o->next)
+        fork_lock(&o->lock, phase);
+    if (phase == FORK_CHILD)
+        forget_threads();
+    if (phase != FORK_BEFORE)
+        pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- One request ---- */
 
 struct part *part_make(struct object *o, size_t first, size_t count, enum urgency urgency)
 {
@@ -178,108 +207,202 @@ struct part *part_make(struct object *o, size_t first, size_t count, enum urgenc
     return p;
 }
 
-/* Parts that were not requested yet, of objects that will be read whole. Locks the object. */
+static void unlink_active(struct object *o, const struct part *p)
+{
+    struct part **at = &o->active;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+}
+
+/* The failure of one of two requests for the same blocks: the other one may still succeed. The first real error is what is told
+ * if it does not: that of a request that was ended, or of one that came too late, says less. */
+static void pass_failure(struct part *p, struct part *twin, pst_status st, const pst_error *error)
+{
+    twin->taken += p->taken;
+    twin->touched = part_touched(p);
+    p->taken = 0;
+    if (p->failed || st != PST_ECANCELLED) {
+        twin->failed = true;
+        twin->error = p->failed ? p->error : *error;
+    }
+}
+
+/* Nobody else brings these blocks. Locked. */
+static void lose(struct part *p, pst_status st, const pst_error *error)
+{
+    struct object *o = p->object;
+    bool lost = false;
+    for (size_t i = p->first; i < p->first + p->count; i++) {
+        if (o->states[i] != COMING)
+            continue;
+        object_mark(o, i, 1, ABSENT);
+        lost = true;
+    }
+    if (!lost || (st == PST_ECANCELLED && !p->failed)) /* a thread that waits for it asks again */
+        return;
+    o->error = p->failed ? p->error : *error;
+    o->failures++;
+}
+
+static void finish_part(struct part *p, pst_status st, const pst_error *error)
+{
+    struct object *o = p->object;
+    pthread_mutex_lock(&o->lock);
+    unlink_active(o, p);
+    struct part *twin = p->twin;
+    if (twin)
+        twin->twin = NULL;
+    if (st == PST_OK && twin)
+        atomic_store(&twin->cancel, true);
+    else if (st < 0 && twin)
+        pass_failure(p, twin, st, error);
+    else if (st < 0)
+        lose(p, st, error);
+    if (st < 0)
+        part_give_room(p);
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->lock);
+    parts_release(o);
+    mem_free(p);
+}
+
+/* ---- What to fetch next ---- */
+
+/* Neighbours of what is asked for are needed sooner or later: one larger request costs less than two. Locked. */
+static void grow(struct part *p)
+{
+    struct object *o = p->object;
+    size_t end = p->first + p->count;
+    while (p->count < GROW_BLOCKS && end < o->until && o->states[end] == ABSENT) {
+        object_mark(o, end++, 1, COMING);
+        p->count++;
+    }
+    while (p->count < GROW_BLOCKS && p->first > o->from && o->states[p->first - 1] == ABSENT) {
+        object_mark(o, --p->first, 1, COMING);
+        p->count++;
+    }
+}
+
+/* A part that was not requested yet, of what is expected. Locks the object. */
 static struct part *fill_part(struct object *o)
 {
     struct part *p = NULL;
     pthread_mutex_lock(&o->lock);
-    while (o->fill < o->cache.blocks && o->states[o->fill] != ABSENT)
+    o->fill = o->fill > o->from ? o->fill : o->from;
+    while (o->fill < o->until && o->states[o->fill] != ABSENT)
         o->fill++;
     size_t count = 0;
-    while (o->fill + count < o->cache.blocks && count < PART_BLOCKS && o->states[o->fill + count] == ABSENT)
+    while (o->fill + count < o->until && count < PART_BLOCKS && o->states[o->fill + count] == ABSENT)
         count++;
-    if (count && (p = part_make(o, o->fill, count, SOMETIME))) {
+    if (count && (p = part_make(o, o->fill, count, SOMETIME)))
         object_mark(o, o->fill, count, COMING);
-        p->next = o->active;
-        o->active = p;
-    }
     pthread_mutex_unlock(&o->lock);
     return p;
 }
 
-/* The next part to fetch; NULL: nothing to do. object_shared.lock is held; objects are locked inside of it only here and where nobody who
- * holds an object's lock waits for object_shared.lock. */
+/* NULL: nothing to do. Locked. */
 static struct part *take_part(void)
 {
-    for (unsigned u = 0; u < SOMETIME; u++) {
-        struct part *p = object_shared.queue[u];
-        if (p) {
-            object_shared.queue[u] = p->next;
-            object_shared.queued--;
-            return p;
-        }
-    }
-    for (struct object *o = object_shared.objects; o; o = o->next) {
-        struct part *p = o->refs && atomic_load(&o->all) ? fill_part(o) : NULL;
-        if (p) {
+    struct part *p = NULL;
+    for (unsigned u = 0; u < SOMETIME && !p; u++)
+        p = queue_take(&all.queue[u]);
+    while (!p && all.fill_first) {
+        struct object *o = all.fill_first;
+        p = fill_part(o);
+        if (p)
             o->refs++;
-            return p;
-        }
+        else
+            stop_filling(o);
     }
-    return NULL;
+    return p;
 }
 
 static void *fetch_parts(void *unused)
 {
     (void)unused;
-    pthread_mutex_lock(&object_shared.lock);
+    pthread_mutex_lock(&all.lock);
     for (;;) {
         struct part *p = take_part();
         if (!p) {
-            object_shared.idle++;
-            pthread_cond_wait(&object_shared.work, &object_shared.lock);
-            object_shared.idle--;
+            all.idle++;
+            pthread_cond_wait(&all.work, &all.lock);
+            all.idle--;
             continue;
         }
-        pthread_mutex_unlock(&object_shared.lock);
+        pthread_mutex_unlock(&all.lock);
         pst_error error = {0};
-        pthread_mutex_lock(&p->object->lock);
-        if (p->urgency != SOMETIME) {
-            p->next = p->object->active;
-            p->object->active = p;
-        }
+        struct object *o = p->object;
+        pthread_mutex_lock(&o->lock);
+        if (atomic_load(&o->all) && !p->second && !p->twin)
+            grow(p);
+        p->next = o->active;
+        o->active = p;
         p->started = clock_ns();
-        pthread_mutex_unlock(&p->object->lock);
-        pst_status st = bring(p, &error);
+        pthread_mutex_unlock(&o->lock);
+        pst_status st = part_bring(p, &error);
         finish_part(p, st, &error);
-        pthread_mutex_lock(&object_shared.lock);
+        pthread_mutex_lock(&all.lock);
     }
     return NULL;
 }
 
-void part_start_threads(unsigned wanted, bool small)
+/* ---- Adding ---- */
+
+/* Locked. */
+static void start_threads(unsigned wanted, bool small)
 {
     unsigned most = settings_connections() * (small ? 4 : 1);
     most = most < MOST_THREADS ? most : MOST_THREADS;
-    while (object_shared.threads < most && object_shared.threads < wanted) {
+    while (all.threads < most && all.threads < wanted) {
         pthread_t thread;
         if (fault_hit(FAULT_THREAD, "pthread_create") || pthread_create(&thread, NULL, fetch_parts, NULL))
             return;
         pthread_detach(thread);
-        object_shared.threads++;
+        all.threads++;
     }
 }
 
-bool part_enqueue(struct part *list)
+/* As many idle threads as there is work for. Locked. */
+static void wake(unsigned count)
+{
+    for (unsigned i = 0; i < count && i < all.idle; i++)
+        pthread_cond_signal(&all.work);
+}
+
+bool parts_add(struct part *list)
 {
     unsigned count = 0;
     size_t blocks = 0;
-    pthread_mutex_lock(&object_shared.lock);
+    pthread_mutex_lock(&all.lock);
     while (list) {
-        struct part *p = list, **at = &object_shared.queue[p->urgency];
+        struct part *p = list;
         list = p->next;
-        p->next = NULL;
-        while (*at)
-            at = &(*at)->next;
-        *at = p;
         p->object->refs++;
         blocks += p->count;
-        object_shared.queued++;
+        queue_put(&all.queue[p->urgency], p);
         count++;
     }
-    part_start_threads(object_shared.threads - object_shared.idle + object_shared.queued, blocks <= (size_t)count * SMALL_BLOCKS);
-    bool ok = object_shared.threads > 0;
-    pthread_cond_broadcast(&object_shared.work);
-    pthread_mutex_unlock(&object_shared.lock);
+    start_threads(all.threads - all.idle + all.queued, blocks <= (size_t)count * SMALL_BLOCKS);
+    bool ok = all.threads > 0;
+    wake(count);
+    pthread_mutex_unlock(&all.lock);
     return ok;
+}
+
+void parts_fill(struct object *o)
+{
+    pthread_mutex_lock(&all.lock);
+    if (!o->filling && o->users) {
+        o->filling = true;
+        o->fill_next = NULL;
+        if (all.fill_first)
+            all.fill_last->fill_next = o;
+        else
+            all.fill_first = o;
+        all.fill_last = o;
+    }
+    start_threads(MOST_THREADS, false);
+    wake(MOST_THREADS);
+    pthread_mutex_unlock(&all.lock);
 }

@@ -31,8 +31,6 @@ static struct {
     size_t pin_count, pin_room;
     struct object **objects; /* by descriptor */
     size_t room;
-    uint64_t cached; /* bytes of objects that were opened in the cache… */
-    bool counted;    /* …after the folder was looked at */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void remote_fork(enum fork_phase phase)
@@ -184,46 +182,73 @@ pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reter
     return st;
 }
 
-/* ---- Descriptors ---- */
+struct small {
+    uint8_t *bytes;
+    size_t length;
+};
 
-/* The folder of the cache if there is room for the object; NULL: its copy is private. */
-static char *choose_folder(const char *path, const struct store_facts *facts)
+static bool keep_small(void *user, const void *data, size_t length)
 {
-    char *folder;
-    uint64_t most;
-    settings_cache(&folder, &most);
-    if (!folder || !facts->known || most == UINT64_MAX || cache_is_there(folder, path, facts))
-        return folder;
-    pthread_mutex_lock(&table.lock);
-    if (!table.counted) {
-        table.cached = cache_folder_bytes(folder);
-        table.counted = true;
-    }
-    bool fits = table.cached <= most && facts->size <= most - table.cached;
-    table.cached += fits ? facts->size : 0;
-    pthread_mutex_unlock(&table.lock);
-    if (fits)
-        return folder;
-    mem_free(folder);
-    return NULL;
+    struct small *s = user;
+    memcpy(s->bytes + s->length, data, length); /* store_get passes no more than was asked for */
+    s->length += length;
+    return true;
 }
 
-static bool put_descriptor(int fd, struct object *o)
+pst_status remote_read_anew(uint8_t **ret, size_t *ret_length, const char *path, size_t max, pst_error *reterr)
 {
-    bool ok = true;
-    pthread_mutex_lock(&table.lock);
-    if ((size_t)fd >= table.room) {
-        size_t before = table.room;
-        ok = mem_grow((void **)&table.objects, &table.room, (size_t)fd + 1, sizeof(*table.objects)) == 0;
-        if (ok)
-            memset(table.objects + before, 0, (table.room - before) * sizeof(*table.objects));
+    struct store_facts facts = {0};
+    struct small s = {.bytes = mem_alloc(max + 2)};
+    pst_status st = s.bytes ? store_get(&(struct store_get){.path = path, .length = max + 1, .sink = keep_small, .user = &s}, &facts, reterr)
+                            : fail_memory_at(reterr, path, "reading the object");
+    if (st == PST_OK && s.length > max)
+        st = pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, PST_NOWHERE, "more than %zu bytes", max);
+    if (st < 0) {
+        mem_free(s.bytes);
+        return st;
     }
-    if (ok) {
+    s.bytes[s.length] = 0;
+    *ret = s.bytes;
+    *ret_length = s.length;
+    return PST_OK;
+}
+
+/* ---- Descriptors ---- */
+
+/* A descriptor of the object's copy, which is in the table from then on. Under one lock: the copy may be replaced. */
+static pst_status make_descriptor(int *ret_fd, struct object *o, const char *path, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    pthread_mutex_lock(&table.lock);
+    int fd = file_denied("dup") ? -1 : fcntl(object_descriptor(o), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        st = file_fail(reterr, path, "opening", errno);
+    if (st == PST_OK && (size_t)fd >= table.room) {
+        size_t before = table.room;
+        if (mem_grow((void **)&table.objects, &table.room, (size_t)fd + 1, sizeof(*table.objects)) == 0)
+            memset(table.objects + before, 0, (table.room - before) * sizeof(*table.objects));
+        else
+            st = fail_memory_at(reterr, path, "opening");
+    }
+    if (st == PST_OK) {
         table.objects[fd] = o;
         atomic_fetch_add(&remote_descriptors, 1);
+        *ret_fd = fd;
+    } else if (fd >= 0) {
+        close(fd);
     }
     pthread_mutex_unlock(&table.lock);
-    return ok;
+    return st;
+}
+
+void remote_redirect(struct object *o, _Atomic int *place, int to)
+{
+    pthread_mutex_lock(&table.lock);
+    for (size_t i = 0; i < table.room; i++)
+        while (table.objects[i] == o && dup3(to, (int)i, O_CLOEXEC) < 0 && (errno == EINTR || errno == EBUSY))
+            ; /* nothing else can fail: both are open */
+    atomic_store(place, to);
+    pthread_mutex_unlock(&table.lock);
 }
 
 struct object *remote_find(int fd)
@@ -252,28 +277,20 @@ pst_status remote_open(int *ret_fd, const char *path, pst_error *reterr)
     struct object *o = NULL;
     pst_error local;
     reterr = reterr ? reterr : &local;
-    char *folder = choose_folder(path, &facts);
-    pst_status st = object_open(&o, path, &facts, folder, reterr);
-    mem_free(folder);
+    struct room room;
+    settings_cache(&room);
+    pst_status st = object_open(&o, path, &facts, &room, reterr);
+    mem_free(room.folder);
     if (st < 0) {
         if (st == PST_ENOTFOUND)
             reterr->sys_errno = ENOENT;
         return st;
     }
     pin(path, &facts, false);
-    int fd = file_denied("dup") ? -1 : fcntl(object_descriptor(o), F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        st = file_fail(reterr, path, "opening", errno);
-    else if (!put_descriptor(fd, o))
-        st = fail_memory_at(reterr, path, "opening");
-    if (st < 0) {
-        if (fd >= 0)
-            close(fd);
+    st = make_descriptor(ret_fd, o, path, reterr);
+    if (st < 0)
         object_close(o);
-        return st;
-    }
-    *ret_fd = fd;
-    return PST_OK;
+    return st;
 }
 
 /* ---- Folders ---- */
@@ -333,13 +350,12 @@ pst_status remote_names(const char *folder, walk_visit visit, void *user, pst_er
 
 pst_status remote_temporary(int *ret_fd, const char *path, pst_error *reterr)
 {
-    char *folder;
-    uint64_t most;
-    settings_cache(&folder, &most);
+    struct room room;
+    settings_cache(&room);
     int fd = -1;
-    if (folder && file_make_folder(folder, NULL) == PST_OK && !file_denied("open"))
-        fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    mem_free(folder);
+    if (room.folder && file_make_folder(room.folder, NULL) == PST_OK && !file_denied("open"))
+        fd = open(room.folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    mem_free(room.folder);
     if (fd < 0) {
         char name[] = "/tmp/.penstock-XXXXXX";
         fd = file_denied("open") ? -1 : mkostemp(name, O_CLOEXEC);

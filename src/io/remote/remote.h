@@ -17,6 +17,10 @@ bool remote_is(const char *path);
 pst_status remote_open(int *ret_fd, const char *path, pst_error *reterr);
 pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reterr);
 
+/* Reads a small object as it is now: pointers such as `latest` change during a run. PST_ELIMIT: it has more than `max` bytes.
+ * A zero follows the bytes; mem_free them. */
+pst_status remote_read_anew(uint8_t **ret, size_t *ret_length, const char *path, size_t max, pst_error *reterr);
+
 extern _Atomic size_t remote_descriptors; /* that are open: a cheap first check */
 struct object;
 /* The object behind a descriptor, NULL for local files; valid until the descriptor is closed. */
@@ -25,6 +29,9 @@ static inline struct object *remote_of(int fd)
 {
     return __builtin_expect(atomic_load_explicit(&remote_descriptors, memory_order_relaxed) != 0, 0) ? remote_find(fd) : NULL;
 }
+/* Puts another copy behind all descriptors of an object, and its descriptor into `*place`. The bytes that readers were told to be
+ * there are in both. */
+void remote_redirect(struct object *o, _Atomic int *place, int to);
 void remote_close(int fd); /* before the descriptor is closed */
 
 /* The walks of walk.h. */

@@ -13,7 +13,8 @@
 #include <strings.h>
 
 #define MOST_BYTES      ((size_t)1 << 20)
-#define SERVICE_SECONDS 1.0
+#define CONNECT_SECONDS 1.0 /* where there is no service, nothing answers at this address */
+#define SERVICE_SECONDS 5.0 /* one that is there may be busy: all tasks of a machine start at once */
 
 void role_keys_finish(struct role_keys *k)
 {
@@ -24,6 +25,19 @@ void role_keys_finish(struct role_keys *k)
         mem_free(all[i]);
     }
     *k = (struct role_keys){0};
+}
+
+bool role_keys_copy(struct role_keys *to, const struct role_keys *from)
+{
+    char *const values[] = {from->access_key, from->secret_key, from->session_token, from->region, from->endpoint};
+    *to = (struct role_keys){.expires = from->expires};
+    char **const places[] = {&to->access_key, &to->secret_key, &to->session_token, &to->region, &to->endpoint};
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        if (values[i] && !(*places[i] = mem_strdup(values[i]))) {
+            role_keys_finish(to);
+            return false;
+        }
+    return true;
 }
 
 static pst_status take(char **to, const char *value, size_t n, pst_error *reterr)
@@ -196,8 +210,12 @@ pst_status role_read_answer(struct role_keys *k, const char *text, size_t length
 /* One small request to a service nearby; false: there is none. */
 static bool ask(struct http_call *c, const char *method, const char *url, const char *headers)
 {
-    *c = (struct http_call){
-        .method = method, .url = url, .headers = headers, .first_seconds = SERVICE_SECONDS, .stall_seconds = SERVICE_SECONDS};
+    *c = (struct http_call){.method = method,
+                            .url = url,
+                            .headers = headers,
+                            .connect_seconds = CONNECT_SECONDS,
+                            .first_seconds = SERVICE_SECONDS,
+                            .stall_seconds = SERVICE_SECONDS};
     return http_perform(c, NULL) == PST_OK && c->complete && c->status == 200 && c->text.length;
 }
 

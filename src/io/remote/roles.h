@@ -14,6 +14,8 @@ struct role_keys {
 pst_status role_from_variables(struct role_keys *k, pst_error *reterr);
 pst_status role_from_files(struct role_keys *k, pst_error *reterr);
 pst_status role_from_services(struct role_keys *k, pst_error *reterr);
+/* False: out of memory; `to` has nothing then. */
+bool role_keys_copy(struct role_keys *to, const struct role_keys *from);
 void role_keys_finish(struct role_keys *k);
 
 /* Reads one profile of a file of ~/.aws. `prefix` stands before its name in the section's ("profile "). */

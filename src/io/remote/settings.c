@@ -6,9 +6,11 @@
 #include "base/options.h"
 #include "io/remote/fork.h"
 #include "io/remote/roles.h"
+#include "io/stop.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #define RENEW_SECONDS 300 /* before keys expire */
 #define RETRY_SECONDS 10  /* after a renewal failed */
@@ -19,16 +21,24 @@ static struct {
     struct role_keys keys;
     char *cache_folder;
     uint64_t cache_bytes;
+    bool cache_evict;
     unsigned connections;
     bool virtual_host;
     bool environment; /* may be read… */
     bool looked;      /* …and was */
     bool renewable;   /* the keys are those of a role… */
     time_t again;     /* …and are not asked for before this time */
-} present = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    bool renewing;    /* a thread asks for keys, without the lock */
+    unsigned version; /* of what pst_store_configure set */
+    pthread_cond_t renewed;
+} present = {.lock = PTHREAD_MUTEX_INITIALIZER, .renewed = PTHREAD_COND_INITIALIZER};
 
 void settings_fork(enum fork_phase phase)
 {
+    if (phase == FORK_CHILD) { /* the thread that asks stayed with the parent */
+        present.renewing = false;
+        pthread_cond_init(&present.renewed, NULL);
+    }
     fork_lock(&present.lock, phase);
 }
 
@@ -60,9 +70,11 @@ pst_status pst_store_configure(const pst_store_options *options, pst_error *rete
     present.keys = k;
     present.cache_folder = folder;
     present.cache_bytes = o.cache_bytes;
+    present.cache_evict = o.cache_evict;
     present.connections = o.connections;
     present.virtual_host = o.virtual_host;
     present.looked = present.renewable = false;
+    present.version++;
     pthread_mutex_unlock(&present.lock);
     return PST_OK;
 }
@@ -74,28 +86,93 @@ void pst_store_use_environment(void)
     pthread_mutex_unlock(&present.lock);
 }
 
-/* Locked. */
-static pst_status look(pst_error *reterr)
+/* ---- Keys that are looked up ---- */
+
+/* Whether nothing is to be looked up. Locked. */
+static bool is_fresh(void)
 {
-    bool given = present.keys.access_key != NULL;
-    if (!present.environment)
-        return PST_OK;
-    if (present.looked && (!present.renewable || !present.keys.expires || time(NULL) <= present.keys.expires - RENEW_SECONDS || time(NULL) < present.again))
-        return PST_OK;
+    time_t now = time(NULL);
+    return !present.environment ||
+           (present.looked && (!present.renewable || !present.keys.expires || now <= present.keys.expires - RENEW_SECONDS || now < present.again));
+}
+
+/* Fills `k`, which has what is known so far. `ret_role`: the keys are those of a role. */
+static pst_status look_up(struct role_keys *k, bool looked, bool *ret_role, pst_error *reterr)
+{
     pst_status st = PST_OK;
-    if (!present.looked) {
-        st = role_from_variables(&present.keys, reterr);
+    if (!looked) {
+        bool given = k->access_key != NULL;
+        st = role_from_variables(k, reterr);
         if (st == PST_OK)
-            st = role_from_files(&present.keys, reterr);
+            st = role_from_files(k, reterr);
+        *ret_role = st == PST_OK && !given && !k->access_key;
     }
-    present.renewable = present.renewable || (st == PST_OK && !given && !present.keys.access_key);
-    if (st == PST_OK && present.renewable)
-        st = role_from_services(&present.keys, reterr);
-    if (st < 0 && present.looked && time(NULL) < present.keys.expires) { /* the service may answer next time; the keys still hold */
+    return st == PST_OK && *ret_role ? role_from_services(k, reterr) : st;
+}
+
+/* Takes over what was found, unless other settings were made meanwhile. Locked. */
+static pst_status take_over(struct role_keys *k, unsigned version, bool role, pst_status st)
+{
+    if (version != present.version)
+        return PST_OK; /* the next to ask looks again */
+    bool holds = present.looked && time(NULL) < present.keys.expires;
+    if (st < 0 && holds) { /* the service may answer next time */
         present.again = time(NULL) + RETRY_SECONDS;
         return PST_OK;
     }
     present.looked = st == PST_OK;
+    if (st == PST_OK) {
+        struct role_keys old = present.keys;
+        present.keys = *k;
+        *k = old;
+        present.renewable = role;
+    }
+    return st;
+}
+
+/* Asks without the lock: a service may be slow, and keys that still hold are used meanwhile. Locked before and after. */
+static pst_status renew(pst_error *reterr)
+{
+    struct role_keys k;
+    unsigned version = present.version;
+    bool role = present.renewable, looked = present.looked;
+    if (!role_keys_copy(&k, &present.keys))
+        return fail_memory(reterr, "reading the settings of the store");
+    present.renewing = true;
+    pthread_mutex_unlock(&present.lock);
+    pst_status st = look_up(&k, looked, &role, reterr);
+    pthread_mutex_lock(&present.lock);
+    present.renewing = false;
+    st = take_over(&k, version, role, st);
+    pthread_cond_broadcast(&present.renewed);
+    role_keys_finish(&k);
+    return st;
+}
+
+/* Locked. */
+static pst_status look(pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    while (st == PST_OK && !is_fresh()) {
+        bool holds = present.looked && time(NULL) < present.keys.expires;
+        unsigned version = present.version;
+        if (!present.renewing) {
+            st = renew(reterr);
+            if (version == present.version)
+                break;
+        } else if (holds) {
+            break;
+        } else if (stop_thread_asked()) {
+            st = pst_fail(reterr, PST_ECANCELLED, "stopped while keys were fetched");
+        } else {
+            struct timespec until;
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_nsec += 100000000;
+            until.tv_sec += until.tv_nsec / 1000000000;
+            until.tv_nsec %= 1000000000;
+            pthread_cond_timedwait(&present.renewed, &present.lock, &until);
+        }
+    }
     return st;
 }
 
@@ -127,11 +204,12 @@ void settings_finish(struct settings *s)
     *s = (struct settings){0};
 }
 
-void settings_cache(char **ret_folder, uint64_t *ret_bytes)
+void settings_cache(struct room *ret)
 {
     pthread_mutex_lock(&present.lock);
-    *ret_folder = present.cache_folder ? mem_strdup(present.cache_folder) : NULL;
-    *ret_bytes = present.cache_bytes ? present.cache_bytes : UINT64_MAX;
+    ret->folder = present.cache_folder ? mem_strdup(present.cache_folder) : NULL;
+    ret->most = present.cache_bytes ? present.cache_bytes : ROOM_UNLIMITED;
+    ret->evict = present.cache_evict;
     pthread_mutex_unlock(&present.lock);
 }
 

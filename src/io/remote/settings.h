@@ -3,6 +3,7 @@
 #define IO_REMOTE_SETTINGS_H
 
 #include "io/remote/address.h"
+#include "io/remote/room.h"
 #include "io/remote/sigv4.h"
 #include <penstock/store.h>
 
@@ -16,8 +17,8 @@ struct settings {
 pst_status settings_get(struct settings *ret, pst_error *reterr);
 void settings_finish(struct settings *s); /* secrets are wiped */
 
-/* The folder of the cache (mem_free it; NULL: none), its size, and the number of connections. */
-void settings_cache(char **ret_folder, uint64_t *ret_bytes);
+/* The cache (mem_free its folder), and the number of connections. */
+void settings_cache(struct room *ret);
 unsigned settings_connections(void);
 
 #endif

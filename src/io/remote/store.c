@@ -281,7 +281,9 @@ struct ranged {
     bool judged;    /* the answer's headers were looked at */
     bool changed;   /* it is another object by now */
     bool misplaced; /* the answer has other bytes than asked */
-    bool refused;   /* by the sink */
+    bool sizeless;  /* the answer does not say how large the object is, and nobody knows it */
+    bool refused;   /* there is enough */
+    bool unwanted;  /* the sink takes no more */
 };
 
 /* By Content-Range, whatever the status: some servers answer 200 with the right range, others with the whole object. */
@@ -294,7 +296,8 @@ static bool judge(struct ranged *r)
     r->changed =
         f->known && ((f->etag[0] && c->etag[0] && strcmp(c->etag, f->etag)) || (total != UINT64_MAX && total != f->size));
     r->misplaced = c->ranged ? c->begin != r->from : r->from != 0;
-    if (r->changed || r->misplaced)
+    r->sizeless = !f->known && total == UINT64_MAX;
+    if (r->changed || r->misplaced || r->sizeless)
         return false;
     if (!f->known) {
         f->known = true;
@@ -315,8 +318,10 @@ static bool pass_on(void *user, const void *data, size_t length)
         length = (size_t)left;
         r->refused = true; /* after these bytes it is enough */
     }
-    if (length && !r->get->sink(r->get->user, data, length))
+    if (length && !r->get->sink(r->get->user, data, length)) {
+        r->unwanted = true;
         return false;
+    }
     r->got += length;
     if (r->get->progress)
         atomic_fetch_add(r->get->progress, length);
@@ -373,7 +378,7 @@ static bool is_enough(struct ranged *r)
     if (c->complete && c->status / 100 == 2 && !r->judged && !judge(r))
         return false;
     uint64_t end = r->get->offset + r->get->length;
-    return c->status / 100 == 2 && r->judged && !r->misplaced && !r->changed &&
+    return c->status / 100 == 2 && r->judged && !r->misplaced && !r->changed && !r->sizeless &&
            (r->got == r->get->length || (f->size <= end && r->get->offset + r->got >= f->size));
 }
 
@@ -392,6 +397,15 @@ pst_status store_get(const struct store_get *get, struct store_facts *facts, pst
             break;
         if (r.changed || (c.complete && c.status == 412)) {
             st = fail_changed(get, reterr);
+            break;
+        }
+        if (r.unwanted) {
+            st = pst_fail_at(reterr, PST_EIO, get->path, PST_NOWHERE, PST_NOWHERE, "its bytes could not be kept");
+            break;
+        }
+        if (r.sizeless) {
+            st = pst_fail_at(reterr, PST_EUNSUPPORTED, get->path, PST_NOWHERE, PST_NOWHERE,
+                             "the server does not say how large the object is (neither Content-Range nor Content-Length); download it first");
             break;
         }
         attempt = r.got > before ? 0 : attempt + 1; /* progress was made: the server lives */

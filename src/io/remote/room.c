@@ -1,0 +1,229 @@
+/* room.c: see room.h. The file "room" of the folder has the number. It is locked shared while a process uses the folder, so that
+ * whoever gets it exclusively knows to be alone. A copy is KEY.map and KEY.data; the use of a copy is a lock of the map's bytes
+ * [16, 32), shared while it is open, exclusive while it is removed: what is open is never removed. */
+#include "io/remote/room.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/walk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define USE_FIRST    16 /* bytes of a map whose lock is its use */
+#define USE_COUNT    16
+#define COUNT_BYTES  4096
+#define REST_NS      UINT64_C(1000000000) /* after an eviction that found too little */
+
+static struct {
+    pthread_mutex_t lock;
+    char *folder;
+    int fd;
+    _Atomic uint64_t *bytes; /* in the mapped file */
+    uint64_t rest_until;     /* nanoseconds */
+} present = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+void room_fork(enum fork_phase phase)
+{
+    fork_lock(&present.lock, phase);
+}
+
+static int lock_bytes(int fd, short type, off_t first, off_t count, bool wait)
+{
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
+    int failed;
+    do
+        failed = fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &l);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
+int room_hold(int map_fd)
+{
+    return lock_bytes(map_fd, F_RDLCK, USE_FIRST, USE_COUNT, true);
+}
+
+/* ---- Counting ---- */
+
+static pst_status add_bytes(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
+{
+    struct stat st;
+    (void)reterr;
+    if (fstatat(folder_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        *(uint64_t *)user += (uint64_t)st.st_blocks * 512;
+    return PST_OK;
+}
+
+uint64_t room_folder_bytes(const char *folder)
+{
+    uint64_t bytes = 0;
+    (void)walk_names(folder, add_bytes, &bytes, NULL);
+    return bytes;
+}
+
+static void forget(void)
+{
+    if (present.bytes)
+        munmap((void *)present.bytes, COUNT_BYTES);
+    file_close(present.fd);
+    mem_free(present.folder);
+    present.bytes = NULL;
+    present.folder = NULL;
+    present.fd = -1;
+}
+
+/* Opens the number of the folder. Locked. */
+static bool look_at(const char *folder)
+{
+    struct stat st;
+    if (present.bytes && strcmp(present.folder, folder) == 0)
+        return true;
+    forget();
+    char *name = file_make_folder(folder, NULL) == PST_OK ? file_join(folder, "room") : NULL;
+    present.fd = name && !file_denied("open") ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    mem_free(name);
+    present.folder = mem_strdup(folder);
+    bool alone = present.fd >= 0 && lock_bytes(present.fd, F_WRLCK, 0, 1, false) == 0;
+    bool ok = present.fd >= 0 && present.folder && (alone || lock_bytes(present.fd, F_RDLCK, 0, 1, true) == 0);
+    ok = ok && fstat(present.fd, &st) == 0 && (st.st_size >= COUNT_BYTES || ftruncate(present.fd, COUNT_BYTES) == 0);
+    void *map = ok && !file_denied("mmap") ? mmap(NULL, COUNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, present.fd, 0) : MAP_FAILED;
+    if (map == MAP_FAILED) {
+        forget();
+        return false;
+    }
+    present.bytes = map;
+    if (alone)
+        atomic_store(present.bytes, room_folder_bytes(folder));
+    (void)lock_bytes(present.fd, F_RDLCK, 0, 1, true); /* others may come now */
+    return true;
+}
+
+/* ---- Eviction ---- */
+
+struct copy {
+    char *key; /* the name without its ending */
+    struct timespec used;
+};
+
+struct copies {
+    struct copy *items;
+    size_t count, capacity;
+};
+
+static pst_status note_copy(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
+{
+    struct copies *c = user;
+    struct stat st;
+    const char *dot = strrchr(entry->d_name, '.');
+    (void)reterr;
+    if (!dot || strcmp(dot, ".map") || fstatat(folder_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return PST_OK;
+    if (mem_grow((void **)&c->items, &c->capacity, c->count + 1, sizeof(*c->items)) < 0)
+        return PST_ENOMEM;
+    c->items[c->count] = (struct copy){.key = mem_strndup(entry->d_name, (size_t)(dot - entry->d_name)), .used = st.st_mtim};
+    c->count += c->items[c->count].key != NULL;
+    return PST_OK;
+}
+
+static int by_use(const void *a, const void *b)
+{
+    const struct copy *x = a, *y = b;
+    if (x->used.tv_sec != y->used.tv_sec)
+        return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+    return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
+}
+
+/* Removes a copy that nobody has open; returns its bytes. The data go first: a map that is left alone starts anew. */
+static uint64_t evict(const char *folder, const char *key)
+{
+    struct stat map_info, data_info;
+    uint64_t freed = 0;
+    char *map = mem_format("%s/%s.map", folder, key), *data = mem_format("%s/%s.data", folder, key);
+    int fd = map && data ? open(map, O_RDWR | O_CLOEXEC) : -1;
+    if (fd >= 0 && lock_bytes(fd, F_WRLCK, USE_FIRST, USE_COUNT, false) == 0 && fstat(fd, &map_info) == 0 && map_info.st_nlink > 0) {
+        uint64_t bytes = stat(data, &data_info) == 0 ? (uint64_t)data_info.st_blocks * 512 : 0;
+        if (unlink(data) == 0 || errno == ENOENT)
+            freed += bytes;
+        if (unlink(map) == 0)
+            freed += (uint64_t)map_info.st_blocks * 512;
+    }
+    file_close(fd);
+    mem_free(map);
+    mem_free(data);
+    return freed;
+}
+
+static void subtract(uint64_t bytes)
+{
+    uint64_t now = atomic_load(present.bytes);
+    while (!atomic_compare_exchange_weak(present.bytes, &now, now > bytes ? now - bytes : 0))
+        ;
+}
+
+/* Removes copies until there is room. One process at a time; one that waited may find room at once. Locked. */
+static void make_room(const struct room *r, uint64_t bytes)
+{
+    struct copies c = {0};
+    if (clock_ns() < present.rest_until || lock_bytes(present.fd, F_WRLCK, 1, 1, true))
+        return;
+    uint64_t goal = r->most - bytes;
+    if (atomic_load(present.bytes) > goal)
+        (void)walk_names(r->folder, note_copy, &c, NULL);
+    if (c.count)
+        qsort(c.items, c.count, sizeof(*c.items), by_use);
+    for (size_t i = 0; i < c.count; i++) {
+        if (atomic_load(present.bytes) > goal)
+            subtract(evict(r->folder, c.items[i].key));
+        mem_free(c.items[i].key);
+    }
+    mem_free(c.items);
+    if (atomic_load(present.bytes) > goal)
+        present.rest_until = clock_ns() + REST_NS;
+    (void)lock_bytes(present.fd, F_UNLCK, 1, 1, false);
+}
+
+/* ---- Taking ---- */
+
+/* Locked. */
+static bool take(uint64_t bytes, uint64_t most)
+{
+    uint64_t now = atomic_load(present.bytes);
+    while (now <= most - bytes)
+        if (atomic_compare_exchange_weak(present.bytes, &now, now + bytes))
+            return true;
+    return false;
+}
+
+bool room_take(const struct room *r, uint64_t bytes)
+{
+    if (r->most == ROOM_UNLIMITED || bytes == 0)
+        return true;
+    if (bytes > r->most)
+        return false;
+    pthread_mutex_lock(&present.lock);
+    bool ok = look_at(r->folder);
+    bool taken = ok && take(bytes, r->most);
+    if (ok && !taken && r->evict) {
+        make_room(r, bytes);
+        taken = take(bytes, r->most);
+    }
+    pthread_mutex_unlock(&present.lock);
+    return taken;
+}
+
+void room_give(const struct room *r, uint64_t bytes)
+{
+    if (r->most == ROOM_UNLIMITED || bytes == 0)
+        return;
+    pthread_mutex_lock(&present.lock);
+    if (present.bytes && strcmp(present.folder, r->folder) == 0)
+        subtract(bytes);
+    pthread_mutex_unlock(&present.lock);
+}

@@ -1,0 +1,29 @@
+/* room.h: how many bytes a cache folder holds, for all processes that share it, and what is removed when there is no room.
+ *
+ * Bytes are taken before they are written and given back if they are not. The number lies in a file of the folder that every
+ * process maps; a process that finds the folder unused counts the files again, since one that was killed gives nothing back:
+ * the number may be too high, never too low. */
+#ifndef IO_REMOTE_ROOM_H
+#define IO_REMOTE_ROOM_H
+
+#include "io/remote/fork.h"
+#include <penstock/base.h>
+
+struct room {
+    char *folder; /* NULL: no cache */
+    uint64_t most;
+    bool evict; /* copies that no process has open, those first that were not used for longest */
+};
+#define ROOM_UNLIMITED UINT64_MAX
+
+/* False: there is no room for so many bytes. Without a limit nothing is counted. */
+bool room_take(const struct room *r, uint64_t bytes);
+void room_give(const struct room *r, uint64_t bytes);
+
+/* The use of a copy, by its descriptor: a process holds it while the copy is open. Waits for an eviction that is under way. */
+int room_hold(int map_fd);
+
+/* The bytes that the folder's copies occupy. */
+uint64_t room_folder_bytes(const char *folder);
+
+#endif
