@@ -36,6 +36,18 @@ static const struct monitored *seen(const struct monitors *m, const char *socket
     return NULL;
 }
 
+/* The ranks of a job side by side, in their order. */
+static int by_rank(const void *a, const void *b)
+{
+    const pst_monitor_view *x = &((const struct monitored *)a)->now, *y = &((const struct monitored *)b)->now;
+
+    if (x->world != y->world)
+        return x->world < y->world ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
 pst_status monitors_look(struct monitors *m, const char *folder, pst_error *reterr)
 {
     struct monitors found = {.items = calloc(MOST_MONITORS, sizeof(*found.items))};
@@ -61,6 +73,8 @@ pst_status monitors_look(struct monitors *m, const char *folder, pst_error *rete
     for (size_t i = 0; i < count; i++)
         pst_free(paths[i]);
     pst_free(paths);
+    if (found.count)
+        qsort(found.items, found.count, sizeof(*found.items), by_rank);
     monitors_finish(m);
     *m = found;
     return status;

@@ -116,6 +116,34 @@ def ranks_of(job):
             return pids
 
 
+def test_top_shows_all_ranks():
+    """Side by side, each with its number, its training and its validation pipeline; one view of the job for each MPI."""
+    need_mpi()
+    with scratch() as folder:
+        command = data(folder)
+        for mpi in LAUNCHERS:
+            monitors = f"{folder}/monitors-{mpi}"
+            job = start(mpi, 2, "train", *command, "--epochs", 1000, "--out", f"{folder}/{mpi}", env={"PENSTOCK_MONITOR": monitors})
+            try:
+                pids = ranks_of(job)
+
+                def shown():
+                    seen = penstock("top", "--once", "--interval", 0.3, "--folder", monitors, "--json", code=None)
+                    found = json.loads(seen.out)["pipelines"] if seen.code == 0 else []
+                    return {(p["rank"], p["pid"]) for p in found if p["world"] == 2 and p["samples_per_s"]}
+
+                wait_for(lambda: shown() == set(pids.items()))
+                text = penstock("top", "--once", "--interval", 0.3, "--folder", monitors).out
+                rows = re.findall(r"^ *(\d+) +(\d)/2 ", text, re.M)
+                assert {(int(rank), int(pid)) for pid, rank in rows} == set(pids.items()), text
+                order = [int(rank) for _, rank in rows]
+                assert order == sorted(order), f"by rank:\n{text}"
+            finally:
+                for pid in pids.values():
+                    os.kill(pid, signal.SIGKILL)
+                job.communicate(timeout=60)
+
+
 def test_lost_ranks():
     """A rank that is stopped or killed ends the job, which says which one it was; a resume gives the bits of a run that was not disturbed."""
     need_mpi()
