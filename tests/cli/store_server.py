@@ -25,9 +25,6 @@ def most_requests(plain, share):
     """How many requests there may be where `share` of them fail: each failure costs one more, chance adds four standard deviations, twins some."""
     return plain / (1 - share) + 4 * (plain * share) ** 0.5 / (1 - share) + 4
 
-KEY, SECRET, TOKEN = "test-key", "test-secret", None
-MOST_IN_A_ROW = 5
-
 
 def sign(secret, date, region, text):
     key = ("AWS4" + secret).encode()

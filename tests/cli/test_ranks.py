@@ -132,7 +132,7 @@ def test_top_shows_all_ranks():
                     found = json.loads(seen.out)["pipelines"] if seen.code == 0 else []
                     return {(p["rank"], p["pid"]) for p in found if p["world"] == 2 and p["samples_per_s"]}
 
-                wait_for(lambda: shown() == set(pids.items()))
+                wait_until(lambda: shown() == set(pids.items()), "both ranks are shown", job)
                 text = penstock("top", "--once", "--interval", 0.3, "--folder", monitors).out
                 rows = re.findall(r"^ *(\d+) +(\d)/2 ", text, re.M)
                 assert {(int(rank), int(pid)) for pid, rank in rows} == set(pids.items()), text
@@ -141,7 +141,7 @@ def test_top_shows_all_ranks():
             finally:
                 for pid in pids.values():
                     os.kill(pid, signal.SIGKILL)
-                job.communicate(timeout=60)
+                job.communicate(timeout=HANG)
 
 
 def test_lost_ranks():
