@@ -75,6 +75,13 @@ static bool show(struct part *p, const struct cache *in, size_t count)
 
 /* ---- Writing ---- */
 
+static _Atomic uint64_t downloaded; /* bytes, of all objects */
+
+uint64_t object_downloaded(void)
+{
+    return atomic_load(&downloaded);
+}
+
 struct writing { /* the bytes of one part on their way into the copy */
     struct part *part; /* NULL: nobody is told */
     const struct cache *to;
@@ -111,6 +118,7 @@ static bool write_bytes(void *user, const void *data, size_t length)
 {
     struct writing *w = user;
     const uint8_t *bytes = data;
+    atomic_fetch_add(&downloaded, length); /* before readers see them */
     while (length) {
         ssize_t k = file_denied("pwrite") ? -1 : pwrite(w->to->fd, bytes, length, (off_t)w->at);
         if (k < 0 && errno == EINTR)
@@ -142,13 +150,6 @@ void object_keep_first(struct object *o, const void *bytes, size_t length)
 
 /* ---- Downloading ---- */
 
-static _Atomic uint64_t downloaded; /* bytes, of all objects */
-
-uint64_t object_downloaded(void)
-{
-    return atomic_load(&downloaded);
-}
-
 static pst_status download(struct part *p, const struct cache *to, pst_error *reterr)
 {
     struct object *o = p->object;
@@ -163,7 +164,6 @@ static pst_status download(struct part *p, const struct cache *to, pst_error *re
                             .cancel = &p->cancel,
                             .progress = &p->progress};
     pst_status st = store_get(&get, &facts, reterr);
-    atomic_fetch_add(&downloaded, get.length);
     if (w.error)
         return file_fail(reterr, o->path, "keeping a copy of the object", w.error);
     if (st == PST_OK && whole_blocks(&w) < p->first + p->count)
