@@ -4,7 +4,7 @@ import functools
 import os
 import time
 
-HANG = 300  # seconds
+HANG = int(os.environ.get("PENSTOCK_HANG", "300"))  # seconds; a machine that suspends its processes needs more
 
 
 def wait_until(condition, what, process=None):
