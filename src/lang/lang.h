@@ -24,7 +24,7 @@ struct lang_class {
     size_t positional;       /* how many of them take values without a name; the others need name=value */
     size_t config_size;
     size_t min_children, max_children; /* chains in parentheses that it takes */
-    bool empty_child;                  /* one of them may be empty: ( ) */
+    bool empty_child;                  /* one of them may be empty: ( ), as in concat and add of models */
     const void *owner;                 /* the caller's own declaration of the class */
 };
 

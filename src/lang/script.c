@@ -110,6 +110,28 @@ void script_draw(const struct script *s, size_t begin, size_t end, pst_error *re
     *out = '\0';
 }
 
+bool script_find_drawing(const char *message, struct drawing *ret)
+{
+    const char *below = strrchr(message, '\n'), *above = below ? memrchr(message, '\n', (size_t)(below - message)) : NULL;
+    size_t blanks = above ? strspn(below + 1, " ") : 0, carets = above ? strspn(below + 1 + blanks, "^") : 0, cut = sizeof(ELLIPSIS) - 1;
+    if (carets == 0 || below[1 + blanks + carets])
+        return false;
+    const char *line = above + 1;
+    size_t length = (size_t)(below - line);
+    bool left = blanks > 0 && length >= cut && memcmp(line, ELLIPSIS, cut) == 0;
+    line += left ? cut : 0;
+    length -= left ? cut : 0;
+    bool right = length >= cut && memcmp(line + length - cut, ELLIPSIS, cut) == 0;
+    *ret = (struct drawing){.at = (size_t)(above - message),
+                            .line = line,
+                            .length = length - (right ? cut : 0),
+                            .column = blanks - left,
+                            .carets = carets,
+                            .cut_left = left,
+                            .cut_right = right};
+    return true;
+}
+
 /* Errors are one line of plain text; what users wrote need not be. */
 static void flatten(char *message)
 {

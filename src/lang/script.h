@@ -16,4 +16,16 @@ pst_status script_fail(const struct script *s, size_t begin, size_t end, pst_sta
 /* Adds the line and the carets to the message, as far as they fit. */
 void script_draw(const struct script *s, size_t begin, size_t end, pst_error *reterr);
 
+/* A drawing of script_draw at the end of a message. */
+struct drawing {
+    size_t at;                /* the byte of the message at which it begins: a line break */
+    const char *line;         /* the text that is shown, without ellipses */
+    size_t length;            /* its bytes */
+    size_t column, carets;    /* characters of it before the carets, and the number of carets */
+    bool cut_left, cut_right; /* more of the line stands there */
+};
+
+/* Returns false if the message does not end with a drawing. */
+bool script_find_drawing(const char *message, struct drawing *ret);
+
 #endif

@@ -146,32 +146,47 @@ pst_status lang_adopt(struct lang_tree *t, const struct language *l, struct lang
     return PST_OK;
 }
 
-/* The byte of `text` that stands in a column. */
-static size_t byte_of(const char *text, size_t length, size_t column)
+/* The byte of `text` after `columns` characters. */
+static size_t byte_of(const char *text, size_t length, size_t columns)
 {
     size_t i = 0;
-    for (; column > 0 && i < length; column--)
+    for (; columns > 0 && i < length; columns--)
         do
             i++;
         while (i < length && ((unsigned char)text[i] & 0xc0) == 0x80);
     return i;
 }
 
-/* Takes the drawing of an expression out of the message, and finds the place that it points at in the text of the node, which has the expression. */
-static void take_drawing(const struct script *s, const struct lang_node *n, char *message, size_t *begin, size_t *end)
+/* Whether the drawing shows the error's place in a text of this tree. */
+static bool is_pointed(const struct lang_tree *t, const struct drawing *d, const pst_error *error)
 {
-    char *line = strchr(message, '\n'), *carets = line ? strchr(line + 1, '\n') : NULL;
-    if (!line)
-        return;
-    size_t length = carets ? (size_t)(carets - line - 1) : 0;
-    const char *found = length ? memmem(s->text + n->begin, n->end - n->begin, line + 1, length) : NULL;
-    if (found) {
-        size_t from = strspn(carets + 1, " "), count = strspn(carets + 1 + from, "^"), at = (size_t)(found - s->text);
-        *begin = at + byte_of(found, length, from);
-        *end = at + byte_of(found, length, from + count);
-        *end = *end > *begin ? *end : *begin + 1;
+    for (size_t i = 0; i < t->script_count; i++) {
+        const struct script *s = &t->scripts[i];
+        size_t length = strlen(s->text), at = (size_t)error->offset;
+        if (error->offset > length)
+            continue;
+        pst_error again = {0};
+        memcpy(again.message, error->message, d->at);
+        script_draw(s, at, at + byte_of(s->text + at, length - at, d->carets), &again);
+        if (strcmp(again.message, error->message) == 0)
+            return true;
     }
-    *line = '\0';
+    return false;
+}
+
+/* Finds the place that the drawing of an expression points at in the text of the node: the expression is a whole value there, or a line of one. */
+static void find_place(const struct script *s, const struct lang_node *n, const struct drawing *d, size_t *begin, size_t *end)
+{
+    const char *last = s->text + n->end, *found = s->text + n->begin;
+    while (d->length > 0 && (found = memmem(found + 1, (size_t)(last - found - 1), d->line, d->length)) != NULL) {
+        const char *after = found + d->length;
+        if ((!d->cut_left && !strchr(" \t\r\n='\"", found[-1])) || (!d->cut_right && after < last && !strchr(" \t\r\n'\"", *after)))
+            continue;
+        *begin = (size_t)(found - s->text) + byte_of(found, d->length, d->column);
+        *end = (size_t)(found - s->text) + byte_of(found, d->length, d->column + d->carets);
+        *end = *end > *begin ? *end : *begin + 1;
+        return;
+    }
 }
 
 void lang_point(const struct lang_tree *t, const struct lang_node *n, pst_error *reterr)
@@ -180,10 +195,17 @@ void lang_point(const struct lang_tree *t, const struct lang_node *n, pst_error 
         return;
     const struct script *s = &t->scripts[n->script];
     size_t begin = n->begin, end = n->end;
-    take_drawing(s, n, reterr->message, &begin, &end);
-    if (!reterr->path[0] && reterr->record == PST_NOWHERE && reterr->offset == PST_NOWHERE) {
+    struct drawing d;
+    bool drawn = reterr->offset != PST_NOWHERE && reterr->record == PST_NOWHERE && script_find_drawing(reterr->message, &d);
+    if (drawn && is_pointed(t, &d, reterr))
+        return; /* the innermost node shows the most */
+    if (drawn) {
+        find_place(s, n, &d, &begin, &end);
+        reterr->message[d.at] = '\0';
+    }
+    if (drawn || (!reterr->path[0] && reterr->record == PST_NOWHERE && reterr->offset == PST_NOWHERE)) {
         pst_error given = *reterr;
-        pst_fail_at(reterr, given.status, s->path, PST_NOWHERE, n->begin, "%s", given.message);
+        pst_fail_at(reterr, given.status, s->path, PST_NOWHERE, begin, "%s", given.message);
         memcpy(reterr->op, given.op, sizeof(reterr->op));
         reterr->sys_errno = given.sys_errno;
     }

@@ -85,7 +85,7 @@ static pst_status build(struct graph_builder *b, const struct lang_node *n, size
 
 const struct layer_class REAL(layer_residual) = {
     .name = "residual",
-    .doc = "The sum of a branch and a shortcut, both in parentheses. Without a shortcut: the input, or a 1×1 convolution of it "
+    .doc = "The sum of a branch and a shortcut, both in parentheses and neither of them empty. Without a shortcut: the input, or a 1×1 convolution of it "
            "where shapes differ, with batchnorm if the branch ends in one.",
     .example = "conv 16 3 pad=same | residual relu ( conv 16 3 relu pad=same | conv 16 3 pad=same ) | globalavgpool | dense 10",
     .params = params,

@@ -272,6 +272,12 @@ def test_mistakes_in_expressions_are_shown_where_they_are():
         assert said in lines[0] and "\\n" not in lines[0] and lines[1].strip() == text, lines
         begin = lines[2].index("^") - 2
         assert text[begin : begin + lines[2].count("^")] == caret, lines
+    mistake("range 9 | filter l", says="no field l", under="l")
+    mistake("choose (range 3 | filter 'inde < 3') (range 3) (range 4) field=value | batch 2", says="no field inde", under="inde")
+    with scratch() as folder:
+        with open(f"{folder}/train.pst", "w") as f:
+            f.write("range 9\n| filter 'inde < 3'\n| batch 2\n")
+        mistake(f"@{folder}/train.pst", says=["train.pst: at byte 18: ", "no field inde"], under="inde", code=1)
 
 
 tap.main(globals())

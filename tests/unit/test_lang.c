@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "lang/script.h"
 #include "unit/lang_table.h"
 
 #include <inttypes.h>
@@ -118,6 +119,7 @@ static void test_errors(void)
             "conv: kernel is 99; expected a whole number from 1 to 31\n"
             "  repeat 2 ( conv 16 99 )\n"
             "                     ^^");
+    REFUSES("say http://me:p@ss@host/@x | rellu", "there is no layer rellu; did you mean relu?\nsay http://*******@host/@x | rellu\n                             ^^^^^");
     REFUSES("resdual(relu)", "there is no layer resdual; did you mean residual?\nresdual(relu)\n^^^^^^^^^^^^^");
     REFUSES("relu(relu)", "relu takes no ( ); write arguments after a blank\nrelu(relu)\n^^^^^^^^^^");
     REFUSES("residual(relu(1))", "relu takes no ( ); write arguments after a blank\nresidual(relu(1))\n         ^^^^^^^");
@@ -266,6 +268,51 @@ static void test_file_errors(void)
     CHECK_STATUS(lang_parse(&t, &layers, text, &error), PST_ELIMIT, &error);
     CHECK_STR(error.path, test_path("deep.pst"));
     CHECK_INT(t.count + t.script_count, 0);
+    lang_finish(&t);
+}
+
+/* Errors of an expression have a text, an offset and a drawing of their own: the place in the node's text counts. */
+static void test_expressions(void)
+{
+    char text[1024], long_one[256] = "";
+    struct lang_tree t = {0};
+    pst_error error = {0};
+    for (int i = 0; i < 16; i++)
+        sprintf(long_one + strlen(long_one), "%sname_%02d", i ? " + " : "", i);
+    snprintf(text, sizeof(text), "relu |\nsay 'xay < b + a' |\nsay a |\nsay '%s' |\nrelu", long_one);
+    write_text("said.pst", text);
+    snprintf(text, sizeof(text), "@%s", test_path("said.pst"));
+    REQUIRE_OK(lang_parse(&t, &layers, text, &error), &error);
+    struct lang_node **nodes = t.top.nodes;
+
+    script_fail(&(struct script){.text = (char[]){"xay < b + a"}}, 10, 11, PST_ENOTFOUND, &error, "there is no field a");
+    lang_point(&t, nodes[1], &error);
+    CHECK_STR(error.message, "there is no field a\nsay 'xay < b + a' |\n               ^");
+    CHECK_STR(error.path, test_path("said.pst"));
+    CHECK_INT(error.offset, 7 + 15);
+    lang_point(&t, nodes[0], &error); /* an outer node: the place stays */
+    CHECK_STR(error.message, "there is no field a\nsay 'xay < b + a' |\n               ^");
+    CHECK_INT(error.offset, 7 + 15);
+
+    script_fail(&(struct script){.text = (char[]){"a"}}, 0, 1, PST_ENOTFOUND, &error, "there is no field a");
+    lang_point(&t, nodes[2], &error); /* not the a of say */
+    CHECK_STR(error.message, "there is no field a\nsay a |\n    ^");
+
+    script_fail(&(struct script){.text = long_one}, 8 * 10, 8 * 10 + 7, PST_ENOTFOUND, &error, "there is no field name_08");
+    CHECK_MSG(strstr(error.message, "\xe2\x80\xa6") != NULL, "not cut: %s", error.message);
+    lang_point(&t, nodes[3], &error);
+    CHECK_INT(error.offset, nodes[3]->begin + 5 + 8 * 10);
+    const char *carets = strrchr(error.message, ' ');
+    CHECK_STR(carets, " ^^^^^^^");
+
+    script_fail(&(struct script){.text = (char[]){"elsewhere"}}, 0, 9, PST_EINVAL, &error, "wrong");
+    lang_point(&t, nodes[4], &error); /* written in another way in the text: the node */
+    CHECK_STR(error.message, "wrong\nrelu\n^^^^");
+    CHECK_INT(error.offset, nodes[4]->begin);
+
+    pst_fail(&error, PST_EINVAL, "f: shapes differ:\n  image (32, 32)\n  mask (16, 16)");
+    lang_point(&t, nodes[4], &error);
+    CHECK_STR(error.message, "f: shapes differ:\n  image (32, 32)\n  mask (16, 16)\nrelu\n^^^^");
     lang_finish(&t);
 }
 
@@ -492,6 +539,7 @@ int main(int argc, char **argv)
         {"limits", test_limits},
         {"files", test_files},
         {"file_errors", test_file_errors},
+        {"expressions", test_expressions},
         {"round_trip", test_round_trip},
         {"hostile", test_hostile},
         {"memory_faults", test_memory_faults},
