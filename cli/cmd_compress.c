@@ -21,7 +21,7 @@ struct config {
     int format, norm;
     uint64_t epochs, steps_per_epoch, threads, save_every;
     struct option_list exclude;
-    bool structured, qat, search, json, quiet;
+    bool structured, qat, search, json, quiet, bits_given;
 };
 
 /* As pst_weights_format; "int8" is integers throughout. */
@@ -236,7 +236,7 @@ static int compress(const struct config *c, const char *path, const pst_network 
                               .save_every = c->save_every,
                               .search = c->search,
                               .budget = c->budget,
-                              .bits = c->bits,
+                              .bits = c->bits_given ? c->bits : 0,
                               .input_field = c->input,
                               .target_field = c->label,
                               .progress = progress,
@@ -315,10 +315,10 @@ static const struct option options[] = {
     {"--quantize", .metavar = "TYPE", .kind = OPTION_CHOICE, INTO(struct config, format), .choices = formats, .initial = "none",
      .doc = "in the end: int8 computes in 8-bit integers; the others store weights in fewer bits and compute in float32; weights-mixed "
             "finds 4, 8, 16 or 32 bits for each layer, as --search finds zeros"},
-    {"--bits", .metavar = "N", .kind = OPTION_FLOAT, INTO(struct config, bits), .initial = "6", .min = 4, .max = 32,
-     .doc = "the mean bits per weight that --quantize weights-mixed reaches"},
+    {"--bits", .metavar = "N", .kind = OPTION_FLOAT, INTO(struct config, bits), .given = offsetof(struct config, bits_given), .initial = "6", .min = 4,
+     .max = 32, .doc = "the mean bits per weight that --quantize weights-mixed reaches, if --search-seconds suffices to measure them"},
     {"--qat", .kind = OPTION_FLAG, INTO(struct config, qat),
-     .doc = "train for int8 first; without it, only where int8 loses too much otherwise"},
+     .doc = "train for --quantize int8 first; without it, only where int8 loses too much otherwise"},
     {"--search", .kind = OPTION_FLAG, INTO(struct config, search),
      .doc = "find a share of zeros for each layer: measure how sensitive each one is, then set weights to zero where that costs the least"},
     {"--search-seconds", .metavar = "S", .kind = OPTION_FLOAT, INTO(struct config, budget), .initial = "300", .min = 0.01, .max = 1e9,

@@ -81,7 +81,7 @@ typedef struct pst_compress_options {
     const char *const *exclude; /* Names of layers that are not pruned. */
     size_t exclude_count;      /* The number of names. */
     pst_weights_format format; /* Quantise to this format in the end; PST_WEIGHTS_FLOAT32: do not. */
-    bool qat;                  /* Train for int8 before it is quantised; otherwise only if the bound is missed without. */
+    bool qat;                  /* PST_WEIGHTS_QUANTIZED: train for int8 first; otherwise only if the bound is missed without. */
     bool bounded;              /* Whether `max_loss` counts. */
     double max_loss;           /* The accuracy that may be lost, as a share: 0.005 is half a percentage point. A step that loses more is
                                   repeated with less, then left out. */
@@ -97,7 +97,8 @@ typedef struct pst_compress_options {
     const char *input_field, *target_field; /* Fields of the pipelines; NULL: as the network's record says. */
     pst_compress_fn progress;  /* NULL: none. */
     void *user;                /* Handed to `progress`. */
-    double bits;               /* PST_WEIGHTS_MIXED: the mean bits per weight to reach, 4 to 32; 0: 6. Bits go where that costs the least. */
+    double bits;               /* PST_WEIGHTS_MIXED: the mean bits per weight to reach, 4 to 32, if `budget` suffices to measure them; 0: 6. Bits go
+                                  where that costs the least. */
 } pst_compress_options;
 
 /* A layer of the result. */

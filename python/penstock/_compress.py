@@ -81,7 +81,7 @@ def compress(
     norm="l1",
     exclude=(),
     quantize=None,
-    bits=6.0,
+    bits=None,
     qat=False,
     search=False,
     search_seconds=300.0,
@@ -106,9 +106,9 @@ def compress(
         prune: a share of weights to set to zero, or groups such as "2:4"; structured=True: whole channels go instead
         flops: remove channels until this share of the operations is left
         quantize: "int8" computes in 8-bit integers; "weights-int8", "weights-int4", "float16", "bfloat16" store weights in fewer bits;
-            "weights-mixed" finds 4, 8, 16 or 32 bits for each layer, until the mean per weight is `bits`
+            "weights-mixed" finds 4, 8, 16 or 32 bits for each layer, until the mean per weight is `bits` (None: 6), if search_seconds suffices
         search: find a share of zeros for each layer; search_seconds: the time for that and for weights-mixed
-        qat: train for int8 first; otherwise only where int8 loses too much
+        qat: train for quantize="int8" first; otherwise only where int8 loses too much
         target_accuracy: what may be lost, such as -0.005; a step that loses more is repeated with less, then left out
         data, validation: a Dataset or the text of a pipeline; None: as the run of the model recorded
         fields: names of the fields of input and target
@@ -143,7 +143,7 @@ def compress(
                 os.fsencode(model), out, *pipelines, None if checkpoint is None else str(checkpoint), None if html is None else os.fspath(html),
                 left or float(flops), norm, sparsity, keep, group, [os.fsencode(name) for name in ((exclude,) if isinstance(exclude, str) else exclude)],
                 quantize or "none", qat, None if target_accuracy is None else -float(target_accuracy), epochs, steps_per_epoch, learning_rate, seed, threads,
-                save_every, search, search_seconds, source, target, progress, float(bits), title,
+                save_every, search, search_seconds, source, target, progress, 0.0 if bits is None else float(bits), title,
             )
         finally:
             for pipeline in pipelines:

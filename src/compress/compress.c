@@ -176,40 +176,43 @@ static pst_status step_integers(struct compression *c, pst_network **now, pst_er
 
 /* ---- Bits per layer ---- */
 
-static pst_status mix_once(struct compression *c, pst_network **now, double mean, bool *accepted, pst_error *reterr)
+static pst_status mix_once(struct compression *c, pst_network **now, const pst_network *folded, struct search *search, double mean, bool *accepted,
+                           pst_error *reterr)
 {
     char name[64];
-    double reached = 32;
-    pst_network *folded = NULL, *small = NULL;
-    pst_weights_format *each = NULL;
-    pst_status st = network_round(&folded, *now, PST_WEIGHTS_FLOAT32, NULL, reterr);
-    if (st == PST_OK) {
-        each = mem_array(folded->model->graph->param_count + 1, sizeof(*each));
-        st = each ? compression_search_bits(c, folded, mean, each, &reached, reterr) : fail_memory(reterr, "compressing");
-    }
-    snprintf(name, sizeof(name), "%.2f bits, found per layer", reached);
+    bool late = false;
+    pst_network *small = NULL;
+    pst_weights_format *each = mem_array(folded->model->graph->param_count + 1, sizeof(*each));
+    if (!each)
+        return fail_memory(reterr, "compressing");
+    double reached = compression_bits_distribute(search, mean, each, &late);
+    snprintf(name, sizeof(name), "%.2f bits, found per layer%s", reached, late ? " in the time given" : "");
     c->what = name;
-    if (st == PST_OK && !c->stop)
-        st = network_round(&small, folded, PST_WEIGHTS_MIXED, each, reterr);
-    if (st == PST_OK && small)
+    pst_status st = network_round(&small, folded, PST_WEIGHTS_MIXED, each, reterr);
+    if (st == PST_OK)
         st = compression_judge(c, small, name, accepted, reterr);
-    if (st == PST_OK && small)
+    if (st == PST_OK)
         advance(now, small, *accepted);
     else
         pst_network_destroy(small);
-    pst_network_destroy(folded);
     mem_free(each);
     return st;
 }
 
-/* With more bits where too much is lost: halfway to 16, which lose next to nothing. */
+/* With more bits where too much is lost: halfway to 16, which lose next to nothing. Layers are measured once. */
 static pst_status step_bits(struct compression *c, pst_network **now, pst_error *reterr)
 {
     double mean = c->options->bits > 0 ? c->options->bits : 6;
     bool accepted = false;
-    pst_status st = PST_OK;
+    pst_network *folded = NULL;
+    struct search *search = NULL;
+    pst_status st = network_round(&folded, *now, PST_WEIGHTS_FLOAT32, NULL, reterr);
+    if (st == PST_OK)
+        st = compression_bits_create(&search, c, folded, reterr);
     for (int i = 0; st == PST_OK && !c->stop && !accepted && (i == 0 || (i < COMPRESS_TRIES && mean < 15)); i++, mean += (16 - mean) / 2)
-        st = mix_once(c, now, mean, &accepted, reterr);
+        st = mix_once(c, now, folded, search, mean, &accepted, reterr);
+    compression_bits_destroy(search);
+    pst_network_destroy(folded);
     return st;
 }
 
@@ -250,13 +253,23 @@ static pst_status check(const pst_compress_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "unknown format of weights: %d", (int)o->format);
     if (o->bits != 0 && !(o->bits >= 4 && o->bits <= 32))
         return pst_fail(reterr, PST_EINVAL, "%g bits per weight; expected a mean from 4 to 32", o->bits);
+    if (o->bits != 0 && o->format != PST_WEIGHTS_MIXED)
+        return pst_fail(reterr, PST_EINVAL, "a mean of bits per weight (--bits) is for weights-mixed: give that format (--quantize weights-mixed), or leave it out");
+    if (o->qat && o->format != PST_WEIGHTS_QUANTIZED)
+        return pst_fail(reterr, PST_EINVAL, "training for int8 (--qat) is for int8: give that format (--quantize int8), or leave it out");
     return PST_OK;
+}
+
+/* Whether a step trains, with training data. */
+static bool trains(const pst_compress_options *o, bool data)
+{
+    return o->sparsity > 0 || o->group || o->qat || (o->flops > 0 && o->flops < 1 && data);
 }
 
 /* Whether a step trains, or may do so where it loses too much otherwise. */
 static bool may_train(const pst_compress_options *o)
 {
-    return (o->flops > 0 && o->flops < 1) || o->sparsity > 0 || o->group || (o->format == PST_WEIGHTS_QUANTIZED && (o->qat || (o->bounded && o->out)));
+    return trains(o, true) || (o->format == PST_WEIGHTS_QUANTIZED && o->bounded && o->out);
 }
 
 static pst_status prepare(struct compression *c, const pst_network *from, pst_error *reterr)
@@ -276,8 +289,7 @@ static pst_status prepare(struct compression *c, const pst_network *from, pst_er
     if (st == PST_OK && c->options->bounded && (r->loss == PST_LOSS_MSE || r->loss == PST_LOSS_CUSTOM))
         st = pst_fail(reterr, PST_EINVAL, "the model has no accuracy that could be bounded");
     const pst_compress_options *o = c->options;
-    bool trains = o->sparsity > 0 || o->group || o->qat || (o->flops > 0 && o->flops < 1 && c->training);
-    if (st == PST_OK && trains && !o->out)
+    if (st == PST_OK && trains(o, c->training != NULL) && !o->out)
         st = pst_fail(reterr, PST_EINVAL, NEEDS_FOLDER);
     return st == PST_OK && o->out ? file_make_folder(o->out, reterr) : st;
 }

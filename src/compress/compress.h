@@ -5,6 +5,7 @@
 #include <penstock/compress.h>
 
 #define COMPRESS_TRIES 3 /* how often a step is repeated with less */
+#define NEEDS_FOLDER   "training after a step needs a folder for its checkpoints: give out (--out)"
 
 struct compression {
     const pst_compress_options *options;
@@ -24,7 +25,6 @@ pst_status compression_judge(struct compression *c, const pst_network *n, const 
 
 /* Trains the network in OUT/`folder`-FINGERPRINT, or continues there. `prune` may be NULL. `qat` makes it a model for int8. `*ret` is NULL where the
  * user stopped. */
-#define NEEDS_FOLDER "training after a step needs a folder for its checkpoints: give out (--out)"
 pst_status compression_train(struct compression *c, const pst_network *from, const char *folder, const pst_prune_options *prune, bool qat,
                              pst_network **ret, pst_error *reterr);
 
@@ -37,10 +37,16 @@ struct compression_shares {
 /* Measures how much each layer loses without some of its weights, then distributes zeros until `sparsity` of all weights are. Results of
  * measurements are kept in OUT/search.json. */
 pst_status compression_search(struct compression *c, const pst_network *n, struct compression_shares *ret, pst_error *reterr);
-/* Measures how much each layer of a folded network loses with fewer bits, then takes bits away until the mean per weight is at most `mean`. Fills
- * `ret_each`, the format of each parameter, which the caller has zeroed, and the mean that was reached. Measurements are kept in OUT/search-bits.json. */
-pst_status compression_search_bits(struct compression *c, const pst_network *folded, double mean, pst_weights_format *ret_each, double *ret_mean,
-                                   pst_error *reterr);
 void compression_shares_finish(struct compression_shares *s);
+
+/* Measures how much each layer of a folded network loses with fewer bits; what the time allows. `folded` must outlive the search. Measurements are kept
+ * in OUT/search-bits.json. */
+struct search;
+pst_status compression_bits_create(struct search **ret, struct compression *c, const pst_network *folded, pst_error *reterr);
+/* Takes bits away where that costs the least, until the mean per weight is at most `mean`. Fills `ret_each`, the format of each parameter, which the
+ * caller has zeroed. Returns the mean that was reached. `*ret_late`: it is higher because the time ended before all was measured. */
+double compression_bits_distribute(struct search *s, double mean, pst_weights_format *ret_each, bool *ret_late);
+/* Accepts NULL. */
+void compression_bits_destroy(struct search *s);
 
 #endif

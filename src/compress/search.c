@@ -1,7 +1,8 @@
 /* search.c: a share of zeros, or a number of bits, for each layer. First each layer alone loses some of its weights or bits, and the loss is measured
  * without training; then they go where that costs the least, until enough of all weights or bits are saved.
  *
- * Every measurement is kept in a file of OUT as soon as it is there: an interrupted search repeats none. */
+ * Every measurement is kept in a file of OUT as soon as it is there: an interrupted search repeats none. The file counts for the weights and the
+ * validation data that it was made with. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -21,7 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEVELS 4 /* the most */
+#define LEVELS 4     /* the most */
+#define WORST  1e300 /* the rise of a loss that is not finite: such a level is never chosen */
 
 /* What is searched for. */
 struct kind {
@@ -49,7 +51,7 @@ static const struct kind bits = {.file = "search-bits.json",
 struct layer {
     size_t param;
     size_t count;
-    double loss[LEVELS]; /* rise of the validation loss at each level; NaN: not measured */
+    double loss[LEVELS]; /* rise of the validation loss at each level, up to WORST; NaN: not measured */
     int level;           /* chosen; −1: none */
     pst_weights_format half; /* its format of 16 bits: float16 where that holds every value */
 };
@@ -60,7 +62,7 @@ struct search {
     const pst_network *network;
     struct layer *layers;
     size_t count;
-    uint64_t fingerprint; /* of the weights that were measured */
+    uint64_t fingerprint; /* of the validation data and the weights that were measured */
     char *path;           /* of the file; NULL: none */
     double base;          /* loss without zeros; NaN: not measured */
     double seconds;       /* of the budget that are used, also by earlier calls */
@@ -78,7 +80,7 @@ static pst_status save(const struct search *s, pst_error *reterr)
     struct text text = {0};
     struct json j = {.put = text_put, .to = &text, .indent = 2};
     json_begin_object(&j, NULL);
-    json_format(&j, "weights", "%016" PRIx64, s->fingerprint);
+    json_format(&j, "fingerprint", "%016" PRIx64, s->fingerprint);
     json_number(&j, "loss", s->base);
     json_number(&j, "seconds", s->seconds);
     json_begin_object(&j, "layers");
@@ -98,7 +100,7 @@ static pst_status save(const struct search *s, pst_error *reterr)
     return st;
 }
 
-/* Takes what an earlier search has measured with the same weights; anything else in the file is measured again. */
+/* Takes what an earlier search has measured with the same weights and data; anything else in the file is measured again. */
 static void load(struct search *s)
 {
     struct json_document d = {0};
@@ -109,7 +111,7 @@ static void load(struct search *s)
     if (file_read_all(&bytes, &length, s->path, (size_t)64 << 20, NULL) < 0)
         return;
     if (json_parse(&d, (char *)bytes, length, NULL) == PST_OK) {
-        char *found = json_get_string(&d, json_find(&d, 0, "weights"));
+        char *found = json_get_string(&d, json_find(&d, 0, "fingerprint"));
         size_t all = json_find(&d, 0, "layers");
         if (found && strcmp(found, want) == 0 && all != JSON_ABSENT && json_get_number(&d, json_find(&d, 0, "loss"), &s->base)) {
             if (!json_get_number(&d, json_find(&d, 0, "seconds"), &s->seconds))
@@ -216,6 +218,9 @@ static pst_status measure_layers(struct search *s, pst_error *reterr)
     uint64_t last = clock_ns();
     size_t done = 0;
     pst_status st = isnan(s->base) ? measure(s, NULL, -1, &s->base, reterr) : PST_OK;
+    if (st == PST_OK && !isfinite(s->base))
+        st = pst_fail(reterr, PST_EINVAL, "the loss on the validation data is %g: what layers lose cannot be measured; train the model anew, or give other data (--val)",
+                      s->base);
     for (int k = 0; st == PST_OK && k < s->kind->levels; k++)
         for (size_t i = 0; st == PST_OK && i < s->count; i++, done++) {
             int level = s->kind->order[k];
@@ -229,7 +234,7 @@ static pst_status measure_layers(struct search *s, pst_error *reterr)
                 uint64_t now = clock_ns();
                 s->seconds += 1e-9 * (double)(now - last);
                 last = now;
-                *to = loss - s->base;
+                *to = isfinite(loss) ? fmin(loss - s->base, WORST) : WORST;
                 st = s->path ? save(s, reterr) : PST_OK;
             }
         }
@@ -243,11 +248,11 @@ static double saved_of(const struct search *s, const struct layer *l)
     return l->level < 0 ? 0 : s->kind->saved[l->level];
 }
 
-/* The next level that is measured; `levels` where there is none. */
+/* The next level that is measured and may be chosen; `levels` where there is none. */
 static int next_level(const struct search *s, const struct layer *l)
 {
     int next = l->level + 1;
-    while (next < s->kind->levels && isnan(l->loss[next]))
+    while (next < s->kind->levels && !(l->loss[next] < WORST))
         next++;
     return next;
 }
@@ -256,8 +261,10 @@ static int next_level(const struct search *s, const struct layer *l)
 static double distribute(struct search *s, double wanted)
 {
     double all = 0, saved = 0;
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; i < s->count; i++) {
         all += (double)s->layers[i].count;
+        s->layers[i].level = -1;
+    }
     while (saved < wanted * all) {
         struct layer *best = NULL;
         double least = INFINITY, gained = 0;
@@ -323,6 +330,20 @@ static pst_status find_layers(struct search *s, pst_error *reterr)
     return PST_OK;
 }
 
+/* Hashes the data on which losses are measured; find_layers adds the weights. */
+static pst_status hash_data(struct search *s, pst_error *reterr)
+{
+    const struct compression *c = s->compression;
+    pst_cursor start;
+    pst_position at = {0};
+    pst_status st = pst_pipeline_tell(c->validation, &start, reterr);
+    if (st == PST_OK)
+        st = pst_cursor_get(&start, &at, reterr);
+    s->fingerprint = hash_bytes(c->validation_fields.input, strlen(c->validation_fields.input) + 1, at.fingerprint);
+    s->fingerprint = hash_bytes(c->validation_fields.target, strlen(c->validation_fields.target) + 1, s->fingerprint);
+    return st;
+}
+
 static pst_status take_shares(const struct search *s, struct compression_shares *ret, pst_error *reterr)
 {
     ret->names = mem_array(s->count + 1, sizeof(*ret->names));
@@ -344,7 +365,9 @@ static pst_status begin(struct search *s, pst_error *reterr)
 {
     const char *out = s->compression->options->out;
     s->path = out ? file_join(out, s->kind->file) : NULL;
-    pst_status st = out && !s->path ? fail_memory(reterr, "searching") : find_layers(s, reterr);
+    pst_status st = out && !s->path ? fail_memory(reterr, "searching") : hash_data(s, reterr);
+    if (st == PST_OK)
+        st = find_layers(s, reterr);
     if (st == PST_OK && s->path)
         load(s);
     return st == PST_OK ? measure_layers(s, reterr) : st;
@@ -368,20 +391,6 @@ pst_status compression_search(struct compression *c, const pst_network *n, struc
     return st;
 }
 
-pst_status compression_search_bits(struct compression *c, const pst_network *folded, double mean, pst_weights_format *ret_each, double *ret_mean,
-                                   pst_error *reterr)
-{
-    struct search s = {.compression = c, .kind = &bits, .network = folded, .base = NAN};
-    pst_status st = begin(&s, reterr);
-    if (st == PST_OK && !c->stop) {
-        *ret_mean = 32 * (1 - distribute(&s, 1 - mean / 32));
-        for (size_t i = 0; i < s.count; i++)
-            ret_each[s.layers[i].param] = format_at(&s.layers[i], s.layers[i].level);
-    }
-    finish(&s);
-    return st;
-}
-
 void compression_shares_finish(struct compression_shares *s)
 {
     for (size_t i = 0; i < s->count; i++)
@@ -389,4 +398,38 @@ void compression_shares_finish(struct compression_shares *s)
     mem_free(s->names);
     mem_free(s->shares);
     *s = (struct compression_shares){0};
+}
+
+pst_status compression_bits_create(struct search **ret, struct compression *c, const pst_network *folded, pst_error *reterr)
+{
+    struct search *s = mem_zalloc(sizeof(*s));
+    if (!s)
+        return fail_memory(reterr, "searching");
+    *s = (struct search){.compression = c, .kind = &bits, .network = folded, .base = NAN};
+    pst_status st = begin(s, reterr);
+    if (st == PST_OK)
+        *ret = s;
+    else
+        compression_bits_destroy(s);
+    return st;
+}
+
+double compression_bits_distribute(struct search *s, double mean, pst_weights_format *ret_each, bool *ret_late)
+{
+    double reached = 32 * (1 - distribute(s, 1 - mean / 32));
+    bool missing = false;
+    for (size_t i = 0; i < s->count; i++) {
+        ret_each[s->layers[i].param] = format_at(&s->layers[i], s->layers[i].level);
+        for (int k = 0; k < s->kind->levels; k++)
+            missing |= isnan(s->layers[i].loss[k]);
+    }
+    *ret_late = missing && reached > mean + 0.005;
+    return reached;
+}
+
+void compression_bits_destroy(struct search *s)
+{
+    if (s)
+        finish(s);
+    mem_free(s);
 }

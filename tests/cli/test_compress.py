@@ -182,9 +182,21 @@ def test_bits_per_layer():
         found = json.load(open(f"{folder}/half/search-bits.json"))["layers"]["dense_1/kernel"]
         assert found[1:] == [9.0, 9.0] and found[0] == measured["layers"]["dense_1/kernel"][0], found
         assert next(layer["bits"] for layer in again["layers"] if layer["name"] == "dense_1") >= 16, again["layers"]
-        # Little time: every layer is measured with 8 bits, and none gets another width than those.
+        # Little time: every layer is measured with 8 bits, and none gets a width that was not measured.
         out = json.loads(penstock(*command, f"{folder}/short", "--search-seconds", "0.01", "--json").out)
-        assert {layer["bits"] for layer in out["layers"]} == {8}, out["layers"]
+        found = json.load(open(f"{folder}/short/search-bits.json"))["layers"]
+        for layer in out["layers"]:
+            widths = {bits for bits, loss in zip((16, 8, 4), found[layer["name"] + "/kernel"]) if loss is not None}
+            assert 8 in widths and layer["bits"] in widths | {32}, (layer, found)
+        # The time is over before 4 bits are measured, and the name says so.
+        told = dict(measured, seconds=1e6, layers={name: [v[0], v[1], None] for name, v in measured["layers"].items()})
+        json.dump(told, open(f"{folder}/half/search-bits.json", "w"))
+        late = json.loads(penstock(*command, f"{folder}/half", "--json").out)["variants"][-1]["name"]
+        assert late == "8.00 bits, found per layer in the time given", late
+        # Other validation data: what was measured does not count.
+        penstock(*command, f"{folder}/half", "--val", f"{val} | take 3", "-q")
+        other = json.load(open(f"{folder}/half/search-bits.json"))
+        assert other["loss"] != measured["loss"] and other["seconds"] < 1e6 and other["fingerprint"] != measured["fingerprint"], other
 
 
 def test_bits_and_zeros():

@@ -1,4 +1,5 @@
 """penstock.compress: int8, zeros and channels from Python; ONNX files, models in memory, mistakes, progress that stops."""
+import array
 import os
 import tempfile
 
@@ -16,8 +17,6 @@ def setting():
         label = i % 3
         images.append([[[0.8 if c == label else 0.1 * ((i * 7 + y * 3 + x) % 5) for c in range(3)] for x in range(8)] for y in range(8)])
         labels.append(label)
-    import array
-
     flat = memoryview(array.array("f", [v for image in images for row in image for pixel in row for v in pixel])).cast("B").cast("f", (96, 8, 8, 3))
     data = ps.from_arrays({"image": flat, "label": memoryview(array.array("q", labels))}).batch(16)
     model = ps.Model(MODEL, input=(8, 8, 3), seed=1, learning_rate=0.01)
@@ -60,6 +59,45 @@ def test_bits_per_layer():
         assert "<title>model in memory" in page and tempfile.gettempdir() + "/" not in page, page[:400]
 
 
+def dense(rows, images, labels):
+    """A model of one dense layer, flatten | dense, with a kernel, and samples with their labels."""
+    width, classes = len(rows), len(rows[0])
+    floats = memoryview(array.array("f", [v for image in images for v in image])).cast("B").cast("f", (len(images), 1, 1, width))
+    data = ps.from_arrays({"image": floats, "label": memoryview(array.array("q", labels))}).batch(4)
+    model = ps.Model(f"flatten | dense {classes}", input=(1, 1, width), seed=1, loss="sparse")
+    model.weights["dense_1/kernel"] = memoryview(array.array("f", [v for row in rows for v in row])).cast("B").cast("f", (width, classes))
+    return model, data
+
+
+def searched(model, data, *arguments, **options):
+    """The result, and how often a layer was measured."""
+    seen = []
+    result = ps.compress(model, *arguments, quantize="weights-mixed", validation=data, progress=lambda what, about: seen.append(what) and None, **options)
+    return result, seen.count("how sensitive layers are to fewer bits")
+
+
+def test_layers_are_measured_once():
+    """Also where three tries lose too much, and without a folder for the measurements: the large weights, of an input that is 0, leave the others no bits."""
+    model, data = dense([[1000, 1000], [1, -1]], [[0, 1], [0, -1]] * 4, [0, 1] * 4)
+    result, count = searched(model, data, bits=4, target_accuracy=-0.001)
+    assert len(result.variants) == 4 and result.chosen == 0 and count == 3, (result.variants, count)
+
+
+def test_losses_that_are_not_numbers():
+    """Values that overflow with 4 bits: measured once, and never chosen. Of a model that is broken already, nothing can be measured."""
+    model, data = dense([[1.75e38, 0], [0.93 * 1.75e38, 0]], [[1, 1]] * 8, [0] * 8)
+    with tempfile.TemporaryDirectory() as folder:
+        for count in (3, 0):
+            result, found = searched(model, data, f"{folder}/small", bits=4)
+            assert found == count and [layer["bits"] for layer in result.layers] == [8], (found, result.layers)
+    model, data = dense([[3e38, 0], [3e38, 0]], [[1, 1]] * 8, [0] * 8)
+    try:
+        searched(model, data)
+        raise SystemExit("accepted")
+    except ps.Error as error:
+        assert "loss on the validation data is" in str(error), error
+
+
 def test_mistakes():
     model, data = setting()
     for wrong, said in ((dict(validation=data), "nothing to do"), (dict(quantize="int9", validation=data), "expected one of none, bfloat16, float16, weights-int8, weights-int4, int8, weights-mixed"),
@@ -67,6 +105,7 @@ def test_mistakes():
                         (dict(quantize="int8", validation=[1]), "list"), (dict(quantize="int8", target_accuracy=0.5, validation=data), "may be lost"),
                         (dict(prune="2:4:8", validation=data), "2:4:8"), (dict(prune="2:4", structured=True, validation=data), "not whole channels"),
                         (dict(structured=True, quantize="int8", validation=data), "needs a share"),
+                        (dict(quantize="weights-int8", qat=True, validation=data), "--quantize int8"), (dict(quantize="int8", bits=5, validation=data), "weights-mixed"),
                         (dict(prune=0.5, structured=True, flops=0.3, validation=data), "no flops"), (dict(prune=0.5, epochs=-1, validation=data), "at least 1"),
                         (dict(prune="4294967298:4294967300", validation=data), "at most 64"), (dict(prune=0.5, data=data, validation=data), "--out"),
                         (dict(quantize="int8"), "validation"), (dict(quantize="int8", validation=data.map(lambda b: b, per="batch")), "map before batch")):
