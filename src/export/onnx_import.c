@@ -147,11 +147,12 @@ static void count_uses(struct onnx_translation *t, struct onnx_value *result)
     result->uses++;
 }
 
-/* Refuses operators of others before anything looks at names of operators: one of another domain may mean anything. */
+/* Refuses operators of others before anything looks at names of operators: one of another domain may mean anything. Notes whether there are integers. */
 static pst_status check_domains(struct onnx_translation *t)
 {
     for (size_t i = 0; i < t->order_count; i++) {
         t->node = &t->file->nodes[t->order[i]];
+        t->quantised |= strcmp(t->node->op, "QuantizeLinear") == 0;
         if (t->node->domain[0] && strcmp(t->node->domain, "ai.onnx") != 0)
             return onnx_fail(t, PST_EUNSUPPORTED, "an operator of the domain %.40s; only standard operators are supported", t->node->domain);
     }

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MOST_CONCAT 256 /* inputs, before those of earlier concats are put together */
+
 /* ---- Products ---- */
 
 struct product {
@@ -389,10 +391,7 @@ static pst_status reducemean(struct onnx_translation *t, const struct onnx_file_
 
 /* ---- Joins ---- */
 
-/* Values that are joined are all images, or all vectors. */
-#define MOST_CONCAT 256 /* inputs, before those of earlier concats are put together */
-
-/* The inputs of a node that joins up to `most` values. */
+/* The inputs of a node that joins up to `most` values, which become all images, or all vectors. */
 static pst_status get_joined(struct onnx_translation *t, const struct onnx_file_node *n, size_t most, struct onnx_value **x, size_t *ours)
 {
     bool images = false, vectors = false;
@@ -459,10 +458,11 @@ static pst_status arithmetic(struct onnx_translation *t, const struct onnx_file_
 }
 
 /* Inputs that an earlier concat has put together already are replaced by its result, as DenseNet's blocks need it: each layer of PyTorch's reads all
- * values before it, which in a chain is the last concat. Returns how many inputs are left. */
+ * values before it, which in a chain is the last concat. Returns how many inputs are left. In integers they stay: the result of the earlier concat is
+ * rounded to levels of its own. */
 static size_t collapse(const struct onnx_translation *t, size_t *ours, size_t count)
 {
-    while (count > 1 && ours[0] < t->concat_capacity && t->concats[ours[0]]) {
+    while (!t->quantised && count > 1 && ours[0] < t->concat_capacity && t->concats[ours[0]]) {
         const struct graph_node *n = &t->graph->nodes[t->concats[ours[0]] - 1];
         if (n->inputs > count || memcmp(n->input, ours, n->inputs * sizeof(*ours)) != 0)
             break;

@@ -62,6 +62,7 @@ struct onnx_translation {
     uint64_t seed; /* of the hash: names of a file cannot be chosen to collide */
     size_t *concats; /* per value of the graph: the concat that begins with it, and one more; 0: none */
     size_t concat_capacity;
+    bool quantised; /* values are rounded to integers: the file has QuantizeLinear */
     struct onnx_state *states; /* per node */
     size_t *order;             /* nodes that the result needs, each after those it reads */
     size_t order_count;

@@ -403,6 +403,17 @@ static void dense_blocks_are_found(void)
     hand_port(&h, 11, "x", DIMS(-1, 4, 3, 2));
     hand_node(&h, "Concat", "x x", "y", "axis:1");
     CHECK_TEXT(&h, "cross");
+    /* In integers, the first concat is rounded to levels of its own: the second does not read it. */
+    hand_port(&h, 11, "x", DIMS(-1, 4, 3, 2));
+    hand_constant(&h, "scale", FLOAT, DIMS(1), (const float[]){0.01F}, sizeof(float));
+    hand_constant(&h, "zero", 2 /* uint8 */, DIMS(1), (const uint8_t[]){128}, 1);
+    hand_node(&h, "Relu", "x", "r", "");
+    hand_node(&h, "Concat", "x r", "j", "axis:1");
+    hand_node(&h, "QuantizeLinear", "j scale zero", "q", "");
+    hand_node(&h, "DequantizeLinear", "q scale zero", "d", "");
+    hand_node(&h, "Tanh", "d", "s", "");
+    hand_node(&h, "Concat", "x r s", "y", "axis:1");
+    CHECK_TEXT(&h, "cross");
 }
 
 int main(int argc, char **argv)
