@@ -17,12 +17,12 @@ static bool is_quote(char c)
 static void begin_address(struct secret_scan *s, const char *text, size_t i, size_t scheme)
 {
     char before = i ? text[i - 1] : 0;
-    size_t n = strcspn(text + i + scheme, "@/?# \t\n|'\"");
+    const char *host = text + i + scheme, *sign = memrchr(host, '@', strcspn(host, "/?# \t\n|'\"")); /* a password may have an @, too */
     s->address = true;
     s->query = false;
     s->end = is_quote(before) ? before : s->quote;
     s->begin = i + scheme;
-    s->until = text[s->begin + n] == '@' ? s->begin + n : s->begin;
+    s->until = sign ? (size_t)(sign - text) : s->begin;
 }
 
 /* In double quotes, a backslash takes the meaning from the quote that follows. */
