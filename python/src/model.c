@@ -177,8 +177,9 @@ PyObject *core_read_run(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "O&z:read_run", PyUnicode_FSConverter, &path, &which))
         return NULL;
+    const char *name = PyBytes_AsString(path);
     PyThreadState *gil = PyEval_SaveThread(); /* a run may lie in a store */
-    pst_status st = pst_run_record_read(&r, PyBytes_AsString(path), which, &e);
+    pst_status st = pst_run_record_read(&r, name, which, &e);
     PyEval_RestoreThread(gil);
     Py_DECREF(path);
     if (st < 0)

@@ -1,6 +1,7 @@
 /* record.c: records without a pipeline: writing, reading in order and by number, tf.train.Examples, packing, PNG. */
 #include "core.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,10 +27,11 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     o.no_index = !index;
     o.overwrite = overwrite;
     pst_writer *writer = NULL;
+    const char *name = PyBytes_AsString(path);
     pst_status st = pst_compression_parse(&o.compression, compression, &e);
     PyThreadState *gil = PyEval_SaveThread(); /* files may lie in a store */
     if (st == PST_OK)
-        st = pst_writer_open(&writer, PyBytes_AsString(path), &o, &e);
+        st = pst_writer_open(&writer, name, &o, &e);
     PyEval_RestoreThread(gil);
     Py_DECREF(path);
     if (st < 0)
@@ -112,8 +114,9 @@ static PyObject *shard_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     o.no_verify = !verify;
     o.no_write = !write_index;
+    const char *name = PyBytes_AsString(path);
     PyThreadState *gil = PyEval_SaveThread();
-    pst_status st = pst_shard_open(&shard, PyBytes_AsString(path), &o, &e);
+    pst_status st = pst_shard_open(&shard, name, &o, &e);
     PyEval_RestoreThread(gil);
     Py_DECREF(path);
     if (st < 0)
@@ -151,8 +154,9 @@ static PyObject *shard_item(PyObject *object, Py_ssize_t i)
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
     if (!bytes)
         return NULL;
+    char *to = PyBytes_AsString(bytes);
     PyThreadState *gil = PyEval_SaveThread();
-    pst_status st = pst_shard_read(shard, (uint64_t)i, PyBytes_AsString(bytes), (size_t)length, &read, &e);
+    pst_status st = pst_shard_read(shard, (uint64_t)i, to, (size_t)length, &read, &e);
     PyEval_RestoreThread(gil);
     if (st < 0) {
         Py_DECREF(bytes);
@@ -166,6 +170,7 @@ static PyObject *shard_item(PyObject *object, Py_ssize_t i)
 typedef struct {
     PyObject base;
     pst_reader *reader;
+    pthread_mutex_t lock; /* threads may share the reader; taken without the GIL, which may be taken while it is held */
 } Reader;
 
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -181,18 +186,21 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     o.no_verify = !verify;
     pst_status st = pst_compression_parse(&o.compression, compression, &e);
+    const char *name = PyBytes_AsString(path);
     PyThreadState *gil = PyEval_SaveThread();
     if (st == PST_OK)
-        st = pst_reader_open(&reader, PyBytes_AsString(path), &o, &e);
+        st = pst_reader_open(&reader, name, &o, &e);
     PyEval_RestoreThread(gil);
     Py_DECREF(path);
     if (st < 0)
         return raise_error(&e);
     Reader *self = (Reader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (self)
+    if (self) {
         self->reader = reader;
-    else
+        pthread_mutex_init(&self->lock, NULL);
+    } else {
         pst_reader_close(reader);
+    }
     return (PyObject *)self;
 }
 
@@ -200,18 +208,23 @@ static void reader_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     pst_reader_close(((Reader *)object)->reader);
+    pthread_mutex_destroy(&((Reader *)object)->lock);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
 
 static PyObject *reader_next(PyObject *object)
 {
+    Reader *self = (Reader *)object;
     pst_record r;
     pst_error e;
-    pst_status st = pst_reader_next(((Reader *)object)->reader, &r, &e);
-    if (st < 0)
-        return raise_error(&e);
-    return st == PST_OK ? PyBytes_FromStringAndSize((const char *)r.data, (Py_ssize_t)r.length) : NULL;
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&self->lock);
+    pst_status st = pst_reader_next(self->reader, &r, &e);
+    PyEval_RestoreThread(gil);
+    PyObject *bytes = st == PST_OK ? PyBytes_FromStringAndSize((const char *)r.data, (Py_ssize_t)r.length) : NULL;
+    pthread_mutex_unlock(&self->lock); /* the record is the reader's up to here */
+    return st < 0 ? raise_error(&e) : bytes;
 }
 
 /* ---- tf.train.Example ---- */

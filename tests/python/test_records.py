@@ -3,6 +3,7 @@
 import array
 import os
 import signal
+import threading
 
 import penstock as ps
 import tap
@@ -26,6 +27,22 @@ def test_writer_and_reader():
             ps.TFRecordWriter(path)
         ps.TFRecordWriter(path, overwrite=True).close()
         assert len(ps.TFRecordReader(path)) == 0
+
+
+def test_threads_share_a_reader():
+    """Each record goes to one thread."""
+    with scratch() as folder:
+        records = [b"%06d" % i * 50 for i in range(20000)]
+        with ps.TFRecordWriter(f"{folder}/a.tfrecord") as writer:
+            for record in records:
+                writer.write(record)
+        shared, taken = iter(ps.TFRecordReader(f"{folder}/a.tfrecord")), [[], [], []]
+        threads = [threading.Thread(target=to.extend, args=(shared,)) for to in taken]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(sum(taken, [])) == records and all(part == sorted(part) for part in taken)
 
 
 def test_only_files_are_overwritten():

@@ -72,6 +72,11 @@ with serve() as (store, env):
     assert penstock.Model.load("s3://data/run").text.startswith("flatten")
     shard = next(key for key in sorted(store.buckets["data"]) if "-of-" in key and not key.endswith(".pidx"))
     assert len(penstock.TFRecordReader(f"s3://data/{shard}")[0]) > 0
+    with penstock.TFRecordWriter(f"{folder}/long.tfrecord.gz", "gzip") as out:
+        for i in range(3000):
+            out.write(os.urandom(1000))  # more than opening fetches
+    store.put("long.tfrecord.gz", open(f"{folder}/long.tfrecord.gz", "rb").read())
+    assert sum(1 for _ in penstock.TFRecordReader("s3://data/long.tfrecord.gz")) == 3000
 """
 
 
