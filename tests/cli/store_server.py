@@ -10,6 +10,7 @@ import os
 import random
 import socket
 import struct
+import sys
 import threading
 import time
 import urllib.parse
@@ -38,6 +39,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+    def setup(self):
+        super().setup()
+        with self.store.lock:
+            self.store.connections += 1
 
     @property
     def store(self):
@@ -69,9 +75,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
     def send_body(self, body):
-        step = 16384
-        for at in range(0, len(body), step if self.store.rate else len(body)):
-            self.wfile.write(body[at:at + step] if self.store.rate else body)
+        step = 16384 if self.store.rate else max(len(body), 1)
+        for at in range(0, len(body), step):
+            self.wfile.write(body[at:at + step])
             if self.store.rate:
                 time.sleep(step / self.store.rate)
 
@@ -87,8 +93,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def check_signature(self, body):
         """None, or the code of the refusal."""
-        said = self.headers.get("Authorization")
-        if not said:
+        said = self.headers.get("Authorization", "")
+        if not said.startswith("AWS4-HMAC-SHA256 "):  # nothing, or a name and password
             return None if self.store.public else "AccessDenied"
         fields = dict(part.strip().split("=", 1) for part in said.split(" ", 1)[1].split(","))
         key, date, region, _, _ = fields["Credential"].split("/")
@@ -255,6 +261,7 @@ class Store:
         self.changes = float("inf")  # every object has another ETag after as many GETs
         self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20
         self.rounds = None  # a Rounds, which holds answers back
+        self.connections = 0
         self.failed = {}  # how often in a row each request met a fault
         self.rate = 0  # bytes per second of each connection; 0: as fast as it goes
         self.faulty = ("GET", "HEAD", "PUT", "POST")
@@ -330,8 +337,9 @@ class Rounds:
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads, request_queue_size = True, 128
 
-    def handle_error(self, *_):
-        pass
+    def handle_error(self, request, address):
+        if not isinstance(sys.exc_info()[1], OSError):  # clients may end as they like
+            super().handle_error(request, address)
 
 
 @contextlib.contextmanager

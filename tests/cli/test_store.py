@@ -77,6 +77,7 @@ def test_large_objects_are_sent_in_parts():
         penstock("pack", f"{folder}/big.txt", "s3://data/big", "--shards", 1, "--from", "text", env=env)
         name = next(key for key in store.buckets["data"] if key.endswith("-of-00001"))
         assert store.buckets["data"][name][1].endswith('-5"'), "five parts"
+        assert store.connections < store.count() - store.count("PUT") // 2, f"{store.connections} connections for {store.requests}"
         assert report("inspect", "s3://data/big", env=env)["records"] == 70_000
         assert store.uploads == {}
 
