@@ -52,12 +52,11 @@ static double longest(void)
     return seconds > 0 ? seconds : LONGEST;
 }
 
-/* Reads what the job prints until it ends; false: it takes too long, or the user wants to stop. */
-static bool read_all(int fd, char *out, size_t size)
+/* Reads what the job prints until it closes its output; false: that takes too long, or the user wants to stop. */
+static bool read_all(int fd, char *out, size_t size, double until)
 {
     size_t used = 0;
     ssize_t got = 1;
-    double until = now_seconds() + longest();
     struct pollfd p = {.fd = fd, .events = POLLIN};
 
     while (got > 0 && now_seconds() < until && !interrupt_requested()) {
@@ -99,17 +98,24 @@ static bool start(char *const *arguments, pid_t *ret_pid, int *ret_fd)
     return started;
 }
 
+/* Waits until the job has ended; false: it has not until then, or the user wants to stop (`stops`). */
+static bool wait_until(pid_t pid, double until, bool stops)
+{
+    siginfo_t done = {0};
+
+    waitid(P_PID, (id_t)pid, &done, WEXITED | WNOHANG | WNOWAIT); /* it stays, so that its number is not given to another */
+    while (!done.si_pid && now_seconds() < until && !(stops && interrupt_requested())) {
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        waitid(P_PID, (id_t)pid, &done, WEXITED | WNOHANG | WNOWAIT);
+    }
+    return done.si_pid != 0;
+}
+
 /* Ends the job with everything that it started: asks first, so that the launcher can clean up. */
 static void end(pid_t pid)
 {
-    double until = now_seconds() + GRACE;
-    siginfo_t done = {0};
-
     kill(-pid, SIGTERM);
-    while (now_seconds() < until && !done.si_pid) {
-        waitid(P_PID, (id_t)pid, &done, WEXITED | WNOHANG | WNOWAIT); /* it stays, so that its number is not given to another */
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    }
+    wait_until(pid, now_seconds() + GRACE, false);
     kill(-pid, SIGKILL);
 }
 
@@ -119,12 +125,13 @@ static double measure(char *const *arguments)
     char *out = malloc(MOST_OUT), *at, *last = NULL;
     pid_t pid;
     int fd, status = 0;
-    double rate = 0;
+    double rate = 0, until;
 
     if (out && start(arguments, &pid, &fd)) {
         out[0] = '\0';
-        if (!read_all(fd, out, MOST_OUT))
-            end(pid);
+        until = now_seconds() + longest();
+        if (!read_all(fd, out, MOST_OUT, until) || !wait_until(pid, until, true))
+            end(pid); /* also a job that has closed its output and stays */
         close(fd);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;

@@ -44,13 +44,13 @@ static void find_default(const char *root, char ret[LINK_NAME])
     char path[512], line[256], device[LINK_NAME];
     unsigned long destination, gateway, flags, best = ~0ul;
     unsigned reference, use;
-    unsigned long metric;
+    unsigned long metric, mask;
     ret[0] = '\0';
     snprintf(path, sizeof(path), "%s/proc/net/route", root);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof(line), f))
-        if (sscanf(line, "%31s %lx %lx %lx %u %u %lu", device, &destination, &gateway, &flags, &reference, &use, &metric) == 7 && destination == 0 &&
-            (flags & 1) && metric < best) {
+        if (sscanf(line, "%31s %lx %lx %lx %u %u %lu %lx", device, &destination, &gateway, &flags, &reference, &use, &metric, &mask) == 8 &&
+            destination == 0 && mask == 0 && (flags & 1) && metric < best) { /* mask: 0.0.0.0/1 is the half route of a tunnel */
             best = metric;
             memcpy(ret, device, sizeof(device));
         }

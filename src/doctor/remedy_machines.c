@@ -73,7 +73,7 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     r->upper = !model && d->step.origin; /* what a step of a given length exchanges is not known */
     if (wish > rate)
         snprintf(r->title, sizeof(r->title), "%s%u machines like this one for %.0f samples/s: each prepares and computes its part",
-                 n == MOST_RANKS ? "more than " : "", n, wish);
+                 r->model_gain * rate < wish ? "more than " : "", n, wish);
     else if (wish > 0)
         snprintf(r->title, sizeof(r->title), "none: this machine by itself gives the %.0f samples/s that are wished for", wish);
     else

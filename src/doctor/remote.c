@@ -140,7 +140,7 @@ unsigned remote_connections(const struct pst_doctor *d, double bytes)
 {
     const struct remote *r = &d->remote;
     double n = r->connection > 0 ? ceil(bytes / r->connection) : INFINITY;
-    if (bytes > r->present) /* one connection is not the whole truth: what there are now bring less */
+    if (bytes > r->present) /* the present connections together deliver less than the single one promises */
         n = fmax(n, r->best);
     return bytes <= 1.05 * r->most && n <= MOST ? (n < 1 ? 1 : (unsigned)n) : 0;
 }

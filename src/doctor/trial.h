@@ -17,7 +17,7 @@ struct trial_request {
     double seconds;
     double warmup;         /* seconds before the measurement; at least the first batch is left out */
     bool whole_epoch;      /* the first epoch belongs to the warm-up, as far as it fits into `patience` */
-    double patience;       /* seconds; 0: 4 × seconds and one more */
+    double patience;       /* limit of the warm-up in seconds; 0: 4 × `seconds` + 1 */
     double step;           /* seconds that the consumer sleeps per batch */
     pst_trainer *trainer;  /* or: a real step on each batch… */
     const pst_fields *fields; /* …with these fields */

@@ -2,10 +2,11 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 
 import tap
-from patience import HANG, examined
+from patience import HANG, examined, wait_until
 from store_server import serve
 from tool import PENSTOCK, environment, penstock, report, scratch
 
@@ -164,6 +165,28 @@ def test_a_full_cache():
         roomy = {**env, "PENSTOCK_CACHE": f"{folder}/cache"}
         penstock("bench", text, "--epochs", 1, env=roomy)
         assert examine(text, env=roomy)["remote"]["cached"]
+
+
+def test_jobs_that_close_their_output():
+    """A launcher that prints nothing more and does not end: Ctrl-C ends it, with what it started."""
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 40, "--size", 16, cwd=folder)
+        os.makedirs(f"{folder}/bin")
+        with open(f"{folder}/bin/mpirun", "w") as f:
+            f.write(f"#!/bin/sh\nexec >&-\nsleep 100000 & echo $! >{folder}/part\nmv {folder}/part {folder}/child\nwait\n")
+        os.chmod(f"{folder}/bin/mpirun", 0o755)
+        env = environment(PATH=f"{folder}/bin:{os.environ['PATH']}", PENSTOCK_RANKS_SECONDS="100000")
+        command = [PENSTOCK, "doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", "--quick", "-q", "--json", "--verify"]
+        with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                wait_until(lambda: os.path.exists(f"{folder}/child"), "the launcher runs", process)
+                child = int(open(f"{folder}/child").read())
+                process.send_signal(signal.SIGINT)
+                process.wait(HANG)
+            finally:
+                process.kill()
+        assert process.returncode in (130, -signal.SIGINT), process.returncode
+        wait_until(lambda: not os.path.exists(f"/proc/{child}") or "Z" in open(f"/proc/{child}/stat").read(), "the job's child ends")
 
 
 def test_jobs_that_do_not_end():

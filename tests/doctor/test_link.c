@@ -63,6 +63,11 @@ static void test_choice(void)
                 "eth2\t00000000\t0100A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n"
                 "eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n");
     check(root, 125e6, "eth0"); /* the route with the least metric */
+    device(root, "tun0", false, "unknown\n", "10000\n");
+    route(root, "tun0\t00000000\t0100080A\t0003\t0\t0\t0\t00000080\t0\t0\t0\n"
+                "tun0\t00000080\t0100080A\t0003\t0\t0\t0\t00000080\t0\t0\t0\n"
+                "eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n");
+    check(root, 125e6, "eth0"); /* the halves of a tunnel are not the default route */
 }
 
 int main(int argc, char **argv)

@@ -90,11 +90,14 @@ def test_machines():
             return 4
 
     class Module:
+        def __init__(self, owned=None):
+            self.owned = owned or [Parameter()]
+
         def named_parameters(self):
             return []
 
         def parameters(self):
-            return [Parameter()]
+            return self.owned
 
     def machines(step, **options):
         values = check(ps.doctor(Loader(lambda i: i), step=step, seconds=2, verify=False, **options))
@@ -106,10 +109,13 @@ def test_machines():
     assert met["machines"] == 1 and met["predicted"] is None and met["command"] == "" and "by itself" in met["title"], met
     now, many = machines(pause(5), wish=20000)
     assert many["machines"] == -(-20000 // now) and many["predicted"]["upper_bound"] and many["predicted"]["samples_per_s"] >= 20000, (now, many)
+    now, far = machines(pause(5), wish=1e12)
+    assert far["machines"] == 65536 and far["title"].startswith("more than 65536 machines") and "1e+12" in far["title"], far
     model = Module()
+    compiled = Module(model.owned)  # as torch.compile makes it: the same parameters, which count once
 
     def step(batch):
-        model.parameters()
+        compiled.parameters(), model.parameters()
         time.sleep(5e-3)
 
     now, two = machines(step, link=1e11)  # 2 · 1/2 · 1 GB at 100 GB/s: 10 ms beside a step of 8 / now seconds

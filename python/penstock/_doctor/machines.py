@@ -27,20 +27,19 @@ def _reachable(step):
 
 def gradient_bytes(step):
     """Bytes of the gradients of the models that a step trains: torch modules and Keras models. None: none was found."""
-    total, seen = 0, set()
+    found = {}  # by parameter: a model and its wrapper have the same ones
     for owner in _reachable(step):
         kind = type(owner)
-        if isinstance(owner, type) or owner is None or id(owner) in seen:
+        if isinstance(owner, type) or owner is None:
             continue
-        seen.add(id(owner))
         try:
             if callable(getattr(kind, "named_parameters", None)):
-                total += sum(p.numel() * p.element_size() for p in owner.parameters() if p.requires_grad)
+                found.update({id(p): (p, p.numel() * p.element_size()) for p in owner.parameters() if p.requires_grad})
             elif hasattr(kind, "trainable_weights") and hasattr(kind, "count_params"):
-                total += sum(4 * math.prod(w.shape) for w in owner.trainable_weights)
+                found.update({id(w): (w, 4 * math.prod(w.shape)) for w in owner.trainable_weights})
         except Exception:  # somebody else's object: it has no model to offer
             continue
-    return total or None
+    return sum(size for _, size in found.values()) or None
 
 
 def gain(machines, seconds, gradients, link):
@@ -65,9 +64,8 @@ def more_machines(step, now, batch, epoch_samples, wish, link):
         made = remedy("more-machines", f"None: this machine by itself gives the {wish:g} samples/s that are wished for", effort="high")
         return {**made, "machines": 1}
     reached = gain(machines, seconds, gradients, rate)
-    title = f"{machines} machines like this one" + (f" for {wish:g} samples/s" if wish else "") + ": each loads and computes its part"
-    if wish and reached * now < wish:
-        title = f"{wish:g} samples/s are out of reach: the exchange of gradients takes more time than machines save"
+    more = "more than " if wish and reached * now < wish else ""
+    title = f"{more}{machines} machines like this one" + (f" for {wish:g} samples/s" if wish else "") + ": each loads and computes its part"
     basis = "the rate of this machine, times their number, without the exchange of gradients: an upper bound"
     if gradients:
         basis = (f"a step of {1e3 * seconds:.3g} ms, then {gradients / 1e6:.3g} MB of gradients at {rate / 1e9:.3g} GB/s" + ("" if link else " (assumed)")

@@ -65,7 +65,7 @@ def main(arguments=None):
     parser.add_argument("--seconds", type=float, default=60.0, help="end the script after this time of training (default: 60), earlier if enough was seen")
     parser.add_argument("--whole", action="store_true", help="let the script run to its end")
     parser.add_argument("--data", metavar="PATH", help="the files that the script reads: the equivalent penstock pipeline is measured")
-    parser.add_argument("--wish", type=float, metavar="RATE", help="samples per second that you wish for: how many machines they take")
+    parser.add_argument("--wish", type=float, metavar="RATE", help="target rate in samples per second; the answer includes the number of machines that reach it")
     parser.add_argument("--link", type=float, metavar="BYTES", help="bytes per second between machines, such as 1.25e9")
     parser.add_argument("--verify", action="store_true", help="run the script again with the best setting of its DataLoader, and measure")
     parser.add_argument("script", help="the script")
