@@ -1,5 +1,5 @@
-"""Waiting in tests: for a condition, never for a fixed time. Machines differ in speed and have other work to do, so the only limit is one that
-nothing but a program that hangs reaches."""
+"""Waiting in tests: for a condition, never for a fixed time. Machines differ in speed and have other work to do, so the only limit is
+HANG, which only a hanging program reaches."""
 import functools
 import os
 import time

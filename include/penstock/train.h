@@ -494,7 +494,7 @@ typedef struct pst_run_record {
     pst_loss loss;           /* The loss. */
     char **classes;          /* Names of the classes. */
     size_t class_count;      /* The number of names; 0: not known. */
-    bool foreign;            /* Read from an ONNX file: whoever wrote it chose the pipeline, which may prepare images, but is not to be run as it is. */
+    bool foreign;            /* Read from an ONNX file: `pipeline` comes from its author. Use its preprocessing only; never run it as a source of data. */
 } pst_run_record;
 /* Returns whether `model` names a run folder, a checkpoint folder or an ONNX file, here or in an object store; false: it is the text of a model. The
  * name of a preset is a text, whatever folders there are. */
