@@ -197,7 +197,8 @@ static int run(const void *config, const char *const *operands, size_t count)
                                   .model = c->model, .epochs = c->epochs, .samples = c->samples, .epoch_hours = c->epoch_hours,
                                   .memory = c->memory, .quick = c->quick, .verify = c->verify, .sweep = (pst_sweep)c->sweep,
                                   .cache_dir = pipeline.cache_dir, .temp_dir = getenv("TMPDIR"), .progress = progress_report, .user = &progress,
-                                  .trace = c->trace, .wish_rate = c->wish, .link_rate = (double)c->link, .run_ranks = doctor_run_ranks};
+                                  .trace = c->trace, .wish_rate = c->wish, .link_rate = (double)c->link, .run_ranks = doctor_run_ranks,
+                                  .ranks_user = (void *)(uintptr_t)&c->pipeline};
     pst_doctor *doctor = NULL;
     pst_error error;
     int code = EXIT_DONE;
@@ -205,8 +206,9 @@ static int run(const void *config, const char *const *operands, size_t count)
 
     if (c->compare)
         return compare(c, operands, count);
-    if (pipeline_load_plugins(c->pipeline.plugin, &error) < 0)
-        return say_failure(&command_doctor, &error, c->json);
+    code = pipeline_check(&command_doctor, &c->pipeline, c->json);
+    if (code != EXIT_DONE)
+        return code;
     text = text_of(c, operands, count);
     if (!text)
         return say_usage(&command_doctor, "a pipeline, a folder, shards or a list is missing");

@@ -144,33 +144,77 @@ static double measure(char *const *arguments)
     return rate;
 }
 
+struct command_line {
+    const char *arguments[48];
+    size_t count;
+    char numbers[8][24];
+    size_t used; /* of `numbers` */
+};
+
+static void add(struct command_line *l, const char *argument)
+{
+    l->arguments[l->count++] = argument;
+}
+
+static void add_option(struct command_line *l, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    add(l, name);
+    add(l, value);
+}
+
+/* `absent`: what the option is if it is not given. */
+static void add_number(struct command_line *l, const char *name, uint64_t value, uint64_t absent)
+{
+    char *text = l->numbers[l->used];
+
+    if (value == absent)
+        return;
+    l->used++;
+    snprintf(text, sizeof(l->numbers[0]), "%llu", (unsigned long long)value);
+    add_option(l, name, text);
+}
+
+/* What is said of the pipeline holds for the job, too; its ranks are its own. */
+static void add_pipeline_options(struct command_line *l, const struct pipeline_config *c)
+{
+    add_number(l, "--workers", c->workers, 0);
+    add_number(l, "--prefetch", c->prefetch, 0);
+    add_number(l, "--ram", c->ram, 0);
+    add_number(l, "--seed", c->seed, 0);
+    add_option(l, "--bad", c->bad);
+    add_option(l, "--cache", c->cache);
+    add_option(l, "--plugin", c->plugin);
+    if (c->no_fuse)
+        add(l, "--no-fuse");
+    if (c->no_verify)
+        add(l, "--no-verify");
+}
+
 pst_status doctor_run_ranks(void *user, const pst_doctor_ranks *job, double *ret_rate, pst_error *reterr)
 {
     const char *temp = getenv("TMPDIR");
-    char folder[PATH_MAX], run[PATH_MAX + 8], tool[PATH_MAX], ranks[16], steps[32];
+    char folder[PATH_MAX], run[PATH_MAX + 8], tool[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", tool, sizeof(tool) - 1);
-    const char *arguments[24];
-    size_t count = 0;
+    struct command_line line = {0};
 
-    (void)user;
     snprintf(folder, sizeof(folder), "%s/penstock-ranks-XXXXXX", temp && *temp ? temp : "/tmp");
     if (n <= 0 || !mkdtemp(folder))
         return pst_fail(reterr, PST_EUNSUPPORTED, "no temporary folder can be made");
     tool[n] = '\0';
     snprintf(run, sizeof(run), "%s/run", folder);
-    snprintf(ranks, sizeof(ranks), "%u", job->ranks);
-    snprintf(steps, sizeof(steps), "%llu", (unsigned long long)job->steps);
     if (job->ranks > 1) {
         set_up_mpi();
-        arguments[count++] = "mpirun";
-        arguments[count++] = "-n";
-        arguments[count++] = ranks;
+        add(&line, "mpirun");
+        add_number(&line, "-n", job->ranks, 0);
     }
-    const char *const rest[] = {tool, "train", job->pipeline, "--model", job->model, "--epochs", "2", "--steps-per-epoch", steps,
-                                "--out", run, "--json", NULL};
+    const char *const rest[] = {tool, "train", job->pipeline, "--model", job->model, "--epochs", "2", "--out", run, "--json"};
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        arguments[count++] = rest[i];
-    *ret_rate = measure((char *const *)(uintptr_t)arguments);
+        add(&line, rest[i]);
+    add_number(&line, "--steps-per-epoch", job->steps, UINT64_MAX);
+    add_pipeline_options(&line, user);
+    *ret_rate = measure((char *const *)(uintptr_t)line.arguments);
     nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     if (interrupt_requested())
         return pst_fail(reterr, PST_ECANCELLED, "interrupted");

@@ -142,6 +142,19 @@ pst_status pipeline_load_plugins(const char *list, pst_error *error)
     return status;
 }
 
+int pipeline_check(const struct command *command, const struct pipeline_config *c, bool json)
+{
+    pst_policy policy;
+    pst_error error;
+
+    if (c->world > 1 && !c->rank_given) /* every process would take the batches of rank 0 */
+        return say_usage(command, "--world %llu needs --rank, 0 to %llu", (unsigned long long)c->world,
+                         (unsigned long long)c->world - 1);
+    if (pst_policy_parse(&policy, c->bad, &error) < 0)
+        return say_usage(command, "--bad %s: %s", c->bad, error.message);
+    return pipeline_load_plugins(c->plugin, &error) < 0 ? say_failure(command, &error, json) : EXIT_DONE;
+}
+
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *c,
                   const char *const *operands, size_t count, bool json)
 {
@@ -161,18 +174,13 @@ int pipeline_open(pst_pipeline **ret, const struct command *command, const struc
                                     .cache_dir = c->cache ? c->cache : default_cache_folder(cache, sizeof(cache)),
                                     .monitor = monitor_wanted(live, sizeof(live), c->live),
                                     .trace = c->trace ? TRACE_EVENTS : 0};
-    pst_policy policy;
     pst_error error;
     pst_status status;
     char *text;
+    int code = pipeline_check(command, c, json);
 
-    if (c->world > 1 && !c->rank_given) /* every process would take the batches of rank 0 */
-        return say_usage(command, "--world %llu needs --rank, 0 to %llu", (unsigned long long)c->world,
-                         (unsigned long long)c->world - 1);
-    if (pst_policy_parse(&policy, c->bad, &error) < 0)
-        return say_usage(command, "--bad %s: %s", c->bad, error.message);
-    if (pipeline_load_plugins(c->plugin, &error) < 0)
-        return say_failure(command, &error, json);
+    if (code != EXIT_DONE)
+        return code;
     text = complete_text(pipeline_text(operands, count));
     if (!text) {
         say_error("out of memory");

@@ -29,6 +29,8 @@ extern const struct option pipeline_options[];
     .usage = "PIPELINE...", .shared = pipeline_options, .min_operands = 1, .max_operands = ANY_NUMBER,                         \
     .completion = COMPLETE_PIPELINE
 
+/* Checks what the options say together, and loads the plug-ins. Returns EXIT_DONE, or prints the error and returns another exit code. */
+int pipeline_check(const struct command *command, const struct pipeline_config *config, bool json);
 /* Creates the pipeline described by the operands. Returns EXIT_DONE, or prints the error and returns another exit code. */
 int pipeline_open(pst_pipeline **ret, const struct command *command, const struct pipeline_config *config,
                   const char *const *operands, size_t count, bool json);

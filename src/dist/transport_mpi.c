@@ -48,6 +48,19 @@ static void put_request(struct state *s, void **request)
     *request = NULL;
 }
 
+/* Where the program itself began MPI, it has said which threads may use it, and this one is not the one that began it. */
+static int check_threads(char *why, size_t why_size)
+{
+    int given = MPI_THREAD_SINGLE, is_main = 0;
+    MPI_Query_thread(&given);
+    MPI_Is_thread_main(&is_main);
+    if (given >= MPI_THREAD_SERIALIZED || (given == MPI_THREAD_FUNNELED && is_main))
+        return 0;
+    snprintf(why, why_size, "the program began MPI for one thread alone, and another exchanges gradients: begin it by MPI_Init_thread with "
+                            "MPI_THREAD_MULTIPLE");
+    return -1;
+}
+
 static int mpi_open(void **ret, void *config, unsigned *ret_rank, unsigned *ret_size, char *why, size_t why_size)
 {
     struct state *s = calloc(1, sizeof(*s));
@@ -59,6 +72,10 @@ static int mpi_open(void **ret, void *config, unsigned *ret_rank, unsigned *ret_
     }
     MPI_Initialized(&begun);
     s->begun_before = begun;
+    if (begun && check_threads(why, why_size) < 0) {
+        free(s);
+        return -1;
+    }
     int code = begun ? MPI_SUCCESS : MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given);
     if (code == MPI_SUCCESS)
         code = MPI_Comm_dup(MPI_COMM_WORLD, &s->comm);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "io/file.h"
 #include "io/remote/address.h"
 #include "io/remote/cache.h"
 #include "io/remote/settings.h"
@@ -37,15 +38,28 @@ static bool discard(void *user, const void *data, size_t length)
     return true;
 }
 
-/* Requests a part of one object; the position changes from request to request. */
+/* Where a request reads: small ones where elements begin, as the survey saw them; large ones part after part of each object, whose
+ * size is known since it was opened. */
+static struct store_get place(struct fetch *f, uint64_t number)
+{
+    const struct survey *s = f->survey;
+    struct store_get get = {.length = f->length, .sink = discard, .user = f, .cancel = &f->cancel};
+    struct file_info info;
+    if (f->length <= SMALL && s->count) {
+        get.path = s->item[number % s->count].path;
+        get.offset = s->item[number % s->count].offset;
+        return get;
+    }
+    get.path = s->file[number % s->file_count];
+    uint64_t parts = file_stat(get.path, &info, NULL) == PST_OK ? info.size / f->length : 0;
+    get.offset = number / s->file_count % (parts ? parts : 1) * f->length;
+    return get;
+}
+
 static bool request(struct fetch *f, uint64_t number)
 {
-    const char *path = f->survey->file[number % f->survey->file_count];
     struct store_facts facts = {0};
-    uint64_t mean = f->survey->file_bytes / (f->survey->file_count ? f->survey->file_count : 1);
-    uint64_t parts = mean > f->length ? mean / f->length : 1;
-    struct store_get get = {.path = path, .offset = number / f->survey->file_count % parts * f->length, .length = f->length, .sink = discard,
-                            .user = f, .cancel = &f->cancel};
+    struct store_get get = place(f, number);
     bool done = store_get(&get, &facts, NULL) == PST_OK;
     f->requests += done;
     f->failed = f->failed || (!done && !f->cancel);

@@ -93,6 +93,10 @@ void mapping_close(struct mapping *m)
 pst_status mapping_fail(const struct mapping *m, const char *path, uint64_t record, uint64_t offset, pst_error *reterr)
 {
     struct file_info info;
+    if (remote_is(path)) /* what the store has says nothing of the copy */
+        return pst_fail_at(reterr, PST_EIO, path, record, offset,
+                           "its local copy was cut short or could not be read: open it again, and what is missing is fetched; then check the storage of "
+                           "the cache folder (without one: /tmp)");
     if (file_stat(path, &info, NULL) == PST_OK && info.size >= m->length)
         return pst_fail_at(reterr, PST_EIO, path, record, offset,
                            "a part of the mapped file could not be read; check the storage, or read it with io=read");

@@ -116,7 +116,7 @@ static pst_status find_in_folder(struct path_list *l, const char *folder, pst_er
         for (size_t i = 0; i < level.count && st == PST_OK; i++)
             st = walk_files(l, level.paths[i], false, reterr);
         drop(l, before, is_no_shard);
-        for (size_t i = 0; i < level.count && st == PST_OK; i++)
+        for (size_t i = 0; i < level.count && st == PST_OK && l->count == before; i++)
             st = walk_folders(&below, level.paths[i], reterr);
         path_list_finish(&level);
         level = below;

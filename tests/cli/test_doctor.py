@@ -151,6 +151,22 @@ def test_a_store(patience):
         assert "ms per request" in penstock("doctor", text, "--quick", "-q", env=env).out
 
 
+def test_shards_of_different_sizes():
+    """The store is measured where data are: no request begins behind the end of its object."""
+    with scratch() as folder, serve() as (store, env):
+        for name, images in (("large", 120), ("small", 2)):
+            penstock("generate", f"{folder}/{name}-images", "--images", images, "--size", 96, "--classes", 2, "-q")
+            penstock("pack", f"{folder}/{name}-images", f"{folder}/{name}", "--format", "raw", "--shards", 1, "-q")
+            store.put_folder(f"{folder}/{name}", "shards")
+        found = examine("tfrecord s3://data/shards | shuffle | batch 8", env=env)
+        assert found["remote"]["latency_ms"] > 0 and found["remote"]["bytes_per_s"] > 0, found["remote"]
+        sizes = {key: len(data) for key, (data, _) in store.buckets["data"].items()}
+        asked = [(key, int(span.split("=")[1].split("-")[0])) for method, key, span in store.requests if method == "GET" and span]
+        assert len({key for key, _ in asked if "-of-" in key and not key.endswith(".pidx")}) == 2, "both shards are asked for"
+        behind = [(key, begin) for key, begin in asked if begin >= sizes[key]]
+        assert not behind, behind[:5]
+
+
 def test_a_full_cache():
     """A cache without room for the data does not change, and has not the data."""
     with scratch() as folder, serve() as (store, env):
@@ -208,6 +224,26 @@ def test_jobs_that_do_not_end():
         assert not os.path.exists(f"/proc/{child}") or "Z" in open(f"/proc/{child}/stat").read(), "the job's child still runs"
 
 
+def test_jobs_get_the_options_of_the_pipeline():
+    """What is said of bad records, memory and plug-ins holds for the jobs that the doctor starts."""
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 40, "--size", 16, cwd=folder)
+        os.makedirs(f"{folder}/bin")
+        with open(f"{folder}/bin/mpirun", "w") as f:
+            f.write(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{folder}/said\nshift 2\nexec \"$@\"\n")
+        os.chmod(f"{folder}/bin/mpirun", 0o755)
+        with open(f"{folder}/images/{sorted(os.listdir(f'{folder}/images'))[0]}/broken.jpg", "wb") as f:
+            f.write(b"\xff\xd8\xff\xe0 not a photo")
+        env = {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
+        found = json.loads(penstock("doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", "--quick",
+                                    "-q", "--json", "--verify", "--bad", "skip", "--ram", "512M", "--seed", 7, "--no-fuse", cwd=folder, env=env).out)
+        assert remedy(found, "more-machines")["measured"], "the job did not skip the photo that is broken"
+        said = open(f"{folder}/said").read().splitlines()
+        pairs = dict(zip(said, said[1:]))
+        assert pairs["-n"] == "2" and pairs["--bad"] == "skip" and pairs["--ram"] == str(512 << 20) and pairs["--seed"] == "7", said
+        assert "--no-fuse" in said and "--rank" not in said and "--workers" not in said, said
+
+
 @examined
 def test_machines(patience):
     """How many of them a wished rate takes; two processes are measured here, if mpirun is there."""
@@ -239,6 +275,8 @@ def test_wrong_command_lines():
     assert "^" in penstock("doctor", "range 10 | bach 3", code=2).err
     penstock("doctor", "range 10 | batch 3", "--step-ms", 5, "--step-rate", 6, code=2)
     penstock("doctor", code=2)
+    assert "needs --rank" in penstock("doctor", "range 10 | batch 3", "--world", 2, code=2).err
+    assert "--bad" in penstock("doctor", "range 10 | batch 3", "--bad", "maybe", code=2).err
     penstock("doctor", "no/such/folder", code=1)
     penstock("doctor", "range 10 | batch 3", "--sweep", "everything", code=2)
 

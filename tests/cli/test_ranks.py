@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 
 import tap
 from patience import HANG, wait_until
@@ -274,6 +275,37 @@ def test_pack_in_a_locked_folder():
         subprocess.run(command, env={**env, "PMI_RANK": "0"}, check=True, timeout=HANG)
         assert slow.wait() == 0
         os.chmod(f"{folder}/locked", 0o755)
+
+
+BEGIN_BEFORE = """
+import ctypes, sys
+mpi = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)  # the plug-in: what it is linked with is found, too
+library = ctypes.CDLL(sys.argv[2])
+given, comm, error = ctypes.c_int(), ctypes.c_void_p(), ctypes.create_string_buffer(4096)
+assert mpi.MPI_Init_thread(None, None, int(sys.argv[3]), ctypes.byref(given)) == 0
+status = library.pst_comm_open(ctypes.byref(comm), None, error)
+print("status", status, "given", given.value, error.raw.replace(bytes(1), b"").decode("latin-1"), flush=True)
+if status == 0:
+    library.pst_comm_close.argtypes = [ctypes.c_void_p]
+    library.pst_comm_close(comm)
+mpi.MPI_Finalize()
+"""
+
+
+def test_a_program_that_began_mpi_itself():
+    """It must allow other threads to make calls: whoever began MPI for one thread is told so, instead of races inside MPI."""
+    need_mpi()
+    library = os.path.realpath(f"{LIBRARY}/libpenstock.so.0")
+    for mpi, launcher in LAUNCHERS.items():
+        for level in (0, 3):  # MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE
+            done = subprocess.run([*launcher, "-n", "2", sys.executable, "-c", BEGIN_BEFORE, f"{LIBRARY}/penstock-mpi-{mpi}.so", library, str(level)],
+                                  env=environment(**ROOT), text=True, capture_output=True, timeout=HANG)
+            said = [line for line in done.stdout.splitlines() if line.startswith("status")]
+            assert len(said) == 2, (done.stdout, done.stderr)
+            for line in said:
+                allowed = int(line.split()[3]) >= 2
+                assert line.startswith("status 0 ") == allowed, line
+                assert allowed or "MPI_THREAD_MULTIPLE" in line, line
 
 
 tap.main(globals())

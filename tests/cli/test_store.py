@@ -342,6 +342,21 @@ def test_old_copies_make_room():
             fetched(number, tight)
 
 
+def test_opening_asks_once():
+    """Whoever opens a folder asks for each thing once: whether it is one, what lies in it, the ends of shards, indexes."""
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/pictures", "--images", 30, "--size", 32, "--classes", 2, "-q")
+        penstock("pack", f"{folder}/pictures", f"{folder}/sh", "--shards", 3, "-q")
+        store.put_folder(f"{folder}/sh", "a/sh")
+        for path, most in (("s3://data/a/sh", 2), ("s3://data/a/sh/", 1), ("s3://data/a/*", 5)):
+            store.requests.clear()
+            penstock("plan", f"tfrecord {path} | shuffle | batch 4", env=env)
+            asked = [request for request in store.requests if request[0] == "HEAD" or not request[1]]
+            assert len(asked) <= most, (path, asked)
+            twice = [request for request in set(store.requests) if request[1] and store.requests.count(request) > 1]
+            assert not twice, (path, twice)
+
+
 def test_parts_need_a_folder():
     with serve() as (_, env):
         assert "pack them into a folder" in penstock("pack", "photos", "s3://data/x", "--part", "1/2", env=env, code=None).err

@@ -43,7 +43,7 @@ def test_bytes_are_right_or_the_error_has_a_name():
                 where = f"{kind} at {share}: exit {code}, {memory >> 20} MB, {requests} requests instead of {plain_requests}: {out[:200]}"
                 assert code == 0 and out == expected, where
                 assert memory < plain_memory + (24 << 20) and requests <= most_requests(plain_requests, share), where
-        store.faults, store.changes = {}, store.count("GET") + plain_requests // 2
+        store.faults, store.changes = {}, store.count("GET") + 4  # the list and some of the 4 shards and 4 indexes: more requests follow at any speed
         code, out, _, _ = measure()
         assert code == 3 and "changed while it was used" in out and "s3://data/raw/" in out, out[-500:]
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/secret.h"
+#include "io/mapping.h"
 #include "io/remote/address.h"
 #include "io/remote/listing.h"
 #include "io/remote/roles.h"
@@ -186,9 +187,20 @@ static void secrets(void)
     CHECK(secret_free_length("https://h/k?sig") == 11 && secret_free_length("a?b") == 3 && secret_free_length("s3://b/k?x") == 10);
 }
 
+/* What the store has says nothing of a local copy that was cut short. */
+static void cut_copies(void)
+{
+    struct mapping m = {.length = 5000};
+    pst_error e = {0};
+    CHECK(mapping_fail(&m, "s3://bucket/shard?x=secret", 3, 40, &e) == PST_EIO);
+    CHECK_MSG(strstr(e.message, "local copy") && strstr(e.message, "open it again"), "%s", e.message);
+    CHECK(e.record == 3 && e.offset == 40);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"hashes", hashes}, {"signature", signature}, {"addresses", addresses},
-                                        {"lists", lists},   {"profiles", profiles},   {"secrets", secrets}, {NULL, NULL}};
+                                        {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
+                                        {"cut_copies", cut_copies}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

@@ -19,5 +19,6 @@ void remote_fork(enum fork_phase phase);
 void http_fork(enum fork_phase phase);
 void store_fork(enum fork_phase phase);
 void room_fork(enum fork_phase phase);
+void level_fork(enum fork_phase phase);
 
 #endif

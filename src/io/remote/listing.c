@@ -179,18 +179,19 @@ pst_status listing_read(const char *xml, size_t length, const char *bucket, list
 
 /* ---- Pages ---- */
 
-static void add_query(struct text *t, const char *prefix, bool deep, size_t most, const char *token)
+static void add_query(struct text *t, const char *prefix, bool deep, const char *token)
 {
     if (token) {
         text_add(t, "continuation-token=");
         address_encode(t, token, strlen(token), false);
         text_add(t, "&");
     }
-    text_addf(t, "%slist-type=2&max-keys=%zu&prefix=", deep ? "" : "delimiter=%2F&", most && most < PAGE ? most : (size_t)PAGE);
+    text_addf(t, "%slist-type=2&max-keys=%zu&prefix=", deep ? "" : "delimiter=%2F&", (size_t)PAGE);
     address_encode(t, prefix, strlen(prefix), false);
 }
 
-pst_status listing_visit_all(const char *prefix, bool deep, size_t most, listing_visit visit, void *user, pst_error *reterr)
+/* `ret_whole`: ends after the first page, and tells whether that is all; NULL: sees every page. */
+static pst_status visit_pages(const char *prefix, bool deep, listing_visit visit, void *user, bool *ret_whole, pst_error *reterr)
 {
     struct address a;
     char *token = NULL, *bucket = NULL;
@@ -206,7 +207,7 @@ pst_status listing_visit_all(const char *prefix, bool deep, size_t most, listing
     while (st == PST_OK) {
         struct text query = {0};
         struct http_call c = {0};
-        add_query(&query, a.key, deep, most, token);
+        add_query(&query, a.key, deep, token);
         mem_free(token);
         token = NULL;
         st = query.failed ? fail_memory_at(reterr, prefix, "listing the objects")
@@ -215,11 +216,23 @@ pst_status listing_visit_all(const char *prefix, bool deep, size_t most, listing
             st = listing_read(c.text.data ? c.text.data : "", c.text.length, a.bucket, visit, user, &token, reterr);
         text_finish(&query);
         http_call_finish(&c);
-        if (!token || most)
+        if (ret_whole)
+            *ret_whole = !token;
+        if (!token || ret_whole)
             break;
     }
     mem_free(token);
     mem_free(bucket);
     address_finish(&a);
     return st;
+}
+
+pst_status listing_visit_all(const char *prefix, bool deep, listing_visit visit, void *user, pst_error *reterr)
+{
+    return visit_pages(prefix, deep, visit, user, NULL, reterr);
+}
+
+pst_status listing_visit_first(const char *prefix, listing_visit visit, void *user, bool *ret_whole, pst_error *reterr)
+{
+    return visit_pages(prefix, false, visit, user, ret_whole, reterr);
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "io/remote/address.h"
 #include "io/remote/fork.h"
+#include "io/remote/level.h"
 #include "io/remote/listing.h"
 #include "io/remote/object.h"
 #include "io/remote/settings.h"
@@ -99,14 +100,6 @@ static struct store_facts pinned(const char *path)
     return ret;
 }
 
-static pst_status see_one(void *user, struct listed *l, pst_error *reterr)
-{
-    (void)l;
-    (void)reterr;
-    *(bool *)user = true;
-    return PST_OK;
-}
-
 static void describe(struct file_info *ret, const struct store_facts *facts)
 {
     *ret = (struct file_info){.size = facts->size, .mtime_ns = facts->modified * 1000000000, .is_regular = true};
@@ -138,6 +131,21 @@ static pst_status ask_facts(const char *path, bool s3, struct store_facts *facts
     return st;
 }
 
+/* A folder of a bucket: something lies below it. `no_object`: see level_look. */
+static pst_status stat_folder(const char *path, const char *prefix, bool no_object, struct file_info *ret, pst_error *reterr)
+{
+    bool any = false;
+    pst_status st = level_look(prefix, no_object, &any, reterr);
+    if (st == PST_OK && !any) {
+        st = pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE, "no such object, and none below it");
+        if (reterr)
+            reterr->sys_errno = ENOENT;
+    }
+    if (st == PST_OK)
+        *ret = (struct file_info){.is_folder = true};
+    return st;
+}
+
 pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reterr)
 {
     struct store_facts facts = pinned(path);
@@ -151,9 +159,12 @@ pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reter
     pst_status st = address_parse(&a, path, reterr);
     if (st < 0)
         return st;
-    bool object = *a.key && a.key[strlen(a.key) - 1] != '/', s3 = a.s3, folder = false;
+    bool object = *a.key && a.key[strlen(a.key) - 1] != '/', s3 = a.s3;
     address_finish(&a);
-    if (object) {
+    char *prefix = mem_format("%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/");
+    if (!prefix)
+        return fail_memory_at(reterr, path, "looking for the object");
+    if (object && !level_is_folder(prefix)) {
         st = ask_facts(path, s3, &facts, &status, &error);
         if (st == PST_OK) {
             if (facts.known)
@@ -164,21 +175,12 @@ pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reter
         if ((st != PST_ENOTFOUND && !secret) || !s3) {
             if (st < 0 && reterr)
                 *reterr = error;
+            mem_free(prefix);
             return st;
         }
     }
-    char *prefix =
-        mem_format("%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/"); /* a folder, if something lies below it */
-    st = prefix ? listing_visit_all(prefix, true, 1, see_one, &folder, reterr)
-                : fail_memory_at(reterr, path, "looking for the object");
+    st = stat_folder(path, prefix, object, ret, reterr);
     mem_free(prefix);
-    if (st == PST_OK && !folder) {
-        st = pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE, "no such object, and none below it");
-        if (reterr)
-            reterr->sys_errno = ENOENT;
-    }
-    if (st == PST_OK)
-        *ret = (struct file_info){.is_folder = true};
     return st;
 }
 
@@ -325,8 +327,9 @@ static pst_status walk(struct walk *w, bool deep, pst_error *reterr)
 {
     size_t n = strlen(w->folder);
     char *prefix = mem_format("%s%s", w->folder, n && w->folder[n - 1] == '/' ? "" : "/");
-    pst_status st =
-        prefix ? listing_visit_all(prefix, deep, 0, see, w, reterr) : fail_memory_at(reterr, w->folder, "listing the objects");
+    pst_status st = !prefix ? fail_memory_at(reterr, w->folder, "listing the objects")
+                    : deep  ? listing_visit_all(prefix, true, see, w, reterr)
+                            : level_visit(prefix, see, w, reterr);
     mem_free(prefix);
     return st;
 }
@@ -373,6 +376,7 @@ pst_status remote_publish(int fd, const char *path, bool overwrite, pst_error *r
     pst_status st = upload_file(fd, path, overwrite, reterr);
     if (st == PST_OK)
         pin(path, &(struct store_facts){0}, true); /* it is another object now */
+    level_forget();
     return st;
 }
 
@@ -382,5 +386,6 @@ pst_status remote_remove(const char *path, pst_error *reterr)
     pst_status st = store_ask(&c, &(struct store_ask){.method = "DELETE", .path = path}, reterr);
     http_call_finish(&c);
     pin(path, &(struct store_facts){0}, true);
+    level_forget();
     return st == PST_ENOTFOUND ? PST_OK : st;
 }
