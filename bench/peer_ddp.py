@@ -1,6 +1,6 @@
 """Data-parallel training of S1, S3 and M in PyTorch (DDP over gloo): the peer of bench_ranks, which see.
 
-    python peer_ddp.py --model M --ranks 2 --batch 64 --threads 1 --seconds 6
+    python peer_ddp.py --model M --ranks 2 --batch 64 --threads 1 --seconds 6 [--gradients float16]
 
 Prints one RESULT line of JSON: the median step with exchange and without it (no_sync), the all-reduce of the same bytes alone, images/s.
 """
@@ -13,6 +13,7 @@ import time
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 
 def model(name):
@@ -47,6 +48,8 @@ def run(rank, a):
     net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     size = sum(p.numel() for p in net.parameters()) * 4
     ddp = nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=True) if a.ranks > 1 else net
+    if a.gradients == "float16" and a.ranks > 1:
+        ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
     optimizer = torch.optim.Adam(net.parameters(), 1e-3)
 
     def measure(sync, seconds):
@@ -66,7 +69,7 @@ def run(rank, a):
     measure(True, 1)
     sync, nosync, alone = measure(True, a.seconds), measure(False, a.seconds), 0.0
     if a.ranks > 1:
-        flat, times = torch.ones(size // 4), []
+        flat, times = torch.ones(size // 4, dtype=getattr(torch, a.gradients)), []
         for _ in range(15):
             dist.barrier()
             began = time.perf_counter()
@@ -74,7 +77,7 @@ def run(rank, a):
             times.append(time.perf_counter() - began)
         alone = sorted(times)[7]
     if rank == 0:
-        print("RESULT " + json.dumps({"model": a.model, "transport": "gloo", "ranks": a.ranks, "threads": a.threads, "batch": a.batch, "mb": round(size / 1e6, 2),
+        print("RESULT " + json.dumps({"model": a.model, "transport": "gloo", "gradients": a.gradients, "ranks": a.ranks, "threads": a.threads, "batch": a.batch, "mb": round(size / 1e6, 2),
                                       "step_ms": 1e3 * sync, "compute_ms": 1e3 * nosync, "exchange_ms": 1e3 * alone,
                                       "images_per_s": a.ranks * a.batch / sync}), flush=True)
     if a.ranks > 1:
@@ -88,6 +91,7 @@ if __name__ == "__main__":
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--seconds", type=float, default=6)
+    p.add_argument("--gradients", default="float32", choices=["float32", "float16"])
     p.add_argument("--port", type=int, default=29511)
     a = p.parse_args()
     if a.ranks == 1:
