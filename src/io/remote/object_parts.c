@@ -27,6 +27,7 @@ static struct {
     struct queue queue[SOMETIME]; /* by urgency, first come first served */
     struct object *fill_first, *fill_last;
     unsigned threads, idle, queued; /* the last: parts in the queues */
+    unsigned fills;                 /* requests for what nobody has asked for yet: as many as there are connections, however many threads there are */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 static void queue_put(struct queue *q, struct part *p)
@@ -167,7 +168,7 @@ static void drop_parts(struct part **list)
 /* The threads stayed with the parent: what they were fetching is not on its way to this process. */
 static void forget_threads(void)
 {
-    all.threads = all.idle = all.queued = 0;
+    all.threads = all.idle = all.queued = all.fills = 0;
     pthread_cond_init(&all.work, NULL);
     for (unsigned u = 0; u < SOMETIME; u++)
         drop_parts(&all.queue[u].first);
@@ -301,13 +302,20 @@ static struct part *fill_part(struct object *o)
     return p;
 }
 
+/* Small requests have more threads than there are connections for large ones: as many of the latter at once would only delay each other.
+ * Locked. */
+static bool may_fill(void)
+{
+    return all.fill_first && all.fills < settings_connections();
+}
+
 /* NULL: nothing to do. Locked. */
 static struct part *take_part(void)
 {
     struct part *p = NULL;
     for (unsigned u = 0; u < SOMETIME && !p; u++)
         p = queue_take(&all.queue[u]);
-    while (!p && all.fill_first) {
+    while (!p && may_fill()) {
         struct object *o = all.fill_first;
         p = fill_part(o);
         if (p)
@@ -315,6 +323,7 @@ static struct part *take_part(void)
         else
             stop_filling(o);
     }
+    all.fills += p && p->urgency == SOMETIME;
     return p;
 }
 
@@ -330,9 +339,12 @@ static void *fetch_parts(void *unused)
             all.idle--;
             continue;
         }
+        if (all.idle && may_fill()) /* this one may have filled before */
+            pthread_cond_signal(&all.work);
         pthread_mutex_unlock(&all.lock);
         pst_error error = {0};
         struct object *o = p->object;
+        bool fills = p->urgency == SOMETIME;
         pthread_mutex_lock(&o->lock);
         if (atomic_load(&o->all) && !p->second && !p->twin)
             grow(p);
@@ -343,6 +355,7 @@ static void *fetch_parts(void *unused)
         pst_status st = part_bring(p, &error);
         finish_part(p, st, &error);
         pthread_mutex_lock(&all.lock);
+        all.fills -= fills;
     }
     return NULL;
 }
