@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """The doctor's predictions beside measurements: pipelines x remedies.
 
-    bench/doctor_pairs.py PENSTOCK [--json OUT] [--data FOLDER] [--state FILE] [--seconds S] [--quick] [--calm 0.1] [--only TEXT] [--rounds 3] [--least 30]
+    bench/doctor_pairs.py PENSTOCK [--json OUT] [--data FOLDER] [--state FILE] [--seconds S] [--quick] [--calm 0.1] [--only TEXT] [--rounds 3] [--most 5] [--least 30]
 
 For each pipeline, `penstock doctor --verify` predicts every remedy from short trials of costs, then applies it to a sample and runs it in turns with the
 present pipeline. A pair is one remedy of one pipeline; its error is predicted / measured - 1 on the same sample. Prints a table, the median and the
 worst error. Exit 1 if there are fewer pairs than --least, the median error exceeds 10 % or the worst 25 %. Run it on a quiet machine.
 
 The speed of a shared machine changes between a prediction and its measurement. So every pipeline is examined --rounds times, and a pair's figures are
-the medians of its rounds. Other programs spoil the comparison: a round during which they used more than --calm of the machine is measured again, up to
-three times.
+the medians of its rounds. Where the rounds of a pair disagree by more than 25 points, its pipeline is examined again, up to --most times. Other programs
+spoil the comparison: a round during which they used more than --calm of the machine is measured again, up to three times.
 
 It takes about a minute per pipeline and round. With --state, results are kept there and pipelines that have one are not measured again; with --seconds, it ends
 after that time with exit code 75, and the next call continues. With --data, the data is kept, too.
@@ -27,6 +27,7 @@ import time
 
 AGAIN = 75  # exit code: call it once more
 TRIES = 3
+DISAGREE = 0.25  # between the errors of one pair: one round more
 
 
 def prepare(tool, folder):
@@ -107,18 +108,27 @@ def save(path, value):
         os.replace(path + ".new", path)
 
 
-def middle(rounds, remedy):
-    """The medians of one pair over all rounds that have it."""
+def middle(rounds, remedy, least):
+    """The medians of one pair over all rounds that have it; None if fewer than `least` have it."""
     pairs = [pair for result in rounds for pair in result["pairs"] if pair["remedy"] == remedy]
-    return {key: statistics.median(pair[key] for pair in pairs) for key in ("now", "predicted", "measured", "error")}
+    return len(pairs) >= least and {key: statistics.median(pair[key] for pair in pairs) for key in ("now", "predicted", "measured", "error")}
+
+
+def wanted(rounds, given):
+    """How many rounds a pipeline needs, as far as its rounds so far tell."""
+    errors = {}
+    for pair in (pair for result in rounds for pair in result["pairs"]):
+        errors.setdefault(pair["remedy"], []).append(pair["error"])
+    disagree = any(max(each) - min(each) > DISAGREE for each in errors.values())
+    return given.most if disagree else given.rounds
 
 
 def summarize(done, given):
     """Prints the table; returns whether the claim holds."""
-    rows = []
+    rows, least = [], min(given.rounds, 2)  # one round of several is not enough for a median
     for name, rounds in done.items():
         remedies = dict.fromkeys(pair["remedy"] for result in rounds for pair in result["pairs"])
-        rows += [dict(middle(rounds, remedy), pipeline=name, remedy=remedy) for remedy in remedies]
+        rows += [dict(pair, pipeline=name, remedy=remedy) for remedy in remedies if (pair := middle(rounds, remedy, least))]
     print("| pipeline | remedy | now | predicted | measured | error |\n|---|---|---|---|---|---|")
     for row in rows:
         print(f"| {row['pipeline']} | `{row['remedy']}` | {row['now']:.0f} | {row['predicted']:.0f} | {row['measured']:.0f} | {100 * row['error']:+.0f} % |")
@@ -141,6 +151,7 @@ def main():
     arguments.add_argument("--calm", type=float, default=0.1)
     arguments.add_argument("--only", default="")
     arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--most", type=int, default=5)
     arguments.add_argument("--least", type=int, default=30)
     given = arguments.parse_args()
     tool, done, begun, longest = os.path.abspath(given.penstock), load(given.state), time.monotonic(), 0.0
@@ -150,11 +161,11 @@ def main():
         prepare(tool, folder)
         if given.prepare:
             return
-        for turn in range(given.rounds):
+        for turn in range(given.most):
             for name, text, options in pipelines():
                 for attempt in range(TRIES):
                     rounds = done.setdefault(name, [])
-                    if given.only not in name or len(rounds) > turn:
+                    if given.only not in name or len(rounds) > turn or turn >= wanted(rounds, given):
                         break
                     if time.monotonic() - begun + longest > given.seconds:
                         sys.exit(AGAIN)
