@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LEAST_BATCHES 6 /* per turn */
-#define LEAST_TURNS   3
+#define LEAST_BATCHES 4 /* per turn, which begins and ends with one */
+#define LEAST_TURNS   3 /* 2 if the answer is to be quick */
 
 static int by_value(const void *a, const void *b)
 {
@@ -37,11 +37,11 @@ static void add_costs(struct trial *mean, const struct trial *t, size_t count)
     mean->out_bytes = rest * before.out_bytes + part * t->out_bytes;
 }
 
-/* Slow pipelines need longer turns: a few batches at least. */
+/* Slow pipelines need longer turns: a few batches, if that takes no more than twice the time. There are fewer of them then. */
 static double turn_seconds(const struct pst_doctor *d, double seconds)
 {
     double batch = d->run.rate > 0 ? (double)d->facts.batch / d->run.rate : 0;
-    return fmin(fmax(seconds, LEAST_BATCHES * batch), 4 * seconds);
+    return fmin(fmax(seconds, LEAST_BATCHES * batch), 2 * seconds);
 }
 
 static void evaluate(struct turns *ret, double *before, double *ratio, size_t rounds)
@@ -59,10 +59,10 @@ pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, str
 {
     double before[MOST_TURNS] = {0}, ratio[MOST_TURNS] = {0}, seconds = turn_seconds(d, q->seconds);
     pst_status st = PST_OK;
-    double end = doctor_elapsed(d) + 3 * (double)q->rounds * seconds; /* with what opening them takes */
-    size_t rounds = 0;
+    double end = doctor_elapsed(d) + 3 * (double)q->rounds * q->seconds; /* with what opening them takes */
+    size_t rounds = 0, least = d->options.quick ? 2 : LEAST_TURNS;
     *ret = (struct turns){0};
-    for (size_t i = 0; i < q->rounds && st == PST_OK && (i < LEAST_TURNS || doctor_elapsed(d) < end); i++) {
+    for (size_t i = 0; i < q->rounds && st == PST_OK && (i < least || doctor_elapsed(d) < end); i++) {
         struct trial a = {0}, b = {0};
         bool first = i % 2; /* who begins alternates, too */
         for (int k = 0; k < 2 && st == PST_OK; k++)
