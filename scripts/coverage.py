@@ -3,7 +3,9 @@
 
     coverage.py BUILD [--least PERCENT] [--list FILE]
 
-Prints one row per room and the total; writes the lines that no test reached to BUILD/uncovered.txt (--list: elsewhere).
+Prints one row per room and the total. Kernels of instruction sets that this processor lacks (KERNELS) cannot be reached and are left
+out, by name; those of other processors were not built. Writes the lines that no test reached to BUILD/uncovered.txt
+(--list: elsewhere).
 Exit code 1 when the total is below --least. Needs gcov only.
 """
 import argparse
@@ -18,10 +20,24 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
+# Library of a kernel that few processors run: what it needs, in the words of /proc/cpuinfo.
+KERNELS = {"libcrc32c_avx512": "vpclmulqdq", "libplane_vnni": "avx512_vnni", "libresize_vnni": "avx512_vnni"}
+
+
+def out_of_reach():
+    """The kernels that this processor cannot run."""
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return []
+    flags = {flag for line in text.splitlines() if line.startswith("flags") for flag in line.split()}
+    return [name for name, flag in KERNELS.items() if flag not in flags]
+
 
 def reports(build):
     """The parsed gcov report of every object file below BUILD/src."""
-    notes = [str(path.resolve()) for path in sorted(build.glob("src/**/*.gcno"))]
+    absent = {f"{name}.a.p" for name in out_of_reach()}
+    notes = [str(path.resolve()) for path in sorted(build.glob("src/**/*.gcno")) if path.parent.name not in absent]
     if not notes:
         sys.exit(f"{build}: no object was built for coverage; configure it with -Db_coverage=true")
     with tempfile.TemporaryDirectory() as folder:
@@ -81,6 +97,8 @@ def main():
     print(f"{'room':10} {'lines':>7} {'reached':>8} {'%':>6}")
     for room, (hit, lines) in [*sorted(rooms.items()), ("total", total)]:
         print(f"{room:10} {lines:7} {hit:8} {share(hit, lines):6.1f}")
+    if out_of_reach():
+        print(f"left out, because this processor cannot run them: {', '.join(out_of_reach())}")
     place = options.list or options.build / "uncovered.txt"
     place.write_text("\n".join(missed) + "\n", encoding="utf-8")
     print(f"the {total[1] - total[0]} lines that no test reached: {place}")
