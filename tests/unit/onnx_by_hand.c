@@ -26,16 +26,23 @@ void hand_constant(struct hand *h, const char *name, int type, const int64_t *di
     proto_end(&h->graph, begin);
 }
 
-/* An attribute "name=1,2": whole numbers; "name:1": one of them; "name~0.5": a float. */
+/* An attribute "name=1,2": whole numbers; "name:1": one of them; "name~0.5": a float; "name@1": a tensor with one whole number. */
 static void attribute(struct text *to, const char *text)
 {
-    size_t begin = proto_begin(to, 5), length = strcspn(text, "=:~");
+    size_t begin = proto_begin(to, 5), length = strcspn(text, "=:~@");
     proto_bytes(to, 1, text, length);
     const char *at = text + length + 1;
     if (text[length] == '~')
         proto_float(to, 2, strtof(at, NULL));
     else if (text[length] == ':')
         proto_int(to, 3, strtoll(at, NULL, 10));
+    if (text[length] == '@') {
+        size_t tensor = proto_begin(to, 5);
+        proto_int(to, 1, 1);
+        proto_int(to, 2, INT64);
+        proto_bytes(to, 9, &(int64_t){strtoll(at, NULL, 10)}, 8);
+        proto_end(to, tensor);
+    }
     for (char *end; text[length] == '=' && *at; at = *end ? end + 1 : end)
         proto_int(to, 8, strtoll(at, &end, 10));
     proto_end(to, begin);

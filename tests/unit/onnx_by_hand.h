@@ -15,7 +15,8 @@ struct hand {
 
 void hand_fill(float *values, size_t count, uint64_t key); /* random numbers from −1 to 1 */
 void hand_constant(struct hand *h, const char *name, int type, const int64_t *dims, size_t rank, const void *data, size_t bytes);
-/* A node of a domain, or of none; `words` are attributes, separated by spaces: "name=1,2": whole numbers; "name:1": one of them; "name~0.5": a float. */
+/* A node of a domain, or of none; `words` are attributes, separated by spaces: "name=1,2": whole numbers; "name:1": one of them; "name~0.5": a float;
+ * "name@1": a tensor with one whole number. */
 void hand_node_of(struct hand *h, const char *domain, const char *op, const char *in, const char *out, const char *words);
 void hand_node(struct hand *h, const char *op, const char *in, const char *out, const char *words);
 /* An input (11) or a result (12); a size of −1 is open. */

@@ -416,6 +416,156 @@ static void dense_blocks_are_found(void)
     CHECK_TEXT(&h, "cross");
 }
 
+/* ---- What is computed before the model runs ---- */
+
+static const int64_t numbers[] = {6, -1, 24, 4, 0, 1, 1, 1, 1, 1, 2, 8, 9};
+
+/* Input x of 6 values; the same weights w (6, 4) as wt (4, 6), flat (24) and w3 (6, 1, 4); lists of whole numbers. */
+static void begin_computed(struct hand *h, const float *w)
+{
+    float wt[24];
+    for (size_t i = 0; i < 24; i++)
+        wt[i % 4 * 6 + i / 4] = w[i];
+    hand_port(h, 11, "x", DIMS(-1, 6));
+    hand_constant(h, "w", FLOAT, DIMS(6, 4), w, 96);
+    hand_constant(h, "wt", FLOAT, DIMS(4, 6), wt, 96);
+    hand_constant(h, "flat", FLOAT, DIMS(24), w, 96);
+    hand_constant(h, "w3", FLOAT, DIMS(6, 1, 4), w, 96);
+    hand_constant(h, "6,-1", INT64, DIMS(2), numbers, 16);
+    hand_constant(h, "-1", INT64, DIMS(1), numbers + 1, 8);
+    hand_constant(h, "4", INT64, DIMS(1), numbers + 3, 8);
+    hand_constant(h, "4,0", INT64, DIMS(2), numbers + 3, 16);
+    hand_constant(h, "0", INT64, DIMS(1), numbers + 4, 8);
+    hand_constant(h, "9", INT64, DIMS(1), numbers + 12, 8);
+    hand_constant(h, "2", INT64, DIMS(1), numbers + 10, 8);
+    hand_constant(h, "1111", INT64, DIMS(4), numbers + 5, 32);
+    hand_constant(h, "pairs", INT64, DIMS(2), numbers + 9, 16);
+    hand_constant(h, "far", INT64, DIMS(1), &(int64_t){-INT64_MAX}, 8);
+    hand_constant(h, "many", INT64, DIMS(1), &(int64_t){100}, 8);
+}
+
+/* Nodes "Op|inputs|output|attributes", separated by semicolons. */
+static void add_nodes(struct hand *h, const char *nodes)
+{
+    char all[512], *rest = all, *node;
+    snprintf(all, sizeof(all), "%s", nodes);
+    while ((node = strsep(&rest, ";"))) {
+        const char *op = strsep(&node, "|"), *in = strsep(&node, "|"), *out = strsep(&node, "|");
+        hand_node(h, op, in, out, node ? node : "");
+    }
+}
+
+/* Weights that a file turns and reshapes: the results are those of the weights as they should lie. */
+static void weights_are_computed(void)
+{
+    static const char *const rows[] = {
+        "MatMul|x w|y",
+        "Transpose|wt|W|perm=1,0;MatMul|x W|y",
+        "Transpose|wt|W;MatMul|x W|y",
+        "Reshape|flat 6,-1|W;MatMul|x W|y",
+        "Constant||s|value_ints=6,4;Reshape|flat s|W;MatMul|x W|y",
+        "Constant||s|value_int:4;Unsqueeze|s 0|t;Concat|-1 t|u|axis:0;Reshape|flat u|W;MatMul|x W|y",
+        "Squeeze|w3|W|axes=1;MatMul|x W|y",
+        "Squeeze|w3|W;MatMul|x W|y",
+        "Unsqueeze|w|a|axes=0,3;Squeeze|a|W|axes=0,-1;MatMul|x W|y",
+        "Identity|w|a;Cast|a|W|to:1;MatMul|x W|y",
+        "Unsqueeze|x|a|axes=1,2;Squeeze|a|b|axes=1,2;MatMul|b w|y",
+        "Unsqueeze|x|a|axes=2;Transpose|a|b|perm=0,2,1;Squeeze|b|c;MatMul|c w|y",
+        "Shape|x|s;Slice|s 0 pairs|t;Shape|x|u|start:1;Gather|u 0|v;Concat|v|z|axis:0;Slice|s 0 4|k;Reshape|x k|a;MatMul|a w|y",
+        "Shape|x|s;Slice|s|t|starts=0 ends=1;Concat|t -1|k|axis:0;Reshape|x k|a;MatMul|a w|y",
+    };
+    float w[24], input[SAMPLES * 6];
+    hand_fill(w, 24, 8);
+    hand_fill(input, SAMPLES * 6, 9);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct hand h = {0};
+        struct onnx_model m;
+        pst_error error;
+        begin_computed(&h, w);
+        add_nodes(&h, rows[i]);
+        hand_port(&h, 12, "y", NULL, 0);
+        pst_status st = hand_import(&h, &m, &error);
+        if (!CHECK_MSG(st == PST_OK, "%s: %s", rows[i], error.message))
+            continue;
+        float *got = results(m.graph, m.params, input);
+        for (size_t k = 0; got && k < SAMPLES * 4; k++) {
+            double sum = 0;
+            for (size_t j = 0; j < 6; j++)
+                sum += (double)input[k / 4 * 6 + j] * (double)w[j * 4 + k % 4];
+            CHECK_MSG(fabs((double)got[k] - sum) < 1e-5, "%s: result %zu is %g, not %g", rows[i], k, (double)got[k], sum);
+        }
+        free(got);
+        onnx_model_finish(&m);
+    }
+}
+
+/* PyTorch's way to the zeros of a Pad: pairs of numbers in the other order, turned by operators. */
+static void zeros_are_computed(void)
+{
+    float kernel[18];
+    struct hand h = {0};
+    hand_fill(kernel, 18, 2);
+    hand_port(&h, 11, "x", DIMS(-1, 1, 5, 6));
+    hand_constant(&h, "k", FLOAT, DIMS(2, 1, 3, 3), kernel, sizeof(kernel));
+    hand_constant(&h, "4", INT64, DIMS(1), numbers + 3, 8);
+    hand_constant(&h, "0", INT64, DIMS(1), numbers + 4, 8);
+    hand_constant(&h, "-1", INT64, DIMS(1), numbers + 1, 8);
+    hand_constant(&h, "-1,2", INT64, DIMS(2), &(int64_t[]){-1, 2}, 16);
+    hand_constant(&h, "1111", INT64, DIMS(4), numbers + 5, 32);
+    hand_constant(&h, "far", INT64, DIMS(1), &(int64_t){-INT64_MAX}, 8);
+    add_nodes(&h, "ConstantOfShape|4|rest|value@0;Concat|1111 rest|all|axis:0;Reshape|all -1,2|two;Slice|two -1 far 0 -1|back;"
+                  "Transpose|back|turned|perm=1,0;Reshape|turned -1|line;Cast|line|zeros|to:7;Pad|x zeros|padded;Conv|padded k|y");
+    CHECK_TEXT(&h, "conv 2 3 pad=same");
+}
+
+static void what_cannot_be_computed_is_named(void)
+{
+    static const struct {
+        const char *nodes, *want;
+    } rows[] = {
+        {"Transpose|wt|W|perm=0,0;MatMul|x W|y", "perm is not a permutation"},
+        {"Transpose|wt|W|perm=0;MatMul|x W|y", "perm does not fit its input"},
+        {"Reshape|flat 4,0|W;MatMul|x W|y", "a constant of 24 values gets another shape"},
+        {"Constant||s|value_ints=-2,4;Reshape|flat s|W;MatMul|x W|y", "the shape of a constant makes no sense"},
+        {"Constant||s|value_ints=0,2,3;Reshape|x s|a;Flatten|a|y", "a reshape that cuts axes apart"},
+        {"Constant||s|value_ints=0,4,2;Reshape|x s|a;Flatten|a|y", "with 6 values per sample"},
+        {"Constant||s|value_ints=0,7;Reshape|x s|a;Flatten|a|y", "dimension 1 of the new shape is 7"},
+        {"Reshape|x w|a;Flatten|a|y", "whole numbers"},
+        {"Squeeze|x|y|axes=1", "dimension 1 is not 1"},
+        {"Squeeze|x|y|axes=7", "axis 7 of 2 dimensions"},
+        {"Squeeze|-|y", "it has no input"},
+        {"Unsqueeze|-|y", "it has no input"},
+        {"Identity|-|y", "it has no input"},
+        {"Unsqueeze|x|y|axes=1,2,3,4,5,6,7", "more than 8 dimensions"},
+        {"Flatten|x|y|axis:0", "expected 1: one row per sample"},
+        {"Unsqueeze|x|a|axes=2;Flatten|a|y|axis:2", "expected 1: one row per sample"},
+        {"Unsqueeze|x|a|axes=2;Transpose|a|b|perm=1,0,2;Flatten|b|y", "the batch is not the first dimension"},
+        {"Shape|x|s;Gather|s 9|t;Reshape|x t|y", "number 9 of 2"},
+        {"Gather|x 0|y", "input 0 is not a list of whole numbers"},
+        {"Shape|x|s;Slice|s 0 9 0 2|t;Reshape|x t|y", "parts of a shape in steps of 1"},
+        {"Slice|1111 0 9 0 2|t;Reshape|x t|y", "parts of short lists, in steps of 1"},
+        {"Slice|1111 pairs 9|t;Reshape|x t|y", "parts along one dimension"},
+        {"Constant||s;Reshape|x s|y", "neither a tensor nor a number"},
+        {"Cast|x|y|to:7", "values of the model become whole numbers"},
+        {"Cast|w|W|to:9;MatMul|x W|y", "a constant becomes type 9"},
+        {"ConstantOfShape|4|s;Reshape|x s|y", "short lists of whole numbers"},
+        {"ConstantOfShape|many|s|value@0;Reshape|x s|y", "more than 64 numbers"},
+        {"Add|x w3|y", "more dimensions than the value"},
+        {"Unsqueeze|x|a|axes=2;Add|a w|y", "differs along several dimensions"},
+        {"Add|x 1111|y", "has 4 values, its input 6"},
+    };
+    float w[24];
+    hand_fill(w, 24, 8);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct hand h = {0};
+        begin_computed(&h, w);
+        add_nodes(&h, rows[i].nodes);
+        char *got = text_of(&h);
+        CHECK_MSG(strstr(got, rows[i].want), "%s: expected %s, found %s", rows[i].nodes, rows[i].want, got);
+        free(got);
+    }
+}
+
 int main(int argc, char **argv)
 {
     return test_main(argc, argv,
@@ -426,5 +576,8 @@ int main(int argc, char **argv)
                                            {"shapes are followed", shapes_are_followed},
                                            {"activations are found", activations_are_found},
                                            {"dense blocks are found", dense_blocks_are_found},
+                                           {"weights are computed", weights_are_computed},
+                                           {"zeros are computed", zeros_are_computed},
+                                           {"what cannot be computed is named", what_cannot_be_computed_is_named},
                                            {0}});
 }
