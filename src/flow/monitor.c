@@ -176,6 +176,7 @@ static pst_status open_socket(struct monitor *m, const char *folder, pst_error *
     m->fd = fault_hit(FAULT_IO, "socket") ? (errno = EMFILE, -1) : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (m->fd < 0)
         return monitor_fail(reterr, errno, folder, "opening a monitor");
+    (void)fchmod(m->fd, 0600); /* where bind heeds it, as on Linux, the file never has another mode */
     for (unsigned i = 0; i < MOST_SOCKETS; i++) {
         int n = snprintf(m->address.sun_path, sizeof(m->address.sun_path), "%s/%ld-%u.sock", folder, (long)m->process, i);
         if (n < 0 || (size_t)n >= sizeof(m->address.sun_path))
