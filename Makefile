@@ -56,6 +56,7 @@ coverage: | deps
 	@ninja -C $(BUILD)-coverage | tail -n 1
 	@find $(BUILD)-coverage -name '*.gcda' -delete
 	@python3 scripts/run_tests.py $(BUILD)-coverage --no-suite slow --no-suite interop | tail -n 1
+	@python3 scripts/run_tests.py $(BUILD)-coverage doctor_setups cli-doctor | tail -n 1 # slow, but most of the doctor is reached by no other
 	@python3 scripts/coverage.py $(BUILD)-coverage --least 95
 
 MUTANTS ?= 100

@@ -213,3 +213,15 @@ int test_main(int argc, char **argv, const struct test *tests)
         nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return code;
 }
+
+#ifdef COUNTS_LINES
+void __gcov_dump(void);
+#endif
+
+void test_exit(int code)
+{
+#ifdef COUNTS_LINES
+    __gcov_dump();
+#endif
+    _exit(code);
+}

@@ -4,6 +4,7 @@
 
 #include "dist/comm.h"
 #include "dist/transport_sockets.h"
+#include "harness.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -44,12 +45,12 @@ static void run_forked(unsigned ranks, double timeout, bool (*run)(pst_comm *c, 
         if (comm_create(&c, &transport_sockets, &config, &options, &error) < 0) {
             printf("# rank %u: %s\n", r, error.message);
             fflush(stdout);
-            _exit(3);
+            test_exit(3);
         }
         bool ok = run(c, user);
         pst_comm_close(c);
         fflush(stdout);
-        _exit(ok ? 0 : 1);
+        test_exit(ok ? 0 : 1);
     }
     for (unsigned a = 0; a < ranks; a++)
         for (unsigned b = 0; b < ranks; b++)

@@ -87,9 +87,9 @@ static int in_child(void (*body)(void), void (*first)(int))
         be_quiet();
         signal(SIGBUS, first);
         if (pst_guard_install(NULL) < 0)
-            _exit(3);
+            test_exit(3);
         body();
-        _exit(0);
+        test_exit(0);
     }
     int status = -1;
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
@@ -111,7 +111,7 @@ static void read_lost_page(void)
     write_letters(path, 40000);
     struct mapping m = map_file(path, 40000);
     if (truncate(path, 100) < 0 || *(volatile const uint8_t *)&m.data[20000] != 0 || !mapping_broken(&m))
-        _exit(4);
+        test_exit(4);
     mapping_close(&m);
 }
 
@@ -144,7 +144,7 @@ static void read_foreign_page(void)
     mapping_close(&m);
     m = map_file(path, 40000);
     if (truncate(path, 100) < 0 || mine[30000] == 'x')
-        _exit(4);
+        test_exit(4);
 }
 
 static void send_signal(void)
