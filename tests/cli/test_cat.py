@@ -219,6 +219,58 @@ def test_csv_lines():
         assert "record 1 at byte" in err and "line 5: 1 column, expected 2" in err, err
 
 
+def write_npy(path, descr, shape, data):
+    head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+
+
+def test_tokens_of_arrays():
+    """Windows of tokens come from .npy files of every whole type; other arrays are refused by name."""
+    with scratch() as folder:
+        for descr, code, first in (("|u1", "B", 200), ("<u2", "H", 60000), ("<u4", "I", 70000), ("<i4", "i", -5), ("<i8", "q", 1 << 40)):
+            write_npy(f"{folder}/{code}.npy", descr, "(10,)", struct.pack(f"<10{code}", *range(first, first + 10)))
+            found = [line["fields"] for line in lines(f"tokens {folder}/{code}.npy n=4 next=later")]
+            assert found == [{"tokens": [*range(i, i + 4)], "later": [*range(i + 1, i + 5)]} for i in (first, first + 4)], (descr, found)
+        write_npy(f"{folder}/float.npy", "<f4", "(10,)", bytes(40))
+        write_npy(f"{folder}/table.npy", "<u2", "(5, 2)", bytes(20))
+        with open(f"{folder}/odd.bin", "wb") as f:
+            f.write(b"12345")
+        for text, code, said in ((f"{folder}/I.npy {folder}/H.npy n=4", 2, "H.npy: tokens: has tokens of type uint16, expected uint32"),
+                                 (f"{folder}/H.npy dtype=int64", 2, "has tokens of type uint16, expected int64"),
+                                 (f"{folder}/float.npy", 1, "float.npy: tokens: the array is not of tokens; expected uint8"),
+                                 (f"{folder}/table.npy", 2, "the array has 2 dimensions; expected one"),
+                                 (f"{folder}/odd.bin", 3, "at byte 4: tokens: 5 bytes are not a whole number of tokens of 2 bytes"),
+                                 (f"{folder}/q.npy n=2 to=int32", 3, "q.npy: record 0 at byte 128: tokens: token 0 of the window is 1099511627776"),
+                                 (f"{folder}/q.npy n=40", 2, "a window needs 40 tokens, and the longest file has 10")):
+            err = penstock("cat", f"tokens {text}", code=code).err
+            assert said in err, (text, err)
+
+
+def test_caches_on_disk():
+    """`penstock cache` lists what `cache path=` wrote, and removes it alone."""
+    with scratch() as folder:
+        assert penstock("cache", folder).out == "no caches\n"
+        for n in (10, 20):
+            penstock("cat", f"range {n} | cache path={folder}", "--head", 0)
+        found = json.loads(penstock("cache", folder, "--json").out)["caches"]
+        assert [cache["removed"] for cache in found] == [False, False] and all(cache["bytes"] > 80 and cache["parts"] >= 1 for cache in found), found
+        assert sorted("start=20" in cache["about"] for cache in found) == [False, True] and len({cache["key"] for cache in found}) == 2
+        key = found[0]["key"]
+        assert penstock("cache", folder, "ffffffffffffffffffffffffffffffffff").out == "no cache has this key\n"
+        said = penstock("cache", folder, key[:12]).out
+        assert said.startswith(f"{key}  ") and "pipeline  range" in said and len(said.split("changed")) == 2, said
+        with open(f"{folder}/{key}/mine.txt", "w") as f:
+            f.write("not of a cache")
+        err = penstock("cache", folder, key, "--clear", code=None).err
+        assert "mine.txt" in err and "it was left alone" in err, err
+        os.remove(f"{folder}/{key}/mine.txt")
+        assert penstock("cache", folder, key, "--clear").out.startswith(f"removed {key}")
+        assert os.listdir(folder) == [found[1]["key"]]
+        assert "cannot read the folder" in penstock("cache", f"{folder}/none", code=1).err
+
+
 def test_wrong_usage():
     assert "exclude each other" in penstock("cat", "range 3", "--head", 1, "--batches", 1, code=2).err
     assert "needs --sheet" in penstock("cat", "range 3", "--tile-size", 64, code=2).err
