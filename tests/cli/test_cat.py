@@ -219,6 +219,23 @@ def test_csv_lines():
         assert "record 1 at byte" in err and "line 5: 1 column, expected 2" in err, err
 
 
+def test_places_in_joins():
+    """An operation after a join that fails names the file and the record of the branch that the value comes from."""
+    with scratch() as folder:
+        for name, text in {"a": "v\n1\n2\n9\n", "b": "v\n3\n7\n", "c": "w\n3\n4\n5\n"}.items():
+            with open(f"{folder}/{name}.csv", "w") as f:
+                f.write(text)
+        a, b, c = (f"csv {folder}/{name}.csv" for name in "abc")
+        for text, said in ((f"concatenate ({a}) ({b}) | one_hot 5 v", "a.csv: record 2 at byte 6: one_hot: v is 9"),
+                           (f"concatenate ({b} | take 1) ({a}) | one_hot 5 v", "a.csv: record 2 at byte 6: one_hot: v is 9"),
+                           (f"concatenate ({b} | take 1) (concatenate ({b} | skip 1) ({a})) | one_hot 5 v", "b.csv: record 1 at byte 4: one_hot: v is 7"),
+                           (f"zip ({a}) ({c}) | one_hot 5 w", "c.csv: record 2 at byte 6: one_hot: w is 5"),
+                           (f"zip ({c}) ({a}) | one_hot 9 v", "a.csv: record 2 at byte 6: one_hot: v is 9"),
+                           (f"zip (zip ({a}) ({c})) (range 3) | one_hot 4 w", "c.csv: record 1 at byte 4: one_hot: w is 4")):
+            err = penstock("cat", text, "--head", 0, code=1).err
+            assert said in err, (text, err)
+
+
 def write_npy(path, descr, shape, data):
     head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
     head += " " * (63 - (10 + len(head)) % 64) + "\n"
