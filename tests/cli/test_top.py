@@ -289,6 +289,10 @@ def test_trace_of_bench():
         threads = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
         assert sorted(threads) == ["consumer", "worker 0", "worker 1"], threads
         assert "batches ready" in names(events, "C")
+        for tid in {event["tid"] for event in events if event["name"] == "slice"}:  # a worker waits or works
+            spans = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event["ph"] == "X" and event["tid"] == tid and
+                           event["name"] in ("slice", "wait for room", "open"))
+            assert all(after[0] >= before[1] - 0.01 for before, after in zip(spans, spans[1:])), spans
 
 
 def test_trace_of_train():
