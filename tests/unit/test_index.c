@@ -217,6 +217,8 @@ static void test_layout(void)
     CHECK_INT(index_next(&x, 53), 69);
     CHECK_INT(index_next(&x, UINT64_MAX), x.shard_bytes);
     index_finish(&x);
+    struct index_entry late[] = {{40, 4}, {60, 4}}; /* after damage at the beginning */
+    CHECK_INT(index_next(&(struct index){.entries = late, .count = 2, .shard_bytes = 80}, 0), 40);
     free(b);
 }
 

@@ -181,6 +181,25 @@ static void test_copies(void)
     CHECK(pst_schema_destroy(NULL) == NULL);
 }
 
+/* A default that takes memory of its own: each allocation may fail. */
+static void test_large_default(void)
+{
+    static uint8_t large[1 << 17];
+    pst_bytes value = {large, sizeof(large)};
+    pst_feature f = {.name = "x", .kind = PST_BYTES, .has_default = true, .fallback = {PST_BYTES, false, 1, &value}};
+    uint64_t n = 0;
+    for (bool reached = true; reached; n++) {
+        pst_schema *schema = NULL;
+        test_fault_arm(FAULT_MEMORY, n, false);
+        pst_status st = pst_schema_create(&schema, &f, 1, NULL);
+        reached = test_fault_calls() > n;
+        test_fault_clear();
+        CHECK_MSG(st == (reached ? PST_ENOMEM : PST_OK), "call %d: %s", (int)n, pst_status_name(st));
+        pst_schema_destroy(schema);
+    }
+    CHECK_MSG(n > 3, "%d calls", (int)n);
+}
+
 static void test_many(void)
 {
     enum { COUNT = 5000 };
@@ -312,6 +331,7 @@ int main(int argc, char **argv)
         {"text in another locale", test_locale},
         {"declarations", test_create},
         {"a schema owns what it is made of", test_copies},
+        {"a large default", test_large_default},
         {"5000 features", test_many},
         {"inference", test_inference},
         {"inference after a failure", test_inference_after_failure},
