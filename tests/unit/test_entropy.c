@@ -202,6 +202,11 @@ static void test_hostile(void)
         e->count = (uint32_t)lies[i] + 20;
         CHECK(!entropy_section_points(&s, e, &points));
         CHECK(!entropy_section_view(&s, e, &points) || e->count <= s.point_count);
+        e->first = s.point_count - 1; /* the last point, and what follows it */
+        e->count = 2;
+        CHECK(!entropy_section_view(&s, e, &points));
+        e->count = 1;
+        CHECK(entropy_section_view(&s, e, &points) && points.count == 1);
         mem_free(bytes);
     }
     uint8_t *bytes = small_section(&length);

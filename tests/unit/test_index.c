@@ -331,6 +331,32 @@ static void test_forged(void)
     }
 }
 
+/* What an index says of itself, and what was found. */
+static void test_forged_messages(void)
+{
+    static const struct {
+        size_t at;
+        uint64_t value;
+        const char *want;
+    } rows[] = {{112, sizeof(NOTE), "the end of a section"},
+                {96, 0x53434552, "the number of sections of one kind is 2"},
+                {24, FIXTURE_RECORDS + 1, "the number of entries is "}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t length;
+        uint8_t *bytes = index_bytes(&length);
+        struct index x = {0};
+        pst_error error = {0};
+        char want[96];
+        snprintf(want, sizeof(want), i == 2 ? "%s%d" : "%s", rows[i].want, FIXTURE_RECORDS);
+        put_le64(bytes + rows[i].at, rows[i].value);
+        forge(bytes, length);
+        test_write_file(test_path("forged"), bytes, length);
+        CHECK_STATUS(index_open(&x, test_path("forged"), &error), PST_ECORRUPT, &error);
+        CHECK_MSG(strstr(error.message, want), "expected %s, found %s", want, error.message);
+        free(bytes);
+    }
+}
+
 /* One section more than the file has room for: refused by the number, before the table is read. */
 static void test_forged_table(void)
 {
@@ -494,6 +520,7 @@ int main(int argc, char **argv)
         {"a gap that holds a sound record", test_healed_gap},
         {"an index that lies", test_lying_index},
         {"the check compares the first record", test_lying_first_record},
+        {"forged: messages", test_forged_messages},
         {"a table longer than the file", test_forged_table},
         {"text index", test_text},
         {"text index beside the shard", test_text_places},
