@@ -43,6 +43,24 @@ static void add(struct event_writer *w, int64_t step)
     event_end(w);
 }
 
+/* 1, 2, 3 and infinity: three values in their buckets, as doubles after the field's number and length. */
+static void histograms_count_finite_values(void)
+{
+    static const uint8_t field[] = {7 << 3 | 2, (8 * EVENT_BUCKETS & 0x7f) | 0x80, 8 * EVENT_BUCKETS >> 7};
+    struct event_writer w = {0};
+    pst_error error = {0};
+    double buckets[EVENT_BUCKETS], sum = 0;
+    REQUIRE_OK(event_writer_open(&w, test_folder(), "b", 1000, 0, &error), &error);
+    add(&w, 1);
+    const char *at = memmem(w.pending.data, w.pending.length, field, sizeof(field));
+    REQUIRE(at && w.pending.data + w.pending.length - at > (ptrdiff_t)(sizeof(field) + sizeof(buckets)));
+    memcpy(buckets, at + sizeof(field), sizeof(buckets));
+    for (size_t i = 0; i < EVENT_BUCKETS; i++)
+        sum += buckets[i];
+    CHECK(sum == 3 && buckets[0] == 1 && buckets[14] + buckets[15] == 1 && buckets[EVENT_BUCKETS - 1] == 1);
+    event_writer_discard(&w);
+}
+
 static void files_hold_whole_records(void)
 {
     struct event_writer w = {0};
@@ -150,7 +168,7 @@ static void failures_lose_little(void)
 int main(int argc, char **argv)
 {
     return test_main(argc, argv,
-                     (const struct test[]){{"files hold whole records", files_hold_whole_records},
+                     (const struct test[]){{"files hold whole records", files_hold_whole_records}, {"histograms count finite values", histograms_count_finite_values},
                                            {"relief loses nothing", relief_loses_nothing},
                                            {"failures lose little", failures_lose_little},
                                            {0}});
