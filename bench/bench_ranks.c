@@ -46,7 +46,8 @@ struct times {
     size_t count;
 };
 
-/* Updates for some seconds; all ranks make the same number of them. */
+/* Updates for some seconds; all ranks make the same number of them. A step ends when all ranks have ended theirs, with and without exchange: otherwise the time
+ * that they wait for the slowest would count as exchange. */
 static void measure(pst_trainer *t, pst_comm *c, const pst_samples *samples, const struct settings *s, double seconds, struct times *to)
 {
     double sum = 0;
@@ -57,12 +58,12 @@ static void measure(pst_trainer *t, pst_comm *c, const pst_samples *samples, con
         for (unsigned i = 0; i < s->accumulate; i++)
             if (pst_trainer_step(t, samples, NULL, &error) < 0)
                 exit(fail(error.message));
-        double took = 1e-9 * (double)(clock_ns() - begin);
-        to->list[to->count++] = took;
-        sum += took;
         over = n >= 2 && sum > seconds;
         if (pst_comm_sum(c, &over, 1, &error) < 0)
             exit(fail(error.message));
+        double took = 1e-9 * (double)(clock_ns() - begin);
+        to->list[to->count++] = took;
+        sum += took;
     }
 }
 

@@ -53,6 +53,7 @@ pst_status comm_fail(pst_comm *c, pst_status status, const char *format, ...)
     pthread_mutex_unlock(&c->lock);
     if (first && ready && c->options.failed) {
         c->options.failed(c->options.user, &error);
+        life_end_silent(c); /* after the message: a launcher ends the other ranks at once */
         if (c->transport && c->transport->abort)
             c->transport->abort(c->state, 1);
     }

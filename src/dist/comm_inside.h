@@ -97,6 +97,7 @@ void comm_pause(pst_comm *c);
 /* comm_life.c */
 void life_begin(pst_comm *c);
 void life_look(pst_comm *c);
+void life_end_silent(const pst_comm *c); /* kills a silent rank of this machine that is stopped */
 void life_end(pst_comm *c);
 
 /* comm_sum.c */

@@ -40,6 +40,12 @@ static void end_stopped(const pst_comm *c, unsigned rank)
         kill((pid_t)l->pid, SIGKILL);
 }
 
+void life_end_silent(const pst_comm *c)
+{
+    if (c->size > 1 && c->silent > c->options.timeout)
+        end_stopped(c, before(c));
+}
+
 void life_begin(pst_comm *c)
 {
     if (c->size < 2)
@@ -69,8 +75,6 @@ void life_look(pst_comm *c)
         c->life_said++;
         comm_send(c, (c->rank + 1) % c->size, TAG_LIFE, &c->life_said, sizeof(c->life_said), &c->life_out);
     }
-    if (c->silent > c->options.timeout && c->options.failed)
-        end_stopped(c, before(c));
     if (c->silent > c->options.timeout)
         comm_fail(c, PST_EIO, "%s has not answered for %.0f s: it is stopped, or its machine cannot be reached",
                   comm_rank_text(c, before(c), name, sizeof(name)), c->silent);

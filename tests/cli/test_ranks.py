@@ -164,7 +164,8 @@ def test_lost_ranks():
                 if how == signal.SIGSTOP:
                     assert f"rank 1 (process {pids[1]} on" in err and "has not answered" in err and "--resume" in err, (mpi, job.returncode, err, out)
                 else:
-                    assert str(pids[1]) in out + err or "rank 1" in err, out + err
+                    # the launcher ends the others at once; MPICH's names the first process that it finds dead, which may be one of these
+                    assert any(str(pid) in out + err for pid in pids.values()) or "rank 1" in err, (pids, out + err)
                 done = json.load(open(f"{run}/latest/state.json"))["step"]
                 if done < 40:
                     mpirun(mpi, 2, "train", "--resume", run, "--steps", 40)
@@ -284,8 +285,8 @@ library = ctypes.CDLL(sys.argv[2])
 given, comm, error = ctypes.c_int(), ctypes.c_void_p(), ctypes.create_string_buffer(4096)
 assert mpi.MPI_Init_thread(None, None, int(sys.argv[3]), ctypes.byref(given)) == 0
 status = library.pst_comm_open(ctypes.byref(comm), None, error)
-known = b"MPI_THREAD_MULTIPLE" in error.raw
-os.write(1, f"status {status} given {given.value} {known}\\n".encode())  # at once: both ranks write
+with open(f"{sys.argv[4]}/{os.getpid()}", "w") as out:  # not the output, in which the lines of ranks may mix
+    print(status, given.value, b"MPI_THREAD_MULTIPLE" in error.raw, file=out)
 if status == 0:
     library.pst_comm_close.argtypes = [ctypes.c_void_p]
     library.pst_comm_close(comm)
@@ -299,14 +300,14 @@ def test_a_program_that_began_mpi_itself():
     library = os.path.realpath(f"{LIBRARY}/libpenstock.so.0")
     for mpi, launcher in LAUNCHERS.items():
         for level in (0, 3):  # MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE
-            done = subprocess.run([*launcher, "-n", "2", sys.executable, "-c", BEGIN_BEFORE, f"{LIBRARY}/penstock-mpi-{mpi}.so", library, str(level)],
-                                  env=environment(**ROOT), text=True, capture_output=True, timeout=HANG)
-            said = [line for line in done.stdout.splitlines() if line.startswith("status")]
+            with scratch() as folder:
+                done = subprocess.run([*launcher, "-n", "2", sys.executable, "-c", BEGIN_BEFORE, f"{LIBRARY}/penstock-mpi-{mpi}.so", library, str(level), folder],
+                                      env=environment(**ROOT), text=True, capture_output=True, timeout=HANG)
+                said = [open(f"{folder}/{name}").read().split() for name in os.listdir(folder)]
             assert len(said) == 2, (done.stdout, done.stderr)
-            for line in said:
-                allowed = int(line.split()[3]) >= 2
-                assert line.startswith("status 0 ") == allowed, line
-                assert allowed or line.endswith("True"), line
+            for status, given, known in said:
+                allowed = int(given) >= 2
+                assert (status == "0") == allowed and (allowed or known == "True"), (status, given, known)
 
 
 tap.main(globals())
