@@ -26,7 +26,7 @@ static const char *duration(char *buffer, size_t size, double s)
     return buffer;
 }
 
-static const char *figure(char *buffer, size_t size, double v)
+const char *doctor_figure(char *buffer, size_t size, double v)
 {
     if (!isfinite(v))
         snprintf(buffer, size, "?");
@@ -41,8 +41,8 @@ static void put_now(struct text *t, const struct pst_doctor *d)
 {
     char a[32], b[32], c[32], e[48];
     double seconds = d->epoch_samples / d->now_rate;
-    text_addf(t, "Now          %s samples/s (%s to %s)", figure(a, sizeof(a), d->now_rate), figure(b, sizeof(b), d->now_low),
-              figure(c, sizeof(c), d->now_high));
+    text_addf(t, "Now          %s samples/s (%s to %s)", doctor_figure(a, sizeof(a), d->now_rate), doctor_figure(b, sizeof(b), d->now_low),
+              doctor_figure(c, sizeof(c), d->now_high));
     if (isfinite(seconds))
         text_addf(t, "; %s per epoch of %.0f samples", duration(e, sizeof(e), seconds), d->epoch_samples);
     if (isfinite(seconds) && d->options.epochs)
@@ -78,12 +78,12 @@ static void put_remedy(struct text *t, const struct pst_doctor *d, const struct 
     }
     text_addf(t, "  %-20s", r->id);
     if (isfinite(after))
-        text_addf(t, " %s%s samples/s, %.2f times", r->upper ? "up to " : "", figure(a, sizeof(a), after), r->gain);
+        text_addf(t, " %s%s samples/s, %.2f times", r->upper ? "up to " : "", doctor_figure(a, sizeof(a), after), r->gain);
     else
         text_add(t, " not predicted");
     if (isfinite(r->measured))
-        text_addf(t, "; on the sample predicted %s, measured %s", figure(a, sizeof(a), r->rate_on_sample),
-                  figure(b, sizeof(b), r->measured));
+        text_addf(t, "; on the sample predicted %s, measured %s", doctor_figure(a, sizeof(a), r->rate_on_sample),
+                  doctor_figure(b, sizeof(b), r->measured));
     text_addf(t, "\n                       %s\n", r->title);
 }
 
@@ -95,7 +95,7 @@ static void put_best(struct text *t, const struct pst_doctor *d)
         return;
     double after = isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
     text_addf(t, "Best remedy  %s: %s\n", r->id, r->title);
-    text_addf(t, "             %s%s samples/s, %.2f times as fast (predicted)\n", r->upper ? "up to " : "", figure(a, sizeof(a), after), r->gain);
+    text_addf(t, "             %s%s samples/s, %.2f times as fast (predicted)\n", r->upper ? "up to " : "", doctor_figure(a, sizeof(a), after), r->gain);
     if (r->command)
         text_addf(t, "             $ %s\n", r->command);
     for (const char *line = r->diff; line && *line;) {

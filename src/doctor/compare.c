@@ -98,8 +98,10 @@ static bool overlap(const struct side *a, const struct side *b)
 
 static void put_text(struct text *t, const struct side *a, const struct side *b)
 {
+    char before[32], after[32];
     double gain = b->rate / a->rate;
-    text_addf(t, "The change made it %.2f times as fast: %.4g instead of %.4g samples/s%s.\n\n", gain, b->rate, a->rate,
+    text_addf(t, "The change made it %.2f times as fast: %s instead of %s samples/s%s.\n\n", gain, doctor_figure(after, sizeof(after), b->rate),
+              doctor_figure(before, sizeof(before), a->rate),
               overlap(a, b) ? "; the ranges overlap, so it may have made no difference" : "");
     text_addf(t, "  %-40s %12s %12s\n", "", "before", "after");
     text_addf(t, "  %-40s %12.1f %12.1f\n", "samples/s", a->rate, b->rate);

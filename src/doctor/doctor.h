@@ -326,5 +326,7 @@ double predict_storage(const struct pst_doctor *d, const struct costs *c);
 
 pst_status result_json(struct pst_doctor *d, pst_error *reterr);
 pst_status result_answer(struct pst_doctor *d, pst_error *reterr);
+/* A rate for people: three digits at least, no exponent. */
+const char *doctor_figure(char *buffer, size_t size, double v);
 
 #endif

@@ -157,7 +157,7 @@ static void best_remedy_words(const struct pst_doctor *d, char *buffer, size_t s
 
 static void compose(struct pst_doctor *d)
 {
-    char text[200], *s = d->sentence;
+    char text[200], rate[32], *s = d->sentence;
     size_t size = sizeof(d->sentence);
     bool none = strcmp(d->cause, "none") == 0, step = step_known(d);
     const char *phrase = cause_of(d->cause)->phrase;
@@ -171,10 +171,10 @@ static void compose(struct pst_doctor *d)
     if (step)
         snprintf(s, size, "Training waits %.0f %% of the time for data: %s.", 100 * d->wait_share, phrase);
     else if (none)
-        snprintf(s, size, "The pipeline delivers %.4g samples/s and nothing is wrong with it; data becomes the limit for steps shorter than %.3g ms.",
-                 d->pipe_rate, d->limit_step_ms);
+        snprintf(s, size, "The pipeline delivers %s samples/s and nothing is wrong with it; data becomes the limit for steps shorter than %.3g ms.",
+                 doctor_figure(rate, sizeof(rate), d->pipe_rate), d->limit_step_ms);
     else
-        snprintf(s, size, "The pipeline delivers %.4g samples/s: %s.", d->pipe_rate, phrase);
+        snprintf(s, size, "The pipeline delivers %s samples/s: %s.", doctor_figure(rate, sizeof(rate), d->pipe_rate), phrase);
     if (!none || step)
         best_remedy_words(d, s, size);
 }

@@ -72,12 +72,13 @@ static pst_status find_processes(struct pst_doctor *d, struct remedy *r, pst_err
 
 static pst_status find_faster_step(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
+    char rate[32];
     (void)reterr;
     if (!(d->step.rate > 0) || !isfinite(d->step.rate) || d->pipe_rate <= d->step.rate)
         return PST_SKIP;
     r->model_gain = d->pipe_rate / d->step.rate;
     r->upper = true;
-    snprintf(r->title, sizeof(r->title), "make the training step faster: data for %.3g samples/s is there", d->pipe_rate);
+    snprintf(r->title, sizeof(r->title), "make the training step faster: data for %s samples/s is there", doctor_figure(rate, sizeof(rate), d->pipe_rate));
     snprintf(r->basis, sizeof(r->basis), "the rate of the pipeline by itself: an upper bound");
     return PST_OK;
 }

@@ -148,14 +148,15 @@ static size_t values_for(const struct pst_doctor *d, uint64_t *value)
 static void recommend(struct pst_doctor *d)
 {
     static const char *const names[] = {"", "batches of", "workers:", "prefetch"};
+    char rate[32];
     double best = 0;
     for (size_t i = 0; i < d->sweeps; i++)
         best = d->sweep[i].rate > best ? d->sweep[i].rate : best;
     for (size_t i = 0; i < d->sweeps; i++)
         if (d->sweep[i].rate >= 0.97 * best) {
             d->sweep_choice = d->sweep[i].value;
-            snprintf(d->sweep_reason, sizeof(d->sweep_reason), "%s %llu: the smallest value within 3 %% of the best rate, %.4g samples/s",
-                     names[d->options.sweep], (unsigned long long)d->sweep_choice, best);
+            snprintf(d->sweep_reason, sizeof(d->sweep_reason), "%s %llu: the smallest value within 3 %% of the best rate, %s samples/s",
+                     names[d->options.sweep], (unsigned long long)d->sweep_choice, doctor_figure(rate, sizeof(rate), best));
             return;
         }
 }
