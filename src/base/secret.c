@@ -62,8 +62,8 @@ size_t secret_free_length(const char *path)
 bool secret_shows(const char *text)
 {
     struct secret_scan s = {0};
-    bool shows = false;
-    for (size_t i = 0; text[i] && !shows && strstr(text, "://"); i++)
+    bool shows = false, any = strstr(text, "://") != NULL;
+    for (size_t i = 0; any && text[i] && !shows; i++)
         shows = secret_hides(&s, text, i) && !strchr("*" SECRET_MARK, text[i]);
     return shows;
 }

@@ -123,29 +123,19 @@ static int open_in(const char *folder, const char *name)
     return fd;
 }
 
-static int lock_bytes(int fd, short type, off_t first, off_t count, bool wait)
-{
-    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
-    int failed;
-    do
-        failed = fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &l);
-    while (failed && errno == EINTR);
-    return failed;
-}
-
 /* Gives new files their size and header; an unknown header, or data that were removed, start the copy anew. One process at a
  * time. */
 static int set_up(struct cache *c)
 {
     struct header want = header_of(c->size), have = {0};
     struct stat data;
-    int failed = lock_bytes(c->map_fd, F_WRLCK, 0, sizeof(want.magic), true);
+    int failed = room_lock(c->map_fd, F_WRLCK, 0, sizeof(want.magic), true);
     if (!failed && (pread(c->map_fd, &have, sizeof(have), 0) != sizeof(have) || memcmp(&have, &want, sizeof(want)) ||
                     fstat(c->fd, &data) < 0 || (uint64_t)data.st_size != c->size)) {
         failed = ftruncate(c->map_fd, 0) || ftruncate(c->map_fd, (off_t)c->map_bytes) || ftruncate(c->fd, 0) ||
                  ftruncate(c->fd, (off_t)c->size) || pwrite(c->map_fd, &want, sizeof(want), 0) != sizeof(want);
     }
-    (void)lock_bytes(c->map_fd, F_UNLCK, 0, sizeof(want.magic), false);
+    (void)room_lock(c->map_fd, F_UNLCK, 0, sizeof(want.magic), false);
     return failed;
 }
 
@@ -248,7 +238,7 @@ void cache_close(struct cache *c)
 
 static int lock_blocks(const struct cache *c, short type, size_t first, size_t count)
 {
-    return lock_bytes(c->map_fd, type, (off_t)(sizeof(struct header) + first * sizeof(*c->sums)), (off_t)(count * sizeof(*c->sums)), false);
+    return room_lock(c->map_fd, type, (off_t)(sizeof(struct header) + first * sizeof(*c->sums)), (off_t)(count * sizeof(*c->sums)), false);
 }
 
 bool cache_claim(const struct cache *c, size_t first, size_t count)

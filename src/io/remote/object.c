@@ -249,27 +249,14 @@ bool object_is_here(struct object *o)
     return here;
 }
 
-struct first_bytes {
-    uint8_t *bytes;
-    size_t length;
-};
-
-static bool keep_bytes(void *user, const void *data, size_t length)
-{
-    struct first_bytes *f = user;
-    memcpy(f->bytes + f->length, data, length); /* store_get passes no more than was asked for */
-    f->length += length;
-    return true;
-}
-
 /* Facts that are not known come with the first block, in one request. */
 static pst_status open_copy(struct object *o, const struct room *room, pst_error *reterr)
 {
-    struct first_bytes f = {0};
+    struct store_kept f = {0};
     pst_status st = PST_OK;
     if (!o->facts.known) {
         f.bytes = mem_alloc(CACHE_BLOCK);
-        st = f.bytes ? store_get(&(struct store_get){.path = o->path, .length = CACHE_BLOCK, .sink = keep_bytes, .user = &f},
+        st = f.bytes ? store_get(&(struct store_get){.path = o->path, .length = CACHE_BLOCK, .sink = store_keep, .user = &f},
                                  &o->facts, reterr)
                      : fail_memory_at(reterr, o->path, "opening the object");
     }

@@ -117,8 +117,6 @@ static struct part *drop_queued(const struct object *o)
             dropped = p;
         }
         all.queue[u] = kept;
-        if (kept.last == &kept.first)
-            all.queue[u].last = &all.queue[u].first;
     }
     return dropped;
 }

@@ -184,24 +184,11 @@ pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reter
     return st;
 }
 
-struct small {
-    uint8_t *bytes;
-    size_t length;
-};
-
-static bool keep_small(void *user, const void *data, size_t length)
-{
-    struct small *s = user;
-    memcpy(s->bytes + s->length, data, length); /* store_get passes no more than was asked for */
-    s->length += length;
-    return true;
-}
-
 pst_status remote_read_anew(uint8_t **ret, size_t *ret_length, const char *path, size_t max, pst_error *reterr)
 {
     struct store_facts facts = {0};
-    struct small s = {.bytes = mem_alloc(max + 2)};
-    pst_status st = s.bytes ? store_get(&(struct store_get){.path = path, .length = max + 1, .sink = keep_small, .user = &s}, &facts, reterr)
+    struct store_kept s = {.bytes = mem_alloc(max + 2)};
+    pst_status st = s.bytes ? store_get(&(struct store_get){.path = path, .length = max + 1, .sink = store_keep, .user = &s}, &facts, reterr)
                             : fail_memory_at(reterr, path, "reading the object");
     if (st == PST_OK && s.length > max)
         st = pst_fail_at(reterr, PST_ELIMIT, path, PST_NOWHERE, PST_NOWHERE, "more than %zu bytes", max);

@@ -35,7 +35,7 @@ void room_fork(enum fork_phase phase)
     fork_lock(&present.lock, phase);
 }
 
-static int lock_bytes(int fd, short type, off_t first, off_t count, bool wait)
+int room_lock(int fd, short type, off_t first, off_t count, bool wait)
 {
     struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
     int failed;
@@ -47,7 +47,7 @@ static int lock_bytes(int fd, short type, off_t first, off_t count, bool wait)
 
 int room_hold(int map_fd)
 {
-    return lock_bytes(map_fd, F_RDLCK, USE_FIRST, USE_COUNT, true);
+    return room_lock(map_fd, F_RDLCK, USE_FIRST, USE_COUNT, true);
 }
 
 /* ---- Counting ---- */
@@ -90,8 +90,8 @@ static bool look_at(const char *folder)
     present.fd = name && !file_denied("open") ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
     mem_free(name);
     present.folder = mem_strdup(folder);
-    bool alone = present.fd >= 0 && lock_bytes(present.fd, F_WRLCK, 0, 1, false) == 0;
-    bool ok = present.fd >= 0 && present.folder && (alone || lock_bytes(present.fd, F_RDLCK, 0, 1, true) == 0);
+    bool alone = present.fd >= 0 && room_lock(present.fd, F_WRLCK, 0, 1, false) == 0;
+    bool ok = present.fd >= 0 && present.folder && (alone || room_lock(present.fd, F_RDLCK, 0, 1, true) == 0);
     ok = ok && fstat(present.fd, &st) == 0 && (st.st_size >= COUNT_BYTES || ftruncate(present.fd, COUNT_BYTES) == 0);
     void *map = ok && !file_denied("mmap") ? mmap(NULL, COUNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, present.fd, 0) : MAP_FAILED;
     if (map == MAP_FAILED) {
@@ -101,7 +101,7 @@ static bool look_at(const char *folder)
     present.bytes = map;
     if (alone)
         atomic_store(present.bytes, room_folder_bytes(folder));
-    (void)lock_bytes(present.fd, F_RDLCK, 0, 1, true); /* others may come now */
+    (void)room_lock(present.fd, F_RDLCK, 0, 1, true); /* others may come now */
     return true;
 }
 
@@ -147,7 +147,7 @@ static uint64_t evict(const char *folder, const char *key)
     uint64_t freed = 0;
     char *map = mem_format("%s/%s.map", folder, key), *data = mem_format("%s/%s.data", folder, key);
     int fd = map && data ? open(map, O_RDWR | O_CLOEXEC) : -1;
-    if (fd >= 0 && lock_bytes(fd, F_WRLCK, USE_FIRST, USE_COUNT, false) == 0 && fstat(fd, &map_info) == 0 && map_info.st_nlink > 0) {
+    if (fd >= 0 && room_lock(fd, F_WRLCK, USE_FIRST, USE_COUNT, false) == 0 && fstat(fd, &map_info) == 0 && map_info.st_nlink > 0) {
         uint64_t bytes = stat(data, &data_info) == 0 ? (uint64_t)data_info.st_blocks * 512 : 0;
         if (unlink(data) == 0 || errno == ENOENT)
             freed += bytes;
@@ -171,7 +171,7 @@ static void subtract(uint64_t bytes)
 static void make_room(const struct room *r, uint64_t bytes)
 {
     struct copies c = {0};
-    if (clock_ns() < present.rest_until || lock_bytes(present.fd, F_WRLCK, 1, 1, true))
+    if (clock_ns() < present.rest_until || room_lock(present.fd, F_WRLCK, 1, 1, true))
         return;
     uint64_t goal = r->most - bytes;
     if (atomic_load(present.bytes) > goal)
@@ -186,7 +186,7 @@ static void make_room(const struct room *r, uint64_t bytes)
     mem_free(c.items);
     if (atomic_load(present.bytes) > goal)
         present.rest_until = clock_ns() + REST_NS;
-    (void)lock_bytes(present.fd, F_UNLCK, 1, 1, false);
+    (void)room_lock(present.fd, F_UNLCK, 1, 1, false);
 }
 
 /* ---- Taking ---- */

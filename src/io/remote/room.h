@@ -9,6 +9,8 @@
 #include "io/remote/fork.h"
 #include <penstock/base.h>
 
+#include <sys/types.h>
+
 struct room {
     char *folder; /* NULL: no cache */
     uint64_t most;
@@ -22,6 +24,8 @@ void room_give(const struct room *r, uint64_t bytes);
 
 /* The use of a copy, by its descriptor: a process holds it while the copy is open. Waits for an eviction that is under way. */
 int room_hold(int map_fd);
+/* Locks a range of a file against other descriptors, also of this process; `type`: F_RDLCK, F_WRLCK, F_UNLCK. Returns 0 or -1 with errno. */
+int room_lock(int fd, short type, off_t first, off_t count, bool wait);
 
 /* The bytes that the folder's copies occupy. */
 uint64_t room_folder_bytes(const char *folder);

@@ -382,6 +382,14 @@ static bool is_enough(struct ranged *r)
            (r->got == r->get->length || (f->size <= end && r->get->offset + r->got >= f->size));
 }
 
+bool store_keep(void *user, const void *data, size_t length)
+{
+    struct store_kept *k = user;
+    memcpy(k->bytes + k->length, data, length); /* store_get passes no more than was asked for */
+    k->length += length;
+    return true;
+}
+
 pst_status store_get(const struct store_get *get, struct store_facts *facts, pst_error *reterr)
 {
     struct address a;

@@ -37,6 +37,12 @@ struct store_get {
     _Atomic uint64_t *progress; /* NULL: not counted */
 };
 pst_status store_get(const struct store_get *get, struct store_facts *facts, pst_error *reterr);
+/* A sink that keeps the bytes: `bytes` has room for the length that is asked for. */
+struct store_kept {
+    uint8_t *bytes;
+    size_t length;
+};
+bool store_keep(void *user, const void *data, size_t length);
 
 /* How many requests were made, and how many of them repeated another, in this process. */
 void store_count(uint64_t *ret_requests, uint64_t *ret_repeated);
