@@ -1,11 +1,14 @@
-"""A small S3 server on loopback for tests: objects in memory, signatures checked, lists in pages, uploads in parts, and faults.
+"""A small S3 server on loopback for tests: objects in memory, signatures checked, lists in pages, uploads in parts, and faults; and a service
+that hands out keys of roles.
 
 The signature is computed here a second time, from its description, on purpose.
 """
 import contextlib
+import datetime
 import hashlib
 import hmac
 import http.server
+import json
 import os
 import random
 import socket
@@ -352,6 +355,54 @@ def serve():
     try:
         yield server.store, {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-test-1", "PENSTOCK_CACHE": "",
                              "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_address[1]}", "AWS_EC2_METADATA_DISABLED": "true"}
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    """Hands out keys whose session token changes with every request, as a container's service and as a machine's."""
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, text, status=200):
+        time.sleep(self.server.slow)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_PUT(self):
+        self.server.asked.append(self.path)
+        self.answer("a-token" if self.headers.get("X-aws-ec2-metadata-token-ttl-seconds") else "", 200)
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        if self.path.startswith("/latest") and self.headers.get("X-aws-ec2-metadata-token") != "a-token":
+            return self.answer("", 401)
+        if self.path == "/container" and self.headers.get("Authorization") != "secret-of-the-container":
+            return self.answer("", 401)
+        if self.path == "/latest/meta-data/iam/security-credentials/":
+            return self.answer("the-role")
+        if self.server.fails > 0 and self.server.given:
+            self.server.fails -= 1
+            return self.answer("", 500)
+        self.server.given += 1
+        token = f"session-{self.server.given}"
+        self.server.store.token = {*(self.server.store.token or ()), token}
+        end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=self.server.seconds)
+        self.answer(json.dumps({"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": token,
+                                "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ")}))
+
+
+@contextlib.contextmanager
+def service(store, seconds):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Service)
+    server.store, server.given, server.asked, server.seconds, server.fails, server.slow = store, 0, [], seconds, 0, 0
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server, f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

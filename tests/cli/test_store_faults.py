@@ -1,9 +1,5 @@
 """Object stores that misbehave: at 1, 10 and 50 % of the requests the bytes are right or the error has a name, memory stays flat, requests are
 counted; silent servers can be interrupted; answers that are lost; keys of roles that are renewed."""
-import contextlib
-import datetime
-import http.server
-import json
 import os
 import signal
 import subprocess
@@ -12,7 +8,7 @@ import time
 
 import tap
 from patience import HANG, wait_until
-from store_server import KEY, SECRET, most_requests, serve
+from store_server import most_requests, serve, service
 from tool import PENSTOCK, environment, penstock, report, scratch
 
 def test_bytes_are_right_or_the_error_has_a_name():
@@ -91,54 +87,6 @@ def test_lost_answers_to_uploads():
             other = "big" + name[3:] if name.startswith("raw") else name
             if name.endswith("-of-00001"):
                 assert store.buckets["data"][f"big/{other}"][0] == open(f"{folder}/raw/{name}", "rb").read()
-
-
-class Service(http.server.BaseHTTPRequestHandler):
-    """Hands out keys whose session token changes with every request, as a container's service and as a machine's."""
-
-    def log_message(self, *_):
-        pass
-
-    def answer(self, text, status=200):
-        time.sleep(self.server.slow)
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def do_PUT(self):
-        self.server.asked.append(self.path)
-        self.answer("a-token" if self.headers.get("X-aws-ec2-metadata-token-ttl-seconds") else "", 200)
-
-    def do_GET(self):
-        self.server.asked.append(self.path)
-        if self.path.startswith("/latest") and self.headers.get("X-aws-ec2-metadata-token") != "a-token":
-            return self.answer("", 401)
-        if self.path == "/container" and self.headers.get("Authorization") != "secret-of-the-container":
-            return self.answer("", 401)
-        if self.path == "/latest/meta-data/iam/security-credentials/":
-            return self.answer("the-role")
-        if self.server.fails > 0 and self.server.given:
-            self.server.fails -= 1
-            return self.answer("", 500)
-        self.server.given += 1
-        token = f"session-{self.server.given}"
-        self.server.store.token = {*(self.server.store.token or ()), token}
-        end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=self.server.seconds)
-        self.answer(json.dumps({"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": token,
-                                "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ")}))
-
-
-@contextlib.contextmanager
-def service(store, seconds):
-    server = http.server.HTTPServer(("127.0.0.1", 0), Service)
-    server.store, server.given, server.asked, server.seconds, server.fails, server.slow = store, 0, [], seconds, 0, 0
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        yield server, f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def test_keys_of_roles_are_fetched_and_renewed():

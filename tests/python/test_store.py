@@ -3,12 +3,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 import penstock  # noqa: E402
 import tap  # noqa: E402
 from patience import HANG, wait_until  # noqa: E402
-from store_server import Rounds, serve  # noqa: E402
+from store_server import Rounds, serve, service  # noqa: E402
 from tool import scratch  # noqa: E402
 
 
@@ -157,6 +158,45 @@ def test_pointers_are_read_anew():
             first = loaded(1)
             assert first.startswith("{") and loaded(2) not in (first, ""), "the pointer was read once"
             assert loaded(1) == first
+        finally:
+            process.communicate("end\n", timeout=HANG)
+
+
+READ_EACH = """
+import penstock
+while (name := input()) != "end":
+    try:
+        print(len(list(penstock.TFRecordReader(f"s3://data/{name}"))), flush=True)
+    except Exception as error:
+        print("failed:", error, flush=True)
+"""
+
+
+def test_keys_that_expired_are_renewed_later():
+    """A service of keys that is away for so long that the keys expire: reading fails meanwhile, and goes on when it is back."""
+    with scratch() as folder, serve() as (store, env), service(store, 2) as (server, url):
+        with penstock.TFRecordWriter(f"{folder}/x") as out:
+            out.write(b"record")
+        for name in "abcd":
+            store.put(name, open(f"{folder}/x", "rb").read())
+        env = {name: value for name, value in {**os.environ, **env}.items() if "ACCESS_KEY" not in name and "METADATA" not in name}
+        env.update(HOME=folder, AWS_PROFILE="", AWS_EC2_METADATA_SERVICE_ENDPOINT=url)
+        process = subprocess.Popen([sys.executable, "-c", READ_EACH], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def read(name):
+            process.stdin.write(name + "\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+
+        try:
+            assert read("a") == "1"
+            server.fails = 10**6
+            time.sleep(3)  # longer than the keys hold
+            store.token = {"another"}  # and the store knows it
+            said = [read("b"), read("c")]
+            assert all("role does not answer" in line for line in said), said
+            server.fails = 0
+            assert read("d") == "1" and read("b") == "1"
         finally:
             process.communicate("end\n", timeout=HANG)
 

@@ -1,19 +1,27 @@
-/* test_remote.c: the parts of remote access that are functions of their input: hashes, signatures, addresses, lists, profiles.
- */
+/* test_remote.c: the parts of remote access that are functions of their input: hashes, signatures, addresses, lists, profiles; and what
+ * becomes of requests and of the room of a cache without a server. */
 #include "harness.h"
 
+#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/memory.h"
 #include "base/secret.h"
 #include "io/mapping.h"
 #include "io/remote/address.h"
 #include "io/remote/listing.h"
+#include "io/remote/object_inside.h"
 #include "io/remote/roles.h"
 #include "io/remote/sha256.h"
 #include "io/remote/sigv4.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 static void check_sha(const char *text, size_t times, const char *expected)
 {
@@ -90,6 +98,27 @@ static void addresses(void)
     address_encode(&t, "a b/+=%\xc3\xbc~", 10, true);
     CHECK_MSG(strcmp(t.data, "a%20b/%2B%3D%25%C3%BC~") == 0, "%s", t.data);
     text_finish(&t);
+}
+
+/* The key of a copy: any signature is the same object, any other parameter another one. */
+static void signed_addresses(void)
+{
+    static const char *const same[][2] = {
+        {"https://h/k?X-Amz-Date=1&X-Amz-Signature=a", "https://h/k?x-amz-signature=b&X-Amz-Expires=9&X-Amz-Credential=c"},
+        {"https://h/k?id=7&X-Goog-Signature=a&X-Goog-Date=1", "https://h/k?X-Goog-Date=2&id=7&X-Goog-Signature=b"},
+        {"https://h/k?versionId=3&Signature=a&Expires=1&AWSAccessKeyId=x", "https://h/k?versionId=3&Signature=b&Expires=2&AWSAccessKeyId=y"},
+        {"https://h/k?sv=1&se=2&sp=r&sig=a", "https://h/k?sv=1&se=3&sp=r&sig=b"},
+        {"https://h/k?X-Amz-Signature=a", "https://h/k"}};
+    static const char *const other[][2] = {{"https://h/k?id=1", "https://h/k?id=2"},
+                                           {"https://h/k?id=1", "https://h/k"},
+                                           {"https://h/k?id=1&sig=a", "https://h/k?id=2&sig=a"},
+                                           {"https://h/k?Expires=1", "https://h/k?Expires=2"},
+                                           {"https://h/k?a=1&b=2", "https://h/k?b=2&a=1"},
+                                           {"s3://bucket/k?sig=1", "s3://bucket/k?sig=2"}};
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+        CHECK_MSG(address_hash_unsigned(same[i][0]) == address_hash_unsigned(same[i][1]), "%s", same[i][0]);
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+        CHECK_MSG(address_hash_unsigned(other[i][0]) != address_hash_unsigned(other[i][1]), "%s", other[i][0]);
 }
 
 struct seen {
@@ -197,10 +226,138 @@ static void cut_copies(void)
     CHECK(e.record == 3 && e.offset == 40);
 }
 
+/* ---- Requests and room ---- */
+
+#define MOST ((uint64_t)1 << 20)
+
+/* An object of 8 blocks with a copy in a folder that has room for 16; nothing of it is there. */
+static struct object *open_object(const char *folder, uint64_t most)
+{
+    struct room room = {.folder = (char *)(uintptr_t)test_path(folder), .most = most};
+    struct store_facts facts = {.known = true, .size = 8 * CACHE_BLOCK, .etag = "\"e\""};
+    struct object *o = NULL;
+    char path[64];
+    pst_error e;
+    snprintf(path, sizeof(path), "http://127.0.0.1:9/%s", folder);
+    return CHECK_STATUS(object_open(&o, path, &facts, &room, &e), PST_OK, &e) ? o : NULL;
+}
+
+/* A second request whose first one has failed is dropped from the queue: its blocks can be asked for again, and their room is free. */
+static void dropped_twins(void)
+{
+    struct object *o = open_object("dropped", MOST);
+    REQUIRE(o);
+    struct part *p = part_make(o, 0, 8, NOW);
+    object_mark(o, 0, 8, COMING);
+    o->refs++; /* it is looked at after it was left */
+    p->second = true;
+    p->taken = cache_price(&o->cache, 0, 8);
+    CHECK(room_take(&o->cache.room, p->taken) && !room_take(&o->cache.room, MOST / 2));
+    test_fault_arm(FAULT_THREAD, 0, true);
+    CHECK(!parts_add(p)); /* no thread: it stays in the queue */
+    test_fault_clear();
+    parts_leave(o);
+    for (size_t i = 0; i < 8; i++)
+        CHECK_INT(o->states[i], ABSENT);
+    CHECK(room_take(&o->cache.room, MOST / 2));
+    parts_release(o);
+}
+
+/* What a second request has inherited from a first one that failed is still there when it has begun. */
+static void inherited_room(void)
+{
+    struct object *o = open_object("inherited", MOST);
+    REQUIRE(o);
+    struct part *p = part_make(o, 0, 8, NOW);
+    pst_error e;
+    p->second = true;
+    p->taken = cache_price(&o->cache, 0, 8);
+    atomic_store(&p->cancel, true);
+    CHECK(room_take(&o->cache.room, p->taken));
+    CHECK(part_bring(p, &e) < 0);
+    CHECK_INT(p->taken, 8 * CACHE_BLOCK);
+    part_give_room(p);
+    CHECK(room_take(&o->cache.room, MOST / 2 + 8 * 4096));
+    mem_free(p);
+    object_close(o);
+}
+
+static void *need_all(void *o)
+{
+    pst_error e;
+    CHECK_STATUS(object_need(o, 0, 8 * CACHE_BLOCK, &e), PST_OK, &e);
+    return NULL;
+}
+
+static const char *find_map(const char *folder)
+{
+    static char path[4096];
+    DIR *d = opendir(test_path(folder));
+    path[0] = 0;
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (strstr(entry->d_name, ".map"))
+            snprintf(path, sizeof(path), "%s/%s", test_path(folder), entry->d_name);
+    if (d)
+        closedir(d);
+    return path;
+}
+
+/* A request that waits for another process gets no second one beside it, which nobody would have taken room for. */
+static void waiting_requests(void)
+{
+    struct object *o = open_object("waiting", MOST);
+    REQUIRE(o);
+    int other = open(find_map("waiting"), O_RDWR | O_CLOEXEC); /* its locks are those of another process */
+    pthread_t reader;
+    static uint8_t zeros[CACHE_BLOCK];
+    CHECK(other >= 0 && room_lock(other, F_WRLCK, 64, 32, false) == 0);
+    CHECK(pthread_create(&reader, NULL, need_all, o) == 0);
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 700000000}, NULL);
+    pthread_mutex_lock(&o->lock);
+    CHECK_MSG(o->active && !o->active->next && !o->active->twin, "there is a second request");
+    pthread_mutex_unlock(&o->lock);
+    for (size_t i = 0; i < 8; i++) /* the other process has stored them: a sparse file is all zeros */
+        atomic_store(&o->cache.sums[i], cache_sum(crc32c_extend(0, zeros, sizeof(zeros))));
+    close(other);
+    pthread_join(reader, NULL);
+    object_close(o);
+}
+
+static void *take_much(void *folder)
+{
+    struct room room = {.folder = folder, .most = MOST};
+    static bool taken;
+    taken = room_take(&room, MOST / 4);
+    return &taken;
+}
+
+/* The process that counts the folder is killed while others wait for it: one of them counts. */
+static void interrupted_count(void)
+{
+    static uint8_t bytes[MOST];
+    char folder[4096], path[4200];
+    pthread_t waiter;
+    void *taken;
+    snprintf(folder, sizeof(folder), "%s", test_path("counted"));
+    CHECK(mkdir(folder, 0700) == 0);
+    memset(bytes, 1, sizeof(bytes));
+    snprintf(path, sizeof(path), "%s/x.data", folder);
+    test_write_file(path, bytes, sizeof(bytes));
+    snprintf(path, sizeof(path), "%s/room", folder);
+    int other = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(other >= 0 && room_lock(other, F_WRLCK, 0, 1, false) == 0);
+    CHECK(pthread_create(&waiter, NULL, take_much, folder) == 0);
+    test_wait_until_idle();
+    close(other); /* without having counted */
+    CHECK(pthread_join(waiter, &taken) == 0 && !*(bool *)taken);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"hashes", hashes}, {"signature", signature}, {"addresses", addresses},
                                         {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
-                                        {"cut_copies", cut_copies}, {NULL, NULL}};
+                                        {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
+                                        {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
+                                        {"interrupted_count", interrupted_count}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

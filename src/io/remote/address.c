@@ -2,9 +2,12 @@
 #include "io/remote/address.h"
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
+#include "base/secret.h"
 
 #include <string.h>
+#include <strings.h>
 
 bool address_is_remote(const char *path)
 {
@@ -63,4 +66,44 @@ void address_encode(struct text *t, const char *s, size_t n, bool slashes)
         else
             text_addf(t, "%%%02X", (unsigned char)c);
     }
+}
+
+/* ---- Signatures ---- */
+
+static bool is_among(const char *const *names, const char *name, size_t n)
+{
+    while (*names && (strlen(*names) != n || strncasecmp(*names, name, n)))
+        names++;
+    return *names != NULL;
+}
+
+/* Whether a parameter is the signature itself. */
+static bool is_signature(const char *name, size_t n)
+{
+    static const char *const names[] = {"X-Amz-Signature", "X-Goog-Signature", "Signature", "sig", NULL};
+    return is_among(names, name, n);
+}
+
+/* Whether a parameter says who signed, when, what for and until when, where the address has a signature: those of S3 and GCS (both
+ * versions), CloudFront and Azure. */
+static bool is_of_signature(const char *name, size_t n)
+{
+    static const char *const names[] = {"AWSAccessKeyId", "GoogleAccessId", "Expires", "Key-Pair-Id", "Policy", "sv", "ss", "srt", "sr", "sp", "spr", "st", "se",
+                                        "sip", "si", "sdd", "ses", "skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid", NULL};
+    return is_signature(name, n) || is_among(names, name, n) || (n > 6 && strncasecmp(name, "X-Amz-", 6) == 0) ||
+           (n > 7 && strncasecmp(name, "X-Goog-", 7) == 0);
+}
+
+uint64_t address_hash_unsigned(const char *path)
+{
+    size_t length = secret_free_length(path);
+    uint64_t hash = hash_bytes(path, length, 0);
+    const char *query = path + length + (path[length] == '?');
+    bool is_signed = false;
+    for (const char *at = query; *at; at += strcspn(at, "&"), at += *at == '&')
+        is_signed |= is_signature(at, strcspn(at, "=&"));
+    for (const char *at = query; *at; at += strcspn(at, "&"), at += *at == '&')
+        if (!is_signed || !is_of_signature(at, strcspn(at, "=&")))
+            hash = hash_combine(hash, hash_bytes(at, strcspn(at, "&"), 0));
+    return hash;
 }

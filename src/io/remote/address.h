@@ -18,6 +18,9 @@ bool address_is_remote(const char *path);
 pst_status address_parse(struct address *ret, const char *path, pst_error *reterr);
 void address_finish(struct address *a);
 
+/* A hash of the address without the parameters of its signature: the same for every signature, another one for every other parameter. */
+uint64_t address_hash_unsigned(const char *path);
+
 /* Percent-encodes all but letters, digits and -_.~ (and / if `slashes`), as signatures want it. */
 void address_encode(struct text *t, const char *s, size_t n, bool slashes);
 

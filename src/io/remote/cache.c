@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/secret.h"
 #include "io/file.h"
+#include "io/remote/address.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -139,11 +139,11 @@ static int set_up(struct cache *c)
     return failed;
 }
 
-/* The query of a web address may be its signature, which differs from day to day: with an ETag it does not matter. */
+/* The signature of a web address differs from day to day: with an ETag it does not matter. */
 static uint64_t key_of(const char *path, const struct store_facts *facts)
 {
-    size_t length = facts->etag[0] ? secret_free_length(path) : strlen(path);
-    uint64_t key = hash_combine(hash_bytes(path, length, 0), hash_bytes(facts->etag, strlen(facts->etag), facts->size));
+    uint64_t address = facts->etag[0] ? address_hash_unsigned(path) : hash_bytes(path, strlen(path), 0);
+    uint64_t key = hash_combine(address, hash_bytes(facts->etag, strlen(facts->etag), facts->size));
     return hash_combine(key, facts->etag[0] ? 0 : (uint64_t)facts->modified);
 }
 

@@ -156,6 +156,9 @@ static pst_status download(struct part *p, const struct cache *to, pst_error *re
     struct writing w = {.o = o, .part = p, .to = to, .at = (uint64_t)p->first * CACHE_BLOCK};
     uint64_t end = (uint64_t)(p->first + p->count) * CACHE_BLOCK;
     struct store_facts facts = o->facts;
+    pthread_mutex_lock(&o->lock);
+    p->started = clock_ns();
+    pthread_mutex_unlock(&o->lock);
     struct store_get get = {.path = o->path,
                             .offset = w.at,
                             .length = (end < to->size ? end : to->size) - w.at,
@@ -183,14 +186,16 @@ static bool is_stored(const struct part *p)
     return there;
 }
 
-/* Takes the room that the part needs. A second request uses that of the first. */
+/* Takes the room that the part needs. A second request uses that of the first, and has inherited it if that one failed. */
 static bool take_room(struct part *p)
 {
-    const struct cache *c = &p->object->cache;
-    uint64_t price = p->second ? 0 : cache_price(c, p->first, p->count);
-    if (!room_take(&c->room, price))
+    struct object *o = p->object;
+    uint64_t price = p->second ? 0 : cache_price(&o->cache, p->first, p->count);
+    if (!room_take(&o->cache.room, price))
         return false;
-    p->taken = price;
+    pthread_mutex_lock(&o->lock);
+    p->taken += price;
+    pthread_mutex_unlock(&o->lock);
     return true;
 }
 

@@ -23,8 +23,8 @@ struct part { /* one request */
     size_t first, count;
     size_t done; /* blocks of it that are here already */
     enum urgency urgency;
-    uint64_t started; /* nanoseconds; 0: it waits */
-    uint64_t taken;   /* bytes of the cache's room */
+    uint64_t started; /* when the server was asked, nanoseconds; 0: it waits for a connection, or for another process */
+    uint64_t taken;   /* bytes of the cache's room; locked */
     size_t touched;   /* blocks of which its twin, which failed, wrote bytes */
     _Atomic uint64_t progress;
     _Atomic bool cancel;

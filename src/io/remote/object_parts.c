@@ -4,7 +4,6 @@
  * order in which they were named. */
 #include "io/remote/object_inside.h"
 
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/memory.h"
 #include "io/remote/fork.h"
@@ -135,12 +134,14 @@ void parts_leave(struct object *o)
     pthread_mutex_lock(&o->lock);
     for (struct part *p = o->active; unused && p; p = p->next)
         atomic_store(&p->cancel, true);
-    for (const struct part *p = dropped; p; p = p->next) {
+    for (struct part *p = dropped; p; p = p->next) {
+        bool others = p->second && p->twin; /* a second request whose first one failed is the only one */
         if (p->twin)
             p->twin->twin = NULL;
         for (size_t i = p->first; i < p->first + p->count; i++)
-            if (o->states[i] == COMING && !p->second)
+            if (o->states[i] == COMING && !others)
                 object_mark(o, i, 1, ABSENT);
+        part_give_room(p);
     }
     pthread_mutex_unlock(&o->lock);
     while (dropped) {
@@ -348,7 +349,6 @@ static void *fetch_parts(void *unused)
             grow(p);
         p->next = o->active;
         o->active = p;
-        p->started = clock_ns();
         pthread_mutex_unlock(&o->lock);
         pst_status st = part_bring(p, &error);
         finish_part(p, st, &error);

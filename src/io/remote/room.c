@@ -15,18 +15,26 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define USE_FIRST    16 /* bytes of a map whose lock is its use */
 #define USE_COUNT    16
 #define COUNT_BYTES  4096
+#define TRIES        200u
+#define PAUSE_NS     5000000L
 #define REST_NS      UINT64_C(1000000000) /* after an eviction that found too little */
+
+struct count {
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t valid; /* 1: a process has counted to the end since the folder was unused */
+};
 
 static struct {
     pthread_mutex_t lock;
     char *folder;
     int fd;
-    _Atomic uint64_t *bytes; /* in the mapped file */
+    struct count *count;     /* the mapped file */
     uint64_t rest_until;     /* nanoseconds */
 } present = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
@@ -61,48 +69,80 @@ static pst_status add_bytes(void *user, int folder_fd, const struct dirent *entr
     return PST_OK;
 }
 
+static pst_status count_bytes(const char *folder, uint64_t *ret)
+{
+    *ret = 0;
+    return walk_names(folder, add_bytes, ret, NULL);
+}
+
 uint64_t room_folder_bytes(const char *folder)
 {
-    uint64_t bytes = 0;
-    (void)walk_names(folder, add_bytes, &bytes, NULL);
+    uint64_t bytes;
+    (void)count_bytes(folder, &bytes);
     return bytes;
 }
 
 static void forget(void)
 {
-    if (present.bytes)
-        munmap((void *)present.bytes, COUNT_BYTES);
+    if (present.count)
+        munmap(present.count, COUNT_BYTES);
     file_close(present.fd);
     mem_free(present.folder);
-    present.bytes = NULL;
+    present.count = NULL;
     present.folder = NULL;
     present.fd = -1;
+}
+
+/* Locked. */
+static bool open_count(const char *folder)
+{
+    struct stat st;
+    char *name = file_make_folder(folder, NULL) == PST_OK ? file_join(folder, "room") : NULL;
+    present.fd = name && !file_denied("open") ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    mem_free(name);
+    present.folder = mem_strdup(folder);
+    bool ok = present.fd >= 0 && present.folder && fstat(present.fd, &st) == 0 &&
+              (st.st_size >= COUNT_BYTES || ftruncate(present.fd, COUNT_BYTES) == 0);
+    void *map = ok && !file_denied("mmap") ? mmap(NULL, COUNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, present.fd, 0) : MAP_FAILED;
+    present.count = map == MAP_FAILED ? NULL : map;
+    return present.count != NULL;
+}
+
+/* Locks the number as used, after a process that is alone has counted. One that was waited for may have ended before it had counted:
+ * then the number is not valid, and whoever comes first counts. Locked. */
+static bool hold_count(const char *folder)
+{
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        bool alone = room_lock(present.fd, F_WRLCK, 0, 1, false) == 0;
+        if (!alone && room_lock(present.fd, F_RDLCK, 0, 1, true))
+            return false;
+        if (alone) {
+            uint64_t bytes;
+            atomic_store(&present.count->valid, 0);
+            if (count_bytes(folder, &bytes) < 0)
+                return false;
+            atomic_store(&present.count->bytes, bytes);
+            atomic_store(&present.count->valid, 1);
+            return room_lock(present.fd, F_RDLCK, 0, 1, true) == 0; /* others may come now */
+        }
+        if (atomic_load(&present.count->valid))
+            return true;
+        (void)room_lock(present.fd, F_UNLCK, 0, 1, false);
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return false;
 }
 
 /* Opens the number of the folder. Locked. */
 static bool look_at(const char *folder)
 {
-    struct stat st;
-    if (present.bytes && strcmp(present.folder, folder) == 0)
+    if (present.count && strcmp(present.folder, folder) == 0)
         return true;
     forget();
-    char *name = file_make_folder(folder, NULL) == PST_OK ? file_join(folder, "room") : NULL;
-    present.fd = name && !file_denied("open") ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-    mem_free(name);
-    present.folder = mem_strdup(folder);
-    bool alone = present.fd >= 0 && room_lock(present.fd, F_WRLCK, 0, 1, false) == 0;
-    bool ok = present.fd >= 0 && present.folder && (alone || room_lock(present.fd, F_RDLCK, 0, 1, true) == 0);
-    ok = ok && fstat(present.fd, &st) == 0 && (st.st_size >= COUNT_BYTES || ftruncate(present.fd, COUNT_BYTES) == 0);
-    void *map = ok && !file_denied("mmap") ? mmap(NULL, COUNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, present.fd, 0) : MAP_FAILED;
-    if (map == MAP_FAILED) {
+    bool ok = open_count(folder) && hold_count(folder);
+    if (!ok)
         forget();
-        return false;
-    }
-    present.bytes = map;
-    if (alone)
-        atomic_store(present.bytes, room_folder_bytes(folder));
-    (void)room_lock(present.fd, F_RDLCK, 0, 1, true); /* others may come now */
-    return true;
+    return ok;
 }
 
 /* ---- Eviction ---- */
@@ -162,8 +202,8 @@ static uint64_t evict(const char *folder, const char *key)
 
 static void subtract(uint64_t bytes)
 {
-    uint64_t now = atomic_load(present.bytes);
-    while (!atomic_compare_exchange_weak(present.bytes, &now, now > bytes ? now - bytes : 0))
+    uint64_t now = atomic_load(&present.count->bytes);
+    while (!atomic_compare_exchange_weak(&present.count->bytes, &now, now > bytes ? now - bytes : 0))
         ;
 }
 
@@ -174,17 +214,17 @@ static void make_room(const struct room *r, uint64_t bytes)
     if (clock_ns() < present.rest_until || room_lock(present.fd, F_WRLCK, 1, 1, true))
         return;
     uint64_t goal = r->most - bytes;
-    if (atomic_load(present.bytes) > goal)
+    if (atomic_load(&present.count->bytes) > goal)
         (void)walk_names(r->folder, note_copy, &c, NULL);
     if (c.count)
         qsort(c.items, c.count, sizeof(*c.items), by_use);
     for (size_t i = 0; i < c.count; i++) {
-        if (atomic_load(present.bytes) > goal)
+        if (atomic_load(&present.count->bytes) > goal)
             subtract(evict(r->folder, c.items[i].key));
         mem_free(c.items[i].key);
     }
     mem_free(c.items);
-    if (atomic_load(present.bytes) > goal)
+    if (atomic_load(&present.count->bytes) > goal)
         present.rest_until = clock_ns() + REST_NS;
     (void)room_lock(present.fd, F_UNLCK, 1, 1, false);
 }
@@ -194,9 +234,9 @@ static void make_room(const struct room *r, uint64_t bytes)
 /* Locked. */
 static bool take(uint64_t bytes, uint64_t most)
 {
-    uint64_t now = atomic_load(present.bytes);
+    uint64_t now = atomic_load(&present.count->bytes);
     while (now <= most - bytes)
-        if (atomic_compare_exchange_weak(present.bytes, &now, now + bytes))
+        if (atomic_compare_exchange_weak(&present.count->bytes, &now, now + bytes))
             return true;
     return false;
 }
@@ -223,7 +263,7 @@ void room_give(const struct room *r, uint64_t bytes)
     if (r->most == ROOM_UNLIMITED || bytes == 0)
         return;
     pthread_mutex_lock(&present.lock);
-    if (present.bytes && strcmp(present.folder, r->folder) == 0)
+    if (present.count && strcmp(present.folder, r->folder) == 0)
         subtract(bytes);
     pthread_mutex_unlock(&present.lock);
 }

@@ -120,8 +120,8 @@ static pst_status take_over(struct role_keys *k, unsigned version, bool role, ps
         present.again = time(NULL) + RETRY_SECONDS;
         return PST_OK;
     }
-    present.looked = st == PST_OK;
-    if (st == PST_OK) {
+    if (st == PST_OK) { /* otherwise what was known stays known: keys of a role are asked for again, as such */
+        present.looked = true;
         struct role_keys old = present.keys;
         present.keys = *k;
         *k = old;
