@@ -159,7 +159,7 @@ static void choose_stage(struct pst_doctor *d)
 
 pst_status costs_measure(struct pst_doctor *d, pst_error *reterr)
 {
-    double seconds = d->options.quick ? 1.5 : 4;
+    double seconds = d->options.quick ? 1.1 : 4;
     pst_status st = doctor_tick(d, "running the pipeline", reterr);
     if (st == PST_OK)
         st = doctor_trial(d, &d->now, seconds, false, &d->run, reterr);
@@ -169,7 +169,7 @@ pst_status costs_measure(struct pst_doctor *d, pst_error *reterr)
         struct draft one;
         draft_copy(&one, &d->now);
         one.options.workers = 1;
-        st = doctor_trial(d, &one, d->options.quick ? 0.6 : 1.5, false, &d->alone, reterr);
+        st = doctor_trial(d, &one, d->options.quick ? 0.4 : 1.5, false, &d->alone, reterr);
         draft_finish(&one);
     }
     if (st < 0)

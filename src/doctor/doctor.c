@@ -32,6 +32,11 @@ bool doctor_has_time(const struct pst_doctor *d, double seconds)
     return doctor_elapsed(d) + seconds * scale < most;
 }
 
+bool doctor_hurries(const struct pst_doctor *d)
+{
+    return doctor_elapsed(d) > budget(d) - 3;
+}
+
 static bool report(struct pst_doctor *d)
 {
     uint64_t done = (uint64_t)(10 * doctor_elapsed(d)), total = (uint64_t)(10 * budget(d));

@@ -177,6 +177,14 @@ struct step_turns {
     double now, after, low, high; /* samples per second */
 };
 
+/* Turns of two pipelines, possibly of several calls. */
+#define MOST_TURNS 16
+
+struct tally {
+    double before[MOST_TURNS], ratio[MOST_TURNS]; /* rates of the one; those of the other, divided by them */
+    size_t count;
+};
+
 struct remedy {
     const char *id, *cause, *stage_kind;
     char title[240], price[200], risk[200], basis[160];
@@ -190,6 +198,7 @@ struct remedy {
     bool packed;          /* samples lie in shards afterwards */
     double least;         /* the gain from which on a flaw names its cause */
     double warm_gain;     /* of the pipeline by itself with its data in memory */
+    struct tally probed, verified;
     double rate, low, high, gain; /* predicted; NaN */
     bool upper;                   /* an upper bound */
     double model_gain;            /* of remedies that change the step; 0: it does not */
@@ -268,17 +277,16 @@ bool doctor_stopped(void *doctor); /* a pst_stop_fn that reports progress */
 double doctor_elapsed(const struct pst_doctor *d);
 /* Whether there is time for `seconds` more. */
 bool doctor_has_time(const struct pst_doctor *d, double seconds);
+bool doctor_hurries(const struct pst_doctor *d); /* little time is left: what is still tried is tried briefly */
 /* A trial of `r` for `seconds`, or as long as the budget allows. */
 pst_status doctor_trial(struct pst_doctor *d, const struct draft *r, double seconds, bool warm_epoch, struct trial *ret,
                         pst_error *reterr);
-
-#define MOST_TURNS 16
 
 struct turns_request {
     const struct draft *before, *after;
     bool warm_epoch; /* of `after`: its first epoch is not measured… */
     bool whole;      /* …and must end in time, or the comparison is PST_SKIP */
-    size_t rounds;   /* up to MOST_TURNS */
+    size_t rounds;   /* MOST_TURNS at most, with those before */
     double seconds;  /* of one run */
 };
 
@@ -286,7 +294,8 @@ struct turns {
     struct trial before, after; /* mean costs; rates: the median of the one, and that times the gain */
     double gain, low, high;     /* the median of the ratios of neighbours; a 95 % range */
 };
-pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, struct turns *ret, pst_error *reterr);
+/* The gain is that of all turns in `tally`, to which these are added; the costs are those of these. */
+pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, struct tally *tally, struct turns *ret, pst_error *reterr);
 
 /* ---- Steps of an examination ---- */
 

@@ -46,8 +46,9 @@ static struct store_get place(struct fetch *f, uint64_t number)
     struct store_get get = {.length = f->length, .sink = discard, .user = f, .cancel = &f->cancel};
     struct file_info info;
     if (f->length <= SMALL && s->count) {
+        uint64_t offset = s->item[number % s->count].offset;
         get.path = s->item[number % s->count].path;
-        get.offset = s->item[number % s->count].offset;
+        get.offset = offset == PST_NOWHERE ? 0 : offset; /* a file of its own */
         return get;
     }
     get.path = s->file[number % s->file_count];

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LEAST_BATCHES 4 /* per turn, which begins and ends with one */
 #define LEAST_TURNS   3 /* 2 if the answer is to be quick */
@@ -44,39 +45,41 @@ static double turn_seconds(const struct pst_doctor *d, double seconds)
     return fmin(fmax(seconds, LEAST_BATCHES * batch), 2 * seconds);
 }
 
-static void evaluate(struct turns *ret, double *before, double *ratio, size_t rounds)
+static void evaluate(struct turns *ret, const struct tally *t)
 {
-    double mean, low, high;
-    trial_range(ratio, rounds, &mean, &low, &high);
-    ret->gain = median(ratio, rounds);
+    double mean, low, high, before[MOST_TURNS], ratio[MOST_TURNS];
+    memcpy(before, t->before, sizeof(before));
+    memcpy(ratio, t->ratio, sizeof(ratio));
+    trial_range(ratio, t->count, &mean, &low, &high);
+    ret->gain = median(ratio, t->count);
     ret->low = mean > 0 ? ret->gain * low / mean : 0;
     ret->high = mean > 0 ? ret->gain * high / mean : 0;
-    ret->before.rate = median(before, rounds);
+    ret->before.rate = median(before, t->count);
     ret->after.rate = ret->before.rate * ret->gain;
 }
 
-pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, struct turns *ret, pst_error *reterr)
+pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, struct tally *tally, struct turns *ret, pst_error *reterr)
 {
-    double before[MOST_TURNS] = {0}, ratio[MOST_TURNS] = {0}, seconds = turn_seconds(d, q->seconds);
-    pst_status st = PST_OK;
-    double end = doctor_elapsed(d) + 3 * (double)q->rounds * q->seconds; /* with what opening them takes */
-    size_t rounds = 0, least = d->options.quick ? 2 : LEAST_TURNS;
+    double seconds = turn_seconds(d, q->seconds);
+    double end = doctor_hurries(d) && !d->options.verify ? 0 : doctor_elapsed(d) + 3 * (double)q->rounds * q->seconds; /* with what opening them takes */
+    size_t least = d->options.quick ? 2 : LEAST_TURNS;
     *ret = (struct turns){0};
-    for (size_t i = 0; i < q->rounds && st == PST_OK && (i < least || doctor_elapsed(d) < end); i++) {
+    for (size_t i = 0; i < q->rounds && tally->count < MOST_TURNS && (tally->count < least || doctor_elapsed(d) < end); i++) {
         struct trial a = {0}, b = {0};
-        bool first = i % 2; /* who begins alternates, too */
+        pst_status st = PST_OK;
+        bool first = tally->count % 2; /* who begins alternates, too */
         for (int k = 0; k < 2 && st == PST_OK; k++)
             st = (k == 0) != first ? doctor_trial(d, q->before, seconds, false, &a, reterr)
                                    : doctor_trial(d, q->after, seconds, q->warm_epoch, &b, reterr);
         if (st == PST_OK && q->whole && b.partial)
             return PST_SKIP; /* the first epoch, which fills a cache, takes too long: later ones cannot be measured */
-        before[i] = a.rate;
-        ratio[i] = a.rate > 0 ? b.rate / a.rate : 0;
+        if (st != PST_OK)
+            return st;
         add_costs(&ret->before, &a, i + 1);
         add_costs(&ret->after, &b, i + 1);
-        rounds = i + 1;
+        tally->before[tally->count] = a.rate;
+        tally->ratio[tally->count++] = a.rate > 0 ? b.rate / a.rate : 0;
     }
-    if (st == PST_OK)
-        evaluate(ret, before, ratio, rounds);
-    return st;
+    evaluate(ret, tally);
+    return PST_OK;
 }

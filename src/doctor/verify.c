@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PASSES 3 /* over all remedies: what other machines on the same processor do changes within seconds, and belongs to none of them */
+#define TURNS  4 /* of each remedy per pass */
+
 static pst_status measure(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     struct turns t;
     struct turns_request q = {.before = r->on_sample ? &d->sampled : &d->now, .after = &r->variant, .warm_epoch = r->warm_epoch, .whole = r->warm_epoch,
-                              .rounds = 12, .seconds = d->options.quick ? 0.1 : 0.2};
-    pst_status st = doctor_turns(d, &q, &t, reterr);
+                              .rounds = TURNS, .seconds = d->options.quick ? 0.1 : 0.2};
+    pst_status st = doctor_turns(d, &q, &r->verified, &t, reterr);
     if (st != PST_OK)
         return st < 0 ? st : PST_OK;
     r->measured_now = t.before.rate;
@@ -100,20 +103,27 @@ static pst_status measure_ranks(struct pst_doctor *d, struct remedy *r, pst_erro
     return PST_OK;
 }
 
+/* Remedies that are measured once. */
+static pst_status measure_once(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    if (r->has_variant && r->first_epoch)
+        return measure_fetched(d, r, reterr);
+    if (r->changes_step && r->available && !r->has_variant)
+        return measure_step(d, r, reterr);
+    if (r->ranks > 1 && d->step.model && d->options.run_ranks)
+        return measure_ranks(d, r, reterr);
+    return PST_OK;
+}
+
 pst_status remedies_verify(struct pst_doctor *d, pst_error *reterr)
 {
     pst_status st = doctor_tick(d, "measuring remedies", reterr);
-    for (size_t i = 0; i < d->remedies && st == PST_OK; i++) {
-        struct remedy *r = &d->remedy[i];
-        if (r->has_variant && r->first_epoch)
-            st = measure_fetched(d, r, reterr);
-        else if (r->has_variant && r->available)
-            st = measure(d, r, reterr);
-        else if (r->changes_step && r->available)
-            st = measure_step(d, r, reterr);
-        else if (r->ranks > 1 && d->step.model && d->options.run_ranks)
-            st = measure_ranks(d, r, reterr);
-    }
+    for (int pass = 0; pass < PASSES; pass++)
+        for (size_t i = 0; i < d->remedies && st == PST_OK; i++)
+            if (d->remedy[i].has_variant && d->remedy[i].available && !d->remedy[i].first_epoch)
+                st = measure(d, &d->remedy[i], reterr);
+    for (size_t i = 0; i < d->remedies && st == PST_OK; i++)
+        st = measure_once(d, &d->remedy[i], reterr);
     return st;
 }
 

@@ -50,7 +50,7 @@ pst_status cache_create(struct cache **ret, uint64_t elements, uint64_t bytes, u
         elements = bytes / LEAST_ELEMENT < MAX_SLOTS ? bytes / LEAST_ELEMENT : MAX_SLOTS;
     if (elements < c->slots)
         c->slots = elements;
-    c->used = c->slots * sizeof(void *);
+    c->used = c->prefix ? 0 : c->slots * sizeof(void *); /* a stream's table is larger than needed: what is filled counts */
     c->table = mem_array((size_t)c->slots, sizeof(*c->table));
     c->worker = mem_aligned(workers * sizeof(*c->worker));
     if (!c->table || !c->worker)
@@ -185,9 +185,14 @@ void cache_keep(struct cache *c, unsigned worker, uint64_t index, const pst_spec
     if (index >= c->slots)
         return;
     size_t size = element_size(spec, fields, tensors);
-    uint8_t *begin = size > c->budget ? NULL : slab_alloc(c, &c->worker[worker], c->prefix + size);
-    if (!begin)
+    size_t slot = c->prefix ? sizeof(void *) : 0; /* of the table: counted when it is filled, or from the beginning */
+    if (!reserve(c, slot))
         return;
+    uint8_t *begin = size > c->budget ? NULL : slab_alloc(c, &c->worker[worker], c->prefix + size);
+    if (!begin) {
+        atomic_fetch_sub_explicit(&c->used, slot, memory_order_relaxed);
+        return;
+    }
     void *block = begin + c->prefix, *none = NULL;
     if (c->prefix)
         memcpy(begin, tag, sizeof(*tag));

@@ -293,6 +293,29 @@ static void test_cache_without_memory(void)
     cache_destroy(c);
 }
 
+/* The length of a stream is not known, so that its table has a place for more elements than come: those that never come take no memory. */
+static void test_cache_of_a_stream(void)
+{
+    pst_spec spec = all_kinds();
+    struct cache *c;
+    pst_error e;
+    pst_tensor t[5];
+    struct cache_tag tag = {0};
+    REQUIRE_OK(cache_create(&c, SOURCE_STREAM, UINT64_C(256) << 20, 1, &e), &e);
+    CHECK_INT(cache_bytes(c), 0);
+    make(&spec, 3, t);
+    test_fault_arm(FAULT_MEMORY, 0, true);
+    cache_keep(c, 0, 3, &spec, listed(31), t, &tag);
+    test_fault_clear();
+    CHECK_INT(cache_bytes(c), 0);
+    cache_keep(c, 0, 3, &spec, listed(31), t, &tag);
+    uint64_t first = cache_bytes(c);
+    CHECK_MSG(first > sizeof(void *) && first < 2 << 20, "%llu bytes for one element", (unsigned long long)first);
+    cache_keep(c, 0, 4, &spec, listed(31), t, &tag);
+    CHECK_INT(cache_bytes(c), first + sizeof(void *));
+    cache_destroy(c);
+}
+
 static void test_cache_tags(void)
 {
     pst_spec spec = all_kinds();
@@ -353,6 +376,7 @@ static const struct test tests[] = {
     {"what no batch can hold", test_limits},
     {"a cache keeps what fits", test_cache},
     {"a cache without memory", test_cache_without_memory},
+    {"the cache of a stream", test_cache_of_a_stream},
     {"a cache remembers what a stream's element was", test_cache_tags},
     {"workers share a cache", test_cache_together},
     {0},
