@@ -8,6 +8,7 @@
 #include "export/stored_weights.h"
 #include "io/file.h"
 #include "network/network.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -282,8 +283,8 @@ static pst_status prepare(struct compression *c, const pst_network *from, pst_er
         st = pst_fields_find(c->training, input, target, true, &c->fields, reterr);
     if (st == PST_OK && c->training && pst_pipeline_endless(c->training) && !c->options->steps_per_epoch && may_train(c->options))
         st = pst_fail(reterr, PST_EINVAL, "the training data never ends, because of a repeat without a count: give --steps-per-epoch, or leave repeat out");
-    if (st == PST_OK && pst_pipeline_endless(c->validation))
-        st = pst_fail(reterr, PST_EINVAL, "the validation data never ends, because of a repeat without a count: leave it out, or add take N");
+    if (st == PST_OK)
+        st = evaluate_requires_end(c->validation, reterr);
     if (st == PST_OK && c->training)
         st = pst_pipeline_tell(c->training, &c->start, reterr);
     if (st == PST_OK && c->options->bounded && (r->loss == PST_LOSS_MSE || r->loss == PST_LOSS_CUSTOM))

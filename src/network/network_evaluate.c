@@ -87,7 +87,9 @@ pst_status pst_network_evaluate(const pst_network *n, pst_pipeline *p, const pst
         return pst_fail(reterr, PST_EINVAL, "pst_evaluation.size is not set");
     if (r->loss == PST_LOSS_CUSTOM)
         return pst_fail(reterr, PST_EUNSUPPORTED, "the model was trained with a loss of its own, which is not stored");
-    pst_status st = fields ? PST_OK : pst_fields_find(p, r->input_field, r->target_field, true, &found, reterr);
+    pst_status st = fields ? pst_pipeline_plan(p, reterr) : pst_fields_find(p, r->input_field, r->target_field, true, &found, reterr);
+    if (st == PST_OK)
+        st = evaluate_requires_end(p, reterr);
     e.room = (struct target_room){.loss = e.loss, .width = e.width};
     if (st == PST_OK)
         st = metrics_init(&e.metrics, e.loss, e.width, reterr);

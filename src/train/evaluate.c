@@ -138,6 +138,12 @@ static void collect(struct mistakes *m, pst_trainer *t, pst_pipeline *p, const p
 
 /* ---- The pass ---- */
 
+pst_status evaluate_requires_end(const pst_pipeline *p, pst_error *reterr)
+{
+    return pst_pipeline_endless(p) ? pst_fail(reterr, PST_EINVAL, "the data to evaluate never ends, because of a repeat without a count: leave it out, or add take N")
+                                   : PST_OK;
+}
+
 pst_status evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret, struct mistakes *mistakes,
                              bool shared, pst_error *reterr)
 {
@@ -178,5 +184,8 @@ pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const 
 {
     if (ret->size < sizeof(*ret))
         return pst_fail(reterr, PST_EINVAL, "pst_evaluation.size is not set");
-    return evaluate_pipeline(t, p, fields, ret, NULL, false, reterr);
+    pst_status st = pst_pipeline_plan(p, reterr);
+    if (st == PST_OK)
+        st = evaluate_requires_end(p, reterr);
+    return st < 0 ? st : evaluate_pipeline(t, p, fields, ret, NULL, false, reterr);
 }

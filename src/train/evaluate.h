@@ -29,6 +29,9 @@ void mistakes_finish(struct mistakes *m); /* zeroed ok */
 pst_status evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret, struct mistakes *mistakes,
                              bool shared, pst_error *reterr);
 
+/* Refuses a pipeline whose epoch never ends: there would be no result. It must have its plan. */
+pst_status evaluate_requires_end(const pst_pipeline *p, pst_error *reterr);
+
 /* The tensors of a batch by the names in `fields`. */
 pst_status samples_of(const pst_batch *b, const pst_fields *fields, pst_samples *ret, pst_error *reterr);
 /* Puts the place in the file into an error about one sample of a batch. Returns `st`. */

@@ -542,6 +542,8 @@ static pst_status prepare(struct run *r, pst_error *reterr)
     if (r->validation) {
         r->validation_fields.size = sizeof(r->validation_fields);
         st = pst_fields_find(r->validation, o->fields->input, o->fields->target, true, &r->validation_fields, reterr);
+        if (st == PST_OK)
+            st = evaluate_requires_end(r->validation, reterr);
         if (st == PST_OK && memcmp(&r->validation_fields.shape, &o->fields->shape, sizeof(pst_shape)) != 0)
             st = pst_fail(reterr, PST_ETYPE, "the validation pipeline delivers inputs of another shape than the training pipeline");
         if (st == PST_OK && r->validation_fields.batch > r->trainer->options.batch)

@@ -226,7 +226,7 @@ def test_endless_data():
         penstock(*command, "--steps-per-epoch", 3)
         penstock("compress", f"{folder}/first", "--data", endless, "--val", val, "--quantize", "int8", "--out", f"{folder}/int8")
         result = penstock("compress", f"{folder}/first", "--val", val.replace("| decode", "| repeat | decode"), "--quantize", "int8", code=2)
-        assert "validation data never ends" in result.err, result
+        assert "data to evaluate never ends" in result.err, result
 
 
 def test_another_network_does_not_continue():

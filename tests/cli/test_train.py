@@ -77,6 +77,8 @@ def test_a_whole_run():
         assert all(g["top"][0]["probability"] >= g["top"][1]["probability"] for g in guesses)
         piped = lines(penstock("predict", run, fixed(folder), "--top", 2, "--json"))  # a pipeline in place of paths
         assert {g["path"]: g["top"] for g in piped} == {g["path"]: g["top"] for g in guesses}
+        endless = penstock("eval", run, fixed(folder).replace(" | batch", " | repeat | batch"), code=None)
+        assert endless.code and "never ends" in endless.err and "take" in endless.err, endless
         again = penstock("train", train, "--model", MODEL, "--out", run, code=1)
         assert "earlier run" in again.err and "--resume" in again.err
 
@@ -160,6 +162,7 @@ def test_mistakes():
         penstock("generate", f"{folder}/other", "--images", 8, "--classes", 2, "--size", 24, "-q")
         mistake(train, "--model", MODEL, "--val", f"folder {folder}/other | decode | resize 16 | normalize imagenet | batch 8",
                 says=("class 2", "missing"))
+        mistake(train, "--model", MODEL, "--val", fixed(folder).replace(" | batch", " | repeat | batch"), says=("never ends", "take"))
         mistake("--resume", f"{folder}/nothing", says="nothing", code=1)
         mistake(f"{photos} | take 0 | decode | resize 16 | batch 8", "--model", MODEL, says="no batch", code=None)
 
