@@ -40,7 +40,7 @@ def doctor(loader, step=None, data=None, **options):
 
 
 def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=None, session_token=None, virtual_host=False, cache=None, cache_bytes=0,
-                    evict=None, connections=0):
+                    evict=None, connections=0, memory_bytes=0):
     """Says how object stores are reached, and what is kept of what is read from them. Call it before the first remote path is used.
 
         endpoint, region, access_key, secret_key, session_token: what is not given comes from the environment, as Amazon's own tools take it
@@ -49,6 +49,7 @@ def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=N
         cache_bytes: how many bytes it may hold; 0: no limit
         evict: "lru": copies that no process has open make room for new ones; None: nothing is removed
         connections: 0: 8
+        memory_bytes: without a cache, the most memory for downloaded data; 0: an eighth of what is available, at most 512 MiB
 
     Example:
 
@@ -56,7 +57,8 @@ def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=N
     """
     if evict not in (None, "lru"):
         raise ValueError(f'evict: expected "lru" or None, not {evict!r}')
-    _core.configure_store(endpoint, region, access_key, secret_key, session_token, virtual_host, cache and str(cache), cache_bytes, evict, connections)
+    _core.configure_store(endpoint, region, access_key, secret_key, session_token, virtual_host, cache and str(cache), cache_bytes, evict, connections,
+                          memory_bytes)
 
 
 __version__ = _core.version

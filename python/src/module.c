@@ -190,7 +190,7 @@ static const char *or_variable(const char *value, const char *name)
     return found && *found ? found : NULL;
 }
 
-/* What is not given comes from PENSTOCK_CACHE, PENSTOCK_CACHE_BYTES, PENSTOCK_CACHE_EVICT and PENSTOCK_CONNECTIONS. */
+/* What is not given comes from PENSTOCK_CACHE, PENSTOCK_CACHE_BYTES, PENSTOCK_CACHE_EVICT, PENSTOCK_CONNECTIONS and PENSTOCK_STORE_MEMORY. */
 static pst_status configure_store(pst_store_options *o, const char *evict, pst_error *e)
 {
     const char *bytes = or_variable(NULL, "PENSTOCK_CACHE_BYTES"), *connections = or_variable(NULL, "PENSTOCK_CONNECTIONS");
@@ -198,6 +198,8 @@ static pst_status configure_store(pst_store_options *o, const char *evict, pst_e
     o->cache_folder = or_variable(o->cache_folder, "PENSTOCK_CACHE");
     o->cache_bytes = o->cache_bytes || !bytes ? o->cache_bytes : strtoull(bytes, NULL, 10);
     o->connections = o->connections || !connections ? o->connections : (unsigned)strtoul(connections, NULL, 10);
+    const char *memory = or_variable(NULL, "PENSTOCK_STORE_MEMORY");
+    o->memory_bytes = o->memory_bytes || !memory ? o->memory_bytes : strtoull(memory, NULL, 10);
     evict = or_variable(evict, "PENSTOCK_CACHE_EVICT");
     o->cache_evict = evict && strcmp(evict, "lru") == 0;
     return pst_store_configure(o, e);
@@ -206,16 +208,17 @@ static pst_status configure_store(pst_store_options *o, const char *evict, pst_e
 static PyObject *core_configure_store(PyObject *self, PyObject *args)
 {
     pst_store_options o = {0};
-    unsigned long long bytes;
+    unsigned long long bytes, memory;
     const char *evict;
     int virtual_host;
     pst_error e = {0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "zzzzzpzKzI", &o.endpoint, &o.region, &o.access_key, &o.secret_key, &o.session_token, &virtual_host, &o.cache_folder,
-                          &bytes, &evict, &o.connections))
+    if (!PyArg_ParseTuple(args, "zzzzzpzKzIK", &o.endpoint, &o.region, &o.access_key, &o.secret_key, &o.session_token, &virtual_host, &o.cache_folder,
+                          &bytes, &evict, &o.connections, &memory))
         return NULL;
     o.virtual_host = virtual_host;
     o.cache_bytes = bytes;
+    o.memory_bytes = memory;
     if (configure_store(&o, evict, &e) < 0)
         return raise_error(&e);
     Py_RETURN_NONE;

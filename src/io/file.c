@@ -189,7 +189,11 @@ pst_status file_readv_at(int fd, const char *path, struct iovec *pieces, int cou
                          pst_error *reterr)
 {
     size_t got = 0;
-    if (remote_of(fd)) {
+    struct object *remote = remote_of(fd);
+    pst_error local;
+    if (remote && object_in_memory(remote))
+        return object_read(remote, fd, pieces, count, offset, ret_got, reterr ? reterr : &local);
+    if (remote) {
         size_t length = 0;
         for (int i = 0; i < count; i++)
             length += pieces[i].iov_len;

@@ -59,7 +59,9 @@ static void watch_handler(void);
 
 pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr)
 {
-    pst_status st = file_need(fd, 0, length, reterr);
+    struct object *remote = remote_of(fd);
+    pst_error local;
+    pst_status st = remote ? object_need_mapped(remote, length, reterr ? reterr : &local) : PST_OK;
     return st < 0 ? st : mapping_open_sparse(ret, fd, path, length, reterr);
 }
 

@@ -299,6 +299,23 @@ def test_a_machine_caches_its_part():
         assert occupied(cache) < 0.66 * size
 
 
+def fetched_bytes(store):
+    return sum(int(end) - int(begin) + 1 for begin, end in (r[2][len("bytes="):].split("-") for r in store.requests if r[2]))
+
+
+def test_little_memory_is_enough():
+    """Without a cache, what was read is dropped when memory is short; what finds no memory goes to a file. All bytes are right, in every epoch."""
+    with scratch() as folder, serve() as (store, env):
+        local = large_shards(folder, store, "big", 4, records=500)
+        size = sum(os.path.getsize(f"{local}/{name}") for name in os.listdir(local))
+        for text in ("tfrecord {} | repeat 3 | batch 4", "tfrecord {} | shuffle | repeat 2 | batch 4"):
+            expected = penstock("cat", "-n", 0, text.format(local)).out
+            for memory, most in ((str(16 << 20), 3.3), (str(1 << 30), 1.1)):
+                store.requests.clear()
+                assert penstock("cat", "-n", 0, text.format("s3://data/big"), env={**env, "PENSTOCK_STORE_MEMORY": memory}).out == expected, (text, memory)
+                assert fetched_bytes(store) <= most * size, (text, memory, fetched_bytes(store) / size)
+
+
 def test_old_copies_make_room():
     with scratch() as folder, serve() as (store, env):
         sets = [large_shards(folder, store, name, 6, seed) for seed, name in enumerate(("one", "two", "three"), 1)]

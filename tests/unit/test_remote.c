@@ -9,6 +9,7 @@
 #include "base/secret.h"
 #include "io/mapping.h"
 #include "io/remote/address.h"
+#include "io/remote/blocks.h"
 #include "io/remote/listing.h"
 #include "io/remote/object_inside.h"
 #include "io/remote/roles.h"
@@ -352,12 +353,153 @@ static void interrupted_count(void)
     CHECK(pthread_join(waiter, &taken) == 0 && !*(bool *)taken);
 }
 
+/* ---- Blocks in memory ---- */
+
+static struct object *open_private(const char *name, size_t blocks)
+{
+    struct store_facts facts = {.known = true, .size = blocks * CACHE_BLOCK - 100, .etag = "\"e\""};
+    struct object *o = NULL;
+    char path[64];
+    pst_error e;
+    snprintf(path, sizeof(path), "http://127.0.0.1:9/%s", name);
+    return CHECK_STATUS(object_open(&o, path, &facts, &(struct room){0}, &e), PST_OK, &e) ? o : NULL;
+}
+
+static uint8_t byte_at(uint64_t offset)
+{
+    return (uint8_t)(offset * 7 + offset / CACHE_BLOCK);
+}
+
+/* As if the block had arrived. */
+static void put_block(struct object *o, size_t i)
+{
+    uint8_t *block = blocks_take();
+    for (size_t k = 0; block && k < CACHE_BLOCK; k++)
+        block[k] = byte_at((uint64_t)i * CACHE_BLOCK + k);
+    CHECK(block != NULL);
+    object_mark(o, i, 1, COMING);
+    object_attach(o, i, &block);
+    object_mark(o, i, 1, HERE);
+}
+
+/* Reads into two pieces; false: other bytes. */
+static bool reads_right(struct object *o, uint64_t offset, size_t length)
+{
+    static uint8_t bytes[4 * CACHE_BLOCK];
+    struct iovec pieces[2] = {{bytes, length / 3}, {bytes + length / 3, length - length / 3}};
+    size_t got;
+    pst_error e;
+    bool ok = CHECK_STATUS(object_read(o, object_descriptor(o), pieces, 2, offset, &got, &e), PST_OK, &e);
+    uint64_t size = object_size(o), want = offset + length < size ? length : size - offset;
+    ok &= got == want;
+    for (size_t i = 0; ok && i < got; i++)
+        ok = bytes[i] == byte_at(offset + i);
+    return ok;
+}
+
+/* What does not fit is dropped when its last byte was read, and not before. */
+static void blocks_that_were_read(void)
+{
+    enum { COUNT = 250, POOL = 256 };
+    blocks_limit(POOL * CACHE_BLOCK);
+    struct object *o = open_private("read", COUNT);
+    REQUIRE(o && object_in_memory(o));
+    for (size_t i = 0; i < COUNT; i++)
+        put_block(o, i);
+    CHECK(!object_is_here(o) && reads_right(o, 0, 3 * CACHE_BLOCK) && o->states[0] == HERE); /* it is only opened */
+    object_expect_sequential(o);
+    uint64_t size = object_size(o), step = 99999;
+    for (uint64_t at = 0; at < size; at += step)
+        CHECK_MSG(reads_right(o, at, step), "at %llu", (unsigned long long)at);
+    for (size_t i = 0; i < COUNT; i++)
+        CHECK_MSG(o->states[i] == PASSED, "block %zu is %d", i, o->states[i]);
+    CHECK(o->in_memory == 0 && o->here == 0 && o->ended);
+    put_block(o, 150);
+    CHECK(reads_right(o, 150 * CACHE_BLOCK, CACHE_BLOCK - 1) && o->states[150] == HERE);
+    CHECK(reads_right(o, 151 * CACHE_BLOCK - 1, 1) && o->states[150] == PASSED);
+    for (size_t i = 0; i < COUNT; i++)
+        put_block(o, i);
+    pst_error e;
+    struct mapping m;
+    REQUIRE_OK(object_need_mapped(o, size, &e), &e);
+    CHECK(o->in_memory == 0 && object_is_here(o) && object_is_whole(o));
+    REQUIRE_OK(mapping_open_sparse(&m, object_descriptor(o), o->path, (size_t)size, &e), &e);
+    bool same = true;
+    for (uint64_t at = 0; same && at < size; at++)
+        same = m.data[at] == byte_at(at);
+    CHECK(same && reads_right(o, size - 70000, 80000));
+    mapping_close(&m);
+    object_close(o);
+    blocks_limit(0);
+}
+
+/* Two blocks that are here are no reason for two requests; three are. */
+static void requests_with_gaps(void)
+{
+    struct object *o = open_private("gaps", 20);
+    REQUIRE(o);
+    put_block(o, 4);
+    put_block(o, 5);
+    put_block(o, 10);
+    put_block(o, 11);
+    put_block(o, 12);
+    o->states[1] = PASSED;
+    struct part *p = object_ask_once(o, 0, 20, SOON), *q = object_ask_once(o, 13, 20, SOMETIME);
+    REQUIRE(p && q);
+    CHECK(p->first == 0 && p->count == 10 && q->first == 13 && q->count == 7);
+    CHECK(o->states[0] == COMING && o->states[1] == COMING && o->states[4] == HERE && o->states[9] == COMING && o->states[12] == HERE);
+    mem_free(p);
+    mem_free(q);
+    object_close(o);
+}
+
+/* What fits stays. */
+static void blocks_that_fit(void)
+{
+    struct object *o = open_private("fits", 20);
+    REQUIRE(o);
+    for (size_t i = 0; i < 20; i++)
+        put_block(o, i);
+    for (unsigned times = 0; times < 3; times++)
+        for (uint64_t at = 0; at < object_size(o); at += 50000)
+            CHECK(reads_right(o, at, 50000));
+    CHECK(o->here == 20 && o->in_memory == 20 && !object_is_here(o));
+    CHECK(object_is_whole(o) && o->in_memory == 0 && reads_right(o, 3, 200000)); /* it may be mapped now */
+    object_close(o);
+}
+
+/* Bytes that find no memory go to the file, and come from there. */
+static void blocks_without_memory(void)
+{
+    enum { POOL = 256 };
+    uint8_t *taken[POOL], bytes[CACHE_BLOCK];
+    blocks_limit(POOL * CACHE_BLOCK);
+    for (size_t i = 0; i < POOL; i++)
+        CHECK((taken[i] = blocks_take()) != NULL);
+    CHECK(blocks_take() == NULL);
+    struct object *o = open_private("full", 2);
+    REQUIRE(o);
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = byte_at(i);
+    object_keep_first(o, bytes, sizeof(bytes));
+    CHECK(o->states[0] == HERE && o->in_memory == 0 && reads_right(o, 5, 60000) && reads_right(o, 0, CACHE_BLOCK));
+    CHECK_INT(o->states[0], HERE);
+    blocks_give(taken[3]);
+    put_block(o, 1);
+    CHECK(o->in_memory == 1 && reads_right(o, 1000, 2 * CACHE_BLOCK)); /* one of each, up to the end */
+    object_close(o);
+    for (size_t i = 0; i < POOL; i++)
+        blocks_give(i == 3 ? NULL : taken[i]);
+    blocks_limit(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"hashes", hashes}, {"signature", signature}, {"addresses", addresses},
                                         {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
                                         {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
-                                        {"interrupted_count", interrupted_count}, {NULL, NULL}};
+                                        {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
+                                        {"requests_with_gaps", requests_with_gaps}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

@@ -20,5 +20,6 @@ void http_fork(enum fork_phase phase);
 void store_fork(enum fork_phase phase);
 void room_fork(enum fork_phase phase);
 void level_fork(enum fork_phase phase);
+void blocks_fork(enum fork_phase phase);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/remote/blocks.h"
 #include "io/remote/fork.h"
 #include "io/stop.h"
 
@@ -11,12 +12,17 @@
 #include <time.h>
 
 #define AHEAD_BLOCKS (4 * PART_BLOCKS)
+#define GAP_BLOCKS   2u  /* see object_ask_once */
 #define TWIN_SECONDS 1.0 /* a request without a single byte for so long gets a twin */
 
 void object_free(struct object *o)
 {
     if (!o)
         return;
+    object_release_memory(o);
+    if (o->memory)
+        blocks_expect(-(int64_t)o->cache.size);
+    mem_free(o->memory);
     cache_close(&o->cache);
     cache_close(&o->own);
     pthread_mutex_destroy(&o->lock);
@@ -29,38 +35,73 @@ void object_free(struct object *o)
 void object_mark(struct object *o, size_t first, size_t count, enum state state)
 {
     for (size_t i = first; i < first + count; i++) {
-        o->here += (state == HERE) - (o->states[i] == HERE);
+        o->here += (size_t)(state == HERE) - (size_t)(o->states[i] == HERE);
+        o->passed += (size_t)(state == PASSED) - (size_t)(o->states[i] == PASSED);
         o->states[i] = (uint8_t)state;
     }
     if (state == ABSENT && first < o->fill)
         o->fill = first;
+    o->ended |= o->passed > 0 && o->passed >= o->cache.blocks - o->cache.blocks / 16;
 }
 
 /* ---- Asking for blocks ---- */
+
+static bool is_absent(const struct object *o, size_t i)
+{
+    return o->states[i] == ABSENT || o->states[i] == PASSED;
+}
+
+struct part *object_ask_once(struct object *o, size_t first, size_t end, enum urgency urgency)
+{
+    size_t count = 0;
+    end = end - first < PART_BLOCKS ? end : first + PART_BLOCKS;
+    for (size_t i = first; i < end; i++) {
+        if (o->states[i] == ABSENT || (urgency != SOMETIME && o->states[i] == PASSED))
+            count = i + 1 - first;
+        else if (o->states[i] != HERE || i - first - count >= GAP_BLOCKS)
+            break;
+    }
+    struct part *p = part_make(o, first, count, urgency);
+    for (size_t i = first; p && i < first + count; i++)
+        if (o->states[i] != HERE)
+            object_mark(o, i, 1, COMING);
+    return p;
+}
 
 /* Turns absent blocks of [first, end) into parts. Locked. NULL also if there is nothing to fetch. */
 static struct part *ask_for(struct object *o, size_t first, size_t end, enum urgency urgency, bool *ret_failed)
 {
     struct part *list = NULL, **last = &list;
     for (size_t i = first; i < end;) {
-        if (o->states[i] != ABSENT) {
+        if (!is_absent(o, i)) {
             i++;
             continue;
         }
-        size_t count = 1;
-        while (i + count < end && count < PART_BLOCKS && o->states[i + count] == ABSENT)
-            count++;
-        struct part *p = part_make(o, i, count, urgency);
+        struct part *p = object_ask_once(o, i, end, urgency);
         if (!p) {
             *ret_failed = true;
             break;
         }
-        object_mark(o, i, count, COMING);
         *last = p;
         last = &p->next;
-        i += count;
+        i += p->count;
     }
     return list;
+}
+
+/* Who asks again for blocks that were dropped after all had been read reads the object once more: from the eighth part on, the others are
+ * expected again. Not sooner: pipelines look ahead into an epoch that may not come. Locked. */
+static bool begins_anew(struct object *o, size_t first, size_t end)
+{
+    while (first < end && o->states[first] != PASSED)
+        first++;
+    if (first == end || !o->ended || o->passed >= o->cache.blocks - o->cache.blocks / 8 || !atomic_load(&o->all))
+        return false;
+    for (size_t i = 0; i < o->cache.blocks; i++)
+        if (o->states[i] == PASSED)
+            object_mark(o, i, 1, ABSENT);
+    o->ended = false;
+    return true;
 }
 
 /* Requests that have not brought a single byte for long get a second try beside them. Locked. */
@@ -85,8 +126,7 @@ static struct part *make_twins(struct object *o, size_t first, size_t end)
     return list;
 }
 
-/* Blocks that an earlier process stored are compared with their checksums. Locked; unlocks meanwhile. */
-static void check_stored(struct object *o, size_t first, size_t end)
+void object_check_stored(struct object *o, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++) {
         if (o->states[i] != STORED)
@@ -99,8 +139,7 @@ static void check_stored(struct object *o, size_t first, size_t end)
     }
 }
 
-/* The first block of [first, end) that is not here; `end`: all are. Locked. */
-static size_t first_missing(const struct object *o, size_t first, size_t end)
+size_t object_first_missing(const struct object *o, size_t first, size_t end)
 {
     while (first < end && o->states[first] == HERE)
         first++;
@@ -144,8 +183,8 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
         return PST_OK;
     pthread_mutex_lock(&o->lock);
     uint64_t failures = o->failures, began = clock_ns();
-    while ((first = first_missing(o, first, end)) < end) {
-        check_stored(o, first, end);
+    while ((first = object_first_missing(o, first, end)) < end) {
+        object_check_stored(o, first, end);
         if (o->failures != failures && o->states[first] == ABSENT) {
             *reterr = o->error;
             st = o->error.status;
@@ -155,6 +194,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
             st = pst_fail_at(reterr, PST_ECANCELLED, o->path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
             break;
         }
+        bool anew = begins_anew(o, first, end);
         struct part *list = ask_for(o, first, end, NOW, &failed), *twins = make_twins(o, first, end);
         if (o->sequential && list && !failed) {
             size_t ahead = end + AHEAD_BLOCKS < o->cache.blocks ? end + AHEAD_BLOCKS : o->cache.blocks;
@@ -165,6 +205,8 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
         }
         pthread_mutex_unlock(&o->lock);
         bool running = (!list || parts_add(list)) && (!twins || parts_add(twins));
+        if (anew)
+            parts_fill(o);
         pthread_mutex_lock(&o->lock);
         if (failed || !running) {
             st = failed ? fail_memory_at(reterr, o->path, "fetching the object")
@@ -172,7 +214,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
                                       "no thread could be started to fetch it");
             break;
         }
-        if (first_missing(o, first, end) < end && !(o->failures != failures && o->states[first] == ABSENT))
+        if (object_first_missing(o, first, end) < end && !(o->failures != failures && o->states[first] == ABSENT))
             wait_some(o);
     }
     pthread_mutex_unlock(&o->lock);
@@ -186,11 +228,14 @@ void object_fetch(struct object *o, uint64_t offset, uint64_t length)
     if (!find_blocks(o, offset, length, &first, &end))
         return;
     pthread_mutex_lock(&o->lock);
-    check_stored(o, first, end);
+    object_check_stored(o, first, end);
+    bool anew = begins_anew(o, first, end);
     struct part *list = ask_for(o, first, end, SOON, &failed);
     pthread_mutex_unlock(&o->lock);
     if (list)
         (void)parts_add(list); /* without a thread it stays in the queue: the next to wait tries again to start one */
+    if (anew)
+        parts_fill(o);
 }
 
 void object_expect_sequential(struct object *o)
@@ -211,9 +256,9 @@ void object_expect(struct object *o, uint64_t offset, uint64_t length)
         o->from = first;
         o->until = end;
         atomic_store(&o->all, true);
-        check_stored(o, first, end);
+        object_check_stored(o, first, end);
     }
-    bool missing = first_missing(o, first, end) < end;
+    bool missing = object_first_missing(o, first, end) < end;
     pthread_mutex_unlock(&o->lock);
     if (!begun && missing)
         parts_fill(o);
@@ -231,24 +276,6 @@ uint64_t object_size(const struct object *o)
     return o->cache.size;
 }
 
-bool object_is_whole(struct object *o)
-{
-    pthread_mutex_lock(&o->lock);
-    if (o->here < o->cache.blocks)
-        check_stored(o, 0, o->cache.blocks);
-    bool whole = o->here == o->cache.blocks;
-    pthread_mutex_unlock(&o->lock);
-    return whole;
-}
-
-bool object_is_here(struct object *o)
-{
-    pthread_mutex_lock(&o->lock);
-    bool here = o->here == o->cache.blocks && o->own.fd < 0; /* a mapping may be of the copy that was left */
-    pthread_mutex_unlock(&o->lock);
-    return here;
-}
-
 /* Facts that are not known come with the first block, in one request. */
 static pst_status open_copy(struct object *o, const struct room *room, pst_error *reterr)
 {
@@ -263,7 +290,11 @@ static pst_status open_copy(struct object *o, const struct room *room, pst_error
     if (st == PST_OK)
         st = cache_open(&o->cache, room, o->path, &o->facts, reterr);
     o->states = st == PST_OK ? mem_zalloc(o->cache.blocks + 1) : NULL;
-    if (st == PST_OK && !o->states)
+    if (st == PST_OK && o->cache.map_fd < 0)
+        o->memory = mem_array(o->cache.blocks + 1, sizeof(*o->memory));
+    if (o->memory)
+        blocks_expect((int64_t)o->cache.size);
+    if (st == PST_OK && (!o->states || (o->cache.map_fd < 0 && !o->memory)))
         st = fail_memory_at(reterr, o->path, "opening the object");
     for (size_t i = 0; st == PST_OK && i < o->cache.blocks; i++)
         o->states[i] = atomic_load(&o->cache.sums[i]) ? STORED : ABSENT;

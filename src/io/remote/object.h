@@ -7,6 +7,8 @@
 
 #include "io/remote/cache.h"
 
+#include <sys/uio.h>
+
 struct object;
 
 /* Opens the object, or takes a reference to it if it is open. Facts that are not known are asked for and filled in. */
@@ -15,9 +17,9 @@ void object_close(struct object *o); /* NULL ok */
 
 int object_descriptor(const struct object *o); /* of the local copy; valid while the object is open */
 uint64_t object_size(const struct object *o);
-/* True when every block is here: the copy can be mapped. */
+/* True when every block is here: the copy can be mapped from then on. */
 bool object_is_whole(struct object *o);
-/* The same without looking at blocks that an earlier process stored. */
+/* The same without looking at blocks that an earlier process stored, or moving those that lie in memory. */
 bool object_is_here(struct object *o);
 
 /* Bytes that this process has fetched because no copy had them. */
@@ -25,6 +27,12 @@ uint64_t object_downloaded(void);
 
 /* Waits until the bytes are here. Beyond the end there is nothing to wait for. */
 pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_error *reterr);
+/* The same, of the first bytes, and they can be mapped from then on. */
+pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *reterr);
+/* Whether its blocks may lie in memory: then it is read with object_read; otherwise by its descriptor, after object_need. */
+bool object_in_memory(const struct object *o);
+/* Reads what the pieces have room for, or up to the end; modifies them. `fd` is a descriptor of the object. */
+pst_status object_read(struct object *o, int fd, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got, pst_error *reterr);
 /* Starts fetching the bytes; does not wait. */
 void object_fetch(struct object *o, uint64_t offset, uint64_t length);
 /* The object is read from front to back: some of what follows is fetched ahead. */

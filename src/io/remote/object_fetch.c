@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/remote/blocks.h"
 #include "io/remote/remote.h"
 
 #include <errno.h>
@@ -65,7 +66,9 @@ static bool show(struct part *p, const struct cache *in, size_t count)
     for (size_t i = first; ok && to != in && i < first + count; i++)
         ok = o->states[i] == HERE || cache_copy(in, to, i);
     if (ok) {
-        object_mark(o, first, count, HERE);
+        for (size_t i = first; i < first + count; i++)
+            if (o->states[i] != PASSED) /* one that was here before the request, and was read meanwhile */
+                object_mark(o, i, 1, HERE);
         p->done += count;
         pthread_cond_broadcast(&o->changed);
     }
@@ -87,6 +90,7 @@ struct writing { /* the bytes of one part on their way into the copy */
     const struct cache *to;
     struct object *o;
     uint64_t at;
+    uint8_t **block; /* in memory, the one that bytes arrive for; NULL: they go to the file */
     uint32_t crc;
     int error;
 };
@@ -114,11 +118,8 @@ static size_t whole_blocks(const struct writing *w)
     return (size_t)(w->at == w->to->size ? w->to->blocks : w->at / CACHE_BLOCK);
 }
 
-static bool write_bytes(void *user, const void *data, size_t length)
+static bool write_file(struct writing *w, const uint8_t *bytes, size_t length)
 {
-    struct writing *w = user;
-    const uint8_t *bytes = data;
-    atomic_fetch_add(&downloaded, length); /* before readers see them */
     while (length) {
         ssize_t k = file_denied("pwrite") ? -1 : pwrite(w->to->fd, bytes, length, (off_t)w->at);
         if (k < 0 && errno == EINTR)
@@ -131,6 +132,38 @@ static bool write_bytes(void *user, const void *data, size_t length)
         bytes += k;
         length -= (size_t)k;
     }
+    return true;
+}
+
+/* Into memory block by block; one for which there is no memory goes to the file. */
+static bool write_memory(struct writing *w, const uint8_t *bytes, size_t length)
+{
+    while (length) {
+        size_t block = (size_t)(w->at / CACHE_BLOCK), inside = (size_t)(w->at % CACHE_BLOCK);
+        size_t n = cache_block_bytes(w->to, block) - inside;
+        n = n < length ? n : length;
+        if (inside == 0)
+            *w->block = blocks_take();
+        if (!*w->block && !write_file(w, bytes, n))
+            return false;
+        if (*w->block) {
+            memcpy(*w->block + inside, bytes, n);
+            add_sums(w, bytes, n);
+            if (inside + n == cache_block_bytes(w->to, block))
+                object_attach(w->o, block, w->block);
+        }
+        bytes += n;
+        length -= n;
+    }
+    return true;
+}
+
+static bool write_bytes(void *user, const void *data, size_t length)
+{
+    struct writing *w = user;
+    atomic_fetch_add(&downloaded, length); /* before readers see them */
+    if (!(w->block ? write_memory(w, data, length) : write_file(w, data, length)))
+        return false;
     atomic_store_explicit(&w->o->moved, clock_ns(), memory_order_relaxed);
     size_t ready = w->part ? whole_blocks(w) - w->part->first - w->part->done : 0;
     if (ready >= SHOW_BLOCKS && !show(w->part, w->to, ready))
@@ -141,7 +174,8 @@ static bool write_bytes(void *user, const void *data, size_t length)
 void object_keep_first(struct object *o, const void *bytes, size_t length)
 {
     uint64_t price = cache_price(&o->cache, 0, 1);
-    struct writing w = {.o = o, .to = &o->cache};
+    uint8_t *block = NULL;
+    struct writing w = {.o = o, .to = &o->cache, .block = o->memory ? &block : NULL};
     if (o->states[0] != ABSENT || !room_take(&o->cache.room, price))
         return;
     if (write_bytes(&w, bytes, length))
@@ -153,7 +187,7 @@ void object_keep_first(struct object *o, const void *bytes, size_t length)
 static pst_status download(struct part *p, const struct cache *to, pst_error *reterr)
 {
     struct object *o = p->object;
-    struct writing w = {.o = o, .part = p, .to = to, .at = (uint64_t)p->first * CACHE_BLOCK};
+    struct writing w = {.o = o, .part = p, .to = to, .at = (uint64_t)p->first * CACHE_BLOCK, .block = o->memory ? &p->block : NULL};
     uint64_t end = (uint64_t)(p->first + p->count) * CACHE_BLOCK;
     struct store_facts facts = o->facts;
     pthread_mutex_lock(&o->lock);

@@ -1,4 +1,4 @@
-/* object_inside.h: what object.c, object_parts.c and object_fetch.c share: objects, and the requests for their blocks.
+/* object_inside.h: what object.c, object_parts.c, object_fetch.c and object_read.c share: objects, and the requests for their blocks.
  *
  * Promises: a block is HERE only after its bytes are in the copy that readers see; a failure reaches everybody who waits for a
  * block of that request, and the next to ask tries again. Locks: `all.lock` of object_parts.c guards the list of objects, the queues
@@ -15,7 +15,13 @@
 
 #define PART_BLOCKS 128u /* of one request: 8 MiB */
 
-enum state { ABSENT, COMING, STORED /* by an earlier process: to be checked */, HERE };
+enum state {
+    ABSENT,
+    COMING,
+    STORED, /* by an earlier process: to be checked */
+    HERE,
+    PASSED /* was here, was read, and is absent again */
+};
 enum urgency { NOW, SOON, SOMETIME };
 
 struct part { /* one request */
@@ -30,9 +36,16 @@ struct part { /* one request */
     _Atomic bool cancel;
     struct part *twin; /* a second request for the same blocks */
     bool second;       /* it is that second request */
+    uint8_t *block;    /* in memory, the one that bytes arrive for */
     bool failed;       /* the other one has failed before… */
     pst_error error;   /* …for this reason */
     struct part *next; /* in the queue, or in the object's list of those under way */
+};
+
+struct memory_block { /* locked; the bytes do not change while there are readers */
+    uint8_t *bytes;   /* NULL: it is in the file, or nowhere */
+    uint32_t read;    /* bytes of it */
+    uint32_t readers; /* that copy from it now */
 };
 
 struct object {
@@ -45,7 +58,11 @@ struct object {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint8_t *states;
-    size_t here;         /* blocks */
+    size_t here, passed; /* blocks */
+    bool ended;          /* nearly all have passed, since it was begun */
+    struct memory_block *memory; /* of each block; NULL: all are in the file */
+    size_t in_memory;            /* blocks */
+    bool mapped;                 /* nothing is dropped any more */
     struct part *active; /* under way; locked */
     pst_error error;     /* the last failure… */
     uint64_t failures;   /* …and their number */
@@ -62,6 +79,14 @@ struct object {
 /* ---- object.c ---- */
 
 void object_free(struct object *o); /* NULL ok */
+/* One request for blocks of [first, end), the first of which is absent; NULL: out of memory. One or two that are here between absent ones,
+ * such as those that were looked at when the object was opened, are fetched once more rather than having two requests. Blocks that have
+ * passed are fetched if somebody asks for them. Locked. */
+struct part *object_ask_once(struct object *o, size_t first, size_t end, enum urgency urgency);
+/* Compares blocks that an earlier process stored with their checksums. Locked; unlocks meanwhile. */
+void object_check_stored(struct object *o, size_t first, size_t end);
+/* The first block of [first, end) that is not here; `end`: all are. Locked. */
+size_t object_first_missing(const struct object *o, size_t first, size_t end);
 /* Locked. */
 void object_mark(struct object *o, size_t first, size_t count, enum state state);
 
@@ -77,6 +102,13 @@ void part_give_room(struct part *p);
 bool object_use_stored(struct object *o, size_t block);
 /* Keeps the first bytes of the object, which came with its facts. Before others see the object. */
 void object_keep_first(struct object *o, const void *bytes, size_t length);
+
+/* ---- object_read.c ---- */
+
+/* Takes a whole block that has arrived in memory, which is shown to readers later. Leaves `*block` NULL. */
+void object_attach(struct object *o, size_t i, uint8_t **block);
+/* Gives back the memory of all blocks. */
+void object_release_memory(struct object *o);
 
 /* ---- object_parts.c ---- */
 

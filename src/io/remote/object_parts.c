@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
+#include "io/remote/blocks.h"
 #include "io/remote/fork.h"
 #include "io/remote/settings.h"
 
@@ -160,6 +161,7 @@ static void drop_parts(struct part **list)
     while (*list) {
         struct part *p = *list;
         *list = p->next;
+        blocks_give_forked(p->block);
         mem_free(p);
     }
 }
@@ -263,6 +265,7 @@ static void finish_part(struct part *p, pst_status st, const pst_error *error)
         part_give_room(p);
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
+    blocks_give(p->block);
     parts_release(o);
     mem_free(p);
 }
@@ -292,11 +295,8 @@ static struct part *fill_part(struct object *o)
     o->fill = o->fill > o->from ? o->fill : o->from;
     while (o->fill < o->until && o->states[o->fill] != ABSENT)
         o->fill++;
-    size_t count = 0;
-    while (o->fill + count < o->until && count < PART_BLOCKS && o->states[o->fill + count] == ABSENT)
-        count++;
-    if (count && (p = part_make(o, o->fill, count, SOMETIME)))
-        object_mark(o, o->fill, count, COMING);
+    if (o->fill < o->until)
+        p = object_ask_once(o, o->fill, o->until, SOMETIME);
     pthread_mutex_unlock(&o->lock);
     return p;
 }

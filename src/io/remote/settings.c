@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "io/remote/blocks.h"
 #include "io/remote/fork.h"
 #include "io/remote/roles.h"
 #include "io/stop.h"
@@ -76,6 +77,7 @@ pst_status pst_store_configure(const pst_store_options *options, pst_error *rete
     present.looked = present.renewable = false;
     present.version++;
     pthread_mutex_unlock(&present.lock);
+    blocks_limit(o.memory_bytes);
     return PST_OK;
 }
 

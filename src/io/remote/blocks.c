@@ -1,0 +1,126 @@
+/* blocks.c: see blocks.h. Memory comes from the system in large pieces; the block that was given back last is taken first. */
+#include "io/remote/blocks.h"
+
+#include "base/cpu.h"
+#include "base/fault.h"
+#include "io/remote/cache.h"
+
+#include <sys/mman.h>
+
+#define PIECE   ((size_t)16 << 20)
+#define PIECES  4096u
+#define SHARE   8u /* of the memory that is available… */
+#define DEFAULT ((uint64_t)512 << 20) /* …and at most so much */
+
+struct free_block { /* lies in the block itself */
+    struct free_block *next;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct free_block *free;
+    uint8_t *pieces[PIECES];
+    size_t piece_count, most_pieces; /* the last: 0: not known yet */
+    size_t fresh;                    /* bytes of the last piece that were never used */
+    size_t used;                     /* blocks */
+    int64_t expected;                /* bytes of open objects */
+    uint64_t limit;                  /* as it was set; 0: it was not */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void blocks_fork(enum fork_phase phase)
+{
+    fork_lock(&pool.lock, phase);
+}
+
+/* Locked. */
+static size_t most_pieces(void)
+{
+    if (!pool.most_pieces) {
+        uint64_t available = pool.limit ? 0 : cpu_memory_available() / SHARE;
+        uint64_t n = (pool.limit ? pool.limit : available < DEFAULT ? available : DEFAULT) / PIECE;
+        pool.most_pieces = n < 1 ? 1 : n < PIECES ? (size_t)n : PIECES;
+    }
+    return pool.most_pieces;
+}
+
+/* Of ordinary pages: each is touched once and used again then, and the system has ones at hand that were freed just before; large ones are
+ * cleared anew, and a virtual machine may have to ask its host for them. Locked. */
+static bool add_piece(void)
+{
+    if (pool.piece_count >= most_pieces() || fault_hit(FAULT_MEMORY, "mmap"))
+        return false;
+    uint8_t *piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (piece == MAP_FAILED)
+        return false;
+    pool.pieces[pool.piece_count++] = piece;
+    pool.fresh = PIECE;
+    return true;
+}
+
+uint8_t *blocks_take(void)
+{
+    uint8_t *block = NULL;
+    pthread_mutex_lock(&pool.lock);
+    if (pool.free) {
+        block = (uint8_t *)pool.free;
+        pool.free = pool.free->next;
+    } else if (pool.fresh || add_piece()) {
+        block = pool.pieces[pool.piece_count - 1] + (PIECE - pool.fresh);
+        pool.fresh -= CACHE_BLOCK;
+    }
+    pool.used += block != NULL;
+    pthread_mutex_unlock(&pool.lock);
+    return block;
+}
+
+/* Locked. */
+static void put(uint8_t *block)
+{
+    struct free_block *f = (struct free_block *)(void *)block;
+    f->next = pool.free;
+    pool.free = f;
+    if (--pool.used)
+        return;
+    while (pool.piece_count)
+        munmap(pool.pieces[--pool.piece_count], PIECE);
+    pool.free = NULL;
+    pool.fresh = pool.most_pieces = 0;
+}
+
+void blocks_give(uint8_t *block)
+{
+    if (!block)
+        return;
+    pthread_mutex_lock(&pool.lock);
+    put(block);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+void blocks_give_forked(uint8_t *block)
+{
+    if (block)
+        put(block);
+}
+
+void blocks_expect(int64_t bytes)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.expected += bytes;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+bool blocks_keep(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    bool keep = pool.expected <= (int64_t)(most_pieces() * PIECE / 4 * 3);
+    pthread_mutex_unlock(&pool.lock);
+    return keep;
+}
+
+void blocks_limit(uint64_t bytes)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.limit = bytes;
+    pool.most_pieces = 0;
+    pthread_mutex_unlock(&pool.lock);
+}

@@ -1,0 +1,24 @@
+/* blocks.h: memory for blocks of objects that no cache keeps. One pool for the process, of bounded size, whose memory is used again and
+ * again: neither the system's zeroing of pages nor a file is in the way of the bytes. */
+#ifndef IO_REMOTE_BLOCKS_H
+#define IO_REMOTE_BLOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Room for CACHE_BLOCK bytes. NULL: the pool is used up. */
+uint8_t *blocks_take(void);
+/* NULL ok. The memory of a pool of which nothing is used goes back to the system. */
+void blocks_give(uint8_t *block);
+/* Gives back a block of a thread that stayed with the parent; in the child only, before locks are given back. */
+void blocks_give_forked(uint8_t *block);
+/* Counts the bytes of an object that is opened, or closed (negative). */
+void blocks_expect(int64_t bytes);
+/* Whether a block that has been read may stay, in case that it is read again: if all objects that are open fit into three quarters of the
+ * pool. Otherwise most of them would have to be fetched again anyway, and memory that is used again at once is the fastest. */
+bool blocks_keep(void);
+
+/* The most bytes that the pool may have, rounded to 16 MiB; 0: as the machine allows. What is used stays. */
+void blocks_limit(uint64_t bytes);
+
+#endif
