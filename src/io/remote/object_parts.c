@@ -363,7 +363,7 @@ static void *fetch_parts(void *unused)
 /* Locked. */
 static void start_threads(unsigned wanted, bool small)
 {
-    unsigned most = settings_connections() * (small ? 4 : 1);
+    unsigned most = settings_connections() * (small ? 8 : 1);
     most = most < MOST_THREADS ? most : MOST_THREADS;
     while (all.threads < most && all.threads < wanted) {
         pthread_t thread;
