@@ -1,4 +1,5 @@
 """`penstock doctor`: the contract of its JSON, the answer as text, targets that are paths, wrong command lines."""
+import contextlib
 import json
 import os
 import shutil
@@ -183,17 +184,26 @@ def test_a_full_cache():
         assert examine(text, env=roomy)["remote"]["cached"]
 
 
-def test_jobs_that_close_their_output():
-    """A launcher that prints nothing more and does not end: Ctrl-C ends it, with what it started."""
+VERIFIED = ["doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", "--quick", "-q", "--json", "--verify"]
+
+
+@contextlib.contextmanager
+def launcher(script):
+    """A folder with images, and variables with which the doctor finds a shell script in place of mpirun; {folder} in it is that folder."""
     with scratch() as folder:
         penstock("generate", "images", "--images", 40, "--size", 16, cwd=folder)
         os.makedirs(f"{folder}/bin")
         with open(f"{folder}/bin/mpirun", "w") as f:
-            f.write(f"#!/bin/sh\nexec >&-\nsleep 100000 & echo $! >{folder}/part\nmv {folder}/part {folder}/child\nwait\n")
+            f.write("#!/bin/sh\n" + script.replace("{folder}", folder))
         os.chmod(f"{folder}/bin/mpirun", 0o755)
-        env = environment(PATH=f"{folder}/bin:{os.environ['PATH']}", PENSTOCK_RANKS_SECONDS="100000")
-        command = [PENSTOCK, "doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", "--quick", "-q", "--json", "--verify"]
-        with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        yield folder, {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
+
+
+def test_jobs_that_close_their_output():
+    """A launcher that prints nothing more and does not end: Ctrl-C ends it, with what it started."""
+    with launcher("exec >&-\nsleep 100000 & echo $! >{folder}/part\nmv {folder}/part {folder}/child\nwait\n") as (folder, env):
+        env = environment(PENSTOCK_RANKS_SECONDS="100000", **env)
+        with subprocess.Popen([PENSTOCK, *VERIFIED], cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             try:
                 wait_until(lambda: os.path.exists(f"{folder}/child"), "the launcher runs", process)
                 child = int(open(f"{folder}/child").read())
@@ -207,15 +217,9 @@ def test_jobs_that_close_their_output():
 
 def test_jobs_that_do_not_end():
     """A launcher that prints for ever and ignores SIGTERM is ended, with what it started."""
-    with scratch() as folder:
-        penstock("generate", "images", "--images", 40, "--size", 16, cwd=folder)
-        os.makedirs(f"{folder}/bin")
-        with open(f"{folder}/bin/mpirun", "w") as f:
-            f.write(f"#!/bin/sh\ntrap '' TERM\n(trap '' TERM; while :; do echo child; sleep 0.01; done) & echo $! >{folder}/child\nwhile :; do echo busy; sleep 0.01; done\n")
-        os.chmod(f"{folder}/bin/mpirun", 0o755)
-        env = environment(PATH=f"{folder}/bin:{os.environ['PATH']}", PENSTOCK_RANKS_SECONDS="12")
-        command = [PENSTOCK, "doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", "--quick", "-q", "--json", "--verify"]
-        done = subprocess.run(command, cwd=folder, env=env, text=True, capture_output=True, timeout=HANG)
+    script = "trap '' TERM\n(trap '' TERM; while :; do echo child; sleep 0.01; done) & echo $! >{folder}/child\nwhile :; do echo busy; sleep 0.01; done\n"
+    with launcher(script) as (folder, env):
+        done = subprocess.run([PENSTOCK, *VERIFIED], cwd=folder, env=environment(PENSTOCK_RANKS_SECONDS="12", **env), text=True, capture_output=True, timeout=HANG)
         assert done.returncode == 0, done.stderr
         assert remedy(json.loads(done.stdout), "more-machines")["measured"] is None
         if not os.path.exists(f"{folder}/child"):
@@ -226,17 +230,10 @@ def test_jobs_that_do_not_end():
 
 def test_jobs_get_the_options_of_the_pipeline():
     """What is said of bad records, memory and plug-ins holds for the jobs that the doctor starts."""
-    with scratch() as folder:
-        penstock("generate", "images", "--images", 40, "--size", 16, cwd=folder)
-        os.makedirs(f"{folder}/bin")
-        with open(f"{folder}/bin/mpirun", "w") as f:
-            f.write(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{folder}/said\nshift 2\nexec \"$@\"\n")
-        os.chmod(f"{folder}/bin/mpirun", 0o755)
+    with launcher("printf '%s\\n' \"$@\" >{folder}/said\nshift 2\nexec \"$@\"\n") as (folder, env):
         with open(f"{folder}/images/{sorted(os.listdir(f'{folder}/images'))[0]}/broken.jpg", "wb") as f:
             f.write(b"\xff\xd8\xff\xe0 not a photo")
-        env = {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
-        found = json.loads(penstock("doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", "--quick",
-                                    "-q", "--json", "--verify", "--bad", "skip", "--ram", "512M", "--seed", 7, "--no-fuse", cwd=folder, env=env).out)
+        found = json.loads(penstock(*VERIFIED, "--bad", "skip", "--ram", "512M", "--seed", 7, "--no-fuse", cwd=folder, env=env).out)
         assert remedy(found, "more-machines")["measured"], "the job did not skip the photo that is broken"
         said = open(f"{folder}/said").read().splitlines()
         pairs = dict(zip(said, said[1:]))
