@@ -219,7 +219,7 @@ def test_jobs_that_do_not_end():
     """A launcher that prints for ever and ignores SIGTERM is ended, with what it started."""
     script = "trap '' TERM\n(trap '' TERM; while :; do echo child; sleep 0.01; done) & echo $! >{folder}/child\nwhile :; do echo busy; sleep 0.01; done\n"
     with launcher(script) as (folder, env):
-        done = subprocess.run([PENSTOCK, *VERIFIED], cwd=folder, env=environment(PENSTOCK_RANKS_SECONDS="12", **env), text=True, capture_output=True, timeout=HANG)
+        done = subprocess.run([PENSTOCK, *VERIFIED], cwd=folder, env=environment(PENSTOCK_RANKS_SECONDS="6", **env), text=True, capture_output=True, timeout=HANG)
         assert done.returncode == 0, done.stderr
         assert remedy(json.loads(done.stdout), "more-machines")["measured"] is None
         if not os.path.exists(f"{folder}/child"):
