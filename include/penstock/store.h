@@ -24,7 +24,7 @@ typedef struct pst_store_options {
     unsigned connections;      /* The number of connections; 0: 8. */
     bool cache_evict;          /* When `cache_bytes` are reached, copies that no process has open make room for new ones, those first
                                   that were not used for longest; otherwise nothing is removed, and new data are not kept. */
-    uint64_t memory_bytes;     /* The most memory for downloaded data without a cache folder: what has no place there goes to a file in
+    uint64_t memory_bytes;     /* The most memory for downloaded data without a cache folder, in steps of 16 MiB and at least one of them: what has no place there goes to a file in
                                   /tmp. 0: an eighth of what is available, at most 512 MiB. */
 } pst_store_options;
 

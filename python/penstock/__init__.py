@@ -49,7 +49,7 @@ def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=N
         cache_bytes: how many bytes it may hold; 0: no limit
         evict: "lru": copies that no process has open make room for new ones; None: nothing is removed
         connections: 0: 8
-        memory_bytes: without a cache, the most memory for downloaded data; 0: an eighth of what is available, at most 512 MiB
+        memory_bytes: without a cache, the most memory for downloaded data, in steps of 16 MiB and at least one of them; 0: an eighth of what is available, at most 512 MiB
 
     Example:
 

@@ -286,7 +286,7 @@ struct turns_request {
     const struct draft *before, *after;
     bool warm_epoch; /* of `after`: its first epoch is not measured… */
     bool whole;      /* …and must end in time, or the comparison is PST_SKIP */
-    size_t rounds;   /* MOST_TURNS at most, with those before */
+    size_t rounds;   /* of this call; a tally takes MOST_TURNS in all */
     double seconds;  /* of one run */
 };
 

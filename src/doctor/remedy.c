@@ -97,25 +97,26 @@ void remedy_costs(struct pst_doctor *d, struct remedy *r, const struct costs *c)
     r->high = r->rate * ratio(d->run.high, d->run.rate);
 }
 
+/* A remedy that cannot be run is skipped: only what ends the whole examination is an error. */
 static pst_status run_turns(struct pst_doctor *d, struct remedy *r, size_t rounds, struct turns *ret, pst_error *reterr)
 {
     struct turns_request q = {.before = r->on_sample ? &d->sampled : &d->now, .after = &r->variant, .warm_epoch = r->warm_epoch,
                               .whole = r->warm_epoch && !r->first_epoch, .rounds = rounds, .seconds = d->options.quick ? 0.09 : 0.18};
-    return doctor_has_time(d, 2) ? doctor_turns(d, &q, &r->probed, ret, reterr) : PST_SKIP;
+    pst_error error = {0};
+    pst_status st = doctor_has_time(d, 2) ? doctor_turns(d, &q, &r->probed, ret, &error) : PST_SKIP;
+    if (st != PST_ENOMEM && st != PST_ECANCELLED)
+        return st == PST_OK ? PST_OK : PST_SKIP;
+    if (reterr)
+        *reterr = error;
+    return st;
 }
 
 pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     struct turns t;
-    pst_error error = {0};
-    pst_status st = run_turns(d, r, d->options.quick ? 3 : r->warm_epoch ? FIRST_TURNS : 7, &t, &error);
-    if (st == PST_ENOMEM || st == PST_ECANCELLED) {
-        if (reterr)
-            *reterr = error;
-        return st;
-    }
+    pst_status st = run_turns(d, r, d->options.quick ? 3 : r->warm_epoch ? FIRST_TURNS : 7, &t, reterr);
     if (st != PST_OK)
-        return PST_SKIP;
+        return st;
     predict(d, r, &t);
     if (!r->basis[0])
         snprintf(r->basis, sizeof(r->basis), r->on_sample ? "brief runs in turns on %llu samples in the new form" : "brief runs in turns: %llu samples",
@@ -135,7 +136,8 @@ static pst_status probe_again(struct pst_doctor *d, struct remedy *r, pst_error 
 {
     struct turns t;
     double before = r->warm_gain;
-    if (!r->has_variant || !r->warm_epoch || r->first_epoch || d->options.quick || r->rate != d->run.rate * before)
+    bool limited = r->rate < 0.99 * d->run.rate * before; /* by a disk */
+    if (!r->has_variant || !r->warm_epoch || r->first_epoch || d->options.quick || limited)
         return PST_OK;
     pst_status st = run_turns(d, r, LATER_TURNS, &t, reterr);
     if (st != PST_OK)

@@ -120,7 +120,7 @@ pst_status remedies_verify(struct pst_doctor *d, pst_error *reterr)
     pst_status st = doctor_tick(d, "measuring remedies", reterr);
     for (int pass = 0; pass < PASSES; pass++)
         for (size_t i = 0; i < d->remedies && st == PST_OK; i++)
-            if (d->remedy[i].has_variant && d->remedy[i].available && !d->remedy[i].first_epoch)
+            if (d->remedy[i].has_variant && d->remedy[i].available && !d->remedy[i].first_epoch && (pass == 0 || d->remedy[i].verified.count))
                 st = measure(d, &d->remedy[i], reterr);
     for (size_t i = 0; i < d->remedies && st == PST_OK; i++)
         st = measure_once(d, &d->remedy[i], reterr);

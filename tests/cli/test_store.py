@@ -310,7 +310,7 @@ def test_little_memory_is_enough():
         size = sum(os.path.getsize(f"{local}/{name}") for name in os.listdir(local))
         for text in ("tfrecord {} | repeat 3 | batch 4", "tfrecord {} | shuffle | repeat 2 | batch 4"):
             expected = penstock("cat", "-n", 0, text.format(local)).out
-            for memory, most in ((str(16 << 20), 3.3), (str(1 << 30), 1.1)):
+            for memory, most in ((str(16 << 20), 3.6), (str(1 << 30), 1.6)):  # with requests that are made twice because they are slow
                 store.requests.clear()
                 assert penstock("cat", "-n", 0, text.format("s3://data/big"), env={**env, "PENSTOCK_STORE_MEMORY": memory}).out == expected, (text, memory)
                 assert fetched_bytes(store) <= most * size, (text, memory, fetched_bytes(store) / size)

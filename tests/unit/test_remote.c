@@ -433,6 +433,87 @@ static void blocks_that_were_read(void)
     blocks_limit(0);
 }
 
+/* A request brings a block that was here before and passed meanwhile: its bytes were not kept, so it is not shown. */
+static void blocks_that_passed_meanwhile(void)
+{
+    struct object *o = open_private("meanwhile", 40);
+    REQUIRE(o);
+    for (int again = 0; again < 2; again++) {
+        struct part *p = part_make(o, 0, 3, SOON);
+        REQUIRE(p);
+        put_block(o, 1);
+        object_mark(o, 0, 1, COMING);
+        object_mark(o, 2, 1, COMING);
+        for (size_t i = 0; i < 3; i++) {
+            uint8_t *block = blocks_take();
+            REQUIRE(block);
+            object_attach(o, i, &block);
+            CHECK(!block);
+        }
+        object_release_memory(o);
+        put_block(o, 0);
+        put_block(o, 2);
+        object_mark(o, 1, 1, again ? PASSED : COMING); /* it was read; perhaps somebody asked for it again */
+        CHECK(part_show(p, &o->cache, 3) && p->done == 3);
+        CHECK(o->states[0] == HERE && o->states[1] == (again ? PASSED : COMING) && o->states[2] == HERE);
+        mem_free(p);
+        object_release_memory(o);
+        object_mark(o, 0, 3, ABSENT);
+    }
+    object_close(o);
+}
+
+/* Blocks that fit stay; when another object leaves too little room for them, they are dropped when they have been read once more, not before. */
+static void blocks_that_fit_no_more(void)
+{
+    blocks_limit(256 * CACHE_BLOCK);
+    struct object *o = open_private("first", 100);
+    REQUIRE(o);
+    object_expect_sequential(o);
+    for (size_t i = 0; i < 100; i++)
+        put_block(o, i);
+    for (size_t i = 0; i < 100; i++)
+        CHECK(reads_right(o, i * CACHE_BLOCK, CACHE_BLOCK) && o->states[i] == HERE);
+    struct object *other = open_private("second", 150);
+    REQUIRE(other);
+    for (size_t i = 0; i < 99; i++) {
+        CHECK_MSG(reads_right(o, i * CACHE_BLOCK, CACHE_BLOCK / 2) && o->states[i] == HERE, "block %zu is dropped half read", i);
+        CHECK(reads_right(o, i * CACHE_BLOCK + CACHE_BLOCK / 2, CACHE_BLOCK / 2) && o->states[i] == PASSED);
+    }
+    object_close(other);
+    object_close(o);
+    blocks_limit(0);
+}
+
+/* A shard that is read again and again is fetched ahead in every epoch, from its eighth part on, and what was read already is not. */
+static void epochs_without_room(void)
+{
+    enum { COUNT = 240 };
+    blocks_limit(256 * CACHE_BLOCK);
+    struct object *o = open_private("epochs", COUNT);
+    REQUIRE(o);
+    o->until = COUNT;
+    atomic_store(&o->all, true);
+    for (unsigned epoch = 0; epoch < 3; epoch++) {
+        bool ahead = false;
+        for (size_t i = 0; i < COUNT; i++) {
+            if (o->states[i] != HERE) {
+                struct part *p = object_ask_anew(o, i, i + 1) ? object_ask_once(o, COUNT - 1, COUNT, SOMETIME) : NULL;
+                CHECK_MSG(!p || (epoch && !ahead && i == COUNT / 8), "epoch %u: fetched ahead at block %zu", epoch, i);
+                CHECK(!p || (o->states[0] == PASSED && o->states[i + 1] == ABSENT));
+                ahead |= p != NULL;
+                mem_free(p);
+                put_block(o, i);
+            }
+            CHECK(reads_right(o, (uint64_t)i * CACHE_BLOCK, CACHE_BLOCK) && o->states[i] == PASSED);
+        }
+        CHECK_MSG(ahead == (epoch > 0), "epoch %u", epoch);
+    }
+    atomic_store(&o->all, false);
+    object_close(o);
+    blocks_limit(0);
+}
+
 /* Two blocks that are here are no reason for two requests; three are. */
 static void requests_with_gaps(void)
 {
@@ -500,6 +581,8 @@ int main(int argc, char **argv)
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
                                         {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
                                         {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
-                                        {"requests_with_gaps", requests_with_gaps}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory}, {NULL, NULL}};
+                                        {"requests_with_gaps", requests_with_gaps},
+                                        {"blocks_that_passed_meanwhile", blocks_that_passed_meanwhile}, {"blocks_that_fit_no_more", blocks_that_fit_no_more},
+                                        {"epochs_without_room", epochs_without_room}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

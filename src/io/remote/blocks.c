@@ -9,8 +9,8 @@
 
 #define PIECE   ((size_t)16 << 20)
 #define PIECES  4096u
-#define SHARE   8u /* of the memory that is available… */
-#define DEFAULT ((uint64_t)512 << 20) /* …and at most so much */
+#define SHARE   8u /* a pool has this part of the available memory… */
+#define DEFAULT ((uint64_t)512 << 20) /* …but no more than this */
 
 struct free_block { /* lies in the block itself */
     struct free_block *next;
@@ -20,7 +20,8 @@ static struct {
     pthread_mutex_t lock;
     struct free_block *free;
     uint8_t *pieces[PIECES];
-    size_t piece_count, most_pieces; /* the last: 0: not known yet */
+    size_t piece_count;
+    size_t most_pieces;              /* 0: not known yet */
     size_t fresh;                    /* bytes of the last piece that were never used */
     size_t used;                     /* blocks */
     int64_t expected;                /* bytes of open objects */
@@ -43,8 +44,7 @@ static size_t most_pieces(void)
     return pool.most_pieces;
 }
 
-/* Of ordinary pages: each is touched once and used again then, and the system has ones at hand that were freed just before; large ones are
- * cleared anew, and a virtual machine may have to ask its host for them. Locked. */
+/* Has ordinary pages: the system has to clear large ones, which takes longer than they save, as the blocks are used again and again. Locked. */
 static bool add_piece(void)
 {
     if (pool.piece_count >= most_pieces() || fault_hit(FAULT_MEMORY, "mmap"))
@@ -73,18 +73,25 @@ uint8_t *blocks_take(void)
     return block;
 }
 
+/* Gives the memory back to the system when no object is open. Locked. */
+static void end_use(void)
+{
+    if (pool.used || pool.expected > 0)
+        return;
+    while (pool.piece_count)
+        munmap(pool.pieces[--pool.piece_count], PIECE);
+    pool.free = NULL;
+    pool.fresh = pool.most_pieces = 0;
+}
+
 /* Locked. */
 static void put(uint8_t *block)
 {
     struct free_block *f = (struct free_block *)(void *)block;
     f->next = pool.free;
     pool.free = f;
-    if (--pool.used)
-        return;
-    while (pool.piece_count)
-        munmap(pool.pieces[--pool.piece_count], PIECE);
-    pool.free = NULL;
-    pool.fresh = pool.most_pieces = 0;
+    pool.used--;
+    end_use();
 }
 
 void blocks_give(uint8_t *block)
@@ -106,6 +113,7 @@ void blocks_expect(int64_t bytes)
 {
     pthread_mutex_lock(&pool.lock);
     pool.expected += bytes;
+    end_use();
     pthread_mutex_unlock(&pool.lock);
 }
 

@@ -8,7 +8,7 @@
 
 /* Room for CACHE_BLOCK bytes. NULL: the pool is used up. */
 uint8_t *blocks_take(void);
-/* NULL ok. The memory of a pool of which nothing is used goes back to the system. */
+/* NULL ok. When nothing is used and no object is open, the memory goes back to the system. */
 void blocks_give(uint8_t *block);
 /* Gives back a block of a thread that stayed with the parent; in the child only, before locks are given back. */
 void blocks_give_forked(uint8_t *block);

@@ -36,12 +36,10 @@ void object_mark(struct object *o, size_t first, size_t count, enum state state)
 {
     for (size_t i = first; i < first + count; i++) {
         o->here += (size_t)(state == HERE) - (size_t)(o->states[i] == HERE);
-        o->passed += (size_t)(state == PASSED) - (size_t)(o->states[i] == PASSED);
         o->states[i] = (uint8_t)state;
     }
     if (state == ABSENT && first < o->fill)
         o->fill = first;
-    o->ended |= o->passed > 0 && o->passed >= o->cache.blocks - o->cache.blocks / 16;
 }
 
 /* ---- Asking for blocks ---- */
@@ -89,16 +87,14 @@ static struct part *ask_for(struct object *o, size_t first, size_t end, enum urg
     return list;
 }
 
-/* Who asks again for blocks that were dropped after all had been read reads the object once more: from the eighth part on, the others are
- * expected again. Not sooner: pipelines look ahead into an epoch that may not come. Locked. */
-static bool begins_anew(struct object *o, size_t first, size_t end)
+bool object_ask_anew(struct object *o, size_t first, size_t end)
 {
     while (first < end && o->states[first] != PASSED)
         first++;
-    if (first == end || !o->ended || o->passed >= o->cache.blocks - o->cache.blocks / 8 || !atomic_load(&o->all))
+    if (first == end || !o->ended || !atomic_load(&o->all) || o->passed < (o->until - o->from) / 8)
         return false;
-    for (size_t i = 0; i < o->cache.blocks; i++)
-        if (o->states[i] == PASSED)
+    for (size_t i = o->from; i < o->until; i++)
+        if (o->states[i] == PASSED && o->memory[i].round <= o->round)
             object_mark(o, i, 1, ABSENT);
     o->ended = false;
     return true;
@@ -194,7 +190,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
             st = pst_fail_at(reterr, PST_ECANCELLED, o->path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
             break;
         }
-        bool anew = begins_anew(o, first, end);
+        bool anew = object_ask_anew(o, first, end);
         struct part *list = ask_for(o, first, end, NOW, &failed), *twins = make_twins(o, first, end);
         if (o->sequential && list && !failed) {
             size_t ahead = end + AHEAD_BLOCKS < o->cache.blocks ? end + AHEAD_BLOCKS : o->cache.blocks;
@@ -229,7 +225,7 @@ void object_fetch(struct object *o, uint64_t offset, uint64_t length)
         return;
     pthread_mutex_lock(&o->lock);
     object_check_stored(o, first, end);
-    bool anew = begins_anew(o, first, end);
+    bool anew = object_ask_anew(o, first, end);
     struct part *list = ask_for(o, first, end, SOON, &failed);
     pthread_mutex_unlock(&o->lock);
     if (list)

@@ -55,8 +55,14 @@ static pst_status leave_cache(struct object *o, pst_error *reterr)
     return st;
 }
 
-/* Tells readers of blocks that are whole in `in`. False: they could not be copied to where readers look. */
-static bool show(struct part *p, const struct cache *in, size_t count)
+/* Whether the bytes of a block are in the copy that readers see. Those of a request whose block had been here before were not taken; it may have passed
+ * since, and others may be fetching it again. Locked. */
+static bool has_bytes(const struct object *o, size_t i)
+{
+    return !o->memory || o->memory[i].bytes || atomic_load(&o->cache.sums[i]);
+}
+
+bool part_show(struct part *p, const struct cache *in, size_t count)
 {
     struct object *o = p->object;
     size_t first = p->first + p->done;
@@ -67,7 +73,7 @@ static bool show(struct part *p, const struct cache *in, size_t count)
         ok = o->states[i] == HERE || cache_copy(in, to, i);
     if (ok) {
         for (size_t i = first; i < first + count; i++)
-            if (o->states[i] != PASSED) /* one that was here before the request, and was read meanwhile */
+            if (has_bytes(o, i))
                 object_mark(o, i, 1, HERE);
         p->done += count;
         pthread_cond_broadcast(&o->changed);
@@ -95,7 +101,7 @@ struct writing { /* the bytes of one part on their way into the copy */
     int error;
 };
 
-/* The checksums of `length` bytes at w->at, which have been written. A private copy is not read by later processes: a mark is
+/* The checksums of `length` bytes at w->at, which have been written to the file. A private copy is not read by later processes: a mark is
  * enough. */
 static void add_sums(struct writing *w, const uint8_t *bytes, size_t length)
 {
@@ -148,7 +154,7 @@ static bool write_memory(struct writing *w, const uint8_t *bytes, size_t length)
             return false;
         if (*w->block) {
             memcpy(*w->block + inside, bytes, n);
-            add_sums(w, bytes, n);
+            w->at += n;
             if (inside + n == cache_block_bytes(w->to, block))
                 object_attach(w->o, block, w->block);
         }
@@ -166,7 +172,7 @@ static bool write_bytes(void *user, const void *data, size_t length)
         return false;
     atomic_store_explicit(&w->o->moved, clock_ns(), memory_order_relaxed);
     size_t ready = w->part ? whole_blocks(w) - w->part->first - w->part->done : 0;
-    if (ready >= SHOW_BLOCKS && !show(w->part, w->to, ready))
+    if (ready >= SHOW_BLOCKS && !part_show(w->part, w->to, ready))
         w->error = EIO;
     return w->error == 0;
 }
@@ -205,7 +211,7 @@ static pst_status download(struct part *p, const struct cache *to, pst_error *re
         return file_fail(reterr, o->path, "keeping a copy of the object", w.error);
     if (st == PST_OK && whole_blocks(&w) < p->first + p->count)
         return pst_fail_at(reterr, PST_EIO, o->path, PST_NOWHERE, w.at, "the server sent fewer bytes than the object has");
-    if (st == PST_OK && !show(p, to, p->first + p->count - p->first - p->done))
+    if (st == PST_OK && !part_show(p, to, p->count - p->done))
         return file_fail(reterr, o->path, "keeping a copy of the object", EIO);
     return st;
 }
@@ -261,7 +267,7 @@ static pst_status bring_shared(struct part *p, bool *ret_full, pst_error *reterr
         nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
     if (is_stored(p))
-        st = show(p, c, p->count) ? PST_OK : file_fail(reterr, p->object->path, "keeping a copy of the object", EIO);
+        st = part_show(p, c, p->count) ? PST_OK : file_fail(reterr, p->object->path, "keeping a copy of the object", EIO);
     else if (take_room(p))
         st = download(p, c, reterr);
     else
@@ -284,5 +290,5 @@ pst_status part_bring(struct part *p, pst_error *reterr)
         return st;
     if (!left && (st = leave_cache(o, reterr)) < 0)
         return st;
-    return is_stored(p) && show(p, &o->cache, p->count) ? PST_OK : download(p, &o->own, reterr);
+    return is_stored(p) && part_show(p, &o->cache, p->count) ? PST_OK : download(p, &o->own, reterr);
 }

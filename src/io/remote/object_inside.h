@@ -2,8 +2,8 @@
  *
  * Promises: a block is HERE only after its bytes are in the copy that readers see; a failure reaches everybody who waits for a
  * block of that request, and the next to ask tries again. Locks: `all.lock` of object_parts.c guards the list of objects, the queues
- * and the threads; an object's lock guards its states. An object's lock may be taken while all.lock is held, never the other way
- * round. */
+ * and the threads; an object's lock guards its states. An object's lock may be taken while all.lock is held, those of the pool of blocks and of the
+ * cache's room while an object's is, never the other way round. */
 #ifndef IO_REMOTE_OBJECT_INSIDE_H
 #define IO_REMOTE_OBJECT_INSIDE_H
 
@@ -46,6 +46,7 @@ struct memory_block { /* locked; the bytes do not change while there are readers
     uint8_t *bytes;   /* NULL: it is in the file, or nowhere */
     uint32_t read;    /* bytes of it */
     uint32_t readers; /* that copy from it now */
+    uint32_t round;   /* the last in which it passed, counted from 1; 0: none */
 };
 
 struct object {
@@ -58,8 +59,10 @@ struct object {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint8_t *states;
-    size_t here, passed; /* blocks */
-    bool ended;          /* nearly all have passed, since it was begun */
+    size_t here;     /* blocks */
+    uint32_t round;  /* how often nearly all of it has been read and dropped… */
+    size_t passed;   /* …and blocks that passed since */
+    bool ended;      /* it is not known yet whether it will be read again */
     struct memory_block *memory; /* of each block; NULL: all are in the file */
     size_t in_memory;            /* blocks */
     bool mapped;                 /* nothing is dropped any more */
@@ -83,6 +86,9 @@ void object_free(struct object *o); /* NULL ok */
  * such as those that were looked at when the object was opened, are fetched once more rather than having two requests. Blocks that have
  * passed are fetched if somebody asks for them. Locked. */
 struct part *object_ask_once(struct object *o, size_t first, size_t end, enum urgency urgency);
+/* Whether blocks [first, end) belong to a next epoch that has begun: an eighth of the object has been read again. Then the rest of it is fetched
+ * ahead, as in the first. Not sooner: pipelines look ahead into an epoch that may not come. Locked. */
+bool object_ask_anew(struct object *o, size_t first, size_t end);
 /* Compares blocks that an earlier process stored with their checksums. Locked; unlocks meanwhile. */
 void object_check_stored(struct object *o, size_t first, size_t end);
 /* The first block of [first, end) that is not here; `end`: all are. Locked. */
@@ -94,6 +100,8 @@ void object_mark(struct object *o, size_t first, size_t count, enum state state)
 
 /* Brings the blocks of a part, which are HERE one after the other from then on. */
 pst_status part_bring(struct part *p, pst_error *reterr);
+/* Tells readers of the next `count` blocks of a part, which are whole in `in`. False: they could not be copied to where readers look. */
+bool part_show(struct part *p, const struct cache *in, size_t count);
 /* The number of blocks of which bytes may have been written. */
 size_t part_touched(const struct part *p);
 /* Gives back the room of blocks that did not arrive. */

@@ -175,8 +175,11 @@ static void forget_threads(void)
         drop_parts(&all.queue[u].first);
     for (struct object *o = all.objects; o; o = o->next) {
         drop_parts(&o->active);
-        for (size_t i = 0; i < o->cache.blocks; i++)
+        for (size_t i = 0; i < o->cache.blocks; i++) {
             o->states[i] = o->states[i] == COMING ? ABSENT : o->states[i];
+            if (o->memory)
+                o->memory[i].readers = 0;
+        }
         pthread_cond_init(&o->changed, NULL);
         o->fill = 0;
         o->refs = o->users;

@@ -1,5 +1,5 @@
 /* object_read.c: see object.h and object_inside.h. The blocks of an object that no cache keeps lie in memory, as long as the pool has some;
- * readers copy from there. One that has been read to the end may be dropped: who wants it again has it fetched again. Blocks that find no
+ * readers copy from there. A block that has been read to the end may be dropped, and is fetched again if it is needed again. Blocks that find no
  * memory lie in the private file, as all of an object in a cache do. */
 #include "io/remote/object_inside.h"
 
@@ -11,21 +11,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SMALL ((uint64_t)8 << 20) /* one request */
+
 /* ---- Blocks in memory ---- */
 
 void object_attach(struct object *o, size_t i, uint8_t **block)
 {
     struct memory_block *m = &o->memory[i];
     pthread_mutex_lock(&o->lock);
+    uint8_t *left = *block;
+    *block = NULL; /* before it is given back: a fork would give it back twice */
     if (!m->bytes && (o->states[i] == COMING || o->states[i] == ABSENT)) { /* another request may have been first */
-        m->bytes = *block;
+        m->bytes = left;
         m->read = 0;
         o->in_memory++;
-        *block = NULL;
+        left = NULL;
     }
     pthread_mutex_unlock(&o->lock);
-    blocks_give(*block);
-    *block = NULL;
+    blocks_give(left);
 }
 
 /* Locked. */
@@ -44,6 +47,27 @@ void object_release_memory(struct object *o)
             release(o, &o->memory[i]);
 }
 
+/* Drops a block. When nearly all that are expected and lie in memory have passed, a round ends. Locked. */
+static void pass(struct object *o, size_t i)
+{
+    struct memory_block *m = &o->memory[i];
+    size_t all = o->until > o->from ? o->until - o->from : o->cache.blocks, in_file = o->here - o->in_memory;
+    release(o, m);
+    object_mark(o, i, 1, PASSED);
+    bool late = o->ended && m->round < o->round; /* one of the few that were not read yet when the round ended */
+    if (m->round > o->round)
+        return;
+    m->round = late ? o->round : o->round + 1;
+    if (late)
+        return;
+    o->passed++;
+    if (o->passed + in_file < all - all / 16)
+        return;
+    o->round++;
+    o->passed = 0;
+    o->ended = true;
+}
+
 /* `n` bytes of a block were read. What is read while the object is opened does not count: it is read again. Locked. */
 static void note_read(struct object *o, size_t i, size_t n)
 {
@@ -52,10 +76,12 @@ static void note_read(struct object *o, size_t i, size_t n)
     if (!m->bytes || (!atomic_load_explicit(&o->all, memory_order_relaxed) && !o->sequential))
         return;
     m->read = n < UINT32_MAX - m->read ? m->read + (uint32_t)n : UINT32_MAX;
-    if (m->read < cache_block_bytes(&o->cache, i) || m->readers || o->mapped || blocks_keep())
+    if (m->read < cache_block_bytes(&o->cache, i) || m->readers || o->mapped)
         return;
-    release(o, m);
-    object_mark(o, i, 1, PASSED);
+    if (blocks_keep())
+        m->read = 0;
+    else
+        pass(o, i);
 }
 
 /* Writes what lies in memory to the file as well. Locked. */
@@ -67,6 +93,8 @@ static pst_status write_down(struct object *o, size_t end, pst_error *reterr)
         if (!m->bytes)
             continue;
         st = file_write_at(o->cache.fd, o->path, m->bytes, cache_block_bytes(&o->cache, i), (uint64_t)i * CACHE_BLOCK, reterr);
+        if (st == PST_OK)
+            atomic_store(&o->cache.sums[i], cache_sum(0)); /* a mark is enough: nobody else reads this file */
         if (st == PST_OK && !m->readers)
             release(o, m);
     }
@@ -85,6 +113,7 @@ pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *rete
     pthread_mutex_lock(&o->lock);
     if (st == PST_OK)
         st = write_down(o, end < o->cache.blocks ? end : o->cache.blocks, reterr);
+    o->mapped = st == PST_OK;
     pthread_mutex_unlock(&o->lock);
     return st;
 }
@@ -95,9 +124,9 @@ bool object_is_whole(struct object *o)
     if (o->here < o->cache.blocks)
         object_check_stored(o, 0, o->cache.blocks);
     bool whole = o->here == o->cache.blocks;
-    if (whole && o->in_memory) { /* a small one, which came with its opening: it can be mapped, and then closed */
-        o->mapped = true;
-        whole = write_down(o, o->cache.blocks, NULL) == PST_OK && !o->in_memory;
+    if (whole && o->in_memory) { /* a small one, which came with its opening, can be mapped, and then closed */
+        whole = o->cache.size <= SMALL && write_down(o, o->cache.blocks, NULL) == PST_OK && !o->in_memory;
+        o->mapped |= whole;
     }
     pthread_mutex_unlock(&o->lock);
     return whole;
