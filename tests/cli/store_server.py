@@ -304,7 +304,7 @@ class Rounds:
     """Counts the round trips of a client process without a clock: answers wait until all of its threads wait, so that it has asked for all
     that it can ask for without them."""
 
-    MOST = 500  # looks without a request: then answers go on whatever the client does
+    MOST = 3  # seconds without a request: then answers go on whatever the client does, before it gives up
     LOOKS = 30  # in a row at which the client does not compute and no request arrives; between two of them others get the processor
 
     def __init__(self):
@@ -324,16 +324,16 @@ class Rounds:
             self.condition.notify_all()
 
     def _watch(self):
-        looks, idle, seen = 0, 0, 0
+        looks, since, seen = 0, time.monotonic(), 0
         while not self.ended:
             time.sleep(0.01)
             quiet = self.open and self.arrived == seen
-            idle = idle + 1 if quiet else 0
+            since = since if quiet else time.monotonic()
             looks = looks + 1 if quiet and is_asleep(self.pid) else 0
             seen = self.arrived
-            if looks == self.LOOKS or idle == self.MOST:
+            if looks == self.LOOKS or time.monotonic() - since > self.MOST:
                 with self.condition:
-                    self.count, self.open, looks, idle = self.count + 1, 0, 0, 0
+                    self.count, self.open, looks, since = self.count + 1, 0, 0, time.monotonic()
                     self.condition.notify_all()
 
 
