@@ -137,7 +137,7 @@ static pst_status probe_again(struct pst_doctor *d, struct remedy *r, pst_error 
     struct turns t;
     double before = r->warm_gain;
     bool limited = r->rate < 0.99 * d->run.rate * before; /* by a disk */
-    if (!r->has_variant || !r->warm_epoch || r->first_epoch || d->options.quick || limited)
+    if (!r->probed.count || !r->has_variant || !r->warm_epoch || r->first_epoch || d->options.quick || limited)
         return PST_OK;
     pst_status st = run_turns(d, r, LATER_TURNS, &t, reterr);
     if (st != PST_OK)

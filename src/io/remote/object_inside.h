@@ -65,7 +65,7 @@ struct object {
     bool ended;      /* it is not known yet whether it will be read again */
     struct memory_block *memory; /* of each block; NULL: all are in the file */
     size_t in_memory;            /* blocks */
-    bool mapped;                 /* nothing is dropped any more */
+    unsigned mapped;             /* by so many: nothing is dropped any more */
     struct part *active; /* under way; locked */
     pst_error error;     /* the last failure… */
     uint64_t failures;   /* …and their number */

@@ -51,7 +51,7 @@ void object_release_memory(struct object *o)
 static void pass(struct object *o, size_t i)
 {
     struct memory_block *m = &o->memory[i];
-    size_t all = o->until > o->from ? o->until - o->from : o->cache.blocks, in_file = o->here - o->in_memory;
+    size_t all = o->until > o->from ? o->until - o->from : o->cache.blocks, in_file = o->here > o->in_memory ? o->here - o->in_memory : 0; /* some in memory are not shown yet */
     release(o, m);
     object_mark(o, i, 1, PASSED);
     bool late = o->ended && m->round < o->round; /* one of the few that were not read yet when the round ended */
@@ -106,14 +106,15 @@ pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *rete
     if (!o->memory)
         return object_need(o, 0, length, reterr);
     pthread_mutex_lock(&o->lock);
-    o->mapped = true; /* from now on nothing is dropped */
+    o->mapped++; /* from now on nothing is dropped */
     pthread_mutex_unlock(&o->lock);
     pst_status st = object_need(o, 0, length, reterr);
     size_t end = (size_t)((length + CACHE_BLOCK - 1) / CACHE_BLOCK);
     pthread_mutex_lock(&o->lock);
     if (st == PST_OK)
         st = write_down(o, end < o->cache.blocks ? end : o->cache.blocks, reterr);
-    o->mapped = st == PST_OK;
+    if (st < 0)
+        o->mapped--; /* others may have it mapped */
     pthread_mutex_unlock(&o->lock);
     return st;
 }
@@ -126,7 +127,7 @@ bool object_is_whole(struct object *o)
     bool whole = o->here == o->cache.blocks;
     if (whole && o->in_memory) { /* a small one, which came with its opening, can be mapped, and then closed */
         whole = o->cache.size <= SMALL && write_down(o, o->cache.blocks, NULL) == PST_OK && !o->in_memory;
-        o->mapped |= whole;
+        o->mapped += whole;
     }
     pthread_mutex_unlock(&o->lock);
     return whole;
