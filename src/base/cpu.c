@@ -38,8 +38,13 @@ static unsigned detect(void)
     unsigned saved = saved_by_system();
     if (has(saved, SAVES_YMM) && has(basic, bit_FMA | bit_F16C) && has(ebx, bit_AVX2 | bit_BMI | bit_BMI2))
         features |= CPU_AVX2;
-    if (has(saved, SAVES_ZMM) && has(ebx, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) && has(ecx, bit_VPCLMULQDQ))
-        features |= has(ecx, bit_AVX512VNNI) ? CPU_AVX512 | CPU_VNNI : CPU_AVX512;
+    if (!(features & CPU_AVX2) || !has(saved, SAVES_ZMM) || !has(ebx, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL))
+        return features;
+    features |= CPU_AVX512;
+    if (has(ecx, bit_AVX512VNNI))
+        features |= CPU_VNNI;
+    if (has(ecx, bit_VPCLMULQDQ))
+        features |= CPU_CLMUL512;
     return features;
 }
 #else

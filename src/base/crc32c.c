@@ -49,7 +49,7 @@ static crc32c_fn prepared_kernel(unsigned features)
     if (!(features & CPU_SSE42))
         return NULL;
     pthread_once(&sse42, crc32c_sse42_prepare);
-    if (!(features & CPU_AVX512))
+    if (!(features & CPU_CLMUL512))
         return crc32c_sse42;
     pthread_once(&avx512, crc32c_avx512_prepare);
     return crc32c_avx512;

@@ -17,6 +17,7 @@ static const struct level {
 } levels[] = {
     {"c", 0},
     {"avx2", CPU_AVX2},
+    {"avx512", CPU_AVX2 | CPU_AVX512},
     {"vnni", CPU_AVX2 | CPU_AVX512 | CPU_VNNI},
 };
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))

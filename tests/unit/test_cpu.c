@@ -48,6 +48,7 @@ static void test_features(void)
           (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")));
     CHECK(!(all & CPU_AVX512) || (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")));
     CHECK_INT(!!(all & CPU_VNNI), all & CPU_AVX512 && __builtin_cpu_supports("avx512vnni"));
+    CHECK_INT(!!(all & CPU_CLMUL512), all & CPU_AVX512 && __builtin_cpu_supports("vpclmulqdq"));
 #endif
     cpu_set_mask(CPU_AVX2);
     CHECK_INT(cpu_features(), all & CPU_AVX2);
