@@ -529,6 +529,20 @@ static pst_status prepare_weights(struct run *r, pst_error *reterr)
     return r->weights ? PST_OK : fail_memory(reterr, "training");
 }
 
+/* The fields of the validation pipeline. Their mistakes read like those of the training pipeline: says which one is meant. */
+static pst_status find_validation_fields(struct run *r, pst_error *reterr)
+{
+    const pst_fields *fields = r->options->fields;
+    pst_error why;
+    r->validation_fields.size = sizeof(r->validation_fields);
+    pst_status st = pst_fields_find(r->validation, fields->input, fields->target, true, &r->validation_fields, &why);
+    if (st < 0 && reterr) {
+        *reterr = why;
+        snprintf(reterr->message, sizeof(reterr->message), "validation data: %s", why.message);
+    }
+    return st;
+}
+
 static pst_status prepare(struct run *r, pst_error *reterr)
 {
     const pst_run_options *o = r->options;
@@ -540,8 +554,7 @@ static pst_status prepare(struct run *r, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "the monitored value needs validation data");
     pst_status st = PST_OK;
     if (r->validation) {
-        r->validation_fields.size = sizeof(r->validation_fields);
-        st = pst_fields_find(r->validation, o->fields->input, o->fields->target, true, &r->validation_fields, reterr);
+        st = find_validation_fields(r, reterr);
         if (st == PST_OK)
             st = evaluate_requires_end(r->validation, reterr);
         if (st == PST_OK && memcmp(&r->validation_fields.shape, &o->fields->shape, sizeof(pst_shape)) != 0)

@@ -119,6 +119,8 @@ def test_monitor_and_validations():
         best = max(rows, key=lambda r: (r["val_f1"], -r["step"]))
         assert os.readlink(f"{run}/best") == f"step_{best['step']:08}" and abs(end["best_loss"] - best["val_f1"]) < 1e-12
         assert "validation" in penstock("train", train, "--model", MODEL, "--monitor", "val-f1", "--steps", 1, code=2).err
+        varying = fixed(folder).replace("| resize 16 ", "")
+        assert "validation data: the shape of field image varies" in penstock("train", train, "--val", varying, "--model", MODEL, "--steps", 1, code=1).err
         stop = lines(penstock("train", train, "--val", fixed(folder), "--model", MODEL, "--epochs", 50, "--lr", "1e-12", "--val-every", 2,
                               "--patience", 3, "--monitor", "val-accuracy", "--json"))
         assert stop[-1]["early"] and stop[-1]["step"] == 8, stop[-1]
