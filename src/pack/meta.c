@@ -1,5 +1,5 @@
-/* meta.c: see meta.h. Each file is published whole; dataset_info.json comes last, as readers look for it first. */
-#include "pack/meta.h"
+/* meta.c: see steps.h. Each file is published whole; dataset_info.json comes last, as readers look for it first. */
+#include "pack/steps.h"
 
 #include "base/error.h"
 #include "base/json.h"

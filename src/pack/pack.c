@@ -9,12 +9,8 @@
 #include "io/file.h"
 #include "io/publish.h"
 #include "pack/disk.h"
-#include "pack/meta.h"
-#include "pack/part.h"
+#include "pack/steps.h"
 #include "pack/report.h"
-#include "pack/run.h"
-#include "pack/sample.h"
-#include "pack/state.h"
 
 #include <inttypes.h>
 #include <math.h>

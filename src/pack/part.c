@@ -1,5 +1,5 @@
-/* part.c: see part.h. A part's pack.json says that it is complete; it is removed last, so that an interrupted join goes on. */
-#include "pack/part.h"
+/* part.c: see steps.h. A part's pack.json says that it is complete; it is removed last, so that an interrupted join goes on. */
+#include "pack/steps.h"
 
 #include "base/error.h"
 #include "base/memory.h"

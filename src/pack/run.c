@@ -9,7 +9,7 @@
  * Promises: what is written does not depend on the workers; of several failures the one that comes first in the plan is
  * told; memory is bounded by the pool of chunks. A worker waits only when every chunk of the pool is in use, or nothing is
  * left to take; the ticket that all others wait for is then in some worker's hands. */
-#include "pack/run.h"
+#include "pack/steps.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -1,5 +1,5 @@
-/* sample.c: see sample.h. The sample is spread evenly over the plan and made by all workers; bad items do not count. */
-#include "pack/sample.h"
+/* sample.c: see steps.h. The sample is spread evenly over the plan and made by all workers; bad items do not count. */
+#include "pack/steps.h"
 
 #include "base/error.h"
 #include "base/thread.h"

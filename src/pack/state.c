@@ -1,6 +1,6 @@
-/* state.c: see state.h. The files are JSON with one member per line, written only by this code: they are compared line by
+/* state.c: see steps.h. The files are JSON with one member per line, written only by this code: they are compared line by
  * line, and never need a parser. Only files with names that only pack uses are removed. */
-#include "pack/state.h"
+#include "pack/steps.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -3,7 +3,7 @@
  * Promises: an image that already is what the options ask for keeps its bytes; copies have the size of the original's
  * output; the same input gives the same output on any worker. A truncated image is refused rather than stored with the
  * missing part in gray. */
-#include "pack/transform.h"
+#include "pack/compose.h"
 
 #include "base/random.h"
 #include "image/pixels.h"

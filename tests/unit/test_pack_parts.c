@@ -6,7 +6,7 @@
 #include "io/file.h"
 #include "io/names.h"
 #include "io/number.h"
-#include "pack/note.h"
+#include "pack/shard_out.h"
 #include "pack/plan.h"
 #include "pack/sources/window.h"
 
