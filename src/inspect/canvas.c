@@ -2,7 +2,6 @@
 #include "inspect/canvas.h"
 
 #include "image/pixels.h"
-#include "inspect/font.h"
 #include "io/publish.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* font.c: see font.h. */
-#include "inspect/font.h"
+/* font.c: see canvas.h. */
+#include "inspect/canvas.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* samples.c: see samples.h. Uncompressed shards are read by number, compressed ones from the front as far as needed. */
-#include "inspect/samples.h"
+/* samples.c: see inspection.h. Uncompressed shards are read by number, compressed ones from the front as far as needed. */
+#include "inspect/inspection.h"
 
 #include "inspect/fetch.h"
 

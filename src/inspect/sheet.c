@@ -7,7 +7,7 @@
 #include "inspect/canvas.h"
 #include "inspect/images.h"
 #include "inspect/readable.h"
-#include "inspect/samples.h"
+#include "inspect/inspection.h"
 #include "io/file.h"
 
 #include <inttypes.h>

@@ -2,8 +2,9 @@
 #ifndef IO_WALK_H
 #define IO_WALK_H
 
-#include <dirent.h>
 #include <penstock/base.h>
+
+#include <dirent.h>
 
 struct path_list {
     char **paths; /* each mem_alloc'ed */
@@ -31,5 +32,11 @@ pst_status walk_glob(struct path_list *ret, const char *pattern, pst_error *rete
 /* Calls `visit` for every name in `folder` but "." and "..", in no order; anything but PST_OK from it ends the walk. */
 typedef pst_status (*walk_visit)(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr);
 pst_status walk_names(const char *folder, walk_visit visit, void *user, pst_error *reterr);
+
+/* Folders that divide a data set: train/, val/, test/ with the class folders inside. */
+
+bool splits_is_name(const char *name); /* "train", "validation", …, in upper or lower case */
+/* Reports whether all folders have the name of a split and contain folders. */
+pst_status splits_are(const struct path_list *folders, bool *ret, pst_error *reterr);
 
 #endif

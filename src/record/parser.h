@@ -2,7 +2,7 @@
 #ifndef RECORD_PARSER_H
 #define RECORD_PARSER_H
 
-#include "record/column.h"
+#include "record/feature.h"
 #include "record/example_plan.h"
 
 /* A feature found by walking. */

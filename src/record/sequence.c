@@ -3,7 +3,7 @@
  *
  * The context is parsed like an Example. Each declared list becomes a column with one row per step. If a list occurs twice,
  * the last one is used, and only that one is checked: a step that does not fit is recorded, and reported at the end. */
-#include "record/column.h"
+#include "record/feature.h"
 #include "record/parser.h"
 
 #include "base/error.h"

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "io/file.h"
-#include "io/splits.h"
+#include "io/walk.h"
 
 #include <inttypes.h>
 #include <stdio.h>

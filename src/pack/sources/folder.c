@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/names.h"
-#include "io/splits.h"
 #include "io/walk.h"
 #include "pack/disk.h"
 #include "pack/report.h"
