@@ -31,4 +31,14 @@ struct transport {
     void (*close)(void *t, int broken);
 };
 
+/* Ranks as processes of one machine, joined by socket pairs that were made before they were forked. */
+
+extern const struct transport transport_sockets;
+
+/* The config of `open`: the sockets to the other ranks. The transport closes them. */
+struct sockets_config {
+    unsigned rank, size;
+    const int *fds; /* by rank; one's own is not used */
+};
+
 #endif

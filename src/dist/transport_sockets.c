@@ -1,6 +1,6 @@
-/* transport_sockets.c: see transport_sockets.h. A message is a head (tag, length) and its bytes; what arrives before its receive is
+/* transport_sockets.c: see transport.h. A message is a head (tag, length) and its bytes; what arrives before its receive is
  * begun is kept. */
-#include "dist/transport_sockets.h"
+#include "dist/transport.h"
 
 #include "base/memory.h"
 

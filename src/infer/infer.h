@@ -72,8 +72,6 @@ struct infer_op {
     void *state;         /* read-only while running */
 };
 
-/* Classes in the order in which they are asked; ends with NULL. The last one takes every node. */
-extern const struct infer_class *const infer_classes[];
 extern const struct infer_class infer_conv, infer_layer;
 extern const struct infer_class infer_i8_conv, infer_i8_layer, infer_i8_float; /* of quantised models */
 

@@ -3,12 +3,16 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "infer/infer.h"
 
 #include <string.h>
 
 #define CACHE_BYTES ((size_t)256 << 10) /* of inputs and results of an operation: half of a second-level cache */
 
 /* ---- Operations ---- */
+
+/* In the order in which they are asked. The last one takes every node. */
+static const struct infer_class *const classes[] = {&infer_i8_conv, &infer_i8_layer, &infer_i8_float, &infer_conv, &infer_layer};
 
 static bool is_last_of_logits(const struct graph *g)
 {
@@ -22,7 +26,7 @@ static pst_status divide(struct infer_plan *p, const struct infer_view *v, pst_e
     for (size_t node = 0; st == PST_OK && node < p->nodes;) {
         struct infer_op *op = &p->ops[p->count++];
         for (size_t i = 0; op->count == 0; i++) {
-            op->class = infer_classes[i];
+            op->class = classes[i];
             op->count = op->class->match(v, node);
         }
         op->first = node;

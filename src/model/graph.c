@@ -15,6 +15,8 @@
 
 /* ---- The language ---- */
 
+const char *const activation_choices[] = {"none", "relu", "relu6", "leaky", "gelu", "silu", "sigmoid", "tanh", "softmax", NULL};
+
 static bool class_at(size_t i, struct lang_class *ret)
 {
     const struct layer_class *l = layer_at(i);

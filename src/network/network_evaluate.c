@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "train/evaluate.h"
 #include "train/metrics.h"
-#include "train/target.h"
+#include "train/loss.h"
 
 #include <inttypes.h>
 

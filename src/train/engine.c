@@ -1,5 +1,5 @@
-/* engine.c: see engine.h. Whether weights have changed is told by their hash: programs may write to them. */
-#include "train/engine.h"
+/* engine.c: see trainer.h. Whether weights have changed is told by their hash: programs may write to them. */
+#include "train/trainer.h"
 
 #include "base/hash.h"
 #include "infer/predictor.h"

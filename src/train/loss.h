@@ -32,4 +32,17 @@ double loss_compute(const struct loss_options *o, const float *out, const struct
 void loss_softmax(const float *logits, size_t width, float *ret);
 float loss_sigmoid(float logit);
 
+/* The targets of a batch as losses take them. */
+
+/* Where converted targets go. */
+struct target_room {
+    pst_loss loss;
+    size_t width;    /* results per sample */
+    int64_t *labels; /* one per sample */
+    float *values;   /* `width` per sample */
+};
+
+/* Converts the targets of `n` samples. PST_ETYPE: they do not fit the loss. PST_EINVAL with the sample as record: a label is out of range. */
+pst_status target_convert(const struct target_room *room, const pst_tensor *x, size_t n, struct loss_target *ret, pst_error *reterr);
+
 #endif

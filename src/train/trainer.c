@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "model/kernel_table.h"
-#include "train/engine.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,14 +7,45 @@
 #include "model/tap.h"
 #include "train/fake_quant.h"
 #include "train/loss.h"
-#include "train/loss_scale.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/profile.h"
 #include "train/prune.h"
 #include "train/ranks.h"
 #include "train/schedule.h"
-#include "train/target.h"
+#include <penstock/predict.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The factor that keeps small gradients within the range of float16, by the rules of Keras: it starts at 2^15 and is
+ * doubled after 2000 steps in a row with finite gradients; where a gradient is not finite, the update is left out and it is halved. */
+
+#define LOSS_SCALE_START  32768.0
+#define LOSS_SCALE_GROWTH 2000 /* finite steps in a row */
+#define LOSS_SCALE_LEAST  0x1p-24 /* Keras has no limit; below this one a run would go on without ever learning */
+
+struct loss_scale {
+    double factor;    /* 1: not scaled */
+    uint64_t finite;  /* steps in a row */
+    uint64_t skipped; /* updates that were left out */
+};
+
+/* After the gradients of a step are known: whether to apply them. */
+static inline bool loss_scale_judge(struct loss_scale *s, bool finite)
+{
+    if (!finite) {
+        s->factor /= 2;
+        s->finite = 0;
+        s->skipped++;
+        return false;
+    }
+    if (++s->finite == LOSS_SCALE_GROWTH) {
+        s->factor *= 2;
+        s->finite = 0;
+    }
+    return true;
+}
 
 struct pst_trainer {
     const pst_model *model;
@@ -73,5 +104,11 @@ pst_status trainer_infer(pst_trainer *t, const pst_tensor *input, const float **
 /* pst_trainer_evaluate that leaves results and targets for further metrics. */
 pst_status trainer_evaluate(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, const float **ret_out,
                             struct loss_target *ret_target, pst_error *reterr);
+
+/* A trainer's predictions by the inference engine. */
+
+/* Computes the model's result for the samples of `input`, without an ending that the loss contains. The engine is planned for the weights
+ * that the trainer evaluates with, and anew when they have changed. */
+pst_status engine_predict(pst_trainer *t, const pst_tensor *input, float *out, pst_error *reterr);
 
 #endif

@@ -3,7 +3,7 @@
 #define TESTS_DIST_FORKED_H
 
 #include "dist/comm.h"
-#include "dist/transport_sockets.h"
+#include "dist/transport.h"
 #include "harness.h"
 
 #include <signal.h>
