@@ -3,13 +3,12 @@
  * Element k of an order is computed without the elements before it, so a batch needs no crew: a reader has what a worker has,
  * and any number of threads may call, each with a reader of its own, beside the crew. Readers stay for later calls. Their
  * numbers come after those of the crew: caches have a place for each. */
-#include "flow/access.h"
+#include "flow/pipeline.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "flow/feed.h"
 #include "flow/locate.h"
-#include "flow/pipeline.h"
 #include "flow/runner.h"
 
 #include <inttypes.h>

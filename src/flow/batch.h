@@ -4,10 +4,13 @@
 
 #include "base/name_index.h"
 #include "flow/batch_memory.h"
+#include "flow/element.h"
 #include "flow/order.h"
 #include "source/source.h"
 #include <penstock/pipeline.h>
+
 #include <stdatomic.h>
+#include <string.h>
 
 #define BATCH_MAX_SLICES 64
 
@@ -123,5 +126,33 @@ pst_status batch_pad_init(struct batch_layout *l, pst_error *reterr);
 pst_status batch_pad_shape(const pst_batch *b, size_t field, uint64_t *ret_shape, size_t *ret_at, pst_error *reterr);
 /* Writes the elements of a column one after the other, each filled up to `shape`. */
 void batch_pad_fill(const pst_batch *b, size_t field, const uint64_t *shape, void *to);
+
+/* Views of single elements of a finished batch. */
+
+/* Returns field `f` of element `at`, as a view. */
+static inline pst_tensor rows_at(const pst_batch *b, size_t f, size_t at)
+{
+    const struct batch_column *c = &b->layout->column[f];
+    pst_tensor t = field_tensor(&c->field);
+    if (c->kind == COLUMN_FIXED) {
+        t.data = batch_slot(b, f, at);
+        return t;
+    }
+    if (c->kind == COLUMN_PADDED) {
+        memcpy(t.shape, b->tensor[f].shape + 1, t.rank * sizeof(*t.shape));
+        t.data = (uint8_t *)b->tensor[f].data + at * shape_bytes(t.dtype, t.rank, t.shape);
+        return t;
+    }
+    return b->varying[f].elements[at];
+}
+
+/* Returns row `row` of an element's field. */
+static inline pst_tensor rows_split(const pst_tensor *whole, uint64_t row)
+{
+    pst_tensor t = {.dtype = whole->dtype, .rank = whole->rank - 1};
+    memcpy(t.shape, whole->shape + 1, t.rank * sizeof(*t.shape));
+    t.data = (uint8_t *)whole->data + row * shape_bytes(t.dtype, t.rank, t.shape);
+    return t;
+}
 
 #endif

@@ -3,15 +3,15 @@
 #define FLOW_PIPELINE_H
 
 #include "base/arena.h"
-#include "flow/access.h"
 #include "flow/damage.h"
+#include "flow/monitor.h"
 #include "flow/plan.h"
 #include "flow/ring.h"
-#include "flow/tune.h"
-#include "flow/monitor.h"
 #include "flow/trace.h"
+#include "flow/tune.h"
 #include "flow/worker.h"
 #include "io/walk.h"
+#include <penstock/base.h>
 
 /* Counters of the consumer; any thread may read them. */
 struct delivery {
@@ -62,5 +62,13 @@ pst_status cursor_check(const struct pipeline_plan *p, uint64_t seed, const pst_
 /* deliver.c: delivers an entry in its turn. `*ret_again`: it was skipped. */
 pst_status pipeline_deliver(pst_pipeline *p, struct entry *e, pst_batch **ret, bool *ret_again, pst_error *reterr);
 bool pipeline_batch_is_empty(const pst_pipeline *p, const struct entry *e); /* no valid element is left in its batch */
+
+/* Readers that compute single batches on the threads of callers (pst_pipeline_at). */
+
+struct access; /* the readers of a pipeline; any thread may use them */
+
+/* Up to `readers` calls run at once; further ones wait. */
+pst_status access_create(struct access **ret, unsigned readers, pst_error *reterr);
+struct access *access_destroy(struct access *a); /* NULL ok; returns NULL. No call may be running. */
 
 #endif

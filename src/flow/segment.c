@@ -12,7 +12,7 @@
 #include "flow/join.h"
 #include "flow/pipeline.h"
 #include "flow/runner.h"
-#include "flow/segment_rows.h"
+#include "flow/batch.h"
 #include "flow/snapshot.h"
 #include "ops/fields.h"
 #include "ops/op_decl.h"

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "flow/cache_disk.h"
 #include "flow/pipeline.h"
-#include "flow/segment_rows.h"
+#include "flow/batch.h"
 #include "io/remote/remote.h"
 #include "ops/ctx.h"
 #include "ops/op_decl.h"

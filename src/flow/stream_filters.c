@@ -3,7 +3,7 @@
  * The filters are those of order.c's steps and give the same sequences, except for shuffle: without an index it draws from a
  * buffer that is bounded in bytes and filled in order, so that its result depends only on the data and the seed. Elements
  * that a cache holds are not read again; the stream is opened when the first element that is not in the cache is needed. */
-#include "flow/stream_filter.h"
+#include "flow/stream_filters.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "flow/element.h"
-#include "flow/stream_filter.h"
+#include "flow/stream_filters.h"
 
 #include <inttypes.h>
 #include <string.h>

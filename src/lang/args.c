@@ -1,5 +1,5 @@
 /* args.c: text into typed, checked parameters. The same code reads defaults and what users write. */
-#include "lang/args.h"
+#include "lang/parse.h"
 
 #include "base/digits.h"
 #include "base/error.h"

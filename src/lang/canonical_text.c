@@ -1,7 +1,7 @@
 /* canonical_text.c: nodes back to text. Two nodes that do the same have the same text, however they were written: parameters in the
  * order of the table, those at their default left out, numbers with the fewest digits that read back as the same. Words with
  * parentheses are quoted where those could open or close a child. */
-#include "lang/args.h"
+#include "lang/parse.h"
 
 #include "base/digits.h"
 #include "base/memory.h"

@@ -6,8 +6,7 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "io/file.h"
-#include "lang/args.h"
-#include "lang/tree.h"
+#include "lang/parse.h"
 #include "lang/lexer.h"
 
 #include <stdio.h>

@@ -1,9 +1,8 @@
 /* tree.c: ownership in a tree. A half-built node can be freed, and every call that fails removes what it added. */
-#include "lang/tree.h"
+#include "lang/parse.h"
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lang/args.h"
 
 #include <string.h>
 

@@ -1,11 +1,13 @@
 /* op_bucket.c: the declaration of `bucket`; the engine carries it out. */
 #include "base/error.h"
 #include "ops/fields.h"
-#include "ops/number_list.h"
 #include "ops/op_table.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 #define MOST_BUCKETS 256
 
@@ -19,11 +21,31 @@ struct config {
     uint64_t ends[MOST_BUCKETS], size[MOST_BUCKETS + 1];
 };
 
+/* Reads up to `most` whole numbers that commas separate; "" is an empty list. `name` is the parameter, for errors. */
+static pst_status read_numbers(const char *name, const char *text, uint64_t *ret, size_t most, size_t *ret_count, pst_error *reterr)
+{
+    size_t n = 0;
+    *ret_count = 0;
+    for (const char *at = text; *at;) {
+        char *end;
+        errno = 0;
+        unsigned long long value = isdigit((unsigned char)*at) ? strtoull(at, &end, 10) : 0;
+        if (!isdigit((unsigned char)*at) || errno || (*end && *end != ',') || (*end == ',' && !end[1]))
+            return pst_fail(reterr, PST_EINVAL, "%s: \"%s\" is not a list of whole numbers such as 16,32,64", name, text);
+        if (n == most)
+            return pst_fail(reterr, PST_EINVAL, "%s: more than %zu numbers", name, most);
+        ret[n++] = value;
+        at = *end ? end + 1 : end;
+    }
+    *ret_count = n;
+    return PST_OK;
+}
+
 /* One size per bucket, or one for all of them; with a budget there need not be any. */
 static pst_status read_sizes(struct config *c, pst_error *reterr)
 {
     size_t buckets = c->key.boundary_count + 1, count;
-    pst_status st = number_list_read("sizes", c->sizes, c->size, MOST_BUCKETS + 1, &count, reterr);
+    pst_status st = read_numbers("sizes", c->sizes, c->size, MOST_BUCKETS + 1, &count, reterr);
     if (st < 0)
         return st;
     if (count == 0 && c->tokens == 0)
@@ -47,7 +69,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *out, pst_erro
     c->key = (struct key_rule){.kind = KEY_LENGTH, .boundaries = c->ends, .sizes = c->size, .tokens = c->tokens};
     pst_status st = field_find(in, c->field, &field, reterr);
     if (st == PST_OK)
-        st = number_list_read("boundaries", c->boundaries, c->ends, MOST_BUCKETS, &c->key.boundary_count, reterr);
+        st = read_numbers("boundaries", c->boundaries, c->ends, MOST_BUCKETS, &c->key.boundary_count, reterr);
     if (st == PST_OK)
         st = read_sizes(c, reterr);
     if (st < 0)

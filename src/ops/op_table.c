@@ -1,6 +1,5 @@
 /* op_table.c: looking things up in the table of operations. */
 #include "ops/op_table.h"
-#include "ops/plugin.h"
 
 #include <string.h>
 

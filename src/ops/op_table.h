@@ -3,6 +3,7 @@
 #define OPS_OP_TABLE_H
 
 #include "ops/op_decl.h"
+#include <penstock/op.h>
 
 struct op_entry {
     const pst_op_class *op;     /* for sources: the `op` of a struct source_class */
@@ -38,5 +39,10 @@ struct cache_config {
     uint64_t bytes;   /* 0: half of the pipeline's RAM budget; on disk: no limit */
     const char *path; /* folder; "": in memory */
 };
+
+/* Operations that plug-ins added; see plugin.c. */
+
+/* Returns operation `i` of the plug-ins that were loaded; NULL: there are fewer. */
+const pst_op_class *plugin_op_at(size_t i);
 
 #endif

@@ -1,8 +1,7 @@
 /* plugin.c: operations from shared objects. They join the table of operations for the rest of the process, so that texts,
  * programs and the Python module use them like built-in ones. A plug-in is never unloaded. */
-#include "ops/plugin.h"
-#include "base/error.h"
 #include "ops/op_table.h"
+#include "base/error.h"
 #include <penstock/plugin.h>
 
 #include <dlfcn.h>

@@ -4,7 +4,6 @@
 #include "base/digits.h"
 #include "base/secret.h"
 #include "base/utf8.h"
-#include "report/page_style.h"
 
 #include <math.h>
 #include <stdio.h>

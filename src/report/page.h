@@ -60,4 +60,8 @@ void page_figure_end(struct page *p);
 /* Three significant digits, without an exponent from 0.0001 to 10^15. Returns `buffer`. */
 char *page_number(char buffer[PAGE_NUMBER_SIZE], double value);
 
+/* The style sheet of pages. */
+
+extern const char *const page_style[]; /* ends with NULL */
+
 #endif

@@ -1,5 +1,5 @@
 /* page_style.c: the style sheet of pages: light and dark, 360 to 1400 pixels wide, print. */
-#include "report/page_style.h"
+#include "report/page.h"
 
 #include <stddef.h>
 
