@@ -38,15 +38,22 @@ static pst_status open_trial(struct trial *t, struct quant_model *q, enum quant_
     return st;
 }
 
-/* The time of the operation that holds a node. */
-static uint64_t time_of(const struct trial *t, size_t node)
+/* The operation that holds a node. */
+static size_t op_of(const struct trial *t, size_t node)
 {
-    for (size_t i = 0; i < infer_op_count(t->plan); i++) {
+    size_t i = 0;
+    for (; i + 1 < infer_op_count(t->plan); i++) {
         const struct infer_op *op = infer_op_at(t->plan, i);
         if (node >= op->first && node < op->first + op->count)
-            return infer_time(t->context, i);
+            break;
     }
-    return 0;
+    return i;
+}
+
+/* Whether both run the node by the same kernel: their times differ by chance only. */
+static bool is_same(const struct trial *a, const struct trial *b, size_t node)
+{
+    return strcmp(infer_op_at(a->plan, op_of(a, node))->why, infer_op_at(b->plan, op_of(b, node))->why) == 0;
 }
 
 static void choose(struct quant_model *q, const struct trial trials[WAYS])
@@ -55,8 +62,8 @@ static void choose(struct quant_model *q, const struct trial trials[WAYS])
     for (size_t i = 0; i < q->graph->count; i++) {
         double best = 0;
         for (size_t w = 0; w < WAYS && q->layers[i].weights; w++) {
-            double took = (double)time_of(&trials[w], i) * (ways[w] == QUANT_RUN_FLOAT ? CLEAR : 1);
-            if (w > 0 && took >= best)
+            double took = (double)infer_time(trials[w].context, op_of(&trials[w], i)) * (ways[w] == QUANT_RUN_FLOAT ? CLEAR : 1);
+            if (w > 0 && (took >= best || is_same(&trials[0], &trials[w], i)))
                 continue;
             best = took;
             q->layers[i].run = ways[w];

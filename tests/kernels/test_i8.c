@@ -137,16 +137,18 @@ static void compare(const struct task *t, const struct i8_kernel *k)
     }
 }
 
-/* Every kernel of every level that takes the task. */
+/* Every kernel of this processor that takes the task. */
+static void compare_kernels(const struct task *t)
+{
+    for (size_t i = 0; i8_kernel_at(i, cpu_features(), false) != &i8_conv_c; i++)
+        if (i8_kernel_at(i, cpu_features(), false)->takes(&t->job.shape))
+            compare(t, i8_kernel_at(i, cpu_features(), false));
+}
+
 static void compare_all(struct random *r, const struct i8_shape *shape, size_t most, int limit)
 {
     struct task t = task_make(r, shape, most, limit);
-    for (size_t l = 1; l < LEVELS; l++)
-        for (size_t i = 0; runs_here(&levels[l]) && i8_kernel_at(i, levels[l].features, false); i++) {
-            const struct i8_kernel *k = i8_kernel_at(i, levels[l].features, false);
-            if (k != &i8_conv_c && k->takes(&t.job.shape))
-                compare(&t, k);
-        }
+    compare_kernels(&t);
     task_free(&t);
 }
 
@@ -174,6 +176,17 @@ static void test_channels(void)
         struct i8_shape three = {.size = 3, .stride = 1, .dilation = 1, .groups = 1, .ci = c, .co = 1 + c % 35};
         compare_all(&r, &one, 5, limits[c % 2]);
         compare_all(&r, &three, 9, limits[c / 2 % 2]);
+    }
+}
+
+/* Several vectors of output channels, whole and not, and pixels beyond one block. */
+static void test_many_channels(void)
+{
+    struct random r;
+    random_init(&r, 24, 0, 0, 0);
+    for (size_t co = 31; co <= 145; co += 1 + random_below(&r, 5)) {
+        struct i8_shape s = {.size = 1 + random_below(&r, 3), .stride = 1 + random_below(&r, 2), .dilation = 1, .groups = 1, .ci = 1 + random_below(&r, 70), .co = co};
+        compare_all(&r, &s, 14, limits[co % 2]);
     }
 }
 
@@ -216,9 +229,7 @@ static void test_extremes(void)
         t.job.shape.sum = 9 * 112 * 127;
         for (size_t o = 0; o < s.co; o++)
             t.factors[o] = 6e-6f;
-        for (size_t k = 0; runs_here(&levels[1]) && i8_kernel_at(k, levels[1].features, false); k++)
-            if (i8_kernel_at(k, levels[1].features, false)->takes(&t.job.shape))
-                compare(&t, i8_kernel_at(k, levels[1].features, false));
+        compare_kernels(&t);
         task_free(&t);
     }
 }
@@ -241,13 +252,13 @@ static void check_bytes(const char *what, const uint8_t *got, const uint8_t *wan
     CHECK_MSG(at == count, "%s of %zu: byte %zu is %d, want %d", what, count, at, at < count ? got[at] : 0, at < count ? want[at] : 0);
 }
 
-static void test_add(void)
+static void add_at(unsigned features)
 {
     struct i8_kernels c, fast;
     struct random r;
     random_init(&r, 21, 0, 0, 0);
     i8_kernels_c(&c);
-    i8_kernels_init(&fast, cpu_features());
+    i8_kernels_init(&fast, features);
     for (size_t count = 0; count < 257; count++) {
         struct i8_add a = {.terms = 1 + random_below(&r, 3), .zero = (uint8_t)random_below(&r, 256), .low = (uint8_t)random_below(&r, 50), .high = 200};
         uint8_t *in[3], *want = allocate(count), *got = allocate(count);
@@ -263,13 +274,13 @@ static void test_add(void)
     }
 }
 
-static void test_conversions(void)
+static void convert_at(unsigned features)
 {
     struct i8_kernels c, fast;
     struct random r;
     random_init(&r, 22, 0, 0, 0);
     i8_kernels_c(&c);
-    i8_kernels_init(&fast, cpu_features());
+    i8_kernels_init(&fast, features);
     for (size_t count = 0; count < 257; count++) {
         float *x = allocate(count * sizeof(float)), *back = allocate(count * sizeof(float)), *back_c = allocate(count * sizeof(float));
         uint8_t *want = allocate(count), *got = allocate(count), zero = (uint8_t)random_below(&r, 256);
@@ -285,13 +296,13 @@ static void test_conversions(void)
     }
 }
 
-static void test_pools(void)
+static void pool_at(unsigned features)
 {
     struct i8_kernels c, fast;
     struct random r;
     random_init(&r, 23, 0, 0, 0);
     i8_kernels_c(&c);
-    i8_kernels_init(&fast, cpu_features());
+    i8_kernels_init(&fast, features);
     for (int i = 0; i < 200; i++) {
         struct i8_pool p = {.images = 1 + random_below(&r, 2), .in_h = 3 + random_below(&r, 9), .in_w = 3 + random_below(&r, 9),
                             .channels = i % 3 ? 1 + random_below(&r, 40) : 16 * (1 + random_below(&r, 3)), .size = 1 + random_below(&r, 3), .stride = 1 + random_below(&r, 3)};
@@ -311,6 +322,28 @@ static void test_pools(void)
         check_bytes("maxpool", got, want, count);
         free(in), free(want), free(got);
     }
+}
+
+static void at_every_level(void (*run_at)(unsigned features))
+{
+    for (size_t l = 1; l < LEVELS; l++)
+        if (runs_here(&levels[l]))
+            run_at(levels[l].features);
+}
+
+static void test_add(void)
+{
+    at_every_level(add_at);
+}
+
+static void test_conversions(void)
+{
+    at_every_level(convert_at);
+}
+
+static void test_pools(void)
+{
+    at_every_level(pool_at);
 }
 
 /* ---- Bench ---- */
@@ -376,6 +409,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"random shapes", test_shapes},
                                         {"channels", test_channels},
+                                        {"many channels", test_many_channels},
                                         {"dilation and groups", test_dilation_and_groups},
                                         {"depthwise", test_depthwise},
                                         {"extremes", test_extremes},

@@ -54,6 +54,7 @@ const struct i8_kernel *i8_kernel_at(size_t i, unsigned features, bool small);
 
 extern const struct i8_kernel i8_conv_c;
 #ifdef __x86_64__
+extern const struct i8_kernel i8_gemm_vnni;
 extern const struct i8_kernel i8_gemm7_avx2, i8_gemm8_avx2, i8_wino4_avx2, i8_depthwise3_avx2, i8_depthwise_avx2;
 #endif
 
@@ -93,6 +94,7 @@ void i8_kernels_init(struct i8_kernels *k, unsigned features);
 void i8_kernels_c(struct i8_kernels *k);
 #ifdef __x86_64__
 void i8_kernels_avx2(struct i8_kernels *k);
+void i8_kernels_avx512(struct i8_kernels *k);
 #endif
 
 void i8_avgpool(const struct i8_pool *p);
