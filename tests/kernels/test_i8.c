@@ -212,6 +212,11 @@ static void test_depthwise(void)
         s.ci = s.co = 1 + random_below(&r, 70);
         compare_all(&r, &s, 13, limits[i % 2]);
     }
+    for (size_t i = 0; i < 96; i++) { /* one, two and four pixels of a vector, and channels beyond whole ones */
+        static const size_t channels[] = {16, 32, 64, 65, 100, 128};
+        struct i8_shape s = {.size = 3, .stride = 1 + i % 2, .dilation = 1, .groups = 1, .depthwise = true, .ci = channels[i / 2 % 6], .co = channels[i / 2 % 6]};
+        compare_all(&r, &s, 13, limits[i / 12 % 2]);
+    }
 }
 
 /* The largest inputs and weights there are, with sums that leave 32 bits inside of the transforms. */

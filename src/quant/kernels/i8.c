@@ -10,6 +10,7 @@ static const struct {
 } candidates[] = {
 #ifdef __x86_64__
     {&i8_gemm_vnni, CPU_VNNI, false}, /* faster than Winograd's with 16-bit products */
+    {&i8_depthwise3_vnni, CPU_VNNI, false},
     {&i8_wino4_avx2, CPU_AVX2, true},
     {&i8_depthwise3_avx2, CPU_AVX2, false},
     {&i8_depthwise_avx2, CPU_AVX2, false},

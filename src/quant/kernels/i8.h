@@ -54,7 +54,7 @@ const struct i8_kernel *i8_kernel_at(size_t i, unsigned features, bool small);
 
 extern const struct i8_kernel i8_conv_c;
 #ifdef __x86_64__
-extern const struct i8_kernel i8_gemm_vnni;
+extern const struct i8_kernel i8_gemm_vnni, i8_depthwise3_vnni;
 extern const struct i8_kernel i8_gemm7_avx2, i8_gemm8_avx2, i8_wino4_avx2, i8_depthwise3_avx2, i8_depthwise_avx2;
 #endif
 
