@@ -1,5 +1,5 @@
 /* infer_layer.c: any single node by its layer's own kernels. Takes everything. Workers divide the samples of a call. */
-#include "infer/plan.h"
+#include "infer/infer_plan.h"
 
 #include "base/error.h"
 #include "base/memory.h"

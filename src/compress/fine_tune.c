@@ -1,4 +1,4 @@
-/* tune.c: training between the steps, in a run folder of its own, so that it continues after an interruption. The folder's name has a
+/* fine_tune.c: training between the steps, in a run folder of its own, so that it continues after an interruption. The folder's name has a
  * fingerprint of everything that decides the run: another network or other options never continue it. */
 #include "base/error.h"
 #include "base/hash.h"

@@ -1,6 +1,6 @@
-/* plan.h: the inside of a plan, for the code that runs it. */
-#ifndef INFER_PLAN_H
-#define INFER_PLAN_H
+/* infer_plan.h: the inside of a plan, for the code that runs it. */
+#ifndef INFER_INFER_PLAN_H
+#define INFER_INFER_PLAN_H
 
 #include "infer/infer.h"
 #include "model/arena_plan.h"

@@ -1,5 +1,5 @@
-/* run.c: see infer.h: contexts, and samples on their way through a plan. */
-#include "infer/plan.h"
+/* infer_run.c: see infer.h: contexts, and samples on their way through a plan. */
+#include "infer/infer_plan.h"
 #include "infer/share.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-/* plan.c: see infer.h: which operation runs which nodes, in which groups of samples, and where values lie. */
-#include "infer/plan.h"
+/* infer_plan.c: see infer.h: which operation runs which nodes, in which groups of samples, and where values lie. */
+#include "infer/infer_plan.h"
 
 #include "base/error.h"
 #include "base/memory.h"
