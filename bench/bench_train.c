@@ -4,7 +4,7 @@
  *     bench_train --model E --data DIR                               the same, fed from the JPEGs of DIR/tfrecord
  *     bench_train --model S3 --batch 64 --losses 5                   prints the first losses
  *     bench_train --model M --profile 20                             prints the time of each block
- *     … --mixed float16|bfloat16 --isa c|avx2 --steps N
+ *     … --mixed float16|bfloat16 --isa c|avx2|avx512 --steps N
  */
 #include "base/cpu.h"
 #include "model/model.h"
@@ -149,11 +149,13 @@ int main(int argc, char **argv)
     const char *text = read_arguments(&s, argc, argv) ? train_model_text(s.model, &side) : NULL;
     if (!text)
         return fail("usage: bench_train --model S1|S2|S3|M|R|E [--batch N] [--threads N] [--losses N | --steps N | --profile N] [--data DIR] "
-                    "[--mixed float16|bfloat16] [--isa c|avx2]");
+                    "[--mixed float16|bfloat16] [--isa c|avx2|avx512]");
     if (strcmp(s.model, "E") == 0 && !s.data)
         return fail("--model E needs --data DIR, with JPEGs in DIR/tfrecord/*.tfrecord");
     if (strcmp(s.isa, "avx2") == 0)
         cpu_set_mask(CPU_SSE42 | CPU_AVX2);
+    else if (strcmp(s.isa, "avx512") == 0)
+        cpu_set_mask(CPU_SSE42 | CPU_AVX2 | CPU_AVX512);
     pst_train_options o = {.size = sizeof(o), .batch = s.batch, .threads = s.threads, .loss = PST_LOSS_SPARSE, .portable = strcmp(s.isa, "c") == 0};
     o.mixed = strcmp(s.mixed, "float16") == 0 ? PST_MIXED_FLOAT16 : strcmp(s.mixed, "bfloat16") == 0 ? PST_MIXED_BFLOAT16 : PST_MIXED_NONE;
     pst_status st = pst_model_parse(&model, text, &(pst_shape){.rank = 3, .size = {side, side, 3}}, &error);

@@ -325,6 +325,84 @@ static void test_parts(void)
     problem_free(&p);
 }
 
+/* Results of one level: what its kernels write for a problem, with sums, pooling and gradients. */
+struct results {
+    struct tensor raw, pooled, back;
+    double *sums;
+    float *dw;
+    uint8_t *argmax;
+    struct bench_memory memory;
+};
+
+static struct results results_of(const struct wino4_kernels *k, const struct problem *p)
+{
+    struct results s = {.raw = tensor_make(NULL, p->images, p->h, p->w, p->co), .pooled = tensor_make(NULL, p->images, p->h / 2, p->w / 2, p->co),
+                        .back = tensor_make(NULL, p->images, p->ih, p->iw, p->ci), .sums = calloc(2 * (p->ci + p->co), sizeof(double)),
+                        .dw = allocate(9 * p->ci * p->co * sizeof(float)), .memory = memory_make(k, p)};
+    struct conv_job raw = forward_of(p, s.memory.weights), pool = raw, back = back_of(p, s.memory.back);
+    struct wino4_weight_gradient g = gradient_of(p, s.memory.transformed);
+    s.argmax = calloc(s.pooled.size + 1, 1);
+    raw.out = s.raw.data;
+    raw.out_strides = s.raw.strides;
+    raw.sum = s.sums;
+    raw.sum2 = s.sums + p->co;
+    k->conv(&raw, s.memory.scratch);
+    pool.epilogue = CONV_POOL;
+    pool.out = s.pooled.data;
+    pool.out_strides = pool.argmax_strides = s.pooled.strides;
+    pool.argmax = s.argmax;
+    pool.low = 0;
+    k->conv(&pool, s.memory.scratch);
+    back.out = s.back.data;
+    back.out_strides = s.back.strides;
+    back.low = 0;
+    back.mask = (struct conv_extra){p->x.data, p->x.strides};
+    back.z = (struct conv_numbers){p->x.data, p->x.strides};
+    back.sum = s.sums + 2 * p->co;
+    back.sum2 = back.sum + p->ci;
+    k->conv(&back, s.memory.scratch);
+    k->weight_gradient(&g, s.memory.scratch);
+    k->weight_gradient_finish(s.memory.transformed, p->ci, p->co, 0, (p->co + 15) / 16, s.dw);
+    return s;
+}
+
+static void results_free(struct results *s)
+{
+    free(s->raw.data);
+    free(s->pooled.data);
+    free(s->back.data);
+    free(s->sums);
+    free(s->dw);
+    free(s->argmax);
+    memory_free(&s->memory);
+}
+
+/* AVX-512 computes the bits of AVX2. */
+static void test_same_bits(void)
+{
+    struct random r;
+    struct wino4_kernels k2, k512;
+    random_init(&r, 4, 0, 0, 0);
+    if (!(cpu_features() & CPU_AVX512))
+        return;
+    wino4_kernels_init(&k2, CPU_AVX2);
+    wino4_kernels_init(&k512, CPU_AVX2 | CPU_AVX512);
+    CHECK(k2.conv != k512.conv);
+    for (int round = 0; round < 24; round++) {
+        size_t ci = 1 + random_below(&r, round % 3 == 0 ? 4 : 70), co = round % 2 ? 32 : 1 + random_below(&r, 40);
+        struct problem p = problem_make(&r, round % 4 == 0, 2, 3 + random_below(&r, 30), 3 + random_below(&r, 30), ci, co, round % 2);
+        struct results a = results_of(&k2, &p), b = results_of(&k512, &p);
+        bool same = memcmp(a.raw.data, b.raw.data, a.raw.size * sizeof(float)) == 0;
+        same &= memcmp(a.pooled.data, b.pooled.data, a.pooled.size * sizeof(float)) == 0 && memcmp(a.argmax, b.argmax, a.pooled.size) == 0;
+        same &= memcmp(a.back.data, b.back.data, a.back.size * sizeof(float)) == 0;
+        same &= memcmp(a.sums, b.sums, 2 * (ci + co) * sizeof(double)) == 0 && memcmp(a.dw, b.dw, 9 * ci * co * sizeof(float)) == 0;
+        CHECK_MSG(same, "bits of avx512 differ: %zu × %zu × %zu to %zu", p.h, p.w, ci, co);
+        results_free(&a);
+        results_free(&b);
+        problem_free(&p);
+    }
+}
+
 /* ---- Timing ---- */
 
 static double best_us(void (*run)(void *), void *context, double seconds)
@@ -518,6 +596,7 @@ static const struct test tests[] = {
     {"random shapes, every level", test_random_shapes},
     {"the usual channels", test_usual_channels},
     {"rows in parts, padded strips", test_parts},
+    {"AVX-512 computes the bits of AVX2", test_same_bits},
     {NULL, NULL},
 };
 

@@ -9,6 +9,8 @@ static const struct {
     unsigned features; /* that it needs */
 } candidates[] = {
 #ifdef __x86_64__
+    {&conv_wino4_avx512, CPU_AVX2 | CPU_AVX512},
+    {&conv_wino4_few_avx512, CPU_AVX2 | CPU_AVX512},
     {&conv_wino4_avx2, CPU_AVX2},
     {&conv_wino4_few_avx2, CPU_AVX2},
     {&conv_direct_avx2, CPU_AVX2},

@@ -120,6 +120,7 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
 LEVEL(c, 0, "winograd 4×4 (C)");
 #ifdef __x86_64__
 LEVEL(avx2, CPU_AVX2, "winograd 4×4");
+LEVEL(avx512, CPU_AVX2 | CPU_AVX512, "winograd 4×4 (avx512)");
 
 /* ---- Few input channels: results by Winograd, weight gradients directly ---- */
 
@@ -148,23 +149,26 @@ static void finish_few(const struct conv_shape *s, const float *sum, size_t firs
     conv_direct_avx2.weight_gradient_finish(s, sum, first, count, ret_hwio);
 }
 
-const struct conv_kernel conv_wino4_few_avx2 = {.name = "winograd 4×4, few channels",
-                                                .numbers = true,
-                                                .takes = takes_few,
-                                                .weights_bytes = weights_bytes,
-                                                .gradient_bytes = gradient_bytes_few,
-                                                .scratch_bytes = scratch_bytes_few,
-                                                .conv_scratch_bytes = scratch_bytes,
-                                                .tile = 4,
-                                                .panel = 16,
-                                                .weights_at = weights_at,
-                                                .weights = weights_avx2,
-                                                .weights_back = weights_back_avx2,
-                                                .conv = conv_avx2,
-                                                .data = data_avx2,
-                                                .weight_gradient = gradient_few,
-                                                .gradient_panels = gradient_panels,
-                                                .weight_gradient_finish = finish_few,
-                                                .takes_pooled = conv_pooled_takes_avx2,
-                                                .pooled_weight_gradient = conv_pooled_gradient_avx2};
+#define FEW(level, title)                                                                                                      \
+    const struct conv_kernel conv_wino4_few_##level = {.name = title,                                                          \
+                                                       .numbers = true,                                                        \
+                                                       .takes = takes_few,                                                     \
+                                                       .weights_bytes = weights_bytes,                                         \
+                                                       .gradient_bytes = gradient_bytes_few,                                   \
+                                                       .scratch_bytes = scratch_bytes_few,                                     \
+                                                       .conv_scratch_bytes = scratch_bytes,                                    \
+                                                       .tile = 4,                                                              \
+                                                       .panel = 16,                                                            \
+                                                       .weights_at = weights_at,                                               \
+                                                       .weights = weights_##level,                                             \
+                                                       .weights_back = weights_back_##level,                                   \
+                                                       .conv = conv_##level,                                                   \
+                                                       .data = data_##level,                                                   \
+                                                       .weight_gradient = gradient_few,                                        \
+                                                       .gradient_panels = gradient_panels,                                     \
+                                                       .weight_gradient_finish = finish_few,                                   \
+                                                       .takes_pooled = conv_pooled_takes_avx2,                                 \
+                                                       .pooled_weight_gradient = conv_pooled_gradient_avx2}
+FEW(avx2, "winograd 4×4, few channels");
+FEW(avx512, "winograd 4×4, few channels (avx512)");
 #endif

@@ -7,6 +7,7 @@
 extern const struct conv_kernel conv_direct_c, conv_wino4_c, conv_wino4_avx2;
 #ifdef __x86_64__
 extern const struct conv_kernel conv_direct_avx2, conv_depthwise_avx2, conv_wino4_few_avx2;
+extern const struct conv_kernel conv_wino4_avx512, conv_wino4_few_avx512;
 
 /* Depthwise 3 × 3 with CONV_CLAMP and no addition, without copies, for predictions; weights as conv_depthwise_avx2 packs them. The takes
  * function looks at shape, sizes and padding only. */

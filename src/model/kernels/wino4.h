@@ -37,6 +37,7 @@ struct wino4_kernels {
 void wino4_kernels_init(struct wino4_kernels *k, unsigned features); /* enum cpu_feature */
 void wino4_kernels_init_c(struct wino4_kernels *k);
 void wino4_kernels_init_avx2(struct wino4_kernels *k);
+void wino4_kernels_init_avx512(struct wino4_kernels *k);
 
 size_t wino4_weights_bytes(size_t ci, size_t co); /* of transformed weights, or of their gradient */
 size_t wino4_scratch_bytes(size_t ci, size_t co); /* for every function of every level */

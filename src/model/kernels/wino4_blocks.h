@@ -47,9 +47,9 @@
 #define WINO4_GRADIENT_VOLUME 4096u
 #endif
 
-/* Images of up to WINO4_FEW channels: floats of a row of pixels below WINO4_TILES tiles, read in vectors and in pairs of tiles. */
+/* Images of up to WINO4_FEW channels: floats of a row of pixels below WINO4_TILES tiles, read in vectors and in groups of up to 4 tiles. */
 #define WINO4_FEW       4u
-#define WINO4_FEW_ROW   ((4 * (WINO4_TILES + 1) + 2) * WINO4_FEW + 8)
+#define WINO4_FEW_ROW   ((4 * (WINO4_TILES + 3) + 2) * WINO4_FEW + 16)
 #define WINO4_FEW_ROWS  (WINO4_POINTS * WINO4_FEW_ROW)
 #define WINO4_FEW_PITCH (WINO4_TILES * 4 + WINO4_GAP)
 
