@@ -151,7 +151,10 @@ static void plan_job(struct conv_state *c)
 static bool is_in_place(const struct conv_state *c)
 {
 #ifdef __x86_64__
-    return c->group.kernel == &conv_depthwise_avx2 && c->group.add == SIZE_MAX && conv_depthwise_clamp_takes_avx2(&c->job);
+    if (c->group.add != SIZE_MAX)
+        return false;
+    return (c->group.kernel == &conv_depthwise_avx2 && conv_depthwise_clamp_takes_avx2(&c->job)) ||
+           (c->group.kernel == &conv_depthwise_avx512 && conv_depthwise_clamp_takes_avx512(&c->job));
 #else
     (void)c;
     return false;
@@ -269,7 +272,7 @@ static void run(const struct infer_call *call)
         return;
 #ifdef __x86_64__
     if (c->in_place) {
-        conv_depthwise_clamp_avx2(&j);
+        (c->group.kernel == &conv_depthwise_avx512 ? conv_depthwise_clamp_avx512 : conv_depthwise_clamp_avx2)(&j);
         return;
     }
 #endif

@@ -1,5 +1,5 @@
 /* test_conv.c: every convolution kernel against direct convolution in C: random shapes, strides, paddings, gaps between rows and
- * pixels, every epilogue; `--bench` times the shapes of usual models instead.
+ * pixels, every epilogue; AVX-512 against AVX2, whose bits it computes; `--bench [MODEL [avx2]]` times the shapes of usual models instead.
  *
  * Outputs lie between canaries; inputs end where their memory ends, so that a sanitizer catches a load beyond them. Tolerance:
  * the root mean square of the difference is at most TOLERANCE of that of the values. */
@@ -381,6 +381,50 @@ static void test_wide_images(void)
     }
 }
 
+#ifdef __x86_64__
+/* Whether two kernels give the same bits for a task, in every pass; of the result, what lies between pixels too. */
+static bool same_bits(const struct conv_kernel *a, const struct conv_kernel *b, struct task *t, enum conv_epilogue epilogue, size_t pitch)
+{
+    bool back = epilogue == CONV_GRADIENT;
+    t->epilogue = epilogue;
+    struct answer x = convolve(a, t, back, pitch), y = convolve(b, t, back, pitch);
+    bool same = memcmp(x.out, y.out, x.count * sizeof(float)) == 0 && memcmp(x.argmax, y.argmax, x.count) == 0 &&
+                memcmp(x.sums, y.sums, 2 * (back ? t->shape.ci : t->shape.co) * sizeof(double)) == 0;
+    answer_free(&x), answer_free(&y);
+    return same;
+}
+
+static void check_bits(struct random *r, const struct conv_kernel *a, const struct conv_kernel *b, const struct conv_shape *s, size_t most)
+{
+    struct task t = task_make(r, s, most, random_below(r, 2), false);
+    size_t pitch = random_below(r, 2);
+    bool same = b->takes(s);
+    for (int i = 0; i < 4; i++)
+        same &= same_bits(a, b, &t, (const enum conv_epilogue[]){CONV_RAW, CONV_CLAMP, CONV_POOL, CONV_GRADIENT}[i], pitch);
+    float *x = weight_gradient(a, &t), *y = weight_gradient(b, &t);
+    same &= memcmp(x, y, s->size * s->size * s->ci * (s->depthwise ? 1 : s->co) * sizeof(float)) == 0;
+    CHECK_MSG(same, "%s: other bits than %s: %zu × %zu stride %zu, %zu to %zu channels, %zu × %zu", b->name, a->name, s->size, s->size, s->stride, s->ci,
+              s->co, t.in_h, t.in_w);
+    free(x), free(y);
+    task_free(&t);
+}
+
+/* AVX-512 computes the bits of AVX2. */
+static void test_same_bits(void)
+{
+    struct random r;
+    random_init(&r, 6, 0, 0, 0);
+    if (!(cpu_features() & CPU_AVX512))
+        return;
+    for (int round = 0; round < 80; round++) {
+        size_t size = round % 2 ? 1 : 3, channels = 16 * (1 + random_below(&r, 4));
+        check_bits(&r, &conv_direct_avx2, &conv_direct_avx512,
+                   &(struct conv_shape){size, 1 + random_below(&r, 2), 1 + random_below(&r, 70), round % 3 ? channels : 1 + random_below(&r, 70), false}, 40);
+        check_bits(&r, &conv_depthwise_avx2, &conv_depthwise_avx512, &(struct conv_shape){3, 1 + random_below(&r, 2), channels, channels, true}, 40);
+    }
+}
+#endif
+
 /* ---- Timing ---- */
 
 struct bench {
@@ -532,11 +576,16 @@ static const struct test tests[] = {
     {"depthwise", test_depthwise},
     {"points", test_points},
     {"wide images", test_wide_images},
+#ifdef __x86_64__
+    {"AVX-512 computes the bits of AVX2", test_same_bits},
+#endif
     {NULL, NULL},
 };
 
 int main(int argc, char **argv)
 {
+    if (argc > 3 && strcmp(argv[3], "avx2") == 0)
+        cpu_set_mask(CPU_AVX2);
     if (argc > 1 && strcmp(argv[1], "--bench") == 0)
         return bench(argc > 2 ? argv[2] : NULL);
     return test_main(argc, argv, tests);

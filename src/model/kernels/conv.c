@@ -13,7 +13,9 @@ static const struct {
     {&conv_wino4_few_avx512, CPU_AVX2 | CPU_AVX512},
     {&conv_wino4_avx2, CPU_AVX2},
     {&conv_wino4_few_avx2, CPU_AVX2},
+    {&conv_direct_avx512, CPU_AVX2 | CPU_AVX512},
     {&conv_direct_avx2, CPU_AVX2},
+    {&conv_depthwise_avx512, CPU_AVX2 | CPU_AVX512},
     {&conv_depthwise_avx2, CPU_AVX2},
 #endif
     {&conv_wino4_c, 0},

@@ -5,7 +5,7 @@
  * four. Sums are laid out as f32_direct_avx2.c does: [co / 16][row, column, ci][16]. Data gradient of 1 × 1: each pixel adds up the
  * weights of those output channels whose maximum it was. */
 #include "model/kernels/direct.h"
-#include "model/kernels/epilogue_avx2.h"
+#include "model/kernels/epilogue_x86.h"
 #include "model/kernels/rows.h"
 
 #include <stdint.h>

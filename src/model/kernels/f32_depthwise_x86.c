@@ -1,40 +1,41 @@
-/* f32_depthwise_avx2.c: depthwise 3 × 3 convolution with stride 1 or 2, any padding, eight channels at a time.
+/* f32_depthwise_x86.c: depthwise 3 × 3 convolution with stride 1 or 2, any padding, a vector of channels at a time: 8 with AVX2, 16 with
+ * AVX-512, the same bits.
  *
- * The rows below a run of output pixels are copied, padded, eight channels wide: so borders cost no tests, and rows whose pitch
- * is a power of two do not share cache lines. An image is taken in blocks of rows, each for all channels, so that a cache line is
- * fetched once. Weights and their gradient: [channels / 8][3 × 3][8]. */
+ * The rows below a run of output pixels are copied, padded, a vector wide: so borders cost no tests, and rows whose pitch is a power of
+ * two do not share cache lines. An image is taken in blocks of rows, each for all channels, so that a cache line is fetched once. Weights
+ * and their gradient: [channels / VEC][3 × 3][VEC]. */
 #include "model/kernels/ahead_avx2.h"
 #include "model/kernels/direct.h"
-#include "model/kernels/epilogue_avx2.h"
+#include "model/kernels/epilogue_x86.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#define VECTOR      8
 #define TAPS        9
 #define RUN         64                   /* output pixels of one row */
 #define WIDEST      (2 * RUN + 3)        /* input pixels below them */
 #define HELD        256                  /* pixels whose epilogue is done at once */
 #define BLOCK_BYTES ((size_t)64 << 10)   /* of the input, per block of rows */
 
+/* AVX-512 takes whole vectors only: the last channels leave fewer lanes of AVX2 empty. */
 static bool takes(const struct conv_shape *s)
 {
-    return s->depthwise && s->size == 3 && (s->stride == 1 || s->stride == 2);
+    return s->depthwise && s->size == 3 && (s->stride == 1 || s->stride == 2) && (VEC == 8 || s->ci % VEC == 0);
 }
 
 static size_t groups(const struct conv_shape *s)
 {
-    return (s->ci + VECTOR - 1) / VECTOR;
+    return (s->ci + VEC - 1) / VEC;
 }
 
 static size_t weights_bytes(const struct conv_shape *s)
 {
-    return groups(s) * TAPS * VECTOR * sizeof(float);
+    return groups(s) * TAPS * VEC * sizeof(float);
 }
 
 struct scratch {
-    float rows[3][WIDEST * VECTOR]; /* row r of the input lies in rows[r mod 3] */
-    float values[2 * HELD * VECTOR];
+    float rows[3][WIDEST * VEC]; /* row r of the input lies in rows[r mod 3] */
+    float values[2 * HELD * VEC];
 };
 
 static size_t scratch_bytes(const struct conv_shape *s)
@@ -51,9 +52,9 @@ static size_t weights_at(const struct conv_shape *s, size_t channel)
 
 static void pack(const struct conv_shape *s, const float *hwc, bool turned, float *ret)
 {
-    for (size_t c = 0; c < groups(s) * VECTOR; c++)
+    for (size_t c = 0; c < groups(s) * VEC; c++)
         for (size_t t = 0; t < TAPS; t++)
-            ret[(c / VECTOR * TAPS + (turned ? TAPS - 1 - t : t)) * VECTOR + c % VECTOR] = c < s->ci ? hwc[t * s->ci + c] : 0;
+            ret[(c / VEC * TAPS + (turned ? TAPS - 1 - t : t)) * VEC + c % VEC] = c < s->ci ? hwc[t * s->ci + c] : 0;
 }
 
 static void weights(const struct conv_shape *s, const float *hwc, float *ret)
@@ -89,7 +90,7 @@ static void load_row(const struct pass *p, ptrdiff_t y)
 {
     float *to = row_at(p, y);
     if (y < 0 || (size_t)y >= p->in->h) {
-        memset(to, 0, p->width * VECTOR * sizeof(float));
+        memset(to, 0, p->width * VEC * sizeof(float));
         return;
     }
     size_t before = p->left < 0 ? (size_t)-p->left : 0, pixel = p->in->strides.pixel;
@@ -97,17 +98,17 @@ static void load_row(const struct pass *p, ptrdiff_t y)
     size_t begin = p->left < 0 ? 0 : (size_t)p->left, count = begin < p->in->w ? p->in->w - begin : 0;
     count = count < p->width - before ? count : p->width - before;
     const float *from = p->in->data + p->image * p->in->strides.image + (size_t)y * p->in->strides.row + begin * pixel + p->first;
-    memset(to, 0, before * VECTOR * sizeof(float));
-    to += before * VECTOR;
-    if (p->channels >= VECTOR) {
+    memset(to, 0, before * VEC * sizeof(float));
+    to += before * VEC;
+    if (p->channels >= VEC) {
         for (size_t n = 0; n < count; n++)
-            _mm256_storeu_ps(to + n * VECTOR, _mm256_loadu_ps(from + n * pixel));
+            vec_store(to + n * VEC, vec_load(from + n * pixel));
     } else {
-        __m256i lanes = gemm_lanes(p->channels);
+        vec_lanes lanes = vec_first(p->channels);
         for (size_t n = 0; n < count; n++)
-            _mm256_storeu_ps(to + n * VECTOR, _mm256_maskload_ps(from + n * pixel, lanes));
+            vec_store(to + n * VEC, vec_load_lanes(from + n * pixel, false, lanes));
     }
-    memset(to + count * VECTOR, 0, (p->width - before - count) * VECTOR * sizeof(float));
+    memset(to + count * VEC, 0, (p->width - before - count) * VEC * sizeof(float));
 }
 
 /* Rows up to `y` are in scratch; of them the last three. */
@@ -122,19 +123,19 @@ static void load_rows(struct pass *p, ptrdiff_t y)
 
 GEMM_INLINE void convolve_row(const float *a, const float *b, const float *c, const float *w, size_t stride, size_t count, float *to)
 {
-    const __m256 w0 = _mm256_loadu_ps(w), w1 = _mm256_loadu_ps(w + 8), w2 = _mm256_loadu_ps(w + 16);
-    const __m256 w3 = _mm256_loadu_ps(w + 24), w4 = _mm256_loadu_ps(w + 32), w5 = _mm256_loadu_ps(w + 40);
-    const __m256 w6 = _mm256_loadu_ps(w + 48), w7 = _mm256_loadu_ps(w + 56), w8 = _mm256_loadu_ps(w + 64);
-    for (size_t n = 0; n < count; n++, a += stride * 8, b += stride * 8, c += stride * 8, to += 8) {
-        __m256 x = _mm256_mul_ps(_mm256_loadu_ps(a), w0), y = _mm256_mul_ps(_mm256_loadu_ps(b), w3);
-        __m256 z = _mm256_mul_ps(_mm256_loadu_ps(c), w6);
-        x = _mm256_fmadd_ps(_mm256_loadu_ps(a + 8), w1, x);
-        y = _mm256_fmadd_ps(_mm256_loadu_ps(b + 8), w4, y);
-        z = _mm256_fmadd_ps(_mm256_loadu_ps(c + 8), w7, z);
-        x = _mm256_fmadd_ps(_mm256_loadu_ps(a + 16), w2, x);
-        y = _mm256_fmadd_ps(_mm256_loadu_ps(b + 16), w5, y);
-        z = _mm256_fmadd_ps(_mm256_loadu_ps(c + 16), w8, z);
-        _mm256_storeu_ps(to, _mm256_add_ps(_mm256_add_ps(x, y), z));
+    const vec w0 = vec_load(w), w1 = vec_load(w + VEC), w2 = vec_load(w + 2 * VEC);
+    const vec w3 = vec_load(w + 3 * VEC), w4 = vec_load(w + 4 * VEC), w5 = vec_load(w + 5 * VEC);
+    const vec w6 = vec_load(w + 6 * VEC), w7 = vec_load(w + 7 * VEC), w8 = vec_load(w + 8 * VEC);
+    for (size_t n = 0; n < count; n++, a += stride * VEC, b += stride * VEC, c += stride * VEC, to += VEC) {
+        vec x = vec_mul(vec_load(a), w0), y = vec_mul(vec_load(b), w3);
+        vec z = vec_mul(vec_load(c), w6);
+        x = vec_fma(vec_load(a + VEC), w1, x);
+        y = vec_fma(vec_load(b + VEC), w4, y);
+        z = vec_fma(vec_load(c + VEC), w7, z);
+        x = vec_fma(vec_load(a + 2 * VEC), w2, x);
+        y = vec_fma(vec_load(b + 2 * VEC), w5, y);
+        z = vec_fma(vec_load(c + 2 * VEC), w8, z);
+        vec_store(to, vec_add(vec_add(x, y), z));
     }
 }
 
@@ -154,17 +155,17 @@ static void convolve_pass_row(struct pass *p, const float *w, size_t stride, ptr
 /* Σ of `taps` products: values from `from[t]` on, a pixel apart, of every second output. */
 GEMM_INLINE void gather(size_t taps, const float *const *from, const float *const *w, size_t count, float *to)
 {
-    const __m256 w0 = _mm256_loadu_ps(w[0]), w1 = taps > 1 ? _mm256_loadu_ps(w[1]) : w0;
-    const __m256 w2 = taps > 2 ? _mm256_loadu_ps(w[2]) : w0, w3 = taps > 2 ? _mm256_loadu_ps(w[3]) : w0;
-    for (size_t n = 0; n < count; n++, to += 2 * VECTOR) {
-        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from[0] + n * VECTOR), w0);
+    const vec w0 = vec_load(w[0]), w1 = taps > 1 ? vec_load(w[1]) : w0;
+    const vec w2 = taps > 2 ? vec_load(w[2]) : w0, w3 = taps > 2 ? vec_load(w[3]) : w0;
+    for (size_t n = 0; n < count; n++, to += 2 * VEC) {
+        vec v = vec_mul(vec_load(from[0] + n * VEC), w0);
         if (taps > 1)
-            v = _mm256_fmadd_ps(_mm256_loadu_ps(from[1] + n * VECTOR), w1, v);
+            v = vec_fma(vec_load(from[1] + n * VEC), w1, v);
         if (taps > 2) {
-            v = _mm256_fmadd_ps(_mm256_loadu_ps(from[2] + n * VECTOR), w2, v);
-            v = _mm256_fmadd_ps(_mm256_loadu_ps(from[3] + n * VECTOR), w3, v);
+            v = vec_fma(vec_load(from[2] + n * VEC), w2, v);
+            v = vec_fma(vec_load(from[3] + n * VEC), w3, v);
         }
-        _mm256_storeu_ps(to, v);
+        vec_store(to, v);
     }
 }
 
@@ -180,16 +181,16 @@ static void gather_pass_row(struct pass *p, const float *w, size_t top, size_t l
         for (size_t i = 0; i < row_taps; i++)
             for (size_t k = 0; k < column_taps; k++, taps++) {
                 const float *row = row_at(p, (ptrdiff_t)(q / 2) - (ptrdiff_t)i);
-                from[taps] = row + ((ptrdiff_t)(r / 2) - (ptrdiff_t)k - p->left) * VECTOR;
-                weight[taps] = w + ((q % 2 ? 1 : 2 * i) * 3 + (r % 2 ? 1 : 2 * k)) * VECTOR;
+                from[taps] = row + ((ptrdiff_t)(r / 2) - (ptrdiff_t)k - p->left) * VEC;
+                weight[taps] = w + ((q % 2 ? 1 : 2 * i) * 3 + (r % 2 ? 1 : 2 * k)) * VEC;
             }
         size_t half = (count - odd + 1) / 2;
         if (taps == 1)
-            gather(1, from, weight, half, to + odd * VECTOR);
+            gather(1, from, weight, half, to + odd * VEC);
         else if (taps == 2)
-            gather(2, from, weight, half, to + odd * VECTOR);
+            gather(2, from, weight, half, to + odd * VEC);
         else
-            gather(4, from, weight, half, to + odd * VECTOR);
+            gather(4, from, weight, half, to + odd * VEC);
     }
 }
 
@@ -220,7 +221,7 @@ static void run_rows(const struct conv_job *j, struct pass *p, bool gathers, siz
         size_t now = end - y < rows ? end - y : rows;
         for (size_t i = 0; i < now; i++) {
             ahead_fetch(p->ahead);
-            float *to = values + (pool ? i * HELD : i * count) * VECTOR;
+            float *to = values + (pool ? i * HELD : i * count) * VEC;
             if (gathers)
                 gather_pass_row(p, w, top, left, y + i, x, count, to);
             else
@@ -229,9 +230,9 @@ static void run_rows(const struct conv_job *j, struct pass *p, bool gathers, siz
         struct epilogue_run r = {.image = p->image, .y = y, .x = x, .step = 1, .count = pool ? count : now * count, .first = p->first,
                                  .channels = p->channels};
         if (pool)
-            epilogue_pool_run(j, &r, values, values + HELD * VECTOR, VECTOR);
+            epilogue_pool_run(j, &r, values, values + HELD * VEC, VEC);
         else
-            epilogue_run(j, &r, values, VECTOR);
+            epilogue_run(j, &r, values, VEC);
     }
 }
 
@@ -249,7 +250,7 @@ static void run(const struct conv_job *j, bool gathers, size_t top, size_t left,
     for (size_t image = 0; image < j->images; image++)
         for (size_t y = 0; y < h; y += block)
             for (size_t x = 0; x < w; x += RUN)
-                for (size_t first = 0; first < ci; first += VECTOR) {
+                for (size_t first = 0; first < ci; first += VEC) {
                     size_t count = w - x < RUN ? w - x : RUN;
                     struct pass p = {.in = &j->in, .image = image, .first = first, .channels = ci - first, .loaded = PTRDIFF_MIN / 2, .scratch = scratch,
                                      .ahead = &ahead};
@@ -272,33 +273,33 @@ static void data(const struct conv_job *j, void *scratch)
 
 /* ---- Weight gradient ---- */
 
-GEMM_INLINE void gradient_row(const float *a, const float *b, const float *c, const float *g, size_t pixel, bool whole, __m256i lanes,
+GEMM_INLINE void gradient_row(const float *a, const float *b, const float *c, const float *g, size_t pixel, bool whole, vec_lanes lanes,
                               size_t stride, size_t count, float *sum)
 {
-    __m256 s0 = _mm256_loadu_ps(sum), s1 = _mm256_loadu_ps(sum + 8), s2 = _mm256_loadu_ps(sum + 16), s3 = _mm256_loadu_ps(sum + 24);
-    __m256 s4 = _mm256_loadu_ps(sum + 32), s5 = _mm256_loadu_ps(sum + 40), s6 = _mm256_loadu_ps(sum + 48), s7 = _mm256_loadu_ps(sum + 56);
-    __m256 s8 = _mm256_loadu_ps(sum + 64);
-    for (size_t n = 0; n < count; n++, a += stride * 8, b += stride * 8, c += stride * 8, g += pixel) {
-        __m256 d = epilogue_load(g, whole, lanes);
-        s0 = _mm256_fmadd_ps(_mm256_loadu_ps(a), d, s0);
-        s1 = _mm256_fmadd_ps(_mm256_loadu_ps(a + 8), d, s1);
-        s2 = _mm256_fmadd_ps(_mm256_loadu_ps(a + 16), d, s2);
-        s3 = _mm256_fmadd_ps(_mm256_loadu_ps(b), d, s3);
-        s4 = _mm256_fmadd_ps(_mm256_loadu_ps(b + 8), d, s4);
-        s5 = _mm256_fmadd_ps(_mm256_loadu_ps(b + 16), d, s5);
-        s6 = _mm256_fmadd_ps(_mm256_loadu_ps(c), d, s6);
-        s7 = _mm256_fmadd_ps(_mm256_loadu_ps(c + 8), d, s7);
-        s8 = _mm256_fmadd_ps(_mm256_loadu_ps(c + 16), d, s8);
+    vec s0 = vec_load(sum), s1 = vec_load(sum + VEC), s2 = vec_load(sum + 2 * VEC), s3 = vec_load(sum + 3 * VEC);
+    vec s4 = vec_load(sum + 4 * VEC), s5 = vec_load(sum + 5 * VEC), s6 = vec_load(sum + 6 * VEC), s7 = vec_load(sum + 7 * VEC);
+    vec s8 = vec_load(sum + 8 * VEC);
+    for (size_t n = 0; n < count; n++, a += stride * VEC, b += stride * VEC, c += stride * VEC, g += pixel) {
+        vec d = epilogue_load(g, whole, lanes);
+        s0 = vec_fma(vec_load(a), d, s0);
+        s1 = vec_fma(vec_load(a + VEC), d, s1);
+        s2 = vec_fma(vec_load(a + 2 * VEC), d, s2);
+        s3 = vec_fma(vec_load(b), d, s3);
+        s4 = vec_fma(vec_load(b + VEC), d, s4);
+        s5 = vec_fma(vec_load(b + 2 * VEC), d, s5);
+        s6 = vec_fma(vec_load(c), d, s6);
+        s7 = vec_fma(vec_load(c + VEC), d, s7);
+        s8 = vec_fma(vec_load(c + 2 * VEC), d, s8);
     }
-    _mm256_storeu_ps(sum, s0), _mm256_storeu_ps(sum + 8, s1), _mm256_storeu_ps(sum + 16, s2), _mm256_storeu_ps(sum + 24, s3);
-    _mm256_storeu_ps(sum + 32, s4), _mm256_storeu_ps(sum + 40, s5), _mm256_storeu_ps(sum + 48, s6), _mm256_storeu_ps(sum + 56, s7);
-    _mm256_storeu_ps(sum + 64, s8);
+    vec_store(sum, s0), vec_store(sum + VEC, s1), vec_store(sum + 2 * VEC, s2), vec_store(sum + 3 * VEC, s3);
+    vec_store(sum + 4 * VEC, s4), vec_store(sum + 5 * VEC, s5), vec_store(sum + 6 * VEC, s6), vec_store(sum + 7 * VEC, s7);
+    vec_store(sum + 8 * VEC, s8);
 }
 
 static void gradient_rows(const struct conv_weight_job *j, struct pass *p, size_t x, size_t count, size_t begin, size_t end)
 {
     const struct conv_strides *s = &j->gradient.strides;
-    const __m256i lanes = gemm_lanes(p->channels);
+    const vec_lanes lanes = vec_first(p->channels);
     float *sum = j->sum + p->first * TAPS;
     for (size_t y = begin; y < end; y++) {
         ptrdiff_t row = (ptrdiff_t)(y * j->shape.stride) - (ptrdiff_t)j->in.top;
@@ -306,7 +307,7 @@ static void gradient_rows(const struct conv_weight_job *j, struct pass *p, size_
         load_rows(p, row + 2);
         ahead_fetch(p->ahead);
         const float *a = row_at(p, row), *b = row_at(p, row + 1), *c = row_at(p, row + 2);
-        if (p->channels < VECTOR)
+        if (p->channels < VEC)
             gradient_row(a, b, c, g, s->pixel, false, lanes, j->shape.stride, count, sum);
         else if (j->shape.stride == 1)
             gradient_row(a, b, c, g, s->pixel, true, lanes, 1, count, sum);
@@ -322,7 +323,7 @@ static void weight_gradient(const struct conv_weight_job *j, void *scratch)
     for (size_t image = 0; image < j->images; image++)
         for (size_t y = 0; y < j->h; y += block)
             for (size_t x = 0; x < j->w; x += RUN)
-                for (size_t first = 0; first < ci; first += VECTOR) {
+                for (size_t first = 0; first < ci; first += VEC) {
                     size_t count = j->w - x < RUN ? j->w - x : RUN;
                     struct pass p = {.in = &j->in, .image = image, .first = first, .channels = ci - first, .loaded = PTRDIFF_MIN / 2, .scratch = scratch, .ahead = &ahead,
                                      .left = (ptrdiff_t)(x * j->shape.stride) - (ptrdiff_t)j->in.left,
@@ -333,19 +334,19 @@ static void weight_gradient(const struct conv_weight_job *j, void *scratch)
 
 static void weight_gradient_finish(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwc)
 {
-    for (size_t c = first * VECTOR; c < s->ci && c < (first + count) * VECTOR; c++)
+    for (size_t c = first * VEC; c < s->ci && c < (first + count) * VEC; c++)
         for (size_t t = 0; t < TAPS; t++)
-            ret_hwc[t * s->ci + c] = sum[(c / VECTOR * TAPS + t) * VECTOR + c % VECTOR];
+            ret_hwc[t * s->ci + c] = sum[(c / VEC * TAPS + t) * VEC + c % VEC];
 }
 
-const struct conv_kernel conv_depthwise_avx2 = {
-    .name = "depthwise",
+const struct conv_kernel VEC_NAME(conv_depthwise) = {
+    .name = VEC == 16 ? "depthwise (avx512)" : "depthwise",
     .numbers = true,
     .takes = takes,
     .weights_bytes = weights_bytes,
     .gradient_bytes = weights_bytes,
     .scratch_bytes = scratch_bytes,
-    .panel = VECTOR,
+    .panel = VEC,
     .weights_at = weights_at,
     .weights = weights,
     .weights_back = weights_back,

@@ -1,38 +1,44 @@
-/* epilogue_avx2.h: the epilogues of convolutions over a run of pixels of one row, up to 16 channels wide, from a buffer of
+/* epilogue_x86.h: the epilogues of convolutions over a run of pixels of one row, a vector of channels wide, from a buffer of
  * values that lie GEMM_PANEL apart. Sums are taken in float within a run and added in double. */
-#ifndef MODEL_KERNELS_EPILOGUE_AVX2_H
-#define MODEL_KERNELS_EPILOGUE_AVX2_H
+#ifndef MODEL_KERNELS_EPILOGUE_X86_H
+#define MODEL_KERNELS_EPILOGUE_X86_H
 
 #include "model/kernels/epilogue.h"
-#include "model/kernels/number_avx2.h"
+#include "model/kernels/vector_x86.h"
 
 /* Where a run lies: pixels (y, x), (y, x + step), … of an image, channels from `first` on. */
 struct epilogue_run {
     size_t image, y, x, step, count;
-    size_t first, channels; /* up to 8 per vector */
+    size_t first, channels; /* up to VEC per vector */
 };
 
-GEMM_INLINE __m256 epilogue_load(const float *p, bool whole, __m256i lanes)
+GEMM_INLINE vec epilogue_load(const float *p, bool whole, vec_lanes lanes)
 {
-    return whole ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, lanes);
+    return vec_load_lanes(p, whole, lanes);
 }
 
 /* NaN stays NaN. */
-GEMM_INLINE __m256 epilogue_clamp(__m256 v, __m256 low, __m256 high)
+GEMM_INLINE vec epilogue_clamp(vec v, vec low, vec high)
 {
-    return _mm256_min_ps(high, _mm256_max_ps(low, v));
+    return vec_min(high, vec_max(low, v));
 }
 
-GEMM_INLINE void epilogue_add_sums(__m256 v, size_t channels, double *to)
+/* to += v, which is added as doubles. */
+GEMM_INLINE void epilogue_add_sums(vec v, size_t channels, double *to)
 {
-    float values[8];
-    if (channels >= 8) {
-        __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(v)), high = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
-        _mm256_storeu_pd(to, _mm256_add_pd(_mm256_loadu_pd(to), low));
-        _mm256_storeu_pd(to + 4, _mm256_add_pd(_mm256_loadu_pd(to + 4), high));
+    float values[VEC];
+    if (channels >= VEC) {
+        for (size_t k = 0; k < VEC; k += VEC / 2) {
+#ifdef __AVX512F__
+            __m512d part = _mm512_cvtps_pd(k ? _mm512_extractf32x8_ps(v, 1) : _mm512_castps512_ps256(v));
+#else
+            __m256d part = _mm256_cvtps_pd(k ? _mm256_extractf128_ps(v, 1) : _mm256_castps256_ps128(v));
+#endif
+            VEC_OF(storeu_pd)(to + k, VEC_OF(add_pd)(VEC_OF(loadu_pd)(to + k), part));
+        }
         return;
     }
-    _mm256_storeu_ps(values, v);
+    vec_store(values, v);
     for (size_t k = 0; k < channels; k++)
         to[k] += (double)values[k];
 }
@@ -50,45 +56,45 @@ struct epilogue_terms {
     const void *add, *z;
     void *out;
     size_t next, next_add, next_mask, next_z;
-    __m256 low, high, shift, bias;
-    __m256i lanes;
+    vec low, high, shift, bias;
+    vec_lanes lanes;
     size_t channels;
     bool sums;
 };
 
 /* Pixel p of a run, whose value is `v`. */
-GEMM_INLINE void epilogue_one(const struct epilogue_terms *t, enum conv_epilogue kind, enum number number, bool whole, size_t p, __m256 v,
-                              __m256 *sum, __m256 *sum2)
+GEMM_INLINE void epilogue_one(const struct epilogue_terms *t, enum conv_epilogue kind, enum number number, bool whole, size_t p, vec v,
+                              vec *sum, vec *sum2)
 {
     if (kind == CONV_RAW && t->sums) {
-        __m256 d = _mm256_sub_ps(v, t->shift);
-        *sum = _mm256_add_ps(*sum, d);
-        *sum2 = _mm256_fmadd_ps(d, d, *sum2);
+        vec d = vec_sub(v, t->shift);
+        *sum = vec_add(*sum, d);
+        *sum2 = vec_fma(d, d, *sum2);
     } else if (kind == CONV_CLAMP) {
-        v = _mm256_add_ps(v, t->bias);
+        v = vec_add(v, t->bias);
         if (t->add)
-            v = _mm256_add_ps(v, number_load8(t->add, number, p * t->next_add, whole, t->channels));
+            v = vec_add(v, vec_load_number(t->add, number, p * t->next_add, whole, t->channels));
         v = epilogue_clamp(v, t->low, t->high);
     } else if (kind == CONV_GRADIENT) {
         if (t->add)
-            v = _mm256_add_ps(v, number_load8(t->add, number, p * t->next_add, whole, t->channels));
+            v = vec_add(v, vec_load_number(t->add, number, p * t->next_add, whole, t->channels));
         if (t->mask) {
-            __m256 m = epilogue_load(t->mask + p * t->next_mask, whole, t->lanes);
-            v = _mm256_and_ps(v, _mm256_and_ps(_mm256_cmp_ps(m, t->low, _CMP_GT_OQ), _mm256_cmp_ps(m, t->high, _CMP_LT_OQ)));
+            vec m = epilogue_load(t->mask + p * t->next_mask, whole, t->lanes);
+            v = vec_keep(v, test_both(vec_more(m, t->low), vec_more(t->high, m)));
         }
         if (t->sums) {
-            *sum = _mm256_add_ps(*sum, v);
-            *sum2 = _mm256_fmadd_ps(v, _mm256_sub_ps(number_load8(t->z, number, p * t->next_z, whole, t->channels), t->shift), *sum2);
+            *sum = vec_add(*sum, v);
+            *sum2 = vec_fma(v, vec_sub(vec_load_number(t->z, number, p * t->next_z, whole, t->channels), t->shift), *sum2);
         }
     }
-    number_store8(t->out, number, p * t->next, v, whole, t->channels);
+    vec_store_number(t->out, number, p * t->next, v, whole, t->channels);
 }
 
 GEMM_INLINE struct epilogue_terms epilogue_terms_make(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
                                                       const struct epilogue_run *r)
 {
-    const __m256i lanes = gemm_lanes(r->channels);
-    const __m256 zero = _mm256_setzero_ps();
+    const vec_lanes lanes = vec_first(r->channels);
+    const vec zero = vec_zero();
     const struct conv_strides *s = &j->out_strides;
     return (struct epilogue_terms){.mask = j->mask.data ? extra_pixel(&j->mask, r->image, r->y, r->x) + r->first : NULL,
                                    .add = epilogue_numbers(&j->add, number, r),
@@ -98,8 +104,8 @@ GEMM_INLINE struct epilogue_terms epilogue_terms_make(const struct conv_job *j, 
                                    .next_add = r->step * j->add.strides.pixel,
                                    .next_mask = r->step * j->mask.strides.pixel,
                                    .next_z = r->step * j->z.strides.pixel,
-                                   .low = _mm256_set1_ps(j->low),
-                                   .high = _mm256_set1_ps(j->high),
+                                   .low = vec_set(j->low),
+                                   .high = vec_set(j->high),
                                    .shift = j->shift ? epilogue_load(j->shift + r->first, whole, lanes) : zero,
                                    .bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : zero,
                                    .lanes = lanes,
@@ -107,32 +113,32 @@ GEMM_INLINE struct epilogue_terms epilogue_terms_make(const struct conv_job *j, 
                                    .sums = j->sum && kind != CONV_CLAMP};
 }
 
-/* Eight channels (`whole`) or fewer; values `pitch` apart. Two sums take turns: each addition waits for the one before it. */
+/* A vector of channels (`whole`) or fewer; values `pitch` apart. Two sums take turns: each addition waits for the one before it. */
 GEMM_INLINE void epilogue_vector(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
                                  const struct epilogue_run *r, const float *value, size_t pitch)
 {
     const struct epilogue_terms t = epilogue_terms_make(j, kind, number, whole, r);
-    const __m256 zero = _mm256_setzero_ps();
-    __m256 sum[2] = {zero, zero}, sum2[2] = {zero, zero};
+    const vec zero = vec_zero();
+    vec sum[2] = {zero, zero}, sum2[2] = {zero, zero};
     size_t p = 0;
     for (; p + 2 <= r->count; p += 2, value += 2 * pitch) {
-        epilogue_one(&t, kind, number, whole, p, _mm256_loadu_ps(value), &sum[0], &sum2[0]);
-        epilogue_one(&t, kind, number, whole, p + 1, _mm256_loadu_ps(value + pitch), &sum[1], &sum2[1]);
+        epilogue_one(&t, kind, number, whole, p, vec_load(value), &sum[0], &sum2[0]);
+        epilogue_one(&t, kind, number, whole, p + 1, vec_load(value + pitch), &sum[1], &sum2[1]);
     }
     if (p < r->count)
-        epilogue_one(&t, kind, number, whole, p, _mm256_loadu_ps(value), &sum[0], &sum2[0]);
+        epilogue_one(&t, kind, number, whole, p, vec_load(value), &sum[0], &sum2[0]);
     if (t.sums) {
-        epilogue_add_sums(_mm256_add_ps(sum[0], sum[1]), r->channels, j->sum + r->first);
-        epilogue_add_sums(_mm256_add_ps(sum2[0], sum2[1]), r->channels, j->sum2 + r->first);
+        epilogue_add_sums(vec_add(sum[0], sum[1]), r->channels, j->sum + r->first);
+        epilogue_add_sums(vec_add(sum2[0], sum2[1]), r->channels, j->sum2 + r->first);
     }
 }
 
-/* Eight channels or fewer of a run, any epilogue but CONV_POOL. */
+/* A vector of channels or fewer of a run, any epilogue but CONV_POOL. */
 static inline void epilogue_run(const struct conv_job *j, const struct epilogue_run *r, const float *value, size_t pitch)
 {
 #define RUN(kind)                                                                                                               \
     do {                                                                                                                        \
-        if (r->channels < 8)                                                                                                    \
+        if (r->channels < VEC)                                                                                                  \
             epilogue_vector(j, kind, j->number, false, r, value, pitch);                                                        \
         else if (j->number == NUMBER_F32)                                                                                       \
             epilogue_vector(j, kind, NUMBER_F32, true, r, value, pitch);                                                        \
@@ -150,43 +156,27 @@ static inline void epilogue_run(const struct conv_job *j, const struct epilogue_
 #undef RUN
 }
 
-/* Numbers 0 to 255 in eight lanes of 32 bits as bytes. */
-GEMM_INLINE void epilogue_store_bytes(uint8_t *to, __m256i v, size_t channels)
-{
-    __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-    uint8_t bytes[16];
-    if (channels >= 8) {
-        _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(words, words));
-        return;
-    }
-    _mm_storeu_si128((__m128i *)(void *)bytes, _mm_packus_epi16(words, words));
-    memcpy(to, bytes, channels);
-}
-
 /* CONV_POOL: rows y and y + 1 of a run whose first and last pixels pair up; values of row y + 1 begin at `below`. */
 GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number number, const struct epilogue_run *r, const float *value,
                                        const float *below, size_t pitch)
 {
-    const bool whole = r->channels >= 8;
-    const __m256i lanes = gemm_lanes(r->channels), blocked = _mm256_set1_epi32(255);
-    const __m256 low = _mm256_set1_ps(j->low), high = _mm256_set1_ps(j->high);
-    const __m256 bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : _mm256_setzero_ps();
+    const bool whole = r->channels >= VEC;
+    const vec_lanes lanes = vec_first(r->channels);
+    const vec low = vec_set(j->low), high = vec_set(j->high);
+    const vec bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : vec_zero();
     const struct conv_strides *s = &j->out_strides, *t = &j->argmax_strides;
     void *out = number_at(j->out, number, r->image * s->image + r->y / 2 * s->row + r->x / 2 * s->pixel + r->first);
     uint8_t *argmax = !j->argmax ? NULL : j->argmax + r->image * t->image + r->y / 2 * t->row + r->x / 2 * t->pixel + r->first;
-    const __m256i one = _mm256_set1_epi32(1), two = _mm256_set1_epi32(2);
     for (size_t p = 0; p + 1 < r->count; p += 2) { /* rounding of a sum with the bias does not change which is larger, but for ties */
-        __m256 a = _mm256_loadu_ps(value + p * pitch), b = _mm256_loadu_ps(value + (p + 1) * pitch);
-        __m256 c = _mm256_loadu_ps(below + p * pitch), d = _mm256_loadu_ps(below + (p + 1) * pitch);
-        __m256 upper = _mm256_max_ps(a, b), lower = _mm256_max_ps(c, d), best = _mm256_add_ps(_mm256_max_ps(upper, lower), bias);
-        number_store8(out, number, p / 2 * s->pixel, epilogue_clamp(best, low, high), whole, r->channels);
+        vec a = vec_load(value + p * pitch), b = vec_load(value + (p + 1) * pitch);
+        vec c = vec_load(below + p * pitch), d = vec_load(below + (p + 1) * pitch);
+        vec upper = vec_max(a, b), lower = vec_max(c, d), best = vec_add(vec_max(upper, lower), bias);
+        vec_store_number(out, number, p / 2 * s->pixel, epilogue_clamp(best, low, high), whole, r->channels);
         if (!argmax)
             continue;
-        __m256i right = _mm256_castps_si256(_mm256_cmp_ps(b, a, _CMP_GT_OQ)), right_below = _mm256_castps_si256(_mm256_cmp_ps(d, c, _CMP_GT_OQ));
-        __m256i under = _mm256_castps_si256(_mm256_cmp_ps(lower, upper, _CMP_GT_OQ));
-        __m256i at = _mm256_or_si256(_mm256_and_si256(_mm256_blendv_epi8(right, right_below, under), one), _mm256_and_si256(under, two));
-        __m256 passes = _mm256_and_ps(_mm256_cmp_ps(best, low, _CMP_GT_OQ), _mm256_cmp_ps(best, high, _CMP_LT_OQ));
-        epilogue_store_bytes(argmax + p / 2 * t->pixel, _mm256_blendv_epi8(blocked, at, _mm256_castps_si256(passes)), r->channels);
+        vec_test under = vec_more(lower, upper), right = test_choose(under, vec_more(d, c), vec_more(b, a));
+        vec_test passes = test_both(vec_more(best, low), vec_more(high, best));
+        vec_store_place(argmax + p / 2 * t->pixel, right, under, passes, whole, r->channels);
     }
 }
 

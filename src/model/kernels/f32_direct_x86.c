@@ -1,7 +1,7 @@
-/* f32_direct_avx2.c: convolution as a product of matrices without copying the input apart: any size, stride, padding and
- * channels; 1 × 1 convolutions run over all pixels at once.
+/* f32_direct_x86.c: convolution as a product of matrices without copying the input apart: any size, stride, padding and
+ * channels; 1 × 1 convolutions run over all pixels at once. Compiled for AVX2 with FMA and for AVX-512: the same bits.
  *
- * A run of up to RUN output pixels of one row is multiplied with 16 output channels at a time: tile rows are pixels, the sum
+ * A run of up to RUN output pixels of one row is multiplied with 16 or 32 output channels at a time: tile rows are pixels, the sum
  * goes over (kernel row) × (kernel column, input channel), and the latter lie next to each other in the input. Rows that touch
  * the padding are copied first. Weights: [co / 16][kernel row, column, ci][16].
  *
@@ -9,7 +9,8 @@
  * of every s-th row (`struct part`): taps that fall between pixels are never multiplied. */
 #include "model/kernels/ahead_avx2.h"
 #include "model/kernels/direct.h"
-#include "model/kernels/epilogue_avx2.h"
+#include "model/kernels/epilogue_x86.h"
+#include "model/kernels/product_x86.h"
 #include "model/kernels/rows.h"
 
 #include <stdint.h>
@@ -18,7 +19,6 @@
 #define RUN     96 /* pixels */
 #define MAX_TAPS 16 /* size of the kernel */
 #define BLOCK   48 /* input channels of a 1 × 1 convolution whose weight gradient is computed together */
-#define TILE_ROWS 6 /* pixels, or input channels of a weight gradient, that are computed together */
 
 static bool takes(const struct conv_shape *s)
 {
@@ -157,21 +157,27 @@ static void find_rows(const struct conv_source *in, const struct part *p, size_t
 
 /* ---- Forward and data gradient ---- */
 
+/* The product that makes pixels of a run from n on; two panels lie as packed. */
+GEMM_INLINE struct product product_of(const struct rows *r, const struct part *p, size_t n, const float *panel)
+{
+    return (struct product){.source = r->row, .segments = p->rows, .at = n * r->pitch, .length = p->columns * p->ci, .step = r->pitch, .next = 1,
+                            .panel = panel, .panel_pitch = GEMM_PANEL, .panel_gap = p->rows * p->columns * p->ci * GEMM_PANEL};
+}
+
 static void multiply(const struct rows *r, const struct part *p, size_t count, const float *panel, float *out)
 {
-    size_t length = p->columns * p->ci;
-    for (size_t n = 0; n < count;) {
-        size_t rows = gemm_rows(count - n);
-        GEMM_TILE(rows, false, r->row, p->rows, n * r->pitch, length, r->pitch, 1, panel, out + n * GEMM_PANEL);
+    for (size_t n = 0, rows; n < count; n += rows) {
+        const struct product product = product_of(r, p, n, panel);
+        rows = product_rows(count - n);
+        PRODUCT_TILE(rows, 1, false, &product, out + n * GEMM_PANEL, GEMM_PANEL, 0);
         ahead_fetch(p->ahead);
-        n += rows;
     }
 }
 
 static void finish_run(const struct conv_job *j, struct epilogue_run r, const float *value)
 {
     size_t end = r.first + r.channels;
-    for (; r.first < end; r.first += 8, value += 8) {
+    for (; r.first < end; r.first += VEC, value += VEC) {
         r.channels = end - r.first;
         if (j->epilogue == CONV_POOL)
             epilogue_pool_run(j, &r, value, value + RUN * GEMM_PANEL, GEMM_PANEL);
@@ -180,74 +186,83 @@ static void finish_run(const struct conv_job *j, struct epilogue_run r, const fl
     }
 }
 
-/* The epilogue of a run, 16 channels, straight from the registers of the products. Two sums of each channel take turns. */
+/* The epilogue of a run, one or two vectors of channels, straight from the registers of the products. Two sums of each channel take turns. */
 struct finish {
-    struct epilogue_terms terms[2];
-    __m256 sum[2][2], sum2[2][2];
+    struct epilogue_terms terms[PRODUCT_VECTORS];
+    vec sum[PRODUCT_VECTORS][2], sum2[PRODUCT_VECTORS][2];
 };
 
-#define FINISH_ROW(i)                                                                                                           \
-    if (rows > i)                                                                                                               \
-        epilogue_one(&f->terms[half], kind, number, true, n + i, acc[2 * i + half], &sum[i % 2], &sum2[i % 2]);
-
-GEMM_INLINE void finish_half(size_t rows, enum conv_epilogue kind, enum number number, size_t half, size_t n, const __m256 *acc, struct finish *f)
+GEMM_INLINE void finish_vector(size_t rows, enum conv_epilogue kind, enum number number, size_t vector, size_t n, const vec *acc, struct finish *f)
 {
-    __m256 sum[2] = {f->sum[half][0], f->sum[half][1]}, sum2[2] = {f->sum2[half][0], f->sum2[half][1]};
-    GEMM_EACH_ROW(FINISH_ROW)
+    vec sum[2] = {f->sum[vector][0], f->sum[vector][1]}, sum2[2] = {f->sum2[vector][0], f->sum2[vector][1]};
+    PRODUCT_UNROLL
+    for (size_t i = 0; i < rows; i++)
+        epilogue_one(&f->terms[vector], kind, number, true, n + i, acc[PRODUCT_VECTORS * i + vector], &sum[i % 2], &sum2[i % 2]);
     if (kind == CONV_CLAMP)
         return;
-    f->sum[half][0] = sum[0], f->sum[half][1] = sum[1];
-    f->sum2[half][0] = sum2[0], f->sum2[half][1] = sum2[1];
+    f->sum[vector][0] = sum[0], f->sum[vector][1] = sum[1];
+    f->sum2[vector][0] = sum2[0], f->sum2[vector][1] = sum2[1];
 }
 
-GEMM_INLINE void finished_tile(size_t rows, enum conv_epilogue kind, enum number number, const struct rows *r, const struct part *p, size_t n,
-                               const float *panel, struct finish *f)
+GEMM_INLINE void finished_tile(size_t rows, size_t panels, enum conv_epilogue kind, enum number number, const struct product *product, size_t n,
+                               struct finish *f)
 {
-    __m256 acc[12];
-    GEMM_EACH_ROW(GEMM_ZERO)
-    gemm_sum(rows, r->row, p->rows, n * r->pitch, p->columns * p->ci, r->pitch, 1, panel, GEMM_PANEL, 0, acc);
-    finish_half(rows, kind, number, 0, n, acc, f);
-    finish_half(rows, kind, number, 1, n, acc, f);
+    vec acc[PRODUCT_VECTORS * PRODUCT_ROWS];
+    product_zero(rows, acc);
+    product_sum(rows, panels, product, acc);
+    finish_vector(rows, kind, number, 0, n, acc, f);
+    if (product_vectors(panels) > 1)
+        finish_vector(rows, kind, number, 1, n, acc, f);
 }
 
-GEMM_INLINE void multiply_finished(const struct conv_job *j, enum conv_epilogue kind, enum number number, const struct rows *r,
+GEMM_INLINE void multiply_finished(const struct conv_job *j, size_t panels, enum conv_epilogue kind, enum number number, const struct rows *r,
                                    const struct part *p, const struct epilogue_run *e, const float *panel)
 {
-    const __m256 zero = _mm256_setzero_ps();
-    struct epilogue_run low = *e, high = *e;
-    low.channels = high.channels = 8;
-    high.first += 8;
-    struct finish f = {.terms = {epilogue_terms_make(j, kind, number, true, &low), epilogue_terms_make(j, kind, number, true, &high)},
-                       .sum = {{zero, zero}, {zero, zero}}, .sum2 = {{zero, zero}, {zero, zero}}};
+    const size_t vectors = product_vectors(panels);
+    struct finish f;
+    for (size_t v = 0; v < vectors; v++) {
+        struct epilogue_run at = *e;
+        at.channels = VEC;
+        at.first += v * VEC;
+        f.terms[v] = epilogue_terms_make(j, kind, number, true, &at);
+        f.sum[v][0] = f.sum[v][1] = f.sum2[v][0] = f.sum2[v][1] = vec_zero();
+    }
     for (size_t n = 0, rows; n < e->count; n += rows) {
-        rows = gemm_rows(e->count - n);
-        GEMM_SWITCH(finished_tile, rows, kind, number, r, p, n, panel, &f);
+        const struct product product = product_of(r, p, n, panel);
+        rows = product_rows(e->count - n);
+        PRODUCT_SWITCH(finished_tile, rows, panels, kind, number, &product, n, &f);
         ahead_fetch(p->ahead);
     }
-    for (size_t half = 0; half < 2 && f.terms[0].sums; half++) {
-        epilogue_add_sums(_mm256_add_ps(f.sum[half][0], f.sum[half][1]), 8, j->sum + e->first + 8 * half);
-        epilogue_add_sums(_mm256_add_ps(f.sum2[half][0], f.sum2[half][1]), 8, j->sum2 + e->first + 8 * half);
+    for (size_t v = 0; v < vectors && f.terms[0].sums; v++) {
+        epilogue_add_sums(vec_add(f.sum[v][0], f.sum[v][1]), VEC, j->sum + e->first + v * VEC);
+        epilogue_add_sums(vec_add(f.sum2[v][0], f.sum2[v][1]), VEC, j->sum2 + e->first + v * VEC);
     }
 }
 
-/* Whether the run was computed so: usual epilogues and numbers of whole panels. */
-static bool try_finished(const struct conv_job *j, const struct rows *r, const struct part *p, const struct epilogue_run *e, const float *panel)
+/* Panels of the run that were computed so, of up to `panels`: usual epilogues and numbers of whole panels. */
+GEMM_INLINE size_t finished_panels(const struct conv_job *j, size_t panels, const struct rows *r, const struct part *p, const struct epilogue_run *e,
+                                   const float *panel)
 {
-    if (e->channels < GEMM_PANEL)
-        return false;
     if (j->epilogue == CONV_CLAMP && j->number == NUMBER_F32)
-        multiply_finished(j, CONV_CLAMP, NUMBER_F32, r, p, e, panel);
+        multiply_finished(j, panels, CONV_CLAMP, NUMBER_F32, r, p, e, panel);
     else if (j->epilogue == CONV_RAW && j->number == NUMBER_F32)
-        multiply_finished(j, CONV_RAW, NUMBER_F32, r, p, e, panel);
+        multiply_finished(j, panels, CONV_RAW, NUMBER_F32, r, p, e, panel);
     else if (j->epilogue == CONV_RAW && j->number == NUMBER_F16)
-        multiply_finished(j, CONV_RAW, NUMBER_F16, r, p, e, panel);
+        multiply_finished(j, panels, CONV_RAW, NUMBER_F16, r, p, e, panel);
     else if (j->epilogue == CONV_GRADIENT && j->number == NUMBER_F32)
-        multiply_finished(j, CONV_GRADIENT, NUMBER_F32, r, p, e, panel);
+        multiply_finished(j, panels, CONV_GRADIENT, NUMBER_F32, r, p, e, panel);
     else if (j->epilogue == CONV_GRADIENT && j->number == NUMBER_F16)
-        multiply_finished(j, CONV_GRADIENT, NUMBER_F16, r, p, e, panel);
+        multiply_finished(j, panels, CONV_GRADIENT, NUMBER_F16, r, p, e, panel);
     else
-        return false;
-    return true;
+        return 0;
+    return panels;
+}
+
+static size_t try_finished(const struct conv_job *j, const struct rows *r, const struct part *p, const struct epilogue_run *e, const float *panel)
+{
+    if (PRODUCT_PANELS > 1 && p->co - e->first >= PRODUCT_PANELS * GEMM_PANEL)
+        return finished_panels(j, PRODUCT_PANELS, r, p, e, panel);
+    return e->channels < GEMM_PANEL ? 0 : finished_panels(j, 1, r, p, e, panel);
 }
 
 /* `count` pixels from n of row m (and of the row after it, where pooled). */
@@ -262,8 +277,11 @@ static void convolve_run(const struct conv_job *j, const struct part *p, size_t 
     for (size_t first = 0; first < p->co; first += GEMM_PANEL) {
         r.first = first;
         r.channels = p->co - first < GEMM_PANEL ? p->co - first : GEMM_PANEL;
-        if (try_finished(j, &rows[0], p, &r, p->weights + first * k))
+        size_t finished = try_finished(j, &rows[0], p, &r, p->weights + first * k);
+        if (finished) {
+            first += (finished - 1) * GEMM_PANEL;
             continue;
+        }
         for (size_t t = 0; t < times; t++)
             multiply(&rows[t], p, count, p->weights + first * k, values + t * RUN * GEMM_PANEL);
         finish_run(j, r, values);
@@ -308,7 +326,7 @@ static struct conv_job join_pixels(const struct conv_job *j)
 static void conv(const struct conv_job *job, void *scratch)
 {
     struct conv_job j = join_pixels(job);
-    struct ahead ahead = ahead_make(&job->ahead, j.images * j.h * j.w / TILE_ROWS * panels(j.shape.co));
+    struct ahead ahead = ahead_make(&job->ahead, j.images * j.h * j.w / PRODUCT_ROWS * panels(j.shape.co));
     struct part p = {.rows = j.shape.size, .columns = j.shape.size, .stride = j.shape.stride, .top = (ptrdiff_t)j.in.top,
                      .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co, .weights = j.weights, .step = 1, .h = j.h, .w = j.w,
                      .ahead = &ahead};
@@ -320,7 +338,7 @@ static void data(const struct conv_job *job, void *scratch)
     struct conv_job j = join_pixels(job);
     const struct conv_shape *s = &j.shape;
     const float *weights_at[MAX_TAPS + 1][MAX_TAPS + 1], *at = j.weights;
-    struct ahead ahead = ahead_make(&job->ahead, j.images * j.h * j.w / TILE_ROWS * panels(s->ci));
+    struct ahead ahead = ahead_make(&job->ahead, j.images * j.h * j.w / PRODUCT_ROWS * panels(s->ci));
     for (size_t y = 0; y < s->stride; y++)
         for (size_t x = 0; x < s->stride; x++) {
             weights_at[y][x] = at;
@@ -342,20 +360,26 @@ static void data(const struct conv_job *job, void *scratch)
 /* 16 channels of a run of the gradient, zeros where there are fewer. */
 static void load_panel(const float *g, size_t pixel, size_t count, size_t channels, float *to)
 {
-    __m256i low = gemm_lanes(channels), high = gemm_lanes(channels > 8 ? channels - 8 : 0);
-    for (size_t n = 0; n < count; n++, g += pixel, to += GEMM_PANEL) {
-        _mm256_store_ps(to, _mm256_maskload_ps(g, low));
-        _mm256_store_ps(to + 8, channels > 8 ? _mm256_maskload_ps(g + 8, high) : _mm256_setzero_ps());
+    for (size_t c = 0; c < GEMM_PANEL; c += VEC) {
+        const vec_lanes lanes = vec_first(channels > c ? channels - c : 0);
+        for (size_t n = 0; n < count; n++)
+            vec_store(to + n * GEMM_PANEL + c, channels > c ? vec_load_lanes(g + n * pixel + c, false, lanes) : vec_zero());
     }
 }
 
-/* Products of `length` values per pixel, `pitch` apart, with a panel of the gradient, added to `sum`: tile rows are values of a pixel, the
- * sum goes over `count` pixels. */
-static void gradient_tiles(const float *values, size_t length, size_t pitch, size_t count, const float *panel, struct ahead *ahead, float *sum)
+/* Products of `length` values per pixel, `pitch` apart, with panels of the gradient, added to `sum`: tile rows are values of a pixel, the
+ * sum goes over `count` pixels. Two panels: RUN rows apart in `panel`, `gap` floats in `sum`. */
+static void gradient_tiles(const float *values, size_t length, size_t pitch, size_t count, const float *panel, size_t panels, struct ahead *ahead,
+                           float *sum, size_t gap)
 {
     for (size_t k = 0, tile; k < length; k += tile) {
-        tile = gemm_rows(length - k);
-        GEMM_TILE(tile, true, &values, 1, k, count, 1, pitch, panel, sum + k * GEMM_PANEL);
+        const struct product p = {.source = &values, .segments = 1, .at = k, .length = count, .step = 1, .next = pitch, .panel = panel,
+                                  .panel_pitch = GEMM_PANEL, .panel_gap = RUN * GEMM_PANEL};
+        tile = product_rows(length - k);
+        if (panels == 1)
+            PRODUCT_TILE(tile, 1, true, &p, sum + k * GEMM_PANEL, GEMM_PANEL, 0);
+        else
+            PRODUCT_TILE(tile, PRODUCT_PANELS, true, &p, sum + k * GEMM_PANEL, GEMM_PANEL, gap);
         ahead_fetch(ahead);
     }
 }
@@ -383,14 +407,17 @@ static void gradient_run(const struct conv_weight_job *j, const struct part *p, 
     find_rows(&j->in, p, image, m, n, count, copies, &rows);
     if (blocks)
         copy_blocks(rows.row[0], rows.pitch, length, count, copies + rows_floats(&j->shape));
-    for (size_t first = 0; first < p->co; first += GEMM_PANEL) {
+    for (size_t first = 0, now; first < p->co; first += now * GEMM_PANEL) {
         float *sum = j->sum + first * p->rows * length;
-        load_panel(dz + first, g->pixel, count, p->co - first < GEMM_PANEL ? p->co - first : GEMM_PANEL, scratch);
+        size_t gap = p->rows * length * GEMM_PANEL;
+        now = p->co - first > GEMM_PANEL ? PRODUCT_PANELS : 1;
+        for (size_t k = 0, at = first; k < now; k++, at += GEMM_PANEL)
+            load_panel(dz + at, g->pixel, count, p->co - at < GEMM_PANEL ? p->co - at : GEMM_PANEL, scratch + k * RUN * GEMM_PANEL);
         for (size_t i = 0; i < p->rows && !blocks; i++, sum += length * GEMM_PANEL)
-            gradient_tiles(rows.row[i], length, rows.pitch, count, scratch, p->ahead, sum);
+            gradient_tiles(rows.row[i], length, rows.pitch, count, scratch, now, p->ahead, sum, gap);
         for (size_t c = 0, width; blocks && c < length; c += width) {
             width = length - c < BLOCK ? length - c : BLOCK;
-            gradient_tiles(copies + rows_floats(&j->shape) + c * count, width, width, count, scratch, p->ahead, sum + c * GEMM_PANEL);
+            gradient_tiles(copies + rows_floats(&j->shape) + c * count, width, width, count, scratch, now, p->ahead, sum + c * GEMM_PANEL, gap);
         }
     }
 }
@@ -404,7 +431,7 @@ static void weight_gradient(const struct conv_weight_job *job, void *scratch)
         j.images = j.h = j.in.h = 1;
     }
     size_t length = j.shape.size * j.shape.ci, runs = j.images * j.h * ((j.w + RUN - 1) / RUN);
-    struct ahead ahead = ahead_make(&job->ahead, runs * panels(j.shape.co) * j.shape.size * ((length + TILE_ROWS - 1) / TILE_ROWS));
+    struct ahead ahead = ahead_make(&job->ahead, runs * panels(j.shape.co) * j.shape.size * ((length + PRODUCT_ROWS - 1) / PRODUCT_ROWS));
     struct part p = {.rows = j.shape.size, .columns = j.shape.size, .stride = j.shape.stride, .top = (ptrdiff_t)j.in.top,
                      .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co, .ahead = &ahead};
     for (size_t image = 0; image < j.images; image++)
@@ -429,8 +456,8 @@ static void weight_gradient_finish(const struct conv_shape *s, const float *sum,
     }
 }
 
-const struct conv_kernel conv_direct_avx2 = {
-    .name = "direct",
+const struct conv_kernel VEC_NAME(conv_direct) = {
+    .name = VEC == 16 ? "direct (avx512)" : "direct",
     .numbers = true,
     .takes = takes,
     .weights_bytes = weights_bytes,

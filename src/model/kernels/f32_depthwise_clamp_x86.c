@@ -1,14 +1,13 @@
-/* f32_depthwise_clamp_avx2.c: depthwise 3 × 3 convolution with bias and clamp for predictions, eight channels at a time.
+/* f32_depthwise_clamp_x86.c: depthwise 3 × 3 convolution with bias and clamp for predictions, a vector of channels at a time: 8 with AVX2, 16
+ * with AVX-512, the same bits.
  *
  * Reads images as they lie: nothing is copied. Inside of an image, blocks of neighbouring outputs are computed together, so that every value
  * is loaded once per block; windows that reach over a border have kernels of fewer rows or columns, compiled one by one. All channels of a
  * block follow each other, as they do in memory. Every output is one sum, tap by tap, whatever the block: the bits do not depend on how an
- * image is divided. Weights as conv_depthwise_avx2 packs them. */
+ * image is divided. Weights as the depthwise kernel of the same instruction set packs them. */
 #include "model/kernels/direct.h"
+#include "model/kernels/vector_x86.h"
 
-#include <immintrin.h>
-
-#define VECTOR 8
 #define TAPS   9
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 9")
@@ -39,23 +38,23 @@ struct spot {
     float low, high;
 };
 
-INLINE __m256 clamp(__m256 v, __m256 low, __m256 high)
+INLINE vec clamp(vec v, vec low, vec high)
 {
-    return _mm256_min_ps(high, _mm256_max_ps(low, v)); /* NaN stays NaN */
+    return vec_min(high, vec_max(low, v)); /* NaN stays NaN */
 }
 
 INLINE void spot_inside(const struct spot *s, size_t y0, size_t y1, size_t x0, size_t x1)
 {
-    const __m256 low = _mm256_set1_ps(s->low), high = _mm256_set1_ps(s->high);
+    const vec low = vec_set(s->low), high = vec_set(s->high);
     const float *rows[3] = {s->in, s->in + s->row, s->in + 2 * s->row}, *w = s->weights;
-    for (size_t c = 0; c < s->channels; c += VECTOR, w += TAPS * VECTOR) {
-        __m256 sum = s->bias ? _mm256_loadu_ps(s->bias + c) : _mm256_setzero_ps();
+    for (size_t c = 0; c < s->channels; c += VEC, w += TAPS * VEC) {
+        vec sum = s->bias ? vec_load(s->bias + c) : vec_zero();
         UNROLL
         for (size_t y = y0; y < y1; y++)
             UNROLL
             for (size_t x = x0; x < x1; x++)
-                sum = _mm256_fmadd_ps(_mm256_loadu_ps(rows[y] + x * s->pixel + c), _mm256_loadu_ps(w + (y * 3 + x) * VECTOR), sum);
-        _mm256_storeu_ps(s->out + c, clamp(sum, low, high));
+                sum = vec_fma(vec_load(rows[y] + x * s->pixel + c), vec_load(w + (y * 3 + x) * VEC), sum);
+        vec_store(s->out + c, clamp(sum, low, high));
     }
 }
 
@@ -93,17 +92,17 @@ struct blocks {
 
 INLINE void run_blocks(const struct blocks *b, size_t stride, size_t high_rows)
 {
-    const __m256 low = _mm256_set1_ps(b->first.low), high = _mm256_set1_ps(b->first.high);
+    const vec low = vec_set(b->first.low), high = vec_set(b->first.high);
     const size_t pixel = b->first.pixel, row = b->first.row, channels = b->first.channels;
     const float *in = b->first.in, *bias = b->first.bias;
     float *out = b->first.out;
     for (size_t n = b->count; n > 0; n--, in += COLUMNS * stride * pixel, out += COLUMNS * b->out_pixel) {
         const float *w = b->first.weights;
-        for (size_t c = 0; c < channels; c += VECTOR, w += TAPS * VECTOR) {
-            __m256 weight[TAPS], sum[2 * COLUMNS], start = bias ? _mm256_loadu_ps(bias + c) : _mm256_setzero_ps();
+        for (size_t c = 0; c < channels; c += VEC, w += TAPS * VEC) {
+            vec weight[TAPS], sum[2 * COLUMNS], start = bias ? vec_load(bias + c) : vec_zero();
             UNROLL
             for (size_t t = 0; t < TAPS; t++)
-                weight[t] = _mm256_loadu_ps(w + t * VECTOR);
+                weight[t] = vec_load(w + t * VEC);
             UNROLL
             for (size_t o = 0; o < high_rows * COLUMNS; o++)
                 sum[o] = start;
@@ -111,17 +110,17 @@ INLINE void run_blocks(const struct blocks *b, size_t stride, size_t high_rows)
             for (size_t y = 0; y < (high_rows - 1) * stride + 3; y++)
                 UNROLL
                 for (size_t x = 0; x < (COLUMNS - 1) * stride + 3; x++) {
-                    __m256 v = _mm256_loadu_ps(in + y * row + x * pixel + c);
+                    vec v = vec_load(in + y * row + x * pixel + c);
                     UNROLL
                     for (size_t o = 0; o < high_rows * COLUMNS; o++) {
                         size_t top = o / COLUMNS * stride, left = o % COLUMNS * stride;
                         if (y >= top && y < top + 3 && x >= left && x < left + 3)
-                            sum[o] = _mm256_fmadd_ps(v, weight[(y - top) * 3 + x - left], sum[o]);
+                            sum[o] = vec_fma(v, weight[(y - top) * 3 + x - left], sum[o]);
                     }
                 }
             UNROLL
             for (size_t o = 0; o < high_rows * COLUMNS; o++)
-                _mm256_storeu_ps(out + o / COLUMNS * b->out_row + o % COLUMNS * b->out_pixel + c, clamp(sum[o], low, high));
+                vec_store(out + o / COLUMNS * b->out_row + o % COLUMNS * b->out_pixel + c, clamp(sum[o], low, high));
         }
     }
 }
@@ -131,10 +130,10 @@ static bool reaches_one(size_t out, size_t stride, size_t before, size_t in)
     return before <= 1 && (out - 1) * stride + 3 <= in + before + 1;
 }
 
-bool conv_depthwise_clamp_takes_avx2(const struct conv_job *j)
+bool VEC_NAME(conv_depthwise_clamp_takes)(const struct conv_job *j)
 {
     const struct conv_shape *s = &j->shape;
-    return s->depthwise && s->size == 3 && s->stride <= 2 && s->co % VECTOR == 0 && j->epilogue == CONV_CLAMP && j->h && j->w &&
+    return s->depthwise && s->size == 3 && s->stride <= 2 && s->co % VEC == 0 && j->epilogue == CONV_CLAMP && j->h && j->w &&
            reaches_one(j->h, s->stride, j->in.top, j->in.h) && reaches_one(j->w, s->stride, j->in.left, j->in.w);
 }
 
@@ -183,7 +182,7 @@ static void run_rows(const struct conv_job *j, size_t image, size_t y, size_t ro
     }
 }
 
-void conv_depthwise_clamp_avx2(const struct conv_job *j)
+void VEC_NAME(conv_depthwise_clamp)(const struct conv_job *j)
 {
     for (size_t image = 0; image < j->images; image++)
         for (size_t y = 0, rows; y < j->h; y += rows) {

@@ -1,14 +1,14 @@
-/* f32_dense_avx2.c: the products of dense.h. What is used more than once stays in the first caches: a chunk of the kernel for all
+/* f32_dense_x86.c: the products of dense.h, compiled for AVX2 with FMA and for AVX-512: the same bits. What is used more than once stays in the first caches: a chunk of the kernel for all
  * samples, or 16 inputs of all samples for all units. */
 #include "model/kernels/dense.h"
-#include "model/kernels/gemm_avx2.h"
+#include "model/kernels/product_x86.h"
 
 #include <string.h>
 
 #define CHUNK 256 /* inputs */
 #define AHEAD 64  /* inputs: samples lie too far apart for the processor to foresee what is read next */
 
-extern const struct dense_kernels dense_kernels_avx2;
+extern const struct dense_kernels VEC_NAME(dense_kernels);
 
 _Static_assert(DENSE_PANEL == GEMM_PANEL, "one panel");
 
@@ -28,10 +28,10 @@ static size_t scratch_bytes(size_t n, size_t co)
 /* `rows` rows of up to 16 columns, zeros after them. */
 static void pack_columns(const float *from, size_t pitch, size_t rows, size_t columns, float *to)
 {
-    __m256i low = gemm_lanes(columns), high = gemm_lanes(columns > 8 ? columns - 8 : 0);
-    for (size_t i = 0; i < rows; i++, from += pitch, to += GEMM_PANEL) {
-        _mm256_store_ps(to, _mm256_maskload_ps(from, low));
-        _mm256_store_ps(to + 8, columns > 8 ? _mm256_maskload_ps(from + 8, high) : _mm256_setzero_ps());
+    for (size_t c = 0; c < GEMM_PANEL; c += VEC) {
+        const vec_lanes lanes = vec_first(columns > c ? columns - c : 0);
+        for (size_t i = 0; i < rows; i++)
+            vec_store(to + i * GEMM_PANEL + c, columns > c ? vec_load_lanes(from + i * pitch + c, false, lanes) : vec_zero());
     }
 }
 
@@ -43,10 +43,11 @@ static void forward(const struct dense_job *j, float *sum, void *scratch)
         for (size_t first = 0; first < j->co; first += GEMM_PANEL) {
             float *to = sum + first * j->n;
             pack_columns(j->kernel + k * j->co + first, j->co, depth, smaller(GEMM_PANEL, j->co - first), scratch);
-            for (size_t s = 0; s < j->n;) {
-                size_t rows = gemm_rows(j->n - s);
-                GEMM_TILE(rows, true, &x, 1, s * j->x_pitch, depth, j->x_pitch, 1, scratch, to + s * GEMM_PANEL);
-                s += rows;
+            for (size_t s = 0, rows; s < j->n; s += rows) {
+                const struct product p = {.source = &x, .segments = 1, .at = s * j->x_pitch, .length = depth, .step = j->x_pitch, .next = 1,
+                                          .panel = scratch, .panel_pitch = GEMM_PANEL};
+                rows = product_rows(j->n - s);
+                PRODUCT_TILE(rows, 1, true, &p, to + s * GEMM_PANEL, GEMM_PANEL, 0);
             }
         }
     }
@@ -125,19 +126,21 @@ static void store_tile(const float *tile, size_t rows, size_t columns, bool adds
 /* 16 inputs of `rows` samples. */
 static void data_tile(const struct dense_job *j, size_t s, size_t rows, bool adds, const float *turned, float *to, size_t pitch)
 {
+    const struct product p = {.source = &j->g, .segments = 1, .at = s * j->co, .length = j->co, .step = j->co, .next = 1, .panel = turned,
+                              .panel_pitch = GEMM_PANEL};
     if (adds)
-        GEMM_TILE_AT(rows, true, &j->g, 1, s * j->co, j->co, j->co, 1, turned, GEMM_PANEL, 0, to, pitch);
+        PRODUCT_TILE(rows, 1, true, &p, to, pitch, 0);
     else
-        GEMM_TILE_AT(rows, false, &j->g, 1, s * j->co, j->co, j->co, 1, turned, GEMM_PANEL, 0, to, pitch);
+        PRODUCT_TILE(rows, 1, false, &p, to, pitch, 0);
 }
 
 static void data_turned(const struct dense_job *j, bool adds, const float *turned, float *dx, size_t pitch)
 {
-    float tile[6 * GEMM_PANEL];
+    float tile[PRODUCT_ROWS * GEMM_PANEL];
     for (size_t k = 0; k < j->k; k += GEMM_PANEL, turned += GEMM_PANEL * j->co)
         for (size_t s = 0, rows; s < j->n; s += rows) {
             float *to = dx + s * pitch + k;
-            rows = gemm_rows(j->n - s);
+            rows = product_rows(j->n - s);
             if (k + GEMM_PANEL <= j->k) {
                 data_tile(j, s, rows, adds, turned, to, pitch);
             } else {
@@ -166,11 +169,14 @@ static size_t turned_floats(size_t inputs, size_t co)
 static void weights_of(const struct dense_job *j, const float *x, size_t pitch, size_t ahead, size_t count, float *sum, float *gradient)
 {
     for (size_t o = 0, rows; o < j->co; o += rows, ahead = 0) {
-        rows = gemm_rows(j->co - o);
-        if (ahead)
-            GEMM_TILE_AT(rows, false, &j->g, 1, o, j->n, 1, j->co, x, pitch, AHEAD, sum + o * GEMM_PANEL, GEMM_PANEL);
-        else
-            GEMM_TILE_AT(rows, false, &j->g, 1, o, j->n, 1, j->co, x, pitch, 0, sum + o * GEMM_PANEL, GEMM_PANEL);
+        struct product p = {.source = &j->g, .segments = 1, .at = o, .length = j->n, .step = 1, .next = j->co, .panel = x, .panel_pitch = pitch};
+        rows = product_rows(j->co - o);
+        if (ahead) {
+            p.ahead = AHEAD;
+            PRODUCT_TILE(rows, 1, false, &p, sum + o * GEMM_PANEL, GEMM_PANEL, 0);
+        } else {
+            PRODUCT_TILE(rows, 1, false, &p, sum + o * GEMM_PANEL, GEMM_PANEL, 0);
+        }
     }
     for (size_t o = 0; o < j->co; o += 8)
         for (size_t half = 0; half < count; half += 8) {
@@ -196,7 +202,7 @@ static void weights(const struct dense_job *j, float *gradient, void *scratch)
     }
 }
 
-const struct dense_kernels dense_kernels_avx2 = {.scratch_bytes = scratch_bytes,
+const struct dense_kernels VEC_NAME(dense_kernels) = {.scratch_bytes = scratch_bytes,
                                                  .forward = forward,
                                                  .data = data,
                                                  .turned_floats = turned_floats,
