@@ -534,6 +534,27 @@ static void requests_with_gaps(void)
     object_close(o);
 }
 
+/* What nobody has asked for yet is fetched in pieces that end at multiples of their size; what was asked for is one request, if it fits into one. */
+static void requests_that_are_aligned(void)
+{
+    struct object *o = open_private("aligned", 3 * PART_BLOCKS);
+    REQUIRE(o);
+    struct part *p = object_ask_once(o, 1, 3 * PART_BLOCKS, SOMETIME), *q = object_ask_once(o, PART_BLOCKS, 3 * PART_BLOCKS, SOON);
+    struct part *r = object_ask_once(o, 2 * PART_BLOCKS + 3, 3 * PART_BLOCKS, SOMETIME);
+    REQUIRE(p && q && r);
+    CHECK(p->count == PART_BLOCKS - 1 && q->count == PART_BLOCKS && r->count == PART_BLOCKS - 3);
+    object_mark(o, 0, 3 * PART_BLOCKS, ABSENT);
+    struct part *s = object_ask_once(o, PART_BLOCKS - 2, PART_BLOCKS + 2, SOON);
+    REQUIRE(s);
+    CHECK(s->count == 4);
+    object_mark(o, 0, 3 * PART_BLOCKS, ABSENT);
+    mem_free(p);
+    mem_free(q);
+    mem_free(r);
+    mem_free(s);
+    object_close(o);
+}
+
 /* What fits stays. */
 static void blocks_that_fit(void)
 {
@@ -582,6 +603,7 @@ int main(int argc, char **argv)
                                         {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
                                         {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
                                         {"requests_with_gaps", requests_with_gaps},
+                                        {"requests_that_are_aligned", requests_that_are_aligned},
                                         {"blocks_that_passed_meanwhile", blocks_that_passed_meanwhile}, {"blocks_that_fit_no_more", blocks_that_fit_no_more},
                                         {"epochs_without_room", epochs_without_room}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory}, {NULL, NULL}};
     return test_main(argc, argv, tests);

@@ -49,10 +49,18 @@ static bool is_absent(const struct object *o, size_t i)
     return o->states[i] == ABSENT || o->states[i] == PASSED;
 }
 
+/* Requests end at multiples of their size: stores keep objects in such pieces, and may have to read, check or unpack a whole one for each request. */
+static size_t part_end(size_t first, size_t end)
+{
+    size_t behind = (first / PART_BLOCKS + 1) * PART_BLOCKS;
+    return end < behind ? end : behind;
+}
+
 struct part *object_ask_once(struct object *o, size_t first, size_t end, enum urgency urgency)
 {
     size_t count = 0;
-    end = end - first < PART_BLOCKS ? end : first + PART_BLOCKS;
+    if (urgency == SOMETIME || end - first > PART_BLOCKS)
+        end = part_end(first, end);
     for (size_t i = first; i < end; i++) {
         if (o->states[i] == ABSENT || (urgency != SOMETIME && o->states[i] == PASSED))
             count = i + 1 - first;
