@@ -9,7 +9,6 @@
 #include "model/kernels/epilogue_x86.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #define TAPS        9
 #define RUN         64                   /* output pixels of one row */
@@ -86,11 +85,20 @@ static float *row_at(const struct pass *p, ptrdiff_t y)
     return p->scratch->rows[(y % 3 + 3) % 3]; /* y may be negative */
 }
 
+/* Mostly one or none: a call of memset, which compilers would make of the loop, takes longer. */
+GEMM_INLINE void zero_pixels(float *to, size_t count)
+{
+    for (; count > 0; count--, to += VEC) {
+        vec_store(to, vec_zero());
+        __asm__("" : "+r"(to));
+    }
+}
+
 static void load_row(const struct pass *p, ptrdiff_t y)
 {
     float *to = row_at(p, y);
     if (y < 0 || (size_t)y >= p->in->h) {
-        memset(to, 0, p->width * VEC * sizeof(float));
+        zero_pixels(to, p->width);
         return;
     }
     size_t before = p->left < 0 ? (size_t)-p->left : 0, pixel = p->in->strides.pixel;
@@ -98,7 +106,7 @@ static void load_row(const struct pass *p, ptrdiff_t y)
     size_t begin = p->left < 0 ? 0 : (size_t)p->left, count = begin < p->in->w ? p->in->w - begin : 0;
     count = count < p->width - before ? count : p->width - before;
     const float *from = p->in->data + p->image * p->in->strides.image + (size_t)y * p->in->strides.row + begin * pixel + p->first;
-    memset(to, 0, before * VEC * sizeof(float));
+    zero_pixels(to, before);
     to += before * VEC;
     if (p->channels >= VEC) {
         for (size_t n = 0; n < count; n++)
@@ -108,7 +116,7 @@ static void load_row(const struct pass *p, ptrdiff_t y)
         for (size_t n = 0; n < count; n++)
             vec_store(to + n * VEC, vec_load_lanes(from + n * pixel, false, lanes));
     }
-    memset(to + count * VEC, 0, (p->width - before - count) * VEC * sizeof(float));
+    zero_pixels(to + count * VEC, p->width - before - count);
 }
 
 /* Rows up to `y` are in scratch; of them the last three. */

@@ -18,6 +18,7 @@
 
 #define RUN     96 /* pixels */
 #define MAX_TAPS 16 /* size of the kernel */
+#define VALUES  (PRODUCT_PANELS * RUN * GEMM_PANEL) /* floats of a run of panels that are computed together */
 #define BLOCK   48 /* input channels of a 1 × 1 convolution whose weight gradient is computed together */
 
 static bool takes(const struct conv_shape *s)
@@ -50,7 +51,7 @@ static size_t rows_floats(const struct conv_shape *s)
 
 static size_t scratch_bytes(const struct conv_shape *s)
 {
-    size_t own = (2 * RUN * GEMM_PANEL + 2 * rows_floats(s)) * sizeof(float);
+    size_t own = (2 * VALUES + 2 * rows_floats(s)) * sizeof(float);
     size_t pooled = conv_pooled_takes_avx2(s) ? conv_pooled_scratch_avx2() : 0;
     return own > pooled ? own : pooled;
 }
@@ -164,25 +165,35 @@ GEMM_INLINE struct product product_of(const struct rows *r, const struct part *p
                             .panel = panel, .panel_pitch = GEMM_PANEL, .panel_gap = p->rows * p->columns * p->ci * GEMM_PANEL};
 }
 
-static void multiply(const struct rows *r, const struct part *p, size_t count, const float *panel, float *out)
+/* Panels of `out` lie RUN rows apart. */
+GEMM_INLINE void multiply_panels(const struct rows *r, const struct part *p, size_t count, size_t panels_now, const float *panel, float *out)
 {
     for (size_t n = 0, rows; n < count; n += rows) {
         const struct product product = product_of(r, p, n, panel);
         rows = product_rows(count - n);
-        PRODUCT_TILE(rows, 1, false, &product, out + n * GEMM_PANEL, GEMM_PANEL, 0);
+        PRODUCT_TILE(rows, panels_now, false, &product, out + n * GEMM_PANEL, GEMM_PANEL, RUN * GEMM_PANEL);
         ahead_fetch(p->ahead);
     }
 }
 
+static void multiply(const struct rows *r, const struct part *p, size_t count, size_t panels_now, const float *panel, float *out)
+{
+    if (panels_now == 1)
+        multiply_panels(r, p, count, 1, panel, out);
+    else
+        multiply_panels(r, p, count, PRODUCT_PANELS, panel, out);
+}
+
+/* `value` has the row, and VALUES floats after it the row below, where pooled. */
 static void finish_run(const struct conv_job *j, struct epilogue_run r, const float *value)
 {
-    size_t end = r.first + r.channels;
-    for (; r.first < end; r.first += VEC, value += VEC) {
-        r.channels = end - r.first;
+    for (size_t c = 0, channels = r.channels; c < channels; c += VEC, r.first += VEC) {
+        const float *from = value + c / GEMM_PANEL * RUN * GEMM_PANEL + c % GEMM_PANEL;
+        r.channels = channels - c;
         if (j->epilogue == CONV_POOL)
-            epilogue_pool_run(j, &r, value, value + RUN * GEMM_PANEL, GEMM_PANEL);
+            epilogue_pool_run(j, &r, from, from + VALUES, GEMM_PANEL);
         else
-            epilogue_run(j, &r, value, GEMM_PANEL);
+            epilogue_run(j, &r, from, GEMM_PANEL);
     }
 }
 
@@ -260,7 +271,7 @@ GEMM_INLINE size_t finished_panels(const struct conv_job *j, size_t panels, cons
 
 static size_t try_finished(const struct conv_job *j, const struct rows *r, const struct part *p, const struct epilogue_run *e, const float *panel)
 {
-    if (PRODUCT_PANELS > 1 && p->co - e->first >= PRODUCT_PANELS * GEMM_PANEL)
+    if (PRODUCT_PANELS > 1 && e->channels >= PRODUCT_PANELS * GEMM_PANEL)
         return finished_panels(j, PRODUCT_PANELS, r, p, e, panel);
     return e->channels < GEMM_PANEL ? 0 : finished_panels(j, 1, r, p, e, panel);
 }
@@ -268,22 +279,23 @@ static size_t try_finished(const struct conv_job *j, const struct rows *r, const
 /* `count` pixels from n of row m (and of the row after it, where pooled). */
 static void convolve_run(const struct conv_job *j, const struct part *p, size_t image, size_t m, size_t n, size_t count, float *scratch)
 {
-    float *values = scratch, *copies = scratch + 2 * RUN * GEMM_PANEL;
+    float *values = scratch, *copies = scratch + 2 * VALUES;
     size_t k = p->rows * p->columns * p->ci, times = j->epilogue == CONV_POOL ? 2 : 1;
     struct epilogue_run r = {.image = image, .y = p->y0 + m * p->step, .x = p->x0 + n * p->step, .step = p->step, .count = count};
     struct rows rows[2];
     for (size_t t = 0; t < times; t++)
         find_rows(&j->in, p, image, m + t, n, count, copies + t * rows_floats(&j->shape), &rows[t]);
-    for (size_t first = 0; first < p->co; first += GEMM_PANEL) {
+    for (size_t first = 0, now; first < p->co; first += now * GEMM_PANEL) {
         r.first = first;
-        r.channels = p->co - first < GEMM_PANEL ? p->co - first : GEMM_PANEL;
+        now = p->co - first > GEMM_PANEL ? PRODUCT_PANELS : 1;
+        r.channels = p->co - first < now * GEMM_PANEL ? p->co - first : now * GEMM_PANEL;
         size_t finished = try_finished(j, &rows[0], p, &r, p->weights + first * k);
         if (finished) {
-            first += (finished - 1) * GEMM_PANEL;
+            now = finished;
             continue;
         }
         for (size_t t = 0; t < times; t++)
-            multiply(&rows[t], p, count, p->weights + first * k, values + t * RUN * GEMM_PANEL);
+            multiply(&rows[t], p, count, now, p->weights + first * k, values + t * VALUES);
         finish_run(j, r, values);
     }
 }
@@ -400,7 +412,7 @@ static void gradient_run(const struct conv_weight_job *j, const struct part *p, 
 {
     const struct conv_strides *g = &j->gradient.strides;
     const float *dz = j->gradient.data + image * g->image + m * g->row + n * g->pixel;
-    float *copies = scratch + 2 * RUN * GEMM_PANEL;
+    float *copies = scratch + 2 * VALUES;
     size_t length = p->columns * p->ci;
     bool blocks = p->rows * p->columns == 1 && p->ci >= BLOCK;
     struct rows rows;
