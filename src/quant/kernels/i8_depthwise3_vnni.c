@@ -133,18 +133,23 @@ struct ends {
     size_t co;
 };
 
+/* Vector `i`, in the order of the sums, of 32-bit numbers of a unit's channels; `wrap`: the last channel of a pixel. */
+INLINE __m512i quarters(const void *p, size_t i, size_t wrap)
+{
+    const int32_t *from = (const int32_t *)p + 4 * i;
+    __m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const void *)from));
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const void *)(from + (16 & wrap))), 1);
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const void *)(from + (32 & wrap))), 2);
+    return _mm512_inserti32x4(x, _mm_loadu_si128((const void *)(from + (48 & wrap))), 3);
+}
+
 static struct ends ends_of(const struct i8_job *j, size_t part)
 {
     struct ends e = {.out = j->out, .range = i8_range512_of(j->zero, j->low, j->high), .co = j->shape.co};
+    size_t channel = first_channel(&j->shape, part), wrap = WIDTH / pixels_of(&j->shape) - 1;
     for (size_t i = 0; i < 4; i++) {
-        int32_t bias[16];
-        float factor[16];
-        for (size_t k = 0; k < 16; k++) {
-            bias[k] = j->bias[channel_of(&j->shape, part, i, k)];
-            factor[k] = j->factors[channel_of(&j->shape, part, i, k)];
-        }
-        e.bias.acc[i] = _mm512_loadu_si512(bias);
-        e.factor[i] = _mm512_loadu_ps(factor);
+        e.bias.acc[i] = quarters(j->bias + channel, i, wrap);
+        e.factor[i] = _mm512_castsi512_ps(quarters(j->factors + channel, i, wrap));
     }
     return e;
 }
