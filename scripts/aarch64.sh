@@ -8,26 +8,7 @@ cd "$(dirname "$0")/.."
 build=${1:-build-aarch64}
 shift || true
 if [ ! -e "$build/build.ninja" ]; then
-    cross=$(mktemp)
-    trap 'rm -f "$cross"' EXIT
-    cat >"$cross" <<'FILE'
-[binaries]
-c = 'aarch64-linux-gnu-gcc'
-ar = 'aarch64-linux-gnu-ar'
-strip = 'aarch64-linux-gnu-strip'
-pkgconfig = 'pkg-config'
-exe_wrapper = ['qemu-aarch64-static']
-
-[properties]
-pkg_config_libdir = '/usr/lib/aarch64-linux-gnu/pkgconfig'
-
-[host_machine]
-system = 'linux'
-cpu_family = 'aarch64'
-cpu = 'aarch64'
-endian = 'little'
-FILE
-    meson setup "$build" --cross-file "$cross" -Dpython=disabled -Dhdf5=disabled -During=disabled >/dev/null
+    meson setup "$build" --cross-file scripts/aarch64.ini -Dpython=disabled -Dhdf5=disabled -During=disabled >/dev/null
 fi
 ninja -C "$build" | tail -n 1
 mkdir -p "$build/failed"
