@@ -313,6 +313,82 @@ static void test_memory_of_branches(void)
               (int)planned[1]);
 }
 
+/* Every kind of operation that makes batches: what comes after it takes those, not single elements. */
+static void test_batches_of_batches(void)
+{
+    static const struct {
+        const char *text, *shape;
+    } cases[] = {{"range 12 | batch 3 | batch 2", "2 3"},
+                 {"range 12 | batch 2 | rebatch 3 | batch 2", "2 3"},
+                 {"range 12 | bucket value boundaries=6 sizes=3 | unbatch | batch 4", "4"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char got[64] = "";
+        size_t n = 0;
+        pst_error e = {0};
+        pst_batch *b = NULL;
+        pst_pipeline *p = made(cases[i].text);
+        REQUIRE_OK(pst_pipeline_next(p, &b, &e), &e);
+        const pst_tensor *t = pst_batch_get(b, "value");
+        for (uint32_t k = 0; k < t->rank; k++)
+            n += (size_t)snprintf(got + n, sizeof(got) - n, "%s%" PRIu64, k ? " " : "", t->shape[k]);
+        CHECK_STR(got, cases[i].shape);
+        pst_batch_unref(b);
+        pst_pipeline_destroy(p);
+    }
+}
+
+static void test_many_branches_in_words(void)
+{
+    char text[256] = "zip", *words = NULL;
+    pst_error e = {0};
+    for (int i = 0; i < 9; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), " (range 4 | rename value v%d)", i);
+    pst_pipeline *p = made(text);
+    REQUIRE_OK(pst_pipeline_describe(p, false, &words, &e), &e);
+    const char *line = strstr(words, "\nworker ");
+    size_t shown = 0;
+    for (const char *at = line; at && (at = strstr(at, "(read")); at++)
+        shown++;
+    CHECK_INT(shown, 8);
+    CHECK(line && strstr(line, "and 1 more zip"));
+    pst_free(words);
+    pst_pipeline_destroy(p);
+}
+
+static pst_status draw_plan(void *config, const pst_spec *in, pst_spec *out, pst_error *reterr)
+{
+    (void)config, (void)reterr;
+    pst_spec_pass(in, out);
+    pst_spec_write(out, 0);
+    return PST_OK;
+}
+
+static pst_status draw_run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
+{
+    (void)config, (void)worker, (void)in, (void)reterr;
+    *(int64_t *)out[0].data = (int64_t)(pst_random(ctx) % 1000);
+    return PST_OK;
+}
+
+/* Random numbers belong to the operation's place in the tree, also in branches. They are frozen: a run that goes on with a newer
+ * version sees the same ones. */
+static void test_random_numbers_of_branches(void)
+{
+    static const pst_op_class draw = {
+        .size = sizeof(pst_op_class), .name = "draw", .plan = draw_plan, .run = draw_run, .flags = PST_OP_RANDOM};
+    char got[64];
+    pst_error e = {0};
+    pst_pipeline *p = NULL, *branches[2] = {made("range 3"), made("range 3")};
+    for (int i = 0; i < 2; i++)
+        REQUIRE_OK(pst_pipeline_add_op(branches[i], &draw, NULL, &e), &e);
+    REQUIRE_OK(pst_pipeline_create(&p, &(pst_pipeline_options){.size = sizeof(pst_pipeline_options), .seed = 7}, &e), &e);
+    REQUIRE_OK(pst_pipeline_add_pipelines(p, "concatenate", NULL, branches, 2, &e), &e);
+    REQUIRE_OK(pst_pipeline_add(p, "batch", "6", &e), &e);
+    values(p, "value", got, sizeof(got), __LINE__);
+    CHECK_STR(got, "371 103 356 280 661 297");
+    pst_pipeline_destroy(p);
+}
+
 static const struct test tests[] = {
     {"mistakes are found before a thread starts", test_hostile},
     {"huge windows are refused", test_huge},
@@ -323,6 +399,9 @@ static const struct test tests[] = {
     {"the bits of a filter are stored, and belong to the data", test_stored_bits},
     {"places of elements in branches", test_places},
     {"memory of branches", test_memory_of_branches},
+    {"batches of batches", test_batches_of_batches},
+    {"many branches in words", test_many_branches_in_words},
+    {"random numbers of branches", test_random_numbers_of_branches},
     {0},
 };
 
