@@ -241,9 +241,15 @@ static void anchor(char **arguments, size_t count, const char *option, const cha
     }
 }
 
+/* AVX-512 computes the bits of AVX2. */
+static bool same_bits(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 || (strncmp(a, "avx", 3) == 0 && strncmp(b, "avx", 3) == 0);
+}
+
 static void compare_instructions(const struct train_session *s, const pst_run_record *r)
 {
-    if (r->instructions && strcmp(r->instructions, pst_trainer_instructions(s->trainer)) != 0)
+    if (r->instructions && !same_bits(r->instructions, pst_trainer_instructions(s->trainer)))
         say_note("the run began with %s instructions, this machine continues with %s: bits will differ from an uninterrupted run", r->instructions,
                  pst_trainer_instructions(s->trainer));
 }

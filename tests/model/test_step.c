@@ -232,6 +232,25 @@ static void test_threads_do_not_matter(void)
     }
 }
 
+/* AVX-512 computes the bits of AVX2, so that a run may go on on either. */
+static void test_vector_width_does_not_matter(void)
+{
+    static const enum number stores[] = {NUMBER_F32, NUMBER_F16, NUMBER_BF16};
+    if (!(cpu_features() & CPU_AVX512))
+        return;
+    for (size_t i = 0; i < 3 * MODELS; i++) {
+        struct step_options wide = {.features = cpu_features(), .store = stores[i % 3]}, narrow = wide;
+        struct run want, got;
+        narrow.features = CPU_AVX2;
+        if (!run(&want, models[i / 3], narrow, BATCH) || !run(&got, models[i / 3], wide, BATCH))
+            return;
+        CHECK_MSG(memcmp(want.out, got.out, want.outs * sizeof(double)) == 0 &&
+                      memcmp(want.grads, got.grads, 2 * want.values * sizeof(double)) == 0,
+                  "%s: AVX-512 gives other bits than AVX2, stored as %d", models[i / 3], (int)stores[i % 3]);
+        finish(&want), finish(&got);
+    }
+}
+
 /* Fewer samples than planned: as if planned for them. */
 static void test_small_batches(void)
 {
@@ -296,6 +315,7 @@ static const struct test tests[] = {
     {"recomputed activations", test_recompute},
     {"16 bits take less", test_16_bits_take_less},
     {"threads do not matter", test_threads_do_not_matter},
+    {"the width of vectors does not matter", test_vector_width_does_not_matter},
     {"small batches", test_small_batches},
     {"large images", test_large_images},
     {"every allocation may fail", test_every_allocation_may_fail},
