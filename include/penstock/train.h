@@ -248,7 +248,8 @@ PST_API pst_status pst_trainer_write_trace(const pst_trainer *t, const char *pat
 
 /* Changes the learning rate that the schedule starts from. */
 PST_API void pst_trainer_set_rate(pst_trainer *t, double rate);
-/* Returns the name of the instruction set that the trainer's kernels use: "avx512", "avx2", "portable". Bits may differ between them. */
+/* Returns the name of the instruction set that the trainer's kernels use: "avx512", "avx2", "portable".
+ * AVX2 and AVX-512 give the same bits, portable kernels others. */
 PST_API const char *pst_trainer_instructions(const pst_trainer *t);
 /* Returns the kernel of each shape of convolution, one line each. Another choice gives other bits. Valid until the trainer is destroyed. */
 PST_API const char *pst_trainer_kernels(const pst_trainer *t);
