@@ -538,7 +538,7 @@ static pst_status find_validation_fields(struct run *r, pst_error *reterr)
     pst_status st = pst_fields_find(r->validation, fields->input, fields->target, true, &r->validation_fields, &why);
     if (st < 0 && reterr) {
         *reterr = why;
-        snprintf(reterr->message, sizeof(reterr->message), "validation data: %s", why.message);
+        snprintf(reterr->message, sizeof(reterr->message), "validation data: %.220s", why.message);
     }
     return st;
 }
