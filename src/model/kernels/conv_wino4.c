@@ -101,7 +101,7 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
         kernels_##level().weight_gradient_finish(sum, s->ci, s->co, first, count, ret_hwio);                                   \
     }                                                                                                                          \
     const struct conv_kernel conv_wino4_##level = {.name = title,                                                              \
-                                                   .numbers = features != 0,                                                   \
+                                                   .numbers = (features) != 0,                                                 \
                                                    .takes = takes,                                                             \
                                                    .weights_bytes = weights_bytes,                                             \
                                                    .gradient_bytes = gradient_bytes,                                           \
@@ -129,33 +129,29 @@ static bool takes_few(const struct conv_shape *s)
     return s->size == 3 && s->stride == 1 && !s->depthwise && s->ci <= 4 && s->co >= FEWEST_CHANNELS;
 }
 
-static size_t gradient_bytes_few(const struct conv_shape *s)
-{
-    return conv_direct_avx2.gradient_bytes(s);
-}
-
-static size_t scratch_bytes_few(const struct conv_shape *s)
-{
-    return larger(scratch_bytes(s), conv_direct_avx2.scratch_bytes(s));
-}
-
-static void gradient_few(const struct conv_weight_job *j, void *scratch)
-{
-    conv_direct_avx2.weight_gradient(j, scratch);
-}
-
-static void finish_few(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)
-{
-    conv_direct_avx2.weight_gradient_finish(s, sum, first, count, ret_hwio);
-}
-
 #define FEW(level, title)                                                                                                      \
+    static size_t gradient_bytes_few_##level(const struct conv_shape *s)                                                       \
+    {                                                                                                                          \
+        return conv_direct_##level.gradient_bytes(s);                                                                          \
+    }                                                                                                                          \
+    static size_t scratch_bytes_few_##level(const struct conv_shape *s)                                                        \
+    {                                                                                                                          \
+        return larger(scratch_bytes(s), conv_direct_##level.scratch_bytes(s));                                                 \
+    }                                                                                                                          \
+    static void gradient_few_##level(const struct conv_weight_job *j, void *scratch)                                           \
+    {                                                                                                                          \
+        conv_direct_##level.weight_gradient(j, scratch);                                                                       \
+    }                                                                                                                          \
+    static void finish_few_##level(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)  \
+    {                                                                                                                          \
+        conv_direct_##level.weight_gradient_finish(s, sum, first, count, ret_hwio);                                            \
+    }                                                                                                                          \
     const struct conv_kernel conv_wino4_few_##level = {.name = title,                                                          \
                                                        .numbers = true,                                                        \
                                                        .takes = takes_few,                                                     \
                                                        .weights_bytes = weights_bytes,                                         \
-                                                       .gradient_bytes = gradient_bytes_few,                                   \
-                                                       .scratch_bytes = scratch_bytes_few,                                     \
+                                                       .gradient_bytes = gradient_bytes_few_##level,                           \
+                                                       .scratch_bytes = scratch_bytes_few_##level,                             \
                                                        .conv_scratch_bytes = scratch_bytes,                                    \
                                                        .tile = 4,                                                              \
                                                        .panel = 16,                                                            \
@@ -164,11 +160,11 @@ static void finish_few(const struct conv_shape *s, const float *sum, size_t firs
                                                        .weights_back = weights_back_##level,                                   \
                                                        .conv = conv_##level,                                                   \
                                                        .data = data_##level,                                                   \
-                                                       .weight_gradient = gradient_few,                                        \
+                                                       .weight_gradient = gradient_few_##level,                                \
                                                        .gradient_panels = gradient_panels,                                     \
-                                                       .weight_gradient_finish = finish_few,                                   \
-                                                       .takes_pooled = conv_pooled_takes_avx2,                                 \
-                                                       .pooled_weight_gradient = conv_pooled_gradient_avx2}
+                                                       .weight_gradient_finish = finish_few_##level,                           \
+                                                       .takes_pooled = conv_pooled_takes_##level,                              \
+                                                       .pooled_weight_gradient = conv_pooled_gradient_##level}
 FEW(avx2, "winograd 4×4, few channels");
 FEW(avx512, "winograd 4×4, few channels (avx512)");
 #endif

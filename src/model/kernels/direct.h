@@ -23,6 +23,11 @@ bool conv_pooled_takes_data_avx2(const struct conv_shape *s);
 void conv_pooled_data_avx2(const struct conv_job *d, const struct conv_pooled_job *j, void *scratch);
 size_t conv_pooled_scratch_avx2(void);
 void conv_pooled_gradient_avx2(const struct conv_pooled_job *j, void *scratch);
+bool conv_pooled_takes_avx512(const struct conv_shape *s);
+bool conv_pooled_takes_data_avx512(const struct conv_shape *s);
+void conv_pooled_data_avx512(const struct conv_job *d, const struct conv_pooled_job *j, void *scratch);
+size_t conv_pooled_scratch_avx512(void);
+void conv_pooled_gradient_avx512(const struct conv_pooled_job *j, void *scratch);
 #endif
 
 #endif

@@ -52,7 +52,7 @@ static size_t rows_floats(const struct conv_shape *s)
 static size_t scratch_bytes(const struct conv_shape *s)
 {
     size_t own = (2 * VALUES + 2 * rows_floats(s)) * sizeof(float);
-    size_t pooled = conv_pooled_takes_avx2(s) ? conv_pooled_scratch_avx2() : 0;
+    size_t pooled = VEC_NAME(conv_pooled_takes)(s) ? VEC_NAME(conv_pooled_scratch)() : 0;
     return own > pooled ? own : pooled;
 }
 
@@ -484,8 +484,8 @@ const struct conv_kernel VEC_NAME(conv_direct) = {
     .weight_gradient = weight_gradient,
     .gradient_panels = gradient_panels,
     .weight_gradient_finish = weight_gradient_finish,
-    .takes_pooled = conv_pooled_takes_avx2,
-    .pooled_weight_gradient = conv_pooled_gradient_avx2,
-    .takes_pooled_data = conv_pooled_takes_data_avx2,
-    .pooled_data = conv_pooled_data_avx2,
+    .takes_pooled = VEC_NAME(conv_pooled_takes),
+    .pooled_weight_gradient = VEC_NAME(conv_pooled_gradient),
+    .takes_pooled_data = VEC_NAME(conv_pooled_takes_data),
+    .pooled_data = VEC_NAME(conv_pooled_data),
 };

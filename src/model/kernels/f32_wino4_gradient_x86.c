@@ -113,17 +113,26 @@ WINO4_INLINE void weight_gradient_with(const struct wino4_weight_gradient *g, vo
     const size_t pitch = wino4_pitch(tiles, wino4_round(ci, VEC));
     const struct wino4_grid grid = wino4_grid_of(g->images, g->h, g->w);
     float *columns = scratch, *v = columns + WINO4_COLUMNS, *d = v + WINO4_FREQS * pitch;
-    struct ahead ahead = ahead_make(&g->ahead, (grid.total + tiles - 1) / tiles * WINO4_FREQS * panels);
+    struct ahead ahead = ahead_make(&g->ahead, (grid.total + tiles - 1) / tiles * WINO4_FREQS * ((panels + PANELS - 1) / PANELS));
     bool add = g->accumulate;
     for (size_t at = 0; at < grid.total; at += tiles, add = true) {
         size_t end = grid.total - at < tiles ? grid.total : at + tiles;
         input_block(&g->in, &grid, at, end, ci, fast, columns, v, pitch);
         gradient_block(g, &grid, at, end, d);
         for (size_t f = 0; f < WINO4_FREQS; f++)
-            for (size_t p = 0; p < panels; p++) {
+            for (size_t k = 0; k < panels; k += PANELS) {
+                struct product p = {.step = 1, .next = wino4_round(ci, VEC), .n = end - at, .panels = 1, .add = add, .count = ci};
+                const float *with = d + (k * WINO4_FREQS + f) * WINO4_PANEL_PITCH;
+                float *to = g->transformed + (k * WINO4_FREQS + f) * ci * WINO4_PANEL;
                 ahead_fetch(&ahead);
-                product(v + f * pitch, 1, wino4_round(ci, VEC), d + (p * WINO4_FREQS + f) * WINO4_PANEL_PITCH, end - at,
-                        g->transformed + (p * WINO4_FREQS + f) * ci * WINO4_PANEL, add, ci);
+                if (PANELS == 2 && panels - k > 1) {
+                    p.panels = 2;
+                    p.b_apart = WINO4_FREQS * WINO4_PANEL_PITCH;
+                    p.out_apart = WINO4_FREQS * ci * WINO4_PANEL;
+                    product(&p, v + f * pitch, with, to);
+                } else {
+                    product(&p, v + f * pitch, with, to);
+                }
             }
     }
     if (!add)

@@ -283,17 +283,28 @@ WINO4_INLINE void conv_with(const struct conv_job *c, void *scratch, size_t ci, 
     const size_t tiles = wino4_conv_tiles(ci), pitch = wino4_pitch(tiles, wino4_round(ci, VEC));
     const struct wino4_grid g = wino4_grid_of(c->images, c->h, c->w);
     float *columns = scratch, *v = columns + WINO4_COLUMNS, *m = v + WINO4_FREQS * pitch;
-    struct ahead ahead = ahead_make(&c->ahead, (g.total + tiles - 1) / tiles * WINO4_FREQS * ((c->shape.co + WINO4_PANEL - 1) / WINO4_PANEL));
+    const size_t turns = (c->shape.co + PANELS * WINO4_PANEL - 1) / (PANELS * WINO4_PANEL);
+    struct ahead ahead = ahead_make(&c->ahead, (g.total + tiles - 1) / tiles * WINO4_FREQS * turns);
     for (size_t at = 0; at < g.total; at += tiles) {
         size_t end = g.total - at < tiles ? g.total : at + tiles;
         const float *u = c->weights;
         input_block(&c->in, &g, at, end, ci, fast, columns, v, pitch);
-        for (size_t channel = 0; channel < c->shape.co; channel += WINO4_PANEL) {
-            for (size_t f = 0; f < WINO4_FREQS; f++, u += ci * WINO4_PANEL) {
+        for (size_t channel = 0; channel < c->shape.co;) {
+            const size_t panels = PANELS == 2 && c->shape.co - channel > WINO4_PANEL ? 2 : 1;
+            for (size_t f = 0; f < WINO4_FREQS; f++) {
+                struct product p = {.step = wino4_round(ci, VEC), .next = 1, .n = ci, .panels = 1, .count = end - at};
                 ahead_fetch(&ahead);
-                product(v + f * pitch, wino4_round(ci, VEC), 1, u, ci, m + f * WINO4_PANEL_PITCH, false, end - at);
+                if (panels == 2) {
+                    p.panels = 2;
+                    p.b_apart = WINO4_FREQS * ci * WINO4_PANEL;
+                    p.out_apart = WINO4_FREQS * WINO4_PANEL_PITCH;
+                    product(&p, v + f * pitch, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
+                } else {
+                    product(&p, v + f * pitch, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
+                }
             }
-            output_block(c, &g, at, end, channel, m);
+            for (size_t k = 0; k < panels; k++, channel += WINO4_PANEL, u += WINO4_FREQS * ci * WINO4_PANEL)
+                output_block(c, &g, at, end, channel, m + k * WINO4_FREQS * WINO4_PANEL_PITCH);
         }
     }
 }
@@ -328,6 +339,17 @@ static void conv_any(const struct conv_job *c, void *scratch)
     conv_with(c, scratch, c->shape.ci, false);
 }
 
+/* All frequencies of `tiles` tiles with up to 4 input channels. */
+WINO4_INLINE void few_products(const float *v, size_t ci, const float *u, float *m, size_t tiles)
+{
+    const struct product p = {.step = 4, .next = 1, .n = ci, .panels = 1, .count = tiles};
+    for (size_t f = 0; f < WINO4_FREQS; f++)
+        if (tiles == FEW_TILES)
+            product_rows(&p, v + f * WINO4_FEW_PITCH, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH, FEW_TILES);
+        else
+            product(&p, v + f * WINO4_FEW_PITCH, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
+}
+
 /* Up to 4 input channels: a row of tiles at a time; products of few tiles stay in the first-level cache. */
 WINO4_INLINE void conv_few_with(const struct conv_job *c, void *scratch, size_t ci)
 {
@@ -341,8 +363,8 @@ WINO4_INLINE void conv_few_with(const struct conv_job *c, void *scratch, size_t 
                 size_t at = row * g.columns + x + t, now = count - t < FEW_TILES ? count - t : FEW_TILES;
                 const float *u = c->weights;
                 for (size_t channel = 0; channel < c->shape.co; channel += WINO4_PANEL) {
-                    for (size_t f = 0; f < WINO4_FREQS; f++, u += ci * WINO4_PANEL)
-                        product(v + f * WINO4_FEW_PITCH + 4 * t, 4, 1, u, ci, m + f * WINO4_PANEL_PITCH, false, now);
+                    few_products(v + 4 * t, ci, u, m, now);
+                    u += WINO4_FREQS * ci * WINO4_PANEL;
                     output_block(c, &g, at, at + now, channel, m);
                 }
             }

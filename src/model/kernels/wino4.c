@@ -22,10 +22,10 @@ size_t wino4_weights_bytes(size_t ci, size_t co)
     return wino4_round(co, WINO4_PANEL) * WINO4_FREQS * ci * sizeof(float);
 }
 
-/* Floats of one frequency of the convolution from `ci` channels, in whole vectors of up to 16. */
+/* Floats of one frequency of the convolution from `ci` channels, in whole vectors of up to 16, to two panels. */
 static size_t conv_pitch(size_t ci)
 {
-    return wino4_pitch(wino4_conv_tiles(ci), wino4_round(ci, 16)) + WINO4_PANEL_PITCH;
+    return wino4_pitch(wino4_conv_tiles(ci), wino4_round(ci, 16)) + 2 * WINO4_PANEL_PITCH;
 }
 
 size_t wino4_scratch_bytes(size_t ci, size_t co)

@@ -36,8 +36,9 @@
 #define WINO4_TILES  64u /* of a block, at most */
 #define WINO4_GAP    16u /* floats between frequencies: pitches of a power of two would share cache sets */
 
-/* Floats from one frequency to the next where a tile has 16 channels; the same for every block: a constant. */
-#define WINO4_PANEL_PITCH (WINO4_TILES * WINO4_PANEL + WINO4_GAP)
+/* Floats from one frequency to the next where a tile has 16 channels; the same for every block: a constant. Six lines more than a multiple
+ * of the first-level cache's sets: the frequencies of six tiles lie in different ones. */
+#define WINO4_PANEL_PITCH (WINO4_TILES * WINO4_PANEL + 6 * WINO4_GAP)
 #define WINO4_COLUMNS     ((4 * WINO4_RUN + 2) * WINO4_POINTS * WINO4_PANEL) /* floats: a run after the vertical transform */
 
 #ifndef WINO4_VOLUME /* channels × tiles of a transformed block: 36 × 4 bytes each. Half of a 512 KB second-level cache. */

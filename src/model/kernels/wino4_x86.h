@@ -14,66 +14,78 @@ void VEC_NAME(wino4_kernels_init_gradient)(struct wino4_kernels *k);
 
 /* ---- Products: out[rows][16] (+)= a[rows][n] · b[n][16] ---- */
 
-#define MOST_ROWS (VEC == 16 ? 16 : 6) /* multiplied together: their sums are in registers */
+#define PANELS   (VEC == 16 ? 2 : 1)   /* multiplied together, at most: `a` is read once for both */
+#define MOST_ROWS (VEC == 16 ? 16 : 6) /* multiplied together with one panel: their sums are in registers */
+
+/* The shape of a product. All but `count` are constants. */
+struct product {
+    size_t step, next;   /* floats from one row of `a` to the next, from one column to the next */
+    size_t n;            /* columns of `a`, rows of `b`; constant where it can be */
+    size_t panels;       /* of `b` and `out`… */
+    size_t b_apart, out_apart; /* …and how far apart they lie */
+    bool add;
+    size_t count;        /* rows of `a` */
+};
 
 /* How many of `left` rows to multiply next: no last tile of few rows, whose additions would wait for each other. */
-WINO4_INLINE size_t next_rows(size_t left)
+WINO4_INLINE size_t next_rows(size_t left, size_t panels)
 {
+    if (VEC == 16 && panels == 1 && (left >= 24 || left == 16))
+        return 16;
     if (VEC == 16)
-        return left >= 24 || left == 16 ? 16 : left >= 12 ? (left == 12 ? 12 : 8) : left > 8 ? (left + 1) / 2 : left;
+        return left >= 12 ? 8 : left > 8 ? (left + 1) / 2 : left;
     return left >= 12 || left == 10 || left == 11 ? 6 : left == 9 ? 5 : left == 8 || left == 7 ? 4 : left;
 }
 
-/* One step of the sum. The first one multiplies: sums that start from one zeroed register are slower. */
-WINO4_INLINE void product_step(const float *a, size_t step, const float *b, size_t rows, bool first, vec acc[MOST_ROWS][PARTS])
+/* Step `k` of the sum. The first one multiplies: sums that start from one zeroed register are slower. */
+WINO4_INLINE void product_step(const struct product *p, const float *a, const float *b, size_t k, size_t rows, vec acc[MOST_ROWS][2])
 {
-    vec with[PARTS];
-    for (size_t k = 0; k < PARTS; k++)
-        with[k] = vec_load(b + VEC * k);
+    const size_t vectors = PARTS * p->panels;
+    vec with[2];
+    for (size_t i = 0; i < vectors; i++)
+        with[i] = vec_load(b + k * WINO4_PANEL + i / PARTS * p->b_apart + i % PARTS * VEC);
+    if (VEC == 16 && rows >= 8) /* what follows: rows below, or columns to the right */
+        _mm_prefetch((const char *)(p->next == 1 ? a + rows * (p->step + k) : a + (k + 8) * p->next), _MM_HINT_T0);
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++) {
-        vec x = vec_set(a[i * step]);
-        for (size_t k = 0; k < PARTS; k++)
-            acc[i][k] = first ? vec_mul(x, with[k]) : vec_fma(x, with[k], acc[i][k]);
+        vec x = vec_set(a[i * p->step + k * p->next]);
+        for (size_t j = 0; j < vectors; j++)
+            acc[i][j] = k == 0 ? vec_mul(x, with[j]) : vec_fma(x, with[j], acc[i][j]);
     }
 }
 
-WINO4_INLINE void product_rows(const float *a, size_t step, size_t next, const float *b, size_t n, float *out, bool add,
-                               size_t rows)
+WINO4_INLINE void product_rows(const struct product *p, const float *a, const float *b, float *out, size_t rows)
 {
-    vec acc[MOST_ROWS][PARTS];
-    product_step(a, step, b, rows, true, acc);
-    if (VEC == 8 && n == 16) {
+    vec acc[MOST_ROWS][2];
+    product_step(p, a, b, 0, rows, acc);
+    if (VEC == 8 && p->n == 16) {
 #pragma GCC unroll 15
         for (size_t k = 1; k < 16; k++)
-            product_step(a + k * next, step, b + 16 * k, rows, false, acc);
+            product_step(p, a, b, k, rows, acc);
     } else {
 #pragma GCC unroll 3
-        for (size_t k = 1; k < n; k++)
-            product_step(a + k * next, step, b + 16 * k, rows, false, acc);
+        for (size_t k = 1; k < p->n; k++)
+            product_step(p, a, b, k, rows, acc);
     }
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++)
-        for (size_t k = 0; k < PARTS; k++) {
-            float *to = out + WINO4_PANEL * i + VEC * k;
-            vec_store(to, add ? vec_add(vec_load(to), acc[i][k]) : acc[i][k]);
+        for (size_t j = 0; j < PARTS * p->panels; j++) {
+            float *to = out + WINO4_PANEL * i + j / PARTS * p->out_apart + j % PARTS * VEC;
+            vec_store(to, p->add ? vec_add(vec_load(to), acc[i][j]) : acc[i][j]);
         }
 }
 
-/* Rows of `a` are `step` apart, its columns `next`. Constants but for the pointers and `count`. */
-WINO4_INLINE void product(const float *a, size_t step, size_t next, const float *b, size_t n, float *out, bool add,
-                          size_t count)
+WINO4_INLINE void product(const struct product *p, const float *a, const float *b, float *out)
 {
 #define ROWS(rows)                                                                                                             \
     case rows:                                                                                                                 \
-        product_rows(a, step, next, b, n, out, add, rows);                                                                     \
+        product_rows(p, a, b, out, rows);                                                                                      \
         break;
-    while (count > 0) {
-        size_t rows = next_rows(count);
+    for (size_t left = p->count; left > 0;) {
+        size_t rows = next_rows(left, p->panels);
         switch (rows) {
 #if VEC == 16
             ROWS(16)
-            ROWS(12)
             ROWS(8)
             ROWS(7)
 #endif
@@ -83,10 +95,10 @@ WINO4_INLINE void product(const float *a, size_t step, size_t next, const float 
             ROWS(3)
             ROWS(2)
         default:
-            product_rows(a, step, next, b, n, out, add, 1);
+            product_rows(p, a, b, out, 1);
         }
-        count -= rows;
-        a += rows * step;
+        left -= rows;
+        a += rows * p->step;
         out += rows * WINO4_PANEL;
     }
 #undef ROWS

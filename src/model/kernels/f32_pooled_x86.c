@@ -1,8 +1,9 @@
-/* f32_pooled_avx2.c: gradients of a convolution whose result was pooled 2 × 2: 3 × 3 with few input channels, or 1 × 1.
+/* f32_pooled_x86.c: gradients of a convolution whose result was pooled 2 × 2: 3 × 3 with few input channels, or 1 × 1. Compiled for AVX2 and
+ * for AVX-512: the same bits.
  *
  * One of four results of a window has a gradient. Weight gradient: for every tap the four inputs that the window's results had read
  * are broadcast as 128 bits; the argmax of each output channel picks its own (vpermilps), and one multiply-add takes the place of
- * four. Sums are laid out as f32_direct_avx2.c does: [co / 16][row, column, ci][16]. Data gradient of 1 × 1: each pixel adds up the
+ * four. Sums are laid out as f32_direct_x86.c does: [co / 16][row, column, ci][16]. Data gradient of 1 × 1: each pixel adds up the
  * weights of those output channels whose maximum it was. */
 #include "model/kernels/direct.h"
 #include "model/kernels/epilogue_x86.h"
@@ -19,13 +20,13 @@
 #define PANELS       2    /* of input channels whose data gradient is computed together */
 #define BEYOND      16 /* values that may be read after the last of a row, or more */
 
-bool conv_pooled_takes_avx2(const struct conv_shape *s)
+bool VEC_NAME(conv_pooled_takes)(const struct conv_shape *s)
 {
     bool few = s->size == 3 && s->ci <= MOST_INPUTS, point = s->size == 1 && s->ci <= WIDEST_POINT;
     return s->stride == 1 && !s->depthwise && (few || point);
 }
 
-bool conv_pooled_takes_data_avx2(const struct conv_shape *s)
+bool VEC_NAME(conv_pooled_takes_data)(const struct conv_shape *s)
 {
     return s->size == 1 && s->stride == 1 && !s->depthwise && s->ci <= WIDEST_POINT && s->co <= OUTPUTS;
 }
@@ -43,7 +44,7 @@ struct scratch {
     };
 };
 
-size_t conv_pooled_scratch_avx2(void)
+size_t VEC_NAME(conv_pooled_scratch)(void)
 {
     return sizeof(struct scratch);
 }
@@ -85,80 +86,110 @@ static void make_quads(const struct conv_pooled_job *j, size_t image, size_t y, 
         store_quads(_mm256_loadu_ps(above + k), _mm256_loadu_ps(above + k + ci), _mm256_loadu_ps(below + k), _mm256_loadu_ps(below + k + ci), to);
 }
 
-/* Eight channels of the gradient and its argmax (`whole`), or fewer; the gradient is 0 where nothing passes. Returns its sum. */
-GEMM_INLINE __m256 load_channels(const float *g, size_t g_pixel, const uint8_t *argmax, size_t a_pixel, size_t count, size_t channels, bool whole,
-                                 size_t half, struct scratch *s)
+/* A vector of channels of the gradient and its argmax (`whole`), or fewer; the gradient is 0 where nothing passes. Returns its sum. */
+GEMM_INLINE vec load_channels(const float *g, size_t g_pixel, const uint8_t *argmax, size_t a_pixel, size_t count, size_t channels, bool whole,
+                              float *ret_gradient, int32_t *ret_argmax)
 {
-    const __m256i lanes = gemm_lanes(channels), blocked = _mm256_set1_epi32(255);
-    __m256 sum = _mm256_setzero_ps();
-    for (size_t p = 0; p < count; p++) {
-        uint8_t few[8] = {0};
+    const vec_lanes lanes = vec_first(channels);
+    vec sum = vec_zero();
+    for (size_t p = 0; p < count; p++, ret_gradient += GEMM_PANEL, ret_argmax += GEMM_PANEL) {
+        uint8_t few[VEC] = {0};
         const uint8_t *bytes = argmax + p * a_pixel;
         if (!whole)
-            bytes = memcpy(few, bytes, channels < 8 ? channels : 8);
+            bytes = memcpy(few, bytes, channels < VEC ? channels : VEC);
+        vec v = vec_load_lanes(g + p * g_pixel, whole, lanes);
+#if VEC == 16
+        __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)bytes));
+        v = vec_keep(v, _mm512_cmpneq_epi32_mask(at, _mm512_set1_epi32(255)));
+        _mm512_storeu_si512((void *)ret_argmax, at);
+#else
         __m256i at = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)bytes));
-        __m256 v = epilogue_load(g + p * g_pixel, whole, lanes);
-        v = _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(at, blocked)), v);
-        sum = _mm256_add_ps(sum, v);
-        _mm256_store_ps(s->gradient + p * GEMM_PANEL + 8 * half, v);
-        _mm256_store_si256((__m256i *)(void *)(s->argmax + p * GEMM_PANEL + 8 * half), at);
+        v = _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(at, _mm256_set1_epi32(255))), v);
+        _mm256_store_si256((__m256i *)(void *)ret_argmax, at);
+#endif
+        sum = vec_add(sum, v);
+        vec_store(ret_gradient, v);
     }
     return sum;
 }
 
-static void load_windows(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, size_t first, size_t half,
-                         struct scratch *s)
+/* The 16 channels from `panel` on. */
+static void load_windows(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, size_t panel, struct scratch *s)
 {
-    size_t channels = first < j->shape.co ? j->shape.co - first : 0;
     const struct conv_strides *gs = &j->gradient.strides, *as = &j->argmax_strides;
-    const __m256i lanes = gemm_lanes(channels);
-    const float *g = j->gradient.data + image * gs->image + y * gs->row + x * gs->pixel + first;
-    const uint8_t *argmax = j->argmax + image * as->image + y * as->row + x * as->pixel + first;
-    __m256 sum = channels >= 8 ? load_channels(g, gs->pixel, argmax, as->pixel, count, 8, true, half, s)
-                               : load_channels(g, gs->pixel, argmax, as->pixel, count, channels, false, half, s);
-    if (j->bias_sum && channels)
-        _mm256_maskstore_ps(j->bias_sum + first, lanes, _mm256_add_ps(_mm256_maskload_ps(j->bias_sum + first, lanes), sum));
+    for (size_t k = 0; k < GEMM_PANEL; k += VEC) {
+        size_t first = panel + k, channels = first < j->shape.co ? j->shape.co - first : 0;
+        const vec_lanes lanes = vec_first(channels);
+        const float *g = j->gradient.data + image * gs->image + y * gs->row + x * gs->pixel + first;
+        const uint8_t *argmax = j->argmax + image * as->image + y * as->row + x * as->pixel + first;
+        vec sum = channels >= VEC ? load_channels(g, gs->pixel, argmax, as->pixel, count, VEC, true, s->gradient + k, s->argmax + k)
+                                  : load_channels(g, gs->pixel, argmax, as->pixel, count, channels, false, s->gradient + k, s->argmax + k);
+        if (j->bias_sum && channels)
+            vec_store_lanes(j->bias_sum + first, vec_add(vec_load_lanes(j->bias_sum + first, false, lanes), sum), false, lanes);
+    }
 }
 
-#define PICK(i)                                                                                                                 \
-    if (rows > i) {                                                                                                             \
-        __m256 quad = _mm256_broadcast_ps((const __m128 *)(const void *)(q + 4 * i));                                           \
-        acc[2 * i] = _mm256_fmadd_ps(_mm256_permutevar_ps(quad, at0), g0, acc[2 * i]);                                          \
-        acc[2 * i + 1] = _mm256_fmadd_ps(_mm256_permutevar_ps(quad, at1), g1, acc[2 * i + 1]);                                  \
-    }
+#define PARTS     (GEMM_PANEL / VEC)
+#define MOST_ROWS (VEC == 16 ? 9 : 6) /* whose sums are in registers together */
+
+/* The value of a quad that each lane picks. */
+GEMM_INLINE vec pick_values(const float *quad, const int32_t *at)
+{
+#if VEC == 16
+    return _mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_loadu_ps(quad)), _mm512_loadu_si512((const void *)at));
+#else
+    return _mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)(const void *)quad), _mm256_load_si256((const __m256i *)(const void *)at));
+#endif
+}
 
 /* out[r] += Σ over windows of the value that each channel's argmax picks from quad r; windows are `next` floats apart. */
 GEMM_INLINE void pick_tile(size_t rows, const float *q, size_t next, const struct scratch *s, size_t count, float *out)
 {
-    const size_t pitch = GEMM_PANEL;
-    __m256 acc[12];
-    GEMM_EACH_ROW(GEMM_ZERO)
-    GEMM_EACH_ROW(GEMM_LOAD)
+    vec acc[MOST_ROWS][PARTS];
+#pragma GCC unroll 9
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < PARTS; k++)
+            acc[i][k] = vec_load(out + i * GEMM_PANEL + k * VEC);
     for (size_t p = 0; p < count; p++, q += next) {
-        __m256 g0 = _mm256_load_ps(s->gradient + p * GEMM_PANEL), g1 = _mm256_load_ps(s->gradient + p * GEMM_PANEL + 8);
-        __m256i at0 = _mm256_load_si256((const __m256i *)(const void *)(s->argmax + p * GEMM_PANEL));
-        __m256i at1 = _mm256_load_si256((const __m256i *)(const void *)(s->argmax + p * GEMM_PANEL + 8));
-        GEMM_EACH_ROW(PICK)
+        const float *g = s->gradient + p * GEMM_PANEL;
+        const int32_t *at = s->argmax + p * GEMM_PANEL;
+#pragma GCC unroll 9
+        for (size_t i = 0; i < rows; i++)
+            for (size_t k = 0; k < PARTS; k++)
+                acc[i][k] = vec_fma(pick_values(q + 4 * i, at + k * VEC), vec_load(g + k * VEC), acc[i][k]);
     }
-    GEMM_EACH_ROW(GEMM_STORE)
+#pragma GCC unroll 9
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < PARTS; k++)
+            vec_store(out + i * GEMM_PANEL + k * VEC, acc[i][k]);
+}
+
+/* How many of `left` rows to sum up next. */
+static size_t pick_rows(size_t left)
+{
+    return VEC == 8 ? gemm_rows(left) : left >= 14 || left == 9 ? 9 : left > 9 ? (left + 1) / 2 : left;
 }
 
 static void pick(const float *q, size_t rows, size_t next, const struct scratch *s, size_t count, float *out)
 {
+#define ROWS(n)                                                                                                                 \
+    case n:                                                                                                                     \
+        pick_tile(n, q, next, s, count, out);                                                                                   \
+        break;
     switch (rows) {
-    case 6:
-        pick_tile(6, q, next, s, count, out);
-        break;
-    case 5:
-        pick_tile(5, q, next, s, count, out);
-        break;
-    case 4:
-        pick_tile(4, q, next, s, count, out);
-        break;
+#if VEC == 16
+        ROWS(9)
+        ROWS(8)
+        ROWS(7)
+#endif
+        ROWS(6)
+        ROWS(5)
+        ROWS(4)
     default:
         for (size_t r = 0; r < rows; r++)
             pick_tile(1, q + 4 * r, next, s, count, out + r * GEMM_PANEL);
     }
+#undef ROWS
 }
 
 /* `count` windows from x of pooled row y. */
@@ -169,11 +200,10 @@ static void gradient_run(const struct conv_pooled_job *j, size_t image, size_t y
         make_quads(j, image, 2 * y + i, x, count, s);
     for (size_t first = 0; first < j->shape.co; first += GEMM_PANEL) {
         float *sum = j->sum + first * 3 * length;
-        load_windows(j, image, y, x, count, first, 0, s);
-        load_windows(j, image, y, x, count, first + 8, 1, s);
+        load_windows(j, image, y, x, count, first, s);
         for (size_t i = 0; i < 3; i++, sum += length * GEMM_PANEL)
             for (size_t k = 0; k < length;) {
-                size_t rows = gemm_rows(length - k);
+                size_t rows = pick_rows(length - k);
                 pick(s->quads[(2 * y + i) % 3] + 4 * k, rows, 8 * ci, s, count, sum + k * GEMM_PANEL);
                 k += rows;
             }
@@ -188,6 +218,11 @@ static size_t point_run(size_t ci)
     return run < RUN ? run : RUN;
 }
 
+GEMM_INLINE __m256 load_eight(const float *p, bool whole, __m256i lanes)
+{
+    return whole ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, lanes);
+}
+
 /* For every window and input channel: the four pixels of the window. */
 static void make_point_quads(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct scratch *s)
 {
@@ -198,8 +233,8 @@ static void make_point_quads(const struct conv_pooled_job *j, size_t image, size
         for (size_t k = 0; k < ci; k += 8) {
             const bool whole = ci - k >= 8;
             const __m256i lanes = gemm_lanes(ci - k);
-            store_quads(epilogue_load(above + k, whole, lanes), epilogue_load(above + at->pixel + k, whole, lanes), epilogue_load(below + k, whole, lanes),
-                        epilogue_load(below + at->pixel + k, whole, lanes), s->point_quads + 4 * (n * ci + k));
+            store_quads(load_eight(above + k, whole, lanes), load_eight(above + at->pixel + k, whole, lanes), load_eight(below + k, whole, lanes),
+                        load_eight(below + at->pixel + k, whole, lanes), s->point_quads + 4 * (n * ci + k));
         }
 }
 
@@ -209,10 +244,9 @@ static void point_gradient_run(const struct conv_pooled_job *j, size_t image, si
     make_point_quads(j, image, y, x, count, s);
     for (size_t first = 0; first < j->shape.co; first += GEMM_PANEL) {
         float *sum = j->sum + first * ci;
-        load_windows(j, image, y, x, count, first, 0, s);
-        load_windows(j, image, y, x, count, first + 8, 1, s);
+        load_windows(j, image, y, x, count, first, s);
         for (size_t k = 0; k < ci;) {
-            size_t rows = gemm_rows(ci - k);
+            size_t rows = pick_rows(ci - k);
             pick(s->point_quads + 4 * k, rows, 4 * ci, s, count, sum + k * GEMM_PANEL);
             k += rows;
         }
@@ -292,7 +326,7 @@ static void data_run(const struct conv_job *d, const struct conv_pooled_job *j, 
         else
             data_windows(d, j, image, y, x, count, first, 1, s);
         for (size_t row = 0; row < 2; row++)
-            for (size_t c = 0; c < PANELS * GEMM_PANEL && first + c < ci; c += 8) {
+            for (size_t c = 0; c < PANELS * GEMM_PANEL && first + c < ci; c += VEC) {
                 struct epilogue_run r = {.image = image, .y = 2 * y + row, .x = 2 * x, .step = 1, .count = 2 * count, .first = first + c,
                                          .channels = ci - first - c};
                 epilogue_run(d, &r, s->values[c / GEMM_PANEL][row] + c % GEMM_PANEL, GEMM_PANEL);
@@ -300,7 +334,7 @@ static void data_run(const struct conv_job *d, const struct conv_pooled_job *j, 
     }
 }
 
-void conv_pooled_data_avx2(const struct conv_job *d, const struct conv_pooled_job *j, void *scratch)
+void VEC_NAME(conv_pooled_data)(const struct conv_job *d, const struct conv_pooled_job *j, void *scratch)
 {
     size_t h = j->h / 2, w = j->w / 2;
     for (size_t image = 0; image < j->images; image++)
@@ -309,7 +343,7 @@ void conv_pooled_data_avx2(const struct conv_job *d, const struct conv_pooled_jo
                 data_run(d, j, image, y, x, w - x < RUN ? w - x : RUN, scratch);
 }
 
-void conv_pooled_gradient_avx2(const struct conv_pooled_job *j, void *scratch)
+void VEC_NAME(conv_pooled_gradient)(const struct conv_pooled_job *j, void *scratch)
 {
     bool point = j->shape.size == 1;
     size_t h = j->h / 2, w = j->w / 2, run = point ? point_run(j->shape.ci) : RUN;
