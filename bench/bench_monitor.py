@@ -1,75 +1,61 @@
 #!/usr/bin/env python3
-"""What a monitor costs: the same pipeline without one, with one, and with one that is read ten times per second, in turn.
+"""What a monitor costs: the same pipelines with one and without, at the same time on one core, as counters.py compares.
 
-    bench_monitor.py BUILD [--seconds S] [--rounds N] [PIPELINE]
+    ninja -C build bench/bench_counters
+    bench/bench_monitor.py BUILD [--rounds 40] [--seconds 0.6]
 
-Prints what is lost, by CPU time per sample, that of the reader included, and by the rate: between the fastest tenths of the turns, as neighbours on the
-machine only ever slow a turn down; and the median over neighbouring turns with quartiles, which shows how quiet the machine was.
+A monitor that is open, then one that `penstock top` reads ten times per second from another core. Prints the cost of the CPU time per sample of the process
+that has the pipeline: (with - without) / with, the median of the rounds, their mean and its standard error; and the CPU time of the reader. Exit 1 if a
+median is 2 % or more.
 """
-
-import argparse
-import json
+import contextlib
 import os
 import resource
-import statistics
 import subprocess
+import sys
 import tempfile
+import time
 
-DEFAULT = "range 100000000 | shuffle | batch 256"
+import counters
 
 
-def run(tool, text, seconds, folder=None, watched=False):
-    """Samples per second, and microseconds of CPU time per sample: of the pipeline, and of who reads the monitor."""
-    env = {key: value for key, value in os.environ.items() if key != "PENSTOCK_MONITOR"}
-    if folder:
-        env["PENSTOCK_MONITOR"] = folder
-    top = subprocess.Popen([tool, "top", "--json", "--interval", "0.1", "--folder", folder], stdout=subprocess.DEVNULL) if watched else None
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    try:
-        done = json.loads(subprocess.run([tool, "bench", text, "--seconds", str(seconds), "--json"], env=env, check=True, capture_output=True).stdout)
-    finally:
-        if top:
+def reader(tool, monitors, used):
+    """A context factory: `penstock top` reads the monitors meanwhile. `used` gets its share of a core."""
+
+    @contextlib.contextmanager
+    def around(core):
+        begin = time.monotonic()
+        command = ["taskset", "-c", str(core), tool, "top", "--json", "--interval", "0.1", "--folder", monitors]
+        top = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
             top.terminate()
             top.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    measured = done["measured"]
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return measured["samples_per_second"], 1e6 * cpu / measured["samples"]
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = sum(getattr(after, name) - getattr(before, name) for name in ("ru_utime", "ru_stime"))
+        used.append(seconds / (time.monotonic() - begin))
 
-
-def fast(times):
-    """The mean of the fastest tenth."""
-    return statistics.mean(sorted(times)[:max(1, len(times) // 10)])
-
-
-def words(watched, plain):
-    """Of times per sample."""
-    low, median, high = statistics.quantiles([1 - b / a for a, b in zip(watched, plain)], n=4)
-    return f"{100 * (1 - fast(plain) / fast(watched)):+.2f} % (pairs {100 * median:+.2f}, quartiles {100 * low:+.2f} to {100 * high:+.2f})"
+    return around
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build")
-    parser.add_argument("pipeline", nargs="?", default=DEFAULT)
-    parser.add_argument("--seconds", type=float, default=0.3)
-    parser.add_argument("--rounds", type=int, default=41)
-    args = parser.parse_args()
-    tool = os.path.join(args.build, "cli", "penstock")
-    costs = {"monitor open": ([], [], [], []), "monitor read ten times per second": ([], [], [], [])}
-    with tempfile.TemporaryDirectory() as base:
-        folder = os.path.join(base, "run")
-        for number in range(args.rounds):
-            for (cpu, cpu_plain, wall, wall_plain), watched in zip(costs.values(), (False, True)):
-                plain = run(tool, args.pipeline, args.seconds) if number % 2 else None
-                found = run(tool, args.pipeline, args.seconds, folder, watched)
-                plain = plain or run(tool, args.pipeline, args.seconds)
-                cpu.append(found[1])
-                cpu_plain.append(plain[1])
-                wall.append(1 / found[0])
-                wall_plain.append(1 / plain[0])
-    for name, (cpu, cpu_plain, wall, wall_plain) in costs.items():
-        print(f"{name}: throughput lost by CPU time {words(cpu, cpu_plain)}; by rate {words(wall, wall_plain)}")
+    given = counters.arguments(__doc__)
+    tool, program = os.path.join(given.build, "cli", "penstock"), os.path.join(given.build, "bench", "bench_counters")
+    worst, used = 0, []
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        monitors = os.path.join(folder, "run")
+        os.mkdir(monitors, 0o700)
+        for name, (text, ahead) in counters.pipelines(tool, folder).items():
+            plain = [program, text, given.seconds, 1, ahead]
+            if given.only not in name:
+                continue
+            for what, around in (("open", None), ("read", reader(tool, monitors, used))):
+                worst = max(worst, counters.compare(f"{name}: {what}", [*plain, monitors], plain, given.rounds, around))
+    if used:
+        print(f"the reader takes {100 * sum(used) / len(used):.1f} % of a core")
+    sys.exit(worst >= 2)
 
 
 if __name__ == "__main__":

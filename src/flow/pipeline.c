@@ -338,11 +338,12 @@ static void stop_crew(pst_pipeline *p)
 
 /* ---- Running ---- */
 
-static void tune(pst_pipeline *p)
+/* `time`: the present one. */
+static void tune(pst_pipeline *p, uint64_t time)
 {
-    struct tune_sample now = {.now_ns = clock_ns(), .consumer_wait_ns = cell_get(&p->delivery.wait_ns)};
-    if (now.now_ns - p->tuner.last.now_ns < TUNE_INTERVAL_NS)
+    if (time - p->tuner.last.now_ns < TUNE_INTERVAL_NS)
         return;
+    struct tune_sample now = {.now_ns = time, .consumer_wait_ns = cell_get(&p->delivery.wait_ns)};
     for (unsigned i = 0; i < p->plan->threads; i++) {
         now.worker_wait_ns += cell_get(&p->cells[i].wait_ns);
         now.worker_busy_ns += cell_get(&p->cells[i].busy_ns);
@@ -385,6 +386,7 @@ pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr
         st = pst_pipeline_start(p, reterr);
     if (st < 0)
         return st;
+    uint64_t popped = 0;
     for (bool again = true; again;) {
         size_t ready;
         uint64_t asked = p->trace ? clock_ns() : 0;
@@ -397,11 +399,11 @@ pst_status pst_pipeline_next(pst_pipeline *p, pst_batch **ret, pst_error *reterr
         st = pipeline_deliver(p, e, ret, &again, &error);
         if (st < 0)
             return fail_for_good(p, st, &error, reterr);
-        ring_pop(&p->ring);
+        popped = ring_pop(&p->ring);
         if (p->trace && st == PST_OK)
             trace_taken(p->trace, asked, batch, ready);
     }
-    tune(p);
+    tune(p, popped);
     return st;
 }
 

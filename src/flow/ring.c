@@ -263,7 +263,7 @@ struct entry *ring_peek(struct ring *r, uint64_t *ret_waited_ns, size_t *ret_rea
     return e;
 }
 
-void ring_pop(struct ring *r)
+uint64_t ring_pop(struct ring *r)
 {
     uint64_t now = clock_ns();
     pthread_mutex_lock(&r->lock);
@@ -275,6 +275,7 @@ void ring_pop(struct ring *r)
     if (r->waiting > 0)
         pthread_cond_signal(&r->room);
     pthread_mutex_unlock(&r->lock);
+    return now;
 }
 
 void ring_stop(struct ring *r)

@@ -101,7 +101,7 @@ struct entry *ring_peek(struct ring *r, uint64_t *ret_waited_ns, size_t *ret_rea
 /* Waits up to `deadline` (of clock_ns) until a peek would not block; false: it still would. */
 #define RING_NO_DEADLINE UINT64_MAX
 bool ring_wait(struct ring *r, uint64_t deadline);
-void ring_pop(struct ring *r);
+uint64_t ring_pop(struct ring *r); /* returns the time (of clock_ns) */
 
 /* Stops the ring: ring_take returns false and ring_peek returns NULL on all threads. */
 void ring_stop(struct ring *r);

@@ -1,10 +1,9 @@
 /* runner.c: runs the compiled program on one element after the other.
  *
  * The loop over steps does no allocation, no locking and no lookup by name: everything was laid out by program.c. Stages are
- * timed on every element where that costs nothing against the work, and on a few where elements take less than the clock. */
+ * timed on every element where that costs nothing against the work, and on a few where elements take little longer than the timing. */
 #include "flow/runner.h"
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "flow/cache.h"
 #include "flow/damage.h"
@@ -18,8 +17,8 @@
 #include <string.h>
 
 #define FIRST_SCRATCH  ((size_t)64 << 10)
-#define CLOCK_NS       25  /* what reading the clock costs */
-#define CLOCK_SHARE    200 /* 1/CLOCK_SHARE of the time may be spent on it */
+#define CLOCK_NS       40   /* what timing costs, with the work that waits for it */
+#define CLOCK_SHARE    1000 /* 1/CLOCK_SHARE of the time may be spent on it */
 #define LONGEST_PERIOD 100000u
 
 /* ---- Setting up ---- */
@@ -167,7 +166,7 @@ static pst_status run_step(struct runner *r, struct lane *l, size_t i, const str
         out[s->local[k].field].data = l->workspace + s->local[k].offset;
     for (size_t b = 0; b < s->broughts; b++)
         out[s->brought[b]].data = NULL;
-    atomic_store_explicit(&r->cell->stage, s->stage, memory_order_relaxed);
+    cell_set(&r->cell->stage, s->stage);
     ctx_enter(&r->ctx, s->ordinal);
     return s->op->run(s->config, l->states[i], &r->ctx, in, out, reterr);
 }
@@ -229,8 +228,8 @@ static void lap_end(struct runner *r, unsigned stage)
 {
     if (!r->is_timed)
         return;
-    uint64_t now = clock_ns();
-    r->timed_ns[stage] += now - r->lap_began;
+    uint64_t now = ticks_now();
+    r->timed[stage] += ticks_between(r->lap_began, now);
     r->lap_began = now;
 }
 
@@ -384,10 +383,7 @@ static pst_status run_lane(struct runner *r, struct lane *l, size_t i, const str
 
 void runner_begin(struct runner *r)
 {
-#ifdef FLOW_NO_COUNTERS
-    r->until_timed = 2;
-#endif
-    r->is_timed = r->until_timed == 0;
+    r->is_timed = CELL_COUNTS && r->until_timed == 0;
     if (r->is_timed)
         r->until_timed = r->period;
     r->until_timed--;
@@ -400,11 +396,11 @@ pst_status runner_part(struct runner *r, size_t i, const struct item *item, size
     r->failed = r->root.index[i];
     *ret_cause = PST_CAUSES;
     if (r->is_timed)
-        r->lap_began = clock_ns();
+        r->lap_began = ticks_now();
     pst_status st;
     if (from == RUNNER_FETCH) {
-        atomic_store_explicit(&r->cell->sample, r->root.index[i], memory_order_relaxed);
-        atomic_store_explicit(&r->cell->stage, 0, memory_order_relaxed);
+        cell_set(&r->cell->sample, r->root.index[i]);
+        cell_set(&r->cell->stage, 0);
         st = run_lane_until(r, &r->root, i, item, until, to, ret_cause, reterr);
     } else {
         identify(r, &r->root, i);
@@ -421,7 +417,7 @@ pst_status runner_prepare(struct runner *r, size_t i, const struct item *item, s
                           pst_error *reterr)
 {
     const struct step *step = &r->program->steps[s];
-    atomic_store_explicit(&r->cell->stage, step->stage, memory_order_relaxed);
+    cell_set(&r->cell->stage, step->stage);
     ctx_enter(&r->ctx, step->ordinal);
     pst_status st = step->op->prepare(step->config, r->root.states[s], &r->ctx, place, r->root.tensors[s], reterr);
     if (st != PST_OK) {
@@ -483,15 +479,15 @@ static void count_calls(struct runner *r, size_t count)
 void runner_account(struct runner *r, size_t count, uint64_t ns)
 {
     const struct program *p = r->program;
-    uint64_t timed = 0;
+    uint64_t sum = 0;
     count_calls(r, count);
     for (size_t s = 0; s < p->stages; s++)
-        timed += r->timed_ns[s];
+        sum += r->timed[s];
     r->untold_ns += ns;
-    if (timed > 0) {
+    if (sum > 0) {
         for (size_t s = 0; s < p->stages; s++) {
-            cell_add(&r->cell->stages[s].ns, (uint64_t)((double)r->untold_ns * (double)r->timed_ns[s] / (double)timed));
-            r->timed_ns[s] = 0;
+            cell_add(&r->cell->stages[s].ns, (uint64_t)((double)r->untold_ns * (double)r->timed[s] / (double)sum));
+            r->timed[s] = 0;
         }
         r->untold_ns = 0;
     }

@@ -19,9 +19,9 @@ struct runner {
 
     unsigned until_timed, period; /* every period-th element is timed stage by stage */
     bool is_timed;                /* the present element is */
-    uint64_t lap_began;
-    uint64_t timed_ns[PST_MAX_STAGES];
-    uint64_t untold_ns; /* total time of slices that was not yet divided among the stages (see `timed_ns`) */
+    uint64_t lap_began;             /* in ticks (base/ticks.h) */
+    uint64_t timed[PST_MAX_STAGES]; /* in ticks */
+    uint64_t untold_ns; /* total time of slices that was not yet divided among the stages (see `timed`) */
     uint64_t failed;    /* number of the source's element that the last failure is about */
 };
 

@@ -46,7 +46,8 @@ static void judge_stall(const pst_pipeline *p, uint64_t now, pst_stats *s)
 {
     double limit = p->options.stall_seconds > 0 ? p->options.stall_seconds : STALL_SECONDS;
     uint64_t since = p->ring.consumer_since, oldest = UINT64_MAX, sample = PST_NOWHERE;
-    unsigned worker = 0, stage = 0;
+    unsigned worker = 0;
+    uint64_t stage = 0;
     if (!since || (double)(now - since) * 1e-9 < limit)
         return;
     for (unsigned i = 0; i < p->plan->threads; i++) {
@@ -55,7 +56,7 @@ static void judge_stall(const pst_pipeline *p, uint64_t now, pst_stats *s)
             continue;
         oldest = begin;
         worker = i;
-        stage = atomic_load_explicit(&p->cells[i].stage, memory_order_relaxed);
+        stage = cell_get(&p->cells[i].stage);
         sample = cell_get(&p->cells[i].sample);
     }
     s->stalled = true;

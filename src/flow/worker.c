@@ -23,6 +23,7 @@ struct worker {
     struct group group;
     struct order_state order;
     uint64_t probed;                /* when it last looked at itself */
+    double ns_per_tick;             /* by its slices, which are timed in both; 0: not known yet */
 };
 
 struct crew {
@@ -134,9 +135,21 @@ static size_t run_groups(struct crew *c, struct worker *w, const struct ticket *
     return left_out;
 }
 
+/* Nanoseconds since a number of ticks. */
+static uint64_t ns_since(const struct worker *w, uint64_t begin)
+{
+    return (uint64_t)(w->ns_per_tick * (double)ticks_between(begin, cell_ticks()));
+}
+
+static void learn_ticks(struct worker *w, uint64_t ticks, uint64_t ns)
+{
+    double found = ticks > 0 ? (double)ns / (double)ticks : w->ns_per_tick;
+    w->ns_per_tick = w->ns_per_tick > 0 ? 0.9 * w->ns_per_tick + 0.1 * found : found;
+}
+
 static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = cell_ticks();
     if (e->status == PST_OK && !atomic_load_explicit(&c->order.ring->stopped, memory_order_relaxed)) {
         locate_keep(e->batch, &e->where, c->feed.stream ? e->items : NULL, e->count);
         const struct program *p = &c->order.plan->program;
@@ -148,7 +161,7 @@ static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
             ring_fail(c->order.ring, e, at, &error);
         } else {
             struct stage_cell *stage = &w->runner.cell->stages[p->stages - 1];
-            cell_add(&stage->ns, clock_ns() - begin);
+            cell_add(&stage->ns, ns_since(w, begin));
             cell_add(&stage->bytes, e->batch->bytes);
         }
     }
@@ -177,9 +190,9 @@ static size_t run_slice(struct crew *c, struct worker *w, const struct ticket *t
     struct cell *cell = w->runner.cell;
     struct rusage before, after;
     size_t count = t->end - t->begin;
-    uint64_t begin = clock_ns();
+    uint64_t begin = clock_ns(), ticks = cell_ticks();
     bool probes = begin - w->probed > PROBE_EVERY_NS && getrusage(RUSAGE_THREAD, &before) == 0;
-    atomic_store_explicit(&cell->since, begin, memory_order_relaxed);
+    cell_set(&cell->since, begin);
     find_elements(c, w, t);
     size_t left_out = w->group.count > 0 ? run_groups(c, w, t) : run_elements(c, w, t);
     uint64_t end = clock_ns(), old = atomic_load_explicit(&c->feed.element_ns, memory_order_relaxed);
@@ -187,6 +200,7 @@ static size_t run_slice(struct crew *c, struct worker *w, const struct ticket *t
     atomic_store_explicit(&c->feed.element_ns, old ? (3 * old + now) / 4 : now, memory_order_relaxed);
     runner_account(&w->runner, count, end - begin);
     cell_add(&cell->busy_ns, end - begin);
+    learn_ticks(w, ticks_between(ticks, cell_ticks()), end - begin);
     if (probes && getrusage(RUSAGE_THREAD, &after) == 0) {
         probe(cell, &before, &after, end - begin);
         w->probed = end;
@@ -225,7 +239,7 @@ static void work(void *user, unsigned number)
                             0);
         if (ring_return(c->order.ring, &t, left_out))
             finish_entry(c, w, t.entry);
-        atomic_store_explicit(&cell->since, 0, memory_order_relaxed);
+        cell_set(&cell->since, 0);
     }
 }
 
@@ -235,16 +249,16 @@ static void open_entry(void *user, unsigned number, struct entry *e)
 {
     struct crew *c = user;
     struct cell *cell = &c->order.cells[number];
-    atomic_store_explicit(&cell->stage, 0, memory_order_relaxed);
-    atomic_store_explicit(&cell->sample, PST_NOWHERE, memory_order_relaxed);
-    uint64_t begin = clock_ns();
-    atomic_store_explicit(&cell->since, begin, memory_order_relaxed);
+    uint64_t begin = c->feed.stream ? clock_ns() : 0, ticks = cell_ticks(); /* a stream is read here, which may take long */
+    cell_set(&cell->stage, 0);
+    cell_set(&cell->sample, PST_NOWHERE);
+    cell_set(&cell->since, begin);
     feed_open(&c->feed, e);
-    uint64_t took = clock_ns() - begin; /* counted at once: a worker may open entry after entry, and others take the slices */
-    cell_add(&cell->busy_ns, took);
+    uint64_t took = c->feed.stream ? clock_ns() - begin : ns_since(&c->workers[number], ticks);
+    cell_add(&cell->busy_ns, took); /* counted at once: a worker may open entry after entry, and others take the slices */
     if (c->feed.stream)
         cell_add(&cell->stages[0].ns, took);
-    atomic_store_explicit(&cell->since, 0, memory_order_relaxed);
+    cell_set(&cell->since, 0);
 }
 
 static pst_status worker_init(struct crew *c, unsigned number, pst_error *reterr)
