@@ -14,6 +14,7 @@ help:
 	@echo "make generate the lists of operations and layers, docs/ops.md, docs/layers.md and the Python stubs"
 	@echo "make kill     100 training runs killed at random moments, and a long one; KILLS= and RUN_SECONDS= set how many and how long"
 	@echo "make kill-cache 100 processes killed at random moments while they fill a cache on disk; KILLS= sets how many"
+	@echo "make doctor-setups the doctor's tests with longer examinations: PATIENCE= times those of make test (5: as with --quick)"
 	@echo "make bench    the record, Example and kernel benchmarks"
 	@echo "make wheel    a Python wheel with its libraries inside, in dist/, checked in an empty venv"
 	@echo "make install  into /usr/local, or PREFIX=…"
@@ -74,6 +75,10 @@ kill: build
 kill-cache: build
 	@CACHE_KILLS=$(KILLS) PENSTOCK=$(abspath $(PENSTOCK)) PYTHONPATH=$(abspath $(BUILD)/python):tests:tests/python PYTHONDONTWRITEBYTECODE=1 python3 tests/python/test_disk_cache.py
 
+PATIENCE ?= 5
+doctor-setups: build
+	@PENSTOCK_PATIENCE=$(PATIENCE) python3 scripts/run_tests.py $(BUILD) doctor_setups cli-doctor python-doctor
+
 bench: build
 	@scripts/bench.sh $(BUILD)
 
@@ -86,4 +91,4 @@ install: build
 clean:
 	rm -rf build build-dev build-tsan build-fuzz build-coverage build-mutate demo dist
 
-.PHONY: help deps build generate demo test interop dev tsan coverage mutate fuzz kill kill-cache bench wheel install clean
+.PHONY: help deps build generate demo test interop dev tsan coverage mutate fuzz kill kill-cache doctor-setups bench wheel install clean

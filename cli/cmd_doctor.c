@@ -17,7 +17,7 @@
 struct config {
     struct pipeline_config pipeline; /* first: the shared options */
     const char *model, *compare, *apply, *out, *html, *trace;
-    double step_ms, step_rate, epoch_hours, wish;
+    double step_ms, step_rate, epoch_hours, wish, seconds;
     uint64_t epochs, samples, memory, link;
     int sweep;
     bool quick, verify, yes, json, quiet;
@@ -195,7 +195,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     pst_pipeline_options pipeline = pipeline_settings(&c->pipeline, cache, sizeof(cache));
     pst_doctor_options options = {.size = sizeof(options), .pipeline = &pipeline, .step_ms = c->step_ms, .step_rate = c->step_rate,
                                   .model = c->model, .epochs = c->epochs, .samples = c->samples, .epoch_hours = c->epoch_hours,
-                                  .memory = c->memory, .quick = c->quick, .verify = c->verify, .sweep = (pst_sweep)c->sweep,
+                                  .memory = c->memory, .quick = c->quick, .seconds = c->seconds, .verify = c->verify, .sweep = (pst_sweep)c->sweep,
                                   .cache_dir = pipeline.cache_dir, .temp_dir = getenv("TMPDIR"), .progress = progress_report, .user = &progress,
                                   .trace = c->trace, .wish_rate = c->wish, .link_rate = (double)c->link, .run_ranks = doctor_run_ranks,
                                   .ranks_user = (void *)(uintptr_t)&c->pipeline};
@@ -253,6 +253,8 @@ static const struct option options[] = {
      .absent = "the available memory"},
     {"--quick", .kind = OPTION_FLAG, INTO(struct config, quick), .doc = "answer within 10 seconds, with wider ranges",
      .group = "What to measure"},
+    {"--seconds", .metavar = "S", .kind = OPTION_FLOAT, INTO(struct config, seconds), .min = 0.5, .max = 1e5,
+     .doc = "answer within about S seconds: the more, the narrower the ranges", .absent = "30, or 10 with --quick"},
     {"--verify", .kind = OPTION_FLAG, INTO(struct config, verify),
      .doc = "also apply each remedy to a sample in a temporary folder, and measure it in turns with the present pipeline"},
     {"--sweep", .metavar = "WHAT", .kind = OPTION_CHOICE, INTO(struct config, sweep), .choices = sweeps, .initial = "none",

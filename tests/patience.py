@@ -6,6 +6,8 @@ import time
 
 HANG = int(os.environ.get("PENSTOCK_HANG", "300"))  # seconds; a machine that suspends its processes needs more
 
+PATIENCE = float(os.environ.get("PENSTOCK_PATIENCE", "1"))  # `make doctor-setups` has more
+
 
 def wait_until(condition, what, process=None):
     """Waits until condition() is true and returns its value; `process` (a Popen) must not end before."""
@@ -21,17 +23,17 @@ def wait_until(condition, what, process=None):
 
 
 def examined(test):
-    """For tests whose verdict rests on measured speed: calls test(1), and where that fails test(3), then test(9): the factor is for the time that
-    the measurement gets. Other programs may take the processor in the middle of one; a wrong answer repeats itself."""
+    """For tests whose verdict rests on measured speed: calls test(1), and where that fails test(4), then test(16), all times PATIENCE: the factor is for
+    the time that the measurement gets. Other programs may take the processor in the middle of one; a wrong answer repeats itself."""
 
     @functools.wraps(test)
     def run():
-        for patience in (1, 3):
+        for patience in (1, 4):
             try:
-                return test(patience)
+                return test(patience * PATIENCE)
             except Exception as error:
                 print(f"# {test.__name__}, examination {patience}: {type(error).__name__} {error}"[:2000].replace("\n", " "), flush=True)
-        return test(9)
+        return test(16 * PATIENCE)
 
     return run
 

@@ -108,7 +108,7 @@ pst_status cuts_measure(struct pst_doctor *d, pst_error *reterr)
             draft_insert(&r, r.count, "%s", d->now.stage[batch].text);
         r.options.workers = 1;
         pst_error error = {0};
-        pst_status st = doctor_trial(d, &r, d->options.quick ? 0.12 : 0.3, false, &t, &error);
+        pst_status st = doctor_trial(d, &r, doctor_span(d, 0.12, 0.3), false, &t, &error);
         draft_finish(&r);
         if (st == PST_ECANCELLED || st == PST_ENOMEM) {
             if (reterr)
@@ -159,7 +159,7 @@ static void choose_stage(struct pst_doctor *d)
 
 pst_status costs_measure(struct pst_doctor *d, pst_error *reterr)
 {
-    double seconds = d->options.quick ? 1.1 : 4;
+    double seconds = doctor_span(d, 1.1, 4);
     pst_status st = doctor_tick(d, "running the pipeline", reterr);
     if (st == PST_OK)
         st = doctor_trial(d, &d->now, seconds, false, &d->run, reterr);
@@ -169,7 +169,7 @@ pst_status costs_measure(struct pst_doctor *d, pst_error *reterr)
         struct draft one;
         draft_copy(&one, &d->now);
         one.options.workers = 1;
-        st = doctor_trial(d, &one, d->options.quick ? 0.4 : 1.5, false, &d->alone, reterr);
+        st = doctor_trial(d, &one, doctor_span(d, 0.4, 1.5), false, &d->alone, reterr);
         draft_finish(&one);
     }
     if (st < 0)

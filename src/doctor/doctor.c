@@ -9,7 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-#define BUDGET       27.0 /* seconds; writing and starting take the rest of 30 */
+#define WHOLE        30.0 /* seconds that an examination takes… */
+#define BUDGET       27.0 /* …and of these, what writing and starting leave */
+#define QUICK        10.0
 #define QUICK_BUDGET 7.5
 
 /* ---- Time ---- */
@@ -19,22 +21,27 @@ double doctor_elapsed(const struct pst_doctor *d)
     return (double)(clock_ns() - d->begun) * 1e-9;
 }
 
+double doctor_span(const struct pst_doctor *d, double quick, double whole)
+{
+    return d->pace * (d->options.quick ? quick : whole);
+}
+
 /* Where other programs have the cores, everything takes longer. */
 static double budget(const struct pst_doctor *d)
 {
     double free = 1 - d->run.delay;
-    return (d->options.quick ? QUICK_BUDGET : BUDGET) / (free > 0.33 ? free : 0.33);
+    return doctor_span(d, QUICK_BUDGET, BUDGET) / (free > 0.33 ? free : 0.33);
 }
 
 bool doctor_has_time(const struct pst_doctor *d, double seconds)
 {
-    double scale = d->options.quick ? 0.3 : 1, most = d->urgent ? 2.5 * budget(d) : budget(d);
-    return doctor_elapsed(d) + seconds * scale < most;
+    double most = d->urgent ? 2.5 * budget(d) : budget(d);
+    return doctor_elapsed(d) + doctor_span(d, 0.3 * seconds, seconds) < most;
 }
 
 bool doctor_hurries(const struct pst_doctor *d)
 {
-    return doctor_elapsed(d) > budget(d) - 3;
+    return doctor_elapsed(d) > budget(d) - doctor_span(d, 3, 3);
 }
 
 static bool report(struct pst_doctor *d)
@@ -78,6 +85,9 @@ static void copy_options(struct pst_doctor *d, const pst_doctor_options *options
         memcpy(&d->options, options, size);
     }
     d->options.size = sizeof(d->options);
+    double seconds = d->options.seconds;
+    d->options.quick |= seconds > 0 && seconds <= QUICK;
+    d->pace = !(seconds > 0) ? 1 : seconds / (d->options.quick ? QUICK : WHOLE);
 }
 
 static pst_status check_options(const pst_doctor_options *o, pst_error *reterr)
@@ -86,6 +96,8 @@ static pst_status check_options(const pst_doctor_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "step_ms, step_rate and epoch_hours are numbers of at least 0");
     if (!(o->wish_rate >= 0) || !(o->link_rate >= 0) || isinf(o->wish_rate) || isinf(o->link_rate))
         return pst_fail(reterr, PST_EINVAL, "wish_rate and link_rate are numbers of at least 0");
+    if (!(o->seconds >= 0) || isinf(o->seconds))
+        return pst_fail(reterr, PST_EINVAL, "seconds is a number of at least 0");
     if ((o->step_ms > 0) + (o->step_rate > 0) + (o->model != NULL) > 1)
         return pst_fail(reterr, PST_EINVAL, "step_ms, step_rate and model exclude each other: each says how long a step takes");
     return PST_OK;

@@ -265,6 +265,7 @@ struct pst_doctor {
     double limit_step_ms;               /* the step at which data becomes the limit */
     double data_bytes;                  /* of the real data set; NaN */
     double seconds;                     /* that the examination took */
+    double pace;                        /* length of the examination against the usual one */
     uint64_t begun, ticked;             /* nanoseconds */
     bool urgent;                        /* what is done now decides the verdict: it may take longer */
     const char *doing;                  /* the present part of the examination */
@@ -275,6 +276,8 @@ struct pst_doctor {
 pst_status doctor_tick(struct pst_doctor *d, const char *stage, pst_error *reterr);
 bool doctor_stopped(void *doctor); /* a pst_stop_fn that reports progress */
 double doctor_elapsed(const struct pst_doctor *d);
+/* Seconds that a part takes: one of the two if the examination has its usual length, otherwise in proportion. */
+double doctor_span(const struct pst_doctor *d, double quick, double whole);
 /* Whether there is time for `seconds` more. */
 bool doctor_has_time(const struct pst_doctor *d, double seconds);
 bool doctor_hurries(const struct pst_doctor *d); /* little time is left: what is still tried is tried briefly */

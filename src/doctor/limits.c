@@ -149,10 +149,10 @@ static pst_status measure_handoff(struct pst_doctor *d, pst_error *reterr)
     pst_pipeline_options options = {.size = sizeof(options)};
     pst_status st = draft_parse(&one, "range 1000000 | batch 1", &options, NULL, reterr);
     if (st == PST_OK)
-        st = doctor_trial(d, &one, 0.15, false, &small, reterr);
+        st = doctor_trial(d, &one, doctor_span(d, 0.15, 0.15), false, &small, reterr);
     if (st == PST_OK) {
         draft_set(&one, 1, "batch 512");
-        st = doctor_trial(d, &one, 0.15, false, &large, reterr);
+        st = doctor_trial(d, &one, doctor_span(d, 0.15, 0.15), false, &large, reterr);
     }
     if (st == PST_OK) {
         double us = small.cpu_us - large.cpu_us;
@@ -206,7 +206,7 @@ static void keep(const struct limits *l, const char *folder, const char *path)
 static pst_status measure(struct pst_doctor *d, pst_error *reterr)
 {
     struct limits *l = &d->limits;
-    double seconds = d->options.quick ? 0.1 : 0.2, total[2], steal[2];
+    double seconds = doctor_span(d, 0.1, 0.2), total[2], steal[2];
     bool known = read_ticks(&total[0], &steal[0]);
     double best = 0;
     for (int i = 0; i < 3; i++) { /* the best of a few: other programs only ever make it less */

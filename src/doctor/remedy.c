@@ -101,7 +101,7 @@ void remedy_costs(struct pst_doctor *d, struct remedy *r, const struct costs *c)
 static pst_status run_turns(struct pst_doctor *d, struct remedy *r, size_t rounds, struct turns *ret, pst_error *reterr)
 {
     struct turns_request q = {.before = r->on_sample ? &d->sampled : &d->now, .after = &r->variant, .warm_epoch = r->warm_epoch,
-                              .whole = r->warm_epoch && !r->first_epoch, .rounds = rounds, .seconds = d->options.quick ? 0.09 : 0.18};
+                              .whole = r->warm_epoch && !r->first_epoch, .rounds = rounds, .seconds = doctor_span(d, 0.09, 0.18)};
     pst_error error = {0};
     pst_status st = doctor_has_time(d, 2) ? doctor_turns(d, &q, &r->probed, ret, &error) : PST_SKIP;
     if (st != PST_ENOMEM && st != PST_ECANCELLED)

@@ -27,7 +27,7 @@ static pst_status try_step(struct pst_doctor *d, struct remedy *r, double *ret_m
     double share = NAN;
     if (!doctor_has_time(d, 2))
         return PST_SKIP;
-    pst_status st = step_compare(d, &r->change, d->options.quick ? 0.5 : 1.5, &share, &error);
+    pst_status st = step_compare(d, &r->change, doctor_span(d, 0.5, 1.5), &share, &error);
     *ret_ms = share * d->step.ms;
     if (st == PST_ENOMEM || st == PST_ECANCELLED) {
         if (reterr)
@@ -162,7 +162,7 @@ static pst_status infer_rate(struct pst_doctor *d, const struct lab *l, const ps
         out = mem_array(values, sizeof(*out));
         st = out ? PST_OK : fail_memory(reterr, "measuring predictions");
     }
-    uint64_t best = UINT64_MAX, end = clock_ns() + (d->options.quick ? 100000000u : 300000000u);
+    uint64_t best = UINT64_MAX, end = clock_ns() + (uint64_t)(1e9 * doctor_span(d, 0.1, 0.3));
     for (int i = 0; st == PST_OK && (i < 3 || clock_ns() < end); i++) {
         uint64_t begin = clock_ns(), took;
         st = pst_predictor_run(p, s.input, out, reterr);

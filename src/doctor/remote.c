@@ -131,7 +131,7 @@ uint64_t remote_kept(void)
 pst_status remote_measure(struct pst_doctor *d, pst_error *reterr)
 {
     struct remote *r = &d->remote;
-    double seconds = d->options.quick ? 0.25 : 0.6, bytes, requests;
+    double seconds = doctor_span(d, 0.25, 0.6), bytes, requests;
     pst_status st = doctor_tick(d, "measuring the store", reterr);
     if (st < 0 || !measure_latency(d, &r->latency) || !measure(d, PART, 1, seconds, &r->connection, &requests))
         return st; /* what cannot be measured is not known: the pipeline itself reports what is wrong */

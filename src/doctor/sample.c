@@ -43,7 +43,7 @@ static int by_size(const void *a, const void *b)
 static size_t choose_count(const struct pst_doctor *d)
 {
     const struct survey *s = &d->survey;
-    double seconds = d->options.quick ? 0.3 : 1.2, us = d->costs.cpu_us > 1 ? d->costs.cpu_us : 1;
+    double seconds = doctor_span(d, 0.3, 1.2), us = d->costs.cpu_us > 1 ? d->costs.cpu_us : 1;
     double count = seconds * 1e6 * d->limits.cores / (4 * us);
     double fit = s->mean_bytes > 0 ? (double)MOST_BYTES / s->mean_bytes : 4096;
     count = count > fit ? fit : count;

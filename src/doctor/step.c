@@ -131,7 +131,7 @@ static pst_status note_layers(struct pst_doctor *d, const pst_trainer *t, pst_er
 /* A run of its own, so that tracing costs nothing where it would be measured. */
 static pst_status trace_together(struct pst_doctor *d, pst_trainer *trainer, const pst_fields *fields, pst_error *reterr)
 {
-    double step = d->step.ms > 0 ? 1e-3 * d->step.ms : 0, seconds = d->options.quick ? 0.5 : 1;
+    double step = d->step.ms > 0 ? 1e-3 * d->step.ms : 0, seconds = doctor_span(d, 0.5, 1);
     struct trial unused;
     struct trial_request q = {.draft = &d->now, .seconds = fmin(fmax(seconds, 8 * step), 10), .step = trainer ? 0 : step, .trainer = trainer,
                               .fields = fields, .trace = d->options.trace, .stop = doctor_stopped, .user = d};
@@ -144,7 +144,7 @@ static pst_status trace_together(struct pst_doctor *d, pst_trainer *trainer, con
 /* The pipeline with its consumer: how long does the consumer wait? Steps that are too long for a few dozen of them are not run. */
 static pst_status run_together(struct pst_doctor *d, pst_trainer *trainer, const pst_fields *fields, pst_error *reterr)
 {
-    double seconds = d->options.quick ? 1 : 3;
+    double seconds = fmax(doctor_span(d, 1, 3), fmin(13e-3 * d->step.ms, 1));
     struct trial_request q = {.draft = &d->now, .seconds = seconds, .warmup = 0.3, .step = trainer ? 0 : 1e-3 * d->step.ms,
                               .trainer = trainer, .fields = fields, .stop = doctor_stopped, .user = d};
     if (!trainer && 1e-3 * d->step.ms * 12 > seconds)
@@ -173,7 +173,7 @@ static pst_status measure_model(struct pst_doctor *d, pst_error *reterr)
 {
     struct bench b = {0};
     char *text = NULL;
-    double seconds = d->options.quick ? 0.7 : 2;
+    double seconds = doctor_span(d, 0.7, 2);
     pst_status st = model_text(&text, d->options.model, reterr);
     d->urgent = true;
     if (st == PST_OK)
@@ -231,7 +231,7 @@ pst_status step_turns(struct pst_doctor *d, const struct step_change *change, st
     pst_status st = bench_open(d, &(struct step_change){0}, &b[0], reterr);
     if (st == PST_OK)
         st = bench_open(d, change, &b[1], reterr);
-    double seconds = fmin(fmax(d->options.quick ? 0.4 : 0.8, 6e-3 * d->step.ms), 6);
+    double seconds = fmin(fmax(doctor_span(d, 0.4, 0.8), 6e-3 * d->step.ms), 6);
     for (size_t i = 0; i < STEP_ROUNDS && st == PST_OK; i++) {
         for (size_t k = 0; k < 2 && st == PST_OK; k++) {
             size_t side = (k + i) % 2; /* who begins alternates */

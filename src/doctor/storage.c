@@ -66,7 +66,7 @@ static void work(void *user, unsigned worker)
 
 static double measure(const struct pst_doctor *d, bool direct, bool sequential, unsigned threads, bool *ret_plain)
 {
-    double seconds = d->options.quick ? 0.08 : LONGEST;
+    double seconds = doctor_span(d, 0.08, LONGEST);
     struct reads r = {.survey = &d->survey, .direct = direct, .sequential = sequential, .length = (size_t)d->survey.mean_bytes + 1};
     struct thread_group *group = NULL;
     uint64_t begin = clock_ns();

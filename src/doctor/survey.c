@@ -133,7 +133,7 @@ static pst_status survey_source(struct pst_doctor *d, pst_error *reterr)
     draw(d, 1, 32, &r);
     pst_status st = draft_open(&r, &p, reterr);
     if (st == PST_OK)
-        st = look_at_elements(d, p, d->options.quick ? 0.25 : 0.7, reterr);
+        st = look_at_elements(d, p, doctor_span(d, 0.25, 0.7), reterr);
     pst_pipeline_destroy(p);
     draft_finish(&r);
     pst_reader *reader = NULL;
@@ -177,7 +177,7 @@ static pst_status survey_images(struct pst_doctor *d, size_t decode, pst_error *
     size_t count = 0;
     draw(d, decode, 8, &r);
     pst_status st = draft_open(&r, &p, reterr);
-    uint64_t end = clock_ns() + 300000000;
+    uint64_t end = clock_ns() + (uint64_t)(1e9 * doctor_span(d, 0.3, 0.3));
     while (st == PST_OK && count < 128 && (clock_ns() < end || count == 0)) {
         pst_batch *batch = NULL;
         st = pst_pipeline_next(p, &batch, reterr);

@@ -17,7 +17,7 @@ static pst_status measure(struct pst_doctor *d, struct remedy *r, pst_error *ret
 {
     struct turns t;
     struct turns_request q = {.before = r->on_sample ? &d->sampled : &d->now, .after = &r->variant, .warm_epoch = r->warm_epoch, .whole = r->warm_epoch,
-                              .rounds = d->options.quick ? TURNS / 2 : TURNS, .seconds = d->options.quick ? 0.1 : 0.2};
+                              .rounds = d->options.quick ? TURNS / 2 : TURNS, .seconds = doctor_span(d, 0.1, 0.2)};
     pst_status st = doctor_turns(d, &q, &r->verified, &t, reterr);
     if (st != PST_OK)
         return st < 0 ? st : PST_OK;
@@ -54,7 +54,7 @@ static pst_status measure_fetched(struct pst_doctor *d, struct remedy *r, pst_er
     struct trial t = {0};
     pst_status st = run_first_epoch(d, &r->measured_now, reterr);
     if (st == PST_OK)
-        st = doctor_trial(d, &r->variant, d->options.quick ? 0.5 : 1, true, &t, reterr);
+        st = doctor_trial(d, &r->variant, doctor_span(d, 0.5, 1), true, &t, reterr);
     if (st < 0)
         return st;
     r->measured = t.rate;
@@ -182,7 +182,7 @@ pst_status doctor_sweep(struct pst_doctor *d, pst_error *reterr)
             struct trial t;
             draft_copy(&r, &d->now);
             set(&r, d->options.sweep, value[i]);
-            st = doctor_trial(d, &r, d->options.quick ? 0.2 : 0.5, false, &t, reterr);
+            st = doctor_trial(d, &r, doctor_span(d, 0.2, 0.5), false, &t, reterr);
             draft_finish(&r);
             if (st < 0)
                 break;

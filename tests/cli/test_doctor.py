@@ -17,39 +17,32 @@ MEMBERS = {"schema", "verdict", "now", "limits", "step", "stages", "remedies"}
 VERDICT = {"class", "wait_share", "bottleneck", "stage", "cause", "sentence"}
 
 
-def quick(patience):
-    """The option for a quick examination; after one that failed, there is more time."""
-    return ["--quick"] if patience == 1 else []
+def length(patience):
+    """The option for the length of an examination: after one that failed, there is more time."""
+    return ["--seconds", 2 * patience]
 
 
-def examine(*arguments, patience=1, **options):
-    return report("doctor", *quick(patience), *arguments, **options)
+BRIEF = ["--seconds", 1]  # where no verdict is checked
 
 
-def test_contract():
-    found = examine("range 100000 | batch 64")
-    assert found["schema"] == 1 and MEMBERS <= set(found) and VERDICT <= set(found["verdict"]), found
-    assert found["verdict"]["class"] == "unknown" and found["verdict"]["wait_share"] is None and found["verdict"]["limit_step_ms"] > 0
-    now = found["now"]
-    assert 0 < now["low"] <= now["samples_per_s"] <= now["high"] and abs(now["epoch_seconds"] * now["samples_per_s"] / 100000 - 1) < 1e-6
-    assert [stage["name"] for stage in found["stages"]][0] == "read"
-    for stage in found["stages"]:
-        assert {"name", "us_per_sample", "low", "high", "share", "cores"} <= set(stage)
-    assert 0 < found["doctor_seconds"] < HANG
+def examine(*arguments, patience=0.5, **options):
+    return report("doctor", *length(patience), *arguments, **options)
 
 
 @examined
 def test_step(patience):
     found = examine("range 100000 | batch 64", "--step-ms", 20, "--epochs", 3, patience=patience)
+    now = found["now"]
     assert found["verdict"]["class"] == "consumer-bound" and found["verdict"]["cause"] == "consumer", found["verdict"]
-    assert found["step"]["ms"] == 20 and 0.3 < found["now"]["samples_per_s"] / 3200 < 1.05  # without the step: millions
-    assert abs(found["now"]["total_seconds"] / found["now"]["epoch_seconds"] - 3) < 1e-6
+    assert found["step"]["ms"] == 20 and 0.3 < now["samples_per_s"] / 3200 < 1.05  # without the step: millions
+    assert abs(now["epoch_seconds"] * now["samples_per_s"] / 100000 - 1) < 1e-6 and abs(now["total_seconds"] / now["epoch_seconds"] - 3) < 1e-6
+    assert found["settings"]["quick"] is (2 * patience <= 10), found["settings"]
 
 
 def test_a_folder_is_enough():
     with scratch() as folder:
         penstock("generate", "images", "--images", 60, "--size", 48, cwd=folder)
-        result = penstock("doctor", "images", "--quick", "-q", cwd=folder)
+        result = penstock("doctor", "images", *BRIEF, "-q", cwd=folder)
         first, rest = result.out.split("\n", 1)
         assert first.endswith(".") and "folder images | shuffle | decode | random_resized_crop 48" in rest and "decode" in rest, result.out
         penstock("pack", "images", "shards", "--shards", 1, cwd=folder)
@@ -69,7 +62,9 @@ def test_apply_compare_and_page(patience):
     with scratch() as folder:
         penstock("generate", "images", "--images", 20, "--size", 800, cwd=folder)
         text = "folder images | shuffle | decode | resize 48 | batch 8"
-        before = penstock("doctor", text, *quick(patience), "--json", "-q", "--html", "report.html", cwd=folder).out
+        refused = penstock("doctor", text, *length(2 * patience), "--json", "-q", "--html", "report.html", "--apply", "resize-offline", cwd=folder, code=1)
+        assert "nothing was changed" in refused.err and not os.path.exists(os.path.join(folder, "images-48"))
+        before = refused.out
         found = json.loads(before)
         assert found["verdict"]["cause"] == "large-images" and found["remedies"][0]["id"] == "resize-offline", found["verdict"]
         first = found["remedies"][0]
@@ -85,10 +80,8 @@ def test_apply_compare_and_page(patience):
         assert "| cache path=images-cache |" in kept["pipeline"] and kept["price"]["disk_bytes"] > 0 and kept["predicted"]["gain"] > 1, kept
         page = open(os.path.join(folder, "report.html")).read()
         assert "<html" in page and "resize-offline" in page and "<script" not in page
-        refused = penstock("doctor", text, "--quick", "-q", "--apply", "resize-offline", cwd=folder, code=1)
-        assert "nothing was changed" in refused.err and not os.path.exists(os.path.join(folder, "images-48"))
-        penstock("doctor", text, "--quick", "-q", "--apply", "resize-offline", "--yes", cwd=folder)
-        after = penstock("doctor", first["pipeline"], *quick(patience), "--json", "-q", cwd=folder).out
+        penstock("doctor", text, *BRIEF, "-q", "--apply", "resize-offline", "--yes", cwd=folder)
+        after = penstock("doctor", first["pipeline"], *length(patience), "--json", "-q", cwd=folder).out
         for name, content in (("a.json", before), ("b.json", after)):
             open(os.path.join(folder, name), "w").write(content)
         compared = json.loads(penstock("doctor", "--json", "--compare", "a.json", "b.json", cwd=folder).out)
@@ -101,7 +94,7 @@ def test_apply_compare_and_page(patience):
 
 
 @examined
-def test_sweep_and_real_size(patience):
+def test_contract_sweep_and_real_size(patience):
     found = examine("range 100000 | batch 64", "--sweep", "batch", "--samples", 1281167, "--epoch-hours", 236, "--epochs", 90, patience=patience)
     sweep, = found["sweeps"]
     values = [point["value"] for point in sweep["points"]]
@@ -110,20 +103,13 @@ def test_sweep_and_real_size(patience):
     assert rates[512] > rates[8]
     now = found["now"]
     assert abs(now["epoch_seconds"] * now["samples_per_s"] / 1281167 - 1) < 1e-6 and now["explained_share"] < 0.01
-
-
-@examined
-def test_model(patience):
-    with scratch() as folder:
-        penstock("generate", "images", "--images", 60, "--size", 32, cwd=folder)
-        text = "folder images | shuffle | decode | resize 32 | normalize 0..1 | batch 16"
-        found = examine(text, "--model", "conv 32 3 relu | conv 32 3 relu | flatten | dense 10", cwd=folder, patience=patience)
-        step = found["step"]
-        assert step["origin"] == "measured" and 0 < step["forward_ms"] < step["ms"] and step["backward_ms"] > 0 and step["optimizer_ms"] > 0
-        layers = step["layers"]
-        assert len(layers) >= 3 and layers[0]["name"].startswith("conv_1") and all(layer["backward_ms"] >= 0 < layer["forward_ms"] for layer in layers), step
-        assert found["verdict"]["wait_share"] is not None
-        assert "separable-convolutions" in {remedy["id"] for remedy in found["remedies"]}
+    assert found["schema"] == 1 and MEMBERS <= set(found) and VERDICT <= set(found["verdict"]), found
+    assert found["verdict"]["class"] == "unknown" and found["verdict"]["wait_share"] is None and found["verdict"]["limit_step_ms"] > 0
+    assert 0 < now["low"] <= now["samples_per_s"] <= now["high"]
+    assert [stage["name"] for stage in found["stages"]][0] == "read"
+    for stage in found["stages"]:
+        assert {"name", "us_per_sample", "low", "high", "share", "cores"} <= set(stage)
+    assert 0 < found["doctor_seconds"] < HANG
 
 
 def remedy(found, name):
@@ -132,24 +118,24 @@ def remedy(found, name):
 
 @examined
 def test_a_store(patience):
-    """A store of 0.4 MB/s per connection: requests, bytes and connections are counted, and the cache is predicted and measured."""
+    """A store of 0.8 MB/s per connection: requests, bytes and connections are counted, and the cache is predicted and measured."""
     with scratch() as folder, serve() as (store, env):
-        penstock("generate", f"{folder}/images", "--images", 600, "--size", 64, "--classes", 4, "-q")
+        penstock("generate", f"{folder}/images", "--images", 120, "--size", 64, "--classes", 4, "-q")
         penstock("pack", f"{folder}/images", f"{folder}/shards", "--shards", 3, "-q")
         store.put_folder(f"{folder}/shards", "shards")
-        store.latency, store.rate = 0.02, 400_000
+        store.latency, store.rate = 0.01, 800_000
         size = sum(len(data) for key, (data, _) in store.buckets["data"].items() if "-of-" in key and not key.endswith(".pidx"))
         text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"
-        found = examine(text, "--verify", "--wish", 300, "--seed", 1, env=env, patience=patience)
+        found = examine(text, "--verify", "--wish", 300, "--seed", 1, env=env, patience=1.5 * patience)
         remote = found["remote"]
-        assert 19 < remote["latency_ms"] < 5000 and remote["connections"] == 8 and remote["limits"], remote
-        assert 1e3 < remote["connection_bytes_per_s"] < 0.5e6 and remote["bytes_per_s"] < 4e6 and remote["requests_per_s"] < 450, remote
+        assert 9 < remote["latency_ms"] < 5000 and remote["connections"] == 8 and remote["limits"], remote
+        assert 1e3 < remote["connection_bytes_per_s"] < 1.6e6 and remote["bytes_per_s"] < 8e6 and remote["requests_per_s"] < 900, remote
         assert abs(remote["epoch_gb"] * 1e9 / size - 1) < 0.2 and 3 <= remote["epoch_requests"] < 40, (remote, size)
         assert found["verdict"]["cause"] == "slow-storage" and found["verdict"]["bottleneck"] == "storage", found["verdict"]
         faster = remedy(found, "faster-storage")
         assert faster["predicted"]["gain"] > 1.5 and "a local disk" in faster["title"] and "requests and" in faster["price"]["note"], faster
-        assert faster["measured"]["gain"] > 1.5 and faster["measured"]["now_samples_per_s"] < 4e6 / (size / 600), faster
-        assert "ms per request" in penstock("doctor", text, "--quick", "-q", env=env).out
+        assert faster["measured"]["gain"] > 1.5 and faster["measured"]["now_samples_per_s"] < 8e6 / (size / 120), faster
+        assert "ms per request" in penstock("doctor", text, *BRIEF, "-q", env=env).out
 
 
 def test_shards_of_different_sizes():
@@ -184,7 +170,7 @@ def test_a_full_cache():
         assert examine(text, env=roomy)["remote"]["cached"]
 
 
-VERIFIED = ["doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", "--quick", "-q", "--json", "--verify"]
+VERIFIED = ["doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", *BRIEF, "-q", "--json", "--verify"]
 
 
 @contextlib.contextmanager
@@ -203,7 +189,7 @@ def test_jobs_that_close_their_output():
     """A launcher that prints nothing more and does not end: Ctrl-C ends it, with what it started."""
     with launcher("exec >&-\nsleep 100000 & echo $! >{folder}/part\nmv {folder}/part {folder}/child\nwait\n") as (folder, env):
         env = environment(PENSTOCK_RANKS_SECONDS="100000", **env)
-        with subprocess.Popen([PENSTOCK, *VERIFIED], cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen([PENSTOCK, *map(str, VERIFIED)], cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             try:
                 wait_until(lambda: os.path.exists(f"{folder}/child"), "the launcher runs", process)
                 child = int(open(f"{folder}/child").read())
@@ -219,11 +205,14 @@ def test_jobs_that_do_not_end():
     """A launcher that prints for ever and ignores SIGTERM is ended, with what it started."""
     script = "trap '' TERM\n(trap '' TERM; while :; do echo child; sleep 0.01; done) & echo $! >{folder}/child\nwhile :; do echo busy; sleep 0.01; done\n"
     with launcher(script) as (folder, env):
-        done = subprocess.run([PENSTOCK, *VERIFIED], cwd=folder, env=environment(PENSTOCK_RANKS_SECONDS="6", **env), text=True, capture_output=True, timeout=HANG)
-        assert done.returncode == 0, done.stderr
-        assert remedy(json.loads(done.stdout), "more-machines")["measured"] is None
-        if not os.path.exists(f"{folder}/child"):
-            raise tap.Skip("one process took longer than the limit: the launcher was not called")
+        for limit in ("4", "20", "60"):
+            env["PENSTOCK_RANKS_SECONDS"] = limit
+            done = subprocess.run([PENSTOCK, *map(str, VERIFIED)], cwd=folder, env=environment(**env), text=True, capture_output=True, timeout=HANG)
+            assert done.returncode == 0, done.stderr
+            assert remedy(json.loads(done.stdout), "more-machines")["measured"] is None
+            if os.path.exists(f"{folder}/child"):
+                break
+            print(f"# one process alone took longer than {limit} s: the launcher was not called")
         child = int(open(f"{folder}/child").read())
         assert not os.path.exists(f"/proc/{child}") or "Z" in open(f"/proc/{child}/stat").read(), "the job's child still runs"
 
@@ -241,20 +230,30 @@ def test_jobs_get_the_options_of_the_pipeline():
         assert "--no-fuse" in said and "--rank" not in said and "--workers" not in said, said
 
 
+def check_step(found):
+    step = found["step"]
+    assert step["origin"] == "measured" and 0 < step["forward_ms"] < step["ms"] and step["backward_ms"] > 0 and step["optimizer_ms"] > 0
+    layers = step["layers"]
+    assert len(layers) >= 3 and layers[0]["name"].startswith("conv_1") and all(layer["backward_ms"] >= 0 < layer["forward_ms"] for layer in layers), step
+    assert found["verdict"]["wait_share"] is not None
+    assert "separable-convolutions" in {remedy["id"] for remedy in found["remedies"]}
+
+
 @examined
-def test_machines(patience):
-    """How many of them a wished rate takes; two processes are measured here, if mpirun is there."""
+def test_model_and_machines(patience):
+    """A step by its layers, and how many machines a wished rate takes; two processes are measured here, if mpirun is there."""
     with scratch() as folder:
         penstock("generate", "images", "--images", 60, "--size", 32, cwd=folder)
         text = "folder images | shuffle | decode | resize 32 | normalize 0..1 | batch 16"
-        command = ["doctor", text, "--model", "conv 24 3 relu | conv 24 3 relu | globalavgpool | dense 10", *quick(patience), "-q", "--json", "--link", "1G"]
-        found = json.loads(penstock(*command, cwd=folder).out)
+        command = ["doctor", text, "--model", "conv 24 3 relu | conv 24 3 relu | globalavgpool | dense 10", "-q", "--json", "--link", "1G"]
+        found = json.loads(penstock(*command, *length(patience), cwd=folder).out)
+        check_step(found)
         one, two = found["now"]["samples_per_s"], remedy(found, "more-machines")
         assert two["machines"] == 2 and 1.2 < two["predicted"]["gain"] <= 2 and two["measured"] is None, two
         wish = 50 * one
-        many = remedy(json.loads(penstock(*command, "--wish", wish, cwd=folder).out), "more-machines")
+        many = remedy(json.loads(penstock(*command, *length(patience), "--wish", wish, cwd=folder).out), "more-machines")
         assert many["machines"] > 2 and many["predicted"]["samples_per_s"] > 0.99 * wish and "GB/s" in many["predicted"]["basis"], many
-        met = remedy(json.loads(penstock(*command, "--wish", 0.01, cwd=folder).out), "more-machines")
+        met = remedy(json.loads(penstock(*command, *BRIEF, "--wish", 0.01, cwd=folder).out), "more-machines")
         assert met["machines"] == 1 and not met["command"] and "by itself" in met["title"] and "assumed" not in met["predicted"]["basis"], met
         prefix = [LOOPBACK] if subprocess.run([LOOPBACK, "true"]).returncode != 77 else None
         plugin = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(PENSTOCK))), "src", "penstock-mpi-openmpi.so")
@@ -262,7 +261,7 @@ def test_machines(patience):
             print("# not measured: no mpirun")
             return
         env = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        done = subprocess.run([*prefix, PENSTOCK, *command, "--verify"], cwd=folder, env=env, text=True, capture_output=True, timeout=HANG)
+        done = subprocess.run([*prefix, PENSTOCK, *command, *map(str, length(patience)), "--verify"], cwd=folder, env=env, text=True, capture_output=True, timeout=HANG)
         assert done.returncode == 0, done.stderr
         measured = remedy(json.loads(done.stdout), "more-machines")["measured"]
         assert measured and 0.02 < measured["gain"] < 5 and measured["predicted_samples_per_s"] > 0, measured

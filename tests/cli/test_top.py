@@ -308,7 +308,7 @@ def test_trace_of_doctor():
     with scratch() as base:
         path = os.path.join(base, "trace.json")
         for more in (("--step-ms", "5"), ()):  # the second replaces the first
-            report("doctor", "range 6400 | shuffle | batch 64", "--quick", "--workers", 2, "--trace", path, *more)
+            report("doctor", "range 6400 | shuffle | batch 64", "--seconds", 1, "--workers", 2, "--trace", path, *more)
             events = check_trace(path)
             assert {"slice", "read", "batch"} <= names(events, "X") and names(events, "b") == {"batch"}, names(events, "X")
             threads = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
@@ -316,7 +316,7 @@ def test_trace_of_doctor():
             steps = [event["dur"] for event in events if event["name"] == "step"]
             if more:
                 assert len(steps) > 3 and sorted(steps)[len(steps) // 2] > 4900, steps[:10]
-        refused = penstock("doctor", "range 6400 | batch 64", "--quick", "--trace", os.path.join(base, "none", "t.json"), code=1)
+        refused = penstock("doctor", "range 6400 | batch 64", "--seconds", 1, "--trace", os.path.join(base, "none", "t.json"), code=1)
         assert "none" in refused.err, refused.err
 
 

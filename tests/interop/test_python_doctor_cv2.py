@@ -39,7 +39,7 @@ def check(answer):
 
 @examined
 def test_a_loop_that_calls_opencv(patience):
-    answer = ps.doctor(Loader(), step=a_step(1), seconds=4 * patience)
+    answer = ps.doctor(Loader(), step=a_step(1), seconds=2 * patience)
     check(answer)
     assert "denoise" in answer.verdict["stage"] and "cv2" in answer.verdict["stage"], answer.verdict
 
@@ -48,7 +48,7 @@ def test_a_loop_that_calls_opencv(patience):
 def test_a_pipeline_that_calls_opencv(patience):
     images = np.random.default_rng(6).integers(0, 255, (256, 24, 24, 3), np.uint8)
     dataset = ps.from_arrays({"image": images}).map(denoise).batch(8)
-    answer = ps.doctor(dataset, step=a_step(1), seconds=4 * patience)
+    answer = ps.doctor(dataset, step=a_step(1), seconds=2 * patience)
     check(answer)
 
 

@@ -48,7 +48,7 @@ def a_step(milliseconds):
 def test_tf_data_and_a_measured_gain(patience):
     with tempfile.TemporaryDirectory() as folder:
         photos(folder, 64, 768)
-        answer = ps.doctor(article(folder), step=a_step(5), data=folder, seconds=8 * patience)
+        answer = ps.doctor(article(folder), step=a_step(5), data=folder, seconds=5 * patience)
         verdict = answer.verdict
         assert verdict["class"] in ("input-bound", "balanced") and verdict["wait_share"] > 0.1, verdict
         assert verdict["cause"] in ("large-images", "single-worker", "no-prefetch"), verdict
@@ -68,7 +68,7 @@ def test_a_python_function_in_map(patience):
         return np.float32(sum(k * float(x) for k in range(4000)))
 
     dataset = tf.data.Dataset.range(4096).map(lambda x: tf.numpy_function(slow, [x], tf.float32)).batch(8)
-    answer = ps.doctor(dataset, step=a_step(1), seconds=5 * patience, verify=False)
+    answer = ps.doctor(dataset, step=a_step(1), seconds=2.5 * patience, verify=False)
     assert answer.verdict["cause"] == "python-function", answer.verdict
     assert answer.remedies[0]["id"] in ("native-op", "processes", "more-workers"), answer.remedies
 
@@ -147,7 +147,7 @@ def test_fit_in_a_script(patience):
         script, out = os.path.join(folder, "train.py"), os.path.join(folder, "answer.json")
         with open(script, "w", encoding="utf-8") as f:
             f.write(textwrap.dedent(SCRIPT))
-        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--seconds", str(4 * patience), script], capture_output=True, text=True, timeout=HANG)
+        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--seconds", str(2.5 * patience), script], capture_output=True, text=True, timeout=HANG)
         assert done.returncode == 0 and "in good order" in done.stdout, done.stderr
         with open(out, encoding="utf-8") as f:
             values = json.load(f)

@@ -95,7 +95,7 @@ def test_one_worker_and_a_measured_gain(patience):
     with tempfile.TemporaryDirectory() as folder:
         photos(folder, 48, 512)
         loader = torch.utils.data.DataLoader(Photos(folder), batch_size=8, shuffle=True)
-        answer = ps.doctor(loader, step=a_step(10), data=folder, seconds=9 * patience)
+        answer = ps.doctor(loader, step=a_step(10), data=folder, seconds=5 * patience)
         verdict, values = answer.verdict, answer.to_dict()
         assert verdict["class"] == "input-bound" and verdict["cause"] in ("large-images", "single-worker"), verdict
         native = next(r for r in answer.remedies if r["id"] == "native-op")
@@ -111,7 +111,7 @@ def test_one_worker_and_a_measured_gain(patience):
 @examined
 def test_a_slow_python_function(patience):
     loader = torch.utils.data.DataLoader(Slow(), batch_size=8)
-    answer = ps.doctor(loader, step=a_step(2), seconds=5 * patience, verify=False)
+    answer = ps.doctor(loader, step=a_step(2), seconds=2.5 * patience, verify=False)
     assert answer.verdict["cause"] == "python-function" and answer.verdict["bottleneck"] == "python", answer.verdict
     assert "scale" in answer.verdict["stage"] or "__getitem__" in answer.verdict["stage"], answer.verdict
     assert answer.remedies[0]["id"] in ("native-op", "processes", "more-workers"), answer.remedies[0]
@@ -120,7 +120,7 @@ def test_a_slow_python_function(patience):
 @examined
 def test_heavy_augmentation(patience):
     loader = torch.utils.data.DataLoader(Augmented(), batch_size=8)
-    answer = ps.doctor(loader, step=a_step(1), seconds=5 * patience, verify=False)
+    answer = ps.doctor(loader, step=a_step(1), seconds=2.5 * patience, verify=False)
     assert answer.verdict["cause"] == "heavy-augmentation", answer.verdict
     assert "heavy" in answer.verdict["stage"], answer.verdict
     assert any(r["id"] == "offline-augment" for r in answer.remedies)
@@ -129,13 +129,13 @@ def test_heavy_augmentation(patience):
 @examined
 def test_a_slow_step(patience):
     loader = torch.utils.data.DataLoader(Quick(), batch_size=64)
-    answer = ps.doctor(loader, step=a_step(80), seconds=4 * patience)
+    answer = ps.doctor(loader, step=a_step(80), seconds=2 * patience)
     assert answer.verdict["class"] == "consumer-bound" and answer.verdict["cause"] == "consumer", answer.verdict
 
 
 @examined
 def test_without_a_step(patience):
-    answer = ps.doctor(torch.utils.data.DataLoader(Quick(), batch_size=64), seconds=4 * patience)
+    answer = ps.doctor(torch.utils.data.DataLoader(Quick(), batch_size=64), seconds=2 * patience)
     assert answer.verdict["class"] == "unknown" and answer.verdict["wait_share"] is None
     assert "alone delivers" in answer.verdict["sentence"]
     sweeps = {sweep["by"]: [point["value"] for point in sweep["points"]] for sweep in answer.to_dict()["sweeps"]}
@@ -149,7 +149,7 @@ def test_the_wrapper(patience):
         time.sleep(0.005)
         if i == 30:
             break
-    answer = batches.answer(seconds=3 * patience)
+    answer = batches.answer(seconds=2 * patience)
     assert answer.verdict["class"] == "input-bound" and answer.verdict["cause"] == "python-function", answer.verdict
 
 
@@ -190,7 +190,7 @@ def test_a_script_is_watched(patience):
         script, out, page = (os.path.join(folder, name) for name in ("train.py", "answer.json", "page.html"))
         with open(script, "w", encoding="utf-8") as f:
             f.write(textwrap.dedent(SCRIPT))
-        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--html", page, "--seconds", str(5 * patience), script, "--epochs", "3"],
+        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--html", page, "--seconds", str(2.5 * patience), script, "--epochs", "3"],
                               capture_output=True, text=True, timeout=HANG)
         assert done.returncode == 0, done.stderr
         assert "in good order" in done.stdout and "Training waits for data" in done.stdout, done.stdout

@@ -69,7 +69,7 @@ def check(answer):
 
 @examined
 def test_a_slow_function(patience):
-    answer = ps.doctor(Loader(slow), step=pause(2), seconds=4 * patience, epochs=10)
+    answer = ps.doctor(Loader(slow), step=pause(2), seconds=2 * patience, epochs=10)
     values = check(answer)
     assert values["verdict"]["class"] == "input-bound" and values["verdict"]["cause"] == "python-function", values["verdict"]
     assert "slow" in values["verdict"]["stage"] and values["remedies"][0]["id"] in ("processes", "native-op"), values["remedies"]
@@ -100,7 +100,7 @@ def test_machines():
             return self.owned
 
     def machines(step, **options):
-        values = check(ps.doctor(Loader(lambda i: i), step=step, seconds=2, verify=False, **options))
+        values = check(ps.doctor(Loader(lambda i: i), step=step, seconds=1, verify=False, **options))
         assert values["remedies"][0]["id"] != "more-machines" or len(values["remedies"]) == 1, values["remedies"]
         return values["now"]["samples_per_s"], next((r for r in values["remedies"] if r["id"] == "more-machines"), None)
 
@@ -154,7 +154,7 @@ def test_looking_runs_no_code_of_the_program():
     def work(value):
         return sum(prying.slow(value) for _ in range(2))
 
-    ps.doctor(Loader(work), step=lambda batch: time.sleep(0.001), seconds=2)
+    ps.doctor(Loader(work), step=lambda batch: time.sleep(0.001), seconds=1)
     assert prying.strangers == 0, prying.strangers
 
 
@@ -176,25 +176,25 @@ def test_calls_are_resolved():
 
 @examined
 def test_a_generator_that_can_be_read_once(patience):
-    values = check(ps.doctor(iter(Loader(slow)), step=pause(2), seconds=3 * patience))
+    values = check(ps.doctor(iter(Loader(slow)), step=pause(2), seconds=1.5 * patience))
     assert values["verdict"]["cause"] == "python-function" and values["verdict"]["wait_share"] > 0.2, values["verdict"]
 
 
 @examined
 def test_a_healthy_loop(patience):
-    values = check(ps.doctor(Loader(lambda i: i), step=pause(20), seconds=2 * patience))
+    values = check(ps.doctor(Loader(lambda i: i), step=pause(20), seconds=1.5 * patience))
     assert values["verdict"]["class"] == "consumer-bound" and values["verdict"]["cause"] == "consumer", values["verdict"]
 
 
 def test_loader_alone():
-    values = check(ps.doctor(Loader(slow), seconds=2))
+    values = check(ps.doctor(Loader(slow), seconds=1))
     assert values["verdict"]["class"] == "unknown" and values["now"]["samples_per_s"] > 0
     assert "per batch of 8 would wait" in values["verdict"]["sentence"], values["verdict"]
 
 
 def test_a_penstock_dataset():
     dataset = ps.pipeline("range 100000 | batch 64")
-    values = check(ps.doctor(dataset, step=pause(3), seconds=2))
+    values = check(ps.doctor(dataset, step=pause(3), seconds=1))
     assert values["settings"]["kind"] == "penstock" and values["stages"], values["settings"]
 
 
@@ -252,7 +252,7 @@ PLAIN = """
 
 @examined
 def test_a_plain_loop(patience):
-    done, values = run_script(PLAIN, "--seconds", str(2 * patience))
+    done, values = run_script(PLAIN, "--seconds", str(1.5 * patience))
     assert done.returncode == 0 and "in good order" in done.stdout, done.stderr
     assert values["verdict"]["class"] == "input-bound" and values["verdict"]["cause"] == "python-function", values["verdict"]
     assert 0.5 < values["verdict"]["wait_share"] < 0.95 and "batches" in values["verdict"]["stage"], values["verdict"]
@@ -278,7 +278,7 @@ DATASET = """
 
 @examined
 def test_whole(patience):
-    done, values = run_script(DATASET, "--whole")
+    done, values = run_script(DATASET, "--whole", "--seconds", str(1.5 * patience))
     assert done.returncode == 0 and "the whole script" in done.stdout, done.stderr
     assert values["verdict"]["wait_share"] < 0.2 and values["settings"]["kind"] == "penstock", values["verdict"]
 

@@ -19,7 +19,7 @@ from .observe import Observation, run, run_step
 from .run import Budget, build, look_at_stacks
 from .watch import Enough, Sampler, Watcher, plain_share
 
-AFTER = 8.0  # seconds for measurements after the script
+AFTER = 8.0  # seconds for measurements after the script, or as long as it was watched if that is less
 
 
 class Nothing(Loader):
@@ -164,7 +164,7 @@ def conclude(watcher, sampler, options):
     if meter.model is not None and not options.whole:
         step = _keras_step(meter.model)
     waits = [] if meter.kind in ("keras", "torch") else sampler.waits
-    answer = answer_for(meter.seen, meter.loader, step, options.data, waits, wish=options.wish, link=options.link)
+    answer = answer_for(meter.seen, meter.loader, step, options.data, waits, min(AFTER, options.seconds), wish=options.wish, link=options.link)
     values = answer._values
     values["subject"] = os.path.basename(options.script)
     if places:
