@@ -120,7 +120,7 @@ static void give_back(struct access *a, struct reader *r)
 /* Element `at` failed. Returns whether the batch goes on without it. */
 static bool tolerate(const pst_pipeline *p, struct reader *r, struct entry *e, size_t at, pst_cause cause, const pst_error *error)
 {
-    bool noted = cause != PST_CAUSES && damage_note(e, at, r->runner.failed, cause, error) == PST_OK;
+    bool noted = cause != PST_CAUSES && damage_note(e, at, runner_failed(&r->runner), cause, error) == PST_OK;
     if (noted && p->damage.policy.skip) {
         batch_leave_out(e->batch, at);
         return true;

@@ -63,7 +63,7 @@ static size_t run_part(struct group *g, struct runner *r, size_t k, size_t i, co
         size = hold(g, r, i, item, until, *place, m);
     *place += m->status == PST_OK;
     m->status = runner_end(r, i, m->status, &m->cause, &m->error);
-    m->failed = r->failed;
+    m->failed = runner_failed(r);
     return size;
 }
 

@@ -108,7 +108,7 @@ static pst_status fail_element(struct runner *r, const struct lane *l, const str
     size_t field = step ? step->origin : SOURCE_WHOLE;
     uint64_t number, base = first_number(&r->root, l);
     const struct lane *source = find_source(l, &i, &field, &number);
-    r->failed = base + number;
+    runner_at(r, base + number);
     locate_error(source->program, field, source->index[i], item, reterr);
     return st;
 }
@@ -393,13 +393,12 @@ pst_status runner_part(struct runner *r, size_t i, const struct item *item, size
                        const struct runner_target *to, pst_cause *ret_cause, pst_error *reterr)
 {
     const struct program *p = r->program;
-    r->failed = r->root.index[i];
+    runner_at(r, r->root.index[i]);
     *ret_cause = PST_CAUSES;
     if (r->is_timed)
         r->lap_began = ticks_now();
     pst_status st;
     if (from == RUNNER_FETCH) {
-        cell_set(&r->cell->sample, r->root.index[i]);
         cell_set(&r->cell->stage, 0);
         st = run_lane_until(r, &r->root, i, item, until, to, ret_cause, reterr);
     } else {

@@ -22,8 +22,19 @@ struct runner {
     uint64_t lap_began;             /* in ticks (base/ticks.h) */
     uint64_t timed[PST_MAX_STAGES]; /* in ticks */
     uint64_t untold_ns; /* total time of slices that was not yet divided among the stages (see `timed`) */
-    uint64_t failed;    /* number of the source's element that the last failure is about */
 };
+
+/* Stores the number of the source's element that is worked on, or that a failure is about: for errors and for statistics. */
+static inline void runner_at(struct runner *r, uint64_t number)
+{
+    atomic_store_explicit(&r->cell->sample, number, memory_order_relaxed);
+}
+
+/* Returns the number of the element that the last failure is about. */
+static inline uint64_t runner_failed(const struct runner *r)
+{
+    return cell_get(&r->cell->sample);
+}
 
 pst_status runner_init(struct runner *r, const struct program *p, unsigned worker, uint64_t seed, struct cell *cell,
                        pst_error *reterr);
@@ -50,7 +61,7 @@ static inline void runner_clear_error(pst_error *e)
 }
 
 /* Processes element `i` of the slice (or `item`, an element of a stream) into its place in the batch. `reterr` is not NULL and
- * clear. On failure it names the operation and the element, `r->failed` is the element's number, and `*ret_cause` is the cause
+ * clear. On failure it names the operation and the element, `runner_failed` is the element's number, and `*ret_cause` is the cause
  * of damage it would count as; PST_CAUSES: the failure is not caused by the data. */
 pst_status runner_run(struct runner *r, size_t i, const struct item *item, const struct runner_target *to, pst_cause *ret_cause,
                       pst_error *reterr);

@@ -17,7 +17,7 @@ struct cell {
     _Atomic uint64_t busy_ns, wait_ns;      /* time in slices and openings; time waiting for room in the ring */
     _Atomic uint64_t probed_ns, blocked_ns; /* of the sampled slices: total time, and time blocked in reads */
     _Atomic uint64_t since;                 /* when the current work began; 0: none */
-    _Atomic uint64_t sample;                /* current */
+    _Atomic uint64_t sample;                /* current; see runner_at */
     _Atomic uint64_t stage;                 /* current */
     struct stage_cell stages[PST_MAX_STAGES];
 };

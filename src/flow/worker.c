@@ -17,13 +17,14 @@
 #include <sys/resource.h>
 
 #define PROBE_EVERY_NS 10000000u /* it takes two system calls */
+#define LEARNING_NS    10000000u /* how long ticks of the processor are compared with the clock */
 
 struct worker {
     struct runner runner;
     struct group group;
     struct order_state order;
-    uint64_t probed;                /* when it last looked at itself */
-    double ns_per_tick;             /* by its slices, which are timed in both; 0: not known yet */
+    uint64_t probed;                  /* when it last looked at itself */
+    uint64_t learnt_ns, learnt_ticks; /* of its first slices, which are timed in both */
 };
 
 struct crew {
@@ -109,7 +110,7 @@ static size_t run_elements(struct crew *c, struct worker *w, const struct ticket
         pst_status st = runner_run(&w->runner, i, item, &to, &cause, &error);
         if (st == PST_OK)
             continue;
-        if (!judge(c, e, to.at, st, w->runner.failed, cause, &error, &left_out))
+        if (!judge(c, e, to.at, st, runner_failed(&w->runner), cause, &error, &left_out))
             break;
         runner_clear_error(&error);
     }
@@ -138,13 +139,8 @@ static size_t run_groups(struct crew *c, struct worker *w, const struct ticket *
 /* Nanoseconds since a number of ticks. */
 static uint64_t ns_since(const struct worker *w, uint64_t begin)
 {
-    return (uint64_t)(w->ns_per_tick * (double)ticks_between(begin, cell_ticks()));
-}
-
-static void learn_ticks(struct worker *w, uint64_t ticks, uint64_t ns)
-{
-    double found = ticks > 0 ? (double)ns / (double)ticks : w->ns_per_tick;
-    w->ns_per_tick = w->ns_per_tick > 0 ? 0.9 * w->ns_per_tick + 0.1 * found : found;
+    double ns_per_tick = w->learnt_ticks > 0 ? (double)w->learnt_ns / (double)w->learnt_ticks : 0;
+    return (uint64_t)(ns_per_tick * (double)ticks_between(begin, cell_ticks()));
 }
 
 static void finish_entry(struct crew *c, struct worker *w, struct entry *e)
@@ -190,17 +186,22 @@ static size_t run_slice(struct crew *c, struct worker *w, const struct ticket *t
     struct cell *cell = w->runner.cell;
     struct rusage before, after;
     size_t count = t->end - t->begin;
-    uint64_t begin = clock_ns(), ticks = cell_ticks();
+    bool learns = w->learnt_ns < LEARNING_NS;
+    uint64_t begin = clock_ns(), ticks = learns ? cell_ticks() : 0;
     bool probes = begin - w->probed > PROBE_EVERY_NS && getrusage(RUSAGE_THREAD, &before) == 0;
     cell_set(&cell->since, begin);
     find_elements(c, w, t);
     size_t left_out = w->group.count > 0 ? run_groups(c, w, t) : run_elements(c, w, t);
-    uint64_t end = clock_ns(), old = atomic_load_explicit(&c->feed.element_ns, memory_order_relaxed);
+    uint64_t end = clock_ns();
+    if (learns) {
+        w->learnt_ticks += ticks_between(ticks, cell_ticks());
+        w->learnt_ns += end - begin;
+    }
+    uint64_t old = atomic_load_explicit(&c->feed.element_ns, memory_order_relaxed);
     uint64_t now = (end - begin) / count + 1;
     atomic_store_explicit(&c->feed.element_ns, old ? (3 * old + now) / 4 : now, memory_order_relaxed);
     runner_account(&w->runner, count, end - begin);
     cell_add(&cell->busy_ns, end - begin);
-    learn_ticks(w, ticks_between(ticks, cell_ticks()), end - begin);
     if (probes && getrusage(RUSAGE_THREAD, &after) == 0) {
         probe(cell, &before, &after, end - begin);
         w->probed = end;
