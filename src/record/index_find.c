@@ -16,14 +16,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define HEAD       16384 /* bytes at the beginning of a shard */
 #define PROBES     16  /* headers that are compared with an index that has no fingerprint */
 #define CACHE_NAME 200 /* bytes of the shard's name in the name of its cached index: the file system allows 255 in all */
 
 pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *reterr)
 {
     struct file_info info;
-    uint8_t head[HEAD];
+    uint8_t head[FRAME_HEADER];
     size_t got = 0;
     f->fd = -1;
     f->path = mem_strdup(path);
@@ -38,12 +37,8 @@ pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *re
     st = file_open_read(&f->fd, path, reterr);
     if (st < 0)
         return st;
-    f->bytes = info.size;
-    if (f->trusts)
-        index_trust(f);
-    if (!f->trusted.entries)
-        index_announce(f->fd, info.size);
-    st = file_read_at(f->fd, path, head, f->trusted.entries ? sizeof(head) : FRAME_HEADER, 0, &got, reterr);
+    index_announce(f->fd, info.size);
+    st = file_read_at(f->fd, path, head, sizeof(head), 0, &got, reterr);
     if (st < 0)
         return st;
     pst_compression compression = stream_sniff(head, got);
@@ -51,16 +46,12 @@ pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *re
         return pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, PST_NOWHERE,
                            "a %s shard has no random access; read it from front to back, or repack it with --compress none",
                            pst_compression_name(compression));
-    if (f->trusted.entries && index_trust_head(f, head, got))
-        return PST_OK;
-    index_announce(f->fd, info.size);
     return index_fingerprint(f->fd, path, &f->bytes, &f->fingerprint, reterr);
 }
 
 void shard_file_close(struct shard_file *f)
 {
     file_close(f->path ? f->fd : -1);
-    index_finish(&f->trusted);
     mem_free(f->path);
     *f = (struct shard_file){.fd = -1};
 }

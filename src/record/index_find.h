@@ -10,20 +10,11 @@ struct shard_file {
     char *path;
     uint64_t bytes, fingerprint;
     enum index_hold hold; /* how a found index is held */
-    bool trusts;          /* set by the caller: see index_trust */
-    struct index trusted; /* the index that was; without entries: none */
 };
 
 /* `f` is zeroed by the caller. PST_EUNSUPPORTED for pipes and compressed shards, which have no random access. */
 pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *reterr);
 void shard_file_close(struct shard_file *f); /* half-opened ok */
-
-/* Opens the sidecar of a shard in a store that sets the times of its objects, as `f->trusted`, if it can stand for the samples that a fingerprint
- * takes, one request each: it is of a shard of this size without damage, and was stored when the shard was, or later. */
-void index_trust(struct shard_file *f);
-/* Compares the headers of records in the first bytes of the shard with that index. Closes the index if one differs; otherwise its fingerprint is
- * the shard's. */
-bool index_trust_head(struct shard_file *f, const uint8_t *head, size_t length);
 
 struct found_index {
     struct index index;

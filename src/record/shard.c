@@ -46,14 +46,10 @@ static pst_status take_options(pst_shard_options *to, const pst_shard_options *f
 }
 
 /* Whatever is wrong with an index that is there, a scan makes another. */
-static pst_status find_or_make(struct found_index *ret, struct shard_file *f, const pst_shard_options *o, bool must_keep,
+static pst_status find_or_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *o, bool must_keep,
                                pst_error *reterr)
 {
-    char *path = f->trusted.entries ? index_sidecar_path(f->path) : NULL;
-    if (path) {
-        *ret = (struct found_index){.index = f->trusted, .place = PST_INDEX_SIDECAR, .path = path};
-        f->trusted = (struct index){0};
-    } else if (index_find(ret, f, o, NULL) != PST_OK)
+    if (index_find(ret, f, o, NULL) != PST_OK)
         return index_make(ret, f, o, must_keep, reterr);
     return index_report_gaps(&ret->index, f->fd, f->path, o->damage, reterr);
 }
@@ -76,7 +72,6 @@ pst_status shard_open(pst_shard **ret, const char *path, const pst_shard_options
     s->no_verify = o.no_verify;
     s->max_record_bytes = o.max_record_bytes;
     s->file.hold = hold;
-    s->file.trusts = true;
     st = shard_file_open(&s->file, path, reterr);
     if (st < 0)
         goto fail;

@@ -218,7 +218,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 text.append(f"<CommonPrefixes><Prefix>{safe}</Prefix></CommonPrefixes>")
             else:
                 data, etag = self.objects[name]
-                text.append(f"<Contents><Key>{safe}</Key><LastModified>{self.store.times.get(name, self.store.time)}</LastModified>"
+                text.append(f"<Contents><Key>{safe}</Key><LastModified>2026-01-31T12:00:00.000Z</LastModified>"
                             f"<ETag>{xml.sax.saxutils.escape(etag, {chr(34): '&quot;'})}</ETag><Size>{len(data)}</Size></Contents>")
         if begin + most < len(entries):
             text.append(f"<NextContinuationToken>{begin + most}</NextContinuationToken>")
@@ -260,7 +260,6 @@ class Store:
     def __init__(self):
         self.buckets, self.uploads, self.requests = {"data": {}}, {}, []
         self.lock, self.chance, self.faults = threading.Lock(), random.Random(5), {}
-        self.time, self.times = "2026-01-31T12:00:00.000Z", {}  # when objects were stored: all of them, and by key
         self.moved = {}  # keys that are redirected
         self.changes = float("inf")  # every object has another ETag after as many GETs
         self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20

@@ -374,43 +374,6 @@ def test_opening_asks_once():
             assert not twice, (path, twice)
 
 
-def test_an_index_that_was_stored_later_stands_for_samples():
-    """Opening a large shard with its index asks for its first block, not for samples of all of it; an index of other bytes is not used."""
-    with scratch() as folder, serve() as (store, env):
-        chance = random.Random(3)
-        with open(f"{folder}/lines.txt", "w") as f:
-            f.writelines(chance.randbytes(chance.randrange(1000, 60_000)).hex() + "\n" for _ in range(180))
-        penstock("pack", f"{folder}/lines.txt", f"{folder}/big", "--shards", 1, "--from", "text", "-q")
-        store.put_folder(f"{folder}/big", "big")
-        key = next(key for key in store.buckets["data"] if key.endswith(".pidx"))[:-len(".pidx")]
-        shard = store.buckets["data"][key][0]
-        assert len(shard) > 8 << 20
-
-        def ranges():
-            """Those of the shard that are asked for when it is opened."""
-            store.requests.clear()
-            penstock("plan", "tfrecord s3://data/big | batch 4", env=env)
-            found = [request[2] for request in store.requests if request[1] == key]
-            return found
-
-        def lines(path):
-            return penstock("cat", "-n", 0, f"tfrecord {path} | batch 4", env=env).out
-
-        assert ranges() == ["bytes=0-65535"], ranges()
-        assert lines("s3://data/big") == lines(f"{folder}/big")
-        store.times[key] = "2026-01-31T12:00:01.000Z"
-        assert len(ranges()) >= 16, "an index that is older is compared with samples"
-        assert lines("s3://data/big") == lines(f"{folder}/big")
-        store.times.clear()
-        first = int.from_bytes(shard[:8], "little") + 16
-        store.put(key, shard[first:] + shard[:first])  # as many bytes, and records of other lengths
-        assert len(ranges()) >= 16, "the first headers show that it is the index of another shard"
-        os.makedirs(f"{folder}/other")
-        with open(f"{folder}/other/{key.split('/')[-1]}", "wb") as f:
-            f.write(shard[first:] + shard[:first])
-        assert lines("s3://data/big") == lines(f"{folder}/other")
-
-
 def test_parts_need_a_folder():
     with serve() as (_, env):
         assert "pack them into a folder" in penstock("pack", "photos", "s3://data/x", "--part", "1/2", env=env, code=None).err

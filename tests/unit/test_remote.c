@@ -534,7 +534,7 @@ static void requests_with_gaps(void)
     object_close(o);
 }
 
-/* What nobody has asked for yet is fetched in pieces that end at multiples of their size; what was asked for is one request, if it fits into one. */
+/* Blocks that were not asked for are fetched in pieces that end at multiples of their size; those that were asked for in one request, if they fit into one. */
 static void requests_that_are_aligned(void)
 {
     struct object *o = open_private("aligned", 3 * PART_BLOCKS);

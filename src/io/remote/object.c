@@ -52,8 +52,8 @@ static bool is_absent(const struct object *o, size_t i)
 /* Requests end at multiples of their size: stores keep objects in such pieces, and may have to read, check or unpack a whole one for each request. */
 static size_t part_end(size_t first, size_t end)
 {
-    size_t behind = (first / PART_BLOCKS + 1) * PART_BLOCKS;
-    return end < behind ? end : behind;
+    size_t limit = (first / PART_BLOCKS + 1) * PART_BLOCKS;
+    return end < limit ? end : limit;
 }
 
 struct part *object_ask_once(struct object *o, size_t first, size_t end, enum urgency urgency)
