@@ -41,7 +41,7 @@ static const struct conv_kernel *find_kernel(const char *name, const struct conv
 {
     const struct conv_kernel *k;
     for (size_t i = 0; (k = conv_kernel_at(i, features)); i++)
-        if (strcmp(k->name, name) == 0 && k->takes(shape))
+        if (conv_kernel_is(k, name) && k->takes(shape))
             return k;
     return NULL;
 }

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "harness.h"
 #include "levels.h"
+#include "model/kernel_table.h"
 #include "model/kernels/conv.h"
 #include "model/kernels/direct.h"
 
@@ -571,7 +572,36 @@ static double peak_gflops(void)
 }
 #endif
 
+/* The kernel of a line of a table, which another machine may have written. */
+static const char *chosen(const char *line, unsigned features)
+{
+    struct kernel_table t = {0};
+    pst_error error = {0};
+    CHECK_STATUS(kernel_table_parse(&t, line, features, &error), PST_OK, &error);
+    const char *name = t.count ? t.list[0].kernel->name : "none";
+    kernel_table_finish(&t);
+    return name;
+}
+
+/* A table names kernels, not widths of vectors: each machine takes its own, and tuning compares no two of one kernel. */
+static void test_names(void)
+{
+    const struct conv_shape shape = {3, 1, 32, 32, false};
+    const struct conv_kernel *k, *other;
+    const unsigned all = cpu_features(), wide = CPU_AVX2 | CPU_AVX512;
+    for (size_t i = 0; (k = conv_kernel_rival(i, &shape, all)); i++)
+        for (size_t j = 0; j < i && (other = conv_kernel_rival(j, &shape, all)); j++)
+            CHECK_MSG(!conv_kernel_is(k, other->name), "%s and %s are rivals", k->name, other->name);
+    CHECK_STR(chosen("conv 3x3 stride=1 32->32 at 8x8: direct (C)", all), "direct (C)");
+    if (all & CPU_AVX2)
+        CHECK_STR(chosen("conv 3x3 stride=1 32->32 at 8x8: direct (avx512)", CPU_AVX2), "direct");
+    if ((all & wide) == wide)
+        CHECK_STR(chosen("conv 3x3 stride=1 32->32 at 8x8: direct", wide), "direct (avx512)");
+    CHECK_STR(chosen("conv 3x3 stride=1 32->32 at 8x8: dire", all), "none");
+}
+
 static const struct test tests[] = {
+    {"names", test_names},
     {"random shapes", test_random_shapes},
     {"depthwise", test_depthwise},
     {"points", test_points},

@@ -132,7 +132,10 @@ struct conv_kernel {
 
 /* Kernel number `i` of those that run with these CPU features, in the order in which they are asked; NULL: there are no more. */
 const struct conv_kernel *conv_kernel_at(size_t i, unsigned features);
-/* Kernel number `i` of those that take the shape and could be the fastest: without those in plain C where there are others. */
+/* Whether the kernel has this name, for vectors of any width: they give the same bits. */
+bool conv_kernel_is(const struct conv_kernel *k, const char *name);
+/* Kernel number `i` of those that take the shape and could be the fastest: without those in plain C where there are others, and with
+ * the widest vectors only. */
 const struct conv_kernel *conv_kernel_rival(size_t i, const struct conv_shape *s, unsigned features);
 /* The first kernel that takes the shape with these CPU features; NULL: none. */
 const struct conv_kernel *conv_kernel_find(const struct conv_shape *s, unsigned features);
