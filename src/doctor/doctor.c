@@ -13,6 +13,8 @@
 #define BUDGET       27.0 /* …and of these, what writing and starting leave */
 #define QUICK        10.0
 #define QUICK_BUDGET 7.5
+#define LEAST        0.5 /* seconds that can be asked for */
+#define MOST         1e5
 
 /* ---- Time ---- */
 
@@ -96,8 +98,8 @@ static pst_status check_options(const pst_doctor_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "step_ms, step_rate and epoch_hours are numbers of at least 0");
     if (!(o->wish_rate >= 0) || !(o->link_rate >= 0) || isinf(o->wish_rate) || isinf(o->link_rate))
         return pst_fail(reterr, PST_EINVAL, "wish_rate and link_rate are numbers of at least 0");
-    if (!(o->seconds >= 0) || isinf(o->seconds))
-        return pst_fail(reterr, PST_EINVAL, "seconds is a number of at least 0");
+    if (o->seconds != 0 && !(o->seconds >= LEAST && o->seconds <= MOST))
+        return pst_fail(reterr, PST_EINVAL, "seconds is 0, or a number from %g to %g", LEAST, MOST);
     if ((o->step_ms > 0) + (o->step_rate > 0) + (o->model != NULL) > 1)
         return pst_fail(reterr, PST_EINVAL, "step_ms, step_rate and model exclude each other: each says how long a step takes");
     return PST_OK;

@@ -232,7 +232,7 @@ pst_status limits_measure(struct pst_doctor *d, pst_error *reterr)
     ask_system(&d->limits);
     if (st == PST_OK && (!path || !load_kept(d, path))) {
         st = measure(d, reterr);
-        if (st == PST_OK && path && d->limits.load < BUSY) /* of a busy machine, nothing is kept */
+        if (st == PST_OK && path && d->limits.load < BUSY && d->pace >= 1) /* of a busy machine or a shortened examination, nothing is kept */
             keep(&d->limits, folder, path);
     }
     mem_free(path);

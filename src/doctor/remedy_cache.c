@@ -69,7 +69,7 @@ static pst_status fill(struct pst_doctor *d, const struct draft *r, pst_error *r
     struct trial t;
     struct trial_request q = {.draft = r, .seconds = 0.02, .whole_epoch = true, .patience = doctor_span(d, 2.5, 6), .stop = doctor_stopped, .user = d};
     pst_error error = {0};
-    pst_status st = doctor_has_time(d, q.patience) ? trial_run(&q, &t, &error) : PST_SKIP;
+    pst_status st = doctor_has_time(d, d->options.quick ? 2.5 : 6) ? trial_run(&q, &t, &error) : PST_SKIP;
     if (st == PST_ENOMEM || st == PST_ECANCELLED) {
         if (reterr)
             *reterr = error;

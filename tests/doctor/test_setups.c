@@ -289,6 +289,17 @@ static void test_faults(void)
     }
 }
 
+static void test_seconds_out_of_range(void)
+{
+    static const double wrong[] = {-1, 0.4, 1e-300, 1.1e5, 1e300, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        pst_doctor *d = NULL;
+        pst_error error = {0};
+        pst_doctor_options o = {.size = sizeof(o), .seconds = wrong[i], .temp_dir = test_folder()};
+        CHECK_STATUS(pst_doctor_run(&d, "range 10 | batch 2", &o, &error), PST_EINVAL, &error);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"thousands of tiny files", test_small_files},
@@ -314,6 +325,7 @@ int main(int argc, char **argv)
                                         {"a tree that decodes what it leaves out", test_late_choice},
                                         {"a healthy set-up", test_healthy},
                                         {"allocations may fail", test_faults},
+                                        {"seconds out of range", test_seconds_out_of_range},
                                         {NULL, NULL}};
     return test_main(argc, argv, tests);
 }
