@@ -20,7 +20,7 @@ pst_status kernels_read(char **ret, const char *path, pst_error *error)
     else if (!text)
         status = pst_fail(error, PST_ENOMEM, "out of memory");
     else if (length > MOST || memchr(text, '\0', length))
-        status = pst_fail_at(error, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "is no table of kernels; `penstock model --tune` writes one");
+        status = pst_fail_at(error, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "is not a table of kernels; `penstock model --tune` writes one");
     if (f)
         fclose(f);
     if (status < 0)
@@ -32,14 +32,15 @@ pst_status kernels_read(char **ret, const char *path, pst_error *error)
     return status;
 }
 
-/* The length of the line without its comment and the blanks before that. */
+/* The length of the line without its comment, the blanks before that, and the width of vectors: a kernel has one name for all. */
 static size_t entry_length(const char *line)
 {
-    size_t n = strcspn(line, "#\r\n");
+    static const char wide[] = " (avx512)";
+    size_t n = strcspn(line, "#\r\n"), w = sizeof(wide) - 1;
 
     while (n > 0 && line[n - 1] == ' ')
         n--;
-    return n;
+    return n >= w && memcmp(line + n - w, wide, w) == 0 ? n - w : n;
 }
 
 static bool has_entry(const char *table, const char *entry, size_t length)

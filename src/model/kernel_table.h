@@ -2,7 +2,7 @@
  *
  * As text, one line per shape; # begins a comment:
  *
- *     conv 3x3 stride=1 16->32 at 32x32: direct_avx2          input -> output channels, height x width of the result
+ *     conv 3x3 stride=1 16->32 at 32x32: direct          input -> output channels, height x width of the result
  */
 #ifndef MODEL_KERNEL_TABLE_H
 #define MODEL_KERNEL_TABLE_H
@@ -27,7 +27,7 @@ struct kernel_table {
 };
 
 /* Adds the lines of `text` (NULL: none). A kernel that does not exist, does not run with these CPU features or does not take the shape is
- * left out; a line that is no entry is PST_EINVAL with its number. */
+ * left out; a line that is not an entry is PST_EINVAL with its number. A name stands for vectors of any width. */
 pst_status kernel_table_parse(struct kernel_table *t, const char *text, unsigned features, pst_error *reterr);
 /* Replaces the entry of the same key. Returns false: out of memory. */
 bool kernel_table_set(struct kernel_table *t, const struct kernel_key *key, const struct conv_kernel *kernel);
