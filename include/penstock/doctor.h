@@ -77,7 +77,7 @@ typedef struct pst_doctor_options {
     double link_rate;                      /* Bytes per second between machines; 0: as the system says of its network, or 10 Gbit/s. */
     pst_doctor_ranks_fn run_ranks;         /* Starts processes, for `verify`; NULL: more-machines is predicted only. */
     void *ranks_user;                      /* The first argument of `run_ranks`. */
-    double seconds;                        /* The time that the examination takes, about, from 0.5 to 100,000; up to 10 seconds it is `quick`. 0: 30
+    double seconds;                        /* Approximate duration of the examination in seconds, 0.5 to 100,000; up to 10 implies `quick`. 0: 30
                                             * seconds, or 10 if `quick`. */
 } pst_doctor_options;
 

@@ -232,7 +232,8 @@ pst_status limits_measure(struct pst_doctor *d, pst_error *reterr)
     ask_system(&d->limits);
     if (st == PST_OK && (!path || !load_kept(d, path))) {
         st = measure(d, reterr);
-        if (st == PST_OK && path && d->limits.load < BUSY && d->pace >= 1) /* of a busy machine or a shortened examination, nothing is kept */
+        bool brief = doctor_span(d, 1, 2) < 1; /* shorter than the quick one */
+        if (st == PST_OK && path && d->limits.load < BUSY && !brief)
             keep(&d->limits, folder, path);
     }
     mem_free(path);

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct wanted {
     const char *cause, *also; /* `also`: a second flaw of the set-up, which may be named instead; NULL: none */
@@ -300,6 +302,18 @@ static void test_seconds_out_of_range(void)
     }
 }
 
+/* What a very short examination found out about the machine is not kept for later ones. */
+static void test_short_ones_keep_nothing(void)
+{
+    pst_doctor *d = NULL;
+    pst_error error = {0};
+    CHECK(mkdir(test_path("kept"), 0700) == 0);
+    pst_doctor_options o = {.size = sizeof(o), .seconds = 0.5, .temp_dir = test_folder(), .cache_dir = test_path("kept")};
+    REQUIRE_OK(pst_doctor_run(&d, "range 1000 | batch 20", &o, &error), &error);
+    pst_doctor_destroy(d);
+    CHECK(access(test_path("kept/doctor-limits.json"), F_OK) < 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"thousands of tiny files", test_small_files},
@@ -326,6 +340,7 @@ int main(int argc, char **argv)
                                         {"a healthy set-up", test_healthy},
                                         {"allocations may fail", test_faults},
                                         {"seconds out of range", test_seconds_out_of_range},
+                                        {"short examinations keep nothing", test_short_ones_keep_nothing},
                                         {NULL, NULL}};
     return test_main(argc, argv, tests);
 }
