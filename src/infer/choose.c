@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "infer/infer.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define BATCH  64
@@ -41,13 +42,13 @@ static pst_status open_trial(struct trial *t, struct quant_model *q, enum quant_
 /* The operation that holds a node. */
 static size_t op_of(const struct trial *t, size_t node)
 {
-    size_t i = 0;
-    for (; i + 1 < infer_op_count(t->plan); i++) {
+    for (size_t i = 0; i < infer_op_count(t->plan); i++) {
         const struct infer_op *op = infer_op_at(t->plan, i);
         if (node >= op->first && node < op->first + op->count)
-            break;
+            return i;
     }
-    return i;
+    assert(!"every node is in an operation");
+    return 0;
 }
 
 /* Whether both run the node by the same kernel: their times differ by chance only. */

@@ -424,6 +424,41 @@ static void test_same_bits(void)
         check_bits(&r, &conv_depthwise_avx2, &conv_depthwise_avx512, &(struct conv_shape){3, 1 + random_below(&r, 2), channels, channels, true}, 40);
     }
 }
+
+static void in_place_avx2(const struct conv_job *j, void *scratch)
+{
+    (void)scratch;
+    conv_depthwise_clamp_avx2(j);
+}
+
+static void in_place_avx512(const struct conv_job *j, void *scratch)
+{
+    (void)scratch;
+    conv_depthwise_clamp_avx512(j);
+}
+
+/* Depthwise layers of predictions, which copy nothing: AVX2 beside plain C, AVX-512 with the bits of AVX2. */
+static void test_in_place(void)
+{
+    struct random r;
+    struct conv_kernel narrow = conv_depthwise_avx2, wide = conv_depthwise_avx512;
+    narrow.conv = in_place_avx2;
+    wide.conv = in_place_avx512;
+    random_init(&r, 7, 0, 0, 0);
+    for (int taken = 0; (cpu_features() & CPU_AVX2) && taken < 100;) {
+        size_t n = 16 * (1 + random_below(&r, 4));
+        struct task t = task_make(&r, &(struct conv_shape){3, 1 + random_below(&r, 2), n, n, true}, 20, random_below(&r, 2), false);
+        struct conv_job j = {.shape = t.shape, .h = t.out_h, .w = t.out_w, .epilogue = CONV_CLAMP, .in = {.h = t.in_h, .w = t.in_w, .top = t.top, .left = t.left}};
+        t.epilogue = CONV_CLAMP;
+        t.with_add = false;
+        if (conv_depthwise_clamp_takes_avx2(&j) && ++taken) {
+            check_run(&narrow, &t, false, taken % 2);
+            CHECK_MSG(!(cpu_features() & CPU_AVX512) || (conv_depthwise_clamp_takes_avx512(&j) && same_bits(&narrow, &wide, &t, CONV_CLAMP, taken % 2)),
+                      "in place: other bits with AVX-512: stride %zu, %zu channels, %zu × %zu", t.shape.stride, n, t.in_h, t.in_w);
+        }
+        task_free(&t);
+    }
+}
 #endif
 
 /* ---- Timing ---- */
@@ -608,6 +643,7 @@ static const struct test tests[] = {
     {"wide images", test_wide_images},
 #ifdef __x86_64__
     {"AVX-512 computes the bits of AVX2", test_same_bits},
+    {"depthwise layers of predictions", test_in_place},
 #endif
     {NULL, NULL},
 };
