@@ -118,7 +118,8 @@ pst_status pipeline_check_path(const char *text, bool takes_folders, pst_error *
     if (!strchr(word, '/') && !source_of(word))
         return PST_OK; /* the name of an operation, right or wrong */
     if (!strstr(word, "://") && !strpbrk(word, "*?[") && access(word, F_OK) < 0)
-        return pst_fail_at(error, PST_ENOTFOUND, word, PST_NOWHERE, PST_NOWHERE, "no such file or folder");
+        return pst_fail_at(error, PST_ENOTFOUND, word, PST_NOWHERE, PST_NOWHERE,
+                           "no such file or folder; check the spelling, and whether a relative path starts in the folder that you are in");
     if (takes_folders)
         return PST_OK;
     return pst_fail_at(error, PST_EINVAL, word, PST_NOWHERE, PST_NOWHERE,

@@ -322,7 +322,8 @@ pst_status walk_glob(struct path_list *ret, const char *pattern, pst_error *rete
     st = there ? path_list_add(ret, pattern, reterr) : glob_expand(ret, "", pattern, reterr);
     if (st == PST_OK && ret->count == before)
         st = pst_fail_at(reterr, PST_ENOTFOUND, pattern, PST_NOWHERE, PST_NOWHERE,
-                         strpbrk(pattern, "*?[") ? "nothing matches this pattern" : "no such file or folder");
+                         strpbrk(pattern, "*?[") ? "nothing matches this pattern"
+                                                   : "no such file or folder; check the spelling");
     if (st == PST_OK)
         sort_from(ret, before);
     else
