@@ -15,7 +15,7 @@ static const pst_param params[] = {
      "for storage with slow random reads: shuffles runs of adjacent elements, then the elements within "
      "windows of this size, in elements (1000) or bytes (64M); 0: exact shuffle"},
     {"seed", PST_PARAM_INT, offsetof(struct shuffle_config, seed), "-1", -1, INFINITY, NULL,
-     "seed of the order; -1: the pipeline's seed"},
+     "seed of the order; -1: the pipeline's seed. Branches of a join with the same seed and length get the same order"},
     {"reshuffle", PST_PARAM_BOOL, offsetof(struct shuffle_config, reshuffle), "true", 0, 0, NULL,
      "true: a new order in every epoch; false: the same order"},
     {0},
