@@ -9,7 +9,7 @@ worst error. Exit 1 if there are fewer pairs than --least, the median error exce
 
 The speed of a shared machine changes between a prediction and its measurement. So every pipeline is examined --rounds times, and a pair's figures are
 the medians of its rounds. Where the rounds of a pair disagree by more than 25 points, its pipeline is examined again, up to --most times. Other programs
-spoil the comparison: a round during which they used more than --calm of the machine is measured again, up to three times.
+and other virtual machines spoil the comparison: a round during which they used more than --calm of the machine is measured again, up to three times.
 
 It takes about a minute per pipeline and round. With --state, results are kept there and pipelines that have one are not measured again; with --seconds, it ends
 after that time with exit code 75, and the next call continues. With --data, the data is kept, too.
@@ -71,11 +71,11 @@ def pipelines():
 
 
 def machine_seconds():
-    """CPU time of all programs, and of our children."""
+    """CPU time of all programs and of other virtual machines (stolen), and of our children."""
     with open("/proc/stat") as stat:
-        user, nice, system = map(int, stat.readline().split()[1:4])
+        user, nice, system, _idle, _wait, _irq, _softirq, stolen = map(int, stat.readline().split()[1:9])
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK"), own.ru_utime + own.ru_stime
+    return (user + nice + system + stolen) / os.sysconf("SC_CLK_TCK"), own.ru_utime + own.ru_stime
 
 
 def examine(tool, folder, name, text, options):
