@@ -181,7 +181,7 @@ def as_written(dataset):
     return dataset.with_options(options)
 
 
-BY_ITSELF = "this version of TensorFlow does it by itself, which is turned off before"
+BY_ITSELF = "TensorFlow does this by default; it was turned off for the first measurement"
 
 
 def files(d):
