@@ -1,7 +1,8 @@
 /* batch.c: how a batch is laid out, filled and finished.
  *
  * Fields of a fixed shape have a slot for every element in one aligned block. Bytes and fields whose shape varies are copied
- * into the memory of the slice that delivers them; bytes stay there, the rest is assembled when the last element is stored.
+ * into the memory of the slice that delivers them, if the source has not read them there; bytes stay there, the rest is assembled when the last
+ * element is stored.
  * Nothing here takes a lock: workers write to different elements. */
 #include "flow/batch.h"
 
@@ -92,6 +93,8 @@ static pst_status copy_values(struct batch_memory *s, void *values, const pst_te
         return PST_OK;
     pst_bytes *v = values;
     for (size_t i = 0; i < own / sizeof(*v); i++) {
+        if (batch_memory_has(s, v[i].data, v[i].length)) /* the source has put them there */
+            continue;
         uint8_t *copy = batch_memory_alloc(s, v[i].length, 1);
         if (!copy)
             return fail_room(v[i].length, reterr);

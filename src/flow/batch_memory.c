@@ -55,6 +55,12 @@ void *batch_memory_alloc(struct batch_memory *s, size_t size, size_t alignment)
     return p;
 }
 
+bool batch_memory_has(const struct batch_memory *s, const void *data, size_t length)
+{
+    uintptr_t begin = (uintptr_t)s->current + HEADER, at = (uintptr_t)data;
+    return s->current && at >= begin && at - begin <= s->used && length <= s->used - (at - begin);
+}
+
 static void free_blocks(struct batch_memory *s)
 {
     while (s->first) {

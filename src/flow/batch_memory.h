@@ -3,6 +3,7 @@
 #ifndef FLOW_BATCH_MEMORY_H
 #define FLOW_BATCH_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct memory_block;
@@ -15,6 +16,8 @@ struct batch_memory {
 
 /* `alignment` is a power of two up to 64. NULL: out of memory. */
 void *batch_memory_alloc(struct batch_memory *s, size_t size, size_t alignment);
+/* Whether these bytes were allocated here a moment ago. */
+bool batch_memory_has(const struct batch_memory *s, const void *data, size_t length);
 void batch_memory_reset(struct batch_memory *s);
 void batch_memory_finish(struct batch_memory *s);
 

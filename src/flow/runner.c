@@ -41,11 +41,23 @@ static bool has_cache(const struct program *p)
     return found;
 }
 
+/* Whether elements go from the source into the batch unchanged, and the source wants to know where. */
+static bool may_offer(const struct program *p)
+{
+    if (p->join || p->streamed || p->cache || !p->source_class->offer)
+        return false;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->steps[i].runs)
+            return false;
+    return true;
+}
+
 pst_status runner_init(struct runner *r, const struct program *p, unsigned worker, uint64_t seed, struct cell *cell,
                        pst_error *reterr)
 {
     *r = (struct runner){.program = p, .worker = worker, .cell = cell, .period = 1, .scratch_size = FIRST_SCRATCH};
     r->ctx.seed = seed;
+    r->offers = may_offer(p);
     arena_init(&r->ctx.scratch);
     prepare_scratch(r);
     return lane_init(&r->root, p, p->layout.capacity, has_cache(p), reterr);
@@ -129,10 +141,20 @@ static inline uint64_t loaded_bytes(const pst_tensor *t)
     return t->dtype == PST_DTYPE_BYTES && t->rank == 0 ? ((const pst_bytes *)t->data)->length : tensor_bytes(t);
 }
 
-static pst_status load(struct runner *r, struct lane *l, size_t i, pst_error *reterr)
+static void *take_room(void *memory, size_t size)
+{
+    return batch_memory_alloc(memory, size, 1);
+}
+
+static pst_status load(struct runner *r, struct lane *l, size_t i, const struct runner_target *to, pst_error *reterr)
 {
     const struct program *p = l->program;
     pst_tensor *out = l->tensors[0];
+    struct source_room room = {.take = take_room};
+    if (r->offers) {
+        room.memory = &to->batch->memory[to->slice];
+        p->source_class->offer(l->source_state, &room);
+    }
     pst_status st = p->source_class->load(p->source, l->source_state, l->index[i], &r->ctx, out, reterr);
     if (__builtin_expect(st != PST_OK, 0))
         return st == PST_SKIP && p->source_class->sets_cause ? st : fail_element(r, l, NULL, i, NULL, st, reterr);
@@ -296,7 +318,7 @@ static pst_status fetch(struct runner *r, struct lane *l, size_t i, const struct
     } else {
         r->ctx.epoch = l->pass[i];
         r->ctx.sample = l->index[i];
-        pst_status st = load(r, l, i, reterr);
+        pst_status st = load(r, l, i, to, reterr);
         if (st != PST_OK) {
             *ret_cause = p->source_class->sets_cause ? r->ctx.cause : damage_of_load(p->source_class->cause, st);
             return st;

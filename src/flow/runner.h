@@ -13,6 +13,7 @@ struct runner {
     struct cell *cell;
     pst_ctx ctx;
     struct lane root;
+    bool offers; /* what the source loads goes into the batch as it is */
 
     const void *scratch_block; /* the block that the scratch arena is expected to stay within… */
     size_t scratch_size;       /* …and its size */

@@ -256,7 +256,7 @@ static bool has_become_whole(struct shard_set *s, size_t k)
 
 /* A frame that is not in memory. */
 static pst_status read_frame(struct shard_reader *r, struct shard_set *s, const struct record_place *p, bool announced,
-                             const uint8_t **ret, pst_error *reterr)
+                             const struct source_room *room, const uint8_t **ret, pst_error *reterr)
 {
     const struct set_shard *shard = &s->shards[p->shard];
     uint64_t record = p->index - shard->first;
@@ -266,11 +266,14 @@ static pst_status read_frame(struct shard_reader *r, struct shard_set *s, const 
         *ret = shard->sparse.data + p->offset;
         return PST_OK;
     }
-    if (mem_grow((void **)&r->buffer, &r->buffer_size, (size_t)p->length + FRAME_BYTES, 1) < 0)
+    size_t size = (size_t)p->length + FRAME_BYTES;
+    uint8_t *frame = room ? room->take(room->memory, size) : NULL;
+    if (!frame && mem_grow((void **)&r->buffer, &r->buffer_size, size, 1) < 0)
         return pst_fail_at(reterr, PST_ENOMEM, pst_shard_path(shard->shard), record, p->offset,
                            "out of memory for a record of %" PRIu64 " bytes", p->length);
-    *ret = r->buffer;
-    return shard_read_frame(shard->shard, record, (struct index_entry){p->offset, p->length}, r->buffer, reterr);
+    frame = frame ? frame : r->buffer;
+    *ret = frame;
+    return shard_read_frame(shard->shard, record, (struct index_entry){p->offset, p->length}, frame, reterr);
 }
 
 static pst_status fail_limit(const struct shard_set *s, const struct record_place *p, pst_error *reterr)
@@ -299,6 +302,8 @@ pst_status shard_reader_load(struct shard_reader *r, struct shard_set *s, uint64
 {
     struct record_place *p = next_place(r, index), alone;
     bool announced = p != NULL;
+    const struct source_room *room = r->room;
+    r->room = NULL;
     if (!announced) {
         p = &alone;
         p->shard = shard_set_find(s, index);
@@ -312,7 +317,7 @@ pst_status shard_reader_load(struct shard_reader *r, struct shard_set *s, uint64
     }
     const uint8_t *frame = p->frame;
     if (__builtin_expect(!frame, 0)) {
-        pst_status st = read_frame(r, s, p, announced, &frame, reterr);
+        pst_status st = read_frame(r, s, p, announced, room, &frame, reterr);
         if (st < 0)
             return st;
     }

@@ -29,6 +29,12 @@ struct source_place {
     uint64_t offset;  /* of its first byte; PST_NOWHERE where the element is a whole file */
 };
 
+/* Memory of the batch that an element goes into. */
+struct source_room {
+    void *(*take)(void *memory, size_t size); /* NULL: out of memory */
+    void *memory;
+};
+
 struct bitmap;
 struct entropy_home;
 struct path_list;
@@ -76,6 +82,9 @@ struct source_class {
     /* Announces the next elements, in this order, so that the source can sort, coalesce and read ahead. Optional; never
      * fails. */
     void (*ahead)(void *source, void *worker, const uint64_t *index, size_t count);
+    /* The bytes of the element that is loaded next go into a batch unchanged: a source that has to copy them anyway may copy them to memory of
+     * the batch, and they are not copied again. The room is valid until that load returns. Optional. */
+    void (*offer)(void *worker, const struct source_room *room);
     pst_status (*load)(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
     /* Called after the element was used if some mapped file of the process has lost pages (io/mapping.h): fails unless the
      * files behind the element's views are complete. Optional: without it no view points into a mapped file. */

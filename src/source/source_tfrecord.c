@@ -154,6 +154,11 @@ static void tfrecord_ahead(void *source, void *worker, const uint64_t *index, si
     shard_reader_ahead(&((struct worker *)worker)->reader, &t->set, t->ram, index, count);
 }
 
+static void tfrecord_offer(void *worker, const struct source_room *room)
+{
+    ((struct worker *)worker)->reader.room = room;
+}
+
 static pst_status tfrecord_load(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr)
 {
     struct tfrecord *t = source;
@@ -242,6 +247,7 @@ const struct source_class source_tfrecord = {
     .worker_start = tfrecord_worker_start,
     .worker_stop = tfrecord_worker_stop,
     .ahead = tfrecord_ahead,
+    .offer = tfrecord_offer,
     .load = tfrecord_load,
     .intact = tfrecord_intact,
     .cause = PST_CAUSE_DATA_CRC,

@@ -195,6 +195,40 @@ static void test_gaps(void)
     CHECK_INT(mem_live(), live);
 }
 
+/* Bytes that a source has read into the memory of their slice stay where they are; those of another slice, and others, are copied. */
+static void test_bytes_in_place(void)
+{
+    pst_field text = field("text", PST_DTYPE_BYTES, 0, 0, 0);
+    pst_spec spec = {.count = 1, .field = &text};
+    struct batch_layout layout;
+    struct batch_pool *pool;
+    pst_batch *b;
+    pst_error e;
+    size_t at = 0;
+    REQUIRE_OK(batch_layout_init(&layout, &spec, 4, NULL, &e), &e);
+    REQUIRE_OK(batch_pool_create(&pool, &layout, &e), &e);
+    batch_layout_finish(&layout);
+    REQUIRE_OK(batch_pool_take(pool, &b, &e), &e);
+    uint8_t *mine = batch_memory_alloc(&b->memory[0], 5000, 1), *other = batch_memory_alloc(&b->memory[1], 7, 1);
+    REQUIRE(mine && other);
+    memset(mine, 'a', 5000);
+    memset(other, 'b', 7);
+    pst_bytes values[3] = {{mine + 12, 4984}, {other, 7}, {(const uint8_t *)"cc", 2}};
+    for (size_t i = 0; i < 3; i++) {
+        pst_tensor t = field_tensor(&text);
+        t.data = &values[i];
+        CHECK_STATUS(batch_put(b, 0, 0, i, &t, &e), PST_OK, &e);
+    }
+    CHECK(!batch_memory_has(&b->memory[0], mine + 12, (size_t)1 << 20) && !batch_memory_has(&b->memory[2], mine, 1));
+    REQUIRE_OK(batch_finish(b, 3, 0, &at, &e), &e);
+    const pst_bytes *found = pst_batch_get(b, "text")->data;
+    CHECK(found[0].data == mine + 12 && found[1].data != other && found[2].data != values[2].data);
+    for (size_t i = 0; i < 3; i++)
+        CHECK(same_bytes(&found[i], &values[i]));
+    pst_batch_unref(b);
+    batch_pool_close(pool);
+}
+
 static void test_disagreement(void)
 {
     pst_spec spec = all_kinds();
@@ -372,6 +406,7 @@ static const struct test tests[] = {
     {"elements as blocks", test_elements},
     {"a spill settles on one block", test_spill},
     {"gaps are closed", test_gaps},
+    {"bytes that are there already", test_bytes_in_place},
     {"elements that do not agree", test_disagreement},
     {"what no batch can hold", test_limits},
     {"a cache keeps what fits", test_cache},

@@ -17,6 +17,7 @@ static const char *const texts[][2] = {
     {"schema", "tfrecord %s/set | example schema=\"label:int64 x:float[4] tags:bytes[*] text:bytes\" | shuffle | batch 5"},
     {"needless", "tfrecord %s/set | example | select label | one_hot 3 | batch 8 drop_remainder=true"},
     {"reading", "tfrecord %s/set io=read | shuffle window=2K | example | select x | cast f16 x | batch 9"},
+    {"records as they are", "tfrecord %s/set io=read | shuffle window=2K | batch 9"},
     {"stacked", "tfrecord %s/set | example | select label x | stack x label name=row | batch 5"},
     {"direct", "tfrecord %s/set io=direct | example | select label x | rename x data | batch 6"},
     {"compressed", "tfrecord %s/packed | shuffle buffer=3K | example | select label x text | batch 4"},
