@@ -324,6 +324,70 @@ static void waiting_requests(void)
     object_close(o);
 }
 
+/* As if a thread had taken it from the queue. */
+static struct part *begin_part(struct object *o, size_t first, size_t count, enum urgency urgency)
+{
+    struct part *p = part_make(o, first, count, urgency);
+    pthread_mutex_lock(&o->lock);
+    object_mark(o, first, count, COMING);
+    o->refs++;
+    p->next = o->active;
+    o->active = p;
+    pthread_mutex_unlock(&o->lock);
+    return p;
+}
+
+/* An object that is opened again while a request of its last user ends: what that one does not bring is fetched ahead. */
+static void reopened_objects(void)
+{
+    struct object *o = open_object("reopened", MOST);
+    REQUIRE(o);
+    pst_error e = {.status = PST_ECANCELLED};
+    struct part *p = begin_part(o, 0, 8, SOMETIME);
+    o->until = 8;
+    atomic_store(&o->all, true);
+    test_fault_arm(FAULT_THREAD, 0, true);
+    part_finish(p, PST_ECANCELLED, &e);
+    test_fault_clear();
+    pthread_mutex_lock(&o->lock);
+    CHECK(o->filling || o->states[0] == COMING); /* the latter: a thread of another test has taken it */
+    CHECK_INT(o->failures, 0);
+    pthread_mutex_unlock(&o->lock);
+    object_close(o);
+}
+
+/* Who waits for a block that another request loses is not told why a third one failed: it asks again. */
+static void errors_of_others(void)
+{
+    struct object *o = open_object("others", MOST);
+    REQUIRE(o);
+    pst_error e = {.status = PST_EIO, .message = "of the others"};
+    struct part *p = begin_part(o, 0, 8, SOON);
+    pthread_t reader;
+    bool asked = false;
+    CHECK(pthread_create(&reader, NULL, need_all, o) == 0);
+    test_wait_until_idle(); /* it waits for `p` */
+    part_finish(begin_part(o, 4, 1, SOON), PST_EIO, &e);
+    pthread_mutex_lock(&o->lock);
+    CHECK(o->failures == 1 && o->states[0] == COMING);
+    object_mark(o, 1, 7, HERE);
+    pthread_mutex_unlock(&o->lock);
+    part_finish(p, PST_ECANCELLED, &e);
+    for (unsigned i = 0; i < 3000 && !asked; i++) {
+        pthread_mutex_lock(&o->lock);
+        asked = o->states[0] == COMING;
+        pthread_mutex_unlock(&o->lock);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    CHECK(asked);
+    pthread_mutex_lock(&o->lock);
+    object_mark(o, 0, 1, HERE);
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->lock);
+    pthread_join(reader, NULL);
+    object_close(o);
+}
+
 static void *take_much(void *folder)
 {
     struct room room = {.folder = folder, .most = MOST};
@@ -601,6 +665,7 @@ int main(int argc, char **argv)
                                         {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
                                         {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
+                                        {"reopened_objects", reopened_objects}, {"errors_of_others", errors_of_others},
                                         {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
                                         {"requests_with_gaps", requests_with_gaps},
                                         {"requests_that_are_aligned", requests_that_are_aligned},

@@ -28,6 +28,7 @@ void object_free(struct object *o)
     pthread_mutex_destroy(&o->lock);
     pthread_cond_destroy(&o->changed);
     mem_free(o->states);
+    mem_free(o->failed);
     mem_free(o->path);
     mem_free(o);
 }
@@ -178,6 +179,12 @@ static bool is_silent(const struct object *o, uint64_t began)
     return now > moved && (double)(now - moved) * 1e-9 > STOP_SECONDS;
 }
 
+/* Whether the block was lost by a request that failed after the first `failures`. Locked. */
+static bool has_failed(const struct object *o, size_t i, uint64_t failures)
+{
+    return o->failures != failures && o->states[i] == ABSENT && (!o->failed || o->failed[i] > failures);
+}
+
 pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_error *reterr)
 {
     size_t first, end;
@@ -189,7 +196,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
     uint64_t failures = o->failures, began = clock_ns();
     while ((first = object_first_missing(o, first, end)) < end) {
         object_check_stored(o, first, end);
-        if (o->failures != failures && o->states[first] == ABSENT) {
+        if (has_failed(o, first, failures)) {
             *reterr = o->error;
             st = o->error.status;
             break;
@@ -218,7 +225,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
                                       "no thread could be started to fetch it");
             break;
         }
-        if (object_first_missing(o, first, end) < end && !(o->failures != failures && o->states[first] == ABSENT))
+        if (object_first_missing(o, first, end) < end && !has_failed(o, first, failures))
             wait_some(o);
     }
     pthread_mutex_unlock(&o->lock);

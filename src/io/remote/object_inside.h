@@ -69,6 +69,7 @@ struct object {
     struct part *active; /* under way; locked */
     pst_error error;     /* the last failure… */
     uint64_t failures;   /* …and their number */
+    uint64_t *failed;    /* by block: the number of the last failure that it was lost with; NULL: there was none */
     bool sequential;
     _Atomic bool all;   /* blocks [from, until) will be read */
     size_t from, until; /* set before `all` is */
@@ -128,6 +129,8 @@ void parts_release(struct object *o);
 void parts_leave(struct object *o);
 /* NULL: out of memory. */
 struct part *part_make(struct object *o, size_t first, size_t count, enum urgency urgency);
+/* Ends a request that is under way: tells those who wait for it, and frees it. */
+void part_finish(struct part *p, pst_status st, const pst_error *error);
 /* Takes the list. False: no thread could be started; then it stays in the queue. */
 bool parts_add(struct part *list);
 /* Has the rest of what is expected of the object fetched when there is nothing else to do, after those for which this was called before. */

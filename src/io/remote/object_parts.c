@@ -237,20 +237,24 @@ static void pass_failure(struct part *p, struct part *twin, pst_status st, const
 static void lose(struct part *p, pst_status st, const pst_error *error)
 {
     struct object *o = p->object;
-    bool lost = false;
+    bool lost = false, told = st != PST_ECANCELLED || p->failed; /* otherwise a thread that waits for it asks again */
+    if (told && !o->failed)
+        o->failed = mem_array(o->cache.blocks + 1, sizeof(*o->failed)); /* without memory, all who wait are told */
     for (size_t i = p->first; i < p->first + p->count; i++) {
         if (o->states[i] != COMING)
             continue;
         object_mark(o, i, 1, ABSENT);
         lost = true;
+        if (told && o->failed)
+            o->failed[i] = o->failures + 1;
     }
-    if (!lost || (st == PST_ECANCELLED && !p->failed)) /* a thread that waits for it asks again */
+    if (!lost || !told)
         return;
     o->error = p->failed ? p->error : *error;
     o->failures++;
 }
 
-static void finish_part(struct part *p, pst_status st, const pst_error *error)
+void part_finish(struct part *p, pst_status st, const pst_error *error)
 {
     struct object *o = p->object;
     pthread_mutex_lock(&o->lock);
@@ -269,6 +273,8 @@ static void finish_part(struct part *p, pst_status st, const pst_error *error)
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
     blocks_give(p->block);
+    if (st == PST_ECANCELLED && atomic_load(&o->all)) /* it was closed, and is open again: what this one would have brought is still missing */
+        parts_fill(o);
     parts_release(o);
     mem_free(p);
 }
@@ -354,7 +360,7 @@ static void *fetch_parts(void *unused)
         o->active = p;
         pthread_mutex_unlock(&o->lock);
         pst_status st = part_bring(p, &error);
-        finish_part(p, st, &error);
+        part_finish(p, st, &error);
         pthread_mutex_lock(&all.lock);
         all.fills -= fills;
     }

@@ -418,7 +418,9 @@ pst_status store_get(const struct store_get *get, struct store_facts *facts, pst
         }
         attempt = r.got > before ? 0 : attempt + 1; /* progress was made: the server lives */
         bool hopeless = c.complete && c.status / 100 != 2 && !may_pass(&c);
-        if (c.cancelled || hopeless || !pause_before(attempt, c.retry_after, get->cancel)) {
+        bool over = c.cancelled || hopeless || !pause_before(attempt, c.retry_after, get->cancel);
+        c.cancelled |= over && get->cancel && atomic_load(get->cancel); /* in the pause */
+        if (over) {
             if (r.misplaced && !c.cancelled)
                 st =
                     pst_fail_at(reterr, PST_EIO, get->path, PST_NOWHERE, r.from, "the server sends other bytes than asked for");
