@@ -7,7 +7,7 @@
 
 PEERS has s3_server.py, fault_proxy.py, read_peer.py and curl_multi.c; VENVS their environments. DATA has tfrecord/, tar/, mds/ and litdata/ with the same
 JPEGs, each shard of tfrecord/ with its index, and raw/ with shards of raw images, all named 000.tfrecord and so on (setup makes raw/ from DATA/files, if
-it is missing). setup uploads everything; the server stays until `stop`. PENSTOCK_BUILD is the build folder. The machine should be idle.
+it is missing). setup uploads everything, and `penstock index` adds the ETags of the shards to their indexes; the server stays until `stop`. PENSTOCK_BUILD is the build folder. The machine should be idle.
 
 cold    JPEG shards, nothing in a cache: ours, loaders, plain readers, and the limit (parallel ranges that nobody looks at); rounds in turns
 raw     the same with raw images, by those that read TFRecords
@@ -122,6 +122,8 @@ def setup(a):
     for bucket, prefix, folder in [("data", name + "/", name) for name in ("tfrecord", "tar", "mds", "litdata")] + [("raw", "tfrecord/", "raw")]:
         files = sorted(glob.glob(os.path.join(a.data, folder, "*")))
         subprocess.run([*program, "upload", a.server, bucket, prefix, *files], check=True)
+    for bucket in ("data", "raw"):
+        subprocess.run([os.path.join(BUILD, "cli", "penstock"), "index", "-q", f"s3://{bucket}/tfrecord"], env=environment(a), check=True)
     print("ready: %s" % a.server)
 
 

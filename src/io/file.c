@@ -346,6 +346,12 @@ bool file_is_remote(int fd)
     return remote_of(fd) != NULL;
 }
 
+bool file_version(int fd, char ret[FILE_VERSION])
+{
+    const struct object *remote = remote_of(fd);
+    return remote && object_version(remote, ret);
+}
+
 bool file_is_whole(int fd)
 {
     struct object *remote = remote_of(fd);

@@ -172,7 +172,7 @@ pst_status publish_commit(struct publish *p, bool sync, pst_error *reterr)
 {
     pst_status st = PST_OK;
     if (p->remote) {
-        st = remote_publish(p->fd, p->path, p->overwrite, reterr);
+        st = remote_publish(p->fd, p->path, p->overwrite, p->version, reterr);
         close(p->fd);
         p->fd = -1;
         if (st < 0)
@@ -204,7 +204,7 @@ fail:
 
 pst_status publish_so_far(struct publish *p, pst_error *reterr)
 {
-    return remote_publish(p->fd, p->path, true, reterr);
+    return remote_publish(p->fd, p->path, true, NULL, reterr);
 }
 
 void publish_discard(struct publish *p)

@@ -5,11 +5,12 @@
 #ifndef IO_PUBLISH_H
 #define IO_PUBLISH_H
 
-#include <penstock/base.h>
+#include "io/file.h"
 
 struct publish {
     int fd; /* -1: none */
     char *path, *temp_path;
+    char version[FILE_VERSION]; /* after the commit: that of the object, see file_version; "": there is none */
     bool overwrite, remote; /* remote: the temporary file has no name, and is uploaded at the commit */
 };
 

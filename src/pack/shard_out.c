@@ -91,6 +91,7 @@ pst_status out_shard_commit(struct out_shard *o, const struct pack_config *c, ps
         st = entropy_builder_bytes(&o->jpegs, &jpegs, &x.jpegs_length, reterr);
         x.jpegs = jpegs;
     }
+    index_set_version(&x, o->file.version);
     if (st == PST_OK)
         st = index_publish(o->note_path, &x, sync, reterr);
     mem_free(jpegs);

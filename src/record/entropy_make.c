@@ -138,7 +138,7 @@ static void tell(const void *section, size_t length, pst_entropy_report *r)
 }
 
 /* An index that has a file of its own in our format. */
-static pst_status own_index(struct found_index *x, const struct shard_file *f, const pst_shard_options *o, pst_error *reterr)
+static pst_status own_index(struct found_index *x, struct shard_file *f, const pst_shard_options *o, pst_error *reterr)
 {
     pst_status st = index_find(x, f, o, NULL);
     if (st == PST_OK && x->place == PST_INDEX_TEXT) {
@@ -260,6 +260,7 @@ pst_status pst_index_entropy(const char *path, const pst_shard_options *options,
             struct index with = x.index;
             with.jpegs = section;
             with.jpegs_length = length;
+            index_set_version(&with, f.version);
             st = index_publish(x.path, &with, false, reterr);
         }
         report.bad_records = atomic_load(&m.bad_records);

@@ -70,6 +70,24 @@ void index_announce(int fd, uint64_t size)
         file_fetch(fd, i == SAMPLES - 1 ? size - SAMPLE_BYTES : i * ((size - SAMPLE_BYTES) / (SAMPLES - 1)), SAMPLE_BYTES);
 }
 
+bool index_saves_samples(uint64_t bytes)
+{
+    return bytes > ONE_REQUEST;
+}
+
+void index_set_version(struct index *x, const char *version)
+{
+    bool used = *version && index_saves_samples(x->shard_bytes);
+    x->version = used ? version : NULL;
+    x->version_length = used ? strlen(version) : 0;
+}
+
+bool index_is_of_version(const struct index *x, const char *version, uint64_t bytes)
+{
+    return *version && x->version && x->shard_bytes == bytes && strlen(version) == x->version_length &&
+           memcmp(version, x->version, x->version_length) == 0;
+}
+
 pst_status index_fingerprint(int fd, const char *path, uint64_t *ret_size, uint64_t *ret_fingerprint, pst_error *reterr)
 {
     struct file_info info;
@@ -119,7 +137,7 @@ struct section {
 static bool is_known(const uint8_t *line)
 {
     return memcmp(line + SECTION_TAG, "RECS", 4) == 0 || memcmp(line + SECTION_TAG, "NOTE", 4) == 0 ||
-           memcmp(line + SECTION_TAG, "JPEG", 4) == 0;
+           memcmp(line + SECTION_TAG, "JPEG", 4) == 0 || memcmp(line + SECTION_TAG, "ETAG", 4) == 0;
 }
 
 /* In the order of the file: what may have any length comes last. Returns their number. */
@@ -129,6 +147,8 @@ static size_t list_sections(const struct index *x, struct section *ret)
     ret[n++] = (struct section){"RECS", x->entries, (size_t)x->count * sizeof(*x->entries)};
     if (x->jpegs)
         ret[n++] = (struct section){"JPEG", x->jpegs, x->jpegs_length};
+    if (x->version)
+        ret[n++] = (struct section){"ETAG", x->version, x->version_length};
     for (size_t i = 0; i < x->lines; i++) {
         const uint8_t *line = x->file + le32(x->file + AT_HEADER) + i * SECTION;
         uint64_t offset = le64(line + SECTION_OFFSET), length = le64(line + SECTION_LENGTH),
@@ -193,7 +213,7 @@ static pst_status write_sections(int fd, const char *path, uint8_t *head, const 
 pst_status index_publish(const char *path, const struct index *x, bool sync, pst_error *reterr)
 {
     struct publish p = {0};
-    size_t most = x->lines + 3;
+    size_t most = x->lines + 4;
     uint8_t *head = mem_zalloc(HEADER + most * SECTION);
     struct section *sections = mem_array(most, sizeof(*sections));
     pst_status st = head && sections ? publish_open(&p, path, true, reterr) : fail_memory_at(reterr, path, "writing the index");
@@ -307,13 +327,15 @@ static pst_status read_header(struct index *x, const uint8_t *file, size_t size,
 
 static pst_status read_index(struct index *x, const uint8_t *file, size_t size, const char *path, pst_error *reterr)
 {
-    size_t table_end = 0, recs_length = 0, note_length = 0;
-    const uint8_t *recs = NULL, *note = NULL;
+    size_t table_end = 0, recs_length = 0, note_length = 0, version_length = 0;
+    const uint8_t *recs = NULL, *note = NULL, *version = NULL;
     pst_status st = read_header(x, file, size, &table_end, path, reterr);
     if (st == PST_OK)
         st = find_section(file, size, "RECS", table_end, &recs, &recs_length, path, reterr);
     if (st == PST_OK)
         st = find_section(file, size, "NOTE", table_end, &note, &note_length, path, reterr);
+    if (st == PST_OK)
+        st = find_section(file, size, "ETAG", table_end, &version, &version_length, path, reterr);
     if (st < 0)
         return st;
     if (!recs || recs_length % sizeof(*x->entries) || recs_length / sizeof(*x->entries) != x->count)
@@ -321,6 +343,8 @@ static pst_status read_index(struct index *x, const uint8_t *file, size_t size, 
     x->entries = (const void *)recs; /* aligned: the file in memory is, and so is the section */
     x->note = (const char *)note;
     x->note_length = note_length;
+    x->version = (const char *)version;
+    x->version_length = version_length;
     x->file = file;
     x->lines = le32(file + AT_SECTIONS);
     find_jpegs(x, file, size, table_end);

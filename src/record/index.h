@@ -28,6 +28,8 @@ struct index {
     uint64_t shard_bytes, fingerprint;
     const char *note; /* the NOTE section: text that pack stores with the shard (the items it skipped); NULL if none */
     size_t note_length;
+    const char *version; /* the ETAG section: which version of an object in a store (file_version) it was made from; NULL if none */
+    size_t version_length;
     const void *jpegs; /* the JPEG section, unchecked; see entropy_section.h. NULL if none */
     size_t jpegs_length;
     const uint8_t *file; /* the file that it was read from, with `lines` entries in its section table; NULL: none */
@@ -43,6 +45,14 @@ struct index_builder {
 };
 pst_status index_builder_add(struct index_builder *b, uint64_t offset, uint64_t length, pst_error *reterr);
 void index_builder_finish(struct index_builder *b);
+
+/* Whether a remote shard of this size is larger than one request: its samples are requests of their own. */
+bool index_saves_samples(uint64_t bytes);
+/* Notes the version of the shard's object ("": it has none; see file_version), where that saves samples: of large shards. The text lives as long as
+ * `x` is used. */
+void index_set_version(struct index *x, const char *version);
+/* Whether `x` notes this version, of an object of that size: then it was made from these bytes. */
+bool index_is_of_version(const struct index *x, const char *version, uint64_t bytes);
 
 /* Asks a store at once for all that index_fingerprint will read. */
 void index_announce(int fd, uint64_t size);

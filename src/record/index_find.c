@@ -19,11 +19,9 @@
 #define PROBES     16  /* headers that are compared with an index that has no fingerprint */
 #define CACHE_NAME 200 /* bytes of the shard's name in the name of its cached index: the file system allows 255 in all */
 
-pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *reterr)
+static pst_status open_file(struct shard_file *f, const char *path, pst_error *reterr)
 {
     struct file_info info;
-    uint8_t head[FRAME_HEADER];
-    size_t got = 0;
     f->fd = -1;
     f->path = mem_strdup(path);
     if (!f->path)
@@ -37,8 +35,19 @@ pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *re
     st = file_open_read(&f->fd, path, reterr);
     if (st < 0)
         return st;
-    index_announce(f->fd, info.size);
-    st = file_read_at(f->fd, path, head, sizeof(head), 0, &got, reterr);
+    f->bytes = info.size;
+    if (!file_version(f->fd, f->version))
+        f->version[0] = 0;
+    return PST_OK;
+}
+
+static pst_status take_fingerprint(struct shard_file *f, pst_error *reterr)
+{
+    const char *path = f->path;
+    uint8_t head[FRAME_HEADER];
+    size_t got = 0;
+    index_announce(f->fd, f->bytes);
+    pst_status st = file_read_at(f->fd, path, head, sizeof(head), 0, &got, reterr);
     if (st < 0)
         return st;
     pst_compression compression = stream_sniff(head, got);
@@ -49,9 +58,16 @@ pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *re
     return index_fingerprint(f->fd, path, &f->bytes, &f->fingerprint, reterr);
 }
 
+pst_status shard_file_open(struct shard_file *f, const char *path, pst_error *reterr)
+{
+    pst_status st = open_file(f, path, reterr);
+    return st < 0 ? st : take_fingerprint(f, reterr);
+}
+
 void shard_file_close(struct shard_file *f)
 {
     file_close(f->path ? f->fd : -1);
+    index_finish(&f->early.index);
     mem_free(f->path);
     *f = (struct shard_file){.fd = -1};
 }
@@ -83,12 +99,43 @@ static pst_status cache_path(char **ret, const struct shard_file *f, const char 
     return PST_OK;
 }
 
-static pst_status open_pidx(struct index *ret, const struct shard_file *f, const char *path, pst_error *reterr)
+/* Opens an index before the fingerprint is known. One with gaps is not enough: whether they were mended, the shard has to say. */
+static pst_status open_early(struct shard_file *f, const char *path, pst_index_place place, pst_error *reterr)
 {
-    struct index x = {0};
-    pst_status st = index_open_as(&x, path, f->hold, reterr);
+    struct index *x = &f->early.index;
+    pst_status st = path ? index_open_as(x, path, f->hold, reterr) : fail_memory_at(reterr, f->path, "finding the index");
+    if (st == PST_OK && x->count > 0 && x->gaps == 0 && index_is_of_version(x, f->version, f->bytes)) {
+        f->fingerprint = x->fingerprint;
+        f->early.place = place;
+        f->early.trusted = true;
+    }
+    return st;
+}
+
+pst_status shard_file_open_trusting(struct shard_file *f, const char *path, const pst_shard_options *options, pst_error *reterr)
+{
+    pst_status st = open_file(f, path, reterr);
     if (st < 0)
         return st;
+    if (f->version[0] && index_saves_samples(f->bytes)) {
+        char *sidecar = index_sidecar_path(path), *cached = NULL;
+        f->early.tried = true;
+        f->early.status = open_early(f, sidecar, PST_INDEX_SIDECAR, &f->early.error);
+        mem_free(sidecar);
+        if (f->early.status == PST_ENOTFOUND && options->cache_dir && cache_path(&cached, f, options->cache_dir, NULL) == PST_OK) {
+            (void)open_early(f, cached, PST_INDEX_CACHE, NULL);
+            mem_free(cached);
+            if (!f->early.trusted)
+                index_finish(&f->early.index);
+        }
+    }
+    return f->early.trusted ? PST_OK : take_fingerprint(f, reterr);
+}
+
+/* Whether the index is of the shard's bytes. Takes it, and closes it if it is not. */
+static pst_status compare_pidx(struct index *ret, struct index x, const struct shard_file *f, const char *path, pst_error *reterr)
+{
+    pst_status st;
     if (x.shard_bytes != f->bytes || x.fingerprint != f->fingerprint) {
         st = pst_fail_at(reterr, PST_ESTALE, path, PST_NOWHERE, PST_NOWHERE,
                          "the index is of a shard of %" PRIu64 " bytes, fingerprint %016" PRIx64 "; this one has %" PRIu64
@@ -111,7 +158,30 @@ static pst_status open_pidx(struct index *ret, const struct shard_file *f, const
     return PST_OK;
 }
 
-static pst_status open_text(struct index *ret, const struct shard_file *f, const char *path, pst_error *reterr)
+static pst_status open_pidx(struct index *ret, struct shard_file *f, const char *path, pst_error *reterr)
+{
+    struct index x = {0};
+    pst_status st = index_open_as(&x, path, f->hold, reterr);
+    return st < 0 ? st : compare_pidx(ret, x, f, path, reterr);
+}
+
+/* The sidecar may be open already. */
+static pst_status open_sidecar(struct index *ret, struct shard_file *f, const char *path, pst_error *reterr)
+{
+    if (!f->early.tried)
+        return open_pidx(ret, f, path, reterr);
+    f->early.tried = false; /* the next to ask opens it again */
+    if (f->early.status < 0) {
+        if (reterr)
+            *reterr = f->early.error;
+        return f->early.status;
+    }
+    struct index x = f->early.index;
+    f->early.index = (struct index){0};
+    return compare_pidx(ret, x, f, path, reterr);
+}
+
+static pst_status open_text(struct index *ret, struct shard_file *f, const char *path, pst_error *reterr)
 {
     struct index x = {0};
     pst_status st = index_open_text(&x, path, f->bytes, reterr);
@@ -133,11 +203,11 @@ static pst_status open_text(struct index *ret, const struct shard_file *f, const
     return PST_OK;
 }
 
-typedef pst_status (*open_fn)(struct index *ret, const struct shard_file *f, const char *path, pst_error *reterr);
+typedef pst_status (*open_fn)(struct index *ret, struct shard_file *f, const char *path, pst_error *reterr);
 
 /* The search so far: the first real error is reported if nothing is found. */
 struct search {
-    const struct shard_file *file;
+    struct shard_file *file;
     struct found_index *ret;
     pst_status status; /* PST_ENOTFOUND: no error yet */
     pst_error error;
@@ -188,13 +258,32 @@ static bool search_text(struct search *s)
     return false;
 }
 
-pst_status index_find(struct found_index *ret, const struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
+/* The index that took the place of the samples. */
+static pst_status take_trusted(struct found_index *ret, struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
+{
+    char *path = NULL;
+    pst_status st = PST_OK;
+    if (f->early.place == PST_INDEX_CACHE)
+        st = cache_path(&path, f, options->cache_dir, reterr);
+    else if (!(path = index_sidecar_path(f->path)))
+        st = fail_memory_at(reterr, f->path, "finding the index");
+    if (st < 0)
+        return st;
+    *ret = (struct found_index){.index = f->early.index, .place = f->early.place, .path = path};
+    f->early.index = (struct index){0};
+    f->early.trusted = f->early.tried = false;
+    return PST_OK;
+}
+
+pst_status index_find(struct found_index *ret, struct shard_file *f, const pst_shard_options *options, pst_error *reterr)
 {
     struct search s = {.file = f, .ret = ret};
     char *cached = NULL;
+    if (f->early.trusted)
+        return take_trusted(ret, f, options, reterr);
     s.status =
         pst_fail_at(&s.error, PST_ENOTFOUND, f->path, PST_NOWHERE, PST_NOWHERE, "has no index; `penstock index` makes it");
-    bool over = search_at(&s, index_sidecar_path(f->path), PST_INDEX_SIDECAR, open_pidx);
+    bool over = search_at(&s, index_sidecar_path(f->path), PST_INDEX_SIDECAR, open_sidecar);
     if (!over && options->cache_dir) {
         pst_status st = cache_path(&cached, f, options->cache_dir, reterr);
         if (st < 0)
@@ -217,6 +306,8 @@ static pst_status publish(const struct found_index *x, const char *path, pst_err
         with = old;
         with.entries = x->index.entries;
         with.count = x->index.count;
+        with.version = x->index.version;
+        with.version_length = x->index.version_length;
         if (!same) /* points are kept by the record's number */
             with.jpegs = NULL;
     }
@@ -285,10 +376,12 @@ pst_status index_make(struct found_index *ret, const struct shard_file *f, const
         found_index_finish(&x);
         return st;
     }
+    index_set_version(&x.index, f->version);
     /* A file without a single record is hardly a shard: it gets no index. */
     bool keeps = !options->no_write && x.index.count > 0;
     if (keeps)
         st = keep(&x, f, options, must_keep, must_keep ? reterr : NULL);
+    index_set_version(&x.index, ""); /* the text is the file's */
     if (st < 0 && must_keep) {
         found_index_finish(&x);
         return st;

@@ -46,7 +46,7 @@ static pst_status take_options(pst_shard_options *to, const pst_shard_options *f
 }
 
 /* Whatever is wrong with an index that is there, a scan makes another. */
-static pst_status find_or_make(struct found_index *ret, const struct shard_file *f, const pst_shard_options *o, bool must_keep,
+static pst_status find_or_make(struct found_index *ret, struct shard_file *f, const pst_shard_options *o, bool must_keep,
                                pst_error *reterr)
 {
     if (index_find(ret, f, o, NULL) != PST_OK)
@@ -72,7 +72,7 @@ pst_status shard_open(pst_shard **ret, const char *path, const pst_shard_options
     s->no_verify = o.no_verify;
     s->max_record_bytes = o.max_record_bytes;
     s->file.hold = hold;
-    st = shard_file_open(&s->file, path, reterr);
+    st = shard_file_open_trusting(&s->file, path, &o, reterr);
     if (st < 0)
         goto fail;
     st = find_or_make(&s->found, &s->file, &o, false, reterr);
@@ -290,7 +290,7 @@ pst_status pst_shard_read(const pst_shard *s, uint64_t i, void *buffer, size_t c
 }
 
 /* Finds the index and compares it with a scan of the shard. */
-static pst_status check_index(struct found_index *ret, const struct shard_file *f, const pst_shard_options *o,
+static pst_status check_index(struct found_index *ret, struct shard_file *f, const pst_shard_options *o,
                               pst_error *reterr)
 {
     struct index scan = {0}, *x = &ret->index;
@@ -314,6 +314,17 @@ static pst_status check_index(struct found_index *ret, const struct shard_file *
     if (st == PST_OK)
         st = entropy_check(ret, f, o, 1, NULL, NULL, reterr);
     return st < 0 ? st : index_report_gaps(x, f->fd, f->path, o->damage, reterr);
+}
+
+/* An index beside a shard in a store that does not note the shard's version, as one that was made elsewhere and copied there, notes it from now on:
+ * whoever opens the shard then needs no samples of it. Where that is not allowed, it is of use as it is. Returns whether it was written. */
+static bool note_version(const struct found_index *x, const struct shard_file *f, const pst_shard_options *o)
+{
+    struct index with = x->index;
+    if (o->no_write || x->built || x->place != PST_INDEX_SIDECAR || index_is_of_version(&with, f->version, f->bytes))
+        return false;
+    index_set_version(&with, f->version);
+    return with.version && index_publish(x->path, &with, false, NULL) == PST_OK;
 }
 
 pst_status pst_index_make(const char *path, const pst_shard_options *options, bool rebuild, bool check, pst_index_report *ret,
@@ -345,7 +356,7 @@ pst_status pst_index_make(const char *path, const pst_shard_options *options, bo
                                .bytes = f.bytes,
                                .fingerprint = f.fingerprint,
                                .place = x.place,
-                               .written = x.built && x.path};
+                               .written = (x.built && x.path) || (!check && note_version(&x, &f, &o))};
     snprintf(report.path, sizeof(report.path), "%s", x.path ? x.path : "");
     result_give(ret, &report, sizeof(report));
 done:

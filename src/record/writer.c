@@ -138,6 +138,7 @@ static pst_status commit_index(pst_writer *w, uint64_t bytes, uint64_t fingerpri
         return fail_memory_at(reterr, w->publish.path, "naming the index");
     struct index x = {
         .entries = w->index.entries, .count = w->index.count, .shard_bytes = bytes, .fingerprint = fingerprint};
+    index_set_version(&x, w->publish.version);
     pst_status st = index_publish(path, &x, !w->options.no_sync, reterr);
     mem_free(path);
     return st;

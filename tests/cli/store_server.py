@@ -243,8 +243,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.refuse(404, "NoSuchUpload")
         parts = self.store.uploads.pop(self.query["uploadId"])
         data = b"".join(parts[n] for n in sorted(parts))
-        self.objects[key] = (data, f'"{hashlib.md5(data).hexdigest()}-{len(parts)}"')
-        self.answer(200, b"<CompleteMultipartUploadResult/>")
+        etag = f"{hashlib.md5(data).hexdigest()}-{len(parts)}"
+        self.objects[key] = (data, f'"{etag}"')
+        self.answer(200, f"<CompleteMultipartUploadResult><ETag>&quot;{etag}&quot;</ETag></CompleteMultipartUploadResult>".encode())
 
     def on_delete(self, key, body, fault):
         if "uploadId" in self.query:

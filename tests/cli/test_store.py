@@ -71,6 +71,13 @@ def test_pack_into_a_store():
         assert report("inspect", f"{folder}/again")["records"] == 40
 
 
+def asked_of(store, key, env):
+    """The ranges of a shard that are asked for when its folder is opened."""
+    store.requests.clear()
+    penstock("plan", f"tfrecord s3://data/{key.rsplit('/', 1)[0]} | batch 4", env=env)
+    return [request[2] for request in store.requests if request[1] == key]
+
+
 def test_large_objects_are_sent_in_parts():
     with scratch() as folder, serve() as (store, env):
         with open(f"{folder}/big.txt", "wb") as f:
@@ -78,6 +85,7 @@ def test_large_objects_are_sent_in_parts():
         penstock("pack", f"{folder}/big.txt", "s3://data/big", "--shards", 1, "--from", "text", env=env)
         name = next(key for key in store.buckets["data"] if key.endswith("-of-00001"))
         assert store.buckets["data"][name][1].endswith('-5"'), "five parts"
+        assert asked_of(store, name, env) == [], "the index has the ETag of the parts"
         assert report("inspect", "s3://data/big", env=env)["records"] == 70_000
         assert store.uploads == {}
 
@@ -372,6 +380,51 @@ def test_opening_asks_once():
             assert len(asked) <= most, (path, asked)
             twice = [request for request in set(store.requests) if request[1] and store.requests.count(request) > 1]
             assert not twice, (path, twice)
+
+
+def write_lines(path, seed):
+    """180 lines of more than 8 MiB; their lengths are the same for every seed."""
+    lengths, chance = random.Random(3), random.Random(seed)
+    with open(path, "w") as f:
+        f.writelines(chance.randbytes(lengths.randrange(1000, 60_000)).hex() + "\n" for _ in range(180))
+
+
+def test_an_index_with_the_etag_of_its_shard_stands_for_samples():
+    """Opening a large shard asks for nothing of it if its index notes the ETag that it has; otherwise for samples. An index of other bytes is never used."""
+    with scratch() as folder, serve() as (store, env):
+        env = {**env, "XDG_CACHE_HOME": f"{folder}/cache"}
+        for seed, name in enumerate(("first", "second")):
+            write_lines(f"{folder}/{name}.txt", seed)
+            penstock("pack", f"{folder}/{name}.txt", f"{folder}/{name}/big", "--shards", 1, "--from", "text", "-q")
+
+        def lines(path):
+            return penstock("cat", "-n", 0, f"tfrecord {path} | batch 4", env=env).out
+
+        def samples():
+            return len(asked_of(store, key, env))
+
+        penstock("pack", f"{folder}/first.txt", "s3://data/big", "--shards", 1, "--from", "text", "-q", env=env)
+        objects = store.buckets["data"]
+        key = next(key for key in objects if key.endswith(".pidx"))[:-len(".pidx")]
+        assert len(objects[key][0]) > 8 << 20
+        first, second = lines(f"{folder}/first/big"), lines(f"{folder}/second/big")
+        assert first != second and samples() == 0 and lines("s3://data/big") == first
+        store.put_folder(f"{folder}/first/big", "big")
+        assert samples() >= 16, "a copied index knows no ETag"
+        assert lines("s3://data/big") == first
+        penstock("index", "s3://data/big", env=env)
+        assert samples() == 0 and lines("s3://data/big") == first, "now it does"
+        kept = objects[f"{key}.pidx"]
+        penstock("index", "s3://data/big", env=env)
+        assert objects[f"{key}.pidx"] == kept and not any(request[0] == "PUT" for request in store.requests), "nothing to add"
+        store.put_folder(f"{folder}/second/big", "big")
+        objects[f"{key}.pidx"] = kept  # of an earlier shard with records of the same lengths
+        assert samples() >= 16 and lines("s3://data/big") == second
+        del objects[f"{key}.pidx"]
+        assert lines("s3://data/big") == second and samples() == 0, "the index in the cache folder has the ETag"
+        store.put_folder(f"{folder}/first/big", "big")
+        del objects[f"{key}.pidx"]
+        assert samples() >= 16 and lines("s3://data/big") == first
 
 
 def test_parts_need_a_folder():

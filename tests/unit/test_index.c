@@ -222,6 +222,29 @@ static void test_layout(void)
     free(b);
 }
 
+/* The version of an object in a store, kept with the index of a large shard. */
+static void test_version(void)
+{
+    const struct index_entry all = {0, ((uint64_t)9 << 20) - 16};
+    struct index made = {.entries = &all, .count = 1, .shard_bytes = (uint64_t)9 << 20, .fingerprint = 5}, x = {0};
+    pst_error error;
+    index_set_version(&made, "0123abcd-2");
+    REQUIRE_OK(index_publish(test_path("v"), &made, false, &error), &error);
+    REQUIRE_OK(index_open(&x, test_path("v"), &error), &error);
+    CHECK(index_is_of_version(&x, "0123abcd-2", made.shard_bytes));
+    CHECK(!index_is_of_version(&x, "0123abcd-3", made.shard_bytes) && !index_is_of_version(&x, "0123abcd", made.shard_bytes));
+    CHECK(!index_is_of_version(&x, "0123abcd-2", made.shard_bytes + 1) && !index_is_of_version(&x, "", made.shard_bytes));
+    index_set_version(&x, ""); /* written again without it */
+    REQUIRE_OK(index_publish(test_path("w"), &x, false, &error), &error);
+    index_finish(&x);
+    REQUIRE_OK(index_open(&x, test_path("w"), &error), &error);
+    CHECK(!x.version && x.lines == 1 && !index_is_of_version(&x, "", made.shard_bytes));
+    index_finish(&x);
+    made.shard_bytes = (uint64_t)8 << 20; /* a shard that one request brings needs none */
+    index_set_version(&made, "0123abcd-2");
+    CHECK(!made.version);
+}
+
 static void test_hostile_bits(void)
 {
     size_t length;
@@ -514,6 +537,7 @@ int main(int argc, char **argv)
         {"stale index", test_stale},
         {"fingerprint", test_fingerprint},
         {"layout", test_layout},
+        {"version of an object", test_version},
         {"every bit of an index flipped, cut at every byte", test_hostile_bits},
         {"hostile sidecar", test_hostile_sidecar},
         {"forged indexes", test_forged},

@@ -78,6 +78,23 @@ static void signature(void)
     text_finish(&headers);
 }
 
+static void check_version(const char *path, const char *etag, const char *expected)
+{
+    char version[HTTP_ETAG];
+    CHECK_MSG(store_version(path, etag, version) == (*expected != 0) && strcmp(version, expected) == 0, "%s: %s", etag, version);
+}
+
+/* An ETag of a bucket stands for the bytes of an object; one of a web server, and a weak one, do not. */
+static void versions(void)
+{
+    check_version("s3://b/k", "\"d41d8cd9-2\"", "d41d8cd9-2");
+    check_version("s3://b/k", "d41d8cd9", "d41d8cd9");
+    check_version("s3://b/k", "W/\"d41d8cd9\"", "");
+    check_version("s3://b/k", "", "");
+    check_version("s3://b/k", "\"\"", "");
+    check_version("http://h/k", "\"d41d8cd9\"", "");
+}
+
 static void addresses(void)
 {
     struct address a;
@@ -661,7 +678,7 @@ static void blocks_without_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test tests[] = {{"hashes", hashes}, {"signature", signature}, {"addresses", addresses},
+    static const struct test tests[] = {{"hashes", hashes}, {"versions", versions}, {"signature", signature}, {"addresses", addresses},
                                         {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
                                         {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},

@@ -287,6 +287,11 @@ uint64_t object_size(const struct object *o)
     return o->cache.size;
 }
 
+bool object_version(const struct object *o, char ret[HTTP_ETAG])
+{
+    return store_version(o->path, o->facts.etag, ret);
+}
+
 /* Facts that are not known come with the first block, in one request. */
 static pst_status open_copy(struct object *o, const struct room *room, pst_error *reterr)
 {

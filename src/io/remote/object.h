@@ -17,6 +17,8 @@ void object_close(struct object *o); /* NULL ok */
 
 int object_descriptor(const struct object *o); /* of the local copy; valid while the object is open */
 uint64_t object_size(const struct object *o);
+/* See file_version. Whatever is read of the object is of this version. */
+bool object_version(const struct object *o, char ret[HTTP_ETAG]);
 /* True when every block is here: the copy can be mapped from then on. */
 bool object_is_whole(struct object *o);
 /* The same without looking at blocks that an earlier process stored, or moving those that lie in memory. */

@@ -358,9 +358,14 @@ pst_status remote_temporary(int *ret_fd, const char *path, pst_error *reterr)
     return PST_OK;
 }
 
-pst_status remote_publish(int fd, const char *path, bool overwrite, pst_error *reterr)
+_Static_assert(FILE_VERSION == HTTP_ETAG, "a version is made of an ETag");
+
+pst_status remote_publish(int fd, const char *path, bool overwrite, char *ret_version, pst_error *reterr)
 {
-    pst_status st = upload_file(fd, path, overwrite, reterr);
+    char etag[HTTP_ETAG] = "";
+    pst_status st = upload_file(fd, path, overwrite, etag, reterr);
+    if (ret_version)
+        (void)store_version(path, st == PST_OK ? etag : "", ret_version);
     if (st == PST_OK)
         pin(path, &(struct store_facts){0}, true); /* it is another object now */
     level_forget();

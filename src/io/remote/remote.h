@@ -41,7 +41,8 @@ pst_status remote_names(const char *folder, walk_visit visit, void *user, pst_er
 
 /* Publishing: a local temporary file first, then an upload. */
 pst_status remote_temporary(int *ret_fd, const char *path, pst_error *reterr);
-pst_status remote_publish(int fd, const char *path, bool overwrite, pst_error *reterr);
+/* `ret_version` (FILE_VERSION bytes): see file_version; "" if there is none. NULL ok. */
+pst_status remote_publish(int fd, const char *path, bool overwrite, char *ret_version, pst_error *reterr);
 pst_status remote_remove(const char *path, pst_error *reterr);
 
 #endif

@@ -272,6 +272,17 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
 
 /* ---- Ranges ---- */
 
+bool store_version(const char *path, const char *etag, char ret[HTTP_ETAG])
+{
+    size_t n = strlen(etag), quoted = n >= 2 && etag[0] == '"' && etag[n - 1] == '"';
+    ret[0] = 0;
+    if (strncmp(path, "s3://", 5) || n >= HTTP_ETAG || strncmp(etag, "W/", 2) == 0) /* those that begin with W/ are the same for bytes that differ a little */
+        return false;
+    memcpy(ret, etag + quoted, n - 2 * quoted);
+    ret[n - 2 * quoted] = 0;
+    return ret[0] != 0;
+}
+
 struct ranged {
     const struct store_get *get;
     struct store_facts *facts;

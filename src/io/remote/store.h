@@ -25,6 +25,9 @@ struct store_facts {
     char etag[HTTP_ETAG]; /* "": the server tells none */
 };
 
+/* The version of an object that an ETag tells, without its quotes. False: it tells none; see file_version. */
+bool store_version(const char *path, const char *etag, char ret[HTTP_ETAG]);
+
 /* Reads [offset, offset + length) of an object, fewer bytes at its end, and passes them to `sink` in order, each once: a broken
  * transfer goes on at the byte it reached. Facts that are known must still be true (PST_ESTALE);
  * otherwise they are filled in. `*progress` counts the bytes that arrived. */

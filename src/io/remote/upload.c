@@ -76,7 +76,7 @@ static pst_status fail_exists(const char *path, pst_error *reterr)
                        "already exists; choose another name, or ask to replace it");
 }
 
-static pst_status put_whole(int fd, const char *path, uint64_t size, bool overwrite, pst_error *reterr)
+static pst_status put_whole(int fd, const char *path, uint64_t size, bool overwrite, char ret_etag[HTTP_ETAG], pst_error *reterr)
 {
     uint8_t *bytes = NULL;
     struct http_call c = {0};
@@ -90,6 +90,8 @@ static pst_status put_whole(int fd, const char *path, uint64_t size, bool overwr
                                        .body = bytes,
                                        .body_length = (size_t)size},
                    reterr);
+    if (st == PST_OK)
+        memcpy(ret_etag, c.etag, HTTP_ETAG);
     if (st < 0 && !overwrite && c.status == 412)
         st = c.failed && is_stored(fd, path, size) ? PST_OK : fail_exists(path, reterr);
     http_call_finish(&c);
@@ -140,7 +142,28 @@ static pst_status put_part(void *user, size_t i, pst_error *reterr)
     return st;
 }
 
-static pst_status complete(const struct upload *u, size_t parts, bool overwrite, pst_error *reterr)
+/* The ETag of the object, as the answer to the last request of an upload in parts has it: <ETag>&quot;…&quot;</ETag>, or with other quotes. */
+static void read_etag(const struct text *answer, char ret[HTTP_ETAG])
+{
+    static const char *const quotes[] = {"&quot;", "&#34;", "\""};
+    const char *at = answer->data ? strstr(answer->data, "<ETag>") : NULL, *end = at ? strstr(at, "</ETag>") : NULL;
+    at = end ? at + strlen("<ETag>") : NULL;
+    for (size_t i = 0; end && i < sizeof(quotes) / sizeof(quotes[0]); i++) {
+        size_t n = strlen(quotes[i]);
+        if ((size_t)(end - at) >= 2 * n && strncmp(at, quotes[i], n) == 0 && strncmp(end - n, quotes[i], n) == 0) {
+            at += n;
+            end -= n;
+        }
+    }
+    size_t length = end ? (size_t)(end - at) : 0;
+    if (length >= HTTP_ETAG || (length && memchr(at, '&', length)))
+        return;
+    if (length)
+        memcpy(ret, at, length);
+    ret[length] = 0;
+}
+
+static pst_status complete(const struct upload *u, size_t parts, bool overwrite, char ret_etag[HTTP_ETAG], pst_error *reterr)
 {
     struct text body = {0};
     struct http_call c = {0};
@@ -165,6 +188,8 @@ static pst_status complete(const struct upload *u, size_t parts, bool overwrite,
         st = fail_exists(u->path, reterr);
     if (st == PST_OK && c.text.data && strstr(c.text.data, "<Error>")) /* some failures come with the status 200 */
         st = pst_fail_at(reterr, PST_EIO, u->path, PST_NOWHERE, PST_NOWHERE, "the server did not join the parts of the upload");
+    if (st == PST_OK && c.status / 100 == 2)
+        read_etag(&c.text, ret_etag);
     http_call_finish(&c);
     text_finish(&body);
     mem_free(query);
@@ -181,7 +206,7 @@ static void abandon(const struct upload *u)
     mem_free(query);
 }
 
-static pst_status put_parts(int fd, const char *path, uint64_t size, bool overwrite, pst_error *reterr)
+static pst_status put_parts(int fd, const char *path, uint64_t size, bool overwrite, char ret_etag[HTTP_ETAG], pst_error *reterr)
 {
     struct upload u = {.fd = fd, .path = path, .size = size, .part_bytes = PART_BYTES};
     while (size / u.part_bytes >= MOST_PARTS)
@@ -193,7 +218,7 @@ static pst_status put_parts(int fd, const char *path, uint64_t size, bool overwr
         unsigned threads = settings_connections() < 4 ? settings_connections() : 4;
         st = parallel_each(parts, threads, put_part, &u, reterr);
         if (st == PST_OK)
-            st = complete(&u, parts, overwrite, reterr);
+            st = complete(&u, parts, overwrite, ret_etag, reterr);
         if (st < 0)
             abandon(&u);
     }
@@ -202,7 +227,7 @@ static pst_status put_parts(int fd, const char *path, uint64_t size, bool overwr
     return st;
 }
 
-pst_status upload_file(int fd, const char *path, bool overwrite, pst_error *reterr)
+pst_status upload_file(int fd, const char *path, bool overwrite, char ret_etag[HTTP_ETAG], pst_error *reterr)
 {
     struct file_info info;
     pst_error local;
@@ -213,6 +238,6 @@ pst_status upload_file(int fd, const char *path, bool overwrite, pst_error *rete
                          "a web server cannot be written to; write to a file or to s3://");
     if (st < 0)
         return st;
-    return info.size <= ONE_PUT ? put_whole(fd, path, info.size, overwrite, reterr)
-                                : put_parts(fd, path, info.size, overwrite, reterr);
+    return info.size <= ONE_PUT ? put_whole(fd, path, info.size, overwrite, ret_etag, reterr)
+                                : put_parts(fd, path, info.size, overwrite, ret_etag, reterr);
 }
