@@ -216,7 +216,7 @@ static int run(const void *config, const char *const *operands, size_t count)
         free(text);
         return say_failure(&command_doctor, &error, c->json);
     }
-    progress_start(&progress, "tenths of seconds", c->quiet, c->json);
+    progress_start(&progress, NULL, c->quiet, c->json);
     pst_status status = pst_doctor_run(&doctor, text, &options, &error);
     progress_finish(&progress);
     free(text);

@@ -54,13 +54,15 @@ static size_t describe(char parts[PARTS][PART_SIZE], const struct progress *p, c
     size_t count = 0;
     double left = p->rate > 0 && now->total > now->done ? (double)(now->total - now->done) / p->rate : 0;
 
-    if (now->total)
+    if (!p->unit && now->total && p->mode == PROGRESS_LINES && now->done < now->total)
+        snprintf(parts[count++], PART_SIZE, "%.0f %%", floor(100 * (double)now->done / (double)now->total));
+    else if (p->unit && now->total)
         snprintf(parts[count++], PART_SIZE, "%s/%s %s", amount_count(a, now->done), amount_count(b, now->total), p->unit);
-    else
+    else if (p->unit)
         snprintf(parts[count++], PART_SIZE, "%s %s", amount_count(a, now->done), p->unit);
     if (left > 0)
         snprintf(parts[count++], PART_SIZE, "%s left", amount_time(a, left));
-    if (p->rate > 0)
+    if (p->rate > 0 && p->unit)
         snprintf(parts[count++], PART_SIZE, "%s/s", amount_count(a, (uint64_t)(p->rate + 0.5)));
     if (p->byte_rate > 0)
         snprintf(parts[count++], PART_SIZE, "%s/s", amount_bytes(a, p->byte_rate));

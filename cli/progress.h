@@ -9,7 +9,7 @@ enum progress_mode { PROGRESS_SILENT, PROGRESS_BAR, PROGRESS_LINES };
 
 struct progress {
     enum progress_mode mode;
-    const char *unit;                 /* "records" */
+    const char *unit;                 /* "records"; NULL: a share of the time */
     const char *stage;                /* the current one; a new stage restarts the clock */
     double started;                   /* of the stage */
     double painted;                   /* last output; 0: none yet */
@@ -21,7 +21,7 @@ struct progress {
     bool on_screen; /* a bar is painted and the cursor is after it */
 };
 
-/* `unit` is plural. JSON on a terminal still shows the bar (it is on stderr); elsewhere it silences the lines. */
+/* `unit` is plural, or NULL where the share says enough. JSON on a terminal still shows the bar (it is on stderr); elsewhere it silences the lines. */
 void progress_start(struct progress *p, const char *unit, bool quiet, bool json);
 /* A pst_progress_fn; `user` is the struct progress. Nonzero once the user interrupted. */
 int progress_report(void *user, const pst_progress *now);
