@@ -50,7 +50,7 @@ static void put_now(struct text *t, const struct pst_doctor *d)
                   (unsigned long long)d->options.epochs);
     text_add(t, "\n");
     if (d->options.epoch_hours > 0 && isfinite(seconds))
-        text_addf(t, "             the measured costs explain %.0f %% of the observed %.3g h per epoch\n",
+        text_addf(t, "             the measured costs explain %.*f %% of the observed %.3g h per epoch\n", seconds < 36 * d->options.epoch_hours ? 2 : 0,
                   100 * seconds / (3600 * d->options.epoch_hours), d->options.epoch_hours);
     if (!isfinite(d->step.rate) && isfinite(d->limit_step_ms))
         text_addf(t, "             data becomes the limit for steps shorter than %.3g ms per batch of %llu; --step-ms gives a verdict\n",

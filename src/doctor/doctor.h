@@ -330,6 +330,8 @@ struct costs costs_of(const struct pst_doctor *d, const struct trial *t, const s
 /* Samples per second of the pipeline by itself. */
 double predict_rate(const struct pst_doctor *d, const struct costs *c);
 /* Samples per second of pipeline and consumer together. */
+/* The rate with the remedy, step included, that its measurement on the sample leads one to expect; NaN: it was not measured. */
+double judge_measured(const struct pst_doctor *d, const struct remedy *r);
 double predict_together(const struct pst_doctor *d, double pipe);
 /* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory. */
 double predict_storage(const struct pst_doctor *d, const struct costs *c);

@@ -26,7 +26,7 @@ static bool fill_step(struct sheet *s, struct chart_step *step, size_t remedy, d
     double predicted = cost(s, sheet_child(s, remedy, "predicted"), epochs);
     double measured = cost(s, sheet_child(s, remedy, "measured"), epochs);
     double gain = sheet_number(s, sheet_child(s, remedy, "measured"), "gain");
-    if (gain > 0) /* of a sample, beside its own "now" */
+    if (gain > 0 && !(epochs && isfinite(measured))) /* of a sample, beside its own "now" */
         measured = now / gain;
     double after = isfinite(predicted) ? predicted : measured;
     const char *title = sheet_text(s, remedy, "title");
@@ -81,7 +81,9 @@ static const char *price_words(struct sheet *s, size_t price)
 {
     double disk = sheet_number(s, price, "disk_bytes"), ram = sheet_number(s, price, "ram_bytes");
     double seconds = sheet_number(s, price, "seconds"), psnr = sheet_number(s, price, "psnr");
-    const char *words = "";
+    const char *words = "", *note = sheet_text(s, price, "note");
+    if (note[0])
+        return note;
     if (disk > 0)
         words = sheet_format(s, "%s of disk", sheet_bytes(s, disk));
     if (ram > 0)
@@ -103,26 +105,27 @@ static bool unavailable(const struct sheet *s, size_t remedy)
 void sheet_what_if(struct sheet *s)
 {
     static const char *const headings[] = {
-        "Remedy", "Predicted [samples/s]", "Measured [samples/s]", "Gain", "One epoch", "Price", "Effort"};
+        "Remedy", "Samples/s, predicted", "Gain", "One epoch", "On a sample, predicted", "On a sample, measured", "Price", "Effort"};
     size_t list = sheet_child(s, 0, "remedies"), n = sheet_count(s, list);
-    const char **cells = n ? sheet_alloc(s, n * 7, sizeof(*cells)) : NULL;
+    const char **cells = n ? sheet_alloc(s, n * 8, sizeof(*cells)) : NULL;
     if (!cells)
         return;
     for (size_t i = 0, at = list + 1; i < n; i++, at = sheet_next(s, at)) {
         size_t predicted = sheet_child(s, at, "predicted"), measured = sheet_child(s, at, "measured");
-        size_t known = measured != JSON_ABSENT ? measured : predicted;
-        const char **row = cells + 7 * i, *title = sheet_text(s, at, "title"), *effort = sheet_text(s, at, "effort");
+        size_t known = predicted != JSON_ABSENT ? predicted : measured;
+        const char **row = cells + 8 * i, *title = sheet_text(s, at, "title"), *effort = sheet_text(s, at, "effort");
         row[0] = title[0] ? sheet_format(s, "%s (%s)", title, sheet_text(s, at, "id")) : sheet_text(s, at, "id");
         row[1] = unavailable(s, at) ? "not predicted" : sheet_figure(s, sheet_number(s, predicted, "samples_per_s"));
-        row[2] = sheet_figure(s, sheet_number(s, measured, "samples_per_s"));
-        row[3] = sheet_times(s, sheet_number(s, known, "gain"));
-        row[4] = sheet_duration(s, sheet_number(s, known, "epoch_seconds"));
-        row[5] = price_words(s, sheet_child(s, at, "price"));
-        row[6] = effort[0] ? effort : sheet_figure(s, sheet_number(s, at, "effort"));
+        row[2] = sheet_times(s, sheet_number(s, known, "gain"));
+        row[3] = sheet_duration(s, sheet_number(s, known, "epoch_seconds"));
+        row[4] = sheet_figure(s, sheet_number(s, measured, "predicted_samples_per_s"));
+        row[5] = sheet_figure(s, sheet_number(s, measured, "samples_per_s"));
+        row[6] = price_words(s, sheet_child(s, at, "price"));
+        row[7] = effort[0] ? effort : sheet_figure(s, sheet_number(s, at, "effort"));
     }
     page_heading(&s->page, "What each remedy brings");
     page_table(&s->page, &(struct page_table){
-                             .headings = headings, .cells = cells, .columns = 7, .rows = n, .numbers = 0x1e, .stacked = true});
+                             .headings = headings, .cells = cells, .columns = 8, .rows = n, .numbers = 0x3e, .stacked = true});
 }
 
 void sheet_commands(struct sheet *s)

@@ -83,14 +83,31 @@ static int by_rank(const void *a, const void *b)
     return x->score > y->score ? -1 : x->score < y->score ? 1 : strcmp(x->id, y->id);
 }
 
+/* The gain if the pipeline by itself reaches `rate`. */
+static double gain_at(const struct pst_doctor *d, double rate)
+{
+    double after = predict_together(d, rate), before = predict_together(d, d->pipe_rate);
+    double gain = isfinite(rate) && before > 0 ? after / before : NAN;
+    if (isfinite(gain) && step_known(d) && !d->step.shared && d->now_rate > 0) /* of the rate that was measured with the step, which stays the limit */
+        gain = fmin(gain, fmax(1, d->step.rate / d->now_rate));
+    return gain;
+}
+
+static bool changes_consumer(const struct remedy *r)
+{
+    return strcmp(r->id, "faster-step") == 0 || r->model_gain > 0;
+}
+
+double judge_measured(const struct pst_doctor *d, const struct remedy *r)
+{
+    if (!isfinite(r->measured) || !(r->measured_now > 0) || !(r->rate_on_sample > 0))
+        return NAN;
+    return d->now_rate * (changes_consumer(r) ? r->measured / r->measured_now : gain_at(d, r->rate * r->measured / r->rate_on_sample));
+}
+
 static void score(struct pst_doctor *d, struct remedy *r)
 {
-    double after = predict_together(d, r->rate), before = predict_together(d, d->pipe_rate);
-    r->gain = isfinite(r->rate) && before > 0 ? after / before : NAN;
-    if (strcmp(r->id, "faster-step") == 0 || r->model_gain > 0) /* these change the consumer */
-        r->gain = r->model_gain;
-    else if (isfinite(r->gain) && step_known(d) && !d->step.shared && d->now_rate > 0) /* of the rate that was measured with the step, which stays the limit */
-        r->gain = fmin(r->gain, fmax(1, d->step.rate / d->now_rate));
+    r->gain = changes_consumer(r) ? r->model_gain : gain_at(d, r->rate);
     r->score = r->gain > 0 ? log(r->gain) / r->effort : -1;
     if (r->ranks && !(d->options.wish_rate > 0))
         r->score = fmin(r->score, -0.5); /* an offer to those who ask for more, not a remedy for something wrong */

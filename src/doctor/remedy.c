@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #define FIRST_TURNS 4
 #define LATER_TURNS 4
+#define EFFORT_MONEY 5
 #define LOADED      0.25 /* share of the CPU time that others take above which clocks are not trusted */
 
 void doctor_remedy_finish(struct remedy *r)
@@ -316,6 +318,22 @@ void remedy_repacked(const struct pst_doctor *d, const char *folder, struct draf
 
 /* ---- All of them ---- */
 
+/* What needs more disk than is left where its command would write takes another disk, too. */
+static void check_disk(struct remedy *r)
+{
+    struct statvfs here;
+    if (!(r->disk_bytes > 0) || statvfs(".", &here) < 0)
+        return;
+    double left = (double)here.f_bavail * (double)here.f_frsize;
+    size_t used = strlen(r->price);
+    char bytes[32];
+    if (r->disk_bytes < left)
+        return;
+    text_bytes((uint64_t)left, bytes, sizeof(bytes));
+    snprintf(r->price + used, sizeof(r->price) - used, "%sthe disk here has %s left", used ? "; " : "", bytes);
+    r->effort = EFFORT_MONEY;
+}
+
 static pst_status find_in(struct pst_doctor *d, const struct remedy_class *table, pst_error *reterr)
 {
     for (size_t i = 0; table[i].id && d->remedies < MAX_REMEDIES; i++) {
@@ -324,6 +342,7 @@ static pst_status find_in(struct pst_doctor *d, const struct remedy_class *table
                              .measured = NAN, .least = 1.15};
         pst_status st = table[i].find(d, r, reterr);
         if (st == PST_OK) {
+            check_disk(r);
             d->remedies++;
             continue;
         }

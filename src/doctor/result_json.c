@@ -240,6 +240,7 @@ static void put_remedy(struct json *j, const struct pst_doctor *d, const struct 
         json_number(j, "gain", r->measured / r->measured_now);
         json_number(j, "predicted_samples_per_s", r->rate_on_sample);
         json_number(j, "error", r->rate_on_sample / r->measured - 1);
+        json_number(j, "epoch_seconds", seconds_for(d, judge_measured(d, r)));
         json_end_object(j);
     } else {
         json_null(j, "measured");

@@ -94,6 +94,18 @@ def test_apply_compare_and_page(patience):
 
 
 @examined
+def test_remedies_that_do_not_fit_on_the_disk(patience):
+    """They say what is left, and count as dear."""
+    with scratch() as folder:
+        penstock("generate", "photos", "--images", 20, "--size", 200, "-q", cwd=folder)
+        found = examine("folder photos | shuffle | decode | resize 16 | batch 4", "--samples", 10**15, patience=patience, cwd=folder)
+        large = [remedy for remedy in found["remedies"] if (remedy["price"]["disk_bytes"] or 0) > 1e15]
+        assert large, found["remedies"]
+        for remedy in large:
+            assert remedy["effort"] == "high" and remedy["price"]["note"].endswith("left"), remedy
+
+
+@examined
 def test_contract_sweep_and_real_size(patience):
     found = examine("range 100000 | batch 64", "--sweep", "batch", "--samples", 1281167, "--epoch-hours", 236, "--epochs", 90, patience=patience)
     sweep, = found["sweeps"]
@@ -138,14 +150,15 @@ def test_a_store(patience):
         assert "ms per request" in penstock("doctor", text, *BRIEF, "-q", env=env).out
 
 
-def test_shards_of_different_sizes():
+@examined
+def test_shards_of_different_sizes(patience):
     """The store is measured where data are: no request begins behind the end of its object."""
     with scratch() as folder, serve() as (store, env):
         for name, images in (("large", 120), ("small", 2)):
             penstock("generate", f"{folder}/{name}-images", "--images", images, "--size", 96, "--classes", 2, "-q")
             penstock("pack", f"{folder}/{name}-images", f"{folder}/{name}", "--format", "raw", "--shards", 1, "-q")
             store.put_folder(f"{folder}/{name}", "shards")
-        found = examine("tfrecord s3://data/shards | shuffle | batch 8", env=env)
+        found = examine("tfrecord s3://data/shards | shuffle | batch 8", env=env, patience=patience)
         assert found["remote"]["latency_ms"] > 0 and found["remote"]["bytes_per_s"] > 0, found["remote"]
         sizes = {key: len(data) for key, (data, _) in store.buckets["data"].items()}
         asked = [(key, int(span.split("=")[1].split("-")[0])) for method, key, span in store.requests if method == "GET" and span]
