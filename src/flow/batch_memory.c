@@ -24,12 +24,27 @@ static void *fit(struct batch_memory *s, size_t size, size_t alignment)
     return (unsigned char *)s->current + HEADER + begin;
 }
 
+static size_t with_margin(size_t filled)
+{
+    return filled + filled / 4;
+}
+
+/* Others need as much, sooner or later; but one element that is far larger than all others is no reason for large blocks everywhere. */
+static void tell_others(const struct batch_memory *s, size_t size)
+{
+    size = size < LARGEST_STEP ? size : LARGEST_STEP;
+    size_t usual = s->usual ? atomic_load_explicit(s->usual, memory_order_relaxed) : SIZE_MAX;
+    while (size > usual && !atomic_compare_exchange_weak_explicit(s->usual, &usual, size, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
 /* A new block, which becomes the current one. */
 static int add_block(struct batch_memory *s, size_t needed)
 {
     size_t size = s->bytes < FIRST_BLOCK ? FIRST_BLOCK : s->bytes, total;
-    if (!s->first && s->enough > size)
-        size = s->enough;
+    size_t usual = s->usual ? atomic_load_explicit(s->usual, memory_order_relaxed) : 0, enough = s->enough > usual ? s->enough : usual;
+    if (!s->first && enough > size)
+        size = enough;
     else if (size > LARGEST_STEP)
         size = LARGEST_STEP;
     if (size < needed)
@@ -49,9 +64,13 @@ static int add_block(struct batch_memory *s, size_t needed)
 void *batch_memory_alloc(struct batch_memory *s, size_t size, size_t alignment)
 {
     void *p = fit(s, size, alignment);
-    if (!p && add_block(s, size) == 0)
+    bool grown = !p && add_block(s, size) == 0;
+    if (grown)
         p = fit(s, size, alignment);
-    s->filled += p ? size + alignment : 0;
+    if (p)
+        s->filled += size + alignment;
+    if (grown && s->first->next)
+        tell_others(s, with_margin(s->filled));
     return p;
 }
 
@@ -74,8 +93,9 @@ static void free_blocks(struct batch_memory *s)
 void batch_memory_reset(struct batch_memory *s)
 {
     if (s->first && s->first->next) {
-        size_t enough = s->filled + s->filled / 4;
+        size_t enough = with_margin(s->filled);
         s->enough = enough > s->enough ? enough : s->enough;
+        tell_others(s, enough);
         free_blocks(s);
     }
     s->current = s->first;

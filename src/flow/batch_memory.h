@@ -1,8 +1,9 @@
 /* batch_memory.h: bump allocation for the data of a batch besides its fixed slots. Unlike an arena it settles on one block
- * that is kept when it is reset: a reused batch allocates nothing. */
+ * that is kept when it is reset: a reused batch allocates nothing, and a new one hardly more than what others needed. */
 #ifndef FLOW_BATCH_MEMORY_H
 #define FLOW_BATCH_MEMORY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,6 +13,7 @@ struct batch_memory {
     size_t used;                         /* bytes used in the current block */
     size_t bytes;                        /* bytes in all blocks */
     size_t filled, enough;               /* bytes requested since the reset; size of the first block, once known */
+    _Atomic size_t *usual; /* what others that are filled alike needed: the first block is so large. Set by the owner, kept by batch_memory_reset; NULL: not known */
 };
 
 /* `alignment` is a power of two up to 64. NULL: out of memory. */

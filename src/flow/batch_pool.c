@@ -19,6 +19,7 @@ struct batch_pool {
     size_t free_count, keep, out; /* under lock */
     bool closed;                  /* under lock */
     _Atomic uint64_t bytes;
+    _Atomic size_t usual; /* bytes of a slice's memory */
 };
 
 pst_status batch_pool_create(struct batch_pool **ret, const struct batch_layout *layout, pst_error *reterr)
@@ -153,6 +154,8 @@ static pst_batch *batch_create(struct batch_pool *p)
         b->varying[f].row_splits = mem_array(l->capacity + 1, sizeof(*b->varying[f].row_splits));
         whole = b->varying[f].elements && b->varying[f].row_splits;
     }
+    for (size_t i = 0; i < BATCH_MAX_SLICES; i++)
+        b->memory[i].usual = &p->usual;
     if (whole) {
         ask_for_huge_pages(b->block, l->block);
         batch_recount(b);

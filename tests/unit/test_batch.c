@@ -156,6 +156,29 @@ static bool element_is(const pst_batch *b, size_t at, uint64_t i, const pst_spec
     return same && memcmp((uint8_t *)image->data + 6 * at, t[4].data, 6) == 0;
 }
 
+/* What one slice needed, another has from the beginning; one huge element counts up to a limit. */
+static void test_usual_size(void)
+{
+    _Atomic size_t usual = 0;
+    struct batch_memory first = {.usual = &usual}, second = {.usual = &usual}, third = {.usual = &usual};
+    uint64_t live = mem_live();
+    for (int i = 0; i < 100; i++)
+        REQUIRE(batch_memory_alloc(&first, 10000, 1));
+    CHECK(mem_live() > live + 1);
+    batch_memory_reset(&first);
+    live = mem_live();
+    for (int i = 0; i < 100; i++)
+        REQUIRE(batch_memory_alloc(&second, 10000, 1));
+    CHECK_INT(mem_live(), live + 1);
+    CHECK_MSG(second.bytes < 2000000, "%zu bytes", second.bytes);
+    REQUIRE(batch_memory_alloc(&second, (size_t)64 << 20, 1));
+    batch_memory_reset(&second);
+    CHECK(batch_memory_alloc(&third, 1, 1) && third.bytes < (size_t)5 << 20);
+    batch_memory_finish(&first);
+    batch_memory_finish(&second);
+    batch_memory_finish(&third);
+}
+
 /* Every subset of eight elements is left out in turn. */
 static void test_gaps(void)
 {
@@ -406,6 +429,7 @@ static const struct test tests[] = {
     {"elements as blocks", test_elements},
     {"a spill settles on one block", test_spill},
     {"gaps are closed", test_gaps},
+    {"slices begin with the usual size", test_usual_size},
     {"bytes that are there already", test_bytes_in_place},
     {"elements that do not agree", test_disagreement},
     {"what no batch can hold", test_limits},
