@@ -121,7 +121,7 @@ WINO4_INLINE void weight_gradient_with(const struct wino4_weight_gradient *g, vo
         gradient_block(g, &grid, at, end, d);
         for (size_t f = 0; f < WINO4_FREQS; f++)
             for (size_t k = 0; k < panels; k += PANELS) {
-                struct product p = {.step = 1, .next = wino4_round(ci, VEC), .n = end - at, .panels = 1, .add = add, .count = ci};
+                struct frequency p = {.step = 1, .next = wino4_round(ci, VEC), .n = end - at, .panels = 1, .add = add, .count = ci};
                 const float *with = d + (k * WINO4_FREQS + f) * WINO4_PANEL_PITCH;
                 float *to = g->transformed + (k * WINO4_FREQS + f) * ci * WINO4_PANEL;
                 ahead_fetch(&ahead);
@@ -129,9 +129,9 @@ WINO4_INLINE void weight_gradient_with(const struct wino4_weight_gradient *g, vo
                     p.panels = 2;
                     p.b_apart = WINO4_FREQS * WINO4_PANEL_PITCH;
                     p.out_apart = WINO4_FREQS * ci * WINO4_PANEL;
-                    product(&p, v + f * pitch, with, to);
+                    frequency_multiply(&p, v + f * pitch, with, to);
                 } else {
-                    product(&p, v + f * pitch, with, to);
+                    frequency_multiply(&p, v + f * pitch, with, to);
                 }
             }
     }

@@ -292,15 +292,15 @@ WINO4_INLINE void conv_with(const struct conv_job *c, void *scratch, size_t ci, 
         for (size_t channel = 0; channel < c->shape.co;) {
             const size_t panels = PANELS == 2 && c->shape.co - channel > WINO4_PANEL ? 2 : 1;
             for (size_t f = 0; f < WINO4_FREQS; f++) {
-                struct product p = {.step = wino4_round(ci, VEC), .next = 1, .n = ci, .panels = 1, .count = end - at};
+                struct frequency p = {.step = wino4_round(ci, VEC), .next = 1, .n = ci, .panels = 1, .count = end - at};
                 ahead_fetch(&ahead);
                 if (panels == 2) {
                     p.panels = 2;
                     p.b_apart = WINO4_FREQS * ci * WINO4_PANEL;
                     p.out_apart = WINO4_FREQS * WINO4_PANEL_PITCH;
-                    product(&p, v + f * pitch, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
+                    frequency_multiply(&p, v + f * pitch, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
                 } else {
-                    product(&p, v + f * pitch, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
+                    frequency_multiply(&p, v + f * pitch, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
                 }
             }
             for (size_t k = 0; k < panels; k++, channel += WINO4_PANEL, u += WINO4_FREQS * ci * WINO4_PANEL)
@@ -342,12 +342,12 @@ static void conv_any(const struct conv_job *c, void *scratch)
 /* All frequencies of `tiles` tiles with up to 4 input channels. */
 WINO4_INLINE void few_products(const float *v, size_t ci, const float *u, float *m, size_t tiles)
 {
-    const struct product p = {.step = 4, .next = 1, .n = ci, .panels = 1, .count = tiles};
+    const struct frequency p = {.step = 4, .next = 1, .n = ci, .panels = 1, .count = tiles};
     for (size_t f = 0; f < WINO4_FREQS; f++)
         if (tiles == FEW_TILES)
-            product_rows(&p, v + f * WINO4_FEW_PITCH, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH, FEW_TILES);
+            frequency_rows(&p, v + f * WINO4_FEW_PITCH, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH, FEW_TILES);
         else
-            product(&p, v + f * WINO4_FEW_PITCH, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
+            frequency_multiply(&p, v + f * WINO4_FEW_PITCH, u + f * ci * WINO4_PANEL, m + f * WINO4_PANEL_PITCH);
 }
 
 /* Up to 4 input channels: a row of tiles at a time; products of few tiles stay in the first-level cache. */

@@ -12,13 +12,13 @@
 /* Fills in what f32_wino4_gradient_x86.c provides. */
 void VEC_NAME(wino4_kernels_init_gradient)(struct wino4_kernels *k);
 
-/* ---- Products: out[rows][16] (+)= a[rows][n] · b[n][16] ---- */
+/* ---- Products of one frequency: out[rows][16] (+)= a[rows][n] · b[n][16] ---- */
 
 #define PANELS   (VEC == 16 ? 2 : 1)   /* multiplied together, at most: `a` is read once for both */
 #define MOST_ROWS (VEC == 16 ? 16 : 6) /* multiplied together with one panel: their sums are in registers */
 
-/* The shape of a product. All but `count` are constants. */
-struct product {
+/* The shape of such a product. All but `count` are constants. */
+struct frequency {
     size_t step, next;   /* floats from one row of `a` to the next, from one column to the next */
     size_t n;            /* columns of `a`, rows of `b`; constant where it can be */
     size_t panels;       /* of `b` and `out`… */
@@ -38,7 +38,7 @@ WINO4_INLINE size_t next_rows(size_t left, size_t panels)
 }
 
 /* Step `k` of the sum. The first one multiplies: sums that start from one zeroed register are slower. */
-WINO4_INLINE void product_step(const struct product *p, const float *a, const float *b, size_t k, size_t rows, vec acc[MOST_ROWS][2])
+WINO4_INLINE void frequency_step(const struct frequency *p, const float *a, const float *b, size_t k, size_t rows, vec acc[MOST_ROWS][2])
 {
     const size_t vectors = PARTS * p->panels;
     vec with[2];
@@ -54,18 +54,18 @@ WINO4_INLINE void product_step(const struct product *p, const float *a, const fl
     }
 }
 
-WINO4_INLINE void product_rows(const struct product *p, const float *a, const float *b, float *out, size_t rows)
+WINO4_INLINE void frequency_rows(const struct frequency *p, const float *a, const float *b, float *out, size_t rows)
 {
     vec acc[MOST_ROWS][2];
-    product_step(p, a, b, 0, rows, acc);
+    frequency_step(p, a, b, 0, rows, acc);
     if (VEC == 8 && p->n == 16) {
 #pragma GCC unroll 15
         for (size_t k = 1; k < 16; k++)
-            product_step(p, a, b, k, rows, acc);
+            frequency_step(p, a, b, k, rows, acc);
     } else {
 #pragma GCC unroll 3
         for (size_t k = 1; k < p->n; k++)
-            product_step(p, a, b, k, rows, acc);
+            frequency_step(p, a, b, k, rows, acc);
     }
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++)
@@ -75,11 +75,11 @@ WINO4_INLINE void product_rows(const struct product *p, const float *a, const fl
         }
 }
 
-WINO4_INLINE void product(const struct product *p, const float *a, const float *b, float *out)
+WINO4_INLINE void frequency_multiply(const struct frequency *p, const float *a, const float *b, float *out)
 {
 #define ROWS(rows)                                                                                                             \
     case rows:                                                                                                                 \
-        product_rows(p, a, b, out, rows);                                                                                      \
+        frequency_rows(p, a, b, out, rows);                                                                                      \
         break;
     for (size_t left = p->count; left > 0;) {
         size_t rows = next_rows(left, p->panels);
@@ -95,7 +95,7 @@ WINO4_INLINE void product(const struct product *p, const float *a, const float *
             ROWS(3)
             ROWS(2)
         default:
-            product_rows(p, a, b, out, 1);
+            frequency_rows(p, a, b, out, 1);
         }
         left -= rows;
         a += rows * p->step;
