@@ -55,6 +55,7 @@ struct block {
     struct block_memory saved;     /* lives from forward to backward */
     struct block_memory work;      /* lives during forward; per lane */
     struct block_memory back_work; /* lives during backward; per lane */
+    size_t scratch;                /* bytes of a worker, in either pass: the same for all blocks, so that they stay in the worker's cache */
     struct block_phase forward[BLOCK_MAX_PHASES], backward[BLOCK_MAX_PHASES]; /* each list ends with a NULL run */
     struct block_time time[2];     /* measured: forward, backward */
     void *state;                   /* the class's own */
@@ -111,5 +112,6 @@ void step_share(struct step *s, double *sums, size_t count, double *rows); /* se
 double *step_statistic(const struct step *s, size_t param); /* where the batch's goes; NULL: the moving statistic is updated at once */
 void *step_saved(struct step *s, const struct block *b);
 void *step_work(struct step *s, const struct block *b, bool backward, unsigned lane);
+void *step_scratch(struct step *s, unsigned lane); /* that of the worker which runs the lane; holds nothing from one lane or phase to the next */
 
 #endif

@@ -312,7 +312,7 @@ static void settle(const struct step_view *v, struct block *b)
 {
     struct conv_state *c = b->state;
     size_t scratch = round_up(c->group.kernel->scratch_bytes(&c->group.shape)), row = c->columns.out / 2 * c->group.shape.co * sizeof(float);
-    b->work.bytes = conv_input_bytes(c) + scratch;
+    b->scratch = conv_input_bytes(c) + scratch;
     if (c->group.pool && row > scratch)
         scratch = round_up(row); /* of a gradient that is converted before it is un-pooled */
     if (conv_skips_unpooling(c) && (c->asks || c->needs_data || c->z_number != NUMBER_F32)) {
@@ -320,8 +320,11 @@ static void settle(const struct step_view *v, struct block *b)
         scratch += c->asks ? block_dense_turned_bytes(c->asks, c->columns.out / 2 * c->group.shape.co) : 0;
     }
     b->saved.bytes = c->stores_y ? v->options->batch * c->units * c->z_values * sizeof(float) : c->group.pool ? v->options->batch * c->out_values : 0;
-    b->back_work.bytes = round_up(c->sum_bytes) + round_up(c->group.shape.co * sizeof(float)) + conv_back_input_bytes(c) +
-                         round_up(conv_gradient_floats(c) * sizeof(float)) + scratch;
+    b->back_work.bytes = round_up(c->sum_bytes) + round_up(c->group.shape.co * sizeof(float));
+    if (v->options->training) {
+        size_t back = conv_back_input_bytes(c) + round_up(conv_gradient_floats(c) * sizeof(float)) + scratch;
+        b->scratch = back > b->scratch ? back : b->scratch;
+    }
     conv_plan_forward(b);
     conv_plan_backward(b);
 }

@@ -118,10 +118,8 @@ size_t conv_gradient_floats(const struct conv_state *c)
 static struct back_memory back_memory(struct step *s, struct block *b, unsigned lane)
 {
     const struct conv_state *c = b->state;
-    char *at = step_work(s, b, true, lane);
-    struct back_memory m = {.weight_sum = (float *)at};
-    m.bias_sum = (float *)(at += round_up(c->sum_bytes));
-    m.input_strip = (float *)(at += round_up(c->group.shape.co * sizeof(float)));
+    char *sums = step_work(s, b, true, lane), *at = step_scratch(s, lane);
+    struct back_memory m = {.weight_sum = (float *)sums, .bias_sum = (float *)(sums + round_up(c->sum_bytes)), .input_strip = (float *)at};
     m.gradient_strip = (float *)(at += conv_back_input_bytes(c));
     m.scratch = at + round_up(conv_gradient_floats(c) * sizeof(float));
     return m;

@@ -129,7 +129,7 @@ static void forward(struct step *s, struct block *b, unsigned lane, unsigned lan
     struct conv_state *c = b->state;
     struct lane_range r = conv_lane(s, c, lane);
     struct conv_job j = forward_job(s, b, lane);
-    float *strip = step_work(s, b, false, lane);
+    float *strip = step_scratch(s, lane);
     char *scratch = (char *)strip + conv_input_bytes(c);
     (void)lanes;
     for (size_t at = 0; at < r.count; at += c->strip_images) {

@@ -120,7 +120,7 @@ static void forward(struct step *s, struct block *b, unsigned lane, unsigned lan
     const struct dense_state *c = b->state;
     struct lane_range part = part_of(c, lane, lanes);
     struct dense_job j = job_of(s, c, &part);
-    float *sum = step_work(s, b, false, lane), *samples = sum + c->sum_floats;
+    float *sum = step_work(s, b, false, lane), *samples = step_scratch(s, lane);
     void *scratch = samples + c->sample_floats;
     memset(sum, 0, c->sum_floats * sizeof(float));
     for (size_t k = 0; k < part.count; k += j.k, j.kernel += j.k * c->units) {
@@ -151,7 +151,7 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
     const struct dense_state *c = b->state;
     struct lane_range part = part_of(c, lane, lanes);
     struct dense_job j = job_of(s, c, &part);
-    float *samples = step_work(s, b, true, lane), *gradient = step_param_gradient(s, c->param);
+    float *samples = step_scratch(s, lane), *gradient = step_param_gradient(s, c->param);
     void *scratch = samples + c->sample_floats;
     for (size_t k = 0; k < part.count; k += j.k, j.kernel += j.k * c->units) {
         load_samples(s, c, part.first + k, part.count - k, samples, &j);
@@ -211,8 +211,8 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     size_t scratch = round_up(c->kernels->scratch_bytes(v->options->batch, c->units));
     c->sum_floats = dense_panels(c->units) * v->options->batch * DENSE_PANEL;
     c->sample_floats = v->forms[c->in].number == NUMBER_F32 ? 0 : v->options->batch * CONVERTED_PITCH;
-    b->work.bytes = (c->sum_floats + c->sample_floats) * sizeof(float) + scratch;
-    b->back_work.bytes = c->sample_floats * sizeof(float) + scratch;
+    b->work.bytes = c->sum_floats * sizeof(float);
+    b->scratch = c->sample_floats * sizeof(float) + scratch;
     b->forward[0] = (struct block_phase){PHASE_LANES, forward};
     b->forward[1] = (struct block_phase){PHASE_ONCE, finish};
     b->backward[0] = (struct block_phase){PHASE_LANES, backward};

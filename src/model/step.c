@@ -34,6 +34,7 @@ struct step {
     size_t *value_again;            /* the same of values, from when they are recomputed */
     char *arena;
     size_t arena_bytes, value_bytes;
+    size_t scratch_at, scratch_bytes; /* per worker */
     double *statistics; /* of the batch; NULL: moving statistics are updated at once */
     step_share_fn share; /* NULL: this rank alone */
     void *share_user;
@@ -171,10 +172,25 @@ static bool place_block(struct step *s, struct arena_plan *plan, size_t i)
     return ok;
 }
 
+static unsigned worker_count(const struct step *s)
+{
+    return s->options.threads ? s->options.threads : 1;
+}
+
+/* For as many workers as lanes keep busy. */
+static bool place_scratch(struct step *s, struct arena_plan *plan)
+{
+    unsigned workers = worker_count(s) < s->lanes ? worker_count(s) : s->lanes;
+    for (size_t i = 0; i < s->block_count; i++)
+        if (s->blocks[i].scratch > s->scratch_bytes)
+            s->scratch_bytes = (s->blocks[i].scratch + 63) / 64 * 64;
+    return arena_plan_add(plan, &s->scratch_at, s->scratch_bytes * workers, 0, SIZE_MAX);
+}
+
 static pst_status place_memory(struct step *s, pst_error *reterr)
 {
     struct arena_plan plan = {0};
-    bool ok = true;
+    bool ok = place_scratch(s, &plan);
     for (size_t v = 0; ok && v <= s->nodes; v++)
         ok = place_value(s, &plan, v);
     for (size_t i = 0; ok && i < s->block_count; i++)
@@ -369,6 +385,11 @@ void *step_work(struct step *s, const struct block *b, bool backward, unsigned l
     if (backward)
         return s->arena + b->back_work.offset + lane * b->back_work.bytes;
     return s->arena + (s->again ? b->work_again : b->work.offset) + lane * b->work.bytes;
+}
+
+void *step_scratch(struct step *s, unsigned lane)
+{
+    return s->arena + s->scratch_at + lane % worker_count(s) * s->scratch_bytes;
 }
 
 /* ---- Running ---- */
