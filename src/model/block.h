@@ -69,6 +69,7 @@ struct value_form {
     float low, high;
     struct block *producer;
     enum number number; /* of the value and of its gradient */
+    size_t gradient_in; /* the value whose gradient has the same bytes and lies in the same memory, and is dead when this one changes; 0: none */
     bool on_demand; /* no gradient is stored: the producer asks its only reader for rows of it (block_dense_fill) */
 };
 

@@ -15,6 +15,7 @@ struct add_state {
     size_t channels, values; /* per sample */
     float low, high;
     bool serves[2];
+    bool shares; /* the gradients of both inputs lie where that of the result does: it is masked in place */
 };
 
 static bool is_layer(const struct graph_node *n, const char *name)
@@ -77,6 +78,7 @@ static void backward_one(struct step *s, struct block *b, unsigned lane, size_t 
     struct lane_range r = step_lane(s, lane);
     size_t at = r.first * c->values;
     enum number number = step_form(s, c->out)->number, to_number = step_form(s, c->in[i])->number;
+    bool masked = c->shares && i > 0; /* by the first input's pass */
     struct strip_gradient j = {.g = number_from(step_gradient(s, c->out), number, at),
                                .number = number,
                                .low = c->low,
@@ -91,7 +93,9 @@ static void backward_one(struct step *s, struct block *b, unsigned lane, size_t 
         j.sum = service.sum;
         j.sum2 = service.sum2;
     }
-    if (c->low > -INFINITY || c->high < INFINITY)
+    if (masked && !j.sum)
+        return;
+    if (!masked && (c->low > -INFINITY || c->high < INFINITY))
         j.y = number_from(step_value(s, c->out), number, at);
     strip_gradient(c->elem, &j, r.count * c->values / c->channels, c->channels, number_at(step_gradient(s, c->in[i]), to_number, at), to_number);
 }
@@ -101,6 +105,30 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
     (void)lanes;
     backward_one(s, b, lane, 0);
     backward_one(s, b, lane, 1);
+}
+
+/* Whether every reader of value `of`, but for node `add`, runs backward after the block that made `other` has read its gradient. */
+static bool read_before(const struct step_view *v, size_t add, size_t of, size_t other)
+{
+    for (size_t i = 0; i < v->nodes; i++)
+        for (size_t k = 0; k < v->graph->nodes[i].inputs; k++)
+            if (v->graph->nodes[i].input[k] == of && i != add && i >= v->forms[other].producer->first)
+                return false;
+    return true;
+}
+
+/* Both inputs have the gradient of the result, masked, and neither changes while the other is needed: by another reader, or by the block that
+ * made it, which may mask it in place. */
+static bool can_share(const struct step_view *v, const struct block *b, const struct add_state *c)
+{
+    for (size_t i = 0; i < 2; i++) {
+        const struct value_form *f = &v->forms[c->in[i]], *other = &v->forms[c->in[1 - i]];
+        bool plain = f->producer->class == &block_conv || f->producer->class == &block_add, masks = f->low > -INFINITY || f->high < INFINITY;
+        if (!plain || f->number != v->forms[c->out].number || (c->serves[i] && masks) ||
+            (!c->serves[i] && f->producer->first > other->producer->first) || !read_before(v, b->first, c->in[i], c->in[1 - i]))
+            return false;
+    }
+    return true;
 }
 
 static pst_status plan(const struct step_view *v, struct block *b, pst_error *reterr)
@@ -124,6 +152,9 @@ static pst_status plan(const struct step_view *v, struct block *b, pst_error *re
     v->forms[c->out].number = block_number(v, c->out);
     for (size_t i = 0; i < 2; i++)
         c->serves[i] = block_conv_offer(v, c->in[i]);
+    c->shares = can_share(v, b, c);
+    for (size_t i = 0; c->shares && i < 2; i++)
+        v->forms[c->in[i]].gradient_in = c->out;
     b->forward[0] = (struct block_phase){PHASE_LANES, forward};
     b->backward[0] = (struct block_phase){PHASE_LANES, backward};
     return PST_OK;

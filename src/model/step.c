@@ -135,6 +135,23 @@ static size_t last_reader(const struct step *s, size_t v, size_t made, bool *ret
     return used;
 }
 
+/* The value in whose gradient's memory that of `v` lies. */
+static size_t gradient_root(const struct step *s, size_t v)
+{
+    while (s->forms[v].gradient_in)
+        v = s->forms[v].gradient_in;
+    return v;
+}
+
+/* When the last of the gradients that lie where that of `v` does is not needed any more; `end`: when that of `v` itself is not. */
+static size_t last_gradient(const struct step *s, size_t v, size_t end)
+{
+    for (size_t i = 1; i < v; i++)
+        if (s->forms[i].gradient_in && gradient_root(s, i) == v && s->order.back[s->block_of[i]] > end)
+            end = s->order.back[s->block_of[i]];
+    return end;
+}
+
 static bool place_value(struct step *s, struct arena_plan *plan, size_t v)
 {
     bool training = s->options.training, crosses, ok;
@@ -146,14 +163,14 @@ static bool place_value(struct step *s, struct arena_plan *plan, size_t v)
         return true;
     if (v && s->forms[s->graph->nodes[s->blocks[made].first].input[0]].on_demand)
         freed = s->block_of[s->graph->nodes[s->blocks[made].first].input[0]];
-    s->value_bytes += v ? bytes * (training && !s->forms[v].on_demand ? 2 : 1) : 0;
+    s->value_bytes += v ? bytes * (training && !s->forms[v].on_demand && !s->forms[v].gradient_in ? 2 : 1) : 0;
     if (training && !crosses && step_order_repeats(&s->order, made))
         ok = arena_plan_add(plan, &s->value_at[v], bytes, made, used) &&
              arena_plan_add(plan, &s->value_again[v], bytes, s->order.again[made], back[made]);
     else
         ok = arena_plan_add(plan, &s->value_at[v], bytes, made, training ? back[v ? made : 0] : used);
-    if (ok && training && v && !s->forms[v].on_demand)
-        ok = arena_plan_add(plan, &s->gradient_at[v], bytes, back[used], back[freed]);
+    if (ok && training && v && !s->forms[v].on_demand && !s->forms[v].gradient_in)
+        ok = arena_plan_add(plan, &s->gradient_at[v], bytes, back[used], last_gradient(s, v, back[freed]));
     return ok;
 }
 
@@ -199,6 +216,8 @@ static pst_status place_memory(struct step *s, pst_error *reterr)
     arena_plan_finish(&plan);
     for (size_t v = 0; v <= s->nodes; v++)
         s->value_again[v] = s->value_again[v] == SIZE_MAX ? s->value_at[v] : s->value_again[v];
+    for (size_t v = 1; v <= s->nodes; v++)
+        s->gradient_at[v] = s->gradient_at[gradient_root(s, v)];
     for (size_t i = 0; i < s->block_count; i++)
         if (!step_order_repeats(&s->order, i)) {
             s->blocks[i].saved_again = s->blocks[i].saved.offset;

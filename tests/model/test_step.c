@@ -29,6 +29,11 @@ static const char *const models[] = {
     "layernorm | dense 12 gelu | dense 3",
     "conv 8 3 relu | globalavgpool | concat ( dense 21 )( dense 7 relu bias=false ) | dense 3",
     "residual ( conv 3 3 relu pad=same ) | maxpool 2 | conv 20 3 relu | maxpool 2 | flatten | dense 4 softmax",
+    /* gradients of sums that may, or may not, lie in the same memory as those of their terms */
+    "conv 8 3 pad=same relu | residual ( conv 8 3 pad=same ) | residual relu ( conv 8 3 pad=same | conv 8 1 ) | residual ( conv 8 1 | conv 8 3 pad=same relu )"
+    "( conv 8 1 | relu6 ) | residual ( conv 8 3 pad=same | residual relu ( conv 8 1 )( conv 8 3 pad=same relu ) )( conv 8 1 ) | globalavgpool | dense 5",
+    "conv 8 3 pad=same bias=false | batchnorm | concat ( residual ( conv 8 3 pad=same relu | conv 8 1 bias=false | batchnorm ) | relu )( conv 8 1 ) | "
+    "residual ( conv 16 3 pad=same | residual ( conv 16 1 | conv 16 1 ) )( residual ( conv 16 1 | conv 16 1 ) | conv 16 1 relu ) | globalavgpool | dense 5",
 };
 #define MODELS (sizeof(models) / sizeof(models[0]))
 
