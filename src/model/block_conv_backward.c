@@ -275,6 +275,7 @@ static void backward_by_row(struct step *s, struct block *b, unsigned lane, unsi
                 struct conv_source in = conv_load_input(s, c, at, 0, NULL);
                 j.in = source_from(&in, 2 * y);
             }
+            j.more = at + j.images < samples && j.in.data != m.input_strip;
             c->group.kernel->pooled_weight_gradient(&j, m.scratch);
             if (c->needs_data)
                 pooled_data(s, c, &j, data, adds, at, 2 * y, m.scratch);
@@ -306,8 +307,10 @@ static void backward(struct step *s, struct block *b, unsigned lane, unsigned la
         struct conv_ahead ahead = {{0}, {0}};
         size_t next = first + data.images, left = r.count - at - data.images, count = left < c->strip_images ? left : c->strip_images;
         data.ahead = (struct conv_ahead){{0}, {0}};
-        if (!c->group.pool && c->strip_rows == c->rows.out) {
+        if (c->strip_rows == c->rows.out) {
             conv_ahead_add(&ahead, step_gradient(s, c->out), c->z_number, c->out_values, next, count);
+            if (c->group.pool)
+                conv_ahead_bytes(&ahead, step_saved(s, b), next * c->out_values, count * c->out_values);
             if (c->group.norm)
                 conv_ahead_add(&ahead, conv_z(s, b), c->z_number, c->z_values, next, count);
             conv_ahead_add(&data.ahead, step_value(s, c->in), step_form(s, c->in)->number, c->in_values, next, count);

@@ -64,16 +64,22 @@ static inline struct lane_range conv_lane(const struct step *s, const struct con
     return (struct lane_range){r.first * c->units, r.count * c->units};
 }
 
-/* `count` images from `first` on of `values` values each are read next. */
-static inline void conv_ahead_add(struct conv_ahead *a, const void *data, enum number number, size_t values, size_t first, size_t count)
+/* `bytes` of `data` from `first` on are read next. */
+static inline void conv_ahead_bytes(struct conv_ahead *a, const void *data, size_t first, size_t bytes)
 {
     size_t i = 0;
     while (i < CONV_AHEADS && a->data[i])
         i++;
-    if (i < CONV_AHEADS && count > 0 && data) {
-        a->data[i] = number_from(data, number, first * values);
-        a->bytes[i] = count * values * number_bytes(number);
+    if (i < CONV_AHEADS && bytes > 0 && data) {
+        a->data[i] = (const char *)data + first;
+        a->bytes[i] = bytes;
     }
+}
+
+/* `count` images from `first` on of `values` values each are read next. */
+static inline void conv_ahead_add(struct conv_ahead *a, const void *data, enum number number, size_t values, size_t first, size_t count)
+{
+    conv_ahead_bytes(a, data, first * values * number_bytes(number), count * values * number_bytes(number));
 }
 
 /* Whether gradients are taken from the pooled gradient as it is. */

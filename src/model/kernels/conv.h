@@ -98,6 +98,7 @@ struct conv_pooled_job {
     struct conv_strides argmax_strides; /* bytes */
     float *sum;      /* as for conv_weight_job */
     float *bias_sum; /* per channel, added to; NULL: not needed */
+    bool more;       /* the image after the last one is read by the next call */
 };
 
 struct conv_kernel {

@@ -5,6 +5,7 @@
  * are broadcast as 128 bits; the argmax of each output channel picks its own (vpermilps), and one multiply-add takes the place of
  * four. Sums are laid out as f32_direct_x86.c does: [co / 16][row, column, ci][16]. Data gradient of 1 × 1: each pixel adds up the
  * weights of those output channels whose maximum it was. */
+#include "model/kernels/ahead_avx2.h"
 #include "model/kernels/direct.h"
 #include "model/kernels/epilogue_x86.h"
 #include "model/kernels/rows.h"
@@ -193,7 +194,7 @@ static void pick(const float *q, size_t rows, size_t next, const struct scratch 
 }
 
 /* `count` windows from x of pooled row y. */
-static void gradient_run(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct scratch *s)
+static void gradient_run(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct ahead *ahead, struct scratch *s)
 {
     size_t ci = j->shape.ci, length = 3 * ci;
     for (size_t i = y == 0 ? 0 : 1; i < 3; i++) /* the last row of the windows above is the first of these */
@@ -204,6 +205,7 @@ static void gradient_run(const struct conv_pooled_job *j, size_t image, size_t y
         for (size_t i = 0; i < 3; i++, sum += length * GEMM_PANEL)
             for (size_t k = 0; k < length;) {
                 size_t rows = pick_rows(length - k);
+                ahead_fetch(ahead);
                 pick(s->quads[(2 * y + i) % 3] + 4 * k, rows, 8 * ci, s, count, sum + k * GEMM_PANEL);
                 k += rows;
             }
@@ -238,7 +240,7 @@ static void make_point_quads(const struct conv_pooled_job *j, size_t image, size
         }
 }
 
-static void point_gradient_run(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct scratch *s)
+static void point_gradient_run(const struct conv_pooled_job *j, size_t image, size_t y, size_t x, size_t count, struct ahead *ahead, struct scratch *s)
 {
     size_t ci = j->shape.ci;
     make_point_quads(j, image, y, x, count, s);
@@ -247,6 +249,7 @@ static void point_gradient_run(const struct conv_pooled_job *j, size_t image, si
         load_windows(j, image, y, x, count, first, s);
         for (size_t k = 0; k < ci;) {
             size_t rows = pick_rows(ci - k);
+            ahead_fetch(ahead);
             pick(s->point_quads + 4 * k, rows, 4 * ci, s, count, sum + k * GEMM_PANEL);
             k += rows;
         }
@@ -272,31 +275,27 @@ GEMM_INLINE void find_channels(const uint8_t *argmax, size_t co, uint64_t ret[4]
  * missing second one has the gradient g[OUTPUTS] = 0. */
 GEMM_INLINE void add_channels(uint64_t set, const float *g, const float *w, size_t apart, size_t panels, float *to, size_t to_apart)
 {
-    __m256 a[4], b[4];
-    for (int i = 0; i < 4; i++)
-        a[i] = b[i] = _mm256_setzero_ps();
+    vec a[PANELS * PARTS], b[PANELS * PARTS];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < PANELS * PARTS; i++)
+        a[i] = b[i] = vec_zero();
     while (set) {
         size_t o = (size_t)__builtin_ctzll(set);
         set &= set - 1;
         size_t q = set ? (size_t)__builtin_ctzll(set) : OUTPUTS;
         set &= set - 1;
-        __m256 x = _mm256_broadcast_ss(g + o), y = _mm256_broadcast_ss(g + q);
+        const vec x = vec_set(g[o]), y = vec_set(g[q]);
         const float *u = w + o * GEMM_PANEL, *v = w + q % OUTPUTS * GEMM_PANEL;
-        a[0] = _mm256_fmadd_ps(x, _mm256_loadu_ps(u), a[0]);
-        a[1] = _mm256_fmadd_ps(x, _mm256_loadu_ps(u + 8), a[1]);
-        b[0] = _mm256_fmadd_ps(y, _mm256_loadu_ps(v), b[0]);
-        b[1] = _mm256_fmadd_ps(y, _mm256_loadu_ps(v + 8), b[1]);
-        if (panels > 1) {
-            a[2] = _mm256_fmadd_ps(x, _mm256_loadu_ps(u + apart), a[2]);
-            a[3] = _mm256_fmadd_ps(x, _mm256_loadu_ps(u + apart + 8), a[3]);
-            b[2] = _mm256_fmadd_ps(y, _mm256_loadu_ps(v + apart), b[2]);
-            b[3] = _mm256_fmadd_ps(y, _mm256_loadu_ps(v + apart + 8), b[3]);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < panels * PARTS; i++) {
+            size_t at = i / PARTS * apart + i % PARTS * VEC;
+            a[i] = vec_fma(x, vec_load(u + at), a[i]);
+            b[i] = vec_fma(y, vec_load(v + at), b[i]);
         }
     }
-    for (size_t i = 0; i < panels; i++) {
-        _mm256_storeu_ps(to + i * to_apart, _mm256_add_ps(a[2 * i], b[2 * i]));
-        _mm256_storeu_ps(to + i * to_apart + 8, _mm256_add_ps(a[2 * i + 1], b[2 * i + 1]));
-    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < panels * PARTS; i++)
+        vec_store(to + i / PARTS * to_apart + i % PARTS * VEC, vec_add(a[i], b[i]));
 }
 
 /* Pixels below `count` windows from x of pooled row y, input channels of one or two panels from `first` on. */
@@ -343,12 +342,27 @@ void VEC_NAME(conv_pooled_data)(const struct conv_job *d, const struct conv_pool
                 data_run(d, j, image, y, x, w - x < RUN ? w - x : RUN, scratch);
 }
 
+/* What the image after `image` will be asked for: rows of the input and of the argmax. */
+static struct conv_ahead next_image(const struct conv_pooled_job *j, size_t image)
+{
+    const struct conv_strides *in = &j->in.strides, *at = &j->argmax_strides;
+    size_t rows = j->h + j->shape.size - 1 - j->in.top;
+    if (image + 1 == j->images && !j->more)
+        return (struct conv_ahead){{0}, {0}};
+    return (struct conv_ahead){{j->in.data + (image + 1) * in->image, j->argmax + (image + 1) * at->image},
+                               {(rows < j->in.h ? rows : j->in.h) * in->row * sizeof(float), j->h / 2 * at->row}};
+}
+
 void VEC_NAME(conv_pooled_gradient)(const struct conv_pooled_job *j, void *scratch)
 {
     bool point = j->shape.size == 1;
-    size_t h = j->h / 2, w = j->w / 2, run = point ? point_run(j->shape.ci) : RUN;
-    for (size_t image = 0; image < j->images; image++)
+    size_t h = j->h / 2, w = j->w / 2, run = point ? point_run(j->shape.ci) : RUN, length = j->shape.size * j->shape.ci;
+    size_t tiles = (w + run - 1) / run * h * ((j->shape.co + GEMM_PANEL - 1) / GEMM_PANEL) * j->shape.size * ((length + MOST_ROWS - 1) / MOST_ROWS);
+    for (size_t image = 0; image < j->images; image++) {
+        struct conv_ahead next = next_image(j, image);
+        struct ahead ahead = ahead_make(&next, tiles);
         for (size_t x = 0; x < w; x += run)
             for (size_t y = 0; y < h; y++)
-                (point ? point_gradient_run : gradient_run)(j, image, y, x, w - x < run ? w - x : run, scratch);
+                (point ? point_gradient_run : gradient_run)(j, image, y, x, w - x < run ? w - x : run, &ahead, scratch);
+    }
 }
