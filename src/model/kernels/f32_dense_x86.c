@@ -7,6 +7,7 @@
 
 #define CHUNK 256 /* inputs */
 #define AHEAD 64  /* inputs: samples lie too far apart for the processor to foresee what is read next */
+#define LINE  16  /* inputs of a cache line: lines of a sample are fetched together, as memory likes it best */
 
 extern const struct dense_kernels VEC_NAME(dense_kernels);
 
@@ -35,6 +36,19 @@ static void pack_columns(const float *from, size_t pitch, size_t rows, size_t co
     }
 }
 
+/* sum[row] += `depth` inputs of `rows` samples from `s` on, a cache line of each at a time, times a panel of the kernel. Meanwhile the inputs
+ * after the next `left` are fetched. */
+static void forward_tile(const struct dense_job *j, const float *x, size_t s, size_t rows, size_t depth, size_t left, const float *panel, float *sum)
+{
+    for (size_t k = 0; k < depth; k += LINE) {
+        const struct product p = {.source = &x, .segments = 1, .at = s * j->x_pitch + k, .length = smaller(LINE, depth - k), .step = j->x_pitch,
+                                  .next = 1, .panel = panel + k * GEMM_PANEL, .panel_pitch = GEMM_PANEL};
+        for (size_t i = s; i < s + rows && k + CHUNK < left; i++)
+            _mm_prefetch((const char *)(x + i * j->x_pitch + k + CHUNK), _MM_HINT_T1);
+        PRODUCT_TILE(rows, 1, true, &p, sum, GEMM_PANEL, 0);
+    }
+}
+
 static void forward(const struct dense_job *j, float *sum, void *scratch)
 {
     for (size_t k = 0; k < j->k; k += CHUNK) {
@@ -44,10 +58,8 @@ static void forward(const struct dense_job *j, float *sum, void *scratch)
             float *to = sum + first * j->n;
             pack_columns(j->kernel + k * j->co + first, j->co, depth, smaller(GEMM_PANEL, j->co - first), scratch);
             for (size_t s = 0, rows; s < j->n; s += rows) {
-                const struct product p = {.source = &x, .segments = 1, .at = s * j->x_pitch, .length = depth, .step = j->x_pitch, .next = 1,
-                                          .panel = scratch, .panel_pitch = GEMM_PANEL};
                 rows = product_rows(j->n - s);
-                PRODUCT_TILE(rows, 1, true, &p, to + s * GEMM_PANEL, GEMM_PANEL, 0);
+                forward_tile(j, x, s, rows, depth, first == 0 ? j->k - k : 0, scratch, to + s * GEMM_PANEL);
             }
         }
     }
@@ -166,13 +178,14 @@ static size_t turned_floats(size_t inputs, size_t co)
 }
 
 /* Gradients of 16 inputs, [unit][input], from `x`, whose samples lie `pitch` apart, to rows of units; `count` of the inputs exist. */
-static void weights_of(const struct dense_job *j, const float *x, size_t pitch, size_t ahead, size_t count, float *sum, float *gradient)
+static void weights_of(const struct dense_job *j, const float *x, size_t pitch, bool ahead, size_t count, float *sum, float *gradient)
 {
-    for (size_t o = 0, rows; o < j->co; o += rows, ahead = 0) {
+    for (size_t o = 0, rows; o < j->co; o += rows, ahead = false) {
         struct product p = {.source = &j->g, .segments = 1, .at = o, .length = j->n, .step = 1, .next = j->co, .panel = x, .panel_pitch = pitch};
         rows = product_rows(j->co - o);
         if (ahead) {
             p.ahead = AHEAD;
+            p.ahead_lines = AHEAD / LINE;
             PRODUCT_TILE(rows, 1, false, &p, sum + o * GEMM_PANEL, GEMM_PANEL, 0);
         } else {
             PRODUCT_TILE(rows, 1, false, &p, sum + o * GEMM_PANEL, GEMM_PANEL, 0);
@@ -195,10 +208,10 @@ static void weights(const struct dense_job *j, float *gradient, void *scratch)
     memset(sum + j->co * GEMM_PANEL, 0, 8 * GEMM_PANEL * sizeof(float)); /* read with the last units */
     size_t whole = j->k / GEMM_PANEL * GEMM_PANEL;
     for (size_t k = 0; k < whole; k += GEMM_PANEL)
-        weights_of(j, j->x + k, j->x_pitch, AHEAD, GEMM_PANEL, sum, gradient + k * j->co);
+        weights_of(j, j->x + k, j->x_pitch, k % AHEAD == 0, GEMM_PANEL, sum, gradient + k * j->co);
     if (whole < j->k) {
         pack_columns(j->x + whole, j->x_pitch, j->n, j->k - whole, last);
-        weights_of(j, last, GEMM_PANEL, 0, j->k - whole, sum, gradient + whole * j->co);
+        weights_of(j, last, GEMM_PANEL, false, j->k - whole, sum, gradient + whole * j->co);
     }
 }
 
