@@ -105,14 +105,19 @@ static void add(const struct elem_read *a, const struct elem_read *b, float low,
 #undef BODY
 }
 
-/* Eight values at once, with conditions that the vectoriser may refuse. */
-typedef float vector __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t vector_mask __attribute__((vector_size(32)));
+/* Several values at once, with conditions that the vectoriser may refuse. */
+#ifdef __AVX512F__
+#define LANES 16
+#else
+#define LANES 8
+#endif
+typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t vector_mask __attribute__((vector_size(4 * LANES)));
 #define AT(p)                 (*(const vector *)(p))
 #define BETWEEN(v, low, high) (((v) > (low)) & ((v) < (high)))
 #define WHERE(mask, v)        ((vector)((vector_mask)(v) & (mask)))
 
-/* Channels k to k + 7 of up to RUN pixels. */
+/* Channels k to k + LANES - 1 of up to RUN pixels. */
 INLINE void gradient_vectors(const float *g, const float *y, float low, float high, const struct elem_service *s, bool adds,
                              size_t pixels, size_t stride, size_t k, float *to)
 {
@@ -143,7 +148,7 @@ INLINE void gradient_vectors(const float *g, const float *y, float low, float hi
             v += AT(to + at);
         *(vector *)(to + at) = v;
     }
-    for (size_t i = 0; sums && i < 8; i++) {
+    for (size_t i = 0; sums && i < LANES; i++) {
         s->sum[k + i] += (double)sum[i];
         s->sum2[k + i] += (double)sum2[i];
     }
@@ -181,7 +186,7 @@ static void gradient(const float *g, const float *y, float low, float high, cons
         struct elem_service s = *service;
         s.y.z = s.y.z ? s.y.z + at : NULL;
         s.z = s.sum ? s.z + at : NULL;
-        for (; k + 8 <= channels; k += 8)
+        for (; k + LANES <= channels; k += LANES)
             gradient_vectors(g + at, y ? y + at : NULL, low, high, &s, adds, count, channels, k, to + at);
         for (; k < channels; k++)
             gradient_channel(g + at, y ? y + at : NULL, low, high, &s, adds, count, channels, k, to + at);
@@ -225,11 +230,33 @@ static void unpool(const float *g, const uint8_t *argmax, size_t h, size_t w, si
 #undef BODY
 }
 
+/* Channels k to k + LANES · count - 1 of `pixels` pixels. */
+INLINE void sum_vectors(const float *x, size_t pixels, size_t channels, size_t k, size_t count, float *to)
+{
+    vector total[2];
+    for (size_t i = 0; i < count; i++)
+        total[i] = AT(to + k + LANES * i);
+    for (size_t p = 0; p < pixels; p++)
+        for (size_t i = 0; i < count; i++)
+            total[i] += AT(x + p * channels + k + LANES * i);
+    for (size_t i = 0; i < count; i++)
+        *(vector *)(to + k + LANES * i) = total[i];
+}
+
 static void sum(const float *x, size_t pixels, size_t channels, float *restrict to)
 {
-    for (size_t p = 0; p < pixels; p++, x += channels)
-        for (size_t k = 0; k < channels; k++)
-            to[k] += x[k];
+    for (; pixels > 0;) {
+        size_t count = pixels < RUN ? pixels : RUN, k = 0;
+        for (; k + 2 * LANES <= channels; k += 2 * LANES)
+            sum_vectors(x, count, channels, k, 2, to);
+        for (; k + LANES <= channels; k += LANES)
+            sum_vectors(x, count, channels, k, 1, to);
+        for (size_t p = 0; p < count; p++)
+            for (size_t c = k; c < channels; c++)
+                to[c] += x[p * channels + c];
+        x += count * channels;
+        pixels -= count;
+    }
 }
 
 static void accumulate(const float *restrict from, size_t count, float *restrict to)
