@@ -579,11 +579,11 @@ def measure(function, data):
 
 
 def machine_seconds():
-    """CPU time of all programs, and of this one with its children."""
+    """CPU time of all programs and of other virtual machines (stolen), and of this one with its children."""
     with open("/proc/stat") as stat:
-        user, nice, system = map(int, stat.readline().split()[1:4])
+        user, nice, system, _idle, _wait, _irq, _softirq, stolen = map(int, stat.readline().split()[1:9])
     own = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK"), sum(use.ru_utime + use.ru_stime for use in own)
+    return (user + nice + system + stolen) / os.sysconf("SC_CLK_TCK"), sum(use.ru_utime + use.ru_stime for use in own)
 
 
 def three(value):
@@ -629,7 +629,7 @@ def main():
     after, seconds = machine_seconds(), time.monotonic() - begun
     others = (after[0] - before[0] - (after[1] - before[1])) / seconds / os.cpu_count()
     text = (f"Measured on {platform.processor() or platform.machine()} with {CORES} cores, TensorFlow {tf.__version__}, {OPTIONS.rounds} turns of "
-            f"{OPTIONS.seconds:g} s each; other programs used {100 * others:.0f} % of the machine.\n\n{table(results)}")
+            f"{OPTIONS.seconds:g} s each; other programs and virtual machines used {100 * others:.0f} % of the machine.\n\n{table(results)}")
     print("\n" + text)
     if OPTIONS.write:
         write(OPTIONS.write, text)
