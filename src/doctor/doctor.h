@@ -210,6 +210,7 @@ struct remedy {
     double rate_on_sample; /* predicted for the data that `measured` was measured on */
     double measured, measured_low, measured_high, measured_now; /* NaN */
     double disk_bytes, ram_bytes, seconds, psnr;
+    bool elsewhere; /* its files do not go into the present folder */
     double out_bytes;  /* delivered per sample in the trial */
     double cache_used; /* memory of the trial beyond that of the present pipeline */
     int effort; /* 1 an option, 2 the text, 3 one command, 4 code, 5 money */
@@ -330,9 +331,9 @@ struct costs costs_of(const struct pst_doctor *d, const struct trial *t, const s
 /* Samples per second of the pipeline by itself. */
 double predict_rate(const struct pst_doctor *d, const struct costs *c);
 /* Samples per second of pipeline and consumer together. */
+double predict_together(const struct pst_doctor *d, double pipe);
 /* The rate with the remedy, step included, that its measurement on the sample leads one to expect; NaN: it was not measured. */
 double judge_measured(const struct pst_doctor *d, const struct remedy *r);
-double predict_together(const struct pst_doctor *d, double pipe);
 /* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory. */
 double predict_storage(const struct pst_doctor *d, const struct costs *c);
 

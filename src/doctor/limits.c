@@ -232,7 +232,7 @@ pst_status limits_measure(struct pst_doctor *d, pst_error *reterr)
     ask_system(&d->limits);
     if (st == PST_OK && (!path || !load_kept(d, path))) {
         st = measure(d, reterr);
-        bool brief = doctor_span(d, 1, 2) < 1; /* shorter than the quick one */
+        bool brief = doctor_span(d, 1, 2) < 1; /* less time for this than in the quick one */
         if (st == PST_OK && path && d->limits.load < BUSY && !brief)
             keep(&d->limits, folder, path);
     }

@@ -318,11 +318,11 @@ void remedy_repacked(const struct pst_doctor *d, const char *folder, struct draf
 
 /* ---- All of them ---- */
 
-/* What needs more disk than is left where its command would write takes another disk, too. */
+/* A remedy that needs more disk than the present folder has left takes another disk, too. */
 static void check_disk(struct remedy *r)
 {
     struct statvfs here;
-    if (!(r->disk_bytes > 0) || statvfs(".", &here) < 0)
+    if (!(r->disk_bytes > 0) || r->elsewhere || statvfs(".", &here) < 0)
         return;
     double left = (double)here.f_bavail * (double)here.f_frsize;
     size_t used = strlen(r->price);

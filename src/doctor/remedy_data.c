@@ -257,6 +257,7 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
         draft_set(&r->variant, 0, "tfrecord %s", word);
         r->on_sample = true;
         r->disk_bytes = (double)report.bytes * total / (double)(w.samples ? w.samples : 1);
+        r->elsewhere = true;
         st = remedy_probe(d, r, reterr);
     }
     if (st == PST_OK) {

@@ -58,6 +58,7 @@ static void describe_store(struct pst_doctor *d, struct remedy *r)
                  data, need, most);
     snprintf(r->price, sizeof(r->price), "%s on disk; an epoch without it takes %.0f requests and %.3g GB", data, remote_requests(d), d->data_bytes / 1e9);
     r->disk_bytes = d->data_bytes > 0 ? d->data_bytes : 0;
+    r->elsewhere = true;
 }
 
 /* The first epoch fills the cache, the following ones are measured, where one epoch is brief enough. */

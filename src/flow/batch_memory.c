@@ -29,13 +29,15 @@ static size_t with_margin(size_t filled)
     return filled + filled / 4;
 }
 
-/* Others need as much, sooner or later; but one element that is far larger than all others is no reason for large blocks everywhere. */
-static void tell_others(const struct batch_memory *s, size_t size)
+/* Others need as much, sooner or later; but one element that is far larger than all others does not justify large blocks everywhere. So each report at
+ * most doubles what is usual. */
+static void tell_others(const struct batch_memory *s, size_t filled)
 {
+    size_t size = with_margin(filled), usual = s->usual ? atomic_load_explicit(s->usual, memory_order_relaxed) : SIZE_MAX, next;
     size = size < LARGEST_STEP ? size : LARGEST_STEP;
-    size_t usual = s->usual ? atomic_load_explicit(s->usual, memory_order_relaxed) : SIZE_MAX;
-    while (size > usual && !atomic_compare_exchange_weak_explicit(s->usual, &usual, size, memory_order_relaxed, memory_order_relaxed))
-        ;
+    do
+        next = usual && size > 2 * usual ? 2 * usual : size;
+    while (size > usual && !atomic_compare_exchange_weak_explicit(s->usual, &usual, next, memory_order_relaxed, memory_order_relaxed));
 }
 
 /* A new block, which becomes the current one. */
@@ -69,8 +71,8 @@ void *batch_memory_alloc(struct batch_memory *s, size_t size, size_t alignment)
         p = fit(s, size, alignment);
     if (p)
         s->filled += size + alignment;
-    if (grown && s->first->next)
-        tell_others(s, with_margin(s->filled));
+    if (grown && s->first->next && size <= s->filled / 2)
+        tell_others(s, s->filled);
     return p;
 }
 
@@ -95,7 +97,7 @@ void batch_memory_reset(struct batch_memory *s)
     if (s->first && s->first->next) {
         size_t enough = with_margin(s->filled);
         s->enough = enough > s->enough ? enough : s->enough;
-        tell_others(s, enough);
+        tell_others(s, s->filled);
         free_blocks(s);
     }
     s->current = s->first;

@@ -13,12 +13,13 @@ struct batch_memory {
     size_t used;                         /* bytes used in the current block */
     size_t bytes;                        /* bytes in all blocks */
     size_t filled, enough;               /* bytes requested since the reset; size of the first block, once known */
-    _Atomic size_t *usual; /* what others that are filled alike needed: the first block is so large. Set by the owner, kept by batch_memory_reset; NULL: not known */
+    _Atomic size_t *usual; /* what others that are filled alike needed: the first block is so large. Set by the owner, kept by
+                            * batch_memory_reset; NULL: not known */
 };
 
 /* `alignment` is a power of two up to 64. NULL: out of memory. */
 void *batch_memory_alloc(struct batch_memory *s, size_t size, size_t alignment);
-/* Whether these bytes were allocated here a moment ago. */
+/* Whether these bytes lie in the used part of the current block. */
 bool batch_memory_has(const struct batch_memory *s, const void *data, size_t length);
 void batch_memory_reset(struct batch_memory *s);
 void batch_memory_finish(struct batch_memory *s);

@@ -55,8 +55,8 @@ void file_expect_sequential(int fd);
 void file_fetch(int fd, uint64_t offset, size_t length);
 /* A remote file: its copy here fills as it is read. */
 bool file_is_remote(int fd);
-/* Tells which version of an object in a store a remote file is: two of the same version have the same bytes. False: it is no such object, or the store
- * does not tell. Web servers make their ETags of times and sizes, which proves nothing. */
+/* Stores the version of a remote file: two of the same version have the same bytes. False: it is not an object in a bucket, or has no usable ETag. Web
+ * servers make their ETags of times and sizes, which proves nothing. */
 #define FILE_VERSION 128
 bool file_version(int fd, char ret[FILE_VERSION]);
 /* False while parts of a remote file are missing here: mapping it would fetch all of it first. */

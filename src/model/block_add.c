@@ -93,9 +93,10 @@ static void backward_one(struct step *s, struct block *b, unsigned lane, size_t 
         j.sum = service.sum;
         j.sum2 = service.sum2;
     }
-    if (masked && !j.sum)
+    bool clamps = c->low > -INFINITY || c->high < INFINITY;
+    if (c->shares && !j.sum && (masked || (!clamps && !j.mask.z)))
         return;
-    if (!masked && (c->low > -INFINITY || c->high < INFINITY))
+    if (!masked && clamps)
         j.y = number_from(step_value(s, c->out), number, at);
     strip_gradient(c->elem, &j, r.count * c->values / c->channels, c->channels, number_at(step_gradient(s, c->in[i]), to_number, at), to_number);
 }

@@ -140,7 +140,7 @@ static bool is_known(const uint8_t *line)
            memcmp(line + SECTION_TAG, "JPEG", 4) == 0 || memcmp(line + SECTION_TAG, "ETAG", 4) == 0;
 }
 
-/* In the order of the file: what may have any length comes last. Returns their number. */
+/* In the order of the file; each begins at a multiple of 8. Returns their number. */
 static size_t list_sections(const struct index *x, struct section *ret)
 {
     size_t n = 0;

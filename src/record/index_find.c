@@ -80,7 +80,7 @@ void found_index_finish(struct found_index *x)
 }
 
 /* The name differs for shards of the same name in different folders. Whether the index is of this shard, its fingerprint
- * decides. */
+ * decides, or, for an object in a bucket, its ETag and size. */
 static pst_status cache_path(char **ret, const struct shard_file *f, const char *cache_dir, pst_error *reterr)
 {
     char *absolute = NULL, *name, *path;

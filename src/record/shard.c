@@ -317,7 +317,7 @@ static pst_status check_index(struct found_index *ret, struct shard_file *f, con
 }
 
 /* An index beside a shard in a store that does not note the shard's version, as one that was made elsewhere and copied there, notes it from now on:
- * whoever opens the shard then needs no samples of it. Where that is not allowed, it is of use as it is. Returns whether it was written. */
+ * readers then need no samples. Where that is not allowed, it is of use as it is. Returns whether it was written. */
 static bool note_version(const struct found_index *x, const struct shard_file *f, const pst_shard_options *o)
 {
     struct index with = x->index;

@@ -7,7 +7,7 @@
 
 #define CHUNK 256 /* inputs */
 #define AHEAD 64  /* inputs: samples lie too far apart for the processor to foresee what is read next */
-#define LINE  16  /* inputs of a cache line: lines of a sample are fetched together, as memory likes it best */
+#define LINE  16  /* inputs of a cache line: lines of a sample are fetched together, which memory delivers faster */
 
 extern const struct dense_kernels VEC_NAME(dense_kernels);
 
@@ -36,8 +36,8 @@ static void pack_columns(const float *from, size_t pitch, size_t rows, size_t co
     }
 }
 
-/* sum[row] += `depth` inputs of `rows` samples from `s` on, a cache line of each at a time, times a panel of the kernel. Meanwhile the inputs
- * after the next `left` are fetched. */
+/* sum[row] += `depth` inputs of `rows` samples from `s` on, a cache line of each at a time, times a panel of the kernel. Fetches the inputs CHUNK
+ * further on; `left`: inputs of a sample from `x` on, 0: fetch none. */
 static void forward_tile(const struct dense_job *j, const float *x, size_t s, size_t rows, size_t depth, size_t left, const float *panel, float *sum)
 {
     for (size_t k = 0; k < depth; k += LINE) {

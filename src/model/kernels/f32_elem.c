@@ -105,54 +105,29 @@ static void add(const struct elem_read *a, const struct elem_read *b, float low,
 #undef BODY
 }
 
-/* Several values at once, with conditions that the vectoriser may refuse. */
-#ifdef __AVX512F__
-#define LANES 16
-#else
-#define LANES 8
-#endif
-typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t vector_mask __attribute__((vector_size(4 * LANES)));
-#define AT(p)                 (*(const vector *)(p))
-#define BETWEEN(v, low, high) (((v) > (low)) & ((v) < (high)))
-#define WHERE(mask, v)        ((vector)((vector_mask)(v) & (mask)))
+typedef float vector8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t mask8 __attribute__((vector_size(32)));
+#define LANES    8
+#define VECTOR   vector8
+#define MASK     mask8
+#define GRADIENT gradient_8
+#include "model/kernels/f32_elem_gradient.h"
 
-/* Channels k to k + LANES - 1 of up to RUN pixels. */
-INLINE void gradient_vectors(const float *g, const float *y, float low, float high, const struct elem_service *s, bool adds,
-                             size_t pixels, size_t stride, size_t k, float *to)
-{
-    const bool masks = s->y.z != NULL, lazy = s->y.scale != NULL, sums = s->sum != NULL;
-    vector sum = {0}, sum2 = {0}, centre = {0}, mask_centre = {0}, scale = {0}, shift = {0};
-    if (sums)
-        centre = AT(s->centre + k);
-    if (masks && lazy) {
-        mask_centre = AT(s->y.centre + k);
-        scale = AT(s->y.scale + k);
-        shift = AT(s->y.shift + k);
-    }
-    for (size_t p = 0, at = k; p < pixels; p++, at += stride) {
-        vector v = AT(g + at);
-        if (y)
-            v = WHERE(BETWEEN(AT(y + at), low, high), v);
-        if (masks) { /* what is read would be clamped, which does not change the answer */
-            vector read = AT(s->y.z + at);
-            if (lazy)
-                read = scale * (read - mask_centre) + shift;
-            v = WHERE(BETWEEN(read, s->y.low, s->y.high), v);
-        }
-        if (sums) {
-            sum += v;
-            sum2 += v * (AT(s->z + at) - centre);
-        }
-        if (adds)
-            v += AT(to + at);
-        *(vector *)(to + at) = v;
-    }
-    for (size_t i = 0; sums && i < LANES; i++) {
-        s->sum[k + i] += (double)sum[i];
-        s->sum2[k + i] += (double)sum2[i];
-    }
-}
+#ifdef __AVX512F__
+typedef float vector16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t mask16 __attribute__((vector_size(64)));
+#define LANES    16
+#define VECTOR   vector16
+#define MASK     mask16
+#define GRADIENT gradient_16
+#include "model/kernels/f32_elem_gradient.h"
+
+typedef vector16 vector; /* the widest */
+#else
+typedef vector8 vector;
+#endif
+#define LANES (sizeof(vector) / sizeof(float))
+#define AT(p) (*(const vector *)(p))
 
 /* Channel k of them. */
 static void gradient_channel(const float *g, const float *y, float low, float high, const struct elem_service *s, bool adds,
@@ -186,8 +161,12 @@ static void gradient(const float *g, const float *y, float low, float high, cons
         struct elem_service s = *service;
         s.y.z = s.y.z ? s.y.z + at : NULL;
         s.z = s.sum ? s.z + at : NULL;
-        for (; k + LANES <= channels; k += LANES)
-            gradient_vectors(g + at, y ? y + at : NULL, low, high, &s, adds, count, channels, k, to + at);
+#ifdef __AVX512F__
+        for (; k + 16 <= channels; k += 16)
+            gradient_16(g + at, y ? y + at : NULL, low, high, &s, adds, count, channels, k, to + at);
+#endif
+        for (; k + 8 <= channels; k += 8)
+            gradient_8(g + at, y ? y + at : NULL, low, high, &s, adds, count, channels, k, to + at);
         for (; k < channels; k++)
             gradient_channel(g + at, y ? y + at : NULL, low, high, &s, adds, count, channels, k, to + at);
     }
@@ -245,7 +224,7 @@ INLINE void sum_vectors(const float *x, size_t pixels, size_t channels, size_t k
 
 static void sum(const float *x, size_t pixels, size_t channels, float *restrict to)
 {
-    for (; pixels > 0;) {
+    while (pixels > 0) {
         size_t count = pixels < RUN ? pixels : RUN, k = 0;
         for (; k + 2 * LANES <= channels; k += 2 * LANES)
             sum_vectors(x, count, channels, k, 2, to);

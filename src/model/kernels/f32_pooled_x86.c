@@ -342,7 +342,7 @@ void VEC_NAME(conv_pooled_data)(const struct conv_job *d, const struct conv_pool
                 data_run(d, j, image, y, x, w - x < RUN ? w - x : RUN, scratch);
 }
 
-/* What the image after `image` will be asked for: rows of the input and of the argmax. */
+/* Rows of input and argmax that the image after `image` reads. */
 static struct conv_ahead next_image(const struct conv_pooled_job *j, size_t image)
 {
     const struct conv_strides *in = &j->in.strides, *at = &j->argmax_strides;

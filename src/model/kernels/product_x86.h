@@ -21,7 +21,7 @@ struct product {
     size_t panel_pitch; /* between rows of a panel */
     size_t panel_gap;   /* between panels, where there are two */
     size_t ahead;       /* floats after each row of the panel from which lines are fetched; 0: none */
-    size_t ahead_lines;
+    size_t ahead_lines; /* of them, per row */
 };
 
 GEMM_INLINE size_t product_vectors(size_t panels)
@@ -49,7 +49,6 @@ GEMM_INLINE size_t product_rows(size_t left)
 GEMM_INLINE void product_step(size_t rows, size_t vectors, const struct product *p, const float *const *a, const float *panel, vec *acc)
 {
     const vec w0 = vec_load(panel), w1 = vectors > 1 ? vec_load(panel + product_gap(p->panel_gap)) : w0;
-    PRODUCT_UNROLL
     for (size_t i = 0; p->ahead && i < p->ahead_lines; i++)
         _mm_prefetch((const char *)(panel + p->ahead + i * GEMM_PANEL), _MM_HINT_T0);
     PRODUCT_UNROLL
