@@ -146,15 +146,19 @@ static void *take_room(void *memory, size_t size)
     return batch_memory_alloc(memory, size, 1);
 }
 
+/* Apart from load(), whose other elements are too quick to pay for it. */
+static __attribute__((noinline)) void offer(struct runner *r, const struct lane *l, const struct runner_target *to)
+{
+    r->room = (struct source_room){take_room, &to->batch->memory[to->slice]};
+    l->program->source_class->offer(l->source_state, &r->room);
+}
+
 static pst_status load(struct runner *r, struct lane *l, size_t i, const struct runner_target *to, pst_error *reterr)
 {
     const struct program *p = l->program;
     pst_tensor *out = l->tensors[0];
-    struct source_room room = {.take = take_room};
-    if (r->offers) {
-        room.memory = &to->batch->memory[to->slice];
-        p->source_class->offer(l->source_state, &room);
-    }
+    if (__builtin_expect(r->offers, 0))
+        offer(r, l, to);
     pst_status st = p->source_class->load(p->source, l->source_state, l->index[i], &r->ctx, out, reterr);
     if (__builtin_expect(st != PST_OK, 0))
         return st == PST_SKIP && p->source_class->sets_cause ? st : fail_element(r, l, NULL, i, NULL, st, reterr);

@@ -13,7 +13,8 @@ struct runner {
     struct cell *cell;
     pst_ctx ctx;
     struct lane root;
-    bool offers; /* what the source loads goes into the batch as it is */
+    bool offers; /* what the source loads goes into the batch as it is… */
+    struct source_room room; /* …by way of this */
 
     const void *scratch_block; /* the block that the scratch arena is expected to stay within… */
     size_t scratch_size;       /* …and its size */
