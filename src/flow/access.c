@@ -140,7 +140,7 @@ static void run_elements(pst_pipeline *p, struct reader *r, struct entry *e)
     pst_error error;
     runner_clear_error(&error);
     order_elements(&p->plan->order, &r->order, &e->where, 0, e->count, r->runner.root.index, r->runner.root.pass);
-    runner_slice(&r->runner, e->count);
+    runner_slice(&r->runner, e->count, &e->batch->memory[to.slice]);
     for (to.at = 0; to.at < e->count; to.at++) {
         if (atomic_load_explicit(&p->cancelled, memory_order_relaxed)) {
             e->status = pst_fail(&e->error, PST_ECANCELLED, "the pipeline was cancelled");

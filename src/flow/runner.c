@@ -141,24 +141,10 @@ static inline uint64_t loaded_bytes(const pst_tensor *t)
     return t->dtype == PST_DTYPE_BYTES && t->rank == 0 ? ((const pst_bytes *)t->data)->length : tensor_bytes(t);
 }
 
-static void *take_room(void *memory, size_t size)
-{
-    return batch_memory_alloc(memory, size, 1);
-}
-
-/* Apart from load(), whose other elements are too quick to pay for it. */
-static __attribute__((noinline)) void offer(struct runner *r, const struct lane *l, const struct runner_target *to)
-{
-    r->room = (struct source_room){take_room, &to->batch->memory[to->slice]};
-    l->program->source_class->offer(l->source_state, &r->room);
-}
-
-static pst_status load(struct runner *r, struct lane *l, size_t i, const struct runner_target *to, pst_error *reterr)
+static pst_status load(struct runner *r, struct lane *l, size_t i, pst_error *reterr)
 {
     const struct program *p = l->program;
     pst_tensor *out = l->tensors[0];
-    if (__builtin_expect(r->offers, 0))
-        offer(r, l, to);
     pst_status st = p->source_class->load(p->source, l->source_state, l->index[i], &r->ctx, out, reterr);
     if (__builtin_expect(st != PST_OK, 0))
         return st == PST_SKIP && p->source_class->sets_cause ? st : fail_element(r, l, NULL, i, NULL, st, reterr);
@@ -322,7 +308,7 @@ static pst_status fetch(struct runner *r, struct lane *l, size_t i, const struct
     } else {
         r->ctx.epoch = l->pass[i];
         r->ctx.sample = l->index[i];
-        pst_status st = load(r, l, i, to, reterr);
+        pst_status st = load(r, l, i, reterr);
         if (st != PST_OK) {
             *ret_cause = p->source_class->sets_cause ? r->ctx.cause : damage_of_load(p->source_class->cause, st);
             return st;
@@ -467,9 +453,18 @@ pst_status runner_run(struct runner *r, size_t i, const struct item *item, const
     return runner_end(r, i, st, ret_cause, reterr);
 }
 
-void runner_slice(struct runner *r, size_t count)
+static void *take_room(void *memory, size_t size)
+{
+    return batch_memory_alloc(memory, size, 1);
+}
+
+void runner_slice(struct runner *r, size_t count, struct batch_memory *memory)
 {
     lane_slice(&r->root, count);
+    if (r->offers) {
+        r->room = (struct source_room){take_room, memory};
+        r->program->source_class->offer(r->root.source_state, &r->room);
+    }
 }
 
 /* Only elements that were not in the cache went through the steps before it. */

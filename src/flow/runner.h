@@ -13,8 +13,6 @@ struct runner {
     struct cell *cell;
     pst_ctx ctx;
     struct lane root;
-    bool offers; /* what the source loads goes into the batch as it is… */
-    struct source_room room; /* …by way of this */
 
     const void *scratch_block; /* the block that the scratch arena is expected to stay within… */
     size_t scratch_size;       /* …and its size */
@@ -24,6 +22,9 @@ struct runner {
     uint64_t lap_began;             /* in ticks (base/ticks.h) */
     uint64_t timed[PST_MAX_STAGES]; /* in ticks */
     uint64_t untold_ns; /* total time of slices that was not yet divided among the stages (see `timed`) */
+
+    bool offers;             /* the source's elements go into the batch as they are… */
+    struct source_room room; /* …and may be read into this memory of it */
 };
 
 /* Stores the number of the source's element that is worked on, or that a failure is about: for errors and for statistics. */
@@ -42,9 +43,9 @@ pst_status runner_init(struct runner *r, const struct program *p, unsigned worke
                        pst_error *reterr);
 void runner_finish(struct runner *r); /* half-built and zeroed ok */
 
-/* Begins a slice of `count` elements, whose numbers and passes are in `r->root.index` and `r->root.pass`: finds their sources
- * and announces what will be read. */
-void runner_slice(struct runner *r, size_t count);
+/* Begins a slice of `count` elements, whose numbers and passes are in `r->root.index` and `r->root.pass` and whose data goes into `memory`: finds their
+ * sources and announces what will be read. */
+void runner_slice(struct runner *r, size_t count, struct batch_memory *memory);
 
 struct item;
 

@@ -377,7 +377,7 @@ static pst_status run_inner(struct segment *s, struct segment_worker *w, const s
     if (st < 0)
         return st;
     order_elements(&s->plan->order, &w->order, where, first, count, w->runner.root.index, w->runner.root.pass);
-    runner_slice(&w->runner, count);
+    runner_slice(&w->runner, count, &w->batch->memory[0]);
     for (size_t i = 0; i < count && st == PST_OK; i++) {
         struct runner_target to = {.batch = w->batch, .at = i};
         runner_clear_error(&error);

@@ -69,7 +69,7 @@ static void find_elements(struct crew *c, struct worker *w, const struct ticket 
     size_t n = t->end - t->begin;
     if (!c->feed.stream) {
         order_elements(c->feed.order, &w->order, &t->entry->where, t->begin, n, root->index, root->pass);
-        runner_slice(&w->runner, n);
+        runner_slice(&w->runner, n, &t->entry->batch->memory[t->slice]);
         return;
     }
     for (size_t i = 0; i < n; i++) {

@@ -256,7 +256,7 @@ static bool has_become_whole(struct shard_set *s, size_t k)
 
 /* A frame that is not in memory. */
 static pst_status read_frame(struct shard_reader *r, struct shard_set *s, const struct record_place *p, bool announced,
-                             const struct source_room *room, const uint8_t **ret, pst_error *reterr)
+                             const uint8_t **ret, pst_error *reterr)
 {
     const struct set_shard *shard = &s->shards[p->shard];
     uint64_t record = p->index - shard->first;
@@ -267,7 +267,7 @@ static pst_status read_frame(struct shard_reader *r, struct shard_set *s, const 
         return PST_OK;
     }
     size_t size = (size_t)p->length + FRAME_BYTES;
-    uint8_t *frame = room ? room->take(room->memory, size) : NULL;
+    uint8_t *frame = r->room ? r->room->take(r->room->memory, size) : NULL;
     if (!frame && mem_grow((void **)&r->buffer, &r->buffer_size, size, 1) < 0)
         return pst_fail_at(reterr, PST_ENOMEM, pst_shard_path(shard->shard), record, p->offset,
                            "out of memory for a record of %" PRIu64 " bytes", p->length);
@@ -302,8 +302,6 @@ pst_status shard_reader_load(struct shard_reader *r, struct shard_set *s, uint64
 {
     struct record_place *p = next_place(r, index), alone;
     bool announced = p != NULL;
-    const struct source_room *room = r->room;
-    r->room = NULL;
     if (!announced) {
         p = &alone;
         p->shard = shard_set_find(s, index);
@@ -317,7 +315,7 @@ pst_status shard_reader_load(struct shard_reader *r, struct shard_set *s, uint64
     }
     const uint8_t *frame = p->frame;
     if (__builtin_expect(!frame, 0)) {
-        pst_status st = read_frame(r, s, p, announced, room, &frame, reterr);
+        pst_status st = read_frame(r, s, p, announced, &frame, reterr);
         if (st < 0)
             return st;
     }
