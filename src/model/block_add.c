@@ -94,7 +94,7 @@ static void backward_one(struct step *s, struct block *b, unsigned lane, size_t 
         j.sum2 = service.sum2;
     }
     bool clamps = c->low > -INFINITY || c->high < INFINITY;
-    if (c->shares && !j.sum && (masked || (!clamps && !j.mask.z)))
+    if (c->shares && !j.sum && (masked || !clamps)) /* it is there already */
         return;
     if (!masked && clamps)
         j.y = number_from(step_value(s, c->out), number, at);

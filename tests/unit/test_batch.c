@@ -218,20 +218,28 @@ static void test_gaps(void)
     CHECK_INT(mem_live(), live);
 }
 
+/* A pool of batches of these fields, and one of them. */
+static pst_batch *open_pool(struct batch_pool **ret, const pst_spec *spec, size_t capacity)
+{
+    struct batch_layout layout;
+    pst_batch *b = NULL;
+    pst_error e;
+    CHECK_STATUS(batch_layout_init(&layout, spec, capacity, NULL, &e), PST_OK, &e);
+    CHECK_STATUS(batch_pool_create(ret, &layout, &e), PST_OK, &e);
+    batch_layout_finish(&layout); /* the pool has its own */
+    CHECK_STATUS(batch_pool_take(*ret, &b, &e), PST_OK, &e);
+    return b;
+}
+
 /* Bytes that a source has read into the memory of their slice stay where they are; those of another slice, and others, are copied. */
 static void test_bytes_in_place(void)
 {
     pst_field text = field("text", PST_DTYPE_BYTES, 0, 0, 0);
-    pst_spec spec = {.count = 1, .field = &text};
-    struct batch_layout layout;
-    struct batch_pool *pool;
-    pst_batch *b;
+    struct batch_pool *pool = NULL;
+    pst_batch *b = open_pool(&pool, &(pst_spec){.count = 1, .field = &text}, 4);
     pst_error e;
     size_t at = 0;
-    REQUIRE_OK(batch_layout_init(&layout, &spec, 4, NULL, &e), &e);
-    REQUIRE_OK(batch_pool_create(&pool, &layout, &e), &e);
-    batch_layout_finish(&layout);
-    REQUIRE_OK(batch_pool_take(pool, &b, &e), &e);
+    REQUIRE(b);
     uint8_t *mine = batch_memory_alloc(&b->memory[0], 5000, 1), *other = batch_memory_alloc(&b->memory[1], 7, 1);
     REQUIRE(mine && other);
     memset(mine, 'a', 5000);
@@ -255,15 +263,11 @@ static void test_bytes_in_place(void)
 static void test_disagreement(void)
 {
     pst_spec spec = all_kinds();
-    struct batch_layout layout;
-    struct batch_pool *pool;
-    pst_batch *b;
+    struct batch_pool *pool = NULL;
+    pst_batch *b = open_pool(&pool, &spec, 4);
     pst_error e;
     size_t at = 0;
-    REQUIRE_OK(batch_layout_init(&layout, &spec, 4, NULL, &e), &e);
-    REQUIRE_OK(batch_pool_create(&pool, &layout, &e), &e);
-    batch_layout_finish(&layout); /* the pool has its own */
-    REQUIRE_OK(batch_pool_take(pool, &b, &e), &e);
+    REQUIRE(b);
     for (size_t i = 0; i < 4; i++) {
         pst_tensor t[5];
         make(&spec, i, t);

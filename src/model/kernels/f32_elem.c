@@ -105,31 +105,17 @@ static void add(const struct elem_read *a, const struct elem_read *b, float low,
 #undef BODY
 }
 
-typedef float vector8 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t mask8 __attribute__((vector_size(32)));
-#define LANES    8
-#define VECTOR   vector8
-#define MASK     mask8
-#define GRADIENT gradient_8
+#define LANES 8
 #include "model/kernels/f32_elem_gradient.h"
+#undef LANES
 
 #ifdef __AVX512F__
-typedef float vector16 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t mask16 __attribute__((vector_size(64)));
-#define LANES    16
-#define VECTOR   vector16
-#define MASK     mask16
-#define GRADIENT gradient_16
+#define LANES 16
 #include "model/kernels/f32_elem_gradient.h"
-
-typedef vector16 vector; /* the widest */
-#else
-typedef vector8 vector;
+#undef LANES
 #endif
-#define LANES (sizeof(vector) / sizeof(float))
-#define AT(p) (*(const vector *)(p))
 
-/* Channel k of them. */
+/* Channel k of up to RUN pixels. */
 static void gradient_channel(const float *g, const float *y, float low, float high, const struct elem_service *s, bool adds,
                              size_t pixels, size_t stride, size_t k, float *to)
 {
@@ -208,6 +194,14 @@ static void unpool(const float *g, const uint8_t *argmax, size_t h, size_t w, si
     EACH_WIDTH(channels, BODY);
 #undef BODY
 }
+
+#ifdef __AVX512F__
+typedef vector_16 vector; /* the widest */
+#else
+typedef vector_8 vector;
+#endif
+#define LANES (sizeof(vector) / sizeof(float))
+#define AT(p) (*(const vector *)(p))
 
 /* Channels k to k + LANES · count - 1 of `pixels` pixels. */
 INLINE void sum_vectors(const float *x, size_t pixels, size_t channels, size_t k, size_t count, float *to)
