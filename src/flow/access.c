@@ -81,7 +81,6 @@ static pst_status reader_create(struct reader **ret, const pst_pipeline *p, unsi
         return st;
     }
     r->order.numbers = (struct order_numbers){r->runner.root.numbers, r->runner.root.capacity};
-    r->runner.until_timed = UINT_MAX; /* nobody reads its times */
     *ret = r;
     return PST_OK;
 }

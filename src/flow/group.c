@@ -72,7 +72,7 @@ size_t group_run(struct group *g, struct runner *r, size_t i, size_t count, stru
 {
     size_t waiting = 0;
     arena_reset(&g->held);
-    runner_begin(r);
+    runner_begin(r, 1);
     count = count < GROUP_MOST ? count : GROUP_MOST;
     for (size_t k = 0; k <= g->count; k++) {
         size_t place = 0;

@@ -393,12 +393,16 @@ static pst_status run_lane(struct runner *r, struct lane *l, size_t i, const str
     return run_lane_until(r, l, i, item, l->program->count, to, ret_cause, reterr);
 }
 
-void runner_begin(struct runner *r)
+size_t runner_begin(struct runner *r, size_t count)
 {
     r->is_timed = CELL_COUNTS && r->until_timed == 0;
-    if (r->is_timed)
-        r->until_timed = r->period;
-    r->until_timed--;
+    if (r->is_timed) {
+        r->until_timed = r->period - 1;
+        return 1;
+    }
+    size_t untimed = r->until_timed < count ? r->until_timed : count;
+    r->until_timed -= (unsigned)untimed;
+    return untimed;
 }
 
 pst_status runner_part(struct runner *r, size_t i, const struct item *item, size_t from, size_t until,
@@ -448,7 +452,6 @@ pst_status runner_end(struct runner *r, size_t i, pst_status st, pst_cause *ret_
 pst_status runner_run(struct runner *r, size_t i, const struct item *item, const struct runner_target *to, pst_cause *ret_cause,
                       pst_error *reterr)
 {
-    runner_begin(r);
     pst_status st = runner_part(r, i, item, RUNNER_FETCH, r->program->count, to, ret_cause, reterr);
     return runner_end(r, i, st, ret_cause, reterr);
 }

@@ -18,7 +18,7 @@ struct runner {
     size_t scratch_size;       /* …and its size */
 
     unsigned until_timed, period; /* every period-th element is timed stage by stage */
-    bool is_timed;                /* the present element is */
+    bool is_timed;                /* the present element is; never, where runner_begin is not called */
     uint64_t lap_began;             /* in ticks (base/ticks.h) */
     uint64_t timed[PST_MAX_STAGES]; /* in ticks */
     uint64_t untold_ns; /* total time of slices that was not yet divided among the stages (see `timed`) */
@@ -63,6 +63,9 @@ static inline void runner_clear_error(pst_error *e)
     e->record = e->offset = PST_NOWHERE;
 }
 
+/* Decides whether the next elements are timed. Returns for how many of the next `count` that holds. */
+size_t runner_begin(struct runner *r, size_t count);
+
 /* Processes element `i` of the slice (or `item`, an element of a stream) into its place in the batch. `reterr` is not NULL and
  * clear. On failure it names the operation and the element, `runner_failed` is the element's number, and `*ret_cause` is the cause
  * of damage it would count as; PST_CAUSES: the failure is not caused by the data. */
@@ -71,7 +74,6 @@ pst_status runner_run(struct runner *r, size_t i, const struct item *item, const
 
 /* The parts of runner_run, for elements that are computed together (group.c). */
 #define RUNNER_FETCH SIZE_MAX
-void runner_begin(struct runner *r); /* decides whether what follows is timed */
 /* Runs the steps `from` to `until`, without the latter; RUNNER_FETCH: gets the element first; `until` after the last step: stores
  * it in its place in the batch. Its fields before `from` are in `r->root.tensors[from]`. */
 pst_status runner_part(struct runner *r, size_t i, const struct item *item, size_t from, size_t until,

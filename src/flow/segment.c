@@ -19,7 +19,6 @@
 #include "ops/spec_memory.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -360,7 +359,6 @@ static pst_status worker_start(void *source, void *worker, pst_error *reterr)
         st = runner_init(&w->runner, p, w->number, s->pipeline->options.seed, w->cell, reterr);
     if (st == PST_OK)
         w->order.numbers = (struct order_numbers){w->runner.root.numbers, w->runner.root.capacity};
-    w->runner.until_timed = UINT_MAX; /* the outer pipeline times the whole */
     return st;
 }
 
