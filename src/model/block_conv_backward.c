@@ -142,6 +142,7 @@ static struct conv_job data_job(struct step *s, const struct conv_state *c, unsi
                          .sum = to.sum,
                          .sum2 = to.sum2,
                          .z = {.data = to.z},
+                         .streams = conv_streams(s, c, c->in_values, step_form(s, c->in)->number),
                          .out_strides = strides_of(c->node->in[0].w, c->group.shape.ci, c->in_values)};
 }
 

@@ -101,6 +101,14 @@ void conv_prepare(struct step *s, struct block *b)
     }
 }
 
+/* More than the caches of the cores hold: lines of the tensor would be read from memory, written, and dropped before the next layer reads them. */
+#define STREAMED_BYTES ((size_t)4 << 20)
+
+bool conv_streams(const struct step *s, const struct conv_state *c, size_t values, enum number number)
+{
+    return step_samples(s) * c->units * values * number_bytes(number) >= STREAMED_BYTES;
+}
+
 static struct conv_job forward_job(struct step *s, struct block *b, unsigned lane)
 {
     struct conv_state *c = b->state;
@@ -116,6 +124,7 @@ static struct conv_job forward_job(struct step *s, struct block *b, unsigned lan
                          .epilogue = c->group.norm ? CONV_RAW : c->group.pool ? CONV_POOL : CONV_CLAMP,
                          .out_strides = strides_of(c->group.pool ? c->columns.out / 2 : c->columns.out, co, c->out_values),
                          .argmax_strides = strides_of(c->columns.out / 2, co, c->out_values)};
+    j.streams = conv_streams(s, c, c->group.norm ? c->z_values : c->out_values, j.number);
     if (c->group.norm && step_is_training(s) && !step_repeats(s)) {
         j.shift = c->centre;
         j.sum = c->sums + 4 * co * lane;

@@ -82,6 +82,8 @@ static inline void conv_ahead_add(struct conv_ahead *a, const void *data, enum n
     conv_ahead_bytes(a, data, first * values * number_bytes(number), count * values * number_bytes(number));
 }
 
+/* Whether a tensor of `values` numbers per unit is so large that it is stored past the caches. */
+bool conv_streams(const struct step *s, const struct conv_state *c, size_t values, enum number number);
 /* Whether gradients are taken from the pooled gradient as it is. */
 bool conv_skips_unpooling(const struct conv_state *c);
 /* Bytes of the strip of inputs. The input of the model is read where it lies. */

@@ -86,7 +86,7 @@ struct task {
     size_t images, in_h, in_w, out_h, out_w, top, left;
     enum conv_epilogue epilogue;
     float low, high;
-    bool sums, with_bias, with_shift, with_add, with_mask;
+    bool sums, with_bias, with_shift, with_add, with_mask, streams;
     struct tensor in, dz, add, mask, z, to, pooled;
     float *weights, *bias, *shift;
 };
@@ -123,6 +123,7 @@ static struct task task_make(struct random *r, const struct conv_shape *shape, s
     t.sums = random_below(r, 2);
     t.with_bias = random_below(r, 2);
     t.with_shift = random_below(r, 2);
+    t.streams = random_below(r, 2);
     t.with_add = random_below(r, 2);
     t.with_mask = random_below(r, 2);
     t.in = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
@@ -152,7 +153,7 @@ static struct answer convolve(const struct conv_kernel *k, const struct task *t,
     bool pool = t->epilogue == CONV_POOL;
     size_t oh = pool ? h / 2 : h, ow = pool ? w / 2 : w;
     struct answer a = {.count = t->images * oh * ow * (channels + pitch) + 2 * GUARD};
-    a.out = allocate(a.count * sizeof(float));
+    a.out = allocate_aligned(a.count * sizeof(float));
     a.argmax = allocate(a.count);
     a.sums = allocate(2 * channels * sizeof(double));
     memset(a.out, CANARY, a.count * sizeof(float));
@@ -166,7 +167,7 @@ static struct answer convolve(const struct conv_kernel *k, const struct task *t,
     struct conv_job j = {.shape = t->shape, .images = t->images, .h = h, .w = w, .weights = packed, .epilogue = t->epilogue,
         .in = {from->data, from->strides, back ? t->out_h : t->in_h, back ? t->out_w : t->in_w, t->top, t->left},
         .out = a.out + GUARD, .out_strides = out, .argmax = a.argmax + GUARD, .argmax_strides = out, .low = t->low, .high = t->high,
-        .bias = t->with_bias ? t->bias : NULL, .shift = t->with_shift ? t->shift : NULL};
+        .bias = t->with_bias ? t->bias : NULL, .shift = t->with_shift ? t->shift : NULL, .streams = t->streams};
     if (t->sums)
         j.sum = a.sums, j.sum2 = a.sums + channels;
     if (t->epilogue == CONV_GRADIENT) {

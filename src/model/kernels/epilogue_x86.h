@@ -50,6 +50,21 @@ GEMM_INLINE const void *epilogue_numbers(const struct conv_numbers *e, enum numb
     return e->data ? number_from(e->data, n, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first) : NULL;
 }
 
+/* Whether `out` is stored past the caches where a vector is whole: lines of float32 that were not just read. */
+GEMM_INLINE bool epilogue_streams(const struct conv_job *j)
+{
+    const struct conv_strides *s = &j->out_strides;
+    return VEC_IS_LINE && j->streams && j->number == NUMBER_F32 && (uintptr_t)j->out % 64 == 0 && (s->image | s->row | s->pixel) % VEC == 0 &&
+           j->add.data != j->out;
+}
+
+/* After the last epilogue of a job: other threads see what was stored past the caches. */
+GEMM_INLINE void epilogue_end(const struct conv_job *j)
+{
+    if (j->streams)
+        _mm_sfence();
+}
+
 /* What a run reads and writes, and by how much each moves from pixel to pixel. */
 struct epilogue_terms {
     const float *mask;
@@ -59,7 +74,7 @@ struct epilogue_terms {
     vec low, high, shift, bias;
     vec_lanes lanes;
     size_t channels;
-    bool sums;
+    bool sums, streams;
 };
 
 /* Pixel p of a run, whose value is `v`. */
@@ -87,7 +102,10 @@ GEMM_INLINE void epilogue_one(const struct epilogue_terms *t, enum conv_epilogue
             *sum2 = vec_fma(v, vec_sub(vec_load_number(t->z, number, p * t->next_z, whole, t->channels), t->shift), *sum2);
         }
     }
-    vec_store_number(t->out, number, p * t->next, v, whole, t->channels);
+    if (VEC_IS_LINE && whole && number == NUMBER_F32 && t->streams)
+        vec_stream((float *)t->out + p * t->next, v);
+    else
+        vec_store_number(t->out, number, p * t->next, v, whole, t->channels);
 }
 
 GEMM_INLINE struct epilogue_terms epilogue_terms_make(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
@@ -110,7 +128,8 @@ GEMM_INLINE struct epilogue_terms epilogue_terms_make(const struct conv_job *j, 
                                    .bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : zero,
                                    .lanes = lanes,
                                    .channels = r->channels,
-                                   .sums = j->sum && kind != CONV_CLAMP};
+                                   .sums = j->sum && kind != CONV_CLAMP,
+                                   .streams = epilogue_streams(j)};
 }
 
 /* A vector of channels (`whole`) or fewer; values `pitch` apart. Two sums take turns: each addition waits for the one before it. */
@@ -160,7 +179,7 @@ static inline void epilogue_run(const struct conv_job *j, const struct epilogue_
 GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number number, const struct epilogue_run *r, const float *value,
                                        const float *below, size_t pitch)
 {
-    const bool whole = r->channels >= VEC;
+    const bool whole = r->channels >= VEC, streams = whole && epilogue_streams(j);
     const vec_lanes lanes = vec_first(r->channels);
     const vec low = vec_set(j->low), high = vec_set(j->high);
     const vec bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : vec_zero();
@@ -171,7 +190,10 @@ GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number num
         vec a = vec_load(value + p * pitch), b = vec_load(value + (p + 1) * pitch);
         vec c = vec_load(below + p * pitch), d = vec_load(below + (p + 1) * pitch);
         vec upper = vec_max(a, b), lower = vec_max(c, d), best = vec_add(vec_max(upper, lower), bias);
-        vec_store_number(out, number, p / 2 * s->pixel, epilogue_clamp(best, low, high), whole, r->channels);
+        if (VEC_IS_LINE && number == NUMBER_F32 && streams)
+            vec_stream((float *)out + p / 2 * s->pixel, epilogue_clamp(best, low, high));
+        else
+            vec_store_number(out, number, p / 2 * s->pixel, epilogue_clamp(best, low, high), whole, r->channels);
         if (!argmax)
             continue;
         vec_test under = vec_more(lower, upper), right = test_choose(under, vec_more(d, c), vec_more(b, a));

@@ -266,6 +266,7 @@ static void run(const struct conv_job *j, bool gathers, size_t top, size_t left,
                     p.width = gathers ? count / 2 + 3 : (count - 1) * j->shape.stride + 3;
                     run_rows(j, &p, gathers, top, left, x, count, y, h - y < block ? h : y + block);
                 }
+    epilogue_end(j);
 }
 
 static void conv(const struct conv_job *j, void *scratch)

@@ -343,6 +343,7 @@ static void conv(const struct conv_job *job, void *scratch)
                      .left = (ptrdiff_t)j.in.left, .ci = j.shape.ci, .co = j.shape.co, .weights = j.weights, .step = 1, .h = j.h, .w = j.w,
                      .ahead = &ahead};
     run_part(&j, &p, scratch);
+    epilogue_end(&j);
 }
 
 static void data(const struct conv_job *job, void *scratch)
@@ -365,6 +366,7 @@ static void data(const struct conv_job *job, void *scratch)
                              .h = (j.h - y + s->stride - 1) / s->stride, .w = (j.w - x + s->stride - 1) / s->stride, .ahead = &ahead};
             run_part(&j, &p, scratch);
         }
+    epilogue_end(&j);
 }
 
 /* ---- Weight gradient ---- */

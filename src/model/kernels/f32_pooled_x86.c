@@ -340,6 +340,7 @@ void VEC_NAME(conv_pooled_data)(const struct conv_job *d, const struct conv_pool
         for (size_t y = 0; y < h; y++)
             for (size_t x = 0; x < w; x += RUN)
                 data_run(d, j, image, y, x, w - x < RUN ? w - x : RUN, scratch);
+    epilogue_end(d);
 }
 
 /* Rows of input and argmax that the image after `image` reads. */

@@ -46,6 +46,15 @@ VEC_INLINE void vec_store(float *p, vec v)
     VEC_OF(storeu_ps)(p, v);
 }
 
+/* Whether a vector is a whole line of memory: only those are worth storing past the caches. */
+#define VEC_IS_LINE (VEC == 16)
+
+/* Stores a line past the caches: memory is not read before it is written. */
+VEC_INLINE void vec_stream(float *p, vec v)
+{
+    VEC_OF(stream_ps)(p, v);
+}
+
 VEC_INLINE vec vec_add(vec a, vec b)
 {
     return VEC_OF(add_ps)(a, b);
