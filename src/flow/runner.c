@@ -463,11 +463,11 @@ static void *take_room(void *memory, size_t size)
 
 void runner_slice(struct runner *r, size_t count, struct batch_memory *memory)
 {
-    lane_slice(&r->root, count);
     if (r->offers) {
         r->room = (struct source_room){take_room, memory};
         r->program->source_class->offer(r->root.source_state, &r->room);
     }
+    lane_slice(&r->root, count);
 }
 
 /* Only elements that were not in the cache went through the steps before it. */

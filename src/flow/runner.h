@@ -63,7 +63,7 @@ static inline void runner_clear_error(pst_error *e)
     e->record = e->offset = PST_NOWHERE;
 }
 
-/* Decides whether the next elements are timed. Returns for how many of the next `count` that holds. */
+/* Decides whether the next elements are timed. Returns for how many of the next `count` that holds: at least one where elements are counted. */
 size_t runner_begin(struct runner *r, size_t count);
 
 /* Processes element `i` of the slice (or `item`, an element of a stream) into its place in the batch. `reterr` is not NULL and

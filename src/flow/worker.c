@@ -98,13 +98,13 @@ static size_t run_elements(struct crew *c, struct worker *w, const struct ticket
     struct entry *e = t->entry;
     struct runner_target to = {.batch = e->batch, .slice = t->slice};
     const _Atomic bool *stopped = &c->order.ring->stopped;
-    size_t left_out = 0, count = t->end - t->begin, same = 0; /* same: the end of the elements that are timed, or not, as this one is */
+    size_t left_out = 0, count = t->end - t->begin, decided = 0; /* elements before `decided` are timed or not, as runner_begin has said */
     pst_cause cause;
     pst_error error;
     runner_clear_error(&error);
     for (size_t i = 0; i < count; i++) {
-        if (CELL_COUNTS && i == same)
-            same += runner_begin(&w->runner, count - i);
+        if (CELL_COUNTS && i == decided)
+            decided += runner_begin(&w->runner, count - i);
         to.at = t->begin + i;
         const struct item *item = c->feed.stream ? e->items[to.at] : NULL;
         if (atomic_load_explicit(stopped, memory_order_relaxed))

@@ -101,7 +101,8 @@ void conv_prepare(struct step *s, struct block *b)
     }
 }
 
-/* More than the caches of the cores hold: lines of the tensor would be read from memory, written, and dropped before the next layer reads them. */
+/* An ordinary store reads its line from memory first, and may find it dropped from the caches before the next layer reads it. Measured on a machine with
+ * 1 MiB of cache per core: tensors from 2 to 4 MiB on are written faster past the caches. */
 #define STREAMED_BYTES ((size_t)4 << 20)
 
 bool conv_streams(const struct step *s, const struct conv_state *c, size_t values, enum number number)
@@ -123,8 +124,8 @@ static struct conv_job forward_job(struct step *s, struct block *b, unsigned lan
                          .number = c->z_number,
                          .epilogue = c->group.norm ? CONV_RAW : c->group.pool ? CONV_POOL : CONV_CLAMP,
                          .out_strides = strides_of(c->group.pool ? c->columns.out / 2 : c->columns.out, co, c->out_values),
-                         .argmax_strides = strides_of(c->columns.out / 2, co, c->out_values)};
-    j.streams = conv_streams(s, c, c->group.norm ? c->z_values : c->out_values, j.number);
+                         .argmax_strides = strides_of(c->columns.out / 2, co, c->out_values),
+                         .streams = conv_streams(s, c, c->out_values, c->z_number)};
     if (c->group.norm && step_is_training(s) && !step_repeats(s)) {
         j.shift = c->centre;
         j.sum = c->sums + 4 * co * lane;

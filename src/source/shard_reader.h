@@ -15,7 +15,7 @@ struct shard_reader {     /* zero-initialised by the caller */
     struct direct_reader direct_reader;
     struct read_order order;
     struct cold_watch cold;
-    const struct source_room *room; /* for records that have to be read; NULL: none */
+    const struct source_room *room; /* for records that have to be read, of the elements announced last; NULL: none */
     struct record_copies *copies; /* set by the caller; NULL: none */
     uint8_t *buffer; /* buffer for a record that is read separately */
     size_t buffer_size;

@@ -83,7 +83,8 @@ struct source_class {
      * fails. */
     void (*ahead)(void *source, void *worker, const uint64_t *index, size_t count);
     /* The bytes of the elements that are loaded from now on go into a batch unchanged: a source that has to copy them anyway may copy them to memory of
-     * the batch, and they are not copied again. The room is valid until the next call. Optional. */
+     * the batch, and they are not copied again. The room is valid for the elements that are announced next, until they
+     * are loaded. Optional. */
     void (*offer)(void *worker, const struct source_room *room);
     pst_status (*load)(void *source, void *worker, uint64_t index, pst_ctx *ctx, pst_tensor *out, pst_error *reterr);
     /* Called after the element was used if some mapped file of the process has lost pages (io/mapping.h): fails unless the

@@ -87,6 +87,7 @@ struct task {
     enum conv_epilogue epilogue;
     float low, high;
     bool sums, with_bias, with_shift, with_add, with_mask, streams;
+    size_t skew; /* of the result from a line of memory, in values */
     struct tensor in, dz, add, mask, z, to, pooled;
     float *weights, *bias, *shift;
 };
@@ -124,6 +125,7 @@ static struct task task_make(struct random *r, const struct conv_shape *shape, s
     t.with_bias = random_below(r, 2);
     t.with_shift = random_below(r, 2);
     t.streams = random_below(r, 2);
+    t.skew = random_below(r, 2) ? 0 : random_below(r, 16);
     t.with_add = random_below(r, 2);
     t.with_mask = random_below(r, 2);
     t.in = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
@@ -152,7 +154,7 @@ static struct answer convolve(const struct conv_kernel *k, const struct task *t,
     size_t channels = back ? t->shape.ci : t->shape.co, h = back ? t->in_h : t->out_h, w = back ? t->in_w : t->out_w;
     bool pool = t->epilogue == CONV_POOL;
     size_t oh = pool ? h / 2 : h, ow = pool ? w / 2 : w;
-    struct answer a = {.count = t->images * oh * ow * (channels + pitch) + 2 * GUARD};
+    struct answer a = {.count = t->images * oh * ow * (channels + pitch) + t->skew + 2 * GUARD};
     a.out = allocate_aligned(a.count * sizeof(float));
     a.argmax = allocate(a.count);
     a.sums = allocate(2 * channels * sizeof(double));
@@ -166,7 +168,7 @@ static struct answer convolve(const struct conv_kernel *k, const struct task *t,
     const struct tensor *from = back ? &t->dz : &t->in;
     struct conv_job j = {.shape = t->shape, .images = t->images, .h = h, .w = w, .weights = packed, .epilogue = t->epilogue,
         .in = {from->data, from->strides, back ? t->out_h : t->in_h, back ? t->out_w : t->in_w, t->top, t->left},
-        .out = a.out + GUARD, .out_strides = out, .argmax = a.argmax + GUARD, .argmax_strides = out, .low = t->low, .high = t->high,
+        .out = a.out + GUARD + t->skew, .out_strides = out, .argmax = a.argmax + GUARD, .argmax_strides = out, .low = t->low, .high = t->high,
         .bias = t->with_bias ? t->bias : NULL, .shift = t->with_shift ? t->shift : NULL, .streams = t->streams};
     if (t->sums)
         j.sum = a.sums, j.sum2 = a.sums + channels;
@@ -345,6 +347,10 @@ static void test_random_shapes(void)
 {
     struct random r;
     random_init(&r, 1, 0, 0, 0);
+    for (int round = 0; round < 60; round++) { /* whole vectors */
+        size_t in = 16 * (1 + random_below(&r, 3)), out = 16 * (1 + random_below(&r, 3));
+        check_shape(&r, &(struct conv_shape){round % 3 ? 3 : 1, 1, round % 4 ? in : 3, out, false}, 14);
+    }
     for (int round = 0; round < 300; round++) {
         size_t size = round % 3 == 0 ? 1 : round % 3 == 1 ? 3 : 1 + random_below(&r, 7);
         check_shape(&r, &(struct conv_shape){size, 1 + random_below(&r, 1 + size), 1 + random_below(&r, 40), 1 + random_below(&r, 40), false}, 14);

@@ -276,6 +276,7 @@ static void test_large_images(void)
     static const char *const large[] = {
         "conv 32 3 relu | maxpool 2 | dwconv 3 relu pad=same | conv 40 1 relu | maxpool 2 | flatten | dense 3",
         "conv 32 3 stride=2 pad=same bias=false | batchnorm | relu | conv 32 1 bias=false | batchnorm | relu6 | globalavgpool | dense 3",
+        "conv 32 3 relu pad=same | dwconv 3 relu pad=same | conv 32 3 relu pad=same | globalavgpool | dense 3", /* tensors that are stored past the caches */
         "conv 24 5 relu pad=9 | conv 30 1 relu | conv 8 3 stride=2 | globalavgpool | dense 3",
     };
     struct shape usual = image;

@@ -221,13 +221,16 @@ static void test_gaps(void)
 /* A pool of batches of these fields, and one of them. */
 static pst_batch *open_pool(struct batch_pool **ret, const pst_spec *spec, size_t capacity)
 {
-    struct batch_layout layout;
+    struct batch_layout layout = {0};
     pst_batch *b = NULL;
     pst_error e;
-    CHECK_STATUS(batch_layout_init(&layout, spec, capacity, NULL, &e), PST_OK, &e);
-    CHECK_STATUS(batch_pool_create(ret, &layout, &e), PST_OK, &e);
+    pst_status st = batch_layout_init(&layout, spec, capacity, NULL, &e);
+    if (st == PST_OK)
+        st = batch_pool_create(ret, &layout, &e);
     batch_layout_finish(&layout); /* the pool has its own */
-    CHECK_STATUS(batch_pool_take(*ret, &b, &e), PST_OK, &e);
+    if (st == PST_OK)
+        st = batch_pool_take(*ret, &b, &e);
+    CHECK_STATUS(st, PST_OK, &e);
     return b;
 }
 

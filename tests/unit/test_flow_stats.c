@@ -1,6 +1,8 @@
 /* test_flow_stats.c: what a pipeline says of itself: the plan, caches, statistics, stalls. */
 #include "base/thread.h"
+#include "base/random.h"
 #include "flow/cache.h"
+#include "flow/runner.h"
 #include "flow_chains.h"
 
 #include <unistd.h>
@@ -304,6 +306,27 @@ static void test_names_fit(void)
     }
 }
 
+/* Every period-th element is timed, however the elements are cut into slices. */
+static void test_timed_elements(void)
+{
+    struct random random;
+    random_init(&random, 3, 0, 0, 0);
+    for (unsigned period = 1; period < 30; period++) {
+        struct runner r = {.period = period};
+        size_t decided = 0, same = 0;
+        for (size_t i = 0, slice = 0; i < 500; i++, slice--) {
+            if (slice == 0)
+                slice = 1 + random_below(&random, 40), decided = i;
+            if (i == decided) {
+                same = runner_begin(&r, slice);
+                REQUIRE(same >= 1 && same <= slice);
+                decided += same;
+            }
+            CHECK_INT(r.is_timed, i % period == 0);
+        }
+    }
+}
+
 static const struct test tests[] = {
     {"the plan in words and as JSON", test_describe},
     {"a cache is hit by every later pass", test_cache_hits},
@@ -311,6 +334,7 @@ static const struct test tests[] = {
     {"statistics", test_stats},
     {"bytes that were read", test_read_bytes},
     {"times of stages", test_stage_times},
+    {"which elements are timed", test_timed_elements},
     {"memory is planned", test_memory},
     {"memory of places", test_memory_of_origins},
     {"long names of stages", test_names_fit},

@@ -212,6 +212,27 @@ static void test_fingerprint(void)
 
 #define LATER UINT64_C(3600000000000) /* an hour, in nanoseconds */
 
+/* Memory that is offered to a reader. */
+static struct {
+    uint8_t bytes[4 << 20];
+    size_t used;
+} offered;
+
+static void *take_offered(void *memory, size_t size)
+{
+    (void)memory;
+    uint8_t *at = offered.bytes + offered.used;
+    if (size > sizeof(offered.bytes) - offered.used)
+        return NULL;
+    offered.used += size;
+    return at;
+}
+
+static bool is_offered(const void *p)
+{
+    return (const uint8_t *)p >= offered.bytes && (const uint8_t *)p < offered.bytes + offered.used;
+}
+
 /* What is not in memory is asked for ahead, or read past the page cache where memory would never hold it: the same bytes. */
 static void test_cold(void)
 {
@@ -234,11 +255,14 @@ static void test_cold(void)
                     index[i] = pass % 2 ? i * 37 % RECORDS : i;
                 for (size_t begin = 0; begin < RECORDS; begin += slice) {
                     r.cold = (struct cold_watch){.asked_ns = clock_ns() + LATER, .cold = true}; /* it does not look again */
+                    r.room = &(const struct source_room){.take = take_offered};
+                    offered.used = 0;
                     shard_reader_ahead(&r, &s, 0, index + begin, slice);
                     CHECK_INT(r.direct, io == SHARD_IO_AUTO && exceeds && slice == RECORDS); /* for a megabyte and more */
                     for (size_t i = begin; i < begin + slice; i++) {
                         CHECK_STATUS(shard_reader_load(&r, &s, index[i], &record, &error), PST_OK, &error);
                         CHECK(is_record(record, index[i]));
+                        CHECK(is_offered(record.data) == (io == SHARD_IO_READ)); /* other records are in memory, or are read many at once */
                     }
                 }
             }

@@ -75,7 +75,7 @@ struct conv_job {
     struct conv_numbers add;            /* CLAMP, GRADIENT; may be `out` itself */
     struct conv_numbers z;              /* GRADIENT; sums need it */
     struct conv_extra mask;             /* GRADIENT; absent: every value passes */
-    bool streams;                       /* `out` does not fit into the caches: it may be stored past them */
+    bool streams;                       /* `out` is large: a kernel may store it past the caches, and fences before it returns */
     struct conv_ahead ahead;
 };
 

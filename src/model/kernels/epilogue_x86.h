@@ -50,7 +50,7 @@ GEMM_INLINE const void *epilogue_numbers(const struct conv_numbers *e, enum numb
     return e->data ? number_from(e->data, n, r->image * s->image + r->y * s->row + r->x * s->pixel + r->first) : NULL;
 }
 
-/* Whether `out` is stored past the caches where a vector is whole: lines of float32 that were not just read. */
+/* Whether whole vectors of `out` are stored past the caches: lines of float32, unless `add` has just read them. */
 GEMM_INLINE bool epilogue_streams(const struct conv_job *j)
 {
     const struct conv_strides *s = &j->out_strides;
@@ -61,8 +61,17 @@ GEMM_INLINE bool epilogue_streams(const struct conv_job *j)
 /* After the last epilogue of a job: other threads see what was stored past the caches. */
 GEMM_INLINE void epilogue_end(const struct conv_job *j)
 {
-    if (j->streams)
+    if (epilogue_streams(j))
         _mm_sfence();
+}
+
+/* Values of `out` from number `at` on; `streams`: see epilogue_streams. */
+GEMM_INLINE void epilogue_store(void *out, enum number number, size_t at, vec v, bool streams, bool whole, size_t channels)
+{
+    if (VEC_IS_LINE && number == NUMBER_F32 && whole && streams)
+        vec_stream((float *)out + at, v);
+    else
+        vec_store_number(out, number, at, v, whole, channels);
 }
 
 /* What a run reads and writes, and by how much each moves from pixel to pixel. */
@@ -102,10 +111,7 @@ GEMM_INLINE void epilogue_one(const struct epilogue_terms *t, enum conv_epilogue
             *sum2 = vec_fma(v, vec_sub(vec_load_number(t->z, number, p * t->next_z, whole, t->channels), t->shift), *sum2);
         }
     }
-    if (VEC_IS_LINE && whole && number == NUMBER_F32 && t->streams)
-        vec_stream((float *)t->out + p * t->next, v);
-    else
-        vec_store_number(t->out, number, p * t->next, v, whole, t->channels);
+    epilogue_store(t->out, number, p * t->next, v, t->streams, whole, t->channels);
 }
 
 GEMM_INLINE struct epilogue_terms epilogue_terms_make(const struct conv_job *j, enum conv_epilogue kind, enum number number, bool whole,
@@ -179,7 +185,7 @@ static inline void epilogue_run(const struct conv_job *j, const struct epilogue_
 GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number number, const struct epilogue_run *r, const float *value,
                                        const float *below, size_t pitch)
 {
-    const bool whole = r->channels >= VEC, streams = whole && epilogue_streams(j);
+    const bool whole = r->channels >= VEC, streams = epilogue_streams(j);
     const vec_lanes lanes = vec_first(r->channels);
     const vec low = vec_set(j->low), high = vec_set(j->high);
     const vec bias = j->bias ? epilogue_load(j->bias + r->first, whole, lanes) : vec_zero();
@@ -190,10 +196,7 @@ GEMM_INLINE void epilogue_pool_numbers(const struct conv_job *j, enum number num
         vec a = vec_load(value + p * pitch), b = vec_load(value + (p + 1) * pitch);
         vec c = vec_load(below + p * pitch), d = vec_load(below + (p + 1) * pitch);
         vec upper = vec_max(a, b), lower = vec_max(c, d), best = vec_add(vec_max(upper, lower), bias);
-        if (VEC_IS_LINE && number == NUMBER_F32 && streams)
-            vec_stream((float *)out + p / 2 * s->pixel, epilogue_clamp(best, low, high));
-        else
-            vec_store_number(out, number, p / 2 * s->pixel, epilogue_clamp(best, low, high), whole, r->channels);
+        epilogue_store(out, number, p / 2 * s->pixel, epilogue_clamp(best, low, high), streams, whole, r->channels);
         if (!argmax)
             continue;
         vec_test under = vec_more(lower, upper), right = test_choose(under, vec_more(d, c), vec_more(b, a));

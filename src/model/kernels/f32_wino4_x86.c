@@ -100,15 +100,6 @@ WINO4_INLINE void raw_row(struct part *k, size_t w, const vec y[4])
     k->sum2 = vec_add(k->sum2, total(second));
 }
 
-/* `streams` of the job was made certain (epilogue_streams). */
-WINO4_INLINE void store_values(const struct conv_job *c, enum number number, size_t at, const struct part *k, bool whole, vec v)
-{
-    if (VEC_IS_LINE && whole && number == NUMBER_F32 && c->streams)
-        vec_stream((float *)c->out + at, v);
-    else
-        vec_store_number(c->out, number, at, v, whole, k->count);
-}
-
 /* Stores one row of a tile. */
 WINO4_INLINE void emit_row(const struct conv_job *c, enum conv_epilogue kind, enum number number, const struct place *p, size_t row, struct part *k,
                            size_t w, bool whole, vec y[4])
@@ -137,7 +128,7 @@ WINO4_INLINE void emit_row(const struct conv_job *c, enum conv_epilogue kind, en
     WINO4_UNROLL
     for (size_t j = 0; j < 4; j++)
         if (j < w)
-            store_values(c, number, out + j * c->out_strides.pixel, k, whole, y[j]);
+            epilogue_store(c->out, number, out + j * c->out_strides.pixel, y[j], c->streams, whole, k->count);
 }
 
 /* The maximum of y[0][0], y[0][1], y[1][0], y[1][1] and where it lies. */
@@ -148,7 +139,7 @@ WINO4_INLINE void emit_pooled(const struct conv_job *c, enum number number, cons
     const struct conv_strides *s = &c->out_strides, *b = &c->argmax_strides;
     vec upper = vec_max(top[0], top[1]), lower = vec_max(bottom[0], bottom[1]);
     vec best = vec_add(vec_max(upper, lower), k->bias);
-    store_values(c, number, p->out + row * s->row + column * s->pixel + k->channel, k, whole, vec_min(vec_max(best, low), high));
+    epilogue_store(c->out, number, p->out + row * s->row + column * s->pixel + k->channel, vec_min(vec_max(best, low), high), c->streams, whole, k->count);
     if (!c->argmax)
         return;
     vec_test below = vec_more(lower, upper);
@@ -212,7 +203,7 @@ WINO4_INLINE void output_tiles(const struct conv_job *conv, enum conv_epilogue k
 {
     struct conv_job copy = *conv; /* stores might change `*conv`, for all that the compiler knows */
     const struct conv_job *c = &copy;
-    copy.streams = epilogue_streams(conv);
+    copy.streams = epilogue_streams(conv); /* in the copy, it says what the kernel does */
     while (at < end) {
         struct wino4_run r = wino4_run_at(g, at, end);
         for (size_t t = 0; t < r.count; t++, at++, m += WINO4_PANEL) {
