@@ -101,8 +101,8 @@ void conv_prepare(struct step *s, struct block *b)
     }
 }
 
-/* An ordinary store reads its line from memory first, and may find it dropped from the caches before the next layer reads it. Measured on a machine with
- * 1 MiB of cache per core: tensors from 2 to 4 MiB on are written faster past the caches. */
+/* An ordinary store reads its line from memory first, and the caches may have dropped the line before the next layer reads it. With 1 MiB of second-level
+ * cache per core, tensors of 2 MiB and more were written faster past the caches; other machines may have more. */
 #define STREAMED_BYTES ((size_t)4 << 20)
 
 bool conv_streams(const struct step *s, const struct conv_state *c, size_t values, enum number number)
