@@ -629,7 +629,7 @@ def main():
     after, seconds = machine_seconds(), time.monotonic() - begun
     others = (after[0] - before[0] - (after[1] - before[1])) / seconds / os.cpu_count()
     text = (f"Measured on {platform.processor() or platform.machine()} with {CORES} cores, TensorFlow {tf.__version__}, {OPTIONS.rounds} turns of "
-            f"{OPTIONS.seconds:g} s each; other programs and virtual machines used {100 * others:.0f} % of the machine.\n\n{table(results)}")
+            f"{OPTIONS.seconds:g} s each; other programs and virtual machines used {max(0, 100 * others):.0f} % of the machine.\n\n{table(results)}")
     print("\n" + text)
     if OPTIONS.write:
         write(OPTIONS.write, text)

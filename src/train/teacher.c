@@ -340,14 +340,16 @@ static char *table_path(const pst_teacher *t, const char *data, uint64_t fingerp
     return t->cache ? mem_format("%s/teacher-%016" PRIx64 ".logits", t->cache, fingerprint) : NULL;
 }
 
-/* The place of the first sample, from the first batch. */
-static pst_status first_path(pst_pipeline *p, char **ret, pst_error *reterr)
+/* The first sample of the first batch: its path (mem_free) and its key; no path if it has none. */
+static pst_status first_sample(pst_pipeline *p, char **ret_path, uint64_t *ret_key, pst_error *reterr)
 {
     pst_batch *batch = NULL;
     pst_place place = {0};
     pst_status st = pst_pipeline_next(p, &batch, reterr);
-    if (st == PST_OK && pst_batch_size(batch) && pst_pipeline_locate(p, batch, 0, &place, reterr) == PST_OK && place.path)
-        *ret = mem_strdup(place.path);
+    if (st == PST_OK && pst_batch_size(batch) && pst_pipeline_locate(p, batch, 0, &place, reterr) == PST_OK && place.path) {
+        *ret_path = mem_strdup(place.path);
+        *ret_key = logit_key(&place);
+    }
     pst_batch_unref(batch);
     return st == PST_END ? PST_OK : st;
 }
@@ -433,18 +435,21 @@ static pst_status prepare_table(pst_teacher *t, pst_pipeline *p, const pst_field
     pst_cursor begin;
     pst_position at = {0};
     char *data = NULL, *path = NULL;
+    uint64_t key = 0;
     pst_error ignored;
     pst_status st = pst_pipeline_tell(p, &begin, reterr);
     if (st == PST_OK)
         st = pst_cursor_get(&begin, &at, reterr);
     uint64_t fingerprint = hash_combine(hash_combine(at.fingerprint, teacher_hash(t)), hash_bytes(fields->input, strlen(fields->input), cpu_features()));
     if (st == PST_OK)
-        st = first_path(p, &data, reterr);
+        st = first_sample(p, &data, &key, reterr);
+    bool placed = data;
     if (st == PST_OK && comm)
         st = share_path(comm, &data, reterr);
     if (st == PST_OK)
         path = table_path(t, data, fingerprint);
     bool have = st == PST_OK && path && logit_load(&t->table, path, fingerprint, &ignored) == PST_OK;
+    have &= !placed || logit_find(&t->table, key); /* keys hold paths: the table of data that were moved since has none of these samples */
     if (st == PST_OK && comm)
         st = all_have(comm, &have, reterr);
     if (st == PST_OK && !have) {

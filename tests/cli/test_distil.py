@@ -71,6 +71,15 @@ def test_logits_are_stored_once():
         third, _ = student(folder, train, "third")
         assert weights(first + "/latest") == weights(third + "/latest")
         kept = stored(folder)
+        # a table whose samples lie elsewhere now is made anew, once
+        os.rename(f"{folder}/shards", f"{folder}/moved")
+        os.symlink("moved", f"{folder}/shards")
+        there = train.replace("/shards", "/moved")
+        moved, _ = student(folder, there, "moved-data")
+        assert stored(folder) != kept and weights(first + "/latest") == weights(moved + "/latest")
+        kept = stored(folder)
+        student(folder, there, "moved-again")
+        assert stored(folder) == kept
         cropped, _ = student(folder, train.replace("resize 16", "random_resized_crop 16"), "cropped")
         assert stored(folder) == kept
         penstock("train", "--resume", f"{folder}/teacher", "--epochs", 3, "-q")
