@@ -132,6 +132,14 @@ static bool is_number(const struct page_table *t, size_t column)
     return column < 64 && t->numbers >> column & 1;
 }
 
+static bool is_shown(const struct page_table *t, size_t column)
+{
+    bool shown = t->rows == 0;
+    for (size_t i = 0; i < t->rows && !shown; i++)
+        shown = t->cells[i * t->columns + column] && t->cells[i * t->columns + column][0];
+    return shown;
+}
+
 void page_table(struct page *p, const struct page_table *t)
 {
     text_add(p->to, t->stacked ? "<table class=\"stacked\">" : "<table>");
@@ -139,12 +147,14 @@ void page_table(struct page *p, const struct page_table *t)
         element(p, "<caption>", t->title, "</caption>");
     text_add(p->to, "\n<thead><tr>");
     for (size_t k = 0; k < t->columns; k++)
-        add_cell(p, "th", " scope=\"col\"", is_number(t, k), NULL, t->headings[k]);
+        if (is_shown(t, k))
+            add_cell(p, "th", " scope=\"col\"", is_number(t, k), NULL, t->headings[k]);
     text_add(p->to, "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < t->rows; i++) {
         text_add(p->to, "<tr>");
         for (size_t k = 0; k < t->columns; k++)
-            add_cell(p, "td", "", is_number(t, k), t->stacked ? t->headings[k] : NULL, t->cells[i * t->columns + k]);
+            if (is_shown(t, k))
+                add_cell(p, "td", "", is_number(t, k), t->stacked ? t->headings[k] : NULL, t->cells[i * t->columns + k]);
         text_add(p->to, "</tr>\n");
     }
     text_add(p->to, "</tbody></table>\n");

@@ -23,7 +23,8 @@ void page_command(struct page *p, const char *text);       /* a command that can
 void page_fold_begin(struct page *p, const char *summary); /* details; printed unfolded */
 void page_fold_end(struct page *p);
 
-/* Cells are strings, row by row. Columns marked in `numbers` are right-aligned with figures of equal width. */
+/* Cells are strings, row by row. Columns marked in `numbers` are right-aligned with figures of equal width. A column without text in
+ * any row is left out. */
 struct page_table {
     const char *title;
     const char *const *headings; /* `columns` of them, with units */

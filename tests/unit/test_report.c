@@ -73,7 +73,7 @@ static void add_confusion(struct page *p, size_t n)
 
 static void write_page(struct text *to)
 {
-    static const char *const headings[] = {"layer", "time [ms]"}, *const cells[] = {"conv_1", "1.25", "dense_1 <b>", "0.50"};
+    static const char *const headings[] = {"layer", "empty", "time [ms]"}, *const cells[] = {"conv_1", "", "1.25", "dense_1 <b>", NULL, "0.50"};
     const struct page_image images[] = {{png, sizeof(png), "cat, taken for a dog"}, {png, sizeof(png), "a \"ship\""}};
     struct page p;
     page_begin(&p, to, "Training run runs/first");
@@ -82,7 +82,7 @@ static void write_page(struct text *to)
     page_heading(&p, "Where the time goes");
     add_bars(&p);
     page_table(&p, &(struct page_table){
-                       .title = "Slowest layers", .headings = headings, .cells = cells, .columns = 2, .rows = 2, .numbers = 2});
+                       .title = "Slowest layers", .headings = headings, .cells = cells, .columns = 3, .rows = 2, .numbers = 4});
     page_heading(&p, "Mistakes");
     add_confusion(&p, 10);
     page_images(&p, "Worst mistakes", images, 2);
@@ -117,6 +117,7 @@ static void strings_are_escaped(void)
     REQUIRE(!t.failed);
     CHECK(!strstr(t.data, "<script") && !strstr(t.data, "<b>") && strstr(t.data, "dense_1 &#60;b&#62;"));
     CHECK(!strstr(t.data, "http") && !strstr(t.data, "@import")); /* nothing from elsewhere */
+    CHECK(strstr(t.data, ">layer</th><th scope=\"col\" class=\"n\">time [ms]</th>") && strstr(t.data, "<tr><td>conv_1</td><td class=\"n\">1.25</td></tr>"));
     CHECK(text_is_utf8(t.data, t.length));
     text_finish(&t);
 }
