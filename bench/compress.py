@@ -5,14 +5,17 @@
     bench/compress.py --table results
 
 Variants: `control` (trained as long as the others, unchanged: what training alone brings), `sparse50`, `sparse75` (magnitude pruning), `half` (channels,
-half of the operations), `ptq` (int8 after training) and `qat` (int8, trained for it). The pipelines are those that each run recorded. Every variant
-has a folder in OUT and a line in OUT/results.jsonl: a series that was interrupted continues with the same command. Differences are paired: the
-95 % interval is that of the mean difference of right and wrong answers, image by image. PENSTOCK_BUILD names the build folder.
+half of the operations), `ptq` (int8 after training), `qat` (int8, trained for it), `student` (half as many channels, about a quarter of the
+parameters, trained from the start for --student-epochs) and `distilled` (the same student, taught by the original). The pipelines are those that each
+run recorded. Every variant has a folder in OUT and a line in OUT/results.jsonl: a series that was interrupted continues with the same command.
+Differences are paired, `distilled` with `student` and the others with the original: the 95 % interval is that of the mean difference of right and
+wrong answers, image by image. PENSTOCK_BUILD names the build folder.
 """
 import argparse
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 
@@ -25,7 +28,10 @@ VARIANTS = {
     "half": ["--prune", "0.5", "--structured"],
     "ptq": ["--quantize", "int8"],
     "qat": ["--quantize", "int8", "--qat"],
+    "student": None,
+    "distilled": None,
 }
+STUDENT = ["--optimizer", "nesterov", "--lr", 0.2, "--weight-decay", 0.005, "--schedule", "one-cycle"]
 
 
 def run(*arguments):
@@ -59,22 +65,33 @@ def paired(before, after):
     return mean, 1.96 * math.sqrt(variance / len(d))
 
 
-def measure(path, name, options):
-    out = os.path.join(options.out, f"{os.path.basename(os.path.normpath(path))}-{name}")
-    facts = record(path)
-    if name == "control":
-        if not os.path.exists(f"{out}/latest"):
-            run("train", facts["pipeline"], "--model", facts["model"], "--weights", path, "--epochs", options.epochs, "--lr", options.lr, "--schedule", "cosine",
-                "--out", out, "-q")
-        else:
-            run("train", "--resume", out, "-q")
-        model, row = out, {}
+def narrow(model):
+    """The model's text with half as many channels in each convolution."""
+    return re.sub(r"\bconv (\d+)", lambda found: f"conv {int(found[1]) // 2}", model)
+
+
+def train(facts, out, *arguments):
+    if os.path.exists(f"{out}/latest"):
+        run("train", "--resume", out, "-q")
     else:
-        row = json.loads(run("compress", path, *VARIANTS[name], "--epochs", options.epochs, "--lr", options.lr, "--out", out, "--json"))
+        run("train", facts["pipeline"], "--seed", facts["seed"], *arguments, "--out", out, "-q")
+
+
+def measure(path, name, options):
+    out = os.path.join(options.out, f"{os.path.basename(os.path.normpath(path))}-")
+    facts, row, model, original = record(path), {}, out + name, path
+    if name == "control":
+        train(facts, model, "--model", facts["model"], "--weights", path, "--epochs", options.epochs, "--lr", options.lr, "--schedule", "cosine")
+    elif name in ("student", "distilled"):
+        teacher = ["--teacher", path] if name == "distilled" else []
+        original = out + "student" if teacher else path
+        train(facts, model, "--model", narrow(facts["model"]), "--val", facts["validation"], "--epochs", options.student_epochs, *STUDENT, *teacher)
+    else:
+        row = json.loads(run("compress", path, *VARIANTS[name], "--epochs", options.epochs, "--lr", options.lr, "--out", model, "--json"))
         model = row["out"]
         row = {"original": row["variants"][0], "result": row["variants"][row["chosen"]]}
     truth = labels(facts["validation"])
-    right = [[int(got == want) for got, want in zip(answers(m, facts["validation"]).values(), truth)] for m in (path, model)]
+    right = [[int(got == want) for got, want in zip(answers(m, facts["validation"]).values(), truth)] for m in (original, model)]
     mean, half = paired(*right)
     return {"run": path, "variant": name, "images": len(truth), "before": sum(right[0]) / len(truth), "after": sum(right[1]) / len(truth), "difference": mean,
             "interval": half, **row}
@@ -94,6 +111,7 @@ def main():
     parser.add_argument("--out")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--lr", type=float, default=3e-4)
+    parser.add_argument("--student-epochs", type=int, default=10)
     parser.add_argument("--table", metavar="OUT")
     options = parser.parse_args()
     if options.table:
