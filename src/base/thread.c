@@ -8,10 +8,14 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 struct worker {
     struct thread_group *group;
@@ -181,4 +185,29 @@ struct thread_group *thread_group_join(struct thread_group *g)
     pthread_mutex_destroy(&g->lock);
     mem_free(g);
     return NULL;
+}
+
+/* As <linux/sched/types.h> has it, which newer C libraries declare, too. */
+struct scheduling {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+#define LONGEST_TURN 100000000 /* ns; the longest that Linux accepts */
+
+void thread_take_long_turns(void)
+{
+#ifdef SYS_sched_setattr
+    /* Only the usual policy: an application that chose another one keeps it. `runtime` is the length of a turn since Linux 6.12; before, it is ignored. */
+    if (sched_getscheduler(0) == SCHED_OTHER)
+        (void)syscall(SYS_sched_setattr, 0,
+                      &(struct scheduling){.size = sizeof(struct scheduling),
+                                           .policy = SCHED_OTHER,
+                                           .nice = getpriority(PRIO_PROCESS, 0),
+                                           .runtime = LONGEST_TURN},
+                      0);
+#endif
 }

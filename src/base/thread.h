@@ -15,4 +15,8 @@ bool thread_group_wait(struct thread_group *g, uint32_t milliseconds);
 /* Joins and frees. NULL ok; returns NULL. */
 struct thread_group *thread_group_join(struct thread_group *g);
 
+/* Asks the scheduler for long turns of the calling thread: it keeps its share of the processor, but threads that wait for each other at short
+ * intervals, such as those of a training step, get theirs sooner. Does nothing where the system refuses. */
+void thread_take_long_turns(void);
+
 #endif

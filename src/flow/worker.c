@@ -230,6 +230,7 @@ static void work(void *user, unsigned number)
     struct ticket t;
     struct ring_pause pause;
     stop_set_thread((struct file_stop){is_stopped, c->order.ring});
+    thread_take_long_turns();
     while (ring_take(c->order.ring, number, &t, &pause)) {
         cell_add(&cell->wait_ns, pause.waited_ns);
         struct trace_mark mark;

@@ -8,10 +8,12 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 struct shared {
@@ -227,7 +229,39 @@ static void test_cancelled(void)
     CHECK_STATUS(parallel_run(&p, &error), PST_ECANCELLED, &error);
 }
 
+struct turns {
+    int policy, nice_before, nice_after, policy_after;
+};
+
+static void take_long_turns(void *user, unsigned worker)
+{
+    struct turns *t = user;
+    (void)worker;
+    sched_setscheduler(0, t->policy, &(struct sched_param){0});
+    setpriority(PRIO_PROCESS, 0, 7);
+    t->nice_before = getpriority(PRIO_PROCESS, 0);
+    thread_take_long_turns();
+    t->nice_after = getpriority(PRIO_PROCESS, 0);
+    t->policy_after = sched_getscheduler(0);
+}
+
+/* What the application chose for its threads stays. */
+static void test_long_turns(void)
+{
+    static const int policies[] = {SCHED_OTHER, SCHED_BATCH};
+    pst_error error;
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+        struct turns t = {.policy = policies[i]};
+        struct thread_group *g;
+        CHECK_STATUS(thread_group_start(&g, 1, "turns", take_long_turns, &t, &error), PST_OK, &error);
+        thread_group_join(g);
+        CHECK(t.nice_before == 7 && t.nice_after == 7);
+        CHECK(t.policy_after == t.policy);
+    }
+}
+
 static const struct test tests[] = {
+    {"long turns leave priority and policy alone", test_long_turns},
     {"first use of a kernel from many threads", test_first_use},
     {"each worker runs once", test_each_once},
     {"names and signals", test_names_and_signals},
