@@ -70,24 +70,24 @@ def narrow(model):
     return re.sub(r"\bconv (\d+)", lambda found: f"conv {int(found[1]) // 2}", model)
 
 
-def train(facts, out, *arguments):
+def train(facts, out, options, *arguments):
     if os.path.exists(f"{out}/latest"):
-        run("train", "--resume", out, "-q")
+        run("train", "--resume", out, *options.cores, "-q")
     else:
-        run("train", facts["pipeline"], "--seed", facts["seed"], *arguments, "--out", out, "-q")
+        run("train", facts["pipeline"], "--seed", facts["seed"], *arguments, *options.cores, "--out", out, "-q")
 
 
 def measure(path, name, options):
     out = os.path.join(options.out, f"{os.path.basename(os.path.normpath(path))}-")
     facts, row, model, original = record(path), {}, out + name, path
     if name == "control":
-        train(facts, model, "--model", facts["model"], "--weights", path, "--epochs", options.epochs, "--lr", options.lr, "--schedule", "cosine")
+        train(facts, model, options, "--model", facts["model"], "--weights", path, "--epochs", options.epochs, "--lr", options.lr, "--schedule", "cosine")
     elif name in ("student", "distilled"):
         teacher = ["--teacher", path] if name == "distilled" else []
         original = out + "student" if teacher else path
-        train(facts, model, "--model", narrow(facts["model"]), "--val", facts["validation"], "--epochs", options.student_epochs, *STUDENT, *teacher)
+        train(facts, model, options, "--model", narrow(facts["model"]), "--val", facts["validation"], "--epochs", options.student_epochs, *STUDENT, *teacher)
     else:
-        row = json.loads(run("compress", path, *VARIANTS[name], "--epochs", options.epochs, "--lr", options.lr, "--out", model, "--json"))
+        row = json.loads(run("compress", path, *VARIANTS[name], "--epochs", options.epochs, "--lr", options.lr, *options.cores, "--out", model, "--json"))
         model = row["out"]
         row = {"original": row["variants"][0], "result": row["variants"][row["chosen"]]}
     truth = labels(facts["validation"])
@@ -112,8 +112,10 @@ def main():
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--lr", type=float, default=3e-4)
     parser.add_argument("--student-epochs", type=int, default=10)
+    parser.add_argument("--threads", type=int, help="threads of training and as many of the pipeline, instead of one per core; the weights are the same")
     parser.add_argument("--table", metavar="OUT")
     options = parser.parse_args()
+    options.cores = ["--threads", options.threads, "--workers", options.threads] if options.threads else []
     if options.table:
         return table(f"{options.table}/results.jsonl")
     os.makedirs(options.out, exist_ok=True)
