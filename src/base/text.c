@@ -86,6 +86,18 @@ bool text_is_utf8(const void *s, size_t n)
     return valid;
 }
 
+void text_add_base64(struct text *t, const void *data, size_t length)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *from = data;
+    for (size_t i = 0; i < length; i += 3) {
+        size_t n = length - i < 3 ? length - i : 3;
+        uint32_t v = (uint32_t)from[i] << 16 | (n > 1 ? (uint32_t)from[i + 1] << 8 : 0) | (n > 2 ? from[i + 2] : 0);
+        char out[4] = {digits[v >> 18], digits[v >> 12 & 63], n > 1 ? digits[v >> 6 & 63] : '=', n > 2 ? digits[v & 63] : '='};
+        text_add_n(t, out, sizeof(out));
+    }
+}
+
 void text_add_shell(struct text *t, const char *word)
 {
     if (word[0] && !strpbrk(word, " \t\n'\"\\$`&|;<>()*?[]#~!{}")) {

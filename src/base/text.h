@@ -18,6 +18,7 @@ void text_add_n(struct text *t, const char *s, size_t n);
 void text_addf(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_add_json(struct text *t, const char *s, size_t n); /* a JSON string, as json_quote writes it */
 void text_add_shell(struct text *t, const char *word); /* quoted where a shell would take it for something else */
+void text_add_base64(struct text *t, const void *data, size_t length);
 void text_put(void *text, const char *s, size_t n); /* text_add_n as writers such as struct json call it */
 void text_finish(struct text *t);                            /* frees */
 

@@ -16,7 +16,7 @@
 
 static void amount(char cell[CELL], double x)
 {
-    page_number(cell, x);
+    figure_number(cell, x);
 }
 
 static void fill_row(char (*cells)[CELL], const pst_compress_variant *v)

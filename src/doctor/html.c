@@ -23,7 +23,7 @@ static void add_facts(struct sheet *s)
     all[n++] = (struct page_fact){"Verdict", sheet_text(s, verdict, "class"), true};
     all[n++] = (struct page_fact){"Waiting for data", sheet_share(s, sheet_number(s, verdict, "wait_share")), false};
     all[n++] = (struct page_fact){"Cause", stage[0] && cause[0] && strcmp(cause, "none") != 0 ? sheet_format(s, "%s (%s)", cause, stage) : cause, false};
-    all[n++] = (struct page_fact){"Samples per second", sheet_figure(s, sheet_number(s, now, "samples_per_s")), false};
+    all[n++] = (struct page_fact){"Samples per second", sheet_rate(s, sheet_number(s, now, "samples_per_s")), false};
     all[n++] = (struct page_fact){"One epoch", sheet_duration(s, sheet_number(s, now, "epoch_seconds")), false};
     all[n++] = (struct page_fact){"All epochs", sheet_duration(s, sheet_number(s, now, "total_seconds")), false};
     for (size_t i = 0; i < n; i++)

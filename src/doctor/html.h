@@ -30,8 +30,10 @@ size_t sheet_next(const struct sheet *s, size_t item);
 
 void *sheet_alloc(struct sheet *s, size_t count, size_t size); /* zeroed; NULL: out of memory */
 const char *sheet_format(struct sheet *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *sheet_figure(struct sheet *s, double value);     /* three digits; "" if not finite */
-const char *sheet_duration(struct sheet *s, double seconds); /* "236 h", "3.2 min", "45 ms"; "" if not finite */
+const char *sheet_figure(struct sheet *s, double value); /* all digits of a whole number, otherwise three; "" if not finite */
+const char *sheet_sentence(struct sheet *s, const char *text); /* begins with a capital letter */
+const char *sheet_rate(struct sheet *s, double value);         /* three digits */
+const char *sheet_duration(struct sheet *s, double seconds);   /* "236 h", "3.2 min", "45 ms"; "" if not finite */
 const char *sheet_bytes(struct sheet *s, double bytes);
 const char *sheet_share(struct sheet *s, double share); /* "62 %" */
 const char *sheet_times(struct sheet *s, double gain);  /* "3.20 ×" */

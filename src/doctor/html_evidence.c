@@ -208,21 +208,27 @@ static bool is_picture(const uint8_t *data, size_t length)
     return length > 8 && ((data[0] == 0x89 && data[1] == 'P') || (data[0] == 0xFF && data[1] == 0xD8));
 }
 
-void sheet_images(struct sheet *s)
+static bool read_pair(struct sheet *s, size_t at, struct page_image pair[2])
 {
     static const char *const keys[] = {"before", "after"};
+    bool both = true;
+    for (size_t k = 0; k < 2; k++) {
+        pair[k] = (struct page_image){.caption = sheet_format(s, "%s: %s", keys[k], sheet_text(s, at, "caption"))};
+        pair[k].length = decode_base64(s, sheet_text(s, at, keys[k]), &pair[k].data);
+        both = both && pair[k].length && is_picture(pair[k].data, pair[k].length);
+    }
+    return both;
+}
+
+void sheet_images(struct sheet *s)
+{
     struct page_image images[MOST_IMAGES];
     size_t list = sheet_child(s, 0, "images"), n = sheet_count(s, list), count = 0;
     for (size_t i = 0, at = list + 1; i < n && count + 2 <= MOST_IMAGES; i++, at = sheet_next(s, at))
-        for (size_t k = 0; k < 2; k++) {
-            struct page_image image = {.caption = sheet_format(s, "%s: %s", keys[k], sheet_text(s, at, "caption"))};
-            image.length = decode_base64(s, sheet_text(s, at, keys[k]), &image.data);
-            if (image.length && is_picture(image.data, image.length))
-                images[count++] = image;
-        }
+        count += read_pair(s, at, &images[count]) ? 2 : 0;
     if (count) {
         page_heading(&s->page, "Samples before and after");
-        page_images(&s->page, "Samples before and after the remedies that change pixels", images, count);
+        page_image_pairs(&s->page, "Samples before and after the remedies that change pixels", images, count);
     }
 }
 

@@ -66,28 +66,28 @@ const char *sheet_format(struct sheet *s, const char *format, ...)
 
 const char *sheet_figure(struct sheet *s, double value)
 {
-    char number[PAGE_NUMBER_SIZE];
+    char number[FIGURE_SIZE];
     if (!isfinite(value))
         return "";
-    if (value == floor(value) && fabs(value) < 1e9) /* a count */
-        return sheet_format(s, "%.0f", value);
-    return sheet_format(s, "%s", page_number(number, value));
+    bool count = value == floor(value) && fabs(value) < 1e9;
+    return sheet_format(s, "%s", count ? figure_count(number, value) : figure_number(number, value));
+}
+
+const char *sheet_sentence(struct sheet *s, const char *text)
+{
+    return text[0] >= 'a' && text[0] <= 'z' ? sheet_format(s, "%c%s", text[0] - 'a' + 'A', text + 1) : text;
+}
+
+const char *sheet_rate(struct sheet *s, double value)
+{
+    char number[FIGURE_SIZE];
+    return isfinite(value) ? sheet_format(s, "%s", figure_number(number, value)) : "";
 }
 
 const char *sheet_duration(struct sheet *s, double seconds)
 {
-    static const struct {
-        double from, unit;
-        const char *name;
-    } units[] = {{172800, 86400, "days"}, {7200, 3600, "h"}, {120, 60, "min"}, {1, 1, "s"},
-                 {1e-3, 1e-3, "ms"},      {0, 1e-6, "µs"}};
-    char number[PAGE_NUMBER_SIZE];
-    size_t i = 0;
-    if (!isfinite(seconds) || seconds < 0)
-        return "";
-    while (seconds < units[i].from)
-        i++;
-    return sheet_format(s, "%s\xC2\xA0%s", page_number(number, seconds / units[i].unit), units[i].name);
+    char number[FIGURE_SIZE];
+    return isfinite(seconds) && seconds >= 0 ? sheet_format(s, "%s", figure_seconds(number, seconds, "\xC2\xA0")) : "";
 }
 
 const char *sheet_bytes(struct sheet *s, double bytes)
@@ -100,12 +100,12 @@ const char *sheet_bytes(struct sheet *s, double bytes)
 
 const char *sheet_share(struct sheet *s, double share)
 {
-    char number[PAGE_NUMBER_SIZE];
-    return isfinite(share) ? sheet_format(s, "%s\xC2\xA0%%", page_number(number, 100 * share)) : "";
+    char number[FIGURE_SIZE];
+    return isfinite(share) ? sheet_format(s, "%s\xC2\xA0%%", figure_number(number, 100 * share)) : "";
 }
 
 const char *sheet_times(struct sheet *s, double gain)
 {
-    char number[PAGE_NUMBER_SIZE];
-    return isfinite(gain) ? sheet_format(s, "%s\xC2\xA0×", page_number(number, gain)) : "";
+    char number[FIGURE_SIZE];
+    return isfinite(gain) ? sheet_format(s, "%s\xC2\xA0×", figure_number(number, gain)) : "";
 }

@@ -21,14 +21,14 @@ static double longest(const struct bar_chart *c)
 
 static void add_number(struct text *to, const struct bar_chart *c, const struct chart_bar *b)
 {
-    char number[PAGE_NUMBER_SIZE], low[PAGE_NUMBER_SIZE], high[PAGE_NUMBER_SIZE];
-    text_addf(to, "<td class=\"n\">%s", page_number(number, b->value));
+    char number[FIGURE_SIZE], low[FIGURE_SIZE], high[FIGURE_SIZE];
+    text_addf(to, "<td class=\"n\">%s", figure_number(number, b->value));
     if (c->unit[0]) {
         text_add(to, "\xC2\xA0");
         page_escape(to, c->unit);
     }
     if (has_range(b))
-        text_addf(to, "<br><small>%s–%s</small>", page_number(low, b->low), page_number(high, b->high));
+        text_addf(to, "<br><small>%s–%s</small>", figure_number(low, b->low), figure_number(high, b->high));
     if (b->predicted)
         text_add(to, "<br><small>predicted</small>");
     text_add(to, "</td>");

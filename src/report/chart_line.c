@@ -78,7 +78,7 @@ static void add_ticks(struct text *to, const struct axis *a, const char *class_n
         double v = (first + i) * a->step;
         if (v > a->to + a->step * 1e-6)
             break;
-        char number[PAGE_NUMBER_SIZE];
+        char number[FIGURE_SIZE];
         digits_print(number, sizeof(number), fabs(v) >= 1e9 || digits > 6 ? "%.*e" : "%.*f",
                  fabs(v) >= 1e9 || digits > 6 ? 1 : digits, fabs(v) < a->step / 2 ? 0 : v);
         text_addf(to, "<span class=\"%s\" style=\"%s:%.1f%%\">%s</span>", class_name, side, 100 * share(a, v), number);

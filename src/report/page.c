@@ -1,17 +1,13 @@
 /* page.c: text, tables and images of a page. See page.h. */
 #include "report/page.h"
 
-#include "base/digits.h"
 #include "base/secret.h"
 #include "base/utf8.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SIGNIFICANT 3
-
-/* ---- Strings and numbers ---- */
+/* ---- Strings ---- */
 
 void page_escape(struct text *to, const char *s)
 {
@@ -28,22 +24,6 @@ void page_escape(struct text *to, const char *s)
         s += n;
         left -= n;
     }
-}
-
-char *page_number(char buffer[PAGE_NUMBER_SIZE], double value)
-{
-    double size = fabs(value);
-    if (!isfinite(value))
-        snprintf(buffer, PAGE_NUMBER_SIZE, "–");
-    else if (size == 0)
-        snprintf(buffer, PAGE_NUMBER_SIZE, "0");
-    else if (size < 1e-4 || size >= 1e15)
-        digits_print(buffer, PAGE_NUMBER_SIZE, "%.*g", SIGNIFICANT, value);
-    else {
-        int digits = SIGNIFICANT - 1 - (int)floor(log10(size));
-        digits_print(buffer, PAGE_NUMBER_SIZE, "%.*f", digits > 0 ? digits : 0, value);
-    }
-    return buffer;
 }
 
 static void element(struct page *p, const char *open, const char *text, const char *close)
@@ -189,28 +169,27 @@ void page_figure_end(struct page *p)
 
 /* ---- Images ---- */
 
-static void add_base64(struct text *to, const uint8_t *data, size_t length)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < length; i += 3) {
-        size_t n = length - i < 3 ? length - i : 3;
-        uint32_t v = (uint32_t)data[i] << 16 | (n > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (n > 2 ? data[i + 2] : 0);
-        char out[4] = {digits[v >> 18], digits[v >> 12 & 63], n > 1 ? digits[v >> 6 & 63] : '=', n > 2 ? digits[v & 63] : '='};
-        text_add_n(to, out, sizeof(out));
-    }
-}
-
-void page_images(struct page *p, const char *title, const struct page_image *images, size_t count)
+static void add_images(struct page *p, const char *class_name, const char *title, const struct page_image *images, size_t count)
 {
     page_figure_begin(p, "pictures", title, title);
-    text_add(p->to, "<div class=\"images\">\n");
+    text_addf(p->to, "<div class=\"%s\">\n", class_name);
     for (size_t i = 0; i < count; i++) {
         bool png = images[i].length > 1 && ((const uint8_t *)images[i].data)[0] == 0x89;
         text_addf(p->to, "<div><img src=\"data:image/%s;base64,", png ? "png" : "jpeg");
-        add_base64(p->to, images[i].data, images[i].length);
+        text_add_base64(p->to, images[i].data, images[i].length);
         element(p, "\" alt=\"", images[i].caption, "\">");
         element(p, "<p>", images[i].caption, "</p></div>\n");
     }
     text_add(p->to, "</div>\n");
     page_figure_end(p);
+}
+
+void page_images(struct page *p, const char *title, const struct page_image *images, size_t count)
+{
+    add_images(p, "images", title, images, count);
+}
+
+void page_image_pairs(struct page *p, const char *title, const struct page_image *images, size_t count)
+{
+    add_images(p, "images pairs", title, images, count);
 }

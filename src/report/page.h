@@ -6,6 +6,7 @@
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 
+#include "base/figure.h"
 #include "base/text.h"
 
 struct page {
@@ -49,6 +50,8 @@ struct page_image {
     const char *caption;
 };
 void page_images(struct page *p, const char *title, const struct page_image *images, size_t count);
+/* Images 0 and 1, 2 and 3, … stay beside each other on narrow screens. */
+void page_image_pairs(struct page *p, const char *title, const struct page_image *images, size_t count);
 
 /* ---- For charts ---- */
 
@@ -56,10 +59,6 @@ void page_escape(struct text *to, const char *s);
 /* A figure with a title and a description for screen readers. */
 void page_figure_begin(struct page *p, const char *class_name, const char *title, const char *description);
 void page_figure_end(struct page *p);
-
-#define PAGE_NUMBER_SIZE 32
-/* Three significant digits, without an exponent from 0.0001 to 10^15. Returns `buffer`. */
-char *page_number(char buffer[PAGE_NUMBER_SIZE], double value);
 
 /* The style sheet of pages. */
 

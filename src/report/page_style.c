@@ -64,7 +64,7 @@ const char *const page_style[] = {
     ".yl{left:-2.9rem}"
     ".bars tr{display:grid;grid-template-columns:1fr 8.5rem;border-bottom:1px solid var(--faint)}.bars th{grid-column:1/-1;"
     "width:auto;border:0;padding-bottom:0}.bars td{border:0}.bars td.n{width:auto;font-size:.85rem}.images div{width:calc(33% "
-    "- .6rem)}}\n"
+    "- .6rem)}.images.pairs div{width:calc(50% - .4rem)}}\n"
     "@media print{:root{--ink:#000;--soft:#444;--faint:#ccc;--paper:#fff;--grey:#777;--accent:#0b5fa5;--heat:11 95 165}"
     "*{print-color-adjust:exact}"
     "body{max-width:none;padding:0}figure,tr{break-inside:avoid}h2{break-after:avoid}details::details-content{content-"

@@ -98,7 +98,7 @@ static pst_status write_page(const struct search *s, size_t steepest, pst_error 
 {
     struct text t = {0};
     struct page p;
-    char text[200], number[PAGE_NUMBER_SIZE];
+    char text[200], number[FIGURE_SIZE];
     struct chart_line line = {.label = "loss", .x = s->exponents, .y = s->losses, .count = s->count, .accent = true};
     page_begin(&p, &t, "Search for the learning rate");
     if (steepest == SIZE_MAX)
@@ -113,7 +113,7 @@ static pst_status write_page(const struct search *s, size_t steepest, pst_error 
                                          .lines = &line,
                                          .count = 1});
     snprintf(text, sizeof(text), "The lowest loss, %s, was reached at %.2g. A good rate is well below that.",
-             page_number(number, s->losses[lowest_of(s)]), s->rates[lowest_of(s)]);
+             figure_number(number, s->losses[lowest_of(s)]), s->rates[lowest_of(s)]);
     page_paragraph(&p, text);
     page_end(&p);
     pst_status st = t.failed ? fail_memory(reterr, "writing the page") : publish_bytes(s->options->page, t.data, t.length, true, false, reterr);

@@ -117,20 +117,20 @@ static void put_curves(struct page *p, struct curves *c, enum column training, e
 
 static void put_answer(struct page *p, const pst_trainer *t, const pst_run_progress *last, const struct run_results *r)
 {
-    char text[320], number[PAGE_NUMBER_SIZE];
+    char text[320], number[FIGURE_SIZE];
     const pst_evaluation *e = &r->evaluation;
     const char *where = r->best ? "at its best" : "at the end";
     if (r->has_evaluation && isfinite(e->accuracy))
         snprintf(text, sizeof(text), "The model is right about %s %% of the %" PRIu64 " validation samples %s, after step %" PRIu64 ".",
-                 page_number(number, 100 * e->accuracy), e->samples, where, r->step);
+                 figure_number(number, 100 * e->accuracy), e->samples, where, r->step);
     else if (r->has_evaluation && isfinite(e->mae))
         snprintf(text, sizeof(text), "The model is off by %s on average over %" PRIu64 " validation samples %s, after step %" PRIu64 ".",
-                 page_number(number, e->mae), e->samples, where, r->step);
+                 figure_number(number, e->mae), e->samples, where, r->step);
     else if (r->has_evaluation)
-        snprintf(text, sizeof(text), "The validation loss is %s %s, after step %" PRIu64 ".", page_number(number, e->loss), where, r->step);
+        snprintf(text, sizeof(text), "The validation loss is %s %s, after step %" PRIu64 ".", figure_number(number, e->loss), where, r->step);
     else
         snprintf(text, sizeof(text), "The training loss is %s after step %" PRIu64 ". There was no validation.",
-                 page_number(number, last->loss), t->steps);
+                 figure_number(number, last->loss), t->steps);
     page_sentence(p, text);
 }
 
@@ -142,13 +142,13 @@ static void put_metrics(struct page *p, const pst_evaluation *e)
     } rows[] = {{"loss", e->loss},   {"accuracy, %", 100 * e->accuracy}, {"among the 5 most likely, %", e->classes > 5 ? 100 * e->top5 : NAN},
                 {"AUC", e->auc},     {"F1", e->f1},                      {"mean absolute error", e->mae},
                 {"R²", e->r2}};
-    char numbers[7][PAGE_NUMBER_SIZE];
+    char numbers[7][FIGURE_SIZE];
     const char *cells[14], *headings[] = {"metric", "value"};
     size_t count = 0;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (isfinite(rows[i].value)) {
             cells[2 * count] = rows[i].name;
-            cells[2 * count + 1] = page_number(numbers[count], rows[i].value);
+            cells[2 * count + 1] = figure_number(numbers[count], rows[i].value);
             count++;
         }
     page_table(p, &(struct page_table){.title = "Validation", .headings = headings, .cells = cells, .columns = 2, .rows = count, .numbers = 2});
@@ -184,13 +184,13 @@ static void put_confusion(struct page *p, const pst_run_options *o, const pst_ev
 
 static void caption(const pst_trainer *t, const pst_run_options *o, const struct mistake *m, char ret[320])
 {
-    char a[24], b[24], x[PAGE_NUMBER_SIZE], y[PAGE_NUMBER_SIZE];
+    char a[24], b[24], x[FIGURE_SIZE], y[FIGURE_SIZE];
     bool classes = t->options.loss != PST_LOSS_MSE && (t->options.loss != PST_LOSS_BINARY || t->width == 1);
     if (classes)
         snprintf(ret, 320, "%.60s, taken for %.60s (%s %%)%s%s", class_name(o, (size_t)m->wanted, a), class_name(o, (size_t)m->found, b),
-                 page_number(x, 100 * m->probability), m->place[0] ? " · " : "", m->place);
+                 figure_number(x, 100 * m->probability), m->place[0] ? " · " : "", m->place);
     else
-        snprintf(ret, 320, "%s wanted, %s found%s%s", page_number(x, m->wanted), page_number(y, m->found), m->place[0] ? " · " : "", m->place);
+        snprintf(ret, 320, "%s wanted, %s found%s%s", figure_number(x, m->wanted), figure_number(y, m->found), m->place[0] ? " · " : "", m->place);
 }
 
 static void put_mistakes(struct page *p, const pst_trainer *t, const pst_run_options *o, const struct mistakes *m)
@@ -220,13 +220,13 @@ static void put_times(struct page *p, const struct run_results *r)
 {
     double total = r->computing + r->waiting + r->validating + r->saving;
     double steps = r->computing + r->waiting, waited = steps > 0 ? r->waiting / steps : 0;
-    char text[300], share[PAGE_NUMBER_SIZE];
+    char text[300], share[FIGURE_SIZE];
     const struct chart_bar bars[] = {{.label = "training steps", .value = r->computing},
                                      {.label = "waiting for data", .value = r->waiting, .accent = r->waiting > 0.1 * total},
                                      {.label = "validation", .value = r->validating},
                                      {.label = "saving checkpoints", .value = r->saving}};
     page_heading(p, "Time");
-    snprintf(text, sizeof(text), "Waiting for data took %s %% of the time of training steps: the run was %s.%s", page_number(share, 100 * waited),
+    snprintf(text, sizeof(text), "Waiting for data took %s %% of the time of training steps: the run was %s.%s", figure_number(share, 100 * waited),
              waited < 0.05 ? "consumer-bound" : waited <= 0.2 ? "balanced" : "input-bound", /* the doctor's words and limits */
              waited < 0.05 ? "" : " \"penstock doctor --model\" with the folder of this run names the cause, and says what each remedy would bring.");
     page_paragraph(p, text);

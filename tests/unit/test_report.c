@@ -73,7 +73,8 @@ static void add_confusion(struct page *p, size_t n)
 
 static void write_page(struct text *to)
 {
-    static const char *const headings[] = {"layer", "empty", "time [ms]"}, *const cells[] = {"conv_1", "", "1.25", "dense_1 <b>", NULL, "0.50"};
+    static const char *const headings[] = {"layer", "empty", "time [ms]"}, *const cells[] = {"conv_1",      "",   "1.25",
+                                                                                             "dense_1 <b>", NULL, "0.50"};
     const struct page_image images[] = {{png, sizeof(png), "cat, taken for a dog"}, {png, sizeof(png), "a \"ship\""}};
     struct page p;
     page_begin(&p, to, "Training run runs/first");
@@ -117,7 +118,8 @@ static void strings_are_escaped(void)
     REQUIRE(!t.failed);
     CHECK(!strstr(t.data, "<script") && !strstr(t.data, "<b>") && strstr(t.data, "dense_1 &#60;b&#62;"));
     CHECK(!strstr(t.data, "http") && !strstr(t.data, "@import")); /* nothing from elsewhere */
-    CHECK(strstr(t.data, ">layer</th><th scope=\"col\" class=\"n\">time [ms]</th>") && strstr(t.data, "<tr><td>conv_1</td><td class=\"n\">1.25</td></tr>"));
+    CHECK(strstr(t.data, ">layer</th><th scope=\"col\" class=\"n\">time [ms]</th>") &&
+          strstr(t.data, "<tr><td>conv_1</td><td class=\"n\">1.25</td></tr>"));
     CHECK(text_is_utf8(t.data, t.length));
     text_finish(&t);
 }
@@ -146,11 +148,47 @@ static void numbers_have_three_digits(void)
     static const struct {
         double value;
         const char *want;
-    } cases[] = {{0, "0"},         {1.23456, "1.23"}, {12.3456, "12.3"}, {1234.5, "1234"}, {0.00123456, "0.00123"},
-                 {-0.5, "-0.500"}, {1e20, "1e+20"},   {1e-9, "1e-09"},   {NAN, "–"},       {123456789, "123456789"}};
-    char buffer[PAGE_NUMBER_SIZE];
+    } cases[] = {{0, "0"},
+                 {1.23456, "1.23"},
+                 {12.3456, "12.3"},
+                 {1234.5, "1,230"},
+                 {0.00123456, "0.00123"},
+                 {-0.5, "-0.500"},
+                 {1e20, "1e+20"},
+                 {1e-9, "1e-09"},
+                 {NAN, "–"},
+                 {123456789, "123,000,000"},
+                 {-12345, "-12,300"},
+                 {9.996, "10.0"},
+                 {999.6, "1,000"},
+                 {0.00099996, "0.00100"}};
+    char buffer[FIGURE_SIZE];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        CHECK_STR(page_number(buffer, cases[i].value), cases[i].want);
+        CHECK_STR(figure_number(buffer, cases[i].value), cases[i].want);
+}
+
+static void counts_and_times_suit_people(void)
+{
+    static const struct {
+        double seconds;
+        const char *want;
+    } cases[] = {{0.0648, "64.8 ms"},
+                 {0, "0 s"},
+                 {5e-7, "0.500 µs"},
+                 {59, "59.0 s"},
+                 {849600, "9.83 days"},
+                 {7200, "2.00 h"},
+                 {600, "10.0 min"},
+                 {0.99999, "1.00 s"},
+                 {86400 * 1e6, "1,000,000 days"},
+                 {NAN, "–"}};
+    char buffer[FIGURE_SIZE];
+    CHECK_STR(figure_count(buffer, 1281167), "1,281,167");
+    CHECK_STR(figure_count(buffer, 999), "999");
+    CHECK_STR(figure_count(buffer, -1000), "-1,000");
+    CHECK_STR(figure_count(buffer, 1e18), "1e+18");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        CHECK_STR(figure_seconds(buffer, cases[i].seconds, " "), cases[i].want);
 }
 
 /* Draws one line; returns the page, to be freed. */
@@ -225,6 +263,7 @@ int main(int argc, char **argv)
                      (const struct test[]){{"strings are escaped", strings_are_escaped},
                                            {"tags are balanced", tags_are_balanced},
                                            {"numbers have three digits", numbers_have_three_digits},
+                                           {"counts and times", counts_and_times_suit_people},
                                            {"awkward values are drawn", awkward_values_are_drawn},
                                            {"memory may run out", memory_may_run_out},
                                            {0}});
