@@ -206,6 +206,8 @@ static int run(const void *config, const char *const *operands, size_t count)
 
     if (c->compare)
         return compare(c, operands, count);
+    if ((c->step_ms > 0) + (c->step_rate > 0) + (c->model != NULL) > 1)
+        return say_usage(&command_doctor, "--step-ms, --step-rate and --model exclude each other: each says how long a step takes");
     code = pipeline_check(&command_doctor, &c->pipeline, c->json);
     if (code != EXIT_DONE)
         return code;

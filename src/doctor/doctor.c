@@ -149,7 +149,7 @@ static pst_status prepare(struct pst_doctor *d, const char *target, pst_error *r
     if (st == PST_OK)
         st = (d->subject = mem_strdup(target)) ? PST_OK : fail_memory(reterr, "starting the examination");
     if (st == PST_OK)
-        st = target_text(&d->text, &d->written, target, reterr);
+        st = target_text(&d->text, &d->written, target, d->options.customs != NULL, reterr);
     d->remote.kept = remote_kept();
     d->remote.downloaded = object_downloaded();
     if (st == PST_OK)

@@ -33,8 +33,9 @@ struct facts {
 };
 /* Plans `r` and reads its description. */
 pst_status facts_read(struct facts *ret, const struct draft *r, pst_error *reterr);
-/* Returns the text of a pipeline for `target` if that is a path, or a copy of it; `*ret_written` says which. mem_free it. */
-pst_status target_text(char **ret, bool *ret_written, const char *target, pst_error *reterr);
+/* Returns the text of a pipeline for `target` if that is a path, or a copy of it; `*ret_written` says which. `customs`: the program has operations
+ * of its own, whose names are not known here. mem_free it. */
+pst_status target_text(char **ret, bool *ret_written, const char *target, bool customs, pst_error *reterr);
 
 /* ---- The machine ---- */
 

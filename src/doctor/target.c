@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <penstock/image.h>
+#include <penstock/record.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -169,6 +170,27 @@ static pst_status shards_text(char **text, pst_error *reterr)
     return whole ? PST_OK : fail_memory(reterr, "writing a pipeline");
 }
 
+/* Refuses a file that neither is called a shard nor begins with a record. */
+static pst_status check_records(const char *path, pst_error *reterr)
+{
+    pst_reader *reader = NULL;
+    pst_record record;
+    pst_error error;
+    if (is_shard(path))
+        return PST_OK; /* damage is reported with its place */
+    pst_status st = pst_reader_open(&reader, path, NULL, &error);
+    if (st == PST_OK)
+        st = pst_reader_next(reader, &record, &error);
+    pst_reader_close(reader);
+    if (st == PST_ECORRUPT)
+        return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
+                           "not a TFRecord file, and of no other kind that the doctor knows; give a folder of images, TFRecord shards, a list (.csv, .tsv, .txt, "
+                           ".lst), an array (.npy), the text of a pipeline, or @FILE if the file contains such a text");
+    if (st < 0 && reterr)
+        *reterr = error;
+    return st < 0 ? st : PST_OK;
+}
+
 static pst_status file_text(char **ret, const char *path, pst_error *reterr)
 {
     char *word = draft_quote(path), *source = NULL;
@@ -182,20 +204,31 @@ static pst_status file_text(char **ret, const char *path, pst_error *reterr)
         *ret = source ? image_pipeline(source, side ? side : USUAL_SIZE) : NULL;
         mem_free(probe);
     } else {
-        *ret = word ? mem_format("tfrecord %s", word) : NULL;
-        st = *ret ? shards_text(ret, reterr) : PST_OK;
+        st = word ? check_records(path, reterr) : PST_OK;
+        *ret = word && st == PST_OK ? mem_format("tfrecord %s", word) : NULL;
+        if (*ret)
+            st = shards_text(ret, reterr);
     }
     mem_free(word);
     mem_free(source);
     return st < 0 ? st : *ret ? PST_OK : fail_memory(reterr, "writing a pipeline");
 }
 
-pst_status target_text(char **ret, bool *ret_written, const char *target, pst_error *reterr)
+static bool is_one_word(const char *target)
+{
+    return target[0] && target[0] != '@' && !strpbrk(target, " \t\r\n|'\"(");
+}
+
+pst_status target_text(char **ret, bool *ret_written, const char *target, bool customs, pst_error *reterr)
 {
     struct stat s;
     char *text = NULL;
     const char *bar = strchr(target, '|');
     *ret_written = !bar && target[0] != '@' && stat(target, &s) == 0;
+    if (!*ret_written && !customs && is_one_word(target) && !strstr(target, "://") && !pst_op_find(target))
+        return pst_fail_at(reterr, PST_ENOTFOUND, target, PST_NOWHERE, PST_NOWHERE,
+                           "no such file or folder, and no operation of this name; check the spelling, and whether a relative path starts in the folder "
+                           "that you are in");
     if (!*ret_written) {
         *ret = mem_strdup(target);
         return *ret ? PST_OK : fail_memory(reterr, "reading the pipeline");

@@ -282,11 +282,18 @@ def test_model_and_machines(patience):
 
 def test_wrong_command_lines():
     assert "^" in penstock("doctor", "range 10 | bach 3", code=2).err
-    penstock("doctor", "range 10 | batch 3", "--step-ms", 5, "--step-rate", 6, code=2)
+    refused = penstock("doctor", "range 10 | batch 3", "--step-ms", 5, "--step-rate", 6, code=2).err
+    assert "--step-ms, --step-rate and --model exclude each other" in refused, refused
     penstock("doctor", code=2)
     assert "needs --rank" in penstock("doctor", "range 10 | batch 3", "--world", 2, code=2).err
     assert "--bad" in penstock("doctor", "range 10 | batch 3", "--bad", "maybe", code=2).err
     penstock("doctor", "no/such/folder", code=1)
+    assert "no such file or folder, and no operation" in penstock("doctor", "nosuch", code=1).err
+    with scratch() as folder:
+        with open(f"{folder}/s.json", "w") as f:
+            f.write("{}")
+        refused = penstock("doctor", f"{folder}/s.json", code=2).err
+        assert "not a TFRecord file" in refused and "a folder of images" in refused and "repair" not in refused, refused
     penstock("doctor", "range 10 | batch 3", "--sweep", "everything", code=2)
 
 
