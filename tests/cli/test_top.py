@@ -15,8 +15,10 @@ import urllib.request
 import tap
 from patience import HANG, wait_until
 from tool import PENSTOCK, environment, penstock, report, scratch
+from trace_events import check_trace
 
 ENDLESS = "range 100000000 | batch 64"
+VERDICTS = ("input-bound", "balanced", "consumer-bound")  # the words of the doctor
 
 
 def sockets(folder):
@@ -244,35 +246,25 @@ def test_gpus():
 # ---- Traces ----
 
 
-def check_trace(path):
-    """The rules of the Trace Event Format that its readers rely on. Returns the events."""
-    with open(path, encoding="utf-8") as f:
-        events = json.load(f)["traceEvents"]
-    tracks, begun = {}, {}
-    for event in events:
-        assert event["ph"] in ("M", "X", "b", "e", "C") and isinstance(event["name"], str) and isinstance(event["pid"], int), event
-        if event["ph"] == "M":
-            assert isinstance(event["tid"], int) and isinstance(event["args"], dict), event
-            continue
-        assert event["ts"] >= 0, event
-        if event["ph"] == "X":
-            assert event["dur"] >= 0 and isinstance(event["tid"], int) and event["cat"], event
-            tracks.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
-        elif event["ph"] == "b":
-            begun[event["cat"], event["id"]] = event["ts"]
-        elif event["ph"] == "e":
-            assert begun.pop((event["cat"], event["id"])) <= event["ts"], event
-        else:
-            assert all(isinstance(value, (int, float)) for value in event["args"].values()), event
-    assert not begun
-    for spans in tracks.values():  # they follow each other, or lie inside each other
-        open_ends = []
-        for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
-            while open_ends and open_ends[-1] <= begin + 1e-3:
-                open_ends.pop()
-            assert not open_ends or end <= open_ends[-1] + 1e-3, (begin, end, open_ends)
-            open_ends.append(end)
-    return events
+def test_rules_of_traces():
+    """What readers refuse or draw wrongly is found."""
+    def event(**members):
+        return {"ph": "X", "name": "read", "cat": "work", "pid": 1, "tid": 1, "ts": 0, "dur": 5, **members}
+
+    wrong = [[event(ph="Z")], [event(ts=-1)], [event(dur=None)], [event(tid="1")], [{"ph": "X", "name": "read", "pid": 1, "tid": 1, "ts": 0}],
+             [event(ph="C", args={"value": "many"})], [event(ph="C")], [event(ph="M", args={})], [event(ph="M", name="thread_name", args={"sort_index": 1})],
+             [event(ph="b")], [event(ph="b", id="0x1")], [event(ph="e", id="0x1")], [event(), event(ts=3)]]
+    with scratch() as base:
+        path = os.path.join(base, "trace.json")
+        for events in [[event(), event(ts=1, dur=2), event(ph="b", id="0x1"), event(ph="e", id="0x1", ts=9)], *wrong]:
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump({"traceEvents": events}, f)
+            try:
+                check_trace(path)
+            except AssertionError:
+                assert events in wrong, events
+            else:
+                assert events not in wrong, events
 
 
 def names(events, phase):

@@ -12,6 +12,7 @@ import time
 import tap
 from patience import HANG, wait_until
 from tool import PENSTOCK, environment, penstock, report, scratch
+from trace_events import check_trace
 
 MODEL = "conv 6 3 relu pad=same | maxpool 2 | conv 8 3 pad=same bias=false | batchnorm | relu | dropout 0.1 | globalavgpool | dense 3"
 
@@ -250,7 +251,7 @@ def test_profile():
         common = [train, "--model", MODEL, "--steps", 8, "--epochs", 0, "-q"]
         shown = penstock("train", *common, "--profile", 4, "--out", run).out
         assert "4 steps of 8 samples" in shown and "GFLOP/s" in shown and "conv_1" in shown and "optimiser" in shown, shown
-        spans = json.load(open(f"{run}/trace.json"))["traceEvents"]
+        spans = check_trace(f"{run}/trace.json")
         assert {s["name"] for s in spans if s["ph"] == "X"} >= {"forward", "backward", "update", "conv_1", "dense_1"}
         found = lines(penstock("train", *common, "--profile", 4, "--json"))[-1]
         assert found["steps"] == 4 and sum(layer["layers"] for layer in found["layers"]) >= 8
