@@ -32,7 +32,7 @@ double bench_waited(const struct bench_result *r)
 
 const char *bench_verdict(double waited)
 {
-    return waited < 0.05 ? "not input-bound" : waited <= 0.2 ? "moderately input-bound" : "highly input-bound";
+    return waited < 0.05 ? "consumer-bound" : waited <= 0.2 ? "balanced" : "input-bound";
 }
 
 static double workers_busy(const struct bench_result *r)

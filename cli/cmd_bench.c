@@ -203,7 +203,7 @@ static const struct option options[] = {
     {"--simulate-step", .metavar = "MS", .kind = OPTION_FLOAT, INTO(struct config, step_ms), .min = 0.001, .max = 1e7,
      .doc =
          "simulate training on an accelerator: the consumer is busy for MS milliseconds per batch. The result is rated by the "
-         "share of time that the consumer waits for data: below 5% not input-bound, up to 20% moderately, above 20% highly",
+         "share of time that the consumer waits for data: below 5% consumer-bound, up to 20% balanced, above 20% input-bound",
      .absent = "the consumer takes batches as fast as possible"},
     {"--hold", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, hold), .max = MOST_HELD,
      .doc = "the consumer keeps its last N batches while it requests the next one; a Python loop keeps 1",

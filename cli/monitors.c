@@ -114,5 +114,5 @@ struct monitor_rates monitor_rates(const struct monitored *m)
 
 const char *monitor_verdict(const struct monitor_rates *r)
 {
-    return r->wait_share > 0.20 ? "input-bound" : r->wait_share >= 0.05 ? "moderately input-bound" : "not input-bound";
+    return r->wait_share > 0.20 ? "input-bound" : r->wait_share >= 0.05 ? "balanced" : "consumer-bound";
 }

@@ -35,7 +35,7 @@ struct monitor_rates {
     size_t slowest;                      /* stage */
 };
 struct monitor_rates monitor_rates(const struct monitored *m);
-/* "input-bound", "moderately input-bound" or "not input-bound", by the usual thresholds of 20 and 5 %. */
+/* "input-bound", "balanced" or "consumer-bound", as the doctor calls them: above 20 %, from 5 %, below. */
 const char *monitor_verdict(const struct monitor_rates *r);
 
 #endif

@@ -42,7 +42,7 @@ def measure(name: str, batches: Iterable[Any], step: Callable[[Any], object], ep
     if not count:
         sys.exit(f"{name}: there are no batches, or only in the first epoch: hand over what can be iterated over again")
     share = waited / (waited + worked)
-    verdict = "not input-bound" if share < 0.05 else "moderately input-bound" if share < 0.2 else "highly input-bound"
+    verdict = "consumer-bound" if share < 0.05 else "balanced" if share <= 0.2 else "input-bound"
     rate = count / (waited + worked)
     print(f"{name:<7} {rate:7.1f} batches/s, waits for data {share:4.0%} of the time: {verdict}")
     return rate

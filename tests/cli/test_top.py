@@ -47,16 +47,20 @@ def look(folder, *options, count=1):
     return wait_until(shown, f"top shows {count} pipelines that run")[0]
 
 
+def verdict_of(share):
+    return VERDICTS[0] if share > 0.2 else VERDICTS[1] if share >= 0.05 else VERDICTS[2]
+
+
 def test_one_pipeline():
     with scratch() as base:
         folder = os.path.join(base, "run")
         with running(folder, ENDLESS, "--simulate-step", "1") as process:
             one, = look(folder)
             assert one["pid"] == process.pid and one["rank"] == 0 and one["world"] == 1 and one["pipeline"].startswith("range ")
-            assert one["samples_per_s"] > 0 and 0 <= one["wait_share"] <= 1 and one["verdict"] in ("input-bound", "moderately input-bound", "not input-bound")
+            assert one["samples_per_s"] > 0 and 0 <= one["wait_share"] <= 1 and one["verdict"] == verdict_of(one["wait_share"])
             assert [stage["name"] for stage in one["stages"]] == ["read", "batch"] and abs(sum(s["share"] for s in one["stages"]) - 1) < 1e-6
             wait_until(lambda: str(process.pid) in (words := penstock("top", "--once", "--interval", "0.2", "--folder", folder).out) and
-                       "samples/s" in words and "input-bound" in words, "top shows the pipeline as text")
+                       "samples/s" in words and any(word in words for word in VERDICTS), "top shows the pipeline as text")
         assert sockets(folder) == []  # removed at the end
         assert look(folder, count=0) == []
         assert "PENSTOCK_MONITOR=1" in penstock("top", "--once", "--interval", "0.1", "--folder", folder).out
