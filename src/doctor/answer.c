@@ -1,4 +1,4 @@
-/* answer.c: the result as text for people: one sentence, then now, the best remedy, all remedies, the costs. */
+/* answer.c: the result as text for people: one sentence, then now, the best remedy, the costs, all remedies. */
 #include "doctor/doctor.h"
 
 #include "base/error.h"
@@ -8,121 +8,133 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "3.2 h", "4 min 5 s", "12 s", "45 ms". */
-static const char *duration(char *buffer, size_t size, double s)
-{
-    if (!isfinite(s))
-        snprintf(buffer, size, "unknown");
-    else if (s >= 36000)
-        snprintf(buffer, size, "%.0f h", s / 3600);
-    else if (s >= 3600)
-        snprintf(buffer, size, "%.1f h", s / 3600);
-    else if (s >= 60)
-        snprintf(buffer, size, "%.0f min %02.0f s", floor(s / 60), floor(fmod(s, 60)));
-    else if (s >= 1)
-        snprintf(buffer, size, "%.1f s", s);
-    else
-        snprintf(buffer, size, "%.0f ms", 1e3 * s);
-    return buffer;
-}
+/* Detail lines begin where the values of the headings do. */
+#define INDENT "             "
+#define PERIOD "                       "
 
 const char *doctor_figure(char *buffer, size_t size, double v)
 {
-    if (!isfinite(v))
-        snprintf(buffer, size, "?");
-    else if (v >= 99.95)
-        snprintf(buffer, size, "%.0f", v);
-    else
-        snprintf(buffer, size, "%.3g", v);
+    snprintf(buffer, size, "%s", isfinite(v) ? FIGURE(v) : "?");
     return buffer;
 }
 
 static void put_now(struct text *t, const struct pst_doctor *d)
 {
-    char a[32], b[32], c[32], e[48];
-    double seconds = d->epoch_samples / d->now_rate;
-    text_addf(t, "Now          %s samples/s (%s to %s)", doctor_figure(a, sizeof(a), d->now_rate), doctor_figure(b, sizeof(b), d->now_low),
-              doctor_figure(c, sizeof(c), d->now_high));
+    double seconds = d->epoch_samples / d->now_rate, hours = d->options.epoch_hours;
+    text_addf(t, "Now          %s samples/s (%s to %s)", FIGURE(d->now_rate), FIGURE(d->now_low), FIGURE(d->now_high));
     if (isfinite(seconds))
-        text_addf(t, "; %s per epoch of %.0f samples", duration(e, sizeof(e), seconds), d->epoch_samples);
+        text_addf(t, "; %s per epoch of %s samples", FIGURE_TIME(seconds), FIGURE_COUNT(d->epoch_samples));
     if (isfinite(seconds) && d->options.epochs)
-        text_addf(t, "; %s for %llu epochs", duration(e, sizeof(e), seconds * (double)d->options.epochs),
-                  (unsigned long long)d->options.epochs);
+        text_addf(t, "; %s for %s epochs", FIGURE_TIME(seconds * (double)d->options.epochs), FIGURE_COUNT((double)d->options.epochs));
     text_add(t, "\n");
-    if (d->options.epoch_hours > 0 && isfinite(seconds))
-        text_addf(t, "             the measured costs explain %.*f %% of the observed %.3g h per epoch\n", seconds < 36 * d->options.epoch_hours ? 2 : 0,
-                  100 * seconds / (3600 * d->options.epoch_hours), d->options.epoch_hours);
+    if (hours > 0 && isfinite(seconds))
+        text_addf(t, INDENT "the measured costs explain %s %% of the observed %s per epoch\n", FIGURE(100 * seconds / (3600 * hours)), FIGURE_TIME(3600 * hours));
     if (!isfinite(d->step.rate) && isfinite(d->limit_step_ms))
-        text_addf(t, "             data becomes the limit for steps shorter than %.3g ms per batch of %llu; --step-ms gives a verdict\n",
-                  d->limit_step_ms, (unsigned long long)d->facts.batch);
+        text_addf(t, INDENT "data becomes the limit for steps shorter than %s per batch of %s; --step-ms gives a verdict\n", FIGURE_TIME(1e-3 * d->limit_step_ms),
+                  FIGURE_COUNT((double)d->facts.batch));
     if (d->cold)
-        text_add(t, "             the data set does not fit into memory: predictions use the rate of the storage, not of the page cache;\n"
-                    "             epoch 1 of a small sample reads from cache, later epochs of the real data will not\n");
+        text_add(t, INDENT "the data set does not fit into memory: predictions use the rate of the storage, not of the page cache;\n" INDENT
+                           "epoch 1 of a small sample reads from cache, later epochs of the real data will not\n");
     if (d->remote.known)
-        text_addf(t, "             the store: %.3g ms per request, %.4g MB/s over %u connections, %.3g small requests/s; an epoch takes %.0f requests\n"
-                     "             and %.3g GB once, %s\n",
-                  1e3 * d->remote.latency, d->remote.present / 1e6, d->remote.connections, d->remote.requests, remote_requests(d),
-                  d->data_bytes / 1e9, d->remote.cached ? "which the cache has already" : "later epochs read the copies");
+        text_addf(t, INDENT "the store: %s ms per request, %s MB/s over %u connections, %s small requests/s; an epoch takes %s requests\n" INDENT
+                            "and %s GB once, %s\n",
+                  FIGURE(1e3 * d->remote.latency), FIGURE(d->remote.present / 1e6), d->remote.connections, FIGURE(d->remote.requests),
+                  FIGURE_COUNT(remote_requests(d)), FIGURE(d->data_bytes / 1e9),
+                  d->remote.cached ? "which the cache has already" : "later epochs read the copies");
     if (d->run.delay > 0.15)
-        text_addf(t, "             other programs took %.0f %% of the processor time that the pipeline wanted; ranges are wide\n",
-                  100 * d->run.delay);
+        text_addf(t, INDENT "other programs took %.0f %% of the processor time that the pipeline wanted; ranges are wide\n", 100 * d->run.delay);
 }
 
-static void put_remedy(struct text *t, const struct pst_doctor *d, const struct remedy *r)
-{
-    char a[32], b[32];
-    double after = isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
-    if (!r->available) {
-        text_addf(t, "  %-20s not predicted: %s\n", r->id, r->title);
-        return;
-    }
-    text_addf(t, "  %-20s", r->id);
-    if (isfinite(after))
-        text_addf(t, " %s%s samples/s, %.2f times", r->upper ? "up to " : "", doctor_figure(a, sizeof(a), after), r->gain);
-    else
-        text_add(t, " not predicted");
-    if (isfinite(r->measured))
-        text_addf(t, "; on the sample predicted %s, measured %s", doctor_figure(a, sizeof(a), r->rate_on_sample),
-                  doctor_figure(b, sizeof(b), r->measured));
-    text_addf(t, "\n                       %s\n", r->title);
-}
+/* ---- Remedies ---- */
 
-static void put_best(struct text *t, const struct pst_doctor *d)
+static const struct remedy *best_remedy(const struct pst_doctor *d)
 {
     const struct remedy *r = d->remedies ? &d->remedy[0] : NULL;
-    char a[32];
-    if (!r || !r->available || !(r->gain >= 1.05))
-        return;
-    double after = isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
-    text_addf(t, "Best remedy  %s: %s\n", r->id, r->title);
-    text_addf(t, "             %s%s samples/s, %.2f times as fast (predicted)\n", r->upper ? "up to " : "", doctor_figure(a, sizeof(a), after), r->gain);
+    return r && r->available && r->gain >= 1.05 && !remedy_is_bound(r) ? r : NULL;
+}
+
+static void put_gain(struct text *t, const struct pst_doctor *d, const struct remedy *r)
+{
+    text_addf(t, "%s%s samples/s, %s times as fast", r->upper ? "up to " : "", FIGURE(d->now_rate * r->gain), FIGURE(r->gain));
+}
+
+/* How it is done, what it costs, what may go wrong. */
+static void put_details(struct text *t, const struct remedy *r, const char *indent)
+{
     if (r->command)
-        text_addf(t, "             $ %s\n", r->command);
+        text_addf(t, "%s$ %s\n", indent, r->command);
     for (const char *line = r->diff; line && *line;) {
         size_t n = strcspn(line, "\n");
-        text_add(t, "             ");
+        text_add(t, indent);
         text_add_n(t, line, n);
         text_add(t, "\n");
         line += n + (line[n] == '\n');
     }
     if (r->price[0])
-        text_addf(t, "             price: %s\n", r->price);
+        text_addf(t, "%sprice: %s\n", indent, r->price);
     if (r->risk[0])
-        text_addf(t, "             risk: %s\n", r->risk);
+        text_addf(t, "%srisk: %s\n", indent, r->risk);
+}
+
+static void put_remedy(struct text *t, const struct pst_doctor *d, const struct remedy *r)
+{
+    if (!r->available) {
+        text_addf(t, "  %-20s not predicted: %s\n", r->id, r->title);
+        return;
+    }
+    text_addf(t, "  %-20s ", r->id);
+    if (isfinite(remedy_after(d, r)))
+        put_gain(t, d, r);
+    else
+        text_add(t, "not predicted");
+    text_addf(t, "; effort %s", remedy_effort(r));
+    if (remedy_is_for(d, r))
+        text_addf(t, "; removes the cause, %s", r->cause);
+    text_addf(t, "\n" PERIOD "%s\n", r->title);
+    if (isfinite(r->measured))
+        text_addf(t, PERIOD "on the sample predicted %s, measured %s samples/s\n", FIGURE(r->rate_on_sample), FIGURE(r->measured));
+    if (r != best_remedy(d)) /* its details stand above */
+        put_details(t, r, PERIOD);
+}
+
+static void put_best(struct text *t, const struct pst_doctor *d)
+{
+    const struct remedy *r = best_remedy(d);
+    if (!r)
+        return;
+    text_addf(t, "Best remedy  %s: %s\n" INDENT, r->id, r->title);
+    put_gain(t, d, r);
+    text_addf(t, " (predicted); effort %s\n", remedy_effort(r));
+    put_details(t, r, INDENT);
+}
+
+/* Remedies one after the other: each line with those before it. */
+static void put_path(struct text *t, const struct pst_doctor *d)
+{
+    if (d->path_steps)
+        text_add(t, "Together     remedies one after the other (predicted)\n");
+    for (size_t i = 0; i < d->path_steps; i++)
+        text_addf(t, "  %s%-*s %s samples/s, %s times as fast as now\n", i ? "+ " : "", i ? 18 : 20, d->path[i].remedy->id, FIGURE(d->path[i].rate),
+                  FIGURE(d->path[i].rate / d->now_rate));
+}
+
+static void put_remedies(struct text *t, const struct pst_doctor *d)
+{
+    if (d->remedies)
+        text_add(t, "Remedies     the one that removes the cause first, the others by gain for the effort\n");
+    for (size_t i = 0; i < d->remedies; i++)
+        put_remedy(t, d, &d->remedy[i]);
 }
 
 static void put_stages(struct text *t, const struct pst_doctor *d)
 {
-    text_add(t, "Stages                                µs/sample        range   share  alone  by difference\n");
+    text_add(t, "Stages                              µs/sample              range   share  alone  by difference\n");
     for (size_t i = 0; i < d->stages; i++) {
         const struct stage_cost *s = &d->stage[i];
-        char range[48], alone[16] = "", difference[16] = "";
-        snprintf(range, sizeof(range), "%.3g-%.3g", s->low, s->high);
-        if (isfinite(s->alone_us))
-            snprintf(alone, sizeof(alone), "%.1f", s->alone_us);
-        if (isfinite(s->difference_us))
-            snprintf(difference, sizeof(difference), "%.1f", s->difference_us);
-        text_addf(t, "  %-32.32s %12.1f %12s %6.0f%% %6s %14s\n", s->name, s->us, range, 100 * s->share, alone, difference);
+        char range[2 * FIGURE_SIZE];
+        snprintf(range, sizeof(range), "%s to %s", FIGURE(s->low), FIGURE(s->high));
+        text_addf(t, "  %-32.32s %12s %18s %6.0f%% %6s %14s\n", s->name, FIGURE(s->us), range, 100 * s->share,
+                  isfinite(s->alone_us) ? FIGURE(s->alone_us) : "", isfinite(s->difference_us) ? FIGURE(s->difference_us) : "");
     }
 }
 
@@ -131,12 +143,12 @@ static void put_step(struct text *t, const struct pst_doctor *d)
     const struct step *s = &d->step;
     if (!s->origin)
         return;
-    text_addf(t, "Step         %.3g ms per batch of %llu (%s)", s->ms, (unsigned long long)d->facts.batch, s->origin);
+    text_addf(t, "Step         %s ms per batch of %s (%s)", FIGURE(s->ms), FIGURE_COUNT((double)d->facts.batch), s->origin);
     if (isfinite(d->wait_share) && d->wait_share < 1)
-        text_addf(t, ", and %.3g ms of waiting for data", s->ms * d->wait_share / (1 - d->wait_share));
+        text_addf(t, ", and %s ms of waiting for data", FIGURE(s->ms * d->wait_share / (1 - d->wait_share)));
     text_add(t, "\n");
     if (s->model)
-        text_addf(t, "             forward %.3g ms, backward %.3g ms, optimiser %.3g ms\n", s->forward_ms, s->backward_ms, s->optimizer_ms);
+        text_addf(t, INDENT "forward %s ms, backward %s ms, optimiser %s ms\n", FIGURE(s->forward_ms), FIGURE(s->backward_ms), FIGURE(s->optimizer_ms));
 }
 
 static void put_sweep(struct text *t, const struct pst_doctor *d)
@@ -151,7 +163,7 @@ static void put_sweep(struct text *t, const struct pst_doctor *d)
     for (size_t i = 0; i < d->sweeps; i++) {
         const struct sweep_point *p = &d->sweep[i];
         char bytes[32];
-        text_addf(t, "  %8llu %12.0f samples/s %12s  ", (unsigned long long)p->value, p->rate, text_bytes(p->ram, bytes, sizeof(bytes)));
+        text_addf(t, "  %8llu %12s samples/s %12s  ", (unsigned long long)p->value, FIGURE(p->rate), text_bytes(p->ram, bytes, sizeof(bytes)));
         for (int k = 0; most > 0 && k < (int)(30 * p->rate / most + 0.5); k++)
             text_add(t, "#");
         text_add(t, p->value == d->sweep_choice ? " <- recommended\n" : "\n");
@@ -169,10 +181,8 @@ pst_status result_answer(struct pst_doctor *d, pst_error *reterr)
     put_step(&t, d);
     put_best(&t, d);
     put_stages(&t, d);
-    if (d->remedies)
-        text_add(&t, "Remedies, by gain for the effort\n");
-    for (size_t i = 0; i < d->remedies; i++)
-        put_remedy(&t, d, &d->remedy[i]);
+    put_remedies(&t, d);
+    put_path(&t, d);
     put_sweep(&t, d);
     if (t.failed) {
         text_finish(&t);

@@ -82,12 +82,7 @@ static void each_stage(const struct side *a, const struct side *b, void (*fn)(vo
 
 static void put_stage(void *to, const char *name, double before, double after)
 {
-    char a[24] = "-", b[24] = "-";
-    if (isfinite(before))
-        snprintf(a, sizeof(a), "%.1f", before);
-    if (isfinite(after))
-        snprintf(b, sizeof(b), "%.1f", after);
-    text_addf(to, "  %-40.40s %12s %12s\n", name, a, b);
+    text_addf(to, "  %-40.40s %12s %12s\n", name, isfinite(before) ? FIGURE(before) : "-", isfinite(after) ? FIGURE(after) : "-");
 }
 
 /* Whether the ranges of both rates leave room for no difference. */
@@ -100,13 +95,13 @@ static void put_text(struct text *t, const struct side *a, const struct side *b)
 {
     char before[32], after[32];
     double gain = b->rate / a->rate;
-    text_addf(t, "The change made it %.2f times as fast: %s instead of %s samples/s%s.\n\n", gain, doctor_figure(after, sizeof(after), b->rate),
+    text_addf(t, "The change made it %s times as fast: %s instead of %s samples/s%s.\n\n", FIGURE(gain), doctor_figure(after, sizeof(after), b->rate),
               doctor_figure(before, sizeof(before), a->rate),
               overlap(a, b) ? "; the ranges overlap, so it may have made no difference" : "");
     text_addf(t, "  %-40s %12s %12s\n", "", "before", "after");
-    text_addf(t, "  %-40s %12.1f %12.1f\n", "samples/s", a->rate, b->rate);
+    text_addf(t, "  %-40s %12s %12s\n", "samples/s", FIGURE(a->rate), FIGURE(b->rate));
     if (isfinite(a->epoch) && isfinite(b->epoch))
-        text_addf(t, "  %-40s %12.1f %12.1f\n", "seconds per epoch", a->epoch, b->epoch);
+        text_addf(t, "  %-40s %12s %12s\n", "one epoch", FIGURE_TIME(a->epoch), FIGURE_TIME(b->epoch));
     if (isfinite(a->wait) && isfinite(b->wait))
         text_addf(t, "  %-40s %11.0f%% %11.0f%%\n", "waiting for data", 100 * a->wait, 100 * b->wait);
     text_addf(t, "  %-40s %12.12s %12.12s\n  %-40s %12.20s %12.20s\n", "class", a->class_name, b->class_name, "cause", a->cause, b->cause);

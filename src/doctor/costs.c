@@ -30,18 +30,22 @@ static bool any_word(const char *name, const char *const *words)
     return false;
 }
 
-/* The kind of work by the operations that a stage consists of. */
-static const char *kind_of(const struct pst_doctor *d, const char *name, struct stage_cost *s)
+static const struct draft_stage *custom_in(const struct pst_doctor *d, const char *name)
+{
+    for (size_t i = 0; i < d->now.count; i++)
+        if (d->now.stage[i].custom && has_word(name, d->now.stage[i].name))
+            return &d->now.stage[i];
+    return NULL;
+}
+
+const char *stage_kind(const struct pst_doctor *d, const char *name)
 {
     static const char *const augment[] = {"flip", "random_crop", "random_resized_crop", "rotate", "jitter", "color_jitter", "mixup", NULL};
     static const char *const resize[] = {"resize", "crop", "center_crop", NULL};
     static const char *const convert[] = {"normalize", "cast", "layout", "one_hot", "stack", "scale", NULL};
-    for (size_t i = 0; i < d->now.count; i++)
-        if (d->now.stage[i].custom && has_word(name, d->now.stage[i].name)) {
-            s->custom = true;
-            s->python = d->now.stage[i].python;
-            return i == 0 ? "read" : s->python ? "python" : "function";
-        }
+    const struct draft_stage *custom = custom_in(d, name);
+    if (custom)
+        return custom == d->now.stage ? "read" : custom->python ? "python" : "function";
     if (strcmp(name, "read") == 0)
         return "read";
     if (strcmp(name, "batch") == 0)
@@ -64,7 +68,10 @@ static void add_stage(struct pst_doctor *d, const struct trial_stage *t, double 
     *s = (struct stage_cost){.us = t->us * own, .low = t->low * own, .high = t->high * own, .bytes = t->bytes, .alone_us = NAN,
                              .difference_us = NAN};
     snprintf(s->name, sizeof(s->name), "%s", t->name);
-    s->kind = kind_of(d, t->name, s);
+    const struct draft_stage *custom = custom_in(d, t->name);
+    s->kind = stage_kind(d, t->name);
+    s->custom = custom != NULL;
+    s->python = custom && custom->python;
     s->share = total > 0 ? t->us / total : 0;
     s->cores = s->us * d->run.rate * 1e-6;
     for (size_t i = 0; i < d->alone.stages; i++)

@@ -4,8 +4,10 @@
 #ifndef DOCTOR_DOCTOR_H
 #define DOCTOR_DOCTOR_H
 
+#include "base/figure.h"
 #include "base/text.h"
 #include "doctor/draft.h"
+#include "doctor/picture.h"
 #include "doctor/trial.h"
 
 /* ---- The plan ---- */
@@ -168,6 +170,9 @@ struct step {
 
 /* ---- Remedies ---- */
 
+/* Kinds of work: those of stages, and what no stage accounts for. */
+#define WORKS 10
+
 /* What a remedy changes about the training step. */
 struct step_change {
     char *model; /* the text of another model; NULL: the present one */
@@ -217,9 +222,20 @@ struct remedy {
     int effort; /* 1 an option, 2 the text, 3 one command, 4 code, 5 money */
     double score;
     char out[512]; /* for --apply: the suggested place */
+    double left[WORKS];          /* what the trial left of each kind of work: microseconds per sample of the real data… */
+    bool left_known;             /* …if it was tried */
+    struct picture picture[PICTURES]; /* samples before and after; of remedies that change pixels */
 };
 
 #define MAX_REMEDIES 40
+
+/* Remedies that are applied one after the other. */
+#define MOST_PATH 8
+
+struct path_step {
+    const struct remedy *remedy;
+    double rate; /* samples per second with this remedy and those before it, step included; predicted */
+};
 
 struct sweep_point {
     uint64_t value;
@@ -250,6 +266,8 @@ struct pst_doctor {
     struct step step;
     struct remedy remedy[MAX_REMEDIES];
     size_t remedies;
+    struct path_step path[MOST_PATH];
+    size_t path_steps; /* 0, or at least 2 */
     struct sweep_point sweep[32];
     size_t sweeps;
     uint64_t sweep_choice;
@@ -305,6 +323,9 @@ pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, str
 /* ---- Steps of an examination ---- */
 
 pst_status limits_measure(struct pst_doctor *d, pst_error *reterr);
+/* The names of the processor and of the system; "": unknown. */
+void machine_cpu(char *buffer, size_t size);
+void machine_system(char *buffer, size_t size);
 pst_status storage_measure(struct pst_doctor *d, pst_error *reterr);
 bool remote_data(const struct pst_doctor *d);
 uint64_t remote_kept(void); /* bytes in the cache of stores; 0: there is none */
@@ -335,6 +356,15 @@ double predict_rate(const struct pst_doctor *d, const struct costs *c);
 double predict_together(const struct pst_doctor *d, double pipe);
 /* The rate with the remedy, step included, that its measurement on the sample leads one to expect; NaN: it was not measured. */
 double judge_measured(const struct pst_doctor *d, const struct remedy *r);
+/* The rate with the remedy, step included; NaN: it was not predicted. */
+double remedy_after(const struct pst_doctor *d, const struct remedy *r);
+const char *remedy_effort(const struct remedy *r); /* "low", "medium" or "high" */
+bool remedy_is_for(const struct pst_doctor *d, const struct remedy *r); /* it removes the cause of the verdict */
+bool remedy_is_bound(const struct remedy *r); /* it says how fast a step may become, but not how */
+/* Stores what a trial of the remedy left of each kind of work. */
+void path_note(const struct pst_doctor *d, struct remedy *r, const struct trial *before, const struct trial *after);
+/* Chooses remedies that can be combined, in the order of the ranking, and predicts the rates along the way. */
+void doctor_find_path(struct pst_doctor *d);
 /* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory. */
 double predict_storage(const struct pst_doctor *d, const struct costs *c);
 
@@ -342,7 +372,13 @@ double predict_storage(const struct pst_doctor *d, const struct costs *c);
 
 pst_status result_json(struct pst_doctor *d, pst_error *reterr);
 pst_status result_answer(struct pst_doctor *d, pst_error *reterr);
-/* A rate for people: three digits at least, no exponent. */
+/* Returns the name of the kind of work that a stage of the present pipeline or a variant does, by its operations. */
+const char *stage_kind(const struct pst_doctor *d, const char *name);
+/* Returns the command line of this examination with `rest` appended; mem_free it. NULL: out of memory. */
+char *doctor_command(const struct pst_doctor *d, const char *rest);
+/* The same of a training with the examined pipeline and the text of a model. */
+char *doctor_train_command(const struct pst_doctor *d, const char *model, const char *rest);
+/* A rate for people: three significant digits. "?": unknown. */
 const char *doctor_figure(char *buffer, size_t size, double v);
 
 #endif

@@ -222,6 +222,14 @@ void draft_truncate(struct draft *r, size_t count)
         draft_remove(r, r->count - 1);
 }
 
+bool draft_has_custom(const struct draft *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->stage[i].custom)
+            return true;
+    return false;
+}
+
 size_t draft_find(const struct draft *r, const char *name, size_t from)
 {
     for (size_t i = from; i < r->count; i++)

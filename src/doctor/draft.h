@@ -37,6 +37,7 @@ void draft_truncate(struct draft *r, size_t count);
 #define DRAFT_NONE SIZE_MAX
 /* Returns the first stage called `name` from stage `from` on; DRAFT_NONE: there is none. */
 size_t draft_find(const struct draft *r, const char *name, size_t from);
+bool draft_has_custom(const struct draft *r); /* an operation of the program */
 /* Returns the stages joined by " | "; mem_free it. NULL: out of memory. */
 char *draft_text(const struct draft *r);
 /* Returns a word as it is written in a pipeline: quoted where necessary; mem_free it. NULL: out of memory. */

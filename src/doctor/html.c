@@ -20,9 +20,11 @@ static void add_facts(struct sheet *s)
     struct page_fact all[6], shown[6];
     size_t count = 0, n = 0;
     const char *cause = sheet_text(s, verdict, "cause"), *stage = sheet_text(s, verdict, "stage");
-    all[n++] = (struct page_fact){"Verdict", sheet_text(s, verdict, "class"), true};
+    const char *class_name = sheet_text(s, verdict, "class");
+    bool known = strcmp(class_name, "unknown") != 0;
+    all[n++] = (struct page_fact){"Verdict", class_name, known};
     all[n++] = (struct page_fact){"Waiting for data", sheet_share(s, sheet_number(s, verdict, "wait_share")), false};
-    all[n++] = (struct page_fact){"Cause", stage[0] && cause[0] && strcmp(cause, "none") != 0 ? sheet_format(s, "%s (%s)", cause, stage) : cause, false};
+    all[n++] = (struct page_fact){"Cause", stage[0] && cause[0] && strcmp(cause, "none") != 0 ? sheet_format(s, "%s (%s)", cause, stage) : cause, !known};
     all[n++] = (struct page_fact){"Samples per second", sheet_rate(s, sheet_number(s, now, "samples_per_s")), false};
     all[n++] = (struct page_fact){"One epoch", sheet_duration(s, sheet_number(s, now, "epoch_seconds")), false};
     all[n++] = (struct page_fact){"All epochs", sheet_duration(s, sheet_number(s, now, "total_seconds")), false};

@@ -228,7 +228,7 @@ void sheet_images(struct sheet *s)
         count += read_pair(s, at, &images[count]) ? 2 : 0;
     if (count) {
         page_heading(&s->page, "Samples before and after");
-        page_image_pairs(&s->page, "Samples before and after the remedies that change pixels", images, count);
+        page_image_pairs(&s->page, "The middle of samples, pixel by pixel, without and with the remedies that change pixels", images, count);
     }
 }
 

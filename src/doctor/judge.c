@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BOUND 1.5 /* the gain that counts of an upper bound */
+
 struct cause {
     const char *name, *bottleneck, *phrase;
 };
@@ -93,6 +95,26 @@ static double gain_at(const struct pst_doctor *d, double rate)
     return gain;
 }
 
+double remedy_after(const struct pst_doctor *d, const struct remedy *r)
+{
+    return isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
+}
+
+const char *remedy_effort(const struct remedy *r)
+{
+    return r->effort <= 2 ? "low" : r->effort == 3 ? "medium" : "high";
+}
+
+bool remedy_is_for(const struct pst_doctor *d, const struct remedy *r)
+{
+    return r->flaw && r->available && strcmp(r->cause, d->cause) == 0;
+}
+
+bool remedy_is_bound(const struct remedy *r)
+{
+    return r->upper && r->model_gain > 0;
+}
+
 static bool changes_consumer(const struct remedy *r)
 {
     return strcmp(r->id, "faster-step") == 0 || r->model_gain > 0;
@@ -109,6 +131,8 @@ static void score(struct pst_doctor *d, struct remedy *r)
 {
     r->gain = changes_consumer(r) ? r->model_gain : gain_at(d, r->rate);
     r->score = r->gain > 0 ? log(r->gain) / r->effort : -1;
+    if (remedy_is_bound(r))
+        r->score = fmin(r->score, log(BOUND) / r->effort); /* what the data allows is far away; a step that is measured comes first */
     if (r->ranks && !(d->options.wish_rate > 0))
         r->score = fmin(r->score, -0.5); /* an offer to those who ask for more, not a remedy for something wrong */
 }
@@ -166,9 +190,9 @@ static void best_remedy_words(const struct pst_doctor *d, char *buffer, size_t s
 {
     const struct remedy *r = d->remedies ? &d->remedy[0] : NULL;
     char text[160];
-    if (!r || !r->available || !(r->gain >= 1.05))
+    if (!r || !r->available || !(r->gain >= 1.05) || remedy_is_bound(r))
         return;
-    snprintf(text, sizeof(text), " Remedy: %s, %s%.2g times as fast (predicted).", r->id, r->upper ? "up to " : "", r->gain);
+    snprintf(text, sizeof(text), " Remedy: %s, %s%s times as fast (predicted).", r->id, r->upper ? "up to " : "", FIGURE(r->gain));
     add(buffer, size, text);
 }
 
@@ -181,15 +205,15 @@ static void compose(struct pst_doctor *d)
     if (step && d->wait_share < 0.05) {
         snprintf(s, size, "Training waits %.1f %% of the time for data; the step is the limit.", 100 * d->wait_share);
         if (!none)
-            snprintf(text, sizeof(text), " The pipeline could deliver %.2g times as much.", d->pipe_rate / d->step.rate);
+            snprintf(text, sizeof(text), " The pipeline could deliver %s times as much.", FIGURE(d->pipe_rate / d->step.rate));
         add(s, size, none ? " Nothing is wrong with the data." : text);
         return;
     }
     if (step)
         snprintf(s, size, "Training waits %.0f %% of the time for data: %s.", 100 * d->wait_share, phrase);
     else if (none)
-        snprintf(s, size, "The pipeline delivers %s samples/s and nothing is wrong with it; data becomes the limit for steps shorter than %.3g ms.",
-                 doctor_figure(rate, sizeof(rate), d->pipe_rate), d->limit_step_ms);
+        snprintf(s, size, "The pipeline delivers %s samples/s and nothing is wrong with it; data becomes the limit for steps shorter than %s.",
+                 doctor_figure(rate, sizeof(rate), d->pipe_rate), FIGURE_TIME(1e-3 * d->limit_step_ms));
     else
         snprintf(s, size, "The pipeline delivers %s samples/s: %s.", doctor_figure(rate, sizeof(rate), d->pipe_rate), phrase);
     if (!none || step)
@@ -204,5 +228,6 @@ void doctor_judge(struct pst_doctor *d)
     d->cause = cause_of(choose_cause(d))->name;
     d->bottleneck = strcmp(d->cause, "none") == 0 ? resource(d) : cause_of(d->cause)->bottleneck;
     rank(d, d->cause);
+    doctor_find_path(d);
     compose(d);
 }

@@ -23,6 +23,8 @@ void doctor_remedy_finish(struct remedy *r)
     mem_free(r->pipeline);
     mem_free(r->diff);
     mem_free(r->change.model);
+    for (size_t i = 0; i < PICTURES; i++)
+        picture_finish(&r->picture[i]);
 }
 
 /* ---- Predicting ---- */
@@ -120,6 +122,7 @@ pst_status remedy_probe(struct pst_doctor *d, struct remedy *r, pst_error *reter
     if (st != PST_OK)
         return st;
     predict(d, r, &t);
+    path_note(d, r, &t.before, &t.after);
     if (!r->basis[0])
         snprintf(r->basis, sizeof(r->basis), r->on_sample ? "brief runs in turns on %llu samples in the new form" : "brief runs in turns: %llu samples",
                  (unsigned long long)(r->on_sample ? d->sample.count : t.after.samples));

@@ -28,7 +28,7 @@ static void set_price(const struct pst_doctor *d, struct remedy *r, const struct
     r->seconds = w->seconds * each * total;
     r->psnr = w->psnr;
     text_bytes((uint64_t)r->disk_bytes, bytes, sizeof(bytes));
-    int n = snprintf(r->price, sizeof(r->price), "%s on disk, about %.3g minutes once", bytes, r->seconds / 60);
+    int n = snprintf(r->price, sizeof(r->price), "%s on disk, about %s once", bytes, FIGURE_TIME(r->seconds));
     if (w->psnr > 0 && n > 0 && (size_t)n < sizeof(r->price))
         snprintf(r->price + n, sizeof(r->price) - (size_t)n, ", pixels differ (%.0f dB PSNR)", w->psnr);
 }
@@ -53,6 +53,7 @@ static pst_status try_rewrite(struct pst_doctor *d, struct remedy *r, struct rew
     draft_finish(&prefix);
     if (st == PST_OK) {
         set_price(d, r, &w);
+        memcpy(r->picture, w.picture, sizeof(r->picture));
         remedy_repacked(d, folder, &r->variant);
         r->on_sample = r->packed = true;
         st = remedy_probe(d, r, reterr);
@@ -66,6 +67,14 @@ static pst_status try_rewrite(struct pst_doctor *d, struct remedy *r, struct rew
     return st;
 }
 
+/* This examination again, which then stores all data. */
+static char *command_of(const struct pst_doctor *d, const char *id, const char *out)
+{
+    char *rest = mem_format(" --apply %s --out %s", id, out), *command = rest ? doctor_command(d, rest) : NULL;
+    mem_free(rest);
+    return command;
+}
+
 /* The pipeline and the command for the real data. */
 static pst_status describe(struct pst_doctor *d, struct remedy *r, const char *suffix, const char *arguments, pst_error *reterr)
 {
@@ -73,14 +82,15 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, const char *s
     struct draft after = {0};
     pst_status st = or_memory(shell && source && folder ? out : NULL, reterr);
     if (st == PST_OK) {
-        bool pack = d->survey.kind == SURVEY_FILES;
+        bool pack = d->survey.kind == SURVEY_FILES, foreign = draft_has_custom(&d->now); /* the tool does not know those */
         snprintf(r->out, sizeof(r->out), "%s", out);
         r->command = pack ? mem_format("penstock pack %s %s%s", source, shell, arguments)
-                          : mem_format("penstock doctor %s --apply %s --out %s", "\"PIPELINE\"", r->id, shell);
+                     : foreign ? NULL
+                               : command_of(d, r->id, shell);
         remedy_repacked(d, folder, &after);
         remedy_text(d, r, &after);
         draft_finish(&after);
-        st = or_memory(r->command, reterr);
+        st = foreign && !pack ? PST_OK : or_memory(r->command, reterr);
     }
     mem_free(out);
     mem_free(source);

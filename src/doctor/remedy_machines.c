@@ -75,7 +75,7 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
         snprintf(r->title, sizeof(r->title), "%s%u machines like this one for %.0f samples/s: each prepares and computes its part",
                  r->model_gain * rate < wish ? "more than " : "", n, wish);
     else if (wish > 0)
-        snprintf(r->title, sizeof(r->title), "none: this machine by itself gives the %.0f samples/s that are wished for", wish);
+        snprintf(r->title, sizeof(r->title), "none: this machine by itself gives the %s samples/s that are wished for", FIGURE(wish));
     else
         snprintf(r->title, sizeof(r->title), model || d->step.origin ? "train on %u machines: each prepares and computes its part of every step"
                                                                      : "prepare the data on %u machines, each its part", n);
@@ -83,8 +83,8 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     if (!(d->options.link_rate > 0))
         snprintf(origin, sizeof(origin), e.device[0] ? " (%s)" : " (assumed)", e.device);
     if (model)
-        snprintf(r->basis, sizeof(r->basis), "a step of %.3g ms, %.3g MB of gradients, %.3g ms to exchange them at %.3g GB/s%s", 1e3 * e.step, e.bytes / 1e6,
-                 1e3 * exchange_seconds(&e, n), e.link / 1e9, origin);
+        snprintf(r->basis, sizeof(r->basis), "a step of %s ms, %s MB of gradients, %s ms to exchange them at %s GB/s%s", FIGURE(1e3 * e.step),
+                 FIGURE(e.bytes / 1e6), FIGURE(1e3 * exchange_seconds(&e, n)), FIGURE(e.link / 1e9), origin);
     else
         snprintf(r->basis, sizeof(r->basis), "the rate of this machine, times their number%s", r->upper ? ", without the exchange of gradients: an upper bound" : "");
     if (n == 1)
@@ -93,7 +93,9 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     if (d->step.origin)
         snprintf(r->risk, sizeof(r->risk), "a step then takes %llu samples: the learning rate may have to grow with it",
                  (unsigned long long)n * d->facts.batch);
-    r->command = mem_format("mpirun -n %u --map-by ppr:1:node --bind-to none --hostfile HOSTS penstock train …", n);
+    char *train = model ? doctor_train_command(d, d->step.model, "") : mem_strdup("penstock train …");
+    r->command = train ? mem_format("mpirun -n %u --map-by ppr:1:node --bind-to none --hostfile HOSTS %s", n, train) : NULL;
+    mem_free(train);
     return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 

@@ -85,9 +85,9 @@ static pst_status find_separable(struct pst_doctor *d, struct remedy *r, pst_err
     pst_status st = try_step(d, r, &ms, reterr);
     if (st != PST_OK)
         return st;
-    snprintf(r->title, sizeof(r->title), "use separable convolutions: a step of %.3g ms instead of %.3g", ms, d->step.ms);
+    snprintf(r->title, sizeof(r->title), "use separable convolutions: a step of %s ms instead of %s", FIGURE(ms), FIGURE(d->step.ms));
     snprintf(r->risk, sizeof(r->risk), "fewer parameters: accuracy may differ");
-    r->command = mem_format("--model \"%s\"", r->change.model);
+    r->command = doctor_train_command(d, r->change.model, "");
     return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 
@@ -100,9 +100,9 @@ static pst_status find_mixed_precision(struct pst_doctor *d, struct remedy *r, p
     pst_status st = try_step(d, r, &ms, reterr);
     if (st != PST_OK)
         return st;
-    snprintf(r->title, sizeof(r->title), "store values and gradients between layers as bfloat16: a step of %.3g ms instead of %.3g", ms, d->step.ms);
+    snprintf(r->title, sizeof(r->title), "store values and gradients between layers as bfloat16: a step of %s ms instead of %s", FIGURE(ms), FIGURE(d->step.ms));
     snprintf(r->risk, sizeof(r->risk), "rounding: compare the loss of both");
-    r->command = mem_strdup("penstock train --mixed bfloat16 …");
+    r->command = doctor_train_command(d, d->step.model, " --mixed bfloat16");
     return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 
@@ -239,15 +239,18 @@ static pst_status find_compress(struct pst_doctor *d, struct remedy *r, pst_erro
     pst_status st = try_smaller(d, r, 0.5, true, &l, &ms, reterr);
     if (st == PST_OK) {
         double left = l.before.flops ? (double)l.after.flops / (double)l.before.flops : 1;
-        int n = snprintf(r->title, sizeof(r->title), "remove channels until %.0f %% of the operations are left: a step of %.3g ms instead of %.3g", 100 * left, ms,
-                         d->step.ms);
+        int n = snprintf(r->title, sizeof(r->title), "remove channels until %.0f %% of the operations are left: a step of %s ms instead of %s", 100 * left,
+                         FIGURE(ms), FIGURE(d->step.ms));
         if (r->infer_small > 0 && n > 0 && (size_t)n < sizeof(r->title))
-            n += snprintf(r->title + n, sizeof(r->title) - (size_t)n, "; predictions %.3g/s instead of %.3g", r->infer_small, r->infer_now);
+            n += snprintf(r->title + n, sizeof(r->title) - (size_t)n, "; predictions %s/s instead of %s", FIGURE(r->infer_small), FIGURE(r->infer_now));
         if (r->infer_int8 > 0 && n > 0 && (size_t)n < sizeof(r->title))
-            snprintf(r->title + n, sizeof(r->title) - (size_t)n, ", or %.3g/s as int8", r->infer_int8);
+            snprintf(r->title + n, sizeof(r->title) - (size_t)n, ", or %s/s as int8", FIGURE(r->infer_int8));
         snprintf(r->price, sizeof(r->price), "some epochs of training after it");
         snprintf(r->risk, sizeof(r->risk), "accuracy: `penstock compress --target-accuracy` keeps within a bound");
-        r->command = mem_format("penstock compress RUN --flops %.1f --quantize int8 --data PIPELINE --val PIPELINE --target-accuracy -0.5%% --out SMALL", l.share);
+        char *data = remedy_shell(d->text);
+        r->command = data ? mem_format("penstock compress RUN --flops %.1f --quantize int8 --data %s --val PIPELINE --target-accuracy -0.5%% --out SMALL", l.share, data)
+                          : NULL;
+        mem_free(data);
         st = r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
     }
     lab_finish(&l);
@@ -262,11 +265,11 @@ static pst_status find_smaller_model(struct pst_doctor *d, struct remedy *r, pst
         return PST_SKIP;
     pst_status st = try_smaller(d, r, 0.25, false, &l, &ms, reterr);
     if (st == PST_OK) {
-        snprintf(r->title, sizeof(r->title), "train a student with %.0f %% of the operations, taught by a trained model: a step of %.3g ms instead of %.3g",
-                 l.before.flops ? 100 * (double)l.after.flops / (double)l.before.flops : 100, ms, d->step.ms);
+        snprintf(r->title, sizeof(r->title), "train a student with %.0f %% of the operations, taught by a trained model: a step of %s ms instead of %s",
+                 l.before.flops ? 100 * (double)l.after.flops / (double)l.before.flops : 100, FIGURE(ms), FIGURE(d->step.ms));
         snprintf(r->price, sizeof(r->price), "the teacher's predictions of all samples, once");
         snprintf(r->risk, sizeof(r->risk), "a small model learns less: compare its accuracy");
-        r->command = mem_format("penstock train --teacher RUN --model \"%s\" …", r->change.model);
+        r->command = doctor_train_command(d, r->change.model, " --teacher RUN");
         st = r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
     }
     lab_finish(&l);

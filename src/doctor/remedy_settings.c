@@ -141,7 +141,7 @@ static pst_status find_smaller_batch(struct pst_doctor *d, struct remedy *r, pst
 /* ---- The text ---- */
 
 /* The pixels of both qualities after the first operation that gives them a size: the mean PSNR over some samples; 0: they cannot be compared. */
-static double compare_quality(const struct pst_doctor *d, const struct draft *fast)
+static double compare_quality(const struct pst_doctor *d, const struct draft *fast, struct picture *picture)
 {
     const struct draft *const of[2] = {&d->now, fast};
     pst_pipeline *p[2] = {NULL, NULL};
@@ -161,6 +161,8 @@ static double compare_quality(const struct pst_doctor *d, const struct draft *fa
     }
     if (b[0] && b[1])
         psnr = remedy_psnr(pst_batch_get(b[0], "image"), pst_batch_get(b[1], "image"));
+    for (size_t i = 0; i < PICTURES && psnr > 0; i++)
+        picture_of_tensors(&picture[i], pst_batch_get(b[0], "image"), pst_batch_get(b[1], "image"), i);
     for (int i = 0; i < 2; i++) {
         pst_batch_unref(b[i]);
         pst_pipeline_destroy(p[i]);
@@ -194,7 +196,7 @@ static pst_status find_quality_fast(struct pst_doctor *d, struct remedy *r, pst_
     if (st != PST_OK)
         return st;
     remedy_text(d, r, &r->variant);
-    r->psnr = compare_quality(d, &r->variant);
+    r->psnr = compare_quality(d, &r->variant, r->picture);
     snprintf(r->title, sizeof(r->title), "resize the planes of JPEGs before the conversion to RGB (decode quality=fast)");
     if (r->psnr > 0)
         snprintf(r->price, sizeof(r->price), "pixels differ slightly: %.0f dB PSNR", r->psnr);

@@ -56,7 +56,8 @@ static void describe_store(struct pst_doctor *d, struct remedy *r)
     else
         snprintf(r->title, sizeof(r->title), "keep the data (%s) in a cache on a local disk: training takes %s/s, and one machine gets %s/s from the store at most",
                  data, need, most);
-    snprintf(r->price, sizeof(r->price), "%s on disk; an epoch without it takes %.0f requests and %.3g GB", data, remote_requests(d), d->data_bytes / 1e9);
+    snprintf(r->price, sizeof(r->price), "%s on disk; an epoch without it takes %s requests and %s GB", data, FIGURE_COUNT(remote_requests(d)),
+             FIGURE(d->data_bytes / 1e9));
     r->disk_bytes = d->data_bytes > 0 ? d->data_bytes : 0;
     r->elsewhere = true;
 }
@@ -87,8 +88,8 @@ static pst_status find_remote(struct pst_doctor *d, struct remedy *r, pst_error 
         r->has_variant = false;
     r->cause = "slow-storage";
     r->effort = 2; /* a setting */
-    snprintf(r->basis, sizeof(r->basis), "requests of %.3g ms, %.3g MB/s per connection and %.3g MB/s over %u; %s", 1e3 * d->remote.latency,
-             d->remote.connection / 1e6, d->remote.present / 1e6, d->remote.connections,
+    snprintf(r->basis, sizeof(r->basis), "requests of %s ms, %s MB/s per connection and %s MB/s over %u; %s", FIGURE(1e3 * d->remote.latency),
+             FIGURE(d->remote.connection / 1e6), FIGURE(d->remote.present / 1e6), d->remote.connections,
              st == PST_OK ? "brief runs after the first epoch" : "the costs without waits for the store: an upper bound");
     describe_store(d, r);
     unsigned connections = remote_connections(d, wanted_bytes(d, r));
@@ -109,8 +110,7 @@ static pst_status find_faster_storage(struct pst_doctor *d, struct remedy *r, ps
     r->upper = true;
     r->cause = d->cold_binds ? "page-cache" : "slow-storage";
     double need = r->rate * d->costs.read_bytes;
-    snprintf(r->title, sizeof(r->title), "put the data on storage that delivers %.3g MB/s, such as a local NVMe drive",
-             need / 1e6);
+    snprintf(r->title, sizeof(r->title), "put the data on storage that delivers %s MB/s, such as a local NVMe drive", FIGURE(need / 1e6));
     snprintf(r->basis, sizeof(r->basis), "the costs without waits for storage: an upper bound");
     snprintf(r->price, sizeof(r->price), "faster storage, and the time to copy the data");
     return PST_OK;

@@ -207,7 +207,7 @@ static void put_stages(struct json *j, const struct pst_doctor *d)
 
 static void put_remedy(struct json *j, const struct pst_doctor *d, const struct remedy *r)
 {
-    double after = isfinite(r->rate) || r->model_gain > 0 ? d->now_rate * r->gain : NAN;
+    double after = remedy_after(d, r);
     json_begin_object(j, NULL);
     json_string(j, "id", r->id);
     json_string(j, "title", r->title);
@@ -262,7 +262,69 @@ static void put_remedy(struct json *j, const struct pst_doctor *d, const struct 
     json_string(j, "note", r->price[0] ? r->price : NULL);
     json_end_object(j);
     json_string(j, "risk", r->risk[0] ? r->risk : NULL);
-    json_string(j, "effort", r->effort <= 2 ? "low" : r->effort == 3 ? "medium" : "high");
+    json_string(j, "effort", remedy_effort(r));
+    json_end_object(j);
+}
+
+static void put_path(struct json *j, const struct pst_doctor *d)
+{
+    json_begin_array(j, "path");
+    json_lines(j);
+    for (size_t i = 0; i < d->path_steps; i++) {
+        double rate = d->path[i].rate;
+        json_begin_object(j, NULL);
+        json_string(j, "id", d->path[i].remedy->id);
+        json_string(j, "title", d->path[i].remedy->title);
+        json_begin_object(j, "predicted");
+        json_number(j, "samples_per_s", rate);
+        json_number(j, "gain", rate / d->now_rate);
+        json_number(j, "epoch_seconds", seconds_for(d, rate));
+        json_number(j, "total_seconds", total_for(d, rate));
+        json_end_object(j);
+        json_end_object(j);
+    }
+    json_end_array(j);
+}
+
+static void put_base64(struct json *j, const char *key, const uint8_t *data, size_t length)
+{
+    struct text t = {0}, *to = j->to;
+    text_add_base64(&t, data, length);
+    json_string(j, key, t.data);
+    to->failed |= t.failed;
+    text_finish(&t);
+}
+
+/* Samples before and after the remedies that change pixels. */
+static void put_images(struct json *j, const struct pst_doctor *d)
+{
+    json_begin_array(j, "images");
+    json_lines(j);
+    for (size_t i = 0; i < d->remedies; i++)
+        for (size_t k = 0; k < PICTURES; k++) {
+            const struct picture *p = &d->remedy[i].picture[k];
+            if (!p->before || !d->remedy[i].available)
+                continue;
+            json_begin_object(j, NULL);
+            json_string(j, "remedy", d->remedy[i].id);
+            json_format(j, "caption", "%s, sample %zu", d->remedy[i].id, k + 1);
+            put_base64(j, "before", p->before, p->before_length);
+            put_base64(j, "after", p->after, p->after_length);
+            json_end_object(j);
+        }
+    json_end_array(j);
+}
+
+static void put_machine(struct json *j, const struct pst_doctor *d)
+{
+    char cpu[200], system[160];
+    machine_cpu(cpu, sizeof(cpu));
+    machine_system(system, sizeof(system));
+    json_begin_object(j, "machine");
+    json_string(j, "cpu", cpu[0] ? cpu : NULL);
+    json_uint(j, "cores", d->limits.cores);
+    json_uint(j, "memory_bytes", d->limits.memory_total);
+    json_string(j, "system", system[0] ? system : NULL);
     json_end_object(j);
 }
 
@@ -340,9 +402,12 @@ pst_status result_json(struct pst_doctor *d, pst_error *reterr)
     for (size_t i = 0; i < d->remedies; i++)
         put_remedy(&j, d, &d->remedy[i]);
     json_end_array(&j);
+    put_path(&j, d);
     if (d->sweeps)
         put_sweep(&j, d);
     put_timeline(&j, d);
+    put_images(&j, d);
+    put_machine(&j, d);
     put_settings(&j, d);
     json_number(&j, "doctor_seconds", d->seconds);
     json_end_object(&j);

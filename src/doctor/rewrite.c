@@ -39,8 +39,8 @@ static double psnr_of(const pst_image *a, const pst_image *b)
     return sum > 0 ? 10 * log10(255.0 * 255.0 * count / sum) : 99;
 }
 
-/* What training sees: the original and the stored image, both brought to the side that is used. */
-static double compare(const pst_image *original, const uint8_t *data, size_t length, uint32_t side)
+/* What training sees: the original and the stored image, both brought to the side that is used. `picture` may be NULL. */
+static double compare(const pst_image *original, const uint8_t *data, size_t length, uint32_t side, struct picture *picture)
 {
     pst_image stored = {0}, a = {0}, b = {0};
     pst_decode_options o = {.size = sizeof(o), .channels = 3};
@@ -49,6 +49,8 @@ static double compare(const pst_image *original, const uint8_t *data, size_t len
         pst_image_resize(&a, original, side, side, PST_FILTER_TRIANGLE, NULL) == PST_OK &&
         pst_image_resize(&b, &stored, side, side, PST_FILTER_TRIANGLE, NULL) == PST_OK)
         psnr = psnr_of(&a, &b);
+    if (psnr > 0 && picture)
+        picture_make(picture, &a, &b);
     pst_image_finish(&stored);
     pst_image_finish(&a);
     pst_image_finish(&b);
@@ -72,6 +74,17 @@ static pst_status encode(const struct rewrite *q, const pst_image *image, pst_im
     return st;
 }
 
+/* Pictures are made of images of the first batch, spread over those that are compared: samples lie in the order of their size.
+ */
+static struct picture *picture_for(struct job *j, size_t i)
+{
+    size_t n = pst_batch_size(j->batch), most = n < MOST_COMPARED ? n : MOST_COMPARED;
+    for (size_t k = 0; k < PICTURES && j->compared == 0; k++)
+        if (i == (k + 1) * most / (PICTURES + 1))
+            return &j->done.picture[k];
+    return NULL;
+}
+
 static pst_status store_image(void *user, size_t i, pst_error *reterr)
 {
     struct job *j = user;
@@ -87,7 +100,7 @@ static pst_status store_image(void *user, size_t i, pst_error *reterr)
     if (st == PST_OK)
         st = encode(q, &image, format, &j->data[i], &j->length[i], reterr);
     if (st == PST_OK && q->compare && j->compared + i < MOST_COMPARED)
-        j->psnr[i] = compare(&image, j->data[i], j->length[i], q->compare);
+        j->psnr[i] = compare(&image, j->data[i], j->length[i], q->compare, picture_for(j, i));
     pst_image_finish(&image);
     return st;
 }
@@ -218,6 +231,8 @@ pst_status doctor_rewrite(const struct rewrite *q, struct rewritten *ret, pst_er
     }
     pst_builder_destroy(j.builder);
     pst_pipeline_destroy(p);
+    for (size_t i = 0; i < PICTURES && st < 0; i++)
+        picture_finish(&j.done.picture[i]);
     if (st < 0)
         return st;
     j.done.seconds = (double)(clock_ns() - begin) * 1e-9;

@@ -4,6 +4,7 @@
 #define DOCTOR_REWRITE_H
 
 #include "doctor/draft.h"
+#include "doctor/picture.h"
 
 #include <penstock/image.h>
 
@@ -26,6 +27,7 @@ struct rewritten {
     uint64_t samples, bytes;
     double seconds;
     double psnr; /* the mean over some images; 0: not compared */
+    struct picture picture[PICTURES]; /* of some of them; the caller finishes them */
 };
 
 pst_status doctor_rewrite(const struct rewrite *q, struct rewritten *ret, pst_error *reterr);

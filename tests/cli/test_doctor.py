@@ -1,7 +1,9 @@
 """`penstock doctor`: the contract of its JSON, the answer as text, targets that are paths, wrong command lines."""
+import base64
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -34,6 +36,7 @@ def test_step(patience):
     found = examine("range 100000 | batch 64", "--step-ms", 20, "--epochs", 3, patience=patience)
     now = found["now"]
     assert found["verdict"]["class"] == "consumer-bound" and found["verdict"]["cause"] == "consumer", found["verdict"]
+    assert found["remedies"][0]["id"] == "faster-step" and "Remedy" not in found["verdict"]["sentence"], found["verdict"]
     assert found["step"]["ms"] == 20 and 0.3 < now["samples_per_s"] / 3200 < 1.05  # without the step: millions
     assert abs(now["epoch_seconds"] * now["samples_per_s"] / 100000 - 1) < 1e-6 and abs(now["total_seconds"] / now["epoch_seconds"] - 3) < 1e-6
     assert found["settings"]["quick"] is (2 * patience <= 10), found["settings"]
@@ -91,6 +94,33 @@ def test_apply_compare_and_page(patience):
         open(os.path.join(folder, "c.json"), "w").write("{}")
         penstock("doctor", "--compare", "a.json", "c.json", cwd=folder, code=2)
         penstock("doctor", "--compare", "a.json", "none.json", cwd=folder, code=1)
+
+
+@examined
+def test_records_with_large_images(patience):
+    """The command stores the data when a shell runs it; the answer has its order, its pictures and its machine."""
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 20, "--size", 800, "-q", cwd=folder)
+        penstock("pack", "images", "it's shards", "--shards", 1, "-q", cwd=folder)
+        text = "tfrecord \"it's shards\" | shuffle | example | decode | resize 48 | batch 8"
+        options = ["--seed", 7, "--samples", 5000, "--bad", "skip:20"]
+        found = examine(text, *options, patience=2 * patience, cwd=folder)
+        resize = remedy(found, "resize-offline")
+        assert found["verdict"]["cause"] == "large-images" and found["remedies"][0] is resize, found["verdict"]
+        assert resize["command"].startswith("penstock doctor 'tfrecord ") and "PIPELINE" not in resize["command"], resize
+        assert "--seed 7 --bad skip:20 --samples 5000 " in resize["command"], resize["command"]
+        subprocess.run(resize["command"].replace("penstock", PENSTOCK, 1) + " --yes -q", shell=True, cwd=folder, env=environment(), check=True,
+                       stdout=subprocess.DEVNULL, timeout=HANG)
+        assert penstock("cat", resize["pipeline"], cwd=folder).out, "the data lies where the changed pipeline looks for it"
+        for picture in found["images"]:
+            assert picture["remedy"] in IDS and all(base64.b64decode(picture[when]).startswith(b"\x89PNG") for when in ("before", "after")), picture
+        assert {picture["remedy"] for picture in found["images"]} >= {"resize-offline"}, [picture["caption"] for picture in found["images"]]
+        assert found["machine"]["cores"] >= 1 and found["machine"]["system"].startswith("Linux") and found["machine"]["memory_bytes"] > 0
+        rates = [found["now"]["samples_per_s"]] + [step["predicted"]["samples_per_s"] for step in found["path"]]
+        assert len(rates) != 2 and all(after > 1.04 * before for before, after in zip(rates, rates[1:])), found["path"]
+        answer = penstock("doctor", text, *length(2 * patience), "-q", cwd=folder).out
+        assert "; effort medium; removes the cause, large-images\n" in answer and "; effort low" in answer and "e+0" not in answer, answer
+        assert answer.count("$ penstock doctor 'tfrecord") == len([r for r in found["remedies"] if (r["command"] or "").startswith("penstock doctor")]), answer
 
 
 @examined
@@ -249,7 +279,9 @@ def check_step(found):
     layers = step["layers"]
     assert len(layers) >= 3 and layers[0]["name"].startswith("conv_1") and all(layer["backward_ms"] >= 0 < layer["forward_ms"] for layer in layers), step
     assert found["verdict"]["wait_share"] is not None
-    assert "separable-convolutions" in {remedy["id"] for remedy in found["remedies"]}
+    command = remedy(found, "separable-convolutions")["command"]
+    words = shlex.split(command)
+    assert words[:2] == ["penstock", "train"] and words[2] == found["pipeline"] and words[3] == "--model" and "sepconv 24 3" in words[4], command
 
 
 @examined

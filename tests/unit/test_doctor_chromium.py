@@ -26,29 +26,54 @@ def with_page(look):
             look(browser, page)
 
 
+def check_quiet(browser, page):
+    for how in ({}, {"width": 360}, {"dark": True}, {"width": 1400}, {"width": 794, "media": "print"}):
+        browser.open(page, **how)
+        assert browser.fetched() == [], browser.fetched()
+        assert browser.complaints() == [], browser.complaints()
+        width = browser.ask("document.documentElement.scrollWidth")
+        assert width <= how.get("width", 1200), (how, width)
+        assert browser.ask("document.scripts.length") == 0
+
+
+def check_readable(browser, page):
+    for dark in (False, True):
+        browser.open(page, dark=dark)
+        contrast = browser.ask(CONTRAST)
+        assert contrast >= 4.5, (dark, contrast)
+        assert browser.ask(UNNAMED) == 0
+
+
 def test_quiet_and_offline():
     def look(browser, page):
-        for how in ({}, {"width": 360}, {"dark": True}, {"width": 1400}, {"width": 794, "media": "print"}):
-            browser.open(page, **how)
-            assert browser.fetched() == [], browser.fetched()
-            assert browser.complaints() == [], browser.complaints()
-            width = browser.ask("document.documentElement.scrollWidth")
-            assert width <= how.get("width", 1200), (how, width)
-            assert browser.ask("document.scripts.length") == 0
-            assert "<script>alert(1)</script>" in browser.ask("document.querySelector('h1').textContent")
+        check_quiet(browser, page)
+        assert "<script>alert(1)</script>" in browser.ask("document.querySelector('h1').textContent")
 
     with_page(look)
 
 
 def test_readable():
-    def look(browser, page):
-        for dark in (False, True):
-            browser.open(page, dark=dark)
-            contrast = browser.ask(CONTRAST)
-            assert contrast >= 4.5, (dark, contrast)
-            assert browser.ask(UNNAMED) == 0
+    with_page(check_readable)
 
-    with_page(look)
+
+def test_a_real_answer():
+    """The page of a brief examination, with the pictures and the names that it has there."""
+    with tempfile.TemporaryDirectory() as folder, chromium.Chromium() as browser:
+        def penstock(*arguments):
+            subprocess.run([os.environ["PENSTOCK"], *arguments, "-q"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+        penstock("generate", "<b>images", "--images", "24", "--size", "400")
+        penstock("doctor", "folder '<b>images' | shuffle | decode | random_resized_crop 64 | flip | batch 8", "--seconds", "4", "--step-ms", "4",
+                 "--html", "report.html")
+        page = os.path.join(folder, "report.html")
+        check_quiet(browser, page)
+        check_readable(browser, page)
+        assert "<b>images" in browser.ask("document.querySelector('h1').textContent")
+        wanted = ["What each remedy brings", "Cost of each stage", "Timeline", "Machine and settings"]
+        headings = browser.ask("[...document.querySelectorAll('h2')].map(e => e.textContent)")
+        assert set(wanted) <= set(headings), headings
+        assert browser.ask("[...document.querySelectorAll('img')].every(e => e.naturalWidth > 0)")
+        assert browser.ask("document.querySelectorAll('svg rect').length") > 3
 
 
 def test_print_unfolds():
