@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 /* Detail lines begin where the values of the headings do. */
 #define INDENT "             "
-#define PERIOD "                       "
+#define REST   "                         "
 
 const char *doctor_figure(char *buffer, size_t size, double v)
 {
@@ -21,6 +22,7 @@ const char *doctor_figure(char *buffer, size_t size, double v)
 static void put_now(struct text *t, const struct pst_doctor *d)
 {
     double seconds = d->epoch_samples / d->now_rate, hours = d->options.epoch_hours;
+    char bytes[32];
     text_addf(t, "Now          %s samples/s (%s to %s)", FIGURE(d->now_rate), FIGURE(d->now_low), FIGURE(d->now_high));
     if (isfinite(seconds))
         text_addf(t, "; %s per epoch of %s samples", FIGURE_TIME(seconds), FIGURE_COUNT(d->epoch_samples));
@@ -37,9 +39,9 @@ static void put_now(struct text *t, const struct pst_doctor *d)
                            "epoch 1 of a small sample reads from cache, later epochs of the real data will not\n");
     if (d->remote.known)
         text_addf(t, INDENT "the store: %s ms per request, %s MB/s over %u connections, %s small requests/s; an epoch takes %s requests\n" INDENT
-                            "and %s GB once, %s\n",
+                            "and %s once, %s\n",
                   FIGURE(1e3 * d->remote.latency), FIGURE(d->remote.present / 1e6), d->remote.connections, FIGURE(d->remote.requests),
-                  FIGURE_COUNT(remote_requests(d)), FIGURE(d->data_bytes / 1e9),
+                  FIGURE_COUNT(remote_requests(d)), d->data_bytes >= 0 ? text_bytes((uint64_t)d->data_bytes, bytes, sizeof(bytes)) : "an unknown number of bytes",
                   d->remote.cached ? "which the cache has already" : "later epochs read the copies");
     if (d->run.delay > 0.15)
         text_addf(t, INDENT "other programs took %.0f %% of the processor time that the pipeline wanted; ranges are wide\n", 100 * d->run.delay);
@@ -64,10 +66,8 @@ static void put_details(struct text *t, const struct remedy *r, const char *inde
     if (r->command)
         text_addf(t, "%s$ %s\n", indent, r->command);
     for (const char *line = r->diff; line && *line;) {
-        size_t n = strcspn(line, "\n");
-        text_add(t, indent);
-        text_add_n(t, line, n);
-        text_add(t, "\n");
+        int n = (int)strcspn(line, "\n");
+        text_addf(t, "%s%.*s\n", indent, n, line);
         line += n + (line[n] == '\n');
     }
     if (r->price[0])
@@ -79,10 +79,10 @@ static void put_details(struct text *t, const struct remedy *r, const char *inde
 static void put_remedy(struct text *t, const struct pst_doctor *d, const struct remedy *r)
 {
     if (!r->available) {
-        text_addf(t, "  %-20s not predicted: %s\n", r->id, r->title);
+        text_addf(t, "  %-22s not predicted: %s\n", r->id, r->title);
         return;
     }
-    text_addf(t, "  %-20s ", r->id);
+    text_addf(t, "  %-22s ", r->id);
     if (isfinite(remedy_after(d, r)))
         put_gain(t, d, r);
     else
@@ -90,11 +90,11 @@ static void put_remedy(struct text *t, const struct pst_doctor *d, const struct 
     text_addf(t, "; effort %s", remedy_effort(r));
     if (remedy_is_for(d, r))
         text_addf(t, "; removes the cause, %s", r->cause);
-    text_addf(t, "\n" PERIOD "%s\n", r->title);
+    text_addf(t, "\n" REST "%s\n", r->title);
     if (isfinite(r->measured))
-        text_addf(t, PERIOD "on the sample predicted %s, measured %s samples/s\n", FIGURE(r->rate_on_sample), FIGURE(r->measured));
+        text_addf(t, REST "on the sample predicted %s, measured %s samples/s\n", FIGURE(r->rate_on_sample), FIGURE(r->measured));
     if (r != best_remedy(d)) /* its details stand above */
-        put_details(t, r, PERIOD);
+        put_details(t, r, REST);
 }
 
 static void put_best(struct text *t, const struct pst_doctor *d)
@@ -114,7 +114,7 @@ static void put_path(struct text *t, const struct pst_doctor *d)
     if (d->path_steps)
         text_add(t, "Together     remedies one after the other (predicted)\n");
     for (size_t i = 0; i < d->path_steps; i++)
-        text_addf(t, "  %s%-*s %s samples/s, %s times as fast as now\n", i ? "+ " : "", i ? 18 : 20, d->path[i].remedy->id, FIGURE(d->path[i].rate),
+        text_addf(t, "  %s%-*s %s samples/s, %s times as fast as now\n", i ? "+ " : "", i ? 20 : 22, d->path[i].remedy->id, FIGURE(d->path[i].rate),
                   FIGURE(d->path[i].rate / d->now_rate));
 }
 
@@ -173,7 +173,7 @@ static void put_sweep(struct text *t, const struct pst_doctor *d)
 
 pst_status result_answer(struct pst_doctor *d, pst_error *reterr)
 {
-    struct text t = {0};
+    struct text t = {0}, shown = {0};
     text_addf(&t, "%s\n\n", d->sentence);
     if (d->written)
         text_addf(&t, "Pipeline     %s\n", d->text);
@@ -184,11 +184,14 @@ pst_status result_answer(struct pst_doctor *d, pst_error *reterr)
     put_remedies(&t, d);
     put_path(&t, d);
     put_sweep(&t, d);
-    if (t.failed) {
-        text_finish(&t);
+    text_add_shown(&shown, t.data ? t.data : "");
+    bool failed = t.failed || shown.failed;
+    text_finish(&t);
+    if (failed) {
+        text_finish(&shown);
         return fail_memory(reterr, "writing the answer");
     }
     mem_free(d->answer);
-    d->answer = t.data;
+    d->answer = shown.data;
     return PST_OK;
 }

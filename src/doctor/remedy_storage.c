@@ -56,8 +56,7 @@ static void describe_store(struct pst_doctor *d, struct remedy *r)
     else
         snprintf(r->title, sizeof(r->title), "keep the data (%s) in a cache on a local disk: training takes %s/s, and one machine gets %s/s from the store at most",
                  data, need, most);
-    snprintf(r->price, sizeof(r->price), "%s on disk; an epoch without it takes %s requests and %s GB", data, FIGURE_COUNT(remote_requests(d)),
-             FIGURE(d->data_bytes / 1e9));
+    snprintf(r->price, sizeof(r->price), "%s on disk; an epoch without it takes %s requests and %s", data, FIGURE_COUNT(remote_requests(d)), data);
     r->disk_bytes = d->data_bytes > 0 ? d->data_bytes : 0;
     r->elsewhere = true;
 }

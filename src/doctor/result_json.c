@@ -210,12 +210,12 @@ static void put_remedy(struct json *j, const struct pst_doctor *d, const struct 
     double after = remedy_after(d, r);
     json_begin_object(j, NULL);
     json_string(j, "id", r->id);
-    json_string(j, "title", r->title);
+    json_shown(j, "title", r->title);
     json_bool(j, "available", r->available);
     json_string(j, "cause", r->flaw ? r->cause : NULL);
     json_shown(j, "command", r->command);
     json_shown(j, "pipeline", r->pipeline);
-    json_string(j, "diff", r->diff);
+    json_shown(j, "diff", r->diff);
     if (isfinite(after)) {
         json_begin_object(j, "predicted");
         json_number(j, "samples_per_s", after);
@@ -274,7 +274,7 @@ static void put_path(struct json *j, const struct pst_doctor *d)
         double rate = d->path[i].rate;
         json_begin_object(j, NULL);
         json_string(j, "id", d->path[i].remedy->id);
-        json_string(j, "title", d->path[i].remedy->title);
+        json_shown(j, "title", d->path[i].remedy->title);
         json_begin_object(j, "predicted");
         json_number(j, "samples_per_s", rate);
         json_number(j, "gain", rate / d->now_rate);
@@ -387,7 +387,7 @@ pst_status result_json(struct pst_doctor *d, pst_error *reterr)
     json_begin_object(&j, NULL);
     json_lines(&j);
     json_uint(&j, "schema", 1);
-    json_string(&j, "subject", d->subject);
+    json_shown(&j, "subject", d->subject);
     json_shown(&j, "pipeline", d->text);
     json_bool(&j, "pipeline_written", d->written);
     put_verdict(&j, d);

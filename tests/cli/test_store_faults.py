@@ -147,7 +147,8 @@ def test_signatures_of_addresses_appear_nowhere():
             for arguments in (["plan", pipeline], ["plan", "--json", pipeline], ["bench", "--json", pipeline], ["inspect", url], ["inspect", "--json", url],
                               ["index", url], ["index", "--json", url], ["bench", "--trace", f"{folder}/trace.json", pipeline],
                               ["plan", pipeline.replace("resize", "rezise")], ["plan", f"tfrecord '{url}' '{url}' | rezise 3"],
-                              ["plan", pipeline.replace("-of-00001", "-missing")], ["inspect", url.replace("-of-00001", "-missing")], ["pack", url, f"{folder}/x"]):
+                              ["plan", pipeline.replace("-of-00001", "-missing")], ["inspect", url.replace("-of-00001", "-missing")], ["pack", url, f"{folder}/x"],
+                              ["doctor", "--seconds", "2", "-q", "--html", f"{folder}/doctor.html", pipeline], ["doctor", "--seconds", "2", "-q", "--json", url]):
                 said = penstock(*arguments, env=plain, code=None)
                 shown.append((arguments[0], said.out + said.err))
         for path, _, files in os.walk(f"{folder}"):
