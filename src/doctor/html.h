@@ -34,6 +34,7 @@ const char *sheet_figure(struct sheet *s, double value); /* all digits of a whol
 const char *sheet_sentence(struct sheet *s, const char *text); /* begins with a capital letter */
 const char *sheet_rate(struct sheet *s, double value);         /* three digits */
 const char *sheet_duration(struct sheet *s, double seconds);   /* "236 h", "3.2 min", "45 ms"; "" if not finite */
+const char *sheet_date(struct sheet *s, double seconds);       /* since 1970; "2026-11-19 19:57 UTC" */
 const char *sheet_bytes(struct sheet *s, double bytes);
 const char *sheet_share(struct sheet *s, double share); /* "62 %" */
 const char *sheet_times(struct sheet *s, double gain);  /* "3.20 ×" */

@@ -256,6 +256,8 @@ static const char *value_words(struct sheet *s, const char *name, size_t at)
         return sheet_duration(s, value);
     if (ends_with(name, "share"))
         return sheet_share(s, value);
+    if (ends_with(name, "measured_at"))
+        return sheet_date(s, value);
     return sheet_figure(s, value);
 }
 

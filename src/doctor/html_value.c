@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define FORMAT_SIZE 1024
 
@@ -88,6 +89,15 @@ const char *sheet_duration(struct sheet *s, double seconds)
 {
     char number[FIGURE_SIZE];
     return isfinite(seconds) && seconds >= 0 ? sheet_format(s, "%s", figure_seconds(number, seconds, "\xC2\xA0")) : "";
+}
+
+const char *sheet_date(struct sheet *s, double seconds)
+{
+    char text[32];
+    struct tm utc;
+    time_t whole = seconds >= 0 && seconds < 1e11 ? (time_t)seconds : (time_t)-1;
+    bool known = whole >= 0 && gmtime_r(&whole, &utc) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &utc);
+    return known ? sheet_format(s, "%s", text) : "";
 }
 
 const char *sheet_bytes(struct sheet *s, double bytes)

@@ -70,6 +70,17 @@ static bool find_axes(const struct line_chart *c, struct axis *x, struct axis *y
     return true;
 }
 
+/* The value of a tick, with as many decimals as the step between ticks has. */
+static void print_tick(char number[FIGURE_SIZE], double value, int digits)
+{
+    if (fabs(value) >= 1e9 || digits > 6)
+        digits_print(number, FIGURE_SIZE, "%.1e", value);
+    else if (digits == 0)
+        figure_count(number, value);
+    else
+        digits_print(number, FIGURE_SIZE, "%.*f", digits, value);
+}
+
 static void add_ticks(struct text *to, const struct axis *a, const char *class_name, const char *side)
 {
     double first = ceil(a->from / a->step - 1e-9);
@@ -79,8 +90,7 @@ static void add_ticks(struct text *to, const struct axis *a, const char *class_n
         if (v > a->to + a->step * 1e-6)
             break;
         char number[FIGURE_SIZE];
-        digits_print(number, sizeof(number), fabs(v) >= 1e9 || digits > 6 ? "%.*e" : "%.*f",
-                 fabs(v) >= 1e9 || digits > 6 ? 1 : digits, fabs(v) < a->step / 2 ? 0 : v);
+        print_tick(number, fabs(v) < a->step / 2 ? 0 : v, digits);
         text_addf(to, "<span class=\"%s\" style=\"%s:%.1f%%\">%s</span>", class_name, side, 100 * share(a, v), number);
     }
 }

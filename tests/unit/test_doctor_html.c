@@ -19,7 +19,7 @@ static const char answer[] =
     "each; photos of 256 pixels would make an epoch 5.2 times as fast.\"},"
     "\"now\": {\"samples_per_s\": 141.2, \"low\": 138, \"high\": 144, \"epoch_seconds\": 849600, \"total_seconds\": 76464000},"
     "\"limits\": {\"cores\": 2, \"memory_bytes_per_s\": 24000000000, \"storage\": {\"sequential_bytes_per_s\": 1100000000, "
-    "\"random_bytes_per_s\": 290000000}, \"affinity\": true, \"steal_share\": 0.02},"
+    "\"random_bytes_per_s\": 290000000}, \"affinity\": true, \"steal_share\": 0.02, \"measured_at\": 1795118220.5},"
     "\"step\": {\"ms\": 450, \"wait_ms\": 279, \"transfer_ms\": 12, \"compute_ms\": 159, \"layers\": [{\"name\": \"conv_1\", "
     "\"ms\": 90}, {\"name\": \"dense_1\", \"ms\": 30}]},"
     "\"stages\": [{\"name\": \"read\", \"us_per_sample\": 310, \"low\": 290, \"high\": 350, \"share\": 0.02, \"cores\": 0.04},"
@@ -90,6 +90,7 @@ static void every_section_is_there(void)
                                          "(resize-offline; removes the cause)",
                                          "What removes the cause stands first",
                                          "Now</th>",
+                                         "2026-11-19 19:57 UTC",
                                          "AMD EPYC"};
     char *page = page_of(answer);
     REQUIRE(page != NULL);
