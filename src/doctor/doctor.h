@@ -315,6 +315,7 @@ void doctor_survey_finish(struct survey *s);
 pst_status doctor_sample_make(struct pst_doctor *d, pst_error *reterr);
 void doctor_sample_finish(struct sample *s);
 pst_status costs_measure(struct pst_doctor *d, pst_error *reterr);
+bool costs_has_op(const char *stage, const char *op); /* Returns whether a stage, such as "decode+resize", has the operation. */
 pst_status cuts_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status doctor_step_measure(struct pst_doctor *d, pst_error *reterr);
 void doctor_step_finish(struct step *s);
