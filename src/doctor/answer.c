@@ -55,7 +55,10 @@ static void put_now(struct text *t, const struct pst_doctor *d)
     if (!isfinite(d->step.rate) && isfinite(d->limit_step_ms))
         text_addf(t, "             data becomes the limit for steps shorter than %.3g ms per batch of %llu; --step-ms gives a verdict\n",
                   d->limit_step_ms, (unsigned long long)d->facts.batch);
-    if (d->cold)
+    if (d->cold_unknown)
+        text_add(t, "             the data set does not fit into memory, and its storage could not be read past the page cache: all rates\n"
+                    "             are those of data in memory, and the real ones may be far lower\n");
+    else if (d->cold)
         text_add(t, "             the data set does not fit into memory: predictions use the rate of the storage, not of the page cache;\n"
                     "             epoch 1 of a small sample reads from cache, later epochs of the real data will not\n");
     if (d->remote.known)

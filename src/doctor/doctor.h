@@ -53,7 +53,7 @@ struct limits {
     double random_warm, random_cold;         /* the same for single samples in random order, one at a time… */
     double random_cold_deep;                 /* …and eight at a time */
     unsigned deep;                           /* reads at a time of random_cold_deep */
-    bool cold_known;                         /* the file system reads past the page cache */
+    bool cold_known;                         /* reads past the page cache were possible: otherwise the cold rates are 0 */
     double decode_mpixels;                   /* of the actual images, per second and core */
     double entropy_share;                    /* of the decoding time that does not shrink with the scale */
 };
@@ -259,6 +259,7 @@ struct pst_doctor {
     char sentence[400];
     double wait_share;
     bool cold, cold_binds;
+    bool cold_unknown;                  /* the data set does not fit into memory, and how fast the storage is could not be measured */
     double read_blocked;                /* share of the workers' time that they wait for reads */
     double now_rate, now_low, now_high; /* with the consumer and cold storage */
     double pipe_rate;                   /* the pipeline by itself */
@@ -335,7 +336,7 @@ double predict_rate(const struct pst_doctor *d, const struct costs *c);
 double predict_together(const struct pst_doctor *d, double pipe);
 /* The rate with the remedy, step included, that its measurement on the sample leads one to expect; NaN: it was not measured. */
 double judge_measured(const struct pst_doctor *d, const struct remedy *r);
-/* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory. */
+/* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory, or the rate is not known. */
 double predict_storage(const struct pst_doctor *d, const struct costs *c);
 
 /* ---- Output ---- */

@@ -172,6 +172,13 @@ static void best_remedy_words(const struct pst_doctor *d, char *buffer, size_t s
     add(buffer, size, text);
 }
 
+/* What the verdict rests on, if that is not all. */
+static void compose_doubt(struct pst_doctor *d)
+{
+    if (d->cold_unknown)
+        add(d->sentence, sizeof(d->sentence), " The data set does not fit into memory, and the rate of its storage is not known: this holds for data in memory.");
+}
+
 static void compose(struct pst_doctor *d)
 {
     char text[200], rate[32], *s = d->sentence;
@@ -182,14 +189,14 @@ static void compose(struct pst_doctor *d)
         snprintf(s, size, "Training waits %.1f %% of the time for data; the step is the limit.", 100 * d->wait_share);
         if (!none)
             snprintf(text, sizeof(text), " The pipeline could deliver %.2g times as much.", d->pipe_rate / d->step.rate);
-        add(s, size, none ? " Nothing is wrong with the data." : text);
+        add(s, size, !none ? text : d->cold_unknown ? "" : " Nothing is wrong with the data.");
         return;
     }
     if (step)
         snprintf(s, size, "Training waits %.0f %% of the time for data: %s.", 100 * d->wait_share, phrase);
     else if (none)
-        snprintf(s, size, "The pipeline delivers %s samples/s and nothing is wrong with it; data becomes the limit for steps shorter than %.3g ms.",
-                 doctor_figure(rate, sizeof(rate), d->pipe_rate), d->limit_step_ms);
+        snprintf(s, size, "The pipeline delivers %s samples/s%s; data becomes the limit for steps shorter than %.3g ms.",
+                 doctor_figure(rate, sizeof(rate), d->pipe_rate), d->cold_unknown ? " at most" : " and nothing is wrong with it", d->limit_step_ms);
     else
         snprintf(s, size, "The pipeline delivers %s samples/s: %s.", doctor_figure(rate, sizeof(rate), d->pipe_rate), phrase);
     if (!none || step)
@@ -205,4 +212,5 @@ void doctor_judge(struct pst_doctor *d)
     d->bottleneck = strcmp(d->cause, "none") == 0 ? resource(d) : cause_of(d->cause)->bottleneck;
     rank(d, d->cause);
     compose(d);
+    compose_doubt(d);
 }

@@ -40,6 +40,7 @@ static void put_now(struct json *j, const struct pst_doctor *d)
     json_number(j, "high", d->now_high);
     json_number(j, "epoch_seconds", seconds_for(d, d->now_rate));
     json_number(j, "total_seconds", total_for(d, d->now_rate));
+    json_bool(j, "upper_bound", d->cold_unknown);
     json_number(j, "pipeline_samples_per_s", d->pipe_rate);
     json_number(j, "measured_samples_per_s", d->run.rate);
     json_number(j, "measured_seconds", d->run.seconds);
@@ -80,6 +81,7 @@ static void put_limits(struct json *j, const struct pst_doctor *d)
     json_number(j, "storage_random_cold_bytes_per_s", l->random_cold > 0 ? l->random_cold : NAN);
     json_number(j, "storage_random_cold_deep_bytes_per_s", l->random_cold_deep > 0 ? l->random_cold_deep : NAN);
     json_uint(j, "storage_queue_depth", l->deep);
+    json_bool(j, "storage_cold_known", l->cold_known);
     json_number(j, "decode_megapixels_per_s", l->decode_mpixels > 0 ? l->decode_mpixels : NAN);
     json_number(j, "decode_entropy_share", l->decode_mpixels > 0 ? l->entropy_share : NAN);
     json_number(j, "measured_at", l->measured_at);
@@ -123,6 +125,7 @@ static void put_data(struct json *j, const struct pst_doctor *d)
     json_bool(j, "cold", d->cold);
     json_string(j, "cache",
                 d->remote.known ? "the data is fetched from a store in the first epoch; later epochs and, with a cache, later runs read local copies"
+                : d->cold_unknown ? "the data set does not fit into memory, and the rate of its storage is not known: rates are those of data in memory"
                 : d->cold ? "the data set does not fit into memory: the first epochs on a sample read from the page cache, the real ones will not"
                         : "the data set fits into memory: after the first epoch it is read from the page cache");
     if (s->images) {
