@@ -135,8 +135,8 @@ static void put_step(struct text *t, const struct pst_doctor *d)
     if (!s->origin)
         return;
     text_addf(t, "Step         %.3g ms per batch of %llu (%s)", s->ms, (unsigned long long)d->facts.batch, s->origin);
-    if (isfinite(d->wait_share) && d->wait_share < 1)
-        text_addf(t, ", and %.3g ms of waiting for data", s->ms * d->wait_share / (1 - d->wait_share));
+    if (isfinite(judge_wait_ms(d)))
+        text_addf(t, ", and %.3g ms of waiting for data", judge_wait_ms(d));
     text_add(t, "\n");
     if (s->model)
         text_addf(t, "             forward %.3g ms, backward %.3g ms, optimiser %.3g ms\n", s->forward_ms, s->backward_ms, s->optimizer_ms);

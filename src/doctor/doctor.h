@@ -334,6 +334,9 @@ struct costs costs_of(const struct pst_doctor *d, const struct trial *t, const s
 double predict_rate(const struct pst_doctor *d, const struct costs *c);
 /* Samples per second of pipeline and consumer together. */
 double predict_together(const struct pst_doctor *d, double pipe);
+/* Milliseconds per batch that the consumer waits for data and that it computes; NaN: no step is known. */
+double judge_wait_ms(const struct pst_doctor *d);
+double judge_compute_ms(const struct pst_doctor *d);
 /* The rate with the remedy, step included, that its measurement on the sample leads one to expect; NaN: it was not measured. */
 double judge_measured(const struct pst_doctor *d, const struct remedy *r);
 /* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory, or the rate is not known. */

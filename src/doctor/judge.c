@@ -73,6 +73,16 @@ static void judge_waiting(struct pst_doctor *d)
     d->class_name = d->wait_share > 0.2 ? "input-bound" : d->wait_share >= 0.05 ? "balanced" : "consumer-bound";
 }
 
+double judge_wait_ms(const struct pst_doctor *d)
+{
+    return d->now_rate > 0 ? 1e3 * (double)d->facts.batch / d->now_rate * d->wait_share : NAN;
+}
+
+double judge_compute_ms(const struct pst_doctor *d)
+{
+    return d->now_rate > 0 ? 1e3 * (double)d->facts.batch / d->now_rate * (1 - d->wait_share) : NAN;
+}
+
 /* ---- Ranking ---- */
 
 static int by_rank(const void *a, const void *b)

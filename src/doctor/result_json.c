@@ -143,9 +143,9 @@ static void put_step(struct json *j, const struct pst_doctor *d)
     const struct step *s = &d->step;
     json_begin_object(j, "step");
     json_number(j, "ms", s->ms);
-    json_number(j, "wait_ms", isfinite(d->wait_share) && d->wait_share < 1 ? s->ms * d->wait_share / (1 - d->wait_share) : NAN);
+    json_number(j, "wait_ms", judge_wait_ms(d));
     json_number(j, "transfer_ms", s->origin ? 0 : NAN);
-    json_number(j, "compute_ms", s->ms);
+    json_number(j, "compute_ms", judge_compute_ms(d));
     json_string(j, "origin", s->origin);
     if (s->model) {
         json_number(j, "forward_ms", s->forward_ms);

@@ -154,7 +154,8 @@ static pst_status run_together(struct pst_doctor *d, pst_trainer *trainer, const
     if (st == PST_OK)
         st = trial_run(&q, &d->together, reterr);
     if (st == PST_OK && d->together.batches > 3) {
-        d->step.wait_share = d->together.wait_share;
+        double period = d->together.seconds / (double)d->together.batches;
+        d->step.wait_share = fmax(0, 1 - d->together.step_seconds / period); /* all that is not the step */
         d->step.together = d->together.rate;
     }
     return st;
