@@ -126,6 +126,8 @@ static void put_stages(struct text *t, const struct pst_doctor *d)
         if (isfinite(s->difference_us))
             snprintf(difference, sizeof(difference), "%.1f", s->difference_us);
         text_addf(t, "  %-32.32s %12.1f %12s %6.0f%% %6s %14s\n", s->name, s->us, range, 100 * s->share, alone, difference);
+        if (i == 0 && d->limits.checksum_us > 0)
+            text_addf(t, "  %-32s %12.2f  of the first read of a record\n", "  checksum", d->limits.checksum_us);
     }
 }
 

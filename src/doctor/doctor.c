@@ -170,6 +170,8 @@ static pst_status examine(struct pst_doctor *d, const char *target, pst_error *r
     if (st == PST_OK)
         st = storage_measure(d, reterr);
     if (st == PST_OK)
+        st = payload_measure(d, reterr);
+    if (st == PST_OK)
         st = costs_measure(d, reterr);
     if (st < 0)
         return st;

@@ -55,7 +55,8 @@ struct limits {
     unsigned deep;                           /* reads at a time of random_cold_deep */
     bool cold_known;                         /* reads past the page cache were possible: otherwise the cold rates are 0 */
     double decode_mpixels;                   /* of the actual images, per second and core */
-    double entropy_share;                    /* of the decoding time that does not shrink with the scale */
+    double entropy_share;                    /* of the decoding time that does not shrink with the scale; NaN: not known */
+    double checksum_us, checksum_low, checksum_high; /* per record; 0: there are none */
 };
 
 /* A store or web server that the data is read from. */
@@ -305,6 +306,8 @@ pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, str
 /* ---- Steps of an examination ---- */
 
 pst_status limits_measure(struct pst_doctor *d, pst_error *reterr);
+double limits_thread_seconds(void); /* CPU time of this thread */
+pst_status payload_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status storage_measure(struct pst_doctor *d, pst_error *reterr);
 bool remote_data(const struct pst_doctor *d);
 uint64_t remote_kept(void); /* bytes in the cache of stores; 0: there is none */

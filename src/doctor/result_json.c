@@ -83,7 +83,7 @@ static void put_limits(struct json *j, const struct pst_doctor *d)
     json_uint(j, "storage_queue_depth", l->deep);
     json_bool(j, "storage_cold_known", l->cold_known);
     json_number(j, "decode_megapixels_per_s", l->decode_mpixels > 0 ? l->decode_mpixels : NAN);
-    json_number(j, "decode_entropy_share", l->decode_mpixels > 0 ? l->entropy_share : NAN);
+    json_number(j, "decode_entropy_share", l->entropy_share);
     json_number(j, "measured_at", l->measured_at);
     json_end_object(j);
 }
@@ -166,6 +166,22 @@ static void put_step(struct json *j, const struct pst_doctor *d)
     json_end_object(j);
 }
 
+/* The checksums of records are checked when they are first read: a part of the read stage then, and nothing later. */
+static void put_checksum(struct json *j, const struct limits *l)
+{
+    if (!(l->checksum_us > 0))
+        return;
+    json_begin_object(j, NULL);
+    json_string(j, "name", "checksum");
+    json_number(j, "us_per_sample", l->checksum_us);
+    json_number(j, "low", l->checksum_low);
+    json_number(j, "high", l->checksum_high);
+    json_null(j, "share");
+    json_null(j, "cores");
+    json_string(j, "kind", "checksum");
+    json_end_object(j);
+}
+
 static void put_stages(struct json *j, const struct pst_doctor *d)
 {
     json_begin_array(j, "stages");
@@ -184,6 +200,8 @@ static void put_stages(struct json *j, const struct pst_doctor *d)
         json_number(j, "difference_us", s->difference_us);
         json_number(j, "bytes", s->bytes);
         json_end_object(j);
+        if (i == 0)
+            put_checksum(j, &d->limits);
     }
     if (d->facts.batch) {
         json_begin_object(j, NULL);
