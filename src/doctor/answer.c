@@ -155,13 +155,16 @@ static void put_sweep(struct text *t, const struct pst_doctor *d)
     text_addf(t, "Sweep        of %s\n", names[d->options.sweep]);
     for (size_t i = 0; i < d->sweeps; i++) {
         const struct sweep_point *p = &d->sweep[i];
-        char bytes[32];
-        text_addf(t, "  %8llu %12.0f samples/s %12s  ", (unsigned long long)p->value, p->rate, text_bytes(p->ram, bytes, sizeof(bytes)));
+        char bytes[32], epoch[48];
+        text_addf(t, "  %8llu %12.0f samples/s %12s", (unsigned long long)p->value, p->rate, text_bytes(p->ram, bytes, sizeof(bytes)));
+        if (isfinite(p->epoch_seconds))
+            text_addf(t, " %12s per epoch", duration(epoch, sizeof(epoch), p->epoch_seconds));
+        text_add(t, "  ");
         for (int k = 0; most > 0 && k < (int)(30 * p->rate / most + 0.5); k++)
             text_add(t, "#");
         text_add(t, p->value == d->sweep_choice ? " <- recommended\n" : "\n");
     }
-    text_addf(t, "             %s\n", d->sweep_reason);
+    text_addf(t, "             %s\n             %s\n", d->sweep_basis, d->sweep_reason);
 }
 
 pst_status result_answer(struct pst_doctor *d, pst_error *reterr)

@@ -224,6 +224,7 @@ struct remedy {
 struct sweep_point {
     uint64_t value;
     double rate, low, high, epoch_seconds;
+    double pipeline; /* samples per second of the pipeline by itself; NaN: it was not measured */
     uint64_t ram;
 };
 
@@ -254,6 +255,8 @@ struct pst_doctor {
     size_t sweeps;
     uint64_t sweep_choice;
     char sweep_reason[200];
+    const char *sweep_basis; /* what the rates are */
+    bool sweep_measured;     /* …and whether that was measured as it is; otherwise computed */
     /* the verdict */
     const char *class_name, *bottleneck, *cause;
     char verdict_stage[64];

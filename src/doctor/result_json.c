@@ -303,11 +303,14 @@ static void put_sweep(struct json *j, const struct pst_doctor *d)
         json_number(j, "high", p->high);
         json_number(j, "epoch_seconds", p->epoch_seconds);
         json_uint(j, "ram_bytes", p->ram);
+        json_number(j, "pipeline_samples_per_s", p->pipeline);
         json_end_object(j);
     }
     json_end_array(j);
     json_uint(j, "recommended", d->sweep_choice);
     json_string(j, "reason", d->sweep_reason);
+    json_string(j, "basis", d->sweep_basis);
+    json_bool(j, "measured", d->sweep_measured);
     json_end_object(j);
     json_end_array(j);
 }
