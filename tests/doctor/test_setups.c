@@ -55,6 +55,17 @@ static double seconds_of(size_t i)
     return lengths[i] * (patience ? atof(patience) : 1);
 }
 
+static bool storage_is_known(const char *pipeline)
+{
+    pst_doctor *d = NULL;
+    pst_error error = {0};
+    pst_doctor_options o = {.size = sizeof(o), .seconds = 0.5, .temp_dir = test_folder(), .cache_dir = test_folder()};
+    CHECK_STATUS(pst_doctor_run(&d, pipeline, &o, &error), PST_OK, &error);
+    bool known = d && strstr(pst_doctor_json(d), "\"storage_cold_known\": true");
+    pst_doctor_destroy(d);
+    return known;
+}
+
 static void examine(const char *text, pst_doctor_options o, struct wanted w)
 {
     uint64_t live = mem_live();
@@ -122,6 +133,28 @@ static void test_little_memory(void)
     setup_lumps(test_path("ram.tfrecord"), 64, 16, 500);
     examine(TEXT("tfrecord %s | example image:bytes | decode | random_crop 16 | batch 8", test_path("ram.tfrecord")),
             (pst_doctor_options){.pipeline = &p}, (struct wanted){"ram-limit", .first = {"prefetch"}});
+}
+
+/* The same with one batch ahead, as the user asks. */
+static void test_no_prefetch(void)
+{
+    pst_pipeline_options p = {.size = sizeof(p), .prefetch = 1};
+    setup_lumps(test_path("ahead.tfrecord"), 64, 16, 500);
+    examine(TEXT("tfrecord %s | example image:bytes | decode | random_crop 16 | batch 8", test_path("ahead.tfrecord")),
+            (pst_doctor_options){.pipeline = &p}, (struct wanted){"no-prefetch", .first = {"prefetch"}});
+}
+
+/* Small records that memory delivers at once, and a data set that is a hundred thousand times as large as it. */
+static void test_page_cache(void)
+{
+    setup_floats(test_path("pages.tfrecord"), 4000, 64, PST_COMPRESSION_NONE);
+    sync();
+    TEXT("tfrecord %s | shuffle | batch 64", test_path("pages.tfrecord"));
+    if (!storage_is_known(text)) {
+        printf("# %s: its storage cannot be measured\n", test_folder());
+        return;
+    }
+    examine(text, (pst_doctor_options){.memory = 1 << 20, .samples = 1000000000}, (struct wanted){"page-cache", .first = {"faster-storage", "cache-disk"}});
 }
 
 /* The cache of the user holds a tenth of the samples. */
@@ -365,6 +398,8 @@ int main(int argc, char **argv)
                                         {"one worker", test_one_worker},
                                         {"tiny batches of small records", test_tiny_batches},
                                         {"a RAM budget that starves the ring", test_little_memory},
+                                        {"one batch ahead", test_no_prefetch},
+                                        {"data that do not fit into memory", test_page_cache},
                                         {"a cache that is too small", test_small_cache},
                                         {"PNGs far too large", test_large_pngs},
                                         {"shuffle buffer after decode", test_shuffle_after_decode},
