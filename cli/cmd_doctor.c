@@ -262,7 +262,7 @@ static const struct option options[] = {
     {"--sweep", .metavar = "WHAT", .kind = OPTION_CHOICE, INTO(struct config, sweep), .choices = sweeps, .initial = "none",
      .doc = "also run the pipeline with several values of one setting, and recommend one"},
     {"--apply", .metavar = "ID", .kind = OPTION_STRING, INTO(struct config, apply),
-     .doc = "then apply this remedy to all data, after asking: new shards beside the data, or the changed pipeline in a file",
+     .doc = "then apply this remedy to all data, after asking: new shards beside the data, more in their indexes, or the changed pipeline in a file",
      .group = "What to do"},
     {"--out", 'o', "PATH", OPTION_STRING, INTO(struct config, out), .completion = COMPLETE_FILES,
      .doc = "the folder or file that --apply writes", .absent = "as the answer says"},

@@ -26,7 +26,7 @@ LAW = {
     "train": {"base", "io", "record", "report", "model", "export", "infer", "quant", "dist"},
     "network": {"base", "io", "model", "quant", "infer", "export", "train"},
     "compress": {"base", "io", "report", "model", "quant", "infer", "export", "train", "network"},
-    "doctor": {"base", "io", "report"},
+    "doctor": {"base", "io", "codec", "report"},
     "cli": set(),
     "python": set(),
 }

@@ -127,9 +127,9 @@ typedef struct pst_remedy {
 /* Stores remedy `i`, the best first. Returns false after the last one. Texts are valid as long as the result. */
 PST_API bool pst_doctor_remedy_at(const pst_doctor *d, size_t i, pst_remedy *ret);
 
-/* Does what remedy `id` says to the whole data: packs it into the folder `out`, or writes the changed pipeline to the file `out`.
- * PST_ENOTFOUND: the result has no such remedy. PST_EUNSUPPORTED: it cannot be done by a program; the message says what to do.
- * PST_EEXIST: `out` exists. `progress` may be NULL. */
+/* Does what remedy `id` says to the whole data: packs it into the folder `out`, writes the changed pipeline to the file `out`, or, for
+ * `entropy-index`, extends the indexes of the shards. PST_ENOTFOUND: the result has no such remedy. PST_EUNSUPPORTED: it cannot
+ * be done by a program; the message says what to do. PST_EEXIST: `out` exists. `progress` may be NULL. */
 PST_API pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_progress_fn progress, void *user,
                                     pst_error *reterr);
 

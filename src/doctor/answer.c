@@ -34,7 +34,10 @@ static void put_now(struct text *t, const struct pst_doctor *d)
     if (!isfinite(d->step.rate) && isfinite(d->limit_step_ms))
         text_addf(t, INDENT "data becomes the limit for steps shorter than %s per batch of %s; --step-ms gives a verdict\n", FIGURE_TIME(1e-3 * d->limit_step_ms),
                   FIGURE_COUNT((double)d->facts.batch));
-    if (d->cold)
+    if (d->cold_unknown)
+        text_add(t, INDENT "the data set does not fit into memory, and its storage could not be read past the page cache: all rates\n" INDENT
+                           "are those of data in memory, and the real ones may be far lower\n");
+    else if (d->cold)
         text_add(t, INDENT "the data set does not fit into memory: predictions use the rate of the storage, not of the page cache;\n" INDENT
                            "epoch 1 of a small sample reads from cache, later epochs of the real data will not\n");
     if (d->remote.known)
@@ -135,6 +138,8 @@ static void put_stages(struct text *t, const struct pst_doctor *d)
         snprintf(range, sizeof(range), "%s to %s", FIGURE(s->low), FIGURE(s->high));
         text_addf(t, "  %-32.32s %12s %18s %6.0f%% %6s %14s\n", s->name, FIGURE(s->us), range, 100 * s->share,
                   isfinite(s->alone_us) ? FIGURE(s->alone_us) : "", isfinite(s->difference_us) ? FIGURE(s->difference_us) : "");
+        if (i == 0 && d->limits.checksum_us > 0)
+            text_addf(t, "  %-32s %12s  of the first read of a record\n", "  checksum", FIGURE(d->limits.checksum_us));
     }
 }
 
@@ -144,8 +149,8 @@ static void put_step(struct text *t, const struct pst_doctor *d)
     if (!s->origin)
         return;
     text_addf(t, "Step         %s ms per batch of %s (%s)", FIGURE(s->ms), FIGURE_COUNT((double)d->facts.batch), s->origin);
-    if (isfinite(d->wait_share) && d->wait_share < 1)
-        text_addf(t, ", and %s ms of waiting for data", FIGURE(s->ms * d->wait_share / (1 - d->wait_share)));
+    if (isfinite(judge_wait_ms(d)))
+        text_addf(t, ", and %s ms of waiting for data", FIGURE(judge_wait_ms(d)));
     text_add(t, "\n");
     if (s->model)
         text_addf(t, INDENT "forward %s ms, backward %s ms, optimiser %s ms\n", FIGURE(s->forward_ms), FIGURE(s->backward_ms), FIGURE(s->optimizer_ms));
@@ -163,12 +168,15 @@ static void put_sweep(struct text *t, const struct pst_doctor *d)
     for (size_t i = 0; i < d->sweeps; i++) {
         const struct sweep_point *p = &d->sweep[i];
         char bytes[32];
-        text_addf(t, "  %8llu %12s samples/s %12s  ", (unsigned long long)p->value, FIGURE(p->rate), text_bytes(p->ram, bytes, sizeof(bytes)));
+        text_addf(t, "  %8llu %12s samples/s %12s", (unsigned long long)p->value, FIGURE(p->rate), text_bytes(p->ram, bytes, sizeof(bytes)));
+        if (isfinite(p->epoch_seconds))
+            text_addf(t, " %12s per epoch", FIGURE_TIME(p->epoch_seconds));
+        text_add(t, "  ");
         for (int k = 0; most > 0 && k < (int)(30 * p->rate / most + 0.5); k++)
             text_add(t, "#");
         text_add(t, p->value == d->sweep_choice ? " <- recommended\n" : "\n");
     }
-    text_addf(t, "             %s\n", d->sweep_reason);
+    text_addf(t, "             %s\n             %s\n", d->sweep_basis, d->sweep_reason);
 }
 
 pst_status result_answer(struct pst_doctor *d, pst_error *reterr)

@@ -1,4 +1,5 @@
-/* apply.c: a remedy for real: the data in its new form, or the changed text in a file. The present data is never touched. */
+/* apply.c: a remedy for real: the data in its new form, the changed text in a file, or more in the indexes beside the shards. The present data is never
+ * touched. */
 #include "doctor/remedy.h"
 
 #include "base/error.h"
@@ -6,6 +7,7 @@
 #include "io/file.h"
 #include "io/publish.h"
 
+#include <penstock/inspect.h>
 #include <penstock/pack.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,27 +73,58 @@ static pst_status rewrite_records(struct pst_doctor *d, const struct order *o, c
     return st;
 }
 
+/* The paths of a source of records. */
+struct paths {
+    const char **path;
+    size_t count, capacity;
+};
+
+static void paths_finish(struct paths *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        mem_free((void *)(uintptr_t)p->path[i]);
+    mem_free(p->path);
+}
+
+static pst_status paths_read(const struct pst_doctor *d, struct paths *ret, pst_error *reterr)
+{
+    char *path;
+    while ((path = draft_argument(&d->now.stage[0], "paths", ret->count))) {
+        if (mem_grow((void **)&ret->path, &ret->capacity, ret->count + 1, sizeof(*ret->path)) < 0) {
+            mem_free(path);
+            return fail_memory(reterr, "applying a remedy");
+        }
+        ret->path[ret->count++] = path;
+    }
+    return ret->count ? PST_OK : pst_fail(reterr, PST_EINVAL, "the source has no paths");
+}
+
 static pst_status pack_records(struct pst_doctor *d, const char *out, pst_progress_fn progress, void *user, pst_error *reterr)
 {
-    const char **source = NULL;
-    size_t count = 0, capacity = 0;
-    char *path;
-    pst_status st = PST_OK;
+    struct paths source = {0};
     pst_pack_options options = {.size = sizeof(options), .from = "tfrecord", .progress = progress, .user = user};
-    while (st == PST_OK && (path = draft_argument(&d->now.stage[0], "paths", count))) {
-        if (mem_grow((void **)&source, &capacity, count + 1, sizeof(*source)) < 0) {
-            mem_free(path);
-            st = fail_memory(reterr, "packing the records");
-        } else {
-            source[count++] = path;
-        }
-    }
+    pst_status st = paths_read(d, &source, reterr);
     if (st == PST_OK)
-        st = count ? pst_pack(source, count, out, &options, NULL, reterr)
-                   : pst_fail(reterr, PST_EINVAL, "the source has no paths");
-    for (size_t i = 0; i < count; i++)
-        mem_free((void *)(uintptr_t)source[i]);
-    mem_free(source);
+        st = pst_pack(source.path, source.count, out, &options, NULL, reterr);
+    paths_finish(&source);
+    return st;
+}
+
+/* Adds the places inside JPEGs to the indexes of the shards, as `penstock index --entropy` does. */
+static pst_status index_entropy(struct pst_doctor *d, pst_progress_fn progress, void *user, pst_error *reterr)
+{
+    struct paths source = {0};
+    char **shard = NULL;
+    size_t count = 0;
+    pst_status st = paths_read(d, &source, reterr);
+    if (st == PST_OK)
+        st = pst_shards_find(&shard, &count, source.path, source.count, reterr);
+    for (size_t i = 0; i < count && st == PST_OK; i++) {
+        pst_entropy_report report = {.size = sizeof(report)};
+        st = pst_index_entropy(shard[i], NULL, false, d->limits.cores, progress, user, &report, reterr);
+    }
+    pst_free(shard);
+    paths_finish(&source);
     return st;
 }
 
@@ -124,6 +157,8 @@ pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_
         return pack_records(d, out, progress, user, reterr);
     if (o->id)
         return rewrite_records(d, o, out, progress, user, reterr);
+    if (strcmp(id, "entropy-index") == 0)
+        return index_entropy(d, progress, user, reterr);
     if (r->pipeline)
         return write_text(r, out, reterr);
     return pst_fail(reterr, PST_EUNSUPPORTED, "%s: %.120s%s%.60s", r->id, r->title, r->command ? "; use " : "",

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool has_word(const char *name, const char *word)
+bool costs_has_op(const char *name, const char *word)
 {
     size_t n = strlen(word);
     for (const char *s = name; *s; s += *s == '+') {
@@ -25,7 +25,7 @@ static bool has_word(const char *name, const char *word)
 static bool any_word(const char *name, const char *const *words)
 {
     for (size_t i = 0; words[i]; i++)
-        if (has_word(name, words[i]))
+        if (costs_has_op(name, words[i]))
             return true;
     return false;
 }
@@ -33,7 +33,7 @@ static bool any_word(const char *name, const char *const *words)
 static const struct draft_stage *custom_in(const struct pst_doctor *d, const char *name)
 {
     for (size_t i = 0; i < d->now.count; i++)
-        if (d->now.stage[i].custom && has_word(name, d->now.stage[i].name))
+        if (d->now.stage[i].custom && costs_has_op(name, d->now.stage[i].name))
             return &d->now.stage[i];
     return NULL;
 }
@@ -50,9 +50,9 @@ const char *stage_kind(const struct pst_doctor *d, const char *name)
         return "read";
     if (strcmp(name, "batch") == 0)
         return "collate";
-    if (has_word(name, "example"))
+    if (costs_has_op(name, "example"))
         return "parse";
-    if (has_word(name, "decode"))
+    if (costs_has_op(name, "decode"))
         return "decode";
     if (any_word(name, resize))
         return "resize";
@@ -83,7 +83,7 @@ static void add_stage(struct pst_doctor *d, const struct trial_stage *t, double 
 
 static bool in_stage(const struct stage_cost *s, const char *op)
 {
-    return has_word(s->name, op) || (strcmp(s->kind, "read") == 0 && pst_op_find(op) && pst_op_kind_of(pst_op_find(op)) == PST_OP_SOURCE);
+    return costs_has_op(s->name, op) || (strcmp(s->kind, "read") == 0 && pst_op_find(op) && pst_op_kind_of(pst_op_find(op)) == PST_OP_SOURCE);
 }
 
 static void add_cut(struct pst_doctor *d, const char *name, double us)

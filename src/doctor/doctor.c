@@ -135,6 +135,7 @@ static void judge_storage(struct pst_doctor *d)
         d->pipe_rate = bytes / d->costs.read_bytes;
         d->cold_binds = !d->remote.binds;
     }
+    d->cold_unknown = d->cold && d->costs.read_bytes > 0 && !isfinite(bytes);
     const struct stage_cost *read = d->stages ? &d->stage[0] : NULL;
     double all = d->costs.cpu_us + d->costs.blocked_us;
     if (read && strcmp(read->kind, "read") == 0 && all > 0 && read->us > 0.6 * d->costs.blocked_us)
@@ -168,6 +169,8 @@ static pst_status examine(struct pst_doctor *d, const char *target, pst_error *r
         st = doctor_survey(d, reterr);
     if (st == PST_OK)
         st = storage_measure(d, reterr);
+    if (st == PST_OK)
+        st = payload_measure(d, reterr);
     if (st == PST_OK)
         st = costs_measure(d, reterr);
     if (st < 0)

@@ -56,9 +56,10 @@ struct limits {
     double random_warm, random_cold;         /* the same for single samples in random order, one at a time… */
     double random_cold_deep;                 /* …and eight at a time */
     unsigned deep;                           /* reads at a time of random_cold_deep */
-    bool cold_known;                         /* the file system reads past the page cache */
+    bool cold_known;                         /* reads past the page cache were possible: otherwise the cold rates are 0 */
     double decode_mpixels;                   /* of the actual images, per second and core */
-    double entropy_share;                    /* of the decoding time that does not shrink with the scale */
+    double entropy_share;                    /* of the decoding time that does not shrink with the scale; NaN: not known */
+    double checksum_us, checksum_low, checksum_high; /* per record; 0: there are none */
 };
 
 /* A store or web server that the data is read from. */
@@ -240,6 +241,7 @@ struct path_step {
 struct sweep_point {
     uint64_t value;
     double rate, low, high, epoch_seconds;
+    double pipeline; /* samples per second of the pipeline by itself; NaN: it was not measured */
     uint64_t ram;
 };
 
@@ -272,12 +274,15 @@ struct pst_doctor {
     size_t sweeps;
     uint64_t sweep_choice;
     char sweep_reason[200];
+    const char *sweep_basis; /* what the rates are */
+    bool sweep_measured;     /* …and whether that was measured as it is; otherwise computed */
     /* the verdict */
     const char *class_name, *bottleneck, *cause;
     char verdict_stage[64];
     char sentence[400];
     double wait_share;
     bool cold, cold_binds;
+    bool cold_unknown;                  /* the data set does not fit into memory, and how fast the storage is could not be measured */
     double read_blocked;                /* share of the workers' time that they wait for reads */
     double now_rate, now_low, now_high; /* with the consumer and cold storage */
     double pipe_rate;                   /* the pipeline by itself */
@@ -326,6 +331,8 @@ pst_status limits_measure(struct pst_doctor *d, pst_error *reterr);
 /* The names of the processor and of the system; "": unknown. */
 void machine_cpu(char *buffer, size_t size);
 void machine_system(char *buffer, size_t size);
+double limits_thread_seconds(void); /* CPU time of this thread */
+pst_status payload_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status storage_measure(struct pst_doctor *d, pst_error *reterr);
 bool remote_data(const struct pst_doctor *d);
 uint64_t remote_kept(void); /* bytes in the cache of stores; 0: there is none */
@@ -337,6 +344,7 @@ void doctor_survey_finish(struct survey *s);
 pst_status doctor_sample_make(struct pst_doctor *d, pst_error *reterr);
 void doctor_sample_finish(struct sample *s);
 pst_status costs_measure(struct pst_doctor *d, pst_error *reterr);
+bool costs_has_op(const char *stage, const char *op); /* Returns whether a stage, such as "decode+resize", has the operation. */
 pst_status cuts_measure(struct pst_doctor *d, pst_error *reterr);
 pst_status doctor_step_measure(struct pst_doctor *d, pst_error *reterr);
 void doctor_step_finish(struct step *s);
@@ -354,6 +362,9 @@ struct costs costs_of(const struct pst_doctor *d, const struct trial *t, const s
 double predict_rate(const struct pst_doctor *d, const struct costs *c);
 /* Samples per second of pipeline and consumer together. */
 double predict_together(const struct pst_doctor *d, double pipe);
+/* Milliseconds per batch that the consumer waits for data and that it computes; NaN: no step is known. */
+double judge_wait_ms(const struct pst_doctor *d);
+double judge_compute_ms(const struct pst_doctor *d);
 /* The rate with the remedy, step included, that its measurement on the sample leads one to expect; NaN: it was not measured. */
 double judge_measured(const struct pst_doctor *d, const struct remedy *r);
 /* The rate with the remedy, step included; NaN: it was not predicted. */
@@ -365,7 +376,7 @@ bool remedy_is_bound(const struct remedy *r); /* it says how fast a step may bec
 void path_note(const struct pst_doctor *d, struct remedy *r, const struct trial *before, const struct trial *after);
 /* Chooses remedies that can be combined, in the order of the ranking, and predicts the rates along the way. */
 void doctor_find_path(struct pst_doctor *d);
-/* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory. */
+/* Bytes per second that storage delivers for these costs; INFINITY: data comes from memory, or the rate is not known. */
 double predict_storage(const struct pst_doctor *d, const struct costs *c);
 
 /* ---- Output ---- */

@@ -75,6 +75,16 @@ static void judge_waiting(struct pst_doctor *d)
     d->class_name = d->wait_share > 0.2 ? "input-bound" : d->wait_share >= 0.05 ? "balanced" : "consumer-bound";
 }
 
+double judge_wait_ms(const struct pst_doctor *d)
+{
+    return d->now_rate > 0 ? 1e3 * (double)d->facts.batch / d->now_rate * d->wait_share : NAN;
+}
+
+double judge_compute_ms(const struct pst_doctor *d)
+{
+    return d->now_rate > 0 ? 1e3 * (double)d->facts.batch / d->now_rate * (1 - d->wait_share) : NAN;
+}
+
 /* ---- Ranking ---- */
 
 static int by_rank(const void *a, const void *b)
@@ -196,6 +206,13 @@ static void best_remedy_words(const struct pst_doctor *d, char *buffer, size_t s
     add(buffer, size, text);
 }
 
+/* What the verdict rests on, if that is not all. */
+static void compose_doubt(struct pst_doctor *d)
+{
+    if (d->cold_unknown)
+        add(d->sentence, sizeof(d->sentence), " The data set does not fit into memory, and the rate of its storage is not known: this holds for data in memory.");
+}
+
 static void compose(struct pst_doctor *d)
 {
     char text[200], rate[32], *s = d->sentence;
@@ -206,14 +223,15 @@ static void compose(struct pst_doctor *d)
         snprintf(s, size, "Training waits %.1f %% of the time for data; the step is the limit.", 100 * d->wait_share);
         if (!none)
             snprintf(text, sizeof(text), " The pipeline could deliver %s times as much.", FIGURE(d->pipe_rate / d->step.rate));
-        add(s, size, none ? " Nothing is wrong with the data." : text);
+        add(s, size, !none ? text : d->cold_unknown ? "" : " Nothing is wrong with the data.");
         return;
     }
     if (step)
         snprintf(s, size, "Training waits %.0f %% of the time for data: %s.", 100 * d->wait_share, phrase);
     else if (none)
-        snprintf(s, size, "The pipeline delivers %s samples/s and nothing is wrong with it; data becomes the limit for steps shorter than %s.",
-                 doctor_figure(rate, sizeof(rate), d->pipe_rate), FIGURE_TIME(1e-3 * d->limit_step_ms));
+        snprintf(s, size, "The pipeline delivers %s samples/s%s; data becomes the limit for steps shorter than %s.",
+                 doctor_figure(rate, sizeof(rate), d->pipe_rate), d->cold_unknown ? " at most" : " and nothing is wrong with it",
+                 FIGURE_TIME(1e-3 * d->limit_step_ms));
     else
         snprintf(s, size, "The pipeline delivers %s samples/s: %s.", doctor_figure(rate, sizeof(rate), d->pipe_rate), phrase);
     if (!none || step)
@@ -230,4 +248,5 @@ void doctor_judge(struct pst_doctor *d)
     rank(d, d->cause);
     doctor_find_path(d);
     compose(d);
+    compose_doubt(d);
 }

@@ -89,7 +89,7 @@ static uint64_t compute(uint64_t x, unsigned rounds)
     return x;
 }
 
-static double thread_seconds(void)
+double limits_thread_seconds(void)
 {
     struct timespec t;
     return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? (double)t.tv_sec + 1e-9 * (double)t.tv_nsec : 0;
@@ -99,7 +99,7 @@ static void work(void *user, unsigned worker)
 {
     struct load *l = user;
     volatile uint64_t keep = worker;
-    double done = 0, begin = thread_seconds();
+    double done = 0, begin = limits_thread_seconds();
     uint64_t since = clock_ns();
     while (clock_ns() < l->until) {
         if (l->block) {
@@ -110,7 +110,7 @@ static void work(void *user, unsigned worker)
             done += 1;
         }
     }
-    double passed = l->block ? (double)(clock_ns() - since) * 1e-9 : thread_seconds() - begin;
+    double passed = l->block ? (double)(clock_ns() - since) * 1e-9 : limits_thread_seconds() - begin;
     l->done[worker] = passed > 0 ? done / passed : 0;
 }
 

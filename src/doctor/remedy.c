@@ -370,7 +370,7 @@ static pst_status find_in_all(struct pst_doctor *d, const struct remedy_class *c
 /* What may be the remedy is tried while there is time: first the model where its step is the limit, otherwise the pipeline. */
 pst_status remedies_find(struct pst_doctor *d, pst_error *reterr)
 {
-    static const struct remedy_class *const pipeline[] = {remedy_settings, remedy_order, remedy_data, remedy_cache, remedy_storage, remedy_consumer, NULL};
+    static const struct remedy_class *const pipeline[] = {remedy_settings, remedy_order, remedy_data, remedy_augment, remedy_cache, remedy_storage, remedy_consumer, NULL};
     static const struct remedy_class *const model[] = {remedy_model, NULL}, *const rest[] = {remedy_machines, remedy_texts, remedy_forms, NULL};
     bool step = d->step.rate < d->pipe_rate;
     pst_status st = doctor_tick(d, "trying remedies", reterr);

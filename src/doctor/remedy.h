@@ -14,7 +14,7 @@ struct remedy_class {
 };
 
 /* In the order in which they are tried while there is time: those that name causes first. Each ends with a NULL id. */
-extern const struct remedy_class remedy_settings[], remedy_order[], remedy_data[], remedy_cache[], remedy_storage[],
+extern const struct remedy_class remedy_settings[], remedy_order[], remedy_data[], remedy_augment[], remedy_cache[], remedy_storage[],
     remedy_consumer[], remedy_model[], remedy_machines[], remedy_texts[], remedy_forms[];
 
 /* Runs the variant of `r` briefly and predicts the rate on the real data. A variant that does not run is PST_SKIP. */
@@ -39,6 +39,18 @@ uint32_t remedy_side(const struct pst_doctor *d, bool *ret_random);
 size_t remedy_sized(const struct pst_doctor *d);
 /* PSNR of two fields of bytes; 0: they cannot be compared. */
 double remedy_psnr(const pst_tensor *a, const pst_tensor *b);
+/* The operation by the program, the augmentation or the like that costs more than everything else, in parallel; NULL: there is none. */
+const struct stage_cost *remedy_heavy(const struct pst_doctor *d);
+/* The stage after it; DRAFT_NONE: there is none. */
+size_t remedy_heavy_end(const struct pst_doctor *d);
+void remedy_without_heavy(struct pst_doctor *d, struct remedy *r); /* predicts from the costs without it: an upper bound */
+/* Returns whether the elements before stage `at` are the same in every epoch: the plan accepts a cache there. */
+bool remedy_repeats(const struct pst_doctor *d, size_t at);
+/* Lets a draft store what it keeps on disk before anything is measured: the runs after it find it there, as later runs of the user do. */
+pst_status remedy_fill(struct pst_doctor *d, const struct draft *r, pst_error *reterr);
+double remedy_stored_bytes(const char *folder); /* of caches and snapshots */
+/* Limits the rate by the disk if what is stored, `each` bytes per sample, does not fit into memory. */
+void remedy_limit_by_disk(struct pst_doctor *d, struct remedy *r, double each);
 /* The stages before decode and their batch, in the order of the source: `from` of a rewrite; on the sample or on the data. */
 void remedy_prefix(const struct pst_doctor *d, bool sample, struct draft *ret);
 /* `now` with its stages up to decode replaced by shards in `folder`. */

@@ -14,7 +14,24 @@ static bool is_random(const struct draft_stage *s)
     return op && (op->flags & PST_OP_RANDOM);
 }
 
-/* The place for a cache: after everything that is the same in each epoch. */
+bool remedy_repeats(const struct pst_doctor *d, size_t at)
+{
+    struct draft r;
+    pst_pipeline *p = NULL;
+    draft_copy(&r, &d->now);
+    for (size_t i = at; i-- > 1;)
+        if (strcmp(r.stage[i].name, "cache") == 0) {
+            draft_remove(&r, i);
+            at--;
+        }
+    draft_insert(&r, at, "cache");
+    bool accepted = draft_open(&r, &p, NULL) == PST_OK && pst_pipeline_plan(p, NULL) == PST_OK;
+    pst_pipeline_destroy(p);
+    draft_finish(&r);
+    return accepted;
+}
+
+/* The place for a cache: after everything that is the same in each epoch. Of the operations of the program, only the plan knows which draw. */
 static size_t cache_place(const struct pst_doctor *d)
 {
     size_t at = 1;
@@ -24,6 +41,8 @@ static size_t cache_place(const struct pst_doctor *d)
         if (d->now.stage[i].kind == PST_OP_SAMPLE)
             at = i + 1;
     }
+    while (at > 1 && (d->now.stage[at - 1].kind != PST_OP_SAMPLE || !remedy_repeats(d, at)))
+        at--;
     return at;
 }
 
@@ -63,8 +82,7 @@ static pst_status find_larger_cache(struct pst_doctor *d, struct remedy *r, size
     return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 
-/* Fills a cache on disk before anything is measured: the runs after it find it there, as later runs of the user do. */
-static pst_status fill(struct pst_doctor *d, const struct draft *r, pst_error *reterr)
+pst_status remedy_fill(struct pst_doctor *d, const struct draft *r, pst_error *reterr)
 {
     struct trial t;
     struct trial_request q = {.draft = r, .seconds = 0.02, .whole_epoch = true, .patience = doctor_span(d, 2.5, 6), .stop = doctor_stopped, .user = d};
@@ -90,8 +108,14 @@ static pst_status try_cache(struct pst_doctor *d, struct remedy *r, size_t at, c
     r->variant.options.ram = 0;
     r->on_sample = d->sample.folder != NULL;
     r->warm_epoch = true;
-    pst_status st = folder ? fill(d, &r->variant, reterr) : PST_OK;
+    pst_status st = folder ? remedy_fill(d, &r->variant, reterr) : PST_OK;
     return st == PST_OK ? remedy_probe(d, r, reterr) : st;
+}
+
+static bool is_after_heavy(const struct pst_doctor *d, size_t at)
+{
+    size_t heavy = remedy_heavy_end(d);
+    return heavy != DRAFT_NONE && heavy <= at;
 }
 
 /* The text on the real data, and what both kinds of cache have in common. */
@@ -105,8 +129,9 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, size_t at, co
     r->costs.blocked_us = 0;
     r->costs.read_bytes = 0; /* from the second epoch on */
     r->rate = d->run.rate * r->warm_gain;
-    r->flaw = d->read_blocked > 0.3 || d->cold_binds || d->remote.binds;
-    r->cause = d->cold_binds ? "page-cache" : "slow-storage";
+    bool reads = d->read_blocked > 0.3 || d->cold_binds || d->remote.binds;
+    r->flaw = reads || is_after_heavy(d, at);
+    r->cause = !reads ? "heavy-augmentation" : d->cold_binds ? "page-cache" : "slow-storage";
     return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 
@@ -116,19 +141,24 @@ static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_err
     size_t present = draft_find(&d->now, "cache", 1);
     if (present != DRAFT_NONE)
         return find_larger_cache(d, r, present, reterr);
-    if ((!d->sample.folder && !small) || !(d->epoch_samples > 0))
+    if (!(d->epoch_samples > 0))
         return PST_SKIP;
     size_t at = cache_place(d);
-    pst_status st = try_cache(d, r, at, NULL, reterr);
-    if (st != PST_OK)
+    pst_status st = d->sample.folder || small ? try_cache(d, r, at, NULL, reterr) : PST_SKIP;
+    double each = st == PST_OK ? r->cache_used / (d->sample.folder ? (double)d->sample.count : (double)d->facts.elements) : d->run.out_bytes;
+    if (st == PST_SKIP && is_after_heavy(d, at)) {
+        r->on_sample = r->warm_epoch = false;
+        draft_finish(&r->variant);
+        remedy_without_heavy(d, r);
+    } else if (st != PST_OK) {
         return st;
-    double each = r->cache_used / (d->sample.folder ? (double)d->sample.count : (double)d->facts.elements);
+    }
     r->ram_bytes = each * d->epoch_samples;
     if (r->ram_bytes > 0.5 * memory_of(d))
         return PST_SKIP;
     char bytes[32];
     text_bytes((uint64_t)r->ram_bytes, bytes, sizeof(bytes));
-    snprintf(r->title, sizeof(r->title), "keep the samples in memory after \"%.60s\": from the second epoch on they are not read again",
+    snprintf(r->title, sizeof(r->title), "keep the samples in memory after \"%.60s\": from the second epoch on they are not read or computed again",
              d->now.stage[at - 1].text);
     snprintf(r->price, sizeof(r->price), "%s of memory; the first epoch is as slow as now", bytes);
     return describe(d, r, at, NULL, reterr);
@@ -136,7 +166,7 @@ static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_err
 
 /* ---- On disk ---- */
 
-static double disk_bytes(const char *folder)
+double remedy_stored_bytes(const char *folder)
 {
     pst_cache_info *cache = NULL;
     size_t count = 0;
@@ -148,8 +178,8 @@ static double disk_bytes(const char *folder)
     return bytes;
 }
 
-/* A cache that does not fit into memory is read from its disk, which is taken to be as fast as that of the data. */
-static void limit_by_disk(struct pst_doctor *d, struct remedy *r, double each)
+/* The disk is taken to be as fast as that of the data. */
+void remedy_limit_by_disk(struct pst_doctor *d, struct remedy *r, double each)
 {
     const struct limits *l = &d->limits;
     double disk = l->random_cold_deep > l->random_cold ? l->random_cold_deep : l->random_cold;
@@ -167,7 +197,7 @@ static pst_status find_cache_disk(struct pst_doctor *d, struct remedy *r, pst_er
     size_t at = cache_place(d);
     char *folder = file_join(d->sample.folder, "cache"), *out = remedy_out(d, "cache"), *word = out ? draft_quote(out) : NULL;
     pst_status st = folder && word ? try_cache(d, r, at, folder, reterr) : fail_memory(reterr, "trying a remedy");
-    double each = st == PST_OK ? disk_bytes(folder) / (double)d->sample.count : 0;
+    double each = st == PST_OK ? remedy_stored_bytes(folder) / (double)d->sample.count : 0;
     r->disk_bytes = each * d->epoch_samples;
     r->ram_bytes = 0;
     if (st == PST_OK && !(each > 0))
@@ -176,7 +206,7 @@ static pst_status find_cache_disk(struct pst_doctor *d, struct remedy *r, pst_er
         st = describe(d, r, at, word, reterr);
     if (st == PST_OK) {
         char bytes[32];
-        limit_by_disk(d, r, each);
+        remedy_limit_by_disk(d, r, each);
         text_bytes((uint64_t)r->disk_bytes, bytes, sizeof(bytes));
         snprintf(r->title, sizeof(r->title), "keep the samples on a local disk after \"%.60s\": later epochs and later runs read them there",
                  d->now.stage[at - 1].text);

@@ -272,6 +272,7 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
     }
     if (st == PST_OK) {
         snprintf(r->title, sizeof(r->title), "store where decoding can begin inside JPEGs, so that the first epoch skips as much as later ones");
+        snprintf(r->out, sizeof(r->out), "the indexes of the shards");
         r->command = mem_format("penstock index --entropy %s", source);
         st = or_memory(r->command, reterr);
     }
@@ -281,76 +282,8 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
     return st;
 }
 
-/* ---- Augmentation ---- */
-
-/* The stage of the program, or a random operation with a stage of its own, that costs more than everything else. */
-static const struct stage_cost *heavy_stage(const struct pst_doctor *d)
-{
-    double total = 0;
-    const struct stage_cost *most = NULL;
-    for (size_t i = 0; i < d->stages; i++) {
-        const struct stage_cost *s = &d->stage[i];
-        bool candidate = strcmp(s->kind, "function") == 0 || strcmp(s->kind, "python") == 0 || strcmp(s->kind, "augment") == 0 ||
-                         strcmp(s->kind, "other") == 0;
-        total += s->us;
-        if (candidate && (!most || s->us > most->us))
-            most = s;
-    }
-    return most && most->us > 0.5 * total ? most : NULL;
-}
-
-/* The pipeline without the heavy stage, if it runs without it: what it delivers is what stored results would deliver. */
-static pst_status try_without(struct pst_doctor *d, struct remedy *r, const struct stage_cost *heavy, pst_error *reterr)
-{
-    size_t at = draft_find(&d->now, heavy->name, 1);
-    if (at == DRAFT_NONE)
-        return PST_SKIP;
-    draft_copy(&r->variant, &d->now);
-    draft_remove(&r->variant, at);
-    snprintf(r->basis, sizeof(r->basis), "brief runs in turns without the stage");
-    pst_status st = remedy_probe(d, r, reterr);
-    if (st == PST_OK)
-        remedy_text(d, r, &r->variant);
-    return st;
-}
-
-static void predict_without(struct pst_doctor *d, struct remedy *r, const struct stage_cost *heavy)
-{
-    struct costs c = d->costs;
-    double all = c.cpu_us + c.blocked_us, share = fmin(heavy->us / fmax(all, heavy->us), 0.99);
-    c.cpu_us *= 1 - share;
-    c.blocked_us *= 1 - share;
-    remedy_costs(d, r, &c);
-    snprintf(r->basis, sizeof(r->basis), "the costs without the stage");
-}
-
-static pst_status find_offline_augment(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
-{
-    const struct stage_cost *heavy = heavy_stage(d);
-    if (!heavy || d->contended || (heavy->python && d->costs.blocked_us > 0.5 * heavy->us))
-        return PST_SKIP;
-    pst_status st = try_without(d, r, heavy, reterr);
-    if (st < 0)
-        return st;
-    if (st == PST_SKIP)
-        predict_without(d, r, heavy);
-    char *source = remedy_source(d), *out = remedy_out(d, "augmented"), *shell = out ? remedy_shell(out) : NULL;
-    r->flaw = true;
-    r->cause = "heavy-augmentation";
-    r->disk_bytes = 4 * d->data_bytes;
-    snprintf(r->title, sizeof(r->title), "apply \"%.40s\" once, offline, and store several results per sample", heavy->name);
-    snprintf(r->price, sizeof(r->price), "disk for the stored copies: 5 times the data with 4 copies");
-    snprintf(r->risk, sizeof(r->risk), "the same few variants in every epoch: a little less variety");
-    r->command = source && shell ? mem_format("penstock pack %s %s --augment 4", source, shell) : NULL;
-    mem_free(source);
-    mem_free(out);
-    mem_free(shell);
-    return or_memory(r->command, reterr);
-}
-
 const struct remedy_class remedy_data[] = {
-    {"resize-offline", 3, find_resize_offline}, {"reshard", 3, find_reshard},     {"pack", 3, find_pack},
-    {"offline-augment", 3, find_offline_augment}, {0},
+    {"resize-offline", 3, find_resize_offline}, {"reshard", 3, find_reshard},     {"pack", 3, find_pack}, {0},
 };
 
 const struct remedy_class remedy_forms[] = {

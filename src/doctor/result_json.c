@@ -40,6 +40,7 @@ static void put_now(struct json *j, const struct pst_doctor *d)
     json_number(j, "high", d->now_high);
     json_number(j, "epoch_seconds", seconds_for(d, d->now_rate));
     json_number(j, "total_seconds", total_for(d, d->now_rate));
+    json_bool(j, "upper_bound", d->cold_unknown);
     json_number(j, "pipeline_samples_per_s", d->pipe_rate);
     json_number(j, "measured_samples_per_s", d->run.rate);
     json_number(j, "measured_seconds", d->run.seconds);
@@ -80,8 +81,9 @@ static void put_limits(struct json *j, const struct pst_doctor *d)
     json_number(j, "storage_random_cold_bytes_per_s", l->random_cold > 0 ? l->random_cold : NAN);
     json_number(j, "storage_random_cold_deep_bytes_per_s", l->random_cold_deep > 0 ? l->random_cold_deep : NAN);
     json_uint(j, "storage_queue_depth", l->deep);
+    json_bool(j, "storage_cold_known", l->cold_known);
     json_number(j, "decode_megapixels_per_s", l->decode_mpixels > 0 ? l->decode_mpixels : NAN);
-    json_number(j, "decode_entropy_share", l->decode_mpixels > 0 ? l->entropy_share : NAN);
+    json_number(j, "decode_entropy_share", l->entropy_share);
     json_number(j, "measured_at", l->measured_at);
     json_end_object(j);
 }
@@ -123,6 +125,7 @@ static void put_data(struct json *j, const struct pst_doctor *d)
     json_bool(j, "cold", d->cold);
     json_string(j, "cache",
                 d->remote.known ? "the data is fetched from a store in the first epoch; later epochs and, with a cache, later runs read local copies"
+                : d->cold_unknown ? "the data set does not fit into memory, and the rate of its storage is not known: rates are those of data in memory"
                 : d->cold ? "the data set does not fit into memory: the first epochs on a sample read from the page cache, the real ones will not"
                         : "the data set fits into memory: after the first epoch it is read from the page cache");
     if (s->images) {
@@ -140,9 +143,9 @@ static void put_step(struct json *j, const struct pst_doctor *d)
     const struct step *s = &d->step;
     json_begin_object(j, "step");
     json_number(j, "ms", s->ms);
-    json_number(j, "wait_ms", isfinite(d->wait_share) && d->wait_share < 1 ? s->ms * d->wait_share / (1 - d->wait_share) : NAN);
+    json_number(j, "wait_ms", judge_wait_ms(d));
     json_number(j, "transfer_ms", s->origin ? 0 : NAN);
-    json_number(j, "compute_ms", s->ms);
+    json_number(j, "compute_ms", judge_compute_ms(d));
     json_string(j, "origin", s->origin);
     if (s->model) {
         json_number(j, "forward_ms", s->forward_ms);
@@ -160,6 +163,22 @@ static void put_step(struct json *j, const struct pst_doctor *d)
         json_end_object(j);
     }
     json_end_array(j);
+    json_end_object(j);
+}
+
+/* The checksums of records are checked when they are first read: a part of the read stage then, and nothing later. */
+static void put_checksum(struct json *j, const struct limits *l)
+{
+    if (!(l->checksum_us > 0))
+        return;
+    json_begin_object(j, NULL);
+    json_string(j, "name", "checksum");
+    json_number(j, "us_per_sample", l->checksum_us);
+    json_number(j, "low", l->checksum_low);
+    json_number(j, "high", l->checksum_high);
+    json_null(j, "share");
+    json_null(j, "cores");
+    json_string(j, "kind", "checksum");
     json_end_object(j);
 }
 
@@ -181,6 +200,8 @@ static void put_stages(struct json *j, const struct pst_doctor *d)
         json_number(j, "difference_us", s->difference_us);
         json_number(j, "bytes", s->bytes);
         json_end_object(j);
+        if (i == 0)
+            put_checksum(j, &d->limits);
     }
     if (d->facts.batch) {
         json_begin_object(j, NULL);
@@ -344,11 +365,14 @@ static void put_sweep(struct json *j, const struct pst_doctor *d)
         json_number(j, "high", p->high);
         json_number(j, "epoch_seconds", p->epoch_seconds);
         json_uint(j, "ram_bytes", p->ram);
+        json_number(j, "pipeline_samples_per_s", p->pipeline);
         json_end_object(j);
     }
     json_end_array(j);
     json_uint(j, "recommended", d->sweep_choice);
     json_string(j, "reason", d->sweep_reason);
+    json_string(j, "basis", d->sweep_basis);
+    json_bool(j, "measured", d->sweep_measured);
     json_end_object(j);
     json_end_array(j);
 }

@@ -60,16 +60,16 @@ static pst_status make_trainer(pst_trainer **ret, const pst_model *model, const 
     return pst_trainer_create(ret, model, &o, reterr);
 }
 
-pst_status bench_open(struct pst_doctor *d, const struct step_change *change, struct bench *b, pst_error *reterr)
+pst_status bench_open_on(const struct draft *r, const char *model, pst_mixed mixed, struct bench *b, pst_error *reterr)
 {
     b->fields.size = sizeof(b->fields);
-    pst_status st = draft_open(&d->now, &b->pipeline, reterr);
+    pst_status st = draft_open(r, &b->pipeline, reterr);
     if (st == PST_OK)
         st = pst_fields_find(b->pipeline, NULL, NULL, true, &b->fields, reterr);
     if (st == PST_OK)
-        st = pst_model_parse(&b->model, change->model ? change->model : d->step.model, &b->fields.shape, reterr);
+        st = pst_model_parse(&b->model, model, &b->fields.shape, reterr);
     if (st == PST_OK)
-        st = make_trainer(&b->trainer, b->model, &b->fields, change->mixed, reterr);
+        st = make_trainer(&b->trainer, b->model, &b->fields, mixed, reterr);
     if (st == PST_OK)
         st = pst_pipeline_next(b->pipeline, &b->batch, reterr);
     if (st == PST_END)
@@ -77,6 +77,11 @@ pst_status bench_open(struct pst_doctor *d, const struct step_change *change, st
     if (st == PST_OK && pst_pipeline_halt(b->pipeline, 60) < 0)
         st = pst_fail(reterr, PST_EIO, "the pipeline does not stop");
     return st < 0 ? st : PST_OK;
+}
+
+pst_status bench_open(struct pst_doctor *d, const struct step_change *change, struct bench *b, pst_error *reterr)
+{
+    return bench_open_on(&d->now, change->model ? change->model : d->step.model, change->mixed, b, reterr);
 }
 
 pst_samples bench_samples(const struct bench *b)
@@ -154,7 +159,8 @@ static pst_status run_together(struct pst_doctor *d, pst_trainer *trainer, const
     if (st == PST_OK)
         st = trial_run(&q, &d->together, reterr);
     if (st == PST_OK && d->together.batches > 3) {
-        d->step.wait_share = d->together.wait_share;
+        double period = d->together.seconds / (double)d->together.batches;
+        d->step.wait_share = fmax(0, 1 - d->together.step_seconds / period); /* all that is not the step */
         d->step.together = d->together.rate;
     }
     return st;

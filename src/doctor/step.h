@@ -14,6 +14,8 @@ struct bench { /* zeroed by the caller: a batch and the model that is trained on
 
 /* Call bench_finish also after a failure. */
 pst_status bench_open(struct pst_doctor *d, const struct step_change *change, struct bench *b, pst_error *reterr);
+/* The same on the batches of another pipeline. */
+pst_status bench_open_on(const struct draft *r, const char *model, pst_mixed mixed, struct bench *b, pst_error *reterr);
 void bench_finish(struct bench *b);
 pst_samples bench_samples(const struct bench *b);
 

@@ -211,8 +211,9 @@ static void add_stages(const struct course *c, struct trial *r, const pst_stats 
         for (size_t q = 1; q < c->quarters; q++)
             part[n++] = stage_us(&c->quarter[q - 1], &c->quarter[q], i);
         trial_range(part, n, &mean, &s->low, &s->high);
-        s->low = n > 1 ? s->low : s->us / 2;
-        s->high = n > 1 ? s->high : s->us * 1.5;
+        double centre = mean > 0 ? s->us / mean : 1; /* the range is that of the quarters, around the mean of the whole */
+        s->low = n > 1 && mean > 0 ? s->low * centre : s->us / 2;
+        s->high = n > 1 && mean > 0 ? s->high * centre : s->us * 1.5;
         s->bytes = (double)(b->stage[i].bytes - a->stage[i].bytes) / samples;
     }
 }

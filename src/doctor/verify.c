@@ -171,26 +171,63 @@ static void recommend(struct pst_doctor *d)
         }
 }
 
+/* What the rates of a sweep are: with a model those of real steps; otherwise of the pipeline by itself, or of the slower of pipeline and step. */
+static void choose_basis(struct pst_doctor *d)
+{
+    bool batch = d->options.sweep == PST_SWEEP_BATCH, given = d->step.rate > 0 && isfinite(d->step.rate);
+    d->sweep_measured = d->step.model || !given || (batch && d->options.step_ms > 0);
+    d->sweep_basis = d->step.model ? "rates of the pipeline with steps of the model"
+                     : !given ? "rates of the pipeline by itself"
+                     : batch && d->options.step_ms > 0
+                         ? "rates of the pipeline by itself: how long a step takes with other batches is not known; --model measures it"
+                     : batch ? "computed: the slower of the measured pipeline and the given rate of steps, taken to be the same for all batches"
+                             : "computed: the slower of the measured pipeline and the given step";
+}
+
+/* The pipeline with real steps on its batches. */
+static pst_status sweep_model(struct pst_doctor *d, const struct draft *r, struct trial *ret, pst_error *reterr)
+{
+    struct bench b = {0};
+    double seconds = fmax(doctor_span(d, 0.2, 0.5), 4e-3 * d->step.ms);
+    pst_status st = bench_open_on(r, d->step.model, PST_MIXED_NONE, &b, reterr);
+    if (st == PST_OK) {
+        struct trial_request q = {.draft = r, .seconds = seconds, .warmup = 0.2 * seconds, .trainer = b.trainer, .fields = &b.fields, .stop = doctor_stopped,
+                                  .user = d};
+        st = trial_run(&q, ret, reterr);
+    }
+    bench_finish(&b);
+    return st;
+}
+
+static pst_status measure_point(struct pst_doctor *d, uint64_t value, struct sweep_point *ret, pst_error *reterr)
+{
+    struct draft r;
+    struct trial t = {0};
+    draft_copy(&r, &d->now);
+    set(&r, d->options.sweep, value);
+    pst_status st = d->step.model ? sweep_model(d, &r, &t, reterr) : doctor_trial(d, &r, doctor_span(d, 0.2, 0.5), false, &t, reterr);
+    draft_finish(&r);
+    if (st < 0)
+        return st;
+    bool whole = d->sweep_measured;
+    *ret = (struct sweep_point){.value = value, .rate = whole ? t.rate : predict_together(d, t.rate), .low = whole ? t.low : predict_together(d, t.low),
+                                .high = whole ? t.high : predict_together(d, t.high), .ram = t.ram_planned, .pipeline = d->step.model ? NAN : t.rate};
+    ret->epoch_seconds = d->epoch_samples > 0 && ret->rate > 0 ? d->epoch_samples / ret->rate : NAN;
+    return PST_OK;
+}
+
 pst_status doctor_sweep(struct pst_doctor *d, pst_error *reterr)
 {
     uint64_t value[12];
     pst_status st = doctor_tick(d, "sweeping", reterr);
     size_t n = values_for(d, value);
+    choose_basis(d);
     for (int round = 0; round < 2 && st == PST_OK; round++) /* in turns: the better of two rounds */
         for (size_t i = 0; i < n && st == PST_OK; i++) {
-            struct draft r;
-            struct trial t;
-            draft_copy(&r, &d->now);
-            set(&r, d->options.sweep, value[i]);
-            st = doctor_trial(d, &r, doctor_span(d, 0.2, 0.5), false, &t, reterr);
-            draft_finish(&r);
-            if (st < 0)
-                break;
-            double rate = predict_together(d, t.rate);
-            struct sweep_point *p = &d->sweep[i];
-            if (rate > p->rate)
-                *p = (struct sweep_point){.value = value[i], .rate = rate, .low = predict_together(d, t.low), .high = predict_together(d, t.high),
-                                          .ram = t.ram_planned, .epoch_seconds = d->epoch_samples > 0 ? d->epoch_samples / rate : NAN};
+            struct sweep_point p = {0};
+            st = measure_point(d, value[i], &p, reterr);
+            if (st == PST_OK && p.rate > d->sweep[i].rate)
+                d->sweep[i] = p;
         }
     d->sweeps = st == PST_OK ? n : 0;
     recommend(d);

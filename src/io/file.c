@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 bool file_denied(const char *call)
@@ -401,6 +403,25 @@ bool file_is_resident(const void *at)
     unsigned char resident = 1;
     (void)mincore((void *)((uintptr_t)at & ~(uintptr_t)(page - 1)), 1, &resident);
     return resident & 1;
+}
+
+bool file_drop(int fd, uint64_t offset, size_t length)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), lead = (size_t)(offset % page), size = length + lead;
+    if (remote_of(fd) || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0)
+        return false;
+    char *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)(offset - lead));
+    if (at == MAP_FAILED)
+        return false;
+    bool resident = file_is_resident(at) || file_is_resident(at + size - 1);
+    (void)munmap(at, size);
+    return !resident;
+}
+
+bool file_is_in_memory(int fd)
+{
+    struct statfs s;
+    return !remote_of(fd) && fstatfs(fd, &s) == 0 && (s.f_type == TMPFS_MAGIC || s.f_type == RAMFS_MAGIC || s.f_type == HUGETLBFS_MAGIC);
 }
 
 pst_status file_open_direct(int *ret_fd, bool *ret_direct, const char *path, pst_error *reterr)

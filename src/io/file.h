@@ -68,6 +68,11 @@ void file_fetch_mapped(const void *begin, size_t length);
 /* Returns whether this byte of a mapping is in memory. For files of other users the system always returns true. */
 bool file_is_resident(const void *at);
 
+/* Drops a file from the page cache and returns whether this range of it is gone. It stays if it was written a moment ago, if others map it, and on file
+ * systems that keep their files in memory. The whole file, because large pages of which a part is named stay. */
+bool file_drop(int fd, uint64_t offset, size_t length);
+bool file_is_in_memory(int fd); /* the file system keeps its files in memory only */
+
 /* Opens for reads that bypass the page cache: buffer, offset and length are multiples of FILE_DIRECT_ALIGNMENT. On a file
  * system without direct reads it opens normally, and `*ret_direct` is false. */
 #define FILE_DIRECT_ALIGNMENT ((size_t)4096)

@@ -124,6 +124,20 @@ def test_records_with_large_images(patience):
 
 
 @examined
+def test_apply_an_index(patience):
+    """The indexes of the shards get what the remedy says; options cannot be written anywhere, and the message names them."""
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 24, "--size", 300, cwd=folder)
+        penstock("pack", "images", "shards", "--shards", 2, cwd=folder)
+        text = "tfrecord shards | shuffle | example | decode | random_resized_crop 64 | batch 8"
+        assert "in the sidecars" not in penstock("plan", text, cwd=folder).out
+        applied = penstock("doctor", text, *length(2 * patience), "-q", "--apply", "entropy-index", "--yes", cwd=folder)
+        assert "wrote the indexes" in applied.err and "in the sidecars" in penstock("plan", text, cwd=folder).out, applied.err
+        refused = penstock("doctor", text, *length(2 * patience), "-q", "--workers", 1, "--apply", "more-workers", "--yes", cwd=folder, code=1)
+        assert "use --workers" in refused.err, refused.err
+
+
+@examined
 def test_remedies_that_do_not_fit_on_the_disk(patience):
     """They say what is left, and count as dear."""
     with scratch() as folder:

@@ -248,9 +248,22 @@ static pst_status run_nap(const void *config, void *worker, pst_ctx *ctx, const 
     return copy(ctx, in, out, 0);
 }
 
+/* Other bytes in each epoch. */
+static pst_status run_noise(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
+{
+    pst_status st = run_burn(config, worker, ctx, in, out, reterr);
+    if (st == PST_OK && bytes_of(&out[0]) > 0)
+        ((uint8_t *)out[0].data)[0] = (uint8_t)pst_random(ctx);
+    return st;
+}
+
 #define OP(op_name, function)                                                                                                                        \
     {.size = sizeof(pst_op_class), .name = op_name, .doc = "For tests.", .params = params, .config_size = sizeof(struct config), .plan = plan, .run = function}
-static const pst_op_class classes[] = {OP("burn", run_burn), OP("locked", run_locked), OP("nap", run_nap), OP("python", run_locked),
+#define RANDOM_OP(op_name, function)                                                                                                                 \
+    {.size = sizeof(pst_op_class), .name = op_name, .doc = "For tests.", .params = params, .config_size = sizeof(struct config), .plan = plan,       \
+     .run = function, .flags = PST_OP_RANDOM}
+static const pst_op_class classes[] = {RANDOM_OP("noise", run_noise),
+                                       OP("burn", run_burn), OP("locked", run_locked), OP("nap", run_nap), OP("python", run_locked),
                                        OP("sleepy", run_nap), OP("cv2", run_burn)};
 
 /* ---- A slow source ---- */

@@ -15,7 +15,7 @@ void setup_copies(const char *path, unsigned count, uint32_t size, unsigned dist
 /* One shard of Examples with `floats` random floats and a label. */
 void setup_floats(const char *path, unsigned count, size_t floats, pst_compression compression);
 
-/* Operations of the program, by name in the text: "burn US" computes for that many microseconds of CPU time per element, "locked US" does so
+/* Operations of the program, by name in the text: "burn US" computes for that many microseconds of CPU time per element, "noise US" does so and draws a random number, "locked US" does so
  * under one lock, "nap US" sleeps, "python US" burns under one lock and counts as Python, "cv2 US" burns without it and counts as Python,
  * "source US" is a source that sleeps before each element. */
 extern const pst_doctor_customs setup_customs;

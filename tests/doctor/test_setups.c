@@ -55,6 +55,17 @@ static double seconds_of(size_t i)
     return lengths[i] * (patience ? atof(patience) : 1);
 }
 
+static bool storage_is_known(const char *pipeline)
+{
+    pst_doctor *d = NULL;
+    pst_error error = {0};
+    pst_doctor_options o = {.size = sizeof(o), .seconds = 0.5, .temp_dir = test_folder(), .cache_dir = test_folder()};
+    CHECK_STATUS(pst_doctor_run(&d, pipeline, &o, &error), PST_OK, &error);
+    bool known = d && strstr(pst_doctor_json(d), "\"storage_cold_known\": true");
+    pst_doctor_destroy(d);
+    return known;
+}
+
 static void examine(const char *text, pst_doctor_options o, struct wanted w)
 {
     uint64_t live = mem_live();
@@ -122,6 +133,28 @@ static void test_little_memory(void)
     setup_lumps(test_path("ram.tfrecord"), 64, 16, 500);
     examine(TEXT("tfrecord %s | example image:bytes | decode | random_crop 16 | batch 8", test_path("ram.tfrecord")),
             (pst_doctor_options){.pipeline = &p}, (struct wanted){"ram-limit", .first = {"prefetch"}});
+}
+
+/* The same with one batch ahead, as the user asks. */
+static void test_no_prefetch(void)
+{
+    pst_pipeline_options p = {.size = sizeof(p), .prefetch = 1};
+    setup_lumps(test_path("ahead.tfrecord"), 64, 16, 500);
+    examine(TEXT("tfrecord %s | example image:bytes | decode | random_crop 16 | batch 8", test_path("ahead.tfrecord")),
+            (pst_doctor_options){.pipeline = &p}, (struct wanted){"no-prefetch", .first = {"prefetch"}});
+}
+
+/* Small records that memory delivers at once, and a data set that is a hundred thousand times as large as it. */
+static void test_page_cache(void)
+{
+    setup_floats(test_path("pages.tfrecord"), 4000, 64, PST_COMPRESSION_NONE);
+    sync();
+    TEXT("tfrecord %s | shuffle | batch 64", test_path("pages.tfrecord"));
+    if (!storage_is_known(text)) {
+        printf("# %s: its storage cannot be measured\n", test_folder());
+        return;
+    }
+    examine(text, (pst_doctor_options){.memory = 1 << 20, .samples = 1000000000}, (struct wanted){"page-cache", .first = {"faster-storage", "cache-disk"}});
 }
 
 /* The cache of the user holds a tenth of the samples. */
@@ -204,14 +237,56 @@ static void test_heavy_operation(void)
 {
     setup_shard(test_path("heavy.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | burn 1500 | batch 32", test_path("heavy.tfrecord")), (pst_doctor_options){0},
-            (struct wanted){"heavy-augmentation", .first = {"offline-augment"}});
+            (struct wanted){"heavy-augmentation", .first = {"cache-ram"}});
+}
+
+/* Whether storing results is the answer, and the pipeline that --apply writes still computes the operation; `last`: if not, that is a failure. */
+static bool is_stored(pst_doctor *d, const char *end, bool last)
+{
+    pst_error error = {0};
+    pst_verdict v = {.size = sizeof(v)};
+    pst_remedy r = {.size = sizeof(r), .id = "none"};
+    pst_doctor_verdict(d, &v);
+    bool known = pst_doctor_remedy_at(d, 0, &r), right = known && strcmp(v.cause, "heavy-augmentation") == 0 && strcmp(r.id, "offline-augment") == 0 && r.gain > 1.5;
+    if (!right && last)
+        CHECK_MSG(false, "%s and %s\n%s", v.cause, r.id, pst_doctor_answer(d));
+    if (right) {
+        size_t length;
+        const char *path = test_path("applied.pst");
+        CHECK_STATUS(pst_doctor_apply(d, r.id, path, NULL, NULL, &error), PST_OK, &error);
+        char *written = (char *)test_read_file(path, &length);
+        CHECK_MSG(length > strlen(end) && memcmp(written + length - strlen(end), end, strlen(end)) == 0, "written: %.*s", (int)length, written);
+        free(written);
+        CHECK(strstr(pst_doctor_json(d), "4 times per sample") && !strstr(pst_doctor_json(d), "--augment"));
+    }
+    return right;
+}
+
+/* A cache would repeat its first results. */
+static void test_heavy_random_operation(void)
+{
+    pst_doctor_options o = {.size = sizeof(o), .customs = &setup_customs, .temp_dir = test_folder(), .cache_dir = test_folder()};
+    uint64_t live = mem_live();
+    bool stored = false;
+    setup_shard(test_path("noise.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
+    TEXT("tfrecord %s | shuffle seed=3 | example | decode | resize 24 | noise 1500 | batch 32", test_path("noise.tfrecord"));
+    for (size_t i = 0; i < EXAMINATIONS && !stored; i++) {
+        pst_doctor *d = NULL;
+        pst_error error = {0};
+        o.seconds = seconds_of(i);
+        REQUIRE_OK(pst_doctor_run(&d, text, &o, &error), &error);
+        stored = is_stored(d, "noise.tfrecord | example | decode | resize 24 | repeat 4 | noise 1500 | snapshot noise-augmented | shuffle seed=3 | batch 32\n",
+                           i + 1 == EXAMINATIONS);
+        pst_doctor_destroy(d);
+    }
+    CHECK_INT(mem_live(), live);
 }
 
 static void test_parallel_function(void)
 {
     setup_shard(test_path("cv2.tfrecord"), 100, 24, 0, PST_COMPRESSION_NONE);
     examine(TEXT("tfrecord %s | shuffle | example | decode | resize 24 | cv2 1500 | batch 32", test_path("cv2.tfrecord")), (pst_doctor_options){0},
-            (struct wanted){"heavy-augmentation", .first = {"offline-augment"}});
+            (struct wanted){"heavy-augmentation", .first = {"cache-ram"}});
 }
 
 static void test_python_function(void)
@@ -323,11 +398,14 @@ int main(int argc, char **argv)
                                         {"one worker", test_one_worker},
                                         {"tiny batches of small records", test_tiny_batches},
                                         {"a RAM budget that starves the ring", test_little_memory},
+                                        {"one batch ahead", test_no_prefetch},
+                                        {"data that do not fit into memory", test_page_cache},
                                         {"a cache that is too small", test_small_cache},
                                         {"PNGs far too large", test_large_pngs},
                                         {"shuffle buffer after decode", test_shuffle_after_decode},
                                         {"a slow consumer", test_slow_consumer},
                                         {"a heavy operation in C", test_heavy_operation},
+                                        {"a heavy random operation in C", test_heavy_random_operation},
                                         {"a heavy function that computes in parallel", test_parallel_function},
                                         {"a Python function that holds the lock", test_python_function},
                                         {"a Python function that sleeps", test_sleeping_function},

@@ -32,15 +32,15 @@ def a_step(milliseconds):
     return lambda batch: time.sleep(milliseconds / 1e3)
 
 
-def check(answer):
+def check(answer, remedy):
     assert answer.verdict["class"] == "input-bound" and answer.verdict["cause"] == "heavy-augmentation", answer.verdict
-    assert answer.verdict["bottleneck"] == "cpu" and answer.remedies[0]["id"] == "offline-augment", (answer.verdict, answer.remedies[0])
+    assert answer.verdict["bottleneck"] == "cpu" and answer.remedies[0]["id"] == remedy, (answer.verdict, answer.remedies[0])
 
 
 @examined
 def test_a_loop_that_calls_opencv(patience):
     answer = ps.doctor(Loader(), step=a_step(1), seconds=2 * patience)
-    check(answer)
+    check(answer, "offline-augment")
     assert "denoise" in answer.verdict["stage"] and "cv2" in answer.verdict["stage"], answer.verdict
 
 
@@ -49,7 +49,7 @@ def test_a_pipeline_that_calls_opencv(patience):
     images = np.random.default_rng(6).integers(0, 255, (256, 24, 24, 3), np.uint8)
     dataset = ps.from_arrays({"image": images}).map(denoise).batch(8)
     answer = ps.doctor(dataset, step=a_step(1), seconds=2 * patience)
-    check(answer)
+    check(answer, "cache-ram")  # the function gives the same results in every epoch
 
 
 tap.main(globals())
