@@ -34,12 +34,28 @@ void session_close(struct train_session *s, int code)
 static int open_validation(struct train_session *s, const struct train_config *c, uint64_t ram)
 {
     struct pipeline_config config = s->pipeline;
+    pst_error error;
+    int code;
 
     config.trace = NULL;
     config.uneven = s->comm ? PST_UNEVEN_ALLOW : config.uneven; /* every sample counts once */
     config.hosts = 1; /* every rank may take any batch: shards that hosts hold are of the training data */
     config.ram = ram;
-    return pipeline_open(&s->validation, s->command, &config, &c->val, 1, c->json);
+    code = pipeline_open(&s->validation, s->command, &config, &c->val, 1, c->json);
+    return code == EXIT_DONE && pst_fields_keep(s->validation, c->input, c->target, true, NULL, &error) < 0
+               ? say_failure(s->command, &error, c->json)
+               : code;
+}
+
+static int open_training(struct train_session *s, const struct pipeline_config *config, const char *const *operands, size_t count)
+{
+    const struct train_config *c = s->config;
+    pst_error error;
+    int code = pipeline_open(&s->training, s->command, config, operands, count, c->json);
+
+    return code == EXIT_DONE && pst_fields_keep(s->training, c->input, c->target, true, c->sample_weight, &error) < 0
+               ? say_failure(s->command, &error, c->json)
+               : code;
 }
 
 /* --ram is for everything: the pipelines are opened again with what the step leaves of it, the validation with a quarter of that. */
@@ -63,7 +79,7 @@ static int share_memory(struct train_session *s, const char *const *operands, si
     s->validation = pst_pipeline_destroy(s->validation);
     config.plugin = NULL; /* they are loaded */
     config.ram = c->val ? rest - rest / 4 : rest;
-    code = pipeline_open(&s->training, s->command, &config, operands, count, c->json);
+    code = open_training(s, &config, operands, count);
     if (code == EXIT_DONE && c->val)
         code = open_validation(s, c, rest / 4);
     if (code == EXIT_DONE && pst_fields_find(s->training, c->input, c->target, true, &s->fields, &error) < 0)
@@ -280,7 +296,7 @@ int session_open(struct train_session *s, const char *const *operands, size_t co
     s->pipeline = c->pipeline;
     code = s->command == &command_train ? ranks_open(s) : EXIT_DONE;
     if (code == EXIT_DONE)
-        code = pipeline_open(&s->training, s->command, &s->pipeline, operands, count, c->json);
+        code = open_training(s, &s->pipeline, operands, count);
     if (code == EXIT_DONE && c->val)
         code = open_validation(s, c, c->pipeline.ram);
     if (code != EXIT_DONE)

@@ -324,6 +324,10 @@ typedef struct pst_fields {
  * `needs_target` false: a missing target is fine. Errors say what to add to the pipeline. */
 PST_API pst_status pst_fields_find(pst_pipeline *p, const char *input, const char *target, bool needs_target, pst_fields *ret,
                                    pst_error *reterr);
+/* Leaves out of the batches of `p`, which is not planned yet, all fields but the input, the target and the weights, so that what nobody
+ * learns from need not be there: see pst_pipeline_keep. `input` and `target` as for pst_fields_find. `weights` is the field with one weight
+ * per sample; NULL: none. Where one of them is missing, all fields stay, and pst_fields_find names them. */
+PST_API pst_status pst_fields_keep(pst_pipeline *p, const char *input, const char *target, bool needs_target, const char *weights, pst_error *reterr);
 /* Returns the loss for these fields and this model: integer labels are sparse categorical, or binary where the model has one
  * result; other targets are categorical after softmax, binary after sigmoid, and mean squared error otherwise. */
 PST_API pst_loss pst_loss_choose(const pst_model *model, const pst_fields *fields);

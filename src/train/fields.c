@@ -117,6 +117,36 @@ pst_status pst_fields_find(pst_pipeline *p, const char *input, const char *targe
     return PST_OK;
 }
 
+/* The names of the fields to keep; an empty one: the default, or none. */
+struct wanted {
+    char input[PST_NAME_SIZE], target[PST_NAME_SIZE], weights[PST_NAME_SIZE];
+    bool has_input, needs_target, has_weights;
+};
+
+static void choose(void *user, const pst_spec *spec, bool *keep)
+{
+    const struct wanted *w = user;
+    int target = pst_spec_find(spec, w->target);
+    int input = w->has_input ? pst_spec_find(spec, w->input) : guess_input(spec, target);
+    int weights = w->has_weights ? pst_spec_find(spec, w->weights) : -1;
+    if (input < 0 || (w->needs_target && target < 0) || (w->has_weights && weights < 0))
+        return;
+    keep[input] = true;
+    if (target >= 0)
+        keep[target] = true;
+    if (weights >= 0)
+        keep[weights] = true;
+}
+
+pst_status pst_fields_keep(pst_pipeline *p, const char *input, const char *target, bool needs_target, const char *weights, pst_error *reterr)
+{
+    struct wanted w = {.has_input = input != NULL, .needs_target = needs_target, .has_weights = weights != NULL};
+    snprintf(w.input, sizeof(w.input), "%s", input ? input : "");
+    snprintf(w.target, sizeof(w.target), "%s", target ? target : "label");
+    snprintf(w.weights, sizeof(w.weights), "%s", weights ? weights : "");
+    return pst_pipeline_keep(p, choose, &w, sizeof(w), reterr);
+}
+
 pst_loss pst_loss_choose(const pst_model *model, const pst_fields *fields)
 {
     const char *ending = model_ending(model);
