@@ -38,7 +38,7 @@ static void put_end(const struct train_session *s, const pst_run_result *r)
         json_string(&j, "command", "train");
         json_bool(&j, "done", !r->stopped);
         json_bool(&j, "early", r->early);
-        json_uint(&j, "step", pst_trainer_steps(s->trainer));
+        train_report_numbers(&j, &r->last);
         json_uint(&j, "best_step", r->best_step);
         json_number(&j, "best_loss", r->best_loss);
         json_number(&j, "seconds", r->last.seconds);
@@ -134,6 +134,7 @@ static int train(struct train_session *s, pst_run_result *result)
                          .user = &watcher};
 
     train_report_start(&watcher.report, c->json && !s->silent, c->quiet || s->silent, s->silent ? 0 : c->log_every, c->epochs);
+    watcher.report.shows_f1 = c->monitor == PST_MONITOR_VAL_F1;
     watch_start(&watch, s->training, NULL, NULL);
     watch_also(&watch, s->validation);
     status = pst_trainer_run(s->trainer, s->training, s->validation, &o, result, &error);

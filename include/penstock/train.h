@@ -354,6 +354,7 @@ PST_API pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p
 typedef struct pst_run_progress {
     bool epoch_end;        /* Whether an epoch has just ended: the validation is in. */
     bool validated;        /* Whether a validation has just ended: `val_loss` and others are new. */
+    bool ended;            /* Whether the run has just ended within an epoch, whose numbers so far these are. */
     uint64_t epoch;        /* From 1. */
     uint64_t step;         /* Updates since the beginning of the run. */
     uint64_t epoch_step;   /* Updates since the beginning of the epoch. */

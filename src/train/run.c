@@ -123,7 +123,7 @@ static void report(struct run *r)
         r->ranks->stops = true; /* all ranks stop together, in the next update */
     else
         r->stop |= stop;
-    p->saved = p->best = p->epoch_end = p->validated = false;
+    p->saved = p->best = p->epoch_end = p->validated = p->ended = false;
 }
 
 static pst_status save(struct run *r, bool best, pst_error *reterr)
@@ -365,6 +365,21 @@ static pst_status await_end(struct run *r, pst_error *reterr)
     return st;
 }
 
+/* The run ends with the latest update. PST_END: so does the epoch; otherwise PST_OK. Ranks, which would have to agree, leave that to a resume. */
+static pst_status end_with_epoch(struct run *r, pst_error *reterr)
+{
+    const pst_run_options *o = r->options;
+    pst_batch *batch = NULL;
+    bool open = r->progress.epoch_steps != PST_NOWHERE && r->state.epoch_step < r->progress.epoch_steps;
+    if (r->ranks || r->state.samples == 0 || open)
+        return PST_OK;
+    if (o->steps_per_epoch)
+        return PST_END;
+    pst_status st = pst_pipeline_next(r->training, &batch, reterr);
+    pst_batch_unref(batch);
+    return st == PST_ECANCELLED ? PST_OK : st;
+}
+
 /* Until the end of the epoch: PST_END; of the run: PST_OK. */
 static pst_status train_epoch(struct run *r, pst_error *reterr)
 {
@@ -375,8 +390,10 @@ static pst_status train_epoch(struct run *r, pst_error *reterr)
         double begin = now();
         bool ended = r->ranks && r->ranks->ended; /* the epoch is over, and so it is on ranks that had no batch */
         pst_status st = validation_is_due(r) && !ended ? validate_between(r, reterr) : PST_OK;
-        if (st < 0 || r->stop || (is_finished(r) && !ended))
+        if (st < 0 || r->stop)
             return st;
+        if (is_finished(r) && !ended)
+            return end_with_epoch(r, reterr);
         if (o->steps_per_epoch && r->state.epoch_step >= o->steps_per_epoch && !ended)
             return PST_END;
         st = r->ranks && r->ranks->ended ? await_end(r, reterr) : pst_pipeline_next(r->training, &batch, reterr);
@@ -550,6 +567,9 @@ static pst_status prepare(struct run *r, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "pst_run_options.fields is not set");
     if (o->epochs == 0 && o->steps == 0)
         return pst_fail(reterr, PST_EINVAL, "a run needs a number of epochs or of steps");
+    if (pst_pipeline_endless(r->training) && !o->steps && !o->steps_per_epoch)
+        return pst_fail(reterr, PST_EINVAL, "the training data never ends, because of a repeat without a count: give --steps-per-epoch or --steps, or leave "
+                                            "repeat out");
     if (!r->validation && o->monitor >= PST_MONITOR_VAL_LOSS)
         return pst_fail(reterr, PST_EINVAL, "the monitored value needs validation data");
     pst_status st = PST_OK;
@@ -578,11 +598,33 @@ static pst_status prepare(struct run *r, pst_error *reterr)
     else if (st == PST_OK && r->ranks)
         st = ranks_share(r->trainer, &r->state, reterr);
     if (st == PST_OK && o->out)
-        st = run_log_open(&r->log, o->out, r->trainer->steps, reterr);
+        st = run_log_open(&r->log, o->out, r->trainer->steps, r->validation ? r->trainer->options.loss : PST_LOSS_CUSTOM, reterr);
     if (st == PST_OK && r->trainer->steps == 0)
         run_log_model(&r->log, r->trainer);
+    r->progress.step = r->trainer->steps;
+    r->progress.epoch = r->state.epoch + (r->state.samples > 0);
+    r->progress.rate = schedule_rate(&r->trainer->options, &r->trainer->schedule, r->trainer->steps);
     uint64_t length = pst_pipeline_length(r->training), each = r->trainer->options.accumulate; /* of this rank, which is rank 0 where it shows */
     r->progress.epoch_steps = o->steps_per_epoch ? o->steps_per_epoch : length == PST_NOWHERE ? length : length / each + (length % each > 0);
+    return st;
+}
+
+/* After the last update, where that is not the end of an epoch: validation, and the numbers of the epoch so far. */
+static pst_status end_run(struct run *r, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    bool within = r->state.samples > 0 && r->steps_here > 0;
+    if (r->stop)
+        return PST_OK;
+    r->progress.ended = within;
+    if (r->validation && r->state.validated_step != r->trainer->steps)
+        st = validate_between(r, reterr);
+    if (st < 0 || r->stop || !within)
+        return st;
+    refresh(r);
+    st = run_log_epoch(&r->log, &r->progress, reterr);
+    if (r->progress.ended) /* it was not reported with the validation */
+        report(r);
     return st;
 }
 
@@ -621,8 +663,8 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
         if (st == PST_END)
             st = end_epoch(&r, reterr);
     }
-    if (st == PST_OK && !r.stop && validation && r.state.validated_step != t->steps)
-        st = validate_between(&r, reterr);
+    if (st == PST_OK)
+        st = end_run(&r, reterr);
     if (st == PST_OK && !r.saved)
         st = save(&r, false, reterr);
     if (st == PST_OK)
