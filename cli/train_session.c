@@ -194,6 +194,19 @@ static pst_status open_teacher(struct train_session *s, char **names, pst_shape 
     return status;
 }
 
+static void note_loaded(const struct train_session *s, size_t loaded)
+{
+    pst_model_param p = {.size = sizeof(p)};
+    size_t count = 0;
+
+    while (pst_model_param_at(s->model, count, &p))
+        count++;
+    if (loaded == count)
+        say_note("%zu parameters come from %s", loaded, s->config->weights);
+    else
+        say_note("%zu of %zu parameters come from %s; the others start fresh, as a last layer of another shape does", loaded, count, s->config->weights);
+}
+
 static pst_status make_trainer(struct train_session *s, pst_error *error)
 {
     const struct train_config *c = s->config;
@@ -253,7 +266,7 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
     if (status == PST_OK && c->weights) {
         status = pst_trainer_load_weights(s->trainer, c->weights, &loaded, error);
         if (status == PST_OK && !s->silent)
-            say_note("%zu parameters come from %s", loaded, c->weights);
+            note_loaded(s, loaded);
     }
     o.kernels = NULL; /* of the model as it was */
     if (status == PST_OK && prepares)

@@ -183,8 +183,8 @@ PST_API pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model,
 /* Frees the trainer and returns NULL. `t` may be NULL. */
 PST_API pst_trainer *pst_trainer_destroy(pst_trainer *t);
 /* Computes loss and gradients and updates the weights. A loss that is not finite is PST_ETYPE; the message names the first layer
- * with a value that is not finite, and the weights stay as they were. A label out of range is PST_EINVAL; `reterr->record` is the
- * number of the sample within the batch. `ret` may be NULL. */
+ * with a value that is not finite, and the weights stay as they were. A label out of range, and an input with a value that is not finite,
+ * is PST_EINVAL; `reterr->record` is the number of the sample within the batch. `ret` may be NULL. */
 PST_API pst_status pst_trainer_step(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
 /* The first half of pst_trainer_step: loss and gradients, no update. */
 PST_API pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
@@ -265,8 +265,8 @@ PST_API pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error 
 PST_API pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr);
 /* Reads weights only: from a checkpoint folder, a run folder, a safetensors or ONNX file, or an HDF5 file of Keras (*.weights.h5). Arrays with
  * the names of our parameters are taken by name. Otherwise layers are taken in their order, as Keras and PyTorch number them, and
- * PyTorch's layouts are converted; a last layer of another shape starts fresh. Parameters that the file does not have keep their
- * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. A shape that differs is PST_ETYPE. On failure nothing
+ * PyTorch's layouts are converted. A last layer of another shape starts fresh. Parameters that the file does not have keep their
+ * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. Another shape before the last layer is PST_ETYPE. On failure nothing
  * changes. */
 PST_API pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *ret_loaded, pst_error *reterr);
 
@@ -471,7 +471,7 @@ typedef struct pst_rate_result {
     size_t size;            /* sizeof(pst_rate_result), set by the caller. */
     size_t count;           /* Steps that were made: the search ends when the loss explodes. */
     double *rates, *losses; /* One per step; losses are smoothed. Free both with pst_free. */
-    double suggested;       /* The rate where the loss falls fastest; NaN: it never fell. */
+    double suggested;       /* The rate where the loss falls fastest, once it has begun to fall; NaN: it fell no deeper than its noise. */
     double lowest;          /* The rate of the lowest loss. */
 } pst_rate_result;
 /* Trains `t` with rising rates on the batches of `p`, repeating it as needed. The trainer's weights are worthless afterwards.
