@@ -228,6 +228,18 @@ def test_lr_find():
         assert "lower" in penstock("lr-find", train, "--model", MODEL, "--from", 1, "--to", 0.1, code=2).err
 
 
+def test_lr_find_is_robust():
+    """The suggestion of every seed lies where the loss falls: above the rates that change nothing, below those that break learning."""
+    with scratch() as folder:
+        train = data(folder)
+        for model, low, high in (("flatten | dense 3", 3e-5, 1e-2), (MODEL, 3e-4, 0.1), ("cnn:3", 5e-5, 1e-2)):
+            for seed in range(5):
+                found = report("lr-find", train, "--model", model, "--seed", seed)
+                assert low < found["suggested"] < high, (model, seed, found["suggested"])
+            assert low < report("lr-find", train, "--model", model, "--steps", 200)["suggested"] < high, model
+        assert report("lr-find", train, "--model", "cnn:3", "--freeze", "*")["suggested"] is None
+
+
 def test_report():
     """The page has the answer, both curves, the matrix, the mistakes as pictures and the split of time; a resume that does nothing keeps it."""
     with scratch() as folder:
