@@ -2,6 +2,7 @@
 #include "cli/train_session.h"
 #include "cli/interrupt.h"
 #include "cli/say.h"
+#include "cli/train_check.h"
 #include "cli/train_ranks.h"
 #include <inttypes.h>
 #include <limits.h>
@@ -263,6 +264,8 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
         status = pst_trainer_create(&s->trainer, s->model, &o, error);
     if (status == PST_OK && o.kernels)
         kernels_compare(o.kernels, pst_trainer_kernels(s->trainer), s->kernels ? s->resume : c->kernels);
+    if (status == PST_OK && !s->silent)
+        train_note_frozen(c, s->model);
     if (status == PST_OK && c->weights) {
         status = pst_trainer_load_weights(s->trainer, c->weights, &loaded, error);
         if (status == PST_OK && !s->silent)
@@ -299,6 +302,15 @@ static pst_status find_classes(struct train_session *s, pst_error *error)
     return PST_OK;
 }
 
+static int say_wrong_model(const struct train_session *s, const pst_error *error)
+{
+    const struct train_config *c = s->config;
+
+    if (!pst_run_record_is(c->model))
+        return say_model_failure(s->command, error, c->json);
+    return say_usage(s->command, "--model %s is a run or a file, not the text of a model; give it with --weights, which also has a model", c->model);
+}
+
 int session_open(struct train_session *s, const char *const *operands, size_t count)
 {
     const struct train_config *c = s->config;
@@ -317,8 +329,8 @@ int session_open(struct train_session *s, const char *const *operands, size_t co
     s->text = pipeline_text(operands, count);
     s->fields.size = sizeof(s->fields);
     status = pst_fields_find(s->training, c->input, c->target, true, &s->fields, &error);
-    if (status == PST_OK)
-        status = pst_model_parse(&s->model, c->model, &s->fields.shape, &error);
+    if (status == PST_OK && pst_model_parse(&s->model, c->model, &s->fields.shape, &error) < 0)
+        return say_wrong_model(s, &error);
     if (status == PST_OK && c->pipeline.ram && (code = share_memory(s, operands, count)) != EXIT_DONE)
         return code;
     if (status == PST_OK)
