@@ -78,7 +78,10 @@ static pst_status divide(struct step *s, pst_error *reterr)
         struct block *b = &s->blocks[s->block_count++];
         b->first = node;
         for (size_t i = 0; b->count == 0; i++) {
-            b->class = s->options.reference || s->options.doubles ? &block_reference : block_classes[i];
+            bool asked = s->options.reference || s->options.doubles;
+            b->class = asked ? &block_reference : block_classes[i];
+            if (asked)
+                snprintf(b->why, sizeof(b->why), "it was asked for");
             b->count = b->class->match(&view, node, b->why, sizeof(b->why));
         }
         for (size_t k = 0; k < b->count; k++)
