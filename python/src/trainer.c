@@ -269,7 +269,10 @@ static bool take_input(Trainer *self, PyObject *array, struct samples *s)
     for (uint32_t d = 1; found && d < s->input.rank; d++)
         if (PyTuple_SetItem(found, d - 1, PyLong_FromUnsignedLongLong(s->input.shape[d])) < 0)
             Py_CLEAR(found);
-    if (found && wanted)
+    if (found && wanted && s->input.rank <= shape.rank) /* one sample: also of a dataset without batches */
+        PyErr_Format(PyExc_ValueError, "there is no batch: an array of %u dimensions, and samples have %R; add .batch() to the dataset", (unsigned)s->input.rank,
+                     wanted);
+    else if (found && wanted)
         PyErr_Format(PyExc_ValueError, "samples of shape %R; the model takes %R", found, wanted);
     Py_XDECREF(found);
     Py_XDECREF(wanted);

@@ -243,5 +243,16 @@ def test_documentation():
     assert names["history"][-1]["val_accuracy"] > 0.9 and len(names["scores"]) == 300 and names["model"].steps == 36
 
 
+def test_a_dataset_without_batches():
+    """The remedy is named: batch()."""
+    values, labels = points(6, seed=1)
+    try:
+        ps.Model("dense 2", input=(2,)).fit(ps.from_arrays({"x": values, "label": labels}))
+    except ValueError as error:
+        assert "add .batch()" in str(error), error
+    else:
+        raise AssertionError("samples without a batch were taken")
+
+
 if __name__ == "__main__":
     tap.main(globals())
