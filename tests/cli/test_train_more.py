@@ -223,7 +223,7 @@ def test_lr_find():
         assert found["rates"][0] == 1e-7 and 1e-7 < found["suggested"] < 10, found["suggested"]
         text = open(page).read()
         assert "Loss by learning rate" in text and "<svg" in text
-        shown = penstock("lr-find", train, "--model", "flatten | dense 3", "--steps", 30).out
+        shown = penstock("lr-find", train, "--model", "flatten | dense 3", "--steps", 60).out
         assert "learning rate" in shown and "#" in shown, shown
         assert "lower" in penstock("lr-find", train, "--model", MODEL, "--from", 1, "--to", 0.1, code=2).err
 
