@@ -76,7 +76,9 @@ int train_find_run(const struct command *command, const char *path, char run[PAT
     if (access(state, F_OK) < 0 || !realpath(path, whole) || (slash = strrchr(whole, '/')) == NULL)
         return EXIT_DONE;
     snprintf(latest, sizeof(latest), "%.*s/latest", (int)(slash - whole), whole);
-    if (!realpath(latest, newest) || strcmp(newest, whole) != 0)
+    if (!realpath(latest, newest)) /* it stands alone: what follows says that it is not a run */
+        return EXIT_DONE;
+    if (strcmp(newest, whole) != 0)
         return say_usage(command, "%s is one checkpoint; a run continues from its newest: give the folder of the run, or begin a new run with --weights %s", path,
                          path);
     snprintf(run, PATH_MAX, "%.*s", (int)(slash - whole), whole);
