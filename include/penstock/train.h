@@ -350,6 +350,17 @@ typedef struct pst_evaluation {
 PST_API pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret,
                                                  pst_error *reterr);
 
+/* Metrics over batches of one's own loop. */
+typedef struct pst_metrics pst_metrics;
+/* Makes metrics for the loss and the results of `t`, and of other trainers with the same. */
+PST_API pst_status pst_metrics_create(pst_metrics **ret, const pst_trainer *t, pst_error *reterr);
+/* Frees the metrics and returns NULL. `m` may be NULL. */
+PST_API pst_metrics *pst_metrics_destroy(pst_metrics *m);
+/* Evaluates a batch as pst_trainer_evaluate does, and adds it. `ret` may be NULL. */
+PST_API pst_status pst_metrics_add(pst_metrics *m, pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
+/* Fills `ret` with the results over all batches, and begins anew. */
+PST_API pst_status pst_metrics_result(pst_metrics *m, pst_evaluation *ret, pst_error *reterr);
+
 /* How far a run is; numbers are those of the current epoch. */
 typedef struct pst_run_progress {
     bool epoch_end;        /* Whether an epoch has just ended: the validation is in. */
