@@ -54,7 +54,7 @@ static void put_end(const struct train_session *s, const pst_run_result *r)
             printf("; checkpoints in %s", out);
         putchar('\n');
     }
-    if (!s->config->json) {
+    if (!s->config->json && !s->config->quiet) {
         say_skipped("training: ", pst_pipeline_damage(s->training));
         if (s->validation)
             say_skipped("validation: ", pst_pipeline_damage(s->validation));
@@ -278,6 +278,8 @@ static int run_recorded(const struct train_config *now, const pst_run_record *re
     c->json |= now->json;
     c->quiet |= now->quiet;
     c->log_every = now->log_every ? now->log_every : c->log_every;
+    c->profile = now->profile;
+    c->pipeline.trace = now->pipeline.trace;
     c->rank_timeout = now->rank_timeout;
     c->pipeline.workers = now->pipeline.workers ? now->pipeline.workers : c->pipeline.workers;
     c->pipeline.prefetch = now->pipeline.prefetch ? now->pipeline.prefetch : c->pipeline.prefetch;

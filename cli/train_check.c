@@ -15,7 +15,7 @@
 static bool may_change(const char *name)
 {
     static const char *const names[] = {"--resume", "--epochs",   "--steps", "--val",    "--threads", "--json", "--quiet", "--log-every", "--rank-timeout",
-                                        "--bind",   "--workers", "--prefetch", "--ram", "--cache",   "--live"};
+                                        "--bind",   "--workers", "--prefetch", "--ram", "--cache",   "--live",  "--profile", "--trace"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0)

@@ -305,10 +305,12 @@ static pst_status find_classes(struct train_session *s, pst_error *error)
 static int say_wrong_model(const struct train_session *s, const pst_error *error)
 {
     const struct train_config *c = s->config;
+    pst_error named;
 
     if (!pst_run_record_is(c->model))
         return say_model_failure(s->command, error, c->json);
-    return say_usage(s->command, "--model %s is a run or a file, not the text of a model; give it with --weights, which also has a model", c->model);
+    pst_fail(&named, PST_EINVAL, "--model %.150s is a run or a file of weights, not the text of a model: give it with --weights", c->model);
+    return say_failure(s->command, &named, c->json);
 }
 
 int session_open(struct train_session *s, const char *const *operands, size_t count)

@@ -616,14 +616,14 @@ static pst_status end_run(struct run *r, pst_error *reterr)
     bool within = r->state.samples > 0 && r->steps_here > 0;
     if (r->stop)
         return PST_OK;
-    r->progress.ended = within;
+    r->progress.ended = within && !(r->validation && r->state.validated_step == r->trainer->steps); /* otherwise it was reported */
     if (r->validation && r->state.validated_step != r->trainer->steps)
         st = validate_between(r, reterr);
     if (st < 0 || r->stop || !within)
         return st;
     refresh(r);
     st = run_log_epoch(&r->log, &r->progress, reterr);
-    if (r->progress.ended) /* it was not reported with the validation */
+    if (r->progress.ended)
         report(r);
     return st;
 }
