@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/monitor.h"
 #include "train/run_log.h"
 #include "train/run_report.h"
 #include "train/teacher.h"
@@ -237,48 +238,11 @@ static bool is_finished(const struct run *r)
 
 /* ---- Judging ---- */
 
-static bool monitors_training(const struct run *r)
-{
-    pst_monitor m = r->options->monitor;
-    return m == PST_MONITOR_LOSS || m == PST_MONITOR_ACCURACY || (m == PST_MONITOR_AUTO && !r->validation);
-}
-
-/* Whether more of the monitored value is better. */
-static bool more_is_better(pst_monitor m)
-{
-    return m == PST_MONITOR_ACCURACY || m == PST_MONITOR_VAL_ACCURACY || m == PST_MONITOR_VAL_AUC || m == PST_MONITOR_VAL_F1 ||
-           m == PST_MONITOR_VAL_R2;
-}
-
-/* The monitored value, negated where more is better. */
-static double monitored(const struct run *r)
-{
-    const pst_run_progress *p = &r->progress;
-    switch (r->options->monitor) {
-    case PST_MONITOR_LOSS:
-        return p->loss;
-    case PST_MONITOR_ACCURACY:
-        return -p->accuracy;
-    case PST_MONITOR_VAL_ACCURACY:
-        return -p->val_accuracy;
-    case PST_MONITOR_VAL_AUC:
-        return -p->val_auc;
-    case PST_MONITOR_VAL_F1:
-        return -p->val_f1;
-    case PST_MONITOR_VAL_MAE:
-        return p->val_mae;
-    case PST_MONITOR_VAL_R2:
-        return -p->val_r2;
-    default:
-        return r->validation ? p->val_loss : p->loss;
-    }
-}
-
 /* Compares with the best so far; the schedule and early stopping follow. */
 static bool judge(struct run *r)
 {
     struct run_state *s = &r->state;
-    double value = monitored(r);
+    double value = monitored_value(r->options->monitor, &r->progress, r->validation != NULL);
     bool best = value < s->best_loss;
     schedule_epoch(&r->trainer->options, &r->trainer->schedule, value);
     if (best) {
@@ -311,7 +275,7 @@ static pst_status validate(struct run *r, pst_error *reterr)
     r->progress.validated = true;
     r->state.validations++;
     r->state.validated_step = r->trainer->steps;
-    bool best = monitors_training(r) || judge(r);
+    bool best = monitors_training(r->options->monitor, r->validation != NULL) || judge(r);
     run_results_take(&r->results, &e, &mistakes, r->trainer->steps, best);
     return PST_OK;
 }
@@ -468,7 +432,7 @@ static pst_status end_epoch(struct run *r, pst_error *reterr)
         if (st < 0)
             return st;
     }
-    if (monitors_training(r))
+    if (monitors_training(r->options->monitor, r->validation != NULL))
         judge(r);
     s->epoch++;
     s->epoch_step = s->samples = s->correct = 0;
