@@ -339,9 +339,11 @@ static pst_status end_with_epoch(struct run *r, pst_error *reterr)
         return PST_OK;
     if (o->steps_per_epoch)
         return PST_END;
-    pst_status st = pst_pipeline_next(r->training, &batch, reterr);
+    pst_status st = pst_pipeline_next(r->training, &batch, NULL);
     pst_batch_unref(batch);
-    return st == PST_ECANCELLED ? PST_OK : st;
+    if (st == PST_OK) /* that batch is of what follows */
+        return pst_pipeline_seek(r->training, &r->state.cursor, reterr);
+    return st == PST_END ? st : PST_OK; /* a failure after the end is none of this run */
 }
 
 /* Until the end of the epoch: PST_END; of the run: PST_OK. */

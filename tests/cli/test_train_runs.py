@@ -103,6 +103,21 @@ def test_steps_end_a_run():
             assert weights(f"{run}/latest") == weights(f"{run}s/latest")
 
 
+def test_steps_end_a_run_on_a_stream():
+    """Where the length of an epoch is not known, its end is looked for; what follows it is not lost."""
+    with scratch() as folder:
+        records(f"{folder}/a.tfrecord", True)
+        data = f"tfrecord {folder}/a.tfrecord | shuffle | example 'x:float[2] label:int64 extra:float[*]' | bucket extra boundaries=4 sizes=8"
+        common = ["train", data, "-m", "dense 3", "--input-field", "x", "-e", 3, "-q"]
+        penstock(*common, "-o", f"{folder}/straight")
+        for step, count in ((4, 1), (6, 2), (8, 2), (12, 3)):
+            run = f"{folder}/run{step}"
+            penstock(*common, "-s", step, "-o", run)
+            assert [row["step"] for row in rows(run)] == ["4", "8", "12"][:count - (step % 4 > 0)] + ([str(step)] if step % 4 else []), rows(run)
+            penstock("train", "--resume", run, "-s", 0, "-q")
+            assert weights(f"{run}/latest") == weights(f"{folder}/straight/latest") and len(rows(run)) == 3, step
+
+
 def test_metrics_are_columns():
     with scratch() as folder:
         kinds = {"classes": ("dense 3", lambda i: i % 3, "q", {"val_f1"}), "binary": ("dense 1", lambda i: i % 2, "q", {"val_auc", "val_f1"}),
@@ -132,6 +147,7 @@ def test_endless_data():
         common = ["train", data, "-m", "dense 3", "--input-field", "x", "-q"]
         assert "never ends" in penstock(*common, "-e", 1, code=2).err
         penstock(*common, "-s", 7)
+        assert "never ends" in penstock(*common, "-s", 7, "--class-weight", "balanced", code=2).err
         penstock(*common, "-e", 2, "--steps-per-epoch", 3, "-o", f"{folder}/run")
         assert [row["step"] for row in rows(f"{folder}/run")] == ["3", "6"]
 
