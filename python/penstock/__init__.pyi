@@ -2,7 +2,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Union, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeVar, Union, overload
 
 Path = Union[str, bytes, PathLike[str], PathLike[bytes]]
 Size = Union[int, str, tuple[int, int]]
