@@ -51,6 +51,9 @@ static pst_status balance(struct train_session *s, pst_error *error)
     }
     if (status == PST_OK)
         status = pst_pipeline_plan(p, error);
+    if (status == PST_OK && pst_pipeline_endless(p))
+        status = pst_fail(error, PST_EINVAL, "--class-weight balanced counts the labels of one pass, and the training data never ends: leave repeat out, or "
+                                             "give a file of weights");
     if (status == PST_OK)
         status = count_labels(p, s->fields.target, counts, classes, error);
     for (size_t i = 0; status == PST_OK && i < classes; i++) {

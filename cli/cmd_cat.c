@@ -92,29 +92,6 @@ static pst_status write_sheet(const struct cat *cat, const char *const *operands
     return status;
 }
 
-/* "skipped 3 of 100 records: 1 length crc, 2 image; the first: a.tfrecord, record 17" */
-static void say_skipped(const pst_damage_log *log)
-{
-    uint64_t damaged = pst_damage_log_total(log), records = pst_damage_log_records(log);
-    char count[AMOUNT_SIZE], of[AMOUNT_SIZE], causes[256] = "", record[32] = "";
-    size_t length = 0;
-
-    if (!damaged)
-        return;
-    for (int cause = 0; cause < PST_CAUSES; cause++) {
-        uint64_t n = pst_damage_log_count(log, (pst_cause)cause);
-
-        if (n && length < sizeof(causes))
-            length += (size_t)snprintf(causes + length, sizeof(causes) - length, "%s%s %s", length ? ", " : "",
-                                       amount_count(count, n), pst_cause_name((pst_cause)cause));
-    }
-    pst_damage first = pst_damage_log_place(log, 0);
-    if (first.record != PST_NOWHERE)
-        snprintf(record, sizeof(record), ", record %llu", (unsigned long long)first.record);
-    say_note("skipped %s of %s %s: %s; the first: %s%s", amount_count(count, damaged), amount_count(of, records),
-             plural(records, "record", "records"), causes, first.path, record);
-}
-
 static int check(const struct config *c)
 {
     if (c->batches && c->head_given)
@@ -145,7 +122,7 @@ static int run(const void *config, const char *const *operands, size_t count)
         status = write_sheet(&cat, operands, count, &error);
     watch_stop(&watch);
     if (status == PST_OK)
-        say_skipped(pst_pipeline_damage(pipeline));
+        say_skipped("", pst_pipeline_damage(pipeline));
     if (status < 0)
         code = say_failure(&command_cat, &error, c->json);
     contact_sheet_finish(&cat.sheet);

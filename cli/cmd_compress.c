@@ -269,6 +269,13 @@ static int compress(const struct config *c, const char *path, const pst_network 
     return code;
 }
 
+static pst_status keep_fields(const struct config *c, const pst_network *from, pst_pipeline *p, pst_error *error)
+{
+    const pst_run_record *r = pst_network_record(from);
+
+    return p ? pst_fields_keep(p, c->input ? c->input : r->input_field, c->label ? c->label : r->target_field, true, NULL, error) : PST_OK;
+}
+
 static int run(const void *config, const char *const *operands, size_t count)
 {
     const struct config *c = config;
@@ -293,6 +300,8 @@ static int run(const void *config, const char *const *operands, size_t count)
         code = pipeline_open(&val, &command_compress, &c->pipeline, &validation, 1, c->json);
     if (code == EXIT_DONE && training)
         code = pipeline_open(&data, &command_compress, &c->pipeline, &training, 1, c->json);
+    if (code == EXIT_DONE && (keep_fields(c, from, val, &error) < 0 || keep_fields(c, from, data, &error) < 0))
+        code = say_failure(&command_compress, &error, c->json);
     if (code == EXIT_DONE)
         code = compress(c, operands[0], from, data, val);
     pst_pipeline_destroy(data);

@@ -102,14 +102,18 @@ static int evaluate(const struct config *c, const char *path, pst_pipeline *pipe
     pst_fields fields = {.size = sizeof(fields)};
     pst_network *network = NULL;
     const pst_run_record *record = NULL;
+    const char *input = NULL, *target = NULL;
     pst_error error;
     pst_status status = pst_network_open(&network, path, c->checkpoint, &error);
 
     if (status == PST_OK) {
         record = pst_network_record(network);
-        status = pst_fields_find(pipeline, c->input ? c->input : record->input_field, c->target ? c->target : record->target_field, true, &fields,
-                                 &error);
+        input = c->input ? c->input : record->input_field;
+        target = c->target ? c->target : record->target_field;
+        status = pst_fields_keep(pipeline, input, target, true, NULL, &error);
     }
+    if (status == PST_OK)
+        status = pst_fields_find(pipeline, input, target, true, &fields, &error);
     if (status == PST_OK) {
         watch_start(&watch, pipeline, NULL, NULL);
         status = pst_network_evaluate(network, pipeline, &fields, (unsigned)c->threads, &e, &error);

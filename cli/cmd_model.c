@@ -217,7 +217,7 @@ static int describe(const struct config *c, const char *text)
     if (status == PST_OK && !c->text)
         status = pst_model_describe(m, c->batch, (unsigned)c->threads, &plan, &error);
     if (status < 0)
-        code = say_failure(&command_model, &error, c->json);
+        code = m || pst_run_record_is(text) ? say_failure(&command_model, &error, c->json) : say_model_failure(&command_model, &error, c->json);
     else if (c->text)
         puts(pst_model_text(m));
     else if (c->json)

@@ -312,6 +312,8 @@ static int run(const void *config, const char *const *operands, size_t count)
     if (status == PST_OK)
         status = open_input(&pipeline, pst_network_record(network), operands + 1, count - 1, &files, &error);
     if (status == PST_OK)
+        status = pst_fields_keep(pipeline, pst_network_record(network)->input_field, NULL, false, NULL, &error);
+    if (status == PST_OK)
         status = pst_fields_find(pipeline, pst_network_record(network)->input_field, NULL, false, &fields, &error);
     if (status == PST_OK) {
         struct output to = {.config = c, .record = pst_network_record(network), .width = pst_model_output(pst_network_model(network)).size[0]};

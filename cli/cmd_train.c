@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/say.h"
 #include "cli/sweep.h"
+#include "cli/train_check.h"
 #include "cli/train_ranks.h"
 #include "cli/train_report.h"
 #include "cli/train_session.h"
@@ -38,9 +39,10 @@ static void put_end(const struct train_session *s, const pst_run_result *r)
         json_string(&j, "command", "train");
         json_bool(&j, "done", !r->stopped);
         json_bool(&j, "early", r->early);
-        json_uint(&j, "step", pst_trainer_steps(s->trainer));
+        train_report_numbers(&j, &r->last);
         json_uint(&j, "best_step", r->best_step);
         json_number(&j, "best_loss", r->best_loss);
+        json_uint(&j, "skipped_records", pst_damage_log_total(pst_pipeline_damage(s->training)));
         json_number(&j, "seconds", r->last.seconds);
         json_string(&j, "out", out);
         json_end_object(&j);
@@ -51,6 +53,11 @@ static void put_end(const struct train_session *s, const pst_run_result *r)
         if (out)
             printf("; checkpoints in %s", out);
         putchar('\n');
+    }
+    if (!s->config->json && !s->config->quiet) {
+        say_skipped("training: ", pst_pipeline_damage(s->training));
+        if (s->validation)
+            say_skipped("validation: ", pst_pipeline_damage(s->validation));
     }
     if (r->stopped && out)
         say_try("penstock train --resume %s", out);
@@ -134,6 +141,7 @@ static int train(struct train_session *s, pst_run_result *result)
                          .user = &watcher};
 
     train_report_start(&watcher.report, c->json && !s->silent, c->quiet || s->silent, s->silent ? 0 : c->log_every, c->epochs);
+    watcher.report.shows_f1 = c->monitor == PST_MONITOR_VAL_F1;
     watch_start(&watch, s->training, NULL, NULL);
     watch_also(&watch, s->validation);
     status = pst_trainer_run(s->trainer, s->training, s->validation, &o, result, &error);
@@ -193,6 +201,9 @@ static int run_session(struct train_session *s, const char *const *operands, siz
             say_try("penstock train --resume %s", c->out);
             return EXIT_FAILED;
         }
+        code = train_check_out(c->out);
+        if (code != EXIT_DONE)
+            return code;
     }
     code = session_open(s, operands, count);
     if (code == EXIT_DONE)
@@ -266,7 +277,15 @@ static int run_recorded(const struct train_config *now, const pst_run_record *re
 
     c->json |= now->json;
     c->quiet |= now->quiet;
+    c->log_every = now->log_every ? now->log_every : c->log_every;
+    c->profile = now->profile;
+    c->pipeline.trace = now->pipeline.trace;
     c->rank_timeout = now->rank_timeout;
+    c->pipeline.workers = now->pipeline.workers ? now->pipeline.workers : c->pipeline.workers;
+    c->pipeline.prefetch = now->pipeline.prefetch ? now->pipeline.prefetch : c->pipeline.prefetch;
+    c->pipeline.ram = now->pipeline.ram ? now->pipeline.ram : c->pipeline.ram;
+    c->pipeline.cache = now->pipeline.cache ? now->pipeline.cache : c->pipeline.cache;
+    c->pipeline.live |= now->pipeline.live;
     c->bind = now->bind;
     c->epochs = now->epochs_given ? now->epochs : c->epochs;
     c->steps = now->steps_given ? now->steps : c->steps;
@@ -338,6 +357,16 @@ int train_once(const struct train_config *c, const char *const *operands, size_t
     return run_session(&s, operands, count, result);
 }
 
+static int resume(const struct train_config *c, const char *const *operands, size_t count, pst_run_result *result)
+{
+    char run[PATH_MAX];
+    int code = train_find_run(&command_train, c->resume, run);
+
+    if (code == EXIT_DONE)
+        code = train_check_resume(&command_train, run);
+    return code == EXIT_DONE ? train_again(c, run, operands, count, result) : code;
+}
+
 static int run(const void *config, const char *const *operands, size_t count)
 {
     const struct train_config *c = config;
@@ -347,7 +376,7 @@ static int run(const void *config, const char *const *operands, size_t count)
         return say_usage(&command_train, "%s trains in one process; start it without mpirun", c->qat ? "--qat" : "--sweep");
     if (c->sweep.count)
         return sweep(c, operands, count);
-    return c->resume ? train_again(c, c->resume, operands, count, &result) : train_once(c, operands, count, command_arguments, &result);
+    return c->resume ? resume(c, operands, count, &result) : train_once(c, operands, count, command_arguments, &result);
 }
 
 static const struct option options[] = {

@@ -253,6 +253,8 @@ static int set(struct walk *w, const struct option *o, const char *text)
         return bad_value(w->command, o, o->name, text);
     if (o->given)
         *(bool *)((char *)w->parsed->config + o->given) = true;
+    for (size_t i = 0; option_at(w->command, i); i++)
+        w->parsed->given[i] |= option_at(w->command, i) == o;
     return EXIT_DONE;
 }
 
@@ -336,11 +338,15 @@ int options_parse(struct parsed *ret, const struct command *command, int argc, c
     const struct option *o;
     bool only_operands = false;
     int code = EXIT_DONE;
+    size_t count = 0;
 
     memset(ret, 0, sizeof(*ret));
     ret->config = calloc(1, command->config_size ? command->config_size : 1);
     ret->operands = calloc((size_t)argc + 1, sizeof(*ret->operands));
-    if (!ret->config || !ret->operands) {
+    while (option_at(command, count))
+        count++;
+    ret->given = calloc(count + 1, sizeof(*ret->given));
+    if (!ret->config || !ret->operands || !ret->given) {
         say_error("out of memory");
         return EXIT_FAILED;
     }
@@ -376,5 +382,6 @@ void options_finish(struct parsed *parsed, const struct command *command)
             free(((struct option_list *)((char *)parsed->config + o->offset))->items);
     }
     free(parsed->config);
+    free(parsed->given);
     free(parsed->operands);
 }

@@ -8,6 +8,7 @@ struct parsed {
     void *config;          /* config_size bytes, or NULL */
     const char **operands; /* pointers into argv */
     size_t count;
+    bool *given; /* one per option_at: whether the command line has it */
     bool help; /* --help or -h was given: arguments after it were not read */
 };
 

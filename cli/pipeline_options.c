@@ -202,3 +202,25 @@ int pipeline_save_trace(pst_pipeline *p, const struct command *command, const st
         return EXIT_DONE;
     return say_failure(command, &error, json);
 }
+
+void say_skipped(const char *what, const pst_damage_log *log)
+{
+    uint64_t damaged = pst_damage_log_total(log), records = pst_damage_log_records(log);
+    char count[AMOUNT_SIZE], of[AMOUNT_SIZE], causes[256] = "", record[32] = "";
+    size_t length = 0;
+
+    if (!damaged)
+        return;
+    for (int cause = 0; cause < PST_CAUSES; cause++) {
+        uint64_t n = pst_damage_log_count(log, (pst_cause)cause);
+
+        if (n && length < sizeof(causes))
+            length += (size_t)snprintf(causes + length, sizeof(causes) - length, "%s%s %s", length ? ", " : "",
+                                       amount_count(count, n), pst_cause_name((pst_cause)cause));
+    }
+    pst_damage first = pst_damage_log_place(log, 0);
+    if (first.record != PST_NOWHERE)
+        snprintf(record, sizeof(record), ", record %llu", (unsigned long long)first.record);
+    say_note("%sskipped %s of %s %s: %s; the first: %s%s", what, amount_count(count, damaged), amount_count(of, records),
+             plural(records, "record", "records"), causes, first.path, record);
+}

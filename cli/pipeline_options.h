@@ -44,4 +44,7 @@ int pipeline_save_trace(pst_pipeline *p, const struct command *command, const st
 /* The operands joined by blanks; free it. NULL: out of memory. */
 char *pipeline_text(const char *const *operands, size_t count);
 
+/* "skipped 3 of 100 records: 1 length crc, 2 image; the first: a.tfrecord, record 17", after `what`. Nothing where none was. */
+void say_skipped(const char *what, const pst_damage_log *log);
+
 #endif

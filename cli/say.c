@@ -263,7 +263,8 @@ static bool is_usage(const pst_error *error, bool drawn)
     return error->status == PST_EINVAL || (drawn && types && error->op[0] && !error->path[0]);
 }
 
-int say_failure(const struct command *command, const pst_error *error, bool json)
+/* `listing` is the command that lists what a text may have. */
+static int say_text_failure(const struct command *command, const pst_error *error, const char *listing, bool json)
 {
     char text[1024];
     const char *drawing = find_drawing(error->message);
@@ -285,7 +286,7 @@ int say_failure(const struct command *command, const pst_error *error, bool json
     else
         say_error("%s", pst_error_text(error, text, sizeof(text)));
     if (is_usage(error, drawing)) {
-        say_try("penstock %s%s", drawing ? "ops" : "help ", drawing ? "" : command->name);
+        say_try("penstock %s%s", drawing ? listing : "help ", drawing ? "" : command->name);
         return EXIT_USAGE;
     }
     switch (error->status) {
@@ -295,6 +296,16 @@ int say_failure(const struct command *command, const pst_error *error, bool json
     default:
         return EXIT_FAILED;
     }
+}
+
+int say_failure(const struct command *command, const pst_error *error, bool json)
+{
+    return say_text_failure(command, error, "ops", json);
+}
+
+int say_model_failure(const struct command *command, const pst_error *error, bool json)
+{
+    return say_text_failure(command, error, "model --layers", json);
 }
 
 static int weight(int code)

@@ -28,6 +28,9 @@ int say_usage(const struct command *command, const char *format, ...) PST_PRINTF
  * else 1. */
 int say_failure(const struct command *command, const pst_error *error, bool json);
 
+/* The same for the text of a model: its help is the list of layers. */
+int say_model_failure(const struct command *command, const pst_error *error, bool json);
+
 /* Returns which of two exit codes to end with: an interruption outweighs wrong usage, then failure, then damage, then success. */
 int exit_worse(int a, int b);
 

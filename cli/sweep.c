@@ -107,6 +107,16 @@ static size_t make_command(const struct plan *p, size_t number, const char **roo
     return count;
 }
 
+/* Every value is checked before the first run begins. */
+static int check_one(struct option_list command)
+{
+    struct parsed parsed = {0};
+    int code = options_parse(&parsed, &command_train, (int)command.count, (char **)(uintptr_t)command.items);
+
+    options_finish(&parsed, &command_train);
+    return code;
+}
+
 static int run_one(const struct train_config *c, struct option_list command, struct outcome *o)
 {
     struct parsed parsed = {0};
@@ -176,6 +186,11 @@ static int run_all(const struct train_config *c, const struct plan *p)
 
     if (code != EXIT_DONE)
         say_error("out of memory");
+    for (size_t i = 0; code == EXIT_DONE && i < p->runs; i++) {
+        struct option_list command = {.items = words, .count = make_command(p, i, words, values, &o[i], c->out)};
+
+        code = check_one(command);
+    }
     for (size_t i = 0; code == EXIT_DONE && i < p->runs; i++) {
         struct option_list command = {.items = words, .count = make_command(p, i, words, values, &o[i], c->out)};
 

@@ -18,6 +18,21 @@ void train_report_start(struct train_report *r, bool json, bool quiet, uint64_t 
     *r = (struct train_report){.json = json, .quiet = quiet, .log_every = log_every, .epochs = epochs, .terminal = terminal_is(stderr)};
 }
 
+/* Adds the metrics of the latest validation that its loss has. F1 of classes shows where it is monitored. */
+static int add_metrics(char line[LINE_SIZE], int n, const struct train_report *r, const pst_run_progress *p)
+{
+    const struct {
+        const char *name;
+        double value;
+        bool shows;
+    } all[] = {{"AUC", p->val_auc, true}, {"F1", p->val_f1, r->shows_f1 || !isnan(p->val_auc)}, {"MAE", p->val_mae, true}, {"R\xc2\xb2", p->val_r2, true}};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i].shows && !isnan(all[i].value))
+            n += snprintf(line + n, LINE_SIZE - (size_t)n, "  val %s %.4g", all[i].name, all[i].value);
+    return n;
+}
+
 static char *line_text(char line[LINE_SIZE], const struct train_report *r, const pst_run_progress *p)
 {
     char eta[AMOUNT_SIZE];
@@ -32,9 +47,11 @@ static char *line_text(char line[LINE_SIZE], const struct train_report *r, const
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  val loss %.4f", p->val_loss);
     if (p->validated && !isnan(p->val_accuracy))
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  val accuracy %.2f %%", 100 * p->val_accuracy);
+    if (p->validated)
+        n = add_metrics(line, n, r, p);
     n += snprintf(line + n, LINE_SIZE - (size_t)n, "  lr %.3g  %.0f/s  waiting %.0f %%", p->rate, p->samples_per_second,
                   100 * p->wait_share);
-    if (!p->epoch_end && !p->validated && !isnan(p->seconds_left))
+    if (!p->epoch_end && !p->validated && !p->ended && !isnan(p->seconds_left))
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  %s left", amount_time(eta, p->seconds_left));
     if (p->skipped)
         n += snprintf(line + n, LINE_SIZE - (size_t)n, "  %" PRIu64 " skipped", p->skipped);
@@ -51,32 +68,38 @@ static void put_metric(struct json *j, const char *key, double value)
         json_number(j, key, value);
 }
 
+void train_report_numbers(struct json *j, const pst_run_progress *p)
+{
+    struct rusage usage;
+
+    json_uint(j, "epoch", p->epoch);
+    json_uint(j, "step", p->step);
+    json_number(j, "loss", p->loss);
+    json_number(j, "accuracy", p->accuracy);
+    json_number(j, "val_loss", p->val_loss);
+    json_number(j, "val_accuracy", p->val_accuracy);
+    put_metric(j, "val_auc", p->val_auc);
+    put_metric(j, "val_f1", p->val_f1);
+    put_metric(j, "val_mae", p->val_mae);
+    put_metric(j, "val_r2", p->val_r2);
+    json_number(j, "lr", p->rate);
+    json_number(j, "images_per_s", p->samples_per_second);
+    json_number(j, "wait_share", p->wait_share);
+    if (p->loss_scale > 0 && p->loss_scale != 1) {
+        json_number(j, "loss_scale", p->loss_scale);
+        json_uint(j, "skipped_steps", p->skipped);
+    }
+    if (p->sparsity > 0)
+        json_number(j, "sparsity", p->sparsity);
+    json_uint(j, "peak_bytes", getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0);
+}
+
 static void put_json(const pst_run_progress *p)
 {
     struct json j = json_to(stdout);
-    struct rusage usage;
 
     json_begin_object(&j, NULL);
-    json_uint(&j, "epoch", p->epoch);
-    json_uint(&j, "step", p->step);
-    json_number(&j, "loss", p->loss);
-    json_number(&j, "accuracy", p->accuracy);
-    json_number(&j, "val_loss", p->val_loss);
-    json_number(&j, "val_accuracy", p->val_accuracy);
-    put_metric(&j, "val_auc", p->val_auc);
-    put_metric(&j, "val_f1", p->val_f1);
-    put_metric(&j, "val_mae", p->val_mae);
-    put_metric(&j, "val_r2", p->val_r2);
-    json_number(&j, "lr", p->rate);
-    json_number(&j, "images_per_s", p->samples_per_second);
-    json_number(&j, "wait_share", p->wait_share);
-    if (p->loss_scale != 1) {
-        json_number(&j, "loss_scale", p->loss_scale);
-        json_uint(&j, "skipped_steps", p->skipped);
-    }
-    if (p->sparsity > 0)
-        json_number(&j, "sparsity", p->sparsity);
-    json_uint(&j, "peak_bytes", getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0);
+    train_report_numbers(&j, p);
     json_bool(&j, "epoch_end", p->epoch_end);
     json_bool(&j, "best", p->best);
     json_end_object(&j);
@@ -95,12 +118,13 @@ bool train_report_progress(void *user, const pst_run_progress *p)
 {
     struct train_report *r = user;
     char line[LINE_SIZE];
+    bool whole = p->epoch_end || p->validated || p->ended;
     bool logged = r->log_every && p->step % r->log_every == 0;
 
-    if ((p->epoch_end || p->validated) && r->json) {
+    if (whole && r->json) {
         wipe(r);
         put_json(p);
-    } else if (!r->json && (((p->epoch_end || p->validated) && !r->quiet) || (logged && !p->epoch_end && !p->validated))) {
+    } else if (!r->json && ((whole && !r->quiet) || (logged && !whole))) {
         wipe(r);
         puts(line_text(line, r, p));
         fflush(stdout);

@@ -2,6 +2,7 @@
 #include "cli/train_session.h"
 #include "cli/interrupt.h"
 #include "cli/say.h"
+#include "cli/train_check.h"
 #include "cli/train_ranks.h"
 #include <inttypes.h>
 #include <limits.h>
@@ -34,12 +35,28 @@ void session_close(struct train_session *s, int code)
 static int open_validation(struct train_session *s, const struct train_config *c, uint64_t ram)
 {
     struct pipeline_config config = s->pipeline;
+    pst_error error;
+    int code;
 
     config.trace = NULL;
     config.uneven = s->comm ? PST_UNEVEN_ALLOW : config.uneven; /* every sample counts once */
     config.hosts = 1; /* every rank may take any batch: shards that hosts hold are of the training data */
     config.ram = ram;
-    return pipeline_open(&s->validation, s->command, &config, &c->val, 1, c->json);
+    code = pipeline_open(&s->validation, s->command, &config, &c->val, 1, c->json);
+    return code == EXIT_DONE && pst_fields_keep(s->validation, c->input, c->target, true, NULL, &error) < 0
+               ? say_failure(s->command, &error, c->json)
+               : code;
+}
+
+static int open_training(struct train_session *s, const struct pipeline_config *config, const char *const *operands, size_t count)
+{
+    const struct train_config *c = s->config;
+    pst_error error;
+    int code = pipeline_open(&s->training, s->command, config, operands, count, c->json);
+
+    return code == EXIT_DONE && pst_fields_keep(s->training, c->input, c->target, true, c->sample_weight, &error) < 0
+               ? say_failure(s->command, &error, c->json)
+               : code;
 }
 
 /* --ram is for everything: the pipelines are opened again with what the step leaves of it, the validation with a quarter of that. */
@@ -63,7 +80,7 @@ static int share_memory(struct train_session *s, const char *const *operands, si
     s->validation = pst_pipeline_destroy(s->validation);
     config.plugin = NULL; /* they are loaded */
     config.ram = c->val ? rest - rest / 4 : rest;
-    code = pipeline_open(&s->training, s->command, &config, operands, count, c->json);
+    code = open_training(s, &config, operands, count);
     if (code == EXIT_DONE && c->val)
         code = open_validation(s, c, rest / 4);
     if (code == EXIT_DONE && pst_fields_find(s->training, c->input, c->target, true, &s->fields, &error) < 0)
@@ -178,6 +195,19 @@ static pst_status open_teacher(struct train_session *s, char **names, pst_shape 
     return status;
 }
 
+static void note_loaded(const struct train_session *s, size_t loaded)
+{
+    pst_model_param p = {.size = sizeof(p)};
+    size_t count = 0;
+
+    while (pst_model_param_at(s->model, count, &p))
+        count++;
+    if (loaded == count)
+        say_note("%zu parameters come from %s", loaded, s->config->weights);
+    else
+        say_note("%zu of %zu parameters come from %s; the others start fresh, as a last layer of another shape does", loaded, count, s->config->weights);
+}
+
 static pst_status make_trainer(struct train_session *s, pst_error *error)
 {
     const struct train_config *c = s->config;
@@ -234,10 +264,12 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
         status = pst_trainer_create(&s->trainer, s->model, &o, error);
     if (status == PST_OK && o.kernels)
         kernels_compare(o.kernels, pst_trainer_kernels(s->trainer), s->kernels ? s->resume : c->kernels);
+    if (status == PST_OK && !s->silent)
+        train_note_frozen(c, s->model);
     if (status == PST_OK && c->weights) {
         status = pst_trainer_load_weights(s->trainer, c->weights, &loaded, error);
         if (status == PST_OK && !s->silent)
-            say_note("%zu parameters come from %s", loaded, c->weights);
+            note_loaded(s, loaded);
     }
     o.kernels = NULL; /* of the model as it was */
     if (status == PST_OK && prepares)
@@ -270,6 +302,17 @@ static pst_status find_classes(struct train_session *s, pst_error *error)
     return PST_OK;
 }
 
+static int say_wrong_model(const struct train_session *s, const pst_error *error)
+{
+    const struct train_config *c = s->config;
+    pst_error named;
+
+    if (!pst_run_record_is(c->model))
+        return say_model_failure(s->command, error, c->json);
+    pst_fail(&named, PST_EINVAL, "--model %.150s is a run or a file of weights, not the text of a model: give it with --weights", c->model);
+    return say_failure(s->command, &named, c->json);
+}
+
 int session_open(struct train_session *s, const char *const *operands, size_t count)
 {
     const struct train_config *c = s->config;
@@ -280,7 +323,7 @@ int session_open(struct train_session *s, const char *const *operands, size_t co
     s->pipeline = c->pipeline;
     code = s->command == &command_train ? ranks_open(s) : EXIT_DONE;
     if (code == EXIT_DONE)
-        code = pipeline_open(&s->training, s->command, &s->pipeline, operands, count, c->json);
+        code = open_training(s, &s->pipeline, operands, count);
     if (code == EXIT_DONE && c->val)
         code = open_validation(s, c, c->pipeline.ram);
     if (code != EXIT_DONE)
@@ -288,8 +331,8 @@ int session_open(struct train_session *s, const char *const *operands, size_t co
     s->text = pipeline_text(operands, count);
     s->fields.size = sizeof(s->fields);
     status = pst_fields_find(s->training, c->input, c->target, true, &s->fields, &error);
-    if (status == PST_OK)
-        status = pst_model_parse(&s->model, c->model, &s->fields.shape, &error);
+    if (status == PST_OK && pst_model_parse(&s->model, c->model, &s->fields.shape, &error) < 0)
+        return say_wrong_model(s, &error);
     if (status == PST_OK && c->pipeline.ram && (code = share_memory(s, operands, count)) != EXIT_DONE)
         return code;
     if (status == PST_OK)

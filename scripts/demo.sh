@@ -3,6 +3,7 @@
 set -euo pipefail
 tool=$1
 folder=$2
+expected=0.55 # chance is 0.1; three seeds reach 0.67 to 0.69
 bold= plain=
 [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && bold=$'\033[1m' plain=$'\033[0m'
 run() {
@@ -32,4 +33,11 @@ run train "tfrecord $folder/shards/*train*-of-00004 | shuffle | $steps | flip | 
     --epochs 12 --schedule one-cycle --lr 0.01 --out "$folder/run"
 run predict "$folder/run" "$folder"/images/*/*-00003.* --top 3
 run export "$folder/run" "$folder/model.onnx"
+accuracy=$("$tool" eval "$folder/run" "tfrecord $folder/shards/*val*-of-00004 | $steps | normalize 0..1 | batch 32" --json |
+    sed -n 's/.*"accuracy": *\([0-9.]*\).*/\1/p')
+printf '\nAccuracy of the best checkpoint on the validation images: %s (expected: at least %s)\n' "$accuracy" "$expected"
+awk -v got="$accuracy" -v least="$expected" 'BEGIN { exit !(got != "" && got + 0 >= least + 0) }' || {
+    printf 'demo.sh: the model has not learned what it should\n' >&2
+    exit 1
+}
 printf '\nLook at %s/sheet.png (what is stored), %s/batch.png (what a model would see), %s/doctor.html (whether data is the limit) and %s/run/report.html (the training).\n' "$folder" "$folder" "$folder" "$folder"

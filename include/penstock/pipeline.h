@@ -110,6 +110,11 @@ PST_API pst_pipeline *pst_pipeline_destroy(pst_pipeline *p);
 PST_API pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr);
 /* Plans, if that has not been done, and starts the workers. The first pst_pipeline_next does this by itself. */
 PST_API pst_status pst_pipeline_start(pst_pipeline *p, pst_error *reterr);
+/* Chooses fields of a batch: `keep` has one entry per field of `spec`, all false. Where none is set, all fields stay. */
+typedef void (*pst_keep_fn)(void *user, const pst_spec *spec, bool *keep);
+/* Leaves out all fields but those that `choose` keeps, as a last `select` would: what is only needed for others is not read, parsed or
+ * decoded. A cursor does not depend on it. Call this before the plan; the plan calls `choose` with a copy of the `size` bytes at `user`. */
+PST_API pst_status pst_pipeline_keep(pst_pipeline *p, pst_keep_fn choose, const void *user, size_t size, pst_error *reterr);
 /* Returns the fields of a batch, valid as long as the pipeline; NULL before the plan. */
 PST_API const pst_spec *pst_pipeline_spec(pst_pipeline *p);
 /* Stores the names of the classes that the field "label" of the source numbers, in the order of the numbers: the class folders of

@@ -183,8 +183,8 @@ PST_API pst_status pst_trainer_create(pst_trainer **ret, const pst_model *model,
 /* Frees the trainer and returns NULL. `t` may be NULL. */
 PST_API pst_trainer *pst_trainer_destroy(pst_trainer *t);
 /* Computes loss and gradients and updates the weights. A loss that is not finite is PST_ETYPE; the message names the first layer
- * with a value that is not finite, and the weights stay as they were. A label out of range is PST_EINVAL; `reterr->record` is the
- * number of the sample within the batch. `ret` may be NULL. */
+ * with a value that is not finite, and the weights stay as they were. A label out of range, and an input with a value that is not finite,
+ * is PST_EINVAL; `reterr->record` is the number of the sample within the batch. `ret` may be NULL. */
 PST_API pst_status pst_trainer_step(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
 /* The first half of pst_trainer_step: loss and gradients, no update. */
 PST_API pst_status pst_trainer_compute(pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
@@ -265,8 +265,8 @@ PST_API pst_status pst_trainer_save(pst_trainer *t, const char *path, pst_error 
 PST_API pst_status pst_trainer_load(pst_trainer *t, const char *path, pst_error *reterr);
 /* Reads weights only: from a checkpoint folder, a run folder, a safetensors or ONNX file, or an HDF5 file of Keras (*.weights.h5). Arrays with
  * the names of our parameters are taken by name. Otherwise layers are taken in their order, as Keras and PyTorch number them, and
- * PyTorch's layouts are converted; a last layer of another shape starts fresh. Parameters that the file does not have keep their
- * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. A shape that differs is PST_ETYPE. On failure nothing
+ * PyTorch's layouts are converted. A last layer of another shape starts fresh. Parameters that the file does not have keep their
+ * values; `*ret_loaded` (NULL ok) is the number of parameters that were read. Another shape before the last layer is PST_ETYPE. On failure nothing
  * changes. */
 PST_API pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *ret_loaded, pst_error *reterr);
 
@@ -324,6 +324,10 @@ typedef struct pst_fields {
  * `needs_target` false: a missing target is fine. Errors say what to add to the pipeline. */
 PST_API pst_status pst_fields_find(pst_pipeline *p, const char *input, const char *target, bool needs_target, pst_fields *ret,
                                    pst_error *reterr);
+/* Leaves out of the batches of `p`, which is not planned yet, all fields but the input, the target and the weights, so that what nobody
+ * learns from need not be there: see pst_pipeline_keep. `input` and `target` as for pst_fields_find. `weights` is the field with one weight
+ * per sample; NULL: none. Where one of them is missing, all fields stay, and pst_fields_find names them. */
+PST_API pst_status pst_fields_keep(pst_pipeline *p, const char *input, const char *target, bool needs_target, const char *weights, pst_error *reterr);
 /* Returns the loss for these fields and this model: integer labels are sparse categorical, or binary where the model has one
  * result; other targets are categorical after softmax, binary after sigmoid, and mean squared error otherwise. */
 PST_API pst_loss pst_loss_choose(const pst_model *model, const pst_fields *fields);
@@ -346,10 +350,22 @@ typedef struct pst_evaluation {
 PST_API pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret,
                                                  pst_error *reterr);
 
+/* Metrics over batches of one's own loop. */
+typedef struct pst_metrics pst_metrics;
+/* Makes metrics for the loss and the results of `t`, and of other trainers with the same. */
+PST_API pst_status pst_metrics_create(pst_metrics **ret, const pst_trainer *t, pst_error *reterr);
+/* Frees the metrics and returns NULL. `m` may be NULL. */
+PST_API pst_metrics *pst_metrics_destroy(pst_metrics *m);
+/* Evaluates a batch as pst_trainer_evaluate does, and adds it. `ret` may be NULL. */
+PST_API pst_status pst_metrics_add(pst_metrics *m, pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr);
+/* Fills `ret` with the results over all batches, and begins anew. */
+PST_API pst_status pst_metrics_result(pst_metrics *m, pst_evaluation *ret, pst_error *reterr);
+
 /* How far a run is; numbers are those of the current epoch. */
 typedef struct pst_run_progress {
     bool epoch_end;        /* Whether an epoch has just ended: the validation is in. */
     bool validated;        /* Whether a validation has just ended: `val_loss` and others are new. */
+    bool ended;            /* Whether the run has just ended within an epoch, whose numbers so far these are. */
     uint64_t epoch;        /* From 1. */
     uint64_t step;         /* Updates since the beginning of the run. */
     uint64_t epoch_step;   /* Updates since the beginning of the epoch. */
@@ -466,7 +482,7 @@ typedef struct pst_rate_result {
     size_t size;            /* sizeof(pst_rate_result), set by the caller. */
     size_t count;           /* Steps that were made: the search ends when the loss explodes. */
     double *rates, *losses; /* One per step; losses are smoothed. Free both with pst_free. */
-    double suggested;       /* The rate where the loss falls fastest; NaN: it never fell. */
+    double suggested;       /* The rate where the loss falls fastest, once it has begun to fall; NaN: it fell no deeper than its noise. */
     double lowest;          /* The rate of the lowest loss. */
 } pst_rate_result;
 /* Trains `t` with rising rates on the batches of `p`, repeating it as needed. The trainer's weights are worthless afterwards.

@@ -19,7 +19,7 @@ from ._fluent import SOURCES as _SOURCES
 from ._joins import JOINS as _JOINS
 from ._model import Model, Weights
 from ._records import Example, TFRecordReader, TFRecordWriter, pack
-from ._tape import GradientTape, losses, optimizers
+from ._tape import GradientTape, function, losses, optimizers
 
 
 def doctor(loader, step=None, data=None, **options):
@@ -86,6 +86,7 @@ __all__ = [
     "from_arrays",
     "from_files",
     "from_generator",
+    "function",
     "image_dataset_from_directory",
     "load_plugin",
     "losses",

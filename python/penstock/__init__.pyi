@@ -2,12 +2,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Union, overload
+from typing import Any, Literal, NamedTuple, TypeVar, Union, overload
 
 Path = Union[str, bytes, PathLike[str], PathLike[bytes]]
 Size = Union[int, str, tuple[int, int]]
 Numbers = Union[float, str, Sequence[float]]
 FieldSpec = Union[str, tuple[str, Sequence[int | None]], "Spec"]
+
+_Step = TypeVar("_Step", bound=Callable[..., Any])
 
 __version__: str
 AUTOTUNE: int
@@ -259,6 +261,11 @@ class GradientTape:
     def __enter__(self) -> GradientTape: ...
     def __exit__(self, *failure: Any) -> None: ...
     def gradient(self, loss: Any, variables: Iterable[Any]) -> list[Any]: ...
+
+@overload
+def function(step: _Step, **options: Any) -> _Step: ...
+@overload
+def function(step: None = None, **options: Any) -> Callable[[_Step], _Step]: ...
 
 losses: Any
 optimizers: Any

@@ -388,14 +388,17 @@ class Model:
         return teacher.logits if isinstance(teacher, Model) else teacher
 
     def _pass(self, dataset, fields, train, on_batch=(), factors=None, teacher=None):
-        """One pass. (samples, mean loss, share of right samples or None)."""
+        """One pass. (samples, mean loss, share of right samples or None, other metrics of an evaluation)."""
         count = loss = right = 0
+        metrics = None
         for batch in dataset:
             images, labels, weights = self._split(batch, fields)
             if factors:
                 weights = self._weigh(labels, weights, factors)
             trainer, arguments = self._samples(images, labels, weights, teacher(images) if teacher else None)
-            result = (trainer.step if train else trainer.evaluate)(*arguments)
+            if not train and metrics is None:
+                metrics = trainer.metrics()
+            result = trainer.step(*arguments) if train else trainer.judge(metrics, *arguments)
             count += result["samples"]
             loss += result["loss"] * result["samples"]
             right += result["correct"]
@@ -403,7 +406,7 @@ class Model:
                 call(self.steps, {"loss": result["loss"], "learning_rate": result["learning_rate"]})
         if count == 0:
             raise ValueError("the dataset has no samples")
-        return count, loss / count, None if self._planned[0] == "mse" else right / count
+        return count, loss / count, None if self._planned[0] == "mse" else right / count, {} if train else _core.metrics_judgement(metrics)
 
     def fit(self, dataset, epochs=1, *, validation=None, callbacks=(), fields=None, class_weight=None, teacher=None):
         """Trains, and returns what evaluate would, per epoch: [{"epoch", "step", "loss", "accuracy", "val_loss", …}, …].
@@ -427,7 +430,7 @@ class Model:
         plain = [callback for callback in callbacks if not hasattr(callback, "on_epoch_end") and not hasattr(callback, "on_batch_end")]
         history = []
         for epoch in range(1, epochs + 1):
-            _, loss, accuracy = self._pass(dataset, fields, True, on_batch, class_weight, teacher)
+            _, loss, accuracy, _ = self._pass(dataset, fields, True, on_batch, class_weight, teacher)
             self._made().flush()
             logs = {"epoch": epoch, "step": self.steps, "loss": loss}
             if accuracy is not None:
@@ -450,9 +453,10 @@ class Model:
             raise ValueError(f'schedule="{self._options["schedule"]}" needs total_steps=, as the dataset has no length') from None
 
     def evaluate(self, dataset, *, fields=None):
-        """Loss and accuracy over one pass: {"samples", "loss", "accuracy"}; the accuracy only where there are classes."""
-        count, loss, accuracy = self._pass(dataset, fields, False)
-        return {"samples": count, "loss": loss, **({} if accuracy is None else {"accuracy": accuracy})}
+        """Loss and metrics over one pass: {"samples", "loss", …}; "accuracy" and "f1" for classes, also "auc" for binary targets, "mae" and "r2" for
+        numbers."""
+        count, loss, accuracy, metrics = self._pass(dataset, fields, False)
+        return {"samples": count, "loss": loss, **({} if accuracy is None else {"accuracy": accuracy}), **metrics}
 
     def predict(self, samples, *, probabilities=False, fields=None):
         """The model's results, one row per sample.

@@ -101,6 +101,17 @@ def _times(values, factor):
     return values * numpy.float32(factor)
 
 
+def function(step=None, **options):
+    """The decorator of TensorFlow's loops: returns the step unchanged, as the engine compiles a model's step anyway. Options of TensorFlow are accepted.
+
+    Example:
+
+        @ps.function
+        def train_step(images, labels): ...
+    """
+    return function if step is None else step
+
+
 class _LossFunction:
     kind = ""
 

@@ -1,5 +1,6 @@
 /* module.c: penstock._core: the extension's parts, the operation table, errors, forks and the interpreter's exit. */
 #include "core.h"
+#include "model.h"
 
 #include <penstock/plugin.h>
 #include <penstock/store.h>
@@ -230,6 +231,7 @@ static PyMethodDef functions[] = {
     {"load_plugin", core_load_plugin, METH_VARARGS, "Loads a shared object with operations; returns (name, version)."},
     {"pack", (PyCFunction)(void (*)(void))core_pack, METH_VARARGS | METH_KEYWORDS, NULL},
     {"compress", (PyCFunction)(void (*)(void))core_compress, METH_VARARGS | METH_KEYWORDS, "Makes a model smaller and faster; returns what was tried."},
+    {"metrics_judgement", metrics_judgement, METH_O, "The metrics of a pass that its loss has."},
     {"read_run", core_read_run, METH_VARARGS, "What a run folder or checkpoint folder says about its model."},
     {"doctor_page", core_doctor_page, METH_VARARGS, NULL},
     {"encode_png", core_encode_png, METH_VARARGS, NULL},

@@ -269,7 +269,10 @@ static bool take_input(Trainer *self, PyObject *array, struct samples *s)
     for (uint32_t d = 1; found && d < s->input.rank; d++)
         if (PyTuple_SetItem(found, d - 1, PyLong_FromUnsignedLongLong(s->input.shape[d])) < 0)
             Py_CLEAR(found);
-    if (found && wanted)
+    if (found && wanted && s->input.rank <= shape.rank) /* one sample: also of a dataset without batches */
+        PyErr_Format(PyExc_ValueError, "there is no batch: an array of %u dimensions, and samples have %R; add .batch() to the dataset", (unsigned)s->input.rank,
+                     wanted);
+    else if (found && wanted)
         PyErr_Format(PyExc_ValueError, "samples of shape %R; the model takes %R", found, wanted);
     Py_XDECREF(found);
     Py_XDECREF(wanted);
@@ -304,7 +307,8 @@ static bool take_samples(Trainer *self, PyObject *args, struct samples *s)
 
 typedef pst_status (*work)(pst_trainer *, const pst_samples *, pst_step_result *, pst_error *);
 
-static PyObject *run(PyObject *object, PyObject *args, work function)
+/* `metrics` not NULL: adds the batch to them; `function` is then that of an evaluation. */
+static PyObject *run_with(PyObject *object, PyObject *args, work function, pst_metrics *metrics)
 {
     Trainer *self = (Trainer *)object;
     struct samples s = {.view_count = 0};
@@ -313,7 +317,7 @@ static PyObject *run(PyObject *object, PyObject *args, work function)
     PyObject *result = NULL;
     PyThreadState *gil = take_samples(self, args, &s) ? enter(self) : NULL;
     if (gil) {
-        pst_status st = function(self->trainer, &s.given, &r, &e);
+        pst_status st = metrics ? pst_metrics_add(metrics, self->trainer, &s.given, &r, &e) : function(self->trainer, &s.given, &r, &e);
         leave(self, gil);
         result = st < 0 ? raise_error(&e)
                         : Py_BuildValue("{s:K,s:d,s:K,s:K,s:d,s:d,s:d}", "samples", (unsigned long long)s.input.shape[0],
@@ -322,6 +326,37 @@ static PyObject *run(PyObject *object, PyObject *args, work function)
                                         r.gradient_norm, "learning_rate", r.rate);
     }
     samples_finish(&s);
+    return result;
+}
+
+static PyObject *run(PyObject *object, PyObject *args, work function)
+{
+    return run_with(object, args, function, NULL);
+}
+
+static PyObject *trainer_metrics(PyObject *object, PyObject *ignored)
+{
+    Trainer *self = (Trainer *)object;
+    pst_metrics *m = NULL;
+    pst_error e;
+    (void)ignored;
+    PyThreadState *gil = enter(self);
+    if (!gil)
+        return NULL;
+    pst_status st = pst_metrics_create(&m, self->trainer, &e);
+    leave(self, gil);
+    return st < 0 ? raise_error(&e) : metrics_object(m);
+}
+
+/* judge(metrics, input, target, weights, teacher): as evaluate, and adds the batch to the metrics. */
+static PyObject *trainer_judge(PyObject *self, PyObject *args)
+{
+    pst_metrics *m = PyTuple_Size(args) > 0 ? metrics_of(PyTuple_GetItem(args, 0)) : NULL;
+    PyObject *rest = m ? PyTuple_GetSlice(args, 1, PyTuple_Size(args)) : NULL;
+    PyObject *result = rest ? run_with(self, rest, NULL, m) : NULL;
+    Py_XDECREF(rest);
+    if (!result && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "judge takes metrics, input and target");
     return result;
 }
 
@@ -627,6 +662,8 @@ static PyMethodDef trainer_methods[] = {
     {"compute", trainer_compute, METH_VARARGS, NULL},
     {"apply", trainer_apply, METH_NOARGS, NULL},
     {"evaluate", trainer_evaluate, METH_VARARGS, NULL},
+    {"metrics", trainer_metrics, METH_NOARGS, NULL},
+    {"judge", trainer_judge, METH_VARARGS, NULL},
     {"predict", trainer_predict, METH_VARARGS, NULL},
     {"values", trainer_values, METH_VARARGS, NULL},
     {"gradients", trainer_gradients, METH_VARARGS, NULL},

@@ -139,7 +139,7 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, const struct 
     remedy_limit_by_disk(d, r, each);
     text_bytes((uint64_t)r->disk_bytes, bytes, sizeof(bytes));
     snprintf(r->title, sizeof(r->title), "compute \"%.60s\" %u times per sample, once, and store the results: all epochs read them", heavy->text, VARIANTS);
-    snprintf(r->price, sizeof(r->price), "%s on disk, %s once", bytes, FIGURE_TIME(r->seconds));
+    snprintf(r->price, sizeof(r->price), "%s on disk, about %s once", bytes, FIGURE_TIME(r->seconds));
     snprintf(r->risk, sizeof(r->risk), "the same %u variants every time: a little less variety. An epoch has all of them: train a quarter as many epochs", VARIANTS);
     return PST_OK;
 }

@@ -277,10 +277,29 @@ static pst_status copy_values(const struct graph *g, const struct graph_param *p
 
 /* ---- Assignment ---- */
 
-static pst_status by_own_names(const struct weight_file *f, const struct graph *g, float *params, size_t *loaded, pst_error *reterr)
+static size_t last_with_parameters(const struct graph *g)
+{
+    size_t last = SIZE_MAX;
+    for (size_t n = 0; n < g->count; n++)
+        last = g->nodes[n].params ? n : last;
+    return last;
+}
+
+size_t weights_new_head(const struct weight_file *f, const struct graph *g)
+{
+    size_t last = last_with_parameters(g);
+    for (size_t i = 0; i < g->param_count; i++) {
+        const struct safetensor *x = g->params[i].node == last ? safetensors_find(&f->arrays, g->params[i].name) : NULL;
+        if (x && !fits(&g->params[i], x, false))
+            return last;
+    }
+    return SIZE_MAX;
+}
+
+static pst_status by_own_names(const struct weight_file *f, const struct graph *g, size_t head, float *params, size_t *loaded, pst_error *reterr)
 {
     for (size_t i = 0; i < g->param_count; i++) {
-        const struct safetensor *x = safetensors_find(&f->arrays, g->params[i].name);
+        const struct safetensor *x = g->params[i].node == head ? NULL : safetensors_find(&f->arrays, g->params[i].name);
         if (!x)
             continue;
         if (!fits(&g->params[i], x, false))
@@ -354,16 +373,14 @@ static struct module *next_module(const struct modules *all, enum kind kind, boo
 
 static pst_status by_order(const struct modules *all, const struct graph *g, float *params, size_t *loaded, pst_error *reterr)
 {
-    size_t last = 0;
+    size_t last = last_with_parameters(g);
     bool torch = false, theirs = false, ours = false;
     for (size_t i = 0; i < all->count; i++) {
         torch |= all->list[i].torch;
         theirs |= all->list[i].separable;
     }
-    for (size_t n = 0; n < g->count; n++) {
-        last = g->nodes[n].params ? n : last;
+    for (size_t n = 0; n < g->count; n++)
         ours |= is_separable(&g->nodes[n]);
-    }
     for (size_t n = 0; n < g->count; n++) {
         int kind = node_kind(&g->nodes[n], torch);
         bool taken = kind >= 0 && g->nodes[n].params;
@@ -378,11 +395,11 @@ static pst_status by_order(const struct modules *all, const struct graph *g, flo
     return PST_OK;
 }
 
-pst_status weights_assign(const struct weight_file *f, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr)
+pst_status weights_assign(const struct weight_file *f, const struct graph *g, size_t head, float *params, size_t *ret_loaded, pst_error *reterr)
 {
     struct modules all = {0};
     size_t loaded = 0;
-    pst_status st = by_own_names(f, g, params, &loaded, reterr);
+    pst_status st = by_own_names(f, g, head, params, &loaded, reterr);
     if (st == PST_OK && loaded == 0)
         st = find_modules(&all, &f->arrays, reterr);
     if (st == PST_OK && loaded == 0)

@@ -201,6 +201,20 @@ pst_status pst_pipeline_add_generator(pst_pipeline *p, const pst_generator *gene
 
 /* ---- Planning and starting ---- */
 
+pst_status pst_pipeline_keep(pst_pipeline *p, pst_keep_fn choose, const void *user, size_t size, pst_error *reterr)
+{
+    pst_status st = check_open(p, reterr);
+    if (st < 0)
+        return st;
+    void *own = arena_alloc(&p->names, size ? size : 1);
+    if (!own)
+        return fail_memory(reterr, "choosing fields");
+    if (size)
+        memcpy(own, user, size);
+    p->choice = (struct field_choice){.choose = choose, .user = own};
+    return PST_OK;
+}
+
 /* Everything that statistics may look at appears at once. */
 static void publish_plan(pst_pipeline *p, struct pipeline_plan *plan, struct batch_pool *pool, struct cell *cells,
                          struct access *access)
@@ -230,7 +244,7 @@ pst_status pst_pipeline_plan(pst_pipeline *p, pst_error *reterr)
     if (p->plan)
         return PST_OK;
     struct file_stop before = stop_set_thread((struct file_stop){is_stopped, p});
-    pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, (struct file_stop){is_stopped, p}, &p->damage, reterr);
+    pst_status st = pipeline_plan_create(&plan, &p->chain, &p->options, &p->choice, (struct file_stop){is_stopped, p}, &p->damage, reterr);
     stop_set_thread(before);
     if (st < 0)
         return st;

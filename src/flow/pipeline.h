@@ -24,6 +24,7 @@ struct pst_pipeline {
     pst_pipeline_options options;
     char *cache_dir, *monitor_dir;
     struct chain chain;
+    struct field_choice choice; /* of the fields of batches; its memory is in `names` */
     bool once;          /* one epoch is wanted: nothing is read ahead for the next */
     bool borrows_chain; /* a segment: the outer pipeline owns the nodes */
     struct path_list class_names; /* once they were asked for */

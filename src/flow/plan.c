@@ -14,6 +14,7 @@
 #include "flow/tune.h"
 #include "lang/expr.h"
 #include "ops/image/image_op.h"
+#include "ops/op_list.h"
 #include "ops/spec_memory.h"
 #include "source/jpeg_points.h"
 
@@ -442,6 +443,43 @@ static pst_status note_order_fields(struct pipeline_plan *p, pst_error *reterr)
     return PST_OK;
 }
 
+/* Whether `batch` needs the field to fill up others, or has a value for it: "labels:-100,weights:1". */
+static bool is_in_rule(const struct pad_rule *rule, const char *name)
+{
+    size_t length = strlen(name);
+    if (!rule)
+        return false;
+    if (rule->boundaries && strcmp(rule->field, name) == 0)
+        return true;
+    for (const char *at = rule->values; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, name, length) == 0 && at[length] == ':')
+            return true;
+    return false;
+}
+
+/* Keeps the chosen fields by a last step. It is not part of the chain, whose hash belongs to cursors and caches. */
+static pst_status keep_fields(struct pipeline_plan *p, const struct field_choice *choice, pst_error *reterr)
+{
+    const pst_spec *all = program_spec(&p->program, p->program.count);
+    const struct pad_rule *rule = p->order.steps[p->order.batch].pad;
+    bool *keep = arena_alloc(&p->memory, (all->count + 1) * sizeof(*keep));
+    struct step s = {.op = &op_select.op, .first = p->chain->count - 1, .number = STEP_NO_NUMBER, .name = "select"};
+    size_t kept = 0;
+    if (!keep)
+        return fail_memory(reterr, "planning");
+    memset(keep, 0, (all->count + 1) * sizeof(*keep));
+    choice->choose(choice->user, all, keep);
+    for (size_t i = 0; i < all->count; i++)
+        kept += keep[i];
+    if (kept == 0 || kept == all->count)
+        return PST_OK;
+    pst_status st = spec_init(&s.out, &p->memory, all->count, reterr);
+    for (size_t i = 0; i < all->count && st == PST_OK; i++)
+        if (keep[i] || is_in_rule(rule, all->field[i].name))
+            st = pst_spec_keep(&s.out, all, i, reterr);
+    return st == PST_OK ? program_push(&p->program, &s, reterr) : st;
+}
+
 static pst_status plan_program(struct pipeline_plan *p, pst_error *reterr)
 {
     const struct order_step *batch = &p->order.steps[p->order.batch];
@@ -561,8 +599,8 @@ pst_status branch_plan_create(struct pipeline_plan **ret, struct chain *chain, c
     return PST_OK;
 }
 
-pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_pipeline_options *o, struct file_stop stop,
-                                struct damage_account *account, pst_error *reterr)
+pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_pipeline_options *o, const struct field_choice *choice,
+                                struct file_stop stop, struct damage_account *account, pst_error *reterr)
 {
     pst_status st = check_kinds(chain, reterr);
     if (st < 0)
@@ -587,6 +625,8 @@ pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain,
         order_part(&p->order, o->rank / ((o->world ? o->world : 1) / o->hosts), &first, &end);
         p->source_class->part(p->source, first, end);
     }
+    if (st == PST_OK && choice->choose)
+        st = keep_fields(p, choice, reterr);
     if (st == PST_OK)
         st = plan_program(p, reterr);
     if (st == PST_OK)

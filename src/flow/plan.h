@@ -55,6 +55,12 @@ struct pipeline_plan {
     unsigned slots;    /* numbers of workers: the crew's, then as many for readers (access.c) */
 };
 
+/* Which fields of a batch are wanted. */
+struct field_choice {
+    pst_keep_fn choose; /* NULL: all */
+    void *user;
+};
+
 /* The inputs of a plan besides its chain. Borrowed during planning. */
 struct plan_env {
     const pst_pipeline_options *options;
@@ -64,7 +70,7 @@ struct plan_env {
 
 /* `chain` is borrowed and has its specs filled in. `account` is borrowed during the call. */
 pst_status pipeline_plan_create(struct pipeline_plan **ret, struct chain *chain, const pst_pipeline_options *options,
-                                struct file_stop stop, struct damage_account *account, pst_error *reterr);
+                                const struct field_choice *choice, struct file_stop stop, struct damage_account *account, pst_error *reterr);
 struct pipeline_plan *pipeline_plan_destroy(struct pipeline_plan *p); /* NULL ok; returns NULL */
 
 /* Plans a branch of the join that `parent` begins with, which has `branches` branches: everything up to its program, which

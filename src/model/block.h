@@ -36,7 +36,8 @@ struct block_phase {
 
 struct block_class {
     const char *name;
-    /* Number of nodes from `node` on that it takes as one block; 0: none. Writes why into `why`, for people. */
+    /* Number of nodes from `node` on that it takes as one block; 0: none. Writes why into `why`, for people; also why not, where the
+     * layer is one of its own. */
     size_t (*match)(const struct step_view *v, size_t node, char *why, size_t size);
     /* Sets phases and sizes of memory; allocates private state with mem_*. */
     pst_status (*plan)(const struct step_view *v, struct block *b, pst_error *reterr);
@@ -46,6 +47,8 @@ struct block_class {
     void (*prepare)(struct step *s, struct block *b);
     void (*free)(struct block *b); /* optional */
 };
+
+#define NO_FEATURES "no kernels for this processor" /* why not: a class has only those of instruction sets */
 
 struct block {
     const struct block_class *class;

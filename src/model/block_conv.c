@@ -50,11 +50,20 @@ static bool is_pool_2(const struct graph_node *n)
            (strcmp(c->pad, "valid") == 0 || (strcmp(c->pad, "same") == 0 && n->in[0].h % 2 + n->in[0].w % 2 == 0)) && n->in[0].h > 1 && n->in[0].w > 1;
 }
 
+/* Why no kernel takes a convolution by its parameters; "": one may. */
+static const char *refusal_of(const struct graph_node *n)
+{
+    const struct conv_config *c = n->config;
+    if (!is_layer(n, "dwconv") && c->groups != 1)
+        return "groups";
+    return c->dilation != 1 ? "dilation" : "";
+}
+
 static bool conv_shape_of(const struct graph_node *n, struct conv_shape *ret)
 {
     const struct conv_config *c = n->config;
     bool depthwise = is_layer(n, "dwconv");
-    if ((!depthwise && !is_layer(n, "conv")) || (!depthwise && c->groups != 1) || c->dilation != 1)
+    if ((!depthwise && !is_layer(n, "conv")) || *refusal_of(n))
         return false;
     *ret = (struct conv_shape){.size = c->size, .stride = c->stride, .ci = n->in[0].c, .co = n->out.c, .depthwise = depthwise};
     return true;
@@ -105,9 +114,13 @@ static bool find_group(const struct step_view *v, size_t node, struct conv_group
 
 static size_t match(const struct step_view *v, size_t node, char *why, size_t size)
 {
+    const struct graph_node *n = &v->graph->nodes[node];
     struct conv_group g;
-    if (!find_group(v, node, &g))
+    if (!find_group(v, node, &g)) {
+        if (is_layer(n, "conv") || is_layer(n, "dwconv"))
+            snprintf(why, size, "%s", *refusal_of(n) ? refusal_of(n) : v->features ? "no kernel for this size and stride" : NO_FEATURES);
         return 0;
+    }
     snprintf(why, size, "%s%s%s%s", g.kernel->name, g.norm ? ", batch norm summed on the way" : "",
              g.high < INFINITY || g.low > -INFINITY ? ", clamped" : "", g.pool ? ", pooled" : "");
     return g.nodes;

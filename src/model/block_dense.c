@@ -48,8 +48,11 @@ bool block_dense_reads(const struct step_view *v, size_t node)
 static size_t match(const struct step_view *v, size_t node, char *why, size_t size)
 {
     const struct graph_node *n = find_dense(v, node);
-    if (!n || !dense_kernels(v->features))
+    if (!n || !dense_kernels(v->features)) {
+        if (is_layer(&v->graph->nodes[node], "dense"))
+            snprintf(why, size, "%s", n ? NO_FEATURES : "its input is an image");
         return 0;
+    }
     snprintf(why, size, "lanes share the inputs");
     return (size_t)(n - &v->graph->nodes[node]) + 1;
 }

@@ -12,7 +12,9 @@
 
 static size_t match(const struct step_view *v, size_t node, char *why, size_t size)
 {
-    snprintf(why, size, "the reference of %s", v->graph->nodes[node].layer->name);
+    char refusal[64];
+    snprintf(refusal, sizeof(refusal), "%.60s", why);
+    snprintf(why, size, "the reference of %s: %s", v->graph->nodes[node].layer->name, refusal[0] ? refusal : "it has no other kernel");
     return 1;
 }
 

@@ -34,7 +34,7 @@ static bool class_at(size_t i, struct lang_class *ret)
 }
 
 const struct language model_language = {
-    .at = class_at, .whole = "a model", .one = "layer", .a_one = "a layer", .listing = "`penstock model --layers` lists them"};
+    .at = class_at, .whole = "a model", .one = "layer", .a_one = "a layer", .listing = "`penstock model --layers` lists them, `--presets` models with names"};
 
 /* ---- Nodes ---- */
 

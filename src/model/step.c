@@ -78,7 +78,10 @@ static pst_status divide(struct step *s, pst_error *reterr)
         struct block *b = &s->blocks[s->block_count++];
         b->first = node;
         for (size_t i = 0; b->count == 0; i++) {
-            b->class = s->options.reference || s->options.doubles ? &block_reference : block_classes[i];
+            bool asked = s->options.reference || s->options.doubles;
+            b->class = asked ? &block_reference : block_classes[i];
+            if (asked)
+                snprintf(b->why, sizeof(b->why), "it was asked for");
             b->count = b->class->match(&view, node, b->why, sizeof(b->why));
         }
         for (size_t k = 0; k < b->count; k++)
@@ -603,19 +606,38 @@ void step_set_passes(struct step *s, uint64_t passes)
 
 /* ---- Telling ---- */
 
-static bool all_finite(const void *values, enum number number, size_t count)
+/* SIZE_MAX: none. */
+static size_t first_nonfinite(const void *values, enum number number, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (!isfinite(number_load(values, number, i)))
-            return false;
-    return true;
+            return i;
+    return SIZE_MAX;
+}
+
+static bool all_finite(const void *values, enum number number, size_t count)
+{
+    return first_nonfinite(values, number, count) == SIZE_MAX;
+}
+
+size_t step_find_nonfinite_input(struct step *s)
+{
+    size_t each = shape_values(&s->graph->input), at = first_nonfinite(step_value(s, 0), NUMBER_F32, s->samples * each);
+    return at == SIZE_MAX ? at : at / each;
+}
+
+/* The node in which the values of a fused block change first: a flattening only passes them on. */
+static const struct graph_node *first_computing(const struct graph *g, const struct block *b)
+{
+    for (size_t n = b->first; n < b->first + b->count; n++)
+        if (g->nodes[n].params)
+            return &g->nodes[n];
+    return &g->nodes[b->first];
 }
 
 const char *step_find_nonfinite(struct step *s, const char **ret_parameter)
 {
     *ret_parameter = NULL;
-    if (!all_finite(step_value(s, 0), NUMBER_F32, s->samples * shape_values(&s->graph->input)))
-        return "the input";
     for (size_t i = 0; i < s->block_count; i++) {
         const struct block *b = &s->blocks[i];
         for (size_t n = b->first; n < b->first + b->count; n++)
@@ -626,7 +648,7 @@ const char *step_find_nonfinite(struct step *s, const char **ret_parameter)
                 }
         size_t value = b->first + b->count;
         if (!all_finite(step_value(s, value), s->forms[value].number, s->samples * shape_values(graph_shape(s->graph, value))))
-            return s->graph->nodes[b->first].name;
+            return first_computing(s->graph, b)->name;
     }
     return NULL;
 }

@@ -76,8 +76,10 @@ void step_share_sums(struct step *s, step_share_fn share, void *user);
 struct team *step_team(struct step *s);
 /* Sets the number of training passes so far, which dropout's random numbers depend on: a run that is resumed continues them. */
 void step_set_passes(struct step *s, uint64_t passes);
-/* After a training forward in float: the name of the first layer whose parameters or result hold a value that is not finite, or
- * "the input"; NULL: none. `*ret_parameter` (NULL: a result) is the name of the parameter. */
+/* After a training forward in float: returns the first sample whose input has a value that is not finite; SIZE_MAX: none. */
+size_t step_find_nonfinite_input(struct step *s);
+/* After a training forward in float: the name of the first layer whose parameters or result hold a value that is not finite; NULL: none.
+ * `*ret_parameter` (NULL: a result) is the name of the parameter. */
 const char *step_find_nonfinite(struct step *s, const char **ret_parameter);
 
 struct block_time {

@@ -39,7 +39,7 @@ static pst_status read_weights(const pst_run_record *r, float **ret_params, pst_
             quant_dequantise(*ret_quant, *ret_params);
     } else if (st == PST_OK) {
         graph_init_params(model->graph, 0, *ret_params);
-        st = weights_of_checkpoint(r, model->graph, *ret_params, &loaded, reterr);
+        st = weights_of_checkpoint(r, model->graph, false, *ret_params, &loaded, reterr);
     }
     pst_model_destroy(model);
     return st;

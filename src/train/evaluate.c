@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -188,4 +189,65 @@ pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const 
     if (st == PST_OK)
         st = evaluate_requires_end(p, reterr);
     return st < 0 ? st : evaluate_pipeline(t, p, fields, ret, NULL, false, reterr);
+}
+
+/* ---- Batches of the caller ---- */
+
+struct pst_metrics {
+    struct metrics sums;
+    pst_loss loss;
+    size_t width;
+};
+
+pst_status pst_metrics_create(pst_metrics **ret, const pst_trainer *t, pst_error *reterr)
+{
+    pst_metrics *m = mem_zalloc(sizeof(*m));
+    if (!m)
+        return fail_memory(reterr, "evaluating");
+    m->loss = t->options.loss;
+    m->width = t->width;
+    pst_status st = metrics_init(&m->sums, m->loss, m->width, reterr);
+    if (st < 0)
+        pst_metrics_destroy(m);
+    else
+        *ret = m;
+    return st;
+}
+
+pst_metrics *pst_metrics_destroy(pst_metrics *m)
+{
+    if (m)
+        metrics_finish(&m->sums);
+    mem_free(m);
+    return NULL;
+}
+
+pst_status pst_metrics_add(pst_metrics *m, pst_trainer *t, const pst_samples *samples, pst_step_result *ret, pst_error *reterr)
+{
+    struct loss_target target = {0};
+    pst_step_result r = {.size = sizeof(r)};
+    const float *out;
+    pst_status st = ret ? result_check(ret, reterr) : PST_OK;
+    if (st == PST_OK && (t->options.loss != m->loss || t->width != m->width))
+        st = pst_fail(reterr, PST_EINVAL, "the metrics belong to another loss, or to another number of results");
+    if (st == PST_OK)
+        st = trainer_evaluate(t, samples, &r, &out, &target, reterr);
+    if (st == PST_OK)
+        st = metrics_add(&m->sums, out, &target, m->width, &r, reterr);
+    if (st == PST_OK && ret)
+        result_give(ret, &r, sizeof(r));
+    return st;
+}
+
+pst_status pst_metrics_result(pst_metrics *m, pst_evaluation *ret, pst_error *reterr)
+{
+    if (ret->size < sizeof(*ret))
+        return pst_fail(reterr, PST_EINVAL, "pst_evaluation.size is not set");
+    if (m->sums.sums.samples == 0)
+        return pst_fail(reterr, PST_EINVAL, "no sample was evaluated");
+    pst_status st = metrics_result(&m->sums, ret, reterr);
+    if (st < 0)
+        return st;
+    metrics_finish(&m->sums);
+    return metrics_init(&m->sums, m->loss, m->width, reterr);
 }

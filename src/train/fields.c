@@ -51,7 +51,7 @@ static pst_status find_input(const pst_spec *spec, const char *name, int target,
     return pst_fail(reterr, PST_EINVAL, "the pipeline has no field that could be the input: %s", text);
 }
 
-static pst_status check_input(const pst_field *f, pst_shape *ret, pst_error *reterr)
+static pst_status check_input(const pst_field *f, bool guessed, pst_shape *ret, pst_error *reterr)
 {
     if (!is_number(f))
         return pst_fail(reterr, PST_ETYPE, "field %s is %s, not numbers; add `decode` to the pipeline", f->name, pst_dtype_name(f->dtype));
@@ -59,7 +59,7 @@ static pst_status check_input(const pst_field *f, pst_shape *ret, pst_error *ret
         return pst_fail(reterr, PST_ETYPE, "the shape of field %s varies; add `resize 224` (or a crop) to the pipeline", f->name);
     if (f->rank != 4 && f->rank != 2)
         return pst_fail(reterr, PST_ETYPE, "field %s has %" PRIu32 " dimensions besides the batch; a model takes 3 (height, width, channels) "
-                                           "or 1", f->name, f->rank - 1);
+                                           "or 1%s", f->name, f->rank - 1, guessed ? "; choose another field with --input-field" : "");
     ret->rank = f->rank - 1;
     for (uint32_t i = 0; i < ret->rank; i++) {
         if (f->shape[i + 1] == 0 || f->shape[i + 1] > UINT32_MAX)
@@ -106,7 +106,7 @@ pst_status pst_fields_find(pst_pipeline *p, const char *input, const char *targe
     int t = pst_spec_find(spec, target_name);
     st = find_input(spec, input, t, &i, reterr);
     if (st == PST_OK)
-        st = check_input(&spec->field[i], &found.shape, reterr);
+        st = check_input(&spec->field[i], !input, &found.shape, reterr);
     if (st == PST_OK)
         st = check_target(spec, t, target_name, needs_target, &found, reterr);
     if (st < 0)
@@ -115,6 +115,36 @@ pst_status pst_fields_find(pst_pipeline *p, const char *input, const char *targe
     found.batch = (size_t)pst_pipeline_batch_size(p);
     *ret = found;
     return PST_OK;
+}
+
+/* The names of the fields to keep; an empty one: the default, or none. */
+struct wanted {
+    char input[PST_NAME_SIZE], target[PST_NAME_SIZE], weights[PST_NAME_SIZE];
+    bool has_input, needs_target, has_weights;
+};
+
+static void choose(void *user, const pst_spec *spec, bool *keep)
+{
+    const struct wanted *w = user;
+    int target = pst_spec_find(spec, w->target);
+    int input = w->has_input ? pst_spec_find(spec, w->input) : guess_input(spec, target);
+    int weights = w->has_weights ? pst_spec_find(spec, w->weights) : -1;
+    if (input < 0 || (w->needs_target && target < 0) || (w->has_weights && weights < 0))
+        return;
+    keep[input] = true;
+    if (target >= 0)
+        keep[target] = true;
+    if (weights >= 0)
+        keep[weights] = true;
+}
+
+pst_status pst_fields_keep(pst_pipeline *p, const char *input, const char *target, bool needs_target, const char *weights, pst_error *reterr)
+{
+    struct wanted w = {.has_input = input != NULL, .needs_target = needs_target, .has_weights = weights != NULL};
+    snprintf(w.input, sizeof(w.input), "%s", input ? input : "");
+    snprintf(w.target, sizeof(w.target), "%s", target ? target : "label");
+    snprintf(w.weights, sizeof(w.weights), "%s", weights ? weights : "");
+    return pst_pipeline_keep(p, choose, &w, sizeof(w), reterr);
 }
 
 pst_loss pst_loss_choose(const pst_model *model, const pst_fields *fields)

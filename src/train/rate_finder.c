@@ -14,6 +14,9 @@
 #define SMOOTHING 0.9 /* share of the older losses in the mean */
 #define EXPLODED  4.  /* times the lowest loss: the search ends */
 #define SETTLED   5   /* steps before the loss is judged */
+#define BEGUN     0.1 /* share of the whole fall after which the loss has begun to fall */
+#define WINDOWS   8   /* means and slopes are taken over this part of all steps, and over 5 at least */
+#define NOISE     1.2 /* times the noise of a mean that a fall must have */
 
 struct search {
     pst_trainer *trainer;
@@ -23,6 +26,7 @@ struct search {
     uint64_t steps;
     size_t count;
     double *rates, *losses, *exponents;
+    double *raw; /* the losses of the steps */
 };
 
 /* The next batch that is not empty; the pipeline is repeated. */
@@ -64,6 +68,7 @@ static pst_status advance(struct search *s, bool *ret_over, pst_error *reterr)
         return st;
     s->mean = SMOOTHING * s->mean + (1 - SMOOTHING) * result.loss;
     s->rates[s->count] = rate;
+    s->raw[s->count] = result.loss;
     s->exponents[s->count] = log10(rate);
     s->losses[s->count] = s->mean / (1 - pow(SMOOTHING, (double)s->count + 1));
     s->count++;
@@ -79,18 +84,78 @@ static size_t lowest_of(const struct search *s)
     return best;
 }
 
-/* The place before the lowest loss where it falls fastest per decade of the rate. SIZE_MAX: it never falls. */
+/* The steps around step `i` that its mean and its slope are taken over. */
+struct window {
+    size_t first, last;
+};
+
+static struct window window_at(const struct search *s, size_t i)
+{
+    size_t half = s->steps / WINDOWS / 2 > 2 ? s->steps / WINDOWS / 2 : 2;
+    return (struct window){i > half ? i - half : 0, i + half < s->count ? i + half : s->count - 1};
+}
+
+/* The mean loss around step `i`: unlike the running mean of the curve, it does not lag. */
+static double mean_at(const struct search *s, size_t i)
+{
+    struct window w = window_at(s, i);
+    double sum = 0;
+    for (size_t k = w.first; k <= w.last; k++)
+        sum += s->raw[k];
+    return sum / (double)(w.last - w.first + 1);
+}
+
+/* The slope of the line through the losses around step `i`, by least squares. Steps are equal parts of a decade. */
+static double slope_at(const struct search *s, size_t i)
+{
+    struct window w = window_at(s, i);
+    double mean = ((double)w.first + (double)w.last) / 2, above = 0, below = 0;
+    for (size_t k = w.first; k <= w.last; k++) {
+        above += ((double)k - mean) * s->raw[k];
+        below += ((double)k - mean) * ((double)k - mean);
+    }
+    return above / below;
+}
+
+/* The standard deviation of mean_at, from the differences of successive losses up to step `end`. */
+static double noise_before(const struct search *s, size_t end)
+{
+    struct window w = window_at(s, end / 2);
+    double sum = 0;
+    for (size_t i = 1; i <= end; i++)
+        sum += (s->raw[i] - s->raw[i - 1]) * (s->raw[i] - s->raw[i - 1]);
+    return sqrt(sum / (2 * (double)end) / (double)(w.last - w.first + 1));
+}
+
+/* The mean loss before it falls: on the first third of the way to the lowest. */
+static double level_before(const struct search *s, size_t end)
+{
+    size_t count = (end - SETTLED) / 3 + 1;
+    double sum = 0;
+    for (size_t i = SETTLED; i < SETTLED + count; i++)
+        sum += mean_at(s, i);
+    return sum / (double)count;
+}
+
+/* The place before the lowest loss where it falls fastest per decade of the rate, once it has begun to fall for good. SIZE_MAX: it
+ * falls no deeper than its noise. */
 static size_t steepest_of(const struct search *s)
 {
-    size_t best = SIZE_MAX, end = lowest_of(s);
+    size_t best = SIZE_MAX, end = SETTLED, begin = SETTLED;
     double slope = 0;
-    for (size_t i = SETTLED; i < end; i++) {
-        double d = s->losses[i + 1] - s->losses[i - 1];
-        if (d < slope) {
-            slope = d;
+    for (size_t i = SETTLED; i < s->count; i++)
+        end = mean_at(s, i) < mean_at(s, end) ? i : end;
+    double before = level_before(s, end), fall = before - mean_at(s, end);
+    if (!(fall > NOISE * noise_before(s, end)))
+        return SIZE_MAX;
+    for (size_t i = SETTLED; i < end; i++)
+        if (mean_at(s, i) > before - BEGUN * fall)
+            begin = i + 1;
+    for (size_t i = begin; i <= end; i++)
+        if (slope_at(s, i) < slope) {
+            slope = slope_at(s, i);
             best = i;
         }
-    }
     return best;
 }
 
@@ -164,11 +229,13 @@ pst_status pst_trainer_find_rate(pst_trainer *t, pst_pipeline *p, const pst_rate
     s.rates = mem_array(s.steps, sizeof(double));
     s.losses = mem_array(s.steps, sizeof(double));
     s.exponents = mem_array(s.steps, sizeof(double));
-    st = s.rates && s.losses && s.exponents ? search(&s, reterr) : fail_memory(reterr, "searching for the learning rate");
+    s.raw = mem_array(s.steps, sizeof(double));
+    st = s.rates && s.losses && s.exponents && s.raw ? search(&s, reterr) : fail_memory(reterr, "searching for the learning rate");
     size_t steepest = st == PST_OK ? steepest_of(&s) : SIZE_MAX;
     if (st == PST_OK && o->page)
         st = write_page(&s, steepest, reterr);
     mem_free(s.exponents);
+    mem_free(s.raw);
     if (st < 0) {
         mem_free(s.rates);
         mem_free(s.losses);

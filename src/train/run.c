@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/monitor.h"
 #include "train/run_log.h"
 #include "train/run_report.h"
 #include "train/teacher.h"
@@ -123,7 +124,7 @@ static void report(struct run *r)
         r->ranks->stops = true; /* all ranks stop together, in the next update */
     else
         r->stop |= stop;
-    p->saved = p->best = p->epoch_end = p->validated = false;
+    p->saved = p->best = p->epoch_end = p->validated = p->ended = false;
 }
 
 static pst_status save(struct run *r, bool best, pst_error *reterr)
@@ -237,48 +238,11 @@ static bool is_finished(const struct run *r)
 
 /* ---- Judging ---- */
 
-static bool monitors_training(const struct run *r)
-{
-    pst_monitor m = r->options->monitor;
-    return m == PST_MONITOR_LOSS || m == PST_MONITOR_ACCURACY || (m == PST_MONITOR_AUTO && !r->validation);
-}
-
-/* Whether more of the monitored value is better. */
-static bool more_is_better(pst_monitor m)
-{
-    return m == PST_MONITOR_ACCURACY || m == PST_MONITOR_VAL_ACCURACY || m == PST_MONITOR_VAL_AUC || m == PST_MONITOR_VAL_F1 ||
-           m == PST_MONITOR_VAL_R2;
-}
-
-/* The monitored value, negated where more is better. */
-static double monitored(const struct run *r)
-{
-    const pst_run_progress *p = &r->progress;
-    switch (r->options->monitor) {
-    case PST_MONITOR_LOSS:
-        return p->loss;
-    case PST_MONITOR_ACCURACY:
-        return -p->accuracy;
-    case PST_MONITOR_VAL_ACCURACY:
-        return -p->val_accuracy;
-    case PST_MONITOR_VAL_AUC:
-        return -p->val_auc;
-    case PST_MONITOR_VAL_F1:
-        return -p->val_f1;
-    case PST_MONITOR_VAL_MAE:
-        return p->val_mae;
-    case PST_MONITOR_VAL_R2:
-        return -p->val_r2;
-    default:
-        return r->validation ? p->val_loss : p->loss;
-    }
-}
-
 /* Compares with the best so far; the schedule and early stopping follow. */
 static bool judge(struct run *r)
 {
     struct run_state *s = &r->state;
-    double value = monitored(r);
+    double value = monitored_value(r->options->monitor, &r->progress, r->validation != NULL);
     bool best = value < s->best_loss;
     schedule_epoch(&r->trainer->options, &r->trainer->schedule, value);
     if (best) {
@@ -311,7 +275,7 @@ static pst_status validate(struct run *r, pst_error *reterr)
     r->progress.validated = true;
     r->state.validations++;
     r->state.validated_step = r->trainer->steps;
-    bool best = monitors_training(r) || judge(r);
+    bool best = monitors_training(r->options->monitor, r->validation != NULL) || judge(r);
     run_results_take(&r->results, &e, &mistakes, r->trainer->steps, best);
     return PST_OK;
 }
@@ -365,6 +329,23 @@ static pst_status await_end(struct run *r, pst_error *reterr)
     return st;
 }
 
+/* The run ends with the latest update. PST_END: so does the epoch; otherwise PST_OK. Ranks, which would have to agree, leave that to a resume. */
+static pst_status end_with_epoch(struct run *r, pst_error *reterr)
+{
+    const pst_run_options *o = r->options;
+    pst_batch *batch = NULL;
+    bool open = r->progress.epoch_steps != PST_NOWHERE && r->state.epoch_step < r->progress.epoch_steps;
+    if (r->ranks || r->state.samples == 0 || open)
+        return PST_OK;
+    if (o->steps_per_epoch)
+        return PST_END;
+    pst_status st = pst_pipeline_next(r->training, &batch, NULL);
+    pst_batch_unref(batch);
+    if (st == PST_OK) /* that batch is of what follows */
+        return pst_pipeline_seek(r->training, &r->state.cursor, reterr);
+    return st == PST_END ? st : PST_OK; /* a failure after the end is none of this run */
+}
+
 /* Until the end of the epoch: PST_END; of the run: PST_OK. */
 static pst_status train_epoch(struct run *r, pst_error *reterr)
 {
@@ -375,8 +356,10 @@ static pst_status train_epoch(struct run *r, pst_error *reterr)
         double begin = now();
         bool ended = r->ranks && r->ranks->ended; /* the epoch is over, and so it is on ranks that had no batch */
         pst_status st = validation_is_due(r) && !ended ? validate_between(r, reterr) : PST_OK;
-        if (st < 0 || r->stop || (is_finished(r) && !ended))
+        if (st < 0 || r->stop)
             return st;
+        if (is_finished(r) && !ended)
+            return end_with_epoch(r, reterr);
         if (o->steps_per_epoch && r->state.epoch_step >= o->steps_per_epoch && !ended)
             return PST_END;
         st = r->ranks && r->ranks->ended ? await_end(r, reterr) : pst_pipeline_next(r->training, &batch, reterr);
@@ -451,7 +434,7 @@ static pst_status end_epoch(struct run *r, pst_error *reterr)
         if (st < 0)
             return st;
     }
-    if (monitors_training(r))
+    if (monitors_training(r->options->monitor, r->validation != NULL))
         judge(r);
     s->epoch++;
     s->epoch_step = s->samples = s->correct = 0;
@@ -550,6 +533,9 @@ static pst_status prepare(struct run *r, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "pst_run_options.fields is not set");
     if (o->epochs == 0 && o->steps == 0)
         return pst_fail(reterr, PST_EINVAL, "a run needs a number of epochs or of steps");
+    if (pst_pipeline_endless(r->training) && !o->steps && !o->steps_per_epoch)
+        return pst_fail(reterr, PST_EINVAL, "the training data never ends, because of a repeat without a count: give --steps-per-epoch or --steps, or leave "
+                                            "repeat out");
     if (!r->validation && o->monitor >= PST_MONITOR_VAL_LOSS)
         return pst_fail(reterr, PST_EINVAL, "the monitored value needs validation data");
     pst_status st = PST_OK;
@@ -578,11 +564,33 @@ static pst_status prepare(struct run *r, pst_error *reterr)
     else if (st == PST_OK && r->ranks)
         st = ranks_share(r->trainer, &r->state, reterr);
     if (st == PST_OK && o->out)
-        st = run_log_open(&r->log, o->out, r->trainer->steps, reterr);
+        st = run_log_open(&r->log, o->out, r->trainer->steps, r->validation ? r->trainer->options.loss : PST_LOSS_CUSTOM, reterr);
     if (st == PST_OK && r->trainer->steps == 0)
         run_log_model(&r->log, r->trainer);
+    r->progress.step = r->trainer->steps;
+    r->progress.epoch = r->state.epoch + (r->state.samples > 0);
+    r->progress.rate = schedule_rate(&r->trainer->options, &r->trainer->schedule, r->trainer->steps);
     uint64_t length = pst_pipeline_length(r->training), each = r->trainer->options.accumulate; /* of this rank, which is rank 0 where it shows */
     r->progress.epoch_steps = o->steps_per_epoch ? o->steps_per_epoch : length == PST_NOWHERE ? length : length / each + (length % each > 0);
+    return st;
+}
+
+/* After the last update, where that is not the end of an epoch: validation, and the numbers of the epoch so far. */
+static pst_status end_run(struct run *r, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    bool within = r->state.samples > 0 && r->steps_here > 0;
+    if (r->stop)
+        return PST_OK;
+    r->progress.ended = within && !(r->validation && r->state.validated_step == r->trainer->steps); /* otherwise it was reported */
+    if (r->validation && r->state.validated_step != r->trainer->steps)
+        st = validate_between(r, reterr);
+    if (st < 0 || r->stop || !within)
+        return st;
+    refresh(r);
+    st = run_log_epoch(&r->log, &r->progress, reterr);
+    if (r->progress.ended)
+        report(r);
     return st;
 }
 
@@ -621,8 +629,8 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
         if (st == PST_END)
             st = end_epoch(&r, reterr);
     }
-    if (st == PST_OK && !r.stop && validation && r.state.validated_step != t->steps)
-        st = validate_between(&r, reterr);
+    if (st == PST_OK)
+        st = end_run(&r, reterr);
     if (st == PST_OK && !r.saved)
         st = save(&r, false, reterr);
     if (st == PST_OK)

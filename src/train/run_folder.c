@@ -309,6 +309,9 @@ pst_status pst_run_record_read(pst_run_record **ret, const char *path, const cha
         onnx_model_finish(&m);
         return read;
     }
+    struct file_info info;
+    if (!strstr(path, "://") && file_stat(path, &info, NULL) == PST_ENOTFOUND)
+        return pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE, "no such run, checkpoint or file");
     pst_status st = read_record(ret, find_folder(path, which), reterr);
     bool lost = st == PST_ENOTFOUND || st == PST_ECORRUPT;
     /* A run that was killed before its first link was made, or whose newest checkpoint is damaged, has others. */

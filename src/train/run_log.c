@@ -19,7 +19,31 @@
 #define MOST_FILES 1000 /* that begin within one second */
 #define PICTURES   4
 
-static const char heading[] = "epoch,step,loss,accuracy,val_loss,val_accuracy,lr,images_per_s,wait_share\n";
+static const char heading[] = "epoch,step,loss,accuracy,val_loss,val_accuracy,lr,images_per_s,wait_share";
+
+/* The columns after those of every run. */
+static const char *metric_columns(pst_loss loss)
+{
+    switch (loss) {
+    case PST_LOSS_SPARSE:
+    case PST_LOSS_CATEGORICAL:
+        return ",val_f1";
+    case PST_LOSS_BINARY:
+        return ",val_auc,val_f1";
+    case PST_LOSS_MSE:
+        return ",val_mae,val_r2";
+    default:
+        return "";
+    }
+}
+
+static size_t count_commas(const char *from, const char *to)
+{
+    size_t count = 0;
+    for (; from < to; from++)
+        count += *from == ',';
+    return count;
+}
 
 /* Seconds since 1970, as event files have them. */
 static double wall_seconds(void)
@@ -29,20 +53,35 @@ static double wall_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* An epoch has one row: the one of its first part goes where another follows. */
+static void begin_row(struct run_log *l, uint64_t epoch)
+{
+    if (l->last_epoch == epoch && !l->rows.failed) {
+        l->rows.length = l->last_row;
+        l->rows.data[l->rows.length] = '\0';
+    }
+    l->last_epoch = epoch;
+    l->last_row = l->rows.length;
+}
+
 /* Keeps the rows of an earlier part of the run, up to `step`. */
 static pst_status read_table(struct run_log *l, uint64_t step, pst_error *reterr)
 {
     uint8_t *bytes = NULL;
-    size_t length = 0;
+    size_t length = 0, columns = count_commas(heading, heading + sizeof(heading)) + count_commas(metric_columns(l->loss), strchr(metric_columns(l->loss), 0));
     pst_status st = step ? file_read_all(&bytes, &length, l->table, MAX_TABLE, reterr) : PST_ENOTFOUND;
     if (st < 0 && st != PST_ENOTFOUND)
         return st;
-    text_add(&l->rows, heading);
+    text_addf(&l->rows, "%s%s\n", heading, metric_columns(l->loss));
     for (char *line = bytes ? strchr((char *)bytes, '\n') : NULL; line && line[1];) {
         char *comma = strchr(line + 1, ','), *end = strchr(line + 1, '\n');
         if (!comma || !end || comma > end || strtoull(comma + 1, NULL, 10) > step)
             break;
-        text_add_n(&l->rows, line + 1, (size_t)(end - line));
+        begin_row(l, strtoull(line + 1, NULL, 10));
+        text_add_n(&l->rows, line + 1, (size_t)(end - line - 1));
+        for (size_t n = count_commas(line, end); n < columns; n++) /* written before there were so many columns */
+            text_add(&l->rows, ",");
+        text_add(&l->rows, "\n");
         line = end;
     }
     mem_free(bytes);
@@ -61,8 +100,9 @@ static pst_status open_events(struct run_log *l, const char *folder, const char 
     return st;
 }
 
-pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_error *reterr)
+pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_loss loss, pst_error *reterr)
 {
+    l->loss = loss;
     char host[96] = "host";
     char *folder = file_join(run, "logs");
     gethostname(host, 64);
@@ -104,6 +144,22 @@ static void cell(struct text *t, double value, const char *after)
     text_add(t, after);
 }
 
+/* The cells of metric_columns, and the end of the row. */
+static void metric_cells(struct run_log *l, const pst_run_progress *p)
+{
+    bool classes = l->loss == PST_LOSS_SPARSE || l->loss == PST_LOSS_CATEGORICAL, binary = l->loss == PST_LOSS_BINARY, numbers = l->loss == PST_LOSS_MSE;
+    const struct {
+        bool has;
+        double value;
+    } all[] = {{binary, p->val_auc}, {binary || classes, p->val_f1}, {numbers, p->val_mae}, {numbers, p->val_r2}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i].has) {
+            text_add(&l->rows, ",");
+            cell(&l->rows, all[i].value, "");
+        }
+    text_add(&l->rows, "\n");
+}
+
 static void validation_scalars(struct run_log *l, const pst_run_progress *p)
 {
     if (!p->validated)
@@ -136,6 +192,7 @@ pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error
     scalar(&l->events, "speed/images_per_s", p->samples_per_second);
     scalar(&l->events, "speed/wait_share", p->wait_share);
     event_end(&l->events);
+    begin_row(l, p->epoch);
     text_addf(&l->rows, "%" PRIu64 ",%" PRIu64 ",", p->epoch, p->step);
     cell(&l->rows, p->loss, ",");
     cell(&l->rows, p->accuracy, ",");
@@ -143,7 +200,8 @@ pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error
     cell(&l->rows, p->val_accuracy, ",");
     cell(&l->rows, p->rate, ",");
     cell(&l->rows, p->samples_per_second, ",");
-    cell(&l->rows, p->wait_share, "\n");
+    cell(&l->rows, p->wait_share, "");
+    metric_cells(l, p);
     if (l->rows.failed)
         return fail_memory(reterr, "writing the log");
     pst_status st = event_flush(&l->events, reterr);

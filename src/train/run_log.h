@@ -12,13 +12,17 @@ struct run_log {
     bool open;
     char *table;      /* path of epochs.csv */
     struct text rows; /* all of it */
+    size_t last_row;  /* where the last row begins */
+    uint64_t last_epoch; /* of that row; 0: there is none */
+    pst_loss loss;    /* decides which metrics of the validation are columns */
 };
 
-/* Opens the logs of a run that is at `step`. Zero-initialise `l` first. */
-pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_error *reterr);
+/* Opens the logs of a run that is at `step`. `loss` is that of the validation; PST_LOSS_CUSTOM: there are no other metrics. Zero-initialise
+ * `l` first. */
+pst_status run_log_open(struct run_log *l, const char *run, uint64_t step, pst_loss loss, pst_error *reterr);
 /* Adds loss and learning rate of update `step`. */
 void run_log_step(struct run_log *l, uint64_t step, const pst_step_result *r);
-/* Adds an epoch, and writes everything that was collected. */
+/* Adds an epoch, or the part of it with which the run ends, and writes everything that was collected. */
 pst_status run_log_epoch(struct run_log *l, const pst_run_progress *p, pst_error *reterr);
 /* Adds the graph, the settings and the text of the model: once per run. */
 void run_log_model(struct run_log *l, const pst_trainer *t);

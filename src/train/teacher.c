@@ -133,7 +133,7 @@ static pst_status open_model(pst_teacher *t, bool features, pst_error *reterr)
             memset(t->params, 0, bytes);
     }
     if (st == PST_OK)
-        st = weights_of_checkpoint(record, t->model->graph, t->params, &loaded, reterr);
+        st = weights_of_checkpoint(record, t->model->graph, false, t->params, &loaded, reterr);
     if (st == PST_OK) {
         t->hash = hash_bytes(t->params, t->model->graph->values * sizeof(float), 0);
         t->hash = hash_combine(t->hash, hash_bytes(t->model->text, strlen(t->model->text), 0));

@@ -295,7 +295,11 @@ pst_status trainer_target(pst_trainer *t, const pst_tensor *x, size_t n, struct 
 
 static pst_status fail_nonfinite(pst_trainer *t, double loss, pst_error *reterr)
 {
-    const char *parameter, *layer = step_find_nonfinite(t->step, &parameter);
+    const char *parameter, *layer;
+    size_t sample = step_find_nonfinite_input(t->step);
+    if (sample != SIZE_MAX)
+        return pst_fail_at(reterr, PST_EINVAL, NULL, sample, PST_NOWHERE, "step %" PRIu64 ": the input has a value that is not finite", t->steps + 1);
+    layer = step_find_nonfinite(t->step, &parameter);
     if (parameter)
         return pst_fail(reterr, PST_ETYPE, "step %" PRIu64 ": the loss is %g; %s has a value that is not finite: try a smaller learning rate, "
                                            "or clip gradients", t->steps + 1, loss, parameter);

@@ -12,13 +12,13 @@
 #include <string.h>
 
 /* The mean of the weights, where the checkpoint has one, is what is used: its arrays are called NAME/mean. */
-static void take_mean(const struct safetensors *optimizer, const struct graph *g, float *params)
+static void take_mean(const struct safetensors *optimizer, const struct graph *g, size_t head, float *params)
 {
     for (size_t i = 0; i < g->param_count; i++) {
         const struct graph_param *p = &g->params[i];
         char *name = mem_format("%s/mean", p->name);
         const struct safetensor *x = name ? safetensors_find(optimizer, name) : NULL;
-        if (x && x->count == p->count && strcmp(x->dtype, "F32") == 0)
+        if (x && p->node != head && x->count == p->count && strcmp(x->dtype, "F32") == 0)
             memcpy(params + p->offset, x->data, p->count * sizeof(float));
         mem_free(name);
     }
@@ -197,7 +197,7 @@ static pst_status dequantise(const struct quant_model *q, struct weight_file *f,
     return arrays_of_graph(q->graph, params, f, reterr);
 }
 
-static pst_status weights_of_onnx(const char *path, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr)
+static pst_status weights_of_onnx(const char *path, const struct graph *g, bool new_head, float *params, size_t *ret_loaded, pst_error *reterr)
 {
     struct onnx_model m = {0};
     struct weight_file f = {0};
@@ -207,7 +207,7 @@ static pst_status weights_of_onnx(const char *path, const struct graph *g, float
         m.params = NULL;
     }
     if (st == PST_OK)
-        st = weights_assign(&f, g, params, ret_loaded, reterr);
+        st = weights_assign(&f, g, new_head ? weights_new_head(&f, g) : SIZE_MAX, params, ret_loaded, reterr);
     weight_file_finish(&f);
     onnx_model_finish(&m);
     return st;
@@ -231,23 +231,26 @@ static pst_status open_weights(const pst_run_record *r, const struct json_docume
     return st == PST_OK ? stored_expand(f, g, reterr) : st;
 }
 
-pst_status weights_of_checkpoint(const pst_run_record *r, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr)
+pst_status weights_of_checkpoint(const pst_run_record *r, const struct graph *g, bool new_head, float *params, size_t *ret_loaded, pst_error *reterr)
 {
+    size_t head = SIZE_MAX;
     struct json_document d = {0};
     struct weight_file weights = {0}, optimizer = {0};
     char *text = NULL;
     if (onnx_is_file(r->folder))
-        return weights_of_onnx(r->folder, g, params, ret_loaded, reterr);
+        return weights_of_onnx(r->folder, g, new_head, params, ret_loaded, reterr);
     pst_status st = checkpoint_open_state(r->folder, &text, &d, reterr);
     if (st < 0)
         return st;
     st = open_weights(r, &d, g, &weights, reterr);
     if (st == PST_OK && json_find(&d, 0, "optimizer_hash") != JSON_ABSENT)
         st = checkpoint_open_arrays(r->folder, "optimizer.safetensors", &d, "optimizer_hash", &optimizer.bytes, &optimizer.arrays, reterr);
+    if (st == PST_OK && new_head)
+        head = weights_new_head(&weights, g);
     if (st == PST_OK)
-        st = weights_assign(&weights, g, params, ret_loaded, reterr);
+        st = weights_assign(&weights, g, head, params, ret_loaded, reterr);
     if (st == PST_OK)
-        take_mean(&optimizer.arrays, g, params);
+        take_mean(&optimizer.arrays, g, head, params);
     weight_file_finish(&weights);
     weight_file_finish(&optimizer);
     json_finish(&d);
@@ -261,7 +264,7 @@ static pst_status from_file(const char *path, const struct graph *g, float *para
     pst_status st = weight_file_open(&f, path, reterr);
     if (st < 0)
         return st;
-    st = weights_assign(&f, g, params, loaded, reterr);
+    st = weights_assign(&f, g, weights_new_head(&f, g), params, loaded, reterr);
     if (st < 0 && reterr && !reterr->path[0]) {
         pst_error inner = *reterr;
         pst_fail_at(reterr, st, path, PST_NOWHERE, PST_NOWHERE, "%s", inner.message);
@@ -283,7 +286,7 @@ pst_status pst_trainer_load_weights(pst_trainer *t, const char *path, size_t *re
     if (st == PST_OK && (info.is_folder || onnx_is_file(path)))
         st = pst_run_record_read(&record, path, NULL, reterr);
     if (st == PST_OK)
-        st = record ? weights_of_checkpoint(record, g, params, &loaded, reterr) : from_file(path, g, params, &loaded, reterr);
+        st = record ? weights_of_checkpoint(record, g, true, params, &loaded, reterr) : from_file(path, g, params, &loaded, reterr);
     if (st == PST_OK) {
         memcpy(t->params, params, bytes);
         optimizer_start_mean(t->optimizer, t->params);

@@ -20,6 +20,6 @@ pst_status weights_hash_quantised(const pst_run_record *r, uint64_t *hash, pst_e
 
 /* Writes the weights that the checkpoint of a record evaluates with (their mean, where it has one; dequantised, where they are stored in
  * fewer bits) into `params`, the graph's block. */
-pst_status weights_of_checkpoint(const pst_run_record *r, const struct graph *g, float *params, size_t *ret_loaded, pst_error *reterr);
+pst_status weights_of_checkpoint(const pst_run_record *r, const struct graph *g, bool new_head, float *params, size_t *ret_loaded, pst_error *reterr);
 
 #endif

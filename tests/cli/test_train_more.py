@@ -224,9 +224,21 @@ def test_lr_find():
         assert found["rates"][0] == 1e-7 and 1e-7 < found["suggested"] < 10, found["suggested"]
         text = open(page).read()
         assert "Loss by learning rate" in text and "<svg" in text
-        shown = penstock("lr-find", train, "--model", "flatten | dense 3", "--steps", 30).out
+        shown = penstock("lr-find", train, "--model", "flatten | dense 3", "--steps", 60).out
         assert "learning rate" in shown and "#" in shown, shown
         assert "lower" in penstock("lr-find", train, "--model", MODEL, "--from", 1, "--to", 0.1, code=2).err
+
+
+def test_lr_find_is_robust():
+    """The suggestion of every seed lies where the loss falls: above the rates that change nothing, below those that break learning."""
+    with scratch() as folder:
+        train = data(folder)
+        for model, low, high in (("flatten | dense 3", 3e-5, 1e-2), (MODEL, 3e-4, 0.1), ("cnn:3", 5e-5, 1e-2)):
+            for seed in range(5):
+                found = report("lr-find", train, "--model", model, "--seed", seed)
+                assert low < found["suggested"] < high, (model, seed, found["suggested"])
+            assert low < report("lr-find", train, "--model", model, "--steps", 200)["suggested"] < high, model
+        assert report("lr-find", train, "--model", "cnn:3", "--freeze", "*")["suggested"] is None
 
 
 def test_report():

@@ -33,6 +33,7 @@ def test_the_loop_with_a_tape():
     optimizer = ps.optimizers.Adam(learning_rate=0.01)
     loss_fn = ps.losses.SparseCategoricalCrossentropy()
 
+    @ps.function
     def train_step(images, labels):
         with ps.GradientTape() as tape:
             predictions = model(images)
@@ -110,7 +111,9 @@ def test_the_loop_with_scaled_loss():
     optimizer = ps.optimizers.SGD(learning_rate=0.1, momentum=0.9)
     loss_fn = ps.losses.SparseCategoricalCrossentropy()
     first = last = None
-    for images, labels in batches(30):
+
+    @ps.function(jit_compile=True)
+    def train_step(images, labels):
         with ps.GradientTape() as tape:
             predictions = model(images)
             loss = loss_fn(labels, predictions)
@@ -118,6 +121,10 @@ def test_the_loop_with_scaled_loss():
         scaled_gradients = tape.gradient(scaled_loss, model.trainable_variables)
         gradients = optimizer.get_unscaled_gradients(scaled_gradients)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return loss
+
+    for images, labels in batches(30):
+        loss = train_step(images, labels)
         first, last = loss if first is None else first, loss
     assert last < 0.5 * first, (first, last)
     assert [v.name for v in model.trainable_variables][0] == "dense_1/kernel" and model.trainable_variables[0].shape == (2, 16)

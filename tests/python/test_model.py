@@ -53,7 +53,41 @@ def test_fit_learns_and_reports():
     history = model.fit(dataset(), epochs=5, validation=dataset(200), callbacks=[seen.append])
     assert seen == history and [logs["epoch"] for logs in history] == [1, 2, 3, 4, 5] and model.steps == 60
     assert history[-1]["val_accuracy"] > 0.97 and history[-1]["loss"] < 0.3 * history[0]["loss"], history
-    assert model.evaluate(dataset(200)) == {"samples": 200, "loss": history[-1]["val_loss"], "accuracy": history[-1]["val_accuracy"]}
+    found = model.evaluate(dataset(200))
+    assert found == {"samples": 200, **{name: history[-1][f"val_{name}"] for name in ("loss", "accuracy", "f1")}} and 0.9 < found["f1"] <= 1, found
+
+
+def test_metrics_of_an_evaluation():
+    """AUC and F1 of binary targets, mean absolute error and R² of numbers, against their definitions, over batches of different sizes."""
+    def batches(target):
+        for size, seed in ((40, 1), (7, 2), (64, 3)):
+            values, _ = points(size, seed=seed)
+            yield values, target(memoryview(values).cast("B").cast("f").tolist()[::2])
+
+    def floats(tensor):
+        return memoryview(flat(tensor)).cast("f").tolist()
+
+    def labels(xs):
+        return array.array("q", [int(x > 0.3) for x in xs])
+
+    def numbers(xs):
+        return array.array("f", [2 * x + 1 for x in xs])
+    model = ps.Model("dense 1", input=(2,), seed=1, loss="binary", learning_rate=0.05)
+    model.fit(list(batches(labels)), epochs=2)
+    pairs = [(p, t) for x, y in batches(labels) for p, t in zip(floats(model.logits(x)), y)]
+    right = [p for p, t in pairs if t]
+    wrong = [p for p, t in pairs if not t]
+    auc = sum((p > q) + 0.5 * (p == q) for p in right for q in wrong) / (len(right) * len(wrong))
+    hits, misses = sum(p > 0 for p in right), sum(p > 0 for p in wrong) + sum(p <= 0 for p in right)
+    found = model.evaluate(batches(labels))
+    assert abs(found["auc"] - auc) < 1e-9 and abs(found["f1"] - 2 * hits / (2 * hits + misses)) < 1e-9 and found["samples"] == 111, (found, auc)
+    model = ps.Model("dense 1", input=(2,), seed=1, loss="mse", learning_rate=0.05)
+    history = model.fit(list(batches(numbers)), epochs=2, validation=list(batches(numbers)))
+    pairs = [(p, t) for x, y in batches(numbers) for p, t in zip(floats(model.predict(x)), y)]
+    mean = sum(t for _, t in pairs) / len(pairs)
+    found = model.evaluate(batches(numbers))
+    assert abs(found["mae"] - sum(abs(p - t) for p, t in pairs) / len(pairs)) < 1e-5 and "accuracy" not in found, found
+    assert abs(found["r2"] - (1 - sum((p - t) ** 2 for p, t in pairs) / sum((t - mean) ** 2 for _, t in pairs))) < 1e-5 and history[-1]["val_r2"] == found["r2"]
 
 
 def test_callbacks_stop_and_see_batches():
@@ -241,6 +275,17 @@ def test_documentation():
         finally:
             os.chdir(here)
     assert names["history"][-1]["val_accuracy"] > 0.9 and len(names["scores"]) == 300 and names["model"].steps == 36
+
+
+def test_a_dataset_without_batches():
+    """The remedy is named: batch()."""
+    values, labels = points(6, seed=1)
+    try:
+        ps.Model("dense 2", input=(2,)).fit(ps.from_arrays({"x": values, "label": labels}))
+    except ValueError as error:
+        assert "add .batch()" in str(error), error
+    else:
+        raise AssertionError("samples without a batch were taken")
 
 
 if __name__ == "__main__":
