@@ -427,11 +427,6 @@ def test_an_index_with_the_etag_of_its_shard_stands_for_samples():
         assert samples() >= 16 and lines("s3://data/big") == first
 
 
-def test_parts_need_a_folder():
-    with serve() as (_, env):
-        assert "pack them into a folder" in penstock("pack", "photos", "s3://data/x", "--part", "1/2", env=env, code=None).err
-
-
 def test_no_server_is_an_error_soon():
     env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "PENSTOCK_CACHE": ""}
     refused = penstock("inspect", "s3://data/x", env=env, code=1)
