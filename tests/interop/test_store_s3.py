@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import subprocess
+import time
 
 import tap
 from s3_server import SECRET, expired, serve
@@ -60,6 +61,26 @@ def test_pack_sources_globs_inspect_and_index():
         assert {key: SERVER.get(key) for key in SERVER.keys("sh/") if key.endswith(".pidx")}.keys() == set(sidecars)
         run(SERVER, "pack", "s3://data/sh", f"{folder}/again", "--shards", 1, "-q")
         assert json.loads(run(SERVER, "inspect", "--json", f"{folder}/again").stdout)["records"] == 60
+
+
+def test_parts_are_packed_and_joined():
+    """Three parts at once, one of them killed and started again: the objects of one process."""
+    with scratch() as folder:
+        pictures = make_pictures(SERVER, folder)
+        options = ("--shards", 5, "--resize", 32, "--shuffle", 3)
+        run(SERVER, "pack", pictures, "s3://data/one/set", *options, "-q")
+        expected = {key.removeprefix("one/"): SERVER.get(key) for key in SERVER.keys("one/set/")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        parts = [subprocess.Popen([os.environ["PENSTOCK"], "pack", pictures, "s3://data/parts/set", "--part", f"{k}/3", *map(str, options), "-q"],
+                                  env={**kept, **SERVER.env}) for k in (1, 2, 3)]
+        time.sleep(0.05)
+        parts[1].kill()
+        assert [part.wait(timeout=600) for part in parts][::2] == [0, 0]
+        if "parts/set/part-00002-of-00003/pack.json" not in SERVER.keys("parts/set/"):
+            assert "1 of 3 parts are not complete (2)" in run(SERVER, "pack", pictures, "s3://data/parts/set", "--join", *options, code=1).stderr
+        run(SERVER, "pack", pictures, "s3://data/parts/set", "--part", "2/3", *options, "-q")
+        run(SERVER, "pack", pictures, "s3://data/parts/set", "--join", *options, "-q")
+        assert {key.removeprefix("parts/"): SERVER.get(key) for key in SERVER.keys("parts/set/")} == expected
 
 
 def test_checkpoints():
