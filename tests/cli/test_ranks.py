@@ -92,6 +92,38 @@ def test_exact_ranks():
             assert files(run) == files(f"{folder}/one"), mpi
 
 
+def on_machines(mpi, ranks, names, *arguments, code=0):
+    """The ranks run on machines of these names, as far as a process can tell."""
+    each = 'name=$(echo "$0" | cut -d " " -f $((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} + 1))); exec unshare --uts sh -c \'hostname $0; exec "$@"\' "$name" "$@"'
+    job = subprocess.Popen([*LAUNCHERS[mpi], "-n", str(ranks), "sh", "-c", each, " ".join(names), PENSTOCK, *map(str, arguments)], text=True,
+                           env=environment(**ROOT), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    out, err = job.communicate(timeout=HANG)
+    assert code is None or job.returncode == code, f"exit {job.returncode}\n{out}\n{err}"
+    return out, err
+
+
+def test_hosts_are_counted():
+    """--hosts auto is the number of machines; the run is recorded with it and resumes with it, wherever that is."""
+    need_mpi()
+    with scratch() as folder:
+        command, given = data(folder) + ["--epochs", 0, "--steps", 4], f"{folder}/given"
+        first = next(iter(LAUNCHERS))
+        mpirun(first, 4, "train", *command, "--hosts", 2, "--out", given)
+        for mpi in LAUNCHERS:
+            run = f"{folder}/{mpi}"
+            out, _ = on_machines(mpi, 4, ["a", "a", "b", "b"], "train", *command, "--hosts", "auto", "--steps", 2, "--out", run)
+            assert len(re.findall(r"rank [01] .* on a  ", out)) == 2 and len(re.findall(r"rank [23] .* on b  ", out)) == 2, out
+            mpirun(mpi, 4, "train", "--resume", run, "--steps", 4)
+            assert files(run) == files(given), mpi
+        mpirun(first, 4, "train", *command, "--hosts=auto", "--out", f"{folder}/alone")
+        assert files(f"{folder}/alone") != files(given), "one machine is one part"
+        for names, words in (("a b a b", "one machine after the other"), ("a a a b", "a has 3 ranks and b has 1")):
+            _, err = on_machines(first, 4, names.split(), "train", *command, "--hosts", "auto", code=None)
+            assert words in err, err
+    assert "give the number of machines" in penstock("plan", "range 10 | batch 2", "--hosts", "auto", code=2).err
+    assert "or auto" in penstock("plan", "range 10 | batch 2", "--hosts", "many", code=2).err
+
+
 def test_ranks_are_shown():
     """Ranks, processes and cores are printed by rank 0 alone; float16 gradients train."""
     need_mpi()

@@ -227,4 +227,31 @@ def test_hosts():
     assert mixed <= 8, f"{mixed} samples of the other host's part"
 
 
+def test_hosts_of_the_launcher():
+    from penstock._ranks import machines
+
+    def found(rank, world, **variables):
+        kept = dict(os.environ)
+        os.environ.update(variables)
+        try:
+            return machines(rank, world)
+        except ValueError as error:
+            return str(error)
+        finally:
+            os.environ.clear()
+            os.environ.update(kept)
+
+    for local, size in (("LOCAL_RANK", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("MPI_LOCALRANKID", "MPI_LOCALNRANKS")):
+        assert [found(rank, 6, **{local: str(rank % 2), size: "2"}) for rank in range(6)] == [3] * 6
+        assert "one machine after the other" in found(1, 4, **{local: "0", size: "2"}) and "as many ranks" in found(0, 4, **{local: "0", size: "3"})
+    assert found(0, 1) == 1 and "pass the number of machines" in found(0, 2)
+    os.environ.update(RANK="2", WORLD_SIZE="4", LOCAL_RANK="0", LOCAL_WORLD_SIZE="2")
+    try:
+        auto, two = (penstock.range(400).shuffle().batch(8).distributed(uneven="allow", hosts=hosts) for hosts in ("auto", 2))
+        assert [batch["value"].tolist() for batch in auto] == [batch["value"].tolist() for batch in two]
+    finally:
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+            del os.environ[name]
+
+
 tap.main(globals())
