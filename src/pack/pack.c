@@ -17,6 +17,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_TRIES 3
+
 /* Everything that one call holds; zeroed to begin with, let go by job_finish wherever it stopped. */
 struct job {
     struct pack_config config;
@@ -54,6 +56,24 @@ static void job_finish(struct job *j, bool failed)
     pack_config_finish(&j->config);
 }
 
+/* A join may remove the empty folder of a part between two of these calls. */
+static pst_status hold_folder(struct job *j, pst_error *reterr)
+{
+    struct file_info info;
+    const char *out = j->config.out;
+    pst_status st = PST_ENOTFOUND;
+    for (int tries = 0; st == PST_ENOTFOUND && tries < MOST_TRIES; tries++) {
+        file_close(j->lock);
+        j->lock = -1;
+        st = file_make_folder(out, reterr);
+        if (st == PST_OK)
+            st = disk_lock(&j->lock, out, reterr);
+        if (st == PST_OK && j->lock >= 0)
+            st = file_stat(out, &info, reterr);
+    }
+    return st;
+}
+
 /* OUT is made, held against other processes, and swept of what killed ones left. */
 static pst_status take_folder(struct job *j, pst_error *reterr)
 {
@@ -65,9 +85,7 @@ static pst_status take_folder(struct job *j, pst_error *reterr)
         return st;
     if (st == PST_OK && !info.is_folder)
         return pst_fail_at(reterr, PST_EEXIST, out, PST_NOWHERE, PST_NOWHERE, "is a file; the output must be a folder");
-    st = file_make_folder(out, reterr);
-    if (st == PST_OK)
-        st = disk_lock(&j->lock, out, reterr);
+    st = hold_folder(j, reterr);
     return st == PST_OK ? publish_sweep(out, reterr) : st;
 }
 

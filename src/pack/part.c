@@ -155,15 +155,28 @@ static pst_status collect_folder(void *user, int folder_fd, const struct dirent 
     return st;
 }
 
+/* A folder without a sign of completion may be that of a process that has just begun, and finds the whole complete. */
+static pst_status remove_part(const char *folder, pst_error *reterr)
+{
+    bool complete = false;
+    int lock = -1;
+    pst_status st = pack_state_complete(folder, &complete, reterr);
+    if (st == PST_OK && !complete && disk_lock(&lock, folder, &(pst_error){0}) < 0)
+        return PST_OK;
+    if (st == PST_OK)
+        st = pack_state_remove(folder, reterr);
+    if (st == PST_OK)
+        disk_remove_folder(folder);
+    file_close(lock);
+    return st;
+}
+
 pst_status pack_part_remove(const struct pack_config *c, pst_error *reterr)
 {
     struct part_folders p = {.whole = c->whole};
     pst_status st = walk_names(c->whole, collect_folder, &p, reterr);
-    for (size_t i = 0; st == PST_OK && i < p.folders.count; i++) {
-        st = pack_state_remove(p.folders.paths[i], reterr);
-        if (st == PST_OK)
-            disk_remove_folder(p.folders.paths[i]);
-    }
+    for (size_t i = 0; st == PST_OK && i < p.folders.count; i++)
+        st = remove_part(p.folders.paths[i], reterr);
     path_list_finish(&p.folders);
     return st;
 }

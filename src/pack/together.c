@@ -196,23 +196,6 @@ static pst_status wait_for_parts(const char *out, const pst_pack_options *o, pst
     return st;
 }
 
-/* Of a join that was interrupted at its very end. Folders without a state stay: their processes may have just begun. */
-static pst_status remove_leftovers(const char *out, uint32_t parts, pst_error *reterr)
-{
-    pst_status st = PST_OK;
-    for (uint32_t i = 1; st == PST_OK && i <= parts; i++) {
-        bool complete = false;
-        char *folder = pack_part_folder(out, i, parts);
-        st = folder ? pack_state_complete(folder, &complete, reterr) : fail_memory(reterr, "packing together");
-        if (st == PST_OK && complete)
-            st = pack_state_remove(folder, reterr);
-        if (st == PST_OK && complete)
-            disk_remove_folder(folder);
-        mem_free(folder);
-    }
-    return st;
-}
-
 /* ---- All of it ---- */
 
 pst_status pack_together(const char *const *sources, size_t count, const char *out, const pst_pack_options *options, pst_pack_report **ret,
@@ -232,11 +215,9 @@ pst_status pack_together(const char *const *sources, size_t count, const char *o
     life_sign_stop(&life, st < 0);
     if (st == PST_OK && o.part == 1 && !o.force)
         st = pack_state_complete(out, &joined, reterr);
-    if (st == PST_OK && joined)
-        st = remove_leftovers(out, o.parts, reterr);
-    if (st == PST_OK && o.part == 1 && !joined) {
+    if (st == PST_OK && o.part == 1) {
         report = pst_pack_report_destroy(report);
-        st = wait_for_parts(out, options, reterr);
+        st = joined ? PST_OK : wait_for_parts(out, options, reterr);
         o.part = o.parts = 0;
         o.join = true;
         if (st == PST_OK)
