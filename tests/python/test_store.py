@@ -124,6 +124,19 @@ def test_the_first_batch_takes_three_round_trips():
         assert 1 <= seen[-1][0] <= 10 and 1 <= seen[-1][1] <= 3, f"round trips of opening, of the first batch: {seen}"
 
 
+def test_many_shards_are_opened_at_once():
+    """Each costs a round trip or two; 64 of them wait together."""
+    with scratch() as folder, serve() as (store, env):
+        tool = os.environ["PENSTOCK"]
+        subprocess.run([tool, "generate", f"{folder}/pictures", "--images", "128", "--size", "16", "-q"], check=True)
+        subprocess.run([tool, "pack", f"{folder}/pictures", f"{folder}/sh", "--shards", "64", "-q"], check=True)
+        store.put_folder(f"{folder}/sh", "sh")
+        seen = []
+        while len(seen) < 3 and not (seen and seen[-1] <= 8):
+            seen.append(round_trips(store, env)[0])
+        assert seen[-1] <= 8, f"round trips of opening: {seen}"
+
+
 LOAD_WHAT_IS_LATEST = """
 import penstock
 while input() == "load":
