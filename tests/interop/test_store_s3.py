@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import tap
+from fault_proxy import most_requests, proxy
 from s3_server import SECRET, expired, serve
 from tool import scratch
 
@@ -110,6 +111,32 @@ def test_checkpoints():
         SERVER.s3.delete_object(Bucket="data", Key="run/step_00000030/state.json")  # as a run leaves it that dies while it saves
         run(SERVER, "train", "--resume", "s3://data/run", "--epochs", 6, "-q")
         assert SERVER.get("run/latest") == b"step_00000036"
+
+
+def test_faults_before_a_real_server():
+    """Through a proxy that fails for a share of the requests: the bytes are right, each failure costs one more request, a changed object is named."""
+    with scratch() as folder, proxy(SERVER.url) as (store, url):
+        pictures = make_pictures(SERVER, folder, images=40, size=96)
+        options = ("--format", "raw", "--shards", 4, "-q")
+        run(SERVER, "pack", pictures, f"{folder}/faulty", *options)
+        run(SERVER, "pack", pictures, "s3://data/faulty", *options)
+        env, store.stall = {"AWS_ENDPOINT_URL": url}, 600
+        expected = records(SERVER, f"{folder}/faulty")
+        assert records(SERVER, "s3://data/faulty", env=env) == expected
+        plain, found = store.count(), {}
+        for kind in ("503", "500", "reset", "cut", "whole", "status", "stall"):
+            share = 0.1 if kind == "stall" else 0.5
+            before, store.faults, store.faulty = store.count(), {kind: share}, ("GET", "HEAD")
+            assert records(SERVER, "s3://data/faulty", env=env) == expected, kind
+            found[kind] = store.count() - before
+            assert found[kind] <= most_requests(plain, share), (kind, plain, found)
+        print(f"# {plain} requests without a fault, and where half of them fail (stall: a tenth): {found}")
+        store.faults, store.faulty = {"lost": 0.3, "503": 0.2}, ("PUT", "POST")
+        run(SERVER, "pack", pictures, "s3://data/again/faulty", *options, env=env)
+        assert {key.removeprefix("again/"): SERVER.get(key) for key in SERVER.keys("again/")} == {key: SERVER.get(key) for key in SERVER.keys("faulty/")}
+        store.faults, store.faulty = {"etag": 1}, ("GET",)
+        said = run(SERVER, "cat", "-n", 0, "tfrecord s3://data/faulty | example", env=env, code=3).stderr
+        assert "changed while it was used" in said and "s3://data/faulty/" in said, said
 
 
 def test_odd_keys():
