@@ -18,6 +18,7 @@
 #define WORKING   ".penstock-pack"
 #define DONE      "pack.json"
 #define MAX_BYTES ((size_t)64 << 20)
+#define MAX_ANEW  ((size_t)1 << 20) /* memory for this is taken before the size is known */
 
 /* ---- Lines ---- */
 
@@ -157,7 +158,7 @@ static pst_status read_state(char **ret, const char *path, pst_error *reterr)
 {
     uint8_t *data = NULL;
     size_t length = 0;
-    pst_status st = remote_is(path) ? remote_read_anew(&data, &length, path, MAX_BYTES, reterr)
+    pst_status st = remote_is(path) ? remote_read_anew(&data, &length, path, MAX_ANEW, reterr)
                                     : file_read_all(&data, &length, path, MAX_BYTES, reterr);
     if (st == PST_OK)
         *ret = (char *)data;
