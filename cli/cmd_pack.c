@@ -1,7 +1,6 @@
 /* cmd_pack.c: `penstock pack`: the options of pst_pack, its progress, and a summary. */
 #include "cli/command.h"
 #include "cli/json.h"
-#include "cli/pack_ranks.h"
 #include "cli/progress.h"
 #include "cli/say.h"
 #include <inttypes.h>
@@ -9,7 +8,6 @@
 #include <penstock/ranks.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SKIPS_SHOWN 10
 #define MAX_PARTS   100000
@@ -242,43 +240,26 @@ static void put_summary(const pst_pack_report *r, const char *out)
 
 /* ---- The command ---- */
 
-/* Whether OUT is complete; its parts may be complete without that. */
-static bool is_joined(const char *out)
+/* Seconds without a sign of life after which a rank counts as lost. */
+static double patience(void)
 {
-    char path[4200];
+    const char *given = getenv("PENSTOCK_RANK_TIMEOUT");
+    double seconds = given ? atof(given) : 0;
 
-    snprintf(path, sizeof(path), "%s/pack.json", out);
-    return access(path, F_OK) == 0;
+    return seconds > 0 ? seconds : 30;
 }
 
-static pst_status pack_all(const char *const *operands, size_t count, pst_pack_options *o, struct progress *progress,
-                           bool *ret_last, pst_pack_report **ret, pst_error *reterr)
+/* A process that mpirun or srun has started takes its part, and the first joins. Returns whether this one prints. */
+static bool take_part(pst_pack_options *o)
 {
-    const char *out = operands[count - 1];
     pst_launch launch = {.size = sizeof(launch)};
-    struct life_sign life;
-    pst_status status;
 
-    *ret_last = true;
     if (o->part || o->join || !pst_launch_find(&launch))
-        return pst_pack(operands, count - 1, out, o, ret, reterr);
+        return true;
     o->part = launch.rank + 1;
     o->parts = launch.ranks;
-    *ret_last = launch.rank == 0;
-    if (launch.rank == 0)
-        clear_failures(out, launch.ranks);
-    life_sign_start(&life, out, launch.rank, launch.ranks);
-    status = pst_pack(operands, count - 1, out, o, ret, reterr);
-    life_sign_stop(&life, status < 0);
-    if (status < 0 || launch.rank != 0 || (!o->force && is_joined(out)))
-        return status;
-    *ret = pst_pack_report_destroy(*ret);
-    status = wait_for_parts(out, launch.ranks, progress, reterr);
-    if (status < 0)
-        return status;
-    o->part = o->parts = 0;
-    o->join = true;
-    return pst_pack(operands, count - 1, out, o, ret, reterr);
+    o->patience = patience();
+    return launch.rank == 0;
 }
 
 static int run(const void *config, const char *const *operands, size_t count)
@@ -298,7 +279,8 @@ static int run(const void *config, const char *const *operands, size_t count)
     progress_start(&progress, "records", c->quiet, c->json);
     options.progress = progress_report;
     options.user = &progress;
-    status = pack_all(operands, count, &options, &progress, &last, &report, &error);
+    last = take_part(&options);
+    status = pst_pack(operands, count - 1, out, &options, &report, &error);
     progress_finish(&progress);
     if (status < 0) {
         code = say_failure(&command_pack, &error, c->json);
@@ -407,7 +389,7 @@ const struct command command_pack = {
            "\"-\" is standard input and needs --from. Images are stored byte for byte as they are, unless an option changes "
            "them.\n\n"
            "Many processes can share the work: each packs one part (--part 3/64) with the same sources and options, and --join "
-           "completes the dataset, byte for byte as one process would have written it. Under mpirun and srun this happens by "
+           "completes the dataset, byte for byte as one process would have written it. OUT may be in an object store. Under mpirun and srun this happens by "
            "itself.\n\n"
            "A shard file appears only when it is complete. After an interruption of any kind, run the same command again: it "
            "resumes where it stopped and writes the same bytes. Output of another command in OUT is replaced only with "

@@ -56,6 +56,7 @@ struct option {
     const char *initial;        /* the default as a user would write it; NULL: zeroed… */
     const char *absent;         /* …and what that means, for the help */
     double min, max;            /* of numbers; both 0: no bounds but the type's */
+    const char *zero;           /* of OPTION_UINT: the word that stands for 0, whatever the bounds are; NULL: none */
     const char *const *choices; /* of OPTION_CHOICE; ends with NULL */
     enum completion completion; /* of the value */
     const char *doc;            /* a sentence without its full stop */

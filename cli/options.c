@@ -29,10 +29,12 @@ static char *range_text(const struct option *o, char *buffer, size_t size)
         for (size_t i = 0; o->choices[i] && used < size; i++)
             used += (size_t)snprintf(buffer + used, size - used, "%s%s", i ? ", " : "", o->choices[i]);
     } else if (is_bounded(o) && o->max > o->min) {
-        snprintf(buffer, size, "%.15g to %.15g", o->min, o->max);
+        used = (size_t)snprintf(buffer, size, "%.15g to %.15g", o->min, o->max);
     } else if (is_bounded(o)) {
-        snprintf(buffer, size, "at least %.15g", o->min);
+        used = (size_t)snprintf(buffer, size, "at least %.15g", o->min);
     }
+    if (o->zero && used < size)
+        snprintf(buffer + used, size - used, "%s%s", used ? ", or " : "", o->zero);
     return buffer;
 }
 
@@ -66,6 +68,10 @@ static bool read_uint(const struct option *o, const char *text, uint64_t *ret)
 {
     char *end;
 
+    if (o->zero && strcmp(text, o->zero) == 0) {
+        *ret = 0;
+        return true;
+    }
     errno = 0;
     *ret = strtoull(text, &end, 10);
     return text[0] >= '0' && text[0] <= '9' && !*end && errno == 0 && in_bounds(o, (double)*ret);

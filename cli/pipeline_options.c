@@ -26,7 +26,8 @@ const struct option pipeline_options[] = {
     {"--world", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, world), .initial = "1", .min = 1,
      .max = UINT_MAX, .doc = "number of processes that share the batches; more than 1 needs --rank"},
     {"--hosts", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, hosts), .initial = "1", .min = 1, .max = UINT_MAX,
-     .doc = "number of machines that the processes of --world run on: those of a machine get the samples of one part of the data, so that it reads and "
+     .zero = "auto",
+     .doc = "number of machines that the processes of --world run on, auto where mpirun or srun has started `penstock train`: those of a machine get the samples of one part of the data, so that it reads and "
             "caches that part alone; the shuffle stays within the parts"},
     {"--uneven", .metavar = "WHAT", .kind = OPTION_CHOICE, INTO(struct pipeline_config, uneven), .choices = uneven_choices,
      .initial = "pad",
@@ -151,6 +152,8 @@ int pipeline_check(const struct command *command, const struct pipeline_config *
     if (c->world > 1 && !c->rank_given) /* every process would take the batches of rank 0 */
         return say_usage(command, "--world %llu needs --rank, 0 to %llu", (unsigned long long)c->world,
                          (unsigned long long)c->world - 1);
+    if (c->hosts == 0)
+        return say_usage(command, "--hosts auto: only `penstock train` learns from mpirun or srun where its ranks are; give the number of machines");
     if (pst_policy_parse(&policy, c->bad, &error) < 0)
         return say_usage(command, "--bad %s: %s", c->bad, error.message);
     return pipeline_load_plugins(c->plugin, &error) < 0 ? say_failure(command, &error, json) : EXIT_DONE;

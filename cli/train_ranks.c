@@ -116,6 +116,60 @@ static pst_status introduce(struct train_session *s, pst_error *error)
     return status;
 }
 
+/* ---- Machines ---- */
+
+/* How many machines the ranks are on. Parts for hosts need as many ranks on each, numbered one machine after the other. */
+static pst_status count_hosts(const pst_comm *comm, uint64_t *ret, pst_error *error)
+{
+    pst_rank_info first = {.size = sizeof(first)}, before = {.size = sizeof(before)}, i = {.size = sizeof(i)};
+    unsigned hosts = 0, ranks = pst_comm_size(comm);
+
+    pst_comm_info(comm, 0, &first);
+    for (unsigned r = 0; r < ranks; r++) {
+        pst_comm_info(comm, r, &i);
+        if (i.locals != first.locals)
+            return pst_fail(error, PST_EINVAL, "--hosts auto: %s has %u ranks and %s has %u; start as many on each machine, or leave --hosts out", first.host,
+                            first.locals, i.host, i.locals);
+        if (i.local != r % i.locals || (i.local && strcmp(i.host, before.host) != 0))
+            return pst_fail(error, PST_EINVAL, "--hosts auto: the ranks take turns over the machines; have them numbered one machine after the other (Open MPI: "
+                                               "--map-by slot, Slurm: --distribution=block), or leave --hosts out");
+        hosts += i.local == 0;
+        before = i;
+    }
+    *ret = hosts;
+    return PST_OK;
+}
+
+/* The run is recorded with the number: whoever resumes it on other machines gets the same order. */
+static pst_status record_hosts(struct train_session *s, pst_error *error)
+{
+    s->own_arguments = calloc(s->argument_count + 1, sizeof(*s->own_arguments));
+    if (!s->own_arguments)
+        return pst_fail(error, PST_ENOMEM, "out of memory");
+    snprintf(s->hosts_text, sizeof(s->hosts_text), "--hosts=%" PRIu64, s->pipeline.hosts);
+    for (size_t i = 0; i < s->argument_count; i++) {
+        bool apart = i > 0 && strcmp(s->arguments[i - 1], "--hosts") == 0 && strcmp(s->arguments[i], "auto") == 0;
+
+        s->own_arguments[i] = apart ? strchr(s->hosts_text, '=') + 1 : strcmp(s->arguments[i], "--hosts=auto") == 0 ? s->hosts_text : s->arguments[i];
+    }
+    s->arguments = s->own_arguments;
+    return PST_OK;
+}
+
+static pst_status find_hosts(struct train_session *s, pst_error *error)
+{
+    pst_status status = PST_OK;
+
+    if (s->pipeline.hosts)
+        return PST_OK;
+    s->pipeline.hosts = 1;
+    if (s->comm)
+        status = count_hosts(s->comm, &s->pipeline.hosts, error);
+    return status == PST_OK ? record_hosts(s, error) : status;
+}
+
+/* ---- Opening and closing ---- */
+
 int ranks_open(struct train_session *s)
 {
     const struct train_config *c = s->config;
@@ -124,11 +178,11 @@ int ranks_open(struct train_session *s)
     pst_error error;
 
     if (!pst_launch_find(&launch))
-        return EXIT_DONE;
+        return c->pipeline.world == 1 && find_hosts(s, &error) < 0 ? say_failure(s->command, &error, c->json) : EXIT_DONE;
     if (c->pipeline.world > 1 && (c->pipeline.world != launch.ranks || c->pipeline.rank != launch.rank))
         return say_usage(s->command, "--rank %" PRIu64 " --world %" PRIu64 " contradict %s, which says rank %u of %u; leave them out", c->pipeline.rank,
                          c->pipeline.world, launch.launcher, launch.rank, launch.ranks);
-    if (pst_comm_open(&s->comm, &o, &error) < 0 || introduce(s, &error) < 0)
+    if (pst_comm_open(&s->comm, &o, &error) < 0 || introduce(s, &error) < 0 || find_hosts(s, &error) < 0)
         return say_failure(s->command, &error, c->json);
     s->pipeline.rank = pst_comm_rank(s->comm);
     s->pipeline.world = pst_comm_size(s->comm);

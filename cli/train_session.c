@@ -28,6 +28,7 @@ void session_close(struct train_session *s, int code)
     ranks_close(s, code);
     free(s->text);
     free(s->class_weights);
+    free(s->own_arguments);
     prune_options_free(s);
 }
 

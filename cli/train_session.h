@@ -44,6 +44,8 @@ struct train_session {
     const char *resume;   /* a run folder, or NULL; the model is then that of the checkpoint, whatever was done to it first */
     const char *const *arguments;
     size_t argument_count;
+    const char **own_arguments; /* with what `auto` stood for; NULL: those of the caller */
+    char hosts_text[32];
     pst_pipeline *training, *validation;
     pst_fields fields;
     pst_model *model;

@@ -50,9 +50,11 @@ typedef struct pst_pack_options {
     void *user;               /* The first argument of `progress`. */
     bool entropy;             /* Stores in the indexes where decoding may begin inside of JPEGs; not for compressed shards. */
     /* Packing by many processes: each writes one part of the shards, one call joins them. The result is that of one process. */
-    uint32_t part;  /* This call writes only part `part` of `parts` (from 1), into OUT/part-00003-of-00064; 0: everything. */
+    uint32_t part;  /* This call writes only part `part` of `parts` (from 1), into OUT/part-00003-of-00064, in a store into OUT; 0: everything. */
     uint32_t parts; /* The number of parts. */
     bool join;      /* Moves the shards of all parts into OUT and completes the dataset. */
+    double patience; /* The parts are packed at the same time, by the processes of one job: part 1 waits for the others and joins, and its report is
+                        that of the whole. Seconds without a sign of life after which it gives a part up; 0: parts and join are separate calls. */
 } pst_pack_options;
 
 /* An item that was skipped. */

@@ -312,10 +312,12 @@ class Dataset:
     def distributed(self, rank=None, world=None, uneven="pad", hosts=1):
         """Returns this rank's share of the batches. Without arguments, rank and world come from torch.distributed, RANK and
         WORLD_SIZE, SLURM or MPI; if these contradict each other, that is an error. `hosts` above 1: the ranks of each of so many
-        machines get the samples of one part of the data, which that machine reads and caches alone."""
-        from ._ranks import resolve
+        machines get the samples of one part of the data, which that machine reads and caches alone; "auto" takes their number from
+        torchrun, Open MPI or MPICH."""
+        from ._ranks import machines, resolve
 
         rank, world = resolve(rank, world)
+        hosts = machines(rank, world) if hosts == "auto" else hosts
         return self.with_options(rank=rank, world=world, uneven=uneven, hosts=hosts)
 
     def _batched(self):

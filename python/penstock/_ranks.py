@@ -51,6 +51,28 @@ def resolve(rank=None, world=None):
     return _checked(claims[0][1], claims[0][2], claims[0][0]) if claims else (0, 1)
 
 
+LOCAL_VARIABLES = (
+    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
+
+
+def machines(rank, world):
+    """Returns the number of machines that the processes run on: as many processes on each, numbered one machine after the other."""
+    for local_name, size_name in LOCAL_VARIABLES:
+        local, size = _number(local_name), _number(size_name)
+        if local is None or not size:
+            continue
+        if world % size or rank % size != local:
+            raise ValueError(f"hosts=\"auto\": rank {rank} of {world} is number {local} of {size} on its machine; parts for hosts need as many ranks on "
+                             "each machine, numbered one machine after the other. Pass hosts= as a number")
+        return world // size
+    if world == 1:
+        return 1
+    raise ValueError(f"hosts=\"auto\": none of {', '.join(size for _, size in LOCAL_VARIABLES)} is set; pass the number of machines")
+
+
 def _checked(rank, world, who):
     if not 0 <= rank < world:
         raise ValueError(f"rank {rank} of {world} ({who}); ranks are numbered from 0")

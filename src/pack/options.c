@@ -263,12 +263,14 @@ char *pack_part_folder(const char *out, uint32_t part, uint32_t parts)
 static pst_status choose_folder(struct pack_config *c, pst_error *reterr)
 {
     const pst_pack_options *o = &c->options;
-    c->whole = c->out;
+    c->whole = c->shard_folder = c->out;
     if (!o->part)
         return PST_OK;
     char *folder = pack_part_folder(c->whole, o->part, o->parts);
     c->out = folder ? arena_strndup(&c->arena, folder, strlen(folder)) : NULL;
     mem_free(folder);
+    if (!remote_is(c->whole))
+        c->shard_folder = c->out;
     return c->out ? PST_OK : fail_memory(reterr, "reading the options");
 }
 
@@ -300,9 +302,10 @@ pst_status pack_config_init(struct pack_config *c, const char *out, const pst_pa
         st = read_renames(c, reterr);
     if (st == PST_OK)
         st = read_resize(c, reterr);
-    if (st == PST_OK && (o->part || o->join) && remote_is(c->out))
+    if (st == PST_OK && (o->part || o->join) && o->force && remote_is(c->out))
         st = pst_fail_at(reterr, PST_EUNSUPPORTED, c->out, PST_NOWHERE, PST_NOWHERE,
-                         "parts are joined by moving files, which a store cannot do; pack them into a folder");
+                         "in a store, one part cannot tell the output of other commands from that of the other parts; remove what is "
+                         "there and pack without force");
     if (st == PST_OK)
         st = choose_folder(c, reterr);
     if (st == PST_OK)

@@ -21,6 +21,7 @@ struct pack_config {
     pst_policy bad;           /* what options.bad says */
     const char *out;          /* where this call writes: the folder of its part, or `whole` */
     const char *whole;        /* the folder of the dataset */
+    const char *shard_folder; /* where this call writes its shards: `out`; in a store, which cannot move them, `whole` */
     const char *name;
     struct pack_share *shares; /* at least one */
     size_t share_count;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "io/file.h"
 #include "io/publish.h"
 #include "pack/disk.h"
@@ -16,6 +17,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_TRIES 3
+
 /* Everything that one call holds; zeroed to begin with, let go by job_finish wherever it stopped. */
 struct job {
     struct pack_config config;
@@ -24,7 +27,7 @@ struct job {
     struct pack_source source;
     struct recipe recipe;
     struct pack_plan plan;
-    struct pack_state state;
+    struct pack_state state, whole; /* of this call's folder; of the whole, for a part */
     struct out_shard *shards; /* those that this call writes: a range of the plan's */
     size_t first_shard, shard_count;
     struct bad_budget bad;
@@ -42,6 +45,7 @@ static void job_finish(struct job *j, bool failed)
     }
     mem_free(j->shards);
     pack_state_finish(&j->state);
+    pack_state_finish(&j->whole);
     pack_plan_finish(&j->plan);
     recipe_finish(&j->recipe);
     pack_source_close(&j->source);                               /* its spools lie in OUT */
@@ -50,6 +54,24 @@ static void job_finish(struct job *j, bool failed)
     file_close(j->lock);
     pack_report_destroy(j->report);
     pack_config_finish(&j->config);
+}
+
+/* A join may remove the empty folder of a part between two of these calls. */
+static pst_status hold_folder(struct job *j, pst_error *reterr)
+{
+    struct file_info info;
+    const char *out = j->config.out;
+    pst_status st = PST_ENOTFOUND;
+    for (int tries = 0; st == PST_ENOTFOUND && tries < MOST_TRIES; tries++) {
+        file_close(j->lock);
+        j->lock = -1;
+        st = file_make_folder(out, reterr);
+        if (st == PST_OK)
+            st = disk_lock(&j->lock, out, reterr);
+        if (st == PST_OK && j->lock >= 0)
+            st = file_stat(out, &info, reterr);
+    }
+    return st;
 }
 
 /* OUT is made, held against other processes, and swept of what killed ones left. */
@@ -63,9 +85,7 @@ static pst_status take_folder(struct job *j, pst_error *reterr)
         return st;
     if (st == PST_OK && !info.is_folder)
         return pst_fail_at(reterr, PST_EEXIST, out, PST_NOWHERE, PST_NOWHERE, "is a file; the output must be a folder");
-    st = file_make_folder(out, reterr);
-    if (st == PST_OK)
-        st = disk_lock(&j->lock, out, reterr);
+    st = hold_folder(j, reterr);
     return st == PST_OK ? publish_sweep(out, reterr) : st;
 }
 
@@ -133,8 +153,8 @@ static pst_status list_shards(struct job *j, pst_error *reterr)
         char *name = pack_plan_shard_name(&j->plan, j->first_shard + i);
         char *note = name ? mem_format("%s%s%s", compressed ? "." : "", name, compressed ? PACK_NOTE_SUFFIX : ".pidx") : NULL;
         o->split = pack_plan_shard(&j->plan, j->first_shard + i, &o->begin, &o->end);
-        o->path = name ? file_join(j->config.out, name) : NULL;
-        o->note_path = note ? file_join(j->config.out, note) : NULL;
+        o->path = name ? file_join(j->config.shard_folder, name) : NULL;
+        o->note_path = note ? file_join(j->config.shard_folder, note) : NULL;
         mem_free(name);
         mem_free(note);
         if (!o->path || !o->note_path)
@@ -150,12 +170,8 @@ static pst_status find_shards(struct job *j, uint64_t *ret_missing, pst_error *r
 {
     pst_status st = PST_OK;
     *ret_missing = j->shard_count;
-    for (size_t i = 0; st == PST_OK && (j->state.found || j->config.options.join) && i < j->shard_count; i++) {
-        st = out_shard_find(&j->shards[i], &j->config, reterr);
-        *ret_missing -= j->shards[i].done;
-        if (st == PST_OK)
-            st = pack_ticker_tell(&j->ticker, "looking for shards", i, j->shard_count, 0, false, reterr);
-    }
+    if (j->state.found || j->whole.found || j->config.options.join)
+        st = pack_find(&j->config, j->shards, j->shard_count, &j->ticker, ret_missing, reterr);
     j->report->public.resumed_shards = j->shard_count - *ret_missing;
     return st;
 }
@@ -217,18 +233,35 @@ static pst_status fill_report(struct job *j, pst_error *reterr)
 
 /* ---- All of it ---- */
 
+/* In a store, another part may have begun between two looks: then the second one finds its state. */
+static pst_status open_whole(struct job *j, pst_error *reterr)
+{
+    pst_status st = pack_state_open(&j->whole, &j->source, j->config.whole, false, reterr);
+    if (st != PST_EEXIST || !pack_parts_share(&j->config))
+        return st;
+    pack_state_finish(&j->whole);
+    return pack_state_open(&j->whole, &j->source, j->config.whole, false, reterr);
+}
+
 /* A part also looks at the folder of the whole: what a join would refuse is refused before hours of work. */
 static pst_status open_state(struct job *j, pst_error *reterr)
 {
     const struct pack_config *c = &j->config;
-    struct pack_state whole = {0};
     pst_status st = pack_state_open(&j->state, &j->source, c->out, c->options.force, reterr);
     if (st == PST_OK && c->options.part && !c->options.force) {
-        st = pack_state_open(&whole, &j->source, c->whole, false, reterr);
-        j->joined = st == PST_OK && whole.complete;
-        pack_state_finish(&whole);
+        st = open_whole(j, reterr);
+        j->joined = st == PST_OK && j->whole.complete;
     }
     return st;
+}
+
+/* Parts whose shards go straight to their place note there which command they are of, before the first of them. */
+static pst_status begin(struct job *j, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    if (pack_parts_share(&j->config) && !j->whole.found)
+        st = pack_state_begin(&j->whole, &j->plan, reterr);
+    return st == PST_OK ? pack_state_begin(&j->state, &j->plan, reterr) : st;
 }
 
 /* Determines what is to be done and what exists already: everything before the first byte is written. */
@@ -296,12 +329,12 @@ static pst_status perform(struct job *j, pst_error *reterr)
         return st;
     j->report->public.up_to_date = j->joined || (missing == 0 && j->state.complete);
     if (j->joined)
-        return PST_OK;
+        return pack_state_tidy(&j->whole, reterr);
     if (j->report->public.up_to_date) {
         st = pack_state_tidy(&j->state, reterr);
         return st == PST_OK && o->join ? pack_part_remove(&j->config, reterr) : st;
     }
-    st = pack_state_begin(&j->state, &j->plan, reterr);
+    st = begin(j, reterr);
     if (st == PST_OK)
         st = pack_run(&j->plan, &j->recipe, j->shards, j->shard_count, &j->bad, &j->ticker, reterr);
     if (st == PST_OK && !o->part)
@@ -317,12 +350,17 @@ pst_status pst_pack(const char *const *sources, size_t count, const char *out, c
                     pst_pack_report **ret, pst_error *reterr)
 {
     pst_error local;
+    pst_pack_options given = {0};
     struct job j = {.lock = -1};
     uint64_t begin = clock_ns();
     reterr = reterr ? reterr : &local;
     if (!out || !*out || (count && !sources))
         return pst_fail(reterr, PST_EINVAL, "pack needs sources and an output folder");
-    pst_status st = prepare(&j, sources, count, out, options, reterr);
+    pst_status st = options_take(&given, sizeof(given), options, reterr);
+    if (st == PST_OK && given.part && given.part <= given.parts && given.patience > 0)
+        return pack_together(sources, count, out, &given, ret, reterr);
+    if (st == PST_OK)
+        st = prepare(&j, sources, count, out, options, reterr);
     if (st == PST_OK)
         st = perform(&j, reterr);
     if (st == PST_OK)

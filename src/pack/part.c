@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "io/remote/remote.h"
 #include "io/walk.h"
 #include "pack/disk.h"
 
@@ -26,7 +27,18 @@ void pack_part_range(const struct pack_plan *p, size_t *ret_begin, size_t *ret_e
     range_of(p, o->part ? o->part : 1, o->part ? o->parts : 1, ret_begin, ret_end);
 }
 
+bool pack_parts_share(const struct pack_config *c)
+{
+    return c->options.part && c->shard_folder == c->whole;
+}
+
 /* ---- Which parts there are ---- */
+
+static bool is_part(const char *name, uint32_t *ret_part, uint32_t *ret_parts)
+{
+    int length = 0;
+    return sscanf(name, PACK_PART_SCAN "%n", ret_part, ret_parts, &length) == 2 && !name[length] && *ret_part && *ret_part <= *ret_parts;
+}
 
 struct found_parts {
     const char *folder;
@@ -37,10 +49,8 @@ static pst_status look_at_name(void *user, int folder_fd, const struct dirent *e
 {
     struct found_parts *f = user;
     uint32_t part, parts;
-    int length = 0;
     (void)folder_fd;
-    if (sscanf(entry->d_name, PACK_PART_SCAN "%n", &part, &parts, &length) != 2 || entry->d_name[length] || !part || !parts ||
-        part > parts)
+    if (!is_part(entry->d_name, &part, &parts))
         return PST_OK;
     if (f->parts && f->parts != parts)
         return pst_fail_at(reterr, PST_EEXIST, f->folder, PST_NOWHERE, PST_NOWHERE,
@@ -117,7 +127,7 @@ pst_status pack_part_gather(struct pack_state *s, const struct pack_plan *p, con
         st = check_parts(s, parts, reterr);
     if (st == PST_OK)
         st = pack_state_begin(s, p, reterr);
-    for (uint32_t i = 1; st == PST_OK && i <= parts; i++) {
+    for (uint32_t i = 1; st == PST_OK && !remote_is(s->folder) && i <= parts; i++) {
         size_t begin, end;
         range_of(p, i, parts, &begin, &end);
         char *folder = pack_part_folder(s->folder, i, parts);
@@ -127,16 +137,46 @@ pst_status pack_part_gather(struct pack_state *s, const struct pack_plan *p, con
     return st;
 }
 
+struct part_folders {
+    const char *whole;
+    struct path_list folders;
+};
+
+static pst_status collect_folder(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
+{
+    struct part_folders *p = user;
+    uint32_t part, parts;
+    (void)folder_fd;
+    if (!is_part(entry->d_name, &part, &parts))
+        return PST_OK;
+    char *folder = file_join(p->whole, entry->d_name);
+    pst_status st = folder ? path_list_add(&p->folders, folder, reterr) : fail_memory(reterr, "removing the parts");
+    mem_free(folder);
+    return st;
+}
+
+/* A folder without a sign of completion may be that of a process that has just begun, and finds the whole complete. */
+static pst_status remove_part(const char *folder, pst_error *reterr)
+{
+    bool complete = false;
+    int lock = -1;
+    pst_status st = pack_state_complete(folder, &complete, reterr);
+    if (st == PST_OK && !complete && disk_lock(&lock, folder, &(pst_error){0}) < 0)
+        return PST_OK;
+    if (st == PST_OK)
+        st = pack_state_remove(folder, reterr);
+    if (st == PST_OK)
+        disk_remove_folder(folder);
+    file_close(lock);
+    return st;
+}
+
 pst_status pack_part_remove(const struct pack_config *c, pst_error *reterr)
 {
-    uint32_t parts = 0;
-    pst_status st = count_parts(c->whole, &parts, reterr);
-    for (uint32_t i = 1; st == PST_OK && i <= parts; i++) {
-        char *folder = pack_part_folder(c->whole, i, parts);
-        st = folder ? pack_state_remove(folder, reterr) : fail_memory(reterr, "joining the parts");
-        if (st == PST_OK)
-            disk_remove_folder(folder);
-        mem_free(folder);
-    }
+    struct part_folders p = {.whole = c->whole};
+    pst_status st = walk_names(c->whole, collect_folder, &p, reterr);
+    for (size_t i = 0; st == PST_OK && i < p.folders.count; i++)
+        st = remove_part(p.folders.paths[i], reterr);
+    path_list_finish(&p.folders);
     return st;
 }

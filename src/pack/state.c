@@ -7,6 +7,7 @@
 #include "io/file.h"
 #include "io/number.h"
 #include "io/publish.h"
+#include "io/remote/remote.h"
 #include "io/walk.h"
 #include "pack/disk.h"
 
@@ -17,6 +18,7 @@
 #define WORKING   ".penstock-pack"
 #define DONE      "pack.json"
 #define MAX_BYTES ((size_t)64 << 20)
+#define MAX_ANEW  ((size_t)1 << 20) /* memory for this is taken before the size is known */
 
 /* ---- Lines ---- */
 
@@ -132,6 +134,8 @@ static pst_status make_way(struct pack_state *s, const char *found, pst_error *r
     if (st == PST_OK && s->force) {
         for (size_t i = 0; st == PST_OK && i < b.files.count; i++)
             st = disk_remove(b.files.paths[i], reterr);
+        if (st == PST_OK && remote_is(s->folder)) /* their shards are among those */
+            st = pack_part_remove(c, reterr);
     } else if (st == PST_OK && b.dataset && found) {
         is_same(&s->identity, found, &differs, &n);
         const char *was = find_value(found, differs, n, &was_length),
@@ -149,10 +153,22 @@ static pst_status make_way(struct pack_state *s, const char *found, pst_error *r
     return st;
 }
 
+/* As it is now: in a store, other processes write it meanwhile. */
+static pst_status read_state(char **ret, const char *path, pst_error *reterr)
+{
+    uint8_t *data = NULL;
+    size_t length = 0;
+    pst_status st = remote_is(path) ? remote_read_anew(&data, &length, path, MAX_ANEW, reterr)
+                                    : file_read_all(&data, &length, path, MAX_BYTES, reterr);
+    if (st == PST_OK)
+        *ret = (char *)data;
+    return st;
+}
+
 pst_status pack_state_open(struct pack_state *s, const struct pack_source *source, const char *folder, bool force,
                            pst_error *reterr)
 {
-    uint8_t *found = NULL;
+    char *found = NULL;
     size_t length = 0;
     const char *differs;
     s->config = source->config;
@@ -163,37 +179,37 @@ pst_status pack_state_open(struct pack_state *s, const struct pack_source *sourc
     s->done_path = file_join(folder, DONE);
     if (s->identity.failed || !s->working_path || !s->done_path)
         return fail_memory(reterr, "allocating the state of the folder");
-    pst_status st = file_read_all(&found, &length, s->done_path, MAX_BYTES, reterr);
+    pst_status st = read_state(&found, s->done_path, reterr);
     s->complete = st == PST_OK;
     if (st == PST_ENOTFOUND)
-        st = file_read_all(&found, &length, s->working_path, MAX_BYTES, reterr);
+        st = read_state(&found, s->working_path, reterr);
     if (st == PST_ENOTFOUND)
         return make_way(s, NULL, reterr);
     if (st < 0)
         return st;
-    if (!find_value((const char *)found, "pack", 4, &length)) { /* not even by force */
+    if (!find_value(found, "pack", 4, &length)) { /* not even by force */
         mem_free(found);
         return pst_fail_at(reterr, PST_EEXIST, s->complete ? s->done_path : s->working_path, PST_NOWHERE, PST_NOWHERE,
                            "is not a file that pack wrote, and would be replaced; choose another folder, or move it away");
     }
-    if (is_same(&s->identity, (const char *)found, &differs, &length)) {
-        s->found = (char *)found;
+    if (is_same(&s->identity, found, &differs, &length)) {
+        s->found = found;
         return PST_OK;
     }
     s->complete = false;
-    st = make_way(s, (const char *)found, reterr);
+    st = make_way(s, found, reterr);
     mem_free(found);
     return st;
 }
 
 pst_status pack_state_check(const struct pack_state *s, const char *folder, pst_error *reterr)
 {
-    uint8_t *found = NULL;
+    char *found = NULL;
     size_t length = 0;
     const char *differs;
     char *path = file_join(folder, DONE);
-    pst_status st = path ? file_read_all(&found, &length, path, MAX_BYTES, reterr) : fail_memory(reterr, "reading the parts");
-    if (st == PST_OK && !is_same(&s->identity, (const char *)found, &differs, &length))
+    pst_status st = path ? read_state(&found, path, reterr) : fail_memory(reterr, "reading the parts");
+    if (st == PST_OK && !is_same(&s->identity, found, &differs, &length))
         st = pst_fail_at(reterr, PST_EEXIST, folder, PST_NOWHERE, PST_NOWHERE,
                          "was packed by another command (%.*s differs); pack this part again", (int)length, differs);
     mem_free(found);
@@ -211,6 +227,16 @@ pst_status pack_state_remove(const char *folder, pst_error *reterr)
         mem_free(path);
     }
     return st;
+}
+
+pst_status pack_state_complete(const char *folder, bool *ret, pst_error *reterr)
+{
+    char *found = NULL, *path = file_join(folder, DONE);
+    pst_status st = path ? read_state(&found, path, reterr) : fail_memory(reterr, "reading the parts");
+    *ret = st == PST_OK;
+    mem_free(found);
+    mem_free(path);
+    return st == PST_ENOTFOUND ? PST_OK : st;
 }
 
 bool pack_state_shards(const struct pack_state *s, const char *split, uint64_t *ret)

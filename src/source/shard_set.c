@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "io/remote/remote.h"
 #include "io/stop.h"
 #include "record/find.h"
 #include "record/shard.h"
@@ -19,7 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OPENERS 8u /* threads; opening mostly waits for storage */
+#define OPENERS        8u  /* threads; opening mostly waits for storage */
+#define REMOTE_OPENERS 64u /* as many as there may be connections for small requests */
 #define BUCKETS 8u /* of the table, a shard */
 /* Mappings of shards: with those of their indexes they stay below the 65,530 that the system allows a process, and leave some
  * to memory and threads. */
@@ -233,7 +235,8 @@ pst_status shard_set_open(struct shard_set *s, const pst_strings *paths, enum sh
     s->count = s->paths.count;
     for (size_t k = 0; k < s->count; k++)
         atomic_init(&s->shards[k].direct, -1);
-    st = parallel_each(s->count, OPENERS, open_shard, s, reterr);
+    bool remote = s->count && remote_is(s->paths.paths[0]);
+    st = parallel_each(s->count, remote ? REMOTE_OPENERS : OPENERS, open_shard, s, reterr);
     s->env = NULL;
     if (st < 0)
         return st;

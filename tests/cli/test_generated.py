@@ -39,6 +39,12 @@ def test_the_list_is_current():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_on_scale_is_current():
+    rows = subprocess.run([sys.executable, os.path.join(ROOT, "bench", "scale.py")], check=True, capture_output=True, text=True).stdout
+    with open(os.path.join(ROOT, "docs", "scale.md"), encoding="utf-8") as f:
+        assert rows in f.read(), "docs/scale.md: write what `bench/scale.py --plot docs/scale.svg` prints into it, and read its conclusions again\n" + rows
+
+
 def test_the_engine_asks_facets():
     """No code recognises an operation or a source by its address: what it may do is in its declaration."""
     found = []

@@ -53,13 +53,18 @@ def test_compressed_shards_and_an_index_of_jpegs():
 
 
 def test_killed_parts_and_joins_go_on():
+    for parts, kills in ((3, 4), (8, 2)):
+        check_killed(parts, kills)
+
+
+def check_killed(parts, kills):
     with scratch() as folder:
         source = pictures(folder, 200)
         options = ("--shards", 12, "--resize", 64)
         penstock("pack", source, f"{folder}/one/data", *options)
         out, chance = f"{folder}/many/data", random.Random(11)
-        for command in [("--part", "1/3"), ("--part", "2/3"), ("--part", "3/3"), ("--join",)]:
-            for _ in range(4):
+        for command in [("--part", f"{k}/{parts}") for k in range(1, parts + 1)] + [("--join",)]:
+            for _ in range(kills):
                 process = subprocess.Popen([PENSTOCK, "pack", source, out, *command, *map(str, options), "-q"], env=environment())
                 time.sleep(chance.uniform(0, 0.06))
                 process.send_signal(signal.SIGKILL)

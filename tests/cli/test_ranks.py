@@ -8,10 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import tap
 from patience import HANG, wait_until
-from tool import PENSTOCK, environment, penstock, scratch
+from tool import PENSTOCK, environment, penstock, scratch, tree
 
 LOOPBACK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "loopback.sh")
 MODEL = "conv 8 3 relu pad=same | batchnorm | maxpool 2 | conv 8 3 pad=same | batchnorm | relu | dropout 0.1 | globalavgpool | dense 3"
@@ -92,6 +93,38 @@ def test_exact_ranks():
             assert files(run) == files(f"{folder}/one"), mpi
 
 
+def on_machines(mpi, ranks, names, *arguments, code=0):
+    """The ranks run on machines of these names, as far as a process can tell."""
+    each = 'name=$(echo "$0" | cut -d " " -f $((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} + 1))); exec unshare --uts sh -c \'hostname $0; exec "$@"\' "$name" "$@"'
+    job = subprocess.Popen([*LAUNCHERS[mpi], "-n", str(ranks), "sh", "-c", each, " ".join(names), PENSTOCK, *map(str, arguments)], text=True,
+                           env=environment(**ROOT), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    out, err = job.communicate(timeout=HANG)
+    assert code is None or job.returncode == code, f"exit {job.returncode}\n{out}\n{err}"
+    return out, err
+
+
+def test_hosts_are_counted():
+    """--hosts auto is the number of machines; the run is recorded with it and resumes with it, wherever that is."""
+    need_mpi()
+    with scratch() as folder:
+        command, given = data(folder) + ["--epochs", 0, "--steps", 4], f"{folder}/given"
+        first = next(iter(LAUNCHERS))
+        mpirun(first, 4, "train", *command, "--hosts", 2, "--out", given)
+        for mpi in LAUNCHERS:
+            run = f"{folder}/{mpi}"
+            out, _ = on_machines(mpi, 4, ["a", "a", "b", "b"], "train", *command, "--hosts", "auto", "--steps", 2, "--out", run)
+            assert len(re.findall(r"rank [01] .* on a  ", out)) == 2 and len(re.findall(r"rank [23] .* on b  ", out)) == 2, out
+            mpirun(mpi, 4, "train", "--resume", run, "--steps", 4)
+            assert files(run) == files(given), mpi
+        mpirun(first, 4, "train", *command, "--hosts=auto", "--out", f"{folder}/alone")
+        assert files(f"{folder}/alone") != files(given), "one machine is one part"
+        for names, words in (("a b a b", "one machine after the other"), ("a a a b", "a has 3 ranks and b has 1")):
+            _, err = on_machines(first, 4, names.split(), "train", *command, "--hosts", "auto", code=None)
+            assert words in err, err
+    assert "give the number of machines" in penstock("plan", "range 10 | batch 2", "--hosts", "auto", code=2).err
+    assert "or auto" in penstock("plan", "range 10 | batch 2", "--hosts", "many", code=2).err
+
+
 def test_ranks_are_shown():
     """Ranks, processes and cores are printed by rank 0 alone; float16 gradients train."""
     need_mpi()
@@ -145,31 +178,81 @@ def test_top_shows_all_ranks():
                 job.communicate(timeout=HANG)
 
 
+def names_process(mpi, said, pids):
+    """What the launcher says about a killed process. Open MPI names the rank; MPICH the first process that it finds dead, nearly always that one."""
+    return "process rank 1 with" in said if mpi == "openmpi" else f"PID {pids[1]} RUNNING" in said
+
+
+def killed_rank_is_named(mpi, command):
+    """Up to three times: MPICH ends the others at once, and may find one of them first."""
+    for _ in range(3):
+        job = start(mpi, 2, "train", *command, "--epochs", 0, "--steps", 100000)
+        pids = ranks_of(job)
+        os.kill(pids[1], signal.SIGKILL)
+        if names_process(mpi, "".join(job.communicate(timeout=HANG)), pids):
+            return True
+    return False
+
+
 def test_lost_ranks():
-    """A rank that is stopped or killed ends the job, which says which one it was; a resume gives the bits of a run that was not disturbed."""
+    """A rank that is stopped or killed ends the job within 30 s, which says which one it was; a resume gives the bits of a run that was not disturbed."""
     need_mpi()
     with scratch() as folder:
         command = data(folder) + ["--save-every", 3]
         for mpi in LAUNCHERS:
+            timeout = [] if mpi == next(iter(LAUNCHERS)) else ["--rank-timeout", 8]  # the default is measured once
             whole = f"{folder}/{mpi}-whole"
             mpirun(mpi, 2, "train", *command, "--epochs", 0, "--steps", 40, "--out", whole)
             for how in (signal.SIGSTOP, signal.SIGKILL):
                 run = f"{folder}/{mpi}-{how.name}"
-                job = start(mpi, 2, "train", *command, "--epochs", 0, "--steps", 100000, "--out", run, "--rank-timeout", 8)
+                job = start(mpi, 2, "train", *command, "--epochs", 0, "--steps", 100000, "--out", run, *timeout)
                 pids = ranks_of(job)
                 wait_until(lambda: len(glob.glob(f"{run}/step_*")) >= 2, "two checkpoints", job)
                 os.kill(pids[1], how)
+                begin = time.monotonic()
                 out, err = job.communicate(timeout=HANG)  # the run is much longer: only what is noticed ends it
-                assert job.returncode != 0, (mpi, how, out, err)
+                seconds = time.monotonic() - begin
+                assert job.returncode != 0 and seconds < 30, (mpi, how, seconds, out, err)
                 if how == signal.SIGSTOP:
                     assert f"rank 1 (process {pids[1]} on" in err and "has not answered" in err and "--resume" in err, (mpi, job.returncode, err, out)
                 else:
-                    # the launcher ends the others at once; MPICH's names the first process that it finds dead, which may be one of these
-                    assert any(str(pid) in out + err for pid in pids.values()) or "rank 1" in err, (pids, out + err)
+                    assert names_process(mpi, out + err, pids) or killed_rank_is_named(mpi, command), (pids, out + err)
                 done = json.load(open(f"{run}/latest/state.json"))["step"]
                 if done < 40:
                     mpirun(mpi, 2, "train", "--resume", run, "--steps", 40)
                     assert files(run) == files(whole), (mpi, how)
+
+
+def test_out_of_memory():
+    """A rank that gets no memory ends the job, with its name and what it wanted the memory for."""
+    need_mpi()
+    with scratch() as folder:
+        command = data(folder)
+        command[command.index(MODEL)] = "flatten | dense 80000 | dense 3"  # 250 MB of weights, as many of gradients, and two moments
+        limit = "[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ] && ulimit -v 900000; exec \"$@\""
+        for mpi in LAUNCHERS:
+            done = subprocess.run([*LAUNCHERS[mpi], "-n", "2", "sh", "-c", limit, "sh", PENSTOCK, "train", *map(str, command), "--epochs", "1"],
+                                  env=environment(**ROOT), text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG)
+            assert done.returncode != 0 and "out of memory" in done.stderr and "rank 1 (process" in done.stderr and "ends the job" in done.stderr, done.stderr
+            assert "rank 0 (process" not in done.stderr, done.stderr
+
+
+def test_cores():
+    """The ranks of a machine share its cores, unless they are told not to; what is shown is so."""
+    need_mpi()
+    if len(os.sched_getaffinity(0)) < 2:
+        raise tap.Skip("one core")
+    with scratch() as folder:
+        command = data(folder)
+        for mpi in LAUNCHERS:
+            for bind, common in (([], 0), (["--bind", "none"], len(os.sched_getaffinity(0)))):
+                job = start(mpi, 2, "train", *command, "--epochs", 0, "--steps", 100000, *bind)
+                pids = ranks_of(job)
+                cores = [os.sched_getaffinity(pids[rank]) for rank in (0, 1)]
+                for pid in pids.values():
+                    os.kill(pid, signal.SIGKILL)
+                job.communicate(timeout=HANG)
+                assert all(cores) and len(cores[0] & cores[1]) == common, (mpi, bind, cores)
 
 
 def test_failures():
@@ -230,6 +313,24 @@ def test_teacher():
             penstock(*common)
             assert stored()[2] == when, "it was computed again"
             os.remove(name)
+
+
+def test_mpirun_packs():
+    """Into a folder, and again: the bytes of one process, and one summary. A rank that fails ends the job and is named."""
+    need_mpi()
+    with scratch() as folder:
+        penstock("generate", f"{folder}/photos", "--images", 60, "--classes", 3, "--size", 20, "-q")
+        options = ["--shards", 5, "--split", "train=0.8,val=0.2", "--shuffle", 3]
+        penstock("pack", f"{folder}/photos", f"{folder}/one/set", *options, "-q")
+        for mpi in LAUNCHERS:
+            for summary in ("packed 60 records", "up to date: 60 records"):
+                out, _ = mpirun(mpi, 3, "pack", f"{folder}/photos", f"{folder}/{mpi}/set", *options)
+                assert out.count(summary) == out.count("records of 3 classes") == 1, out
+                assert tree(f"{folder}/{mpi}/set") == tree(f"{folder}/one/set"), mpi
+            bad = '[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ] && set -- "$@" --bad nonsense; exec "$@"'
+            done = subprocess.run([*LAUNCHERS[mpi], "-n", "2", "sh", "-c", bad, "sh", PENSTOCK, "pack", f"{folder}/photos", f"{folder}/{mpi}-2/set"],
+                                  env=environment(**ROOT), text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG)
+            assert done.returncode != 0 and "--bad nonsense" in done.stderr, done.stderr
 
 
 def test_pack():

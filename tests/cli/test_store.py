@@ -1,4 +1,5 @@
 """Object stores: every command reads and writes s3:// and http:// paths; keys, lists, faults, the cache, errors."""
+import importlib.util
 import os
 import random
 import signal
@@ -367,6 +368,14 @@ def test_old_copies_make_room():
             fetched(number, tight)
 
 
+def scale():
+    """bench/scale.py, as a module."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "scale.py")
+    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("scale", path))
+    module.__spec__.loader.exec_module(module)
+    return module
+
+
 def test_opening_asks_once():
     """Whoever opens a folder asks for each thing once: whether it is one, what lies in it, the ends of shards, indexes."""
     with scratch() as folder, serve() as (store, env):
@@ -380,6 +389,8 @@ def test_opening_asks_once():
             assert len(asked) <= most, (path, asked)
             twice = [request for request in set(store.requests) if request[1] and store.requests.count(request) > 1]
             assert not twice, (path, twice)
+            if path.endswith("sh"):  # what bench/scale.py computes with
+                assert len(store.requests) == scale().opening_requests(3, sum(len(value[0]) for value in store.buckets["data"].values()) // 3), store.requests
 
 
 def write_lines(path, seed):
@@ -408,7 +419,8 @@ def test_an_index_with_the_etag_of_its_shard_stands_for_samples():
         key = next(key for key in objects if key.endswith(".pidx"))[:-len(".pidx")]
         assert len(objects[key][0]) > 8 << 20
         first, second = lines(f"{folder}/first/big"), lines(f"{folder}/second/big")
-        assert first != second and samples() == 0 and lines("s3://data/big") == first
+        assert first != second and samples() == 0 and len(store.requests) == scale().opening_requests(1, 9 << 20), store.requests
+        assert lines("s3://data/big") == first
         store.put_folder(f"{folder}/first/big", "big")
         assert samples() >= 16, "a copied index knows no ETag"
         assert lines("s3://data/big") == first
@@ -425,11 +437,6 @@ def test_an_index_with_the_etag_of_its_shard_stands_for_samples():
         store.put_folder(f"{folder}/first/big", "big")
         del objects[f"{key}.pidx"]
         assert samples() >= 16 and lines("s3://data/big") == first
-
-
-def test_parts_need_a_folder():
-    with serve() as (_, env):
-        assert "pack them into a folder" in penstock("pack", "photos", "s3://data/x", "--part", "1/2", env=env, code=None).err
 
 
 def test_no_server_is_an_error_soon():

@@ -32,6 +32,7 @@ def test_bytes_are_right_or_the_error_has_a_name():
         code, out, plain_memory, plain_requests = measure()
         assert code == 0 and out == expected
         store.stall = 10 * HANG  # whoever waits for the server hangs
+        found = {}
         for kind in ("503", "500", "reset", "cut", "whole", "status", "shifted", "stall"):
             for share in (0.01, 0.1, 0.5) if kind != "stall" else (0.01, 0.1):
                 store.faults, store.faulty = {kind: share}, ("GET",) if kind in ("whole", "status", "shifted", "stall") else ("GET", "HEAD")
@@ -39,6 +40,8 @@ def test_bytes_are_right_or_the_error_has_a_name():
                 where = f"{kind} at {share}: exit {code}, {memory >> 20} MB, {requests} requests instead of {plain_requests}: {out[:200]}"
                 assert code == 0 and out == expected, where
                 assert memory < plain_memory + (24 << 20) and requests <= most_requests(plain_requests, share), where
+                found.setdefault(share, []).append(requests)
+        print(f"# {plain_requests} requests became", ", ".join(f"{min(n)} to {max(n)} at {share:.0%}" for share, n in found.items()))
         store.faults, store.changes = {}, store.count("GET") + 4  # the list and some of the 4 shards and 4 indexes: more requests follow at any speed
         code, out, _, _ = measure()
         assert code == 3 and "changed while it was used" in out and "s3://data/raw/" in out, out[-500:]

@@ -59,6 +59,8 @@ struct plan {
     uint64_t stop_at, kill_at; /* the step after which the run is asked to stop, or rank 0 is killed; 0: none */
     bool at_end;               /* stop_at counts epochs that have ended */
     unsigned rank;             /* of this process */
+    unsigned bad_batch;        /* rank 1 has a gradient that is not a number in this batch, from 1; 0: none */
+    pst_mixed mixed;
 };
 
 static bool watch(void *user, const pst_run_progress *p)
@@ -80,6 +82,39 @@ static double count_ids(void *user, const pst_samples *samples, const float *out
     return 0.5;
 }
 
+/* The loss is finite on every rank: only the sum over the ranks shows it. */
+static double bad_once(void *user, const pst_samples *samples, const float *out, size_t n, size_t width, float *gradient)
+{
+    static unsigned batches;
+    const struct plan *plan = user;
+    (void)samples;
+    for (size_t i = 0; gradient && i < n * width; i++)
+        gradient[i] = out[i] / (float)n;
+    if (gradient && ++batches == plan->bad_batch && plan->rank == 1)
+        gradient[0] = NAN;
+    return 0.5;
+}
+
+struct outcome {
+    uint64_t steps, skipped;
+    double scale;
+    float first;
+};
+
+/* True if all ranks have left out one update, the same one, and have the same finite weights. */
+static bool skipped_together(pst_comm *c, pst_trainer *t)
+{
+    struct outcome mine, all[MOST_RANKS];
+    memset(&mine, 0, sizeof(mine));
+    mine.steps = pst_trainer_steps(t);
+    mine.scale = pst_trainer_loss_scale(t, &mine.skipped);
+    mine.first = pst_trainer_values(t, 0)[0];
+    bool ok = pst_comm_gather(c, &mine, sizeof(mine), all, NULL) == PST_OK && mine.skipped == 1 && isfinite(mine.first);
+    for (unsigned r = 0; ok && r < pst_comm_size(c); r++)
+        ok = memcmp(&all[r], &mine, sizeof(mine)) == 0;
+    return ok;
+}
+
 static pst_status open_pipeline(pst_pipeline **ret, pst_comm *c, const struct plan *plan, const char *target, bool shuffled, pst_error *error)
 {
     char text[1024];
@@ -96,9 +131,9 @@ static pst_status train(pst_comm *c, const struct plan *plan, unsigned char *cou
     pst_model *model = NULL;
     pst_trainer *t = NULL;
     pst_fields fields = {.size = sizeof(fields)};
-    pst_train_options o = {.size = sizeof(o), .batch = plan->batch ? plan->batch : BATCH, .threads = 1, .seed = 3, .loss = plan->ids ? PST_LOSS_CUSTOM : PST_LOSS_SPARSE,
-                           .loss_fn = count_ids, .loss_user = counts, .rate = 0.01, .accumulate = plan->each, .comm = c,
-                           .exact_ranks = plan->exact, .gradients = plan->gradients, .sync_norm = plan->sync};
+    pst_train_options o = {.size = sizeof(o), .batch = plan->batch ? plan->batch : BATCH, .threads = 1, .seed = 3, .loss = plan->ids || plan->bad_batch ? PST_LOSS_CUSTOM : PST_LOSS_SPARSE,
+                           .loss_fn = plan->bad_batch ? bad_once : count_ids, .loss_user = plan->bad_batch ? (void *)(uintptr_t)plan : counts, .rate = 0.01, .accumulate = plan->each, .comm = c,
+                           .exact_ranks = plan->exact, .gradients = plan->gradients, .sync_norm = plan->sync, .mixed = plan->mixed};
     pst_run_options r = {.size = sizeof(r), .epochs = plan->epochs, .steps = plan->steps, .fields = &fields, .out = plan->out,
                          .resume = plan->resume, .keep = 20, .save_every = plan->save_every,
                          .progress = watch, .user = (void *)(uintptr_t)plan};
@@ -113,6 +148,8 @@ static pst_status train(pst_comm *c, const struct plan *plan, unsigned char *cou
         st = pst_trainer_create(&t, model, &o, error);
     if (st == PST_OK)
         st = pst_trainer_run(t, training, validation, &r, result, error);
+    if (st == PST_OK && plan->bad_batch && !skipped_together(c, t))
+        st = pst_fail(error, PST_EINVAL, "the ranks did not leave out the same update");
     pst_trainer_destroy(t);
     pst_model_destroy(model);
     pst_pipeline_destroy(training);
@@ -324,9 +361,38 @@ static void test_sync_norm(void)
     }
 }
 
+/* True where the run failed with the words that every rank must say. */
+static bool run_bad(pst_comm *c, void *user)
+{
+    struct job *j = user;
+    pst_run_result result = {.size = sizeof(result)};
+    pst_error error = {0};
+    j->plan.rank = pst_comm_rank(c);
+    pst_status st = train(c, &j->plan, NULL, &result, &error);
+    if (st != PST_ETYPE || !strstr(error.message, "not finite after the sum over the ranks") || !strstr(error.message, "step 2"))
+        printf("# rank %u: %d, %s\n", pst_comm_rank(c), st, error.message);
+    return st == PST_ETYPE && strstr(error.message, "not finite after the sum over the ranks") && strstr(error.message, "step 2");
+}
+
+/* A gradient that is not finite on one rank is one on all: they end with the same words, or leave out the same update. */
+static void test_a_bad_gradient_of_one_rank(void)
+{
+    int codes[MOST_RANKS];
+    write_data();
+    for (unsigned ranks = 2; ranks <= 4; ranks += 2) {
+        struct job j = {.plan = {.each = 1, .steps = 6, .bad_batch = 2, .gradients = PST_GRADIENTS_FLOAT16}};
+        run_forked(ranks, 120, run_bad, &j, codes);
+        for (unsigned r = 0; r < ranks; r++)
+            CHECK_MSG(codes[r] == 0, "rank %u of %u ended with %d", r, ranks, codes[r]);
+        for (int half = 0; half < 2; half++)
+            run_on(ranks, (struct plan){.each = 1, .steps = 6, .bad_batch = 2, .mixed = PST_MIXED_FLOAT16,
+                                        .gradients = half ? PST_GRADIENTS_FLOAT16 : PST_GRADIENTS_FLOAT32}, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"coverage", test_coverage}, {"exact ranks", test_exact}, {"repeatable", test_repeatable},
-                                        {"resume", test_resume}, {"every end", test_every_end}, {"shared statistics", test_sync_norm}, {NULL, NULL}};
+                                        {"resume", test_resume}, {"every end", test_every_end}, {"shared statistics", test_sync_norm}, {"a bad gradient of one rank", test_a_bad_gradient_of_one_rank}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

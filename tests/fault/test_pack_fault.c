@@ -21,7 +21,8 @@ static pst_status compare_one(void *user, int folder_fd, const struct dirent *en
     char path[1024];
     size_t a, b;
     (void)folder_fd, (void)reterr;
-    bool state = strcmp(entry->d_name, ".penstock-pack") == 0; /* of a run that was not finished */
+    bool state = strcmp(entry->d_name, ".penstock-pack") == 0 || strncmp(entry->d_name, "part-", 5) == 0 ||
+                 strncmp(entry->d_name, ".rank-", 6) == 0; /* of a run that was not finished */
     snprintf(path, sizeof(path), "%s/%s", c->want, entry->d_name);
     if (!state && access(path, F_OK)) {
         snprintf(c->what, sizeof(c->what), "%.400s does not belong there", entry->d_name);
@@ -168,6 +169,17 @@ static void records(void)
     fail_everything(in_folder("r.tfrecord.gz"), &o);
 }
 
+/* The thread that gives signs of life fails without harm. */
+static void a_rank_that_joins(void)
+{
+    pst_pack_options o = fast();
+    make_classes(in_folder("ranks"), 1, 2);
+    o.workers = 1;
+    o.part = o.parts = 1;
+    o.patience = 60;
+    fail_everything(in_folder("ranks"), &o);
+}
+
 int main(int argc, char **argv)
 {
     snprintf(folder, sizeof(folder), "%s", test_path("fault"));
@@ -181,6 +193,7 @@ int main(int argc, char **argv)
                          {"a compressed table to compressed shards", compressed_table},
                          {"a list of images", list_of_images},
                          {"compressed records", records},
+                         {"a rank that joins", a_rank_that_joins},
                          {NULL, NULL},
                      });
 }

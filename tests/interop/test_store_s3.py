@@ -4,8 +4,10 @@ import hashlib
 import json
 import os
 import subprocess
+import time
 
 import tap
+from fault_proxy import most_requests, proxy
 from s3_server import SECRET, expired, serve
 from tool import scratch
 
@@ -62,6 +64,26 @@ def test_pack_sources_globs_inspect_and_index():
         assert json.loads(run(SERVER, "inspect", "--json", f"{folder}/again").stdout)["records"] == 60
 
 
+def test_parts_are_packed_and_joined():
+    """Three parts at once, one of them killed and started again: the objects of one process."""
+    with scratch() as folder:
+        pictures = make_pictures(SERVER, folder)
+        options = ("--shards", 5, "--resize", 32, "--shuffle", 3)
+        run(SERVER, "pack", pictures, "s3://data/one/set", *options, "-q")
+        expected = {key.removeprefix("one/"): SERVER.get(key) for key in SERVER.keys("one/set/")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        parts = [subprocess.Popen([os.environ["PENSTOCK"], "pack", pictures, "s3://data/parts/set", "--part", f"{k}/3", *map(str, options), "-q"],
+                                  env={**kept, **SERVER.env}) for k in (1, 2, 3)]
+        time.sleep(0.05)
+        parts[1].kill()
+        assert [part.wait(timeout=600) for part in parts][::2] == [0, 0]
+        if "parts/set/part-00002-of-00003/pack.json" not in SERVER.keys("parts/set/"):
+            assert "1 of 3 parts are not complete (2)" in run(SERVER, "pack", pictures, "s3://data/parts/set", "--join", *options, code=1).stderr
+        run(SERVER, "pack", pictures, "s3://data/parts/set", "--part", "2/3", *options, "-q")
+        run(SERVER, "pack", pictures, "s3://data/parts/set", "--join", *options, "-q")
+        assert {key.removeprefix("parts/"): SERVER.get(key) for key in SERVER.keys("parts/set/")} == expected
+
+
 def test_checkpoints():
     with scratch() as folder:
         pictures = make_pictures(SERVER, folder)
@@ -89,6 +111,32 @@ def test_checkpoints():
         SERVER.s3.delete_object(Bucket="data", Key="run/step_00000030/state.json")  # as a run leaves it that dies while it saves
         run(SERVER, "train", "--resume", "s3://data/run", "--epochs", 6, "-q")
         assert SERVER.get("run/latest") == b"step_00000036"
+
+
+def test_faults_before_a_real_server():
+    """Through a proxy that fails for a share of the requests: the bytes are right, each failure costs one more request, a changed object is named."""
+    with scratch() as folder, proxy(SERVER.url) as (store, url):
+        pictures = make_pictures(SERVER, folder, images=40, size=96)
+        options = ("--format", "raw", "--shards", 4, "-q")
+        run(SERVER, "pack", pictures, f"{folder}/faulty", *options)
+        run(SERVER, "pack", pictures, "s3://data/faulty", *options)
+        env, store.stall = {"AWS_ENDPOINT_URL": url}, 600
+        expected = records(SERVER, f"{folder}/faulty")
+        assert records(SERVER, "s3://data/faulty", env=env) == expected
+        plain, found = store.count(), {}
+        for kind in ("503", "500", "reset", "cut", "whole", "status", "stall"):
+            share = 0.1 if kind == "stall" else 0.5
+            before, store.faults, store.faulty = store.count(), {kind: share}, ("GET", "HEAD")
+            assert records(SERVER, "s3://data/faulty", env=env) == expected, kind
+            found[kind] = store.count() - before
+            assert found[kind] <= most_requests(plain, share), (kind, plain, found)
+        print(f"# {plain} requests without a fault, and where half of them fail (stall: a tenth): {found}")
+        store.faults, store.faulty = {"lost": 0.3, "503": 0.2}, ("PUT", "POST")
+        run(SERVER, "pack", pictures, "s3://data/again/faulty", *options, env=env)
+        assert {key.removeprefix("again/"): SERVER.get(key) for key in SERVER.keys("again/")} == {key: SERVER.get(key) for key in SERVER.keys("faulty/")}
+        store.faults, store.faulty = {"etag": 1}, ("GET",)
+        said = run(SERVER, "cat", "-n", 0, "tfrecord s3://data/faulty | example", env=env, code=3).stderr
+        assert "changed while it was used" in said and "s3://data/faulty/" in said, said
 
 
 def test_odd_keys():

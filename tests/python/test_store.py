@@ -124,6 +124,19 @@ def test_the_first_batch_takes_three_round_trips():
         assert 1 <= seen[-1][0] <= 10 and 1 <= seen[-1][1] <= 3, f"round trips of opening, of the first batch: {seen}"
 
 
+def test_many_shards_are_opened_at_once():
+    """Each costs a round trip or two; 64 of them wait together."""
+    with scratch() as folder, serve() as (store, env):
+        tool = os.environ["PENSTOCK"]
+        subprocess.run([tool, "generate", f"{folder}/pictures", "--images", "128", "--size", "16", "-q"], check=True)
+        subprocess.run([tool, "pack", f"{folder}/pictures", f"{folder}/sh", "--shards", "64", "-q"], check=True)
+        store.put_folder(f"{folder}/sh", "sh")
+        seen = []
+        while len(seen) < 3 and not (seen and seen[-1] <= 8):
+            seen.append(round_trips(store, env)[0])
+        assert seen[-1] <= 8, f"round trips of opening: {seen}"
+
+
 LOAD_WHAT_IS_LATEST = """
 import penstock
 while input() == "load":
@@ -225,6 +238,33 @@ def test_hosts():
     assert sorted(sum(found, [])) == list(range(400))
     mixed = sum(value >= 200 for value in found[0] + found[1]) + sum(value < 200 for value in found[2] + found[3])
     assert mixed <= 8, f"{mixed} samples of the other host's part"
+
+
+def test_hosts_of_the_launcher():
+    from penstock._ranks import machines
+
+    def found(rank, world, **variables):
+        kept = dict(os.environ)
+        os.environ.update(variables)
+        try:
+            return machines(rank, world)
+        except ValueError as error:
+            return str(error)
+        finally:
+            os.environ.clear()
+            os.environ.update(kept)
+
+    for local, size in (("LOCAL_RANK", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("MPI_LOCALRANKID", "MPI_LOCALNRANKS")):
+        assert [found(rank, 6, **{local: str(rank % 2), size: "2"}) for rank in range(6)] == [3] * 6
+        assert "one machine after the other" in found(1, 4, **{local: "0", size: "2"}) and "as many ranks" in found(0, 4, **{local: "0", size: "3"})
+    assert found(0, 1) == 1 and "pass the number of machines" in found(0, 2)
+    os.environ.update(RANK="2", WORLD_SIZE="4", LOCAL_RANK="0", LOCAL_WORLD_SIZE="2")
+    try:
+        auto, two = (penstock.range(400).shuffle().batch(8).distributed(uneven="allow", hosts=hosts) for hosts in ("auto", 2))
+        assert [batch["value"].tolist() for batch in auto] == [batch["value"].tolist() for batch in two]
+    finally:
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+            del os.environ[name]
 
 
 tap.main(globals())

@@ -1,0 +1,152 @@
+"""Many processes pack one dataset into an object store: the objects of one process, byte for byte, whoever was killed and whatever was lost."""
+import random
+import signal
+import subprocess
+import time
+
+import tap
+from patience import HANG, wait_until
+from store_server import serve
+from tool import PENSTOCK, environment, penstock, report, scratch
+
+OPTIONS = ("--shards", 7, "--split", "train=0.8,val=0.2", "--shuffle", 3, "--resize", 16, "--augment", 1)
+
+
+def pictures(folder, count=60):
+    penstock("generate", f"{folder}/pictures", "--images", count, "--size", 24, "--classes", 4, "-q")
+    return f"{folder}/pictures"
+
+
+def objects(store, prefix):
+    return {key[len(prefix) + 1:]: value[0] for key, value in store.buckets["data"].items() if key.startswith(prefix + "/")}
+
+
+def one_process(source, store, env, options=OPTIONS):
+    penstock("pack", source, "s3://data/one/set", *options, env=env)
+    return objects(store, "one/set")
+
+
+def pack_parts(source, out, env, parts, options=OPTIONS):
+    for k in parts:
+        penstock("pack", source, out, "--part", k, *options, env=env)
+
+
+def test_parts_join_to_the_objects_of_one_process():
+    with scratch() as folder, serve() as (store, env):
+        source = pictures(folder)
+        expected = one_process(source, store, env)
+        for parts in (1, 3, 8):
+            out = f"{parts}/set"
+            order = [f"{k}/{parts}" for k in range(1, parts + 1)]
+            random.Random(parts).shuffle(order)
+            pack_parts(source, f"s3://data/{out}", env, order)
+            here = objects(store, out)
+            assert {name for name in here if "tfrecord" in name} == {name for name in expected if "tfrecord" in name}, "shards are in their place"
+            assert "pack.json" not in here and "dataset_info.json" not in here, "nothing says that it is complete"
+            put = [request for request in store.requests if request[0] == "PUT" and request[1].startswith(out)]
+            before = len(store.requests)
+            done = report("pack", source, f"s3://data/{out}", "--join", *OPTIONS, env=env)
+            assert done["records"] == 120 and not done["up_to_date"] and done["resumed_shards"] == 14, done
+            assert objects(store, out) == expected, f"{parts} parts"
+            assert not any(request[0] == "PUT" and "tfrecord" in request[1] for request in store.requests[before:]), "a shard was sent twice"
+            assert len({request[1] for request in put if "tfrecord" in request[1]}) == sum("tfrecord" in request[1] for request in put)
+            assert report("pack", source, f"s3://data/{out}", "--join", *OPTIONS, env=env)["up_to_date"]
+            assert report("pack", source, f"s3://data/{out}", *OPTIONS, env=env)["up_to_date"], "the plain command finds its own output"
+            assert report("pack", source, f"s3://data/{out}", "--part", f"1/{parts}", *OPTIONS, env=env)["up_to_date"]
+            assert objects(store, out) == expected, "nothing was added"
+
+
+def test_killed_parts_and_joins_go_on():
+    with scratch() as folder, serve() as (store, env):
+        source, options = pictures(folder, 120), ("--shards", 12, "--resize", 64)
+        expected, chance = one_process(source, store, env, options), random.Random(4)
+        for command in [("--part", f"{k}/8") for k in range(1, 9)] + [("--join",)]:
+            for _ in range(3):
+                process = subprocess.Popen([PENSTOCK, "pack", source, "s3://data/many/set", *command, *map(str, options), "-q"], env=environment(**env))
+                time.sleep(chance.uniform(0, 0.1))
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+            penstock("pack", source, "s3://data/many/set", *command, *options, env=env)
+        assert objects(store, "many/set") == expected
+
+
+def test_what_cannot_be_joined():
+    with scratch() as folder, serve() as (store, env):
+        source, out = pictures(folder), "s3://data/x/set"
+
+        def refused(*arguments, code=1):
+            return penstock("pack", source, out, *arguments, env=env, code=code).err
+
+        assert "holds no part" in refused("--join", *OPTIONS)
+        pack_parts(source, out, env, ("2/4", "4/4"))
+        assert "2 of 4 parts are not complete (1, 3)" in refused("--join", *OPTIONS)
+        other = ("--shards", 7, "--split", "train=0.8,val=0.2", "--shuffle", 4, "--resize", 16, "--augment", 1)
+        said = refused("--part", "1/4", *other)
+        assert "another command" in said and "seed" in said, said
+        assert "another command" in refused(*other)
+        pack_parts(source, out, env, ("1/4", "3/4"))
+        name, data = next((name, data) for name, data in store.buckets["data"].items() if name.startswith("x/") and name.endswith("00005-of-00007"))
+        del store.buckets["data"][name]
+        assert "is missing or damaged" in refused("--join", *OPTIONS, code=3)
+        pack_parts(source, out, env, [f"{k}/4" for k in range(1, 5)])
+        assert store.buckets["data"][name] == data
+        pack_parts(source, out, env, ("1/2",))
+        assert "two divisions" in refused("--join", *OPTIONS)
+        for part in (("--part", "1/4"), ("--join",)):
+            assert "pack without force" in refused(*part, "--force", *OPTIONS).replace("--force", "force")
+        # Another command that takes the place takes the notes of parts with it: they say nothing about its shards, which have the same names.
+        penstock("pack", source, out, "--force", *other, env=env)
+        assert not any("/part-" in key for key in store.buckets["data"])
+        penstock("pack", source, out, "--force", *OPTIONS, env=env)
+        assert objects(store, "x/set") == one_process(source, store, env)
+
+
+def test_a_part_goes_on_after_one_process_and_the_reverse():
+    with scratch() as folder, serve() as (store, env):
+        source = pictures(folder)
+        expected = one_process(source, store, env)
+        pack_parts(source, "s3://data/a/set", env, ("1/2",))
+        assert report("pack", source, "s3://data/a/set", *OPTIONS, env=env)["resumed_shards"] == 7
+        assert {name: data for name, data in objects(store, "a/set").items() if "part-" not in name} == expected
+
+
+def start(arguments, env, rank, ranks):
+    return subprocess.Popen([PENSTOCK, "pack", *map(str, arguments)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=environment(**env, PMI_RANK=str(rank), PMI_SIZE=str(ranks)))
+
+
+def test_ranks_pack_into_a_store():
+    """Started at once; they find each other through the store, and nothing stays there that one process would not have written."""
+    with scratch() as folder, serve() as (store, env):
+        source = pictures(folder)
+        expected = one_process(source, store, env)
+        ranks = [start([source, "s3://data/r/set", *OPTIONS], env, rank, 3) for rank in range(3)]
+        said = [rank.communicate(timeout=HANG) for rank in ranks]
+        assert [rank.returncode for rank in ranks] == [0, 0, 0], said
+        assert "packed 120 records" in said[0][0] and said[1][0] == said[2][0] == "", said
+        assert objects(store, "r/set") == expected
+        signs = [request for request in store.requests if request[0] == "PUT" and "/.rank-" in request[1]]
+        assert signs and not any("/.rank-" in key for key in store.buckets["data"])
+
+
+def test_a_rank_that_fails_or_is_silent_is_named():
+    with scratch() as folder, serve() as (store, env):
+        source = pictures(folder)
+        quick = {**env, "PENSTOCK_RANK_TIMEOUT": "1"}
+        _, err = start([source, "s3://data/s/set", *OPTIONS], quick, 0, 2).communicate(timeout=HANG)
+        assert "rank 1 gives no sign of life" in err, err
+        other = start([f"{folder}/missing", "s3://data/s/set", *OPTIONS], env, 1, 2)
+        first = start([source, "s3://data/s/set", *OPTIONS], env, 0, 2)
+        assert other.wait(timeout=HANG) != 0
+        sign = store.buckets["data"]["s/set/.rank-1-of-2"]
+
+        def ended():
+            store.buckets["data"].setdefault("s/set/.rank-1-of-2", sign)  # rank 0 takes it for one of an earlier run if it begins later
+            return first.poll() is not None
+
+        wait_until(ended, "rank 0 notices that rank 1 has failed")
+        _, err = first.communicate(timeout=HANG)
+        assert first.returncode != 0 and f"rank 1 (process {other.pid} on " in err and "has failed" in err, err
+
+
+tap.main(globals())
