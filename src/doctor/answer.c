@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +25,13 @@ static const char *duration(char *buffer, size_t size, double s)
     else
         snprintf(buffer, size, "%.0f ms", 1e3 * s);
     return buffer;
+}
+
+static void add_shown(struct text *t, const char *before, const char *text)
+{
+    text_add(t, before);
+    text_add_shown(t, text);
+    text_add(t, "\n");
 }
 
 const char *doctor_figure(char *buffer, size_t size, double v)
@@ -97,7 +105,7 @@ static void put_best(struct text *t, const struct pst_doctor *d)
     text_addf(t, "Best remedy  %s: %s\n", r->id, r->title);
     text_addf(t, "             %s%s samples/s, %.2f times as fast (predicted)\n", r->upper ? "up to " : "", doctor_figure(a, sizeof(a), after), r->gain);
     if (r->command)
-        text_addf(t, "             $ %s\n", r->command);
+        add_shown(t, "             $ ", r->command);
     for (const char *line = r->diff; line && *line;) {
         size_t n = strcspn(line, "\n");
         text_add(t, "             ");
@@ -164,7 +172,7 @@ pst_status result_answer(struct pst_doctor *d, pst_error *reterr)
     struct text t = {0};
     text_addf(&t, "%s\n\n", d->sentence);
     if (d->written)
-        text_addf(&t, "Pipeline     %s\n", d->text);
+        add_shown(&t, "Pipeline     ", d->text);
     put_now(&t, d);
     put_step(&t, d);
     put_best(&t, d);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "io/file.h"
 
 #include <math.h>
@@ -210,8 +211,10 @@ static void add_range(struct text *t, const char *mark, const struct draft *d, s
     if (begin >= end)
         return;
     text_add(t, mark);
-    for (size_t i = begin; i < end; i++)
-        text_addf(t, "%s%s", i > begin ? " | " : "", d->stage[i].text);
+    for (size_t i = begin; i < end; i++) {
+        text_add(t, i > begin ? " | " : "");
+        text_add_shown(t, d->stage[i].text);
+    }
     text_add(t, "\n");
 }
 

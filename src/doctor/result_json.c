@@ -27,7 +27,7 @@ static void put_verdict(struct json *j, const struct pst_doctor *d)
     json_string(j, "bottleneck", d->bottleneck);
     json_string(j, "stage", d->verdict_stage);
     json_string(j, "cause", d->cause);
-    json_string(j, "sentence", d->sentence);
+    json_shown(j, "sentence", d->sentence);
     json_number(j, "limit_step_ms", d->limit_step_ms);
     json_end_object(j);
 }
@@ -325,7 +325,7 @@ pst_status result_json(struct pst_doctor *d, pst_error *reterr)
     json_begin_object(&j, NULL);
     json_lines(&j);
     json_uint(&j, "schema", 1);
-    json_string(&j, "subject", d->subject);
+    json_shown(&j, "subject", d->subject);
     json_shown(&j, "pipeline", d->text);
     json_bool(&j, "pipeline_written", d->written);
     put_verdict(&j, d);

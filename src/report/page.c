@@ -13,7 +13,7 @@
 
 /* ---- Strings and numbers ---- */
 
-void page_escape(struct text *to, const char *s)
+static void escape(struct text *to, const char *s)
 {
     size_t left = strlen(s);
     while (left) {
@@ -28,6 +28,15 @@ void page_escape(struct text *to, const char *s)
         s += n;
         left -= n;
     }
+}
+
+void page_escape(struct text *to, const char *s)
+{
+    struct text shown = {0};
+    text_add_shown(&shown, s);
+    to->failed |= shown.failed;
+    escape(to, shown.data ? shown.data : "");
+    text_finish(&shown);
 }
 
 char *page_number(char buffer[PAGE_NUMBER_SIZE], double value)
@@ -98,11 +107,7 @@ void page_paragraph(struct page *p, const char *text)
 
 void page_command(struct page *p, const char *text)
 {
-    struct text shown = {0};
-    text_add_shown(&shown, text);
-    p->to->failed |= shown.failed;
-    element(p, "<pre>", shown.data ? shown.data : "", "</pre>\n");
-    text_finish(&shown);
+    element(p, "<pre>", text, "</pre>\n");
 }
 
 void page_fold_begin(struct page *p, const char *summary)

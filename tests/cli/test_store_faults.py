@@ -129,6 +129,19 @@ def test_what_must_be_local():
         assert "password" not in penstock("inspect", f"{host}/data/none.tfrecord", env=env, code=1).err
 
 
+def seen_by_top(pipeline, env, folder):
+    """What `penstock top` says of a pipeline that runs."""
+    process = subprocess.Popen([PENSTOCK, "bench", pipeline, "--seconds", "100000", "--quiet"], env=environment(**env, PENSTOCK_MONITOR=folder),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        look = ["top", "--once", "--interval", "0.2", "--folder", folder]
+        said = wait_until(lambda: "tfrecord" in (words := penstock(*look, code=None).out) and words, "top shows the pipeline", process)
+        return [("top", said), ("top --json", penstock(*look, "--json").out)]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=HANG)
+
+
 def test_signatures_of_addresses_appear_nowhere():
     """Neither in what is printed nor in what is written, whatever the signature has in it."""
     with scratch() as folder, serve() as (store, env):
@@ -147,11 +160,20 @@ def test_signatures_of_addresses_appear_nowhere():
             for arguments in (["plan", pipeline], ["plan", "--json", pipeline], ["bench", "--json", pipeline], ["inspect", url], ["inspect", "--json", url],
                               ["index", url], ["index", "--json", url], ["bench", "--trace", f"{folder}/trace.json", pipeline],
                               ["plan", pipeline.replace("resize", "rezise")], ["plan", f"tfrecord '{url}' '{url}' | rezise 3"],
+                              ["doctor", "--quick", "--html", f"{folder}/doctor.html", pipeline], ["doctor", "--quick", "--json", pipeline],
+                              ["doctor", "--quick", "--html", f"{folder}/shards.html", url], ["doctor", "--quick", "--json", url],
                               ["plan", pipeline.replace("-of-00001", "-missing")], ["inspect", url.replace("-of-00001", "-missing")], ["pack", url, f"{folder}/x"]):
                 said = penstock(*arguments, env=plain, code=None)
                 shown.append((arguments[0], said.out + said.err))
+            batches = pipeline.replace("decode", "decode | select image label")
+            for arguments in (["train", batches, "--val", batches, "--model", "globalavgpool | dense 2", "--epochs", "1", "--out", f"{folder}/run{signature}"],
+                              ["eval", f"{folder}/run{signature}", batches], ["predict", f"{folder}/run{signature}", url]):
+                said = penstock(*arguments, env=plain, code=None)
+                shown.append((arguments[0], said.out + said.err))
+            assert "val" in shown[-3][1] and "accuracy" in shown[-2][1], shown[-3:]
+            shown += seen_by_top(pipeline, plain, f"{folder}/top{signature}")
         for path, _, files in os.walk(f"{folder}"):
-            for file in files:
+            for file in {*files} - {"state.json"}:  # a checkpoint has the command as it was written
                 with open(os.path.join(path, file), "rb") as f:
                     shown.append((file, os.path.join(path, file) + f.read().decode("latin-1")))
         for what, text in shown:
