@@ -459,7 +459,7 @@ static void put_block(struct object *o, size_t i)
         block[k] = byte_at((uint64_t)i * CACHE_BLOCK + k);
     CHECK(block != NULL);
     object_mark(o, i, 1, COMING);
-    object_attach(o, i, &block);
+    object_attach(o, i, &block, false);
     object_mark(o, i, 1, HERE);
 }
 
@@ -469,8 +469,9 @@ static bool reads_right(struct object *o, uint64_t offset, size_t length)
     static uint8_t bytes[4 * CACHE_BLOCK];
     struct iovec pieces[2] = {{bytes, length / 3}, {bytes + length / 3, length - length / 3}};
     size_t got;
+    bool in_file;
     pst_error e;
-    bool ok = CHECK_STATUS(object_read(o, object_descriptor(o), pieces, 2, offset, &got, &e), PST_OK, &e);
+    bool ok = CHECK_STATUS(object_read(o, pieces, 2, offset, &got, &in_file, &e), PST_OK, &e) && CHECK(!in_file);
     uint64_t size = object_size(o), want = offset + length < size ? length : size - offset;
     ok &= got == want;
     for (size_t i = 0; ok && i < got; i++)
@@ -484,7 +485,7 @@ static void blocks_that_were_read(void)
     enum { COUNT = 250, POOL = 256 };
     blocks_limit(POOL * CACHE_BLOCK);
     struct object *o = open_private("read", COUNT);
-    REQUIRE(o && object_in_memory(o));
+    REQUIRE(o && o->memory);
     for (size_t i = 0; i < COUNT; i++)
         put_block(o, i);
     CHECK(!object_is_here(o) && reads_right(o, 0, 3 * CACHE_BLOCK) && o->states[0] == HERE); /* it is only opened */
@@ -528,14 +529,15 @@ static void blocks_that_passed_meanwhile(void)
         for (size_t i = 0; i < 3; i++) {
             uint8_t *block = blocks_take();
             REQUIRE(block);
-            object_attach(o, i, &block);
+            object_attach(o, i, &block, false);
             CHECK(!block);
         }
         object_release_memory(o);
         put_block(o, 0);
         put_block(o, 2);
         object_mark(o, 1, 1, again ? PASSED : COMING); /* it was read; perhaps somebody asked for it again */
-        CHECK(part_show(p, &o->cache, 3) && p->done == 3);
+        part_show(p, 3);
+        CHECK(p->done == 3);
         CHECK(o->states[0] == HERE && o->states[1] == (again ? PASSED : COMING) && o->states[2] == HERE);
         mem_free(p);
         object_release_memory(o);

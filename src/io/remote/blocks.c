@@ -47,7 +47,7 @@ static size_t most_pieces(void)
 /* Has ordinary pages: the system has to clear large ones, which takes longer than they save, as the blocks are used again and again. Locked. */
 static bool add_piece(void)
 {
-    if (pool.piece_count >= most_pieces() || fault_hit(FAULT_MEMORY, "mmap"))
+    if (pool.piece_count >= PIECES || fault_hit(FAULT_MEMORY, "mmap"))
         return false;
     uint8_t *piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (piece == MAP_FAILED)
@@ -57,11 +57,28 @@ static bool add_piece(void)
     return true;
 }
 
-uint8_t *blocks_take(void)
+/* Locked. */
+static size_t room(void)
+{
+    size_t most = most_pieces() * (PIECE / CACHE_BLOCK);
+    return most > pool.used ? most - pool.used : 0;
+}
+
+size_t blocks_room(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    size_t n = room();
+    pthread_mutex_unlock(&pool.lock);
+    return n;
+}
+
+static uint8_t *take(bool past_limit)
 {
     uint8_t *block = NULL;
     pthread_mutex_lock(&pool.lock);
-    if (pool.free) {
+    if (!past_limit && !room()) {
+        ; /* what is free was taken past the limit */
+    } else if (pool.free) {
         block = (uint8_t *)pool.free;
         pool.free = pool.free->next;
     } else if (pool.fresh || add_piece()) {
@@ -71,6 +88,16 @@ uint8_t *blocks_take(void)
     pool.used += block != NULL;
     pthread_mutex_unlock(&pool.lock);
     return block;
+}
+
+uint8_t *blocks_take(void)
+{
+    return take(false);
+}
+
+uint8_t *blocks_take_more(void)
+{
+    return take(true);
 }
 
 /* Gives the memory back to the system when no object is open. Locked. */

@@ -140,7 +140,7 @@ void object_check_stored(struct object *o, size_t first, size_t end)
         bool ok = cache_check(&o->cache, i);
         pthread_mutex_lock(&o->lock);
         if (o->states[i] == STORED)
-            object_mark(o, i, 1, ok && object_use_stored(o, i) ? HERE : ABSENT);
+            object_mark(o, i, 1, ok ? HERE : ABSENT);
     }
 }
 

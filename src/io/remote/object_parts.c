@@ -26,6 +26,7 @@ static struct {
     struct object *objects;
     struct queue queue[SOMETIME]; /* by urgency, first come first served */
     struct object *fill_first, *fill_last;
+    uint64_t turns;
     unsigned threads, idle, queued; /* the last: parts in the queues */
     unsigned fills;                 /* requests for what nobody has asked for yet: as many as there are connections, however many threads there are */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
@@ -81,6 +82,16 @@ void parts_release(struct object *o)
     pthread_mutex_unlock(&all.lock);
     if (last)
         object_free(o);
+}
+
+bool parts_visit(bool (*visit)(struct object *o, void *user), void *user)
+{
+    bool done = false;
+    pthread_mutex_lock(&all.lock);
+    for (struct object *o = all.objects; o && !done; o = o->next)
+        done = visit(o, user);
+    pthread_mutex_unlock(&all.lock);
+    return done;
 }
 
 /* Locked. */
@@ -286,6 +297,8 @@ static void grow(struct part *p)
 {
     struct object *o = p->object;
     size_t end = p->first + p->count;
+    if (o->memory && spare_is_short())
+        return;
     while (p->count < GROW_BLOCKS && end < o->until && o->states[end] == ABSENT) {
         object_mark(o, end++, 1, COMING);
         p->count++;
@@ -310,11 +323,36 @@ static struct part *fill_part(struct object *o)
     return p;
 }
 
+/* Blocks that nobody asked for, of objects that are filled later. Locked. */
+static size_t spare_after(const struct object *o)
+{
+    size_t blocks = 0;
+    for (struct object *other = all.objects; other; other = other->next) {
+        if (other->turn <= o->turn)
+            continue;
+        pthread_mutex_lock(&other->lock);
+        blocks += other->mapped ? 0 : other->ahead;
+        pthread_mutex_unlock(&other->lock);
+    }
+    return blocks;
+}
+
+/* Whether what the object's next request brings finds memory, or room on a disk. */
+static bool has_room(struct object *o)
+{
+    if (!spare_is_short())
+        return true;
+    pthread_mutex_lock(&o->lock);
+    bool cached = !o->memory;
+    pthread_mutex_unlock(&o->lock);
+    return cached || blocks_room() + spare_after(o) >= (all.fills + 1) * (size_t)PART_BLOCKS;
+}
+
 /* Small requests have more threads than there are connections for large ones: as many of the latter at once would only delay each other.
  * Locked. */
 static bool may_fill(void)
 {
-    return all.fill_first && all.fills < settings_connections();
+    return all.fill_first && all.fills < settings_connections() && has_room(all.fill_first);
 }
 
 /* NULL: nothing to do. Locked. */
@@ -410,11 +448,20 @@ bool parts_add(struct part *list)
     return ok;
 }
 
+void parts_resume(void)
+{
+    pthread_mutex_lock(&all.lock);
+    if (all.idle && may_fill())
+        pthread_cond_signal(&all.work);
+    pthread_mutex_unlock(&all.lock);
+}
+
 void parts_fill(struct object *o)
 {
     pthread_mutex_lock(&all.lock);
     if (!o->filling && o->users) {
         o->filling = true;
+        o->turn = ++all.turns;
         o->fill_next = NULL;
         if (all.fill_first)
             all.fill_last->fill_next = o;

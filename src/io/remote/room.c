@@ -102,7 +102,8 @@ static bool open_count(const char *folder)
     mem_free(name);
     present.folder = mem_strdup(folder);
     bool ok = present.fd >= 0 && present.folder && fstat(present.fd, &st) == 0 &&
-              (st.st_size >= COUNT_BYTES || ftruncate(present.fd, COUNT_BYTES) == 0);
+              (st.st_size >= COUNT_BYTES || ftruncate(present.fd, COUNT_BYTES) == 0) &&
+              (fallocate(present.fd, 0, 0, COUNT_BYTES) == 0 || (errno != ENOSPC && errno != EDQUOT));
     void *map = ok && !file_denied("mmap") ? mmap(NULL, COUNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, present.fd, 0) : MAP_FAILED;
     present.count = map == MAP_FAILED ? NULL : map;
     return present.count != NULL;
