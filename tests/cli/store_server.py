@@ -175,7 +175,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(302, headers=[("Location", self.store.moved[key])])
         if fault == "etag":
             etag = '"another"'
-        elif self.headers.get("If-Match", etag) != etag:
+        elif self.headers.get("If-Match", etag) != etag or self.headers.get("If-Match", "").startswith("W/"):  # a strong comparison
             return self.refuse(412, "PreconditionFailed")
         span = self.headers.get("Range")
         if not span or fault in ("whole", "chunked"):

@@ -162,6 +162,46 @@ def test_a_changed_object_is_named():
         assert refused.code == 3 and "changed while it was used" in refused.err and "shards-train" in refused.err, refused
 
 
+def test_weak_etags_are_compared_here():
+    """No condition can be made of one; another one is another object all the same."""
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store)
+        objects = store.buckets["data"]
+        store.buckets["data"] = {key: (data, "W/" + etag) for key, (data, etag) in objects.items()}
+        expected = records(local, env)
+        for cache in ("", f"{folder}/cache"):
+            assert records("s3://data/shards", {**env, "PENSTOCK_CACHE": cache}) == expected
+        store.changes = store.count("GET") + 3
+        refused = penstock("cat", "-n", 0, "tfrecord s3://data/shards | example | select key", env=env, code=None)
+        assert refused.code == 3 and "changed while it was used" in refused.err, refused
+
+
+def test_lists_name_remote_files():
+    """In lists here and in lists in a bucket; the keys of records have no signatures."""
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/pictures", "--images", 6, "--size", 32, "--classes", 2, "-q")
+        found = sorted((os.path.relpath(f"{path}/{file}", f"{folder}/pictures"), f"{path}/{file}") for path, _, files in os.walk(f"{folder}/pictures")
+                       for file in files if file.endswith(".jpg"))
+        for name, path in found:
+            with open(path, "rb") as f:
+                store.put(f"pp/{name}", f.read())
+        store.public = True
+        web = env["AWS_ENDPOINT_URL"] + "/data/pp"
+        lists = {"here": [f"s3://data/pp/{name}" for name, _ in found], "web": [f"{web}/{name}?X-Amz-Signature=Geheim" for name, _ in found],
+                 "beside": [name for name, _ in found]}
+        for which, names in lists.items():
+            text = "".join(f"{name},{i % 2}\n" for i, name in enumerate(names))
+            with open(f"{folder}/{which}.csv", "w") as f:
+                f.write(text)
+            store.put(f"pp/{which}.csv", text.encode())
+            for path in (f"s3://data/pp/{which}.csv", *([f"{folder}/{which}.csv"] if which != "beside" else [])):
+                assert penstock("cat", "-n", 0, f"files {path} | select label | batch 6", env=env).out.count("element") == 6, path
+                out = f"{folder}/out-{which}-{path[:2] == 's3'}"
+                penstock("pack", path, out, "--from", "list", "--shards", 1, env=env)
+                keys = penstock("cat", "-n", 0, f"tfrecord {out} | example | select key", env=env).out
+                assert keys.count("element") == 6 and "Geheim" not in keys, (path, keys)
+
+
 def test_the_cache_is_used_checked_and_shared():
     with scratch() as folder, serve() as (store, env):
         local = make_shards(folder, store, shards=3)

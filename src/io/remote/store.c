@@ -272,11 +272,23 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
 
 /* ---- Ranges ---- */
 
+/* Weak ETags promise less than the same bytes: no condition can be made of them (RFC 9110, 13.1.1), and a proxy that compresses makes strong ones weak. What
+ * is within the quotes is compared in any case. */
+static bool is_weak(const char *etag)
+{
+    return strncmp(etag, "W/", 2) == 0;
+}
+
+static bool same_etag(const char *a, const char *b)
+{
+    return strcmp(a + 2 * is_weak(a), b + 2 * is_weak(b)) == 0;
+}
+
 bool store_version(const char *path, const char *etag, char ret[HTTP_ETAG])
 {
     size_t n = strlen(etag), quoted = n >= 2 && etag[0] == '"' && etag[n - 1] == '"';
     ret[0] = 0;
-    if (strncmp(path, "s3://", 5) || n >= HTTP_ETAG || strncmp(etag, "W/", 2) == 0) /* those that begin with W/ are the same for bytes that differ a little */
+    if (strncmp(path, "s3://", 5) || n >= HTTP_ETAG || is_weak(etag))
         return false;
     memcpy(ret, etag + quoted, n - 2 * quoted);
     ret[n - 2 * quoted] = 0;
@@ -305,7 +317,7 @@ static bool judge(struct ranged *r)
     r->judged = true;
     uint64_t total = c->ranged ? c->total : c->length;
     r->changed =
-        f->known && ((f->etag[0] && c->etag[0] && strcmp(c->etag, f->etag)) || (total != UINT64_MAX && total != f->size));
+        f->known && ((f->etag[0] && c->etag[0] && !same_etag(c->etag, f->etag)) || (total != UINT64_MAX && total != f->size));
     r->misplaced = c->ranged ? c->begin != r->from : r->from != 0;
     r->sizeless = !f->known && total == UINT64_MAX;
     if (r->changed || r->misplaced || r->sizeless)
@@ -348,7 +360,7 @@ static pst_status get_once(struct ranged *r, const struct address *a, pst_error 
     r->from = g->offset + r->got;
     n += (size_t)snprintf(headers, sizeof(headers), "Range: bytes=%" PRIu64 "-%" PRIu64 "\n", r->from,
                           g->offset + g->length - 1);
-    if (r->facts->etag[0])
+    if (r->facts->etag[0] && !is_weak(r->facts->etag))
         snprintf(headers + n, sizeof(headers) - n, "If-Match: %s\n", r->facts->etag);
     pst_status st = prepare(&p, r->call, a, &(struct store_ask){.method = "GET", .path = g->path, .headers = headers}, reterr);
     struct http_call *c = r->call;
