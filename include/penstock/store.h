@@ -26,13 +26,14 @@ typedef struct pst_store_options {
                                   that were not used for longest; otherwise nothing is removed, and new data are not kept. */
     uint64_t memory_bytes;     /* The most memory for downloaded data without a cache folder, in steps of 16 MiB and at least one of them: what has no place there goes to a file in
                                   /tmp. 0: an eighth of what is available, at most 512 MiB. */
+    const char *ca_file;       /* Certificates (PEM) of the authorities that servers are trusted by; NULL: those of the system. */
 } pst_store_options;
 
 /* Sets how object stores are reached, for all later calls in this process. Call it before the first remote path is used. */
 PST_API pst_status pst_store_configure(const pst_store_options *options, pst_error *reterr);
 /* Fills what pst_store_configure left out from the environment, when a remote path is first used: the variables
- * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL and
- * AWS_ENDPOINT_URL_S3, the profile AWS_PROFILE of ~/.aws/credentials and ~/.aws/config, then the roles of a container or a
+ * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL,
+ * AWS_ENDPOINT_URL_S3, and one of AWS_CA_BUNDLE, CURL_CA_BUNDLE and SSL_CERT_FILE, the profile AWS_PROFILE of ~/.aws/credentials and ~/.aws/config, then the roles of a container or a
  * machine (which are renewed before they expire). */
 PST_API void pst_store_use_environment(void);
 /* Sets what ends waits for stores in this process: when `asked(user)` is true, a server that is silent for a second is given up

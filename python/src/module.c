@@ -213,8 +213,8 @@ static PyObject *core_configure_store(PyObject *self, PyObject *args)
     int virtual_host;
     pst_error e = {0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "zzzzzpzKzIK", &o.endpoint, &o.region, &o.access_key, &o.secret_key, &o.session_token, &virtual_host, &o.cache_folder,
-                          &bytes, &evict, &o.connections, &memory))
+    if (!PyArg_ParseTuple(args, "zzzzzpzKzIKz", &o.endpoint, &o.region, &o.access_key, &o.secret_key, &o.session_token, &virtual_host, &o.cache_folder,
+                          &bytes, &evict, &o.connections, &memory, &o.ca_file))
         return NULL;
     o.virtual_host = virtual_host;
     o.cache_bytes = bytes;

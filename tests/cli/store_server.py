@@ -12,7 +12,9 @@ import json
 import os
 import random
 import socket
+import ssl
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -346,16 +348,35 @@ class Server(http.server.ThreadingHTTPServer):
             super().handle_error(request, address)
 
 
+def certificates(folder):
+    """Makes an authority and a server's certificate for 127.0.0.1 in `folder`; returns the authority's file, and the server's with its key."""
+    def openssl(*arguments):
+        done = subprocess.run(["openssl", *arguments], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    with open(f"{folder}/names", "w") as f:
+        f.write("subjectAltName=IP:127.0.0.1\n")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=Authority of a test")
+    openssl("req", *key, "-keyout", "server.key", "-out", "server.request", "-subj", "/CN=Server of a test")
+    openssl("x509", "-req", "-in", "server.request", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", "server.pem")
+    return f"{folder}/ca.pem", (f"{folder}/server.pem", f"{folder}/server.key")
+
+
 @contextlib.contextmanager
-def serve():
-    """Yields the store and the environment that reaches it."""
+def serve(certificate=None):
+    """Yields the store and the environment that reaches it; with a certificate and its key, by https."""
     server = Server(("127.0.0.1", 0), Handler)
     server.store = Store()
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)  # in the thread of the connection
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server.store, {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-test-1", "PENSTOCK_CACHE": "",
-                             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_address[1]}", "AWS_EC2_METADATA_DISABLED": "true"}
+                             "AWS_ENDPOINT_URL": f"http{'s' * bool(certificate)}://127.0.0.1:{server.server_address[1]}", "AWS_EC2_METADATA_DISABLED": "true"}
     finally:
         server.shutdown()
         server.server_close()

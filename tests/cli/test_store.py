@@ -1,6 +1,7 @@
 """Object stores: every command reads and writes s3:// and http:// paths; keys, lists, faults, the cache, errors."""
 import os
 import random
+import shutil
 import signal
 import subprocess
 import threading
@@ -8,7 +9,7 @@ import time
 
 import tap
 from patience import HANG
-from store_server import most_requests, serve
+from store_server import certificates, most_requests, serve
 from tool import PENSTOCK, environment, penstock, report, scratch
 
 ODD = ["plain.txt", "with space.txt", "a=b+c.txt", "ünïcödé/日本.txt", "per%20cent&amp;.txt", "(a)!*'~,;:@$.txt"]
@@ -252,6 +253,32 @@ def test_web_servers_are_read_and_not_listed():
         assert penstock("inspect", base, env=plain, code=None).code != 0
         refused = penstock("pack", f"{folder}/pictures", base + "/out", env=plain, code=1)
         assert "a web server" in refused.err, refused
+
+
+def test_servers_with_a_certificate_of_their_own():
+    if not shutil.which("openssl"):
+        raise tap.Skip("openssl is not installed")
+    with scratch() as folder:
+        authority, certificate = certificates(folder)
+        with serve(certificate) as (store, env):
+            local = make_shards(folder, store, shards=1)
+            expected, home = records(local, env), f"{folder}/home"
+            os.makedirs(f"{home}/.aws")
+            env.update({"AWS_CA_BUNDLE": "", "CURL_CA_BUNDLE": "", "SSL_CERT_FILE": "", "HOME": folder})
+            with open(f"{home}/.aws/config", "w") as f:
+                f.write(f"[default]\nca_bundle = {authority}\n")
+            for trust in ({"AWS_CA_BUNDLE": authority}, {"CURL_CA_BUNDLE": authority}, {"SSL_CERT_FILE": authority}, {"HOME": home}):
+                assert records("s3://data/shards", {**env, **trust}) == expected, trust
+            penstock("pack", f"{folder}/pictures", "s3://data/new", "--shards", 1, env={**env, "AWS_CA_BUNDLE": authority})
+            store.public = True
+            web = env["AWS_ENDPOINT_URL"] + "/data/shards/shards-train.tfrecord-00000-of-00001"
+            assert records(web, {**env, "AWS_CA_BUNDLE": authority}) == expected
+            for trust, path in (({}, "s3://data/shards"), ({}, web), ({"AWS_CA_BUNDLE": f"{folder}/none"}, "s3://data/shards"),
+                                ({"AWS_CA_BUNDLE": authority, "AWS_ENDPOINT_URL": env["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost")}, "s3://data/shards")):
+                before, asked = store.connections, store.count()
+                refused = penstock("inspect", path, env={**env, **trust}, code=1)
+                assert "AWS_CA_BUNDLE" in refused.err and "attempts" not in refused.err, refused
+                assert store.connections - before <= 2 and store.count() == asked, "it is not tried again"
 
 
 def test_redirections_of_web_servers_are_followed():

@@ -18,7 +18,7 @@
 
 void role_keys_finish(struct role_keys *k)
 {
-    char *all[] = {k->access_key, k->secret_key, k->session_token, k->region, k->endpoint};
+    char *all[] = {k->access_key, k->secret_key, k->session_token, k->region, k->endpoint, k->ca_file};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i])
             explicit_bzero(all[i], strlen(all[i]));
@@ -29,9 +29,9 @@ void role_keys_finish(struct role_keys *k)
 
 bool role_keys_copy(struct role_keys *to, const struct role_keys *from)
 {
-    char *const values[] = {from->access_key, from->secret_key, from->session_token, from->region, from->endpoint};
+    char *const values[] = {from->access_key, from->secret_key, from->session_token, from->region, from->endpoint, from->ca_file};
     *to = (struct role_keys){.expires = from->expires};
-    char **const places[] = {&to->access_key, &to->secret_key, &to->session_token, &to->region, &to->endpoint};
+    char **const places[] = {&to->access_key, &to->secret_key, &to->session_token, &to->region, &to->endpoint, &to->ca_file};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         if (values[i] && !(*places[i] = mem_strdup(values[i]))) {
             role_keys_finish(to);
@@ -54,6 +54,17 @@ static pst_status take_variable(char **to, const char *name, pst_error *reterr)
     return value ? take(to, value, strlen(value), reterr) : PST_OK;
 }
 
+const char *role_ca_file(void)
+{
+    static const char *const names[] = {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"};
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !found; i++) {
+        found = getenv(names[i]);
+        found = found && *found ? found : NULL;
+    }
+    return found;
+}
+
 pst_status role_from_variables(struct role_keys *k, pst_error *reterr)
 {
     pst_status st = PST_OK;
@@ -72,6 +83,8 @@ pst_status role_from_variables(struct role_keys *k, pst_error *reterr)
         st = take_variable(&k->region, regions[i], reterr);
     for (size_t i = 0; st == PST_OK && i < 2; i++)
         st = take_variable(&k->endpoint, endpoints[i], reterr);
+    if (st == PST_OK && role_ca_file())
+        st = take(&k->ca_file, role_ca_file(), strlen(role_ca_file()), reterr);
     return st;
 }
 
@@ -98,7 +111,8 @@ static pst_status take_line(struct role_keys *k, struct role_keys *own, const ch
                  {"aws_secret_access_key", &own->secret_key},
                  {"aws_session_token", &own->session_token},
                  {"region", &k->region},
-                 {"endpoint_url", &k->endpoint}};
+                 {"endpoint_url", &k->endpoint},
+                 {"ca_bundle", &k->ca_file}};
     size_t name = strcspn(line, " \t=\n"), at = name;
     while (at < n && (line[at] == ' ' || line[at] == '\t'))
         at++;
@@ -213,6 +227,7 @@ static bool ask(struct http_call *c, const char *method, const char *url, const 
     *c = (struct http_call){.method = method,
                             .url = url,
                             .headers = headers,
+                            .ca_file = role_ca_file(),
                             .connect_seconds = CONNECT_SECONDS,
                             .first_seconds = SERVICE_SECONDS,
                             .stall_seconds = SERVICE_SECONDS};

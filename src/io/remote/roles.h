@@ -6,10 +6,12 @@
 #include <time.h>
 
 struct role_keys {
-    char *access_key, *secret_key, *session_token, *region, *endpoint; /* NULL: not given */
-    time_t expires;                                                    /* 0: never */
+    char *access_key, *secret_key, *session_token, *region, *endpoint, *ca_file; /* NULL: not given */
+    time_t expires;                                                              /* 0: never */
 };
 
+/* The file with the certificates of authorities that the environment names; NULL: none. */
+const char *role_ca_file(void);
 /* Each fills members that are NULL. What is not there is not an error; what is there and broken is. */
 pst_status role_from_variables(struct role_keys *k, pst_error *reterr);
 pst_status role_from_files(struct role_keys *k, pst_error *reterr);

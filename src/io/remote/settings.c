@@ -60,7 +60,7 @@ pst_status pst_store_configure(const pst_store_options *options, pst_error *rete
     if ((o.access_key != NULL) != (o.secret_key != NULL))
         return pst_fail(reterr, PST_EINVAL, "access_key and secret_key belong together: give both or neither");
     if (!copy(&k.endpoint, o.endpoint) || !copy(&k.region, o.region) || !copy(&k.access_key, o.access_key) ||
-        !copy(&k.secret_key, o.secret_key) || !copy(&k.session_token, o.session_token) || !copy(&folder, o.cache_folder)) {
+        !copy(&k.secret_key, o.secret_key) || !copy(&k.session_token, o.session_token) || !copy(&k.ca_file, o.ca_file) || !copy(&folder, o.cache_folder)) {
         role_keys_finish(&k);
         mem_free(folder);
         return fail_memory(reterr, "configuring the store");
@@ -213,6 +213,14 @@ void settings_cache(struct room *ret)
     ret->most = present.cache_bytes ? present.cache_bytes : ROOM_UNLIMITED;
     ret->evict = present.cache_evict;
     pthread_mutex_unlock(&present.lock);
+}
+
+bool settings_ca_file(char **ret)
+{
+    pthread_mutex_lock(&present.lock);
+    bool ok = copy(ret, present.keys.ca_file ? present.keys.ca_file : present.environment ? role_ca_file() : NULL);
+    pthread_mutex_unlock(&present.lock);
+    return ok;
 }
 
 unsigned settings_connections(void)

@@ -20,5 +20,7 @@ void settings_finish(struct settings *s); /* secrets are wiped */
 /* The cache (mem_free its folder), and the number of connections. */
 void settings_cache(struct room *ret);
 unsigned settings_connections(void);
+/* The file with the certificates of the authorities that are trusted (mem_free it); NULL: the system's. False: out of memory. */
+bool settings_ca_file(char **ret);
 
 #endif

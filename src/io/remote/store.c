@@ -101,6 +101,7 @@ static bool pause_before(unsigned attempt, double asked, const _Atomic bool *can
 
 struct prepared {
     struct text url, headers;
+    char *ca_file;
 };
 
 static void prepared_finish(struct prepared *p)
@@ -109,6 +110,7 @@ static void prepared_finish(struct prepared *p)
         explicit_bzero(p->headers.data, p->headers.length);
     text_finish(&p->url);
     text_finish(&p->headers);
+    mem_free(p->ca_file);
 }
 
 /* The scheme and host of an object's URL, and the path in it. */
@@ -172,6 +174,8 @@ static pst_status prepare(struct prepared *p, struct http_call *c, const struct 
         text_addf(&p->url, "%s%s%s%s", a->host, a->key, ask->query ? "?" : "", ask->query ? ask->query : "");
     if (ask->headers)
         text_add(&p->headers, ask->headers);
+    p->url.failed |= !settings_ca_file(&p->ca_file);
+    c->ca_file = p->ca_file;
     return st == PST_OK && (p->url.failed || p->headers.failed) ? fail_memory_at(reterr, ask->path, "asking the store") : st;
 }
 
@@ -179,6 +183,8 @@ static pst_status prepare(struct prepared *p, struct http_call *c, const struct 
 
 static bool may_pass(const struct http_call *c)
 {
+    if (c->untrusted)
+        return false;
     return !c->complete || c->status == 0 || c->status == 408 || c->status == 429 || c->status >= 500;
 }
 
@@ -256,7 +262,7 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
         if (st == PST_OK)
             st = http_perform(c, reterr);
         prepared_finish(&p);
-        c->url = c->headers = NULL;
+        c->url = c->headers = c->ca_file = NULL;
         if (st < 0)
             break;
         if (c->complete && c->status / 100 == 2) {
@@ -378,7 +384,7 @@ static pst_status get_once(struct ranged *r, const struct address *a, pst_error 
     if (st == PST_OK)
         st = http_perform(c, reterr);
     prepared_finish(&p);
-    c->url = c->headers = NULL;
+    c->url = c->headers = c->ca_file = NULL;
     return st;
 }
 
@@ -440,7 +446,7 @@ pst_status store_get(const struct store_get *get, struct store_facts *facts, pst
             break;
         }
         attempt = r.got > before ? 0 : attempt + 1; /* progress was made: the server lives */
-        bool hopeless = c.complete && c.status / 100 != 2 && !may_pass(&c);
+        bool hopeless = c.untrusted || (c.complete && c.status / 100 != 2 && !may_pass(&c));
         bool over = c.cancelled || hopeless || !pause_before(attempt, c.retry_after, get->cancel);
         c.cancelled |= over && get->cancel && atomic_load(get->cancel); /* in the pause */
         if (over) {
