@@ -128,6 +128,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
         bucket, _, key = urllib.parse.unquote(path[1:]).partition("/")
+        if self.headers.get("Host", "").split(":")[0].endswith(".localhost"):
+            bucket, key = self.headers["Host"].split(".")[0], urllib.parse.unquote(path[1:])
         with store.lock:
             store.requests.append((self.command, key, self.headers.get("Range")))
         refused = self.check_signature(body)
