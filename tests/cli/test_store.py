@@ -129,7 +129,33 @@ def test_keys_and_buckets_that_are_wrong():
         with open(f"{home}/.aws/credentials", "w") as f:
             f.write("[default]\naws_access_key_id = x\n\n[mine]\naws_access_key_id = test-key\naws_secret_access_key=test-secret\n")
         penstock("inspect", "s3://data/shards", env={**bare, "HOME": home, "AWS_PROFILE": "mine"})
-        assert "AccessDenied" in penstock("inspect", "s3://data/shards", env={**bare, "HOME": home, "AWS_PROFILE": "other"}, code=1).err
+        assert "AccessDenied" in penstock("inspect", "s3://data/shards", env={**bare, "HOME": home}, code=1).err, "half of a pair of keys"
+        with open(f"{home}/.aws/config", "w") as f:
+            f.write("[profile role]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = mine\n[profile process]\ncredential_process = /bin/get\n")
+        for profile, words in (("other", 'no profile "other"'), ("role", "role_arn, which is not supported"), ("process", "credential_process, which is not")):
+            mine = {"HOME": home, "AWS_PROFILE": profile}
+            assert words in penstock("inspect", "s3://data/shards", env={**bare, **mine}, code=None).err, profile
+            penstock("inspect", "s3://data/shards", env={**env, **mine})  # keys in variables count first
+
+
+def test_buckets_in_the_host_name():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, shards=1)
+        env = {**env, "AWS_ENDPOINT_URL": env["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost"), "PENSTOCK_VIRTUAL_HOST": "1"}
+        assert records("s3://data/shards", env) == records(local, env)
+        assert "NoSuchBucket" in penstock("inspect", "s3://shards/x", env=env, code=1).err
+
+
+def test_errors_say_it_once():
+    with scratch() as folder, serve() as (store, env):
+        store.public = True
+        web = env["AWS_ENDPOINT_URL"] + "/data"
+        for arguments, words in ((("train", "--resume", "s3://data/run"), "s3://data/run/latest/state.json: no such object\n"),
+                                 (("generate", "s3://data/x", "--images", 3), "penstock pack FOLDER s3://"),
+                                 (("inspect", f"{web}/*"), "a web server does not list its files"),
+                                 (("plan", f"tfrecord {web}/a/sh-* | batch 2"), "a web server does not list its files")):
+            said = penstock(*arguments, env=env, code=None)
+            assert said.code in (1, 2) and words in said.err and "No such file" not in said.err, said
 
 
 def test_faults_are_survived():

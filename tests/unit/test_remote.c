@@ -191,14 +191,18 @@ static void profiles(void)
         "aws_access_key_id = third\n";
     static const char config[] = "[default]\nregion = eu-1\n[profile other]\nregion=us-2\nendpoint_url = http://x\n";
     struct role_keys k = {0};
+    struct role_profile facts = {0};
     pst_error e;
-    CHECK(role_read_profile(&k, credentials, "", "other", &e) == PST_OK);
-    CHECK(role_read_profile(&k, config, "profile ", "other", &e) == PST_OK);
+    CHECK(role_read_profile(&k, &facts, credentials, "", "nobody", &e) == PST_OK && !facts.found && !k.access_key);
+    CHECK(role_read_profile(&k, &facts, "[profile x]\nsource_profile = y\nrole_arn=z\n[profile w]\ncredential_process=v\n", "profile ", "x", &e) == PST_OK);
+    CHECK(facts.found && facts.other && strcmp(facts.other, "role_arn") == 0);
+    CHECK(role_read_profile(&k, &facts, credentials, "", "other", &e) == PST_OK);
+    CHECK(role_read_profile(&k, &facts, config, "profile ", "other", &e) == PST_OK);
     CHECK(strcmp(k.access_key, "second") == 0 && strcmp(k.secret_key, "t=w/o+") == 0 && strcmp(k.session_token, "t") == 0);
     CHECK(strcmp(k.region, "us-2") == 0 && strcmp(k.endpoint, "http://x") == 0);
     role_keys_finish(&k);
-    CHECK(role_read_profile(&k, credentials, "", "half", &e) == PST_OK && !k.access_key);
-    CHECK(role_read_profile(&k, config, "profile ", "default", &e) == PST_OK && strcmp(k.region, "eu-1") == 0);
+    CHECK(role_read_profile(&k, &facts, credentials, "", "half", &e) == PST_OK && !k.access_key);
+    CHECK(role_read_profile(&k, &facts, config, "profile ", "default", &e) == PST_OK && strcmp(k.region, "eu-1") == 0);
     role_keys_finish(&k);
     static const char answer[] =
         "{\"AccessKeyId\":\"a\",\"SecretAccessKey\":\"s\",\"Token\":\"t\",\"Expiration\":\"2026-01-31T00:00:00Z\"}";

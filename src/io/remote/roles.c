@@ -129,7 +129,16 @@ static pst_status take_line(struct role_keys *k, struct role_keys *own, const ch
     return PST_OK;
 }
 
-pst_status role_read_profile(struct role_keys *k, const char *text, const char *prefix, const char *profile, pst_error *reterr)
+/* A role to assume counts more than keys beside it, as with Amazon's own tools. */
+static void note_other(struct role_profile *facts, const char *line)
+{
+    static const char *const names[] = {"role_arn", "credential_process", "sso_session", "sso_start_url"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcspn(line, " \t=\r\n") == strlen(names[i]) && strncasecmp(line, names[i], strlen(names[i])) == 0 && (!facts->other || i == 0))
+            facts->other = names[i];
+}
+
+pst_status role_read_profile(struct role_keys *k, struct role_profile *facts, const char *text, const char *prefix, const char *profile, pst_error *reterr)
 {
     struct role_keys own = {0};
     pst_status st = PST_OK;
@@ -140,6 +149,9 @@ pst_status role_read_profile(struct role_keys *k, const char *text, const char *
             inside = is_section(text, n, prefix, profile);
         else if (inside && n && text[0] != '#' && text[0] != ';')
             st = take_line(k, &own, text, n, reterr);
+        facts->found |= inside;
+        if (inside)
+            note_other(facts, text);
         text += n + (text[n] == '\n');
     }
     if (st == PST_OK && !k->access_key && own.access_key && own.secret_key) {
@@ -152,9 +164,15 @@ pst_status role_read_profile(struct role_keys *k, const char *text, const char *
     return st;
 }
 
-static pst_status read_file(struct role_keys *k, const char *variable, const char *name, const char *prefix, pst_error *reterr)
+static const char *profile_name(void)
 {
-    const char *path = getenv(variable), *home = getenv("HOME"), *profile = getenv("AWS_PROFILE");
+    const char *profile = getenv("AWS_PROFILE");
+    return profile && *profile ? profile : "default";
+}
+
+static pst_status read_file(struct role_keys *k, struct role_profile *facts, const char *variable, const char *name, const char *prefix, pst_error *reterr)
+{
+    const char *path = getenv(variable), *home = getenv("HOME");
     char *built = path || !home ? NULL : mem_format("%s/.aws/%s", home, name);
     uint8_t *text = NULL;
     size_t length;
@@ -165,7 +183,7 @@ static pst_status read_file(struct role_keys *k, const char *variable, const cha
     if (st == PST_ENOTFOUND)
         st = PST_OK;
     else if (st == PST_OK)
-        st = role_read_profile(k, (const char *)text, prefix, profile && *profile ? profile : "default", reterr);
+        st = role_read_profile(k, facts, (const char *)text, prefix, profile_name(), reterr);
     if (text)
         explicit_bzero(text, length);
     mem_free(text);
@@ -175,8 +193,22 @@ static pst_status read_file(struct role_keys *k, const char *variable, const cha
 
 pst_status role_from_files(struct role_keys *k, pst_error *reterr)
 {
-    pst_status st = read_file(k, "AWS_SHARED_CREDENTIALS_FILE", "credentials", "", reterr);
-    return st == PST_OK ? read_file(k, "AWS_CONFIG_FILE", "config", "profile ", reterr) : st;
+    const char *profile = profile_name();
+    struct role_profile facts = {0};
+    bool given = k->access_key != NULL;
+    pst_status st = read_file(k, &facts, "AWS_SHARED_CREDENTIALS_FILE", "credentials", "", reterr);
+    if (st == PST_OK)
+        st = read_file(k, &facts, "AWS_CONFIG_FILE", "config", "profile ", reterr);
+    if (st < 0 || given)
+        return st;
+    if (!facts.found && strcmp(profile, "default"))
+        return pst_fail(reterr, PST_EINVAL, "there is no profile \"%.100s\" in ~/.aws/credentials and ~/.aws/config; check AWS_PROFILE", profile);
+    if (facts.other && (!k->access_key || strcmp(facts.other, "role_arn") == 0))
+        return pst_fail(reterr, PST_EUNSUPPORTED,
+                        "the profile \"%.100s\" gets its keys by %s, which is not supported; `aws configure export-credentials --profile %.100s --format env` prints "
+                        "variables with keys",
+                        profile, facts.other, profile);
+    return st;
 }
 
 /* ---- Services ---- */
