@@ -36,6 +36,21 @@ PST_API pst_status pst_store_configure(const pst_store_options *options, pst_err
  * AWS_ENDPOINT_URL_S3, and one of AWS_CA_BUNDLE, CURL_CA_BUNDLE and SSL_CERT_FILE, the profile AWS_PROFILE of ~/.aws/credentials and ~/.aws/config, then the roles of a container or a
  * machine (which are renewed before they expire). */
 PST_API void pst_store_use_environment(void);
+/* A copy of an object in a cache folder. */
+typedef struct pst_store_copy {
+    char key[17];        /* The name of its files: a hash of the object's address and version. */
+    bool in_use;         /* A process has it open. */
+    uint64_t bytes;      /* Its size on disk. */
+    uint64_t size_whole; /* The size of the object. */
+    int64_t used;        /* When it was last used, in seconds since 1970. */
+} pst_store_copy;
+
+/* Stores the copies in a cache folder (NULL: the folder of this process) in `*ret`, an array of `*ret_count`, those first that were not used for longest; release it
+ * with pst_free. PST_EINVAL: there is no such folder in the settings. */
+PST_API pst_status pst_store_cache_list(const char *folder, pst_store_copy **ret, size_t *ret_count, pst_error *reterr);
+/* Removes a copy unless a process has it open: then `*ret_removed` is false. */
+PST_API pst_status pst_store_cache_remove(const char *folder, const char *key, bool *ret_removed, pst_error *reterr);
+
 /* Sets what ends waits for stores in this process: when `asked(user)` is true, a server that is silent for a second is given up
  * (PST_ECANCELLED), and work that makes progress goes on. The tool passes whether Ctrl-C was pressed. `asked` is called from
  * any thread; NULL: nothing ends them. */

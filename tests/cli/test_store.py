@@ -8,7 +8,7 @@ import threading
 import time
 
 import tap
-from patience import HANG
+from patience import HANG, wait_until
 from store_server import certificates, most_requests, serve
 from tool import PENSTOCK, environment, penstock, report, scratch
 
@@ -253,6 +253,32 @@ def test_the_cache_is_used_checked_and_shared():
         assert [process.communicate(timeout=HANG)[0] for process in processes] == [expected] * 3
         fetched = [request for request in store.requests if request[0] == "GET" and request[2]]
         assert len(fetched) < 3 * len(set(fetched)), "what one process fetches, the others wait for"
+
+
+def test_what_was_downloaded_is_listed_and_removed():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store)
+        cache = f"{folder}/cache"
+        env = {**env, "PENSTOCK_CACHE": cache}
+        assert report("cache", "--remote", env=env)["copies"] == [], "before the folder is made"
+        text = "tfrecord s3://data/shards | example | select key label"
+        reader = subprocess.Popen([PENSTOCK, "bench", "--seconds", "100000", "--quiet", text + " | batch 4"], env=environment(**env), stdout=subprocess.DEVNULL)
+        try:
+            shards = {os.path.getsize(f"{local}/{name}") for name in os.listdir(local) if "-of-" in name and not name.endswith(".pidx")}
+            found = wait_until(lambda: [[copy for copy in list if copy["size"] in shards] for list in [report("cache", "--remote", env=env)["copies"]]
+                                        if sum(copy["in_use"] and copy["bytes"] >= copy["size"] for copy in list) >= 3], "all shards are open", reader)[0]
+            assert len(found) == 3 and all(0 <= time.time() - copy["used"] < HANG for copy in found), found
+            kept = [copy["key"] for copy in report("cache", "--remote", "--clear", env=env)["copies"] if not copy["removed"]]
+            assert set(kept) >= {copy["key"] for copy in found}, "they are open"
+        finally:
+            reader.send_signal(signal.SIGINT)
+            reader.wait(timeout=HANG)
+        assert "copies\n" in penstock("cache", "--remote", cache).out
+        assert " removed\n" in penstock("cache", "--remote", "--clear", cache).out
+        assert not [name for name in os.listdir(cache) if name != "room"]
+        assert records("s3://data/shards", env) == records(local, env)
+        assert "no cache folder is set" in penstock("cache", "--remote", env={**env, "PENSTOCK_CACHE": ""}, code=2).err
+        assert "a folder is missing" in penstock("cache", code=2).err
 
 
 def test_a_killed_process_leaves_a_sound_cache():
