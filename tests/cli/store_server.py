@@ -79,7 +79,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.flush()
             self.close_connection = True
 
+    trickles = False  # the answer comes byte by byte, and never stalls
+
     def send_body(self, body):
+        if self.trickles:
+            for at in range(len(body)):
+                self.wfile.write(body[at:at + 1])
+                self.wfile.flush()
+                time.sleep(0.05)
+            return
         step = 16384 if self.store.rate else max(len(body), 1)
         for at in range(0, len(body), step):
             self.wfile.write(body[at:at + step])
@@ -190,6 +198,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "shifted":
             begin = max(0, begin - 10) if begin else 10
         end = min(end, len(data) - 1)
+        with self.store.lock:
+            self.trickles = self.store.trickles and self.store.trickles(begin, end)
+            self.store.trickled += bool(self.trickles)
+            self.store.trickles = None if self.trickles else self.store.trickles
         part = data[begin:end + 1]
         status = 200 if fault == "status" else 206
         headers = [("ETag", etag), ("Content-Range", f"bytes {begin}-{end}/{len(data)}"), ("Content-Length", str(len(part)))]
@@ -270,6 +282,7 @@ class Store:
         self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20
         self.rounds = None  # a Rounds, which holds answers back
         self.connections = 0
+        self.trickles, self.trickled = None, 0  # a function of the first and last byte: the first answer for which it is true trickles
         self.failed = {}  # how often in a row each request met a fault
         self.rate = 0  # bytes per second of each connection; 0: as fast as it goes
         self.faulty = ("GET", "HEAD", "PUT", "POST")

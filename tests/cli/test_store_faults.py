@@ -185,6 +185,24 @@ def test_signatures_of_addresses_appear_nowhere():
         assert len(kept) == 2, f"the shard and the names of its labels, once for all signatures: {kept}"
 
 
+def test_a_request_that_lags_behind_gets_a_second():
+    """Its bytes never stall, and would take hours; the others have shown how fast the store is."""
+    with scratch() as folder, serve() as (store, env):
+        with open(f"{folder}/big.txt", "w") as f:
+            f.writelines(f"{i:09}" + "x" * 40_000 + "\n" for i in range(800))
+        penstock("pack", f"{folder}/big.txt", f"{folder}/big", "--from", "text", "--shards", 1, "-q")
+        store.put_folder(f"{folder}/big", "big")
+        text = "tfrecord {} | batch 4"
+        expected = penstock("cat", "-n", 0, text.format(f"{folder}/big")).out
+        for cache in ("", f"{folder}/cache"):
+            store.requests.clear()
+            store.trickled, store.trickles = 0, lambda begin, end: begin >= 16 << 20 and end - begin > 1 << 20
+            assert penstock("cat", "-n", 0, text.format("s3://data/big"), env={**env, "PENSTOCK_CACHE": cache}).out == expected
+            spans = [[int(x) for x in request[2][len("bytes="):].split("-")] for request in store.requests if request[2]]
+            assert store.trickled == 1, spans
+            assert sum(end - begin + 1 for begin, end in spans) < 2 * 32_100_000, f"one more request: {spans}"
+
+
 def test_an_object_of_unknown_size():
     with serve() as (store, env):
         store.public = True

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define POLL_NS     5000000L
+#define RATE_BLOCKS 4u
 #define SHOW_BLOCKS 16u /* of a request are shown together: readers need not wait for all of it */
 
 /* ---- The copy that readers see ---- */
@@ -222,6 +223,21 @@ static pst_status fail_stopped(const struct part *p, pst_error *reterr)
     return pst_fail_at(reterr, PST_ECANCELLED, p->object->path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
 }
 
+static _Atomic uint64_t usual_rate; /* smoothed; requests for several blocks alone */
+
+double part_usual_rate(void)
+{
+    return (double)atomic_load(&usual_rate);
+}
+
+static void note_rate(const struct part *p, uint64_t bytes)
+{
+    double seconds = (double)(clock_ns() - p->started) * 1e-9, before = part_usual_rate();
+    double rate = seconds > 0 ? (double)bytes / seconds : 0;
+    if (bytes >= RATE_BLOCKS * CACHE_BLOCK && rate > 0)
+        atomic_store(&usual_rate, (uint64_t)(before > 0 ? before + (rate - before) / 8 : rate)); /* what another thread notes at once may be lost */
+}
+
 /* `ret_full`: the disk of the cache is full. */
 static pst_status download(struct part *p, const struct cache *to, bool *ret_full, pst_error *reterr)
 {
@@ -250,8 +266,10 @@ static pst_status download(struct part *p, const struct cache *to, bool *ret_ful
         return file_fail(reterr, o->path, "keeping a copy of the object", w.error);
     if (st == PST_OK && whole_blocks(&w) < p->first + p->count)
         return pst_fail_at(reterr, PST_EIO, o->path, PST_NOWHERE, w.at, "the server sent fewer bytes than the object has");
-    if (st == PST_OK)
+    if (st == PST_OK) {
+        note_rate(p, get.length);
         part_show(p, p->count - p->done);
+    }
     return st;
 }
 
@@ -290,7 +308,7 @@ void part_give_room(struct part *p)
 
 size_t part_touched(const struct part *p)
 {
-    size_t blocks = (size_t)((atomic_load(&p->progress) + CACHE_BLOCK - 1) / CACHE_BLOCK);
+    size_t blocks = p->skipped + (size_t)((atomic_load(&p->progress) + CACHE_BLOCK - 1) / CACHE_BLOCK);
     blocks = blocks > p->touched ? blocks : p->touched;
     return blocks < p->count ? blocks : p->count;
 }

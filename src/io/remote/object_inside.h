@@ -27,7 +27,8 @@ enum urgency { NOW, SOON, SOMETIME };
 struct part { /* one request */
     struct object *object;
     size_t first, count;
-    size_t done; /* blocks of it that are here already */
+    size_t done; /* blocks of it that are here already… */
+    size_t skipped; /* …and those of them that another request brought */
     enum urgency urgency;
     uint64_t started; /* when the server was asked, nanoseconds; 0: it waits for a connection, or for another process */
     uint64_t taken;   /* bytes of the cache's room; locked */
@@ -36,6 +37,7 @@ struct part { /* one request */
     _Atomic bool cancel;
     struct part *twin; /* a second request for the same blocks */
     bool second;       /* it is that second request */
+    bool hedged;       /* it has, or had, a twin */
     uint8_t *block;    /* in memory, the one that bytes arrive for */
     bool failed;       /* the other one has failed before… */
     pst_error error;   /* …for this reason */
@@ -109,6 +111,8 @@ void object_mark(struct object *o, size_t first, size_t count, enum state state)
 
 /* ---- object_fetch.c ---- */
 
+/* Bytes per second that a request usually brings, from when the server was asked; 0: none has ended yet. */
+double part_usual_rate(void);
 /* Brings the blocks of a part, which are HERE one after the other from then on. */
 pst_status part_bring(struct part *p, pst_error *reterr);
 /* Tells readers of the next `count` blocks of a part, which are whole. */

@@ -65,6 +65,15 @@ static void note_success(void)
     pthread_mutex_unlock(&traffic.lock);
 }
 
+bool store_may_repeat(void)
+{
+    pthread_mutex_lock(&traffic.lock);
+    bool may = traffic.budget >= 1;
+    traffic.budget -= may;
+    pthread_mutex_unlock(&traffic.lock);
+    return may;
+}
+
 /* Waits before the next attempt. False: no more attempts. */
 static bool pause_before(unsigned attempt, double asked, const _Atomic bool *cancel)
 {
