@@ -70,7 +70,7 @@ static void put_now(struct text *t, const struct pst_doctor *d)
         text_addf(t, "             the store: %.3g ms per request, %.4g MB/s over %u connections, %.3g small requests/s; an epoch takes %.0f requests\n"
                      "             and %.3g GB once, %s\n",
                   1e3 * d->remote.latency, d->remote.present / 1e6, d->remote.connections, d->remote.requests, remote_requests(d),
-                  d->data_bytes / 1e9, d->remote.cached ? "which the cache has already" : "later epochs read the copies");
+                  d->data_bytes / 1e9, remote_later_words(d));
     if (d->run.delay > 0.15)
         text_addf(t, "             other programs took %.0f %% of the processor time that the pipeline wanted; ranges are wide\n",
                   100 * d->run.delay);

@@ -106,6 +106,7 @@ static void put_remote(struct json *j, const struct pst_doctor *d)
     json_number(j, "epoch_requests", remote_requests(d));
     json_number(j, "epoch_gb", d->data_bytes / 1e9);
     json_bool(j, "cached", r->cached);
+    json_string(j, "later_epochs", remote_later(d));
     json_bool(j, "limits", r->binds);
     json_end_object(j);
 }
@@ -122,7 +123,7 @@ static void put_data(struct json *j, const struct pst_doctor *d)
     json_bool(j, "file_per_sample", s->file_per_element);
     json_bool(j, "cold", d->cold);
     json_string(j, "cache",
-                d->remote.known ? "the data is fetched from a store in the first epoch; later epochs and, with a cache, later runs read local copies"
+                d->remote.known ? remote_later_words(d)
                 : d->cold ? "the data set does not fit into memory: the first epochs on a sample read from the page cache, the real ones will not"
                         : "the data set fits into memory: after the first epoch it is read from the page cache");
     if (s->images) {

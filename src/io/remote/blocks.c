@@ -144,10 +144,32 @@ void blocks_expect(int64_t bytes)
     pthread_mutex_unlock(&pool.lock);
 }
 
+/* Locked. */
+static uint64_t kept_bytes(void)
+{
+    return most_pieces() * PIECE / 4 * 3;
+}
+
+uint64_t blocks_kept_bytes(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    uint64_t bytes = kept_bytes();
+    pthread_mutex_unlock(&pool.lock);
+    return bytes;
+}
+
+uint64_t blocks_most_bytes(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    uint64_t bytes = most_pieces() * PIECE;
+    pthread_mutex_unlock(&pool.lock);
+    return bytes;
+}
+
 bool blocks_keep(void)
 {
     pthread_mutex_lock(&pool.lock);
-    bool keep = pool.expected <= (int64_t)(most_pieces() * PIECE / 4 * 3);
+    bool keep = pool.expected <= (int64_t)kept_bytes();
     pthread_mutex_unlock(&pool.lock);
     return keep;
 }
