@@ -21,7 +21,7 @@ typedef struct pst_store_options {
     bool virtual_host;         /* The bucket is part of the host's name, also with `endpoint`. */
     const char *cache_folder;  /* Where downloaded data are kept for later runs; NULL: they are not kept. */
     uint64_t cache_bytes;      /* How many bytes are kept there; 0: no limit. */
-    unsigned connections;      /* The number of connections; 0: 8. */
+    unsigned connections;      /* The number of connections; 0: 8, and more while they bring more. */
     bool cache_evict;          /* When `cache_bytes` are reached, copies that no process has open make room for new ones, those first
                                   that were not used for longest; otherwise nothing is removed, and new data are not kept. */
     uint64_t memory_bytes;     /* The most memory for downloaded data without a cache folder, in steps of 16 MiB and at least one of them: what has no place there goes to a file in

@@ -48,7 +48,7 @@ def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=N
         cache: the folder that keeps downloaded data for later runs, shared by all processes; None: PENSTOCK_CACHE, otherwise nothing is kept
         cache_bytes: how many bytes it may hold; 0: no limit
         evict: "lru": copies that no process has open make room for new ones; None: nothing is removed
-        connections: 0: 8
+        connections: 0: 8, and more while they bring more
         memory_bytes: without a cache, the most memory for downloaded data, in steps of 16 MiB and at least one of them; 0: an eighth of what is available, at most 512 MiB
         ca_file: certificates of the authorities that servers are trusted by; None: AWS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE, or those of the system
 

@@ -12,6 +12,7 @@
 #include "io/remote/blocks.h"
 #include "io/remote/listing.h"
 #include "io/remote/object_inside.h"
+#include "io/remote/tuner.h"
 #include "io/remote/roles.h"
 #include "io/remote/sha256.h"
 #include "io/remote/sigv4.h"
@@ -483,6 +484,32 @@ static bool reads_right(struct object *o, uint64_t offset, size_t length)
     return ok;
 }
 
+/* The connections that a store gets which brings `each` bytes per second over one of them, and `all` over any number. */
+static unsigned tuned(double each, double whole, unsigned most)
+{
+    struct tuner t = {0};
+    double bytes = 0;
+    unsigned n = TUNER_LEAST;
+    for (uint64_t now = 1; now < 60; now++) {
+        double rate = n * each < whole ? n * each : whole;
+        bytes += rate / 2;
+        n = tuner_step(&t, now * 500000000, (uint64_t)bytes, true, most);
+    }
+    return n;
+}
+
+/* Connections are added while they bring more, within bounds, and not while there is nothing to fetch. */
+static void tuned_connections(void)
+{
+    struct tuner idle = {0};
+    CHECK(tuned(100e6, 400e6, TUNER_MOST) == 8); /* four of them would do */
+    CHECK(tuned(10e6, 105e6, TUNER_MOST) == 12);
+    CHECK(tuned(10e6, 1e9, TUNER_MOST) == TUNER_MOST);
+    CHECK(tuned(10e6, 1e9, 16) == 16 && tuned(10e6, 1e9, TUNER_LEAST) == TUNER_LEAST);
+    for (uint64_t now = 1; now < 20; now++)
+        CHECK(tuner_step(&idle, now * 1000000000, now * 1000000, now % 2 == 0, TUNER_MOST) == TUNER_LEAST);
+}
+
 /* What does not fit is dropped when its last byte was read, and not before. */
 static void blocks_that_were_read(void)
 {
@@ -687,7 +714,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {{"hashes", hashes}, {"versions", versions}, {"signature", signature}, {"addresses", addresses},
                                         {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
-                                        {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
+                                        {"tuned_connections", tuned_connections}, {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
                                         {"reopened_objects", reopened_objects}, {"errors_of_others", errors_of_others},
                                         {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
                                         {"requests_with_gaps", requests_with_gaps},

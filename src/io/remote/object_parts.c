@@ -4,11 +4,13 @@
  * order in which they were named. */
 #include "io/remote/object_inside.h"
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/memory.h"
 #include "io/remote/blocks.h"
 #include "io/remote/fork.h"
 #include "io/remote/settings.h"
+#include "io/remote/tuner.h"
 
 #include <string.h>
 
@@ -27,9 +29,17 @@ static struct {
     struct queue queue[SOMETIME]; /* by urgency, first come first served */
     struct object *fill_first, *fill_last;
     uint64_t turns;
+    struct tuner tuner;
     unsigned threads, idle, queued; /* the last: parts in the queues */
     unsigned fills;                 /* requests for what nobody has asked for yet: as many as there are connections, however many threads there are */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
+
+/* Locked. */
+static unsigned connections(void)
+{
+    unsigned set = settings_connections_set();
+    return set ? set : all.tuner.now ? all.tuner.now : TUNER_LEAST;
+}
 
 static void queue_put(struct queue *q, struct part *p)
 {
@@ -181,6 +191,7 @@ static void drop_parts(struct part **list)
 static void forget_threads(void)
 {
     all.threads = all.idle = all.queued = all.fills = 0;
+    all.tuner.began = 0;
     pthread_cond_init(&all.work, NULL);
     for (unsigned u = 0; u < SOMETIME; u++)
         drop_parts(&all.queue[u].first);
@@ -352,7 +363,7 @@ static bool has_room(struct object *o)
  * Locked. */
 static bool may_fill(void)
 {
-    return all.fill_first && all.fills < settings_connections() && has_room(all.fill_first);
+    return all.fill_first && all.fills < connections() && has_room(all.fill_first);
 }
 
 /* NULL: nothing to do. Locked. */
@@ -371,6 +382,20 @@ static struct part *take_part(void)
     }
     all.fills += p && p->urgency == SOMETIME;
     return p;
+}
+
+static void start_threads(unsigned wanted, bool small);
+
+/* A request for what nobody has asked for yet has ended. What is on its way takes up to half of the memory for blocks. Locked. */
+static void end_fill(void)
+{
+    uint64_t most = blocks_most_bytes() / 2 / (PART_BLOCKS * CACHE_BLOCK);
+    unsigned before = connections();
+    most = most < TUNER_LEAST ? TUNER_LEAST : most < TUNER_MOST ? most : TUNER_MOST;
+    (void)tuner_step(&all.tuner, clock_ns(), object_downloaded(), all.fill_first && all.fills >= before, (unsigned)most);
+    all.fills--;
+    if (connections() > before)
+        start_threads(MOST_THREADS, false);
 }
 
 static void *fetch_parts(void *unused)
@@ -400,7 +425,8 @@ static void *fetch_parts(void *unused)
         pst_status st = part_bring(p, &error);
         part_finish(p, st, &error);
         pthread_mutex_lock(&all.lock);
-        all.fills -= fills;
+        if (fills)
+            end_fill();
     }
     return NULL;
 }
@@ -410,7 +436,7 @@ static void *fetch_parts(void *unused)
 /* Locked. */
 static void start_threads(unsigned wanted, bool small)
 {
-    unsigned most = settings_connections() * (small ? 8 : 1);
+    unsigned most = connections() * (small ? 8 : 1);
     most = most < MOST_THREADS ? most : MOST_THREADS;
     while (all.threads < most && all.threads < wanted) {
         pthread_t thread;

@@ -7,6 +7,7 @@
 #include "io/remote/blocks.h"
 #include "io/remote/fork.h"
 #include "io/remote/roles.h"
+#include "io/remote/tuner.h"
 #include "io/stop.h"
 
 #include <pthread.h>
@@ -15,7 +16,6 @@
 
 #define RENEW_SECONDS 300 /* before keys expire */
 #define RETRY_SECONDS 10  /* after a renewal failed */
-#define CONNECTIONS   8u
 
 static struct {
     pthread_mutex_t lock;
@@ -223,10 +223,16 @@ bool settings_ca_file(char **ret)
     return ok;
 }
 
-unsigned settings_connections(void)
+unsigned settings_connections_set(void)
 {
     pthread_mutex_lock(&present.lock);
-    unsigned n = present.connections ? present.connections : CONNECTIONS;
+    unsigned n = present.connections;
     pthread_mutex_unlock(&present.lock);
     return n;
+}
+
+unsigned settings_connections(void)
+{
+    unsigned n = settings_connections_set();
+    return n ? n : TUNER_LEAST;
 }
