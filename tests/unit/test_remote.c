@@ -213,6 +213,46 @@ static void profiles(void)
     role_keys_finish(&k);
 }
 
+/* Whether the pages of an address are left out of core dumps. */
+static bool is_undumped(const void *at)
+{
+    char line[512];
+    bool inside = false, found = false;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    while (f && fgets(line, sizeof(line), f)) {
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            inside = (uintptr_t)at >= begin && (uintptr_t)at < end;
+        else if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            found = strstr(line, " dd") != NULL;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Keys lie where no core dump has them, also long ones and many; they are wiped when they are freed. */
+static void hidden_keys(void)
+{
+    enum { KEYS = 100, LONG = 10000 };
+    struct role_keys k[KEYS] = {{0}};
+    static char token[LONG + 1];
+    char *plain = mem_strdup("x");
+    memset(token, 't', LONG);
+    for (size_t i = 0; i < KEYS; i++) {
+        struct role_keys from = {.secret_key = (char *)"secret", .session_token = i % 10 ? NULL : token};
+        CHECK(role_keys_copy(&k[i], &from) && strcmp(k[i].secret_key, "secret") == 0 && is_undumped(k[i].secret_key));
+        CHECK(!from.session_token || (strcmp(k[i].session_token, token) == 0 && is_undumped(k[i].session_token + LONG - 1)));
+    }
+    CHECK(!is_undumped(plain));
+    const char *freed = k[0].secret_key;
+    role_keys_finish(&k[0]);
+    CHECK(memcmp(freed, "\0\0\0\0\0\0", 6) == 0);
+    for (size_t i = 1; i < KEYS; i++)
+        role_keys_finish(&k[i]);
+    mem_free(plain);
+}
+
 static void check_shown(const char *text, const char *expected)
 {
     char shown[1024];
@@ -714,7 +754,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {{"hashes", hashes}, {"versions", versions}, {"signature", signature}, {"addresses", addresses},
                                         {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
-                                        {"tuned_connections", tuned_connections}, {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
+                                        {"tuned_connections", tuned_connections}, {"hidden_keys", hidden_keys}, {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
                                         {"reopened_objects", reopened_objects}, {"errors_of_others", errors_of_others},
                                         {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
                                         {"requests_with_gaps", requests_with_gaps},

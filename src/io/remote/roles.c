@@ -5,6 +5,7 @@
 #include "base/json_read.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/remote/hidden.h"
 #include "io/remote/http.h"
 
 #include <stdio.h>
@@ -19,11 +20,8 @@
 void role_keys_finish(struct role_keys *k)
 {
     char *all[] = {k->access_key, k->secret_key, k->session_token, k->region, k->endpoint, k->ca_file};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        if (all[i])
-            explicit_bzero(all[i], strlen(all[i]));
-        mem_free(all[i]);
-    }
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        hidden_free(all[i]);
     *k = (struct role_keys){0};
 }
 
@@ -33,7 +31,7 @@ bool role_keys_copy(struct role_keys *to, const struct role_keys *from)
     *to = (struct role_keys){.expires = from->expires};
     char **const places[] = {&to->access_key, &to->secret_key, &to->session_token, &to->region, &to->endpoint, &to->ca_file};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        if (values[i] && !(*places[i] = mem_strdup(values[i]))) {
+        if (values[i] && !(*places[i] = hidden_copy(values[i], SIZE_MAX))) {
             role_keys_finish(to);
             return false;
         }
@@ -44,7 +42,7 @@ static pst_status take(char **to, const char *value, size_t n, pst_error *reterr
 {
     if (*to || !n)
         return PST_OK;
-    *to = mem_strndup(value, n);
+    *to = hidden_copy(value, n);
     return *to ? PST_OK : fail_memory(reterr, "reading the keys of the store");
 }
 
@@ -224,6 +222,33 @@ static time_t read_time(const char *s)
     return timegm(&t);
 }
 
+static pst_status take_answer(struct role_keys *k, const char *key, const char *secret, const char *token, const char *expires, pst_error *reterr)
+{
+    struct role_keys new = {0}, old = {.access_key = k->access_key, .secret_key = k->secret_key, .session_token = k->session_token};
+    pst_status st = take(&new.access_key, key, strlen(key), reterr);
+    if (st == PST_OK)
+        st = take(&new.secret_key, secret, strlen(secret), reterr);
+    if (st == PST_OK && token)
+        st = take(&new.session_token, token, strlen(token), reterr);
+    if (st < 0) {
+        role_keys_finish(&new);
+        return st;
+    }
+    role_keys_finish(&old);
+    k->access_key = new.access_key;
+    k->secret_key = new.secret_key;
+    k->session_token = new.session_token;
+    k->expires = read_time(expires);
+    return PST_OK;
+}
+
+static void wipe(char *s)
+{
+    if (s)
+        explicit_bzero(s, strlen(s));
+    mem_free(s);
+}
+
 pst_status role_read_answer(struct role_keys *k, const char *text, size_t length, pst_error *reterr)
 {
     struct json_document d = {0};
@@ -234,20 +259,11 @@ pst_status role_read_answer(struct role_keys *k, const char *text, size_t length
     char *secret = json_get_string(&d, json_find(&d, 0, "SecretAccessKey"));
     char *token = json_get_string(&d, json_find(&d, 0, "Token"));
     char *expires = json_get_string(&d, json_find(&d, 0, "Expiration"));
-    if (key && secret) {
-        role_keys_finish(
-            &(struct role_keys){.access_key = k->access_key, .secret_key = k->secret_key, .session_token = k->session_token});
-        k->access_key = key;
-        k->secret_key = secret;
-        k->session_token = token;
-        k->expires = read_time(expires);
-        key = secret = token = NULL;
-    } else {
-        st = pst_fail(reterr, PST_ECORRUPT, "the service of this machine's role answered without keys");
-    }
-    mem_free(key);
-    mem_free(secret);
-    mem_free(token);
+    st = key && secret ? take_answer(k, key, secret, token, expires, reterr)
+                       : pst_fail(reterr, PST_ECORRUPT, "the service of this machine's role answered without keys");
+    wipe(key);
+    wipe(secret);
+    wipe(token);
     mem_free(expires);
     json_finish(&d);
     return st;
