@@ -49,6 +49,18 @@ def test_a_full_disk_of_private_copies():
                     assert fetched_bytes(store) <= most * size, (text, shards, cache, fetched_bytes(store) / size)
 
 
+def test_mapped_shards_on_a_full_disk():
+    """They lie in memory then."""
+    with scratch() as folder, serve() as (store, env):
+        local = large_shards(folder, store, 15, 2)
+        text = "tfrecord {} io=map | batch 4"
+        expected = penstock("cat", "-n", 0, text.format(local)).out
+        env["PENSTOCK_KEEP"] = os.path.basename(folder)
+        for cache in ({}, {"PENSTOCK_CACHE": f"{folder}/cache", "PENSTOCK_CACHE_BYTES": str(10 << 20)}):
+            for size in (8 << 10, 4 << 20):
+                assert on_small_disk(size, "/tmp", "cat", "-n", 0, text.format("s3://data/big"), env={**env, **cache}) == expected, (cache, size)
+
+
 def test_a_full_disk_of_the_cache():
     with scratch() as folder, serve() as (store, env):
         local = large_shards(folder, store, 15, 3)

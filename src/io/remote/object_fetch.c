@@ -25,7 +25,9 @@
 
 const struct cache *object_file_of(const struct object *o, size_t i)
 {
-    return o->own.fd >= 0 && atomic_load(&o->own.sums[i]) ? &o->own : &o->cache;
+    if (o->own.fd >= 0 && atomic_load(&o->own.sums[i]))
+        return &o->own;
+    return o->former.fd >= 0 && atomic_load(&o->former.sums[i]) ? &o->former : &o->cache;
 }
 
 /* The file for blocks that find no memory. */

@@ -136,8 +136,11 @@ static pst_status gather(struct object *o, size_t end, pst_error *reterr)
 {
     struct cache *to = o->own.fd >= 0 ? &o->own : &o->cache;
     pst_status st = write_down(o, to, end, reterr);
-    if (st < 0 && reterr && cache_is_full(reterr->sys_errno) && to == &o->cache && cache_open_memory(&o->own, o->path, &o->facts, reterr) == PST_OK) {
+    struct cache memory;
+    if (st < 0 && reterr && cache_is_full(reterr->sys_errno) && o->former.fd < 0 && cache_open_memory(&memory, o->path, &o->facts, reterr) == PST_OK) {
         spare_note_full();
+        o->former = o->own; /* readers may be at it */
+        o->own = memory;
         to = &o->own;
         st = write_down(o, to, end, reterr);
     }
