@@ -130,6 +130,8 @@ static int make_folders(const struct config *c, const char *out)
 {
     char path[PATH_MAX];
 
+    if (strstr(out, "://"))
+        return say_usage(&command_generate, "%s: images are drawn into a folder of this machine; `penstock pack FOLDER s3://…` puts them into a store", out);
     if (mkdir(out, 0777) < 0 && errno != EEXIST)
         return fail(c, out, "cannot create the folder");
     for (size_t i = 0; i < c->classes; i++) {

@@ -244,7 +244,7 @@ static void anchor(char **arguments, size_t count, const char *option, const cha
         size_t at = joined ? i : i + 1;
         const char *path = joined ? arguments[i] + n + 1 : strcmp(arguments[i], option) == 0 && at < count ? arguments[at] : NULL;
 
-        if (!path || path[0] == '/' || strcmp(path, "balanced") == 0)
+        if (!path || path[0] == '/' || strstr(path, "://") || strcmp(path, "balanced") == 0)
             continue;
         snprintf(room, ANCHOR_SIZE, "%.*s%s/%s", joined ? (int)n + 1 : 0, arguments[i], start, path);
         arguments[at] = room;

@@ -50,13 +50,14 @@ static bool is_interrupted(void *user)
 
 /* Remote data are kept in the user's cache folder; PENSTOCK_CACHE names another one (empty: none), PENSTOCK_CACHE_BYTES its
  * size; PENSTOCK_CACHE_EVICT=lru has old copies make room for new ones. PENSTOCK_CONNECTIONS is the number of connections.
- * Without a folder, PENSTOCK_STORE_MEMORY is the most memory for what is downloaded. */
+ * Without a folder, PENSTOCK_STORE_MEMORY is the most memory for what is downloaded. PENSTOCK_VIRTUAL_HOST=1: buckets are parts of the host's name. */
 static void set_up_stores(void)
 {
     const char *folder = getenv("PENSTOCK_CACHE"), *bytes = getenv("PENSTOCK_CACHE_BYTES"), *connections = getenv("PENSTOCK_CONNECTIONS");
-    const char *evict = getenv("PENSTOCK_CACHE_EVICT"), *memory = getenv("PENSTOCK_STORE_MEMORY");
+    const char *evict = getenv("PENSTOCK_CACHE_EVICT"), *memory = getenv("PENSTOCK_STORE_MEMORY"), *host = getenv("PENSTOCK_VIRTUAL_HOST");
     char user[4096], own[4104];
     pst_store_options options = {.size = sizeof(options), .cache_bytes = bytes ? strtoull(bytes, NULL, 10) : 0,
+                                 .virtual_host = host && strcmp(host, "1") == 0,
                                  .cache_evict = evict && strcmp(evict, "lru") == 0,
                                  .connections = connections ? (unsigned)strtoul(connections, NULL, 10) : 0,
                                  .memory_bytes = memory ? strtoull(memory, NULL, 10) : 0};

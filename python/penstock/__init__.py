@@ -40,7 +40,7 @@ def doctor(loader, step=None, data=None, **options):
 
 
 def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=None, session_token=None, virtual_host=False, cache=None, cache_bytes=0,
-                    evict=None, connections=0, memory_bytes=0):
+                    evict=None, connections=0, memory_bytes=0, ca_file=None):
     """Says how object stores are reached, and what is kept of what is read from them. Call it before the first remote path is used.
 
         endpoint, region, access_key, secret_key, session_token: what is not given comes from the environment, as Amazon's own tools take it
@@ -48,8 +48,9 @@ def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=N
         cache: the folder that keeps downloaded data for later runs, shared by all processes; None: PENSTOCK_CACHE, otherwise nothing is kept
         cache_bytes: how many bytes it may hold; 0: no limit
         evict: "lru": copies that no process has open make room for new ones; None: nothing is removed
-        connections: 0: 8
+        connections: 0: 8, and more while they bring more
         memory_bytes: without a cache, the most memory for downloaded data, in steps of 16 MiB and at least one of them; 0: an eighth of what is available, at most 512 MiB
+        ca_file: certificates of the authorities that servers are trusted by; None: AWS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE, or those of the system
 
     Example:
 
@@ -58,7 +59,7 @@ def configure_store(*, endpoint=None, region=None, access_key=None, secret_key=N
     if evict not in (None, "lru"):
         raise ValueError(f'evict: expected "lru" or None, not {evict!r}')
     _core.configure_store(endpoint, region, access_key, secret_key, session_token, virtual_host, cache and str(cache), cache_bytes, evict, connections,
-                          memory_bytes)
+                          memory_bytes, ca_file and str(ca_file))
 
 
 __version__ = _core.version

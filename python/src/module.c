@@ -191,7 +191,8 @@ static const char *or_variable(const char *value, const char *name)
     return found && *found ? found : NULL;
 }
 
-/* What is not given comes from PENSTOCK_CACHE, PENSTOCK_CACHE_BYTES, PENSTOCK_CACHE_EVICT, PENSTOCK_CONNECTIONS and PENSTOCK_STORE_MEMORY. */
+/* What is not given comes from PENSTOCK_CACHE, PENSTOCK_CACHE_BYTES, PENSTOCK_CACHE_EVICT, PENSTOCK_CONNECTIONS, PENSTOCK_STORE_MEMORY and
+ * PENSTOCK_VIRTUAL_HOST. */
 static pst_status configure_store(pst_store_options *o, const char *evict, pst_error *e)
 {
     const char *bytes = or_variable(NULL, "PENSTOCK_CACHE_BYTES"), *connections = or_variable(NULL, "PENSTOCK_CONNECTIONS");
@@ -201,6 +202,8 @@ static pst_status configure_store(pst_store_options *o, const char *evict, pst_e
     o->connections = o->connections || !connections ? o->connections : (unsigned)strtoul(connections, NULL, 10);
     const char *memory = or_variable(NULL, "PENSTOCK_STORE_MEMORY");
     o->memory_bytes = o->memory_bytes || !memory ? o->memory_bytes : strtoull(memory, NULL, 10);
+    const char *host = or_variable(NULL, "PENSTOCK_VIRTUAL_HOST");
+    o->virtual_host = o->virtual_host || (host && strcmp(host, "1") == 0);
     evict = or_variable(evict, "PENSTOCK_CACHE_EVICT");
     o->cache_evict = evict && strcmp(evict, "lru") == 0;
     return pst_store_configure(o, e);
@@ -214,8 +217,8 @@ static PyObject *core_configure_store(PyObject *self, PyObject *args)
     int virtual_host;
     pst_error e = {0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "zzzzzpzKzIK", &o.endpoint, &o.region, &o.access_key, &o.secret_key, &o.session_token, &virtual_host, &o.cache_folder,
-                          &bytes, &evict, &o.connections, &memory))
+    if (!PyArg_ParseTuple(args, "zzzzzpzKzIKz", &o.endpoint, &o.region, &o.access_key, &o.secret_key, &o.session_token, &virtual_host, &o.cache_folder,
+                          &bytes, &evict, &o.connections, &memory, &o.ca_file))
         return NULL;
     o.virtual_host = virtual_host;
     o.cache_bytes = bytes;

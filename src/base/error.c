@@ -197,7 +197,8 @@ char *pst_error_text(const pst_error *error, char *buffer, size_t size)
     add_text(&l, error->message[0] ? error->message : pst_status_name(error->status), true);
 
     char reason[128];
-    const char *why = error->sys_errno ? strerror_r(error->sys_errno, reason, sizeof(reason)) : "";
+    bool remote = strstr(error->path, "://") != NULL; /* what this system calls it says less than what the store said */
+    const char *why = error->sys_errno && !remote ? strerror_r(error->sys_errno, reason, sizeof(reason)) : "";
     if (why[0] && !strstr(error->message, why)) {
         add_text(&l, ": ", false);
         add_text(&l, why, false);

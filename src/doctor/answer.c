@@ -45,7 +45,7 @@ static void put_now(struct text *t, const struct pst_doctor *d)
                             "and %s once, %s\n",
                   FIGURE(1e3 * d->remote.latency), FIGURE(d->remote.present / 1e6), d->remote.connections, FIGURE(d->remote.requests),
                   FIGURE_COUNT(remote_requests(d)), d->data_bytes >= 0 ? text_bytes((uint64_t)d->data_bytes, bytes, sizeof(bytes)) : "an unknown number of bytes",
-                  d->remote.cached ? "which the cache has already" : "later epochs read the copies");
+                  remote_later_words(d));
     if (d->run.delay > 0.15)
         text_addf(t, INDENT "other programs took %.0f %% of the processor time that the pipeline wanted; ranges are wide\n", 100 * d->run.delay);
 }

@@ -339,6 +339,8 @@ uint64_t remote_kept(void); /* bytes in the cache of stores; 0: there is none */
 pst_status remote_measure(struct pst_doctor *d, pst_error *reterr);
 unsigned remote_connections(const struct pst_doctor *d, double bytes);
 double remote_requests(const struct pst_doctor *d);
+const char *remote_later(const struct pst_doctor *d);
+const char *remote_later_words(const struct pst_doctor *d);
 pst_status doctor_survey(struct pst_doctor *d, pst_error *reterr);
 void doctor_survey_finish(struct survey *s);
 pst_status doctor_sample_make(struct pst_doctor *d, pst_error *reterr);

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "io/file.h"
 #include "io/remote/address.h"
+#include "io/remote/blocks.h"
 #include "io/remote/cache.h"
 #include "io/remote/settings.h"
 #include "io/remote/store.h"
@@ -158,6 +159,32 @@ unsigned remote_connections(const struct pst_doctor *d, double bytes)
     if (bytes > r->present) /* the present connections together deliver less than the single one promises */
         n = fmax(n, r->best);
     return bytes <= 1.05 * r->most && n <= MOST ? (n < 1 ? 1 : (unsigned)n) : 0;
+}
+
+/* Where later epochs find the data: "cache", "memory", "part" (a cache without room for all of it) or "store". */
+const char *remote_later(const struct pst_doctor *d)
+{
+    struct room room;
+    settings_cache(&room);
+    bool folder = room.folder != NULL, roomy = (double)room.most > d->data_bytes || room.most == ROOM_UNLIMITED;
+    mem_free(room.folder);
+    if (d->remote.cached || (folder && roomy))
+        return "cache";
+    return folder ? "part" : d->data_bytes <= (double)blocks_kept_bytes() ? "memory" : "store";
+}
+
+const char *remote_later_words(const struct pst_doctor *d)
+{
+    static const struct {
+        const char *later, *words;
+    } known[] = {{"cache", "later epochs and later runs read the cache"},
+                 {"part", "later epochs fetch what the cache has no room for"},
+                 {"memory", "later epochs read copies in memory"}};
+    const char *later = remote_later(d);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(later, known[i].later) == 0)
+            return d->remote.cached ? "which the cache has already" : known[i].words;
+    return "later epochs fetch most of it again: there is no cache";
 }
 
 /* Requests of an epoch that finds nothing in a cache. */

@@ -27,7 +27,7 @@ static void put_verdict(struct json *j, const struct pst_doctor *d)
     json_string(j, "bottleneck", d->bottleneck);
     json_string(j, "stage", d->verdict_stage);
     json_string(j, "cause", d->cause);
-    json_string(j, "sentence", d->sentence);
+    json_shown(j, "sentence", d->sentence);
     json_number(j, "limit_step_ms", d->limit_step_ms);
     json_end_object(j);
 }
@@ -108,6 +108,7 @@ static void put_remote(struct json *j, const struct pst_doctor *d)
     json_number(j, "epoch_requests", remote_requests(d));
     json_number(j, "epoch_gb", d->data_bytes / 1e9);
     json_bool(j, "cached", r->cached);
+    json_string(j, "later_epochs", remote_later(d));
     json_bool(j, "limits", r->binds);
     json_end_object(j);
 }
@@ -124,7 +125,7 @@ static void put_data(struct json *j, const struct pst_doctor *d)
     json_bool(j, "file_per_sample", s->file_per_element);
     json_bool(j, "cold", d->cold);
     json_string(j, "cache",
-                d->remote.known ? "the data is fetched from a store in the first epoch; later epochs and, with a cache, later runs read local copies"
+                d->remote.known ? remote_later_words(d)
                 : d->cold_unknown ? "the data set does not fit into memory, and the rate of its storage is not known: rates are those of data in memory"
                 : d->cold ? "the data set does not fit into memory: the first epochs on a sample read from the page cache, the real ones will not"
                         : "the data set fits into memory: after the first epoch it is read from the page cache");

@@ -180,27 +180,16 @@ static void use_up(struct iovec **pieces, int *count, size_t n)
     }
 }
 
-pst_status file_need(int fd, uint64_t offset, uint64_t length, pst_error *reterr)
-{
-    struct object *remote = remote_of(fd);
-    pst_error local;
-    return remote ? object_need(remote, offset, length, reterr ? reterr : &local) : PST_OK;
-}
-
 pst_status file_readv_at(int fd, const char *path, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got,
                          pst_error *reterr)
 {
     size_t got = 0;
     struct object *remote = remote_of(fd);
     pst_error local;
-    if (remote && object_in_memory(remote))
-        return object_read(remote, fd, pieces, count, offset, ret_got, reterr ? reterr : &local);
     if (remote) {
-        size_t length = 0;
-        for (int i = 0; i < count; i++)
-            length += pieces[i].iov_len;
-        pst_status st = file_need(fd, offset, length, reterr);
-        if (st < 0)
+        bool in_file = false;
+        pst_status st = object_read(remote, pieces, count, offset, ret_got, &in_file, reterr ? reterr : &local);
+        if (st < 0 || !in_file)
             return st;
     }
     for (;;) {
@@ -489,6 +478,11 @@ char *file_join(const char *folder, const char *name)
 {
     size_t n = strlen(folder);
     return mem_format("%s%s%s", folder, n && folder[n - 1] != '/' ? "/" : "", name);
+}
+
+bool file_is_anchored(const char *path)
+{
+    return *path == '/' || remote_is(path);
 }
 
 const char *file_base(const char *path)

@@ -25,8 +25,6 @@ pst_status file_fstat(int fd, const char *path, struct file_info *ret, pst_error
 /* Reads up to `length` bytes or the end of file; `*ret_got` is the number read. */
 pst_status file_read_at(int fd, const char *path, void *buffer, size_t length, uint64_t offset, size_t *ret_got,
                         pst_error *reterr);
-/* Waits until these bytes of a remote file are in its local copy; nothing for other files. */
-pst_status file_need(int fd, uint64_t offset, uint64_t length, pst_error *reterr);
 /* file_read_at, scattered over `count` (≤ 8) pieces; `pieces` is modified. */
 pst_status file_readv_at(int fd, const char *path, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got,
                          pst_error *reterr);
@@ -83,6 +81,8 @@ size_t file_open_limit(void);
 /* Creates the folder and its parents. */
 pst_status file_make_folder(const char *path, pst_error *reterr);
 char *file_join(const char *folder, const char *name); /* mem_free; NULL: out of memory */
+/* Whether the path means the same wherever it is named: it begins with a slash, or is remote. */
+bool file_is_anchored(const char *path);
 const char *file_base(const char *path);               /* the part after the last slash */
 /* Returns the absolute path of an existing file with links resolved; release with mem_free. */
 pst_status file_absolute(char **ret, const char *path, pst_error *reterr);

@@ -37,8 +37,11 @@ bool list_is_image_extension(const char *extension, size_t length)
 
 static bool names_an_image(const struct csv_field *f)
 {
-    const char *dot = memrchr(f->data, '.', f->length);
-    return dot && dot != f->data && list_is_image_extension(dot + 1, (size_t)(f->data + f->length - dot - 1));
+    bool web = f->length > 4 && memcmp(f->data, "http", 4) == 0;
+    const char *query = web ? memchr(f->data, '?', f->length) : NULL; /* such as a signature */
+    size_t length = query ? (size_t)(query - f->data) : f->length;
+    const char *dot = memrchr(f->data, '.', length);
+    return dot && dot != f->data && list_is_image_extension(dot + 1, (size_t)(f->data + length - dot - 1));
 }
 
 static void read_header(const struct list_reader *r, struct list_form *form)

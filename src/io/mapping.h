@@ -25,7 +25,7 @@ struct mapping { /* zeroed: none */
 
 /* Maps the first `length` (> 0) bytes of the file. */
 pst_status mapping_open(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr);
-/* The same for a remote file of which only parts are here: bytes may be used after file_need. */
+/* The same for a remote file of which only parts are here: bytes may be used once file_is_here. */
 pst_status mapping_open_sparse(struct mapping *ret, int fd, const char *path, size_t length, pst_error *reterr);
 void mapping_close(struct mapping *m); /* zeroed ok; leaves it zeroed */
 

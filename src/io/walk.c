@@ -312,11 +312,19 @@ static pst_status glob_expand(struct path_list *ret, const char *prefix, const c
     return st;
 }
 
+/* An address may have a star in it, so it was asked for; a question mark begins its query. */
+static bool is_web_pattern(const char *path)
+{
+    return strncmp(path, "http", 4) == 0 && remote_is(path) && strcspn(path, "*[") < strcspn(path, "?");
+}
+
 pst_status walk_glob(struct path_list *ret, const char *pattern, pst_error *reterr)
 {
     bool there;
     size_t before = ret->count;
     pst_status st = path_exists(pattern, &there, reterr);
+    if (st == PST_ENOTFOUND && is_web_pattern(pattern))
+        return pst_fail_at(reterr, st, pattern, PST_NOWHERE, PST_NOWHERE, "no such object; a web server does not list its files, so no pattern finds them: name each of them");
     if (st != PST_OK)
         return st;
     st = there ? path_list_add(ret, pattern, reterr) : glob_expand(ret, "", pattern, reterr);

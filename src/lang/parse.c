@@ -72,7 +72,7 @@ struct inclusion {
 static char *resolve(const char *includer, const char *path)
 {
     size_t folder = includer ? (size_t)(file_base(includer) - includer) : 0;
-    return mem_format("%.*s%s", path[0] == '/' ? 0 : (int)folder, includer ? includer : "", path);
+    return mem_format("%.*s%s", file_is_anchored(path) ? 0 : (int)folder, includer ? includer : "", path);
 }
 
 static pst_status check_inclusion(const struct inclusion *i, pst_error *reterr)

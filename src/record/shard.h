@@ -20,7 +20,7 @@ int shard_descriptor(const pst_shard *s); /* -1: released */
 /* Maps the whole file. The file must not be empty and the descriptor not released. PST_ESTALE: the file was truncated after
  * it was opened. */
 pst_status shard_map(const pst_shard *s, struct mapping *ret, pst_error *reterr);
-/* Maps the local copy of a remote shard, of which only parts may be here (file_need). */
+/* Maps the local copy of a remote shard, of which only parts may be here (file_is_here). */
 pst_status shard_map_sparse(const pst_shard *s, struct mapping *ret, pst_error *reterr);
 
 /* Counts the records as seen and reports the index' gaps, as opening does to the log in its options. */

@@ -9,7 +9,7 @@
 
 /* ---- Strings ---- */
 
-void page_escape(struct text *to, const char *s)
+static void escape(struct text *to, const char *s)
 {
     size_t left = strlen(s);
     while (left) {
@@ -24,6 +24,15 @@ void page_escape(struct text *to, const char *s)
         s += n;
         left -= n;
     }
+}
+
+void page_escape(struct text *to, const char *s)
+{
+    struct text shown = {0};
+    text_add_shown(&shown, s);
+    to->failed |= shown.failed;
+    escape(to, shown.data ? shown.data : "");
+    text_finish(&shown);
 }
 
 static void element(struct page *p, const char *open, const char *text, const char *close)
@@ -78,11 +87,7 @@ void page_paragraph(struct page *p, const char *text)
 
 void page_command(struct page *p, const char *text)
 {
-    struct text shown = {0};
-    text_add_shown(&shown, text);
-    p->to->failed |= shown.failed;
-    element(p, "<pre>", shown.data ? shown.data : "", "</pre>\n");
-    text_finish(&shown);
+    element(p, "<pre>", text, "</pre>\n");
 }
 
 void page_fold_begin(struct page *p, const char *summary)

@@ -55,6 +55,7 @@ void page_image_pairs(struct page *p, const char *title, const struct page_image
 
 /* ---- For charts ---- */
 
+/* Hides what is secret in addresses. */
 void page_escape(struct text *to, const char *s);
 /* A figure with a title and a description for screen readers. */
 void page_figure_begin(struct page *p, const char *class_name, const char *title, const char *description);

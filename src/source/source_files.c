@@ -95,7 +95,7 @@ static pst_status add_file(struct reading *r, void *user, const struct csv_field
         return fail_memory(reterr, "reading the list");
     if (label && !(r->integers && number_int(label->data, label->length, &value)))
         value = names_find(&r->labels, label->data, label->length);
-    if (*t->root == '\0' || *name == '/')
+    if (*t->root == '\0' || file_is_anchored(name))
         return file_table_add(&t->files->table, name, 0, value, reterr);
     char *full = file_join(t->root, name);
     pst_status st = file_table_add(&t->files->table, full, full ? strlen(full) - strlen(name) : 0, value, reterr);

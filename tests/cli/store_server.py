@@ -12,7 +12,9 @@ import json
 import os
 import random
 import socket
+import ssl
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -77,7 +79,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.flush()
             self.close_connection = True
 
+    trickles = False  # the answer comes byte by byte, and never stalls
+
     def send_body(self, body):
+        if self.trickles:
+            for at in range(len(body)):
+                self.wfile.write(body[at:at + 1])
+                self.wfile.flush()
+                time.sleep(0.05)
+            return
         step = 16384 if self.store.rate else max(len(body), 1)
         for at in range(0, len(body), step):
             self.wfile.write(body[at:at + step])
@@ -126,6 +136,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
         bucket, _, key = urllib.parse.unquote(path[1:]).partition("/")
+        if self.headers.get("Host", "").split(":")[0].endswith(".localhost"):
+            bucket, key = self.headers["Host"].split(".")[0], urllib.parse.unquote(path[1:])
         with store.lock:
             store.requests.append((self.command, key, self.headers.get("Range")))
         refused = self.check_signature(body)
@@ -175,7 +187,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(302, headers=[("Location", self.store.moved[key])])
         if fault == "etag":
             etag = '"another"'
-        elif self.headers.get("If-Match", etag) != etag:
+        elif self.headers.get("If-Match", etag) != etag or self.headers.get("If-Match", "").startswith("W/"):  # a strong comparison
             return self.refuse(412, "PreconditionFailed")
         span = self.headers.get("Range")
         if not span or fault in ("whole", "chunked"):
@@ -186,6 +198,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "shifted":
             begin = max(0, begin - 10) if begin else 10
         end = min(end, len(data) - 1)
+        with self.store.lock:
+            self.trickles = self.store.trickles and self.store.trickles(begin, end)
+            self.store.trickled += bool(self.trickles)
+            self.store.trickles = None if self.trickles else self.store.trickles
         part = data[begin:end + 1]
         status = 200 if fault == "status" else 206
         headers = [("ETag", etag), ("Content-Range", f"bytes {begin}-{end}/{len(data)}"), ("Content-Length", str(len(part)))]
@@ -266,6 +282,7 @@ class Store:
         self.public, self.token, self.page, self.latency, self.stall = False, None, 1000, 0, 20
         self.rounds = None  # a Rounds, which holds answers back
         self.connections = 0
+        self.trickles, self.trickled = None, 0  # a function of the first and last byte: the first answer for which it is true trickles
         self.failed = {}  # how often in a row each request met a fault
         self.rate = 0  # bytes per second of each connection; 0: as fast as it goes
         self.faulty = ("GET", "HEAD", "PUT", "POST")
@@ -346,16 +363,35 @@ class Server(http.server.ThreadingHTTPServer):
             super().handle_error(request, address)
 
 
+def certificates(folder):
+    """Makes an authority and a server's certificate for 127.0.0.1 in `folder`; returns the authority's file, and the server's with its key."""
+    def openssl(*arguments):
+        done = subprocess.run(["openssl", *arguments], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    with open(f"{folder}/names", "w") as f:
+        f.write("subjectAltName=IP:127.0.0.1\n")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=Authority of a test")
+    openssl("req", *key, "-keyout", "server.key", "-out", "server.request", "-subj", "/CN=Server of a test")
+    openssl("x509", "-req", "-in", "server.request", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", "server.pem")
+    return f"{folder}/ca.pem", (f"{folder}/server.pem", f"{folder}/server.key")
+
+
 @contextlib.contextmanager
-def serve():
-    """Yields the store and the environment that reaches it."""
+def serve(certificate=None):
+    """Yields the store and the environment that reaches it; with a certificate and its key, by https."""
     server = Server(("127.0.0.1", 0), Handler)
     server.store = Store()
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)  # in the thread of the connection
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server.store, {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-test-1", "PENSTOCK_CACHE": "",
-                             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_address[1]}", "AWS_EC2_METADATA_DISABLED": "true"}
+                             "AWS_ENDPOINT_URL": f"http{'s' * bool(certificate)}://127.0.0.1:{server.server_address[1]}", "AWS_EC2_METADATA_DISABLED": "true"}
     finally:
         server.shutdown()
         server.server_close()

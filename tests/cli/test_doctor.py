@@ -221,10 +221,14 @@ def test_a_full_cache():
         text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"
         limited = {**env, "PENSTOCK_CACHE": f"{folder}/cache", "PENSTOCK_CACHE_BYTES": str(int(1.6 * max(sizes)))}
         penstock("bench", text, "--epochs", 1, env=limited)
-        assert os.listdir(f"{folder}/cache") and not examine(text, env=limited)["remote"]["cached"], "the cache has one shard of three"
+        remote = examine(text, env=limited)["remote"]
+        assert os.listdir(f"{folder}/cache") and not remote["cached"] and remote["later_epochs"] == "part", "the cache has one shard of three"
         roomy = {**env, "PENSTOCK_CACHE": f"{folder}/cache"}
         penstock("bench", text, "--epochs", 1, env=roomy)
-        assert examine(text, env=roomy)["remote"]["cached"]
+        remote = examine(text, env=roomy)["remote"]
+        assert remote["cached"] and remote["later_epochs"] == "cache", remote
+        assert examine(text, env=env)["remote"]["later_epochs"] == "memory"
+        assert "later epochs read copies in memory" in penstock("doctor", text, *BRIEF, "-q", env=env).out
 
 
 VERIFIED = ["doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", *BRIEF, "-q", "--json", "--verify"]

@@ -1,7 +1,9 @@
 """Object stores: every command reads and writes s3:// and http:// paths; keys, lists, faults, the cache, errors."""
+import fcntl
 import importlib.util
 import os
 import random
+import shutil
 import signal
 import subprocess
 import threading
@@ -9,7 +11,7 @@ import time
 
 import tap
 from patience import HANG
-from store_server import most_requests, serve
+from store_server import certificates, most_requests, serve
 from tool import PENSTOCK, environment, penstock, report, scratch
 
 ODD = ["plain.txt", "with space.txt", "a=b+c.txt", "ünïcödé/日本.txt", "per%20cent&amp;.txt", "(a)!*'~,;:@$.txt"]
@@ -129,7 +131,33 @@ def test_keys_and_buckets_that_are_wrong():
         with open(f"{home}/.aws/credentials", "w") as f:
             f.write("[default]\naws_access_key_id = x\n\n[mine]\naws_access_key_id = test-key\naws_secret_access_key=test-secret\n")
         penstock("inspect", "s3://data/shards", env={**bare, "HOME": home, "AWS_PROFILE": "mine"})
-        assert "AccessDenied" in penstock("inspect", "s3://data/shards", env={**bare, "HOME": home, "AWS_PROFILE": "other"}, code=1).err
+        assert "AccessDenied" in penstock("inspect", "s3://data/shards", env={**bare, "HOME": home}, code=1).err, "half of a pair of keys"
+        with open(f"{home}/.aws/config", "w") as f:
+            f.write("[profile role]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = mine\n[profile process]\ncredential_process = /bin/get\n")
+        for profile, words in (("other", 'no profile "other"'), ("role", "role_arn, which is not supported"), ("process", "credential_process, which is not")):
+            mine = {"HOME": home, "AWS_PROFILE": profile}
+            assert words in penstock("inspect", "s3://data/shards", env={**bare, **mine}, code=None).err, profile
+            penstock("inspect", "s3://data/shards", env={**env, **mine})  # keys in variables count first
+
+
+def test_buckets_in_the_host_name():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store, shards=1)
+        env = {**env, "AWS_ENDPOINT_URL": env["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost"), "PENSTOCK_VIRTUAL_HOST": "1"}
+        assert records("s3://data/shards", env) == records(local, env)
+        assert "NoSuchBucket" in penstock("inspect", "s3://shards/x", env=env, code=1).err
+
+
+def test_errors_say_it_once():
+    with scratch() as folder, serve() as (store, env):
+        store.public = True
+        web = env["AWS_ENDPOINT_URL"] + "/data"
+        for arguments, words in ((("train", "--resume", "s3://data/run"), "s3://data/run/latest/state.json: no such object\n"),
+                                 (("generate", "s3://data/x", "--images", 3), "penstock pack FOLDER s3://"),
+                                 (("inspect", f"{web}/*"), "a web server does not list its files"),
+                                 (("plan", f"tfrecord {web}/a/sh-* | batch 2"), "a web server does not list its files")):
+            said = penstock(*arguments, env=env, code=None)
+            assert said.code in (1, 2) and words in said.err and "No such file" not in said.err, said
 
 
 def test_faults_are_survived():
@@ -163,6 +191,46 @@ def test_a_changed_object_is_named():
         assert refused.code == 3 and "changed while it was used" in refused.err and "shards-train" in refused.err, refused
 
 
+def test_weak_etags_are_compared_here():
+    """No condition can be made of one; another one is another object all the same."""
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store)
+        objects = store.buckets["data"]
+        store.buckets["data"] = {key: (data, "W/" + etag) for key, (data, etag) in objects.items()}
+        expected = records(local, env)
+        for cache in ("", f"{folder}/cache"):
+            assert records("s3://data/shards", {**env, "PENSTOCK_CACHE": cache}) == expected
+        store.changes = store.count("GET") + 3
+        refused = penstock("cat", "-n", 0, "tfrecord s3://data/shards | example | select key", env=env, code=None)
+        assert refused.code == 3 and "changed while it was used" in refused.err, refused
+
+
+def test_lists_name_remote_files():
+    """In lists here and in lists in a bucket; the keys of records have no signatures."""
+    with scratch() as folder, serve() as (store, env):
+        penstock("generate", f"{folder}/pictures", "--images", 6, "--size", 32, "--classes", 2, "-q")
+        found = sorted((os.path.relpath(f"{path}/{file}", f"{folder}/pictures"), f"{path}/{file}") for path, _, files in os.walk(f"{folder}/pictures")
+                       for file in files if file.endswith(".jpg"))
+        for name, path in found:
+            with open(path, "rb") as f:
+                store.put(f"pp/{name}", f.read())
+        store.public = True
+        web = env["AWS_ENDPOINT_URL"] + "/data/pp"
+        lists = {"here": [f"s3://data/pp/{name}" for name, _ in found], "web": [f"{web}/{name}?X-Amz-Signature=Geheim" for name, _ in found],
+                 "beside": [name for name, _ in found]}
+        for which, names in lists.items():
+            text = "".join(f"{name},{i % 2}\n" for i, name in enumerate(names))
+            with open(f"{folder}/{which}.csv", "w") as f:
+                f.write(text)
+            store.put(f"pp/{which}.csv", text.encode())
+            for path in (f"s3://data/pp/{which}.csv", *([f"{folder}/{which}.csv"] if which != "beside" else [])):
+                assert penstock("cat", "-n", 0, f"files {path} | select label | batch 6", env=env).out.count("element") == 6, path
+                out = f"{folder}/out-{which}-{path[:2] == 's3'}"
+                penstock("pack", path, out, "--from", "list", "--shards", 1, env=env)
+                keys = penstock("cat", "-n", 0, f"tfrecord {out} | example | select key", env=env).out
+                assert keys.count("element") == 6 and "Geheim" not in keys, (path, keys)
+
+
 def test_the_cache_is_used_checked_and_shared():
     with scratch() as folder, serve() as (store, env):
         local = make_shards(folder, store, shards=3)
@@ -189,6 +257,29 @@ def test_the_cache_is_used_checked_and_shared():
         assert len(fetched) < 3 * len(set(fetched)), "what one process fetches, the others wait for"
 
 
+def test_what_was_downloaded_is_listed_and_removed():
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store)
+        cache = f"{folder}/cache"
+        env = {**env, "PENSTOCK_CACHE": cache}
+        assert report("cache", "--remote", env=env)["copies"] == [], "before the folder is made"
+        assert records("s3://data/shards", env) == records(local, env)
+        sizes = {os.path.getsize(f"{local}/{name}") for name in os.listdir(local) if "-of-" in name and not name.endswith(".pidx")}
+        shards = [copy for copy in report("cache", "--remote", env=env)["copies"] if copy["size"] in sizes]
+        assert len(shards) == 3 and all(copy["bytes"] >= copy["size"] and 0 <= time.time() - copy["used"] < HANG for copy in shards), shards
+        with open(f"{cache}/{shards[0]['key']}.map", "rb") as f:
+            fcntl.lockf(f, fcntl.LOCK_SH, 16, 16)  # as a process has it that reads the copy
+            kept = [copy for copy in report("cache", "--remote", "--clear", env=env)["copies"] if not copy["removed"]]
+            assert [(copy["key"], copy["in_use"]) for copy in kept] == [(shards[0]["key"], True)], kept
+        assert records("s3://data/shards", env) == records(local, env)
+        assert "copies\n" in penstock("cache", "--remote", cache).out
+        assert " removed\n" in penstock("cache", "--remote", "--clear", cache).out
+        assert not [name for name in os.listdir(cache) if name != "room"]
+        assert records("s3://data/shards", env) == records(local, env)
+        assert "no cache folder is set" in penstock("cache", "--remote", env={**env, "PENSTOCK_CACHE": ""}, code=2).err
+        assert "a folder is missing" in penstock("cache", code=2).err
+
+
 def test_a_killed_process_leaves_a_sound_cache():
     with scratch() as folder, serve() as (store, env):
         local = make_shards(folder, store, images=120, shards=6)
@@ -213,6 +304,32 @@ def test_web_servers_are_read_and_not_listed():
         assert penstock("inspect", base, env=plain, code=None).code != 0
         refused = penstock("pack", f"{folder}/pictures", base + "/out", env=plain, code=1)
         assert "a web server" in refused.err, refused
+
+
+def test_servers_with_a_certificate_of_their_own():
+    if not shutil.which("openssl"):
+        raise tap.Skip("openssl is not installed")
+    with scratch() as folder:
+        authority, certificate = certificates(folder)
+        with serve(certificate) as (store, env):
+            local = make_shards(folder, store, shards=1)
+            expected, home = records(local, env), f"{folder}/home"
+            os.makedirs(f"{home}/.aws")
+            env.update({"AWS_CA_BUNDLE": "", "CURL_CA_BUNDLE": "", "SSL_CERT_FILE": "", "HOME": folder})
+            with open(f"{home}/.aws/config", "w") as f:
+                f.write(f"[default]\nca_bundle = {authority}\n")
+            for trust in ({"AWS_CA_BUNDLE": authority}, {"CURL_CA_BUNDLE": authority}, {"SSL_CERT_FILE": authority}, {"HOME": home}):
+                assert records("s3://data/shards", {**env, **trust}) == expected, trust
+            penstock("pack", f"{folder}/pictures", "s3://data/new", "--shards", 1, env={**env, "AWS_CA_BUNDLE": authority})
+            store.public = True
+            web = env["AWS_ENDPOINT_URL"] + "/data/shards/shards-train.tfrecord-00000-of-00001"
+            assert records(web, {**env, "AWS_CA_BUNDLE": authority}) == expected
+            for trust, path in (({}, "s3://data/shards"), ({}, web), ({"AWS_CA_BUNDLE": f"{folder}/none"}, "s3://data/shards"),
+                                ({"AWS_CA_BUNDLE": authority, "AWS_ENDPOINT_URL": env["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost")}, "s3://data/shards")):
+                before, asked = store.connections, store.count()
+                refused = penstock("inspect", path, env={**env, **trust}, code=1)
+                assert "AWS_CA_BUNDLE" in refused.err and "attempts" not in refused.err, refused
+                assert store.connections - before <= 2 and store.count() == asked, "it is not tried again"
 
 
 def test_redirections_of_web_servers_are_followed():

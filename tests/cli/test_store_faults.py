@@ -132,6 +132,19 @@ def test_what_must_be_local():
         assert "password" not in penstock("inspect", f"{host}/data/none.tfrecord", env=env, code=1).err
 
 
+def seen_by_top(pipeline, env, folder):
+    """What `penstock top` says of a pipeline that runs."""
+    process = subprocess.Popen([PENSTOCK, "bench", pipeline, "--seconds", "100000", "--quiet"], env=environment(**env, PENSTOCK_MONITOR=folder),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        look = ["top", "--once", "--interval", "0.2", "--folder", folder]
+        said = wait_until(lambda: "tfrecord" in (words := penstock(*look, code=None).out) and words, "top shows the pipeline", process)
+        return [("top", said), ("top --json", penstock(*look, "--json").out)]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=HANG)
+
+
 def test_signatures_of_addresses_appear_nowhere():
     """Neither in what is printed nor in what is written, whatever the signature has in it."""
     with scratch() as folder, serve() as (store, env):
@@ -150,12 +163,20 @@ def test_signatures_of_addresses_appear_nowhere():
             for arguments in (["plan", pipeline], ["plan", "--json", pipeline], ["bench", "--json", pipeline], ["inspect", url], ["inspect", "--json", url],
                               ["index", url], ["index", "--json", url], ["bench", "--trace", f"{folder}/trace.json", pipeline],
                               ["plan", pipeline.replace("resize", "rezise")], ["plan", f"tfrecord '{url}' '{url}' | rezise 3"],
-                              ["plan", pipeline.replace("-of-00001", "-missing")], ["inspect", url.replace("-of-00001", "-missing")], ["pack", url, f"{folder}/x"],
-                              ["doctor", "--seconds", "2", "-q", "--html", f"{folder}/doctor.html", pipeline], ["doctor", "--seconds", "2", "-q", "--json", url]):
+                              ["doctor", "--seconds", "2", "-q", "--html", f"{folder}/doctor.html", pipeline], ["doctor", "--seconds", "2", "-q", "--json", pipeline],
+                              ["doctor", "--seconds", "2", "-q", "--html", f"{folder}/shards.html", url], ["doctor", "--seconds", "2", "-q", "--json", url],
+                              ["plan", pipeline.replace("-of-00001", "-missing")], ["inspect", url.replace("-of-00001", "-missing")], ["pack", url, f"{folder}/x"]):
                 said = penstock(*arguments, env=plain, code=None)
                 shown.append((arguments[0], said.out + said.err))
+            batches = pipeline.replace("decode", "decode | select image label")
+            for arguments in (["train", batches, "--val", batches, "--model", "globalavgpool | dense 2", "--epochs", "1", "--out", f"{folder}/run{signature}"],
+                              ["eval", f"{folder}/run{signature}", batches], ["predict", f"{folder}/run{signature}", url]):
+                said = penstock(*arguments, env=plain, code=None)
+                shown.append((arguments[0], said.out + said.err))
+            assert "val" in shown[-3][1] and "accuracy" in shown[-2][1], shown[-3:]
+            shown += seen_by_top(pipeline, plain, f"{folder}/top{signature}")
         for path, _, files in os.walk(f"{folder}"):
-            for file in files:
+            for file in {*files} - {"state.json"}:  # a checkpoint has the command as it was written
                 with open(os.path.join(path, file), "rb") as f:
                     shown.append((file, os.path.join(path, file) + f.read().decode("latin-1")))
         for what, text in shown:
@@ -165,6 +186,24 @@ def test_signatures_of_addresses_appear_nowhere():
         assert len(indexes) == 1 and "?" not in indexes[0], indexes
         kept = [file for _, _, files in os.walk(f"{folder}/cache") for file in files if file.endswith(".data")]
         assert len(kept) == 2, f"the shard and the names of its labels, once for all signatures: {kept}"
+
+
+def test_a_request_that_lags_behind_gets_a_second():
+    """Its bytes never stall, and would take hours; the others have shown how fast the store is."""
+    with scratch() as folder, serve() as (store, env):
+        with open(f"{folder}/big.txt", "w") as f:
+            f.writelines(f"{i:09}" + "x" * 40_000 + "\n" for i in range(800))
+        penstock("pack", f"{folder}/big.txt", f"{folder}/big", "--from", "text", "--shards", 1, "-q")
+        store.put_folder(f"{folder}/big", "big")
+        text = "tfrecord {} | batch 4"
+        expected = penstock("cat", "-n", 0, text.format(f"{folder}/big")).out
+        for cache in ("", f"{folder}/cache"):
+            store.requests.clear()
+            store.trickled, store.trickles = 0, lambda begin, end: begin >= 16 << 20 and end - begin > 1 << 20
+            assert penstock("cat", "-n", 0, text.format("s3://data/big"), env={**env, "PENSTOCK_CACHE": cache}).out == expected
+            spans = [[int(x) for x in request[2][len("bytes="):].split("-")] for request in store.requests if request[2]]
+            assert store.trickled == 1, spans
+            assert sum(end - begin + 1 for begin, end in spans) < 2 * 32_100_000, f"one more request: {spans}"
 
 
 def test_an_object_of_unknown_size():

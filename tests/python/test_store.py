@@ -218,7 +218,7 @@ def test_the_cache_of_the_module():
     with scratch() as folder, serve() as (store, env):
         make_shards(folder, store)
         os.environ.update(env)
-        penstock.configure_store(cache=f"{folder}/cache", cache_bytes=1 << 30, evict="lru")
+        penstock.configure_store(cache=f"{folder}/cache", cache_bytes=1 << 30, evict="lru", ca_file=f"{folder}/ca.pem")  # of which http:// needs nothing
         expected = keys(penstock.pipeline("tfrecord s3://data/sh | example | select key image | batch 4"))
         assert len(set(expected)) == 60 and any(name.endswith(".data") for name in os.listdir(f"{folder}/cache"))
         penstock.configure_store()

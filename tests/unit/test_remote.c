@@ -12,6 +12,7 @@
 #include "io/remote/blocks.h"
 #include "io/remote/listing.h"
 #include "io/remote/object_inside.h"
+#include "io/remote/tuner.h"
 #include "io/remote/roles.h"
 #include "io/remote/sha256.h"
 #include "io/remote/sigv4.h"
@@ -191,14 +192,18 @@ static void profiles(void)
         "aws_access_key_id = third\n";
     static const char config[] = "[default]\nregion = eu-1\n[profile other]\nregion=us-2\nendpoint_url = http://x\n";
     struct role_keys k = {0};
+    struct role_profile facts = {0};
     pst_error e;
-    CHECK(role_read_profile(&k, credentials, "", "other", &e) == PST_OK);
-    CHECK(role_read_profile(&k, config, "profile ", "other", &e) == PST_OK);
+    CHECK(role_read_profile(&k, &facts, credentials, "", "nobody", &e) == PST_OK && !facts.found && !k.access_key);
+    CHECK(role_read_profile(&k, &facts, "[profile x]\nsource_profile = y\nrole_arn=z\n[profile w]\ncredential_process=v\n", "profile ", "x", &e) == PST_OK);
+    CHECK(facts.found && facts.other && strcmp(facts.other, "role_arn") == 0);
+    CHECK(role_read_profile(&k, &facts, credentials, "", "other", &e) == PST_OK);
+    CHECK(role_read_profile(&k, &facts, config, "profile ", "other", &e) == PST_OK);
     CHECK(strcmp(k.access_key, "second") == 0 && strcmp(k.secret_key, "t=w/o+") == 0 && strcmp(k.session_token, "t") == 0);
     CHECK(strcmp(k.region, "us-2") == 0 && strcmp(k.endpoint, "http://x") == 0);
     role_keys_finish(&k);
-    CHECK(role_read_profile(&k, credentials, "", "half", &e) == PST_OK && !k.access_key);
-    CHECK(role_read_profile(&k, config, "profile ", "default", &e) == PST_OK && strcmp(k.region, "eu-1") == 0);
+    CHECK(role_read_profile(&k, &facts, credentials, "", "half", &e) == PST_OK && !k.access_key);
+    CHECK(role_read_profile(&k, &facts, config, "profile ", "default", &e) == PST_OK && strcmp(k.region, "eu-1") == 0);
     role_keys_finish(&k);
     static const char answer[] =
         "{\"AccessKeyId\":\"a\",\"SecretAccessKey\":\"s\",\"Token\":\"t\",\"Expiration\":\"2026-01-31T00:00:00Z\"}";
@@ -206,6 +211,46 @@ static void profiles(void)
           strcmp(k.session_token, "t") == 0);
     CHECK(role_read_answer(&k, "{}", 2, &e) == PST_ECORRUPT && strcmp(k.access_key, "a") == 0);
     role_keys_finish(&k);
+}
+
+/* Whether the pages of an address are left out of core dumps. */
+static bool is_undumped(const void *at)
+{
+    char line[512];
+    bool inside = false, found = false;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    while (f && fgets(line, sizeof(line), f)) {
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            inside = (uintptr_t)at >= begin && (uintptr_t)at < end;
+        else if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            found = strstr(line, " dd") != NULL;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Keys lie where no core dump has them, also long ones and many; they are wiped when they are freed. */
+static void hidden_keys(void)
+{
+    enum { KEYS = 100, LONG = 10000 };
+    struct role_keys k[KEYS] = {{0}};
+    static char token[LONG + 1];
+    char *plain = mem_strdup("x");
+    memset(token, 't', LONG);
+    for (size_t i = 0; i < KEYS; i++) {
+        struct role_keys from = {.secret_key = (char *)"secret", .session_token = i % 10 ? NULL : token};
+        CHECK(role_keys_copy(&k[i], &from) && strcmp(k[i].secret_key, "secret") == 0 && is_undumped(k[i].secret_key));
+        CHECK(!from.session_token || (strcmp(k[i].session_token, token) == 0 && is_undumped(k[i].session_token + LONG - 1)));
+    }
+    CHECK(!is_undumped(plain));
+    const char *freed = k[0].secret_key;
+    role_keys_finish(&k[0]);
+    CHECK(memcmp(freed, "\0\0\0\0\0\0", 6) == 0);
+    for (size_t i = 1; i < KEYS; i++)
+        role_keys_finish(&k[i]);
+    mem_free(plain);
 }
 
 static void check_shown(const char *text, const char *expected)
@@ -459,7 +504,7 @@ static void put_block(struct object *o, size_t i)
         block[k] = byte_at((uint64_t)i * CACHE_BLOCK + k);
     CHECK(block != NULL);
     object_mark(o, i, 1, COMING);
-    object_attach(o, i, &block);
+    object_attach(o, i, &block, false);
     object_mark(o, i, 1, HERE);
 }
 
@@ -469,13 +514,40 @@ static bool reads_right(struct object *o, uint64_t offset, size_t length)
     static uint8_t bytes[4 * CACHE_BLOCK];
     struct iovec pieces[2] = {{bytes, length / 3}, {bytes + length / 3, length - length / 3}};
     size_t got;
+    bool in_file;
     pst_error e;
-    bool ok = CHECK_STATUS(object_read(o, object_descriptor(o), pieces, 2, offset, &got, &e), PST_OK, &e);
+    bool ok = CHECK_STATUS(object_read(o, pieces, 2, offset, &got, &in_file, &e), PST_OK, &e) && CHECK(!in_file);
     uint64_t size = object_size(o), want = offset + length < size ? length : size - offset;
     ok &= got == want;
     for (size_t i = 0; ok && i < got; i++)
         ok = bytes[i] == byte_at(offset + i);
     return ok;
+}
+
+/* The connections that a store gets which brings `each` bytes per second over one of them, and `all` over any number. */
+static unsigned tuned(double each, double whole, unsigned most)
+{
+    struct tuner t = {0};
+    double bytes = 0;
+    unsigned n = TUNER_LEAST;
+    for (uint64_t now = 1; now < 60; now++) {
+        double rate = n * each < whole ? n * each : whole;
+        bytes += rate / 2;
+        n = tuner_step(&t, now * 500000000, (uint64_t)bytes, true, most);
+    }
+    return n;
+}
+
+/* Connections are added while they bring more, within bounds, and not while there is nothing to fetch. */
+static void tuned_connections(void)
+{
+    struct tuner idle = {0};
+    CHECK(tuned(100e6, 400e6, TUNER_MOST) == 8); /* four of them would do */
+    CHECK(tuned(10e6, 105e6, TUNER_MOST) == 12);
+    CHECK(tuned(10e6, 1e9, TUNER_MOST) == TUNER_MOST);
+    CHECK(tuned(10e6, 1e9, 16) == 16 && tuned(10e6, 1e9, TUNER_LEAST) == TUNER_LEAST);
+    for (uint64_t now = 1; now < 20; now++)
+        CHECK(tuner_step(&idle, now * 1000000000, now * 1000000, now % 2 == 0, TUNER_MOST) == TUNER_LEAST);
 }
 
 /* What does not fit is dropped when its last byte was read, and not before. */
@@ -484,7 +556,7 @@ static void blocks_that_were_read(void)
     enum { COUNT = 250, POOL = 256 };
     blocks_limit(POOL * CACHE_BLOCK);
     struct object *o = open_private("read", COUNT);
-    REQUIRE(o && object_in_memory(o));
+    REQUIRE(o && o->memory);
     for (size_t i = 0; i < COUNT; i++)
         put_block(o, i);
     CHECK(!object_is_here(o) && reads_right(o, 0, 3 * CACHE_BLOCK) && o->states[0] == HERE); /* it is only opened */
@@ -528,14 +600,15 @@ static void blocks_that_passed_meanwhile(void)
         for (size_t i = 0; i < 3; i++) {
             uint8_t *block = blocks_take();
             REQUIRE(block);
-            object_attach(o, i, &block);
+            object_attach(o, i, &block, false);
             CHECK(!block);
         }
         object_release_memory(o);
         put_block(o, 0);
         put_block(o, 2);
         object_mark(o, 1, 1, again ? PASSED : COMING); /* it was read; perhaps somebody asked for it again */
-        CHECK(part_show(p, &o->cache, 3) && p->done == 3);
+        part_show(p, 3);
+        CHECK(p->done == 3);
         CHECK(o->states[0] == HERE && o->states[1] == (again ? PASSED : COMING) && o->states[2] == HERE);
         mem_free(p);
         object_release_memory(o);
@@ -681,7 +754,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {{"hashes", hashes}, {"versions", versions}, {"signature", signature}, {"addresses", addresses},
                                         {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
-                                        {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
+                                        {"tuned_connections", tuned_connections}, {"hidden_keys", hidden_keys}, {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
                                         {"reopened_objects", reopened_objects}, {"errors_of_others", errors_of_others},
                                         {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
                                         {"requests_with_gaps", requests_with_gaps},

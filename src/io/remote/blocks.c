@@ -47,7 +47,7 @@ static size_t most_pieces(void)
 /* Has ordinary pages: the system has to clear large ones, which takes longer than they save, as the blocks are used again and again. Locked. */
 static bool add_piece(void)
 {
-    if (pool.piece_count >= most_pieces() || fault_hit(FAULT_MEMORY, "mmap"))
+    if (pool.piece_count >= PIECES || fault_hit(FAULT_MEMORY, "mmap"))
         return false;
     uint8_t *piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (piece == MAP_FAILED)
@@ -57,11 +57,28 @@ static bool add_piece(void)
     return true;
 }
 
-uint8_t *blocks_take(void)
+/* Locked. */
+static size_t room(void)
+{
+    size_t most = most_pieces() * (PIECE / CACHE_BLOCK);
+    return most > pool.used ? most - pool.used : 0;
+}
+
+size_t blocks_room(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    size_t n = room();
+    pthread_mutex_unlock(&pool.lock);
+    return n;
+}
+
+static uint8_t *take(bool past_limit)
 {
     uint8_t *block = NULL;
     pthread_mutex_lock(&pool.lock);
-    if (pool.free) {
+    if (!past_limit && !room()) {
+        ; /* what is free was taken past the limit */
+    } else if (pool.free) {
         block = (uint8_t *)pool.free;
         pool.free = pool.free->next;
     } else if (pool.fresh || add_piece()) {
@@ -71,6 +88,16 @@ uint8_t *blocks_take(void)
     pool.used += block != NULL;
     pthread_mutex_unlock(&pool.lock);
     return block;
+}
+
+uint8_t *blocks_take(void)
+{
+    return take(false);
+}
+
+uint8_t *blocks_take_more(void)
+{
+    return take(true);
 }
 
 /* Gives the memory back to the system when no object is open. Locked. */
@@ -117,10 +144,32 @@ void blocks_expect(int64_t bytes)
     pthread_mutex_unlock(&pool.lock);
 }
 
+/* Locked. */
+static uint64_t kept_bytes(void)
+{
+    return most_pieces() * PIECE / 4 * 3;
+}
+
+uint64_t blocks_kept_bytes(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    uint64_t bytes = kept_bytes();
+    pthread_mutex_unlock(&pool.lock);
+    return bytes;
+}
+
+uint64_t blocks_most_bytes(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    uint64_t bytes = most_pieces() * PIECE;
+    pthread_mutex_unlock(&pool.lock);
+    return bytes;
+}
+
 bool blocks_keep(void)
 {
     pthread_mutex_lock(&pool.lock);
-    bool keep = pool.expected <= (int64_t)(most_pieces() * PIECE / 4 * 3);
+    bool keep = pool.expected <= (int64_t)kept_bytes();
     pthread_mutex_unlock(&pool.lock);
     return keep;
 }

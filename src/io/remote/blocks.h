@@ -4,10 +4,19 @@
 #define IO_REMOTE_BLOCKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Room for CACHE_BLOCK bytes. NULL: the pool is used up. */
 uint8_t *blocks_take(void);
+/* The same past the limit, for a reader that cannot go on otherwise. NULL: out of memory. */
+uint8_t *blocks_take_more(void);
+/* How many blocks the pool still has. */
+size_t blocks_room(void);
+/* The bytes that the pool may have. */
+uint64_t blocks_most_bytes(void);
+/* The bytes of which objects are kept for the next epoch; see blocks_keep. */
+uint64_t blocks_kept_bytes(void);
 /* NULL ok. When nothing is used and no object is open, the memory goes back to the system. */
 void blocks_give(uint8_t *block);
 /* Gives back a block of a thread that stayed with the parent; in the child only, before locks are given back. */

@@ -96,7 +96,28 @@ uint64_t cache_price(const struct cache *c, size_t first, size_t count)
     return bytes;
 }
 
+bool cache_is_full(int code)
+{
+    return code == ENOSPC || code == EDQUOT;
+}
+
 /* ---- Private copies ---- */
+
+static struct cache empty_copy(const struct store_facts *facts)
+{
+    struct cache c = {.fd = -1, .map_fd = -1, .size = facts->size};
+    c.blocks = (size_t)((facts->size + CACHE_BLOCK - 1) / CACHE_BLOCK);
+    c.map_bytes = sizeof(struct header) + c.blocks * sizeof(*c.sums);
+    return c;
+}
+
+static pst_status size_private(struct cache *c, const char *path, pst_error *reterr)
+{
+    if (ftruncate(c->fd, (off_t)c->size) < 0)
+        return file_fail(reterr, path, "making room for a copy in /tmp", errno);
+    c->sums = mem_array(c->blocks + 1, sizeof(*c->sums));
+    return c->sums ? PST_OK : fail_memory_at(reterr, path, "opening the object");
+}
 
 static pst_status open_private(struct cache *c, const char *path, pst_error *reterr)
 {
@@ -107,10 +128,19 @@ static pst_status open_private(struct cache *c, const char *path, pst_error *ret
         if (c->fd >= 0)
             unlink(name);
     }
-    if (c->fd < 0 || ftruncate(c->fd, (off_t)c->size) < 0)
+    if (c->fd < 0)
         return file_fail(reterr, path, "making room for a copy in /tmp", errno);
-    c->sums = mem_array(c->blocks + 1, sizeof(*c->sums));
-    return c->sums ? PST_OK : fail_memory_at(reterr, path, "opening the object");
+    return size_private(c, path, reterr);
+}
+
+pst_status cache_open_memory(struct cache *c, const char *path, const struct store_facts *facts, pst_error *reterr)
+{
+    *c = empty_copy(facts);
+    c->fd = file_denied("open") ? -1 : memfd_create("penstock", MFD_CLOEXEC);
+    pst_status st = c->fd < 0 ? file_fail(reterr, path, "making room for a copy in memory", errno) : size_private(c, path, reterr);
+    if (st < 0)
+        cache_close(c);
+    return st;
 }
 
 /* ---- Shared copies ---- */
@@ -135,6 +165,7 @@ static int set_up(struct cache *c)
         failed = ftruncate(c->map_fd, 0) || ftruncate(c->map_fd, (off_t)c->map_bytes) || ftruncate(c->fd, 0) ||
                  ftruncate(c->fd, (off_t)c->size) || pwrite(c->map_fd, &want, sizeof(want), 0) != sizeof(want);
     }
+    failed = failed || (fallocate(c->map_fd, 0, 0, (off_t)c->map_bytes) && cache_is_full(errno)); /* writing to a page that finds no room kills the process */
     (void)room_lock(c->map_fd, F_UNLCK, 0, sizeof(want.magic), false);
     return failed;
 }
@@ -204,9 +235,7 @@ static bool find_room(const struct cache *c, const char *path, const struct stor
 
 pst_status cache_open(struct cache *c, const struct room *room, const char *path, const struct store_facts *facts, pst_error *reterr)
 {
-    *c = (struct cache){.fd = -1, .map_fd = -1, .size = facts->size};
-    c->blocks = (size_t)((facts->size + CACHE_BLOCK - 1) / CACHE_BLOCK);
-    c->map_bytes = sizeof(struct header) + c->blocks * sizeof(*c->sums);
+    *c = empty_copy(facts);
     if (room && room->folder) {
         c->room = *room;
         c->room.folder = mem_strdup(room->folder);
@@ -214,9 +243,17 @@ pst_status cache_open(struct cache *c, const struct room *room, const char *path
             return fail_memory_at(reterr, path, "opening the object");
     }
     bool shared = c->room.folder && find_room(c, path, facts);
-    pst_status st = shared ? open_shared(c, path, facts, reterr) : open_private(c, path, reterr);
-    if (st < 0)
+    pst_error error = {0};
+    pst_status st = shared ? open_shared(c, path, facts, &error) : PST_OK;
+    if (!shared || (st < 0 && cache_is_full(error.sys_errno))) {
         cache_close(c);
+        *c = empty_copy(facts);
+        st = open_private(c, path, &error);
+    }
+    if (st < 0) {
+        cache_close(c);
+        *reterr = error;
+    }
     return st;
 }
 

@@ -22,11 +22,15 @@ struct cache {  /* zeroed: none */
     struct room room; /* of the folder; zeroed: private */
 };
 
-/* A copy in the folder of `room`, if there is one and room in it for a beginning; otherwise, or if `room` is NULL, a private
+/* A copy in the folder of `room`, if there is one and room in it, and on its disk, for a beginning; otherwise, or if `room` is NULL, a private
  * one. */
 pst_status cache_open(struct cache *c, const struct room *room, const char *path, const struct store_facts *facts,
                       pst_error *reterr);
+/* A private one that lies in memory, where a disk has no room for what has to be mapped. */
+pst_status cache_open_memory(struct cache *c, const char *path, const struct store_facts *facts, pst_error *reterr);
 void cache_close(struct cache *c);
+/* Whether a write failed with this errno because the disk, or a quota, has no more room. */
+bool cache_is_full(int code);
 
 size_t cache_block_bytes(const struct cache *c, size_t block); /* the last one is shorter */
 /* Whether the block is there and its bytes are those that were written. */

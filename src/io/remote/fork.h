@@ -21,5 +21,6 @@ void store_fork(enum fork_phase phase);
 void room_fork(enum fork_phase phase);
 void level_fork(enum fork_phase phase);
 void blocks_fork(enum fork_phase phase);
+void hidden_fork(enum fork_phase phase);
 
 #endif

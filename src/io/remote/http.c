@@ -169,6 +169,7 @@ struct transfer {
     CURL *easy;
     uint64_t received;  /* bytes of the body… */
     uint64_t body_from; /* …since this time */
+    char error[CURL_ERROR_SIZE]; /* what libcurl says of a failure; "": nothing */
     int low;            /* bytes that must have arrived before the thread is woken; 0: not set, 1 */
 };
 
@@ -365,6 +366,9 @@ static void set_up(CURL *easy, struct transfer *t, struct curl_slist *headers)
     } else if (strcmp(c->method, "GET")) {
         curl.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, c->method);
     }
+    if (c->ca_file)
+        curl.easy_setopt(easy, CURLOPT_CAINFO, c->ca_file);
+    curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, t->error);
     if (c->follow)
         curl.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
 }
@@ -374,6 +378,21 @@ static void say_why(struct http_call *c, const char *why)
     if (c->text.data)
         c->text.data[c->text.length = 0] = 0;
     text_add(&c->text, why);
+}
+
+static bool is_of_certificate(CURLcode result)
+{
+    return result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE || result == CURLE_SSL_ISSUER_ERROR ||
+           result == CURLE_SSL_CRL_BADFILE || result == CURLE_SSL_PINNEDPUBKEYNOTMATCH;
+}
+
+static void say_failure(struct transfer *t, CURLcode result)
+{
+    struct http_call *c = t->call;
+    c->untrusted = is_of_certificate(result);
+    say_why(c, c->untrusted && t->error[0] ? t->error : curl.easy_strerror(result));
+    if (c->untrusted)
+        text_add(&c->text, "; for a server with a certificate of your own, AWS_CA_BUNDLE (in C: ca_file) names the file with the certificate of its authority");
 }
 
 /* Whether nobody wants the answer any more. What the server does for us is waited for a little, where it may be the last that
@@ -432,7 +451,7 @@ static void run(struct connection *conn, struct transfer *t)
             continue;
         c->complete = message->data.result == CURLE_OK;
         if (!c->complete && !t->refused)
-            say_why(c, curl.easy_strerror(message->data.result));
+            say_failure(t, message->data.result);
     }
 }
 
@@ -442,7 +461,7 @@ pst_status http_perform(struct http_call *c, pst_error *reterr)
     bool failed;
     t.last = t.began;
     c->status = 0;
-    c->complete = c->cancelled = c->ranged = false;
+    c->complete = c->cancelled = c->ranged = c->untrusted = false;
     c->length = UINT64_MAX;
     c->etag[0] = 0;
     if (c->text.data)

@@ -29,6 +29,7 @@ struct http_call {
     double stall_seconds;       /* the longest wait between two bytes; 0: a default */
     const _Atomic bool *cancel; /* ends the call when true; NULL: nothing does */
 
+    const char *ca_file;        /* the certificates of trusted authorities; NULL: the system's */
     bool temporary;             /* it is signed with a session token */
 
     /* The answer. */
@@ -40,6 +41,7 @@ struct http_call {
     double retry_after; /* seconds; 0: not told */
     int64_t modified;   /* seconds since 1970; 0: not told */
     bool complete;      /* the whole body arrived */
+    bool untrusted;     /* the server's certificate is not accepted: it will not be next time */
     bool cancelled;
     unsigned failed; /* attempts before this one, as store.c counts them: their answers may have been lost */
     struct text text; /* the body of a failure or of an answer without a sink, or the reason of a failed transfer */

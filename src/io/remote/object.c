@@ -13,7 +13,8 @@
 
 #define AHEAD_BLOCKS (4 * PART_BLOCKS)
 #define GAP_BLOCKS   2u  /* see object_ask_once */
-#define TWIN_SECONDS 1.0 /* a request without a single byte for so long gets a twin */
+#define TWIN_SECONDS 1.0 /* a request without a single byte for so long gets a twin… */
+#define TWIN_TIMES   4.0 /* …and one that will take so many times longer for the rest than requests usually do, and a second more */
 
 void object_free(struct object *o)
 {
@@ -25,6 +26,7 @@ void object_free(struct object *o)
     mem_free(o->memory);
     cache_close(&o->cache);
     cache_close(&o->own);
+    cache_close(&o->former);
     pthread_mutex_destroy(&o->lock);
     pthread_cond_destroy(&o->changed);
     mem_free(o->states);
@@ -109,20 +111,32 @@ bool object_ask_anew(struct object *o, size_t first, size_t end)
     return true;
 }
 
-/* Requests that have not brought a single byte for long get a second try beside them. Locked. */
+/* Whether a second request is likely to bring what is left sooner: nothing came for long, or much less than of others. */
+static bool is_straggler(const struct part *p, uint64_t now)
+{
+    uint64_t got = atomic_load(&p->progress), all = (uint64_t)(p->count - p->skipped) * CACHE_BLOCK;
+    double seconds = (double)(now - p->started) * 1e-9, usual = part_usual_rate();
+    if (seconds < TWIN_SECONDS || !got || got >= all)
+        return seconds >= TWIN_SECONDS && !got;
+    double left = (double)(all - got);
+    return usual > 0 && left * seconds / (double)got > TWIN_SECONDS + TWIN_TIMES * left / usual;
+}
+
+/* Requests that lag behind get a second try beside them, from the blocks that are missing on. Locked. */
 static struct part *make_twins(struct object *o, size_t first, size_t end)
 {
     struct part *list = NULL;
     uint64_t now = clock_ns();
     for (struct part *p = o->active; p; p = p->next) {
         bool mine = p->first < end && p->first + p->count > first;
-        if (!mine || p->twin || p->second || !p->started || atomic_load(&p->progress) ||
-            (double)(now - p->started) * 1e-9 < TWIN_SECONDS)
+        if (!mine || p->hedged || p->twin || p->second || !p->started || !is_straggler(p, now) || !store_may_repeat())
             continue;
+        p->hedged = true;
         struct part *twin = part_make(o, p->first, p->count, NOW);
         if (!twin)
             break;
         twin->second = true;
+        twin->done = twin->skipped = p->done;
         twin->twin = p;
         p->twin = twin;
         twin->next = list;
@@ -140,7 +154,7 @@ void object_check_stored(struct object *o, size_t first, size_t end)
         bool ok = cache_check(&o->cache, i);
         pthread_mutex_lock(&o->lock);
         if (o->states[i] == STORED)
-            object_mark(o, i, 1, ok && object_use_stored(o, i) ? HERE : ABSENT);
+            object_mark(o, i, 1, ok ? HERE : ABSENT);
     }
 }
 
@@ -335,7 +349,7 @@ pst_status object_open(struct object **ret, const char *path, struct store_facts
         return fail_memory_at(reterr, path, "opening the object");
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->changed, NULL);
-    o->cache = o->own = (struct cache){.fd = -1, .map_fd = -1};
+    o->cache = o->own = o->former = (struct cache){.fd = -1, .map_fd = -1};
     o->facts = *facts;
     o->refs = o->users = 1;
     o->path = mem_strdup(path);

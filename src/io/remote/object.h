@@ -31,10 +31,9 @@ uint64_t object_downloaded(void);
 pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_error *reterr);
 /* The same, of the first bytes, and they can be mapped from then on. */
 pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *reterr);
-/* Whether its blocks may lie in memory: then it is read with object_read; otherwise by its descriptor, after object_need. */
-bool object_in_memory(const struct object *o);
-/* Reads what the pieces have room for, or up to the end; modifies them. `fd` is a descriptor of the object. */
-pst_status object_read(struct object *o, int fd, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got, pst_error *reterr);
+/* Reads what the pieces have room for, or up to the end; modifies them. `ret_in_file`: nothing was read, as all of it can be read by a descriptor of the
+ * object, which is faster. */
+pst_status object_read(struct object *o, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got, bool *ret_in_file, pst_error *reterr);
 /* Starts fetching the bytes; does not wait. */
 void object_fetch(struct object *o, uint64_t offset, uint64_t length);
 /* The object is read from front to back: some of what follows is fetched ahead. */

@@ -1,7 +1,7 @@
 /* object_fetch.c: see object_inside.h. One request's bytes on their way into the copy.
  *
- * A copy in the cache whose folder has no more room is left as it is: a private copy takes its place for this process, with the
- * blocks that are here, and gets the later ones. Whoever was writing into the old one goes on, and copies what it brought. */
+ * A copy in the cache whose folder or disk has no more room is left as it is: later blocks go into memory and into a private file, as those of an object
+ * without a cache do. Whoever was writing into the old one goes on. */
 #include "io/remote/object_inside.h"
 
 #include "base/clock.h"
@@ -18,40 +18,50 @@
 #include <unistd.h>
 
 #define POLL_NS     5000000L
+#define RATE_BLOCKS 4u
 #define SHOW_BLOCKS 16u /* of a request are shown together: readers need not wait for all of it */
 
 /* ---- The copy that readers see ---- */
 
-/* Locked. */
-static const struct cache *seen_copy(const struct object *o)
+const struct cache *object_file_of(const struct object *o, size_t i)
 {
-    return o->own.fd >= 0 ? &o->own : &o->cache;
+    if (o->own.fd >= 0 && atomic_load(&o->own.sums[i]))
+        return &o->own;
+    return o->former.fd >= 0 && atomic_load(&o->former.sums[i]) ? &o->former : &o->cache;
 }
 
-bool object_use_stored(struct object *o, size_t block)
+/* The file for blocks that find no memory. */
+static const struct cache *private_copy(struct object *o)
 {
-    return o->own.fd < 0 || cache_copy(&o->cache, &o->own, block);
+    pthread_mutex_lock(&o->lock);
+    const struct cache *c = o->cache.map_fd < 0 ? &o->cache : &o->own;
+    pthread_mutex_unlock(&o->lock);
+    return c;
 }
 
-/* Puts a private copy in the place of the one in the cache. */
+static bool has_left(struct object *o)
+{
+    pthread_mutex_lock(&o->lock);
+    bool left = o->memory != NULL;
+    pthread_mutex_unlock(&o->lock);
+    return left;
+}
+
+/* From now on blocks go into memory and a private file. */
 static pst_status leave_cache(struct object *o, pst_error *reterr)
 {
-    struct cache own;
     pst_status st = PST_OK;
+    struct memory_block *memory = mem_array(o->cache.blocks + 1, sizeof(*memory));
     pthread_mutex_lock(&o->lock);
-    if (o->own.fd < 0 && (st = cache_open(&own, NULL, o->path, &o->facts, reterr)) == PST_OK) {
-        bool ok = true;
-        for (size_t i = 0; ok && i < o->cache.blocks; i++)
-            ok = o->states[i] != HERE || cache_copy(&o->cache, &own, i);
-        if (ok) {
-            remote_redirect(o, &o->seen, own.fd);
-            o->own = own;
-        } else {
-            st = file_fail(reterr, o->path, "keeping a copy of the object in /tmp", errno);
-            cache_close(&own);
-        }
+    if (!memory)
+        st = fail_memory_at(reterr, o->path, "fetching the object");
+    else if (!o->memory && (st = cache_open(&o->own, NULL, o->path, &o->facts, reterr)) == PST_OK) {
+        o->memory = memory;
+        memory = NULL;
+        blocks_expect((int64_t)o->cache.size);
     }
     pthread_mutex_unlock(&o->lock);
+    mem_free(memory);
     return st;
 }
 
@@ -59,27 +69,20 @@ static pst_status leave_cache(struct object *o, pst_error *reterr)
  * since, and others may be fetching it again. Locked. */
 static bool has_bytes(const struct object *o, size_t i)
 {
-    return !o->memory || o->memory[i].bytes || atomic_load(&o->cache.sums[i]);
+    return !o->memory || o->memory[i].bytes || atomic_load(&object_file_of(o, i)->sums[i]);
 }
 
-bool part_show(struct part *p, const struct cache *in, size_t count)
+void part_show(struct part *p, size_t count)
 {
     struct object *o = p->object;
     size_t first = p->first + p->done;
-    bool ok = true;
     pthread_mutex_lock(&o->lock);
-    const struct cache *to = seen_copy(o);
-    for (size_t i = first; ok && to != in && i < first + count; i++)
-        ok = o->states[i] == HERE || cache_copy(in, to, i);
-    if (ok) {
-        for (size_t i = first; i < first + count; i++)
-            if (has_bytes(o, i))
-                object_mark(o, i, 1, HERE);
-        p->done += count;
-        pthread_cond_broadcast(&o->changed);
-    }
+    for (size_t i = first; i < first + count; i++)
+        if (has_bytes(o, i))
+            object_mark(o, i, 1, HERE);
+    p->done += count;
+    pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
-    return ok;
 }
 
 /* ---- Writing ---- */
@@ -92,13 +95,14 @@ uint64_t object_downloaded(void)
 }
 
 struct writing { /* the bytes of one part on their way into the copy */
-    struct part *part; /* NULL: nobody is told */
+    struct part *part; /* NULL: nobody is told, nor waits */
     const struct cache *to;
     struct object *o;
     uint64_t at;
     uint8_t **block; /* in memory, the one that bytes arrive for; NULL: they go to the file */
     uint32_t crc;
     int error;
+    bool unwanted; /* there is no memory for what nobody waits for */
 };
 
 /* The checksums of `length` bytes at w->at, which have been written to the file. A private copy is not read by later processes: a mark is
@@ -141,25 +145,51 @@ static bool write_file(struct writing *w, const uint8_t *bytes, size_t length)
     return true;
 }
 
-/* Into memory block by block; one for which there is no memory goes to the file. */
+static enum urgency urgency_of(const struct writing *w)
+{
+    return w->part ? w->part->urgency : SOMETIME;
+}
+
+/* Takes memory for a block that can not go to the file, and what is there of it already. */
+static bool take_memory(struct writing *w)
+{
+    size_t inside = (size_t)(w->at % CACHE_BLOCK), got = 0;
+    w->error = 0;
+    *w->block = spare_take(w->o, urgency_of(w));
+    w->unwanted = !*w->block && urgency_of(w) != NOW;
+    if (!*w->block && !w->unwanted)
+        w->error = ENOMEM;
+    if (*w->block && inside && (file_read_at(w->to->fd, w->o->path, *w->block, inside, w->at - inside, &got, NULL) < 0 || got < inside))
+        w->error = EIO;
+    return *w->block && !w->error;
+}
+
+/* Into memory block by block; one for which there is no memory goes to the file. If its disk is full, memory is made free. */
 static bool write_memory(struct writing *w, const uint8_t *bytes, size_t length)
 {
     while (length) {
+        uint64_t before = w->at;
         size_t block = (size_t)(w->at / CACHE_BLOCK), inside = (size_t)(w->at % CACHE_BLOCK);
         size_t n = cache_block_bytes(w->to, block) - inside;
         n = n < length ? n : length;
         if (inside == 0)
             *w->block = blocks_take();
-        if (!*w->block && !write_file(w, bytes, n))
+        if (!*w->block && inside == 0 && spare_disk_is_full() && !take_memory(w))
             return false;
         if (*w->block) {
             memcpy(*w->block + inside, bytes, n);
             w->at += n;
             if (inside + n == cache_block_bytes(w->to, block))
-                object_attach(w->o, block, w->block);
+                object_attach(w->o, block, w->block, urgency_of(w) == SOMETIME);
+        } else if (!write_file(w, bytes, n)) {
+            if (!cache_is_full(w->error))
+                return false;
+            spare_note_full();
+            if (!take_memory(w))
+                return false;
         }
-        bytes += n;
-        length -= n;
+        bytes += w->at - before;
+        length -= w->at - before;
     }
     return true;
 }
@@ -172,9 +202,9 @@ static bool write_bytes(void *user, const void *data, size_t length)
         return false;
     atomic_store_explicit(&w->o->moved, clock_ns(), memory_order_relaxed);
     size_t ready = w->part ? whole_blocks(w) - w->part->first - w->part->done : 0;
-    if (ready >= SHOW_BLOCKS && !part_show(w->part, w->to, ready))
-        w->error = EIO;
-    return w->error == 0;
+    if (ready >= SHOW_BLOCKS)
+        part_show(w->part, ready);
+    return true;
 }
 
 void object_keep_first(struct object *o, const void *bytes, size_t length)
@@ -190,10 +220,34 @@ void object_keep_first(struct object *o, const void *bytes, size_t length)
 
 /* ---- Downloading ---- */
 
-static pst_status download(struct part *p, const struct cache *to, pst_error *reterr)
+static pst_status fail_stopped(const struct part *p, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_ECANCELLED, p->object->path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
+}
+
+static _Atomic uint64_t usual_rate; /* smoothed; requests for several blocks alone */
+
+double part_usual_rate(void)
+{
+    return (double)atomic_load(&usual_rate);
+}
+
+static void note_rate(const struct part *p, uint64_t bytes)
+{
+    double seconds = (double)(clock_ns() - p->started) * 1e-9, before = part_usual_rate();
+    double rate = seconds > 0 ? (double)bytes / seconds : 0;
+    if (bytes >= RATE_BLOCKS * CACHE_BLOCK && rate > 0)
+        atomic_store(&usual_rate, (uint64_t)(before > 0 ? before + (rate - before) / 8 : rate)); /* what another thread notes at once may be lost */
+}
+
+/* `ret_full`: the disk of the cache is full. */
+static pst_status download(struct part *p, const struct cache *to, bool *ret_full, pst_error *reterr)
 {
     struct object *o = p->object;
-    struct writing w = {.o = o, .part = p, .to = to, .at = (uint64_t)p->first * CACHE_BLOCK, .block = o->memory ? &p->block : NULL};
+    struct writing w = {
+        .o = o, .part = p, .to = to, .at = (uint64_t)(p->first + p->done) * CACHE_BLOCK, .block = to->map_fd < 0 ? &p->block : NULL};
+    if (w.block && p->urgency == SOON && spare_disk_is_full() && !spare_has(p->count - p->done))
+        return fail_stopped(p, reterr);
     uint64_t end = (uint64_t)(p->first + p->count) * CACHE_BLOCK;
     struct store_facts facts = o->facts;
     pthread_mutex_lock(&o->lock);
@@ -207,12 +261,17 @@ static pst_status download(struct part *p, const struct cache *to, pst_error *re
                             .cancel = &p->cancel,
                             .progress = &p->progress};
     pst_status st = store_get(&get, &facts, reterr);
+    *ret_full = !w.block && cache_is_full(w.error);
+    if (w.unwanted)
+        return fail_stopped(p, reterr);
     if (w.error)
         return file_fail(reterr, o->path, "keeping a copy of the object", w.error);
     if (st == PST_OK && whole_blocks(&w) < p->first + p->count)
         return pst_fail_at(reterr, PST_EIO, o->path, PST_NOWHERE, w.at, "the server sent fewer bytes than the object has");
-    if (st == PST_OK && !part_show(p, to, p->count - p->done))
-        return file_fail(reterr, o->path, "keeping a copy of the object", EIO);
+    if (st == PST_OK) {
+        note_rate(p, get.length);
+        part_show(p, p->count - p->done);
+    }
     return st;
 }
 
@@ -251,7 +310,7 @@ void part_give_room(struct part *p)
 
 size_t part_touched(const struct part *p)
 {
-    size_t blocks = (size_t)((atomic_load(&p->progress) + CACHE_BLOCK - 1) / CACHE_BLOCK);
+    size_t blocks = p->skipped + (size_t)((atomic_load(&p->progress) + CACHE_BLOCK - 1) / CACHE_BLOCK);
     blocks = blocks > p->touched ? blocks : p->touched;
     return blocks < p->count ? blocks : p->count;
 }
@@ -263,13 +322,13 @@ static pst_status bring_shared(struct part *p, bool *ret_full, pst_error *reterr
     pst_status st = PST_OK;
     while (!cache_claim(c, p->first, p->count)) {
         if (atomic_load(&p->cancel))
-            return pst_fail_at(reterr, PST_ECANCELLED, p->object->path, PST_NOWHERE, PST_NOWHERE, "stopped while it was read");
+            return fail_stopped(p, reterr);
         nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
     if (is_stored(p))
-        st = part_show(p, c, p->count) ? PST_OK : file_fail(reterr, p->object->path, "keeping a copy of the object", EIO);
+        part_show(p, p->count - p->done);
     else if (take_room(p))
-        st = download(p, c, reterr);
+        st = download(p, c, ret_full, reterr);
     else
         *ret_full = true;
     cache_release(c, p->first, p->count);
@@ -279,16 +338,19 @@ static pst_status bring_shared(struct part *p, bool *ret_full, pst_error *reterr
 pst_status part_bring(struct part *p, pst_error *reterr)
 {
     struct object *o = p->object;
-    bool full = o->cache.map_fd < 0;
-    pthread_mutex_lock(&o->lock);
-    bool left = o->own.fd >= 0;
-    pthread_mutex_unlock(&o->lock);
-    if (full)
-        return download(p, &o->cache, reterr);
-    pst_status st = left ? PST_OK : bring_shared(p, &full, reterr);
-    if (!left && !full)
-        return st;
-    if (!left && (st = leave_cache(o, reterr)) < 0)
-        return st;
-    return is_stored(p) && part_show(p, &o->cache, p->count) ? PST_OK : download(p, &o->own, reterr);
+    bool full = false;
+    if (!has_left(o)) {
+        pst_status st = bring_shared(p, &full, reterr);
+        if (!full)
+            return st;
+        pthread_mutex_lock(&o->lock);
+        part_give_room(p);
+        pthread_mutex_unlock(&o->lock);
+        if ((st = leave_cache(o, reterr)) < 0)
+            return st;
+    }
+    if (!is_stored(p))
+        return download(p, private_copy(o), &full, reterr);
+    part_show(p, p->count - p->done);
+    return PST_OK;
 }

@@ -1,4 +1,4 @@
-/* object_inside.h: what object.c, object_parts.c, object_fetch.c and object_read.c share: objects, and the requests for their blocks.
+/* object_inside.h: what object.c, object_parts.c, object_fetch.c, object_read.c and object_spare.c share: objects, and the requests for their blocks.
  *
  * Promises: a block is HERE only after its bytes are in the copy that readers see; a failure reaches everybody who waits for a
  * block of that request, and the next to ask tries again. Locks: `all.lock` of object_parts.c guards the list of objects, the queues
@@ -27,7 +27,8 @@ enum urgency { NOW, SOON, SOMETIME };
 struct part { /* one request */
     struct object *object;
     size_t first, count;
-    size_t done; /* blocks of it that are here already */
+    size_t done; /* blocks of it that are here already… */
+    size_t skipped; /* …and those of them that another request brought */
     enum urgency urgency;
     uint64_t started; /* when the server was asked, nanoseconds; 0: it waits for a connection, or for another process */
     uint64_t taken;   /* bytes of the cache's room; locked */
@@ -36,6 +37,7 @@ struct part { /* one request */
     _Atomic bool cancel;
     struct part *twin; /* a second request for the same blocks */
     bool second;       /* it is that second request */
+    bool hedged;       /* it has, or had, a twin */
     uint8_t *block;    /* in memory, the one that bytes arrive for */
     bool failed;       /* the other one has failed before… */
     pst_error error;   /* …for this reason */
@@ -47,13 +49,20 @@ struct memory_block { /* locked; the bytes do not change while there are readers
     uint32_t read;    /* bytes of it */
     uint32_t readers; /* that copy from it now */
     uint32_t round;   /* the last in which it passed, counted from 1; 0: none */
+    bool ahead;       /* nobody has asked for it, nor read it */
+};
+
+struct wish { /* blocks that a thread is about to read */
+    size_t first, end;
+    struct wish *next;
 };
 
 struct object {
     char *path;
     struct store_facts facts;
     struct cache cache;
-    struct cache own;         /* its private copy, once the cache had no more room; otherwise without a file */
+    struct cache own;         /* a private copy for what comes once the cache had no more room; otherwise without a file */
+    struct cache former;      /* the private copy before it had to move to memory; otherwise without a file */
     _Atomic int seen;         /* the descriptor of the copy that readers see: of one of the two */
     _Atomic uint64_t moved;   /* when bytes arrived last; nanoseconds */
     pthread_mutex_t lock;
@@ -63,8 +72,11 @@ struct object {
     uint32_t round;  /* how often nearly all of it has been read and dropped… */
     size_t passed;   /* …and blocks that passed since */
     bool ended;      /* it is not known yet whether it will be read again */
-    struct memory_block *memory; /* of each block; NULL: all are in the file */
-    size_t in_memory;            /* blocks */
+    struct memory_block *memory; /* of each block; NULL: all are in the cache */
+    size_t in_memory;            /* blocks… */
+    size_t read, ahead;          /* …those of them that have been read in part, and those that are `ahead`… */
+    size_t hand;                 /* …and where one that can be spared is looked for next */
+    struct wish *wishes;         /* what is not dropped */
     unsigned mapped;             /* by so many: nothing is dropped any more */
     struct part *active; /* under way; locked */
     pst_error error;     /* the last failure… */
@@ -76,6 +88,7 @@ struct object {
     size_t fill;        /* blocks before this one are not absent */
     unsigned refs;    /* users and parts; under all.lock, as all below */
     unsigned users;
+    _Atomic uint64_t turn; /* its place in the order in which objects are filled, from 1; 0: not known yet */
     bool filling; /* in the list of those that are filled when connections are idle */
     struct object *next, *fill_next;
 };
@@ -99,25 +112,45 @@ void object_mark(struct object *o, size_t first, size_t count, enum state state)
 
 /* ---- object_fetch.c ---- */
 
+/* Bytes per second that a request usually brings, from when the server was asked; 0: none has ended yet. */
+double part_usual_rate(void);
 /* Brings the blocks of a part, which are HERE one after the other from then on. */
 pst_status part_bring(struct part *p, pst_error *reterr);
-/* Tells readers of the next `count` blocks of a part, which are whole in `in`. False: they could not be copied to where readers look. */
-bool part_show(struct part *p, const struct cache *in, size_t count);
+/* Tells readers of the next `count` blocks of a part, which are whole. */
+void part_show(struct part *p, size_t count);
 /* The number of blocks of which bytes may have been written. */
 size_t part_touched(const struct part *p);
 /* Gives back the room of blocks that did not arrive. */
 void part_give_room(struct part *p);
-/* Puts a block that an earlier process stored, and that is sound, into the copy that readers see. Locked. */
-bool object_use_stored(struct object *o, size_t block);
+/* The file that has a block which does not lie in memory. Locked, or while the block is held. */
+const struct cache *object_file_of(const struct object *o, size_t i);
 /* Keeps the first bytes of the object, which came with its facts. Before others see the object. */
 void object_keep_first(struct object *o, const void *bytes, size_t length);
 
 /* ---- object_read.c ---- */
 
-/* Takes a whole block that has arrived in memory, which is shown to readers later. Leaves `*block` NULL. */
-void object_attach(struct object *o, size_t i, uint8_t **block);
+/* Takes a whole block that has arrived in memory, which is shown to readers later; `ahead`: nobody has asked for it. Leaves `*block` NULL. */
+void object_attach(struct object *o, size_t i, uint8_t **block, bool ahead);
+/* Gives back the memory of a block. Locked. */
+void object_release_block(struct object *o, size_t i);
 /* Gives back the memory of all blocks. */
 void object_release_memory(struct object *o);
+
+/* ---- object_spare.c ---- */
+
+/* The disk of private copies is full, as a write has shown. */
+void spare_note_full(void);
+bool spare_disk_is_full(void);
+/* Whether it was full once: from then on nothing is fetched ahead that finds no memory, and what was read is dropped from the disk, too. */
+bool spare_is_short(void);
+/* Frees the space of a block that was read. Locked. */
+void spare_punch(struct object *o, size_t i);
+/* Memory for a block of an object, of the pool or of a block that can rather be spared: of those that were read in part, and those that nobody asked for;
+ * for what nobody asked for, only of the latter in objects whose turn comes later. For what somebody waits for, of any other, and past the limit if there
+ * is none. NULL: there is none. */
+uint8_t *spare_take(const struct object *o, enum urgency urgency);
+/* Whether so many blocks that will be asked for soon would find memory. */
+bool spare_has(size_t count);
 
 /* ---- object_parts.c ---- */
 
@@ -133,6 +166,10 @@ struct part *part_make(struct object *o, size_t first, size_t count, enum urgenc
 void part_finish(struct part *p, pst_status st, const pst_error *error);
 /* Takes the list. False: no thread could be started; then it stays in the queue. */
 bool parts_add(struct part *list);
+/* Calls `visit` with each open object until it returns true, with all.lock. */
+bool parts_visit(bool (*visit)(struct object *o, void *user), void *user);
+/* There is memory again: what is fetched ahead goes on. */
+void parts_resume(void);
 /* Has the rest of what is expected of the object fetched when there is nothing else to do, after those for which this was called before. */
 void parts_fill(struct object *o);
 

@@ -4,11 +4,13 @@
  * order in which they were named. */
 #include "io/remote/object_inside.h"
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/memory.h"
 #include "io/remote/blocks.h"
 #include "io/remote/fork.h"
 #include "io/remote/settings.h"
+#include "io/remote/tuner.h"
 
 #include <string.h>
 
@@ -26,9 +28,18 @@ static struct {
     struct object *objects;
     struct queue queue[SOMETIME]; /* by urgency, first come first served */
     struct object *fill_first, *fill_last;
+    uint64_t turns;
+    struct tuner tuner;
     unsigned threads, idle, queued; /* the last: parts in the queues */
     unsigned fills;                 /* requests for what nobody has asked for yet: as many as there are connections, however many threads there are */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
+
+/* Locked. */
+static unsigned connections(void)
+{
+    unsigned set = settings_connections_set();
+    return set ? set : all.tuner.now ? all.tuner.now : TUNER_LEAST;
+}
 
 static void queue_put(struct queue *q, struct part *p)
 {
@@ -81,6 +92,16 @@ void parts_release(struct object *o)
     pthread_mutex_unlock(&all.lock);
     if (last)
         object_free(o);
+}
+
+bool parts_visit(bool (*visit)(struct object *o, void *user), void *user)
+{
+    bool done = false;
+    pthread_mutex_lock(&all.lock);
+    for (struct object *o = all.objects; o && !done; o = o->next)
+        done = visit(o, user);
+    pthread_mutex_unlock(&all.lock);
+    return done;
 }
 
 /* Locked. */
@@ -170,6 +191,7 @@ static void drop_parts(struct part **list)
 static void forget_threads(void)
 {
     all.threads = all.idle = all.queued = all.fills = 0;
+    all.tuner.began = 0;
     pthread_cond_init(&all.work, NULL);
     for (unsigned u = 0; u < SOMETIME; u++)
         drop_parts(&all.queue[u].first);
@@ -286,6 +308,8 @@ static void grow(struct part *p)
 {
     struct object *o = p->object;
     size_t end = p->first + p->count;
+    if (o->memory && spare_is_short())
+        return;
     while (p->count < GROW_BLOCKS && end < o->until && o->states[end] == ABSENT) {
         object_mark(o, end++, 1, COMING);
         p->count++;
@@ -310,11 +334,36 @@ static struct part *fill_part(struct object *o)
     return p;
 }
 
+/* Blocks that nobody asked for, of objects that are filled later. Locked. */
+static size_t spare_after(const struct object *o)
+{
+    size_t blocks = 0;
+    for (struct object *other = all.objects; other; other = other->next) {
+        if (other->turn <= o->turn)
+            continue;
+        pthread_mutex_lock(&other->lock);
+        blocks += other->mapped ? 0 : other->ahead;
+        pthread_mutex_unlock(&other->lock);
+    }
+    return blocks;
+}
+
+/* Whether what the object's next request brings finds memory, or room on a disk. */
+static bool has_room(struct object *o)
+{
+    if (!spare_is_short())
+        return true;
+    pthread_mutex_lock(&o->lock);
+    bool cached = !o->memory;
+    pthread_mutex_unlock(&o->lock);
+    return cached || blocks_room() + spare_after(o) >= (all.fills + 1) * (size_t)PART_BLOCKS;
+}
+
 /* Small requests have more threads than there are connections for large ones: as many of the latter at once would only delay each other.
  * Locked. */
 static bool may_fill(void)
 {
-    return all.fill_first && all.fills < settings_connections();
+    return all.fill_first && all.fills < connections() && has_room(all.fill_first);
 }
 
 /* NULL: nothing to do. Locked. */
@@ -333,6 +382,20 @@ static struct part *take_part(void)
     }
     all.fills += p && p->urgency == SOMETIME;
     return p;
+}
+
+static void start_threads(unsigned wanted, bool small);
+
+/* A request for what nobody has asked for yet has ended. What is on its way takes up to half of the memory for blocks. Locked. */
+static void end_fill(void)
+{
+    uint64_t most = blocks_most_bytes() / 2 / (PART_BLOCKS * CACHE_BLOCK);
+    unsigned before = connections();
+    most = most < TUNER_LEAST ? TUNER_LEAST : most < TUNER_MOST ? most : TUNER_MOST;
+    (void)tuner_step(&all.tuner, clock_ns(), object_downloaded(), all.fill_first && all.fills >= before, (unsigned)most);
+    all.fills--;
+    if (connections() > before)
+        start_threads(MOST_THREADS, false);
 }
 
 static void *fetch_parts(void *unused)
@@ -362,7 +425,8 @@ static void *fetch_parts(void *unused)
         pst_status st = part_bring(p, &error);
         part_finish(p, st, &error);
         pthread_mutex_lock(&all.lock);
-        all.fills -= fills;
+        if (fills)
+            end_fill();
     }
     return NULL;
 }
@@ -372,7 +436,7 @@ static void *fetch_parts(void *unused)
 /* Locked. */
 static void start_threads(unsigned wanted, bool small)
 {
-    unsigned most = settings_connections() * (small ? 8 : 1);
+    unsigned most = connections() * (small ? 8 : 1);
     most = most < MOST_THREADS ? most : MOST_THREADS;
     while (all.threads < most && all.threads < wanted) {
         pthread_t thread;
@@ -410,11 +474,20 @@ bool parts_add(struct part *list)
     return ok;
 }
 
+void parts_resume(void)
+{
+    pthread_mutex_lock(&all.lock);
+    if (all.idle && may_fill())
+        pthread_cond_signal(&all.work);
+    pthread_mutex_unlock(&all.lock);
+}
+
 void parts_fill(struct object *o)
 {
     pthread_mutex_lock(&all.lock);
     if (!o->filling && o->users) {
         o->filling = true;
+        o->turn = ++all.turns;
         o->fill_next = NULL;
         if (all.fill_first)
             all.fill_last->fill_next = o;

@@ -1,11 +1,12 @@
 /* object_read.c: see object.h and object_inside.h. The blocks of an object that no cache keeps lie in memory, as long as the pool has some;
  * readers copy from there. A block that has been read to the end may be dropped, and is fetched again if it is needed again. Blocks that find no
- * memory lie in the private file, as all of an object in a cache do. */
+ * memory lie in a private file, and those that a cache has in its file. */
 #include "io/remote/object_inside.h"
 
 #include "base/error.h"
 #include "io/file.h"
 #include "io/remote/blocks.h"
+#include "io/remote/remote.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,7 +16,15 @@
 
 /* ---- Blocks in memory ---- */
 
-void object_attach(struct object *o, size_t i, uint8_t **block)
+/* Counts a block with those that can be spared, or takes it out: before and after a change. Locked. */
+static void tally(struct object *o, const struct memory_block *m, bool in)
+{
+    size_t by = in ? 1 : SIZE_MAX;
+    o->read += m->bytes && m->read ? by : 0;
+    o->ahead += m->bytes && m->ahead ? by : 0;
+}
+
+void object_attach(struct object *o, size_t i, uint8_t **block, bool ahead)
 {
     struct memory_block *m = &o->memory[i];
     pthread_mutex_lock(&o->lock);
@@ -24,6 +33,8 @@ void object_attach(struct object *o, size_t i, uint8_t **block)
     if (!m->bytes && (o->states[i] == COMING || o->states[i] == ABSENT)) { /* another request may have been first */
         m->bytes = left;
         m->read = 0;
+        m->ahead = ahead;
+        tally(o, m, true);
         o->in_memory++;
         left = NULL;
     }
@@ -31,9 +42,10 @@ void object_attach(struct object *o, size_t i, uint8_t **block)
     blocks_give(left);
 }
 
-/* Locked. */
-static void release(struct object *o, struct memory_block *m)
+void object_release_block(struct object *o, size_t i)
 {
+    struct memory_block *m = &o->memory[i];
+    tally(o, m, false);
     blocks_give(m->bytes);
     m->bytes = NULL;
     m->read = 0;
@@ -44,15 +56,19 @@ void object_release_memory(struct object *o)
 {
     for (size_t i = 0; o->memory && o->in_memory && i < o->cache.blocks; i++)
         if (o->memory[i].bytes)
-            release(o, &o->memory[i]);
+            object_release_block(o, i);
 }
 
-/* Drops a block. When nearly all that are expected and lie in memory have passed, a round ends. Locked. */
+/* Drops a block that was read. When nearly all that are expected and lie in memory have passed, a round ends. Locked. */
 static void pass(struct object *o, size_t i)
 {
     struct memory_block *m = &o->memory[i];
     size_t all = o->until > o->from ? o->until - o->from : o->cache.blocks, in_file = o->here > o->in_memory ? o->here - o->in_memory : 0; /* some in memory are not shown yet */
-    release(o, m);
+    if (m->bytes)
+        object_release_block(o, i);
+    else
+        spare_punch(o, i);
+    m->read = 0;
     object_mark(o, i, 1, PASSED);
     bool late = o->ended && m->round < o->round; /* one of the few that were not read yet when the round ended */
     if (m->round > o->round)
@@ -68,43 +84,73 @@ static void pass(struct object *o, size_t i)
     o->ended = true;
 }
 
-/* `n` bytes of a block were read. What is read while the object is opened does not count: it is read again. Locked. */
-static void note_read(struct object *o, size_t i, size_t n)
+/* Whether a block may be dropped: it lies in memory, or on a disk that was full, for this process alone. Locked. */
+static bool is_droppable(const struct object *o, size_t i)
+{
+    return o->memory[i].bytes || (spare_is_short() && o->states[i] == HERE && object_file_of(o, i)->map_fd < 0);
+}
+
+/* `n` bytes of a block were read. What is read while the object is opened does not count: it is read again. Returns whether the block was dropped. Locked. */
+static bool note_read(struct object *o, size_t i, size_t n)
 {
     struct memory_block *m = &o->memory[i];
     m->readers--;
-    if (!m->bytes || (!atomic_load_explicit(&o->all, memory_order_relaxed) && !o->sequential))
-        return;
+    if (!is_droppable(o, i) || (!atomic_load_explicit(&o->all, memory_order_relaxed) && !o->sequential))
+        return false;
+    tally(o, m, false);
+    m->ahead = false;
     m->read = n < UINT32_MAX - m->read ? m->read + (uint32_t)n : UINT32_MAX;
-    if (m->read < cache_block_bytes(&o->cache, i) || m->readers || o->mapped)
-        return;
-    if (blocks_keep())
+    bool over = m->read >= cache_block_bytes(&o->cache, i) && !m->readers && !o->mapped, keep = over && blocks_keep();
+    if (keep)
         m->read = 0;
-    else
+    tally(o, m, true);
+    if (over && !keep)
         pass(o, i);
+    return over && !keep;
 }
 
-/* Writes what lies in memory to the file as well. Locked. */
-static pst_status write_down(struct object *o, size_t end, pst_error *reterr)
+/* Puts the blocks before `end` that are here, and for another file all others that are here, into one private file. Locked. */
+static pst_status write_down(struct object *o, const struct cache *to, size_t end, pst_error *reterr)
 {
     pst_status st = PST_OK;
-    for (size_t i = 0; st == PST_OK && i < end; i++) {
+    for (size_t i = 0; st == PST_OK && i < o->cache.blocks; i++) {
         struct memory_block *m = &o->memory[i];
-        if (!m->bytes)
+        const struct cache *from = m->bytes ? NULL : object_file_of(o, i);
+        if (from == to || o->states[i] != HERE || (from == NULL && i >= end))
             continue;
-        st = file_write_at(o->cache.fd, o->path, m->bytes, cache_block_bytes(&o->cache, i), (uint64_t)i * CACHE_BLOCK, reterr);
-        if (st == PST_OK)
-            atomic_store(&o->cache.sums[i], cache_sum(0)); /* a mark is enough: nobody else reads this file */
-        if (st == PST_OK && !m->readers)
-            release(o, m);
+        if (m->bytes)
+            st = file_write_at(to->fd, o->path, m->bytes, cache_block_bytes(to, i), (uint64_t)i * CACHE_BLOCK, reterr);
+        else if (!cache_copy(from, to, i))
+            st = file_fail(reterr, o->path, "keeping a copy of the object in /tmp", errno);
+        if (st < 0)
+            break;
+        atomic_store(&to->sums[i], cache_sum(0)); /* a mark is enough: nobody else reads this file */
+        if (m->bytes && !m->readers)
+            object_release_block(o, i);
     }
+    return st;
+}
+
+/* Puts the blocks before `end` into the file that descriptors of the object see. If the disk is full, that is one in memory from then on. Locked. */
+static pst_status gather(struct object *o, size_t end, pst_error *reterr)
+{
+    struct cache *to = o->own.fd >= 0 ? &o->own : &o->cache;
+    pst_status st = write_down(o, to, end, reterr);
+    struct cache memory;
+    if (st < 0 && reterr && cache_is_full(reterr->sys_errno) && o->former.fd < 0 && cache_open_memory(&memory, o->path, &o->facts, reterr) == PST_OK) {
+        spare_note_full();
+        o->former = o->own; /* readers may be at it */
+        o->own = memory;
+        to = &o->own;
+        st = write_down(o, to, end, reterr);
+    }
+    if (st == PST_OK && atomic_load(&o->seen) != to->fd)
+        remote_redirect(o, &o->seen, to->fd);
     return st;
 }
 
 pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *reterr)
 {
-    if (!o->memory)
-        return object_need(o, 0, length, reterr);
     pthread_mutex_lock(&o->lock);
     o->mapped++; /* from now on nothing is dropped */
     pthread_mutex_unlock(&o->lock);
@@ -112,7 +158,7 @@ pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *rete
     size_t end = (size_t)((length + CACHE_BLOCK - 1) / CACHE_BLOCK);
     pthread_mutex_lock(&o->lock);
     if (st == PST_OK)
-        st = write_down(o, end < o->cache.blocks ? end : o->cache.blocks, reterr);
+        st = o->memory ? gather(o, end < o->cache.blocks ? end : o->cache.blocks, reterr) : PST_OK;
     if (st < 0)
         o->mapped--; /* others may have it mapped */
     pthread_mutex_unlock(&o->lock);
@@ -125,10 +171,9 @@ bool object_is_whole(struct object *o)
     if (o->here < o->cache.blocks)
         object_check_stored(o, 0, o->cache.blocks);
     bool whole = o->here == o->cache.blocks;
-    if (whole && o->in_memory) { /* a small one, which came with its opening, can be mapped, and then closed */
-        whole = o->cache.size <= SMALL && write_down(o, o->cache.blocks, NULL) == PST_OK && !o->in_memory;
-        o->mapped += whole;
-    }
+    if (whole && (o->in_memory || o->own.fd >= 0)) /* a small one, which came with its opening, can be mapped, and then closed */
+        whole = o->cache.size <= SMALL && gather(o, o->cache.blocks, NULL) == PST_OK && !o->in_memory;
+    o->mapped += whole;
     pthread_mutex_unlock(&o->lock);
     return whole;
 }
@@ -137,6 +182,7 @@ bool object_is_here(struct object *o)
 {
     pthread_mutex_lock(&o->lock);
     bool here = o->here == o->cache.blocks && !o->in_memory && o->own.fd < 0; /* a mapping may be of the copy that was left */
+    o->mapped += here;
     pthread_mutex_unlock(&o->lock);
     return here;
 }
@@ -190,18 +236,45 @@ static pst_status read_file(struct target *t, int fd, const char *path, uint64_t
     return PST_OK;
 }
 
-/* Has blocks [first, end) stay while they are read. False: one of them is not here any more. */
-static bool hold(struct object *o, size_t first, size_t end)
+static void wish(struct object *o, struct wish *w)
+{
+    pthread_mutex_lock(&o->lock);
+    w->next = o->wishes;
+    o->wishes = w;
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void end_wish(struct object *o, struct wish *w)
+{
+    pthread_mutex_lock(&o->lock);
+    struct wish **at = &o->wishes;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* Has blocks [first, end) stay while they are read. False: one of them is not here any more. `ret_in_file`: all are in the file that descriptors see, and stay. */
+static bool hold(struct object *o, size_t first, size_t end, bool *ret_in_file)
 {
     pthread_mutex_lock(&o->lock);
     bool here = object_first_missing(o, first, end) == end;
-    for (size_t i = first; here && i < end; i++)
+    *ret_in_file = here && !o->memory;
+    for (size_t i = first; here && o->memory && i < end; i++)
         o->memory[i].readers++;
     pthread_mutex_unlock(&o->lock);
     return here;
 }
 
-static pst_status copy_held(struct object *o, int fd, struct target *t, uint64_t offset, uint64_t end, pst_error *reterr)
+static int descriptor_of(struct object *o, size_t i)
+{
+    pthread_mutex_lock(&o->lock);
+    int fd = object_file_of(o, i)->fd;
+    pthread_mutex_unlock(&o->lock);
+    return fd;
+}
+
+static pst_status copy_held(struct object *o, struct target *t, uint64_t offset, uint64_t end, pst_error *reterr)
 {
     pst_status st = PST_OK;
     while (offset < end && st == PST_OK) {
@@ -211,7 +284,7 @@ static pst_status copy_held(struct object *o, int fd, struct target *t, uint64_t
         if (o->memory[i].bytes)
             copy(t, o->memory[i].bytes + offset % CACHE_BLOCK, n);
         else
-            st = read_file(t, fd, o->path, offset, n, reterr);
+            st = read_file(t, descriptor_of(o, i), o->path, offset, n, reterr);
         offset += n;
     }
     return st;
@@ -219,40 +292,51 @@ static pst_status copy_held(struct object *o, int fd, struct target *t, uint64_t
 
 static void let_go(struct object *o, uint64_t offset, uint64_t end)
 {
+    bool dropped = false;
     pthread_mutex_lock(&o->lock);
     while (offset < end) {
         size_t i = (size_t)(offset / CACHE_BLOCK);
         uint64_t until = (uint64_t)(i + 1) * CACHE_BLOCK;
         until = until < end ? until : end;
-        note_read(o, i, (size_t)(until - offset));
+        dropped |= note_read(o, i, (size_t)(until - offset));
         offset = until;
     }
     pthread_mutex_unlock(&o->lock);
+    if (dropped && spare_is_short())
+        parts_resume();
 }
 
-bool object_in_memory(const struct object *o)
+/* Waits for the bytes, and holds their blocks. */
+static pst_status need_held(struct object *o, uint64_t offset, uint64_t end, bool *ret_in_file, pst_error *reterr)
 {
-    return o->memory != NULL;
+    struct wish w = {.first = (size_t)(offset / CACHE_BLOCK), .end = (size_t)((end + CACHE_BLOCK - 1) / CACHE_BLOCK)};
+    bool wishes = spare_is_short();
+    pst_status st;
+    if (wishes)
+        wish(o, &w);
+    do
+        st = object_need(o, offset, end - offset, reterr);
+    while (st == PST_OK && !hold(o, w.first, w.end, ret_in_file));
+    if (wishes)
+        end_wish(o, &w);
+    return st;
 }
 
-pst_status object_read(struct object *o, int fd, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got, pst_error *reterr)
+pst_status object_read(struct object *o, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got, bool *ret_in_file, pst_error *reterr)
 {
     struct target t = {pieces, count};
     uint64_t length = 0;
     for (int i = 0; i < count; i++)
         length += pieces[i].iov_len;
     *ret_got = 0;
+    *ret_in_file = false;
     if (offset >= o->cache.size || length == 0)
         return PST_OK;
     uint64_t end = length < o->cache.size - offset ? offset + length : o->cache.size;
-    size_t first = (size_t)(offset / CACHE_BLOCK), behind = (size_t)((end + CACHE_BLOCK - 1) / CACHE_BLOCK);
-    pst_status st;
-    do
-        st = object_need(o, offset, end - offset, reterr);
-    while (st == PST_OK && !hold(o, first, behind));
-    if (st < 0)
+    pst_status st = need_held(o, offset, end, ret_in_file, reterr);
+    if (st < 0 || *ret_in_file)
         return st;
-    st = copy_held(o, fd, &t, offset, end, reterr);
+    st = copy_held(o, &t, offset, end, reterr);
     let_go(o, offset, end);
     *ret_got = (size_t)(end - offset);
     return st;

@@ -5,6 +5,7 @@
 #include "base/json_read.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/remote/hidden.h"
 #include "io/remote/http.h"
 
 #include <stdio.h>
@@ -18,22 +19,19 @@
 
 void role_keys_finish(struct role_keys *k)
 {
-    char *all[] = {k->access_key, k->secret_key, k->session_token, k->region, k->endpoint};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        if (all[i])
-            explicit_bzero(all[i], strlen(all[i]));
-        mem_free(all[i]);
-    }
+    char *all[] = {k->access_key, k->secret_key, k->session_token, k->region, k->endpoint, k->ca_file};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        hidden_free(all[i]);
     *k = (struct role_keys){0};
 }
 
 bool role_keys_copy(struct role_keys *to, const struct role_keys *from)
 {
-    char *const values[] = {from->access_key, from->secret_key, from->session_token, from->region, from->endpoint};
+    char *const values[] = {from->access_key, from->secret_key, from->session_token, from->region, from->endpoint, from->ca_file};
     *to = (struct role_keys){.expires = from->expires};
-    char **const places[] = {&to->access_key, &to->secret_key, &to->session_token, &to->region, &to->endpoint};
+    char **const places[] = {&to->access_key, &to->secret_key, &to->session_token, &to->region, &to->endpoint, &to->ca_file};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        if (values[i] && !(*places[i] = mem_strdup(values[i]))) {
+        if (values[i] && !(*places[i] = hidden_copy(values[i], SIZE_MAX))) {
             role_keys_finish(to);
             return false;
         }
@@ -44,7 +42,7 @@ static pst_status take(char **to, const char *value, size_t n, pst_error *reterr
 {
     if (*to || !n)
         return PST_OK;
-    *to = mem_strndup(value, n);
+    *to = hidden_copy(value, n);
     return *to ? PST_OK : fail_memory(reterr, "reading the keys of the store");
 }
 
@@ -52,6 +50,17 @@ static pst_status take_variable(char **to, const char *name, pst_error *reterr)
 {
     const char *value = getenv(name);
     return value ? take(to, value, strlen(value), reterr) : PST_OK;
+}
+
+const char *role_ca_file(void)
+{
+    static const char *const names[] = {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"};
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !found; i++) {
+        found = getenv(names[i]);
+        found = found && *found ? found : NULL;
+    }
+    return found;
 }
 
 pst_status role_from_variables(struct role_keys *k, pst_error *reterr)
@@ -72,6 +81,8 @@ pst_status role_from_variables(struct role_keys *k, pst_error *reterr)
         st = take_variable(&k->region, regions[i], reterr);
     for (size_t i = 0; st == PST_OK && i < 2; i++)
         st = take_variable(&k->endpoint, endpoints[i], reterr);
+    if (st == PST_OK && role_ca_file())
+        st = take(&k->ca_file, role_ca_file(), strlen(role_ca_file()), reterr);
     return st;
 }
 
@@ -98,7 +109,8 @@ static pst_status take_line(struct role_keys *k, struct role_keys *own, const ch
                  {"aws_secret_access_key", &own->secret_key},
                  {"aws_session_token", &own->session_token},
                  {"region", &k->region},
-                 {"endpoint_url", &k->endpoint}};
+                 {"endpoint_url", &k->endpoint},
+                 {"ca_bundle", &k->ca_file}};
     size_t name = strcspn(line, " \t=\n"), at = name;
     while (at < n && (line[at] == ' ' || line[at] == '\t'))
         at++;
@@ -115,7 +127,16 @@ static pst_status take_line(struct role_keys *k, struct role_keys *own, const ch
     return PST_OK;
 }
 
-pst_status role_read_profile(struct role_keys *k, const char *text, const char *prefix, const char *profile, pst_error *reterr)
+/* A role to assume counts more than keys beside it, as with Amazon's own tools. */
+static void note_other(struct role_profile *facts, const char *line)
+{
+    static const char *const names[] = {"role_arn", "credential_process", "sso_session", "sso_start_url"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcspn(line, " \t=\r\n") == strlen(names[i]) && strncasecmp(line, names[i], strlen(names[i])) == 0 && (!facts->other || i == 0))
+            facts->other = names[i];
+}
+
+pst_status role_read_profile(struct role_keys *k, struct role_profile *facts, const char *text, const char *prefix, const char *profile, pst_error *reterr)
 {
     struct role_keys own = {0};
     pst_status st = PST_OK;
@@ -126,6 +147,9 @@ pst_status role_read_profile(struct role_keys *k, const char *text, const char *
             inside = is_section(text, n, prefix, profile);
         else if (inside && n && text[0] != '#' && text[0] != ';')
             st = take_line(k, &own, text, n, reterr);
+        facts->found |= inside;
+        if (inside)
+            note_other(facts, text);
         text += n + (text[n] == '\n');
     }
     if (st == PST_OK && !k->access_key && own.access_key && own.secret_key) {
@@ -138,9 +162,15 @@ pst_status role_read_profile(struct role_keys *k, const char *text, const char *
     return st;
 }
 
-static pst_status read_file(struct role_keys *k, const char *variable, const char *name, const char *prefix, pst_error *reterr)
+static const char *profile_name(void)
 {
-    const char *path = getenv(variable), *home = getenv("HOME"), *profile = getenv("AWS_PROFILE");
+    const char *profile = getenv("AWS_PROFILE");
+    return profile && *profile ? profile : "default";
+}
+
+static pst_status read_file(struct role_keys *k, struct role_profile *facts, const char *variable, const char *name, const char *prefix, pst_error *reterr)
+{
+    const char *path = getenv(variable), *home = getenv("HOME");
     char *built = path || !home ? NULL : mem_format("%s/.aws/%s", home, name);
     uint8_t *text = NULL;
     size_t length;
@@ -151,7 +181,7 @@ static pst_status read_file(struct role_keys *k, const char *variable, const cha
     if (st == PST_ENOTFOUND)
         st = PST_OK;
     else if (st == PST_OK)
-        st = role_read_profile(k, (const char *)text, prefix, profile && *profile ? profile : "default", reterr);
+        st = role_read_profile(k, facts, (const char *)text, prefix, profile_name(), reterr);
     if (text)
         explicit_bzero(text, length);
     mem_free(text);
@@ -161,8 +191,22 @@ static pst_status read_file(struct role_keys *k, const char *variable, const cha
 
 pst_status role_from_files(struct role_keys *k, pst_error *reterr)
 {
-    pst_status st = read_file(k, "AWS_SHARED_CREDENTIALS_FILE", "credentials", "", reterr);
-    return st == PST_OK ? read_file(k, "AWS_CONFIG_FILE", "config", "profile ", reterr) : st;
+    const char *profile = profile_name();
+    struct role_profile facts = {0};
+    bool given = k->access_key != NULL;
+    pst_status st = read_file(k, &facts, "AWS_SHARED_CREDENTIALS_FILE", "credentials", "", reterr);
+    if (st == PST_OK)
+        st = read_file(k, &facts, "AWS_CONFIG_FILE", "config", "profile ", reterr);
+    if (st < 0 || given)
+        return st;
+    if (!facts.found && strcmp(profile, "default"))
+        return pst_fail(reterr, PST_EINVAL, "there is no profile \"%.100s\" in ~/.aws/credentials and ~/.aws/config; check AWS_PROFILE", profile);
+    if (facts.other && (!k->access_key || strcmp(facts.other, "role_arn") == 0))
+        return pst_fail(reterr, PST_EUNSUPPORTED,
+                        "the profile \"%.100s\" gets its keys by %s, which is not supported; `aws configure export-credentials --profile %.100s --format env` prints "
+                        "variables with keys",
+                        profile, facts.other, profile);
+    return st;
 }
 
 /* ---- Services ---- */
@@ -178,6 +222,33 @@ static time_t read_time(const char *s)
     return timegm(&t);
 }
 
+static pst_status take_answer(struct role_keys *k, const char *key, const char *secret, const char *token, const char *expires, pst_error *reterr)
+{
+    struct role_keys new = {0}, old = {.access_key = k->access_key, .secret_key = k->secret_key, .session_token = k->session_token};
+    pst_status st = take(&new.access_key, key, strlen(key), reterr);
+    if (st == PST_OK)
+        st = take(&new.secret_key, secret, strlen(secret), reterr);
+    if (st == PST_OK && token)
+        st = take(&new.session_token, token, strlen(token), reterr);
+    if (st < 0) {
+        role_keys_finish(&new);
+        return st;
+    }
+    role_keys_finish(&old);
+    k->access_key = new.access_key;
+    k->secret_key = new.secret_key;
+    k->session_token = new.session_token;
+    k->expires = read_time(expires);
+    return PST_OK;
+}
+
+static void wipe(char *s)
+{
+    if (s)
+        explicit_bzero(s, strlen(s));
+    mem_free(s);
+}
+
 pst_status role_read_answer(struct role_keys *k, const char *text, size_t length, pst_error *reterr)
 {
     struct json_document d = {0};
@@ -188,20 +259,11 @@ pst_status role_read_answer(struct role_keys *k, const char *text, size_t length
     char *secret = json_get_string(&d, json_find(&d, 0, "SecretAccessKey"));
     char *token = json_get_string(&d, json_find(&d, 0, "Token"));
     char *expires = json_get_string(&d, json_find(&d, 0, "Expiration"));
-    if (key && secret) {
-        role_keys_finish(
-            &(struct role_keys){.access_key = k->access_key, .secret_key = k->secret_key, .session_token = k->session_token});
-        k->access_key = key;
-        k->secret_key = secret;
-        k->session_token = token;
-        k->expires = read_time(expires);
-        key = secret = token = NULL;
-    } else {
-        st = pst_fail(reterr, PST_ECORRUPT, "the service of this machine's role answered without keys");
-    }
-    mem_free(key);
-    mem_free(secret);
-    mem_free(token);
+    st = key && secret ? take_answer(k, key, secret, token, expires, reterr)
+                       : pst_fail(reterr, PST_ECORRUPT, "the service of this machine's role answered without keys");
+    wipe(key);
+    wipe(secret);
+    wipe(token);
     mem_free(expires);
     json_finish(&d);
     return st;
@@ -213,6 +275,7 @@ static bool ask(struct http_call *c, const char *method, const char *url, const 
     *c = (struct http_call){.method = method,
                             .url = url,
                             .headers = headers,
+                            .ca_file = role_ca_file(),
                             .connect_seconds = CONNECT_SECONDS,
                             .first_seconds = SERVICE_SECONDS,
                             .stall_seconds = SERVICE_SECONDS};

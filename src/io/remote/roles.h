@@ -6,10 +6,12 @@
 #include <time.h>
 
 struct role_keys {
-    char *access_key, *secret_key, *session_token, *region, *endpoint; /* NULL: not given */
-    time_t expires;                                                    /* 0: never */
+    char *access_key, *secret_key, *session_token, *region, *endpoint, *ca_file; /* NULL: not given */
+    time_t expires;                                                              /* 0: never */
 };
 
+/* The file with the certificates of authorities that the environment names; NULL: none. */
+const char *role_ca_file(void);
 /* Each fills members that are NULL. What is not there is not an error; what is there and broken is. */
 pst_status role_from_variables(struct role_keys *k, pst_error *reterr);
 pst_status role_from_files(struct role_keys *k, pst_error *reterr);
@@ -18,8 +20,13 @@ pst_status role_from_services(struct role_keys *k, pst_error *reterr);
 bool role_keys_copy(struct role_keys *to, const struct role_keys *from);
 void role_keys_finish(struct role_keys *k);
 
+/* What a file says of a profile besides its keys. */
+struct role_profile {
+    bool found;
+    const char *other; /* where its keys come from, if that is not supported: "role_arn", …; NULL: from the file */
+};
 /* Reads one profile of a file of ~/.aws. `prefix` stands before its name in the section's ("profile "). */
-pst_status role_read_profile(struct role_keys *k, const char *text, const char *prefix, const char *profile, pst_error *reterr);
+pst_status role_read_profile(struct role_keys *k, struct role_profile *facts, const char *text, const char *prefix, const char *profile, pst_error *reterr);
 /* Reads what a service answers: AccessKeyId, SecretAccessKey, Token, Expiration. */
 pst_status role_read_answer(struct role_keys *k, const char *text, size_t length, pst_error *reterr);
 

@@ -4,6 +4,7 @@
 #include "io/remote/room.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/walk.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -102,7 +104,8 @@ static bool open_count(const char *folder)
     mem_free(name);
     present.folder = mem_strdup(folder);
     bool ok = present.fd >= 0 && present.folder && fstat(present.fd, &st) == 0 &&
-              (st.st_size >= COUNT_BYTES || ftruncate(present.fd, COUNT_BYTES) == 0);
+              (st.st_size >= COUNT_BYTES || ftruncate(present.fd, COUNT_BYTES) == 0) &&
+              (fallocate(present.fd, 0, 0, COUNT_BYTES) == 0 || (errno != ENOSPC && errno != EDQUOT));
     void *map = ok && !file_denied("mmap") ? mmap(NULL, COUNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, present.fd, 0) : MAP_FAILED;
     present.count = map == MAP_FAILED ? NULL : map;
     return present.count != NULL;
@@ -147,41 +150,68 @@ static bool look_at(const char *folder)
 
 /* ---- Eviction ---- */
 
-struct copy {
-    char *key; /* the name without its ending */
-    struct timespec used;
-};
-
 struct copies {
-    struct copy *items;
+    const char *folder;
+    pst_store_copy *items;
     size_t count, capacity;
 };
 
 static pst_status note_copy(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
 {
     struct copies *c = user;
-    struct stat st;
-    const char *dot = strrchr(entry->d_name, '.');
-    (void)reterr;
-    if (!dot || strcmp(dot, ".map") || fstatat(folder_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    struct stat map, data = {0};
+    pst_store_copy copy = {0};
+    char name[32];
+    size_t n = strlen(entry->d_name);
+    if (n != 20 || strcmp(entry->d_name + 16, ".map") || fstatat(folder_fd, entry->d_name, &map, AT_SYMLINK_NOFOLLOW) < 0)
         return PST_OK;
+    memcpy(copy.key, entry->d_name, 16);
+    snprintf(name, sizeof(name), "%s.data", copy.key);
+    (void)fstatat(folder_fd, name, &data, AT_SYMLINK_NOFOLLOW);
+    copy.bytes = (uint64_t)(map.st_blocks + data.st_blocks) * 512;
+    copy.size_whole = (uint64_t)data.st_size;
+    copy.used = (int64_t)map.st_mtim.tv_sec * 1000000000 + map.st_mtim.tv_nsec;
+    int fd = openat(folder_fd, entry->d_name, O_RDWR | O_CLOEXEC);
+    copy.in_use = fd >= 0 && room_lock(fd, F_WRLCK, USE_FIRST, USE_COUNT, false);
+    file_close(fd);
     if (mem_grow((void **)&c->items, &c->capacity, c->count + 1, sizeof(*c->items)) < 0)
-        return PST_ENOMEM;
-    c->items[c->count] = (struct copy){.key = mem_strndup(entry->d_name, (size_t)(dot - entry->d_name)), .used = st.st_mtim};
-    c->count += c->items[c->count].key != NULL;
+        return fail_memory_at(reterr, c->folder, "listing the cache");
+    c->items[c->count++] = copy;
     return PST_OK;
 }
 
 static int by_use(const void *a, const void *b)
 {
-    const struct copy *x = a, *y = b;
-    if (x->used.tv_sec != y->used.tv_sec)
-        return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
-    return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
+    const pst_store_copy *x = a, *y = b;
+    return x->used < y->used ? -1 : x->used > y->used;
 }
 
-/* Removes a copy that nobody has open; returns its bytes. The data go first: a map that is left alone starts anew. */
-static uint64_t evict(const char *folder, const char *key)
+/* `used` is in nanoseconds. */
+static pst_status find_copies(struct copies *c, pst_error *reterr)
+{
+    pst_status st = walk_names(c->folder, note_copy, c, reterr);
+    if (c->count)
+        qsort(c->items, c->count, sizeof(*c->items), by_use);
+    return st;
+}
+
+pst_status room_copies(const char *folder, pst_store_copy **ret, size_t *ret_count, pst_error *reterr)
+{
+    struct copies c = {.folder = folder};
+    pst_status st = find_copies(&c, reterr);
+    if (st < 0) {
+        mem_free(c.items);
+        return st;
+    }
+    for (size_t i = 0; i < c.count; i++)
+        c.items[i].used /= 1000000000;
+    *ret = c.items;
+    *ret_count = c.count;
+    return PST_OK;
+}
+
+/* The data go first: a map that is left alone starts anew. */
+uint64_t room_evict(const char *folder, const char *key)
 {
     struct stat map_info, data_info;
     uint64_t freed = 0;
@@ -210,19 +240,14 @@ static void subtract(uint64_t bytes)
 /* Removes copies until there is room. One process at a time; one that waited may find room at once. Locked. */
 static void make_room(const struct room *r, uint64_t bytes)
 {
-    struct copies c = {0};
+    struct copies c = {.folder = r->folder};
     if (clock_ns() < present.rest_until || room_lock(present.fd, F_WRLCK, 1, 1, true))
         return;
     uint64_t goal = r->most - bytes;
     if (atomic_load(&present.count->bytes) > goal)
-        (void)walk_names(r->folder, note_copy, &c, NULL);
-    if (c.count)
-        qsort(c.items, c.count, sizeof(*c.items), by_use);
-    for (size_t i = 0; i < c.count; i++) {
-        if (atomic_load(&present.count->bytes) > goal)
-            subtract(evict(r->folder, c.items[i].key));
-        mem_free(c.items[i].key);
-    }
+        (void)find_copies(&c, NULL);
+    for (size_t i = 0; i < c.count && atomic_load(&present.count->bytes) > goal; i++)
+        subtract(room_evict(r->folder, c.items[i].key));
     mem_free(c.items);
     if (atomic_load(&present.count->bytes) > goal)
         present.rest_until = clock_ns() + REST_NS;

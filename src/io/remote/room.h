@@ -8,6 +8,7 @@
 
 #include "io/remote/fork.h"
 #include <penstock/base.h>
+#include <penstock/store.h>
 
 #include <sys/types.h>
 
@@ -27,6 +28,10 @@ int room_hold(int map_fd);
 /* Locks a range of a file against other descriptors, also of this process; `type`: F_RDLCK, F_WRLCK, F_UNLCK. Returns 0 or -1 with errno. */
 int room_lock(int fd, short type, off_t first, off_t count, bool wait);
 
+/* The copies in a folder, those first that were not used for longest; mem_free the list. */
+pst_status room_copies(const char *folder, pst_store_copy **ret, size_t *ret_count, pst_error *reterr);
+/* Removes a copy that no process has open; returns the bytes that this frees. */
+uint64_t room_evict(const char *folder, const char *key);
 /* The bytes that the folder's copies occupy. */
 uint64_t room_folder_bytes(const char *folder);
 

@@ -6,7 +6,9 @@
 #include "base/options.h"
 #include "io/remote/blocks.h"
 #include "io/remote/fork.h"
+#include "io/remote/hidden.h"
 #include "io/remote/roles.h"
+#include "io/remote/tuner.h"
 #include "io/stop.h"
 
 #include <pthread.h>
@@ -15,7 +17,6 @@
 
 #define RENEW_SECONDS 300 /* before keys expire */
 #define RETRY_SECONDS 10  /* after a renewal failed */
-#define CONNECTIONS   8u
 
 static struct {
     pthread_mutex_t lock;
@@ -43,6 +44,12 @@ void settings_fork(enum fork_phase phase)
     fork_lock(&present.lock, phase);
 }
 
+static bool hide(char **to, const char *value)
+{
+    *to = value ? hidden_copy(value, SIZE_MAX) : NULL;
+    return !value || *to;
+}
+
 static bool copy(char **to, const char *value)
 {
     *to = value ? mem_strdup(value) : NULL;
@@ -59,8 +66,8 @@ pst_status pst_store_configure(const pst_store_options *options, pst_error *rete
         return st;
     if ((o.access_key != NULL) != (o.secret_key != NULL))
         return pst_fail(reterr, PST_EINVAL, "access_key and secret_key belong together: give both or neither");
-    if (!copy(&k.endpoint, o.endpoint) || !copy(&k.region, o.region) || !copy(&k.access_key, o.access_key) ||
-        !copy(&k.secret_key, o.secret_key) || !copy(&k.session_token, o.session_token) || !copy(&folder, o.cache_folder)) {
+    if (!hide(&k.endpoint, o.endpoint) || !hide(&k.region, o.region) || !hide(&k.access_key, o.access_key) ||
+        !hide(&k.secret_key, o.secret_key) || !hide(&k.session_token, o.session_token) || !hide(&k.ca_file, o.ca_file) || !copy(&folder, o.cache_folder)) {
         role_keys_finish(&k);
         mem_free(folder);
         return fail_memory(reterr, "configuring the store");
@@ -186,9 +193,9 @@ pst_status settings_get(struct settings *ret, pst_error *reterr)
     pst_status st = look(reterr);
     const struct role_keys *k = &present.keys;
     ret->virtual_host = present.virtual_host;
-    if (st == PST_OK && (!copy(&ret->endpoint, k->endpoint) || !copy(&ret->region, k->region ? k->region : "us-east-1") ||
-                         !copy(&ret->access_key, k->access_key) || !copy(&ret->secret_key, k->secret_key) ||
-                         !copy(&ret->session_token, k->session_token)))
+    if (st == PST_OK && (!hide(&ret->endpoint, k->endpoint) || !hide(&ret->region, k->region ? k->region : "us-east-1") ||
+                         !hide(&ret->access_key, k->access_key) || !hide(&ret->secret_key, k->secret_key) ||
+                         !hide(&ret->session_token, k->session_token)))
         st = fail_memory(reterr, "reading the settings of the store");
     pthread_mutex_unlock(&present.lock);
     if (st < 0)
@@ -215,10 +222,24 @@ void settings_cache(struct room *ret)
     pthread_mutex_unlock(&present.lock);
 }
 
-unsigned settings_connections(void)
+bool settings_ca_file(char **ret)
 {
     pthread_mutex_lock(&present.lock);
-    unsigned n = present.connections ? present.connections : CONNECTIONS;
+    bool ok = copy(ret, present.keys.ca_file ? present.keys.ca_file : present.environment ? role_ca_file() : NULL);
+    pthread_mutex_unlock(&present.lock);
+    return ok;
+}
+
+unsigned settings_connections_set(void)
+{
+    pthread_mutex_lock(&present.lock);
+    unsigned n = present.connections;
     pthread_mutex_unlock(&present.lock);
     return n;
+}
+
+unsigned settings_connections(void)
+{
+    unsigned n = settings_connections_set();
+    return n ? n : TUNER_LEAST;
 }

@@ -17,8 +17,11 @@ struct settings {
 pst_status settings_get(struct settings *ret, pst_error *reterr);
 void settings_finish(struct settings *s); /* secrets are wiped */
 
-/* The cache (mem_free its folder), and the number of connections. */
+/* The cache (mem_free its folder), and the number of connections: what is set, or that at the beginning. */
 void settings_cache(struct room *ret);
 unsigned settings_connections(void);
+unsigned settings_connections_set(void); /* 0: the library chooses */
+/* The file with the certificates of the authorities that are trusted (mem_free it); NULL: the system's. False: out of memory. */
+bool settings_ca_file(char **ret);
 
 #endif

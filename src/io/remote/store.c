@@ -65,6 +65,15 @@ static void note_success(void)
     pthread_mutex_unlock(&traffic.lock);
 }
 
+bool store_may_repeat(void)
+{
+    pthread_mutex_lock(&traffic.lock);
+    bool may = traffic.budget >= 1;
+    traffic.budget -= may;
+    pthread_mutex_unlock(&traffic.lock);
+    return may;
+}
+
 /* Waits before the next attempt. False: no more attempts. */
 static bool pause_before(unsigned attempt, double asked, const _Atomic bool *cancel)
 {
@@ -101,6 +110,7 @@ static bool pause_before(unsigned attempt, double asked, const _Atomic bool *can
 
 struct prepared {
     struct text url, headers;
+    char *ca_file;
 };
 
 static void prepared_finish(struct prepared *p)
@@ -109,6 +119,7 @@ static void prepared_finish(struct prepared *p)
         explicit_bzero(p->headers.data, p->headers.length);
     text_finish(&p->url);
     text_finish(&p->headers);
+    mem_free(p->ca_file);
 }
 
 /* The scheme and host of an object's URL, and the path in it. */
@@ -172,6 +183,8 @@ static pst_status prepare(struct prepared *p, struct http_call *c, const struct 
         text_addf(&p->url, "%s%s%s%s", a->host, a->key, ask->query ? "?" : "", ask->query ? ask->query : "");
     if (ask->headers)
         text_add(&p->headers, ask->headers);
+    p->url.failed |= !settings_ca_file(&p->ca_file);
+    c->ca_file = p->ca_file;
     return st == PST_OK && (p->url.failed || p->headers.failed) ? fail_memory_at(reterr, ask->path, "asking the store") : st;
 }
 
@@ -179,6 +192,8 @@ static pst_status prepare(struct prepared *p, struct http_call *c, const struct 
 
 static bool may_pass(const struct http_call *c)
 {
+    if (c->untrusted)
+        return false;
     return !c->complete || c->status == 0 || c->status == 408 || c->status == 429 || c->status >= 500;
 }
 
@@ -256,7 +271,7 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
         if (st == PST_OK)
             st = http_perform(c, reterr);
         prepared_finish(&p);
-        c->url = c->headers = NULL;
+        c->url = c->headers = c->ca_file = NULL;
         if (st < 0)
             break;
         if (c->complete && c->status / 100 == 2) {
@@ -272,11 +287,23 @@ pst_status store_ask(struct http_call *c, const struct store_ask *ask, pst_error
 
 /* ---- Ranges ---- */
 
+/* Weak ETags promise less than the same bytes: no condition can be made of them (RFC 9110, 13.1.1), and a proxy that compresses makes strong ones weak. What
+ * is within the quotes is compared in any case. */
+static bool is_weak(const char *etag)
+{
+    return strncmp(etag, "W/", 2) == 0;
+}
+
+static bool same_etag(const char *a, const char *b)
+{
+    return strcmp(a + 2 * is_weak(a), b + 2 * is_weak(b)) == 0;
+}
+
 bool store_version(const char *path, const char *etag, char ret[HTTP_ETAG])
 {
     size_t n = strlen(etag), quoted = n >= 2 && etag[0] == '"' && etag[n - 1] == '"';
     ret[0] = 0;
-    if (strncmp(path, "s3://", 5) || n >= HTTP_ETAG || strncmp(etag, "W/", 2) == 0) /* those that begin with W/ are the same for bytes that differ a little */
+    if (strncmp(path, "s3://", 5) || n >= HTTP_ETAG || is_weak(etag))
         return false;
     memcpy(ret, etag + quoted, n - 2 * quoted);
     ret[n - 2 * quoted] = 0;
@@ -305,7 +332,7 @@ static bool judge(struct ranged *r)
     r->judged = true;
     uint64_t total = c->ranged ? c->total : c->length;
     r->changed =
-        f->known && ((f->etag[0] && c->etag[0] && strcmp(c->etag, f->etag)) || (total != UINT64_MAX && total != f->size));
+        f->known && ((f->etag[0] && c->etag[0] && !same_etag(c->etag, f->etag)) || (total != UINT64_MAX && total != f->size));
     r->misplaced = c->ranged ? c->begin != r->from : r->from != 0;
     r->sizeless = !f->known && total == UINT64_MAX;
     if (r->changed || r->misplaced || r->sizeless)
@@ -348,7 +375,7 @@ static pst_status get_once(struct ranged *r, const struct address *a, pst_error 
     r->from = g->offset + r->got;
     n += (size_t)snprintf(headers, sizeof(headers), "Range: bytes=%" PRIu64 "-%" PRIu64 "\n", r->from,
                           g->offset + g->length - 1);
-    if (r->facts->etag[0])
+    if (r->facts->etag[0] && !is_weak(r->facts->etag))
         snprintf(headers + n, sizeof(headers) - n, "If-Match: %s\n", r->facts->etag);
     pst_status st = prepare(&p, r->call, a, &(struct store_ask){.method = "GET", .path = g->path, .headers = headers}, reterr);
     struct http_call *c = r->call;
@@ -366,7 +393,7 @@ static pst_status get_once(struct ranged *r, const struct address *a, pst_error 
     if (st == PST_OK)
         st = http_perform(c, reterr);
     prepared_finish(&p);
-    c->url = c->headers = NULL;
+    c->url = c->headers = c->ca_file = NULL;
     return st;
 }
 
@@ -428,7 +455,7 @@ pst_status store_get(const struct store_get *get, struct store_facts *facts, pst
             break;
         }
         attempt = r.got > before ? 0 : attempt + 1; /* progress was made: the server lives */
-        bool hopeless = c.complete && c.status / 100 != 2 && !may_pass(&c);
+        bool hopeless = c.untrusted || (c.complete && c.status / 100 != 2 && !may_pass(&c));
         bool over = c.cancelled || hopeless || !pause_before(attempt, c.retry_after, get->cancel);
         c.cancelled |= over && get->cancel && atomic_load(get->cancel); /* in the pause */
         if (over) {

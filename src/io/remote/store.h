@@ -47,6 +47,9 @@ struct store_kept {
 };
 bool store_keep(void *user, const void *data, size_t length);
 
+/* Takes a request from the budget of repetitions; false: it is used up. */
+bool store_may_repeat(void);
+
 /* How many requests were made, and how many of them repeated another, in this process. */
 void store_count(uint64_t *ret_requests, uint64_t *ret_repeated);
 

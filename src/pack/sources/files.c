@@ -6,9 +6,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "io/file.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 pst_status files_create(struct pack_source *s, bool labelled, pst_error *reterr)
@@ -63,8 +65,13 @@ void files_close(struct pack_source *s)
 
 const char *files_key(const struct pack_source *s, uint64_t i, char buffer[PACK_KEY_BYTES])
 {
-    (void)buffer;
-    return ((const struct files *)s->state)->items[i].key;
+    const char *key = ((const struct files *)s->state)->items[i].key;
+    size_t length = secret_free_length(key);
+    if (!key[length])
+        return key;
+    key += length < PACK_KEY_BYTES ? 0 : length - (PACK_KEY_BYTES - 1); /* the signature of an address must not be in the shards */
+    snprintf(buffer, PACK_KEY_BYTES, "%.*s", (int)(length < PACK_KEY_BYTES ? length : PACK_KEY_BYTES - 1), key);
+    return buffer;
 }
 
 uint64_t files_estimate(const struct pack_source *s, uint64_t i)
@@ -103,7 +110,7 @@ pst_status files_load(const struct pack_source *s, void *worker, uint64_t i, str
     const char *root = f->roots[item->root].path;
     struct files_worker *w = worker;
     w->path.length = 0;
-    if (*root && item->key[0] != '/') {
+    if (*root && !file_is_anchored(item->key)) {
         text_add(&w->path, root);
         text_add(&w->path, "/");
     }

@@ -88,7 +88,7 @@ static pst_status add_row(struct list_scan *c, const char *root, const char *row
     if (st < 0)
         return st;
     char *key = mem_strndup(path->data, path->length), *name = label ? mem_strndup(label->data, label->length) : NULL;
-    char *full = !key ? NULL : *root && *key != '/' ? file_join(root, key) : mem_strdup(key);
+    char *full = !key ? NULL : *root && !file_is_anchored(key) ? file_join(root, key) : mem_strdup(key);
     if (!full || (label && !name))
         st = fail_memory(reterr, "reading the list");
     else if (label && !(c->integers && number_int(name, label->length, &value)))

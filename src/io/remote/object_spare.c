@@ -1,0 +1,135 @@
+/* object_spare.c: see object_inside.h. What gives way when neither the pool of blocks nor the disk of private copies has room: blocks that were read in part,
+ * then those that nobody has asked for; they are fetched again when they are needed. What somebody waits for always finds memory. */
+#include "io/remote/object_inside.h"
+
+#include "io/remote/blocks.h"
+
+#include <fcntl.h>
+
+enum kind { READ, AHEAD, ANY };
+
+static _Atomic bool full, was_full;
+
+/* ---- The disk ---- */
+
+void spare_note_full(void)
+{
+    atomic_store(&full, true);
+    atomic_store(&was_full, true);
+}
+
+bool spare_disk_is_full(void)
+{
+    return atomic_load_explicit(&full, memory_order_relaxed);
+}
+
+bool spare_is_short(void)
+{
+    return atomic_load_explicit(&was_full, memory_order_relaxed);
+}
+
+void spare_punch(struct object *o, size_t i)
+{
+    const struct cache *c = object_file_of(o, i);
+    atomic_store(&c->sums[i], 0);
+    if (fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)((uint64_t)i * CACHE_BLOCK), CACHE_BLOCK) == 0)
+        atomic_store(&full, false);
+}
+
+/* ---- Memory ---- */
+
+static bool is_wished(const struct object *o, size_t i)
+{
+    const struct wish *w = o->wishes;
+    while (w && (i < w->first || i >= w->end))
+        w = w->next;
+    return w != NULL;
+}
+
+static bool can_drop(const struct object *o, size_t i, enum kind kind)
+{
+    const struct memory_block *m = &o->memory[i];
+    bool fits = kind == ANY || (kind == READ ? m->read > 0 : m->ahead);
+    return fits && m->bytes && !m->readers && o->states[i] == HERE && !is_wished(o, i);
+}
+
+/* The next block after the last one that was dropped; of those that nobody asked for the last, which is needed last. Locked. */
+static bool drop_of(struct object *o, enum kind kind)
+{
+    size_t blocks = o->cache.blocks, n = 0, i = 0;
+    bool found = false;
+    for (; n < blocks && !found; n++) {
+        i = kind == AHEAD ? blocks - 1 - n : (o->hand + n) % blocks;
+        found = can_drop(o, i, kind);
+    }
+    if (!found)
+        return false;
+    bool was_read = o->memory[i].read > 0;
+    o->hand = kind == AHEAD ? o->hand : i + 1;
+    object_release_block(o, i);
+    object_mark(o, i, 1, was_read ? PASSED : ABSENT);
+    return true;
+}
+
+struct search {
+    enum kind kind;
+    uint64_t last; /* the last turn of an object that has such blocks */
+};
+
+static size_t candidates(const struct object *o, enum kind kind)
+{
+    return !o->memory || o->mapped ? 0 : kind == READ ? o->read : kind == AHEAD ? o->ahead : o->in_memory;
+}
+
+static bool find_last(struct object *o, void *user)
+{
+    struct search *s = user;
+    pthread_mutex_lock(&o->lock);
+    if (candidates(o, s->kind) && o->turn > s->last)
+        s->last = o->turn;
+    pthread_mutex_unlock(&o->lock);
+    return false;
+}
+
+static bool drop_one(struct object *o, void *user)
+{
+    const struct search *s = user;
+    pthread_mutex_lock(&o->lock);
+    bool dropped = candidates(o, s->kind) && (s->kind != AHEAD || o->turn == s->last) && drop_of(o, s->kind);
+    pthread_mutex_unlock(&o->lock);
+    return dropped;
+}
+
+/* Of blocks that nobody asked for, those of the object that is read last. */
+static bool drop(enum kind kind, uint64_t after)
+{
+    struct search s = {.kind = kind, .last = after};
+    if (kind == AHEAD)
+        (void)parts_visit(find_last, &s);
+    return (kind != AHEAD || s.last > after) && parts_visit(drop_one, &s);
+}
+
+uint8_t *spare_take(const struct object *o, enum urgency urgency)
+{
+    uint8_t *block;
+    bool wanted = urgency != SOMETIME, done = false;
+    while (!(block = blocks_take()) && !done)
+        done = !(wanted && drop(READ, 0)) && !drop(AHEAD, wanted ? 0 : o->turn) && !(urgency == NOW && drop(ANY, 0));
+    return block || urgency != NOW ? block : blocks_take_more();
+}
+
+static bool add_spare(struct object *o, void *user)
+{
+    pthread_mutex_lock(&o->lock);
+    *(size_t *)user += candidates(o, READ) + candidates(o, AHEAD);
+    pthread_mutex_unlock(&o->lock);
+    return false;
+}
+
+bool spare_has(size_t count)
+{
+    size_t found = blocks_room();
+    if (found < count)
+        (void)parts_visit(add_spare, &found);
+    return found >= count;
+}
