@@ -36,8 +36,11 @@ class Copies:
         return self
 
     def stop(self):
-        for owner, name, original in reversed(self._hooks):
-            setattr(owner, name, original)
+        for owner, name, inherited, original in reversed(self._hooks):
+            if inherited:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
         self._hooks = []
         return self
 
@@ -62,11 +65,12 @@ class Copies:
             return self._timed(original, device, value, args, given)
 
         call._penstock_copies = self
+        inherited = name not in vars(owner)
         try:
             setattr(owner, name, call)
         except (AttributeError, TypeError):  # another version of the framework: its copies are not seen
             return
-        self._hooks.append((owner, name, original))
+        self._hooks.append((owner, name, inherited, original))
 
     def _timed(self, original, device, value, args, given):
         beside = bool(given.get("non_blocking"))
