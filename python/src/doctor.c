@@ -1,8 +1,8 @@
 /* doctor.c: the doctor of the engine for datasets of Python: _core.doctor_run and _core.doctor_page over penstock/doctor.h.
  *
- * Stages that no text describes (functions, arrays, generators) are operations of the program to the doctor. For each pipeline that
- * it builds, the object `customs` adds them to a Pipeline object which borrows that pipeline for the call. What the stages need stays
- * with this object until the examination has ended, and with it every pipeline that uses them. */
+ * Stages that no text describes (functions, arrays, generators) are operations of the program to the doctor. For each pipeline
+ * that it builds, the object `customs` adds them to a Pipeline object which borrows that pipeline for the call. What the stages
+ * need stays with this object until the examination has ended, and with it every pipeline that uses them. */
 #include "pipeline.h"
 
 #include <penstock/doctor.h>
@@ -94,7 +94,8 @@ static pst_status examine(const char *text, const pst_doctor_options *options, p
 /* doctor_run(text, customs, pipeline, …) → the JSON of the result. `pipeline` has the options of a Pipeline. */
 PyObject *core_doctor_run(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"text", "customs", "pipeline", "step_ms", "seconds", "epochs", "samples", "memory", "wish", "link", "verify", "cache_dir", "temp_dir", NULL};
+    static char *names[] = {"text", "customs", "pipeline", "step_ms", "seconds",   "epochs",   "samples",
+                            "memory", "wish",  "link",     "verify",  "cache_dir", "temp_dir", NULL};
     struct examination x = {0};
     const char *text;
     PyObject *pipeline, *result = NULL;
@@ -106,8 +107,9 @@ PyObject *core_doctor_run(PyObject *self, PyObject *args, PyObject *kwargs)
     pst_doctor *doctor = NULL;
     pst_error e = {0};
     (void)self;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO!|ddKKKddpzz:doctor_run", names, &text, &x.customs, &PyDict_Type, &pipeline, &o.step_ms, &o.seconds,
-                                     &epochs, &samples, &memory, &o.wish_rate, &o.link_rate, &verify, &o.cache_dir, &o.temp_dir) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO!|ddKKKddpzz:doctor_run", names, &text, &x.customs, &PyDict_Type,
+                                     &pipeline, &o.step_ms, &o.seconds, &epochs, &samples, &memory, &o.wish_rate, &o.link_rate,
+                                     &verify, &o.cache_dir, &o.temp_dir) ||
         !pipeline_options(pipeline, &settings, &cache_dir))
         return NULL;
     pst_doctor_customs customs = {.size = sizeof(customs), .add = add_custom, .kind = custom_kind, .user = &x};

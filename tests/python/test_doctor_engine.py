@@ -1,6 +1,7 @@
 """penstock.doctor of datasets of penstock: the engine's doctor examines their pipeline; the pipeline that it writes for other loaders."""
 
 import os
+import signal
 import time
 
 import tap
@@ -11,6 +12,7 @@ from patience import examined
 import penstock as ps
 from penstock import _core
 from penstock._doctor import engine, equivalent
+from penstock._doctor.remedies import gain_of
 
 
 @examined
@@ -22,7 +24,7 @@ def test_the_costs_of_a_pipeline(patience):
         values = check(ps.doctor(dataset, step=pause(0.3), data=path, seconds=2.5 * patience))
         verdict, remedies = values["verdict"], {one["id"]: one for one in values["remedies"]}
         assert verdict["class"] == "input-bound" and verdict["cause"] in ("large-images", "single-worker"), verdict
-        assert values["remedies"][0]["id"] in ("resize-offline", "more-workers", "store-planes") and values["remedies"][0]["predicted"]["gain"] > 1.15, remedies
+        assert values["remedies"][0]["id"] in ("resize-offline", "more-workers", "store-planes") and gain_of(values["remedies"][0]) > 1.15, remedies
         assert any("decode" in stage["name"] and stage["low"] is not None for stage in values["stages"]), values["stages"]
         assert remedies["more-workers"]["command"].startswith("dataset.with_options(workers=") and "native-op" not in remedies, remedies
         assert values["pipeline"].startswith("folder") and values["data"]["samples"] == 24 and values["limits"]["memory_available_bytes"], values["data"]
@@ -76,6 +78,7 @@ def test_chains_as_texts():
     for dataset, words in ((ps.range(9).batch(3).map(double), "whole batches"), (ps.range(9).map(double, workers="process").batch(3), "other processes")):
         values, why = engine.examine(dataset, 1, 0.5, Wanted)
         assert values is None and words in why, why
+    assert "were not examined: it has functions for whole batches" in str(ps.doctor(ps.range(99).batch(3).map(lambda value: value), seconds=0.5))
 
 
 class Wanted:
@@ -100,6 +103,20 @@ def test_functions_that_fail():
         _core.doctor_run("made | batch 3", Interrupting(), {}, seconds=0.5)
     with raises(ps.Error, "number from"):
         _core.doctor_run("range 9 | batch 3", None, {}, seconds=0.1)
+
+
+def test_interrupted():
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with raises(KeyboardInterrupt):
+            _core.doctor_run("range 100000000 | batch 64", None, {}, seconds=1000)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Rows:

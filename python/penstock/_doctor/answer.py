@@ -102,6 +102,8 @@ class Answer:
             lines.append(f"data       {values['data']['cache']}")
         if (values.get("equivalent") or {}).get("reason"):
             lines.append(f"penstock   no equivalent pipeline: {values['equivalent']['reason']}")
+        if (values.get("settings") or {}).get("engine"):
+            lines.append(f"stages     were not examined: {values['settings']['engine']}")
         for remedy in values["remedies"]:
             lines += _remedy_lines(remedy)
         if values.get("stacks"):

@@ -128,7 +128,7 @@ def cause_of(case):
         return found, stage
     if case.pixels and case.pixels[0] >= 4 * case.pixels[1]:
         return "large-images", "decode"
-    if case.processes > 1 or case.engine is not None:
+    if case.engine is not None or case.processes > 1 and case.kinds.get("lock", 0) >= 0.5:
         return "worker-limit", "loader"
     if loader is not None and not loader.overlaps:
         alone = case.loader_rate or 1

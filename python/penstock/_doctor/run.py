@@ -134,7 +134,7 @@ def look_at_stacks(found, seconds):
     for sample in sampler.samples:
         if sample.kind == "step":  # no step runs here: tensors are worked on to make the batch
             sample.kind = "augment"
-    return [sample for sample in sampler.samples if sample.kind != "lock"] or sampler.samples
+    return ([sample for sample in sampler.samples if sample.kind != "lock"] if inside.threads else []) or sampler.samples
 
 
 def build(case, budget, seen, step, options, copies=None, devices=None):
