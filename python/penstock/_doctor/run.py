@@ -149,7 +149,7 @@ def build(case, budget, seen, step, options, copies=None, devices=None):
     epoch_samples = options.samples or here
     data = memory.fits(options.data, options.memory, here, options.samples)
     case.cold = bool(data["cold"])
-    notes = _examine(case, seen, budget, options)
+    notes = _examine(case, budget, options)
     if case.engine is not None:
         epoch_samples = epoch_samples or case.engine["data"].get("samples")
         case.cold = case.cold or bool(case.engine["data"].get("cold"))
@@ -211,7 +211,7 @@ def judge(case, seen, steps, kept, options, copies, devices):
         # A loader in Python holds the interpreter while the step computes: what the step loses by that counts as waiting.
         alone_seconds = step_only.seconds_each() / max(1e-12, together.seconds_each())
         case.share = max(case.share, 1 - alone_seconds)
-    case.step_rate = step_only.rate() if step_only is not None else _step_rate(together)
+    case.step_rate = max(step_only.rate() if step_only is not None else 0.0, _step_rate(together))  # by itself it is not slower than in the loop
     if together is not None:
         case.split = tuple(together.mean(values) for values in (together.waits, together.transfers, together.computes))
     case.device = copies.device if copies is not None else None
@@ -221,12 +221,11 @@ def judge(case, seen, steps, kept, options, copies, devices):
         case.pixels = _quiet(lambda: equivalent.large_images(options.data, kept))
 
 
-def _examine(case, seen, budget, options):
+def _examine(case, budget, options):
     """Has the engine's doctor examine a dataset of penstock, with the step that was measured. Returns notes for the settings."""
     if case.loader.kind != "penstock":
         return {}
-    steps = seen.step_only or seen.together
-    step_ms = 1e3 * (steps.mean(steps.computes) + steps.mean(steps.transfers)) if steps is not None else None
+    step_ms = 1e3 * case.batch / case.step_rate if case.step_rate else None
     case.engine, why = engine.examine(case.loader.dataset, step_ms, budget.part(0.5), options, options.verify and budget.seconds >= PROOF)
     return {"engine": why} if why else {}
 
