@@ -222,12 +222,13 @@ class Work:
             rate = self.predict(case.loader, max(0.02, 1 - kinds["augment"]))
             made.append(remedy("offline-augment", "Store augmented copies", "penstock pack DATA shards/ --augment 4", None,
                                result(rate, self.now, self.epoch_samples), effort="medium"))
-        if kinds.get("serialize", 0) >= 0.4:
+        work = max(0.2, 1 - kinds.get("lock", 0))  # what is not waiting for others
+        if kinds.get("serialize", 0) >= 0.4 * work:
             made.append(self.without("serialize", "native-op", "Prepare batches in threads that share memory (a penstock pipeline), or pass arrays in shared memory",
                                      "multiprocessing.shared_memory, or penstock: dataset.map(function)"))
-        if kinds.get("read", 0) >= 0.4 and kind != "consumer-bound":
+        if kinds.get("read", 0) >= 0.4 * work and kind != "consumer-bound":
             made.append(self.without("read", "faster-storage", "Storage that delivers as fast as the samples are prepared", effort="high"))
-        if kinds.get("contend", 0) >= 0.4 and case.loader.kind not in ("torch", "penstock"):
+        if kinds.get("contend", 0) >= 0.4 * work and case.loader.kind not in ("torch", "penstock"):
             made.append(remedy("processes", f"Prepare batches in {cores()} processes, or without the lock", "multiprocessing.Pool(…)", None,
                                result(self._processes(), self.now, self.epoch_samples), effort="medium"))
         if case.slowed and case.cold:
