@@ -372,7 +372,8 @@ class Answer:
     def save(self, path: Path, overwrite: bool = True) -> None: ...
 
 def doctor(loader: Iterable[Any], step: Callable[[Any], Any] | None = None, data: Path | None = None, *, seconds: float = 12.0,
-           epochs: int | None = None, samples: int | None = None, verify: bool = True, wish: float | None = None, link: float | None = None) -> Answer:
+           epochs: int | None = None, samples: int | None = None, verify: bool = True, wish: float | None = None, link: float | None = None,
+           memory: float | None = None) -> Answer:
     """Says why training is slow, and what each remedy would bring."""
 
 class Compressed:

@@ -99,26 +99,30 @@ class Doctor:
     """
 
     def __init__(self, loader: Any) -> None:
+        from penstock._doctor.gpu import Watch
+        from penstock._doctor.transfer import Copies
         from penstock._doctor.watch import Meter
 
         self.loader = loader
-        self._meter = Meter(loader, "torch")
+        self._copies, self._devices = Copies(), Watch()
+        self._meter = Meter(loader, "torch", self._copies)
 
     def __iter__(self) -> Iterator[Any]:
         import time
 
         from penstock._doctor.observe import size_of
 
-        batches = iter(self.loader)
-        while True:
-            asked = time.perf_counter()
-            try:
-                batch = next(batches)
-            except StopIteration:
-                self._meter.end()
-                return
-            self._meter.got(asked, time.perf_counter(), size_of(batch))
-            yield batch
+        with self._copies, self._devices:
+            batches = iter(self.loader)
+            while True:
+                asked, copied = time.perf_counter(), self._copies.seconds
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    self._meter.end()
+                    return
+                self._meter.got(asked, time.perf_counter(), size_of(batch), copied)
+                yield batch
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -127,4 +131,4 @@ class Doctor:
         """Returns the answer for the steps so far; the loader is measured alone for a few seconds."""
         from penstock._doctor.main import answer_for
 
-        return answer_for(self._meter.seen, self.loader, None, data, [], **options)
+        return answer_for(self._meter.seen, self.loader, None, data, [], copies=self._copies, devices=self._devices, **options)

@@ -85,6 +85,8 @@ bool record_types_create(PyObject *module);
 bool model_types_create(PyObject *module);
 PyObject *core_read_run(PyObject *self, PyObject *args);
 PyObject *core_pack(PyObject *self, PyObject *args, PyObject *kwargs);
+/* doctor_run(text, …), doctor_page(json) (doctor.c) */
+PyObject *core_doctor_run(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *core_doctor_page(PyObject *self, PyObject *args);
 PyObject *core_encode_png(PyObject *self, PyObject *args);
 /* compress(model, out, data, validation, …) (compress.c) */

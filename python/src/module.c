@@ -237,6 +237,7 @@ static PyMethodDef functions[] = {
     {"metrics_judgement", metrics_judgement, METH_O, "The metrics of a pass that its loss has."},
     {"read_run", core_read_run, METH_VARARGS, "What a run folder or checkpoint folder says about its model."},
     {"doctor_page", core_doctor_page, METH_VARARGS, NULL},
+    {"doctor_run", (PyCFunction)(void (*)(void))core_doctor_run, METH_VARARGS | METH_KEYWORDS, "Examines a pipeline; returns the result as JSON."},
     {"encode_png", core_encode_png, METH_VARARGS, NULL},
     {"shutdown", core_shutdown, METH_NOARGS, "Stops every pipeline. For the interpreter's exit."},
     {0},

@@ -549,20 +549,3 @@ bool record_types_create(PyObject *module)
             return false;
     return PyModule_AddFunctions(module, functions) == 0;
 }
-
-/* doctor_page(json) → the HTML page of a doctor's answer */
-PyObject *core_doctor_page(PyObject *self, PyObject *args)
-{
-    const char *json;
-    Py_ssize_t length;
-    char *page = NULL;
-    pst_error e;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "s#:doctor_page", &json, &length))
-        return NULL;
-    if (pst_doctor_page(&page, json, (size_t)length, &e) < 0)
-        return raise_error(&e);
-    PyObject *result = PyUnicode_FromString(page);
-    pst_free(page);
-    return result;
-}

@@ -108,6 +108,25 @@ def test_fit_does_not_wait(patience):
     assert doctor.seen.wait_share() < 0.2, doctor.seen.wait_share()
 
 
+@examined
+def test_fit_and_a_measured_gain(patience):
+    """The inefficient example in fit(): the callback knows its dataset, and remedies are measured with real steps, which change nothing."""
+    model = keras.Sequential([keras.layers.Input((SIDE, SIDE, 3)), keras.layers.Conv2D(4, 3, strides=4), keras.layers.GlobalAveragePooling2D(),
+                              keras.layers.Dense(2)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    doctor = penstock.keras.Doctor()
+    with tempfile.TemporaryDirectory() as folder:
+        photos(folder, 64, 768)
+        model.fit(article(folder), epochs=4, verbose=0, callbacks=[doctor])
+        before = [variable.numpy().copy() for variable in model.variables + model.optimizer.variables]
+        answer = doctor.answer(data=folder, seconds=5 * patience)
+    verdict, gains = answer.verdict, {one["id"]: one["measured"]["gain"] for one in answer.remedies if one["measured"]}
+    assert verdict["class"] == "input-bound" and verdict["cause"] in ("large-images", "single-worker", "no-prefetch"), verdict
+    assert gains["native-op"] > 0 and gains["more-workers"] > 0 and max(gains.values()) > 1.3, gains
+    assert "(measured)" in verdict["sentence"] and answer.to_dict()["settings"]["kind"] == "tf.data", verdict
+    assert all(np.array_equal(a, b.numpy()) for a, b in zip(before, model.variables + model.optimizer.variables))
+
+
 def test_the_callback_changes_nothing():
     random = np.random.default_rng(3)
     x, y = random.normal(size=(160, 16)).astype("f4"), random.normal(size=(160, 1)).astype("f4")

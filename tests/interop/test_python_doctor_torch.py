@@ -143,6 +143,58 @@ def test_without_a_step(patience):
 
 
 @examined
+def test_sweeps_of_workers_and_prefetch(patience):
+    answer = ps.doctor(torch.utils.data.DataLoader(Quick(), batch_size=64, num_workers=1), seconds=3 * patience)
+    sweeps = {sweep["by"]: sweep for sweep in answer.to_dict()["sweeps"]}
+    assert [point["value"] for point in sweeps["prefetch_factor"]["points"]] == [1, 2, 4], sweeps
+    for sweep in sweeps.values():
+        assert sweep["recommended"] in [point["value"] for point in sweep["points"]] and "within 5 %" in sweep["reason"], sweep
+    assert sweeps["prefetch_factor"]["points"][2]["ram_bytes"] == 5 * 64 * 8 * 4, sweeps  # four ready, and the one that is used
+
+
+@examined
+def test_tiny_batches(patience):
+    answer = ps.doctor(torch.utils.data.DataLoader(Quick(), batch_size=1), step=lambda batch: None, seconds=2 * patience)
+    assert answer.verdict["cause"] == "tiny-batch" and answer.remedies[0]["id"] == "larger-batch", (answer.verdict, answer.remedies[0])
+
+
+class Pixels(torch.utils.data.Dataset):
+    """Floats that were bytes."""
+
+    def __len__(self):
+        return 512
+
+    def __getitem__(self, i):
+        return (torch.arange(3 * 32 * 32) % 256).reshape(3, 32, 32).float() / 255
+
+
+@examined
+def test_copies_to_a_device(patience):
+    plain = torch.Tensor.to
+
+    def slow(tensor, *args, **given):
+        if args and args[0] == "meta":  # stands for a device
+            time.sleep(0.02)
+        return plain(tensor, *args, **given)
+
+    def step(batch):
+        if batch.device.type == "cpu":
+            batch.to("meta")
+        time.sleep(0.01)
+
+    torch.Tensor.to = slow
+    try:
+        answer = ps.doctor(torch.utils.data.DataLoader(Pixels(), batch_size=8), step=step, seconds=3 * patience)
+        assert torch.Tensor.to is slow
+    finally:
+        torch.Tensor.to = plain
+    values, remedies = answer.to_dict(), {remedy["id"]: remedy for remedy in answer.remedies}
+    assert answer.verdict["cause"] == "transfer" and values["step"]["transfer_ms"] >= 20, (answer.verdict, values["step"])
+    assert remedies["device-prefetch"]["measured"]["gain"] > 1.1 and remedies["pin-memory"]["predicted"]["gain"] > 1.3, remedies
+    assert remedies["bytes-to-device"]["predicted"]["gain"] > 1.3, remedies
+
+
+@examined
 def test_the_wrapper(patience):
     batches = penstock.torch.Doctor(torch.utils.data.DataLoader(Slow(), batch_size=8))
     for i, batch in enumerate(batches):
@@ -186,11 +238,13 @@ SCRIPT = """
 
 @examined
 def test_a_script_is_watched(patience):
+    """Twice: --verify runs it once more, with more workers."""
     with tempfile.TemporaryDirectory() as folder:
         script, out, page = (os.path.join(folder, name) for name in ("train.py", "answer.json", "page.html"))
         with open(script, "w", encoding="utf-8") as f:
             f.write(textwrap.dedent(SCRIPT))
-        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--html", page, "--seconds", str(2.5 * patience), script, "--epochs", "3"],
+        done = subprocess.run([sys.executable, "-m", "penstock.doctor", "--json", out, "--html", page, "--seconds", str(2.5 * patience), "--verify", script,
+                               "--epochs", "3"],
                               capture_output=True, text=True, timeout=HANG)
         assert done.returncode == 0, done.stderr
         assert "in good order" in done.stdout and "Training waits for data" in done.stdout, done.stdout
@@ -199,6 +253,8 @@ def test_a_script_is_watched(patience):
         assert values["verdict"]["class"] == "input-bound" and values["verdict"]["cause"] == "python-function", values["verdict"]
         assert values["now"]["samples_per_s"] > 0 and values["subject"] == "train.py"
         assert os.path.getsize(page) > 3000
+        more = next(remedy for remedy in values["remedies"] if remedy["id"] == "more-workers")
+        assert more["measured"]["samples_per_s"] > 0 and more["measured"]["gain"], more
 
 
 tap.main(globals())

@@ -93,6 +93,17 @@ class Answer:
             lines.append(f"loader     {_three(alone['loader_samples_per_s'])} samples/s alone")
         if alone.get("step_samples_per_s"):
             lines.append(f"step       {_three(alone['step_samples_per_s'])} samples/s alone: what a perfect loader would bring")
+        if (values.get("step") or {}).get("transfer_ms"):
+            lines.append(f"copies     {_three(values['step']['transfer_ms'])} ms of {_three(values['step']['ms'])} ms per step, to the device")
+        for device in (values.get("gpu") or {}).get("devices", ()):
+            share = device.get("utilisation_share")
+            lines.append(f"gpu        {device['name']}" + (f": {100 * share:.0f} % busy while the steps ran" if share is not None else ""))
+        if (values.get("data") or {}).get("cold"):
+            lines.append(f"data       {values['data']['cache']}")
+        if (values.get("equivalent") or {}).get("reason"):
+            lines.append(f"penstock   no equivalent pipeline: {values['equivalent']['reason']}")
+        if (values.get("settings") or {}).get("engine"):
+            lines.append(f"stages     were not examined: {values['settings']['engine']}")
         for remedy in values["remedies"]:
             lines += _remedy_lines(remedy)
         if values.get("stacks"):

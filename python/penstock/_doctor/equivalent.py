@@ -4,6 +4,9 @@ import os
 import shlex
 import time
 
+from .. import _core
+
+SMALLEST = 8  # sides of a gray image
 IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 
 
@@ -13,18 +16,18 @@ class Shape:
     def __init__(self, batch):
         self.height = self.width = None
         self.first = self.floats = self.negative = self.large = False
-        self.arrays = 0
-        for value in _arrays(batch):
-            self.arrays += 1
+        for value in arrays(batch):
             shape = tuple(int(n) for n in value.shape)
-            if len(shape) == 4 and self.height is None:
-                self.first = shape[1] in (1, 3) and shape[3] not in (1, 3)
-                self.height, self.width = shape[2:4] if self.first else shape[1:3]
-                self.channels = shape[1] if self.first else shape[3]
-                self.floats = "float" in str(value.dtype)
-                if self.floats:
-                    first = _plain(value[0])
-                    self.negative, self.large = float(first.min()) < 0, float(first.max()) > 8
+            if self.height is not None or len(shape) not in (3, 4) or len(shape) == 3 and min(shape[1:]) < SMALLEST:
+                continue
+            shape = shape if len(shape) == 4 else (*shape, 1)  # gray, without a dimension for it
+            self.first = shape[1] in (1, 3) and shape[3] not in (1, 3)
+            self.height, self.width = shape[2:4] if self.first else shape[1:3]
+            self.channels = shape[1] if self.first else shape[3]
+            self.floats = "float" in str(value.dtype)
+            if self.floats:
+                first = _plain(value[0])
+                self.negative, self.large = float(first.min()) < 0, float(first.max()) > 8
 
 
 def _plain(value):
@@ -34,13 +37,16 @@ def _plain(value):
     return numpy.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
-def _arrays(batch):
+def arrays(batch):
+    """The arrays in a batch: of any framework, in tuples, lists and dicts."""
     if hasattr(batch, "shape") and hasattr(batch, "dtype"):
         return [batch]
+    if isinstance(batch, _core.Batch):
+        batch = [value for _, value in batch.items()]
     if isinstance(batch, dict):
         batch = list(batch.values())
     if isinstance(batch, (list, tuple)):
-        return [array for item in batch for array in _arrays(item)]
+        return [array for item in batch for array in arrays(item)]
     return []
 
 
@@ -69,13 +75,14 @@ def source(data):
 
 
 def text(data, batch, size):
-    """Returns the pipeline's text, or None if the kind of data is unknown."""
+    """Returns the text of a pipeline for the data, which decodes images and brings them to the form that the loader's have; None if
+    the kind of data is unknown."""
     begin = source(data)
     if begin is None:
         return None
     shape = Shape(batch)
     parts = [begin]
-    if shape.height:
+    if shape.height and not begin.startswith("npy"):
         side = str(shape.height) if shape.height == shape.width else f"{shape.width}x{shape.height}"
         gray = " channels=1" if shape.channels == 1 else ""
         parts.append(f"decode{gray} | resize {side}")
@@ -84,6 +91,57 @@ def text(data, batch, size):
         if shape.first:
             parts.append("layout nchw")
     return " | ".join([*parts, f"batch {size}"])
+
+
+def written(data, batch, size):
+    """Returns (the text of the equivalent pipeline, ""), or (None, why there is none): a pipeline counts as equivalent only if it
+    delivers the arrays that hold most of the loader's batch, in the same form."""
+    from .._dataset import pipeline
+
+    made = text(data, batch, size)
+    if made is None:
+        return None, f"{os.fspath(data)} is neither class folders of images, TFRecord shards, a list of files nor .npy"
+    wanted = [(_form(value.shape), _family(value.dtype)) for value in arrays(batch)]
+    if not wanted:
+        return None, "the loader's batches hold no arrays"
+    try:
+        with pipeline(made) as dataset:
+            fields = {name: (_form(spec.shape), _family(spec.dtype)) for name, spec in dataset.element_spec.items()}
+    except (_core.Error, OSError, ValueError) as error:
+        return None, f"{made}: {error}"
+    most = max(_count(form) for form, _ in wanted)
+    for form, family in wanted:
+        if 20 * _count(form) >= most and not any(_alike(form, other) and family == kind for other, kind in fields.values()):
+            have = ", ".join(f"{name} {kind} {_named(other)}" for name, (other, kind) in fields.items())
+            return None, f"the loader's batches hold {family} {_named(form)} per sample, which no pipeline of usual operations makes from the data: it has {have}"
+    return made, ""
+
+
+def _form(shape):
+    """The shape of one sample, without dimensions of one."""
+    return tuple(None if n is None else int(n) for n in tuple(shape)[1:] if n != 1)
+
+
+def _named(form):
+    return "x".join("?" if n is None else str(n) for n in form) or "numbers"
+
+
+def _count(form):
+    count = 1
+    for n in form:
+        count *= n or 1
+    return count
+
+
+def _family(dtype):
+    name = str(dtype)
+    if "bytes" in name or "string" in name or "|S" in name or "object" in name:
+        return "bytes"
+    return "float" if "float" in name else "uint8" if "uint8" in name else "integer"
+
+
+def _alike(form, other):
+    return len(form) == len(other) and all(n is None or m is None or n == m for n, m in zip(form, other))
 
 
 def large_images(data, batch):
@@ -119,8 +177,8 @@ def small_files(data):
 
 def convert(batch, like):
     """Converts a penstock batch to what the loader's batches hold: torch, tf or NumPy arrays, a tuple, a list or a dict."""
-    arrays = _arrays(like)
-    module = type(arrays[0]).__module__.split(".")[0] if arrays else "numpy"
+    first = arrays(like)[:1]
+    module = type(first[0]).__module__.split(".")[0] if first else "numpy"
     fields = [value for value in batch if str(value.dtype) != "bytes"]
     if module == "torch":
         from torch.utils.dlpack import from_dlpack

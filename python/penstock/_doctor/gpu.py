@@ -2,8 +2,10 @@
 
 import ctypes
 import sys
+import threading
 
 LIBRARY = "libnvidia-ml.so.1"
+EVERY = 0.1  # seconds between two looks at the utilisation, which the driver averages over a sixth of a second and more
 
 
 def devices():
@@ -23,6 +25,46 @@ def devices():
         return []
     finally:
         nvml.nvmlShutdown()
+
+
+class Watch:
+    """Looks at the utilisation of the devices from a thread, between start() and stop(): while steps run, not before or after."""
+
+    def __init__(self):
+        self.looks = []
+        self._stop = threading.Event()
+        self._runner = None
+
+    def start(self):
+        if self._runner is None and (first := devices()):
+            self.looks.append(first)
+            self._runner = threading.Thread(target=self._look, name="penstock-doctor-gpu", daemon=True)
+            self._runner.start()
+        return self
+
+    def stop(self):
+        self._stop.set()
+        if self._runner is not None:
+            self._runner.join()
+            self._runner = None
+        self._stop.clear()
+        return self
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *failure):
+        self.stop()
+
+    def _look(self):
+        while not self._stop.wait(EVERY):
+            self.looks.append(devices())
+
+    def shares(self):
+        """The mean utilisation of each device; empty if nothing was seen."""
+        looks = self.looks[1:] or self.looks  # the first one is from before the steps
+        columns = zip(*([device.get("utilisation_share") for device in look] for look in looks))
+        return [sum(known) / len(known) if (known := [share for share in column if share is not None]) else None for column in columns]
 
 
 class _Utilisation(ctypes.Structure):
@@ -78,9 +120,13 @@ def used(names):
     return None
 
 
-def look():
-    """Returns {"devices", "frameworks", "unused"}: unused is True if there is a device that no imported framework uses."""
+def look(watched=None):
+    """Returns {"devices", "frameworks", "unused", "count"}: unused is True if there is a device that no imported framework uses. The
+    utilisation is that of `watched` (a Watch), if it saw the devices."""
     there, names = devices(), frameworks()
+    for device, share in zip(there, watched.shares() if watched is not None else ()):
+        if share is not None:
+            device["utilisation_share"] = share
     unused = bool(there) and bool(names) and not any(names.values())
     if not unused and used(names) is False:
         unused = True

@@ -1,8 +1,11 @@
 """The Keras callback that splits each step into waiting and computing. Made when Keras is imported."""
 
+import contextlib
 import functools
+import sys
 import time
 
+from .gpu import Watch
 from .observe import Observation, size_of
 
 UNSPLIT, EVERY = 3, 3  # steps before the first that is split; of the later ones, every third is
@@ -27,7 +30,8 @@ def callback():
             super().__init__()
             self.report, self.verbose = report, verbose
             self.seen = Observation()
-            self._meter = self._watcher = None
+            self._meter = self._watcher = self._loader = None
+            self._devices = Watch()
             self._waits, self._computes, self._totals, self._sizes = [], [], [], []
             self._step = self._number = 0
             self._original = None
@@ -40,12 +44,15 @@ def callback():
 
         def on_train_begin(self, logs=None):
             self._number = 0
+            self._loader = passed_to_fit(self.model)
+            self._devices.start()
             if keras.backend.backend() == "tensorflow" and getattr(self.model, "steps_per_execution", 1) == 1:
                 self._original = self.model.train_function
                 self.model.train_function = self._split
 
         def on_epoch_begin(self, epoch, logs=None):
             self._ended = None
+            self.seen.epoch += 1
 
         def on_train_batch_begin(self, batch, logs=None):
             now = time.perf_counter()
@@ -114,6 +121,7 @@ def callback():
             self.seen.add(share * total, (1 - share) * total, self._sizes[0])
 
         def finish(self):
+            self._devices.stop()
             if self._original is not None:
                 self.model.train_function = self._original
                 self._original = None
@@ -128,9 +136,41 @@ def callback():
                     answer.save(self.report)
 
         def answer(self, loader=None, data=None, **options):
-            """Returns the answer for the steps so far. loader: what was passed to fit(); it is then measured alone, too."""
-            from .main import answer_for
+            """Returns the answer for the steps so far. loader: what was passed to fit(), where the callback could not see it. It is measured
+            alone, and remedies are tried with real steps; the model, its optimizer and its metrics have the same values afterwards."""
+            from .main import answer_for, keras_step
 
-            return answer_for(self.seen, loader, None, data, [], **options)
+            loader = loader if loader is not None else self._loader
+            step = keras_step(self.model) if loader is not None and self.model is not None else None
+            with unchanged(self.model):
+                return answer_for(self.seen, loader, step, data, [], devices=self._devices, **options)
 
     return Doctor
+
+
+def passed_to_fit(model):
+    """The loader that fit() of the model got, from its frame; None: arrays, an iterator, or no frame of fit."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        given = frame.f_locals if frame.f_code.co_name == "fit" else {}
+        if given.get("self") is model and "x" in given:
+            x = given["x"]
+            usable = hasattr(x, "__getitem__") or hasattr(x, "__iter__") and not hasattr(x, "__next__")
+            return x if usable and not hasattr(x, "shape") and not isinstance(x, (list, tuple, dict)) else None
+        frame = frame.f_back
+    return None
+
+
+@contextlib.contextmanager
+def unchanged(model):
+    """Restores the variables of a model, its optimizer and its metrics at the end."""
+    variables = []
+    for owner in (model, getattr(model, "optimizer", None)):
+        variables += list(getattr(owner, "variables", ()))
+    variables += list(getattr(model, "metrics_variables", ()))
+    values = [variable.numpy().copy() for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, values):
+            variable.assign(value)

@@ -7,14 +7,16 @@ import collections.abc
 import sys
 
 from .observe import cores
+from .transfer import moved
 
 
 class Variant:
     """The loader with one setting changed. `make()` returns a Loader; `workers` and `overlaps` are for the prediction."""
 
-    def __init__(self, id, title, command, make, workers=None, overlaps=None, batch=None, effort="low", speed=None):
+    def __init__(self, id, title, command, make, workers=None, overlaps=None, batch=None, effort="low", rate=None):
         self.id, self.title, self.command, self.make = id, title, command, make
-        self.workers, self.overlaps, self.batch, self.effort, self.speed = workers, overlaps, batch, effort, speed
+        self.workers, self.overlaps, self.batch, self.effort = workers, overlaps, batch, effort
+        self.rate = rate  # what is predicted, if that does not follow from the other settings
 
 
 class Loader:
@@ -51,8 +53,15 @@ class Loader:
         """A loader whose Python functions run in this thread, for looking at stacks; None if there is none."""
         return self if not self.overlaps else None
 
+    def close(self):
+        """Frees what a loader that was made for a trial holds."""
+
     def findings(self):
         """Causes that the set-up itself shows: [(cause, stage, remedy ids)]."""
+        return []
+
+    def sweeps(self):
+        """(name, [(value, make)]) for the effect of each setting on the loader's rate."""
         return []
 
     def variants(self):
@@ -75,6 +84,10 @@ class Ahead(Loader):
         super().__init__(inner)
         self.once = inner.once
 
+    def prepare(self, batch):
+        """What the thread does with a batch."""
+        return batch
+
     def passes(self):
         import queue
         import threading
@@ -91,7 +104,7 @@ class Ahead(Loader):
         def fill():
             try:
                 for batch in self.loader.passes():
-                    put((batch, None))
+                    put((self.prepare(batch), None))
                     if stop.is_set():
                         return
                 put((end, None))
@@ -111,6 +124,17 @@ class Ahead(Loader):
         finally:
             stop.set()
             thread.join()
+
+
+class OnDevice(Ahead):
+    """Another loader, whose batches a thread copies to a device."""
+
+    def __init__(self, inner, device):
+        super().__init__(inner)
+        self.device = device
+
+    def prepare(self, batch):
+        return moved(batch, self.device)
 
 
 # ---- PyTorch ----
@@ -145,11 +169,11 @@ class Torch(Loader):
         data = sys.modules["torch.utils.data"]
         workers = changes.get("num_workers", old.num_workers)
         given = {
-            "num_workers": workers, "collate_fn": old.collate_fn, "pin_memory": old.pin_memory, "timeout": old.timeout if workers else 0,
+            "num_workers": workers, "collate_fn": old.collate_fn, "pin_memory": changes.get("pin_memory", old.pin_memory), "timeout": old.timeout if workers else 0,
             "worker_init_fn": old.worker_init_fn, "generator": old.generator,
         }
         if workers:
-            given["prefetch_factor"] = old.prefetch_factor or 2
+            given["prefetch_factor"] = changes.get("prefetch_factor", old.prefetch_factor or 2)
             given["multiprocessing_context"] = old.multiprocessing_context
             given["persistent_workers"] = True
         plain = type(old.batch_sampler) is data.BatchSampler
@@ -195,13 +219,14 @@ class Torch(Loader):
         return found
 
     def sweeps(self):
-        """(name, [(value, make)]) for the effect of each setting on the loader's rate."""
         counts = sorted({0, 1, 2, cores()})
         found = [("num_workers", [(n, lambda n=n: self.rebuild(num_workers=n)) for n in counts])]
         size = self.loader.batch_size
         if size:
             sizes = sorted({max(1, size // 4), size, 4 * size})
             found.append(("batch_size", [(n, lambda n=n: self.rebuild(batch_size=n)) for n in sizes]))
+        if self.workers:
+            found.append(("prefetch_factor", [(n, lambda n=n: self.rebuild(prefetch_factor=n)) for n in (1, 2, 4)]))
         return found
 
 
@@ -360,6 +385,9 @@ class Keras(Loader):
     def in_process(self):
         return Keras(self.loader)
 
+    def sweeps(self):
+        return [("workers", [(n, lambda n=n: Keras(self.loader, n)) for n in sorted({0, 1, cores()})])]
+
     def variants(self):
         n = cores()
         return [
@@ -395,8 +423,22 @@ class Penstock(Loader):
     def stages(self):
         return [stage for stage in self.dataset.stats()["stages"] if stage["calls"]]
 
+    def close(self):
+        self.dataset.close()
+
     def variants(self):
         return []
+
+    def sweeps(self):
+        from .._dataset import Dataset
+
+        if not isinstance(self.dataset, Dataset):
+            return []
+        with_options = self.dataset.with_options
+        return [
+            ("workers", [(n, lambda n=n: Penstock(with_options(workers=n))) for n in sorted({1, 2, cores()})]),
+            ("prefetch", [(n, lambda n=n: Penstock(with_options(prefetch=n))) for n in (1, 2, 4)]),
+        ]
 
 
 def adapt(loader):

@@ -16,7 +16,7 @@ from .answer import result
 from .diagnose import Case, sentence
 from .loaders import Loader, adapt
 from .observe import Observation, run, run_step
-from .run import Budget, build, look_at_stacks
+from .run import Budget, Options, Seen, build, look_at_stacks
 from .watch import Enough, Sampler, Watcher, plain_share
 
 AFTER = 8.0  # seconds for measurements after the script, or as long as it was watched if that is less
@@ -40,19 +40,35 @@ class Nothing(Loader):
         return None
 
 
-def answer_for(seen, loader, step, data, samples_seen, seconds=AFTER, verify=True, epochs=None, samples=None, wish=None, link=None):
-    """The answer for steps that were watched. `loader` None: only the steps are known."""
+def answer_for(seen, loader, step, data, samples_seen, seconds=AFTER, verify=True, copies=None, devices=None, **wanted):
+    """The answer for steps that were watched. `loader` None: only the steps are known. wanted: as for penstock.doctor."""
+    options = Options(data, verify=verify and step is not None, **wanted)
     budget = Budget(seconds)
     found = adapt(loader) if loader is not None and hasattr(loader, "__iter__") | hasattr(loader, "__getitem__") else Nothing()
+    case = Case(loader=found, processes=len(stacks.processes()))
     alone, kept = None, []
     if not found.once and not isinstance(found, Nothing):
         alone = run(found.passes, None, budget.part(0.25), kept)
         if not samples_seen:
             samples_seen = look_at_stacks(found, budget.part(0.15))
-    case = Case(loader=found)
     step_only = run_step(step, kept[0], budget.part(0.1)) if step is not None and kept else None
-    return build(case, budget, seen, alone if alone is not None and len(alone) else None, step_only, kept[0] if kept else None, samples_seen, step, data, epochs,
-                 samples, verify and step is not None, wish, link)
+    return build(case, budget, Seen(seen, alone, step_only, kept[0] if kept else None, samples_seen), step, options, copies, devices)
+
+
+def size(text):
+    """Bytes from a text such as 64G: units of 1000, or of 1024 as in 64GiB, as in the tool."""
+    units = "kmgt"
+    word = text.strip().lower()
+    binary = word.endswith("ib")
+    word = word.removesuffix("ib") if binary else word.removesuffix("b")
+    power = units.find(word[-1:]) + 1 if word[-1:] else 0
+    try:
+        value = float(word[:-1] if power else word) * (1024 if binary else 1000) ** power
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: expected bytes above 0, such as 64G")
+    return value
 
 
 def main(arguments=None):
@@ -67,6 +83,7 @@ def main(arguments=None):
     parser.add_argument("--data", metavar="PATH", help="the files that the script reads: the equivalent penstock pipeline is measured")
     parser.add_argument("--wish", type=float, metavar="RATE", help="target rate in samples per second; the answer includes the number of machines that reach it")
     parser.add_argument("--link", type=float, metavar="BYTES", help="bytes per second between machines, such as 1.25e9")
+    parser.add_argument("--memory", metavar="BYTES", type=size, help="memory that is free for the page cache, such as 64G, to tell whether --data fits")
     parser.add_argument("--verify", action="store_true", help="run the script again with the best setting of its DataLoader, and measure")
     parser.add_argument("script", help="the script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -74,6 +91,12 @@ def main(arguments=None):
     for name in ("wish", "link"):
         if getattr(options, name) is not None and not 0 < getattr(options, name) < float("inf"):
             parser.error(f"--{name}: expected a rate above 0")
+    if not 0 < options.seconds < float("inf"):
+        parser.error("--seconds: expected a time above 0")
+    try:
+        Options(options.data)
+    except FileNotFoundError as error:
+        parser.error(str(error).replace("data=", "--data ", 1))
     if not os.path.isfile(options.script):
         parser.error(f"{options.script}: no such file")
     watcher, sampler, code = watch(options)
@@ -108,6 +131,7 @@ def watch(options):
     sys.path[0] = os.path.dirname(os.path.abspath(options.script))
     code = 0
     sampler.start()
+    watcher.devices.start()
     try:
         runpy.run_path(options.script, run_name="__main__")
     except Enough:
@@ -119,6 +143,8 @@ def watch(options):
     finally:
         watcher.over = True
         sampler.stop()
+        watcher.devices.stop()
+        watcher.copies.stop()
         for meter in watcher.meters:
             meter._last = None
     return watcher, sampler, code
@@ -162,9 +188,10 @@ def conclude(watcher, sampler, options):
     places = stacks.workers(watcher.pids) if watcher.pids else []
     step = None
     if meter.model is not None and not options.whole:
-        step = _keras_step(meter.model)
+        step = keras_step(meter.model)
     waits = [] if meter.kind in ("keras", "torch") else sampler.waits
-    answer = answer_for(meter.seen, meter.loader, step, options.data, waits, min(AFTER, options.seconds), wish=options.wish, link=options.link)
+    answer = answer_for(meter.seen, meter.loader, step, options.data, waits, min(AFTER, options.seconds), copies=watcher.copies, devices=watcher.devices,
+                        wish=options.wish, link=options.link, memory=options.memory)
     values = answer._values
     values["subject"] = os.path.basename(options.script)
     if places:
@@ -174,7 +201,8 @@ def conclude(watcher, sampler, options):
     return answer
 
 
-def _keras_step(model):
+def keras_step(model):
+    """One training step of a Keras model for a batch."""
     def step(batch):
         if isinstance(batch, (tuple, list)):
             return model.train_on_batch(*batch[:3])
@@ -192,13 +220,14 @@ def _plain(sampler, options):
     seen = Observation()
     for _ in range(20):  # shares only: one step of one second
         seen.add(share, 1 - share, 1)
-    answer = build(Case(loader=Nothing()), Budget(0.1), seen, None, None, None, data, None, options.data, None, None, False)
+    answer = build(Case(loader=Nothing()), Budget(0.1), Seen(seen, stacks=data), None, Options(options.data, verify=False, memory=options.memory))
     values = answer._values
     values["subject"] = os.path.basename(options.script)
     values["now"] = dict.fromkeys(values["now"])
     values["alone"] = dict.fromkeys(values["alone"])
     values["step"] = {**dict.fromkeys(values["step"]), "layers": []}
     values["perfect"], values["timeline"] = None, []
+    values["verdict"]["limit_step_ms"] = None
     for remedy in values["remedies"]:
         for name in ("predicted", "measured"):
             if remedy[name]:

@@ -35,20 +35,26 @@ def cores():
 
 
 class Observation:
-    """Steps of a loop. The first batch of every pass is kept apart: it pays for the start of the loader."""
+    """Steps of a loop: waiting for a batch, copying it to a device, computing. The first batch of every pass is kept apart: it pays
+    for the start of the loader."""
 
     def __init__(self):
-        self.waits, self.computes, self.sizes, self.stamps = [], [], [], []
+        self.waits, self.transfers, self.computes, self.sizes, self.stamps = [], [], [], [], []
+        self.epochs = []  # the number of the pass of each step
+        self.epoch = -1
         self.starts = []  # waits for first batches
         self.cpu = 0.0
         self.begun = time.perf_counter()
 
-    def add(self, wait, compute, size, first=False):
+    def add(self, wait, compute, size, first=False, transfer=0.0):
         if first:
             self.starts.append(wait)
+            self.epoch += 1
             return
         self.waits.append(wait)
+        self.transfers.append(transfer)
         self.computes.append(compute)
+        self.epochs.append(max(0, self.epoch))
         self.sizes.append(size)
         self.stamps.append(time.perf_counter() - self.begun)
 
@@ -64,8 +70,30 @@ class Observation:
                 skip += 1
         return range(skip, len(self))
 
+    def spent(self, steps):
+        """Seconds of these steps."""
+        return sum(self.waits[i] + self.transfers[i] + self.computes[i] for i in steps)
+
     def seconds(self):
-        return sum(self.waits[i] + self.computes[i] for i in self.steady())
+        return self.spent(self.steady())
+
+    def waiting(self, i):
+        """Seconds of waiting for each sample of step `i`."""
+        return self.waits[i] / max(1, self.sizes[i])
+
+    def of_epochs(self, chosen):
+        """The steps of the passes whose numbers `chosen` accepts."""
+        found = Observation()
+        for i, epoch in enumerate(self.epochs):
+            if chosen(epoch):
+                found.epoch = epoch
+                found.add(self.waits[i], self.computes[i], self.sizes[i], transfer=self.transfers[i])
+                found.stamps[-1] = self.stamps[i]
+        return found
+
+    def seconds_each(self):
+        """Mean seconds of a step, with its wait and its copies."""
+        return self.seconds() / max(1, len(self.steady()))
 
     def samples(self):
         return sum(self.sizes[i] for i in self.steady())
@@ -83,7 +111,7 @@ class Observation:
         rates = []
         for k in range(parts):
             part = chosen[k * len(chosen) // parts : (k + 1) * len(chosen) // parts]
-            spent = sum(self.waits[i] + self.computes[i] for i in part)
+            spent = self.spent(part)
             rates.append(sum(self.sizes[i] for i in part) / spent if spent > 0 else 0.0)
         mean = sum(rates) / parts
         error = (sum((r - mean) ** 2 for r in rates) / (parts - 1) / parts) ** 0.5
@@ -108,7 +136,7 @@ class Observation:
         for k in range(parts):
             part = chosen[k * len(chosen) // parts : (k + 1) * len(chosen) // parts]
             wait = sum(self.waits[i] for i in part)
-            spent = wait + sum(self.computes[i] for i in part)
+            spent = self.spent(part)
             if part and spent > 0:
                 points.append(
                     {"seconds": self.stamps[part[-1]], "samples_per_s": sum(self.sizes[i] for i in part) / spent, "wait_share": wait / spent}
@@ -116,11 +144,13 @@ class Observation:
         return points
 
 
-def run(passes, step, seconds, keep=None, least=3, patience=20):
+def run(passes, step, seconds, keep=None, least=3, patience=20, copies=None):
     """Iterates over `passes()` again and again for `seconds`, calls step(batch), and returns the Observation. `keep` is a list
-    that receives the first batch. Where fewer than `least` steps were seen by then, it goes on up to `patience` times as long."""
+    that receives the first batch. Where fewer than `least` steps were seen by then, it goes on up to `patience` times as long.
+    `copies` (transfer.Copies) knows the time that copies to a device take."""
     seen = Observation()
     cpu, begun = cpu_seconds(), time.perf_counter()
+    copied = (lambda: copies.seconds) if copies is not None else lambda: 0.0
 
     def over():
         spent = time.perf_counter() - begun
@@ -128,17 +158,17 @@ def run(passes, step, seconds, keep=None, least=3, patience=20):
 
     while not over():
         first, any_batch = True, False
-        before = time.perf_counter()
+        before, moved = time.perf_counter(), copied()
         for batch in passes():
             any_batch = True
-            ready = time.perf_counter()
+            ready, loading = time.perf_counter(), copied() - moved
             if keep is not None and not keep:
                 keep.append(batch)
             if step is not None:
                 step(batch)
-            done = time.perf_counter()
-            seen.add(ready - before, done - ready, size_of(batch), first)
-            first, before = False, done
+            done, moving = time.perf_counter(), copied() - moved - loading
+            seen.add(ready - before - loading, done - ready - moving, size_of(batch), first, loading + moving)
+            first, before, moved = False, done, copied()
             if over():
                 break
         if not any_batch:
@@ -147,10 +177,10 @@ def run(passes, step, seconds, keep=None, least=3, patience=20):
     return seen
 
 
-def run_step(step, batch, seconds):
+def run_step(step, batch, seconds, copies=None):
     """Calls step(batch) with the same batch again and again: the rate of the step alone."""
     def same():
         while True:
             yield batch
 
-    return run(same, step, seconds)
+    return run(same, step, seconds, copies=copies)

@@ -1,19 +1,22 @@
 """penstock.doctor(loader, step, data): measures a loader and a step, together and alone, and what other settings bring."""
 
+import glob
+import math
 import os
-import shlex
-import tempfile
 import time
 
 from .._core import Error
-from . import equivalent, gpu, stacks
-from .answer import Answer, machine, rank, remedy, result
+from . import engine, equivalent, gpu, memory, stacks
+from .answer import Answer, machine, rank, result
 from .diagnose import BOTTLENECKS, Case, cause_of, classify, sentence
 from .loaders import adapt
 from .machines import more_machines
-from .observe import Observation, cores, run, run_step, size_of
+from .observe import cores, run, run_step, size_of
+from .remedies import Work, fitting, gain_of
+from .transfer import Copies
 
 DEFAULT_SECONDS = 12.0
+PROOF = 30.0  # seconds from which on the doctor of the engine measures its remedies, too
 
 
 class Budget:
@@ -29,7 +32,37 @@ class Budget:
         return self.end - time.perf_counter()
 
 
-def doctor(loader, step=None, data=None, *, seconds=DEFAULT_SECONDS, epochs=None, samples=None, verify=True, wish=None, link=None):
+class Options:
+    """What the caller knows and wants; wrong values raise."""
+
+    def __init__(self, data=None, epochs=None, samples=None, verify=True, wish=None, link=None, memory=None):
+        self.data, self.epochs, self.samples, self.verify = data, epochs, samples, verify
+        self.wish, self.link, self.memory = wish, link, memory
+        for name in ("wish", "link", "memory"):
+            _above(name, getattr(self, name), "a rate" if name != "memory" else "bytes")
+        for name in ("epochs", "samples"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) and not _whole(value) or value < 1):
+                raise ValueError(f"{name}={value!r}; expected a whole number from 1 on")
+        if data is not None:
+            _there(os.fspath(data))
+
+
+def _above(name, value, what):
+    if value is not None and not 0 < value < math.inf:
+        raise ValueError(f"{name}={value!r}; expected {what} above 0")
+
+
+def _whole(value):
+    return hasattr(value, "__index__")
+
+
+def _there(data):
+    if "://" not in data and not os.path.exists(data) and not glob.glob(data):
+        raise FileNotFoundError(f"data={data!r}: no such file or folder; expected the files that the loader reads")
+
+
+def doctor(loader, step=None, data=None, *, seconds=DEFAULT_SECONDS, epochs=None, samples=None, verify=True, wish=None, link=None, memory=None):
     """Says why training is slow, and what each remedy would bring.
 
         loader: any iterable of batches: torch DataLoader, tf.data.Dataset, Keras PyDataset, Grain, a Dataset, a generator
@@ -40,41 +73,53 @@ def doctor(loader, step=None, data=None, *, seconds=DEFAULT_SECONDS, epochs=None
         verify: measures remedies that can be tried at once; False: predicts only
         wish: samples per second that you wish for: the answer says how many machines they take
         link: bytes per second between machines, such as 1.25e9, for the exchange of gradients; None: 10 Gbit/s
+        memory: bytes that are free for the page cache, to tell whether the data fits; None: asked from the system
 
     Example:
 
         answer = ps.doctor(loader, step=lambda batch: train_step(model, batch), data="photos/")
         print(answer); answer.save("report.html")
     """
-    for name, value in (("wish", wish), ("link", link)):
-        if value is not None and not 0 < value < float("inf"):
-            raise ValueError(f"{name}={value}; expected a rate above 0")
+    _above("seconds", seconds, "a time")
+    options = Options(data, epochs, samples, verify, wish, link, memory)
     budget = Budget(seconds)
-    found = adapt(loader)
-    together, alone, step_only, kept, samples_seen = measure(found, step, budget)
-    case = Case(loader=found)
-    return build(case, budget, together, alone, step_only, kept, samples_seen, step, data, epochs, samples, verify, wish, link)
+    case = Case(loader=adapt(loader))
+    with Copies() as copies, gpu.Watch() as devices:
+        seen = measure(case, step, budget, copies, devices)
+        return build(case, budget, seen, step, options, copies, devices)
 
 
-def measure(found, step, budget):
-    """Returns observations of both together, of the loader alone and of the step alone, a batch, and stacks."""
-    kept = []
+class Seen:
+    """What was observed: loader and step together, each alone, a batch, samples of stacks."""
+
+    def __init__(self, together=None, alone=None, step_only=None, kept=None, stacks=()):
+        self.together, self.alone, self.step_only, self.kept, self.stacks = (
+            together if together is not None and len(together) else None, alone if alone is not None and len(alone) else None, step_only, kept, stacks)
+
+    def best(self):
+        return self.together or self.alone
+
+
+def measure(case, step, budget, copies, devices):
+    """Observes both together, the loader alone and the step alone, and the stacks."""
+    found, kept = case.loader, []
     if found.once:  # one pass is all there is: the loader alone is known from the waits
-        sampler = stacks.Sampler()
-        with sampler:
-            together = run(found.passes, step, budget.part(0.6), kept)
-        _need(kept, together)
-        step_only = run_step(step, kept[0], budget.part(0.15)) if step else None
-        waiting = [s for s in sampler.samples if s.generator] or sampler.samples
-        return together, None, step_only, kept[0], waiting
-    together = run(found.passes, step, budget.part(0.3), kept) if step else None
+        with stacks.Sampler() as sampler:
+            together = run(found.passes, step, budget.part(0.6), kept, copies=copies)
+        devices.stop()
+        _need(kept)
+        step_only = run_step(step, kept[0], budget.part(0.15), copies) if step else None
+        return Seen(together, None, step_only, kept[0], [s for s in sampler.samples if s.generator] or sampler.samples)
+    together = run(found.passes, step, budget.part(0.3), kept, copies=copies) if step else None
+    devices.stop()
+    case.processes = len(stacks.processes())
     alone = run(found.passes, None, budget.part(0.15), kept)
-    _need(kept, alone)
-    step_only = run_step(step, kept[0], budget.part(0.1)) if step else None
-    return together, alone, step_only, kept[0], look_at_stacks(found, budget.part(0.1))
+    _need(kept)
+    step_only = run_step(step, kept[0], budget.part(0.1), copies) if step else None
+    return Seen(together, alone, step_only, kept[0], look_at_stacks(found, budget.part(0.1)))
 
 
-def _need(kept, seen):
+def _need(kept):
     if not kept:
         raise ValueError("the loader has no batches")
 
@@ -89,61 +134,115 @@ def look_at_stacks(found, seconds):
     for sample in sampler.samples:
         if sample.kind == "step":  # no step runs here: tensors are worked on to make the batch
             sample.kind = "augment"
-    return [sample for sample in sampler.samples if sample.kind != "lock"] or sampler.samples
+    return ([sample for sample in sampler.samples if sample.kind != "lock"] if inside.threads else []) or sampler.samples
 
 
-def build(case, budget, together, alone, step_only, kept, samples_seen, step, data, epochs, samples, verify, wish=None, link=None):
+def build(case, budget, seen, step, options, copies=None, devices=None):
     """Makes the answer from the observations."""
-    found = case.loader
-    seen = together if together is not None and len(together) else alone
-    case.batch = seen.batch() if len(seen) else size_of(kept)
-    case.kinds, case.places = stacks.summary(samples_seen)
-    case.share = together.wait_share() if together is not None and len(together) else None
-    case.loader_rate = _loader_rate(together, alone)
-    if case.share is not None and step_only is not None and case.kinds.get("python", 0) >= 0.5:
-        # A loader in Python holds the interpreter while the step computes: what the step loses by that counts as waiting.
-        alone_seconds = step_only.mean(step_only.computes) / max(1e-12, together.mean(together.waits) + together.mean(together.computes))
-        case.share = max(case.share, 1 - alone_seconds)
-    case.step_rate = step_only.rate() if step_only is not None else _step_rate(together)
-    case.gpu = gpu.look()
-    if data is not None:
-        case.files = equivalent.small_files(data)
-        case.pixels = _quiet(lambda: equivalent.large_images(data, kept))
-    now = (together if case.share is not None else alone).rate() if len(seen) else case.loader_rate
-    epoch_samples = samples or found.samples() or (found.length() or 0) * case.batch or None
-    work = Work(case, budget, together, alone, step_only, now, epoch_samples)
-    remedies = work.remedies(step, verify)
-    if data is not None:
-        remedies += work.penstock(data, kept, step, verify)
-    remedies += work.advice()
-    case.larger_gain = next((_gain(r) for r in remedies if r["id"] == "larger-batch"), None)
+    found, kept = case.loader, seen.kept
+    whole = seen.together
+    _compare_epochs(case, seen)
+    steps = seen.best()
+    judge(case, seen, steps, kept, options, copies, devices)
+    now = steps.rate() if steps is not None else case.loader_rate
+    here = found.samples() or (found.length() or 0) * case.batch or None
+    epoch_samples = options.samples or here
+    data = memory.fits(options.data, options.memory, here, options.samples)
+    case.cold = bool(data["cold"])
+    notes = _examine(case, budget, options)
+    if case.engine is not None:
+        epoch_samples = epoch_samples or case.engine["data"].get("samples")
+        case.cold = case.cold or bool(case.engine["data"].get("cold"))
+    work = Work(case, budget, seen.together, seen.alone, seen.step_only, now, epoch_samples)
+    remedies = propose(work, case, step, kept, options)
+    case.larger_gain = next((gain_of(r) for r in remedies if r["id"] == "larger-batch"), None)
     kind = classify(case)
     cause, stage = cause_of(case)
     remedies = fitting(rank(remedies), cause)
-    more = more_machines(step, now, case.batch, epoch_samples, wish, link) if wish or link else None
+    more = more_machines(step, now, case.batch, epoch_samples, options.wish, options.link) if options.wish or options.link else None
     remedies += [more] if more else []
+    limit = 1e3 * case.batch / case.loader_rate if case.loader_rate else None
     values = {
         "schema": 1,
         "subject": found.settings()["loader"],
+        "pipeline": None,
+        "pipeline_written": False,
         "verdict": {
             "class": kind, "wait_share": case.share, "bottleneck": _bottleneck(kind, cause), "stage": stage, "cause": cause,
             "sentence": sentence(case, kind, cause, stage, remedies[0] if remedies else None, epoch_samples / now if epoch_samples and now else None),
+            "limit_step_ms": limit,
         },
-        "now": _now(seen, now, epoch_samples, epochs),
+        "now": _now(steps, now, epoch_samples, options.epochs),
         "limits": {"cores": cores(), "step_samples_per_s": case.step_rate or None},
-        "step": _step(together, case),
+        "data": data,
+        "step": _step(case, seen),
         "stages": _stages(found),
         "remedies": remedies,
         "alone": {"loader_samples_per_s": case.loader_rate or None, "step_samples_per_s": case.step_rate or None},
         "perfect": result(case.step_rate, now, epoch_samples) if case.share is not None else None,
+        "equivalent": work.equivalent,
+        "epochs": {"first_samples_per_s": case.slowed[0], "later_samples_per_s": case.slowed[1]} if case.slowed else None,
         "stacks": case.places,
-        "timeline": seen.timeline(),
+        "timeline": (whole or steps).timeline() if steps is not None else [],
         "sweeps": work.sweeps(),
         "gpu": case.gpu,
         "machine": machine(),
-        "settings": {**found.settings(), "seconds": budget.seconds},
+        "settings": {**found.settings(), "seconds": budget.seconds, **notes},
     }
-    return Answer(values)
+    return Answer(engine.merge(values, case.engine) if case.engine is not None else values)
+
+
+def _compare_epochs(case, seen):
+    """Where epochs after the first are slower, they are what the rest of the training is like."""
+    parts = memory.slowed(seen.together)
+    if parts:
+        first, seen.together = parts
+        case.slowed = (first.rate(), seen.together.rate())
+
+
+def judge(case, seen, steps, kept, options, copies, devices):
+    """Notes shares, rates and what is known of the machine and the data."""
+    together, step_only = seen.together, seen.step_only
+    case.batch = steps.batch() if steps is not None else size_of(kept)
+    case.kinds, case.places = stacks.summary(seen.stacks)
+    case.share = together.wait_share() if together is not None else None
+    case.loader_rate = _loader_rate(together, seen.alone)
+    if case.share is not None and step_only is not None and case.kinds.get("python", 0) >= 0.5:
+        # A loader in Python holds the interpreter while the step computes: what the step loses by that counts as waiting.
+        alone_seconds = step_only.seconds_each() / max(1e-12, together.seconds_each())
+        case.share = max(case.share, 1 - alone_seconds)
+    case.step_rate = max(step_only.rate() if step_only is not None else 0.0, _step_rate(together))  # by itself it is not slower than in the loop
+    if together is not None:
+        case.split = tuple(together.mean(values) for values in (together.waits, together.transfers, together.computes))
+    case.device = copies.device if copies is not None else None
+    case.gpu = gpu.look(devices)
+    if options.data is not None:
+        case.files = equivalent.small_files(options.data)
+        case.pixels = _quiet(lambda: equivalent.large_images(options.data, kept))
+
+
+def _examine(case, budget, options):
+    """Has the engine's doctor examine a dataset of penstock, with the step that was measured. Returns notes for the settings."""
+    if case.loader.kind != "penstock":
+        return {}
+    step_ms = 1e3 * case.batch / case.step_rate if case.step_rate else None
+    case.engine, why = engine.examine(case.loader.dataset, step_ms, budget.part(0.5), options, options.verify and budget.seconds >= PROOF)
+    return {"engine": why} if why else {}
+
+
+def propose(work, case, step, kept, options):
+    """All remedies, in no order."""
+    made = work.remedies(step, options.verify) + work.bytes_to_device(kept)
+    if options.data is not None and case.loader.kind != "penstock":
+        made += work.penstock(options.data, kept, step, options.verify)
+    made += work.advice()
+    if case.engine is None:
+        return made
+    theirs = engine.scaled(case.engine, work.now, case.step_rate if case.share is not None else None, work.epoch_samples)
+    for one in theirs:
+        work.try_settings(one, step, options.verify)
+    known = {one["id"] for one in theirs}
+    return theirs + [one for one in made if one["id"] not in known]
 
 
 def _quiet(ask):
@@ -154,11 +253,6 @@ def _quiet(ask):
         return None
 
 
-def _gain(one):
-    known = one["measured"] or one["predicted"]
-    return known["gain"] if known else None
-
-
 def _bottleneck(kind, cause):
     if kind == "unknown":
         return "configuration" if cause in ("single-worker", "no-prefetch", "tiny-batch") else BOTTLENECKS.get(cause, "cpu")
@@ -166,28 +260,28 @@ def _bottleneck(kind, cause):
 
 
 def _loader_rate(together, alone):
-    if alone is not None and len(alone):
+    if alone is not None:
         return alone.rate()
     waits = together.mean(together.waits) if together is not None else 0
     return together.mean(together.sizes) / waits if waits > 0 else 0.0
 
 
 def _step_rate(together):
-    computes = together.mean(together.computes) if together is not None and len(together) else 0
-    return together.mean(together.sizes) / computes if computes > 0 else 0.0
+    seconds = together.mean(together.computes) + together.mean(together.transfers) if together is not None else 0
+    return together.mean(together.sizes) / seconds if seconds > 0 else 0.0
 
 
-def _now(seen, now, epoch_samples, epochs):
-    low, high = seen.bounds()
+def _now(steps, now, epoch_samples, epochs):
+    low, high = steps.bounds() if steps is not None else (now, now)
     epoch = epoch_samples / now if epoch_samples and now else None
     return {"samples_per_s": now, "low": low, "high": high, "epoch_seconds": epoch, "total_seconds": epoch * epochs if epoch and epochs else None}
 
 
-def _step(together, case):
-    if together is None or not len(together):
+def _step(case, seen):
+    if seen.together is None:
         return {"ms": None, "wait_ms": None, "transfer_ms": None, "compute_ms": None, "layers": []}
-    wait, compute = 1e3 * together.mean(together.waits), 1e3 * together.mean(together.computes)
-    return {"ms": wait + compute, "wait_ms": wait, "transfer_ms": None, "compute_ms": compute, "layers": []}
+    wait, transfer, compute = (1e3 * part for part in case.split)
+    return {"ms": wait + transfer + compute, "wait_ms": wait, "transfer_ms": transfer, "compute_ms": compute, "layers": []}
 
 
 def _stages(found):
@@ -199,214 +293,3 @@ def _stages(found):
         {"name": s["name"], "us_per_sample": 1e6 * s["seconds"] / s["calls"], "low": None, "high": None, "share": s["seconds"] / total, "cores": None}
         for s in stages
     ]
-
-
-# The remedies that fit a cause, best first; others follow by their gain.
-FITTING = {
-    "python-function": ("native-op", "processes", "more-workers"),
-    "heavy-augmentation": ("native-op", "offline-augment", "processes", "more-workers"),
-    "large-images": ("resize-offline", "native-op", "more-workers"),
-    "single-worker": ("more-workers", "native-op", "processes"),
-    "worker-limit": ("native-op", "more-workers"),
-    "many-small-files": ("pack", "native-op", "more-workers"),
-    "slow-storage": ("faster-storage", "cache-ram", "pack"),
-    "tiny-batch": ("larger-batch",),
-    "gpu-unused": ("faster-step",),
-    "consumer": ("mixed-precision", "faster-step", "smaller-model"),
-}
-
-
-def fitting(remedies, cause):
-    """Sorts remedies that fit the cause and bring something to the front; the order by gain stays otherwise."""
-    wanted = FITTING.get(cause, ())
-
-    def key(one):
-        gain = _gain(one)
-        useful = gain is None or gain > 1.05
-        return 0 if one["id"] in wanted and useful else 1 if useful and gain is not None else 2
-
-    return sorted(remedies, key=key)
-
-
-class Work:
-    """Predicts and measures remedies."""
-
-    def __init__(self, case, budget, together, alone, step_only, now, epoch_samples):
-        self.case, self.budget, self.together, self.alone, self.step_only = case, budget, together, alone, step_only
-        self.now, self.epoch_samples = now, epoch_samples
-
-    def predict(self, variant, left=1.0):
-        """The rate with a variant, of whose work a part is left: the slower of loader and step if they overlap, else their sum; never more than
-        the cores give."""
-        case = self.case
-        loader = left / case.loader_rate if case.loader_rate else 0.0  # seconds per sample
-        step = 1 / case.step_rate if case.step_rate and case.share is not None else 0.0
-        own = max(1, case.loader.workers or 1)
-        workers = max(own, min(variant.workers or own, cores()))
-        work = loader * own  # of one core, if the loader was busy
-        faster = work / workers
-        cpu = self._step_cpu()
-        overlaps = variant.overlaps if variant.overlaps is not None else case.loader.overlaps
-        if not overlaps:
-            return 1 / (faster + step) if faster + step else 0.0
-        return 1 / max(faster, step, (work + cpu) / cores(), 1e-12)
-
-    def _step_cpu(self):
-        """CPU seconds of the step per sample."""
-        one = self.step_only
-        return min(one.cpu / max(1, sum(one.sizes)), cores() * one.seconds() / max(1, one.samples())) if one is not None and len(one) else 0.0
-
-    def remedies(self, step, verify):
-        made = []
-        found = self.case.loader
-        variants = [] if found.once else found.variants()
-        for variant in variants:
-            rate = self.predict(variant) if variant.batch is None else None
-            measured = self.try_out(variant, step, len(variants)) if verify else None
-            if rate is None and measured is None:
-                continue
-            made.append(
-                remedy(variant.id, variant.title, variant.command, None, result(rate, self.now, self.epoch_samples),
-                       result(measured, self.now, self.epoch_samples), effort=variant.effort)
-            )
-        return made
-
-    def try_out(self, variant, step, count):
-        """Measures a variant with the step, as long as the budget allows."""
-        if self.budget.left() < -2 * self.budget.seconds:
-            return None
-        try:
-            made = variant.make()
-        except Exception:  # a set-up that does not work here has no measurement
-            return None
-        return self.beside(made.passes, step if self.case.share is not None else None, self.budget.part(0.35 / max(1, count)), step)
-
-    def beside(self, passes, step, seconds, own_step):
-        """Runs the loader as it is and a variant in turn, so that noise hits both. Returns the present rate times the ratio."""
-        found, rounds = self.case.loader, 2
-        both = [Observation(), Observation()]
-        try:
-            for _ in range(rounds):
-                for which, (go, do) in enumerate(((found.passes, own_step if self.case.share is not None else None), (passes, step))):
-                    seen = run(go, do, seconds / (2 * rounds))
-                    for i in seen.steady():
-                        both[which].add(seen.waits[i], seen.computes[i], seen.sizes[i])
-        except Exception:  # a step that wants other batches: the prediction stands alone
-            return None
-        before, after = both[0].rate(), both[1].rate()
-        return self.now * after / before if before and after and len(both[1]) >= 2 else None
-
-    def penstock(self, data, kept, step, verify):
-        """The same batches by a penstock pipeline."""
-        from .._dataset import pipeline
-
-        text = equivalent.text(data, kept, self.case.batch)
-        if text is None:
-            return []
-        try:
-            with pipeline(text) as dataset:
-                alone = run(lambda: iter(dataset), None, self.budget.part(0.08))
-                rate = alone.rate()
-                step_rate = self.case.step_rate if self.case.share is not None else 0
-                predicted = 1 / max(1 / rate, 1 / step_rate if step_rate else 0, (alone.cpu / max(1, sum(alone.sizes)) + self._step_cpu()) / cores())
-                measured = rate if self.case.share is None else None
-                if verify and self.case.share is not None:
-                    measured = self._with_step(dataset, step, kept)
-        except Exception as error:
-            return [remedy("native-op", "Load with penstock", "", text, reason=f"could not be measured: {error}", effort="medium")]
-        code = f"penstock.pipeline({text!r})"
-        made = [
-            remedy("native-op", "Load with a penstock pipeline", code, text, result(predicted, self.now, self.epoch_samples),
-                   result(measured, self.now, self.epoch_samples), effort="medium")
-        ]
-        files = self.case.files
-        if files and files[1] < 256 * 1024 and files[0] >= 500:
-            made.append(remedy("pack", "Pack the files into shards", f"penstock pack {data} shards/ --shards 16",
-                               price={"disk_bytes": int(files[0] * files[1]), "ram_bytes": 0, "seconds": files[0] / 5000}))
-        return made + self.resized(data, kept, step, verify)
-
-    def resized(self, data, kept, step, verify):
-        """Images that are stored smaller: a sample of them is packed and measured."""
-        from .._dataset import pipeline
-
-        pixels, files = self.case.pixels, self.case.files
-        if not pixels or pixels[0] < 4 * pixels[1] or not files:
-            return []
-        side = max(32, 32 * round(1.15 * pixels[1] ** 0.5 / 32))
-        measured, price = None, None
-        if verify:
-            try:
-                with tempfile.TemporaryDirectory() as folder:
-                    size, seconds, _ = equivalent.resized(data, side, folder)
-                    price = {"disk_bytes": int(size * files[0]), "ram_bytes": 0, "seconds": seconds * files[0]}
-                    with pipeline(equivalent.text(os.path.join(folder, "shards"), kept, self.case.batch)) as dataset:
-                        if self.case.share is None:
-                            measured = self.beside(lambda: iter(dataset), None, self.budget.part(0.1), None)
-                        else:
-                            measured = self._with_step(dataset, step, kept)
-            except (OSError, ValueError, Error):
-                pass
-        return [
-            remedy("resize-offline", f"Store the images at {side} pixels", f"penstock pack {shlex.quote(os.fspath(data))} shards/ --resize {side}",
-                   equivalent.text(data, kept, self.case.batch).replace(equivalent.source(data), "tfrecord shards/ | shuffle | example"), None,
-                   result(measured, self.now, self.epoch_samples), price)
-        ]
-
-    def _with_step(self, dataset, step, kept):
-        def convert_and_step(batch):
-            return step(equivalent.convert(batch, kept))
-
-        return self.beside(lambda: iter(dataset), convert_and_step, self.budget.part(0.15), step)
-
-    def advice(self):
-        """Remedies that cannot be tried out here."""
-        case, kinds = self.case, self.case.kinds
-        made = []
-        kind = classify(case)
-        if case.gpu.get("unused"):
-            made.append(remedy("faster-step", "Use the GPU", reason="the framework does not use it: install its GPU build, or move model and batches to the device"))
-        if kind == "consumer-bound":
-            made.append(remedy("mixed-precision", "Compute in 16 bits where the hardware is faster at it", "torch.autocast, keras.mixed_precision.set_global_policy('mixed_float16')", effort="low"))
-            made.append(remedy("faster-step", "Compile the step", "torch.compile(model), model.compile(jit_compile=True)", effort="medium"))
-            made.append(remedy("smaller-model", "Use a smaller model, or separable convolutions", effort="high"))
-        elif kinds.get("python", 0) >= 0.5 and case.loader.kind not in ("torch", "penstock"):
-            rate = self._processes()
-            made.append(remedy("processes", f"Run the Python function in {cores()} processes", 'penstock: dataset.map(function, workers="process")', None,
-                               result(rate, self.now, self.epoch_samples), effort="medium"))
-        if kinds.get("augment", 0) >= 0.4 and kind != "consumer-bound":
-            rate = self.predict(case.loader, max(0.02, 1 - kinds["augment"]))
-            made.append(remedy("offline-augment", "Store augmented copies", "penstock pack DATA shards/ --augment 4", None,
-                               result(rate, self.now, self.epoch_samples), effort="medium"))
-        devices = case.gpu.get("count", 0)
-        if devices and case.loader.kind != "iterator" and case.loader.ready < devices:
-            made.append(remedy("prefetch", f"Keep at least {devices} batches ready, one per device", reason=f"{case.loader.ready} are kept ready"))
-        if devices and case.loader.kind == "torch" and not case.loader.loader.pin_memory:
-            made.append(remedy("pin-memory", "Copy to the device from pinned memory", "DataLoader(…, pin_memory=True)"))
-        return made
-
-    def _processes(self):
-        class Processes:
-            workers, overlaps, batch = cores(), True, None
-
-        return self.predict(Processes)
-
-    def sweeps(self):
-        """The loader's rate alone for other settings, as long as the budget lasts."""
-        found = self.case.loader
-        if not hasattr(found, "sweeps"):
-            return []
-        made = []
-        for name, values in found.sweeps():
-            points = []
-            for value, make in values:
-                if self.budget.left() < -self.budget.seconds:
-                    break
-                try:
-                    seen = run(make().passes, None, min(0.6, max(0.2, self.budget.left() / 8)), least=2)
-                except Exception:
-                    continue
-                if len(seen):
-                    points.append({"value": value, "samples_per_s": seen.rate()})
-            if len(points) > 1:
-                made.append({"by": name, "points": points})
-        return made

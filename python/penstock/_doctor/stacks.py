@@ -27,10 +27,10 @@ SWITCH = 1e-6  # seconds that a thread keeps the interpreter while we ask for it
 DECODE = {"PIL", "imageio", "torchvision.io", "av", "decord", "soundfile", "turbojpeg", "pyvips", "rawpy"}
 AUGMENT = {"numpy", "cv2", "scipy", "skimage", "albumentations", "torchvision", "kornia", "imgaug", "librosa", "PIL.ImageFilter", "PIL.ImageOps",
            "PIL.ImageEnhance"}
-READ = {"io", "posix", "h5py", "csv", "gzip", "zipfile", "tarfile", "zlib", "bz2", "lzma", "pandas", "sqlite3", "requests", "urllib", "socket", "s3fs",
+READ = {"io", "_io", "posix", "h5py", "csv", "gzip", "zipfile", "tarfile", "zlib", "bz2", "lzma", "pandas", "sqlite3", "requests", "urllib", "socket", "s3fs",
         "fsspec", "pyarrow", "mmap"}
-SERIALIZE = {"pickle", "_pickle", "json", "multiprocessing", "marshal", "msgpack"}
-LOCK = {"threading", "queue", "_thread"}
+SERIALIZE = {"pickle", "_pickle", "marshal"}
+LOCK = {"threading", "queue", "_thread", "selectors", "select", "concurrent", "multiprocessing"}  # waiting for other threads and processes
 STEP = {"torch", "tensorflow", "keras", "jax", "jaxlib", "flax", "optax", "sklearn", "xgboost", "lightgbm"}
 READING_CALLS = {"open", "read", "readline", "imread", "load", "fromfile", "loadtxt", "read_csv"}
 CONVERTING_CALLS = {"tensor", "as_tensor", "array", "asarray", "stack", "from_numpy", "constant", "convert_to_tensor"}
@@ -78,7 +78,7 @@ def kind_of_module(module, call=""):
 class Sample:
     """One look at a stack: the innermost function of the user, the kind of work, and a name for it."""
 
-    __slots__ = ("kind", "where", "generator", "packages")
+    __slots__ = ("kind", "where", "generator", "packages", "users")
 
     def __init__(self, frame):
         if frame.f_code.co_filename.startswith(_OWN):  # the measuring loop itself
@@ -95,8 +95,13 @@ class Sample:
                 users = users or at
                 self.generator = self.generator or bool(at.f_code.co_flags & 0x20)
             at = at.f_back
+        self.users = users is not None
         self.kind, name = _work(leaf, users)
         self.where = _place(users or leaf) + (f" calls {name}" if name else "")
+
+    def works(self):
+        """Whether the thread runs code of the user, or passes what such code made between processes."""
+        return self.users or self.kind == "serialize"
 
 
 def _place(frame):
@@ -108,6 +113,9 @@ def _place(frame):
 def _work(leaf, users):
     """Returns the kind of work and the name of the C or library function."""
     inside = users is not leaf
+    passing = _passing(leaf, users)
+    if passing:
+        return "serialize", passing
     if inside:  # a library's Python code runs
         module = leaf.f_globals.get("__name__", "")
         return kind_of_module(module, leaf.f_code.co_name) or "library", f"{module}.{leaf.f_code.co_name}"
@@ -118,10 +126,29 @@ def _work(leaf, users):
     kind = kind_of_module(module, name.split(".")[-1])
     if package_of(module) == "time" and name.endswith("sleep"):
         return "python", name
+    if kind == "lock" and (name.endswith(".acquire") or _opcode(leaf.f_code, leaf.f_lasti) in _ENTERING):
+        return "contend", name
     return (kind or "python"), (name if kind else "")
 
 
-_CALLS = {"CALL", "CALL_FUNCTION_EX", "PRECALL", "CALL_KW", "BINARY_OP", "BINARY_SUBSCR", "STORE_SUBSCR"}
+HEADER = 8  # bytes before a message of multiprocessing, which say how long it is: reading them is waiting for the message
+
+
+def _passing(frame, users):
+    """The name of the function of multiprocessing that pickles, unpickles or reads a message which has arrived; "" if none does."""
+    while frame is not None and frame is not users:
+        module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        if package_of(module) == "multiprocessing":
+            if name == "_recv" and frame.f_locals.get("size", 0) > HEADER:
+                return f"{module}.{name}"
+            if name in ("dumps", "dump") or "ForkingPickler" in (_call_text(frame) or ""):
+                return f"{module}.{name}"
+        frame = frame.f_back
+    return ""
+
+
+_CALLS = {"CALL", "CALL_FUNCTION_EX", "PRECALL", "CALL_KW", "BEFORE_WITH", "LOAD_SPECIAL", "BINARY_OP", "BINARY_SUBSCR", "STORE_SUBSCR"}
+_ENTERING = {"BEFORE_WITH", "LOAD_SPECIAL"}  # of a with statement, by the version of Python
 _opcodes = {}
 
 
@@ -149,7 +176,7 @@ def _call_text(frame):
 
 def _resolve(frame, text):
     """Returns the module and the name of what a text such as `np.linalg.svd(x)` calls or operates on."""
-    found = re.match(r"\s*([A-Za-z_][\w.]*)", text)
+    found = re.match(r"\s*(?:with\s+)?([A-Za-z_][\w.]*)", text)
     if not found:
         return "", ""
     names = found[1].split(".")
@@ -237,6 +264,9 @@ class Sampler:
             found = [sample for sample in map(_sample, chosen) if sample is not None]
             if self.every_thread:
                 found = [sample for sample in found if sample.kind != "lock"] or [Native()]
+            elif found and found[0].kind == "lock":  # it waits for other threads: those of a pool, or of the loader
+                others = (_sample(frame) for thread, frame in frames.items() if thread != self.thread)
+                found = [sample for sample in others if sample is not None and sample.kind != "lock" and sample.works()] or found
             if len(self.samples) < self.most:
                 self.samples += found
             del frames, chosen
@@ -260,6 +290,12 @@ def summary(samples, most=8):
         {kind: count / n for kind, count in kinds.items()},
         [{"where": where, "share": count / n, "kind": kind} for (where, kind), count in places.most_common(most)],
     )
+
+
+def processes():
+    """The processes that multiprocessing has started and that are alive."""
+    package = sys.modules.get("multiprocessing")
+    return [process.pid for process in package.active_children()] if hasattr(package, "active_children") else []
 
 
 def workers(pids, looks=10):

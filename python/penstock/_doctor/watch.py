@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 
-from . import stacks
+from . import gpu, stacks
 from .observe import Observation, size_of
+from .transfer import Copies
 
 ENOUGH_STEPS, ENOUGH_SECONDS = 60, 8.0
 
@@ -20,26 +21,32 @@ class Enough(BaseException):
 
 
 class Meter:
-    """Steps of one loader: a step is the wait for a batch and the time until the next one is asked for."""
+    """Steps of one loader: a step is the wait for a batch and the time until the next one is asked for. copies: what copies to a device
+    take of both."""
 
-    def __init__(self, loader=None, kind=""):
-        self.loader, self.kind, self.model = loader, kind, None
+    def __init__(self, loader=None, kind="", copies=None):
+        self.loader, self.kind, self.model, self.copies = loader, kind, None, copies
         self.seen = Observation()
         self._last, self._first = None, True
 
-    def got(self, asked, ready, size):
-        self._close(asked)
-        self._last = (ready - asked, ready, size, self._first)
+    def copied(self):
+        return self.copies.seconds if self.copies is not None else 0.0
+
+    def got(self, asked, ready, size, copied=0.0):
+        """A batch was asked for at `asked`, when copies had taken `copied` seconds, and was there at `ready`."""
+        self._close(asked, copied)
+        self._last = (ready - asked, ready, size, self._first, copied, self.copied())
         self._first = False
 
-    def _close(self, asked):
+    def _close(self, asked, copied):
         if self._last is not None:
-            wait, ready, size, first = self._last
-            self.seen.add(wait, asked - ready, size, first)
+            wait, ready, size, first, before, between = self._last
+            loading, moving = between - before, max(0.0, copied - between)
+            self.seen.add(wait - loading, asked - ready - moving, size, first, loading + moving)
         self._last = None
 
     def end(self):
-        self._close(time.perf_counter())
+        self._close(time.perf_counter(), self.copied())
         self._first = True
 
 
@@ -51,13 +58,14 @@ class Watcher:
         self.main = threading.main_thread().ident
         self.kept = {}  # a batch of each meter
         self.pids = set()
+        self.copies, self.devices = Copies(self.main), gpu.Watch()
         self.changes = json.loads(os.environ.get("PENSTOCK_DOCTOR_TRY", "{}"))
 
     def meter(self, loader, kind):
         for one in self.meters:
             if one.loader is loader:
                 return one
-        self.meters.append(Meter(loader, kind))
+        self.meters.append(Meter(loader, kind, self.copies))
         return self.meters[-1]
 
     def timed(self, meter, take):
@@ -65,7 +73,7 @@ class Watcher:
         if getattr(self.ignored, "yes", False):
             return take()
         mine = threading.get_ident() == self.main
-        asked = time.perf_counter()
+        asked, copied = time.perf_counter(), meter.copied()
         self.waiting = self.waiting or mine
         self.ignored.yes = True  # a loader inside a loader is part of its time
         try:
@@ -77,7 +85,7 @@ class Watcher:
             self.ignored.yes = False
             if mine:
                 self.waiting = False
-        meter.got(asked, time.perf_counter(), size_of(batch))
+        meter.got(asked, time.perf_counter(), size_of(batch), copied)
         self.kept.setdefault(id(meter), batch)
         return batch
 
@@ -98,6 +106,7 @@ class Watcher:
             "tensorflow.python.data.ops.iterator_ops": self._tf,
             "keras.src.models.model": self._keras,
             "penstock._dataset": self._penstock,
+            "jax": lambda module: self.copies.start(),
         }
         for name, function in hooks.items():
             if name in sys.modules:
@@ -105,6 +114,7 @@ class Watcher:
         sys.meta_path.insert(0, Finder({name: f for name, f in hooks.items() if name not in sys.modules}))
 
     def _torch(self, module):
+        self.copies.start()
         watcher, original, begin = self, module._BaseDataLoaderIter.__next__, module.DataLoader.__iter__
         init = module.DataLoader.__init__
 
