@@ -586,6 +586,13 @@ static pst_status prepare(struct run *r, pst_error *reterr)
     return st;
 }
 
+/* The text of a pipeline as it is recorded: complete without files that it includes; NULL: it cannot be read, and is recorded as it is. */
+static char *whole_text(const char *text)
+{
+    char *ret = NULL;
+    return text && pst_pipeline_expand(&ret, text, NULL, NULL) == PST_OK ? ret : NULL;
+}
+
 static pst_status write_report(struct run *r, pst_error *reterr)
 {
     if (!r->options->out || r->steps_here == 0)
@@ -603,6 +610,9 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
     if (st < 0)
         return st;
     const char *out = own.out;
+    char *texts[] = {whole_text(own.pipeline), whole_text(own.validation)};
+    own.pipeline = texts[0] ? texts[0] : own.pipeline;
+    own.validation = texts[1] ? texts[1] : own.validation;
     if (pst_comm_rank(t->options.comm) > 0)
         own.out = NULL; /* rank 0 logs and saves */
     struct run r = {.trainer = t,
@@ -630,6 +640,8 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
     run_log_close(&r.log);
     run_results_finish(&r.results);
     mem_free(r.weights);
+    mem_free(texts[0]);
+    mem_free(texts[1]);
     if (st < 0 || !ret)
         return st;
     pst_run_result found = {.last = r.progress,

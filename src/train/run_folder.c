@@ -187,6 +187,17 @@ static char **get_strings(const struct json_document *d, size_t at, size_t *ret_
     return ret;
 }
 
+/* Puts the whole text in place of a recorded one that includes files, as runs of earlier versions do, if those are below the folder in
+ * which the run began. */
+static void complete(char **text, const char *folder)
+{
+    char *whole = NULL;
+    if (!*text || !folder || pst_pipeline_expand(&whole, *text, folder, NULL) < 0)
+        return;
+    mem_free(*text);
+    *text = whole;
+}
+
 static bool fill_record(pst_run_record *r, const struct json_document *d)
 {
     uint64_t size = 0;
@@ -202,6 +213,8 @@ static bool fill_record(pst_run_record *r, const struct json_document *d)
     r->batches_per_step = json_get_uint(d, json_find(d, 0, "batches_per_step"), &size) ? (unsigned)size : 1;
     r->pipeline = json_get_string(d, json_find(d, 0, "pipeline"));
     r->validation = json_get_string(d, json_find(d, 0, "validation"));
+    complete(&r->pipeline, r->start);
+    complete(&r->validation, r->start);
     r->input_field = json_get_string(d, json_find(d, 0, "input_field"));
     r->target_field = json_get_string(d, json_find(d, 0, "target_field"));
     r->arguments = get_strings(d, json_find(d, 0, "arguments"), &r->argument_count);
@@ -218,7 +231,7 @@ static bool fill_record(pst_run_record *r, const struct json_document *d)
             return false;
         r->input.size[i] = (uint32_t)size;
     }
-    return r->model && r->loss != PST_LOSS_AUTO;
+    return r->model && !lang_may_include(r->model) && r->loss != PST_LOSS_AUTO;
 }
 
 /* The record of one checkpoint; takes `folder`. */
@@ -257,8 +270,8 @@ static pst_status fill_onnx(pst_run_record *r, const struct onnx_model *m, pst_e
     r->loss = strcmp(ending, "sigmoid") == 0 ? PST_LOSS_BINARY : PST_LOSS_SPARSE;
     r->input = in->rank == 1 ? (pst_shape){.rank = 1, .size = {in->c}} : (pst_shape){.rank = 3, .size = {in->h, in->w, in->c}};
     r->model = mem_strdup(m->text);
-    r->pipeline = m->preprocessing ? mem_strdup(m->preprocessing) : NULL;
-    if (!r->folder || !r->model || (m->preprocessing && !r->pipeline))
+    pst_status st = m->preprocessing ? pst_pipeline_expand(&r->pipeline, m->preprocessing, "", NULL) : PST_OK;
+    if (!r->folder || !r->model || st == PST_ENOMEM) /* a text that includes files is left out: the file comes from elsewhere */
         return fail_memory(reterr, "reading ONNX");
     if (m->classes && json_parse(&d, m->classes, strlen(m->classes), NULL) == PST_OK) /* other programs may mean something else by it */
         r->classes = get_strings(&d, 0, &r->class_count);
