@@ -111,7 +111,8 @@ static pst_status prepare(struct train_session *s, pst_train_options *o, const p
 {
     const struct train_config *c = s->config;
     pst_qat_options q = {.size = sizeof(q), .samples = c->qat_samples, .weight_bits = (unsigned)c->qat_bits, .fields = &s->fields};
-    pst_shrink_options shrink = {.size = sizeof(shrink), .flops = 1 - c->shrink, .norm = (pst_channel_norm)c->shrink_norm};
+    pst_shrink_options shrink = {.size = sizeof(shrink), .flops = 1 - c->shrink, .norm = (pst_channel_norm)c->shrink_norm,
+                                 .exclude = c->prune_exclude.items, .exclude_count = c->prune_exclude.count};
     pst_trainer *trainer = NULL;
     pst_model *model = NULL;
     pst_status status = PST_OK;
