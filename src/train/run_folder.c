@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PREFIX "step_"
 
@@ -165,7 +166,10 @@ static char *find_folder(const char *path, const char *which)
         if (best && exists(best, "state.json"))
             return best;
         mem_free(best);
-        return follow(path, "latest");
+        char *latest = follow(path, "latest"), *model = latest && !exists(latest, "state.json") ? file_join(path, "model") : NULL;
+        bool compressed = model && exists(model, "state.json"); /* the folder of `penstock compress` */
+        mem_free(compressed ? latest : model);
+        return compressed ? model : latest;
     }
     if (strcmp(which, "best") == 0 || strcmp(which, "latest") == 0)
         return follow(path, which);
@@ -309,7 +313,7 @@ bool pst_run_record_is(const char *model)
         if (strcmp(name, model) == 0)
             return false;
     size_t length = strlen(model);
-    bool onnx = length > 5 && strcmp(model + length - 5, ".onnx") == 0; /* one that is missing is an error by its name, too */
+    bool onnx = length > 5 && strcasecmp(model + length - 5, ".onnx") == 0; /* one that is missing is an error by its name, too */
     return onnx || strstr(model, "://") || (file_stat(model, &info, NULL) == PST_OK && info.is_folder);
 }
 
@@ -322,6 +326,10 @@ pst_status pst_run_record_read(pst_run_record **ret, const char *path, const cha
         onnx_model_finish(&m);
         return read;
     }
+    struct file_info info;
+    if (!strstr(path, "://") && file_stat(path, &info, NULL) == PST_OK && !info.is_folder)
+        return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
+                           "is a file that does not end with .onnx; a model is the folder of a run or of a compressed model, or an ONNX file");
     pst_status st = read_record(ret, find_folder(path, which), reterr);
     bool lost = st == PST_ENOTFOUND || st == PST_ECORRUPT;
     /* A run that was killed before its first link was made, or whose newest checkpoint is damaged, has others. */
