@@ -452,14 +452,14 @@ static const struct option options[] = {
     {"--teacher", .metavar = "MODEL", .kind = OPTION_STRING, INTO(struct train_config, teacher), .completion = COMPLETE_FILES,
      .doc = "learn from this model, too: a run, a checkpoint, an ONNX file, or an .npy file with one row of logits per element of the source. Where the inputs "
             "are the same in every epoch, its logits are computed once and stored beside the shards", .absent = "none", .group = "Distillation"},
-    {"--temperature", .metavar = "T", .kind = OPTION_FLOAT, INTO(struct train_config, temperature), .initial = "3", .min = 1e-3, .max = 1e6,
+    {"--temperature", .metavar = "T", .kind = OPTION_FLOAT, INTO(struct train_config, temperature), .given = offsetof(struct train_config, temperature_given), .initial = "3", .min = 1e-3, .max = 1e6,
      .doc = "logits of both are divided by it"},
-    {"--alpha", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, alpha), .initial = "0.5", .max = 1,
+    {"--alpha", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, alpha), .given = offsetof(struct train_config, alpha_given), .initial = "0.5", .max = 1,
      .doc = "the share of the loss by the labels; the rest is by the teacher, times T squared"},
     {"--distill-features", .metavar = "STUDENT=TEACHER", .kind = OPTION_REPEATED, INTO(struct train_config, features),
      .doc = "also bring the results of this layer close to those of a layer of the teacher: by their squared difference, or, where only height "
             "and width are equal, by the maps of their energy"},
-    {"--feature-weight", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, feature_weight), .initial = "1", .max = 1e9,
+    {"--feature-weight", .metavar = "F", .kind = OPTION_FLOAT, INTO(struct train_config, feature_weight), .given = offsetof(struct train_config, feature_weight_given), .initial = "1", .max = 1e9,
      .doc = "the factor of the loss of --distill-features"},
     {"--threads", 't', "N", OPTION_UINT, INTO(struct train_config, threads), .min = 1, .max = 256, .group = "Machine",
      .doc = "threads of the training step; the result does not depend on it", .absent = "one per core"},
