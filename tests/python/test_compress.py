@@ -40,11 +40,11 @@ def test_calibration():
     model, data = setting()
     with tempfile.TemporaryDirectory() as folder:
         found = set()
-        for i, options in enumerate(({}, dict(calibration="minmax"), dict(calibration="percentile", percentile=0.9), dict(calibration_samples=4), dict(weight_bits=8))):
+        for i, options in enumerate(({}, dict(calibration="percentile", percentile=0.9), dict(weight_bits=8), dict(calibration="minmax", calibration_samples=1))):
             ps.compress(model, f"{folder}/{i}", quantize="int8", validation=data, **options)
             with open(f"{folder}/{i}/model/weights.safetensors", "rb") as f:
                 found.add(f.read())
-        assert len(found) == 5, len(found)
+        assert len(found) == 4, len(found)
 
 
 def test_zeros_and_page():
