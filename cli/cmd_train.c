@@ -434,7 +434,7 @@ static const struct option options[] = {
     {"--prune-initial", .metavar = "SHARE", .kind = OPTION_FLOAT, INTO(struct train_config, prune_initial), .initial = "0", .max = 1,
      .doc = "the share of zeros that polynomial begins with"},
     {"--prune-exclude", .metavar = "LAYER", .kind = OPTION_REPEATED, INTO(struct train_config, prune_exclude),
-     .doc = "do not prune this layer, such as dense_*"},
+     .doc = "do not prune this layer, and keep its channels, such as dense_*"},
     {"--prune-layer", .metavar = "LAYER=SHARE", .kind = OPTION_REPEATED, INTO(struct train_config, prune_layers),
      .doc = "the share of one layer, such as conv_1=0.3; 0: it is not pruned"},
     {"--prune-structured", .metavar = "SHARE", .kind = OPTION_FLOAT, INTO(struct train_config, shrink), .initial = "0", .max = 0.99,

@@ -586,11 +586,13 @@ static pst_status prepare(struct run *r, pst_error *reterr)
     return st;
 }
 
-/* The text of a pipeline as it is recorded: complete without files that it includes; NULL: it cannot be read, and is recorded as it is. */
-static char *whole_text(const char *text)
+/* Replaces the text of a pipeline by one that is complete without files that it includes. `*ret` is to be freed. A text that cannot be read is
+ * recorded as it is. */
+static pst_status complete_text(const char **text, char **ret, pst_error *reterr)
 {
-    char *ret = NULL;
-    return text && pst_pipeline_expand(&ret, text, NULL, NULL) == PST_OK ? ret : NULL;
+    pst_status st = *text ? pst_pipeline_expand(ret, *text, NULL, NULL) : PST_OK;
+    *text = *ret ? *ret : *text;
+    return st == PST_ENOMEM ? fail_memory(reterr, "recording a pipeline") : PST_OK;
 }
 
 static pst_status write_report(struct run *r, pst_error *reterr)
@@ -610,9 +612,7 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
     if (st < 0)
         return st;
     const char *out = own.out;
-    char *texts[] = {whole_text(own.pipeline), whole_text(own.validation)};
-    own.pipeline = texts[0] ? texts[0] : own.pipeline;
-    own.validation = texts[1] ? texts[1] : own.validation;
+    char *texts[2] = {NULL};
     if (pst_comm_rank(t->options.comm) > 0)
         own.out = NULL; /* rank 0 logs and saves */
     struct run r = {.trainer = t,
@@ -625,7 +625,11 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
                     .progress = {.val_loss = NAN, .val_accuracy = NAN, .val_auc = NAN, .val_f1 = NAN, .val_mae = NAN, .val_r2 = NAN,
                                  .loss = NAN, .accuracy = NAN},
                     .began = now()};
-    st = prepare(&r, reterr);
+    st = complete_text(&own.pipeline, &texts[0], reterr);
+    if (st == PST_OK)
+        st = complete_text(&own.validation, &texts[1], reterr);
+    if (st == PST_OK)
+        st = prepare(&r, reterr);
     while (st == PST_OK && !r.stop && !is_finished(&r)) {
         st = train_epoch(&r, reterr);
         if (st == PST_END)
