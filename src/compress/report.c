@@ -133,7 +133,7 @@ static void put_frontier(struct page *p, const pst_compress_result *r, struct te
     to->failed |= !x || !y || !lines;
     if (!to->failed) {
         front = find_front(r, x, y);
-        lines[count++] = (struct chart_line){.label = "best within the bound", .x = x, .y = y, .count = front, .accent = true};
+        lines[count++] = (struct chart_line){.label = "the best", .x = x, .y = y, .count = front, .accent = true};
     }
     for (size_t i = 0, at = front; !to->failed && i < r->count; i++, at++) {
         x[at] = speed_of(&r->variants[i]);
