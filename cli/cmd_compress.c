@@ -17,15 +17,16 @@
 struct config {
     struct pipeline_config pipeline; /* first: the shared options */
     const char *checkpoint, *prune, *data, *val, *target, *out, *html, *input, *label;
-    double flops, rate, budget, bits;
-    int format, norm;
-    uint64_t epochs, steps_per_epoch, threads, save_every;
+    double flops, rate, budget, bits, percentile;
+    int format, norm, calibration;
+    uint64_t epochs, steps_per_epoch, threads, save_every, samples, weight_bits;
     struct option_list exclude;
     bool structured, qat, search, json, quiet, bits_given;
 };
 
 /* As pst_weights_format; "int8" is integers throughout. */
 static const char *const formats[] = {"none", "bfloat16", "float16", "weights-int8", "weights-int4", "int8", "weights-mixed", NULL};
+static const char *const calibrations[] = {"auto", "minmax", "percentile", "entropy", "mse", NULL}; /* as pst_calibration */
 static const char *const norms[] = {"l1", "l2", "scale", NULL}; /* as pst_channel_norm */
 
 /* ---- What the command line says ---- */
@@ -55,7 +56,7 @@ static int read_prune(const struct config *c, pst_compress_options *o)
     return EXIT_DONE;
 }
 
-/* "-0.5%": the accuracy that may be lost, in percentage points; "-0.005" is the same. */
+/* "-0.5%": the accuracy that may be lost, in percentage points; "-0.005" is the same. A larger number without % was meant as points. */
 static int read_target(const struct config *c, pst_compress_options *o)
 {
     char *end;
@@ -67,6 +68,9 @@ static int read_target(const struct config *c, pst_compress_options *o)
     if (*end == '%') {
         x /= 100;
         end++;
+    } else if (end != c->target && !*end && !(x > -0.1 && x < 0.1)) {
+        return say_usage(&command_compress, "--target-accuracy %s is a share, %g percentage points; write %s%% for %s points, or %g%%", c->target, 100 * x, c->target,
+                         c->target, 100 * x);
     }
     if (end == c->target || *end || !(x <= 0 && x > -1))
         return say_usage(&command_compress, "--target-accuracy %s: expected what may be lost, such as -0.5%%", c->target);
@@ -143,8 +147,10 @@ static void put_table(const pst_compress_result *r, bool layers, const char *out
         put_row(&r->variants[i], i == r->chosen);
     if (layers && r->chosen)
         put_layers(r);
-    if (r->chosen)
+    if (r->chosen && out)
         printf("\n* written to %s\n", out);
+    else if (r->chosen)
+        puts("\nnothing was written: give --out FOLDER to keep the model marked *");
     else
         puts("\nno step stayed within the bound: nothing was written");
 }
@@ -205,9 +211,9 @@ static int finish(const struct config *c, const pst_network *n, const pst_compre
     if (status < 0)
         return say_failure(&command_compress, &error, c->json);
     if (c->json)
-        put_json(r, model);
+        put_json(r, c->out ? model : NULL);
     else if (!c->quiet && !r->stopped)
-        put_table(r, c->search || c->format == PST_WEIGHTS_MIXED, c->out ? model : "nowhere: --out is missing");
+        put_table(r, c->search || c->format == PST_WEIGHTS_MIXED, c->out ? model : NULL);
     if (r->stopped) {
         say_note("stopped: the same command continues");
         return interrupt_exit_code();
@@ -237,6 +243,10 @@ static int compress(const struct config *c, const char *path, const pst_network 
                               .search = c->search,
                               .budget = c->budget,
                               .bits = c->bits_given ? c->bits : 0,
+                              .calibration = (pst_calibration)c->calibration,
+                              .percentile = c->percentile,
+                              .samples = c->samples,
+                              .weight_bits = (unsigned)c->weight_bits,
                               .input_field = c->input,
                               .target_field = c->label,
                               .progress = progress,
@@ -320,7 +330,7 @@ static const struct option options[] = {
      .doc = "remove channels until this share of the operations is left, before anything else; 0: do not"},
     {"--norm", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct config, norm), .choices = norms, .initial = "l1",
      .doc = "which channels go first: by the l1 or l2 norm of their kernels, or by the scale of batch normalisation"},
-    {"--exclude", .metavar = "LAYER", .kind = OPTION_REPEATED, INTO(struct config, exclude), .doc = "set no weight of this layer to zero, such as dense_*"},
+    {"--exclude", .metavar = "LAYER", .kind = OPTION_REPEATED, INTO(struct config, exclude), .doc = "set no weight of this layer to zero, and remove none of its channels, nor those that are tied to them; such as dense_*"},
     {"--quantize", .metavar = "TYPE", .kind = OPTION_CHOICE, INTO(struct config, format), .choices = formats, .initial = "none",
      .doc = "in the end: int8 computes in 8-bit integers; the others store weights in fewer bits and compute in float32; weights-mixed "
             "finds 4, 8, 16 or 32 bits for each layer, as --search finds zeros"},
@@ -328,10 +338,21 @@ static const struct option options[] = {
      .max = 32, .doc = "the mean bits per weight that --quantize weights-mixed reaches, if --search-seconds suffices to measure them"},
     {"--qat", .kind = OPTION_FLAG, INTO(struct config, qat),
      .doc = "train for --quantize int8 first; without it, only where int8 loses too much otherwise"},
+    {"--calibration", .metavar = "NAME", .kind = OPTION_CHOICE, INTO(struct config, calibration), .choices = calibrations, .initial = "auto",
+     .doc = "how --quantize int8 chooses the range of a value from those that occur: minmax covers all, percentile all but a few, entropy loses the "
+            "least information, mse has the least squared error; auto is mse"},
+    {"--percentile", .metavar = "SHARE", .kind = OPTION_FLOAT, INTO(struct config, percentile), .max = 1,
+     .doc = "the share of the values that --calibration percentile covers at either end", .absent = "0.9999"},
+    {"--calibration-samples", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, samples), .min = 1, .max = 1e12,
+     .doc = "samples of --data, otherwise of --val, from which ranges are chosen", .absent = "512, or all where there are fewer"},
+    {"--weight-bits", .metavar = "N", .kind = OPTION_UINT, INTO(struct config, weight_bits), .min = 7, .max = 8,
+     .doc = "bits of the kernels of --quantize int8: 7 is faster on processors without VNNI, 8 is more exact",
+     .absent = "7, and 8 where that loses too much"},
     {"--search", .kind = OPTION_FLAG, INTO(struct config, search),
      .doc = "find a share of zeros for each layer: measure how sensitive each one is, then set weights to zero where that costs the least"},
     {"--search-seconds", .metavar = "S", .kind = OPTION_FLOAT, INTO(struct config, budget), .initial = "300", .min = 0.01, .max = 1e9,
-     .doc = "time for the measurements of --search and of weights-mixed, half of it for each where both are asked for"},
+     .doc = "time for the measurements of --search and of weights-mixed, half of it for each where both are asked for; layers that --search has "
+            "not measured by then get the share of --prune"},
     {"--target-accuracy", .metavar = "LOSS", .kind = OPTION_STRING, INTO(struct config, target),
      .doc = "the accuracy that may be lost in percentage points, such as -0.5%: a step that loses more is repeated with less, then left out",
      .absent = "any"},

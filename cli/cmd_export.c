@@ -5,6 +5,8 @@
 #include "cli/train.h"
 #include <inttypes.h>
 #include <penstock/network.h>
+#include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 enum { NCHW, NHWC };
@@ -45,6 +47,18 @@ static void put_result(const struct config *c, const pst_run_record *r, const ch
     }
 }
 
+/* Formats of the file that are larger than what the network stores. */
+static void say_widened(const pst_network *network, const char *path)
+{
+    pst_network_info info = {.size = sizeof(info)};
+    size_t length = strlen(path);
+    bool tensors = length > 12 && strcasecmp(path + length - 12, ".safetensors") == 0;
+
+    if (pst_network_describe(network, &info, NULL) < 0 || info.format == PST_WEIGHTS_FLOAT32 || (!tensors && info.format == PST_WEIGHTS_QUANTIZED))
+        return;
+    say_note("the model stores its weights in fewer bits; this file has them in float32%s", info.format == PST_WEIGHTS_QUANTIZED ? ", without the ranges of its activations: .onnx keeps both" : "");
+}
+
 static int run(const void *config, const char *const *operands, size_t count)
 {
     const struct config *c = config;
@@ -63,6 +77,8 @@ static int run(const void *config, const char *const *operands, size_t count)
                                 .overwrite = c->force};
 
         status = pst_network_export(network, operands[1], &o, &error);
+        if (status == PST_OK)
+            say_widened(network, operands[1]);
         if (status == PST_OK)
             put_result(c, r, operands[1]);
     }
@@ -99,7 +115,7 @@ const struct command command_export = {
         "metadata has the names of the classes, the text of the pipeline that prepares images, and the text of the model.\n\n"
         "A quantised model becomes integers with QuantizeLinear and DequantizeLinear around them, which programs such as ONNX Runtime fuse "
         "into integer kernels.\n\n"
-        ".safetensors holds the weights by name, as in checkpoints: kernels of convolutions are height, width, in, out.",
+        ".safetensors holds the weights by name in float32, also those of a quantised model, as in checkpoints: kernels of convolutions are height, width, in, out.",
     .options = options,
     .examples = examples,
     .min_operands = 2,

@@ -116,27 +116,27 @@ static pst_status add_stage(pst_pipeline *p, const char *stage, bool *random, ps
     return status;
 }
 
-static pst_status open_pipeline(pst_pipeline **ret, const pst_run_record *r, const struct paths *files, pst_error *error)
+/* The files with the preprocessing of the run. `bad` is a policy. `*ret_random`: random operations were replaced. */
+static pst_status open_pipeline(pst_pipeline **ret, const pst_run_record *r, const struct paths *files, const char *bad, bool *ret_random, pst_error *error)
 {
     const char *text = r->validation ? r->validation : r->pipeline;
-    pst_pipeline_options o = {.size = sizeof(o)};
+    pst_pipeline_options o = {.size = sizeof(o), .bad = bad};
     struct stages s;
-    bool random = false;
     pst_status status;
     char batch[16];
 
-    if (!text || stages_cut(&s, text) < 0)
+    if (text && stages_cut(&s, text) < 0)
+        return pst_fail(error, PST_EUNSUPPORTED, "the preprocessing of the model is in another file, which is not below the folder of its run (%.80s); give the text of a pipeline in place of paths: \"folder photos | decode | resize 224 | batch 64\"", text);
+    if (!text)
         return pst_fail(error, PST_EUNSUPPORTED, "the model comes without a pipeline whose preprocessing could be repeated; give the text of one in place of paths: \"folder photos | decode | resize 224 | batch 64\"");
     status = pst_pipeline_create(ret, &o, error);
     if (status == PST_OK)
         status = pst_pipeline_add_files(*ret, (const char *const *)files->path, NULL, files->count, error);
     for (size_t i = 1; status == PST_OK && i < s.count; i++)
-        status = add_stage(*ret, s.text[i], &random, error);
+        status = add_stage(*ret, s.text[i], ret_random, error);
     snprintf(batch, sizeof(batch), "%d", BATCH);
     if (status == PST_OK)
         status = pst_pipeline_add(*ret, "batch", batch, error);
-    if (status == PST_OK && !r->validation && random)
-        say_note("the run had no validation pipeline: its training pipeline is used, with random operations replaced");
     stages_finish(&s);
     return status;
 }
@@ -260,6 +260,51 @@ static pst_status predict(const struct output *o, pst_predictor *predictor, pst_
     return status == PST_END ? PST_OK : status;
 }
 
+/* ---- Files that cannot be read ---- */
+
+/* What is wrong with a file that was left out: it is read again alone. */
+static void explain(const pst_run_record *r, const pst_damage *d, pst_error *error)
+{
+    char *path = (char *)(uintptr_t)d->path; /* not written to */
+    const struct paths one = {.path = &path, .count = 1};
+    pst_pipeline *p = NULL;
+    pst_batch *batch = NULL;
+    bool random = false;
+    pst_status status = open_pipeline(&p, r, &one, "error", &random, error);
+
+    while (status == PST_OK && (status = pst_pipeline_next(p, &batch, error)) == PST_OK)
+        batch = pst_batch_unref(batch);
+    pst_pipeline_destroy(p);
+    if (status >= 0)
+        pst_fail_at(error, PST_ECORRUPT, d->path, PST_NOWHERE, PST_NOWHERE, "%s", pst_cause_name(d->cause));
+}
+
+/* Reports the files that were left out. Returns the exit code. */
+static int put_bad(const struct output *o, const pst_damage_log *log)
+{
+    uint64_t all = pst_damage_log_total(log);
+    pst_error error;
+    char text[1024];
+
+    for (size_t i = 0; i < pst_damage_log_places(log); i++) {
+        pst_damage d = pst_damage_log_place(log, i);
+        struct json j = json_to(stdout);
+
+        explain(o->record, &d, &error);
+        say_error("%s", pst_error_text(&error, text, sizeof(text)));
+        if (!o->config->json)
+            continue;
+        json_begin_object(&j, NULL);
+        json_shown(&j, "path", d.path);
+        json_error(&j, "error", &error);
+        json_end_object(&j);
+        putchar('\n');
+    }
+    if (all > pst_damage_log_places(log))
+        say_note("%" PRIu64 " files were left out; the first %zu are listed", all, pst_damage_log_places(log));
+    return all ? EXIT_DAMAGE : EXIT_DONE;
+}
+
 /* Whether an operand is the text of a pipeline: it has several stages, or is read from a file. */
 static bool is_pipeline(const char *operand)
 {
@@ -273,22 +318,40 @@ static pst_status open_input(pst_pipeline **ret, const pst_run_record *r, const 
                              pst_error *error)
 {
     pst_pipeline_options o = {.size = sizeof(o)};
-    bool ok = true;
+    bool ok = true, random = false;
+    struct stat info;
+    pst_status status;
 
     if (count == 1 && is_pipeline(operands[0]))
         return pst_pipeline_parse(ret, operands[0], &o, error);
     for (size_t i = 0; ok && i < count; i++) {
         size_t before = files->count;
 
+        if (!strstr(operands[i], "://") && stat(operands[i], &info) < 0)
+            return pst_fail_at(error, PST_ENOTFOUND, operands[i], PST_NOWHERE, PST_NOWHERE, "there is no such file or folder");
         ok = add_files(files, operands[i], 0);
+        if (ok && files->count == before)
+            return pst_fail_at(error, PST_ENOTFOUND, operands[i], PST_NOWHERE, PST_NOWHERE, "the folder has no file to look at; hidden ones are left out");
         if (files->count - before > 1)
             qsort(files->path + before, files->count - before, sizeof(*files->path), by_bytes);
     }
     if (!ok)
         return pst_fail(error, PST_ENOMEM, "out of memory");
-    if (files->count == 0)
-        return pst_fail(error, PST_ENOTFOUND, "there is no file to look at");
-    return open_pipeline(ret, r, files, error);
+    status = open_pipeline(ret, r, files, "skip", &random, error);
+    if (status == PST_OK && !r->validation && random)
+        say_note("the run had no validation pipeline: its training pipeline is used, with random operations replaced");
+    return status;
+}
+
+/* Fails where an option has no meaning for the network. */
+static pst_status check(const struct config *c, const pst_network *n, pst_error *error)
+{
+    pst_network_info info = {.size = sizeof(info)};
+    pst_status status = pst_network_describe(n, &info, error);
+
+    if (status == PST_OK && c->fp32 && info.format != PST_WEIGHTS_QUANTIZED)
+        return pst_fail(error, PST_EINVAL, "--fp32 is for quantised models; this one is computed in float32 without it");
+    return status;
 }
 
 static int run(const void *config, const char *const *operands, size_t count)
@@ -305,8 +368,14 @@ static int run(const void *config, const char *const *operands, size_t count)
                              .precision = c->fp32 ? PST_PRECISION_FP32 : PST_PRECISION_AUTO,
                              .small = c->small};
     pst_error error;
-    pst_status status = pst_network_open(&network, operands[0], c->checkpoint, &error);
+    pst_status status;
+    int code = EXIT_DONE;
 
+    if (c->csv && c->json)
+        return say_usage(&command_predict, "--csv and --json exclude each other");
+    status = pst_network_open(&network, operands[0], c->checkpoint, &error);
+    if (status == PST_OK)
+        status = check(c, network, &error);
     if (status == PST_OK)
         status = pst_predictor_of_network(&predictor, network, &o, &error);
     if (status == PST_OK)
@@ -319,6 +388,8 @@ static int run(const void *config, const char *const *operands, size_t count)
         struct output to = {.config = c, .record = pst_network_record(network), .width = pst_model_output(pst_network_model(network)).size[0]};
 
         status = predict(&to, predictor, pipeline, fields.input, &error);
+        if (status == PST_OK)
+            code = put_bad(&to, pst_pipeline_damage(pipeline));
     }
     pst_pipeline_destroy(pipeline);
     pst_predictor_destroy(predictor);
@@ -326,7 +397,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     paths_finish(&files);
     if (status < 0)
         return say_failure(&command_predict, &error, c->json);
-    return interrupt_requested() ? interrupt_exit_code() : EXIT_DONE;
+    return interrupt_requested() ? interrupt_exit_code() : code;
 }
 
 static const struct option options[] = {
@@ -337,8 +408,8 @@ static const struct option options[] = {
     {"--threads", 't', "N", OPTION_UINT, INTO(struct config, threads), .min = 1, .max = 256, .doc = "threads of the model",
      .absent = "one per core"},
     {"--fp32", .kind = OPTION_FLAG, INTO(struct config, fp32), .doc = "compute a quantised model in float32"},
-    {"--small", .kind = OPTION_FLAG, INTO(struct config, small), .doc = "of a quantised model: int8 kernels only, which need the least memory"},
-    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object per file"},
+    {"--small", .kind = OPTION_FLAG, INTO(struct config, small), .doc = "take the least memory: few samples at a time, and of a quantised model int8 kernels only"},
+    {"--json", .kind = OPTION_FLAG, INTO(struct config, json), .doc = "print one JSON object per file; one that cannot be read has an error in it"},
     {"--csv", .kind = OPTION_FLAG, INTO(struct config, csv), .doc = "print lines of path, class, number and probability"},
     {0},
 };
@@ -356,7 +427,8 @@ const struct command command_predict = {
     .usage = "MODEL PATH...",
     .doc = MODEL_DOC " A PATH is a file, or a folder whose files are all taken. Files are preprocessed as by the validation pipeline of the run. A run "
            "without one uses its training pipeline: random crops become deterministic ones, flips are left out. In place of paths, the text of a "
-           "pipeline that makes batches may be given; it is used as it is.",
+           "pipeline that makes batches may be given; it is used as it is.\n\n"
+           "Files that cannot be read are named on stderr, and the others are predicted; the exit code is then 3.",
     .options = options,
     .examples = examples,
     .min_operands = 2,

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES 65536
-#define MOST_DEPTH 8 /* of files within files */
-
 static int add(struct stages *s, const char *begin, const char *end)
 {
     char **more = realloc(s->text, (s->count + 1) * sizeof(*more));
@@ -22,18 +19,6 @@ static int add(struct stages *s, const char *begin, const char *end)
         end--;
     s->text[s->count] = strndup(begin, (size_t)(end - begin));
     return s->text[s->count] ? (s->count++, 0) : -1;
-}
-
-static char *read_text(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    char *text = f ? calloc(1, MOST_BYTES) : NULL;
-
-    if (text)
-        text[fread(text, 1, MOST_BYTES - 1, f)] = '\0';
-    if (f)
-        fclose(f);
-    return text;
 }
 
 /* The text without comments, which go from # to the end of the line; free it. */
@@ -61,27 +46,7 @@ static char *without_comments(const char *text)
     return copy;
 }
 
-static int cut(struct stages *ret, const char *text, int depth);
-
-/* Adds a stage, or in place of "@FILE" those of the file. */
-static int add_stage(struct stages *ret, const char *begin, const char *end, int depth)
-{
-    struct stages one = {0};
-    char *file;
-    int done = add(&one, begin, end);
-
-    if (done == 0 && one.text[0][0] == '@') {
-        file = depth < MOST_DEPTH ? read_text(one.text[0] + 1) : NULL;
-        done = file ? cut(ret, file, depth + 1) : -1;
-        free(file);
-    } else if (done == 0) {
-        done = add(ret, begin, end);
-    }
-    stages_finish(&one);
-    return done;
-}
-
-static int cut_plain(struct stages *ret, const char *text, int depth)
+static int cut_plain(struct stages *ret, const char *text)
 {
     const char *begin = text, *s = text;
     char quote = 0;
@@ -95,29 +60,25 @@ static int cut_plain(struct stages *ret, const char *text, int depth)
         } else if (*s == '"' || *s == '\'') {
             quote = *s;
         } else if (*s == '|') {
-            if (add_stage(ret, begin, s, depth) < 0)
+            if (add(ret, begin, s) < 0)
                 return -1;
             begin = s + 1;
         }
     }
-    return add_stage(ret, begin, s, depth);
-}
-
-static int cut(struct stages *ret, const char *text, int depth)
-{
-    char *plain = without_comments(text);
-    int done = plain ? cut_plain(ret, plain, depth) : -1;
-
-    free(plain);
-    return done;
+    return add(ret, begin, s);
 }
 
 int stages_cut(struct stages *ret, const char *text)
 {
+    char *plain = without_comments(text);
     int done;
 
     *ret = (struct stages){0};
-    done = cut(ret, text, 0);
+    done = plain ? cut_plain(ret, plain) : -1;
+    free(plain);
+    for (size_t i = 0; done == 0 && i < ret->count; i++)
+        if (ret->text[i][0] == '@')
+            done = -1;
     if (done < 0)
         stages_finish(ret);
     return done;

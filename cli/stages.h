@@ -10,8 +10,7 @@ struct stages {
     size_t count;
 };
 
-/* Cuts `text` at every | outside of quotes and comments; in place of a stage "@FILE" come those of the file. Returns 0, or -1: out of
- * memory or unreadable. */
+/* Cuts `text` at every | outside of quotes and comments. Returns 0, or -1: out of memory, or a stage is "@FILE": such files are not read. */
 int stages_cut(struct stages *ret, const char *text);
 void stages_finish(struct stages *s); /* Zeroed ok. */
 /* Whether the stage is this operation. */

@@ -129,7 +129,8 @@ static pst_status prepare(struct train_session *s, pst_train_options *o, const p
 {
     const struct train_config *c = s->config;
     pst_qat_options q = {.size = sizeof(q), .samples = c->qat_samples, .weight_bits = (unsigned)c->qat_bits, .fields = &s->fields};
-    pst_shrink_options shrink = {.size = sizeof(shrink), .flops = 1 - c->shrink, .norm = (pst_channel_norm)c->shrink_norm};
+    pst_shrink_options shrink = {.size = sizeof(shrink), .flops = 1 - c->shrink, .norm = (pst_channel_norm)c->shrink_norm,
+                                 .exclude = c->prune_exclude.items, .exclude_count = c->prune_exclude.count};
     pst_trainer *trainer = NULL;
     pst_model *model = NULL;
     pst_status status = PST_OK;
@@ -253,6 +254,9 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
     pst_shape *shapes = calloc(c->features.count + 1, sizeof(*shapes));
     pst_status status = names && shapes ? prune_options_read(s, &prune, error) : pst_fail(error, PST_ENOMEM, "out of memory");
 
+    if (status == PST_OK && !c->teacher && (c->temperature_given || c->alpha_given || c->feature_weight_given))
+        status = pst_fail(error, PST_EINVAL, "%s is for learning from a teacher: give --teacher MODEL, or leave it out",
+                          c->temperature_given ? "--temperature" : c->alpha_given ? "--alpha" : "--feature-weight");
     if (status == PST_OK && prepares && !c->weights)
         status = pst_fail(error, PST_EINVAL, "%s starts from a trained model: give its run with --weights", c->qat ? "--qat" : "--prune-structured");
     if (status == PST_OK && c->kernels && !s->kernels)

@@ -23,7 +23,7 @@ struct train_config {
     int shrink_norm;
     bool recompute, exact_ranks, sync_norm, json, quiet, qat;
     uint64_t qat_samples, qat_bits;
-    bool epochs_given, steps_given, val_given;
+    bool epochs_given, steps_given, val_given, temperature_given, alpha_given, feature_weight_given;
 };
 
 extern const char *const train_optimizers[]; /* as pst_optimizer */

@@ -78,7 +78,7 @@ typedef struct pst_compress_options {
     pst_channel_norm norm;     /* Which channels go first. */
     double sparsity;           /* Set this share of the weights to zero while training… */
     unsigned group_keep, group; /* …or `group_keep` of each `group` inputs. */
-    const char *const *exclude; /* Names of layers that are not pruned. */
+    const char *const *exclude; /* Names of layers that keep all their weights and channels; * stands for any part. */
     size_t exclude_count;      /* The number of names. */
     pst_weights_format format; /* Quantise to this format in the end; PST_WEIGHTS_FLOAT32: do not. */
     bool qat;                  /* PST_WEIGHTS_QUANTIZED: train for int8 first; otherwise only if the bound is missed without. */
@@ -99,6 +99,10 @@ typedef struct pst_compress_options {
     void *user;                /* Handed to `progress`. */
     double bits;               /* PST_WEIGHTS_MIXED: the mean bits per weight to reach, 4 to 32, if `budget` suffices to measure them; 0: 6. Bits go
                                   where that costs the least. */
+    pst_calibration calibration; /* PST_WEIGHTS_QUANTIZED: how ranges are chosen… */
+    double percentile;         /* …as in pst_quantize_options… */
+    uint64_t samples;          /* …and from how many samples; 0: 512. */
+    unsigned weight_bits;      /* PST_WEIGHTS_QUANTIZED: 7 or 8 bits of the kernels; 0: 7, and 8 where that loses too much. */
 } pst_compress_options;
 
 /* A layer of the result. */

@@ -62,6 +62,10 @@ typedef struct pst_pipeline_options {
  * text, and the message has the line with a caret and a suggestion. */
 PST_API pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_pipeline_options *options,
                                       pst_error *reterr);
+/* Sets `*ret` to the text with the operations of each "@file" in place of it: it means the same without these files. Free it with
+ * pst_free. `folder` is for texts from elsewhere: only files below it are read, and none if it is empty; NULL: as pst_pipeline_parse
+ * does. A text without files is copied as it is. */
+PST_API pst_status pst_pipeline_expand(char **ret, const char *text, const char *folder, pst_error *reterr);
 /* Creates an empty pipeline, to which operations are added. `options` may be NULL. */
 PST_API pst_status pst_pipeline_create(pst_pipeline **ret, const pst_pipeline_options *options, pst_error *reterr);
 /* Appends the built-in operation `op` with its arguments as text; `args` may be NULL. */

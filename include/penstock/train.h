@@ -284,6 +284,9 @@ typedef struct pst_shrink_options {
     size_t size;           /* sizeof(pst_shrink_options). */
     double flops;          /* The share of the operations that is left; 0: 0.5. */
     pst_channel_norm norm; /* Which channels go first. */
+    const char *const *exclude; /* Names of layers that keep all their channels, and with them the layers whose channels are tied to theirs; * stands
+                                   for any part. */
+    size_t exclude_count;  /* The number of names. */
 } pst_shrink_options;
 /* Makes a smaller model, and a trainer of it, from the weights that `from` evaluates with: the least important channels go until at most
  * the given share of the operations is left. Channels that an addition ties together go together; a quarter of each layer stays.

@@ -386,7 +386,8 @@ class Compressed:
     def load(self, **options: Any) -> Model: ...
 
 def compress(model: Path | Model, out: Path | None = None, *, prune: float | str = 0.0, structured: bool = False, flops: float = 0.0, norm: str = "l1",
-             exclude: str | Iterable[str] = (), quantize: str | None = None, bits: float | None = None, qat: bool = False, search: bool = False,
+             exclude: str | Iterable[str] = (), quantize: str | None = None, bits: float | None = None, qat: bool = False, calibration: str = "auto",
+             percentile: float | None = None, calibration_samples: int | None = None, weight_bits: int | None = None, search: bool = False,
              search_seconds: float = 300.0, target_accuracy: float | None = None, data: Dataset | str | None = None, validation: Dataset | str | None = None, epochs: int = 2,
              steps_per_epoch: int = 0, learning_rate: float = 3e-4, seed: int = 0, threads: int = 0, fields: tuple[str, str] | None = None,
              checkpoint: str | int | None = None, save_every: int = 0, html: Path | None = None,

@@ -83,6 +83,10 @@ def compress(
     quantize=None,
     bits=None,
     qat=False,
+    calibration="auto",
+    percentile=None,
+    calibration_samples=None,
+    weight_bits=None,
     search=False,
     search_seconds=300.0,
     target_accuracy=None,
@@ -105,8 +109,11 @@ def compress(
         out: the folder for the smaller model (OUT/model) and the runs on the way; the same call continues an interrupted one
         prune: a share of weights to set to zero, or groups such as "2:4"; structured=True: whole channels go instead
         flops: remove channels until this share of the operations is left
+        exclude: names of layers that keep all their weights and channels, such as "dense_*"
         quantize: "int8" computes in 8-bit integers; "weights-int8", "weights-int4", "float16", "bfloat16" store weights in fewer bits;
             "weights-mixed" finds 4, 8, 16 or 32 bits for each layer, until the mean per weight is `bits` (None: 6), if search_seconds suffices
+        calibration: how quantize="int8" chooses ranges: "minmax", "percentile" (of which `percentile` is the share covered at either end), "entropy" or "mse",
+            from calibration_samples samples (None: 512); weight_bits: 7 or 8 bits of the kernels (None: 7, and 8 where that loses too much)
         search: find a share of zeros for each layer; search_seconds: the time for that and for weights-mixed
         qat: train for quantize="int8" first; otherwise only where int8 loses too much
         target_accuracy: what may be lost, such as -0.005; a step that loses more is repeated with less, then left out
@@ -121,6 +128,8 @@ def compress(
     """
     if target_accuracy is not None and not -1 < target_accuracy <= 0:
         raise ValueError(f"target_accuracy={target_accuracy}; expected what may be lost, such as -0.005")
+    if (calibration_samples is not None and calibration_samples < 1) or weight_bits not in (None, 7, 8):
+        raise ValueError(f"calibration_samples={calibration_samples}, weight_bits={weight_bits}; expected 1 or more samples, 7 or 8 bits, or None")
     if epochs < 1 or steps_per_epoch < 0 or save_every < 0 or threads < 0 or seed < 0:
         raise ValueError("epochs is at least 1; steps_per_epoch, save_every, threads and seed are at least 0")
     left, sparsity, keep, group = _prune(prune, structured)
@@ -144,6 +153,7 @@ def compress(
                 left or float(flops), norm, sparsity, keep, group, [os.fsencode(name) for name in ((exclude,) if isinstance(exclude, str) else exclude)],
                 quantize or "none", qat, None if target_accuracy is None else -float(target_accuracy), epochs, steps_per_epoch, learning_rate, seed, threads,
                 save_every, search, search_seconds, source, target, progress, 0.0 if bits is None else float(bits), title,
+                calibration, float(percentile or 0), calibration_samples or 0, weight_bits or 0,
             )
         finally:
             for pipeline in pipelines:

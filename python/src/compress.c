@@ -8,10 +8,11 @@
 
 /* As pst_weights_format and pst_channel_norm, in order. */
 static const char *const formats[] = {"none", "bfloat16", "float16", "weights-int8", "weights-int4", "int8", "weights-mixed", NULL};
+static const char *const calibrations[] = {"auto", "minmax", "percentile", "entropy", "mse", NULL}; /* as pst_calibration */
 static const char *const norms[] = {"l1", "l2", "scale", NULL};
 
 struct request {
-    const char *model, *title, *out, *checkpoint, *html, *format, *norm;
+    const char *model, *title, *out, *checkpoint, *html, *format, *norm, *calibration;
     PyObject *data, *validation, *exclude, *max_loss, *progress;
     pst_compress_options options;
     char *names[64]; /* of excluded layers; borrowed from `exclude` */
@@ -51,15 +52,16 @@ static bool read_request(struct request *r, PyObject *args, PyObject *kwargs)
     static char *names[] = {"model",  "out",    "data",     "validation",      "checkpoint",    "html",    "flops",      "norm",   "sparsity", "keep",
                             "group",  "exclude", "quantize", "qat",            "max_loss",      "epochs",  "steps_per_epoch", "rate", "seed",  "threads",
                             "save_every", "search", "budget", "input_field",   "target_field",  "progress", "bits",
-                            "title",  NULL};
-    unsigned long long epochs = 0, steps = 0, seed = 0, save_every = 0;
-    int qat = 0, search = 0, format = 0, norm = 0;
+                            "title",  "calibration", "percentile", "samples", "weight_bits", NULL};
+    unsigned long long epochs = 0, steps = 0, seed = 0, save_every = 0, samples = 0;
+    int qat = 0, search = 0, format = 0, norm = 0, calibration = 0;
     pst_compress_options *o = &r->options;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "yzOOzzdsdIIO!spOKKdKIKpdzzOdy:compress", names, &r->model, &r->out, &r->data, &r->validation,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "yzOOzzdsdIIO!spOKKdKIKpdzzOdysdKI:compress", names, &r->model, &r->out, &r->data, &r->validation,
                                      &r->checkpoint, &r->html, &o->flops, &r->norm, &o->sparsity, &o->group_keep, &o->group, &PyList_Type, &r->exclude,
                                      &r->format, &qat, &r->max_loss, &epochs, &steps, &o->rate, &seed, &o->threads, &save_every, &search, &o->budget,
-                                     &o->input_field, &o->target_field, &r->progress, &o->bits, &r->title) ||
-        !choice("quantize", r->format, formats, &format) || !choice("norm", r->norm, norms, &norm) || !read_names(r))
+                                     &o->input_field, &o->target_field, &r->progress, &o->bits, &r->title, &r->calibration, &o->percentile,
+                                     &samples, &o->weight_bits) ||
+        !choice("calibration", r->calibration, calibrations, &calibration) || !choice("quantize", r->format, formats, &format) || !choice("norm", r->norm, norms, &norm) || !read_names(r))
         return false;
     for (int i = 0; i < 2; i++) {
         PyObject *p = i ? r->validation : r->data;
@@ -80,6 +82,8 @@ static bool read_request(struct request *r, PyObject *args, PyObject *kwargs)
     o->steps_per_epoch = steps;
     o->seed = seed;
     o->save_every = save_every;
+    o->calibration = (pst_calibration)calibration;
+    o->samples = samples;
     o->out = r->out;
     return !PyErr_Occurred();
 }

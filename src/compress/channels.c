@@ -7,6 +7,7 @@
 #include "model/layer_conv.h"
 #include "model/layer_dense.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +294,37 @@ struct channels *channels_destroy(struct channels *c)
     return NULL;
 }
 
+bool channels_named(const struct graph *g, size_t node, const char *name)
+{
+    const struct graph_node *n = &g->nodes[node];
+    bool named = n->params > 0 && fnmatch(name, n->name, 0) == 0;
+    for (size_t i = 0; !named && i < n->params; i++)
+        named = fnmatch(name, g->params[n->first_param + i].name, 0) == 0;
+    return named;
+}
+
+/* None of the channels of the node's result goes. */
+static void keep_node(struct channels *c, size_t node)
+{
+    for (size_t k = 0; k < c->graph->nodes[node].out.c; k++) {
+        uint32_t owner = c->owner[find(c->parent, c->ids[node + 1][k])];
+        for (size_t i = 0; owner != NONE && i < c->set_count; i++)
+            if (c->sets[i].node == find(c->tied, owner))
+                c->sets[i].count = 0;
+    }
+}
+
+pst_status channels_keep(struct channels *c, const char *name, pst_error *reterr)
+{
+    bool found = false;
+    for (size_t i = 0; i < c->graph->count; i++)
+        if (channels_named(c->graph, i, name)) {
+            keep_node(c, i);
+            found = true;
+        }
+    return found ? PST_OK : pst_fail(reterr, PST_EINVAL, "no layer with parameters is called \"%.60s\"; `penstock model` lists names", name);
+}
+
 size_t channels_sets(const struct channels *c)
 {
     return c->set_count;
@@ -395,7 +427,7 @@ pst_status channels_reduce(struct channels *c, double share, pst_error *reterr)
             }
         }
         if (best == SIZE_MAX)
-            return pst_fail(reterr, PST_ELIMIT, "channels can go until %.0f %% of the operations are left, not %.0f %%: a quarter of each layer stays",
+            return pst_fail(reterr, PST_ELIMIT, "channels can go until %.0f %% of the operations are left, not %.0f %%: a quarter of each layer stays, and what is excluded",
                             100. * (double)now / (double)(c->flops ? c->flops : 1), 100 * share);
         channels_remove(c, best);
         now = channels_flops(c);

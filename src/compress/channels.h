@@ -14,6 +14,11 @@ struct channels;
 pst_status channels_create(struct channels **ret, const struct graph *g, const float *params, pst_channel_norm norm, pst_error *reterr);
 struct channels *channels_destroy(struct channels *c); /* NULL ok; returns NULL */
 
+/* Whether `name`, which may have *, stands for a layer with parameters, or for one of its parameters. */
+bool channels_named(const struct graph *g, size_t node, const char *name);
+/* Keeps all channels of the layers called `name`, and all that are tied to them. PST_EINVAL: there is no such layer. */
+pst_status channels_keep(struct channels *c, const char *name, pst_error *reterr);
+
 /* Sets of channels from which some can go: those of one layer, or of all that additions tie together. */
 size_t channels_sets(const struct channels *c);
 /* The name of the first layer that makes the channels of a set. */

@@ -7,7 +7,9 @@
 #include "base/options.h"
 #include "export/stored_weights.h"
 #include "io/file.h"
+#include "compress/channels.h"
 #include "network/network.h"
+#include "quant/qat.h"
 #include "train/evaluate.h"
 
 #include <math.h>
@@ -24,11 +26,19 @@ static void advance(pst_network **now, pst_network *next, bool accepted)
 
 /* ---- Channels ---- */
 
-static pst_status step_channels(struct compression *c, pst_network **now, pst_error *reterr)
+/* The network with this share of its operations. `*ret` stays NULL where the model cannot be made so small and a milder share may be tried. */
+static pst_status shrink(const struct compression *c, const pst_network *from, double share, pst_network **ret, bool last, pst_error *reterr)
 {
     const pst_compress_options *o = c->options;
-    double share = o->flops;
-    bool accepted = false;
+    pst_shrink_options s = {.size = sizeof(s), .flops = share, .norm = o->norm, .exclude = o->exclude, .exclude_count = o->exclude_count};
+    pst_status st = pst_shrink(ret, from, &s, reterr);
+    return st == PST_ELIMIT && o->bounded && !last ? PST_OK : st;
+}
+
+static pst_status step_channels(struct compression *c, pst_network **now, pst_error *reterr)
+{
+    double share = c->options->flops;
+    bool accepted = false, tried = false;
     pst_status st = PST_OK;
     for (int i = 0; st == PST_OK && !c->stop && !accepted && i < COMPRESS_TRIES; i++, share += (1 - share) / 2) {
         char name[64], folder[64];
@@ -36,7 +46,10 @@ static pst_status step_channels(struct compression *c, pst_network **now, pst_er
         snprintf(name, sizeof(name), "channels, %.0f %% of the operations", 100 * share);
         snprintf(folder, sizeof(folder), "channels-%.3f", share);
         c->what = name;
-        st = pst_shrink(&small, *now, &(pst_shrink_options){.size = sizeof(pst_shrink_options), .flops = share, .norm = o->norm}, reterr);
+        st = shrink(c, *now, share, &small, i + 1 == COMPRESS_TRIES && !tried, reterr);
+        if (st == PST_OK && !small)
+            continue;
+        tried = true;
         if (st == PST_OK && c->training) {
             st = compression_train(c, small, folder, NULL, false, &tuned, reterr);
             pst_network_destroy(small);
@@ -72,6 +85,8 @@ static pst_status prune_once(struct compression *c, pst_network **now, double sh
     c->options = &with;
     if (o->search && !o->group)
         st = compression_search(c, *now, &layers, reterr);
+    if (layers.late)
+        snprintf(name, sizeof(name), "zeros, %.0f %%, found per layer in the time given", 100 * share);
     c->options = o;
     pst_prune_options p = {.size = sizeof(p),
                            .sparsity = share,
@@ -126,6 +141,9 @@ static pst_status quantise(struct compression *c, pst_network **now, const pst_n
     pst_quantize_options q = {.size = sizeof(q),
                               .format = c->options->format,
                               .weight_bits = bits,
+                              .calibration = c->options->calibration,
+                              .percentile = c->options->percentile,
+                              .samples = c->options->samples,
                               .fields = c->training ? &c->fields : &c->validation_fields,
                               .progress = count_samples,
                               .user = c};
@@ -165,10 +183,10 @@ static pst_status step_integers(struct compression *c, pst_network **now, pst_er
     if (integers && c->options->qat && c->training)
         st = quantise_trained(c, now, &accepted, reterr);
     else if (!(integers && c->options->qat))
-        st = quantise(c, now, *now, 0, names[c->options->format], &accepted, reterr);
+        st = quantise(c, now, *now, c->options->weight_bits, names[c->options->format], &accepted, reterr);
     else
         return pst_fail(reterr, PST_EINVAL, "training for int8 needs training data: give data (--data)");
-    if (st == PST_OK && !accepted && !c->stop && integers)
+    if (st == PST_OK && !accepted && !c->stop && integers && !c->options->weight_bits && !qat_is((*now)->model->graph, NULL))
         st = quantise(c, now, *now, 8, "int8, kernels of 8 bits", &accepted, reterr);
     if (st == PST_OK && !accepted && !c->stop && integers && !c->options->qat && c->training && c->options->out)
         st = quantise_trained(c, now, &accepted, reterr);
@@ -258,6 +276,34 @@ static pst_status check(const pst_compress_options *o, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "a mean of bits per weight (--bits) is for weights-mixed: give that format (--quantize weights-mixed), or leave it out");
     if (o->qat && o->format != PST_WEIGHTS_QUANTIZED)
         return pst_fail(reterr, PST_EINVAL, "training for int8 (--qat) is for int8: give that format (--quantize int8), or leave it out");
+    bool removes = o->sparsity > 0 || o->group || (o->flops > 0 && o->flops < 1);
+    if (o->exclude_count && !removes)
+        return pst_fail(reterr, PST_EINVAL, "layers are excluded (--exclude) from zeros and from fewer channels: ask for one of them (--prune), or leave it out");
+    if (o->search && o->group)
+        return pst_fail(reterr, PST_EINVAL, "groups of weights have the same share of zeros in each layer: there is nothing to find (--search); give a share (--prune 0.5), or leave it out");
+    if (o->search && !(o->sparsity > 0) && o->format != PST_WEIGHTS_MIXED)
+        return pst_fail(reterr, PST_EINVAL, "a share of zeros per layer is to be found (--search), but no zeros are asked for: give a share (--prune 0.5, without --structured), or leave it out");
+    if ((o->calibration || o->samples || o->weight_bits) && o->format != PST_WEIGHTS_QUANTIZED)
+        return pst_fail(reterr, PST_EINVAL, "calibration and bits of kernels are for int8: give that format (--quantize int8), or leave them out");
+    if ((unsigned)o->calibration > PST_CALIBRATION_MSE)
+        return pst_fail(reterr, PST_EINVAL, "unknown calibration: %d", (int)o->calibration);
+    if (o->percentile != 0 && (o->calibration != PST_CALIBRATION_PERCENTILE || !(o->percentile >= 0.5 && o->percentile <= 1)))
+        return pst_fail(reterr, PST_EINVAL, "a percentile of %g; expected a share from 0.5 to 1, with that calibration (--calibration percentile)", o->percentile);
+    if (o->weight_bits && o->weight_bits != 7 && o->weight_bits != 8)
+        return pst_fail(reterr, PST_EINVAL, "kernels of %u bits; expected 7 or 8", o->weight_bits);
+    return PST_OK;
+}
+
+/* Names that stand for no layer. */
+static pst_status check_names(const pst_compress_options *o, const struct graph *g, pst_error *reterr)
+{
+    for (size_t i = 0; i < o->exclude_count; i++) {
+        bool found = false;
+        for (size_t k = 0; !found && k < g->count; k++)
+            found = channels_named(g, k, o->exclude[i]);
+        if (!found)
+            return pst_fail(reterr, PST_EINVAL, "no layer with parameters is called \"%.60s\" (--exclude); `penstock model` lists names", o->exclude[i]);
+    }
     return PST_OK;
 }
 
@@ -345,6 +391,8 @@ pst_status pst_compress(pst_network **ret, const pst_network *from, pst_pipeline
         st = result_check(result, reterr);
     if (st == PST_OK)
         st = check(&given, reterr);
+    if (st == PST_OK)
+        st = check_names(&given, from->model->graph, reterr);
     if (st == PST_OK && from->quant)
         st = pst_fail(reterr, PST_EINVAL, "the network is quantised already: compress the one that it was made from");
     if (st == PST_OK)

@@ -33,9 +33,10 @@ struct compression_shares {
     char **names;
     double *shares;
     size_t count;
+    bool late; /* the time ended before every layer was measured */
 };
-/* Measures how much each layer loses without some of its weights, then distributes zeros until `sparsity` of all weights are. Results of
- * measurements are kept in OUT/search.json. */
+/* Measures how much each layer loses without some of its weights, in the time given, then distributes zeros until `sparsity` of all weights are.
+ * A layer that was not measured gets that share. Results of measurements are kept in OUT/search.json. */
 pst_status compression_search(struct compression *c, const pst_network *n, struct compression_shares *ret, pst_error *reterr);
 void compression_shares_finish(struct compression_shares *s);
 

@@ -6,6 +6,7 @@
 #include "compress/compress.h"
 #include "io/file.h"
 #include "network/network.h"
+#include "quant/qat.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static pst_status make_trainer(const pst_network *n, const pst_train_options *o,
 static pst_status make_qat(struct compression *c, const pst_network *n, const pst_train_options *o, pst_trainer **ret, pst_model **ret_model,
                            pst_error *reterr)
 {
-    pst_qat_options q = {.size = sizeof(q), .fields = &c->fields};
+    pst_qat_options q = {.size = sizeof(q), .samples = c->options->samples, .weight_bits = c->options->weight_bits, .fields = &c->fields};
     pst_train_options plain = *o;
     pst_trainer *from = NULL;
     plain.prune = NULL;
@@ -110,6 +111,10 @@ static pst_status fingerprint(const struct compression *c, const pst_network *fr
     pst_model_param param = {.size = sizeof(param)};
     const char *text = pst_model_text(pst_network_model(from));
     uint64_t hash = hash_bytes(text, strlen(text), qat);
+    if (qat && (c->options->samples || c->options->weight_bits)) {
+        uint64_t rounding[] = {c->options->samples, c->options->weight_bits};
+        hash = hash_bytes(rounding, sizeof(rounding), hash);
+    }
     pst_status st = pst_cursor_get(&c->start, &data, reterr);
     for (size_t i = 0; pst_model_param_at(pst_network_model(from), i, &param); i++)
         hash = hash_bytes(pst_network_values(from, i), param.count * sizeof(float), hash);
@@ -168,7 +173,7 @@ pst_status compression_train(struct compression *c, const pst_network *from, con
     if (st == PST_OK)
         st = pst_pipeline_seek(c->training, &c->start, reterr);
     if (st == PST_OK)
-        st = qat ? make_qat(c, from, &o, &t, &model, reterr) : make_trainer(from, &o, &t, reterr);
+        st = qat && !qat_is(from->model->graph, NULL) ? make_qat(c, from, &o, &t, &model, reterr) : make_trainer(from, &o, &t, reterr);
     if (st == PST_OK)
         st = run(c, t, folder, hash, reterr);
     if (st == PST_OK && !c->stop)

@@ -88,31 +88,62 @@ static void put_layers(struct page *p, const pst_compress_result *r, struct text
     mem_free(list);
 }
 
-/* Accuracy against images per second: each variant is a point of the line through those within the bound. */
+static double speed_of(const pst_compress_variant *v)
+{
+    return 64 / v->latency64;
+}
+
+/* Whether no other variant within the bound is as fast and as accurate, and better in one of both. Of equal ones the first counts. */
+static bool on_front(const pst_compress_result *r, size_t i)
+{
+    const pst_compress_variant *v = &r->variants[i];
+    for (size_t k = 0; k < r->count; k++) {
+        const pst_compress_variant *o = &r->variants[k];
+        bool better = speed_of(o) > speed_of(v) || o->accuracy > v->accuracy || k < i;
+        if (k != i && o->accepted && better && speed_of(o) >= speed_of(v) && o->accuracy >= v->accuracy)
+            return false;
+    }
+    return v->accepted;
+}
+
+/* The points of the front, the slowest first. Returns their number. */
+static size_t find_front(const pst_compress_result *r, double *x, double *y)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (!on_front(r, i))
+            continue;
+        size_t at = count++;
+        for (; at > 0 && x[at - 1] > speed_of(&r->variants[i]); at--) {
+            x[at] = x[at - 1];
+            y[at] = y[at - 1];
+        }
+        x[at] = speed_of(&r->variants[i]);
+        y[at] = 100 * r->variants[i].accuracy;
+    }
+    return count;
+}
+
+/* Accuracy against images per second: a point per variant, and the line through those that no other one surpasses. */
 static void put_frontier(struct page *p, const pst_compress_result *r, struct text *to)
 {
-    double *x = mem_array(r->count + 1, sizeof(*x)), *y = mem_array(r->count + 1, sizeof(*y));
+    double *x = mem_array(2 * r->count + 1, sizeof(*x)), *y = mem_array(2 * r->count + 1, sizeof(*y));
     struct chart_line *lines = mem_array(r->count + 2, sizeof(*lines));
-    size_t kept = 0, count = 0;
+    size_t count = 0, front = 0;
     to->failed |= !x || !y || !lines;
-    for (size_t i = 0; !to->failed && i < r->count; i++)
-        if (r->variants[i].accepted) {
-            x[kept] = 64 / r->variants[i].latency64;
-            y[kept++] = 100 * r->variants[i].accuracy;
-        }
-    if (!to->failed)
-        lines[count++] = (struct chart_line){.label = "within the bound", .x = x, .y = y, .count = kept, .accent = true};
-    for (size_t i = 0, at = kept; !to->failed && i < r->count; i++)
-        if (!r->variants[i].accepted) {
-            x[at] = 64 / r->variants[i].latency64;
-            y[at] = 100 * r->variants[i].accuracy;
-            lines[count++] = (struct chart_line){.label = r->variants[i].name, .x = x + at, .y = y + at, .count = 1};
-            at++;
-        }
+    if (!to->failed) {
+        front = find_front(r, x, y);
+        lines[count++] = (struct chart_line){.label = "the best", .x = x, .y = y, .count = front, .accent = true};
+    }
+    for (size_t i = 0, at = front; !to->failed && i < r->count; i++, at++) {
+        x[at] = speed_of(&r->variants[i]);
+        y[at] = 100 * r->variants[i].accuracy;
+        lines[count++] = (struct chart_line){.label = r->variants[i].name, .x = x + at, .y = y + at, .count = 1, .accent = i == r->chosen};
+    }
     if (!to->failed)
         chart_lines(p, &(struct line_chart){.title = "Accuracy against speed",
                                             .description = "One point per variant: images per second at a batch of 64, and accuracy on the "
-                                                           "validation data. The line joins those within the bound, in the order of the steps.",
+                                                           "validation data. The line joins those within the bound that no other one surpasses in both.",
                                             .x_label = "images per second, batch 64",
                                             .y_label = "accuracy, %",
                                             .lines = lines,
@@ -133,6 +164,17 @@ static void put_bars(struct page *p, const pst_compress_result *r, struct text *
     mem_free(bars);
 }
 
+/* What the accuracy did, to two digits of a percentage point. */
+static const char *price_of(const pst_compress_variant *before, const pst_compress_variant *after, char *buffer, size_t size)
+{
+    double points = 100 * (after->accuracy - before->accuracy);
+    if (fabs(points) < 0.005)
+        snprintf(buffer, size, "with the same accuracy");
+    else
+        snprintf(buffer, size, "for %.2f points of accuracy %s", fabs(points), points < 0 ? "less" : "more");
+    return buffer;
+}
+
 pst_status pst_compress_report(const pst_compress_result *result, const char *title, const char *path, pst_error *reterr)
 {
     pst_compress_result given = {0}, *r = &given;
@@ -141,15 +183,14 @@ pst_status pst_compress_report(const pst_compress_result *result, const char *ti
         return st;
     struct text to = {0};
     struct page p;
-    char sentence[320];
+    char sentence[320], price[64];
     if (r->count == 0)
         return pst_fail(reterr, PST_EINVAL, "there is no variant to report");
     const pst_compress_variant *a = &r->variants[0], *b = &r->variants[r->chosen];
     page_begin(&p, &to, title);
     if (r->chosen)
-        snprintf(sentence, sizeof(sentence), "%.1f times smaller and %.1f times as fast at a batch of 64, for %.2f points of accuracy %s.",
-                 (double)a->file_bytes / (double)(b->file_bytes ? b->file_bytes : 1), a->latency64 / b->latency64, 100 * fabs(b->accuracy - a->accuracy),
-                 b->accuracy < a->accuracy ? "less" : "more");
+        snprintf(sentence, sizeof(sentence), "%.1f times smaller and %.1f times as fast at a batch of 64, %s.",
+                 (double)a->file_bytes / (double)(b->file_bytes ? b->file_bytes : 1), a->latency64 / b->latency64, price_of(a, b, price, sizeof(price)));
     else
         snprintf(sentence, sizeof(sentence), "Nothing was kept: every step lost more accuracy than allowed.");
     page_sentence(&p, sentence);

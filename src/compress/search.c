@@ -208,7 +208,7 @@ static bool stopped(struct search *s, size_t done, size_t all)
     return c->stop;
 }
 
-/* All layers at one level, then at the next: an interrupted budget leaves every layer with its first ones. */
+/* All layers at one level, then at the next: a budget that ends leaves as many layers as possible with their first measurements. */
 static pst_status measure_layers(struct search *s, pst_error *reterr)
 {
     const pst_compress_options *o = s->compression->options;
@@ -227,7 +227,8 @@ static pst_status measure_layers(struct search *s, pst_error *reterr)
             double *to = &s->layers[i].loss[level], loss = 0;
             if (!isnan(*to))
                 continue;
-            if (stopped(s, done, (size_t)s->kind->levels * s->count) || (k > 0 && s->seconds > budget))
+            bool late = s->seconds > budget && (k > 0 || !s->kind->bits); /* every layer has its first measurement of bits */
+            if (stopped(s, done, (size_t)s->kind->levels * s->count) || late)
                 return PST_OK;
             st = measure(s, &s->layers[i], level, &loss, reterr);
             if (st == PST_OK) {
@@ -257,12 +258,21 @@ static int next_level(const struct search *s, const struct layer *l)
     return next;
 }
 
-/* Raises the level of the layer whose next one costs the least loss per weight or bit saved, until `wanted` of all are saved. Returns the share that is. */
+static bool is_measured(const struct search *s, const struct layer *l)
+{
+    for (int k = 0; k < s->kind->levels; k++)
+        if (!isnan(l->loss[k]))
+            return true;
+    return false;
+}
+
+/* Raises the level of the layer whose next one costs the least loss per weight or bit saved, until `wanted` of all are saved. Returns the share that
+ * is. Zeros are distributed among the layers that were measured: others get the share that is wanted. */
 static double distribute(struct search *s, double wanted)
 {
     double all = 0, saved = 0;
     for (size_t i = 0; i < s->count; i++) {
-        all += (double)s->layers[i].count;
+        all += s->kind->bits || is_measured(s, &s->layers[i]) ? (double)s->layers[i].count : 0;
         s->layers[i].level = -1;
     }
     while (saved < wanted * all) {
@@ -354,7 +364,8 @@ static pst_status take_shares(const struct search *s, struct compression_shares 
         ret->names[i] = mem_strdup(graph_of(s)->params[s->layers[i].param].name);
         if (!ret->names[i])
             return fail_memory(reterr, "searching");
-        ret->shares[i] = saved_of(s, &s->layers[i]);
+        ret->shares[i] = is_measured(s, &s->layers[i]) ? saved_of(s, &s->layers[i]) : s->compression->options->sparsity;
+        ret->late |= !is_measured(s, &s->layers[i]);
         ret->count++;
     }
     return PST_OK;

@@ -1,6 +1,7 @@
 /* shrink.c: networks with fewer channels, and trainers of them. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "compress/channels.h"
 #include "network/network.h"
 #include "train/trainer.h"
@@ -12,11 +13,11 @@ static pst_status shrink(const struct graph *g, const float *params, const pst_s
 {
     double share = o->flops > 0 ? o->flops : 0.5;
     struct channels *c = NULL;
-    if (o->size < sizeof(*o))
-        return pst_fail(reterr, PST_EINVAL, "pst_shrink_options.size is not set");
     if (!(share <= 1))
         return pst_fail(reterr, PST_EINVAL, "%g of the operations; expected a share between 0 and 1", share);
     pst_status st = channels_create(&c, g, params, o->norm, reterr);
+    for (size_t i = 0; st == PST_OK && i < o->exclude_count; i++)
+        st = channels_keep(c, o->exclude[i], reterr);
     if (st == PST_OK)
         st = channels_reduce(c, share, reterr);
     if (st == PST_OK)
@@ -32,7 +33,10 @@ pst_status pst_trainer_shrink(pst_trainer **ret, pst_model **ret_model, const ps
     struct graph *g = NULL;
     float *params = NULL;
     char *text = NULL;
-    pst_status st = shrink(from->model->graph, mean ? mean : from->params, o, &text, &g, &params, reterr);
+    pst_shrink_options given = {0};
+    pst_status st = options_take(&given, sizeof(given), o, reterr);
+    if (st == PST_OK)
+        st = shrink(from->model->graph, mean ? mean : from->params, &given, &text, &g, &params, reterr);
     if (st == PST_OK)
         st = trainer_of_text(ret, ret_model, text, &g->input, params, options, reterr);
     graph_destroy(g);
@@ -43,14 +47,16 @@ pst_status pst_trainer_shrink(pst_trainer **ret, pst_model **ret_model, const ps
 
 pst_status pst_shrink(pst_network **ret, const pst_network *from, const pst_shrink_options *options, pst_error *reterr)
 {
-    const pst_shrink_options defaults = {.size = sizeof(defaults)}, *o = options ? options : &defaults;
+    pst_shrink_options given = {0};
     pst_shape input = pst_model_input(from->model);
     struct graph *g = NULL;
     float *params = NULL;
     char *text = NULL;
-    if (from->quant)
-        return pst_fail(reterr, PST_EINVAL, "the network is quantised: remove channels first, then quantise");
-    pst_status st = shrink(from->model->graph, from->params, o, &text, &g, &params, reterr);
+    pst_status st = options_take(&given, sizeof(given), options, reterr);
+    if (st == PST_OK && from->quant)
+        st = pst_fail(reterr, PST_EINVAL, "the network is quantised: remove channels first, then quantise");
+    if (st == PST_OK)
+        st = shrink(from->model->graph, from->params, &given, &text, &g, &params, reterr);
     if (st == PST_OK)
         st = network_make(ret, text, &input, from->record, from->record->loss, params, PST_WEIGHTS_FLOAT32, NULL, reterr);
     if (st < 0)

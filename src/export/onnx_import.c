@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 enum { OLDEST_OPSET = 7, MAX_NAMES = 1 << 18 };
 
@@ -18,7 +19,7 @@ bool onnx_is_file(const char *path)
 {
     size_t length = strlen(path);
     struct file_info info;
-    return length > 5 && strcmp(path + length - 5, ".onnx") == 0 && (file_stat(path, &info, NULL) < 0 || !info.is_folder);
+    return length > 5 && strcasecmp(path + length - 5, ".onnx") == 0 && (file_stat(path, &info, NULL) < 0 || !info.is_folder);
 }
 
 /* ---- Names ---- */

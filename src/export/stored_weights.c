@@ -51,7 +51,7 @@ struct arrays {
 
 static struct arrays arrays_make(size_t most)
 {
-    struct arrays a = {.list = mem_array(most + 1, sizeof(*a.list)), .owned = mem_array(2 * most + 1, sizeof(*a.owned))};
+    struct arrays a = {.list = mem_array(most + 1, sizeof(*a.list)), .owned = mem_array(3 * most + 1, sizeof(*a.owned))};
     a.failed = !a.list || !a.owned;
     return a;
 }
@@ -86,8 +86,57 @@ static void add_array(struct arrays *a, char *name, const char *dtype, uint32_t 
     }
 }
 
-static pst_status write_arrays(struct text *to, struct arrays *a, pst_error *reterr)
+/* ---- Zeros ---- */
+
+#define PARTS_BYTES 256 /* what the header of a file says about the three arrays that hold one without its zeros */
+
+/* Bytes of an array: with its zeros, or a bit per value, the values that are left and the shape, where that is less. */
+static uint64_t array_bytes(uint64_t count, uint64_t left, size_t width, uint32_t rank, bool *ret_sparse)
 {
+    uint64_t dense = count * width, sparse = (count + 7) / 8 + left * width + 8 * (uint64_t)rank;
+    *ret_sparse = sparse + PARTS_BYTES < dense;
+    return *ret_sparse ? sparse : dense;
+}
+
+/* Whether the value has a bit that is set: −0 has one. */
+static bool has_bits(const void *data, uint64_t i, size_t width)
+{
+    static const uint8_t none[8];
+    return memcmp((const uint8_t *)data + i * width, none, width) != 0;
+}
+
+static uint64_t count_left(const void *data, uint64_t count, size_t width)
+{
+    uint64_t left = 0;
+    for (uint64_t i = 0; i < count; i++)
+        left += has_bits(data, i, width);
+    return left;
+}
+
+uint64_t stored_array_bytes(const void *data, uint64_t count, size_t width, uint32_t rank)
+{
+    bool sparse;
+    return array_bytes(count, count_left(data, count, width), width, rank, &sparse);
+}
+
+/* The array is stored without its zeros where that takes fewer bytes. */
+static void leave_zeros_out(struct arrays *a, struct safetensor *x)
+{
+    size_t width = safetensors_width(x->dtype);
+    bool sparse = false;
+    if (width > 0 && width <= 8)
+        array_bytes(x->count, count_left(x->data, x->count, width), width, x->rank, &sparse);
+    uint8_t *bitmap = sparse ? own(a, mem_zalloc((size_t)(x->count + 7) / 8)) : NULL;
+    for (uint64_t i = 0; bitmap && i < x->count; i++)
+        if (has_bits(x->data, i, width))
+            bitmap[i / 8] = (uint8_t)(bitmap[i / 8] | 1u << i % 8);
+    x->bitmap = bitmap;
+}
+
+static pst_status write_arrays(struct text *to, struct arrays *a, bool sparse, pst_error *reterr)
+{
+    for (size_t i = 0; sparse && !a->failed && i < a->count; i++)
+        leave_zeros_out(a, &a->list[i]);
     if (!a->failed)
         safetensors_write(to, a->list, a->count);
     bool whole = !a->failed && !to->failed;
@@ -205,7 +254,7 @@ static void add_integers(struct arrays *a, const struct graph_param *p, const fl
 }
 
 pst_status stored_write(struct text *to, const struct graph *g, const float *params, pst_weights_format format, const pst_weights_format *each,
-                        pst_error *reterr)
+                        bool sparse, pst_error *reterr)
 {
     struct arrays a = arrays_make(2 * g->param_count);
     for (size_t i = 0; !a.failed && i < g->param_count; i++) {
@@ -223,16 +272,29 @@ pst_status stored_write(struct text *to, const struct graph *g, const float *par
             add_array(&a, mem_strdup(p->name), own_format == PST_WEIGHTS_FLOAT16 ? "F16" : "BF16", p->layer.rank, p->layer.shape, bits);
         }
     }
-    return write_arrays(to, &a, reterr);
+    return write_arrays(to, &a, sparse, reterr);
 }
 
-uint64_t stored_bytes(const struct graph *g, pst_weights_format format, const pst_weights_format *each)
+/* Of a kernel as stored_round left it: a value of less than 32 bits is zero where that of 32 bits is. */
+static uint64_t kernel_bytes(const struct graph_param *p, const float *x, pst_weights_format format)
+{
+    unsigned width = stored_bits(format) / 8;
+    uint64_t left = 0;
+    bool sparse;
+    if (width == 0)
+        return (p->count + 1) / 2;
+    for (size_t i = 0; i < p->count; i++)
+        left += in_integers(format) ? x[i] != 0 : has_bits(x, i, sizeof(*x));
+    return array_bytes(p->count, left, width, p->layer.rank, &sparse);
+}
+
+uint64_t stored_bytes(const struct graph *g, const float *params, pst_weights_format format, const pst_weights_format *each)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < g->param_count; i++) {
-        uint64_t count = g->params[i].count, channels = quant_channels(&g->nodes[g->params[i].node]);
+        uint64_t channels = quant_channels(&g->nodes[g->params[i].node]);
         pst_weights_format own_format = format_at(g, i, format, each);
-        sum += (stored_bits(own_format) * count + 7) / 8 + (in_integers(own_format) ? 4 * channels : 0);
+        sum += kernel_bytes(&g->params[i], params + g->params[i].offset, own_format) + (in_integers(own_format) ? 4 * channels : 0);
     }
     return sum;
 }
@@ -329,7 +391,7 @@ pst_status stored_write_quantised(struct text *to, const struct quant_model *q, 
         for (size_t k = 0; from && k < n->params; from += p[k++].count)
             add_array(&a, mem_strdup(p[k].name), "F32", p[k].layer.rank, p[k].layer.shape, from);
     }
-    return write_arrays(to, &a, reterr);
+    return write_arrays(to, &a, true, reterr);
 }
 
 static pst_status read_layer(struct quant_model *q, size_t node, const struct safetensors *from, pst_error *reterr)

@@ -140,6 +140,39 @@ pst_status chain_parse(struct chain *c, const char *text, pst_error *reterr)
     return follow(c, scripts, lang_parse(&c->tree, &pipelines, text, reterr), reterr);
 }
 
+/* The stages of a tree, separated by bars. */
+static void put_stages(struct text *to, const struct lang_chain *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        char *one = lang_text(c->nodes[i]);
+        to->failed |= !one;
+        text_addf(to, "%s%s", i ? " | " : "", one ? one : "");
+        mem_free(one);
+    }
+}
+
+pst_status pst_pipeline_expand(char **ret, const char *text, const char *folder, pst_error *reterr)
+{
+    struct lang_tree tree = {0};
+    struct text to = {0};
+    pst_status st = PST_OK;
+    if (!lang_may_include(text))
+        text_add(&to, text);
+    else
+        st = folder ? lang_parse_below(&tree, &pipelines, text, folder, reterr) : lang_parse(&tree, &pipelines, text, reterr);
+    if (st == PST_OK)
+        put_stages(&to, &tree.top);
+    lang_finish(&tree);
+    if (st == PST_OK && (to.failed || !to.data))
+        st = fail_memory(reterr, "reading a pipeline");
+    if (st < 0) {
+        text_finish(&to);
+        return st;
+    }
+    *ret = to.data;
+    return PST_OK;
+}
+
 pst_status chain_add(struct chain *c, const char *op, const char *args, pst_error *reterr)
 {
     size_t scripts = c->tree.script_count;

@@ -63,6 +63,10 @@ struct lang_tree {
 
 /* Appends a text to the top chain. Errors carry the byte and a line with a caret. */
 pst_status lang_parse(struct lang_tree *t, const struct language *l, const char *text, pst_error *reterr);
+/* The same for a text from elsewhere: @file includes files below `folder` only; "": none. */
+pst_status lang_parse_below(struct lang_tree *t, const struct language *l, const char *text, const char *folder, pst_error *reterr);
+/* Whether the text may include files. False is certain. */
+bool lang_may_include(const char *text);
 /* Appends one node, its arguments as text (NULL: none). The byte and the caret line of an error refer to "NAME ARGS". */
 pst_status lang_add(struct lang_tree *t, const struct language *l, const char *name, const char *args, pst_error *reterr);
 /* Appends a node without children. Copies the config; memory it points to is borrowed. NULL: defaults for all parameters. */

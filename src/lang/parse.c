@@ -85,6 +85,18 @@ static pst_status check_inclusion(const struct inclusion *i, pst_error *reterr)
     return PST_OK;
 }
 
+/* Whether the path, as it is written, leads below the folder. */
+static bool is_below(const char *folder, const char *path)
+{
+    size_t n = strlen(folder);
+    if (n == 0 || strncmp(path, folder, n) != 0 || (folder[n - 1] != '/' && path[n] != '/'))
+        return false;
+    for (const char *s = strstr(path + n, ".."); s; s = strstr(s + 2, ".."))
+        if ((s == path + n || s[-1] == '/') && (s[2] == '/' || s[2] == '\0'))
+            return false;
+    return true;
+}
+
 static pst_status load_file(struct lang_tree *t, const char *path, pst_error *reterr)
 {
     struct file_info info = {0};
@@ -111,6 +123,7 @@ struct reader {
     const struct language *language;
     struct lang_tree *tree;
     const struct inclusion *file; /* NULL: the text is not from a file */
+    const char *below;            /* the folder whose files may be included; NULL: any */
     size_t number;                /* of the script */
     struct script script;
     bool single;    /* only one stage at the top */
@@ -151,7 +164,10 @@ static pst_status include(struct reader *r, struct lang_chain *to, const struct 
     struct inclusion file = {.outer = r->file, .depth = r->file ? r->file->depth + 1 : 1};
     pst_error inner = {0};
     char *path = resolve(r->script.path, name);
-    pst_status st = path ? file_absolute(&file.path, path, &inner) : fail_memory(&inner, "naming the file");
+    pst_status st = !path ? fail_memory(&inner, "naming the file")
+                    : r->below && !is_below(r->below, path)
+                        ? pst_fail(&inner, PST_EINVAL, "this text may not include files, or none of that folder")
+                        : file_absolute(&file.path, path, &inner);
     if (st == PST_OK)
         st = check_inclusion(&file, &inner);
     if (st == PST_OK)
@@ -159,7 +175,7 @@ static pst_status include(struct reader *r, struct lang_chain *to, const struct 
     if (st < 0) {
         st = script_fail(&r->script, w->begin, w->end, st, reterr, "%.60s cannot be included: %s", name, inner.message);
     } else {
-        struct reader included = {.language = r->language, .tree = r->tree, .file = &file, .depth = r->depth};
+        struct reader included = {.language = r->language, .tree = r->tree, .file = &file, .below = r->below, .depth = r->depth};
         st = read_script(&included, to, reterr);
     }
     mem_free(file.path);
@@ -357,22 +373,46 @@ static pst_status read_chain(struct reader *r, struct lang_chain *to, size_t ope
 
 /* ---- From outside ---- */
 
-/* Takes `text`; NULL: out of memory. */
-static pst_status read_text(struct lang_tree *t, const struct language *l, char *text, bool single, bool bare, pst_error *reterr)
+/* Takes `text` and `path`. */
+static pst_status read_from(struct reader *r, char *text, char *path, pst_error *reterr)
 {
+    struct lang_tree *t = r->tree;
     size_t nodes = t->top.count, scripts = t->script_count;
-    struct reader r = {.language = l, .tree = t, .single = single, .bare = bare};
-    pst_status st = tree_push_script(t, text, NULL, reterr);
+    pst_status st = tree_push_script(t, text, path, reterr);
     if (st == PST_OK)
-        st = read_script(&r, &t->top, reterr);
+        st = read_script(r, &t->top, reterr);
     if (st < 0)
         lang_cut(t, nodes, scripts);
     return st;
 }
 
+/* Takes `text`; NULL: out of memory. */
+static pst_status read_text(struct lang_tree *t, const struct language *l, char *text, bool single, bool bare, pst_error *reterr)
+{
+    struct reader r = {.language = l, .tree = t, .single = single, .bare = bare};
+    return read_from(&r, text, NULL, reterr);
+}
+
 pst_status lang_parse(struct lang_tree *t, const struct language *l, const char *text, pst_error *reterr)
 {
     return read_text(t, l, mem_strdup(text), false, false, reterr);
+}
+
+pst_status lang_parse_below(struct lang_tree *t, const struct language *l, const char *text, const char *folder, pst_error *reterr)
+{
+    struct reader r = {.language = l, .tree = t, .below = folder};
+    char *path = mem_format("%s/", folder);
+    if (!path)
+        return fail_memory(reterr, "reading the text");
+    return read_from(&r, mem_strdup(text), path, reterr);
+}
+
+bool lang_may_include(const char *text)
+{
+    for (const char *s = strchr(text, '@'); s; s = strchr(s + 1, '@'))
+        if (s == text || strchr(" \t\r\n\v\f|(", s[-1]))
+            return true;
+    return false;
 }
 
 static pst_status add_one(struct lang_tree *t, const struct language *l, const char *name, const char *args, bool bare,

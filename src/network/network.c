@@ -165,6 +165,18 @@ unsigned network_bits(const pst_network *n, size_t i)
     return stored_bits(n->each ? n->each[i] : n->format);
 }
 
+/* Bytes of the weights of a quantised model in a file: kernels without their zeros, where that takes fewer. */
+static uint64_t quantised_bytes(const struct quant_model *q)
+{
+    uint64_t sum = quant_weight_bytes(q);
+    for (size_t i = 0; i < q->graph->count; i++) {
+        const struct graph_param *p = &q->graph->params[q->graph->nodes[i].first_param];
+        if (q->layers[i].weights)
+            sum += stored_array_bytes(q->layers[i].weights, p->count, 1, p->layer.rank) - p->count;
+    }
+    return sum;
+}
+
 pst_status pst_network_describe(const pst_network *n, pst_network_info *ret, pst_error *reterr)
 {
     const struct graph *g = n->model->graph;
@@ -186,7 +198,7 @@ pst_status pst_network_describe(const pst_network *n, pst_network_info *ret, pst
             found.float_layers += n->quant->layers[i].run == QUANT_RUN_FLOAT;
         }
     }
-    found.weight_bytes = n->quant ? quant_weight_bytes(n->quant) : stored_bytes(g, n->format, n->each);
+    found.weight_bytes = n->quant ? quantised_bytes(n->quant) : stored_bytes(g, n->params, n->format, n->each);
     result_give(ret, &found, sizeof(found));
     return PST_OK;
 }

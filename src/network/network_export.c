@@ -9,11 +9,12 @@
 #include "io/publish.h"
 
 #include <string.h>
+#include <strings.h>
 
 static bool ends_with(const char *s, const char *end)
 {
     size_t length = strlen(s), n = strlen(end);
-    return length > n && strcmp(s + length - n, end) == 0;
+    return length > n && strcasecmp(s + length - n, end) == 0;
 }
 
 pst_status pst_network_export(const pst_network *n, const char *path, const pst_export_options *options, pst_error *reterr)
@@ -39,7 +40,7 @@ pst_status pst_network_export(const pst_network *n, const char *path, const pst_
                               .model = pst_model_text(n->model),
                               .quant = n->quant};
     st = onnx ? onnx_write(&file, n->model->graph, n->params, &to, reterr)
-                         : stored_write(&file, n->model->graph, n->params, PST_WEIGHTS_FLOAT32, NULL, reterr);
+                         : stored_write(&file, n->model->graph, n->params, PST_WEIGHTS_FLOAT32, NULL, false, reterr);
     if (st == PST_OK)
         st = publish_bytes(path, file.data, file.length, o->overwrite, true, reterr);
     text_finish(&file);

@@ -195,7 +195,7 @@ pst_status pst_network_save(const pst_network *n, const char *path, bool overwri
         return pst_fail_at(reterr, PST_EEXIST, path, PST_NOWHERE, PST_NOWHERE, "exists; choose another path, or replace it with --force");
     pst_status st = checkpoint_replaceable(path, reterr);
     if (st == PST_OK)
-        st = n->quant ? stored_write_quantised(&weights, n->quant, reterr) : stored_write(&weights, n->model->graph, n->params, n->format, n->each, reterr);
+        st = n->quant ? stored_write_quantised(&weights, n->quant, reterr) : stored_write(&weights, n->model->graph, n->params, n->format, n->each, true, reterr);
     if (st == PST_OK) {
         state_file(n, &weights, &state);
         st = state.failed ? fail_memory_at(reterr, path, "saving") : write_folder(path, &weights, &state, reterr);

@@ -111,7 +111,7 @@ static void add_point(struct text *to, const struct chart_line *l, size_t k, con
 
 static void open_polyline(struct text *to, const struct chart_line *l)
 {
-    text_addf(to, "<polyline class=\"%s%s\" points=\"", l->accent ? "a " : "", l->predicted ? "p" : "");
+    text_addf(to, "<polyline class=\"%s%s\" points=\"", l->accent ? "a " : "", l->count == 1 ? "d" : l->predicted ? "p" : "");
 }
 
 /* One part of a long line: the points with the least and the largest value, in their order. */
@@ -148,6 +148,8 @@ static void add_line(struct text *to, const struct chart_line *l, const struct a
             open_polyline(to, l);
         open = true;
         add_part(to, l, k, end, x, y);
+        if (l->count == 1)
+            add_point(to, l, k, x, y); /* a line of no length, whose ends make a dot */
         k = end;
     }
     text_add(to, open ? "\"/>\n" : "");

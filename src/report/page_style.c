@@ -31,7 +31,7 @@ const char *const page_style[] = {
     ".plot .l.a{color:var(--accent);font-weight:600}.plot .yl{left:-3.6rem;bottom:calc(100% + .7rem)}\n"
     ".plot .xl{right:0;top:calc(100% + 1.8rem)}\n"
     "line.g{stroke:var(--faint)}polyline,line.r{fill:none;stroke:var(--grey);stroke-width:2}\n"
-    "polyline.a{stroke:var(--accent);stroke-width:2.5}polyline.p{stroke-dasharray:6 "
+    "polyline.a{stroke:var(--accent);stroke-width:2.5}polyline.d{stroke-width:9;stroke-linecap:round}polyline.p{stroke-dasharray:6 "
     "5}polyline,line{vector-effect:non-scaling-stroke}\n", /* a string has up to 4095 bytes */
     ".bars{table-layout:fixed}.bars th{width:30%;overflow-wrap:anywhere;font-weight:400;color:var(--ink)}.bars td{vertical-align:middle}.bars "
     "td.n{width:22%}\n"

@@ -10,11 +10,12 @@
 #include "train/trainer.h"
 
 #include <string.h>
+#include <strings.h>
 
 static bool ends_with(const char *s, const char *end)
 {
     size_t length = strlen(s), n = strlen(end);
-    return length > n && strcmp(s + length - n, end) == 0;
+    return length > n && strcasecmp(s + length - n, end) == 0;
 }
 
 static pst_status choose_format(pst_export_format *format, const char *path, pst_error *reterr)

@@ -594,6 +594,15 @@ static pst_status end_run(struct run *r, pst_error *reterr)
     return st;
 }
 
+/* Replaces the text of a pipeline by one that is complete without files that it includes. `*ret` is to be freed. A text that cannot be read is
+ * recorded as it is. */
+static pst_status complete_text(const char **text, char **ret, pst_error *reterr)
+{
+    pst_status st = *text ? pst_pipeline_expand(ret, *text, NULL, NULL) : PST_OK;
+    *text = *ret ? *ret : *text;
+    return st == PST_ENOMEM ? fail_memory(reterr, "recording a pipeline") : PST_OK;
+}
+
 static pst_status write_report(struct run *r, pst_error *reterr)
 {
     if (!r->options->out || r->steps_here == 0)
@@ -611,6 +620,7 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
     if (st < 0)
         return st;
     const char *out = own.out;
+    char *texts[2] = {NULL};
     if (pst_comm_rank(t->options.comm) > 0)
         own.out = NULL; /* rank 0 logs and saves */
     struct run r = {.trainer = t,
@@ -623,7 +633,11 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
                     .progress = {.val_loss = NAN, .val_accuracy = NAN, .val_auc = NAN, .val_f1 = NAN, .val_mae = NAN, .val_r2 = NAN,
                                  .loss = NAN, .accuracy = NAN},
                     .began = now()};
-    st = prepare(&r, reterr);
+    st = complete_text(&own.pipeline, &texts[0], reterr);
+    if (st == PST_OK)
+        st = complete_text(&own.validation, &texts[1], reterr);
+    if (st == PST_OK)
+        st = prepare(&r, reterr);
     while (st == PST_OK && !r.stop && !is_finished(&r)) {
         st = train_epoch(&r, reterr);
         if (st == PST_END)
@@ -638,6 +652,8 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
     run_log_close(&r.log);
     run_results_finish(&r.results);
     mem_free(r.weights);
+    mem_free(texts[0]);
+    mem_free(texts[1]);
     if (st < 0 || !ret)
         return st;
     pst_run_result found = {.last = r.progress,

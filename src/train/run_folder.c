@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PREFIX "step_"
 
@@ -165,7 +166,10 @@ static char *find_folder(const char *path, const char *which)
         if (best && exists(best, "state.json"))
             return best;
         mem_free(best);
-        return follow(path, "latest");
+        char *latest = follow(path, "latest"), *model = latest && !exists(latest, "state.json") ? file_join(path, "model") : NULL;
+        bool compressed = model && exists(model, "state.json"); /* the folder of `penstock compress` */
+        mem_free(compressed ? latest : model);
+        return compressed ? model : latest;
     }
     if (strcmp(which, "best") == 0 || strcmp(which, "latest") == 0)
         return follow(path, which);
@@ -187,6 +191,17 @@ static char **get_strings(const struct json_document *d, size_t at, size_t *ret_
     return ret;
 }
 
+/* Puts the whole text in place of a recorded one that includes files, as runs of earlier versions do, if those are below the folder in
+ * which the run began. */
+static void complete(char **text, const char *folder)
+{
+    char *whole = NULL;
+    if (!*text || !folder || pst_pipeline_expand(&whole, *text, folder, NULL) < 0)
+        return;
+    mem_free(*text);
+    *text = whole;
+}
+
 static bool fill_record(pst_run_record *r, const struct json_document *d)
 {
     uint64_t size = 0;
@@ -202,6 +217,8 @@ static bool fill_record(pst_run_record *r, const struct json_document *d)
     r->batches_per_step = json_get_uint(d, json_find(d, 0, "batches_per_step"), &size) ? (unsigned)size : 1;
     r->pipeline = json_get_string(d, json_find(d, 0, "pipeline"));
     r->validation = json_get_string(d, json_find(d, 0, "validation"));
+    complete(&r->pipeline, r->start);
+    complete(&r->validation, r->start);
     r->input_field = json_get_string(d, json_find(d, 0, "input_field"));
     r->target_field = json_get_string(d, json_find(d, 0, "target_field"));
     r->arguments = get_strings(d, json_find(d, 0, "arguments"), &r->argument_count);
@@ -218,7 +235,7 @@ static bool fill_record(pst_run_record *r, const struct json_document *d)
             return false;
         r->input.size[i] = (uint32_t)size;
     }
-    return r->model && r->loss != PST_LOSS_AUTO;
+    return r->model && !lang_may_include(r->model) && r->loss != PST_LOSS_AUTO;
 }
 
 /* The record of one checkpoint; takes `folder`. */
@@ -257,8 +274,8 @@ static pst_status fill_onnx(pst_run_record *r, const struct onnx_model *m, pst_e
     r->loss = strcmp(ending, "sigmoid") == 0 ? PST_LOSS_BINARY : PST_LOSS_SPARSE;
     r->input = in->rank == 1 ? (pst_shape){.rank = 1, .size = {in->c}} : (pst_shape){.rank = 3, .size = {in->h, in->w, in->c}};
     r->model = mem_strdup(m->text);
-    r->pipeline = m->preprocessing ? mem_strdup(m->preprocessing) : NULL;
-    if (!r->folder || !r->model || (m->preprocessing && !r->pipeline))
+    pst_status st = m->preprocessing ? pst_pipeline_expand(&r->pipeline, m->preprocessing, "", NULL) : PST_OK;
+    if (!r->folder || !r->model || st == PST_ENOMEM) /* a text that includes files is left out: the file comes from elsewhere */
         return fail_memory(reterr, "reading ONNX");
     if (m->classes && json_parse(&d, m->classes, strlen(m->classes), NULL) == PST_OK) /* other programs may mean something else by it */
         r->classes = get_strings(&d, 0, &r->class_count);
@@ -296,7 +313,7 @@ bool pst_run_record_is(const char *model)
         if (strcmp(name, model) == 0)
             return false;
     size_t length = strlen(model);
-    bool onnx = length > 5 && strcmp(model + length - 5, ".onnx") == 0; /* one that is missing is an error by its name, too */
+    bool onnx = length > 5 && strcasecmp(model + length - 5, ".onnx") == 0; /* one that is missing is an error by its name, too */
     return onnx || strstr(model, "://") || (file_stat(model, &info, NULL) == PST_OK && info.is_folder);
 }
 
@@ -310,8 +327,14 @@ pst_status pst_run_record_read(pst_run_record **ret, const char *path, const cha
         return read;
     }
     struct file_info info;
-    if (!strstr(path, "://") && file_stat(path, &info, NULL) == PST_ENOTFOUND)
-        return pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE, "no such run, checkpoint or file");
+    if (!strstr(path, "://")) {
+        pst_status found = file_stat(path, &info, NULL);
+        if (found == PST_ENOTFOUND)
+            return pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE, "no such run, checkpoint or file");
+        if (found == PST_OK && !info.is_folder)
+            return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
+                               "is a file that does not end with .onnx; a model is the folder of a run or of a compressed model, or an ONNX file");
+    }
     pst_status st = read_record(ret, find_folder(path, which), reterr);
     bool lost = st == PST_ENOTFOUND || st == PST_ECORRUPT;
     /* A run that was killed before its first link was made, or whose newest checkpoint is damaged, has others. */

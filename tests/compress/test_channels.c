@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "compress/channels.h"
 #include "harness.h"
+#include "model/graph_write.h"
 #include "model/preset.h"
 #include "model/step.h"
 
@@ -149,8 +150,41 @@ static void test_order(void)
     graph_destroy(small);
 }
 
+/* Layers that are named keep all their channels, and so do those that an addition ties to them. */
+static void test_keep(void)
+{
+    static const char text[] = "conv 16 3 pad=same | residual ( conv 16 3 pad=same ) | conv 32 3 | relu | conv 24 3 | batchnorm | globalavgpool | dense 4";
+    struct graph *g = NULL, *small = NULL;
+    struct channels *c = NULL;
+    pst_error error;
+    char *written = NULL;
+    float *shrunken = NULL;
+    REQUIRE_OK(graph_create(&g, text, &image, &error), &error);
+    float *params = malloc((g->values + 16) * sizeof(float));
+    graph_init_params(g, 2, params);
+    REQUIRE_OK(channels_create(&c, g, params, PST_CHANNEL_L1, &error), &error);
+    CHECK_STATUS(channels_keep(c, "nope", &error), PST_EINVAL, &error);
+    CHECK_STATUS(channels_keep(c, "relu_1", &error), PST_EINVAL, &error);
+    REQUIRE_OK(channels_keep(c, "conv_2", &error), &error);
+    REQUIRE_OK(channels_keep(c, "batchnorm_*", &error), &error);
+    CHECK_STATUS(channels_reduce(c, 0.01, &error), PST_ELIMIT, &error);
+    REQUIRE_OK(channels_shrink(c, &written, &small, &shrunken, &error), &error);
+    static const struct {
+        const char *name;
+        size_t left;
+    } want[] = {{"conv_1", 16}, {"conv_2", 16}, {"conv_3", 8}, {"conv_4", 24}};
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+        CHECK_INT(graph_find_node(small, want[i].name)->out.c, want[i].left);
+    free(params);
+    mem_free(shrunken);
+    mem_free(written);
+    channels_destroy(c);
+    graph_destroy(g);
+    graph_destroy(small);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test tests[] = {{"equal to ignored channels", test_equal}, {"presets", test_presets}, {"order", test_order}, {0}};
+    static const struct test tests[] = {{"equal to ignored channels", test_equal}, {"presets", test_presets}, {"order", test_order}, {"keep", test_keep}, {0}};
     return test_main(argc, argv, tests);
 }

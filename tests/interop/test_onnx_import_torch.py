@@ -1,5 +1,6 @@
 """Models that torch.onnx.export writes, read by Model.load and by the tool: results equal those of ONNX Runtime."""
 
+import importlib.util
 import os
 import subprocess
 import tempfile
@@ -32,8 +33,8 @@ def stir(model, seed):
     return model.eval()
 
 
-def write(model, shape, path, **options):
-    torch.onnx.export(model, torch.zeros(1, *shape), path, dynamo=False, **options)
+def write(model, shape, path, dynamo=False, **options):
+    torch.onnx.export(model, torch.zeros(1, *shape), path, dynamo=dynamo, verbose=False, **options)
 
 
 def runtime(path, images):
@@ -74,6 +75,15 @@ def test_resnet18_with_batch_norm():
 def test_mobilenet_v2():
     model, _ = check(torchvision.models.mobilenet_v2(num_classes=100), (3, 96, 96))
     assert "dwconv" in model.text and "residual" in model.text and "relu6" in model.text, model.text
+
+
+def test_exporter_of_programs():
+    """What torch.onnx.export writes by default from version 2.9 on, with weights in a file beside it."""
+    if importlib.util.find_spec("onnxscript") is None:
+        raise tap.Skip("onnxscript is not installed, which this exporter needs")
+    for make in (torchvision.models.resnet18, torchvision.models.mobilenet_v2):
+        model, _ = check(make(num_classes=10), (3, 64, 64), dynamo=True)
+        assert "residual" in model.text and model.output == (10,), model.text
 
 
 def test_versions_of_operators():

@@ -404,6 +404,143 @@ static void test_int8_teachers(void)
     rig_close(&r);
 }
 
+/* Replaces the hash at the end of the text of state.json by the right one, and writes it. */
+static bool write_hashed(const char *path, const char *text, size_t length)
+{
+    struct text whole = {0};
+    text_add_n(&whole, text, length - 33);
+    text_addf(&whole, ",\n  \"hash\": \"%016" PRIx64 "\"\n}\n", hash_bytes(text, length - 33, 0));
+    bool ok = !whole.failed && write_state(path, whole.data, whole.length);
+    text_finish(&whole);
+    return ok;
+}
+
+/* Bit flips of state.json whose hash is right: whatever opens predicts, and nothing crashes or takes long. */
+static void test_hostile_state(void)
+{
+    static const pst_weights_format formats[] = {PST_WEIGHTS_QUANTIZED, PST_WEIGHTS_INT4, PST_WEIGHTS_FLOAT32};
+    struct rig r;
+    pst_error error = {0};
+    struct random rng;
+    size_t refused = 0, accepted = 0;
+    if (!rig_open(&r))
+        return;
+    random_init(&rng, 12, 0, 0, 0);
+    for (size_t f = 0; f < sizeof(formats) / sizeof(formats[0]); f++) {
+        pst_network *n = NULL;
+        char path[128], file[160];
+        uint8_t *bytes = NULL;
+        size_t length = 0;
+        if (formats[f] != PST_WEIGHTS_FLOAT32)
+            n = quantise(&r, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .format = formats[f], .no_choice = true});
+        snprintf(path, sizeof(path), "%s/state%zu", r.folder, f);
+        snprintf(file, sizeof(file), "%s/state.json", path);
+        CHECK_STATUS(pst_network_save(n ? n : r.network, path, false, &error), PST_OK, &error);
+        REQUIRE_OK(file_read_all(&bytes, &length, file, 1 << 24, &error), &error);
+        for (int round = 0; round < 400; round++) {
+            pst_network *again = NULL;
+            float out[5];
+            size_t at = random_below(&rng, length - 33);
+            uint8_t bit = (uint8_t)(1u << random_below(&rng, 8));
+            bytes[at] ^= bit;
+            CHECK(write_hashed(file, (char *)bytes, length));
+            bytes[at] ^= bit;
+            pst_status st = pst_network_open(&again, path, NULL, &error);
+            accepted += st == PST_OK;
+            refused += st < 0;
+            pst_shape in = st == PST_OK ? pst_model_input(pst_network_model(again)) : (pst_shape){0};
+            if (st == PST_OK && memcmp(&in, &input, sizeof(in)) == 0 && pst_model_output(pst_network_model(again)).size[0] == 5)
+                predict(again, r.images, 1, PST_PRECISION_AUTO, out);
+            pst_network_destroy(again);
+        }
+        mem_free(bytes);
+        pst_network_destroy(n);
+    }
+    CHECK_MSG(accepted > 100 && refused > 100, "%zu accepted, %zu refused", accepted, refused);
+    rig_close(&r);
+}
+
+/* Records of earlier versions name files with pipelines: those below the folder of the run are read, no others; a model names none. */
+static void test_recorded_files(void)
+{
+    static const struct {
+        const char *text, *want; /* NULL: stays */
+    } cases[] = {{"@v.pst", "folder photos | decode"}, {"folder x |@v.pst", "folder x | folder photos | decode"}, {"@../out.pst", NULL}, {"@/dev/zero", NULL},
+                 {"@fifo", NULL}, {"@none.pst", NULL}, {"my_op 3 | batch 2", NULL}};
+    struct rig r;
+    pst_error error = {0};
+    pst_network *n = NULL;
+    char path[128], file[192];
+    if (!rig_open(&r))
+        return;
+    snprintf(path, sizeof(path), "%s/home", r.folder);
+    CHECK_INT(mkdir(path, 0755), 0);
+    snprintf(file, sizeof(file), "%s/v.pst", path);
+    CHECK(write_state(file, (char[]){"folder photos | decode # here\n"}, 30));
+    snprintf(file, sizeof(file), "%s/out.pst", r.folder);
+    CHECK(write_state(file, (char[]){"folder photos"}, 13));
+    snprintf(file, sizeof(file), "%s/fifo", path);
+    CHECK_INT(mkfifo(file, 0644), 0);
+    const float *values[64];
+    for (size_t i = 0; i < 64; i++)
+        values[i] = pst_network_values(r.network, i);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        pst_run_record record = {.size = sizeof(record), .pipeline = (char *)(uintptr_t)cases[i].text, .start = path};
+        snprintf(file, sizeof(file), "%s/recorded%zu", r.folder, i);
+        REQUIRE_OK(pst_network_create(&n, model, &input, values, &record, &error), &error);
+        CHECK_STATUS(pst_network_save(n, file, false, &error), PST_OK, &error);
+        n = pst_network_destroy(n);
+        REQUIRE_OK(pst_network_open(&n, file, NULL, &error), &error);
+        CHECK_STR(pst_network_record(n)->pipeline, cases[i].want ? cases[i].want : cases[i].text);
+        n = pst_network_destroy(n);
+    }
+    rig_close(&r);
+}
+
+/* Zeros take a bit each where that is less: in every format, with the same bits after opening, and described by their bytes. */
+static void test_zeros(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    pst_network *n = NULL, *again = NULL;
+    const float *values[64];
+    if (!rig_open(&r))
+        return;
+    const struct graph *g = r.network->model->graph;
+    for (size_t i = 0; i < g->param_count; i++) {
+        float *x = (float *)(uintptr_t)pst_network_values(r.network, i);
+        for (size_t k = 0; g->params[i].layer.rank > 1 && k < g->params[i].count; k++)
+            x[k] = k % 4 ? (k % 8 == 1 ? -0.f : 0) : x[k];
+        values[i] = x;
+    }
+    REQUIRE_OK(pst_network_create(&n, model, &input, values, pst_network_record(r.network), &error), &error);
+    for (int format = PST_WEIGHTS_FLOAT32; format <= PST_WEIGHTS_QUANTIZED; format++) {
+        char path[128];
+        pst_network *small = format ? NULL : n;
+        pst_network_info info = {.size = sizeof(info)};
+        if (format)
+            small = quantise(&r, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .format = (pst_weights_format)format, .no_choice = true});
+        snprintf(path, sizeof(path), "%s/zeros%d", r.folder, format);
+        CHECK_STATUS(pst_network_save(small, path, false, &error), PST_OK, &error);
+        REQUIRE_OK(pst_network_open(&again, path, NULL, &error), &error);
+        const struct graph *folded = small->model->graph;
+        CHECK_MSG(memcmp(small->params, again->params, folded->values * sizeof(float)) == 0, "format %d: other bits", format);
+        CHECK_STATUS(pst_network_describe(again, &info, &error), PST_OK, &error);
+        size_t size = file_bytes(path, "weights.safetensors"), dense = 0;
+        for (size_t i = 0; i < folded->param_count; i++)
+            dense += (folded->params[i].count * (stored_kernel(folded, i) ? stored_bits((pst_weights_format)format) : 32) + 7) / 8;
+        if (format != PST_WEIGHTS_INT4)
+            CHECK_MSG((double)info.weight_bytes < (format ? 0.95 : 0.6) * (double)dense, "format %d: %llu bytes of %zu", format, (unsigned long long)info.weight_bytes, dense);
+        CHECK_MSG(size >= info.weight_bytes && size < info.weight_bytes + 6144, "format %d: %zu bytes, %llu described", format, size,
+                  (unsigned long long)info.weight_bytes);
+        again = pst_network_destroy(again);
+        if (format)
+            pst_network_destroy(small);
+    }
+    pst_network_destroy(n);
+    rig_close(&r);
+}
+
 /* A text with huge layers is refused before memory is asked for. */
 static void test_hostile_text(void)
 {
@@ -492,7 +629,10 @@ int main(int argc, char **argv)
                                         {"mistakes", test_mistakes},
                                         {"int8 teachers", test_int8_teachers},
                                         {"damaged files", test_damaged_files},
+                                        {"zeros", test_zeros},
                                         {"hostile text", test_hostile_text},
+                                        {"hostile state", test_hostile_state},
+                                        {"recorded files", test_recorded_files},
                                         {"hostile numbers", test_hostile_numbers},
                                         {0}};
     return test_main(argc, argv, tests);

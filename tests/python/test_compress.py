@@ -36,6 +36,17 @@ def test_int8():
         assert again.evaluate(data)["accuracy"] > 0.9
 
 
+def test_calibration():
+    model, data = setting()
+    with tempfile.TemporaryDirectory() as folder:
+        found = set()
+        for i, options in enumerate(({}, dict(calibration="percentile", percentile=0.9), dict(weight_bits=8), dict(calibration="minmax", calibration_samples=1))):
+            ps.compress(model, f"{folder}/{i}", quantize="int8", validation=data, **options)
+            with open(f"{folder}/{i}/model/weights.safetensors", "rb") as f:
+                found.add(f.read())
+        assert len(found) == 4, len(found)
+
+
 def test_zeros_and_page():
     model, data = setting()
     with tempfile.TemporaryDirectory() as folder:
@@ -107,6 +118,9 @@ def test_mistakes():
                         (dict(structured=True, quantize="int8", validation=data), "needs a share"),
                         (dict(quantize="weights-int8", qat=True, validation=data), "--quantize int8"), (dict(quantize="int8", bits=5, validation=data), "weights-mixed"),
                         (dict(prune=0.5, structured=True, flops=0.3, validation=data), "no flops"), (dict(prune=0.5, epochs=-1, validation=data), "at least 1"),
+                        (dict(quantize="int8", calibration="best", validation=data), "expected one of auto, minmax"),
+                        (dict(quantize="int8", weight_bits=6, validation=data), "7 or 8 bits"), (dict(prune=0.5, calibration="mse", validation=data), "--quantize int8"),
+                        (dict(prune=0.5, search=True, structured=True, validation=data), "--search"), (dict(prune=0.5, exclude="nope", validation=data), "nope"),
                         (dict(prune="4294967298:4294967300", validation=data), "at most 64"), (dict(prune=0.5, data=data, validation=data), "--out"),
                         (dict(quantize="int8"), "validation"), (dict(quantize="int8", validation=data.map(lambda b: b, per="batch")), "map before batch")):
         try:

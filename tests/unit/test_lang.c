@@ -271,6 +271,32 @@ static void test_file_errors(void)
     lang_finish(&t);
 }
 
+/* A text from elsewhere includes files below one folder, as they are written, or none. */
+static void test_below(void)
+{
+    static const struct {
+        const char *text;
+        bool may, taken;
+    } cases[] = {{"relu", false, true},           {"say a@b | relu", false, true},  {"say '@x'", false, true},      {"@parts/short.pst", true, true},
+                 {"relu |@parts/short.pst", true, true}, {"repeat 2 (@parts/short.pst)", true, true}, {"@parts/../parts/short.pst", true, false},
+                 {"@../short.pst", true, false},  {"relu #\n@/etc/passwd", true, false}, {"@parts/out.pst", true, false}, {"@parts/a..b.pst", true, true}};
+    struct lang_tree t = {0};
+    pst_error error = {0};
+    mkdir(test_path("parts"), 0755);
+    write_text("short.pst", "relu");
+    write_text("parts/short.pst", "conv 8 1");
+    write_text("parts/a..b.pst", "conv 8 1");
+    write_text("parts/out.pst", "@../short.pst");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        CHECK_MSG(lang_may_include(cases[i].text) == cases[i].may, "%s", cases[i].text);
+        pst_status st = lang_parse_below(&t, &layers, cases[i].text, test_folder(), &error);
+        CHECK_MSG((st == PST_OK) == cases[i].taken, "%s: %s", cases[i].text, st == PST_OK ? "taken" : error.message);
+        st = lang_parse_below(&t, &layers, cases[i].text, "", &error);
+        CHECK_MSG((st == PST_OK) == !cases[i].may, "%s without a folder: %s", cases[i].text, st == PST_OK ? "taken" : error.message);
+    }
+    lang_finish(&t);
+}
+
 /* Errors of an expression have a text, an offset and a drawing of their own: the place in the node's text counts. */
 static void test_expressions(void)
 {
@@ -539,6 +565,7 @@ int main(int argc, char **argv)
         {"limits", test_limits},
         {"files", test_files},
         {"file_errors", test_file_errors},
+        {"below", test_below},
         {"expressions", test_expressions},
         {"round_trip", test_round_trip},
         {"hostile", test_hostile},
