@@ -14,6 +14,7 @@
 #include "pack/report.h"
 #include "record/find.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -227,6 +228,13 @@ static bool ends_with(const char *s, size_t n, const char *end)
 {
     size_t m = strlen(end);
     return n > m && strncasecmp(s + n - m, end, m) == 0;
+}
+
+#define EXACT_WHOLE 16777216.0 /* 2^24: below, float32 rounds by less than one */
+
+bool pack_float_loses(double value)
+{
+    return isfinite(value) && fabs(value) >= EXACT_WHOLE && (double)(float)value != value;
 }
 
 bool pack_source_is_image_extension(const char *extension)
