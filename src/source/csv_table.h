@@ -6,7 +6,7 @@
 #include "io/csv.h"
 #include <penstock/op.h>
 
-/* In the order in which inference gives up: what is not one is the next. */
+/* Inference gives int64, float64 or bytes. */
 enum csv_type { CSV_INT64, CSV_FLOAT, CSV_BYTES, CSV_INT32, CSV_FLOAT64 };
 
 struct csv_column {
@@ -44,6 +44,8 @@ pst_status csv_table_learn(struct csv_table *t, const char *rows, size_t length,
 pst_status csv_table_settle(struct csv_table *t, pst_error *reterr);
 /* Fails if the first row of another file does not name the same columns. */
 pst_status csv_table_check_header(const struct csv_table *t, const char *row, size_t length, pst_error *reterr);
+
+bool csv_fits_float(double value); /* false: float32 would make it infinite */
 
 /* Values of one row; zeroed at first. */
 struct csv_values {
