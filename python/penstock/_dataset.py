@@ -620,6 +620,11 @@ def _labels(labels):
         return tuple(str(number).encode() for number in numbers), None
     bits = struct.unpack(f"={len(given)}q", struct.pack(f"={len(given)}d", *given))
     wide = str(getattr(labels, "dtype", "")) in ("float64", "torch.float64")
+    if not wide:
+        try:
+            struct.pack(f"={len(given)}f", *given)
+        except OverflowError:
+            raise OverflowError("a label does not fit float32; pass an array of float64") from None
     return tuple(str(number).encode() for number in bits), "float64" if wide else "float32"
 
 

@@ -34,6 +34,27 @@ def test_labels_of_files_keep_their_type():
         assert len(states) == 2
 
 
+def test_no_number_becomes_infinite():
+    chains = {
+        "map": lambda x: ps.range(1).map(lambda value: {"x": x}, spec={"x": "float32"}),
+        "generator": lambda x: ps.from_generator(lambda: iter([{"x": x}]), spec={"x": "float32"}),
+    }
+    for make in chains.values():
+        for number in (1e300, -1e39):
+            with raises(ps.Error, "OverflowError", "field x", "does not fit float32"):
+                list(make(number).batch(1))
+        (batch,) = make(float("inf")).batch(1)
+        assert batch["x"].tolist() == [float("inf")]
+    with scratch() as folder:
+        paths = files(folder, 2)
+        with raises(OverflowError, "float32"):
+            ps.from_files(paths, [0.5, 1e300])
+        assert labels(paths, [0.5, float("inf")]) == ("float32", [0.5, float("inf")])
+    for value in (1e300, [0.5, 1e39], array("d", [1e300])):
+        with raises(OverflowError, "feature a: a number does not fit float32"):
+            ps.Example({"a": value}).serialize()
+
+
 def test_elements_keep_all_fields():
     (batch,) = ps.from_generator(lambda: iter([tuple(range(8))])).batch(1)
     assert batch.keys() == tuple(f"x{i}" for i in range(8)) and batch["x7"].tolist() == [7]
