@@ -113,11 +113,11 @@ typedef struct pst_compress_layer {
 /* What was tried and what came out. */
 typedef struct pst_compress_result {
     size_t size;                    /* sizeof(pst_compress_result), set by the caller. */
-    pst_compress_variant *variants; /* In the order of the steps; the first is the original. Free with pst_free. */
+    pst_compress_variant *variants; /* Read with pst_compress_variant_at: those of later versions are larger. Free with pst_free. */
     size_t count;                   /* The number of variants. */
     size_t chosen;                  /* The result's number; 0: nothing could be accepted. */
     bool stopped;                   /* Whether `progress` asked to stop. */
-    pst_compress_layer *layers;     /* The layers with kernels of the chosen network; none if stopped. Free with pst_free. */
+    pst_compress_layer *layers;     /* Read with pst_compress_layer_at. Free with pst_free. */
     size_t layer_count;             /* The number of layers. */
 } pst_compress_result;
 
@@ -126,6 +126,10 @@ typedef struct pst_compress_result {
  * quantisation is calibrated with `validation`. `*ret` is the network of the last accepted step; NULL if stopped. */
 PST_API pst_status pst_compress(pst_network **ret, const pst_network *from, pst_pipeline *training, pst_pipeline *validation,
                                 const pst_compress_options *options, pst_compress_result *result, pst_error *reterr);
+/* Describes variant `i`, in the order of the steps; the first is the original. Returns false if there is none. `ret->size` must be set. */
+PST_API bool pst_compress_variant_at(const pst_compress_result *result, size_t i, pst_compress_variant *ret);
+/* Describes layer `i` of those of the chosen network that have kernels. Returns false if there is none. `ret->size` must be set. */
+PST_API bool pst_compress_layer_at(const pst_compress_result *result, size_t i, pst_compress_layer *ret);
 /* Writes the result as one HTML page: accuracy against speed, and the table. `title` names the model. */
 PST_API pst_status pst_compress_report(const pst_compress_result *result, const char *title, const char *path, pst_error *reterr);
 

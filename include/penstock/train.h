@@ -348,6 +348,7 @@ PST_API pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p
 
 /* How far a run is; numbers are those of the current epoch. */
 typedef struct pst_run_progress {
+    size_t size;           /* sizeof(pst_run_progress) of the library. */
     bool epoch_end;        /* Whether an epoch has just ended: the validation is in. */
     bool validated;        /* Whether a validation has just ended: `val_loss` and others are new. */
     uint64_t epoch;        /* From 1. */
@@ -438,11 +439,11 @@ typedef struct pst_run_options {
 /* How a run ended. */
 typedef struct pst_run_result {
     size_t size;            /* sizeof(pst_run_result), set by the caller. */
-    pst_run_progress last;  /* The last progress. */
     uint64_t best_step;     /* The step of the best checkpoint; 0: none. */
     double best_loss;       /* Its monitored value. */
     bool stopped;           /* Whether `progress` asked to stop. */
     bool early;             /* Whether `patience` ended the run. */
+    pst_run_progress last;  /* The last progress. It grows, so it stays the last member. */
 } pst_run_result;
 
 /* Trains. The monitored loss is the validation's, or the training loss where `validation` is NULL. With `out`, checkpoints are written
