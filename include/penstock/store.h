@@ -11,21 +11,24 @@
 extern "C" {
 #endif
 
+/* How object stores are reached. A member that is 0 has its default. */
 typedef struct pst_store_options {
     size_t size;               /* sizeof(pst_store_options). */
     const char *endpoint;      /* The server, "http://127.0.0.1:9000"; NULL: Amazon's of the region. */
-    const char *region;        /* NULL: "us-east-1". */
-    const char *access_key;    /* NULL: requests are not signed. */
+    const char *region;        /* The region of the buckets; NULL: "us-east-1". */
+    const char *access_key;    /* The key that requests are signed with; NULL: they are not signed. */
     const char *secret_key;    /* The secret of `access_key`. */
-    const char *session_token; /* Of temporary keys; NULL: none. */
+    const char *session_token; /* The token that belongs to temporary keys; NULL: the keys are permanent. */
     bool virtual_host;         /* The bucket is part of the host's name, also with `endpoint`. */
     const char *cache_folder;  /* Where downloaded data are kept for later runs; NULL: they are not kept. */
     uint64_t cache_bytes;      /* How many bytes are kept there; 0: no limit. */
     unsigned connections;      /* The number of connections; 0: 8. */
-    bool cache_evict;          /* When `cache_bytes` are reached, copies that no process has open make room for new ones, those first
-                                  that were not used for longest; otherwise nothing is removed, and new data are not kept. */
-    uint64_t memory_bytes;     /* The most memory for downloaded data without a cache folder, in steps of 16 MiB and at least one of them: what has no place there goes to a file in
-                                  /tmp. 0: an eighth of what is available, at most 512 MiB. */
+    bool cache_evict;          /* When `cache_bytes` are reached, copies that no process has open make room for new ones, those
+                                  first that were not used for longest; otherwise nothing is removed, and new data are not
+                                  kept. */
+    uint64_t memory_bytes; /* The most memory for downloaded data without a cache folder, in steps of 16 MiB and at least one
+                              of them: what has no place there goes to a file in /tmp. 0: an eighth of what is available, at
+                              most 512 MiB. */
 } pst_store_options;
 
 /* Sets how object stores are reached, for all later calls in this process. Call it before the first remote path is used. */

@@ -17,6 +17,7 @@
 extern "C" {
 #endif
 
+/* What training minimises. */
 typedef enum pst_loss {
     PST_LOSS_AUTO = 0,    /* Chosen by the target's type and the model's last layer. */
     PST_LOSS_SPARSE,      /* Categorical cross-entropy, integer labels. */
@@ -26,7 +27,7 @@ typedef enum pst_loss {
     PST_LOSS_CUSTOM       /* `loss_fn` of the options. */
 } pst_loss;
 
-
+/* How weights are updated from gradients. */
 typedef enum pst_optimizer {
     PST_OPTIMIZER_ADAM = 0, /* Adam as in Keras: epsilon is added to the uncorrected root. */
     PST_OPTIMIZER_ADAMW,    /* Adam with weight decay. */
@@ -35,6 +36,7 @@ typedef enum pst_optimizer {
     PST_OPTIMIZER_LION      /* Lion: steps of the size of the rate, by the sign of a mean of the gradients. */
 } pst_optimizer;
 
+/* How the learning rate changes. */
 typedef enum pst_schedule {
     PST_SCHEDULE_CONSTANT = 0, /* The learning rate stays. */
     PST_SCHEDULE_STEP,         /* Multiplied by `gamma` after every `schedule_every` steps. */
@@ -48,6 +50,7 @@ struct pst_samples;
  * Returns the loss; `gradient`, unless it is NULL, receives the gradient of the loss with respect to `out`. */
 typedef double (*pst_loss_fn)(void *user, const struct pst_samples *samples, const float *out, size_t n, size_t width, float *gradient);
 
+/* The type in which values and gradients are stored between layers. */
 typedef enum pst_mixed {
     PST_MIXED_NONE = 0, /* Values and gradients are stored as float32. */
     PST_MIXED_FLOAT16,  /* They are stored as float16, with dynamic scaling of the loss as in Keras. */
@@ -428,8 +431,8 @@ typedef struct pst_run_options {
     const char *const *arguments; /* The command line, recorded for a resume; NULL: none. */
     size_t argument_count;    /* The number of arguments. */
     const char *folder;       /* The folder that relative paths in the command start from, recorded; NULL: none. */
-    const char *pipeline;     /* The texts of the pipelines, recorded; NULL: none. */
-    const char *validation;
+    const char *pipeline;     /* The text of the training pipeline, recorded; NULL: none. */
+    const char *validation;   /* The text of the validation pipeline, recorded; NULL: none. */
     const char *const *classes; /* Names of the classes, recorded; NULL: none. */
     size_t class_count;       /* The number of names. */
     pst_run_fn progress;      /* Called after every step; NULL: none. */
