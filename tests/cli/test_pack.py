@@ -397,6 +397,10 @@ def test_messages_name_options():
         for option, value in (("--columns", "a:nope"), ("--columns", "z:int"), ("--features", "nope=x"), ("--features", "a=b")):
             result = penstock("pack", f"{folder}/t.csv", f"{folder}/out", option, value, code=2)
             assert option in result.err and f"{option[2:]}=" not in result.err, result
+        for option, value in (("--dataset-version", "1"), ("--name", "a/b"), ("--resize", "x")):
+            err = penstock("pack", f"{folder}/photos", f"{folder}/out", option, value, code=2).err
+            assert err.startswith(f'penstock: error: {option} "{value}": expected'), err
+        assert '--split: "x" is not of the form NAME=VALUE' in penstock("pack", f"{folder}/photos", f"{folder}/out", "--split", "x", code=2).err
 
 
 def test_class_folders_in_a_tar():
