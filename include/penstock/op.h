@@ -157,7 +157,13 @@ PST_API void *pst_scratch(pst_ctx *ctx, size_t size);
 
 /* Flags of an operation. */
 enum {
-    PST_OP_RANDOM = 1 /* `run` draws random numbers; a cache after it would repeat the first result, which the plan refuses. */
+    PST_OP_RANDOM = 1, /* `run` draws random numbers; a cache after it would repeat the first result, which the plan refuses. */
+    PST_OP_ONE_FIELD = 2, /* It changes the one field that its parameter `field` names, and leaves all others as they are. */
+    PST_OP_PARSES = 4,    /* It makes fields from the bytes of a record. */
+    PST_OP_DECODES = 8,   /* It makes pixels from the bytes of an image. */
+    PST_OP_CUTS = 16,     /* It keeps a part of an image. */
+    PST_OP_SIZES = 32,    /* It makes images of the size that its parameter `size` or `short` names, from images of any size. */
+    PST_OP_CONVERTS = 64  /* It changes the type or the layout of values, or scales them. */
 };
 
 /* An operation. The struct is constant and outlives every pipeline that has it; a worker never writes to it. */
@@ -194,6 +200,9 @@ typedef struct pst_op_class {
      * call only. Optional. */
     pst_status (*prepare)(const void *config, void *worker, pst_ctx *ctx, size_t place, const pst_tensor *in,
                           pst_error *reterr);
+    /* The name of the operation that does the same without random numbers and has the same parameters as far as they apply.
+     * NULL: without random numbers there is nothing to do, as with flip. */
+    const char *steady;
 } pst_op_class;
 
 /* ---- The operations that texts can use ---- */

@@ -22,20 +22,22 @@ static bool has_word(const char *name, const char *word)
     return false;
 }
 
-static bool any_word(const char *name, const char *const *words)
+/* The flags of all operations in the name of a stage, those of random ones apart. */
+static uint32_t flags_in(const char *name, uint32_t *ret_random)
 {
-    for (size_t i = 0; words[i]; i++)
-        if (has_word(name, words[i]))
-            return true;
-    return false;
+    const pst_op_class *op;
+    uint32_t flags = 0;
+    *ret_random = 0;
+    for (size_t i = 0; (op = pst_op_at(i)) != NULL; i++)
+        if (op->flags && has_word(name, op->name))
+            *(op->flags & PST_OP_RANDOM ? ret_random : &flags) |= op->flags;
+    return flags;
 }
 
 /* The kind of work by the operations that a stage consists of. */
 static const char *kind_of(const struct pst_doctor *d, const char *name, struct stage_cost *s)
 {
-    static const char *const augment[] = {"flip", "random_crop", "random_resized_crop", "rotate", "jitter", "color_jitter", "mixup", NULL};
-    static const char *const resize[] = {"resize", "crop", "center_crop", NULL};
-    static const char *const convert[] = {"normalize", "cast", "layout", "one_hot", "stack", "scale", NULL};
+    uint32_t random, flags = flags_in(name, &random);
     for (size_t i = 0; i < d->now.count; i++)
         if (d->now.stage[i].custom && has_word(name, d->now.stage[i].name)) {
             s->custom = true;
@@ -46,15 +48,15 @@ static const char *kind_of(const struct pst_doctor *d, const char *name, struct 
         return "read";
     if (strcmp(name, "batch") == 0)
         return "collate";
-    if (has_word(name, "example"))
+    if (flags & PST_OP_PARSES)
         return "parse";
-    if (has_word(name, "decode"))
+    if (flags & PST_OP_DECODES)
         return "decode";
-    if (any_word(name, resize))
+    if (flags & (PST_OP_CUTS | PST_OP_SIZES))
         return "resize";
-    if (any_word(name, augment))
+    if (random)
         return "augment";
-    return any_word(name, convert) ? "convert" : "other";
+    return flags & PST_OP_CONVERTS ? "convert" : "other";
 }
 
 static void add_stage(struct pst_doctor *d, const struct trial_stage *t, double total)

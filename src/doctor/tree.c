@@ -22,11 +22,20 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
-/* Operations that change the field of images and nothing else. */
-static bool computes_image(const struct draft_stage *s)
+/* The parameter with the field of a stage that changes only one, and its place; NULL: it may change others. */
+static const pst_param *field_param(const struct draft_stage *s, size_t *ret_place)
 {
-    static const char *const names[] = {"decode", "resize", "crop", "center_crop", "random_crop", "random_resized_crop", "flip", "normalize", "layout", NULL};
-    return !s->custom && s->kind == PST_OP_SAMPLE && is_one_of(s->name, names);
+    const pst_op_class *op = s->custom ? NULL : pst_op_find(s->name);
+    const pst_param *p = op && op->flags & PST_OP_ONE_FIELD ? op->params : NULL;
+    for (*ret_place = 0; p && p->name && strcmp(p->name, "field") != 0; p++)
+        ++*ret_place;
+    return p && p->name && p->fallback ? p : NULL;
+}
+
+static bool changes_one_field(const struct draft_stage *s)
+{
+    size_t place;
+    return field_param(s, &place) != NULL;
 }
 
 static bool mentions(const char *text, const char *word)
@@ -46,10 +55,12 @@ static bool passes(const struct draft_stage *s, const struct draft_stage *over)
     static const char *const by_place[] = {"shuffle", "take", "skip", "shard", NULL}, *const by_value[] = {"filter", "unique", NULL};
     if (is_one_of(s->name, by_place))
         return over->kind == PST_OP_SAMPLE && !over->custom;
-    if (!is_one_of(s->name, by_value) || !computes_image(over) || !strpbrk(s->text, " \t"))
+    if (!is_one_of(s->name, by_value) || !strpbrk(s->text, " \t"))
         return false; /* without arguments all fields are compared */
-    char *field = draft_argument(over, "field", strcmp(over->name, "decode") == 0 ? 0 : SIZE_MAX);
-    bool free = !mentions(s->text, field ? field : "image");
+    size_t place;
+    const pst_param *p = field_param(over, &place);
+    char *field = p ? draft_argument(over, "field", place) : NULL;
+    bool free = p && !mentions(s->text, field ? field : p->fallback);
     mem_free(field);
     return free;
 }
@@ -184,17 +195,17 @@ static void hoist(struct join *j, size_t b, struct draft *r)
     draft_truncate(branch, branch->count - 1);
 }
 
-/* What every branch computes last on its images; in zip, where fields stand side by side, what any branch does. */
+/* What every branch computes last on one field; in zip, where fields stand side by side, what any branch does. */
 static unsigned hoist_all(struct join *j, struct draft *r)
 {
     bool together = strcmp(r->stage[0].name, "zip") == 0;
     unsigned count = 0;
     for (size_t b = 0; together && b < j->count; b++)
-        for (; last_of(&j->branch[b]) && computes_image(last_of(&j->branch[b])); count++)
+        for (; last_of(&j->branch[b]) && changes_one_field(last_of(&j->branch[b])); count++)
             hoist(j, b, r);
     while (!together) {
         const struct draft_stage *last = last_of(&j->branch[0]);
-        bool same = last && computes_image(last);
+        bool same = last && changes_one_field(last);
         for (size_t b = 1; b < j->count && same; b++) {
             const struct draft_stage *other = last_of(&j->branch[b]);
             same = other && strcmp(other->text, last->text) == 0;
