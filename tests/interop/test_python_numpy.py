@@ -59,6 +59,22 @@ def test_floats_do_not_become_infinite():
     assert one(ps.from_generator(lambda: iter([{"x": np.array([np.inf, 2])}]), spec=spec)) == ("float16", [[np.inf, 2]])
 
 
+def test_arrays_of_other_types():
+    for dtype, want in (("int8", "int32"), ("int16", "int32"), ("uint16", "int32"), ("uint32", "int64"), ("uint64", "int64")):
+        values = [np.iinfo(dtype).min, 7, min(np.iinfo(dtype).max, 2**63 - 1)]
+        (batch,) = ps.from_arrays({"x": np.array(values, dtype)}).batch(3)
+        assert (batch["x"].dtype, batch["x"].tolist()) == (want, values)
+    for texts in (np.array(["a", "ünz", ""]), np.array([b"a", b"bc", b""])):
+        (batch,) = ps.from_arrays({"x": texts}).batch(3)
+        assert batch["x"].tolist() == [t.encode() if isinstance(t, str) else t for t in texts.tolist()]
+    try:
+        ps.from_arrays({"x": np.array([2**63], np.uint64)})
+    except OverflowError as error:
+        assert "9223372036854775808" in str(error)
+    else:
+        raise AssertionError("taken")
+
+
 def test_numpy_numbers_as_arguments():
     ds = ps.range(np.int64(10)).batch(np.int32(4)).with_options(seed=np.uint64(7), workers=np.int16(2))
     state = {name: value if name == "cursor" else np.uint64(value) for name, value in ds.state_dict().items()}

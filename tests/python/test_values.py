@@ -1,6 +1,7 @@
 """Values from Python arrive as they are, or are refused with the reason: nothing is rounded, wrapped, cut or dropped silently."""
 
 import os
+import warnings
 from array import array
 
 import penstock as ps
@@ -150,8 +151,14 @@ def test_spellings_of_tf_data():
     assert ps.range(9).batch(3).prefetch(buffer_size=2).stats()["prefetch"] in (0, 2)
     ds = ps.range(4).map(lambda value: value + 1, ps.AUTOTUNE).batch(4)
     assert next(iter(ds))[0].tolist() == [1, 2, 3, 4]
-    with raises(ValueError, "with_options(workers=…)"):
-        ps.range(4).map(lambda value: value, num_parallel_calls=4)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            ds = ps.range(4).map(lambda value: value + 1, num_parallel_calls=4).batch(4)
+        assert next(iter(ds))[0].tolist() == [1, 2, 3, 4]
+    assert len(seen) == 1 and "with_options(workers=…)" in str(seen[0].message) and seen[0].filename == __file__, seen
+    with raises(ValueError, "num_parallel_calls=0"):
+        ps.range(4).map(lambda value: value, num_parallel_calls=0)
     assert [b[0].tolist() for b in ps.range(8).batch(2).batch(2)] == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
     with raises(ValueError, "workers=3000", "0 to 256"):
         ps.range(4).with_options(workers=3000)
