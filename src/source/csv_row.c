@@ -24,11 +24,6 @@ void csv_values_finish(struct csv_values *v)
     mem_free(v->scratch);
 }
 
-bool csv_fits_float(double value)
-{
-    return !isfinite(value) || isfinite((float)value);
-}
-
 /* ---- The fast way ---- */
 
 /* Eight digits at once: the bytes are digits if adding 6 to none of them leaves the row of the character table. */
@@ -172,7 +167,7 @@ static pst_status set_value(const struct csv_table *t, const struct csv_column *
         v->i32 = (int32_t)(ok ? whole : 0);
         break;
     case CSV_FLOAT:
-        ok = number_float(f->data, f->length, &real) && csv_fits_float(real);
+        ok = number_float(f->data, f->length, &real) && number_fits_float(real);
         v->f32 = (float)real;
         break;
     case CSV_FLOAT64:

@@ -89,7 +89,7 @@ static pst_status read_default(struct csv_column *c, const char *word, size_t le
         break;
     case CSV_FLOAT:
     case CSV_FLOAT64:
-        ok = number_float(word, length, &c->float_default) && (c->type == CSV_FLOAT64 || csv_fits_float(c->float_default));
+        ok = number_float(word, length, &c->float_default) && (c->type == CSV_FLOAT64 || number_fits_float(c->float_default));
         break;
     case CSV_BYTES:
         c->text_default = (pst_bytes){(const uint8_t *)word, length};

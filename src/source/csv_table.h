@@ -45,8 +45,6 @@ pst_status csv_table_settle(struct csv_table *t, pst_error *reterr);
 /* Fails if the first row of another file does not name the same columns. */
 pst_status csv_table_check_header(const struct csv_table *t, const char *row, size_t length, pst_error *reterr);
 
-bool csv_fits_float(double value); /* false: float32 would make it infinite */
-
 /* Values of one row; zeroed at first. */
 struct csv_values {
     union csv_value {

@@ -375,6 +375,17 @@ def test_csv_numbers_that_float32_rounds():
         assert "warning" not in table(folder, "x,y\n0.1234567890123,3e30\n123456.789,33554432.0\n")[1].out.replace("3e30", "") or True
 
 
+def test_numbers_beyond_float32():
+    with scratch() as folder:
+        with open(f"{folder}/t.csv", "w") as f:
+            f.write("x\n0.5\n1e39\n")
+        assert 'column x is "1e39", expected float within float32' in penstock("pack", f"{folder}/t.csv", f"{folder}/out", code=3).err
+        with open(f"{folder}/x.npy", "wb") as f:
+            header = "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }".ljust(117) + "\n"
+            f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<2d", 0.5, -1e300))
+        assert "a float64 is beyond the range of float32" in penstock("pack", f"{folder}/x.npy", f"{folder}/arrays", code=3).err
+
+
 def test_csv_labels():
     """Texts in a column called label are numbered as class folders are, with their names in labels.txt."""
     with scratch() as folder:

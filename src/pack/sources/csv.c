@@ -358,7 +358,7 @@ static pst_status load_field(const struct pack_source *s, struct csv_worker *w, 
         *v = (struct pack_value){.present = true, .count = missing ? 0 : 1, .data = &w->ints[i]};
         break;
     case COLUMN_FLOAT:
-        ok = missing || number_float(f->data, f->length, &real);
+        ok = missing || (number_float(f->data, f->length, &real) && number_fits_float(real));
         w->floats[i] = (float)real;
         *v = (struct pack_value){.present = true, .count = 1, .data = &w->floats[i]};
         break;
@@ -377,8 +377,9 @@ static pst_status load_field(const struct pack_source *s, struct csv_worker *w, 
         break;
     }
     if (!ok)
-        return pst_fail(reterr, PST_ETYPE, "column %s is \"%.*s\", expected %s", s->fields[i].name,
-                        (int)(f->length < 40 ? f->length : 40), f->data, type_names[t->columns[i].type]);
+        return pst_fail(reterr, PST_ETYPE, "column %s is \"%.*s\", expected %s%s", s->fields[i].name,
+                        (int)(f->length < 40 ? f->length : 40), f->data, type_names[t->columns[i].type],
+                        t->columns[i].type == COLUMN_FLOAT ? " within float32" : "");
     return PST_OK;
 }
 
