@@ -39,8 +39,7 @@ typedef struct pst_predict_options {
     pst_precision precision; /* The arithmetic. */
     bool portable;           /* Use no kernels for special instruction sets. */
     bool small;              /* Of a quantised model: int8 kernels only, which need the least memory. */
-    const char
-        *checkpoint; /* Of a run folder: "best", "latest" or a number of steps; NULL: best if there is one, otherwise latest. */
+    const char *checkpoint;  /* Of a run folder: "best", "latest" or a number of steps; NULL: best, otherwise latest. */
 } pst_predict_options;
 
 typedef struct pst_predictor pst_predictor;

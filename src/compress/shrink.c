@@ -1,6 +1,7 @@
 /* shrink.c: networks with fewer channels, and trainers of them. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "compress/channels.h"
 #include "network/network.h"
 #include "train/trainer.h"
@@ -10,13 +11,14 @@
 static pst_status shrink(const struct graph *g, const float *params, const pst_shrink_options *o, char **ret_text, struct graph **ret, float **ret_params,
                          pst_error *reterr)
 {
-    double share = o->flops > 0 ? o->flops : 0.5;
+    pst_shrink_options own = {0};
     struct channels *c = NULL;
-    if (o->size < sizeof(*o))
-        return pst_fail(reterr, PST_EINVAL, "pst_shrink_options.size is not set");
-    if (!(share <= 1))
-        return pst_fail(reterr, PST_EINVAL, "%g of the operations; expected a share between 0 and 1", share);
-    pst_status st = channels_create(&c, g, params, o->norm, reterr);
+    pst_status st = options_take(&own, sizeof(own), o, reterr);
+    double share = own.flops > 0 ? own.flops : 0.5;
+    if (st == PST_OK && !(share <= 1))
+        st = pst_fail(reterr, PST_EINVAL, "%g of the operations; expected a share between 0 and 1", share);
+    if (st == PST_OK)
+        st = channels_create(&c, g, params, own.norm, reterr);
     if (st == PST_OK)
         st = channels_reduce(c, share, reterr);
     if (st == PST_OK)
