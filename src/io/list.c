@@ -111,18 +111,27 @@ pst_status list_recognise(struct list_reader *r, const char *head, size_t length
 
 /* ---- Labels ---- */
 
+/* The number of characters of `f` before its digits: spaces and a sign. */
+static size_t before_digits(const struct csv_field *f)
+{
+    size_t n = 0;
+    while (n < f->length && (f->data[n] == ' ' || f->data[n] == '\t'))
+        n++;
+    return n + (n < f->length && (f->data[n] == '-' || f->data[n] == '+'));
+}
+
 /* "007" is a name, as are inf and nan. */
 static bool is_number(const struct csv_field *f, double *ret)
 {
-    const char *digits = f->data + (f->length && (*f->data == '-' || *f->data == '+'));
-    bool zeros = f->data + f->length - digits > 1 && digits[0] == '0' && is_digit(digits[1]);
+    size_t n = before_digits(f);
+    bool zeros = n + 1 < f->length && f->data[n] == '0' && is_digit(f->data[n + 1]);
     return !zeros && number_float(f->data, f->length, ret) && isfinite(*ret);
 }
 
 static bool is_whole_number(const struct csv_field *f)
 {
-    for (size_t i = 0; i < f->length; i++)
-        if (!is_digit(f->data[i]) && !(i == 0 && (f->data[0] == '-' || f->data[0] == '+')))
+    for (size_t i = before_digits(f); i < f->length; i++)
+        if (!is_digit(f->data[i]) && f->data[i] != ' ' && f->data[i] != '\t')
             return false;
     return true;
 }

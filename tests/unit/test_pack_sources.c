@@ -291,7 +291,7 @@ static void lists(void)
         {"none.txt", "pics/a.jpg\npics/b b.png\npics/c.jpg\n", {INT64_MIN, INT64_MIN, INT64_MIN}, 0},
         {"mixed.csv", "pics/a.jpg,7\npics/b b.png,x\npics/c.jpg,9\n", {0, 2, 1}, 3},
         {"tabs.tsv", "pics/a.jpg\t3\npics/b b.png\t4\npics/c.jpg\t3\n", {3, 4, 3}, 0},
-        {"zeros.csv", "pics/a.jpg,007\npics/b b.png,1.5\npics/c.jpg,2\n", {0, 1, 2}, 3},
+        {"zeros.csv", "pics/a.jpg, 007\npics/b b.png,1.5\npics/c.jpg,2\n", {0, 1, 2}, 3},
     };
     make_pictures();
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
@@ -322,7 +322,7 @@ static void lists(void)
 /* Labels with a fraction are float, in every record. */
 static void lists_of_numbers(void)
 {
-    static const char *const refused[] = {"pics/a.jpg,5\npics/c.jpg,99999999999999999999\n", "pics/a.jpg,0.5\npics/c.jpg,16777217\n",
+    static const char *const refused[] = {"pics/a.jpg,5\npics/c.jpg, 99999999999999999999\n", "pics/a.jpg,0.5\npics/c.jpg,16777217\n",
                                           "pics/a.jpg,0.5\npics/c.jpg,1e39\n"};
     pst_error e;
     pst_pack_options o = fast();
