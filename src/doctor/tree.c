@@ -22,20 +22,23 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
-/* The parameter with the field of a stage that changes only one, and its place; NULL: it may change others. */
-static const pst_param *field_param(const struct draft_stage *s, size_t *ret_place)
+static uint32_t flags_of(const struct draft_stage *s)
 {
     const pst_op_class *op = s->custom ? NULL : pst_op_find(s->name);
-    const pst_param *p = op && op->flags & PST_OP_ONE_FIELD ? op->params : NULL;
-    for (*ret_place = 0; p && p->name && strcmp(p->name, "field") != 0; p++)
-        ++*ret_place;
-    return p && p->name && p->fallback ? p : NULL;
+    return op ? op->flags : 0;
 }
 
-static bool changes_one_field(const struct draft_stage *s)
+/* The field of a stage that changes only one, for mem_free; NULL: it may change others. */
+static char *only_field(const struct draft_stage *s)
 {
-    size_t place;
-    return field_param(s, &place) != NULL;
+    const pst_param *p = flags_of(s) & PST_OP_ONE_FIELD ? pst_op_find(s->name)->params : NULL;
+    size_t place = 0;
+    for (; p && p->name && strcmp(p->name, "field") != 0; p++)
+        place++;
+    if (!p || !p->name || !p->fallback)
+        return NULL;
+    char *field = draft_argument(s, "field", place);
+    return field ? field : mem_strdup(p->fallback);
 }
 
 static bool mentions(const char *text, const char *word)
@@ -57,10 +60,8 @@ static bool passes(const struct draft_stage *s, const struct draft_stage *over)
         return over->kind == PST_OP_SAMPLE && !over->custom;
     if (!is_one_of(s->name, by_value) || !strpbrk(s->text, " \t"))
         return false; /* without arguments all fields are compared */
-    size_t place;
-    const pst_param *p = field_param(over, &place);
-    char *field = p ? draft_argument(over, "field", place) : NULL;
-    bool free = p && !mentions(s->text, field ? field : p->fallback);
+    char *field = only_field(over);
+    bool free = field && !mentions(s->text, field);
     mem_free(field);
     return free;
 }
@@ -195,17 +196,38 @@ static void hoist(struct join *j, size_t b, struct draft *r)
     draft_truncate(branch, branch->count - 1);
 }
 
+static bool decodes(const struct draft *branch, const char *field)
+{
+    bool found = false;
+    for (size_t i = 0; i < branch->count && !found; i++) {
+        char *own = flags_of(&branch->stage[i]) & PST_OP_DECODES ? only_field(&branch->stage[i]) : NULL;
+        found = own && strcmp(own, field) == 0;
+        mem_free(own);
+    }
+    return found;
+}
+
+/* Whether the last stage may be computed after the join. One that converts may be what makes the types of the branches equal,
+ * unless its field is an image that the branch decodes. */
+static bool can_leave(const struct draft *branch, const struct draft_stage *last)
+{
+    char *field = last ? only_field(last) : NULL;
+    bool ret = field && (!(flags_of(last) & PST_OP_CONVERTS) || decodes(branch, field));
+    mem_free(field);
+    return ret;
+}
+
 /* What every branch computes last on one field; in zip, where fields stand side by side, what any branch does. */
 static unsigned hoist_all(struct join *j, struct draft *r)
 {
     bool together = strcmp(r->stage[0].name, "zip") == 0;
     unsigned count = 0;
     for (size_t b = 0; together && b < j->count; b++)
-        for (; last_of(&j->branch[b]) && changes_one_field(last_of(&j->branch[b])); count++)
+        for (; can_leave(&j->branch[b], last_of(&j->branch[b])); count++)
             hoist(j, b, r);
     while (!together) {
         const struct draft_stage *last = last_of(&j->branch[0]);
-        bool same = last && changes_one_field(last);
+        bool same = can_leave(&j->branch[0], last);
         for (size_t b = 1; b < j->count && same; b++) {
             const struct draft_stage *other = last_of(&j->branch[b]);
             same = other && strcmp(other->text, last->text) == 0;
