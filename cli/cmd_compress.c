@@ -136,15 +136,17 @@ static double zeros_of(const pst_compress_layer *l)
 static void put_layers(const pst_compress_result *r)
 {
     printf("\n  %-36s %9s %9s %5s\n", "layer", "weights", "zeros %", "bits");
-    for (size_t i = 0; i < r->layer_count; i++)
-        printf("  %-36.36s %9" PRIu64 " %9.1f %5u\n", r->layers[i].name, r->layers[i].weights, zeros_of(&r->layers[i]), r->layers[i].bits);
+    pst_compress_layer l = {.size = sizeof(l)};
+    for (size_t i = 0; pst_compress_layer_at(r, i, &l); i++)
+        printf("  %-36.36s %9" PRIu64 " %9.1f %5u\n", l.name, l.weights, zeros_of(&l), l.bits);
 }
 
 static void put_table(const pst_compress_result *r, bool layers, const char *out)
 {
     printf("\n  %-36s %7s %9s %9s %9s %8s %8s %8s %9s\n", "variant", "acc %", "params", "non-zero", "file", "MFLOP", "ms at 1", "ms at 64", "memory");
-    for (size_t i = 0; i < r->count; i++)
-        put_row(&r->variants[i], i == r->chosen);
+    pst_compress_variant v = {.size = sizeof(v)};
+    for (size_t i = 0; pst_compress_variant_at(r, i, &v); i++)
+        put_row(&v, i == r->chosen);
     if (layers && r->chosen)
         put_layers(r);
     if (r->chosen && out)
@@ -158,6 +160,8 @@ static void put_table(const pst_compress_result *r, bool layers, const char *out
 static void put_json(const pst_compress_result *r, const char *out)
 {
     struct json j = json_to(stdout);
+    pst_compress_variant v = {.size = sizeof(v)};
+    pst_compress_layer l = {.size = sizeof(l)};
 
     json_begin_object(&j, NULL);
     json_string(&j, "command", "compress");
@@ -165,31 +169,29 @@ static void put_json(const pst_compress_result *r, const char *out)
     json_string(&j, "out", r->chosen && !r->stopped ? out : NULL);
     json_uint(&j, "chosen", r->chosen);
     json_begin_array(&j, "variants");
-    for (size_t i = 0; i < r->count; i++) {
-        const pst_compress_variant *v = &r->variants[i];
-
+    for (size_t i = 0; pst_compress_variant_at(r, i, &v); i++) {
         json_begin_object(&j, NULL);
-        json_string(&j, "name", v->name);
-        json_bool(&j, "accepted", v->accepted);
-        json_number(&j, "accuracy", v->accuracy);
-        json_number(&j, "loss", v->loss);
-        json_uint(&j, "parameters", v->parameters);
-        json_uint(&j, "nonzero", v->nonzero);
-        json_uint(&j, "file_bytes", v->file_bytes);
-        json_uint(&j, "flops", v->flops);
-        json_number(&j, "latency1_s", v->latency1);
-        json_number(&j, "latency64_s", v->latency64);
-        json_uint(&j, "memory_bytes", v->memory);
+        json_string(&j, "name", v.name);
+        json_bool(&j, "accepted", v.accepted);
+        json_number(&j, "accuracy", v.accuracy);
+        json_number(&j, "loss", v.loss);
+        json_uint(&j, "parameters", v.parameters);
+        json_uint(&j, "nonzero", v.nonzero);
+        json_uint(&j, "file_bytes", v.file_bytes);
+        json_uint(&j, "flops", v.flops);
+        json_number(&j, "latency1_s", v.latency1);
+        json_number(&j, "latency64_s", v.latency64);
+        json_uint(&j, "memory_bytes", v.memory);
         json_end_object(&j);
     }
     json_end_array(&j);
     json_begin_array(&j, "layers");
-    for (size_t i = 0; i < r->layer_count; i++) {
+    for (size_t i = 0; pst_compress_layer_at(r, i, &l); i++) {
         json_begin_object(&j, NULL);
-        json_string(&j, "name", r->layers[i].name);
-        json_uint(&j, "weights", r->layers[i].weights);
-        json_uint(&j, "nonzero", r->layers[i].nonzero);
-        json_uint(&j, "bits", r->layers[i].bits);
+        json_string(&j, "name", l.name);
+        json_uint(&j, "weights", l.weights);
+        json_uint(&j, "nonzero", l.nonzero);
+        json_uint(&j, "bits", l.bits);
         json_end_object(&j);
     }
     json_end_array(&j);

@@ -46,7 +46,7 @@ static void put_result(const pst_run_record *r, const pst_evaluation *e)
 {
     char count[AMOUNT_SIZE];
 
-    printf("%s samples, step %" PRIu64 "\n", amount_count(count, e->samples), r->step);
+    printf("%s %s, step %" PRIu64 "\n", amount_count(count, e->samples), plural(e->samples, "sample", "samples"), r->step);
     printf("loss      %.5f\n", e->loss);
     if (!isnan(e->accuracy))
         printf("accuracy  %.2f %%\n", 100 * e->accuracy);

@@ -134,7 +134,7 @@ static void put_table(const pst_model *m, const pst_model_plan *plan, uint64_t b
         flops += l.flops;
     }
     printf("%-24s %-14s %14s %18s\n\n", "total", "", amount_count(count, parameters), amount_count(work, flops));
-    printf("Step of %" PRIu64 " samples: %s of activations, gradients and workspaces\n", batch, amount_bytes(count, (double)plan->bytes));
+    printf("Step of %" PRIu64 " %s: %s of activations, gradients and workspaces\n", batch, plural(batch, "sample", "samples"), amount_bytes(count, (double)plan->bytes));
     put_clean_lines(stdout, 2, plan->text);
 }
 

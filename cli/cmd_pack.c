@@ -315,7 +315,7 @@ static const struct option options[] = {
     {"--name", .metavar = "NAME", .kind = OPTION_STRING, INTO(struct config, name),
      .doc = "name of the dataset; the names of its files begin with it", .absent = "the name of OUT", .group = "Output"},
     {"--dataset-version", .metavar = "X.Y.Z", .kind = OPTION_STRING, INTO(struct config, version), .initial = "1.0.0",
-     .doc = "the version in dataset_info.json"},
+     .doc = "the version in dataset_info.json", .parameter = "version"},
     {"--features", .metavar = "LIST", .kind = OPTION_STRING, INTO(struct config, features),
      .doc = "rename features, or leave one out with an empty name: image=picture,key="},
     {"--shards", 'n', "N", OPTION_UINT, INTO(struct config, shards), .min = 1, .max = 100000,

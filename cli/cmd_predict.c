@@ -77,38 +77,57 @@ static void paths_finish(struct paths *p)
 
 /* ---- Preprocessing ---- */
 
-static const char *const left_out[] = {"example", "select", "drop", "rename", "one_hot", "cache", NULL};
-
-static bool is_left_out(const char *stage)
+/* The operation of a stage; NULL: there is none of that name. */
+static const pst_op_class *op_of(const char *stage)
 {
     char name[64];
-    const pst_op_class *op;
 
-    if (stage_is(stage, "rename") && strncmp(stage + strcspn(stage, " \t\n"), " image ", 7) == 0)
-        return false; /* files have that field, too */
-    for (size_t i = 0; left_out[i]; i++)
-        if (stage_is(stage, left_out[i]))
-            return true;
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(stage, " \t\n"), stage);
-    op = pst_op_find(name);
-    return op && (pst_op_kind_of(op) != PST_OP_SAMPLE || (op->flags & PST_OP_RANDOM));
+    return pst_op_find(name);
 }
 
-/* Adds a stage; random crops become their deterministic counterparts. */
-static pst_status add_stage(pst_pipeline *p, const char *stage, bool *random, pst_error *error)
+/* Whether the stage changes the target alone. */
+static bool is_for_target(const pst_op_class *op, const char *stage, const char *target)
 {
-    const char *instead = stage_is(stage, "random_resized_crop") ? "resize" : stage_is(stage, "random_crop") ? "center_crop" : NULL;
+    const pst_param *p = op->flags & PST_OP_ONE_FIELD ? op->params : NULL;
+    char *field;
+    bool same;
+
+    while (p && p->name && strcmp(p->name, "field") != 0)
+        p++;
+    if (!p || !p->name)
+        return false;
+    field = stage_argument(stage, op, "field");
+    same = strcmp(field ? field : p->fallback ? p->fallback : "", target) == 0;
+    free(field);
+    return same;
+}
+
+/* Stages that do not compute the input: files have no other field. */
+static bool is_left_out(const pst_op_class *op, const char *stage, const char *target)
+{
+    if (strcmp(op->name, "rename") == 0 && strncmp(stage + strcspn(stage, " \t\n"), " image ", 7) == 0)
+        return false; /* files have that field, too */
+    return pst_op_kind_of(op) != PST_OP_SAMPLE || !op->run || op->flags & (PST_OP_RANDOM | PST_OP_PARSES) ||
+           is_for_target(op, stage, target);
+}
+
+/* Adds a stage; random operations become their steady counterparts. */
+static pst_status add_stage(pst_pipeline *p, const char *stage, const char *target, bool *random, pst_error *error)
+{
+    const pst_op_class *op = op_of(stage);
+    const char *instead = op ? op->steady : NULL;
     char *arguments = instead ? stage_arguments_for(stage, instead) : NULL;
     size_t n = strcspn(stage, " \t\n");
     char name[64];
     pst_status status = PST_OK;
 
-    *random |= stage_is(stage, "flip") || strncmp(stage, "random_", 7) == 0;
+    *random |= op && pst_op_kind_of(op) == PST_OP_SAMPLE && op->flags & PST_OP_RANDOM;
     if (instead && !arguments)
         status = pst_fail(error, PST_ENOMEM, "out of memory");
     else if (instead)
         status = pst_pipeline_add(p, instead, arguments, error);
-    else if (!is_left_out(stage) && n < sizeof(name)) {
+    else if (n < sizeof(name) && (!op || !is_left_out(op, stage, target))) {
         snprintf(name, sizeof(name), "%.*s", (int)n, stage);
         status = pst_pipeline_add(p, name, stage + n, error);
     }
@@ -133,7 +152,7 @@ static pst_status open_pipeline(pst_pipeline **ret, const pst_run_record *r, con
     if (status == PST_OK)
         status = pst_pipeline_add_files(*ret, (const char *const *)files->path, NULL, files->count, error);
     for (size_t i = 1; status == PST_OK && i < s.count; i++)
-        status = add_stage(*ret, s.text[i], ret_random, error);
+        status = add_stage(*ret, s.text[i], r->target_field ? r->target_field : "label", ret_random, error);
     snprintf(batch, sizeof(batch), "%d", BATCH);
     if (status == PST_OK)
         status = pst_pipeline_add(*ret, "batch", batch, error);

@@ -61,6 +61,7 @@ struct option {
     enum completion completion; /* of the value */
     const char *doc;            /* a sentence without its full stop */
     const char *group;          /* the heading that begins here in the help; NULL: same group as before */
+    const char *parameter;      /* its name in messages of the library; NULL: that of the option, with _ for - */
 };
 
 /* Where a value goes; the width lets the parser notice a member of the wrong type. */

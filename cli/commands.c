@@ -17,7 +17,7 @@ const struct exit_meaning exit_meanings[] = {
     {EXIT_DONE, "done"},
     {EXIT_FAILED, "failed: a file could not be read or written, the output exists, memory ran out"},
     {EXIT_USAGE, "wrong input: the command line, an option's value, the pipeline's text or a field that it names"},
-    {EXIT_DAMAGE, "the data is damaged"},
+    {EXIT_DAMAGE, "the data are damaged, or not what they were declared to be"},
     {EXIT_INTERRUPTED, "interrupted by Ctrl-C (other signals: 128 + the signal's number)"},
     {0},
 };

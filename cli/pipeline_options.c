@@ -116,7 +116,7 @@ pst_status pipeline_check_path(const char *text, bool takes_folders, pst_error *
         return PST_OK;
     memcpy(word, text, length);
     word[length] = '\0';
-    if (!strchr(word, '/') && !source_of(word))
+    if (!strchr(word, '/') && !source_of(word) && (pst_op_find(word) || access(word, F_OK) < 0))
         return PST_OK; /* the name of an operation, right or wrong */
     if (!strstr(word, "://") && !strpbrk(word, "*?[") && access(word, F_OK) < 0)
         return pst_fail_at(error, PST_ENOTFOUND, word, PST_NOWHERE, PST_NOWHERE,

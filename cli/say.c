@@ -217,19 +217,36 @@ static void say_drawn(const pst_error *error, const char *drawing)
     put_clean_lines(stderr, 2, drawing + 1);
 }
 
-static bool is_option(const struct command *command, const char *word, size_t length)
+/* Whether a message of the library means this option by the word. */
+static bool is_meant(const struct option *o, const char *word, size_t length)
 {
-    for (const struct option *o = command->options; o && o->name; o++) {
-        const char *name = o->name + 2; /* without the dashes */
-        if (strlen(name) != length)
-            continue;
-        size_t same = 0;
-        while (same < length && (name[same] == word[same] || (name[same] == '-' && word[same] == '_')))
-            same++;
-        if (same == length)
-            return true;
-    }
-    return false;
+    const char *name = o->parameter ? o->parameter : o->name + 2; /* without the dashes */
+    size_t same = 0;
+
+    if (strlen(name) != length)
+        return false;
+    while (same < length && (name[same] == word[same] || (name[same] == '-' && word[same] == '_')))
+        same++;
+    return same == length;
+}
+
+static const struct option *option_meant(const struct command *command, const char *word, size_t length)
+{
+    const struct option *o = command->options;
+
+    while (o && o->name && !is_meant(o, word, length))
+        o++;
+    return o && o->name ? o : NULL;
+}
+
+/* How many characters after a word show that it is the name of a parameter: "columns=", "columns:" and, where the message begins, "name \"x\"". */
+static size_t mark_length(const char *message, const char *at, size_t word)
+{
+    bool begins = at == message || strchr(" (`\"", at[-1]);
+
+    if (begins && word && (at[word] == '=' || at[word] == ':'))
+        return 1;
+    return at == message && word && strncmp(at + word, " \"", 2) == 0;
 }
 
 char *with_option_names(const struct command *command, const char *message, char *buffer, size_t size)
@@ -237,15 +254,13 @@ char *with_option_names(const struct command *command, const char *message, char
     size_t n = 0;
 
     for (const char *at = message; *at && n + 1 < size;) {
-        size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
-        bool begins = at == message || strchr(" (`\"", at[-1]);
-        if (begins && word && (at[word] == '=' || at[word] == ':') && is_option(command, at, word) && n + word + 4 < size) {
+        size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz_"), mark = mark_length(message, at, word);
+        const struct option *o = mark ? option_meant(command, at, word) : NULL;
+
+        if (o && n + strlen(o->name) + 2 < size) {
             /* "columns: …" is about the option, "columns=x" is a way to write it */
-            n += (size_t)snprintf(buffer + n, size - n, "--");
-            for (size_t i = 0; i < word; i++)
-                buffer[n++] = at[i] == '_' ? '-' : at[i];
-            buffer[n++] = at[word] == ':' ? ':' : ' ';
-            at += word + 1;
+            n += (size_t)snprintf(buffer + n, size - n, "%s%s", o->name, at[word] == ':' ? ":" : at[word + 1] == ' ' ? "" : " ");
+            at += word + mark;
         } else {
             for (word = word ? word : 1; word && n + 1 < size; word--)
                 buffer[n++] = *at++;
@@ -255,10 +270,28 @@ char *with_option_names(const struct command *command, const char *message, char
     return buffer;
 }
 
+/* What is in a file is wrong, whatever part of the library found it: damage, a value of another type, a row that lacks one. */
+static bool is_of_data(const pst_error *error)
+{
+    switch (error->status) {
+    case PST_ECORRUPT:
+    case PST_ESTALE:
+        return true;
+    case PST_ETYPE:
+        return error->path[0] || error->record != PST_NOWHERE;
+    case PST_EINVAL:
+        return error->path[0] && error->record != PST_NOWHERE;
+    default:
+        return false;
+    }
+}
+
 /* What was written is wrong: an option's value, an operation's argument, a field that does not exist or has another type. A
  * path in the error means that a file, or what is in it, is at fault. */
 static bool is_usage(const pst_error *error, bool drawn)
 {
+    if (is_of_data(error))
+        return false;
     bool types = error->status == PST_ETYPE || error->status == PST_ENOTFOUND || error->status == PST_EUNSUPPORTED;
     return error->status == PST_EINVAL || (drawn && types && error->op[0] && !error->path[0]);
 }
@@ -289,13 +322,7 @@ static int say_text_failure(const struct command *command, const pst_error *erro
         say_try("penstock %s%s", drawing ? listing : "help ", drawing ? "" : command->name);
         return EXIT_USAGE;
     }
-    switch (error->status) {
-    case PST_ECORRUPT:
-    case PST_ESTALE:
-        return EXIT_DAMAGE;
-    default:
-        return EXIT_FAILED;
-    }
+    return is_of_data(error) ? EXIT_DAMAGE : EXIT_FAILED;
 }
 
 int say_failure(const struct command *command, const pst_error *error, bool json)

@@ -112,6 +112,50 @@ static bool takes(const pst_op_class *op, const char *word, size_t length)
     return false;
 }
 
+/* The length of the word at `s`, in which quotes protect blanks. */
+static size_t word_length(const char *s)
+{
+    size_t n = 0;
+    char quote = 0;
+
+    for (; s[n] && (quote || !isspace((unsigned char)s[n])); n++) {
+        if (quote == '"' && s[n] == '\\' && s[n + 1])
+            n++;
+        else if (quote)
+            quote = s[n] == quote ? 0 : quote;
+        else if (s[n] == '"' || s[n] == '\'')
+            quote = s[n];
+    }
+    return n;
+}
+
+/* A copy without the quotes around it. */
+static char *without_quotes(const char *s, size_t n)
+{
+    bool quoted = n > 1 && (*s == '"' || *s == '\'') && s[n - 1] == *s;
+
+    return strndup(s + quoted, n - 2 * quoted);
+}
+
+char *stage_argument(const char *stage, const pst_op_class *op, const char *name)
+{
+    const char *s = stage + strcspn(stage, " \t\n");
+    size_t place = 0, at = 0, length = strlen(name);
+
+    for (const pst_param *p = op->params; p && p->name && strcmp(p->name, name) != 0; p++)
+        place++;
+    while (*(s += strspn(s, " \t\n"))) {
+        size_t n = word_length(s), key = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+        if (key == length && key < n && s[key] == '=' && memcmp(s, name, key) == 0)
+            return without_quotes(s + key + 1, n - key - 1);
+        if ((key == n || s[key] != '=') && at++ == place)
+            return without_quotes(s, n);
+        s += n;
+    }
+    return NULL;
+}
+
 char *stage_arguments_for(const char *stage, const char *name)
 {
     const pst_op_class *op = pst_op_find(name);
@@ -120,17 +164,8 @@ char *stage_arguments_for(const char *stage, const char *name)
     size_t used = 0;
 
     while (ret && *(s += strspn(s, " \t\n"))) {
-        size_t n = 0;
-        char quote = 0;
+        size_t n = word_length(s);
 
-        for (; s[n] && (quote || !isspace((unsigned char)s[n])); n++) {
-            if (quote == '"' && s[n] == '\\' && s[n + 1])
-                n++;
-            else if (quote)
-                quote = s[n] == quote ? 0 : quote;
-            else if (s[n] == '"' || s[n] == '\'')
-                quote = s[n];
-        }
         if (takes(op, s, n)) {
             ret[used++] = ' ';
             memcpy(ret + used, s, n);

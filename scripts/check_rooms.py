@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the dependency law: which room of src/ may include which. Prints each breach as file:line; exit 1 if any."""
+"""Checks the dependency law, which room of src/ may include which, and that the README of each room lists its files. Prints each breach; exit 1 if any."""
 import os
 import re
 import sys
@@ -51,11 +51,25 @@ def breaches(root):
                         yield f"{os.path.relpath(path, root)}:{number}: {room} may not include {found[2]}"
 
 
+def unlisted(root):
+    """Source files that the README of their room does not name: as `file.c`, `file` or in a pattern such as `op_NAME.c` or `layer_*`."""
+    for room in LAW:
+        folder = os.path.join(root, room if room in ("cli", "python") else os.path.join("src", room))
+        names = [os.path.basename(name) for part in re.findall(r"`([^`\n]+)`", open(os.path.join(folder, "README.md")).read()) for name in re.split(r"[,\s]+", part)]
+        stems = [re.sub(r"\.[ch]$", "", name) for name in names]
+        patterns = [re.escape(stem).replace(r"\*", ".*").replace("NAME", "[a-z0-9_-]+") for stem in stems if re.fullmatch(r"[\w*-]*[a-z][\w*-]*", stem)]
+        for name in sorted(os.listdir(folder)):
+            stem = os.path.splitext(name)[0]
+            kinds = (stem, re.sub(r"_(c|avx2|sse42|avx512|bmi2|vnni|x86)$", "", stem))  # one line for all instruction sets
+            if name.endswith(".c") and not any(re.fullmatch(pattern, kind) for pattern in patterns for kind in kinds):
+                yield f"{os.path.relpath(folder, root)}/README.md does not list {name}"
+
+
 def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     rooms = set(os.listdir(os.path.join(root, "src"))) - {"README.md", "meson.build"}
-    found = list(breaches(root)) + [f"src/{room}: not in the law of {sys.argv[0]}" for room in sorted(rooms - set(LAW))]
-    print("\n".join(found) if found else "dependency law: kept")
+    found = list(breaches(root)) + list(unlisted(root)) + [f"src/{room}: not in the law of {sys.argv[0]}" for room in sorted(rooms - set(LAW))]
+    print("\n".join(found) if found else "dependency law: kept; every file is listed")
     sys.exit(bool(found))
 
 

@@ -3,8 +3,9 @@
  * Every call that can fail returns a pst_status and takes a `pst_error *reterr`, which may be NULL. The error belongs to the
  * caller, holds no heap memory and is written only on failure. Results are written only on success.
  *
- * A struct whose first member is `size` may grow in later versions: set `size` to sizeof the struct. The library reads and
- * writes only that many bytes, and members that the caller's version lacks read as zero. All other structs keep their layout.
+ * A struct whose first member is `size` may grow in later versions. Who provides it sets `size` to sizeof the struct: the
+ * caller for options and results, the library for what it hands to callbacks. The other side reads and writes only that many
+ * bytes, and members beyond them read as zero. All other structs keep their layout.
  */
 #ifndef PENSTOCK_BASE_H
 #define PENSTOCK_BASE_H

@@ -33,11 +33,12 @@ typedef struct pst_doctor_customs {
     void *user; /* The first argument of both. */
 } pst_doctor_customs;
 
+/* What a sweep varies. */
 typedef enum pst_sweep {
-    PST_SWEEP_NONE = 0,
-    PST_SWEEP_BATCH,   /* Batch sizes. */
-    PST_SWEEP_WORKERS, /* Numbers of workers. */
-    PST_SWEEP_PREFETCH /* Numbers of batches that are prepared ahead. */
+    PST_SWEEP_NONE = 0, /* There is no sweep. */
+    PST_SWEEP_BATCH,    /* The sweep tries batch sizes. */
+    PST_SWEEP_WORKERS,  /* The sweep tries numbers of workers. */
+    PST_SWEEP_PREFETCH  /* The sweep tries numbers of batches that are prepared ahead. */
 } pst_sweep;
 
 /* A training job of several processes, for the remedy more-machines. */

@@ -13,10 +13,10 @@ extern "C" {
 
 /* The kind of a feature's values. */
 typedef enum pst_kind {
-    PST_KIND_NONE = 0, /* not set */
-    PST_BYTES = 1,     /* pst_bytes */
-    PST_FLOAT = 2,     /* float */
-    PST_INT64 = 3      /* int64_t */
+    PST_KIND_NONE = 0, /* The feature has no values: its kind is not set. */
+    PST_BYTES = 1,     /* Values are of type pst_bytes. */
+    PST_FLOAT = 2,     /* Values are of type float. */
+    PST_INT64 = 3      /* Values are of type int64_t. */
 } pst_kind;
 
 /* Returns "bytes", "float" or "int64"; "none" for an unknown kind. */

@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* The format of an exported model. */
 typedef enum pst_export_format {
     PST_EXPORT_AUTO = 0,   /* By the ending of the file's name: .onnx or .safetensors. */
     PST_EXPORT_ONNX,       /* The whole model: opset 17, IR version 8, weights inline, open batch dimension. */

@@ -11,16 +11,17 @@
 extern "C" {
 #endif
 
+/* The format in which an image is stored. */
 typedef enum pst_image_format {
-    PST_IMAGE_UNKNOWN = 0, /* not an image that the library recognises */
-    PST_IMAGE_JPEG,
-    PST_IMAGE_PNG,
-    PST_IMAGE_WEBP,
-    PST_IMAGE_BMP,
-    PST_IMAGE_GIF,    /* read only, first frame */
-    PST_IMAGE_RAW,    /* plain pixels; never recognised from bytes */
-    PST_IMAGE_YUV420, /* a plane of brightness and two of colours at half its size, not compressed */
-    PST_IMAGE_FORMATS /* the number of formats of this version */
+    PST_IMAGE_UNKNOWN = 0, /* The bytes are not an image that the library recognises. */
+    PST_IMAGE_JPEG,        /* The image is a JPEG, baseline or progressive. */
+    PST_IMAGE_PNG,         /* The image is a PNG. */
+    PST_IMAGE_WEBP,        /* The image is a WebP, lossy or lossless. */
+    PST_IMAGE_BMP,         /* The image is a BMP. */
+    PST_IMAGE_GIF,         /* The image is a GIF; only its first frame is read, and none is written. */
+    PST_IMAGE_RAW,         /* The image is plain pixels, which are never recognised from their bytes. */
+    PST_IMAGE_YUV420,      /* The image is a plane of brightness and two of colours at half its size, not compressed. */
+    PST_IMAGE_FORMATS      /* The number of formats of this version. */
 } pst_image_format;
 
 /* Returns the name of a format, such as "jpeg". */
@@ -54,6 +55,7 @@ PST_API pst_status pst_image_create(pst_image *ret, uint32_t width, uint32_t hei
 /* Frees the pixels. NULL and a zeroed image are allowed. */
 PST_API void pst_image_finish(pst_image *image);
 
+/* How an image is decoded. A member that is 0 has its default. */
 typedef struct pst_decode_options {
     size_t size;       /* sizeof(pst_decode_options). */
     uint32_t channels; /* 1 gray (of a JPEG: its luma as stored), 3 RGB, 4 RGBA; 0: gray stays gray, everything else becomes RGB
@@ -68,6 +70,7 @@ typedef struct pst_decode_options {
 PST_API pst_status pst_image_decode(pst_image *ret, const void *data, size_t length, const pst_decode_options *options,
                                     pst_error *reterr);
 
+/* How an image is encoded. A member that is 0 has its default. */
 typedef struct pst_encode_options {
     size_t size;   /* sizeof(pst_encode_options). */
     int quality;   /* The quality of jpeg (4:2:0) and webp, 1 to 100; 0: 90. */
@@ -82,16 +85,16 @@ PST_API pst_status pst_image_encode(uint8_t **ret, size_t *ret_length, const pst
 
 /* How pixels are resized. */
 typedef enum pst_filter {
-    PST_FILTER_TRIANGLE = 0, /* bilinear, antialiased when shrinking: Pillow's BILINEAR, the default of torchvision */
-    PST_FILTER_NEAREST,      /* Pillow's NEAREST */
-    PST_FILTER_BILINEAR,     /* between the two nearest positions, never antialiased: the default of tf.image.resize */
-    PST_FILTER_BICUBIC,      /* antialiased when shrinking: Pillow's BICUBIC */
-    PST_FILTER_AREA,         /* the mean of the covered area: that of tf.image.resize, and of OpenCV when shrinking */
-    PST_FILTER_KEYSCUBIC,    /* the bicubic of tf.image.resize; this and the following are never antialiased */
-    PST_FILTER_LANCZOS3,     /* of tf.image.resize */
-    PST_FILTER_LANCZOS5,     /* of tf.image.resize */
-    PST_FILTER_GAUSSIAN,     /* of tf.image.resize */
-    PST_FILTER_MITCHELLCUBIC /* of tf.image.resize */
+    PST_FILTER_TRIANGLE = 0, /* Bilinear, antialiased when shrinking: Pillow's BILINEAR, the default of torchvision. */
+    PST_FILTER_NEAREST,      /* The nearest pixel: Pillow's NEAREST. */
+    PST_FILTER_BILINEAR,     /* Between the two nearest positions, never antialiased: the default of tf.image.resize. */
+    PST_FILTER_BICUBIC,      /* Bicubic, antialiased when shrinking: Pillow's BICUBIC. */
+    PST_FILTER_AREA,         /* The mean of the covered area: that of tf.image.resize, and of OpenCV when shrinking. */
+    PST_FILTER_KEYSCUBIC,    /* The bicubic of tf.image.resize; this and the following are never antialiased. */
+    PST_FILTER_LANCZOS3,     /* The lanczos3 of tf.image.resize. */
+    PST_FILTER_LANCZOS5,     /* The lanczos5 of tf.image.resize. */
+    PST_FILTER_GAUSSIAN,     /* The gaussian of tf.image.resize. */
+    PST_FILTER_MITCHELLCUBIC /* The mitchellcubic of tf.image.resize. */
 } pst_filter;
 
 /* Resizes an image to `width` × `height`; release `*ret` with pst_image_finish. */

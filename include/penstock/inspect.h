@@ -21,6 +21,7 @@ PST_API pst_status pst_shards_find(char ***ret, size_t *ret_count, const char *c
 
 /* ---- Inspecting ---- */
 
+/* How shards are inspected. A member that is 0 has its default. */
 typedef struct pst_inspect_options {
     size_t size;               /* sizeof(pst_inspect_options). */
     bool verify;               /* Reads every record, checks every checksum and decodes every image. */
@@ -150,6 +151,7 @@ PST_API pst_status pst_sheet_write(const char *png_path, const pst_tile *tiles, 
 
 /* ---- Repairing ---- */
 
+/* What a repair kept and lost. */
 typedef struct pst_repair_report {
     size_t size;           /* sizeof(pst_repair_report); set it before the call. */
     uint64_t kept;         /* The number of records that were kept. */

@@ -1,6 +1,7 @@
 /* model.h: a model as text: layers with shapes, parameters and the plan of its training step.
  *
- *     pst_model_parse(&m, "conv 32 3 relu | maxpool 2 | flatten | dense 10", &(pst_shape){.rank = 3, .size = {32, 32, 3}}, &err);
+ *     pst_model_parse(&m, "conv 32 3 relu | maxpool 2 | flatten | dense 10", &(pst_shape){.rank = 3, .size = {32, 32, 3}},
+ * &err);
  *
  * Layers have stable names (conv_1, or name=…) which appear in weight files, errors and options. */
 #ifndef PENSTOCK_MODEL_H
@@ -22,7 +23,8 @@ typedef struct pst_shape {
 typedef struct pst_model pst_model;
 
 /* Builds a model from `text` for samples of shape `input`. `text` is a chain of layers, "@FILE", or the name of a preset
- * ("resnet20", or "resnet20:100" with another number of classes). A mistake in the text is PST_EINVAL with the place and a drawing. */
+ * ("resnet20", or "resnet20:100" with another number of classes). A mistake in the text is PST_EINVAL with the place and a
+ * drawing. */
 PST_API pst_status pst_model_parse(pst_model **ret, const char *text, const pst_shape *input, pst_error *reterr);
 /* Frees the model and returns NULL. `model` may be NULL. */
 PST_API pst_model *pst_model_destroy(pst_model *model);
@@ -59,13 +61,14 @@ PST_API bool pst_model_param_at(const pst_model *model, size_t i, pst_model_para
 
 /* The plan of a training step. */
 typedef struct pst_model_plan {
-    size_t size;    /* sizeof(pst_model_plan), set by the caller. */
-    uint64_t bytes; /* Bytes of activations, gradients and workspaces. */
-    char *text;     /* One line per group of layers: which implementation runs it and why. Free with pst_free. */
+    size_t size;         /* sizeof(pst_model_plan), set by the caller. */
+    uint64_t bytes;      /* Bytes of activations, gradients and workspaces. */
+    char *text;          /* One line per group of layers: which implementation runs it and why. Free with pst_free. */
     const char *kernels; /* Set by the caller: a table of kernels as pst_model_tune writes it; NULL: the usual ones. */
 } pst_model_plan;
 /* Plans a training step of `batch` samples on `threads` threads and fills `ret`. */
-PST_API pst_status pst_model_describe(const pst_model *model, size_t batch, unsigned threads, pst_model_plan *ret, pst_error *reterr);
+PST_API pst_status pst_model_describe(const pst_model *model, size_t batch, unsigned threads, pst_model_plan *ret,
+                                      pst_error *reterr);
 
 /* A kind of layer that models can be made of. */
 typedef struct pst_layer_doc {

@@ -15,16 +15,17 @@ extern "C" {
 
 /* ---- Types ---- */
 
+/* The type of the values of a field. */
 typedef enum pst_dtype {
-    PST_DTYPE_NONE = 0, /* no type */
-    PST_DTYPE_BYTES,    /* values of type pst_bytes: encoded images, text, anything */
-    PST_DTYPE_U8,       /* uint8_t */
-    PST_DTYPE_I32,      /* int32_t */
-    PST_DTYPE_I64,      /* int64_t */
-    PST_DTYPE_F16,      /* IEEE half precision */
-    PST_DTYPE_BF16,     /* the upper half of a float */
-    PST_DTYPE_F32,      /* float */
-    PST_DTYPE_F64       /* double */
+    PST_DTYPE_NONE = 0, /* The type is not known. */
+    PST_DTYPE_BYTES,    /* Values are of type pst_bytes: encoded images, text, anything. */
+    PST_DTYPE_U8,       /* Values are of type uint8_t. */
+    PST_DTYPE_I32,      /* Values are of type int32_t. */
+    PST_DTYPE_I64,      /* Values are of type int64_t. */
+    PST_DTYPE_F16,      /* Values are of IEEE half precision, in 16 bits. */
+    PST_DTYPE_BF16,     /* Values are the upper half of a float, in 16 bits. */
+    PST_DTYPE_F32,      /* Values are of type float. */
+    PST_DTYPE_F64       /* Values are of type double. */
 } pst_dtype;
 
 /* Returns the name of a type as NumPy spells it: "uint8", "float32"; "bytes" for bytes, "none" for an unknown type. */
@@ -94,35 +95,38 @@ PST_API char *pst_spec_text(const pst_spec *spec, char *buffer, size_t size);
 
 /* The kind of a parameter decides how its text is read and which type its member of the config has. */
 typedef enum pst_param_kind {
-    PST_PARAM_BOOL,    /* bool: "true", "false" */
-    PST_PARAM_INT,     /* int64_t */
-    PST_PARAM_UINT,    /* uint64_t */
-    PST_PARAM_FLOAT,   /* double */
-    PST_PARAM_STRING,  /* const char *, owned by the engine */
-    PST_PARAM_CHOICE,  /* int: the number of the text within `choices` */
-    PST_PARAM_BYTES,   /* uint64_t, written as 64M or 1.5GiB */
-    PST_PARAM_SIZE2D,  /* pst_size2d: "224" or "320x240" (width × height) */
-    PST_PARAM_FLOATS,  /* pst_floats: "0.5,0.5,0.5" */
-    PST_PARAM_STRINGS, /* pst_strings: all remaining positional words */
-    PST_PARAM_AMOUNT   /* pst_amount: "1000" is a number of elements, "64M" or "1.5GiB" a number of bytes */
+    PST_PARAM_BOOL,    /* The member is a bool, the text "true" or "false". */
+    PST_PARAM_INT,     /* The member is an int64_t. */
+    PST_PARAM_UINT,    /* The member is a uint64_t. */
+    PST_PARAM_FLOAT,   /* The member is a double. */
+    PST_PARAM_STRING,  /* The member is a const char *, whose text the engine owns. */
+    PST_PARAM_CHOICE,  /* The member is an int: the number of the text within `choices`. */
+    PST_PARAM_BYTES,   /* The member is a uint64_t, the text a number of bytes such as 64M or 1.5GiB. */
+    PST_PARAM_SIZE2D,  /* The member is a pst_size2d, the text "224" or "320x240" (width × height). */
+    PST_PARAM_FLOATS,  /* The member is a pst_floats, the text "0.5,0.5,0.5". */
+    PST_PARAM_STRINGS, /* The member is a pst_strings and takes all remaining positional words. */
+    PST_PARAM_AMOUNT   /* The member is a pst_amount: "1000" is a number of elements, "64M" or "1.5GiB" a number of bytes. */
 } pst_param_kind;
 
 /* How much: elements or bytes. At most one of the two is not 0. */
 typedef struct pst_amount {
-    uint64_t elements;
-    uint64_t bytes;
+    uint64_t elements; /* The number of elements; 0: `bytes` counts. */
+    uint64_t bytes;    /* The number of bytes; 0: `elements` counts. */
 } pst_amount;
 
+/* A width and a height. */
 typedef struct pst_size2d {
     uint32_t width;  /* The first number. */
     uint32_t height; /* The second number; 0: only one number was given, and the operation says what it means. */
 } pst_size2d;
 
+/* Up to eight numbers. */
 typedef struct pst_floats {
     size_t count;    /* The number of values. */
     double value[8]; /* The values. */
 } pst_floats;
 
+/* Any number of texts, owned by the engine. */
 typedef struct pst_strings {
     size_t count;             /* The number of texts. */
     const char *const *value; /* The texts. */
@@ -153,7 +157,13 @@ PST_API void *pst_scratch(pst_ctx *ctx, size_t size);
 
 /* Flags of an operation. */
 enum {
-    PST_OP_RANDOM = 1 /* `run` draws random numbers; a cache after it would repeat the first result, which the plan refuses. */
+    PST_OP_RANDOM = 1, /* `run` draws random numbers; a cache after it would repeat the first result, which the plan refuses. */
+    PST_OP_ONE_FIELD = 2, /* It changes the one field that its parameter `field` names, and leaves all others as they are. */
+    PST_OP_PARSES = 4,    /* It makes fields from the bytes of a record. */
+    PST_OP_DECODES = 8,   /* It makes pixels from the bytes of an image. */
+    PST_OP_CUTS = 16,     /* It keeps a part of an image. */
+    PST_OP_SIZES = 32,    /* It makes images of the size that its parameter `size` or `short` names, from images of any size. */
+    PST_OP_CONVERTS = 64  /* It changes the type or the layout of values, or scales them. */
 };
 
 /* An operation. The struct is constant and outlives every pipeline that has it; a worker never writes to it. */
@@ -179,7 +189,7 @@ typedef struct pst_op_class {
     pst_status (*run)(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr);
     /* Releases what `start` acquired, also after a `start` that failed halfway. Optional. */
     void (*stop)(const void *config, void *worker);
-    uint32_t flags; /* PST_OP_RANDOM, or 0. */
+    uint32_t flags; /* Any of the flags above, or 0. */
     /* Returns a hash of what the config contains beyond the parameters: equal work, equal value, in every process. A cursor is
      * checked against the names, the parameters and these values of all operations. Called once, after `plan`. Optional. */
     uint64_t (*fingerprint)(const void *config);
@@ -188,16 +198,21 @@ typedef struct pst_op_class {
      * then calls `run` for each of them in the same order, with equal `in`. It may also call `run` without `prepare`. `place` 0
      * begins a new group: if it failed or was stopped, elements of the group before it were not run. `in` is valid during the
      * call only. Optional. */
-    pst_status (*prepare)(const void *config, void *worker, pst_ctx *ctx, size_t place, const pst_tensor *in, pst_error *reterr);
+    pst_status (*prepare)(const void *config, void *worker, pst_ctx *ctx, size_t place, const pst_tensor *in,
+                          pst_error *reterr);
+    /* The name of the operation that does the same without random numbers and has the same parameters as far as they apply.
+     * NULL: without random numbers there is nothing to do, as with flip. */
+    const char *steady;
 } pst_op_class;
 
 /* ---- The operations that texts can use ---- */
 
+/* What an operation does to the stream of elements. */
 typedef enum pst_op_kind {
-    PST_OP_SOURCE,  /* delivers elements; stands at the beginning */
-    PST_OP_ORDER,   /* decides which elements come, and in which order */
-    PST_OP_SAMPLE,  /* computes one element from one element */
-    PST_OP_BATCHING /* gathers elements into batches, or prepares them ahead */
+    PST_OP_SOURCE,  /* It delivers elements and stands at the beginning. */
+    PST_OP_ORDER,   /* It decides which elements come, and in which order. */
+    PST_OP_SAMPLE,  /* It computes one element from one element. */
+    PST_OP_BATCHING /* It gathers elements into batches, or prepares them ahead. */
 } pst_op_kind;
 
 /* Returns operation `i`: the built-in ones in the order of the reference, then those of plug-ins; NULL after the last one. */

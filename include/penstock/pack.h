@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+/* How data are packed. A member that is 0 has its default. */
 typedef struct pst_pack_options {
     size_t size; /* sizeof(pst_pack_options). */
     /* The sources. */
@@ -89,8 +90,8 @@ typedef struct pst_pack_report {
 } pst_pack_report;
 
 /* Packs `count` sources into the folder `out`. `options` may be NULL. `ret` may be NULL; otherwise release `*ret` with
- * pst_pack_report_destroy. PST_EEXIST: the folder holds something else. PST_ENOTFOUND from a join: a part is not complete. PST_ECANCELLED: `progress` asked to stop; the same call
- * resumes. */
+ * pst_pack_report_destroy. PST_EEXIST: the folder holds something else. PST_ENOTFOUND from a join: a part is not complete.
+ * PST_ECANCELLED: `progress` asked to stop; the same call resumes. */
 PST_API pst_status pst_pack(const char *const *sources, size_t count, const char *out, const pst_pack_options *options,
                             pst_pack_report **ret, pst_error *reterr);
 /* Frees a report. Accepts NULL; returns NULL. */

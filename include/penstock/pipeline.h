@@ -46,20 +46,20 @@ typedef struct pst_pipeline_options {
     bool no_verify;    /* Does not check the checksums of payloads. */
     const char *cache_dir; /* The folder for indexes of shards in read-only folders; NULL: they are kept in memory. */
     double stall_seconds;  /* A batch that takes longer is reported by pst_pipeline_stats; 0: 60. */
-    const char *monitor; /* The folder of a socket at which other processes of this user read statistics (penstock/monitor.h),
-                            made if it does not exist; NULL: none. */
-    uint64_t trace;      /* The number of events that are recorded for pst_pipeline_trace; 0: none. */
-    unsigned hosts; /* The number of machines that the ranks run on, `world` / `hosts` on each, numbered one machine after the other.
-                       More than 1: the ranks of a machine get the samples of one part of the data, the same part in every epoch, so
-                       that each machine reads and caches its part alone; the shuffle is within the parts, and every sample is still
-                       delivered once. 0 and 1: any rank may get any sample. */
+    const char *monitor;   /* The folder of a socket at which other processes of this user read statistics (penstock/monitor.h),
+                              made if it does not exist; NULL: none. */
+    uint64_t trace;        /* The number of events that are recorded for pst_pipeline_trace; 0: none. */
+    unsigned hosts; /* The number of machines that the ranks run on, `world` / `hosts` on each, numbered one machine after the
+                       other. More than 1: the ranks of a machine get the samples of one part of the data, the same part in
+                       every epoch, so that each machine reads and caches its part alone; the shuffle is within the parts, and
+                       every sample is still delivered once. 0 and 1: any rank may get any sample. */
 } pst_pipeline_options;
 
 /* ---- Building ---- */
 
 /* Creates a pipeline from text: `source args | op args | …`, with # comments, "quotes", and arguments by position or as
- * name=value; "@file" inserts the text of a file, and joins take pipelines in parentheses: `zip (…) (…) | …`. `options` may be NULL. On PST_EINVAL `reterr->offset` is the byte of the
- * text, and the message has the line with a caret and a suggestion. */
+ * name=value; "@file" inserts the text of a file, and joins take pipelines in parentheses: `zip (…) (…) | …`. `options` may be
+ * NULL. On PST_EINVAL `reterr->offset` is the byte of the text, and the message has the line with a caret and a suggestion. */
 PST_API pst_status pst_pipeline_parse(pst_pipeline **ret, const char *text, const pst_pipeline_options *options,
                                       pst_error *reterr);
 /* Sets `*ret` to the text with the operations of each "@file" in place of it: it means the same without these files. Free it with
@@ -73,9 +73,9 @@ PST_API pst_status pst_pipeline_add(pst_pipeline *p, const char *op, const char 
 /* Appends a custom operation. `op`, and everything that the config points to, must outlive the pipeline; `config` itself is
  * copied. A `config` of NULL means the defaults of all parameters. */
 PST_API pst_status pst_pipeline_add_op(pst_pipeline *p, const pst_op_class *op, const void *config, pst_error *reterr);
-/* Appends a join of `count` pipelines as the source: `op` is "zip", "concatenate", "sample", "choose" or "interleave", `args` are
- * its arguments as text, or NULL. The pipelines must not be planned yet. On PST_OK they belong to `p` and must not be used any
- * more; their options are not used. On failure the caller still owns them, but they may be empty. */
+/* Appends a join of `count` pipelines as the source: `op` is "zip", "concatenate", "sample", "choose" or "interleave", `args`
+ * are its arguments as text, or NULL. The pipelines must not be planned yet. On PST_OK they belong to `p` and must not be used
+ * any more; their options are not used. On failure the caller still owns them, but they may be empty. */
 PST_API pst_status pst_pipeline_add_pipelines(pst_pipeline *p, const char *op, const char *args, pst_pipeline *const *branches,
                                               size_t count, pst_error *reterr);
 /* Appends arrays in memory as the source: `count` fields with these names, one tensor each, all with the same first dimension,
@@ -121,17 +121,17 @@ typedef void (*pst_keep_fn)(void *user, const pst_spec *spec, bool *keep);
 PST_API pst_status pst_pipeline_keep(pst_pipeline *p, pst_keep_fn choose, const void *user, size_t size, pst_error *reterr);
 /* Returns the fields of a batch, valid as long as the pipeline; NULL before the plan. */
 PST_API const pst_spec *pst_pipeline_spec(pst_pipeline *p);
-/* Stores the names of the classes that the field "label" of the source numbers, in the order of the numbers: the class folders of
- * `folder`, the labels of a list of `files` that are text, or the lines of labels.txt beside the shards of `tfrecord`. `*ret`
- * has `*ret_count` texts and is valid as long as the pipeline; 0: the names are not known. Plans the pipeline, if that has not
- * been done. */
+/* Stores the names of the classes that the field "label" of the source numbers, in the order of the numbers: the class folders
+ * of `folder`, the labels of a list of `files` that are text, or the lines of labels.txt beside the shards of `tfrecord`.
+ * `*ret` has `*ret_count` texts and is valid as long as the pipeline; 0: the names are not known. Plans the pipeline, if that
+ * has not been done. */
 PST_API pst_status pst_pipeline_class_names(pst_pipeline *p, const char *const **ret, size_t *ret_count, pst_error *reterr);
 /* Returns the number of batches per epoch on this rank; PST_NOWHERE if it is endless or not known. */
 PST_API uint64_t pst_pipeline_length(const pst_pipeline *p);
 /* Returns whether an epoch never ends, because of a `repeat` without a count. False before the plan. */
 PST_API bool pst_pipeline_endless(const pst_pipeline *p);
-/* Returns whether the chain combines elements into batches. Without such an operation, pst_pipeline_next returns every element as
- * a batch of one. False before the plan. */
+/* Returns whether the chain combines elements into batches. Without such an operation, pst_pipeline_next returns every element
+ * as a batch of one. False before the plan. */
 PST_API bool pst_pipeline_batched(const pst_pipeline *p);
 /* Returns the number of elements of a full batch; 0 before the plan. */
 PST_API uint64_t pst_pipeline_batch_size(const pst_pipeline *p);
@@ -230,6 +230,7 @@ typedef struct pst_stage_stats {
 
 #define PST_MAX_STAGES 40 /* the largest number of stages in pst_stats; further stages share the last one */
 
+/* What a pipeline has done so far. */
 typedef struct pst_stats {
     size_t size;                           /* sizeof(pst_stats); set it before the call. */
     uint64_t samples, batches;             /* The elements and batches that were delivered. */

@@ -1,4 +1,5 @@
-/* predict.h: a trained model that computes predictions: fused, planned once, without allocation per call, for any number of callers.
+/* predict.h: a trained model that computes predictions: fused, planned once, without allocation per call, for any number of
+ * callers.
  *
  *     pst_predictor_open(&p, "runs/first", &(pst_predict_options){.size = sizeof(pst_predict_options)}, &err);
  *     pst_predictor_run(p, &images, out, &err);      from any thread
@@ -15,12 +16,12 @@ extern "C" {
 
 /* The values that a predictor stores. */
 typedef enum pst_output {
-    PST_OUTPUT_MODEL = 0,     /* The result of the model as it is written. */
-    PST_OUTPUT_LOGITS,        /* The same without a softmax or sigmoid at its end. */
-    PST_OUTPUT_SOFTMAX,       /* The softmax of the logits. */
-    PST_OUTPUT_SIGMOID,       /* The sigmoid of each logit. */
-    PST_OUTPUT_PROBABILITIES  /* The softmax, or the sigmoid for one result or a run that was trained with PST_LOSS_BINARY; the result
-                                 as it is for PST_LOSS_MSE. */
+    PST_OUTPUT_MODEL = 0,    /* The result of the model as it is written. */
+    PST_OUTPUT_LOGITS,       /* The same without a softmax or sigmoid at its end. */
+    PST_OUTPUT_SOFTMAX,      /* The softmax of the logits. */
+    PST_OUTPUT_SIGMOID,      /* The sigmoid of each logit. */
+    PST_OUTPUT_PROBABILITIES /* The softmax, or the sigmoid for one result or a run that was trained with PST_LOSS_BINARY; the
+                                result as it is for PST_LOSS_MSE. */
 } pst_output;
 
 /* The arithmetic of a predictor. */
@@ -38,7 +39,7 @@ typedef struct pst_predict_options {
     pst_precision precision; /* The arithmetic. */
     bool portable;           /* Use no kernels for special instruction sets. */
     bool small;              /* Of a quantised model: int8 kernels only, which need the least memory. */
-    const char *checkpoint;  /* Of a run folder: "best", "latest" or a number of steps; NULL: best if there is one, otherwise latest. */
+    const char *checkpoint;  /* Of a run folder: "best", "latest" or a number of steps; NULL: best, otherwise latest. */
 } pst_predict_options;
 
 typedef struct pst_predictor pst_predictor;
@@ -47,9 +48,11 @@ typedef struct pst_predictor pst_predictor;
 PST_API pst_status pst_predictor_create(pst_predictor **ret, const pst_model *model, const float *const *values,
                                         const pst_predict_options *options, pst_error *reterr);
 /* Makes a predictor from files: everything that pst_network_open opens. */
-PST_API pst_status pst_predictor_open(pst_predictor **ret, const char *path, const pst_predict_options *options, pst_error *reterr);
+PST_API pst_status pst_predictor_open(pst_predictor **ret, const char *path, const pst_predict_options *options,
+                                      pst_error *reterr);
 /* Makes a predictor from the weights that `t` evaluates with, at this moment. They are copied. */
-PST_API pst_status pst_predictor_of_trainer(pst_predictor **ret, pst_trainer *t, const pst_predict_options *options, pst_error *reterr);
+PST_API pst_status pst_predictor_of_trainer(pst_predictor **ret, pst_trainer *t, const pst_predict_options *options,
+                                            pst_error *reterr);
 /* Frees the predictor and returns NULL. No call may be running. `p` may be NULL. */
 PST_API pst_predictor *pst_predictor_destroy(pst_predictor *p);
 
@@ -58,8 +61,8 @@ PST_API pst_shape pst_predictor_input(const pst_predictor *p);
 /* Returns the shape of one sample of the result. */
 PST_API pst_shape pst_predictor_output(const pst_predictor *p);
 /* Computes the results of the samples of `input` (the first dimension is the batch, of any size; any numeric type) into `out`
- * (samples × output values). Any number of threads may call it at the same time. Memory is allocated only when more calls run at once
- * than ever before. */
+ * (samples × output values). Any number of threads may call it at the same time. Memory is allocated only when more calls run
+ * at once than ever before. */
 PST_API pst_status pst_predictor_run(pst_predictor *p, const pst_tensor *input, float *out, pst_error *reterr);
 
 /* The plan of a predictor. */

@@ -16,13 +16,13 @@ extern "C" {
 
 /* How a launcher started this process. */
 typedef struct pst_launch {
-    size_t size;           /* sizeof(pst_launch), set by the caller. */
-    unsigned rank, ranks;  /* The number of this process, from 0, and the number of all. */
-    const char *launcher;  /* The variables that said so: "Open MPI", "PMI", "Slurm". */
-    const char *mpi;       /* The plug-in that fits: "openmpi" or "mpich"; "": the launcher does not say. */
+    size_t size;          /* sizeof(pst_launch), set by the caller. */
+    unsigned rank, ranks; /* The number of this process, from 0, and the number of all. */
+    const char *launcher; /* The variables that said so: "Open MPI", "PMI", "Slurm". */
+    const char *mpi;      /* The plug-in that fits: "openmpi" or "mpich"; "": the launcher does not say. */
 } pst_launch;
-/* Reads the variables that mpirun, mpiexec and srun set: OMPI_COMM_WORLD_*, PMI_*, PMIX_*, SLURM_*. Returns false for a process that was
- * not started by any of them, or that is alone. */
+/* Reads the variables that mpirun, mpiexec and srun set: OMPI_COMM_WORLD_*, PMI_*, PMIX_*, SLURM_*. Returns false for a process
+ * that was not started by any of them, or that is alone. */
 PST_API bool pst_launch_find(pst_launch *ret);
 
 /* A communicator: the ranks of one job. */
@@ -33,9 +33,10 @@ typedef struct pst_comm_options {
     size_t size;        /* sizeof(pst_comm_options). */
     const char *plugin; /* The plug-in's file, or the folder it lies in; NULL: beside the library. */
     double timeout;     /* Seconds without a sign of life after which a rank counts as lost; 0: 20. */
-    /* Called on a thread of the library when a rank is lost, before all ranks are ended. NULL: calls on the communicator fail instead. */
+    /* Called on a thread of the library when a rank is lost, before all ranks are ended. NULL: calls on the communicator fail
+     * instead. */
     void (*failed)(void *user, const pst_error *error);
-    void *user;         /* Handed to `failed`. */
+    void *user; /* Handed to `failed`. */
 } pst_comm_options;
 
 /* Joins the other ranks of the job that mpirun or srun started; a process that is alone gets a communicator of one rank.
@@ -55,9 +56,9 @@ PST_API const char *pst_comm_name(const pst_comm *c);
 
 /* One rank of a communicator. */
 typedef struct pst_rank_info {
-    size_t size;          /* sizeof(pst_rank_info), set by the caller. */
-    uint64_t pid;         /* Its process. */
-    char host[64];        /* The machine's name. */
+    size_t size;            /* sizeof(pst_rank_info), set by the caller. */
+    uint64_t pid;           /* Its process. */
+    char host[64];          /* The machine's name. */
     unsigned local, locals; /* Its number among the ranks of its machine, from 0, and their number. */
 } pst_rank_info;
 /* Fills `ret` for rank `rank`. Returns false if there is no such rank. */

@@ -12,12 +12,13 @@
 extern "C" {
 #endif
 
+/* How a shard is compressed. */
 typedef enum pst_compression {
-    PST_COMPRESSION_AUTO = 0, /* reading: recognised from the first bytes; writing: none */
-    PST_COMPRESSION_NONE,
-    PST_COMPRESSION_GZIP,
-    PST_COMPRESSION_ZLIB,
-    PST_COMPRESSION_ZSTD
+    PST_COMPRESSION_AUTO = 0, /* Readers recognise it from the first bytes; writers do not compress. */
+    PST_COMPRESSION_NONE,     /* The shard is not compressed. */
+    PST_COMPRESSION_GZIP,     /* The shard is one stream of gzip. */
+    PST_COMPRESSION_ZLIB,     /* The shard is one stream of zlib. */
+    PST_COMPRESSION_ZSTD      /* The shard is one stream of Zstandard. */
 } pst_compression;
 
 /* Stores the compression called "auto", "none", "gzip", "zlib" or "zstd", in any case. PST_EINVAL: there is no such
@@ -30,6 +31,7 @@ PST_API const char *pst_compression_name(pst_compression compression);
 
 /* ---- Damage: what is wrong with the data, and how much of it is tolerated ---- */
 
+/* What is wrong with data. */
 typedef enum pst_cause {
     PST_CAUSE_LENGTH_CRC,  /* A length does not match its checksum; reading resumes at the next sound record. */
     PST_CAUSE_DATA_CRC,    /* A payload does not match its checksum. */
@@ -41,7 +43,7 @@ typedef enum pst_cause {
     PST_CAUSE_MISSING,     /* A listed file does not exist. */
     PST_CAUSE_VALUE,       /* An operation of a pipeline refuses an element. */
     PST_CAUSE_INDEX,       /* A record is sound, but its index stores something wrong about it. */
-    PST_CAUSES             /* the number of causes of this version */
+    PST_CAUSES             /* The number of causes of this version. */
 } pst_cause;
 
 /* Returns the name of a cause, such as "length crc". */
@@ -96,6 +98,7 @@ PST_API pst_damage pst_damage_log_place(const pst_damage_log *log, size_t i);
 
 /* ---- Sequential reading ---- */
 
+/* How a shard is read. A member that is 0 has its default. */
 typedef struct pst_reader_options {
     size_t size;                 /* sizeof(pst_reader_options). */
     pst_compression compression; /* The compression; PST_COMPRESSION_AUTO recognises it. */
@@ -129,15 +132,16 @@ PST_API pst_reader *pst_reader_close(pst_reader *reader);
 
 /* Where an index is. */
 typedef enum pst_index_place {
-    PST_INDEX_SIDECAR, /* in the file X.pidx beside the shard */
-    PST_INDEX_CACHE,   /* in the cache folder, as the folder of the shard is not writable */
-    PST_INDEX_TEXT,    /* in a text index of DALI or tfrecord2idx beside the shard */
-    PST_INDEX_MEMORY   /* in memory, made by a scan */
+    PST_INDEX_SIDECAR, /* It is in the file X.pidx beside the shard. */
+    PST_INDEX_CACHE,   /* It is in the cache folder, as the folder of the shard is not writable. */
+    PST_INDEX_TEXT,    /* It is a text index of DALI or tfrecord2idx beside the shard. */
+    PST_INDEX_MEMORY   /* It is in memory, made by a scan. */
 } pst_index_place;
 
 /* Returns the name of a place, such as "sidecar". */
 PST_API const char *pst_index_place_name(pst_index_place place);
 
+/* How a shard is opened for random access. A member that is 0 has its default. */
 typedef struct pst_shard_options {
     size_t size;               /* sizeof(pst_shard_options). */
     bool no_verify;            /* Does not check the checksums of payloads. */
@@ -179,6 +183,7 @@ PST_API pst_status pst_shard_read(const pst_shard *shard, uint64_t i, void *buff
 
 /* ---- Indexes ---- */
 
+/* What pst_index_make found and did. */
 typedef struct pst_index_report {
     size_t size;           /* sizeof(pst_index_report); set it before the call. */
     uint64_t records;      /* The number of records. */
@@ -195,6 +200,7 @@ typedef struct pst_index_report {
 PST_API pst_status pst_index_make(const char *path, const pst_shard_options *options, bool rebuild, bool check,
                                   pst_index_report *ret, pst_error *reterr);
 
+/* What pst_index_entropy found and did. */
 typedef struct pst_entropy_report {
     size_t size;          /* sizeof(pst_entropy_report); set it before the call. */
     uint64_t jpegs;       /* The number of JPEGs that were found. */
@@ -218,6 +224,7 @@ PST_API pst_status pst_index_entropy(const char *path, const pst_shard_options *
 
 /* ---- Writing ---- */
 
+/* How a shard is written. A member that is 0 has its default. */
 typedef struct pst_writer_options {
     size_t size;                 /* sizeof(pst_writer_options). */
     pst_compression compression; /* The compression; PST_COMPRESSION_AUTO: none. */

@@ -17,6 +17,7 @@
 extern "C" {
 #endif
 
+/* What training minimises. */
 typedef enum pst_loss {
     PST_LOSS_AUTO = 0,    /* Chosen by the target's type and the model's last layer. */
     PST_LOSS_SPARSE,      /* Categorical cross-entropy, integer labels. */
@@ -26,7 +27,7 @@ typedef enum pst_loss {
     PST_LOSS_CUSTOM       /* `loss_fn` of the options. */
 } pst_loss;
 
-
+/* How weights are updated from gradients. */
 typedef enum pst_optimizer {
     PST_OPTIMIZER_ADAM = 0, /* Adam as in Keras: epsilon is added to the uncorrected root. */
     PST_OPTIMIZER_ADAMW,    /* Adam with weight decay. */
@@ -35,6 +36,7 @@ typedef enum pst_optimizer {
     PST_OPTIMIZER_LION      /* Lion: steps of the size of the rate, by the sign of a mean of the gradients. */
 } pst_optimizer;
 
+/* How the learning rate changes. */
 typedef enum pst_schedule {
     PST_SCHEDULE_CONSTANT = 0, /* The learning rate stays. */
     PST_SCHEDULE_STEP,         /* Multiplied by `gamma` after every `schedule_every` steps. */
@@ -48,6 +50,7 @@ struct pst_samples;
  * Returns the loss; `gradient`, unless it is NULL, receives the gradient of the loss with respect to `out`. */
 typedef double (*pst_loss_fn)(void *user, const struct pst_samples *samples, const float *out, size_t n, size_t width, float *gradient);
 
+/* The type in which values and gradients are stored between layers. */
 typedef enum pst_mixed {
     PST_MIXED_NONE = 0, /* Values and gradients are stored as float32. */
     PST_MIXED_FLOAT16,  /* They are stored as float16, with dynamic scaling of the loss as in Keras. */
@@ -366,6 +369,7 @@ PST_API pst_status pst_metrics_result(pst_metrics *m, pst_evaluation *ret, pst_e
 
 /* How far a run is; numbers are those of the current epoch. */
 typedef struct pst_run_progress {
+    size_t size;           /* sizeof(pst_run_progress) of the library. */
     bool epoch_end;        /* Whether an epoch has just ended: the validation is in. */
     bool validated;        /* Whether a validation has just ended: `val_loss` and others are new. */
     bool ended;            /* Whether the run has just ended within an epoch, whose numbers so far these are. */
@@ -446,8 +450,8 @@ typedef struct pst_run_options {
     const char *const *arguments; /* The command line, recorded for a resume; NULL: none. */
     size_t argument_count;    /* The number of arguments. */
     const char *folder;       /* The folder that relative paths in the command start from, recorded; NULL: none. */
-    const char *pipeline;     /* The texts of the pipelines, recorded; NULL: none. */
-    const char *validation;
+    const char *pipeline;     /* The text of the training pipeline, recorded; NULL: none. */
+    const char *validation;   /* The text of the validation pipeline, recorded; NULL: none. */
     const char *const *classes; /* Names of the classes, recorded; NULL: none. */
     size_t class_count;       /* The number of names. */
     pst_run_fn progress;      /* Called after every step; NULL: none. */
@@ -457,11 +461,11 @@ typedef struct pst_run_options {
 /* How a run ended. */
 typedef struct pst_run_result {
     size_t size;            /* sizeof(pst_run_result), set by the caller. */
-    pst_run_progress last;  /* The last progress. */
     uint64_t best_step;     /* The step of the best checkpoint; 0: none. */
     double best_loss;       /* Its monitored value. */
     bool stopped;           /* Whether `progress` asked to stop. */
     bool early;             /* Whether `patience` ended the run. */
+    pst_run_progress last;  /* The last progress. It grows, so it stays the last member. */
 } pst_run_result;
 
 /* Trains. The monitored loss is the validation's, or the training loss where `validation` is NULL. With `out`, checkpoints are written

@@ -169,7 +169,7 @@ class Dataset:
         """Mirrors an image left to right with probability p."""
     def normalize(self, range: Literal['0..1', '-1..1', 'imagenet'] = '0..1', mean: Numbers = '', std: Numbers = '', field: str
             | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
-        """Converts the bytes of an image to float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
+        """Converts the levels of an image, which are from 0 to 255, to float32: (level / 255 - mean) / std, computed as one multiplication and one addition."""
     def layout(self, order: Literal['nchw', 'nhwc'], field: str | PathLike[str] | Sequence[str | float] = 'image') -> Dataset:
         """Moves the channels of an image first (nchw) or last (nhwc); N is the batch dimension, which batch adds."""
     def enumerate(self, field: str | PathLike[str] | Sequence[str | float] = 'index', start: int = 0) -> Dataset:

@@ -9,6 +9,7 @@ import operator
 import os
 import struct
 import time
+import warnings
 import weakref
 from _thread import _local, get_ident as _thread
 from collections import namedtuple
@@ -239,7 +240,7 @@ class Dataset:
                 fields. A parameter `seed` gets a random number for this sample and epoch. Fields are NumPy arrays if NumPy is
                 installed. A compiled function (numba.cfunc, ctypes) runs without Python:
                 int32 f(const void **in, void **out, const int64_t *sizes). `raise ps.Skip` leaves the sample (or batch) out.
-            num_parallel_calls: None or AUTOTUNE, as in tf.data; the engine always runs functions in parallel
+            num_parallel_calls: None, AUTOTUNE or a number, as in tf.data; the engine runs functions on all workers of the pipeline
             per: "sample" or "batch"; None: "batch" after batch(), otherwise "sample"
             workers: "thread" runs it on the engine's threads; "process" in processes that share memory with it, which is
                 faster for Python code that takes over 100 µs
@@ -253,9 +254,12 @@ class Dataset:
         if not callable(function) and not hasattr(function, "native_name"):  # numba's compiled functions; a number may be any address
             raise TypeError(f"map takes a function, not {function!r}; for an address, ctypes.CFUNCTYPE(…)(address)")
         if num_parallel_calls not in (None, AUTOTUNE):
-            raise ValueError(
-                f"num_parallel_calls={num_parallel_calls!r}; functions run on all workers of the pipeline: with_options(workers=…) sets "
-                "their number"
+            if operator.index(num_parallel_calls) < 1:
+                raise ValueError(f"num_parallel_calls={num_parallel_calls!r}; expected None, AUTOTUNE or a number above 0")
+            warnings.warn(
+                f"num_parallel_calls={num_parallel_calls} is not used: functions run on all workers of the pipeline; with_options(workers=…) "
+                "sets their number",
+                stacklevel=2,
             )
         if workers not in ("thread", "process"):
             raise ValueError(f'workers="{workers}"; expected thread or process')
@@ -558,7 +562,8 @@ def pipeline(text, **options):
 
 def from_arrays(arrays, names=None):
     """Creates a dataset from the rows of arrays in memory: a tuple (fields x, y, or `names`), a dict, or one array. Arrays are
-    not copied and are kept alive. A list of bytes or str is a field of bytes.
+    not copied and are kept alive, unless fields do not have their type: uint32 becomes int64. A list of bytes or str, or a NumPy array
+    of texts, is a field of bytes.
 
     Example:
 
@@ -575,17 +580,31 @@ def from_arrays(arrays, names=None):
     return Dataset((Arrays(tuple(names), tuple(_array(array) for array in arrays)),))
 
 
+# Types of NumPy that fields do not have, and those that hold their values.
+WIDER = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+
+
 def _array(value):
     if isinstance(value, (list, tuple)) and all(isinstance(item, (bytes, str)) for item in value):
         return [item.encode() if isinstance(item, str) else item for item in value]
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("U", "S") and value.ndim == 1:  # NumPy's texts
+        return _array(value.tolist())
     try:
-        if memoryview(value).c_contiguous:
+        if memoryview(value).c_contiguous and str(getattr(value, "dtype", "")) not in WIDER:
             return value
     except TypeError:  # lists of numbers; PyTorch and JAX arrays
         pass
     from ._functions import as_array
 
-    return as_array(value)
+    return _widened(as_array(value))
+
+
+def _widened(array):
+    """Converts whole numbers of a type that fields do not have to the smallest one that holds them all."""
+    wider = WIDER.get(str(getattr(array, "dtype", "")))
+    if wider == "int64" and array.dtype == "uint64" and array.size and int(array.max()) >= 2**63:
+        raise OverflowError(f"{array.max()} does not fit int64; pass smaller numbers, or texts")
+    return array.astype(wider) if wider else array
 
 
 def from_files(paths, labels=None):
@@ -622,6 +641,11 @@ def _labels(labels):
         return tuple(str(number).encode() for number in numbers), None
     bits = struct.unpack(f"={len(given)}q", struct.pack(f"={len(given)}d", *given))
     wide = str(getattr(labels, "dtype", "")) in ("float64", "torch.float64")
+    if not wide:
+        try:
+            struct.pack(f"={len(given)}f", *given)
+        except OverflowError:
+            raise OverflowError("a label does not fit float32; pass an array of float64") from None
     return tuple(str(number).encode() for number in bits), "float64" if wide else "float32"
 
 

@@ -57,7 +57,7 @@ def spec_of(name, value):
         return "bytes", ()
     if _is_text(value):
         return "bytes", (None,)
-    if isinstance(value, float):
+    if isinstance(value, float) and not hasattr(value, "dtype"):  # numpy.float64 is a float, too
         return "float32", ()
     if isinstance(value, int):
         return "int64", ()
@@ -94,8 +94,19 @@ def _coerce(name, value, dtype):
             _check_range(name, array, numpy.iinfo(dtype))
         elif not numpy.can_cast(array.dtype, dtype, "same_kind"):
             raise TypeError(f"field {name}: {array.dtype}, planned {dtype}")
-        array = array.astype(dtype)
+        array = _as_type(name, array, dtype)
     return numpy.ascontiguousarray(array) if array.ndim else array
+
+
+def _as_type(name, array, dtype):
+    """Converts an array; raises for numbers that a smaller floating-point type would make infinite."""
+    with numpy.errstate(over="ignore"):
+        result = array.astype(dtype)
+    if array.dtype.kind in "fiu" and result.dtype.kind == "f":
+        infinite = numpy.isinf(result) & numpy.isfinite(array)
+        if infinite.any():
+            raise OverflowError(f"field {name}: {array[infinite].flat[0]} does not fit {result.dtype}; declare a wider type")
+    return result
 
 
 def _check_range(name, array, bounds):

@@ -1,6 +1,7 @@
 """TFRecord files and tf.train.Examples without TensorFlow, and packing."""
 
 import os
+import struct
 from collections.abc import Sequence
 
 from . import _core, _fluent
@@ -106,8 +107,17 @@ def _feature(name, value):
     if all(isinstance(item, int) for item in value):
         return array("q", value)
     if all(isinstance(item, (int, float)) for item in value):
-        return array("f", value)
+        return _floats(name, value)
     return _numbers(name, value)
+
+
+def _floats(name, values):
+    from array import array
+
+    try:
+        return array("f", struct.pack(f"={len(values)}f", *values))
+    except OverflowError:
+        raise OverflowError(f"feature {name}: a number does not fit float32, the only float of tf.train.Example") from None
 
 
 def _numbers(name, value):
@@ -129,7 +139,7 @@ def _numbers(name, value):
     if view.format in "bBhHiIlLqQ?":
         return array("q", map(int, flat))
     if view.format in "efd":
-        return array("f", flat)
+        return _floats(name, flat)
     raise TypeError(f"feature {name}: values of format {view.format}; expected numbers or bytes")
 
 

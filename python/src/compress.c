@@ -101,17 +101,18 @@ static PyObject *variant_object(const pst_compress_variant *v)
 static PyObject *result_object(const pst_compress_result *r)
 {
     PyObject *variants = PyList_New(0);
-    for (size_t i = 0; variants && i < r->count; i++) {
-        PyObject *v = variant_object(&r->variants[i]);
+    pst_compress_variant variant = {.size = sizeof(variant)};
+    for (size_t i = 0; variants && pst_compress_variant_at(r, i, &variant); i++) {
+        PyObject *v = variant_object(&variant);
         if (!v || PyList_Append(variants, v) < 0)
             Py_CLEAR(variants);
         Py_XDECREF(v);
     }
     PyObject *layers = variants ? PyList_New(0) : NULL;
-    for (size_t i = 0; layers && i < r->layer_count; i++) {
-        const pst_compress_layer *l = &r->layers[i];
-        PyObject *o = Py_BuildValue("{s:s,s:K,s:K,s:I}", "name", l->name, "weights", (unsigned long long)l->weights, "nonzero",
-                                    (unsigned long long)l->nonzero, "bits", l->bits);
+    pst_compress_layer l = {.size = sizeof(l)};
+    for (size_t i = 0; layers && pst_compress_layer_at(r, i, &l); i++) {
+        PyObject *o = Py_BuildValue("{s:s,s:K,s:K,s:I}", "name", l.name, "weights", (unsigned long long)l.weights, "nonzero",
+                                    (unsigned long long)l.nonzero, "bits", l.bits);
         if (!o || PyList_Append(layers, o) < 0)
             Py_CLEAR(layers);
         Py_XDECREF(o);

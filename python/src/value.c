@@ -1,6 +1,7 @@
 /* value.c: what Python made, as the engine takes it: fields with types and shapes, values copied into tensors. */
 #include "callback.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,8 @@ static bool put_number(PyObject *value, const pst_field *f, void *to)
     if (f->dtype == PST_DTYPE_F32 || f->dtype == PST_DTYPE_F64) {
         double d = PyFloat_AsDouble(value);
         float f32 = (float)d;
+        if (f->dtype == PST_DTYPE_F32 && isinf(f32) && isfinite(d))
+            return PyErr_Format(PyExc_OverflowError, "field %s: %S does not fit float32; declare a wider type", f->name, value), false;
         memcpy(to, f->dtype == PST_DTYPE_F32 ? (void *)&f32 : (void *)&d, pst_dtype_size(f->dtype));
     } else if (f->dtype == PST_DTYPE_U8 || f->dtype == PST_DTYPE_I32 || f->dtype == PST_DTYPE_I64) {
         return put_integer(value, f, to);

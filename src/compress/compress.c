@@ -128,7 +128,7 @@ static pst_status step_zeros(struct compression *c, pst_network **now, pst_error
 static bool count_samples(void *user, uint64_t samples, uint64_t of)
 {
     struct compression *c = user;
-    pst_run_progress p = {.step = samples, .epoch_steps = of};
+    pst_run_progress p = {.size = sizeof(p), .step = samples, .epoch_steps = of};
     if (c->options->progress && c->options->progress(c->options->user, c->what, &p, NULL))
         c->stop = true;
     return !c->stop;
@@ -372,6 +372,23 @@ static pst_status copy_network(pst_network **ret, const pst_network *from, pst_e
     pst_status st = pst_network_create(ret, pst_model_text(from->model), &input, values, from->record, reterr);
     mem_free(values);
     return st;
+}
+
+bool pst_compress_variant_at(const pst_compress_result *result, size_t i, pst_compress_variant *ret)
+{
+    if (i >= result->count || result_check(ret, NULL) < 0)
+        return false;
+    result_give(ret, &result->variants[i], sizeof(*ret));
+    return true;
+}
+
+bool pst_compress_layer_at(const pst_compress_result *result, size_t i, pst_compress_layer *ret)
+{
+    bool known = result->size >= offsetof(pst_compress_result, layer_count) + sizeof(result->layer_count);
+    if (!known || i >= result->layer_count || result_check(ret, NULL) < 0)
+        return false;
+    result_give(ret, &result->layers[i], sizeof(*ret));
+    return true;
 }
 
 pst_status pst_compress(pst_network **ret, const pst_network *from, pst_pipeline *training, pst_pipeline *validation,

@@ -29,7 +29,7 @@ static bool exists(const char *path)
 static pst_status count_batches(struct compression *c, uint64_t *ret, pst_error *reterr)
 {
     pst_batch *batch = NULL;
-    pst_run_progress p = {0};
+    pst_run_progress p = {.size = sizeof(p)};
     pst_status st = pst_pipeline_seek(c->training, &c->start, reterr);
     while (st == PST_OK && (st = pst_pipeline_next(c->training, &batch, reterr)) == PST_OK) {
         batch = pst_batch_unref(batch);

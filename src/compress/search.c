@@ -202,7 +202,7 @@ static pst_status measure(struct search *s, const struct layer *layer, int level
 static bool stopped(struct search *s, size_t done, size_t all)
 {
     struct compression *c = s->compression;
-    pst_run_progress p = {.step = done, .epoch_steps = all};
+    pst_run_progress p = {.size = sizeof(p), .step = done, .epoch_steps = all};
     if (c->options->progress && c->options->progress(c->options->user, s->kind->what, &p, NULL))
         c->stop = true;
     return c->stop;

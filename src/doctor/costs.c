@@ -22,12 +22,16 @@ bool costs_has_op(const char *name, const char *word)
     return false;
 }
 
-static bool any_word(const char *name, const char *const *words)
+/* The flags of all operations in the name of a stage, those of random ones apart. */
+static uint32_t flags_in(const char *name, uint32_t *ret_random)
 {
-    for (size_t i = 0; words[i]; i++)
-        if (costs_has_op(name, words[i]))
-            return true;
-    return false;
+    const pst_op_class *op;
+    uint32_t flags = 0;
+    *ret_random = 0;
+    for (size_t i = 0; (op = pst_op_at(i)) != NULL; i++)
+        if (op->flags && costs_has_op(name, op->name))
+            *(op->flags & PST_OP_RANDOM ? ret_random : &flags) |= op->flags;
+    return flags;
 }
 
 static const struct draft_stage *custom_in(const struct pst_doctor *d, const char *name)
@@ -40,9 +44,7 @@ static const struct draft_stage *custom_in(const struct pst_doctor *d, const cha
 
 const char *stage_kind(const struct pst_doctor *d, const char *name)
 {
-    static const char *const augment[] = {"flip", "random_crop", "random_resized_crop", "rotate", "jitter", "color_jitter", "mixup", NULL};
-    static const char *const resize[] = {"resize", "crop", "center_crop", NULL};
-    static const char *const convert[] = {"normalize", "cast", "layout", "one_hot", "stack", "scale", NULL};
+    uint32_t random, flags = flags_in(name, &random);
     const struct draft_stage *custom = custom_in(d, name);
     if (custom)
         return custom == d->now.stage ? "read" : custom->python ? "python" : "function";
@@ -50,15 +52,15 @@ const char *stage_kind(const struct pst_doctor *d, const char *name)
         return "read";
     if (strcmp(name, "batch") == 0)
         return "collate";
-    if (costs_has_op(name, "example"))
+    if (flags & PST_OP_PARSES)
         return "parse";
-    if (costs_has_op(name, "decode"))
+    if (flags & PST_OP_DECODES)
         return "decode";
-    if (any_word(name, resize))
+    if (flags & (PST_OP_CUTS | PST_OP_SIZES))
         return "resize";
-    if (any_word(name, augment))
+    if (random)
         return "augment";
-    return any_word(name, convert) ? "convert" : "other";
+    return flags & PST_OP_CONVERTS ? "convert" : "other";
 }
 
 static void add_stage(struct pst_doctor *d, const struct trial_stage *t, double total)

@@ -248,7 +248,8 @@ static uint32_t side_in(const char *text)
 
 static uint32_t side_of(const struct draft_stage *s)
 {
-    bool sized = strcmp(s->name, "resize") == 0 || strcmp(s->name, "random_resized_crop") == 0;
+    const pst_op_class *op = s->custom ? NULL : pst_op_find(s->name);
+    bool sized = op && op->flags & PST_OP_SIZES;
     char *size = sized ? draft_argument(s, "size", 0) : NULL, *side = sized ? draft_argument(s, "short", SIZE_MAX) : NULL;
     uint32_t n = side ? side_in(side) : side_in(size);
     mem_free(size);
@@ -268,7 +269,8 @@ size_t remedy_sized(const struct pst_doctor *d)
 uint32_t remedy_side(const struct pst_doctor *d, bool *ret_random)
 {
     size_t at = remedy_sized(d);
-    *ret_random = at != DRAFT_NONE && strcmp(d->now.stage[at].name, "random_resized_crop") == 0;
+    const pst_op_class *op = at == DRAFT_NONE ? NULL : pst_op_find(d->now.stage[at].name);
+    *ret_random = op && op->flags & PST_OP_RANDOM;
     return at == DRAFT_NONE ? 0 : side_of(&d->now.stage[at]);
 }
 

@@ -41,7 +41,7 @@ static pst_status judge_choice(struct pst_doctor *d, struct remedy *r, const str
         return st;
     r->flaw = true;
     r->cause = "late-filter";
-    snprintf(r->title, sizeof(r->title), "%s before the images are decoded%s: what is left out is then not computed", m->first,
+    snprintf(r->title, sizeof(r->title), "%s earlier%s: what it leaves out is then not computed", m->first,
              m->hoisted ? ", which the branches leave to the stages after the join" : "");
     snprintf(r->price, sizeof(r->price), "none");
     snprintf(r->risk, sizeof(r->risk), "random operations draw other numbers%s", m->hoisted ? " after the join than in the branches" : "");

@@ -22,11 +22,23 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
-/* Operations that change the field of images and nothing else. */
-static bool computes_image(const struct draft_stage *s)
+static uint32_t flags_of(const struct draft_stage *s)
 {
-    static const char *const names[] = {"decode", "resize", "crop", "center_crop", "random_crop", "random_resized_crop", "flip", "normalize", "layout", NULL};
-    return !s->custom && s->kind == PST_OP_SAMPLE && is_one_of(s->name, names);
+    const pst_op_class *op = s->custom ? NULL : pst_op_find(s->name);
+    return op ? op->flags : 0;
+}
+
+/* The field of a stage that changes only one, for mem_free; NULL: it may change others. */
+static char *only_field(const struct draft_stage *s)
+{
+    const pst_param *p = flags_of(s) & PST_OP_ONE_FIELD ? pst_op_find(s->name)->params : NULL;
+    size_t place = 0;
+    for (; p && p->name && strcmp(p->name, "field") != 0; p++)
+        place++;
+    if (!p || !p->name || !p->fallback)
+        return NULL;
+    char *field = draft_argument(s, "field", place);
+    return field ? field : mem_strdup(p->fallback);
 }
 
 static bool mentions(const char *text, const char *word)
@@ -46,10 +58,10 @@ static bool passes(const struct draft_stage *s, const struct draft_stage *over)
     static const char *const by_place[] = {"shuffle", "take", "skip", "shard", NULL}, *const by_value[] = {"filter", "unique", NULL};
     if (is_one_of(s->name, by_place))
         return over->kind == PST_OP_SAMPLE && !over->custom;
-    if (!is_one_of(s->name, by_value) || !computes_image(over) || !strpbrk(s->text, " \t"))
+    if (!is_one_of(s->name, by_value) || !strpbrk(s->text, " \t"))
         return false; /* without arguments all fields are compared */
-    char *field = draft_argument(over, "field", strcmp(over->name, "decode") == 0 ? 0 : SIZE_MAX);
-    bool free = !mentions(s->text, field ? field : "image");
+    char *field = only_field(over);
+    bool free = field && !mentions(s->text, field);
     mem_free(field);
     return free;
 }
@@ -184,17 +196,38 @@ static void hoist(struct join *j, size_t b, struct draft *r)
     draft_truncate(branch, branch->count - 1);
 }
 
-/* What every branch computes last on its images; in zip, where fields stand side by side, what any branch does. */
+static bool decodes(const struct draft *branch, const char *field)
+{
+    bool found = false;
+    for (size_t i = 0; i < branch->count && !found; i++) {
+        char *own = flags_of(&branch->stage[i]) & PST_OP_DECODES ? only_field(&branch->stage[i]) : NULL;
+        found = own && strcmp(own, field) == 0;
+        mem_free(own);
+    }
+    return found;
+}
+
+/* Whether the last stage may be computed after the join. One that converts may be what makes the types of the branches equal,
+ * unless its field is an image that the branch decodes. */
+static bool can_leave(const struct draft *branch, const struct draft_stage *last)
+{
+    char *field = last ? only_field(last) : NULL;
+    bool ret = field && (!(flags_of(last) & PST_OP_CONVERTS) || decodes(branch, field));
+    mem_free(field);
+    return ret;
+}
+
+/* What every branch computes last on one field; in zip, where fields stand side by side, what any branch does. */
 static unsigned hoist_all(struct join *j, struct draft *r)
 {
     bool together = strcmp(r->stage[0].name, "zip") == 0;
     unsigned count = 0;
     for (size_t b = 0; together && b < j->count; b++)
-        for (; last_of(&j->branch[b]) && computes_image(last_of(&j->branch[b])); count++)
+        for (; can_leave(&j->branch[b], last_of(&j->branch[b])); count++)
             hoist(j, b, r);
     while (!together) {
         const struct draft_stage *last = last_of(&j->branch[0]);
-        bool same = last && computes_image(last);
+        bool same = can_leave(&j->branch[0], last);
         for (size_t b = 1; b < j->count && same; b++) {
             const struct draft_stage *other = last_of(&j->branch[b]);
             same = other && strcmp(other->text, last->text) == 0;

@@ -177,8 +177,8 @@ static pst_status check_place(const pst_pipeline *p, uint64_t k, pst_error *rete
     }
     uint64_t steps = feed_steps(&plan->order, &plan->split, 0);
     return k < steps ? PST_OK
-                     : pst_fail(reterr, PST_EINVAL, "batch %" PRIu64 ", and an epoch has %" PRIu64 " batches, numbered from 0", k,
-                                steps);
+                     : pst_fail(reterr, PST_EINVAL, "batch %" PRIu64 ", and an epoch has %" PRIu64 " batch%s, numbered from 0", k,
+                                steps, steps == 1 ? "" : "es");
 }
 
 pst_status pst_pipeline_at(pst_pipeline *p, uint64_t epoch, uint64_t k, pst_batch **ret, pst_error *reterr)

@@ -223,7 +223,9 @@ static pst_status compute_bits(struct kept_bits *b, const struct pipeline_plan *
     expr->field = RESULT;
     expr->dtype = EXPR_DTYPE_U8;
     expr->truth = true;
-    pst_status st = chain_add_class(&tail, &op_expr.op, expr, reterr);
+    pst_op_class test = op_expr.op; /* its errors name the filter */
+    test.name = p->chain->nodes[i].op->name;
+    pst_status st = chain_add_class(&tail, &test, expr, reterr);
     if (st == PST_OK)
         st = chain_add_class(&tail, &op_select.op, &select, reterr);
     if (st == PST_OK)

@@ -56,7 +56,7 @@ static pst_status batch_length(const struct order_step *s, uint64_t *ret, pst_er
 {
     uint64_t n = s->inner, span;
     if (s->size == 0)
-        return pst_fail(reterr, PST_EINVAL, "batch: a size of 0; expected at least 1");
+        return pst_fail(reterr, PST_EINVAL, "a size of 0; expected at least 1");
     if (__builtin_mul_overflow(s->size - 1, s->stride ? s->stride : 1, &span) || span >= INT64_MAX || shift_of(s) > INT64_MAX)
         return pst_fail(reterr, PST_EINVAL, "%" PRIu64 " elements with a stride of %" PRIu64 " are too many to number", s->size,
                         s->stride);
@@ -97,8 +97,8 @@ static pst_status step_length(const struct order_step *s, uint64_t *ret, pst_err
         break;
     case ORDER_SHARD:
         if (s->shards == 0 || s->shard >= s->shards)
-            return pst_fail(reterr, PST_EINVAL, "shard: number %" PRIu64 " of %" PRIu64 " shards; they are numbered from 0",
-                            s->shard, s->shards);
+            return pst_fail(reterr, PST_EINVAL, "number %" PRIu64 " of %" PRIu64 " shard%s; they are numbered from 0", s->shard,
+                            s->shards, s->shards == 1 ? "" : "s");
         if (is_counted(n))
             *ret = n > s->shard ? (n - s->shard - 1) / s->shards + 1 : 0;
         break;
@@ -122,7 +122,7 @@ pst_status order_push(struct order *o, const struct order_step *step, pst_error 
         return pst_fail(reterr, PST_EINVAL,
                         "shuffle: an endless sequence has no whole to shuffle; put shuffle before repeat");
     if (s.kind == ORDER_BATCH && o->batch != SIZE_MAX)
-        return pst_fail(reterr, PST_EINVAL, "batch: the elements are batched already; a chain can have only one batch");
+        return pst_fail(reterr, PST_EINVAL, "the elements are batched already; a chain can have only one batch");
     if (s.kind == ORDER_NUMBER && o->batch != SIZE_MAX)
         return pst_fail(reterr, PST_EINVAL, "elements are numbered before they are batched; put it before batch");
     if (s.kind == ORDER_NUMBER && o->numbers == ORDER_MAX_NUMBERS)

@@ -323,8 +323,6 @@ static pst_status push_filter(struct pipeline_plan *p, size_t i, const struct pl
                         "the elements before it come in another order in every epoch; put filter before shuffle"
                         ", or snapshot before filter");
     pst_status st = evaluate_filter(&bits, p, i, count, env, reterr);
-    if (st < 0 && reterr && strcmp(reterr->op, "expr") == 0)
-        snprintf(reterr->op, sizeof(reterr->op), "filter");
     if (st < 0)
         return st;
     bits->next = p->filters;

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "infer/infer.h"
 #include "model/convert.h"
 #include "model/fold.h"
@@ -58,8 +59,6 @@ static pst_output choose_output(const struct graph *g, pst_output wanted, pst_lo
 
 static pst_status check_options(const pst_predict_options *o, bool quantised, pst_error *reterr)
 {
-    if (o->size < sizeof(*o))
-        return pst_fail(reterr, PST_EINVAL, "pst_predict_options.size is not set");
     if (o->threads > 1024)
         return pst_fail(reterr, PST_EINVAL, "%u threads; expected up to 1024", o->threads);
     if (o->precision == PST_PRECISION_INT8 && !quantised)
@@ -67,9 +66,13 @@ static pst_status check_options(const pst_predict_options *o, bool quantised, ps
     return PST_OK;
 }
 
-pst_status predictor_create(pst_predictor **ret, const struct predictor_source *from, const pst_predict_options *o, pst_error *reterr)
+pst_status predictor_create(pst_predictor **ret, const struct predictor_source *from, const pst_predict_options *options, pst_error *reterr)
 {
-    pst_status st = check_options(o, from->quant, reterr);
+    pst_predict_options own = {0};
+    const pst_predict_options *o = &own;
+    pst_status st = options_take(&own, sizeof(own), options, reterr);
+    if (st == PST_OK)
+        st = check_options(o, from->quant, reterr);
     if (st < 0)
         return st;
     pst_predictor *p = mem_zalloc(sizeof(*p));

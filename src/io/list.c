@@ -1,10 +1,13 @@
-/* list.c: which column of a list is the path, which the label, and what they are in each row. Leaves to others: where rows
- * begin, where paths are relative to, and what labels mean. */
+/* list.c: which column of a list is the path, which the label, what they are in each row, and whether labels
+ * are numbers or names. Leaves to others: where rows begin, and where paths are relative to. */
 #include "io/list.h"
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/number.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -108,6 +111,65 @@ pst_status list_recognise(struct list_reader *r, const char *head, size_t length
         *ret = form;
     return st;
 }
+
+/* ---- Labels ---- */
+
+/* The number of characters of `f` before its digits: spaces and a sign. */
+static size_t before_digits(const struct csv_field *f)
+{
+    size_t n = 0;
+    while (n < f->length && (f->data[n] == ' ' || f->data[n] == '\t'))
+        n++;
+    return n + (n < f->length && (f->data[n] == '-' || f->data[n] == '+'));
+}
+
+/* "007" is a name, as are inf and nan. */
+static bool is_number(const struct csv_field *f, double *ret)
+{
+    size_t n = before_digits(f);
+    bool zeros = n + 1 < f->length && f->data[n] == '0' && is_digit(f->data[n + 1]);
+    return !zeros && number_float(f->data, f->length, ret) && isfinite(*ret);
+}
+
+static bool is_whole_number(const struct csv_field *f)
+{
+    for (size_t i = before_digits(f); i < f->length; i++)
+        if (!is_digit(f->data[i]) && f->data[i] != ' ' && f->data[i] != '\t')
+            return false;
+    return true;
+}
+
+void list_labels_look(struct list_labels *l, const struct csv_field *label)
+{
+    int64_t whole;
+    double real;
+    if (l->kind == LIST_NAMES || number_int(label->data, label->length, &whole))
+        return;
+    if (!is_number(label, &real)) {
+        l->kind = LIST_NAMES;
+        return;
+    }
+    l->kind = LIST_NUMBERS;
+    if (!l->large[0] && is_whole_number(label))
+        snprintf(l->large, sizeof(l->large), "%.*s", (int)label->length, label->data);
+}
+
+pst_status list_labels_check(const struct list_labels *l, const char *list, pst_error *reterr)
+{
+    if (l->kind != LIST_NUMBERS || !l->large[0])
+        return PST_OK;
+    return pst_fail_at(reterr, PST_ETYPE, list, PST_NOWHERE, PST_NOWHERE,
+                       "label %s is beyond int64; use smaller numbers, or names, such as c%s, that are numbered", l->large,
+                       l->large);
+}
+
+double list_label_number(const struct csv_field *label)
+{
+    double real = 0;
+    return is_number(label, &real) ? real : 0;
+}
+
+/* ---- Rows ---- */
 
 /* A NUL would end a path or a label before its end. */
 static bool is_whole(const struct csv_field *f)

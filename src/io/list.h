@@ -33,6 +33,18 @@ pst_status list_read_row(struct list_reader *r, const struct list_form *form, co
                          uint64_t number, const struct csv_field **ret_path, const struct csv_field **ret_label,
                          pst_error *reterr);
 
+/* What the labels of lists are: integers while all of them are, then numbers, then names of classes. Zeroed at first. */
+enum list_labels_kind { LIST_INTEGERS, LIST_NUMBERS, LIST_NAMES };
+struct list_labels {
+    enum list_labels_kind kind;
+    char large[32]; /* the first whole number beyond int64; "": none */
+};
+void list_labels_look(struct list_labels *l, const struct csv_field *label);
+/* After all labels: fails if one of the numbers is a whole number beyond int64. */
+pst_status list_labels_check(const struct list_labels *l, const char *list, pst_error *reterr);
+/* Reads a label of lists of numbers. */
+double list_label_number(const struct csv_field *label);
+
 /* Returns true for "jpg" and other image extensions, in upper or lower case. */
 bool list_is_image_extension(const char *extension, size_t length);
 

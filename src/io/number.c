@@ -100,6 +100,11 @@ static bool scan(const char *s, size_t n, struct decimal *ret)
     return i == n && i > begin;
 }
 
+bool number_fits_float(double value)
+{
+    return !isfinite(value) || isfinite((float)value);
+}
+
 bool number_float(const char *s, size_t n, double *ret)
 {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,

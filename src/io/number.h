@@ -10,6 +10,8 @@
 bool number_int(const char *s, size_t n, int64_t *ret);
 /* Decimal with optional point and exponent, or inf, infinity, nan in any case. Spaces around are allowed. */
 bool number_float(const char *s, size_t n, double *ret);
+/* Returns false for a number that float32 would make infinite. */
+bool number_fits_float(double value);
 /* Returns true for the words that tables use instead of a number: nothing, NA, N/A, NaN, null, None (the words in any case). */
 bool number_missing(const char *s, size_t n);
 

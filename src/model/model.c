@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "model/kernel_table.h"
 #include "model/layer_list.h"
 #include "model/preset.h"
@@ -100,24 +101,25 @@ const char *model_ending(const pst_model *m)
 bool pst_model_layer_at(const pst_model *model, size_t i, pst_model_layer *ret)
 {
     const struct graph *g = model->graph;
-    if (i >= g->count || ret->size < sizeof(*ret))
+    if (i >= g->count || result_check(ret, NULL) < 0)
         return false;
     const struct graph_node *n = &g->nodes[i];
-    pst_model_layer layer = {.size = ret->size, .name = n->name, .kind = n->layer->name, .output = shape_public(&n->out)};
+    pst_model_layer layer = {.name = n->name, .kind = n->layer->name, .output = shape_public(&n->out)};
     for (size_t k = 0; k < n->params; k++)
         layer.parameters += g->params[n->first_param + k].count;
     layer.flops = n->layer->flops ? n->layer->flops(n->config, n->in, &n->out) : 0;
-    *ret = layer;
+    result_give(ret, &layer, sizeof(layer));
     return true;
 }
 
 bool pst_model_param_at(const pst_model *model, size_t i, pst_model_param *ret)
 {
-    if (i >= model->graph->param_count || ret->size < sizeof(*ret))
+    if (i >= model->graph->param_count || result_check(ret, NULL) < 0)
         return false;
     const struct graph_param *p = &model->graph->params[i];
-    *ret = (pst_model_param){.size = ret->size, .name = p->name, .rank = p->layer.rank, .count = p->count, .fixed = p->layer.fixed};
-    memcpy(ret->shape, p->layer.shape, sizeof(ret->shape));
+    pst_model_param param = {.name = p->name, .rank = p->layer.rank, .count = p->count, .fixed = p->layer.fixed};
+    memcpy(param.shape, p->layer.shape, sizeof(param.shape));
+    result_give(ret, &param, sizeof(param));
     return true;
 }
 
@@ -150,10 +152,10 @@ pst_status pst_model_describe(const pst_model *model, size_t batch, unsigned thr
 bool pst_layer_at(size_t i, pst_layer_doc *ret)
 {
     const struct layer_class *l = layer_at(i);
-    if (!l || ret->size < sizeof(*ret))
+    if (!l || result_check(ret, NULL) < 0)
         return false;
-    *ret = (pst_layer_doc){
-        .size = ret->size, .name = l->name, .doc = l->doc, .example = l->example, .params = l->params, .positional = l->positional};
+    const pst_layer_doc doc = {.name = l->name, .doc = l->doc, .example = l->example, .params = l->params, .positional = l->positional};
+    result_give(ret, &doc, sizeof(doc));
     return true;
 }
 

@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "io/publish.h"
 #include "io/publish_folder.h"
+#include "io/remote/remote.h"
 #include "train/checkpoint.h"
 #include "train/weights.h"
 
@@ -59,6 +60,15 @@ static pst_status open_onnx(pst_network **ret, const char *path, const char *che
     return st;
 }
 
+/* Says that of a path where there is nothing, before a file in it is looked for. Objects have no folders to look for. */
+static pst_status check_path(const char *path, pst_error *reterr)
+{
+    struct file_info info;
+    if (remote_is(path) || file_stat(path, &info, NULL) != PST_ENOTFOUND)
+        return PST_OK;
+    return pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE, "no such file or folder; check the spelling");
+}
+
 pst_status pst_network_open(pst_network **ret, const char *path, const char *checkpoint, pst_error *reterr)
 {
     if (onnx_is_file(path))
@@ -68,7 +78,9 @@ pst_status pst_network_open(pst_network **ret, const char *path, const char *che
     pst_network *n = NULL;
     pst_weights_format format;
     float *params = NULL;
-    pst_status st = pst_run_record_read(&record, path, checkpoint, reterr);
+    pst_status st = check_path(path, reterr);
+    if (st == PST_OK)
+        st = pst_run_record_read(&record, path, checkpoint, reterr);
     if (st == PST_OK)
         st = read_weights(record, &params, &format, &quant, reterr);
     if (st == PST_OK)

@@ -1,4 +1,5 @@
 /* predictor_open.c: predictors from trained weights: files, networks, trainers. */
+#include "base/options.h"
 #include "infer/predictor.h"
 #include "network/network.h"
 #include "quant/qat.h"
@@ -31,7 +32,10 @@ pst_status pst_predictor_of_network(pst_predictor **ret, const pst_network *n, c
 pst_status pst_predictor_open(pst_predictor **ret, const char *path, const pst_predict_options *options, pst_error *reterr)
 {
     pst_network *n = NULL;
-    pst_status st = pst_network_open(&n, path, options->size < sizeof(*options) ? NULL : options->checkpoint, reterr);
+    pst_predict_options own = {0};
+    pst_status st = options_take(&own, sizeof(own), options, reterr);
+    if (st == PST_OK)
+        st = pst_network_open(&n, path, own.checkpoint, reterr);
     if (st == PST_OK)
         st = pst_predictor_of_network(ret, n, options, reterr);
     pst_network_destroy(n);

@@ -73,6 +73,7 @@ const struct op_decl op_center_crop = {
             .params = params,
             .config_size = sizeof(struct config),
             .plan = plan,
+            .flags = PST_OP_ONE_FIELD | PST_OP_CUTS,
             .run = run,
         },
     .kind = PST_OP_SAMPLE,

@@ -172,6 +172,7 @@ const struct op_decl op_decode = {
             .worker_size = sizeof(struct region_decoder),
             .plan = plan,
             .start = start,
+            .flags = PST_OP_ONE_FIELD | PST_OP_DECODES,
             .run = run,
             .stop = stop,
             .fingerprint = fingerprint,

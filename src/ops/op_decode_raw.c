@@ -105,6 +105,7 @@ const struct op_decl op_decode_raw = {
             .params = params,
             .config_size = sizeof(struct config),
             .plan = plan,
+            .flags = PST_OP_ONE_FIELD | PST_OP_CONVERTS,
             .run = run,
         },
     .kind = PST_OP_SAMPLE,

@@ -303,6 +303,7 @@ const struct op_decl op_example = {
             .worker_size = sizeof(struct worker),
             .plan = plan,
             .start = start,
+            .flags = PST_OP_PARSES,
             .run = run,
             .stop = stop,
         },

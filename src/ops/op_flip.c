@@ -49,7 +49,7 @@ const struct op_decl op_flip = {
             .config_size = sizeof(struct config),
             .plan = plan,
             .run = run,
-            .flags = PST_OP_RANDOM,
+            .flags = PST_OP_RANDOM | PST_OP_ONE_FIELD,
         },
     .kind = PST_OP_SAMPLE,
     .image = &image,

@@ -96,6 +96,7 @@ const struct op_decl op_layout = {
             .params = params,
             .config_size = sizeof(struct config),
             .plan = plan,
+            .flags = PST_OP_ONE_FIELD | PST_OP_CONVERTS,
             .run = run,
         },
     .kind = PST_OP_SAMPLE,

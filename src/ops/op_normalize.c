@@ -1,4 +1,4 @@
-/* op_normalize.c: `normalize`: bytes as floating point around 0. */
+/* op_normalize.c: `normalize`: levels as floating point around 0. */
 #include "image/convert.h"
 #include "ops/fields.h"
 #include "ops/image/image_op.h"
@@ -63,7 +63,7 @@ static pst_status plan(void *config, const pst_spec *in, pst_spec *ret_out, pst_
         if (!(c->std.value[i] > 0))
             return pst_fail(reterr, PST_EINVAL, "std has the value %g; expected values above 0, of levels from 0 to 1",
                             c->std.value[i]);
-    pst_status st = image_field_plan(&c->field, in, IMAGE_BYTES, ret_out, &f, reterr);
+    pst_status st = image_field_plan(&c->field, in, IMAGE_BYTES_AND_FLOATS, ret_out, &f, reterr);
     if (st == PST_OK)
         st = check_channels(c, f->shape[2], reterr);
     if (st < 0)
@@ -86,6 +86,15 @@ static pst_status factors(const void *config, uint32_t channels, float *scale, f
     return PST_OK;
 }
 
+static void scale_floats(const float *from, float *to, const pst_image *image, const float *scale, const float *bias)
+{
+    size_t values = (size_t)image->width * image->height * image->channels;
+    for (size_t i = 0; i < values; i++) {
+        size_t channel = i % image->channels;
+        to[i] = from[i] * scale[channel] + bias[channel];
+    }
+}
+
 static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_tensor *in, pst_tensor *out, pst_error *reterr)
 {
     const struct config *c = config;
@@ -101,6 +110,10 @@ static pst_status run(const void *config, void *worker, pst_ctx *ctx, const pst_
         st = field_prepare(ctx, to, 3, in[c->field.number].shape, reterr);
     if (st < 0)
         return st;
+    if (in[c->field.number].dtype == PST_DTYPE_F32) {
+        scale_floats(in[c->field.number].data, to->data, &image, scale, bias);
+        return PST_OK;
+    }
     convert_init(&convert, image.channels, false, scale, bias);
     for (uint32_t y = 0; y < image.height; y++)
         convert_row(&convert, image.pixels + y * image.stride, image.width, (float *)to->data + y * image.stride, 0, NULL);
@@ -126,13 +139,14 @@ const struct op_decl op_normalize = {
         {
             .size = sizeof(pst_op_class),
             .name = "normalize",
-            .doc = "Converts the bytes of an image to float32: (level / 255 - mean) / std, computed as one "
+            .doc = "Converts the levels of an image, which are from 0 to 255, to float32: (level / 255 - mean) / std, computed as one "
                    "multiplication and one addition. mean and std are for levels from 0 to 1, as in torchvision's "
-                   "Normalize.",
+                   "Normalize. Images may be uint8 or float32.",
             .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | batch 64",
             .params = params,
             .config_size = sizeof(struct config),
             .plan = plan,
+            .flags = PST_OP_ONE_FIELD | PST_OP_CONVERTS,
             .run = run,
         },
     .kind = PST_OP_SAMPLE,

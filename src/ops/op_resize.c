@@ -161,6 +161,7 @@ const struct op_decl op_resize = {
             .params = params,
             .config_size = sizeof(struct config),
             .plan = plan,
+            .flags = PST_OP_ONE_FIELD | PST_OP_SIZES,
             .run = run,
         },
     .kind = PST_OP_SAMPLE,

@@ -138,6 +138,7 @@ const struct op_decl op_stack = {
             .params = params,
             .config_size = sizeof(struct config),
             .plan = plan,
+            .flags = PST_OP_CONVERTS,
             .run = run,
         },
     .kind = PST_OP_SAMPLE,

@@ -11,6 +11,7 @@
 
 #define MOST_OPS    256
 #define LEAST_CLASS offsetof(pst_op_class, flags) /* of the first version */
+#define LEAST_PLUGIN (offsetof(pst_plugin, ops) + sizeof(((const pst_plugin *)NULL)->ops))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const pst_op_class *loaded[MOST_OPS]; /* written once, before `count` says so */
@@ -28,7 +29,7 @@ static pst_status check(const pst_plugin *p, const char *path, pst_error *reterr
                            "the plug-in was built for version %u of the interface, this library has version %u; build it again "
                            "with the headers of this library (%s)",
                            (unsigned)p->abi, (unsigned)PST_PLUGIN_ABI, pst_version());
-    if (p->size < sizeof(*p) || !p->ops || !p->ops[0])
+    if (p->size < LEAST_PLUGIN || !p->ops || !p->ops[0])
         return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "the plug-in declares no operations");
     for (size_t i = 0; p->ops[i]; i++) {
         const pst_op_class *op = p->ops[i];

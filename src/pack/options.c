@@ -80,7 +80,7 @@ static pst_status next_pair(char **at, char **ret_name, char **ret_value, const 
     *at = comma ? comma + 1 : pair + strlen(pair);
     equals = strchr(pair, '=');
     if (!equals || equals == pair)
-        return pst_fail(reterr, PST_EINVAL, "%s: \"%s\" is not of the form name=value", option, pair);
+        return pst_fail(reterr, PST_EINVAL, "%s: \"%s\" is not of the form NAME=VALUE", option, pair);
     *equals = 0;
     *ret_name = pair;
     *ret_value = equals + 1;

@@ -9,11 +9,13 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "io/list.h"
+#include "io/remote/remote.h"
 #include "io/walk.h"
 #include "pack/disk.h"
 #include "pack/report.h"
 #include "record/find.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -62,6 +64,8 @@ static pst_status class_of_path(const struct pack_source_class **ret, const char
         if (matches)
             return st;
     }
+    if (st == PST_OK && found == PST_ENOTFOUND && !remote_is(path))
+        return pst_fail_at(reterr, found, path, PST_NOWHERE, PST_NOWHERE, "no such file or folder; check the spelling");
     if (st < 0 || found < 0)
         return st < 0 ? st : found;
     return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
@@ -136,7 +140,7 @@ static pst_status check_options(const struct pack_source *s, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL,
                         "resize, format, quality, channels and augment apply to images; a %s source has none", s->class->name);
     if ((c->options.columns || c->options.no_header) && s->class != &pack_source_csv)
-        return pst_fail(reterr, PST_EINVAL, "columns and header are for csv; the source is %s", s->class->name);
+        return pst_fail(reterr, PST_EINVAL, "columns= is for csv, as are tables without a header; the source is %s", s->class->name);
     return PST_OK;
 }
 
@@ -227,6 +231,13 @@ static bool ends_with(const char *s, size_t n, const char *end)
 {
     size_t m = strlen(end);
     return n > m && strncasecmp(s + n - m, end, m) == 0;
+}
+
+#define EXACT_WHOLE 16777216.0 /* 2^24: below, float32 rounds by less than one */
+
+bool pack_float_loses(double value)
+{
+    return isfinite(value) && fabs(value) >= EXACT_WHOLE && (double)(float)value != value;
 }
 
 bool pack_source_is_image_extension(const char *extension)

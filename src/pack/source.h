@@ -115,6 +115,7 @@ void pack_source_mix(struct pack_source *s, const void *data, size_t length); /*
 void pack_source_mix_file(struct pack_source *s, const char *name, uint64_t size, int64_t mtime_ns);
 /* Sets `v` to `length` bytes that are read from `fd` at `offset`. */
 void pack_value_in_file(struct pack_value *v, int fd, const char *path, uint64_t offset, size_t length);
+bool pack_float_loses(double value); /* float32 moves it by one or more, or makes it infinite */
 bool pack_source_is_image_extension(const char *extension); /* "jpg", in any case */
 bool pack_source_is_image_name(const char *name);
 bool pack_source_has_extension(const char *path,

@@ -106,11 +106,15 @@ static pst_status fail_value(const struct csv_column *c, const struct csv_field 
 {
     if (number_missing(f->data, f->length))
         return pst_fail(reterr, PST_ECORRUPT,
-                        "column %s is missing, and it is %s without a default; columns=\"%s:%s=0 …\" gives one, %s:float reads NaN",
+                        "column %s is missing, and it is %s without a default; columns=\"%s:%s=0 …\" gives one, %s:float64 reads NaN",
                         c->name, type_names[c->type], c->name, type_names[c->type], c->name);
+    double real;
+    bool large = c->type == CSV_FLOAT && number_float(f->data, f->length, &real);
     return pst_fail(reterr, PST_ECORRUPT, "column %s is \"%.*s\", expected %s%s", c->name,
                     (int)(f->length < SHOWN ? f->length : SHOWN), f->data, type_names[c->type],
-                    c->declared ? "" : "; its type was inferred from the first rows: columns= declares another");
+                    large         ? " of at most 3.4e38; float64 holds it"
+                    : c->declared ? ""
+                                  : "; its type was inferred from the first rows: columns= declares another");
 }
 
 static bool is_missing(const struct csv_table *t, const struct csv_column *c, const struct csv_field *f)
@@ -163,7 +167,7 @@ static pst_status set_value(const struct csv_table *t, const struct csv_column *
         v->i32 = (int32_t)(ok ? whole : 0);
         break;
     case CSV_FLOAT:
-        ok = number_float(f->data, f->length, &real);
+        ok = number_float(f->data, f->length, &real) && number_fits_float(real);
         v->f32 = (float)real;
         break;
     case CSV_FLOAT64:

@@ -1,7 +1,7 @@
 /* csv_table.c: what the columns of a table are called, and of which type they are.
  *
  * Columns come from `columns`, or from the first row. A type that is not given is inferred from the first rows: int64 if all
- * values are whole numbers, float if all are numbers or missing, else bytes. */
+ * values are whole numbers, float64 if all are numbers or missing, else bytes. Whole numbers that neither holds stay text. */
 #include "source/csv_table.h"
 
 #include "base/error.h"
@@ -89,7 +89,7 @@ static pst_status read_default(struct csv_column *c, const char *word, size_t le
         break;
     case CSV_FLOAT:
     case CSV_FLOAT64:
-        ok = number_float(word, length, &c->float_default);
+        ok = number_float(word, length, &c->float_default) && (c->type == CSV_FLOAT64 || number_fits_float(c->float_default));
         break;
     case CSV_BYTES:
         c->text_default = (pst_bytes){(const uint8_t *)word, length};
@@ -246,29 +246,61 @@ static pst_status place_columns(struct csv_table *t, pst_error *reterr)
 
 /* ---- Types ---- */
 
-static void look_at_field(struct csv_column *c, const struct csv_field *f, bool *missing, bool *seen)
+/* What the first rows of a column hold. */
+struct seen {
+    bool missing, value;
+    bool fraction; /* a number that is not written as a whole one */
+    bool large;    /* a whole number beyond 2^53, which float64 may round */
+    bool beyond;   /* a whole number beyond int64 */
+};
+
+#define EXACT_WHOLE ((int64_t)1 << 53)
+
+static bool is_whole(const struct csv_field *f)
+{
+    for (size_t i = 0; i < f->length; i++)
+        if (!is_digit(f->data[i]) && !strchr("+- \t", f->data[i]))
+            return false;
+    return true;
+}
+
+static void look_at_field(struct csv_column *c, const struct csv_field *f, struct seen *s)
 {
     int64_t whole;
     double real;
     if (c->declared || c->type == CSV_BYTES)
         return;
     if (f->length == 0 || number_missing(f->data, f->length)) {
-        *missing = true;
+        s->missing = true;
         return;
     }
-    *seen = true;
-    if (c->type == CSV_INT64 && !number_int(f->data, f->length, &whole))
-        c->type = CSV_FLOAT;
+    s->value = true;
+    if (number_int(f->data, f->length, &whole)) {
+        s->large |= whole > EXACT_WHOLE || whole < -EXACT_WHOLE;
+        return;
+    }
     bool name = f->length > 1 && f->data[0] == '0' && is_digit(f->data[1]); /* "007" keeps its zeros */
-    if (c->type == CSV_FLOAT && (name || !number_float(f->data, f->length, &real)))
+    c->type = name || !number_float(f->data, f->length, &real) ? CSV_BYTES : CSV_FLOAT64;
+    s->beyond |= is_whole(f);
+    s->fraction |= !is_whole(f);
+}
+
+/* Whole numbers are not rounded: where some are missing, they stay int64 if float64 would round one of them. */
+static void settle_type(struct csv_column *c, const struct seen *s)
+{
+    if (c->declared)
+        return;
+    if (!s->value || (c->type == CSV_FLOAT64 && s->beyond && !s->fraction))
         c->type = CSV_BYTES;
+    else if (c->type == CSV_INT64 && s->missing && !s->large)
+        c->type = CSV_FLOAT64; /* NaN where it is missing */
 }
 
 static pst_status infer(struct csv_table *t, const char *rows, size_t length, bool ended, pst_error *reterr)
 {
     struct split_row row = {0};
-    bool *missing = mem_array(t->count + 1, 2 * sizeof(*missing)), *seen = missing ? missing + t->count : NULL;
-    pst_status st = missing ? PST_OK : fail_memory(reterr, "inferring types");
+    struct seen *seen = mem_array(t->count + 1, sizeof(*seen));
+    pst_status st = seen ? PST_OK : fail_memory(reterr, "inferring types");
     size_t end = 0;
     for (size_t begin = 0, n = 0; st == PST_OK && begin < length && n < SAMPLE_ROWS; begin = end, n++) {
         if (!csv_find_row_end(rows, length, begin, &end) && !ended)
@@ -278,18 +310,13 @@ static pst_status infer(struct csv_table *t, const char *rows, size_t length, bo
         st = split_row(&row, rows + begin, end - begin, t->delimiter, reterr);
         for (size_t k = 0; st == PST_OK && k < t->count; k++)
             if (t->columns[k].position < row.count)
-                look_at_field(&t->columns[k], &row.fields[t->columns[k].position], &missing[k], &seen[k]);
+                look_at_field(&t->columns[k], &row.fields[t->columns[k].position], &seen[k]);
         st = st == PST_ECORRUPT ? PST_OK : st; /* it fails again when it is loaded, and is counted there */
     }
-    for (size_t k = 0; st == PST_OK && k < t->count; k++) {
-        struct csv_column *c = &t->columns[k];
-        if (!c->declared && !seen[k])
-            c->type = CSV_BYTES;
-        else if (!c->declared && c->type == CSV_INT64 && missing[k])
-            c->type = CSV_FLOAT; /* NaN where it is missing */
-    }
+    for (size_t k = 0; st == PST_OK && k < t->count; k++)
+        settle_type(&t->columns[k], &seen[k]);
     split_row_finish(&row);
-    mem_free(missing);
+    mem_free(seen);
     return st;
 }
 

@@ -6,7 +6,7 @@
 #include "io/csv.h"
 #include <penstock/op.h>
 
-/* In the order in which inference gives up: what is not one is the next. */
+/* Inference gives int64, float64 or bytes. */
 enum csv_type { CSV_INT64, CSV_FLOAT, CSV_BYTES, CSV_INT32, CSV_FLOAT64 };
 
 struct csv_column {

@@ -29,7 +29,7 @@ void file_table_finish(struct file_table *t)
     *t = (struct file_table){0};
 }
 
-pst_status file_table_add(struct file_table *t, char *path, size_t key, int64_t label, pst_error *reterr)
+pst_status file_table_add(struct file_table *t, char *path, size_t key, union file_label label, pst_error *reterr)
 {
     struct path_list *l = &t->paths;
     if (!path || mem_grow((void **)&l->paths, &l->capacity, l->count + 1, sizeof(*l->paths)) < 0 ||
@@ -71,7 +71,7 @@ static pst_status look_at(void *user, size_t task, pst_error *reterr)
         if (st == PST_OK && !info.is_regular)
             return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE, "is a %s, not a file",
                                info.is_folder ? "folder" : "device or pipe");
-        uint64_t facts[] = {info.size, st == PST_OK ? (uint64_t)info.mtime_ns : 0, (uint64_t)t->items[i].label};
+        uint64_t facts[] = {info.size, st == PST_OK ? (uint64_t)info.mtime_ns : 0, (uint64_t)t->items[i].label.number};
         t->items[i].size = info.size;
         t->marks[i] = hash_bytes(key, strlen(key), hash_bytes(facts, sizeof(facts), 0));
     }
@@ -113,11 +113,16 @@ void file_table_spec(const void *source, pst_spec *ret)
         [LABEL] = {.name = "label", .dtype = PST_DTYPE_I64, .alias = -1},
         [KEY] = {.name = "key", .dtype = PST_DTYPE_BYTES, .alias = -1},
     };
+    static const pst_field real[] = {
+        [IMAGE] = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1},
+        [LABEL] = {.name = "label", .dtype = PST_DTYPE_F64, .alias = -1},
+        [KEY] = {.name = "key", .dtype = PST_DTYPE_BYTES, .alias = -1},
+    };
     static const pst_field plain[] = {
         [IMAGE] = {.name = "image", .dtype = PST_DTYPE_BYTES, .alias = -1},
         [KEY - 1] = {.name = "key", .dtype = PST_DTYPE_BYTES, .alias = -1},
     };
-    *ret = t->labelled ? (pst_spec){.count = 3, .field = labelled} : (pst_spec){.count = 2, .field = plain};
+    *ret = t->labelled ? (pst_spec){.count = 3, .field = t->real_labels ? real : labelled} : (pst_spec){.count = 2, .field = plain};
 }
 
 pst_status file_table_class_names(const void *source, struct path_list *ret, pst_error *reterr)

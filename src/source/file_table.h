@@ -7,9 +7,14 @@
 #include "io/walk.h"
 #include "source/source.h"
 
+union file_label {
+    int64_t number; /* of the class */
+    double real;    /* where `real_labels` */
+};
+
 struct file_item {
     uint64_t size; /* size when it was checked; FILE_ITEM_MISSING: the file did not exist */
-    int64_t label;
+    union file_label label;
     size_t key; /* start of the key within its path */
 };
 
@@ -19,7 +24,7 @@ struct file_table { /* zero-initialised by the caller */
     struct path_list paths;
     struct file_item *items; /* one per path */
     size_t capacity;
-    bool labelled;
+    bool labelled, real_labels;
     struct path_list classes; /* their names by label; none: labels are numbers */
     uint64_t bytes, fingerprint;
     bool no_image;   /* the images are not used: files are not read */
@@ -30,7 +35,7 @@ struct file_table { /* zero-initialised by the caller */
 void file_table_finish(struct file_table *t);
 
 /* Takes `path` (NULL: out of memory), also on failure. */
-pst_status file_table_add(struct file_table *t, char *path, size_t key, int64_t label, pst_error *reterr);
+pst_status file_table_add(struct file_table *t, char *path, size_t key, union file_label label, pst_error *reterr);
 /* Keeps the files for which `kept` is true. */
 void file_table_filter(struct file_table *t, const bool *kept);
 /* Call after all files are added: reads sizes and times and computes the fingerprint. A missing file is an error, unless

@@ -1,6 +1,7 @@
 /* source_files.c: `files`: the files that a list names, one path per row, with or without a label after it.
  *
- * Labels that are all whole numbers are taken as they are; otherwise they are names, numbered in byte order. */
+ * Labels that are all numbers are taken as they are: int64 if all are whole, otherwise float64. Other labels are names,
+ * numbered in byte order. */
 #include "source/file_table.h"
 
 #include "base/arena.h"
@@ -39,8 +40,8 @@ struct reading {
     struct list_reader reader;
     struct list_form form;
     struct names labels;
+    struct list_labels kind;
     struct arena arena;
-    bool integers;
 };
 
 static bool is_blank(const char *row, size_t length)
@@ -72,11 +73,10 @@ static pst_status each_row(struct reading *r, row_fn fn, void *user, pst_error *
 static pst_status collect_label(struct reading *r, void *user, const struct csv_field *path, const struct csv_field *label,
                                 pst_error *reterr)
 {
-    int64_t value;
     (void)user, (void)path;
     if (!label)
         return PST_OK;
-    r->integers = r->integers && number_int(label->data, label->length, &value);
+    list_labels_look(&r->kind, label);
     return names_add(&r->labels, &r->arena, label->data, label->length) < 0 ? fail_memory(reterr, "reading the list") : PST_OK;
 }
 
@@ -85,16 +85,24 @@ struct target {
     const char *root; /* "": paths are as they are */
 };
 
+static union file_label read_label(const struct reading *r, const struct csv_field *label)
+{
+    union file_label ret = {0};
+    if (label && r->kind.kind == LIST_NUMBERS)
+        ret.real = list_label_number(label);
+    else if (label && !(r->kind.kind == LIST_INTEGERS && number_int(label->data, label->length, &ret.number)))
+        ret.number = names_find(&r->labels, label->data, label->length);
+    return ret;
+}
+
 static pst_status add_file(struct reading *r, void *user, const struct csv_field *path, const struct csv_field *label,
                            pst_error *reterr)
 {
     struct target *t = user;
-    int64_t value = 0;
+    union file_label value = read_label(r, label);
     char *name = mem_strndup(path->data, path->length);
     if (!name)
         return fail_memory(reterr, "reading the list");
-    if (label && !(r->integers && number_int(label->data, label->length, &value)))
-        value = names_find(&r->labels, label->data, label->length);
     if (*t->root == '\0' || file_is_anchored(name))
         return file_table_add(&t->files->table, name, 0, value, reterr);
     char *full = file_join(t->root, name);
@@ -114,7 +122,8 @@ static char *folder_of(const char *path)
 static pst_status keep_classes(struct files *f, const struct reading *r, pst_error *reterr)
 {
     pst_status st = PST_OK;
-    f->classes = f->table.labelled && !r->integers ? r->labels.count : 0;
+    f->table.real_labels = r->kind.kind == LIST_NUMBERS;
+    f->classes = f->table.labelled && r->kind.kind == LIST_NAMES ? r->labels.count : 0;
     for (size_t i = 0; i < f->classes && st == PST_OK; i++)
         st = path_list_add(&f->table.classes, r->labels.names[i], reterr);
     return st;
@@ -127,9 +136,10 @@ static pst_status read_rows(struct files *f, const struct files_config *c, struc
     struct target target = {.files = f, .root = root};
     pst_status st = root ? list_recognise(&r->reader, r->text, r->length, 0, &r->form, &images, reterr)
                          : fail_memory(reterr, "reading the list");
-    r->integers = true;
     if (st == PST_OK)
         st = each_row(r, collect_label, NULL, reterr);
+    if (st == PST_OK)
+        st = list_labels_check(&r->kind, c->list, reterr);
     names_number(&r->labels);
     if (st == PST_OK)
         st = each_row(r, add_file, &target, reterr);
@@ -143,7 +153,6 @@ static pst_status take_rows(struct files *f, const struct files_config *c, struc
 {
     struct target target = {.files = f, .root = c->root};
     pst_status st = PST_OK;
-    r->integers = true;
     for (int pass = 0; pass < 2 && st == PST_OK; pass++) {
         for (size_t i = 0; i < c->count && st == PST_OK; i++) {
             const char *name = c->paths[i], *text = c->labels ? c->labels[i] : "";
@@ -151,6 +160,8 @@ static pst_status take_rows(struct files *f, const struct files_config *c, struc
                                    label = {.data = text, .length = strlen(text)};
             st = (pass ? add_file : collect_label)(r, &target, &path, c->labels ? &label : NULL, reterr);
         }
+        if (st == PST_OK && pass == 0)
+            st = list_labels_check(&r->kind, c->list, reterr);
         if (pass == 0)
             names_number(&r->labels);
     }
@@ -213,7 +224,7 @@ const struct source_class source_files = {
     .op = {.size = sizeof(pst_op_class),
            .name = "files",
            .doc = "The files named in a list, one element per file. Fields: image (the file's bytes), label (if the "
-                  "list has labels; numbers are used as they are, names are numbered in byte order) and key (the path "
+                  "list has labels; numbers are used as they are, as int64, or float64 if some have a fraction; names are numbered in byte order) and key (the path "
                   "as written in the list).",
            .example = "files train.csv | shuffle | decode | resize 224 | batch 64",
            .params = params,

@@ -117,7 +117,7 @@ static pst_status take_folders(struct folder *f, const struct config *c, char **
         for (size_t k = 0; st == PST_OK && k < l.files[i].count; k++) {
             char *path = l.files[i].paths[k];
             l.files[i].paths[k] = NULL; /* it is the table's from now on */
-            st = file_table_add(&f->table, path, below(c->path, path), (int64_t)i, reterr);
+            st = file_table_add(&f->table, path, below(c->path, path), (union file_label){.number = (int64_t)i}, reterr);
         }
         path_list_finish(&l.files[i]);
     }

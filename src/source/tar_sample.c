@@ -163,12 +163,12 @@ static pst_status set_number(const struct tar_field *f, const char *text, size_t
     size_t shown = length < SHOWN ? length : SHOWN;
     while (length && strchr(" \t\r\n", text[length - 1]) && text[length - 1])
         length--;
-    bool ok = f->type == TAR_INT64 ? number_int(text, length, &v->whole) : number_float(text, length, &real);
+    bool ok = f->type == TAR_INT64 ? number_int(text, length, &v->whole) : number_float(text, length, &real) && number_fits_float(real);
     if (f->type == TAR_FLOAT)
         v->real = (float)real;
     return ok ? PST_OK
               : pst_fail(reterr, PST_ECORRUPT, "member .%s is \"%.*s\", expected %s; fields= declares another type",
-                         f->extensions[0], (int)shown, text, f->type == TAR_INT64 ? "a whole number" : "a number");
+                         f->extensions[0], (int)shown, text, f->type == TAR_INT64 ? "a whole number" : "a number within float32");
 }
 
 static bool has_extension(const struct tar_field *f, const char *extension, size_t *ret_rank)

@@ -195,7 +195,7 @@ static pst_status search(struct search *s, pst_error *reterr)
         if (st < 0 || over)
             break;
         double loss = s->losses[s->count - 1];
-        pst_run_progress progress = {.step = s->count, .epoch = 1, .loss = loss, .accuracy = NAN, .val_loss = NAN, .val_accuracy = NAN,
+        pst_run_progress progress = {.size = sizeof(progress), .step = s->count, .epoch = 1, .loss = loss, .accuracy = NAN, .val_loss = NAN, .val_accuracy = NAN,
                                      .rate = s->rates[s->count - 1], .epoch_steps = s->steps, .epoch_step = s->count, .seconds_left = NAN};
         if (s->count > SETTLED)
             lowest = loss < lowest ? loss : lowest;

@@ -630,7 +630,7 @@ pst_status pst_trainer_run(pst_trainer *t, pst_pipeline *training, pst_pipeline 
                     .out = out,
                     .ranks = t->ranks,
                     .state = {.best_loss = INFINITY},
-                    .progress = {.val_loss = NAN, .val_accuracy = NAN, .val_auc = NAN, .val_f1 = NAN, .val_mae = NAN, .val_r2 = NAN,
+                    .progress = {.size = sizeof(pst_run_progress), .val_loss = NAN, .val_accuracy = NAN, .val_auc = NAN, .val_f1 = NAN, .val_mae = NAN, .val_r2 = NAN,
                                  .loss = NAN, .accuracy = NAN},
                     .began = now()};
     st = complete_text(&own.pipeline, &texts[0], reterr);

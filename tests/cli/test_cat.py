@@ -192,9 +192,9 @@ def test_errors_name_the_place():
                 assert f"{place}: decode: " in penstock(command, f"{text} | decode", code=3).err, (place, command)
             assert f"{place}: decode: " in penstock("cat", f"{text} | decode | resize 8x8 | flip | batch 2", code=3).err, place
         at = f"record 1 at byte {len(frame(records[0]))}"
-        assert f"a.tfrecord: {at}: one_hot: " in penstock("cat", f"tfrecord {folder}/a.tfrecord | skip 1 | example | one_hot 5", code=1).err
-        assert f"a.tfrecord: {at}: example: " in penstock("cat", f"tfrecord {folder}/a.tfrecord | skip 1 | example label:float", code=1).err
-        assert "record 5: one_hot: " in penstock("cat", "range 10 | skip 5 | one_hot 5 value", code=1).err
+        assert f"a.tfrecord: {at}: one_hot: " in penstock("cat", f"tfrecord {folder}/a.tfrecord | skip 1 | example | one_hot 5", code=3).err
+        assert f"a.tfrecord: {at}: example: " in penstock("cat", f"tfrecord {folder}/a.tfrecord | skip 1 | example label:float", code=3).err
+        assert "record 5: one_hot: " in penstock("cat", "range 10 | skip 5 | one_hot 5 value", code=3).err
 
 
 def test_record_numbers_start_at_0():
@@ -232,7 +232,7 @@ def test_places_in_joins():
                            (f"zip ({a}) ({c}) | one_hot 5 w", "c.csv: record 2 at byte 6: one_hot: w is 5"),
                            (f"zip ({c}) ({a}) | one_hot 9 v", "a.csv: record 2 at byte 6: one_hot: v is 9"),
                            (f"zip (zip ({a}) ({c})) (range 3) | one_hot 4 w", "c.csv: record 1 at byte 4: one_hot: w is 4")):
-            err = penstock("cat", text, "--head", 0, code=1).err
+            err = penstock("cat", text, "--head", 0, code=3).err
             assert said in err, (text, err)
 
 

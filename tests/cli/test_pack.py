@@ -375,6 +375,17 @@ def test_csv_numbers_that_float32_rounds():
         assert "warning" not in table(folder, "x,y\n0.1234567890123,3e30\n123456.789,33554432.0\n")[1].out.replace("3e30", "") or True
 
 
+def test_numbers_beyond_float32():
+    with scratch() as folder:
+        with open(f"{folder}/t.csv", "w") as f:
+            f.write("x\n0.5\n1e39\n")
+        assert 'column x is "1e39", expected float within float32' in penstock("pack", f"{folder}/t.csv", f"{folder}/out", code=3).err
+        with open(f"{folder}/x.npy", "wb") as f:
+            header = "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }".ljust(117) + "\n"
+            f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<2d", 0.5, -1e300))
+        assert "a float64 is beyond the range of float32" in penstock("pack", f"{folder}/x.npy", f"{folder}/arrays", code=3).err
+
+
 def test_csv_labels():
     """Texts in a column called label are numbered as class folders are, with their names in labels.txt."""
     with scratch() as folder:
@@ -397,6 +408,10 @@ def test_messages_name_options():
         for option, value in (("--columns", "a:nope"), ("--columns", "z:int"), ("--features", "nope=x"), ("--features", "a=b")):
             result = penstock("pack", f"{folder}/t.csv", f"{folder}/out", option, value, code=2)
             assert option in result.err and f"{option[2:]}=" not in result.err, result
+        for option, value in (("--dataset-version", "1"), ("--name", "a/b"), ("--resize", "x")):
+            err = penstock("pack", f"{folder}/photos", f"{folder}/out", option, value, code=2).err
+            assert err.startswith(f'penstock: error: {option} "{value}": expected'), err
+        assert '--split: "x" is not of the form NAME=VALUE' in penstock("pack", f"{folder}/photos", f"{folder}/out", "--split", "x", code=2).err
 
 
 def test_class_folders_in_a_tar():

@@ -289,6 +289,9 @@ def test_predict_preprocessing():
         rows = list(csv.reader(io.StringIO(result.out)))
         assert len(rows) == 2 and all(len(row) == 4 and row[0] == name for row in rows), result.out
         assert "random operations" in result.err
+        penstock("train", f"folder {folder}/photos | rename label class | decode | resize 16 | cast i32 class | normalize 0..1 | batch 8", "--model", MODEL,
+                 "--target", "class", "--steps", 2, "--epochs", 0, "--out", f"{folder}/other", "-q")
+        assert len(lines(penstock("predict", f"{folder}/other", name, "--json"))) == 1  # the files have no class to convert
         assert len(lines(penstock("predict", f"{folder}/run", f"{folder}/photos", "--json"))) == 60
 
 

@@ -58,6 +58,35 @@ def test_one_rule_for_exit_codes():
             penstock(*arguments, code=2)
 
 
+def test_data_that_are_not_as_declared():
+    """3, whichever command finds it: a text among integers, a row without a label, a label beyond int64."""
+    with scratch() as folder:
+        for name, text in (("b4.csv", "label,x\n1,2\n2,oops\n"), ("short.csv", "a.jpg,1\nb.jpg\n"), ("large.csv", "a.jpg,1\nb.jpg,99999999999999999999\n")):
+            with open(f"{folder}/{name}", "w") as f:
+                f.write(text)
+        for arguments in (["cat", f"csv {folder}/b4.csv columns='label:int64 x:int64'"],
+                          ["pack", f"{folder}/b4.csv", f"{folder}/out", "--columns", "label:int,x:int"],
+                          ["cat", f"files {folder}/short.csv"], ["pack", "--from", "list", f"{folder}/short.csv", f"{folder}/out"],
+                          ["cat", f"files {folder}/large.csv"], ["pack", "--from", "list", f"{folder}/large.csv", f"{folder}/out"]):
+            penstock(*arguments, code=3)
+        penstock("cat", f"csv {folder}/b4.csv columns=nope", code=2)
+
+
+def test_paths_where_there_is_nothing():
+    with scratch() as folder:
+        for arguments in (["pack", "nosuch", f"{folder}/out"], ["export", "nosuch", f"{folder}/a.onnx"], ["predict", "nosuch", folder]):
+            assert penstock(*arguments, code=1).err == "penstock: error: nosuch: no such file or folder; check the spelling\n"
+        os.mkdir(f"{folder}/e")
+        result = subprocess.run([PENSTOCK, "plan", "e"], cwd=folder, env=environment(), text=True, capture_output=True)
+        assert result.returncode == 2 and "e: a pipeline begins with the name of a source" in result.stderr, result
+
+
+def test_one_is_singular():
+    assert "number 5 of 1 shard; they" in penstock("plan", "range 9 | shard 1 5", code=2).err
+    assert "shard: shard" not in penstock("plan", "range 9 | shard 1 5", code=2).err
+    assert "Step of 1 sample:" in penstock("model", "dense 2", "--input", "4", "--batch", 1).out
+
+
 def test_unknown_command_suggests():
     assert "try: penstock pack" in refused("pakc", says="unknown command pakc").err
     assert "try: penstock inspect" in refused("inspct", says="unknown command inspct").err

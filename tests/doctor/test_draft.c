@@ -166,6 +166,12 @@ static void test_reorder(void)
         {"zip (folder a | decode | resize 8) (npy b.npy) | filter 'label == 1' | batch 2", "zip (folder a) (npy b.npy) | filter 'label == 1' | decode | resize 8 | batch 2", 1, 0, 2},
         {"choose (concatenate (folder a | decode) (folder b | decode)) (folder c | decode) by=x | unique label | batch 2",
          "choose (concatenate (folder a) (folder b)) (folder c) by=x | unique label | decode | batch 2", 1, 0, 2},
+        {"csv a.csv.gz | cast f32 x | scale 2 field=x | filter 'label == 3' | batch 2",
+         "csv a.csv.gz | filter 'label == 3' | cast f32 x | scale 2 field=x | batch 2", 1, 0, 0},
+        {"csv a.csv.gz | cast f32 x | filter 'x > 3' | batch 2", NULL, 0, 0, 0},
+        {"concatenate (npy a.npy | cast f32 x) (npy b.npy | cast f32 x) | unique label | batch 2", NULL, 0, 0, 0},
+        {"concatenate (folder a | decode | normalize) (folder b | decode | normalize) | unique label",
+         "concatenate (folder a) (folder b) | unique label | decode | normalize", 1, 0, 2},
         {"interleave (tfrecord a | example | decode) (tfrecord b | example | decode) cycle=2 | unique label",
          "interleave (tfrecord a | example) (tfrecord b | example) cycle=2 | unique label | decode", 1, 0, 1},
     };

@@ -208,6 +208,8 @@ static void test_late_padding(void)
         "decode | normalize imagenet | center_crop 310",
         "decode | normalize -1..1 | random_crop 20 padding=9 | layout nchw",
         "decode | cast f32 | center_crop 310 | flip",
+        "decode | cast f32 | normalize imagenet | center_crop 100",
+        "decode | center_crop 310 | cast f32 | resize 40 | normalize | flip",
         "decode | center_crop 310 | normalize imagenet | center_crop 100",
     };
     for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++) {

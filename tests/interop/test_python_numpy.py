@@ -35,6 +35,46 @@ def test_whole_numbers_that_fit_are_taken():
     assert batch[0].values.shape == (0,)
 
 
+def one(dataset):
+    (batch,) = dataset.batch(1)
+    return batch["x"].dtype, batch["x"].tolist()
+
+
+def test_float64_stays():
+    for number in (1e300, 16777217.0):
+        for x, shape in ((np.float64(number), [number]), (np.array(number), [number]), (np.array([number]), [[number]])):
+            assert one(ps.from_generator(lambda: iter([{"x": x}]))) == ("float64", shape)
+            assert one(ps.range(1).map(lambda value: {"x": x})) == ("float64", shape)
+    assert one(ps.from_generator(lambda: iter([{"x": 0.5}]))) == ("float32", [0.5])
+
+
+def test_floats_do_not_become_infinite():
+    for dtype in ("float32", "float16"):
+        for x in (np.array(1e300), np.array([2.0, 1e300]), np.array([10**300], float), np.full(2, -1e39)):
+            spec = {"x": (dtype, x.shape)}
+            refused(ps.from_generator(lambda: iter([{"x": x}]), spec=spec).batch(1), "field x", f"does not fit {dtype}")
+            refused(ps.range(1).map(lambda value: {"x": x}, spec=spec).batch(1), "field x", f"does not fit {dtype}")
+    refused(ps.from_generator(lambda: iter([{"x": np.float64(1e300)}]), spec={"x": "float32"}).batch(1), "does not fit float32")
+    spec = {"x": ("float16", (2,))}
+    assert one(ps.from_generator(lambda: iter([{"x": np.array([np.inf, 2])}]), spec=spec)) == ("float16", [[np.inf, 2]])
+
+
+def test_arrays_of_other_types():
+    for dtype, want in (("int8", "int32"), ("int16", "int32"), ("uint16", "int32"), ("uint32", "int64"), ("uint64", "int64")):
+        values = [np.iinfo(dtype).min, 7, min(np.iinfo(dtype).max, 2**63 - 1)]
+        (batch,) = ps.from_arrays({"x": np.array(values, dtype)}).batch(3)
+        assert (batch["x"].dtype, batch["x"].tolist()) == (want, values)
+    for texts in (np.array(["a", "ünz", ""]), np.array([b"a", b"bc", b""])):
+        (batch,) = ps.from_arrays({"x": texts}).batch(3)
+        assert batch["x"].tolist() == [t.encode() if isinstance(t, str) else t for t in texts.tolist()]
+    try:
+        ps.from_arrays({"x": np.array([2**63], np.uint64)})
+    except OverflowError as error:
+        assert "9223372036854775808" in str(error)
+    else:
+        raise AssertionError("taken")
+
+
 def test_numpy_numbers_as_arguments():
     ds = ps.range(np.int64(10)).batch(np.int32(4)).with_options(seed=np.uint64(7), workers=np.int16(2))
     state = {name: value if name == "cursor" else np.uint64(value) for name, value in ds.state_dict().items()}

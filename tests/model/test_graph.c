@@ -2,6 +2,7 @@
 #include "harness.h"
 #include "base/memory.h"
 #include "model/graph.h"
+#include <penstock/model.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -145,9 +146,27 @@ static void test_mistakes(void)
     check_mistake("", PST_EINVAL, "no layer", 0);
 }
 
+/* Structs of programs that were built with older headers end earlier; what lies behind them stays. */
+static void test_older_structs(void)
+{
+    pst_error error;
+    pst_model *m = NULL;
+    const pst_shape input = {.rank = 3, .size = {8, 8, 3}};
+    REQUIRE_OK(pst_model_parse(&m, "conv 8 3 | flatten | dense 2", &input, &error), &error);
+    pst_model_layer layer = {.size = offsetof(pst_model_layer, flops), .flops = 77};
+    pst_model_param param = {.size = offsetof(pst_model_param, count), .count = 77};
+    pst_layer_doc doc = {.size = offsetof(pst_layer_doc, example), .example = "none"};
+    REQUIRE(pst_model_layer_at(m, 0, &layer) && pst_model_param_at(m, 0, &param) && pst_layer_at(0, &doc));
+    CHECK_STR(layer.kind, "conv");
+    CHECK(layer.parameters == 8 * 28 && layer.flops == 77 && param.rank > 0 && param.count == 77);
+    CHECK(doc.doc && strcmp(doc.example, "none") == 0);
+    CHECK(!pst_model_layer_at(m, 0, &(pst_model_layer){0}) && !pst_model_param_at(m, 0, &(pst_model_param){0}));
+    pst_model_destroy(m);
+}
+
 static const struct test tests[] = {
     {"shapes", test_shapes},         {"names", test_names}, {"parameters", test_counts}, {"start values", test_start_values},
-    {"text and back", test_text},    {"mistakes", test_mistakes},
+    {"text and back", test_text},    {"mistakes", test_mistakes}, {"older structs", test_older_structs},
     {NULL, NULL},
 };
 

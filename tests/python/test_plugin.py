@@ -63,6 +63,19 @@ def test_what_does_not_fit():
         assert "cannot load" in refused(lambda: ps.load_plugin(os.path.join(folder, "absent.so")))
 
 
+def test_structs_of_other_versions():
+    sizes = {"older": ("40", "offsetof(pst_op_class, flags)"), "newer": ("sizeof(pst_plugin) + 64", "sizeof(pst_op_class)")}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (plugin, operation) in sizes.items():
+            change = lambda text: (text.replace("sizeof(pst_plugin)", plugin).replace("sizeof(pst_op_class)", operation)
+                                   .replace('"scale_by"', f'"scale_{name}"').replace("#include", "#include <stddef.h>\n#include", 1))
+            assert ps.load_plugin(build(folder, name, change)) == ("scale", "1.0")
+            (batch,) = ps.pipeline(f"range 3 | cast f32 value | scale_{name} value 3 | batch 3")
+            assert batch["value"].tolist() == [0, 3, 6]
+        short = build(folder, "short", lambda text: text.replace("sizeof(pst_plugin)", "32").replace('"scale_by"', '"scale_short"'))
+        assert "no operations" in refused(lambda: ps.load_plugin(short))
+
+
 def test_the_tool():
     penstock = os.environ.get("PENSTOCK")
     if not penstock:

@@ -13,6 +13,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 import penstock as ps
@@ -279,6 +280,23 @@ def test_standard_input():
     code += "\nit = ps.csv('-')\nprint(list(it.batch(1)))"
     done = subprocess.run([sys.executable, "-c", code], input="x,y\n1,a\n", capture_output=True, text=True)
     assert done.returncode != 0 and "empty" in done.stderr, done.stderr
+
+
+def test_floats_of_a_tar():
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(f"{folder}/x.tar", "w") as tar:
+            for name, text in (("a.txt", b"0.5"), ("b.txt", b"1e39")):
+                member = tarfile.TarInfo(name)
+                member.size = len(text)
+                tar.addfile(member, io.BytesIO(text))
+        ds = ps.tar(f"{folder}/x.tar", fields="x=txt:float")
+        assert [b["x"].tolist() for b in ds.take(1).batch(1)] == [[0.5]]
+        try:
+            list(ds.batch(1))
+        except ps.Error as error:
+            assert 'member .txt is "1e39", expected a number within float32' in str(error)
+        else:
+            raise AssertionError("1e39 was taken")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Values from Python arrive as they are, or are refused with the reason: nothing is rounded, wrapped, cut or dropped silently."""
 
 import os
+import warnings
 from array import array
 
 import penstock as ps
@@ -32,6 +33,27 @@ def test_labels_of_files_keep_their_type():
                 ps.from_files(paths, [1, number, 3])
         states = {ps.from_files(paths, [first, 1.5, 2.5]).batch(2).state_dict()["fingerprint"] for first in (0.5, 0.75)}
         assert len(states) == 2
+
+
+def test_no_number_becomes_infinite():
+    chains = {
+        "map": lambda x: ps.range(1).map(lambda value: {"x": x}, spec={"x": "float32"}),
+        "generator": lambda x: ps.from_generator(lambda: iter([{"x": x}]), spec={"x": "float32"}),
+    }
+    for make in chains.values():
+        for number in (1e300, -1e39):
+            with raises(ps.Error, "OverflowError", "field x", "does not fit float32"):
+                list(make(number).batch(1))
+        (batch,) = make(float("inf")).batch(1)
+        assert batch["x"].tolist() == [float("inf")]
+    with scratch() as folder:
+        paths = files(folder, 2)
+        with raises(OverflowError, "float32"):
+            ps.from_files(paths, [0.5, 1e300])
+        assert labels(paths, [0.5, float("inf")]) == ("float32", [0.5, float("inf")])
+    for value in (1e300, [0.5, 1e39], array("d", [1e300])):
+        with raises(OverflowError, "feature a: a number does not fit float32"):
+            ps.Example({"a": value}).serialize()
 
 
 def test_elements_keep_all_fields():
@@ -129,8 +151,14 @@ def test_spellings_of_tf_data():
     assert ps.range(9).batch(3).prefetch(buffer_size=2).stats()["prefetch"] in (0, 2)
     ds = ps.range(4).map(lambda value: value + 1, ps.AUTOTUNE).batch(4)
     assert next(iter(ds))[0].tolist() == [1, 2, 3, 4]
-    with raises(ValueError, "with_options(workers=…)"):
-        ps.range(4).map(lambda value: value, num_parallel_calls=4)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            ds = ps.range(4).map(lambda value: value + 1, num_parallel_calls=4).batch(4)
+        assert next(iter(ds))[0].tolist() == [1, 2, 3, 4]
+    assert len(seen) == 1 and "with_options(workers=…)" in str(seen[0].message) and seen[0].filename == __file__, seen
+    with raises(ValueError, "num_parallel_calls=0"):
+        ps.range(4).map(lambda value: value, num_parallel_calls=0)
     assert [b[0].tolist() for b in ps.range(8).batch(2).batch(2)] == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
     with raises(ValueError, "workers=3000", "0 to 256"):
         ps.range(4).with_options(workers=3000)

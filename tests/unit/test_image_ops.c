@@ -106,7 +106,8 @@ static void test_plan_values(void)
     PLANS("normalize mean=0.5 std=1,2", "image:u8[?,?,3]", "PST_ETYPE: std has 2 values");
     PLANS("normalize imagenet mean=0.5", "image:u8[?,?,3]", "PST_EINVAL: imagenet already sets mean and std");
     PLANS("normalize std=0", "image:u8[?,?,3]", "PST_EINVAL: std has the value 0");
-    PLANS("normalize", "image:f32[?,?,3]", "PST_ETYPE");
+    PLANS("normalize", "image:f32[?,?,3]", "image: float32 [?,?,3]");
+    PLANS("normalize", "image:f64[?,?,3]", "PST_ETYPE");
     PLANS("layout nchw", "image:f32[24,20,3]", "image: float32 [3,24,20]");
     PLANS("layout nchw", "image:u8[?,?,?]", "image: uint8 [?,?,?]");
     PLANS("layout nhwc", "image:f32[24,20,3]", "image: float32 [24,20,3]");
@@ -543,6 +544,28 @@ static void test_normalize(void)
     pst_image_finish(&gray);
 }
 
+/* Levels as floats give what the same levels give as bytes. */
+static void test_normalize_floats(void)
+{
+    static const char *const options[] = {"", "-1..1", "imagenet", "mean=0.1,0.2,0.3 std=0.25"};
+    pst_image image = sample_image(37, 21, 3, 1);
+    for (size_t k = 0; k < sizeof(options) / sizeof(options[0]); k++) {
+        struct image_rig bytes, floats;
+        char plain[96], cast[96];
+        snprintf(plain, sizeof(plain), "normalize %s", options[k]);
+        snprintf(cast, sizeof(cast), "cast f32 | normalize %s", options[k]);
+        REQUIRE(open_rig(&bytes, plain, ANY_IMAGE) && open_rig(&floats, cast, ANY_IMAGE));
+        struct rig_result want = run_on(&bytes, &image, 0, 0), got = run_on(&floats, &image, 0, 0);
+        REQUIRE_OK(want.status, &want.error);
+        REQUIRE_OK(got.status, &got.error);
+        CHECK_INT(got.tensor.dtype, PST_DTYPE_F32);
+        CHECK_MSG(memcmp(got.tensor.data, want.tensor.data, 37 * 21 * 3 * sizeof(float)) == 0, "%s", plain);
+        image_rig_finish(&bytes);
+        image_rig_finish(&floats);
+    }
+    pst_image_finish(&image);
+}
+
 static void test_layout(void)
 {
     static const char *const casts[] = {"u8", "f16", "f32", "f64"};
@@ -605,6 +628,7 @@ static const struct test tests[] = {
     {"values of every type", test_types},
     {"float32 images are resized", test_resize_floats},
     {"normalize", test_normalize},
+    {"normalize: floats", test_normalize_floats},
     {"layout", test_layout},
     {"arrays that are no images", test_no_image},
     {NULL, NULL},

@@ -4,6 +4,7 @@
 #include "unit/op_rig.h"
 
 #include "base/fault.h"
+#include "ops/image/image_op.h"
 #include "ops/op_list.h"
 #include "ops/op_table.h"
 
@@ -145,6 +146,58 @@ static void test_kinds(void)
     CHECK(op_decl_of(&op_example.op) == &op_example && op_decl_of(&source_range.op) == NULL && op_decl_of(&own) == NULL);
     for (size_t i = 0; pst_op_at(i); i++) /* sources, order, elements, batching */
         CHECK(i == 0 || pst_op_kind_of(pst_op_at(i)) >= pst_op_kind_of(pst_op_at(i - 1)));
+}
+
+static const pst_param *param_of(const pst_op_class *op, const char *name)
+{
+    const pst_param *p = op->params;
+    while (p && p->name && strcmp(p->name, name) != 0)
+        p++;
+    return p && p->name ? p : NULL;
+}
+
+/* An operation's steady counterpart takes its arguments. */
+static void check_steady(const pst_op_class *op)
+{
+    const pst_op_class *steady = op->steady ? pst_op_find(op->steady) : NULL;
+    CHECK_MSG(!op->steady || (steady && !(steady->flags & PST_OP_RANDOM)), "%s", op->name);
+    for (const pst_param *p = steady ? steady->params : NULL; p && p->name; p++)
+        CHECK_MSG(p->fallback || param_of(op, p->name), "%s has no %s", op->name, p->name);
+}
+
+static void check_image_flags(const struct op_decl *decl)
+{
+    const struct image_facet *f = decl->image;
+    uint32_t flags = decl->op.flags;
+    bool cuts = f->geometry && (f->cuts_at_random || param_of(&decl->op, "size")) && !(flags & PST_OP_SIZES);
+    CHECK_MSG(flags & PST_OP_ONE_FIELD, "%s", decl->op.name);
+    CHECK_MSG(!(flags & PST_OP_DECODES) == !f->decodes, "%s", decl->op.name);
+    CHECK_MSG(!(flags & PST_OP_SIZES) == !f->resizes, "%s", decl->op.name);
+    CHECK_MSG(!cuts || flags & PST_OP_CUTS, "%s", decl->op.name);
+    CHECK_MSG(!(flags & PST_OP_CONVERTS) == !(f->factors || f->casts || f->splits), "%s", decl->op.name);
+}
+
+/* Doctor and predict ask what operations do: every one has to say it. */
+static void test_flags(void)
+{
+    static const char *const several[] = {"stack", "enumerate", "expr", NULL}; /* they make a field from others */
+    for (const struct op_entry *e = op_table; e->op; e++) {
+        const pst_op_class *op = e->op;
+        bool of_several = false, random_alone = (op->flags & ~(uint32_t)PST_OP_RANDOM) == 0;
+        for (size_t i = 0; several[i]; i++)
+            of_several |= strcmp(several[i], op->name) == 0;
+        if (pst_op_kind_of(op) != PST_OP_SAMPLE) {
+            CHECK_MSG(random_alone && !op->steady, "%s", op->name);
+            continue;
+        }
+        bool told = of_several || !op->run || op->flags & (PST_OP_ONE_FIELD | PST_OP_PARSES);
+        CHECK_MSG(told, "what does %s change? PST_OP_ONE_FIELD, or several of this test", op->name);
+        const pst_param *field = param_of(op, "field");
+        CHECK_MSG(!(op->flags & PST_OP_ONE_FIELD) || (field && field->fallback), "%s", op->name);
+        check_steady(op);
+        if (e->decl->image)
+            check_image_flags(e->decl);
+    }
 }
 
 /* ---- select, drop, rename ---- */
@@ -594,6 +647,7 @@ int main(int argc, char **argv)
         {"random", test_random},
         {"scratch", test_scratch},
         {"kinds", test_kinds},
+    {"flags", test_flags},
         {"select", test_select},
         {"drop", test_drop},
         {"rename", test_rename},

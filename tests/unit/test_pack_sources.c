@@ -291,6 +291,7 @@ static void lists(void)
         {"none.txt", "pics/a.jpg\npics/b b.png\npics/c.jpg\n", {INT64_MIN, INT64_MIN, INT64_MIN}, 0},
         {"mixed.csv", "pics/a.jpg,7\npics/b b.png,x\npics/c.jpg,9\n", {0, 2, 1}, 3},
         {"tabs.tsv", "pics/a.jpg\t3\npics/b b.png\t4\npics/c.jpg\t3\n", {3, 4, 3}, 0},
+        {"zeros.csv", "pics/a.jpg, 007\npics/b b.png,1.5\npics/c.jpg,2\n", {0, 1, 2}, 3},
     };
     make_pictures();
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
@@ -316,6 +317,30 @@ static void lists(void)
     REQUIRE(p);
     CHECK_INT(packed_int(p, 1, "label"), 970);
     packed_close(p);
+}
+
+/* Labels with a fraction are float, in every record. */
+static void lists_of_numbers(void)
+{
+    static const char *const refused[] = {"pics/a.jpg,5\npics/c.jpg, 99999999999999999999\n", "pics/a.jpg,0.5\npics/c.jpg,16777217\n",
+                                          "pics/a.jpg,0.5\npics/c.jpg,1e39\n"};
+    pst_error e;
+    pst_pack_options o = fast();
+    pst_pack_report *r;
+    make_pictures();
+    write_text(in_folder("halves.csv"), "pics/a.jpg,0.5\npics/b b.png,-3\npics/c.jpg,1e2\n");
+    struct packed *p = pack_and_open("halves.csv", "halves", &o, &r);
+    REQUIRE(p);
+    static const float want[] = {0.5f, -3, 100};
+    for (size_t i = 0; i < 3; i++)
+        CHECK(packed_float(p, i, "label", 0) == want[i]);
+    CHECK_INT(r->classes, 0);
+    packed_close(p);
+    pst_pack_report_destroy(r);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        write_text(in_folder("refused.csv"), refused[i]);
+        CHECK_STATUS(refuse("refused.csv", &o, &e), PST_ETYPE, &e);
+    }
 }
 
 static void lists_with_faults(void)
@@ -571,6 +596,7 @@ int main(int argc, char **argv)
                          {"csv header without end", csv_header_without_end},
                          {"csv: several tables", several_tables},
                          {"list: labels", lists},
+                         {"list: numbers", lists_of_numbers},
                          {"list: faults", lists_with_faults},
                          {"tar", tars},
                          {"tfrecord: records pass through", records_pass_through},

@@ -274,6 +274,34 @@ static void test_list(void)
     opened_close(&o);
 }
 
+static void test_list_numbers(void)
+{
+    static const double want[] = {0.5, -3, 1e300};
+    pst_error error;
+    struct opened o;
+    char path[512], line[128];
+    const char *folder = make_tree("list-numbers");
+    struct source_setup s = setup_make(&source_files);
+    snprintf(path, sizeof(path), "%s/list.csv", folder);
+    setup_text(&s, "list", path);
+    put(folder, "list.csv", "dog/b.JPG,0.5\ncat/1.jpeg,-3\nbird/a.bmp,1e300\n");
+    REQUIRE_OK(opened_open(&o, &s, &error), &error);
+    CHECK_STR(opened_describe(&o, line, sizeof(line)), "3 files, 18 B; labels as they are");
+    CHECK_INT(o.spec.field[1].dtype, PST_DTYPE_F64);
+    for (size_t i = 0; i < 3; i++) {
+        REQUIRE_OK(opened_load(&o, i, &error), &error);
+        CHECK(*(const double *)o.out[1].data == want[i]);
+    }
+    opened_close(&o);
+    put(folder, "list.csv", "dog/b.JPG,5\ncat/1.jpeg,99999999999999999999\n");
+    CHECK_STATUS(opened_open(&o, &s, &error), PST_ETYPE, &error);
+    CHECK(strstr(error.message, "99999999999999999999") != NULL);
+    put(folder, "list.csv", "dog/b.JPG,007\ncat/1.jpeg,1.5\n"); /* a name among numbers */
+    REQUIRE_OK(opened_open(&o, &s, &error), &error);
+    CHECK_INT(o.spec.field[1].dtype, PST_DTYPE_I64);
+    opened_close(&o);
+}
+
 static void test_list_refused(void)
 {
     pst_error error;
@@ -369,6 +397,7 @@ int main(int argc, char **argv)
         {"folder: the split", test_split},
         {"folder: files that change", test_folder_changes},
         {"files", test_list},
+        {"files: labels that are numbers", test_list_numbers},
         {"files: what is refused", test_list_refused},
         {"threads", test_threads},
         {"faults", test_faults},

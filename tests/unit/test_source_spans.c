@@ -175,6 +175,41 @@ static void test_declarations(void)
     }
 }
 
+/* Inferred types round nothing; a declared float refuses what it would make infinite. */
+static void test_types_that_keep_values(void)
+{
+    static const struct {
+        const char *text;
+        pst_dtype dtype;
+    } columns[] = {
+        {"x\n1700000000.5\n1700000001.25\n", PST_DTYPE_F64},      {"x\n16777217\n2.5\n", PST_DTYPE_F64},
+        {"x\n5\n7\n", PST_DTYPE_I64},                             {"x\n5\n7\n99999999999999999999\n", PST_DTYPE_BYTES},
+        {"x,y\n2.5,\n99999999999999999999,\n", PST_DTYPE_F64},    {"x,y\n5,\n,\n", PST_DTYPE_F64},
+        {"x,y\n9007199254740993,\nNA,\n", PST_DTYPE_I64},
+    };
+    pst_error e = {0};
+    struct opened o;
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        struct source_setup s = setup_of(&source_csv, written("types.csv", columns[i].text));
+        REQUIRE_OK(opened_open(&o, &s, &e), &e);
+        CHECK_MSG(o.spec.field[0].dtype == columns[i].dtype, "%zu: %s", i, pst_dtype_name(o.spec.field[0].dtype));
+        if (i == 0) {
+            REQUIRE_OK(opened_load(&o, 1, &e), &e);
+            CHECK(*(const double *)o.out[0].data == 1700000001.25);
+        }
+        opened_close(&o);
+    }
+    struct source_setup s = setup_of(&source_csv, written("large.csv", "x\ninf\n1e39\n"));
+    setup_text(&s, "columns", "x:float");
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    REQUIRE_OK(opened_load(&o, 0, &e), &e);
+    CHECK_STATUS(opened_load(&o, 1, &e), PST_ECORRUPT, &e);
+    CHECK_MSG(strstr(e.message, "float64 holds it"), "%s", e.message);
+    opened_close(&o);
+    setup_text(&s, "columns", "x:float=1e39");
+    CHECK_STATUS(opened_open(&o, &s, &e), PST_EINVAL, &e);
+}
+
 static void test_other_columns(void)
 {
     const char *paths[] = {written("one.csv", "a,b\n1,2\n"), written("two.csv", "a,c\n1,2\n")};
@@ -451,6 +486,7 @@ static const struct test tests[] = {
     {"a field of 1 GiB", test_endless_field},
     {"NUL bytes", test_nul_bytes},
     {"columns as text", test_declarations},
+    {"types that keep values", test_types_that_keep_values},
     {"files with other columns", test_other_columns},
     {"the index is kept, and checked", test_index_is_kept_and_checked},
     {"an index that leads anywhere", test_hostile_index},

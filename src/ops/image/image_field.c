@@ -23,7 +23,7 @@ static bool takes(enum image_values values, pst_dtype dtype)
 static pst_status fail_field(const pst_field *f, enum image_values values, pst_error *reterr)
 {
     static const char *const expected[] = {
-        [IMAGE_NUMBERS] = "numbers", [IMAGE_BYTES] = "uint8", [IMAGE_BYTES_AND_FLOATS] = "uint8 or float32"};
+        [IMAGE_NUMBERS] = "numbers", [IMAGE_BYTES_AND_FLOATS] = "uint8 or float32"};
     char found[160];
     pst_spec one = {.count = 1, .field = f};
     const char *hint = "";

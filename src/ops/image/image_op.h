@@ -22,7 +22,6 @@ struct image_field {
 /* The types that an operation takes. */
 enum image_values {
     IMAGE_NUMBERS,         /* any numbers: it only moves them */
-    IMAGE_BYTES,           /* uint8 */
     IMAGE_BYTES_AND_FLOATS /* uint8 and float32 */
 };
 

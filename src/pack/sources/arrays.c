@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/npy.h"
+#include "io/number.h"
 #include "pack/report.h"
 #include "pack/sources/window.h"
 
@@ -235,7 +236,7 @@ static float half_to_float(uint16_t h)
     return f;
 }
 
-static void to_floats(float *out, const struct array *a, const uint8_t *in)
+static bool to_floats(float *out, const struct array *a, const uint8_t *in)
 {
     for (uint64_t i = 0; i < a->row_elements; i++, in += a->width) {
         uint64_t bits = element(in, a->width, a->swapped);
@@ -247,9 +248,12 @@ static void to_floats(float *out, const struct array *a, const uint8_t *in)
             memcpy(&out[i], &low, sizeof(low));
         } else {
             memcpy(&wide, &bits, sizeof(wide));
+            if (!number_fits_float(wide))
+                return false;
             out[i] = (float)wide;
         }
     }
+    return true;
 }
 
 static bool to_ints(int64_t *out, const struct array *a, const uint8_t *in)
@@ -275,10 +279,10 @@ static pst_status load_numbers(const struct array *a, struct array_view *w, cons
         w->numbers = mem_array((size_t)a->row_elements, a->kind == 'f' ? sizeof(float) : sizeof(int64_t));
     if (!w->numbers)
         return fail_memory(reterr, "opening the arrays");
-    if (a->kind == 'f')
-        to_floats(w->numbers, a, row);
-    else if (!to_ints(w->numbers, a, row))
-        return pst_fail_at(reterr, PST_ETYPE, a->file->path, PST_NOWHERE, PST_NOWHERE, "a uint64 is above the range of int64");
+    bool real = a->kind == 'f';
+    if (!(real ? to_floats(w->numbers, a, row) : to_ints(w->numbers, a, row)))
+        return pst_fail_at(reterr, PST_ETYPE, a->file->path, PST_NOWHERE, PST_NOWHERE, "a %s",
+                           real ? "float64 is beyond the range of float32" : "uint64 is above the range of int64");
     *v = (struct pack_value){.present = true, .count = (size_t)a->row_elements, .data = w->numbers};
     return PST_OK;
 }

@@ -22,7 +22,6 @@
 #define MAX_COLUMNS 65536
 
 #define MOST_LABELS 100000     /* different ones; a column with more is text */
-#define EXACT_WHOLE 16777216.0 /* 2^24: below, float32 rounds by less than one */
 
 enum column_type { COLUMN_INT, COLUMN_FLOAT, COLUMN_STRING, COLUMN_MICROS, COLUMN_LABEL };
 /* Types that can be declared; the last is only inferred. */
@@ -160,7 +159,7 @@ static pst_status declare_columns(struct pack_source *s, pst_error *reterr)
 /* Timestamps and numbers of accounts: what float32 makes of them is another one. */
 static void look_at_rounding(struct column *c, const struct csv_field *f, double real)
 {
-    if (fabs(real) < EXACT_WHOLE || (double)(float)real == real || !isfinite(real))
+    if (!pack_float_loses(real))
         return;
     if (c->rounded++ == 0)
         snprintf(c->rounds, sizeof(c->rounds), "%.*s", (int)(f->length < 31 ? f->length : 31), f->data);
@@ -359,7 +358,7 @@ static pst_status load_field(const struct pack_source *s, struct csv_worker *w, 
         *v = (struct pack_value){.present = true, .count = missing ? 0 : 1, .data = &w->ints[i]};
         break;
     case COLUMN_FLOAT:
-        ok = missing || number_float(f->data, f->length, &real);
+        ok = missing || (number_float(f->data, f->length, &real) && number_fits_float(real));
         w->floats[i] = (float)real;
         *v = (struct pack_value){.present = true, .count = 1, .data = &w->floats[i]};
         break;
@@ -378,8 +377,9 @@ static pst_status load_field(const struct pack_source *s, struct csv_worker *w, 
         break;
     }
     if (!ok)
-        return pst_fail(reterr, PST_ETYPE, "column %s is \"%.*s\", expected %s", s->fields[i].name,
-                        (int)(f->length < 40 ? f->length : 40), f->data, type_names[t->columns[i].type]);
+        return pst_fail(reterr, PST_ETYPE, "column %s is \"%.*s\", expected %s%s", s->fields[i].name,
+                        (int)(f->length < 40 ? f->length : 40), f->data, type_names[t->columns[i].type],
+                        t->columns[i].type == COLUMN_FLOAT ? " within float32" : "");
     return PST_OK;
 }
 

@@ -13,11 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-pst_status files_create(struct pack_source *s, bool labelled, pst_error *reterr)
+pst_status files_create(struct pack_source *s, bool labelled, bool real, pst_error *reterr)
 {
     s->state = mem_zalloc(sizeof(struct files));
     if (!s->state || !pack_source_add_field(s, "image", PACK_IMAGE, PST_BYTES, "uint8") ||
-        (labelled && !pack_source_add_field(s, "label", PACK_LABEL, PST_INT64, "int64")))
+        (labelled && !pack_source_add_field(s, "label", real ? PACK_PLAIN : PACK_LABEL, real ? PST_FLOAT : PST_INT64,
+                                            real ? "float32" : "int64")))
         return fail_memory(reterr, "listing the files");
     s->stores_key = true;
     return PST_OK;
@@ -35,7 +36,7 @@ pst_status files_add_root(struct pack_source *s, const char *path, unsigned spli
     return PST_OK;
 }
 
-pst_status files_add(struct pack_source *s, const char *path, const char *key, int64_t label, pst_error *reterr)
+pst_status files_add(struct pack_source *s, const char *path, const char *key, union file_label label, pst_error *reterr)
 {
     struct files *f = s->state;
     struct file_info info = {.size = FILES_MISSING};

@@ -6,10 +6,15 @@
 
 #define FILES_NO_LABEL INT64_MIN
 
+union file_label {
+    int64_t number; /* of the class */
+    float real;     /* where the field `label` is float */
+};
+
 struct file_item {
     const char *key; /* path below its root; the source's arena */
     uint64_t size;   /* FILES_MISSING: it could not be found */
-    int64_t label;
+    union file_label label;
     uint32_t root;
 };
 
@@ -27,12 +32,12 @@ struct files {
     size_t root_count, root_capacity;
 };
 
-/* Makes `s->state`, and the fields: image, and label when `labelled`. */
-pst_status files_create(struct pack_source *s, bool labelled, pst_error *reterr);
+/* Makes `s->state`, and the fields: image, and label when `labelled`, of float where `real`. */
+pst_status files_create(struct pack_source *s, bool labelled, bool real, pst_error *reterr);
 /* Copies `path`, or takes it as it is when it lives in the source's arena already. */
 pst_status files_add_root(struct pack_source *s, const char *path, unsigned split, pst_error *reterr);
 /* Adds a file of the newest root: reads its size and adds it to the fingerprint. `path` is its location. */
-pst_status files_add(struct pack_source *s, const char *path, const char *key, int64_t label, pst_error *reterr);
+pst_status files_add(struct pack_source *s, const char *path, const char *key, union file_label label, pst_error *reterr);
 
 /* Shared by the classes folder and list. */
 void files_close(struct pack_source *s);
@@ -44,7 +49,7 @@ void files_worker_finish(void *worker);
 
 struct files_worker {
     struct text path;
-    int64_t label;
+    union file_label label;
 };
 
 #endif

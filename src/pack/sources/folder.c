@@ -117,7 +117,7 @@ static pst_status take_files(struct scan *c, const char *source, const char *fol
     for (size_t i = 0; st == PST_OK && i < files.count; i++) {
         const char *path = files.paths[i], *key = below(source, path);
         if (pack_source_is_image_name(path)) {
-            st = files_add(s, path, key, label, reterr);
+            st = files_add(s, path, key, (union file_label){.number = label}, reterr);
         } else {
             if (!c->others++)
                 c->some_other = arena_strndup(&s->arena, key, strlen(key));
@@ -203,7 +203,7 @@ static pst_status folder_open(struct pack_source *s, const struct pack_opening *
         st = pst_fail(reterr, PST_EINVAL,
                       "some of the folders hold class folders and some hold images: pack them one kind at a time");
     if (st == PST_OK)
-        st = files_create(s, labelled, reterr);
+        st = files_create(s, labelled, false, reterr);
     if (st == PST_OK && labelled)
         st = keep(&c.classes, s, &s->class_names, &s->class_count, reterr);
     if (st == PST_OK && c.splits.count && !s->config->options.split)

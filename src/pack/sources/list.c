@@ -1,7 +1,8 @@
 /* list.c: a text file that names images, one per row, with a label after each or no labels.
  *
  * Paths are relative to the list. Rows are delimited like a table's, or by a single space; a header may name the columns.
- * Labels that are all integers are taken as they are; otherwise they are names, numbered in byte order. */
+ * Labels that are all numbers are taken as they are, as int64 or, if some have a fraction, as float; otherwise they are names,
+ * numbered in byte order. */
 #include "pack/sources/files.h"
 
 #include "base/error.h"
@@ -21,7 +22,8 @@ struct list_scan {
     struct list_form *form;  /* of the current one */
     const char *list;        /* its path, for messages */
     struct names labels;
-    bool integers, labelled, unlabelled;
+    struct list_labels kind;
+    bool labelled, unlabelled;
     struct list_reader reader;
 };
 
@@ -63,7 +65,6 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
 {
     struct list_scan *c = user;
     const struct csv_field *path = NULL, *label = NULL;
-    int64_t value;
     if (number == 0 && c->form->header)
         return PST_OK;
     pst_status st = list_read_row(&c->reader, c->form, row, length, c->list, number, &path, &label, reterr);
@@ -73,9 +74,29 @@ static pst_status look_at_row(void *user, const char *row, size_t length, uint64
     c->unlabelled |= label == NULL;
     if (!label)
         return PST_OK;
-    c->integers = c->integers && number_int(label->data, label->length, &value);
+    list_labels_look(&c->kind, label);
     return names_add(&c->labels, &c->s->arena, label->data, label->length) < 0 ? fail_memory(reterr, "reading the list")
                                                                                : PST_OK;
+}
+
+static pst_status fail_float(const struct list_scan *c, const struct csv_field *label, uint64_t number, pst_error *reterr)
+{
+    return pst_fail_at(reterr, PST_ETYPE, c->list, number, PST_NOWHERE,
+                       "label %.*s does not fit float32, the only float of tf.train.Example; scale the labels",
+                       (int)(label->length < 40 ? label->length : 40), label->data);
+}
+
+static pst_status read_label(const struct list_scan *c, const struct csv_field *label, uint64_t number, union file_label *ret,
+                             pst_error *reterr)
+{
+    if (c->kind.kind == LIST_NUMBERS) {
+        double real = list_label_number(label);
+        ret->real = (float)real;
+        return pack_float_loses(real) ? fail_float(c, label, number, reterr) : PST_OK;
+    }
+    if (!(c->kind.kind == LIST_INTEGERS && number_int(label->data, label->length, &ret->number)))
+        ret->number = names_find(&c->labels, label->data, label->length);
+    return PST_OK;
 }
 
 /* Adds the file that a row names. */
@@ -83,20 +104,19 @@ static pst_status add_row(struct list_scan *c, const char *root, const char *row
                           pst_error *reterr)
 {
     const struct csv_field *path = NULL, *label = NULL;
-    int64_t value = FILES_NO_LABEL;
+    union file_label value = {.number = FILES_NO_LABEL};
     pst_status st = list_read_row(&c->reader, c->form, row, length, c->list, number, &path, &label, reterr);
     if (st < 0)
         return st;
-    char *key = mem_strndup(path->data, path->length), *name = label ? mem_strndup(label->data, label->length) : NULL;
+    char *key = mem_strndup(path->data, path->length);
     char *full = !key ? NULL : *root && !file_is_anchored(key) ? file_join(root, key) : mem_strdup(key);
-    if (!full || (label && !name))
+    if (!full)
         st = fail_memory(reterr, "reading the list");
-    else if (label && !(c->integers && number_int(name, label->length, &value)))
-        value = names_find(&c->labels, name, label->length);
+    else if (label)
+        st = read_label(c, label, number, &value, reterr);
     if (st == PST_OK)
         st = files_add(c->s, full, key, value, reterr);
     mem_free(key);
-    mem_free(name);
     mem_free(full);
     return st;
 }
@@ -130,7 +150,7 @@ static pst_status add_list(struct list_scan *c, const struct rows *r, size_t fil
 static pst_status list_open(struct pack_source *s, const struct pack_opening *o, pst_error *reterr)
 {
     struct rows r = {.quoted = true};
-    struct list_scan c = {.s = s, .integers = true, .forms = mem_array(o->path_count, sizeof(struct list_form))};
+    struct list_scan c = {.s = s, .forms = mem_array(o->path_count, sizeof(struct list_form))};
     struct rows_visitor v = {false, begin_list, look_at_row, &c};
     pst_status st = c.forms ? PST_OK : fail_memory(reterr, "reading the list");
     for (size_t i = 0; st == PST_OK && i < o->path_count; i++) {
@@ -140,10 +160,12 @@ static pst_status list_open(struct pack_source *s, const struct pack_opening *o,
     }
     if (st == PST_OK && c.labelled && c.unlabelled)
         st = pst_fail(reterr, PST_EINVAL, "some of the lists have labels and some have none: pack them one kind at a time");
+    if (st == PST_OK)
+        st = list_labels_check(&c.kind, o->paths[0], reterr);
     names_number(&c.labels);
     if (st == PST_OK)
-        st = files_create(s, c.labelled, reterr);
-    if (st == PST_OK && c.labelled && !c.integers) {
+        st = files_create(s, c.labelled, c.kind.kind == LIST_NUMBERS, reterr);
+    if (st == PST_OK && c.labelled && c.kind.kind == LIST_NAMES) {
         s->class_names = names_keep(&c.labels, &s->arena);
         s->class_count = c.labels.count;
         st = s->class_names ? PST_OK : fail_memory(reterr, "reading the list");
