@@ -57,8 +57,12 @@ static pst_output choose_output(const struct graph *g, pst_output wanted, pst_lo
     return loss == PST_LOSS_BINARY || shape_values(graph_shape(g, g->count)) == 1 ? PST_OUTPUT_SIGMOID : PST_OUTPUT_SOFTMAX;
 }
 
-static pst_status check_options(const pst_predict_options *o, bool quantised, pst_error *reterr)
+/* Copies the caller's options, which may be those of an older version, to the zeroed `o` and checks them. */
+static pst_status take_options(pst_predict_options *o, const pst_predict_options *given, bool quantised, pst_error *reterr)
 {
+    pst_status st = options_take(o, sizeof(*o), given, reterr);
+    if (st < 0)
+        return st;
     if (o->threads > 1024)
         return pst_fail(reterr, PST_EINVAL, "%u threads; expected up to 1024", o->threads);
     if (o->precision == PST_PRECISION_INT8 && !quantised)
@@ -70,9 +74,7 @@ pst_status predictor_create(pst_predictor **ret, const struct predictor_source *
 {
     pst_predict_options own = {0};
     const pst_predict_options *o = &own;
-    pst_status st = options_take(&own, sizeof(own), options, reterr);
-    if (st == PST_OK)
-        st = check_options(o, from->quant, reterr);
+    pst_status st = take_options(&own, options, from->quant, reterr);
     if (st < 0)
         return st;
     pst_predictor *p = mem_zalloc(sizeof(*p));
@@ -112,7 +114,8 @@ pst_status pst_predictor_create(pst_predictor **ret, const pst_model *model, con
                                 pst_error *reterr)
 {
     const struct graph *g = model->graph;
-    pst_status st = check_options(options, false, reterr);
+    pst_predict_options own = {0};
+    pst_status st = take_options(&own, options, false, reterr);
     if (st < 0)
         return st;
     float *params = mem_large((g->values ? g->values : 1) * sizeof(float));
@@ -121,7 +124,7 @@ pst_status pst_predictor_create(pst_predictor **ret, const pst_model *model, con
     memset(params, 0, g->values * sizeof(float));
     for (size_t i = 0; i < g->param_count; i++)
         memcpy(params + g->params[i].offset, values[i], g->params[i].count * sizeof(float));
-    st = predictor_create(ret, &(struct predictor_source){.graph = g, .params = params}, options, reterr);
+    st = predictor_create(ret, &(struct predictor_source){.graph = g, .params = params}, &own, reterr);
     mem_free(params);
     return st;
 }

@@ -460,6 +460,11 @@ static void test_mistakes(void)
     input = (pst_tensor){.dtype = PST_DTYPE_BYTES, .rank = 1, .shape = {1}};
     CHECK_STATUS(pst_predictor_run(p, &input, out, &error), PST_ETYPE, &error);
     CHECK_STATUS(pst_predictor_create(&none, model, NULL, &(pst_predict_options){0}, &error), PST_EINVAL, &error);
+    /* A program whose options end earlier. */
+    const pst_predict_options first = {.size = offsetof(pst_predict_options, small), .threads = 1, .checkpoint = "not read"};
+    CHECK_STATUS(pst_predictor_open(&none, "/nowhere", &first, &error), PST_ENOTFOUND, &error);
+    CHECK_STATUS(pst_predictor_create(&none, model, NULL, &(pst_predict_options){.size = first.size, .threads = 1025}, &error), PST_EINVAL, &error);
+    CHECK_MSG(strstr(error.message, "1025 threads"), "%s", error.message);
     CHECK_STATUS(pst_predictor_open(&none, "/nowhere", &(pst_predict_options){.size = sizeof(pst_predict_options)}, &error), PST_ENOTFOUND, &error);
     pst_predictor_plan plan = {.size = sizeof(plan)};
     CHECK_STATUS(pst_predictor_describe(p, &plan, &error), PST_OK, &error);
