@@ -43,7 +43,7 @@ def example(name, *arguments, cwd=None):
 
 def before_and_after(mine):
     """Runs the example on what it draws, and on the loader of a module whose text is `mine`. No time is looked at."""
-    line = r"\w+ +[\d.]+ batches/s, waits for data +\d+% of the time: \w+ input-bound\n"
+    line = r"\w+ +[\d.]+ batches/s, waits for data +\d+% of the time: (input-bound|balanced|consumer-bound)\n"
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "mine.py"), "w") as f:
             f.write(mine + "\nsizes = []\ndef step(batch): sizes.append(len(batch[0]))\n")

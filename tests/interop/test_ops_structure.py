@@ -43,8 +43,8 @@ def batches(text, most=10000):
             for line in penstock("cat", text, "--json", "--batches", most, "--values", 1 << 20).splitlines()]
 
 
-def refused(text, status=1):
-    """What the tool says about a pipeline that fails: while it runs (1), or already in its plan (2)."""
+def refused(text, status=3):
+    """What the tool says about a pipeline that fails: on its data (3), or already in its plan (2)."""
     return json.loads(penstock("cat", text, "--json", *ALL, status=status).splitlines()[-1])["error"]["message"]
 
 
