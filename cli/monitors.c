@@ -64,7 +64,7 @@ pst_status monitors_look(struct monitors *m, const char *folder, pst_error *rete
             continue;
         one->now.size = sizeof(one->now);
         if (pst_monitor_read(&one->now, paths[i], ANSWER_SECONDS, NULL) != PST_OK)
-            continue; /* it has just ended, or belongs to somebody else */
+            continue; /* it has just ended, or belongs to another user */
         old = seen(m, paths[i]);
         if (old && old->now.stats.samples <= one->now.stats.samples)
             one->before = old->now;

@@ -140,7 +140,7 @@ static pst_status count_hosts(const pst_comm *comm, uint64_t *ret, pst_error *er
     return PST_OK;
 }
 
-/* The run is recorded with the number: whoever resumes it on other machines gets the same order. */
+/* The run is recorded with the number: a resume on other machines has the same order. */
 static pst_status record_hosts(struct train_session *s, pst_error *error)
 {
     s->own_arguments = calloc(s->argument_count + 1, sizeof(*s->own_arguments));

@@ -57,7 +57,7 @@ PST_API pst_status pst_shrink(pst_network **ret, const pst_network *from, const 
 typedef struct pst_compress_variant {
     size_t size;                /* sizeof(pst_compress_variant). */
     char name[64];              /* What was done: "original", "channels 50 %", "zeros 50 %", "int8". */
-    bool accepted;              /* Whether it is within the bound, and the next step goes on from it. */
+    bool accepted;              /* Whether it is within the bound, and the next step continues from it. */
     double accuracy, loss;      /* On the validation data. */
     uint64_t parameters;        /* The number of parameters… */
     uint64_t nonzero;           /* …and how many of them are not zero. */

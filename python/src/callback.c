@@ -279,7 +279,7 @@ static pst_status map_run(const void *config, void *worker, pst_ctx *ctx, const 
     return st;
 }
 
-/* What a worker has prepared and nobody took goes with it. */
+/* Frees results that were prepared and not used. */
 static void map_stop(const void *config, void *state)
 {
     struct callback *c = ((const struct config *)config)->callback;

@@ -35,7 +35,7 @@ struct callback {
 
 /* `object` has name, kind, and the method `run`. NULL with an exception. */
 struct callback *callback_create(PyObject *object, PyObject *failures, PyObject *lineage, const char *run);
-/* Around every call of the function: the GIL, and a note that somebody is inside. */
+/* Around every call of the function: the GIL, and a note that it is running. */
 struct entry {
     PyGILState_STATE gil;
     PyObject *outer; /* lineage of the function that the thread was inside before; borrowed */

@@ -414,7 +414,7 @@ PyObject *pipeline_close(PyObject *object, PyObject *args)
             return warn_of_left(self, seconds) ? Py_NewRef(Py_None) : NULL;
         if (self->p)
             return NULL;
-        PyErr_Clear(); /* somebody else closed it */
+        PyErr_Clear(); /* another thread closed it */
         Py_RETURN_NONE;
     }
     if (!await_readers(self, until)) {
@@ -452,7 +452,7 @@ static PyMethodDef pipeline_methods[] = {
     {"stats", pipeline_stats, METH_NOARGS, NULL},
     {"locate", pipeline_locate, METH_O, "[(path, record, offset), …] of the elements of a batch"},
     {"cancel", pipeline_cancel, METH_NOARGS, NULL},
-    {"close", pipeline_close, METH_VARARGS, "Waits at most so many seconds for functions that are at work."},
+    {"close", pipeline_close, METH_VARARGS, "Waits up to `timeout` seconds for running functions."},
     {0},
 };
 

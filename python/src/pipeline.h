@@ -24,7 +24,7 @@ typedef struct Pipeline {
     bool halted;     /* the workers were stopped for a seek that did not come about */
     bool closing;    /* threads that wait inside return */
     unsigned reading; /* threads that compute single batches, without the lock; under the GIL */
-    bool left;       /* closed while somebody was inside who did not come out: the engine goes with the object */
+    bool left;       /* closed while a call was running that did not return: the engine goes with the object */
     enum position position;
     pst_cursor cursor;  /* where it stands, once planned; a copy that needs no lock, under the GIL */
     pst_position where; /* its numbers */

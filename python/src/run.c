@@ -69,7 +69,7 @@ static bool await_batch(Pipeline *self, pst_error *e)
     return st == PST_OK;
 }
 
-/* Beside the thread that ends the interpreter only daemon threads are left at its exit. Nobody hears what they would raise:
+/* Beside the thread that ends the interpreter only daemon threads are left at its exit. Exceptions there would be lost:
  * they stop here, as Python itself stops them. */
 static void park_at_exit(void)
 {

@@ -1,7 +1,7 @@
 /* shutdown.c: how threads of the engine come into Python, and how an engine ends although a function of the program may not
  * return.
  *
- * An engine is taken apart by a thread of its own. Whoever closes it waits for that thread, but only so long: then the engine,
+ * An engine is taken apart by a thread of its own. Closing waits for that thread, up to a limit: then the engine,
  * the functions and the arrays that they use are left to the thread, which frees them when the last function has come back.
  * Nothing that a function may still touch goes before that. When the interpreter is gone, threads that would come into it are
  * held for good; the process ends with them. */

@@ -13,7 +13,7 @@ void interpreter_set_gone(void);
 
 double monotonic_seconds(void);
 
-/* The names of those that somebody is inside of. */
+/* The names of functions that are running. */
 void callbacks_name_inside(struct callback *const *callbacks, size_t count, char *names, size_t size);
 
 struct shutdown;

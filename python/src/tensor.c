@@ -77,7 +77,7 @@ pst_dtype dtype_of_name(PyObject *name)
             return (pst_dtype)d;
     if (!PyErr_Occurred())
         PyErr_Format(PyExc_ValueError,
-                     "%R is no type of a field; those are bytes, uint8, int32, int64, float16, bfloat16, float32 and float64",
+                     "%R is not a field type; those are bytes, uint8, int32, int64, float16, bfloat16, float32 and float64",
                      name);
     return PST_DTYPE_NONE;
 }
@@ -232,7 +232,7 @@ static int tensor_getbuffer(PyObject *object, Py_buffer *view, int flags)
     if (!tensor_is_plain(&self->t, PyExc_BufferError))
         return -1;
     if (self->t.dtype == PST_DTYPE_BF16 && flags & PyBUF_FORMAT) {
-        PyErr_SetString(PyExc_BufferError, "buffers know no bfloat16: use DLPack (torch.from_dlpack, jax.numpy.from_dlpack)");
+        PyErr_SetString(PyExc_BufferError, "the buffer protocol does not support bfloat16: use DLPack (torch.from_dlpack, jax.numpy.from_dlpack)");
         return -1;
     }
     if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && self->t.rank > 1) {
@@ -435,7 +435,7 @@ static PyObject *tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     if (t->dtype != PST_DTYPE_BYTES || is_ragged(t)) {
         if (tensor_is_plain(t, PyExc_TypeError))
-            PyErr_SetString(PyExc_TypeError, "NumPy knows no bfloat16: use DLPack");
+            PyErr_SetString(PyExc_TypeError, "NumPy does not support bfloat16: use DLPack");
         return NULL;
     }
     PyObject *list = tensor_tolist(self, NULL), *numpy = list ? PyImport_ImportModule("numpy") : NULL;

@@ -23,7 +23,7 @@ struct message {
     struct head head;
     char *data;
     size_t done; /* bytes moved; of a send, the head included */
-    bool owned;  /* nobody awaits it yet: the data is ours */
+    bool owned;  /* no receive awaits it yet: the data is ours */
     bool complete, given_up;
 };
 
@@ -202,7 +202,7 @@ static int place_message(struct peer *p, char *why, size_t size)
     return 0;
 }
 
-/* A message arrived that nobody awaited when it began. */
+/* A message arrived that no receive awaited when it began. */
 static void keep_message(struct peer *p, struct message *m)
 {
     struct message *awaited = take(&p->receives, m->head.tag);

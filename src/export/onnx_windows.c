@@ -310,7 +310,7 @@ static pst_status get_pool(struct onnx_translation *t, const struct onnx_file_no
 
 static pst_status fail_pool(const struct onnx_translation *t, const struct geometry *g)
 {
-    return onnx_fail(t, PST_EUNSUPPORTED, "windows of %u × %u, strides %u and %u, zeros %u, %u, %u, %u: no pool of ours is like that", g->kernel[0],
+    return onnx_fail(t, PST_EUNSUPPORTED, "windows of %u × %u, strides %u and %u, zeros %u, %u, %u, %u: no pooling layer supports this", g->kernel[0],
                      g->kernel[1], g->stride[0], g->stride[1], g->before[0], g->before[1], g->after[0], g->after[1]);
 }
 

@@ -116,7 +116,7 @@ static void give_back(struct access *a, struct reader *r)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* Element `at` failed. Returns whether the batch goes on without it. */
+/* Element `at` failed. Returns whether the batch continues without it. */
 static bool tolerate(const pst_pipeline *p, struct reader *r, struct entry *e, size_t at, pst_cause cause, const pst_error *error)
 {
     bool noted = cause != PST_CAUSES && damage_note(e, at, runner_failed(&r->runner), cause, error) == PST_OK;

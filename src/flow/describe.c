@@ -36,7 +36,7 @@ static const char *shuffle_grade(uint64_t drawn, uint64_t total, char *buffer, s
 {
     double share = total ? 100.0 * (double)drawn / (double)total : 100;
     if (total >= ORDER_UNKNOWN)
-        snprintf(buffer, size, ": exact for up to %" PRIu64 ", weak for many times as many", drawn);
+        snprintf(buffer, size, ": exact for up to %" PRIu64 ", local for larger data", drawn);
     else if (share >= 100)
         snprintf(buffer, size, " = all of the data: exact");
     else
@@ -49,14 +49,14 @@ static void stream_sentence(const struct order_step *shuffle, char *buffer, size
 {
     char bytes[32], grade[96];
     if (shuffle->drawn)
-        snprintf(buffer, size, "a stream: drawn from a buffer of %" PRIu64 " element%s%s; seeking reads again from the front",
+        snprintf(buffer, size, "a stream: drawn from a buffer of %" PRIu64 " element%s%s; seeking reads again from the beginning",
                  shuffle->drawn, shuffle->drawn == 1 ? "" : "s",
                  shuffle_grade(shuffle->drawn, shuffle->inner, grade, sizeof(grade)));
     else
         snprintf(
             buffer, size,
-            "a stream: drawn from a buffer of %s: exact if all elements fit, weak for many times as many; seeking reads again "
-            "from the front",
+            "a stream: drawn from a buffer of %s: exact if all elements fit, local for larger data; seeking reads again "
+            "from the beginning",
             text_bytes(shuffle->buffer, bytes, sizeof(bytes)));
 }
 
@@ -71,7 +71,7 @@ static void order_sentence(const struct pipeline_plan *p, char *buffer, size_t s
     if (p->program.streamed && shuffle)
         stream_sentence(shuffle, buffer, size);
     else if (p->program.streamed)
-        snprintf(buffer, size, "a stream: as it comes; seeking reads again from the front");
+        snprintf(buffer, size, "a stream: as it comes; seeking reads again from the beginning");
     else if (shuffle && shuffle->chunk)
         snprintf(buffer, size,
                  "an index: runs of %" PRIu64 " neighbours are shuffled, then the elements within windows of %" PRIu64

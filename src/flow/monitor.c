@@ -156,7 +156,7 @@ pst_status monitor_check_folder(const char *folder, pst_error *reterr)
         return monitor_fail(reterr, errno, folder, "opening the folder of monitors");
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
         return pst_fail(reterr, PST_EINVAL,
-                        "the folder of monitors %s must belong to this user and be writable by nobody else; "
+                        "the folder of monitors %s must belong to this user and be writable by no other user; "
                         "`chmod 700` it, or choose another",
                         folder);
     return PST_OK;

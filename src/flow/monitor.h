@@ -7,7 +7,7 @@
 struct monitor;
 
 /* PST_EIO with the system's reason `error` (errno). */
-/* The folder belongs to this user, and nobody else may write to it. */
+/* The folder belongs to this user, and no other user may write to it. */
 pst_status monitor_check_folder(const char *folder, pst_error *reterr);
 pst_status monitor_fail(pst_error *reterr, int error, const char *path, const char *doing);
 

@@ -181,7 +181,7 @@ pst_status order_divide(struct order *o, uint64_t parts, pst_error *reterr)
     if (parts <= 1)
         return PST_OK;
     if (o->streamed || o->batch == SIZE_MAX)
-        return pst_fail(reterr, PST_EINVAL, "hosts: a source without an index is read from front to back, and has no parts for hosts");
+        return pst_fail(reterr, PST_EINVAL, "hosts: a source without an index is read from beginning to end, and has no parts for hosts");
     for (size_t i = 0; i < o->count; i++) {
         const struct order_step *s = &o->steps[i];
         bool plain = s->kind == ORDER_NUMBER || (s->kind == ORDER_SHUFFLE && shuffle == SIZE_MAX && i < o->batch) ||

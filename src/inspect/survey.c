@@ -1,7 +1,7 @@
 /* survey.c: see survey.h.
  *
  * Three rounds: every uncompressed shard is opened, which creates its index if there is none and gives its length; a first
- * look reads a few records; then tasks read. A task is a whole shard, front to back (compressed ones, event files,
+ * look reads a few records; then tasks read. A task is a whole shard, from beginning to end (compressed ones, event files,
  * everything when verifying), or a run of sampled records by number. Tasks are cut by the data alone, and what they find is
  * merged in their order, so sums of fractions come out the same for any number of workers. */
 #include "inspect/survey.h"

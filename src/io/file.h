@@ -47,7 +47,7 @@ void file_close(int fd); /* for reading; -1 ok */
 
 /* Hints: they cannot fail. */
 
-/* The file is read from front to back: the system reads further ahead. */
+/* The file is read from beginning to end: the system reads further ahead. */
 void file_expect_sequential(int fd);
 /* Starts reading bytes that are needed soon and not in memory yet; does not wait. */
 void file_fetch(int fd, uint64_t offset, size_t length);
@@ -59,7 +59,7 @@ bool file_is_remote(int fd);
 bool file_version(int fd, char ret[FILE_VERSION]);
 /* False while parts of a remote file are missing here: mapping it would fetch all of it first. */
 bool file_is_whole(int fd);
-bool file_is_here(int fd); /* the same, and cheap: blocks that an earlier process stored and nobody has used yet do not count */
+bool file_is_here(int fd); /* the same, and cheap: blocks that an earlier process stored and no process has used yet do not count */
 /* All of a remote file will be read: parts that no thread waits for are fetched when connections are idle. */
 void file_expect(int fd, uint64_t offset, uint64_t length);
 void file_fetch_mapped(const void *begin, size_t length);

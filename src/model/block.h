@@ -65,7 +65,7 @@ struct block {
 };
 
 /* How a value is stored. A lazy one is read as y = clamp(scale · (z − centre) + shift, low, high) per channel: batch normalisation and
- * activation are applied by whoever reads it. */
+ * activation are applied by its readers. */
 struct value_form {
     bool lazy;
     const float *centre, *scale, *shift;

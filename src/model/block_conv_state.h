@@ -31,7 +31,7 @@ struct conv_state {
     size_t bias, gamma; /* parameters; SIZE_MAX: none */
     double eps, momentum;
     enum number z_number; /* of the result and its gradient */
-    bool stores_y;      /* batch norm whose result somebody reads as it is: z is saved beside it */
+    bool stores_y;      /* batch norm whose result is read as it is: z is saved beside it */
     bool needs_data;    /* the input's gradient */
     bool serves;        /* the input's producer takes mask and sums from this block's epilogue */
     bool served;        /* a reader masks the gradient and takes the sums */

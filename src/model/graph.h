@@ -11,7 +11,7 @@
 
 #define GRAPH_MAX_NODES  4096
 #define GRAPH_NAME_SIZE  80
-#define GRAPH_ALIGNMENT  16 /* parameters begin at multiples of so many values */
+#define GRAPH_ALIGNMENT  16 /* parameters begin at multiples of this many values */
 
 struct graph_param {
     char name[GRAPH_NAME_SIZE + 24]; /* "conv_1/kernel" */

@@ -59,7 +59,7 @@ static pst_status parse_line(struct kernel_table *t, const char *line, size_t nu
     while (found == 9 && name[0] && name[strlen(name) - 1] == ' ')
         name[strlen(name) - 1] = 0;
     if (found != 9 || other != s->size || (!depthwise && strcmp(kind, "conv") != 0) || line[end])
-        return pst_fail(reterr, PST_EINVAL, "the table of kernels, line %zu: \"%.80s\" is no entry; expected, for example, \"conv 3x3 stride=1 "
+        return pst_fail(reterr, PST_EINVAL, "the table of kernels, line %zu: \"%.80s\" is not an entry; expected, for example, \"conv 3x3 stride=1 "
                                             "16->32 at 32x32: KERNEL\", as `penstock model --tune` writes it", number, line);
     s->depthwise = depthwise;
     const struct conv_kernel *kernel = find_kernel(name, s, features);

@@ -100,7 +100,7 @@ struct step_block_times step_block_times(const struct step *s, size_t block);
 
 /* Adds the kernel of each convolution to `to`. Returns false: out of memory. */
 bool step_kernels(const struct step *s, struct kernel_table *to);
-/* The kernel of one block. Returns false where it is no convolution. */
+/* The kernel of one block. Returns false where it is not a convolution. */
 bool step_block_kernel(const struct step *s, size_t block, struct kernel_entry *ret);
 
 /* Which implementation runs each block, and why: lines of text. */

@@ -33,7 +33,7 @@ static void backward(const struct layer_call *call)
         din[i] = dout[i] + (t->extra ? t->extra[call->first * values + i] : 0);
 }
 
-/* Not in the list of layers: nobody writes it, and it computes in float only. */
+/* Not in the list of layers: it is in no text, and it computes in float only. */
 static const struct layer_class tap_class = {
     .name = "tap",
     .doc = "Hands values out.",
@@ -51,7 +51,7 @@ static size_t find_node(const struct graph *g, const char *name)
     return SIZE_MAX;
 }
 
-/* After node `at`: whoever reads its result reads the tap's. */
+/* After node `at`: readers of its result read that of the tap. */
 static pst_status insert(struct graph *g, size_t at, struct tap *t, pst_error *reterr)
 {
     struct graph_node *n;

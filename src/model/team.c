@@ -35,7 +35,7 @@ static void pause_briefly(void)
 #endif
 }
 
-/* Waits a while for *value to become `wanted`. Tells whether it did. */
+/* Waits a while for *value to become `wanted`. Returns whether it did. */
 static bool spin(atomic_uint *value, unsigned wanted, atomic_uint *limit)
 {
     unsigned most = atomic_load_explicit(limit, memory_order_relaxed);

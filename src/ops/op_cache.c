@@ -30,7 +30,7 @@ const struct op_decl op_cache = {
             .doc = "Keeps elements in memory, or on disk (path=), as they are at this place in the chain, so that later "
                    "epochs do not read or compute them again. A cache on disk serves later runs and other processes, too; "
                    "it belongs to the data, the operations before it and the version of the library, so that a changed "
-                   "pipeline never reads an old cache. If it fills its disk, the pipeline goes on without it. Data are "
+                   "pipeline never reads an old cache. If it fills its disk, the pipeline continues without it. Data are "
                    "recognised by their size and samples of their bytes: after a change of single bytes, remove the cache. "
                    "Cached elements are never evicted: if the data is twice as large as the "
                    "cache, half of the work is still saved. Put random operations after the cache; the plan refuses "

@@ -80,7 +80,7 @@ static uint64_t entry_checksum(const struct entropy_entry *e, const struct jpeg_
 
 bool entropy_section_view(const struct entropy_section *s, const struct entropy_entry *e, struct jpeg_points *ret)
 {
-    struct entropy_entry copy = *e; /* the file is somebody else's, too */
+    struct entropy_entry copy = *e; /* other processes use the file, too */
     if (copy.first > s->point_count || copy.count > s->point_count - copy.first)
         return false;
     *ret = (struct jpeg_points){

@@ -53,7 +53,7 @@ static pst_status take_fingerprint(struct shard_file *f, pst_error *reterr)
     pst_compression compression = stream_sniff(head, got);
     if (compression != PST_COMPRESSION_NONE)
         return pst_fail_at(reterr, PST_EUNSUPPORTED, path, PST_NOWHERE, PST_NOWHERE,
-                           "a %s shard has no random access; read it from front to back, or repack it with --compress none",
+                           "a %s shard has no random access; read it from beginning to end, or repack it with --compress none",
                            pst_compression_name(compression));
     return index_fingerprint(f->fd, path, &f->bytes, &f->fingerprint, reterr);
 }

@@ -1,4 +1,4 @@
-/* reader.c: a shard from front to back, compressed or not, from a file or a pipe.
+/* reader.c: a shard from beginning to end, compressed or not, from a file or a pipe.
  *
  * Promises: every valid record is delivered, and no other; one damaged record costs one record. A length with a matching CRC
  * is trusted: damaged data is skipped by it, and a record that extends past the end is the last one. Only a length that

@@ -188,7 +188,7 @@ static void close_shards(struct shard_set *s)
     s->shards = NULL;
 }
 
-/* Size and fingerprint of what is only read from front to back. A pipe has a name and nothing else. */
+/* Size and fingerprint of what is only read from beginning to end. A pipe has a name and nothing else. */
 static pst_status look_at_streams(struct shard_set *s, pst_error *reterr)
 {
     for (size_t k = 0; k < s->paths.count; k++) {
@@ -339,7 +339,7 @@ void shard_set_describe(const struct shard_set *s, char *buffer, size_t size)
     size_t places[PST_INDEX_MEMORY + 1] = {0}, built = 0, n = 0;
     text_bytes(s->bytes, bytes, sizeof(bytes));
     if (!s->shards) {
-        snprintf(buffer, size, "%zu shard%s, %s, read from front to back: %s is compressed or a pipe", s->paths.count,
+        snprintf(buffer, size, "%zu shard%s, %s, read from beginning to end: %s is compressed or a pipe", s->paths.count,
                  s->paths.count == 1 ? "" : "s", bytes, file_base(s->paths.paths[s->streamed]));
         return;
     }

@@ -1,4 +1,4 @@
-/* tfrecord_stream.h: reads reads reads reads shards without random access, one after the other, from front to back. */
+/* tfrecord_stream.h: reads shards without random access, one after the other, from beginning to end. */
 #ifndef SOURCE_TFRECORD_STREAM_H
 #define SOURCE_TFRECORD_STREAM_H
 

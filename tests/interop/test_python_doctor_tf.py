@@ -47,7 +47,7 @@ def a_step(milliseconds):
 @examined
 def test_tf_data_and_a_measured_gain(patience):
     with tempfile.TemporaryDirectory() as folder:
-        photos(folder, 64, 768)
+        photos(folder, 64, 1600)
         answer = ps.doctor(article(folder), step=a_step(5), data=folder, seconds=5 * patience)
         verdict = answer.verdict
         assert verdict["class"] in ("input-bound", "balanced") and verdict["wait_share"] > 0.1, verdict
@@ -116,7 +116,7 @@ def test_fit_and_a_measured_gain(patience):
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
     doctor = penstock.keras.Doctor()
     with tempfile.TemporaryDirectory() as folder:
-        photos(folder, 64, 768)
+        photos(folder, 64, 1600)
         model.fit(article(folder), epochs=4, verbose=0, callbacks=[doctor])
         before = [variable.numpy().copy() for variable in model.variables + model.optimizer.variables]
         answer = doctor.answer(data=folder, seconds=5 * patience)

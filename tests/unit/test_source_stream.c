@@ -49,7 +49,7 @@ static void test_stream(void)
         REQUIRE_OK(opened_open(&o, &s, &error), &error);
         CHECK(opened_count(&o) == SOURCE_STREAM);
         opened_describe(&o, line, sizeof(line));
-        CHECK_MSG(strstr(line, "5 shards") && strstr(line, "front to back") && strstr(line, "x.tfrecord-00004-of-00005"),
+        CHECK_MSG(strstr(line, "5 shards") && strstr(line, "beginning to end") && strstr(line, "x.tfrecord-00004-of-00005"),
                   "\"%s\"", line);
         for (int pass = 0; pass < 2; pass++) {
             CHECK_INT(read_stream(&o, &st, &error), RECORDS);
