@@ -184,7 +184,7 @@ def test_where_a_value_is_not_finite():
         assert result.code != 0 and "the first value that is not finite is in bb:" in result.err, result
         nan = arrays(f"{folder}/data", x=lambda i, k: float("nan") if (i, k) == (21, 2) else k)
         result = penstock("train", nan, "-m", "dense 3", "--input-field", "x", code=None)
-        assert result.code == 2 and ".npy: record 21" in result.err and "learning rate" not in result.err, result
+        assert result.code == 3 and ".npy: record 21" in result.err and "learning rate" not in result.err, result
 
 
 def test_what_a_resume_ignores():
