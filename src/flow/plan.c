@@ -273,6 +273,17 @@ bool plan_is_fixed(const struct pipeline_plan *p)
            (!p->source_class->is_fixed || p->source_class->is_fixed(p->source));
 }
 
+bool plan_streams(const struct pipeline_plan *p)
+{
+    for (size_t i = 0; p->join && i < p->join->count; i++)
+        if (plan_streams(p->join->branches[i].plan))
+            return true;
+    if (p->join)
+        return false;
+    const struct pipeline_plan *inner = p->source_class->inner ? p->source_class->inner(p->source) : NULL;
+    return inner ? plan_streams(inner) : p->source_class->count(p->source) == SOURCE_STREAM;
+}
+
 static void note_read(void *user, size_t field)
 {
     ((bool *)user)[field] = true;

@@ -89,6 +89,10 @@ pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr);
 
 /* Returns whether the element at a position is the same in every epoch. */
 bool plan_is_fixed(const struct pipeline_plan *p);
+/* scaled.c: refuses a chain that scales the levels of a field twice. Its operations are planned. */
+pst_status plan_check_scales(struct pipeline_plan *p, pst_error *reterr);
+/* Whether the data can only be read as it comes, in a branch or an inner pipeline too. */
+bool plan_streams(const struct pipeline_plan *p);
 
 /* rewrite.c: adds the operations of `chain` on single elements as steps of the program; fuses runs of image operations. */
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);

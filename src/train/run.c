@@ -339,6 +339,8 @@ static pst_status end_with_epoch(struct run *r, pst_error *reterr)
         return PST_OK;
     if (o->steps_per_epoch)
         return PST_END;
+    if (pst_pipeline_endless(r->training) || pst_pipeline_streams(r->training))
+        return PST_OK; /* the next batch may be long in coming, and a pipe gives it once */
     pst_status st = pst_pipeline_next(r->training, &batch, NULL);
     pst_batch_unref(batch);
     if (st == PST_OK) /* that batch is of what follows */

@@ -118,6 +118,26 @@ def test_steps_end_a_run_on_a_stream():
             assert weights(f"{run}/latest") == weights(f"{folder}/straight/latest") and len(rows(run)) == 3, step
 
 
+def test_a_pause_of_a_live_stream_does_not_delay_the_end():
+    """The run is validated and saved although the producer holds the pipe open and sends nothing more."""
+    with scratch() as folder:
+        data = arrays(f"{folder}/data")
+        os.mkfifo(f"{folder}/live")
+        with open(f"{folder}/records", "wb") as f:
+            f.write(b"".join(frame(example(x=[float(i % 5 - k) for k in range(4)], label=[i % 3])) for i in range(48)))
+        with open(f"{folder}/records", "rb") as f:
+            sent = f.read()
+        pipe = os.open(f"{folder}/live", os.O_RDWR)  # open until the end of the test
+        try:
+            assert len(sent) < 65536 and os.write(pipe, sent) == len(sent)
+            penstock("train", f"tfrecord {folder}/live | example 'x:float[4] label:int64' | batch 8", "--val", data, "-m", "dense 3", "--input-field", "x", "-s", 4,
+                     "-e", 0, "-o", f"{folder}/run", "-q")
+        finally:
+            os.close(pipe)
+        assert rows(f"{folder}/run")[-1]["step"] == "4" and rows(f"{folder}/run")[-1]["val_loss"], rows(f"{folder}/run")
+        assert os.path.exists(f"{folder}/run/latest/weights.safetensors")
+
+
 def test_metrics_are_columns():
     with scratch() as folder:
         kinds = {"classes": ("dense 3", lambda i: i % 3, "q", {"val_f1"}), "binary": ("dense 1", lambda i: i % 2, "q", {"val_auc", "val_f1"}),
