@@ -170,6 +170,10 @@ def test_endless_data():
         assert "never ends" in penstock(*common, "-s", 7, "--class-weight", "balanced", code=2).err
         penstock(*common, "-e", 2, "--steps-per-epoch", 3, "-o", f"{folder}/run")
         assert [row["step"] for row in rows(f"{folder}/run")] == ["3", "6"]
+        early = [*common, "--val", arrays(f"{folder}/val"), "-e", 1000, "--val-every", 2, "--patience", 1, "--lr", 1e-12, "--monitor", "val-accuracy"]
+        penstock(*early, "-o", f"{folder}/early")
+        assert rows(f"{folder}/early")[-1]["step"] == "4", rows(f"{folder}/early")
+        assert "never ends" in penstock(*early[:-1], "loss", code=2).err
 
 
 def test_a_new_head():
