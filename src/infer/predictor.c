@@ -124,7 +124,7 @@ pst_status pst_predictor_create(pst_predictor **ret, const pst_model *model, con
     memset(params, 0, g->values * sizeof(float));
     for (size_t i = 0; i < g->param_count; i++)
         memcpy(params + g->params[i].offset, values[i], g->params[i].count * sizeof(float));
-    st = predictor_create(ret, &(struct predictor_source){.graph = g, .params = params}, &own, reterr);
+    st = predictor_create(ret, &(struct predictor_source){.graph = g, .params = params}, options, reterr);
     mem_free(params);
     return st;
 }

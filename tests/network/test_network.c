@@ -286,6 +286,30 @@ static void test_older_callers(void)
     rig_close(&r);
 }
 
+/* Options that are NULL are the defaults. */
+static void test_no_options(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    pst_network *n = NULL;
+    pst_predictor *p = NULL;
+    if (!rig_open(&r))
+        return;
+    CHECK_STATUS(pst_shrink(&n, r.network, NULL, &error), PST_OK, &error);
+    if (n) {
+        pst_network_info info = {.size = sizeof(info)}, whole = {.size = sizeof(whole)};
+        CHECK_STATUS(pst_network_describe(n, &info, &error), PST_OK, &error);
+        CHECK_STATUS(pst_network_describe(r.network, &whole, &error), PST_OK, &error);
+        CHECK_MSG(2 * info.flops <= whole.flops, "%g of %g operations", (double)info.flops, (double)whole.flops);
+    }
+    n = pst_network_destroy(n);
+    CHECK_STATUS(pst_quantize(&n, r.network, NULL, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .format = PST_WEIGHTS_INT8}, &error), PST_OK, &error);
+    CHECK_STATUS(pst_predictor_of_network(&p, r.network, NULL, &error), PST_OK, &error);
+    pst_predictor_destroy(p);
+    pst_network_destroy(n);
+    rig_close(&r);
+}
+
 static void test_calibrations(void)
 {
     struct rig r;
@@ -625,6 +649,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {{"save and open", test_save_and_open},
                                         {"mixed formats", test_mixed},
                                         {"older callers", test_older_callers},
+                                        {"no options", test_no_options},
                                         {"calibrations", test_calibrations},
                                         {"mistakes", test_mistakes},
                                         {"int8 teachers", test_int8_teachers},
