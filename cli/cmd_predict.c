@@ -143,9 +143,13 @@ static pst_status open_pipeline(pst_pipeline **ret, const pst_run_record *r, con
     struct stages s;
     pst_status status;
     char batch[16];
+    int cut;
 
-    if (text && stages_cut(&s, text) < 0)
-        return pst_fail(error, PST_EUNSUPPORTED, "the preprocessing of the model is in another file, which is not below the folder of its run (%.80s); give the text of a pipeline in place of paths: \"folder photos | decode | resize 224 | batch 64\"", text);
+    if (text && (cut = stages_cut(&s, text)) < 0)
+        return pst_fail(error, PST_ENOMEM, "out of memory");
+    if (text && cut > 0)
+        return pst_fail(error, PST_EUNSUPPORTED, "the preprocessing of the model includes a file that is not read (%.60s); give the text of a pipeline in place of "
+                                                 "paths: \"folder photos | decode | resize 224 | batch 64\"", text);
     if (!text)
         return pst_fail(error, PST_EUNSUPPORTED, "the model comes without a pipeline whose preprocessing could be repeated; give the text of one in place of paths: \"folder photos | decode | resize 224 | batch 64\"");
     status = pst_pipeline_create(ret, &o, error);

@@ -484,13 +484,18 @@ static void test_hostile_state(void)
     rig_close(&r);
 }
 
-/* Records of earlier versions name files with pipelines: those below the folder of the run are read, no others; a model names none. */
+/* Records of earlier versions name files with pipelines: those below the folder in which the run began are read, if the run lies there, and no
+ * others; a model names none. */
 static void test_recorded_files(void)
 {
+    static char inside[160], beside[128], whole[128];
     static const struct {
         const char *text, *want; /* NULL: stays */
-    } cases[] = {{"@v.pst", "folder photos | decode"}, {"folder x |@v.pst", "folder x | folder photos | decode"}, {"@../out.pst", NULL}, {"@/dev/zero", NULL},
-                 {"@fifo", NULL}, {"@none.pst", NULL}, {"my_op 3 | batch 2", NULL}};
+        const char *start;       /* NULL: the folder with the run */
+    } cases[] = {{"@v.pst", "folder photos | decode", NULL}, {"folder x |@v.pst", "folder x | folder photos | decode", NULL}, {"@../out.pst", NULL, NULL},
+                 {"@/dev/zero", NULL, NULL}, {"@fifo", NULL, NULL}, {"@none.pst", NULL, NULL}, {"my_op 3 | batch 2", NULL, NULL}, {"", NULL, NULL},
+                 {inside, NULL, "/"}, {inside, NULL, "///"}, {inside, NULL, beside}, {inside, NULL, "."}, {"@v.pst", NULL, "https://127.0.0.1:9/x"},
+                 {inside, "folder photos | decode", whole}};
     struct rig r;
     pst_error error = {0};
     pst_network *n = NULL;
@@ -499,6 +504,9 @@ static void test_recorded_files(void)
         return;
     snprintf(path, sizeof(path), "%s/home", r.folder);
     CHECK_INT(mkdir(path, 0755), 0);
+    snprintf(inside, sizeof(inside), "@%s/v.pst", path);
+    snprintf(beside, sizeof(beside), "%s/hom", r.folder);
+    snprintf(whole, sizeof(whole), "%s", r.folder);
     snprintf(file, sizeof(file), "%s/v.pst", path);
     CHECK(write_state(file, (char[]){"folder photos | decode # here\n"}, 30));
     snprintf(file, sizeof(file), "%s/out.pst", r.folder);
@@ -509,8 +517,8 @@ static void test_recorded_files(void)
     for (size_t i = 0; i < 64; i++)
         values[i] = pst_network_values(r.network, i);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        pst_run_record record = {.size = sizeof(record), .pipeline = (char *)(uintptr_t)cases[i].text, .start = path};
-        snprintf(file, sizeof(file), "%s/recorded%zu", r.folder, i);
+        pst_run_record record = {.size = sizeof(record), .pipeline = (char *)(uintptr_t)cases[i].text, .start = cases[i].start ? (char *)(uintptr_t)cases[i].start : path};
+        snprintf(file, sizeof(file), "%s/recorded%zu", path, i);
         REQUIRE_OK(pst_network_create(&n, model, &input, values, &record, &error), &error);
         CHECK_STATUS(pst_network_save(n, file, false, &error), PST_OK, &error);
         n = pst_network_destroy(n);
