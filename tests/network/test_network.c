@@ -263,6 +263,16 @@ static void test_older_callers(void)
     CHECK(described.info.parameters > 0 && described.info.weight_bytes == 77 && described.info.layers == 78);
     CHECK_STATUS(pst_network_describe(r.network, &(pst_network_info){0}, &error), PST_EINVAL, &error);
     uint64_t live = mem_live();
+    const size_t ends[] = {offsetof(pst_evaluation, accuracy), offsetof(pst_evaluation, confusion), sizeof(pst_evaluation), 0};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        pst_pipeline *p = make_pipeline(&r);
+        pst_evaluation e = {.size = ends[i], .accuracy = -7};
+        CHECK_STATUS(pst_network_evaluate(r.network, p, NULL, 1, &e, &error), ends[i] ? PST_OK : PST_EINVAL, &error);
+        CHECK(e.size == ends[i] && !e.confusion == (ends[i] < sizeof(e)) && (e.accuracy < 0) == (ends[i] <= offsetof(pst_evaluation, accuracy)));
+        CHECK_INT(e.samples, ends[i] ? COUNT : 0);
+        pst_free(e.confusion);
+        pst_pipeline_destroy(p);
+    }
     const size_t sizes[] = {offsetof(pst_rate_result, rates), offsetof(pst_rate_result, losses), offsetof(pst_rate_result, suggested), offsetof(pst_rate_result, lowest),
                             sizeof(pst_rate_result), 0};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
