@@ -572,6 +572,8 @@ static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env
         p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
     st = infer(p, env, p->chain, reterr);
     if (st == PST_OK)
+        st = plan_check_scales(p, reterr);
+    if (st == PST_OK)
         st = prepare_source(p, env, reterr);
     if (st < 0)
         return st;

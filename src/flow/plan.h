@@ -39,6 +39,7 @@ struct pipeline_plan {
     struct cache *cache;    /* NULL: none */
     size_t cache_node;      /* index in the chain; 0: none */
     pst_spec batch;         /* fields that the consumer receives */
+    const char *const *scaled; /* by field of the last node: the operation that scaled its levels, or NULL */
     struct arena memory;    /* memory of all specs, those of the chain's nodes included, and of the compiled program */
     uint64_t element_bytes; /* stored, on average; 0: unknown */
     uint64_t fingerprint;
