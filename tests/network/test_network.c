@@ -571,8 +571,7 @@ static void test_zeros(void)
         size_t size = file_bytes(path, "weights.safetensors"), dense = 0;
         for (size_t i = 0; i < folded->param_count; i++)
             dense += (folded->params[i].count * (stored_kernel(folded, i) ? stored_bits((pst_weights_format)format) : 32) + 7) / 8;
-        if (format != PST_WEIGHTS_INT4)
-            CHECK_MSG((double)info.weight_bytes < (format ? 0.95 : 0.6) * (double)dense, "format %d: %llu bytes of %zu", format, (unsigned long long)info.weight_bytes, dense);
+        CHECK_MSG((double)info.weight_bytes < (format ? 0.95 : 0.6) * (double)dense, "format %d: %llu bytes of %zu", format, (unsigned long long)info.weight_bytes, dense);
         CHECK_MSG(size >= info.weight_bytes && size < info.weight_bytes + 6144, "format %d: %zu bytes, %llu described", format, size,
                   (unsigned long long)info.weight_bytes);
         again = pst_network_destroy(again);
