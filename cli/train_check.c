@@ -91,6 +91,7 @@ void train_note_frozen(const struct train_config *c, const pst_model *model)
     size_t trained = 0;
 
     for (size_t i = 0; pst_model_param_at(model, i, &p); i++) {
+        const char *slash = strrchr(p.name, '/');
         char layer[256];
         bool frozen = p.fixed;
 

@@ -1,6 +1,7 @@
 """Ends of runs of `penstock train`, what it reads of the data, new heads, and mistakes in its command."""
 import csv
 import json
+import math
 import os
 import struct
 
@@ -147,7 +148,7 @@ def test_metrics_are_columns():
             shown = penstock("train", data, "--val", data, "-m", model, "--input-field", "x", "-e", 2, "-o", run).out
             found = rows(run)
             assert set(found[0]) - {"epoch", "step", "loss", "accuracy", "val_loss", "val_accuracy", "lr", "images_per_s", "wait_share"} == metrics
-            assert len(found) == 2 and all(float(row[metric]) is not None for row in found for metric in metrics)
+            assert len(found) == 2 and all(math.isfinite(float(row[metric])) for row in found for metric in metrics)
             words = {"val_auc": "val AUC", "val_mae": "val MAE", "val_r2": "val R²"}
             assert all(words[metric] in shown for metric in metrics if metric in words), shown
         shown = penstock("train", f"npy {folder}/classes/*.npy | batch 8", "--val", f"npy {folder}/classes/*.npy | batch 8", "-m", "dense 3", "--input-field",
@@ -187,6 +188,8 @@ def test_a_new_head():
         first = 4 * 6 * 4 + 6 * 4
         kept = penstock(*common, "-m", "dense 6 relu | dense 3", "--weights", f"{folder}/three", "--freeze", "*", "-o", f"{folder}/same", "-q")
         assert "4 parameters come" in kept.err and "nothing is trained" in kept.err, kept
+        assert "nothing is trained" in penstock(*common, "-m", "dense 3", "--freeze", "*/kernel", "--freeze", "dense_1/b*", "-q").err
+        assert "nothing is trained" not in penstock(*common, "-m", "dense 3", "--freeze", "*/kernel", "-q").err
 
         def first_layer(run):
             whole = weights(f"{folder}/{run}/latest")
@@ -225,6 +228,12 @@ def test_what_a_resume_ignores():
         assert len(rows(run)) == 5
         result = penstock("train", "--resume", newest, "-e", 6, code=2)  # it is not the newest any more
         assert "newest" in result.err and "--weights" in result.err, result
+        with open(f"{run}/latest/state.json") as f:
+            state = json.load(f)
+        with open(f"{run}/latest/state.json", "w") as f:  # as an earlier version recorded it
+            json.dump({**state, "arguments": [*state["arguments"], "--alpha", "0.3"]}, f)
+        penstock("train", "--resume", run, "-e", 6, "-q")
+        assert "--teacher" in penstock("train", data, "-m", "dense 3", "--input-field", "x", "--alpha", 0.3, "-q", code=2).err
 
 
 def test_mistakes():
