@@ -103,11 +103,21 @@ static bool is_for_target(const pst_op_class *op, const char *stage, const char 
     return same;
 }
 
+/* Whether the stage renames the one field that files have, too. */
+static bool renames_image(const pst_op_class *op, const char *stage)
+{
+    char *from = strcmp(op->name, "rename") == 0 ? stage_argument(stage, op, "from") : NULL;
+    bool ret = from && strcmp(from, "image") == 0;
+
+    free(from);
+    return ret;
+}
+
 /* Stages that do not compute the input: files have no other field. */
 static bool is_left_out(const pst_op_class *op, const char *stage, const char *target)
 {
-    if (strcmp(op->name, "rename") == 0 && strncmp(stage + strcspn(stage, " \t\n"), " image ", 7) == 0)
-        return false; /* files have that field, too */
+    if (renames_image(op, stage))
+        return false;
     return pst_op_kind_of(op) != PST_OP_SAMPLE || !op->run || op->flags & (PST_OP_RANDOM | PST_OP_PARSES) ||
            is_for_target(op, stage, target);
 }
@@ -175,17 +185,19 @@ struct output {
 /* A cell of a CSV table: quoted where it has a comma, a quote or a line break. */
 static void put_cell(const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
-        put_clean_string(stdout, text);
+    bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+    char *cell = malloc(2 * strlen(text) + 1), *to = cell;
+
+    if (!cell)
         return;
-    }
-    putchar('"');
-    for (; *text; text++) {
+    for (; *text; *to++ = *text++)
         if (*text == '"')
-            putchar('"');
-        putchar(*text);
-    }
-    putchar('"');
+            *to++ = '"';
+    *to = '\0';
+    fputs(quoted ? "\"" : "", stdout);
+    put_clean_string(stdout, cell);
+    fputs(quoted ? "\"" : "", stdout);
+    free(cell);
 }
 
 static void put_one(const struct output *o, const char *path, const float *p)
@@ -309,7 +321,7 @@ static int put_bad(const struct output *o, const pst_damage_log *log)
     pst_error error;
     char text[1024];
 
-    for (size_t i = 0; i < pst_damage_log_places(log); i++) {
+    for (size_t i = 0; i < pst_damage_log_places(log) && !interrupt_requested(); i++) {
         pst_damage d = pst_damage_log_place(log, i);
         struct json j = json_to(stdout);
 
@@ -323,7 +335,7 @@ static int put_bad(const struct output *o, const pst_damage_log *log)
         json_end_object(&j);
         putchar('\n');
     }
-    if (all > pst_damage_log_places(log))
+    if (all > pst_damage_log_places(log) && !interrupt_requested())
         say_note("%" PRIu64 " files were left out; the first %zu are listed", all, pst_damage_log_places(log));
     return all ? EXIT_DAMAGE : EXIT_DONE;
 }
