@@ -536,6 +536,10 @@ static void test_recorded_files(void)
         CHECK_STR(pst_network_record(n)->pipeline, cases[i].want ? cases[i].want : cases[i].text);
         n = pst_network_destroy(n);
     }
+    char *empty = NULL;
+    CHECK_STATUS(pst_pipeline_expand(&empty, "", NULL, &error), PST_OK, &error);
+    CHECK_STR(empty, "");
+    pst_free(empty);
     rig_close(&r);
 }
 
