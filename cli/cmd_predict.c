@@ -103,11 +103,21 @@ static bool is_for_target(const pst_op_class *op, const char *stage, const char 
     return same;
 }
 
+/* Whether the stage renames the one field that files have, too. */
+static bool renames_image(const pst_op_class *op, const char *stage)
+{
+    char *from = strcmp(op->name, "rename") == 0 ? stage_argument(stage, op, "from") : NULL;
+    bool ret = from && strcmp(from, "image") == 0;
+
+    free(from);
+    return ret;
+}
+
 /* Stages that do not compute the input: files have no other field. */
 static bool is_left_out(const pst_op_class *op, const char *stage, const char *target)
 {
-    if (strcmp(op->name, "rename") == 0 && strncmp(stage + strcspn(stage, " \t\n"), " image ", 7) == 0)
-        return false; /* files have that field, too */
+    if (renames_image(op, stage))
+        return false;
     return pst_op_kind_of(op) != PST_OP_SAMPLE || !op->run || op->flags & (PST_OP_RANDOM | PST_OP_PARSES) ||
            is_for_target(op, stage, target);
 }
@@ -143,9 +153,13 @@ static pst_status open_pipeline(pst_pipeline **ret, const pst_run_record *r, con
     struct stages s;
     pst_status status;
     char batch[16];
+    int cut;
 
-    if (text && stages_cut(&s, text) < 0)
-        return pst_fail(error, PST_EUNSUPPORTED, "the preprocessing of the model is in another file, which is not below the folder of its run (%.80s); give the text of a pipeline in place of paths: \"folder photos | decode | resize 224 | batch 64\"", text);
+    if (text && (cut = stages_cut(&s, text)) < 0)
+        return pst_fail(error, PST_ENOMEM, "out of memory");
+    if (text && cut > 0)
+        return pst_fail(error, PST_EUNSUPPORTED, "the preprocessing of the model includes a file that is not read (%.60s); give the text of a pipeline in place of "
+                                                 "paths: \"folder photos | decode | resize 224 | batch 64\"", text);
     if (!text)
         return pst_fail(error, PST_EUNSUPPORTED, "the model comes without a pipeline whose preprocessing could be repeated; give the text of one in place of paths: \"folder photos | decode | resize 224 | batch 64\"");
     status = pst_pipeline_create(ret, &o, error);
@@ -171,17 +185,19 @@ struct output {
 /* A cell of a CSV table: quoted where it has a comma, a quote or a line break. */
 static void put_cell(const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
-        put_clean_string(stdout, text);
+    bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+    char *cell = malloc(2 * strlen(text) + 1), *to = cell;
+
+    if (!cell)
         return;
-    }
-    putchar('"');
-    for (; *text; text++) {
+    for (; *text; *to++ = *text++)
         if (*text == '"')
-            putchar('"');
-        putchar(*text);
-    }
-    putchar('"');
+            *to++ = '"';
+    *to = '\0';
+    fputs(quoted ? "\"" : "", stdout);
+    put_clean_string(stdout, cell);
+    fputs(quoted ? "\"" : "", stdout);
+    free(cell);
 }
 
 static void put_one(const struct output *o, const char *path, const float *p)
@@ -305,7 +321,7 @@ static int put_bad(const struct output *o, const pst_damage_log *log)
     pst_error error;
     char text[1024];
 
-    for (size_t i = 0; i < pst_damage_log_places(log); i++) {
+    for (size_t i = 0; i < pst_damage_log_places(log) && !interrupt_requested(); i++) {
         pst_damage d = pst_damage_log_place(log, i);
         struct json j = json_to(stdout);
 
@@ -319,7 +335,7 @@ static int put_bad(const struct output *o, const pst_damage_log *log)
         json_end_object(&j);
         putchar('\n');
     }
-    if (all > pst_damage_log_places(log))
+    if (all > pst_damage_log_places(log) && !interrupt_requested())
         say_note("%" PRIu64 " files were left out; the first %zu are listed", all, pst_damage_log_places(log));
     return all ? EXIT_DAMAGE : EXIT_DONE;
 }

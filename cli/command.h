@@ -62,6 +62,7 @@ struct option {
     const char *doc;            /* a sentence without its full stop */
     const char *group;          /* the heading that begins here in the help; NULL: same group as before */
     const char *parameter;      /* its name in messages of the library; NULL: that of the option, with _ for - */
+    bool resumes;               /* may be given with --resume: it changes no result, or where the run ends and its data is */
 };
 
 /* Where a value goes; the width lets the parser notice a member of the wrong type. */

@@ -12,11 +12,11 @@
 static const char *const uneven_choices[] = {"pad", "drop", "allow", NULL}; /* as pst_uneven numbers them */
 
 const struct option pipeline_options[] = {
-    {"--workers", 'j', "N", OPTION_UINT, INTO(struct pipeline_config, workers), .min = 1, .max = 256,
+    {"--workers", 'j', "N", OPTION_UINT, INTO(struct pipeline_config, workers), .resumes = true, .min = 1, .max = 256,
      .doc = "number of threads; does not affect the output", .absent = "chosen and adapted", .group = "Execution"},
-    {"--prefetch", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, prefetch), .min = 1, .max = 1e6,
+    {"--prefetch", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, prefetch), .resumes = true, .min = 1, .max = 1e6,
      .doc = "batches prepared ahead", .absent = "chosen and adapted"},
-    {"--ram", .metavar = "BYTES", .kind = OPTION_BYTES, INTO(struct pipeline_config, ram), .min = 1,
+    {"--ram", .metavar = "BYTES", .kind = OPTION_BYTES, INTO(struct pipeline_config, ram), .resumes = true, .min = 1,
      .doc = "memory for batches, buffers and caches, such as 4G", .absent = "half of the available memory"},
     {"--seed", .metavar = "N", .kind = OPTION_UINT, INTO(struct pipeline_config, seed), .initial = "0",
      .doc = "seed of all random operations that have no seed of their own"},
@@ -42,9 +42,9 @@ const struct option pipeline_options[] = {
      .doc = "run every operation separately: the same result, but slower"},
     {"--no-verify", .kind = OPTION_FLAG, INTO(struct pipeline_config, no_verify),
      .doc = "do not check the checksums of the data: slightly faster, but damage is not noticed"},
-    {"--cache", .metavar = "FOLDER", .kind = OPTION_STRING, INTO(struct pipeline_config, cache), .completion = COMPLETE_FOLDERS,
+    {"--cache", .metavar = "FOLDER", .kind = OPTION_STRING, INTO(struct pipeline_config, cache), .resumes = true, .completion = COMPLETE_FOLDERS,
      .doc = "folder for the indexes of shards in read-only folders", .absent = "$XDG_CACHE_HOME/penstock or ~/.cache/penstock"},
-    {"--live", .kind = OPTION_FLAG, INTO(struct pipeline_config, live),
+    {"--live", .kind = OPTION_FLAG, INTO(struct pipeline_config, live), .resumes = true,
      .doc = "let `penstock top` look at the running pipeline; PENSTOCK_MONITOR=1 in the environment does the same"},
     {"--plugin", .metavar = "FILE", .kind = OPTION_STRING, INTO(struct pipeline_config, plugin), .completion = COMPLETE_FILES,
      .doc = "shared object with operations of your own; several are separated by commas"},

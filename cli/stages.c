@@ -78,8 +78,8 @@ int stages_cut(struct stages *ret, const char *text)
     free(plain);
     for (size_t i = 0; done == 0 && i < ret->count; i++)
         if (ret->text[i][0] == '@')
-            done = -1;
-    if (done < 0)
+            done = 1;
+    if (done != 0)
         stages_finish(ret);
     return done;
 }

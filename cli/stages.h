@@ -10,7 +10,7 @@ struct stages {
     size_t count;
 };
 
-/* Cuts `text` at every | outside of quotes and comments. Returns 0, or -1: out of memory, or a stage is "@FILE": such files are not read. */
+/* Cuts `text` at every | outside of quotes and comments. Returns 0; -1: out of memory; 1: a stage is "@FILE", and such files are not read. */
 int stages_cut(struct stages *ret, const char *text);
 void stages_finish(struct stages *s); /* Zeroed ok. */
 /* Whether the stage is this operation. */

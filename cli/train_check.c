@@ -11,18 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Options that a resume takes over, or that change nothing. */
-static bool may_change(const char *name)
-{
-    static const char *const names[] = {"--resume", "--epochs",   "--steps", "--val",    "--threads", "--json", "--quiet", "--log-every", "--rank-timeout",
-                                        "--bind",   "--workers", "--prefetch", "--ram", "--cache",   "--live",  "--profile", "--trace"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 int train_check_resume(const struct command *command, const char *run)
 {
     struct parsed parsed = {0};
@@ -30,7 +18,7 @@ int train_check_resume(const struct command *command, const char *run)
     int code = options_parse(&parsed, command, (int)command_arguments.count, (char **)(uintptr_t)command_arguments.items);
 
     for (size_t i = 0; code == EXIT_DONE && (o = option_at(command, i)) != NULL; i++)
-        if (parsed.given[i] && !may_change(o->name))
+        if (parsed.given[i] && !o->resumes)
             code = say_usage(command, "a run that is resumed keeps its options, and %s cannot change; leave it out, or begin a new run with --weights %s",
                              o->name, run);
     options_finish(&parsed, command);
@@ -91,12 +79,13 @@ void train_note_frozen(const struct train_config *c, const pst_model *model)
     size_t trained = 0;
 
     for (size_t i = 0; pst_model_param_at(model, i, &p); i++) {
+        const char *slash = strrchr(p.name, '/');
         char layer[256];
         bool frozen = p.fixed;
 
-        snprintf(layer, sizeof(layer), "%.*s", (int)strcspn(p.name, "/"), p.name);
+        snprintf(layer, sizeof(layer), "%.*s", (int)(slash ? (size_t)(slash - p.name) : strlen(p.name)), p.name);
         for (size_t k = 0; !frozen && k < c->freeze.count; k++)
-            frozen = fnmatch(c->freeze.items[k], layer, 0) == 0;
+            frozen = fnmatch(c->freeze.items[k], layer, 0) == 0 || fnmatch(c->freeze.items[k], p.name, 0) == 0;
         trained += !frozen;
     }
     if (c->freeze.count && trained == 0)

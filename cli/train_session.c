@@ -254,7 +254,7 @@ static pst_status make_trainer(struct train_session *s, pst_error *error)
     pst_shape *shapes = calloc(c->features.count + 1, sizeof(*shapes));
     pst_status status = names && shapes ? prune_options_read(s, &prune, error) : pst_fail(error, PST_ENOMEM, "out of memory");
 
-    if (status == PST_OK && !c->teacher && (c->temperature_given || c->alpha_given || c->feature_weight_given))
+    if (status == PST_OK && !s->resume && !c->teacher && (c->temperature_given || c->alpha_given || c->feature_weight_given))
         status = pst_fail(error, PST_EINVAL, "%s is for learning from a teacher: give --teacher MODEL, or leave it out",
                           c->temperature_given ? "--temperature" : c->alpha_given ? "--alpha" : "--feature-weight");
     if (status == PST_OK && prepares && !c->weights)

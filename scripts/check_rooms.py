@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the dependency law, which room of src/ may include which, and that the README of each room lists its files. Prints each breach; exit 1 if any."""
+"""Checks the dependency law, which room of src/ may include which, and that the README of each room lists its files, and none that does not exist. Prints each breach; exit 1 if any."""
 import os
 import re
 import sys
@@ -51,13 +51,26 @@ def breaches(root):
                         yield f"{os.path.relpath(path, root)}:{number}: {room} may not include {found[2]}"
 
 
+def room_folder(root, room):
+    return os.path.join(root, room if room in ("cli", "python") else os.path.join("src", room))
+
+
+def named(folder):
+    """What the README of a room names, in backquotes: `file.c`, `file`, or a pattern such as `op_NAME.c` or `layer_*`."""
+    with open(os.path.join(folder, "README.md")) as f:
+        return [name for part in re.findall(r"`([^`\n]+)`", f.read()) for name in re.split(r"[,\s]+", part)]
+
+
+def pattern_of(name):
+    return re.sub("NAME|ISA", "[a-z0-9_-]+", re.escape(name).replace(r"\*", ".*"))
+
+
 def unlisted(root):
-    """Source files that the README of their room does not name: as `file.c`, `file` or in a pattern such as `op_NAME.c` or `layer_*`."""
+    """Source files that the README of their room does not name."""
     for room in LAW:
-        folder = os.path.join(root, room if room in ("cli", "python") else os.path.join("src", room))
-        names = [os.path.basename(name) for part in re.findall(r"`([^`\n]+)`", open(os.path.join(folder, "README.md")).read()) for name in re.split(r"[,\s]+", part)]
-        stems = [re.sub(r"\.[ch]$", "", name) for name in names]
-        patterns = [re.escape(stem).replace(r"\*", ".*").replace("NAME", "[a-z0-9_-]+") for stem in stems if re.fullmatch(r"[\w*-]*[a-z][\w*-]*", stem)]
+        folder = room_folder(root, room)
+        stems = [re.sub(r"\.[ch]$", "", os.path.basename(name)) for name in named(folder)]
+        patterns = [pattern_of(stem) for stem in stems if re.fullmatch(r"[\w*-]*[a-z][\w*-]*", stem)]
         for name in sorted(os.listdir(folder)):
             stem = os.path.splitext(name)[0]
             kinds = (stem, re.sub(r"_(c|avx2|sse42|avx512|bmi2|vnni|x86)$", "", stem))  # one line for all instruction sets
@@ -65,10 +78,21 @@ def unlisted(root):
                 yield f"{os.path.relpath(folder, root)}/README.md does not list {name}"
 
 
+def missing(root):
+    """Source files that the README of a room names and that do not exist, there or in another room."""
+    known = {name for top in ("src", "cli", "python", "include", "tests", "bench") for _, _, names in os.walk(os.path.join(root, top)) for name in names}
+    for room in LAW:
+        folder = room_folder(root, room)
+        for name in named(folder):
+            pattern = pattern_of(os.path.basename(name))
+            if re.fullmatch(r"[\w*/-]+\.c", name) and not any(re.fullmatch(pattern, one) for one in known):
+                yield f"{os.path.relpath(folder, root)}/README.md names {name}, which does not exist"
+
+
 def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     rooms = set(os.listdir(os.path.join(root, "src"))) - {"README.md", "meson.build"}
-    found = list(breaches(root)) + list(unlisted(root)) + [f"src/{room}: not in the law of {sys.argv[0]}" for room in sorted(rooms - set(LAW))]
+    found = list(breaches(root)) + list(unlisted(root)) + list(missing(root)) + [f"src/{room}: not in the law of {sys.argv[0]}" for room in sorted(rooms - set(LAW))]
     print("\n".join(found) if found else "dependency law: kept; every file is listed")
     sys.exit(bool(found))
 

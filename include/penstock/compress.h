@@ -78,7 +78,8 @@ typedef struct pst_compress_options {
     pst_channel_norm norm;      /* Which channels go first. */
     double sparsity;            /* Set this share of the weights to zero while training… */
     unsigned group_keep, group; /* …or `group_keep` of each `group` inputs. */
-    const char *const *exclude; /* Names of layers that keep all their weights and channels; * stands for any part. */
+    const char *const *exclude; /* Names of layers, or of their parameters: no weight is set to zero there, and no channel goes, nor one that
+                                   is tied to them. They are quantised like others. * stands for any part. */
     size_t exclude_count;       /* The number of names. */
     pst_weights_format format;  /* Quantise to this format in the end; PST_WEIGHTS_FLOAT32: do not. */
     bool qat;        /* PST_WEIGHTS_QUANTIZED: train for int8 first; otherwise only if the bound is missed without. */

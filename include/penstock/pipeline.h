@@ -130,6 +130,9 @@ PST_API pst_status pst_pipeline_class_names(pst_pipeline *p, const char *const *
 PST_API uint64_t pst_pipeline_length(const pst_pipeline *p);
 /* Returns whether an epoch never ends, because of a `repeat` without a count. False before the plan. */
 PST_API bool pst_pipeline_endless(const pst_pipeline *p);
+/* Returns whether the data can only be read as it comes, as from a pipe, a generator or compressed shards: the next element may be long in
+ * coming. False before the plan. */
+PST_API bool pst_pipeline_streams(const pst_pipeline *p);
 /* Returns whether the chain combines elements into batches. Without such an operation, pst_pipeline_next returns every element
  * as a batch of one. False before the plan. */
 PST_API bool pst_pipeline_batched(const pst_pipeline *p);

@@ -7,20 +7,17 @@
 #include "train/trainer.h"
 #include <penstock/compress.h>
 
-/* The smaller model as text, with its parameters and the graph that they belong to. */
+/* Makes the smaller model by the library's own copy of the options: its text, with its parameters and the graph that they belong to. */
 static pst_status shrink(const struct graph *g, const float *params, const pst_shrink_options *o, char **ret_text, struct graph **ret, float **ret_params,
                          pst_error *reterr)
 {
-    pst_shrink_options own = {0};
     struct channels *c = NULL;
-    pst_status st = options_take(&own, sizeof(own), o, reterr);
-    double share = own.flops > 0 ? own.flops : 0.5;
-    if (st == PST_OK && !(share <= 1))
-        st = pst_fail(reterr, PST_EINVAL, "%g of the operations; expected a share between 0 and 1", share);
-    if (st == PST_OK)
-        st = channels_create(&c, g, params, own.norm, reterr);
-    for (size_t i = 0; st == PST_OK && i < own.exclude_count; i++)
-        st = channels_keep(c, own.exclude[i], reterr);
+    double share = o->flops > 0 ? o->flops : 0.5;
+    if (!(share <= 1))
+        return pst_fail(reterr, PST_EINVAL, "%g of the operations; expected a share between 0 and 1", share);
+    pst_status st = channels_create(&c, g, params, o->norm, reterr);
+    for (size_t i = 0; st == PST_OK && i < o->exclude_count; i++)
+        st = channels_keep(c, o->exclude[i], reterr);
     if (st == PST_OK)
         st = channels_reduce(c, share, reterr);
     if (st == PST_OK)

@@ -281,8 +281,11 @@ static uint64_t kernel_bytes(const struct graph_param *p, const float *x, pst_we
     unsigned width = stored_bits(format) / 8;
     uint64_t left = 0;
     bool sparse;
-    if (width == 0)
-        return (p->count + 1) / 2;
+    if (width == 0) { /* bytes of two values each */
+        for (size_t i = 0; i < p->count; i += 2)
+            left += x[i] != 0 || (i + 1 < p->count && x[i + 1] != 0);
+        return array_bytes((p->count + 1) / 2, left, 1, 1, &sparse);
+    }
     for (size_t i = 0; i < p->count; i++)
         left += in_integers(format) ? x[i] != 0 : has_bits(x, i, sizeof(*x));
     return array_bytes(p->count, left, width, p->layer.rank, &sparse);

@@ -22,12 +22,11 @@ void weight_file_finish(struct weight_file *f); /* Zeroed ok. */
 /* Fills `f` from an HDF5 file. PST_EUNSUPPORTED: the build lacks libhdf5. */
 pst_status weight_file_hdf5(struct weight_file *f, const char *path, pst_error *reterr);
 
-/* Writes the values of all parameters that the file has into `params`, the graph's block; `*ret_loaded` is their number. On failure
- * `params` may have been written to in part. */
-/* `head` is a node whose parameters stay as they are, as weights_new_head finds it; SIZE_MAX: none. */
+/* Writes the values of all parameters that the file has into `params`, the graph's block; `*ret_loaded` is their number. `head` is a node
+ * whose parameters stay as they are, as weights_new_head finds it; SIZE_MAX: none. On failure `params` may have been written to in part. */
 pst_status weights_assign(const struct weight_file *f, const struct graph *g, size_t head, float *params, size_t *ret_loaded, pst_error *reterr);
-/* Returns the last node with parameters if the file has it by our names in another shape: it belongs to a model with another number of
- * results. Otherwise SIZE_MAX. */
+/* Returns the last node with parameters if the file has one of them by our name in another shape, as that of a model with another number
+ * of results; otherwise SIZE_MAX. */
 size_t weights_new_head(const struct weight_file *f, const struct graph *g);
 
 /* Converts `count` values of a safetensors type to float. False: the type is not one of numbers. */

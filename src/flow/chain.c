@@ -155,11 +155,14 @@ pst_status pst_pipeline_expand(char **ret, const char *text, const char *folder,
 {
     struct lang_tree tree = {0};
     struct text to = {0};
-    pst_status st = PST_OK;
-    if (!lang_may_include(text))
-        text_add(&to, text);
-    else
-        st = folder ? lang_parse_below(&tree, &pipelines, text, folder, reterr) : lang_parse(&tree, &pipelines, text, reterr);
+    if (!lang_may_include(text)) {
+        char *same = mem_strdup(text);
+        if (!same)
+            return fail_memory(reterr, "reading a pipeline");
+        *ret = same;
+        return PST_OK;
+    }
+    pst_status st = folder ? lang_parse_below(&tree, &pipelines, text, folder, reterr) : lang_parse(&tree, &pipelines, text, reterr);
     if (st == PST_OK)
         put_stages(&to, &tree.top);
     lang_finish(&tree);

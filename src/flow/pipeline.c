@@ -563,6 +563,11 @@ bool pst_pipeline_endless(const pst_pipeline *p)
     return p->plan && feed_steps(&p->plan->order, &p->plan->split, 0) == ORDER_ENDLESS;
 }
 
+bool pst_pipeline_streams(const pst_pipeline *p)
+{
+    return p->plan && plan_streams(p->plan);
+}
+
 bool pst_pipeline_batched(const pst_pipeline *p)
 {
     return p->plan && p->plan->batched;

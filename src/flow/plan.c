@@ -273,6 +273,17 @@ bool plan_is_fixed(const struct pipeline_plan *p)
            (!p->source_class->is_fixed || p->source_class->is_fixed(p->source));
 }
 
+bool plan_streams(const struct pipeline_plan *p)
+{
+    for (size_t i = 0; p->join && i < p->join->count; i++)
+        if (plan_streams(p->join->branches[i].plan))
+            return true;
+    if (p->join)
+        return false;
+    const struct pipeline_plan *inner = p->source_class->inner ? p->source_class->inner(p->source) : NULL;
+    return inner ? plan_streams(inner) : p->source_class->count(p->source) == SOURCE_STREAM;
+}
+
 static void note_read(void *user, size_t field)
 {
     ((bool *)user)[field] = true;
@@ -560,6 +571,8 @@ static pst_status plan_chain(struct pipeline_plan *p, const struct plan_env *env
     if (!p->source_class->prepare)
         p->element_bytes = probe_bytes(p, p->source_class->count(p->source));
     st = infer(p, env, p->chain, reterr);
+    if (st == PST_OK)
+        st = plan_check_scales(p, reterr);
     if (st == PST_OK)
         st = prepare_source(p, env, reterr);
     if (st < 0)

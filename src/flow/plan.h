@@ -39,6 +39,7 @@ struct pipeline_plan {
     struct cache *cache;    /* NULL: none */
     size_t cache_node;      /* index in the chain; 0: none */
     pst_spec batch;         /* fields that the consumer receives */
+    const char *const *scaled; /* by field of the last node: the operation that scaled its levels, or NULL */
     struct arena memory;    /* memory of all specs, those of the chain's nodes included, and of the compiled program */
     uint64_t element_bytes; /* stored, on average; 0: unknown */
     uint64_t fingerprint;
@@ -89,6 +90,10 @@ pst_status plan_entropy(struct pipeline_plan *p, pst_error *reterr);
 
 /* Returns whether the element at a position is the same in every epoch. */
 bool plan_is_fixed(const struct pipeline_plan *p);
+/* scaled.c: refuses a chain that scales the levels of a field twice. Its operations are planned. */
+pst_status plan_check_scales(struct pipeline_plan *p, pst_error *reterr);
+/* Whether the data can only be read as it comes, in a branch or an inner pipeline too. */
+bool plan_streams(const struct pipeline_plan *p);
 
 /* rewrite.c: adds the operations of `chain` on single elements as steps of the program; fuses runs of image operations. */
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);

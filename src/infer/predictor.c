@@ -124,7 +124,7 @@ pst_status pst_predictor_create(pst_predictor **ret, const pst_model *model, con
     memset(params, 0, g->values * sizeof(float));
     for (size_t i = 0; i < g->param_count; i++)
         memcpy(params + g->params[i].offset, values[i], g->params[i].count * sizeof(float));
-    st = predictor_create(ret, &(struct predictor_source){.graph = g, .params = params}, &own, reterr);
+    st = predictor_create(ret, &(struct predictor_source){.graph = g, .params = params}, options, reterr);
     mem_free(params);
     return st;
 }
@@ -239,15 +239,18 @@ pst_shape pst_predictor_output(const pst_predictor *p)
 pst_status pst_predictor_describe(const pst_predictor *p, pst_predictor_plan *ret, pst_error *reterr)
 {
     struct text t = {0};
-    if (ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_predictor_plan.size is not set");
+    pst_status st = result_check(ret, reterr);
+    if (st < 0)
+        return st;
     infer_describe(p->plan, &t);
     if (t.failed) {
         text_finish(&t);
         return fail_memory(reterr, "describing predictions");
     }
-    ret->weight_bytes = infer_weight_bytes(p->plan);
-    ret->call_bytes = infer_call_bytes(p->plan, p->threads);
-    ret->text = t.data;
+    pst_predictor_plan found = {
+        .weight_bytes = infer_weight_bytes(p->plan), .call_bytes = infer_call_bytes(p->plan, p->threads), .text = t.data};
+    if (ret->size < offsetof(pst_predictor_plan, text) + sizeof(ret->text)) /* a caller that has no place for it does not free it */
+        text_finish(&t);
+    result_give(ret, &found, sizeof(found));
     return PST_OK;
 }

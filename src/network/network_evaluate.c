@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/loss.h"
@@ -83,11 +84,12 @@ pst_status pst_network_evaluate(const pst_network *n, pst_pipeline *p, const pst
     pst_fields found = {.size = sizeof(found)};
     pst_predict_options o = {.size = sizeof(o), .threads = threads, .output = r->loss == PST_LOSS_MSE ? PST_OUTPUT_MODEL : PST_OUTPUT_LOGITS};
     struct evaluation e = {.loss = r->loss, .width = shape_values(graph_shape(n->model->graph, n->model->graph->count))};
-    if (ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_evaluation.size is not set");
+    pst_status st = result_check(ret, reterr);
+    if (st < 0)
+        return st;
     if (r->loss == PST_LOSS_CUSTOM)
         return pst_fail(reterr, PST_EUNSUPPORTED, "the model was trained with a loss of its own, which is not stored");
-    pst_status st = fields ? pst_pipeline_plan(p, reterr) : pst_fields_find(p, r->input_field, r->target_field, true, &found, reterr);
+    st = fields ? pst_pipeline_plan(p, reterr) : pst_fields_find(p, r->input_field, r->target_field, true, &found, reterr);
     if (st == PST_OK)
         st = evaluate_requires_end(p, reterr);
     e.room = (struct target_room){.loss = e.loss, .width = e.width};

@@ -141,7 +141,7 @@ const struct op_decl op_normalize = {
             .name = "normalize",
             .doc = "Converts the levels of an image, which are from 0 to 255, to float32: (level / 255 - mean) / std, computed as one "
                    "multiplication and one addition. mean and std are for levels from 0 to 1, as in torchvision's "
-                   "Normalize. Images may be uint8 or float32.",
+                   "Normalize. Images may be uint8 or float32. A second one on the same field is refused.",
             .example = "tfrecord shards/ | example | decode | resize 224 | normalize imagenet | batch 64",
             .params = params,
             .config_size = sizeof(struct config),

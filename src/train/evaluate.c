@@ -183,9 +183,9 @@ pst_status evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *
 pst_status pst_trainer_evaluate_pipeline(pst_trainer *t, pst_pipeline *p, const pst_fields *fields, pst_evaluation *ret,
                                          pst_error *reterr)
 {
-    if (ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_evaluation.size is not set");
-    pst_status st = pst_pipeline_plan(p, reterr);
+    pst_status st = result_check(ret, reterr);
+    if (st == PST_OK)
+        st = pst_pipeline_plan(p, reterr);
     if (st == PST_OK)
         st = evaluate_requires_end(p, reterr);
     return st < 0 ? st : evaluate_pipeline(t, p, fields, ret, NULL, false, reterr);
@@ -241,13 +241,19 @@ pst_status pst_metrics_add(pst_metrics *m, pst_trainer *t, const pst_samples *sa
 
 pst_status pst_metrics_result(pst_metrics *m, pst_evaluation *ret, pst_error *reterr)
 {
-    if (ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_evaluation.size is not set");
-    if (m->sums.sums.samples == 0)
-        return pst_fail(reterr, PST_EINVAL, "no sample was evaluated");
-    pst_status st = metrics_result(&m->sums, ret, reterr);
-    if (st < 0)
+    struct metrics next = {0};
+    pst_status st = result_check(ret, reterr);
+    if (st == PST_OK && m->sums.sums.samples == 0)
+        st = pst_fail(reterr, PST_EINVAL, "no sample was evaluated");
+    if (st == PST_OK)
+        st = metrics_init(&next, m->loss, m->width, reterr);
+    if (st == PST_OK)
+        st = metrics_result(&m->sums, ret, reterr);
+    if (st < 0) {
+        metrics_finish(&next);
         return st;
+    }
     metrics_finish(&m->sums);
-    return metrics_init(&m->sums, m->loss, m->width, reterr);
+    m->sums = next;
+    return PST_OK;
 }

@@ -1,4 +1,5 @@
 /* fields.c: which fields of a pipeline a model is trained on, and which loss suits them. */
+#include "base/options.h"
 #include "train/trainer.h"
 
 #include <inttypes.h>
@@ -94,9 +95,9 @@ pst_status pst_fields_find(pst_pipeline *p, const char *input, const char *targe
 {
     pst_fields found = {.size = sizeof(found)};
     int i = -1;
-    if (ret->size < sizeof(*ret))
-        return pst_fail(reterr, PST_EINVAL, "pst_fields.size is not set");
-    pst_status st = pst_pipeline_plan(p, reterr);
+    pst_status st = result_check(ret, reterr);
+    if (st == PST_OK)
+        st = pst_pipeline_plan(p, reterr);
     if (st < 0)
         return st;
     if (pst_pipeline_length(p) == 0)
@@ -113,7 +114,7 @@ pst_status pst_fields_find(pst_pipeline *p, const char *input, const char *targe
         return st;
     snprintf(found.input, sizeof(found.input), "%s", spec->field[i].name);
     found.batch = (size_t)pst_pipeline_batch_size(p);
-    *ret = found;
+    result_give(ret, &found, sizeof(found));
     return PST_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -235,8 +236,7 @@ pst_status metrics_result(struct metrics *m, pst_evaluation *ret, pst_error *ret
     struct score *room = m->width ? mem_array(m->score_count / m->width + 1, sizeof(*room)) : NULL;
     if (m->width && !room)
         return fail_memory(reterr, "evaluating");
-    *ret = (pst_evaluation){.size = ret->size,
-                            .samples = s->samples,
+    pst_evaluation found = {.samples = s->samples,
                             .loss = s->loss / n,
                             .accuracy = regression || custom ? NAN : (double)s->correct / n,
                             .top5 = regression || custom || m->loss == PST_LOSS_BINARY ? NAN : (double)s->correct_top5 / n,
@@ -247,9 +247,11 @@ pst_status metrics_result(struct metrics *m, pst_evaluation *ret, pst_error *ret
                             .classes = m->classes,
                             .confusion = m->confusion};
     if (m->width)
-        binary_scores(m, ret, room);
+        binary_scores(m, &found, room);
     mem_free(room);
-    m->confusion = NULL;
+    if (ret->size >= offsetof(pst_evaluation, confusion) + sizeof(ret->confusion)) /* otherwise the caller has no place for it */
+        m->confusion = NULL;
+    result_give(ret, &found, sizeof(found));
     return PST_OK;
 }
 

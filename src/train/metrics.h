@@ -55,7 +55,7 @@ pst_status metrics_merge(struct metrics *m, struct pst_comm *comm, pst_status st
 double metrics_auc(struct score *scores, size_t count);
 /* 2 · right / (2 · right + wrong), wrong being false positives and false negatives; 0 where there is nothing. */
 double metrics_f1(uint64_t right, uint64_t wrong);
-/* Moves the confusion matrix to `ret`. */
+/* Moves the confusion matrix to `ret`, the caller's struct of any version; result_check has looked at it. */
 pst_status metrics_result(struct metrics *m, pst_evaluation *ret, pst_error *reterr);
 void metrics_finish(struct metrics *m);
 

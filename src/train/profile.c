@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "io/publish.h"
 #include "report/trace.h"
 #include "train/trainer.h"
@@ -77,15 +78,15 @@ bool pst_trainer_stats(const pst_trainer *t, pst_train_stats *ret)
 {
     const struct profile *p = &t->profile;
     double each = p->steps ? 1e-9 / (double)p->steps : 0;
-    if (ret->size < sizeof(*ret) || p->steps == 0)
+    if (result_check(ret, NULL) < 0 || p->steps == 0)
         return false;
-    *ret = (pst_train_stats){.size = ret->size,
-                             .steps = p->steps,
+    pst_train_stats found = {.steps = p->steps,
                              .samples = (double)p->samples / (double)p->steps,
                              .forward = each * (double)p->sum[PART_FORWARD],
                              .loss = each * (double)p->sum[PART_LOSS],
                              .backward = each * (double)p->sum[PART_BACKWARD],
                              .update = each * (double)p->sum[PART_UPDATE]};
+    result_give(ret, &found, sizeof(found));
     return true;
 }
 
@@ -106,15 +107,14 @@ static void count_bytes(const struct graph *g, size_t first, size_t count, doubl
 bool pst_trainer_stats_at(const pst_trainer *t, size_t i, pst_layer_stats *ret)
 {
     const struct profile *p = &t->profile;
-    if (ret->size < sizeof(*ret) || p->steps == 0 || i >= step_block_count(t->step))
+    if (result_check(ret, NULL) < 0 || p->steps == 0 || i >= step_block_count(t->step))
         return false;
     size_t first = 0;
     for (size_t k = 0; k < i; k++)
         first += step_block_times(t->step, k).nodes;
     struct step_block_times b = step_block_times(t->step, i);
     double each = 1e-9 / (double)p->steps, samples = (double)p->samples / (double)p->steps;
-    *ret = (pst_layer_stats){.size = ret->size,
-                             .layer = b.layer,
+    pst_layer_stats found = {.layer = b.layer,
                              .layers = b.nodes,
                              .implementation = b.kind,
                              .why = b.why,
@@ -122,7 +122,8 @@ bool pst_trainer_stats_at(const pst_trainer *t, size_t i, pst_layer_stats *ret)
                              .backward = each * (double)b.backward.total,
                              .forward_flops = (uint64_t)((double)b.flops * samples),
                              .backward_flops = (uint64_t)((double)b.flops * samples * (first ? 2 : 1))};
-    count_bytes(t->model->graph, first, b.nodes, samples, ret);
+    count_bytes(t->model->graph, first, b.nodes, samples, &found);
+    result_give(ret, &found, sizeof(found));
     return true;
 }
 

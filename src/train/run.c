@@ -339,6 +339,8 @@ static pst_status end_with_epoch(struct run *r, pst_error *reterr)
         return PST_OK;
     if (o->steps_per_epoch)
         return PST_END;
+    if (pst_pipeline_endless(r->training) || pst_pipeline_streams(r->training))
+        return PST_OK; /* the next batch may be long in coming, and a pipe gives it once */
     pst_status st = pst_pipeline_next(r->training, &batch, NULL);
     pst_batch_unref(batch);
     if (st == PST_OK) /* that batch is of what follows */
@@ -526,6 +528,13 @@ static pst_status find_validation_fields(struct run *r, pst_error *reterr)
     return st;
 }
 
+/* Whether validations within an epoch can end the run. */
+static bool stops_early(const struct run *r)
+{
+    const pst_run_options *o = r->options;
+    return r->validation && o->validate_every && o->patience && !monitors_training(o->monitor, true);
+}
+
 static pst_status prepare(struct run *r, pst_error *reterr)
 {
     const pst_run_options *o = r->options;
@@ -533,9 +542,9 @@ static pst_status prepare(struct run *r, pst_error *reterr)
         return pst_fail(reterr, PST_EINVAL, "pst_run_options.fields is not set");
     if (o->epochs == 0 && o->steps == 0)
         return pst_fail(reterr, PST_EINVAL, "a run needs a number of epochs or of steps");
-    if (pst_pipeline_endless(r->training) && !o->steps && !o->steps_per_epoch)
-        return pst_fail(reterr, PST_EINVAL, "the training data never ends, because of a repeat without a count: give --steps-per-epoch or --steps, or leave "
-                                            "repeat out");
+    if (pst_pipeline_endless(r->training) && !o->steps && !o->steps_per_epoch && !stops_early(r))
+        return pst_fail(reterr, PST_EINVAL, "the training data never ends, because of a repeat without a count: give --steps-per-epoch, --steps, or --val-every "
+                                            "with --patience; or leave repeat out");
     if (!r->validation && o->monitor >= PST_MONITOR_VAL_LOSS)
         return pst_fail(reterr, PST_EINVAL, "the monitored value needs validation data");
     pst_status st = PST_OK;

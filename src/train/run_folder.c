@@ -191,12 +191,27 @@ static char **get_strings(const struct json_document *d, size_t at, size_t *ret_
     return ret;
 }
 
+/* Whether `start`, which the record of a checkpoint names as the folder in which its run began, may be believed: the record may be a
+ * stranger's, and name a folder with others' files, or a store. */
+static bool is_start_of(const char *start, const char *checkpoint)
+{
+    char *whole = NULL;
+    size_t n = start ? strlen(start) : 0;
+    while (n > 0 && start[n - 1] == '/')
+        n--;
+    if (n == 0 || start[0] != '/' || strstr(checkpoint, "://") || file_absolute(&whole, checkpoint, NULL) < 0)
+        return false;
+    bool ret = strncmp(whole, start, n) == 0 && whole[n] == '/';
+    mem_free(whole);
+    return ret;
+}
+
 /* Puts the whole text in place of a recorded one that includes files, as runs of earlier versions do, if those are below the folder in
  * which the run began. */
 static void complete(char **text, const char *folder)
 {
     char *whole = NULL;
-    if (!*text || !folder || pst_pipeline_expand(&whole, *text, folder, NULL) < 0)
+    if (!*text || !lang_may_include(*text) || pst_pipeline_expand(&whole, *text, folder, NULL) < 0)
         return;
     mem_free(*text);
     *text = whole;
@@ -217,8 +232,10 @@ static bool fill_record(pst_run_record *r, const struct json_document *d)
     r->batches_per_step = json_get_uint(d, json_find(d, 0, "batches_per_step"), &size) ? (unsigned)size : 1;
     r->pipeline = json_get_string(d, json_find(d, 0, "pipeline"));
     r->validation = json_get_string(d, json_find(d, 0, "validation"));
-    complete(&r->pipeline, r->start);
-    complete(&r->validation, r->start);
+    if (is_start_of(r->start, r->folder)) {
+        complete(&r->pipeline, r->start);
+        complete(&r->validation, r->start);
+    }
     r->input_field = json_get_string(d, json_find(d, 0, "input_field"));
     r->target_field = json_get_string(d, json_find(d, 0, "target_field"));
     r->arguments = get_strings(d, json_find(d, 0, "arguments"), &r->argument_count);
@@ -235,7 +252,7 @@ static bool fill_record(pst_run_record *r, const struct json_document *d)
             return false;
         r->input.size[i] = (uint32_t)size;
     }
-    return r->model && !lang_may_include(r->model) && r->loss != PST_LOSS_AUTO;
+    return r->model && r->loss != PST_LOSS_AUTO;
 }
 
 /* The record of one checkpoint; takes `folder`. */
@@ -253,6 +270,9 @@ static pst_status read_record(pst_run_record **ret, char *folder, pst_error *ret
         r->size = sizeof(*r);
         if (!fill_record(r, &d))
             st = pst_fail_at(reterr, PST_ECORRUPT, r->folder, PST_NOWHERE, PST_NOWHERE, "state.json lacks a part");
+        else if (lang_may_include(r->model))
+            st = pst_fail_at(reterr, PST_ECORRUPT, r->folder, PST_NOWHERE, PST_NOWHERE,
+                             "the model in state.json is in another file (%.60s); a checkpoint holds the whole model", r->model);
     }
     json_finish(&d);
     mem_free(text);
@@ -274,7 +294,7 @@ static pst_status fill_onnx(pst_run_record *r, const struct onnx_model *m, pst_e
     r->loss = strcmp(ending, "sigmoid") == 0 ? PST_LOSS_BINARY : PST_LOSS_SPARSE;
     r->input = in->rank == 1 ? (pst_shape){.rank = 1, .size = {in->c}} : (pst_shape){.rank = 3, .size = {in->h, in->w, in->c}};
     r->model = mem_strdup(m->text);
-    pst_status st = m->preprocessing ? pst_pipeline_expand(&r->pipeline, m->preprocessing, "", NULL) : PST_OK;
+    pst_status st = m->preprocessing && m->preprocessing[0] ? pst_pipeline_expand(&r->pipeline, m->preprocessing, "", NULL) : PST_OK;
     if (!r->folder || !r->model || st == PST_ENOMEM) /* a text that includes files is left out: the file comes from elsewhere */
         return fail_memory(reterr, "reading ONNX");
     if (m->classes && json_parse(&d, m->classes, strlen(m->classes), NULL) == PST_OK) /* other programs may mean something else by it */

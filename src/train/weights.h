@@ -19,7 +19,8 @@ pst_status weights_quantised(const pst_run_record *r, struct quant_model **ret, 
 pst_status weights_hash_quantised(const pst_run_record *r, uint64_t *hash, pst_error *reterr);
 
 /* Writes the weights that the checkpoint of a record evaluates with (their mean, where it has one; dequantised, where they are stored in
- * fewer bits) into `params`, the graph's block. */
+ * fewer bits) into `params`, the graph's block; `*ret_loaded` is the number of parameters. `new_head`: a last layer of another shape keeps what
+ * `params` has; otherwise that fails. */
 pst_status weights_of_checkpoint(const pst_run_record *r, const struct graph *g, bool new_head, float *params, size_t *ret_loaded, pst_error *reterr);
 
 #endif

@@ -289,6 +289,13 @@ def test_predict_preprocessing():
         rows = list(csv.reader(io.StringIO(result.out)))
         assert len(rows) == 2 and all(len(row) == 4 and row[0] == name for row in rows), result.out
         assert "random operations" in result.err
+        data_of = f"folder {folder}/photos | rename  to=picture from='image' | decode field=picture | resize 16 field=picture | normalize 0..1 field=picture | batch 8"
+        penstock("train", data_of, "--model", MODEL, "--input-field", "picture", "--steps", 2, "--epochs", 0, "--out", f"{folder}/named", "-q")
+        assert len(lines(penstock("predict", f"{folder}/named", name, "--json"))) == 1
+        wild = f"{folder}/a,b/wild\x1b[31m.png"
+        shutil.copy(name, wild)
+        shown = penstock("predict", f"{folder}/named", wild, "--csv").out
+        assert "\x1b" not in shown and "wild\\x1b[31m.png" in shown, shown
         penstock("train", f"folder {folder}/photos | rename label class | decode | resize 16 | cast i32 class | normalize 0..1 | batch 8", "--model", MODEL,
                  "--target", "class", "--steps", 2, "--epochs", 0, "--out", f"{folder}/other", "-q")
         assert len(lines(penstock("predict", f"{folder}/other", name, "--json"))) == 1  # the files have no class to convert

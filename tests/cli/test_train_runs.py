@@ -1,6 +1,7 @@
 """Ends of runs of `penstock train`, what it reads of the data, new heads, and mistakes in its command."""
 import csv
 import json
+import math
 import os
 import struct
 
@@ -118,6 +119,26 @@ def test_steps_end_a_run_on_a_stream():
             assert weights(f"{run}/latest") == weights(f"{folder}/straight/latest") and len(rows(run)) == 3, step
 
 
+def test_a_pause_of_a_live_stream_does_not_delay_the_end():
+    """The run is validated and saved although the producer holds the pipe open and sends nothing more."""
+    with scratch() as folder:
+        data = arrays(f"{folder}/data")
+        os.mkfifo(f"{folder}/live")
+        with open(f"{folder}/records", "wb") as f:
+            f.write(b"".join(frame(example(x=[float(i % 5 - k) for k in range(4)], label=[i % 3])) for i in range(48)))
+        with open(f"{folder}/records", "rb") as f:
+            sent = f.read()
+        pipe = os.open(f"{folder}/live", os.O_RDWR)  # open until the end of the test
+        try:
+            assert len(sent) < 65536 and os.write(pipe, sent) == len(sent)
+            penstock("train", f"tfrecord {folder}/live | example 'x:float[4] label:int64' | batch 8", "--val", data, "-m", "dense 3", "--input-field", "x", "-s", 4,
+                     "-e", 0, "-o", f"{folder}/run", "-q")
+        finally:
+            os.close(pipe)
+        assert rows(f"{folder}/run")[-1]["step"] == "4" and rows(f"{folder}/run")[-1]["val_loss"], rows(f"{folder}/run")
+        assert os.path.exists(f"{folder}/run/latest/weights.safetensors")
+
+
 def test_metrics_are_columns():
     with scratch() as folder:
         kinds = {"classes": ("dense 3", lambda i: i % 3, "q", {"val_f1"}), "binary": ("dense 1", lambda i: i % 2, "q", {"val_auc", "val_f1"}),
@@ -127,7 +148,7 @@ def test_metrics_are_columns():
             shown = penstock("train", data, "--val", data, "-m", model, "--input-field", "x", "-e", 2, "-o", run).out
             found = rows(run)
             assert set(found[0]) - {"epoch", "step", "loss", "accuracy", "val_loss", "val_accuracy", "lr", "images_per_s", "wait_share"} == metrics
-            assert len(found) == 2 and all(float(row[metric]) is not None for row in found for metric in metrics)
+            assert len(found) == 2 and all(math.isfinite(float(row[metric])) for row in found for metric in metrics)
             words = {"val_auc": "val AUC", "val_mae": "val MAE", "val_r2": "val R²"}
             assert all(words[metric] in shown for metric in metrics if metric in words), shown
         shown = penstock("train", f"npy {folder}/classes/*.npy | batch 8", "--val", f"npy {folder}/classes/*.npy | batch 8", "-m", "dense 3", "--input-field",
@@ -150,6 +171,10 @@ def test_endless_data():
         assert "never ends" in penstock(*common, "-s", 7, "--class-weight", "balanced", code=2).err
         penstock(*common, "-e", 2, "--steps-per-epoch", 3, "-o", f"{folder}/run")
         assert [row["step"] for row in rows(f"{folder}/run")] == ["3", "6"]
+        early = [*common, "--val", arrays(f"{folder}/val"), "-e", 1000, "--val-every", 2, "--patience", 1, "--lr", 1e-12, "--monitor", "val-accuracy"]
+        penstock(*early, "-o", f"{folder}/early")
+        assert rows(f"{folder}/early")[-1]["step"] == "4", rows(f"{folder}/early")
+        assert "never ends" in penstock(*early[:-1], "loss", code=2).err
 
 
 def test_a_new_head():
@@ -163,6 +188,8 @@ def test_a_new_head():
         first = 4 * 6 * 4 + 6 * 4
         kept = penstock(*common, "-m", "dense 6 relu | dense 3", "--weights", f"{folder}/three", "--freeze", "*", "-o", f"{folder}/same", "-q")
         assert "4 parameters come" in kept.err and "nothing is trained" in kept.err, kept
+        assert "nothing is trained" in penstock(*common, "-m", "dense 3", "--freeze", "*/kernel", "--freeze", "dense_1/b*", "-q").err
+        assert "nothing is trained" not in penstock(*common, "-m", "dense 3", "--freeze", "*/kernel", "-q").err
 
         def first_layer(run):
             whole = weights(f"{folder}/{run}/latest")
@@ -184,7 +211,7 @@ def test_where_a_value_is_not_finite():
         assert result.code != 0 and "the first value that is not finite is in bb:" in result.err, result
         nan = arrays(f"{folder}/data", x=lambda i, k: float("nan") if (i, k) == (21, 2) else k)
         result = penstock("train", nan, "-m", "dense 3", "--input-field", "x", code=None)
-        assert result.code == 2 and ".npy: record 21" in result.err and "learning rate" not in result.err, result
+        assert result.code == 3 and ".npy: record 21" in result.err and "learning rate" not in result.err, result
 
 
 def test_what_a_resume_ignores():
@@ -201,6 +228,12 @@ def test_what_a_resume_ignores():
         assert len(rows(run)) == 5
         result = penstock("train", "--resume", newest, "-e", 6, code=2)  # it is not the newest any more
         assert "newest" in result.err and "--weights" in result.err, result
+        with open(f"{run}/latest/state.json") as f:
+            state = json.load(f)
+        with open(f"{run}/latest/state.json", "w") as f:  # as an earlier version recorded it
+            json.dump({**state, "arguments": [*state["arguments"], "--alpha", "0.3"]}, f)
+        penstock("train", "--resume", run, "-e", 6, "-q")
+        assert "--teacher" in penstock("train", data, "-m", "dense 3", "--input-field", "x", "--alpha", 0.3, "-q", code=2).err
 
 
 def test_mistakes():

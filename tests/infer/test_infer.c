@@ -470,6 +470,16 @@ static void test_mistakes(void)
     CHECK_STATUS(pst_predictor_describe(p, &plan, &error), PST_OK, &error);
     CHECK(strstr(plan.text, "conv_1 + relu_1 + maxpool_1: conv (") && plan.weight_bytes > 0 && plan.call_bytes > 0);
     pst_free(plan.text);
+    /* A program whose result ends earlier has no text to free. */
+    pst_predictor_plan older = {.size = offsetof(pst_predictor_plan, text)};
+    uint64_t live = mem_live();
+    CHECK_STATUS(pst_predictor_describe(p, &older, &error), PST_OK, &error);
+    CHECK(older.weight_bytes == plan.weight_bytes && older.call_bytes == plan.call_bytes && !older.text);
+    CHECK_INT(mem_live(), live);
+    pst_predictor_destroy(p);
+    pst_model_destroy(model);
+    p = open_predictor(models[0], &model, NULL);
+    CHECK(p != NULL);
     pst_predictor_destroy(p);
     pst_model_destroy(model);
 }

@@ -263,6 +263,16 @@ static void test_older_callers(void)
     CHECK(described.info.parameters > 0 && described.info.weight_bytes == 77 && described.info.layers == 78);
     CHECK_STATUS(pst_network_describe(r.network, &(pst_network_info){0}, &error), PST_EINVAL, &error);
     uint64_t live = mem_live();
+    const size_t ends[] = {offsetof(pst_evaluation, accuracy), offsetof(pst_evaluation, confusion), sizeof(pst_evaluation), 0};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        pst_pipeline *p = make_pipeline(&r);
+        pst_evaluation e = {.size = ends[i], .accuracy = -7};
+        CHECK_STATUS(pst_network_evaluate(r.network, p, NULL, 1, &e, &error), ends[i] ? PST_OK : PST_EINVAL, &error);
+        CHECK(e.size == ends[i] && !e.confusion == (ends[i] < sizeof(e)) && (e.accuracy < 0) == (ends[i] <= offsetof(pst_evaluation, accuracy)));
+        CHECK_INT(e.samples, ends[i] ? COUNT : 0);
+        pst_free(e.confusion);
+        pst_pipeline_destroy(p);
+    }
     const size_t sizes[] = {offsetof(pst_rate_result, rates), offsetof(pst_rate_result, losses), offsetof(pst_rate_result, suggested), offsetof(pst_rate_result, lowest),
                             sizeof(pst_rate_result), 0};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -283,6 +293,30 @@ static void test_older_callers(void)
         pst_pipeline_destroy(p);
     }
     CHECK_INT(mem_live(), live);
+    rig_close(&r);
+}
+
+/* Options that are NULL are the defaults. */
+static void test_no_options(void)
+{
+    struct rig r;
+    pst_error error = {0};
+    pst_network *n = NULL;
+    pst_predictor *p = NULL;
+    if (!rig_open(&r))
+        return;
+    CHECK_STATUS(pst_shrink(&n, r.network, NULL, &error), PST_OK, &error);
+    if (n) {
+        pst_network_info info = {.size = sizeof(info)}, whole = {.size = sizeof(whole)};
+        CHECK_STATUS(pst_network_describe(n, &info, &error), PST_OK, &error);
+        CHECK_STATUS(pst_network_describe(r.network, &whole, &error), PST_OK, &error);
+        CHECK_MSG(2 * info.flops <= whole.flops, "%g of %g operations", (double)info.flops, (double)whole.flops);
+    }
+    n = pst_network_destroy(n);
+    CHECK_STATUS(pst_quantize(&n, r.network, NULL, &(pst_quantize_options){.size = sizeof(pst_quantize_options), .format = PST_WEIGHTS_INT8}, &error), PST_OK, &error);
+    CHECK_STATUS(pst_predictor_of_network(&p, r.network, NULL, &error), PST_OK, &error);
+    pst_predictor_destroy(p);
+    pst_network_destroy(n);
     rig_close(&r);
 }
 
@@ -460,13 +494,18 @@ static void test_hostile_state(void)
     rig_close(&r);
 }
 
-/* Records of earlier versions name files with pipelines: those below the folder of the run are read, no others; a model names none. */
+/* Records of earlier versions name files with pipelines: those below the folder in which the run began are read, if the run lies there, and no
+ * others; a model names none. */
 static void test_recorded_files(void)
 {
+    static char inside[160], beside[128], whole[128];
     static const struct {
         const char *text, *want; /* NULL: stays */
-    } cases[] = {{"@v.pst", "folder photos | decode"}, {"folder x |@v.pst", "folder x | folder photos | decode"}, {"@../out.pst", NULL}, {"@/dev/zero", NULL},
-                 {"@fifo", NULL}, {"@none.pst", NULL}, {"my_op 3 | batch 2", NULL}};
+        const char *start;       /* NULL: the folder with the run */
+    } cases[] = {{"@v.pst", "folder photos | decode", NULL}, {"folder x |@v.pst", "folder x | folder photos | decode", NULL}, {"@../out.pst", NULL, NULL},
+                 {"@/dev/zero", NULL, NULL}, {"@fifo", NULL, NULL}, {"@none.pst", NULL, NULL}, {"my_op 3 | batch 2", NULL, NULL}, {"", NULL, NULL},
+                 {inside, NULL, "/"}, {inside, NULL, "///"}, {inside, NULL, beside}, {inside, NULL, "."}, {"@v.pst", NULL, "https://127.0.0.1:9/x"},
+                 {inside, "folder photos | decode", whole}};
     struct rig r;
     pst_error error = {0};
     pst_network *n = NULL;
@@ -475,6 +514,9 @@ static void test_recorded_files(void)
         return;
     snprintf(path, sizeof(path), "%s/home", r.folder);
     CHECK_INT(mkdir(path, 0755), 0);
+    snprintf(inside, sizeof(inside), "@%s/v.pst", path);
+    snprintf(beside, sizeof(beside), "%s/hom", r.folder);
+    snprintf(whole, sizeof(whole), "%s", r.folder);
     snprintf(file, sizeof(file), "%s/v.pst", path);
     CHECK(write_state(file, (char[]){"folder photos | decode # here\n"}, 30));
     snprintf(file, sizeof(file), "%s/out.pst", r.folder);
@@ -485,8 +527,8 @@ static void test_recorded_files(void)
     for (size_t i = 0; i < 64; i++)
         values[i] = pst_network_values(r.network, i);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        pst_run_record record = {.size = sizeof(record), .pipeline = (char *)(uintptr_t)cases[i].text, .start = path};
-        snprintf(file, sizeof(file), "%s/recorded%zu", r.folder, i);
+        pst_run_record record = {.size = sizeof(record), .pipeline = (char *)(uintptr_t)cases[i].text, .start = cases[i].start ? (char *)(uintptr_t)cases[i].start : path};
+        snprintf(file, sizeof(file), "%s/recorded%zu", path, i);
         REQUIRE_OK(pst_network_create(&n, model, &input, values, &record, &error), &error);
         CHECK_STATUS(pst_network_save(n, file, false, &error), PST_OK, &error);
         n = pst_network_destroy(n);
@@ -494,6 +536,10 @@ static void test_recorded_files(void)
         CHECK_STR(pst_network_record(n)->pipeline, cases[i].want ? cases[i].want : cases[i].text);
         n = pst_network_destroy(n);
     }
+    char *empty = NULL;
+    CHECK_STATUS(pst_pipeline_expand(&empty, "", NULL, &error), PST_OK, &error);
+    CHECK_STR(empty, "");
+    pst_free(empty);
     rig_close(&r);
 }
 
@@ -529,8 +575,7 @@ static void test_zeros(void)
         size_t size = file_bytes(path, "weights.safetensors"), dense = 0;
         for (size_t i = 0; i < folded->param_count; i++)
             dense += (folded->params[i].count * (stored_kernel(folded, i) ? stored_bits((pst_weights_format)format) : 32) + 7) / 8;
-        if (format != PST_WEIGHTS_INT4)
-            CHECK_MSG((double)info.weight_bytes < (format ? 0.95 : 0.6) * (double)dense, "format %d: %llu bytes of %zu", format, (unsigned long long)info.weight_bytes, dense);
+        CHECK_MSG((double)info.weight_bytes < (format ? 0.95 : 0.6) * (double)dense, "format %d: %llu bytes of %zu", format, (unsigned long long)info.weight_bytes, dense);
         CHECK_MSG(size >= info.weight_bytes && size < info.weight_bytes + 6144, "format %d: %zu bytes, %llu described", format, size,
                   (unsigned long long)info.weight_bytes);
         again = pst_network_destroy(again);
@@ -625,6 +670,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {{"save and open", test_save_and_open},
                                         {"mixed formats", test_mixed},
                                         {"older callers", test_older_callers},
+                                        {"no options", test_no_options},
                                         {"calibrations", test_calibrations},
                                         {"mistakes", test_mistakes},
                                         {"int8 teachers", test_int8_teachers},
