@@ -62,8 +62,8 @@ struct object {
     struct store_facts facts;
     struct cache cache;
     struct cache own;         /* a private copy for what comes once the cache had no more room; otherwise without a file */
-    struct cache former;      /* the private copy before it had to move to memory; otherwise without a file */
-    _Atomic int seen;         /* the descriptor of the copy that readers see: of one of the two */
+    struct cache mapped_copy; /* in memory, for what has to be mapped and finds no room on the disk; asked first; otherwise without a file */
+    _Atomic int seen;         /* the descriptor of the copy that readers see: of one of the three */
     _Atomic uint64_t moved;   /* when bytes arrived last; nanoseconds */
     pthread_mutex_t lock;
     pthread_cond_t changed;
