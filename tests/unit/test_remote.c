@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -749,6 +750,111 @@ static void blocks_without_memory(void)
     blocks_limit(0);
 }
 
+/* ---- Disks that are full: the rest of the process drops what was read from them ---- */
+
+#define LARGE 200u /* blocks: more than the least pool keeps */
+
+static void write_to_file(struct object *o, uint64_t offset, size_t length)
+{
+    static uint8_t bytes[CACHE_BLOCK];
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = byte_at(offset + i);
+    CHECK(pwrite(o->cache.fd, bytes, length, (off_t)offset) == (ssize_t)length);
+}
+
+/* As if the block had arrived and found no memory. */
+static void put_in_file(struct object *o, size_t i)
+{
+    write_to_file(o, (uint64_t)i * CACHE_BLOCK, cache_block_bytes(&o->cache, i));
+    atomic_store(&o->cache.sums[i], cache_sum(0));
+}
+
+/* An object that is read from front to back, of which nothing fits into memory or stays on the disk. */
+static struct object *open_on_full_disk(const char *name)
+{
+    blocks_limit(1);
+    struct object *o = open_private(name, LARGE);
+    spare_note_full();
+    if (o)
+        object_expect_sequential(o);
+    return o;
+}
+
+/* A block stays while a request writes its bytes once more, and may be dropped after it. */
+static void blocks_that_are_written_again(void)
+{
+    struct object *o = open_on_full_disk("written");
+    REQUIRE(o);
+    struct part *p = begin_part(o, 4, 3, SOON);
+    put_in_file(o, 5);
+    object_mark(o, 5, 1, HERE);
+    put_in_file(o, 4);
+    write_to_file(o, 5 * CACHE_BLOCK, CACHE_BLOCK / 2);
+    CHECK(reads_right(o, 5 * CACHE_BLOCK, CACHE_BLOCK));
+    CHECK_INT(o->states[5], HERE);
+    write_to_file(o, 5 * CACHE_BLOCK + CACHE_BLOCK / 2, CACHE_BLOCK / 2);
+    put_in_file(o, 6);
+    part_show(p, 2);
+    CHECK(reads_right(o, 4 * CACHE_BLOCK + 1, CACHE_BLOCK));
+    CHECK(reads_right(o, 5 * CACHE_BLOCK, CACHE_BLOCK)); /* the request is past it */
+    CHECK_INT(o->states[5], PASSED);
+    part_show(p, 1);
+    part_finish(p, PST_OK, NULL);
+    CHECK(reads_right(o, 6 * CACHE_BLOCK, CACHE_BLOCK));
+    CHECK_INT(o->states[6], PASSED);
+    object_close(o);
+    blocks_limit(0);
+}
+
+/* Both processes have the private file: neither drops what the other one may still read. */
+static void blocks_of_two_processes(void)
+{
+    struct object *o = open_on_full_disk("forked");
+    REQUIRE(o);
+    struct wish w = {.first = 7, .end = 9};
+    int status = 0;
+    for (size_t i = 7; i < 9; i++) {
+        put_in_file(o, i);
+        object_mark(o, i, 1, HERE);
+    }
+    o->wishes = &w; /* of a thread that stays with the parent */
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!o->wishes && reads_right(o, 7 * CACHE_BLOCK, CACHE_BLOCK) && o->states[7] == HERE ? 0 : 1);
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(o->wishes == &w);
+    o->wishes = NULL;
+    CHECK(reads_right(o, 7 * CACHE_BLOCK, 2 * CACHE_BLOCK));
+    CHECK_INT(o->states[8], HERE);
+    object_close(o);
+    blocks_limit(0);
+}
+
+/* What has to be mapped moves to memory; the private copy stays where requests under way write to it. */
+static void mapped_copies(void)
+{
+    struct object *o = open_private("moved", 3);
+    REQUIRE(o);
+    static uint8_t bytes[CACHE_BLOCK];
+    pst_error e;
+    REQUIRE_OK(cache_open(&o->own, NULL, o->path, &o->facts, &e), &e);
+    struct cache before = o->own;
+    int full = open("/dev/full", O_RDWR | O_CLOEXEC);
+    CHECK(full >= 0 && dup2(full, o->own.fd) >= 0);
+    close(full);
+    for (size_t i = 0; i < 3; i++)
+        put_block(o, i);
+    REQUIRE_OK(object_need_mapped(o, object_size(o), &e), &e);
+    CHECK(o->own.fd == before.fd && o->own.sums == before.sums);
+    CHECK(object_descriptor(o) != before.fd && object_descriptor(o) != o->cache.fd && o->in_memory == 0);
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(pread(object_descriptor(o), bytes, sizeof(bytes), (off_t)(i * CACHE_BLOCK)) == (ssize_t)sizeof(bytes));
+        CHECK_INT(bytes[i + 3], byte_at(i * CACHE_BLOCK + i + 3));
+    }
+    CHECK(reads_right(o, 9, 2 * CACHE_BLOCK));
+    object_close(o);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"hashes", hashes}, {"versions", versions}, {"signature", signature}, {"addresses", addresses},
@@ -760,6 +866,8 @@ int main(int argc, char **argv)
                                         {"requests_with_gaps", requests_with_gaps},
                                         {"requests_that_are_aligned", requests_that_are_aligned},
                                         {"blocks_that_passed_meanwhile", blocks_that_passed_meanwhile}, {"blocks_that_fit_no_more", blocks_that_fit_no_more},
-                                        {"epochs_without_room", epochs_without_room}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory}, {NULL, NULL}};
+                                        {"epochs_without_room", epochs_without_room}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory},
+                                        {"blocks_that_are_written_again", blocks_that_are_written_again}, {"blocks_of_two_processes", blocks_of_two_processes},
+                                        {"mapped_copies", mapped_copies}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

@@ -78,6 +78,7 @@ struct object {
     size_t hand;                 /* …and where one that can be spared is looked for next */
     struct wish *wishes;         /* what is not dropped */
     unsigned mapped;             /* by so many: nothing is dropped any more */
+    bool forked;                 /* another process may have the private files, too: nothing of them is dropped */
     struct part *active; /* under way; locked */
     pst_error error;     /* the last failure… */
     uint64_t failures;   /* …and their number */
@@ -143,6 +144,8 @@ void spare_note_full(void);
 bool spare_disk_is_full(void);
 /* Whether it was full once: from then on nothing is fetched ahead that finds no memory, and what was read is dropped from the disk, too. */
 bool spare_is_short(void);
+/* Whether a block lies on a disk that was full once, for this process alone, and no request writes it. Locked. */
+bool spare_can_punch(const struct object *o, size_t i);
 /* Frees the space of a block that was read. Locked. */
 void spare_punch(struct object *o, size_t i);
 /* Memory for a block of an object, of the pool or of a block that can rather be spared: of those that were read in part, and those that nobody asked for;

@@ -197,6 +197,7 @@ static void forget_threads(void)
         drop_parts(&all.queue[u].first);
     for (struct object *o = all.objects; o; o = o->next) {
         drop_parts(&o->active);
+        o->wishes = NULL; /* on the stacks of threads that stayed */
         for (size_t i = 0; i < o->cache.blocks; i++) {
             o->states[i] = o->states[i] == COMING ? ABSENT : o->states[i];
             if (o->memory)
@@ -212,8 +213,10 @@ void object_fork(enum fork_phase phase)
 {
     if (phase == FORK_BEFORE)
         pthread_mutex_lock(&all.lock);
-    for (struct object *o = all.objects; o; o = o->next)
+    for (struct object *o = all.objects; o; o = o->next) {
+        o->forked |= phase != FORK_BEFORE;
         fork_lock(&o->lock, phase);
+    }
     if (phase == FORK_CHILD)
         forget_threads();
     if (phase != FORK_BEFORE)

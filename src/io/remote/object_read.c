@@ -87,7 +87,7 @@ static void pass(struct object *o, size_t i)
 /* Whether a block may be dropped: it lies in memory, or on a disk that was full, for this process alone. Locked. */
 static bool is_droppable(const struct object *o, size_t i)
 {
-    return o->memory[i].bytes || (spare_is_short() && o->states[i] == HERE && object_file_of(o, i)->map_fd < 0);
+    return o->memory[i].bytes || spare_can_punch(o, i);
 }
 
 /* `n` bytes of a block were read. What is read while the object is opened does not count: it is read again. Returns whether the block was dropped. Locked. */

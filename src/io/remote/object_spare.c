@@ -28,6 +28,20 @@ bool spare_is_short(void)
     return atomic_load_explicit(&was_full, memory_order_relaxed);
 }
 
+/* Whether a request under way may be writing the block: a hole in it would be shown as a whole block. */
+static bool is_being_written(const struct object *o, size_t i)
+{
+    const struct part *p = o->active;
+    while (p && (i < p->first + p->done || i >= p->first + p->count))
+        p = p->next;
+    return p != NULL;
+}
+
+bool spare_can_punch(const struct object *o, size_t i)
+{
+    return spare_is_short() && !o->forked && o->states[i] == HERE && object_file_of(o, i)->map_fd < 0 && !is_being_written(o, i);
+}
+
 void spare_punch(struct object *o, size_t i)
 {
     const struct cache *c = object_file_of(o, i);
