@@ -2,6 +2,7 @@
 import random
 import signal
 import subprocess
+import threading
 import time
 
 import tap
@@ -108,6 +109,43 @@ def test_a_part_goes_on_after_one_process_and_the_reverse():
         pack_parts(source, "s3://data/a/set", env, ("1/2",))
         assert report("pack", source, "s3://data/a/set", *OPTIONS, env=env)["resumed_shards"] == 7
         assert {name: data for name, data in objects(store, "a/set").items() if "part-" not in name} == expected
+
+
+class Gate:
+    """Holds requests back from the first shard on, until it is opened."""
+
+    def __init__(self, store):
+        self.store, self.opened = store, threading.Event()
+
+    def reached(self):
+        with self.store.lock:
+            return any(method == "PUT" and "tfrecord" in key for method, key, _ in self.store.requests)
+
+    def wait(self):
+        if self.reached():
+            self.opened.wait(HANG)
+
+
+def test_shards_of_two_commands_do_not_mix():
+    """A part wakes after its place was given to another command: it notices that, and the other command notices its shards."""
+    other = (*OPTIONS[:5], 4, *OPTIONS[6:])
+    with scratch() as folder, serve() as (store, env):
+        source = pictures(folder)
+        expected = one_process(source, store, env, other)
+        store.requests.clear()
+        store.rounds = gate = Gate(store)
+        part = subprocess.Popen([PENSTOCK, "pack", source, "s3://data/m/set", "--part", "1/2", *map(str, OPTIONS)], text=True, stderr=subprocess.PIPE, env=environment(**env))
+        wait_until(gate.reached, "the part sends a shard")
+        del store.buckets["data"]["m/set/.penstock-pack"]
+        for name, data in expected.items():
+            store.put(f"m/set/{name}", data)
+        gate.opened.set()
+        _, err = part.communicate(timeout=HANG)
+        assert part.returncode != 0 and "was taken by another command" in err, err
+        assert objects(store, "m/set") != expected
+        done = report("pack", source, "s3://data/m/set", *other, env=env)
+        assert not done["up_to_date"] and done["resumed_shards"] < 14, done
+        assert {name: data for name, data in objects(store, "m/set").items() if "part-" not in name} == expected
 
 
 def start(arguments, env, rank, ranks):
