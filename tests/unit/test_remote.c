@@ -830,6 +830,80 @@ static void blocks_of_two_processes(void)
     blocks_limit(0);
 }
 
+/* Takes all memory of the least pool. */
+static void take_all(uint8_t *taken[256])
+{
+    blocks_limit(1);
+    for (size_t i = 0; i < 256; i++)
+        CHECK((taken[i] = blocks_take()) != NULL);
+}
+
+static void give_all(uint8_t *taken[256])
+{
+    for (size_t i = 0; i < 256; i++)
+        blocks_give(taken[i]);
+    blocks_limit(0);
+}
+
+/* Blocks that somebody is about to read make no room for others. */
+static void blocks_that_can_be_spared(void)
+{
+    uint8_t *taken[256];
+    take_all(taken);
+    struct object *o = open_private("spared", 20);
+    REQUIRE(o);
+    for (size_t i = 0; i < 20; i++) {
+        object_mark(o, i, 1, COMING);
+        object_attach(o, i, &taken[i], true);
+        object_mark(o, i, 1, HERE);
+    }
+    CHECK(spare_has(20) && !spare_has(21));
+    struct wish w = {.first = 2, .end = 18};
+    o->wishes = &w;
+    o->memory[1].readers = 1;
+    CHECK(spare_has(3) && !spare_has(4));
+    o->wishes = NULL;
+    o->memory[1].readers = 0;
+    object_close(o);
+    give_all(taken);
+}
+
+static bool is_asked_for(struct object *o)
+{
+    bool asked = false;
+    for (unsigned i = 0; i < 3000 && !asked; i++) {
+        pthread_mutex_lock(&o->lock);
+        asked = o->states[0] == COMING || o->failures;
+        pthread_mutex_unlock(&o->lock);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return asked;
+}
+
+/* An object that finds no memory does not keep others from being filled that lie in a cache. It goes on when memory is given back. */
+static void objects_that_find_no_memory(void)
+{
+    uint8_t *taken[256];
+    take_all(taken);
+    struct object *o = open_private("waits", 8), *other = open_private("ends", LARGE), *cached = open_object("filled", MOST);
+    REQUIRE(o && other && cached);
+    spare_note_full();
+    for (size_t i = 0; i < LARGE; i++) {
+        object_mark(other, i, 1, COMING);
+        object_attach(other, i, &taken[i], false);
+        object_mark(other, i, 1, HERE);
+    }
+    object_expect(o, 0, 8 * CACHE_BLOCK);
+    object_expect(cached, 0, 8 * CACHE_BLOCK);
+    CHECK(is_asked_for(cached));
+    CHECK_INT(o->states[0], ABSENT);
+    object_close(cached);
+    object_close(other);
+    CHECK(is_asked_for(o));
+    object_close(o);
+    give_all(taken);
+}
+
 /* What has to be mapped moves to memory; the private copy stays where requests under way write to it. */
 static void mapped_copies(void)
 {
@@ -868,6 +942,7 @@ int main(int argc, char **argv)
                                         {"blocks_that_passed_meanwhile", blocks_that_passed_meanwhile}, {"blocks_that_fit_no_more", blocks_that_fit_no_more},
                                         {"epochs_without_room", epochs_without_room}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory},
                                         {"blocks_that_are_written_again", blocks_that_are_written_again}, {"blocks_of_two_processes", blocks_of_two_processes},
+                                        {"blocks_that_can_be_spared", blocks_that_can_be_spared}, {"objects_that_find_no_memory", objects_that_find_no_memory},
                                         {"mapped_copies", mapped_copies}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

@@ -152,6 +152,8 @@ void spare_punch(struct object *o, size_t i);
  * for what nobody asked for, only of the latter in objects whose turn comes later. For what somebody waits for, of any other, and past the limit if there
  * is none. NULL: there is none. */
 uint8_t *spare_take(const struct object *o, enum urgency urgency);
+/* How many blocks of an object nobody asked for and could be dropped, up to `most`. Locked. */
+size_t spare_ahead(const struct object *o, size_t most);
 /* Whether so many blocks that will be asked for soon would find memory. */
 bool spare_has(size_t count);
 
