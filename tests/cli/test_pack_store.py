@@ -1,4 +1,5 @@
 """Many processes pack one dataset into an object store: the objects of one process, byte for byte, whoever was killed and whatever was lost."""
+import os
 import random
 import signal
 import subprocess
@@ -109,6 +110,30 @@ def test_a_part_goes_on_after_one_process_and_the_reverse():
         pack_parts(source, "s3://data/a/set", env, ("1/2",))
         assert report("pack", source, "s3://data/a/set", *OPTIONS, env=env)["resumed_shards"] == 7
         assert {name: data for name, data in objects(store, "a/set").items() if "part-" not in name} == expected
+
+
+def test_a_new_signature_is_the_same_source():
+    """An address is signed anew for each run: what was packed from it is still packed."""
+    with scratch() as folder, serve() as (store, env):
+        source = pictures(folder, 3)
+        names = sorted(os.path.join(at, name) for at, _, names in os.walk(source) for name in names)
+        store.public = True
+        store.put("lines.txt", b"one\ntwo\n")
+        for i, name in enumerate(names):
+            with open(name, "rb") as f:
+                store.put(f"{i}.png", f.read())
+        host = env["AWS_ENDPOINT_URL"]
+
+        def pack(signature):
+            query = f"?X-Amz-Signature=a/{signature}&X-Amz-Date={signature}"
+            with open(f"{folder}/list.txt", "w") as f:
+                f.writelines(f"{host}/data/{i}.png{query} {i}\n" for i in range(len(names)))
+            os.utime(f"{folder}/list.txt", (1, 1))
+            return [report("pack", f"{host}/data/lines.txt{query}", f"{folder}/lines", "--from", "text", env=env),
+                    report("pack", f"{folder}/list.txt", f"{folder}/listed", "--from", "list", env=env)]
+
+        assert [done["up_to_date"] for done in pack(1)] == [False, False]
+        assert [done["up_to_date"] for done in pack(2)] == [True, True]
 
 
 class Gate:
