@@ -387,6 +387,47 @@ static void waiting_requests(void)
     object_close(o);
 }
 
+static const char *find_key(const char *folder)
+{
+    static char key[17];
+    const char *map = find_map(folder), *slash = strrchr(map, '/');
+    snprintf(key, sizeof(key), "%.16s", slash ? slash + 1 : "");
+    return key;
+}
+
+/* A copy that a program removes gives its room to the processes that use the folder: to this one, and, if another one removes it, too. */
+static void removed_copies(void)
+{
+    for (int other = 0; other < 2; other++) {
+        char folder[4096], elsewhere[4096];
+        pst_error e;
+        bool removed = false;
+        int status = 0;
+        snprintf(folder, sizeof(folder), "%s", test_path(other ? "removed-by-another" : "removed"));
+        snprintf(elsewhere, sizeof(elsewhere), "%s", test_path("elsewhere"));
+        struct room room = {.folder = folder, .most = MOST};
+        struct object *o = open_object(other ? "removed-by-another" : "removed", MOST);
+        REQUIRE(o);
+        uint8_t bytes[CACHE_BLOCK] = {1};
+        object_keep_first(o, bytes, sizeof(bytes));
+        object_close(o);
+        while (room_take(&room, 4096))
+            ;
+        const char *key = find_key(other ? "removed-by-another" : "removed");
+        pid_t child = other ? fork() : -1;
+        if (child == 0) {
+            (void)room_take(&(struct room){.folder = elsewhere, .most = MOST}, 1); /* it has looked at another folder */
+            _exit(pst_store_cache_remove(folder, key, &removed, &e) == PST_OK && removed ? 0 : 1);
+        }
+        if (other)
+            CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        else
+            CHECK(CHECK_STATUS(pst_store_cache_remove(folder, key, &removed, &e), PST_OK, &e) && removed);
+        CHECK(room_take(&room, CACHE_BLOCK));
+        CHECK(!room_take(&room, MOST / 2));
+    }
+}
+
 /* As if a thread had taken it from the queue. */
 static struct part *begin_part(struct object *o, size_t first, size_t count, enum urgency urgency)
 {
@@ -936,7 +977,7 @@ int main(int argc, char **argv)
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
                                         {"tuned_connections", tuned_connections}, {"hidden_keys", hidden_keys}, {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
                                         {"reopened_objects", reopened_objects}, {"errors_of_others", errors_of_others},
-                                        {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
+                                        {"interrupted_count", interrupted_count}, {"removed_copies", removed_copies}, {"blocks_that_were_read", blocks_that_were_read},
                                         {"requests_with_gaps", requests_with_gaps},
                                         {"requests_that_are_aligned", requests_that_are_aligned},
                                         {"blocks_that_passed_meanwhile", blocks_that_passed_meanwhile}, {"blocks_that_fit_no_more", blocks_that_fit_no_more},
