@@ -292,7 +292,8 @@ static bool ask(struct http_call *c, const char *method, const char *url, const 
                             .ca_file = role_ca_file(),
                             .connect_seconds = CONNECT_SECONDS,
                             .first_seconds = SERVICE_SECONDS,
-                            .stall_seconds = SERVICE_SECONDS};
+                            .stall_seconds = SERVICE_SECONDS,
+                            .text.secret = true};
     return http_perform(c, NULL) == PST_OK && c->complete && c->status == 200 && c->text.length;
 }
 
@@ -323,11 +324,9 @@ static pst_status ask_container(struct role_keys *k, pst_error *reterr)
     if (text)
         explicit_bzero(text, length);
     mem_free(text);
-    if (headers)
-        explicit_bzero(headers, strlen(headers));
     http_call_finish(&c);
     mem_free(url);
-    mem_free(headers);
+    wipe(headers);
     return st;
 }
 
@@ -360,7 +359,7 @@ static pst_status ask_machine(struct role_keys *k, pst_error *reterr)
     http_call_finish(&keys);
     mem_free(url);
     mem_free(list);
-    mem_free(headers);
+    wipe(headers);
     mem_free(one);
     return st;
 }
