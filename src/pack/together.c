@@ -270,7 +270,8 @@ static pst_status watch(struct watched *w, uint32_t part, const pst_pack_options
     }
     double silent = (double)(clock_ns() - w->changed) * 1e-9;
     if (silent > o->patience * (w->last[0] ? 1 : 2))
-        return pst_fail(reterr, PST_EIO, "%s gives no sign of life for %.0f s: it is stopped, was killed or has not begun; run the same command again, it resumes",
+        return pst_fail(reterr, PST_EIO,
+                        "%s gives no sign of life for %.0f s: it is stopped, was killed or has not begun; run the same command again, it resumes",
                         name_rank(part, w->last, name, sizeof(name)), silent);
     return PST_OK;
 }
