@@ -249,6 +249,19 @@ static double patience(void)
     return seconds > 0 ? seconds : 30;
 }
 
+/* What the launcher calls this job: the same in all of its processes, and another one the next time. NULL: it does not say. Variables of Slurm may be
+ * those of the shell in which another launcher was called, more than once. */
+static const char *job(const pst_launch *launch)
+{
+    static char text[256];
+    const char *id = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID"), *space = getenv("PMIX_NAMESPACE");
+
+    if (strcmp(launch->launcher, "Slurm") != 0 || !id || !step)
+        return space ? space : getenv("OMPI_MCA_ess_base_jobid");
+    snprintf(text, sizeof(text), "%s.%s", id, step);
+    return text;
+}
+
 /* A process that mpirun or srun has started takes its part, and the first joins. Returns whether this one prints. */
 static bool take_part(pst_pack_options *o)
 {
@@ -259,6 +272,7 @@ static bool take_part(pst_pack_options *o)
     o->part = launch.rank + 1;
     o->parts = launch.ranks;
     o->patience = patience();
+    o->job = job(&launch);
     return launch.rank == 0;
 }
 

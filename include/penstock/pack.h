@@ -56,6 +56,8 @@ typedef struct pst_pack_options {
     bool join;      /* Moves the shards of all parts into OUT and completes the dataset. */
     double patience; /* The parts are packed at the same time, by the processes of one job: part 1 waits for the others and joins, and its report is
                         that of the whole. Seconds without a sign of life after which it gives a part up; 0: parts and join are separate calls. */
+    const char *job; /* With `patience`: a name that all processes of this job have and no other job has, so that failures of earlier jobs are told from its
+                        own; NULL: unknown. */
 } pst_pack_options;
 
 /* An item that was skipped. */

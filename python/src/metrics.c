@@ -5,22 +5,50 @@
 
 static const char name[] = "penstock.metrics";
 
+struct pass {
+    pst_metrics *metrics;
+    bool busy; /* under the GIL: a thread uses them, perhaps without it */
+};
+
+static void free_pass(struct pass *p)
+{
+    pst_metrics_destroy(p->metrics);
+    PyMem_Free(p);
+}
+
 static void destroy(PyObject *capsule)
 {
-    pst_metrics_destroy(PyCapsule_GetPointer(capsule, name));
+    free_pass(PyCapsule_GetPointer(capsule, name));
 }
 
 PyObject *metrics_object(pst_metrics *m)
 {
-    PyObject *capsule = PyCapsule_New(m, name, destroy);
-    if (!capsule)
+    struct pass *p = PyMem_Calloc(1, sizeof(*p));
+    if (!p) {
         pst_metrics_destroy(m);
+        return PyErr_NoMemory();
+    }
+    p->metrics = m;
+    PyObject *capsule = PyCapsule_New(p, name, destroy);
+    if (!capsule)
+        free_pass(p);
     return capsule;
 }
 
-pst_metrics *metrics_of(PyObject *capsule)
+pst_metrics *metrics_take(PyObject *capsule)
 {
-    return PyCapsule_GetPointer(capsule, name);
+    struct pass *p = PyCapsule_GetPointer(capsule, name);
+    if (p && p->busy)
+        return PyErr_SetString(PyExc_RuntimeError, "another thread uses these metrics; take the metrics of each pass from one thread"), NULL;
+    if (p)
+        p->busy = true;
+    return p ? p->metrics : NULL;
+}
+
+void metrics_give(PyObject *capsule)
+{
+    struct pass *p = PyCapsule_GetPointer(capsule, name);
+    p->busy = false;
 }
 
 static bool add(PyObject *dict, const char *key, double value)
@@ -35,13 +63,15 @@ static bool add(PyObject *dict, const char *key, double value)
 
 PyObject *metrics_judgement(PyObject *module, PyObject *capsule)
 {
-    pst_metrics *m = metrics_of(capsule);
+    pst_metrics *m = metrics_take(capsule);
     pst_evaluation e = {.size = sizeof(e)};
     pst_error error;
     (void)module;
     if (!m)
         return NULL;
-    if (pst_metrics_result(m, &e, &error) < 0)
+    pst_status st = pst_metrics_result(m, &e, &error);
+    metrics_give(capsule);
+    if (st < 0)
         return raise_error(&error);
     pst_free(e.confusion);
     PyObject *dict = PyDict_New();

@@ -15,7 +15,8 @@ extern const char *const python_losses[]; /* of pst_loss, in order; the list end
 PyObject *shape_object(const pst_shape *s); /* a tuple */
 /* metrics.c: metrics over the batches of a pass, as a capsule, which owns them. Takes `m` also on failure. */
 PyObject *metrics_object(pst_metrics *m);
-pst_metrics *metrics_of(PyObject *capsule); /* NULL: it is not one; an exception is set */
+pst_metrics *metrics_take(PyObject *capsule); /* NULL: it is not one, or another thread uses it; an exception is set */
+void metrics_give(PyObject *capsule);         /* after metrics_take */
 PyObject *metrics_judgement(PyObject *module, PyObject *capsule); /* {"auc": …, "f1": …} with those that the loss has */
 bool trainer_type_create(PyObject *module);
 

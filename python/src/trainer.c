@@ -351,10 +351,13 @@ static PyObject *trainer_metrics(PyObject *object, PyObject *ignored)
 /* judge(metrics, input, target, weights, teacher): as evaluate, and adds the batch to the metrics. */
 static PyObject *trainer_judge(PyObject *self, PyObject *args)
 {
-    pst_metrics *m = PyTuple_Size(args) > 0 ? metrics_of(PyTuple_GetItem(args, 0)) : NULL;
+    PyObject *capsule = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+    pst_metrics *m = capsule ? metrics_take(capsule) : NULL;
     PyObject *rest = m ? PyTuple_GetSlice(args, 1, PyTuple_Size(args)) : NULL;
     PyObject *result = rest ? run_with(self, rest, NULL, m) : NULL;
     Py_XDECREF(rest);
+    if (m)
+        metrics_give(capsule);
     if (!result && !PyErr_Occurred())
         PyErr_SetString(PyExc_TypeError, "judge takes metrics, input and target");
     return result;

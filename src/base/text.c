@@ -13,19 +13,41 @@
 
 #define SMALLEST 64
 
+/* As mem_grow, whose realloc may leave the bytes in memory that is given back. */
+static int grow_wiped(struct text *t, size_t needed)
+{
+    size_t doubled = t->capacity > SIZE_MAX / 2 ? SIZE_MAX : t->capacity * 2, wanted = doubled > needed ? doubled : needed;
+    char *data = needed <= t->capacity ? t->data : mem_alloc(wanted);
+    if (!data || data == t->data)
+        return data ? 0 : -1;
+    if (t->data) {
+        memcpy(data, t->data, t->length + 1);
+        explicit_bzero(t->data, t->capacity);
+        mem_free(t->data);
+    }
+    t->data = data;
+    t->capacity = wanted;
+    return 0;
+}
+
+static int grow(struct text *t, size_t needed)
+{
+    void *data = t->data;
+    int failed = t->secret ? grow_wiped(t, needed) : mem_grow(&data, &t->capacity, needed, 1);
+    t->data = t->secret ? t->data : data;
+    return failed;
+}
+
 /* Makes room for `n` more bytes and the NUL. */
 static bool reserve(struct text *t, size_t n)
 {
     size_t needed;
     if (t->failed)
         return false;
-    void *data = t->data;
-    if (__builtin_add_overflow(t->length, n, &needed) || __builtin_add_overflow(needed, 1, &needed) ||
-        mem_grow(&data, &t->capacity, needed < SMALLEST ? SMALLEST : needed, 1) < 0) {
+    if (__builtin_add_overflow(t->length, n, &needed) || __builtin_add_overflow(needed, 1, &needed) || grow(t, needed < SMALLEST ? SMALLEST : needed) < 0) {
         t->failed = true;
         return false;
     }
-    t->data = data;
     return true;
 }
 
@@ -70,6 +92,8 @@ void text_addf(struct text *t, const char *format, ...)
 
 void text_finish(struct text *t)
 {
+    if (t->secret && t->data)
+        explicit_bzero(t->data, t->capacity);
     mem_free(t->data);
     *t = (struct text){0};
 }

@@ -11,6 +11,7 @@ struct text {
     char *data; /* NUL-terminated, or NULL while empty */
     size_t length, capacity;
     bool failed;
+    bool secret; /* set before anything is added: memory that is given back is wiped */
 };
 
 void text_add(struct text *t, const char *s);

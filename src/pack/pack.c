@@ -152,6 +152,7 @@ static pst_status list_shards(struct job *j, pst_error *reterr)
         struct out_shard *o = &j->shards[i];
         char *name = pack_plan_shard_name(&j->plan, j->first_shard + i);
         char *note = name ? mem_format("%s%s%s", compressed ? "." : "", name, compressed ? PACK_NOTE_SUFFIX : ".pidx") : NULL;
+        o->command = pack_state_command(&j->state);
         o->split = pack_plan_shard(&j->plan, j->first_shard + i, &o->begin, &o->end);
         o->path = name ? file_join(j->config.shard_folder, name) : NULL;
         o->note_path = note ? file_join(j->config.shard_folder, note) : NULL;
@@ -341,6 +342,8 @@ static pst_status perform(struct job *j, pst_error *reterr)
         st = check_outcome(j, reterr);
     if (st == PST_OK && !o->part)
         st = pack_meta_publish(&j->plan, &j->recipe, j->shards, reterr);
+    if (st == PST_OK && pack_parts_share(&j->config))
+        st = pack_state_still(&j->whole, reterr);
     if (st == PST_OK)
         st = pack_state_end(&j->state, &j->plan, reterr);
     return st == PST_OK && o->join ? pack_part_remove(&j->config, reterr) : st;

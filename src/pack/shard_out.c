@@ -9,6 +9,7 @@
 #include "codec/stream.h"
 #include "io/file.h"
 #include "io/number.h"
+#include "io/remote/remote.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -78,6 +79,7 @@ pst_status out_shard_commit(struct out_shard *o, const struct pack_config *c, ps
         st = index_fingerprint(o->file.fd, o->path, &o->bytes, &fingerprint, reterr);
     if (st == PST_OK)
         st = publish_commit(&o->file, sync, reterr);
+    o->facts.command = o->command;
     note_write(&o->note, &o->facts, &o->skips);
     if (st == PST_OK && o->note.failed)
         st = fail_memory(reterr, "noting what was skipped");
@@ -110,6 +112,13 @@ void out_shard_finish(struct out_shard *o)
     text_finish(&o->skips);
 }
 
+/* A store has no locks: a process of another command may have written the shard after that command was replaced. On a disk, notes of earlier versions,
+ * which do not name their command, count. */
+static bool is_of_another(const struct out_shard *o)
+{
+    return o->facts.command ? o->facts.command != o->command : remote_is(o->path);
+}
+
 pst_status out_shard_find(struct out_shard *o, const struct pack_config *c, pst_error *reterr)
 {
     struct index x = {0};
@@ -124,6 +133,8 @@ pst_status out_shard_find(struct out_shard *o, const struct pack_config *c, pst_
         st = pst_fail_at(reterr, PST_ESTALE, o->path, PST_NOWHERE, PST_NOWHERE, "does not match its index");
     if (st == PST_OK)
         st = note_read(x.note, x.note_length, &o->facts, reterr);
+    if (st == PST_OK && is_of_another(o))
+        st = pst_fail_at(reterr, PST_ESTALE, o->note_path, PST_NOWHERE, PST_NOWHERE, "was written by another command");
     if (st == PST_OK && !is_compressed(c) && o->facts.records != x.count)
         st = pst_fail_at(reterr, PST_ESTALE, o->note_path, PST_NOWHERE, PST_NOWHERE, "disagrees with its own note");
     if (st == PST_OK && pack_config_keeps_entropy(c) && !x.jpegs)
@@ -156,6 +167,8 @@ void note_write(struct text *t, const struct shard_facts *f, const struct text *
     text_addf(t, "facts %" PRIu64 " %" PRIu64 " %" PRIu64, f->records, f->payload, f->skipped);
     text_addf(t, " %" PRIu64 " %u %u %u %u %u %u\n", s->count, s->formats, s->channels, s->min_width, s->max_width,
               s->min_height, s->max_height);
+    if (f->command)
+        text_addf(t, "command %" PRIu64 "\n", f->command);
     if (skips->length)
         text_add_n(t, skips->data, skips->length);
 }
@@ -213,12 +226,13 @@ static bool take_skip(struct cursor *c, struct skip *ret)
 
 static bool take_facts(struct cursor *c, struct shard_facts *ret)
 {
-    uint64_t n[10];
-    if (!take_text(c, FIRST_LINE) || !take_text(c, "facts") || !take_numbers(c, n, 10))
+    uint64_t n[10], command = 0;
+    if (!take_text(c, FIRST_LINE) || !take_text(c, "facts") || !take_numbers(c, n, 10) ||
+        (take_text(c, "command") && !take_numbers(c, &command, 1)))
         return false;
     struct pack_images images = {n[3],           (uint32_t)n[4], (uint32_t)n[5], (uint32_t)n[6],
                                  (uint32_t)n[7], (uint32_t)n[8], (uint32_t)n[9]};
-    *ret = (struct shard_facts){n[0], n[1], n[2], images};
+    *ret = (struct shard_facts){n[0], n[1], n[2], command, images};
     return true;
 }
 

@@ -16,6 +16,7 @@
 struct shard_facts {
     uint64_t records, payload; /* bytes without the framing */
     uint64_t skipped;
+    uint64_t command; /* that wrote it, see pack_state_command; 0: the note does not say */
     struct pack_images images;
 };
 
@@ -35,6 +36,7 @@ struct out_shard {
     const char *note_path; /* path of the file stored beside it: its index, or for a compressed shard a hidden note */
     size_t split;
     uint64_t begin, end; /* positions in the split */
+    uint64_t command;    /* that it is to be of */
     bool done;           /* complete on disk */
     /* known once it is done */
     struct shard_facts facts;

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "io/list.h"
@@ -203,10 +204,12 @@ void pack_source_mix(struct pack_source *s, const void *data, size_t length)
     s->fingerprint = hash_bytes(data, length, s->fingerprint);
 }
 
-void pack_source_mix_file(struct pack_source *s, const char *name, uint64_t size, int64_t mtime_ns)
+void pack_source_mix_file(struct pack_source *s, const char *path, bool base, uint64_t size, int64_t mtime_ns)
 {
     uint64_t numbers[2] = {size, (uint64_t)mtime_ns};
-    pack_source_mix(s, name, strlen(name) + 1);
+    size_t n = secret_free_length(path); /* the signature of an address differs from day to day */
+    const char *slash = base ? memrchr(path, '/', n) : NULL, *name = slash ? slash + 1 : path, *end = path + n;
+    pack_source_mix(s, name, (size_t)(end - name) + (*end == 0));
     pack_source_mix(s, numbers, sizeof(numbers));
     s->bytes += size;
 }

@@ -112,7 +112,8 @@ void pack_source_close(struct pack_source *s); /* zeroed ok */
 struct pack_field *pack_source_add_field(struct pack_source *s, const char *name, enum pack_role role, pst_kind kind,
                                          const char *dtype);
 void pack_source_mix(struct pack_source *s, const void *data, size_t length); /* into the fingerprint */
-void pack_source_mix_file(struct pack_source *s, const char *name, uint64_t size, int64_t mtime_ns);
+/* `base`: of the path, only what follows its last slash. The query of an address does not count. */
+void pack_source_mix_file(struct pack_source *s, const char *path, bool base, uint64_t size, int64_t mtime_ns);
 /* Sets `v` to `length` bytes that are read from `fd` at `offset`. */
 void pack_value_in_file(struct pack_value *v, int fd, const char *path, uint64_t offset, size_t length);
 bool pack_float_loses(double value); /* float32 moves it by one or more, or makes it infinite */

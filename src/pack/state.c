@@ -3,6 +3,7 @@
 #include "pack/steps.h"
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/number.h"
@@ -198,6 +199,31 @@ pst_status pack_state_open(struct pack_state *s, const struct pack_source *sourc
     }
     s->complete = false;
     st = make_way(s, found, reterr);
+    mem_free(found);
+    return st;
+}
+
+uint64_t pack_state_command(const struct pack_state *s)
+{
+    uint64_t command = hash_bytes(s->identity.data, s->identity.length, 0);
+    return command ? command : 1;
+}
+
+pst_status pack_state_still(const struct pack_state *s, pst_error *reterr)
+{
+    char *found = NULL;
+    size_t length = 0;
+    const char *differs = NULL;
+    pst_status st = read_state(&found, s->done_path, reterr);
+    if (st == PST_ENOTFOUND)
+        st = read_state(&found, s->working_path, reterr);
+    if (st == PST_ENOTFOUND)
+        st = pst_fail_at(reterr, PST_EEXIST, s->folder, PST_NOWHERE, PST_NOWHERE, "was emptied while this part was packed; pack it again");
+    else if (st == PST_OK && !is_same(&s->identity, found, &differs, &length))
+        st = pst_fail_at(reterr, PST_EEXIST, s->folder, PST_NOWHERE, PST_NOWHERE,
+                         "was taken by another command while this part was packed (%.*s differs); its shards may have been replaced by this part's: pack "
+                         "again what is to stay",
+                         (int)length, differs);
     mem_free(found);
     return st;
 }

@@ -23,6 +23,10 @@ struct pack_state {
  * `force` is set: then its output is removed. Zero-initialise `s` first. */
 pst_status pack_state_open(struct pack_state *s, const struct pack_source *source, const char *folder, bool force,
                            pst_error *reterr);
+/* Distinguishes the command from others, in the notes beside its shards; never 0. */
+uint64_t pack_state_command(const struct pack_state *s);
+/* Checks that the folder is still this command's: PST_EEXIST if another one has replaced it since. */
+pst_status pack_state_still(const struct pack_state *s, pst_error *reterr);
 /* The number of shards that an earlier run of this command planned for a split. False: it did not. */
 bool pack_state_shards(const struct pack_state *s, const char *split, uint64_t *ret);
 /* Call before the first shard is written, and after the last file. */

@@ -139,6 +139,34 @@ def test_processes_of_mpirun_take_parts_and_join():
             assert tree(out) == tree(f"{folder}/one/data")
 
 
+def start_rank(rank, ranks, *arguments, job="1"):
+    return subprocess.Popen([PENSTOCK, "pack", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=environment(PMI_RANK=str(rank), PMI_SIZE=str(ranks), PMIX_NAMESPACE=job))
+
+
+def test_ranks_that_all_fail_leave_nothing():
+    with scratch() as folder:
+        ranks = [start_rank(k, 3, f"{folder}/typo", f"{folder}/new/data") for k in range(3)]
+        said = [rank.communicate(timeout=HANG)[1] for rank in ranks]
+        assert all(rank.returncode and "typo" in err for rank, err in zip(ranks, said)), said
+        assert not os.path.exists(f"{folder}/new/data")
+
+
+def test_a_failed_rank_is_noticed_while_others_pack():
+    """Also one that had failed before the first rank began; the next job is not told of it."""
+    with scratch() as folder:
+        source, out = pictures(folder), f"{folder}/data"
+        last = start_rank(2, 3, f"{folder}/typo", out)
+        last.communicate(timeout=HANG)
+        first = start_rank(0, 3, source, out, *OPTIONS)
+        _, err = first.communicate(timeout=HANG)
+        assert first.returncode and f"rank 2 (process {last.pid} on " in err and "has failed" in err, err
+        ranks = [start_rank(k, 3, source, out, *OPTIONS, job="2") for k in range(3)]
+        said = [rank.communicate(timeout=HANG) for rank in ranks]
+        assert [rank.returncode for rank in ranks] == [0, 0, 0], said
+        assert not [name for name in os.listdir(out) if name.startswith(".rank-")]
+
+
 def test_wrong_parts_are_refused():
     for text in ("0/3", "4/3", "3", "a/b", "1/2/3", "1/999999"):
         assert f"--part {text}: expected" in penstock("pack", "photos", "out", "--part", text, code=2).err

@@ -1,7 +1,9 @@
 """Many processes pack one dataset into an object store: the objects of one process, byte for byte, whoever was killed and whatever was lost."""
+import os
 import random
 import signal
 import subprocess
+import threading
 import time
 
 import tap
@@ -110,6 +112,67 @@ def test_a_part_goes_on_after_one_process_and_the_reverse():
         assert {name: data for name, data in objects(store, "a/set").items() if "part-" not in name} == expected
 
 
+def test_a_new_signature_is_the_same_source():
+    """An address is signed anew for each run: what was packed from it is still packed."""
+    with scratch() as folder, serve() as (store, env):
+        source = pictures(folder, 3)
+        names = sorted(os.path.join(at, name) for at, _, names in os.walk(source) for name in names)
+        store.public = True
+        store.put("lines.txt", b"one\ntwo\n")
+        for i, name in enumerate(names):
+            with open(name, "rb") as f:
+                store.put(f"{i}.png", f.read())
+        host = env["AWS_ENDPOINT_URL"]
+
+        def pack(signature):
+            query = f"?X-Amz-Signature=a/{signature}&X-Amz-Date={signature}"
+            with open(f"{folder}/list.txt", "w") as f:
+                f.writelines(f"{host}/data/{i}.png{query} {i}\n" for i in range(len(names)))
+            os.utime(f"{folder}/list.txt", (1, 1))
+            return [report("pack", f"{host}/data/lines.txt{query}", f"{folder}/lines", "--from", "text", env=env),
+                    report("pack", f"{folder}/list.txt", f"{folder}/listed", "--from", "list", env=env)]
+
+        assert [done["up_to_date"] for done in pack(1)] == [False, False]
+        assert [done["up_to_date"] for done in pack(2)] == [True, True]
+
+
+class Gate:
+    """Holds requests back from the first shard on, until it is opened."""
+
+    def __init__(self, store):
+        self.store, self.opened = store, threading.Event()
+
+    def reached(self):
+        with self.store.lock:
+            return any(method == "PUT" and "tfrecord" in key for method, key, _ in self.store.requests)
+
+    def wait(self):
+        if self.reached():
+            self.opened.wait(HANG)
+
+
+def test_shards_of_two_commands_do_not_mix():
+    """A part wakes after its place was given to another command: it notices that, and the other command notices its shards."""
+    other = (*OPTIONS[:5], 4, *OPTIONS[6:])
+    with scratch() as folder, serve() as (store, env):
+        source = pictures(folder)
+        expected = one_process(source, store, env, other)
+        store.requests.clear()
+        store.rounds = gate = Gate(store)
+        part = subprocess.Popen([PENSTOCK, "pack", source, "s3://data/m/set", "--part", "1/2", *map(str, OPTIONS)], text=True, stderr=subprocess.PIPE, env=environment(**env))
+        wait_until(gate.reached, "the part sends a shard")
+        del store.buckets["data"]["m/set/.penstock-pack"]
+        for name, data in expected.items():
+            store.put(f"m/set/{name}", data)
+        gate.opened.set()
+        _, err = part.communicate(timeout=HANG)
+        assert part.returncode != 0 and "was taken by another command" in err, err
+        assert objects(store, "m/set") != expected
+        done = report("pack", source, "s3://data/m/set", *other, env=env)
+        assert not done["up_to_date"] and done["resumed_shards"] < 14, done
+        assert {name: data for name, data in objects(store, "m/set").items() if "part-" not in name} == expected
+
+
 def start(arguments, env, rank, ranks):
     return subprocess.Popen([PENSTOCK, "pack", *map(str, arguments)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             env=environment(**env, PMI_RANK=str(rank), PMI_SIZE=str(ranks)))
@@ -135,16 +198,11 @@ def test_a_rank_that_fails_or_is_silent_is_named():
         quick = {**env, "PENSTOCK_RANK_TIMEOUT": "1"}
         _, err = start([source, "s3://data/s/set", *OPTIONS], quick, 0, 2).communicate(timeout=HANG)
         assert "rank 1 gives no sign of life" in err, err
-        other = start([f"{folder}/missing", "s3://data/s/set", *OPTIONS], env, 1, 2)
-        first = start([source, "s3://data/s/set", *OPTIONS], env, 0, 2)
-        assert other.wait(timeout=HANG) != 0
-        sign = store.buckets["data"]["s/set/.rank-1-of-2"]
-
-        def ended():
-            store.buckets["data"].setdefault("s/set/.rank-1-of-2", sign)  # rank 0 takes it for one of an earlier run if it begins later
-            return first.poll() is not None
-
-        wait_until(ended, "rank 0 notices that rank 1 has failed")
+        job = {**env, "PMIX_NAMESPACE": "1"}
+        other = start([f"{folder}/missing", "s3://data/s/set", *OPTIONS], job, 1, 2)
+        other.communicate(timeout=HANG)
+        assert other.returncode != 0
+        first = start([source, "s3://data/s/set", *OPTIONS], job, 0, 2)
         _, err = first.communicate(timeout=HANG)
         assert first.returncode != 0 and f"rank 1 (process {other.pid} on " in err and "has failed" in err, err
 

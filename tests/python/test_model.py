@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import penstock as ps
 import tap
+from patience import HANG
 
 TEXT = "dense 16 relu | dense 3"
 
@@ -88,6 +90,33 @@ def test_metrics_of_an_evaluation():
     found = model.evaluate(batches(numbers))
     assert abs(found["mae"] - sum(abs(p - t) for p, t in pairs) / len(pairs)) < 1e-5 and "accuracy" not in found, found
     assert abs(found["r2"] - (1 - sum((p - t) ** 2 for p, t in pairs) / sum((t - mean) ** 2 for _, t in pairs))) < 1e-5 and history[-1]["val_r2"] == found["r2"]
+
+
+def test_metrics_are_of_one_thread():
+    """Another thread that asks for them while a batch is added is refused: their sums are in use."""
+    model = ps.Model("dense 256 relu | dense 1", input=(2,), seed=1, loss="binary")
+    values, labels = points(5000)
+    labels = array.array("q", [int(label > 0) for label in labels])
+    trainer, arguments = model._samples(values, labels, None, None)
+    metrics, refused, stop = trainer.metrics(), threading.Event(), time.monotonic() + HANG
+
+    def judge():
+        while not refused.is_set() and time.monotonic() < stop:
+            try:
+                trainer.judge(metrics, *arguments)
+            except RuntimeError:
+                pass  # it is the other one's turn
+
+    thread = threading.Thread(target=judge)
+    thread.start()
+    while not refused.is_set() and thread.is_alive():
+        try:
+            ps._core.metrics_judgement(metrics)
+        except RuntimeError as error:
+            assert "another thread" in str(error)
+            refused.set()
+    thread.join()
+    assert refused.is_set() and 0 <= ps._core.metrics_judgement(metrics)["auc"] <= 1
 
 
 def test_callbacks_stop_and_see_batches():

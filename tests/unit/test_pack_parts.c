@@ -113,7 +113,7 @@ static void names_are_numbered(void)
 
 static void notes_come_back(void)
 {
-    struct shard_facts facts = {12, 3456, 2, {12, 6, 10, 1, 200, 3, 400}}, got;
+    struct shard_facts facts = {12, 3456, 2, 98765, {12, 6, 10, 1, 200, 3, 400}}, got;
     struct text skips = {0}, note = {0};
     struct pack_report *report;
     pst_error e;

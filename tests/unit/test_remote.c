@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -384,6 +385,47 @@ static void waiting_requests(void)
     close(other);
     pthread_join(reader, NULL);
     object_close(o);
+}
+
+static const char *find_key(const char *folder)
+{
+    static char key[17];
+    const char *map = find_map(folder), *slash = strrchr(map, '/');
+    snprintf(key, sizeof(key), "%.16s", slash ? slash + 1 : "");
+    return key;
+}
+
+/* A copy that a program removes gives its room to the processes that use the folder: to this one, and, if another one removes it, too. */
+static void removed_copies(void)
+{
+    for (int other = 0; other < 2; other++) {
+        char folder[4096], elsewhere[4096];
+        pst_error e;
+        bool removed = false;
+        int status = 0;
+        snprintf(folder, sizeof(folder), "%s", test_path(other ? "removed-by-another" : "removed"));
+        snprintf(elsewhere, sizeof(elsewhere), "%s", test_path("elsewhere"));
+        struct room room = {.folder = folder, .most = MOST};
+        struct object *o = open_object(other ? "removed-by-another" : "removed", MOST);
+        REQUIRE(o);
+        uint8_t bytes[CACHE_BLOCK] = {1};
+        object_keep_first(o, bytes, sizeof(bytes));
+        object_close(o);
+        while (room_take(&room, 4096))
+            ;
+        const char *key = find_key(other ? "removed-by-another" : "removed");
+        pid_t child = other ? fork() : -1;
+        if (child == 0) {
+            (void)room_take(&(struct room){.folder = elsewhere, .most = MOST}, 1); /* it has looked at another folder */
+            _exit(pst_store_cache_remove(folder, key, &removed, &e) == PST_OK && removed ? 0 : 1);
+        }
+        if (other)
+            CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        else
+            CHECK(CHECK_STATUS(pst_store_cache_remove(folder, key, &removed, &e), PST_OK, &e) && removed);
+        CHECK(room_take(&room, CACHE_BLOCK));
+        CHECK(!room_take(&room, MOST / 2));
+    }
 }
 
 /* As if a thread had taken it from the queue. */
@@ -749,6 +791,185 @@ static void blocks_without_memory(void)
     blocks_limit(0);
 }
 
+/* ---- Disks that are full: the rest of the process drops what was read from them ---- */
+
+#define LARGE 200u /* blocks: more than the least pool keeps */
+
+static void write_to_file(struct object *o, uint64_t offset, size_t length)
+{
+    static uint8_t bytes[CACHE_BLOCK];
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = byte_at(offset + i);
+    CHECK(pwrite(o->cache.fd, bytes, length, (off_t)offset) == (ssize_t)length);
+}
+
+/* As if the block had arrived and found no memory. */
+static void put_in_file(struct object *o, size_t i)
+{
+    write_to_file(o, (uint64_t)i * CACHE_BLOCK, cache_block_bytes(&o->cache, i));
+    atomic_store(&o->cache.sums[i], cache_sum(0));
+}
+
+/* An object that is read from front to back, of which nothing fits into memory or stays on the disk. */
+static struct object *open_on_full_disk(const char *name)
+{
+    blocks_limit(1);
+    struct object *o = open_private(name, LARGE);
+    spare_note_full();
+    if (o)
+        object_expect_sequential(o);
+    return o;
+}
+
+/* A block stays while a request writes its bytes once more, and may be dropped after it. */
+static void blocks_that_are_written_again(void)
+{
+    struct object *o = open_on_full_disk("written");
+    REQUIRE(o);
+    struct part *p = begin_part(o, 4, 3, SOON);
+    put_in_file(o, 5);
+    object_mark(o, 5, 1, HERE);
+    put_in_file(o, 4);
+    write_to_file(o, 5 * CACHE_BLOCK, CACHE_BLOCK / 2);
+    CHECK(reads_right(o, 5 * CACHE_BLOCK, CACHE_BLOCK));
+    CHECK_INT(o->states[5], HERE);
+    write_to_file(o, 5 * CACHE_BLOCK + CACHE_BLOCK / 2, CACHE_BLOCK / 2);
+    put_in_file(o, 6);
+    part_show(p, 2);
+    CHECK(reads_right(o, 4 * CACHE_BLOCK + 1, CACHE_BLOCK));
+    CHECK(reads_right(o, 5 * CACHE_BLOCK, CACHE_BLOCK)); /* the request is past it */
+    CHECK_INT(o->states[5], PASSED);
+    part_show(p, 1);
+    part_finish(p, PST_OK, NULL);
+    CHECK(reads_right(o, 6 * CACHE_BLOCK, CACHE_BLOCK));
+    CHECK_INT(o->states[6], PASSED);
+    object_close(o);
+    blocks_limit(0);
+}
+
+/* Both processes have the private file: neither drops what the other one may still read. */
+static void blocks_of_two_processes(void)
+{
+    struct object *o = open_on_full_disk("forked");
+    REQUIRE(o);
+    struct wish w = {.first = 7, .end = 9};
+    int status = 0;
+    for (size_t i = 7; i < 9; i++) {
+        put_in_file(o, i);
+        object_mark(o, i, 1, HERE);
+    }
+    o->wishes = &w; /* of a thread that stays with the parent */
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!o->wishes && reads_right(o, 7 * CACHE_BLOCK, CACHE_BLOCK) && o->states[7] == HERE ? 0 : 1);
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(o->wishes == &w);
+    o->wishes = NULL;
+    CHECK(reads_right(o, 7 * CACHE_BLOCK, 2 * CACHE_BLOCK));
+    CHECK_INT(o->states[8], HERE);
+    object_close(o);
+    blocks_limit(0);
+}
+
+/* Takes all memory of the least pool. */
+static void take_all(uint8_t *taken[256])
+{
+    blocks_limit(1);
+    for (size_t i = 0; i < 256; i++)
+        CHECK((taken[i] = blocks_take()) != NULL);
+}
+
+static void give_all(uint8_t *taken[256])
+{
+    for (size_t i = 0; i < 256; i++)
+        blocks_give(taken[i]);
+    blocks_limit(0);
+}
+
+/* Blocks that somebody is about to read make no room for others. */
+static void blocks_that_can_be_spared(void)
+{
+    uint8_t *taken[256];
+    take_all(taken);
+    struct object *o = open_private("spared", 20);
+    REQUIRE(o);
+    for (size_t i = 0; i < 20; i++) {
+        object_mark(o, i, 1, COMING);
+        object_attach(o, i, &taken[i], true);
+        object_mark(o, i, 1, HERE);
+    }
+    CHECK(spare_has(20) && !spare_has(21));
+    struct wish w = {.first = 2, .end = 18};
+    o->wishes = &w;
+    o->memory[1].readers = 1;
+    CHECK(spare_has(3) && !spare_has(4));
+    o->wishes = NULL;
+    o->memory[1].readers = 0;
+    object_close(o);
+    give_all(taken);
+}
+
+static bool is_asked_for(struct object *o)
+{
+    bool asked = false;
+    for (unsigned i = 0; i < 3000 && !asked; i++) {
+        pthread_mutex_lock(&o->lock);
+        asked = o->states[0] == COMING || o->failures;
+        pthread_mutex_unlock(&o->lock);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return asked;
+}
+
+/* An object that finds no memory does not keep others from being filled that lie in a cache. It goes on when memory is given back. */
+static void objects_that_find_no_memory(void)
+{
+    uint8_t *taken[256];
+    take_all(taken);
+    struct object *o = open_private("waits", 8), *other = open_private("ends", LARGE), *cached = open_object("filled", MOST);
+    REQUIRE(o && other && cached);
+    spare_note_full();
+    for (size_t i = 0; i < LARGE; i++) {
+        object_mark(other, i, 1, COMING);
+        object_attach(other, i, &taken[i], false);
+        object_mark(other, i, 1, HERE);
+    }
+    object_expect(o, 0, 8 * CACHE_BLOCK);
+    object_expect(cached, 0, 8 * CACHE_BLOCK);
+    CHECK(is_asked_for(cached));
+    CHECK_INT(o->states[0], ABSENT);
+    object_close(cached);
+    object_close(other);
+    CHECK(is_asked_for(o));
+    object_close(o);
+    give_all(taken);
+}
+
+/* What has to be mapped moves to memory; the private copy stays where requests under way write to it. */
+static void mapped_copies(void)
+{
+    struct object *o = open_private("moved", 3);
+    REQUIRE(o);
+    static uint8_t bytes[CACHE_BLOCK];
+    pst_error e;
+    REQUIRE_OK(cache_open(&o->own, NULL, o->path, &o->facts, &e), &e);
+    struct cache before = o->own;
+    int full = open("/dev/full", O_RDWR | O_CLOEXEC);
+    CHECK(full >= 0 && dup2(full, o->own.fd) >= 0);
+    close(full);
+    for (size_t i = 0; i < 3; i++)
+        put_block(o, i);
+    REQUIRE_OK(object_need_mapped(o, object_size(o), &e), &e);
+    CHECK(o->own.fd == before.fd && o->own.sums == before.sums);
+    CHECK(object_descriptor(o) != before.fd && object_descriptor(o) != o->cache.fd && o->in_memory == 0);
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(pread(object_descriptor(o), bytes, sizeof(bytes), (off_t)(i * CACHE_BLOCK)) == (ssize_t)sizeof(bytes));
+        CHECK_INT(bytes[i + 3], byte_at(i * CACHE_BLOCK + i + 3));
+    }
+    CHECK(reads_right(o, 9, 2 * CACHE_BLOCK));
+    object_close(o);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"hashes", hashes}, {"versions", versions}, {"signature", signature}, {"addresses", addresses},
@@ -756,10 +977,13 @@ int main(int argc, char **argv)
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
                                         {"tuned_connections", tuned_connections}, {"hidden_keys", hidden_keys}, {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
                                         {"reopened_objects", reopened_objects}, {"errors_of_others", errors_of_others},
-                                        {"interrupted_count", interrupted_count}, {"blocks_that_were_read", blocks_that_were_read},
+                                        {"interrupted_count", interrupted_count}, {"removed_copies", removed_copies}, {"blocks_that_were_read", blocks_that_were_read},
                                         {"requests_with_gaps", requests_with_gaps},
                                         {"requests_that_are_aligned", requests_that_are_aligned},
                                         {"blocks_that_passed_meanwhile", blocks_that_passed_meanwhile}, {"blocks_that_fit_no_more", blocks_that_fit_no_more},
-                                        {"epochs_without_room", epochs_without_room}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory}, {NULL, NULL}};
+                                        {"epochs_without_room", epochs_without_room}, {"blocks_that_fit", blocks_that_fit}, {"blocks_without_memory", blocks_without_memory},
+                                        {"blocks_that_are_written_again", blocks_that_are_written_again}, {"blocks_of_two_processes", blocks_of_two_processes},
+                                        {"blocks_that_can_be_spared", blocks_that_can_be_spared}, {"objects_that_find_no_memory", objects_that_find_no_memory},
+                                        {"mapped_copies", mapped_copies}, {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

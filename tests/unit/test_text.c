@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void test_growing(void)
+static void check_growing(bool secret)
 {
     uint64_t before = mem_live();
-    struct text t = {0};
+    struct text t = {.secret = secret};
     text_add(&t, "");
     CHECK(t.data == NULL && t.length == 0);
     text_addf(&t, "%s", "");
@@ -36,6 +36,12 @@ static void test_growing(void)
     CHECK(t.data == NULL && t.length == 0 && t.capacity == 0);
     text_finish(&t);
     CHECK_INT(mem_live(), before);
+}
+
+static void test_growing(void)
+{
+    check_growing(false);
+    check_growing(true);
 }
 
 static void test_shell(void)
@@ -67,7 +73,7 @@ static void test_faults(void)
     CHECK(!whole.failed);
     for (int forever = 0; forever < 2; forever++) {
         for (uint64_t n = 0;; n++) {
-            struct text t = {0};
+            struct text t = {.secret = n % 2};
             test_fault_arm(FAULT_MEMORY, n, forever);
             build(&t);
             bool hit = test_fault_calls() > n;

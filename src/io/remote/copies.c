@@ -41,7 +41,7 @@ pst_status pst_store_cache_remove(const char *folder, const char *key, bool *ret
         return pst_fail(reterr, PST_EINVAL, "\"%.40s\" is not the key of a copy: expected 16 hexadecimal digits", key);
     pst_status st = find_folder(&path, folder, reterr);
     if (st == PST_OK)
-        *ret_removed = room_evict(path, key) > 0;
+        *ret_removed = room_remove(path, key) > 0;
     mem_free(path);
     return st;
 }

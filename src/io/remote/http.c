@@ -330,10 +330,20 @@ static struct curl_slist *split_lines(const char *lines, bool *ret_failed)
         struct curl_slist *longer = line ? curl.slist_append(list, line) : NULL;
         *ret_failed = !longer;
         list = longer ? longer : list;
+        if (line)
+            explicit_bzero(line, n);
         mem_free(line);
         lines += n + (lines[n] == '\n');
     }
     return list;
+}
+
+/* The lines may have keys. */
+static void free_lines(struct curl_slist *list)
+{
+    for (struct curl_slist *l = list; l; l = l->next)
+        explicit_bzero(l->data, strlen(l->data));
+    curl.slist_free_all(list);
 }
 
 static void set_up(CURL *easy, struct transfer *t, struct curl_slist *headers)
@@ -480,7 +490,7 @@ pst_status http_perform(struct http_call *c, pst_error *reterr)
         failed = curl.multi_add_handle(conn->multi, conn->easy) != CURLM_OK;
     }
     if (failed) {
-        curl.slist_free_all(headers);
+        free_lines(headers);
         connection_close(conn);
         return fail_memory(reterr, "opening a connection");
     }
@@ -490,7 +500,7 @@ pst_status http_perform(struct http_call *c, pst_error *reterr)
         connection_return(conn);
     else
         connection_close(conn); /* whatever is left of the answer must not be read as the next one */
-    curl.slist_free_all(headers);
+    free_lines(headers);
     return c->text.failed ? fail_memory(reterr, "reading an answer") : PST_OK;
 }
 

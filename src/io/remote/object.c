@@ -26,7 +26,7 @@ void object_free(struct object *o)
     mem_free(o->memory);
     cache_close(&o->cache);
     cache_close(&o->own);
-    cache_close(&o->former);
+    cache_close(&o->mapped_copy);
     pthread_mutex_destroy(&o->lock);
     pthread_cond_destroy(&o->changed);
     mem_free(o->states);
@@ -349,7 +349,7 @@ pst_status object_open(struct object **ret, const char *path, struct store_facts
         return fail_memory_at(reterr, path, "opening the object");
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->changed, NULL);
-    o->cache = o->own = o->former = (struct cache){.fd = -1, .map_fd = -1};
+    o->cache = o->own = o->mapped_copy = (struct cache){.fd = -1, .map_fd = -1};
     o->facts = *facts;
     o->refs = o->users = 1;
     o->path = mem_strdup(path);

@@ -25,9 +25,9 @@
 
 const struct cache *object_file_of(const struct object *o, size_t i)
 {
-    if (o->own.fd >= 0 && atomic_load(&o->own.sums[i]))
-        return &o->own;
-    return o->former.fd >= 0 && atomic_load(&o->former.sums[i]) ? &o->former : &o->cache;
+    if (o->mapped_copy.fd >= 0 && atomic_load(&o->mapped_copy.sums[i]))
+        return &o->mapped_copy;
+    return o->own.fd >= 0 && atomic_load(&o->own.sums[i]) ? &o->own : &o->cache;
 }
 
 /* The file for blocks that find no memory. */

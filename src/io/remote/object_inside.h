@@ -62,8 +62,8 @@ struct object {
     struct store_facts facts;
     struct cache cache;
     struct cache own;         /* a private copy for what comes once the cache had no more room; otherwise without a file */
-    struct cache former;      /* the private copy before it had to move to memory; otherwise without a file */
-    _Atomic int seen;         /* the descriptor of the copy that readers see: of one of the two */
+    struct cache mapped_copy; /* in memory, for what has to be mapped and finds no room on the disk; asked first; otherwise without a file */
+    _Atomic int seen;         /* the descriptor of the copy that readers see: of one of the three */
     _Atomic uint64_t moved;   /* when bytes arrived last; nanoseconds */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -78,6 +78,7 @@ struct object {
     size_t hand;                 /* …and where one that can be spared is looked for next */
     struct wish *wishes;         /* what is not dropped */
     unsigned mapped;             /* by so many: nothing is dropped any more */
+    bool forked;                 /* another process may have the private files, too: nothing of them is dropped */
     struct part *active; /* under way; locked */
     pst_error error;     /* the last failure… */
     uint64_t failures;   /* …and their number */
@@ -143,12 +144,16 @@ void spare_note_full(void);
 bool spare_disk_is_full(void);
 /* Whether it was full once: from then on nothing is fetched ahead that finds no memory, and what was read is dropped from the disk, too. */
 bool spare_is_short(void);
+/* Whether a block lies on a disk that was full once, for this process alone, and no request writes it. Locked. */
+bool spare_can_punch(const struct object *o, size_t i);
 /* Frees the space of a block that was read. Locked. */
 void spare_punch(struct object *o, size_t i);
 /* Memory for a block of an object, of the pool or of a block that can rather be spared: of those that were read in part, and those that nobody asked for;
  * for what nobody asked for, only of the latter in objects whose turn comes later. For what somebody waits for, of any other, and past the limit if there
  * is none. NULL: there is none. */
 uint8_t *spare_take(const struct object *o, enum urgency urgency);
+/* How many blocks of an object nobody asked for and could be dropped, up to `most`. Locked. */
+size_t spare_ahead(const struct object *o, size_t most);
 /* Whether so many blocks that will be asked for soon would find memory. */
 bool spare_has(size_t count);
 

@@ -90,8 +90,11 @@ void parts_release(struct object *o)
     if (last)
         *at = o->next;
     pthread_mutex_unlock(&all.lock);
-    if (last)
-        object_free(o);
+    if (!last)
+        return;
+    object_free(o);
+    if (spare_is_short())
+        parts_resume();
 }
 
 bool parts_visit(bool (*visit)(struct object *o, void *user), void *user)
@@ -197,6 +200,7 @@ static void forget_threads(void)
         drop_parts(&all.queue[u].first);
     for (struct object *o = all.objects; o; o = o->next) {
         drop_parts(&o->active);
+        o->wishes = NULL; /* on the stacks of threads that stayed */
         for (size_t i = 0; i < o->cache.blocks; i++) {
             o->states[i] = o->states[i] == COMING ? ABSENT : o->states[i];
             if (o->memory)
@@ -212,8 +216,10 @@ void object_fork(enum fork_phase phase)
 {
     if (phase == FORK_BEFORE)
         pthread_mutex_lock(&all.lock);
-    for (struct object *o = all.objects; o; o = o->next)
+    for (struct object *o = all.objects; o; o = o->next) {
+        o->forked |= phase != FORK_BEFORE;
         fork_lock(&o->lock, phase);
+    }
     if (phase == FORK_CHILD)
         forget_threads();
     if (phase != FORK_BEFORE)
@@ -334,46 +340,58 @@ static struct part *fill_part(struct object *o)
     return p;
 }
 
-/* Blocks that nobody asked for, of objects that are filled later. Locked. */
-static size_t spare_after(const struct object *o)
+/* Whether so many blocks that nobody asked for can be dropped of objects that are filled after this one. Locked. */
+static bool has_spare_after(const struct object *o, size_t wanted)
 {
-    size_t blocks = 0;
-    for (struct object *other = all.objects; other; other = other->next) {
+    size_t found = 0;
+    for (struct object *other = all.objects; other && found < wanted; other = other->next) {
         if (other->turn <= o->turn)
             continue;
         pthread_mutex_lock(&other->lock);
-        blocks += other->mapped ? 0 : other->ahead;
+        found += spare_ahead(other, wanted - found);
         pthread_mutex_unlock(&other->lock);
     }
-    return blocks;
+    return found >= wanted;
 }
 
-/* Whether what the object's next request brings finds memory, or room on a disk. */
-static bool has_room(struct object *o)
+static bool is_cached(struct object *o)
 {
-    if (!spare_is_short())
-        return true;
     pthread_mutex_lock(&o->lock);
     bool cached = !o->memory;
     pthread_mutex_unlock(&o->lock);
-    return cached || blocks_room() + spare_after(o) >= (all.fills + 1) * (size_t)PART_BLOCKS;
+    return cached;
 }
 
-/* Small requests have more threads than there are connections for large ones: as many of the latter at once would only delay each other.
- * Locked. */
-static bool may_fill(void)
+/* Whether what the object's next request brings finds memory. Locked. */
+static bool has_memory(const struct object *o)
 {
-    return all.fill_first && all.fills < connections() && has_room(all.fill_first);
+    size_t wanted = (all.fills + 1) * (size_t)PART_BLOCKS, room = blocks_room();
+    return room >= wanted || has_spare_after(o, wanted - room);
+}
+
+/* The first object whose next request finds memory, or room on a disk. Where one finds no memory, neither do those after it, of which less can be
+ * dropped. Small requests have more threads than there are connections for large ones: as many of the latter at once would only delay each other. NULL:
+ * there is none. Locked. */
+static struct object *next_to_fill(void)
+{
+    struct object *o = all.fills < connections() ? all.fill_first : NULL;
+    bool tried = false;
+    for (; o && spare_is_short() && !is_cached(o); o = o->fill_next) {
+        if (!tried && has_memory(o))
+            break;
+        tried = true;
+    }
+    return o;
 }
 
 /* NULL: nothing to do. Locked. */
 static struct part *take_part(void)
 {
+    struct object *o;
     struct part *p = NULL;
     for (unsigned u = 0; u < SOMETIME && !p; u++)
         p = queue_take(&all.queue[u]);
-    while (!p && may_fill()) {
-        struct object *o = all.fill_first;
+    while (!p && (o = next_to_fill())) {
         p = fill_part(o);
         if (p)
             o->refs++;
@@ -410,7 +428,7 @@ static void *fetch_parts(void *unused)
             all.idle--;
             continue;
         }
-        if (all.idle && may_fill()) /* this one may have filled before */
+        if (all.idle && next_to_fill()) /* this one may have filled before */
             pthread_cond_signal(&all.work);
         pthread_mutex_unlock(&all.lock);
         pst_error error = {0};
@@ -477,7 +495,7 @@ bool parts_add(struct part *list)
 void parts_resume(void)
 {
     pthread_mutex_lock(&all.lock);
-    if (all.idle && may_fill())
+    if (all.idle && next_to_fill())
         pthread_cond_signal(&all.work);
     pthread_mutex_unlock(&all.lock);
 }

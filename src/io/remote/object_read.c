@@ -87,7 +87,7 @@ static void pass(struct object *o, size_t i)
 /* Whether a block may be dropped: it lies in memory, or on a disk that was full, for this process alone. Locked. */
 static bool is_droppable(const struct object *o, size_t i)
 {
-    return o->memory[i].bytes || (spare_is_short() && o->states[i] == HERE && object_file_of(o, i)->map_fd < 0);
+    return o->memory[i].bytes || spare_can_punch(o, i);
 }
 
 /* `n` bytes of a block were read. What is read while the object is opened does not count: it is read again. Returns whether the block was dropped. Locked. */
@@ -134,14 +134,12 @@ static pst_status write_down(struct object *o, const struct cache *to, size_t en
 /* Puts the blocks before `end` into the file that descriptors of the object see. If the disk is full, that is one in memory from then on. Locked. */
 static pst_status gather(struct object *o, size_t end, pst_error *reterr)
 {
-    struct cache *to = o->own.fd >= 0 ? &o->own : &o->cache;
+    const struct cache *to = o->mapped_copy.fd >= 0 ? &o->mapped_copy : o->own.fd >= 0 ? &o->own : &o->cache;
     pst_status st = write_down(o, to, end, reterr);
-    struct cache memory;
-    if (st < 0 && reterr && cache_is_full(reterr->sys_errno) && o->former.fd < 0 && cache_open_memory(&memory, o->path, &o->facts, reterr) == PST_OK) {
+    if (st < 0 && reterr && cache_is_full(reterr->sys_errno) && o->mapped_copy.fd < 0 &&
+        cache_open_memory(&o->mapped_copy, o->path, &o->facts, reterr) == PST_OK) {
         spare_note_full();
-        o->former = o->own; /* readers may be at it */
-        o->own = memory;
-        to = &o->own;
+        to = &o->mapped_copy;
         st = write_down(o, to, end, reterr);
     }
     if (st == PST_OK && atomic_load(&o->seen) != to->fd)
@@ -165,13 +163,19 @@ pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *rete
     return st;
 }
 
+/* Whether the blocks may lie in more than one file. Locked. */
+static bool has_moved(const struct object *o)
+{
+    return o->own.fd >= 0 || o->mapped_copy.fd >= 0;
+}
+
 bool object_is_whole(struct object *o)
 {
     pthread_mutex_lock(&o->lock);
     if (o->here < o->cache.blocks)
         object_check_stored(o, 0, o->cache.blocks);
     bool whole = o->here == o->cache.blocks;
-    if (whole && (o->in_memory || o->own.fd >= 0)) /* a small one, which came with its opening, can be mapped, and then closed */
+    if (whole && (o->in_memory || has_moved(o))) /* a small one, which came with its opening, can be mapped, and then closed */
         whole = o->cache.size <= SMALL && gather(o, o->cache.blocks, NULL) == PST_OK && !o->in_memory;
     o->mapped += whole;
     pthread_mutex_unlock(&o->lock);
@@ -181,7 +185,7 @@ bool object_is_whole(struct object *o)
 bool object_is_here(struct object *o)
 {
     pthread_mutex_lock(&o->lock);
-    bool here = o->here == o->cache.blocks && !o->in_memory && o->own.fd < 0; /* a mapping may be of the copy that was left */
+    bool here = o->here == o->cache.blocks && !o->in_memory && !has_moved(o); /* a mapping may be of the copy that was left */
     o->mapped += here;
     pthread_mutex_unlock(&o->lock);
     return here;

@@ -28,6 +28,20 @@ bool spare_is_short(void)
     return atomic_load_explicit(&was_full, memory_order_relaxed);
 }
 
+/* Whether a request under way may be writing the block: a hole in it would be shown as a whole block. */
+static bool is_being_written(const struct object *o, size_t i)
+{
+    const struct part *p = o->active;
+    while (p && (i < p->first + p->done || i >= p->first + p->count))
+        p = p->next;
+    return p != NULL;
+}
+
+bool spare_can_punch(const struct object *o, size_t i)
+{
+    return spare_is_short() && !o->forked && o->states[i] == HERE && object_file_of(o, i)->map_fd < 0 && !is_being_written(o, i);
+}
+
 void spare_punch(struct object *o, size_t i)
 {
     const struct cache *c = object_file_of(o, i);
@@ -54,15 +68,22 @@ static bool can_drop(const struct object *o, size_t i, enum kind kind)
 }
 
 /* The next block after the last one that was dropped; of those that nobody asked for the last, which is needed last. Locked. */
+static bool find_block(const struct object *o, enum kind kind, size_t *ret)
+{
+    size_t blocks = o->cache.blocks;
+    bool found = false;
+    for (size_t n = 0; n < blocks && !found; n++) {
+        *ret = kind == AHEAD ? blocks - 1 - n : (o->hand + n) % blocks;
+        found = can_drop(o, *ret, kind);
+    }
+    return found;
+}
+
+/* Locked. */
 static bool drop_of(struct object *o, enum kind kind)
 {
-    size_t blocks = o->cache.blocks, n = 0, i = 0;
-    bool found = false;
-    for (; n < blocks && !found; n++) {
-        i = kind == AHEAD ? blocks - 1 - n : (o->hand + n) % blocks;
-        found = can_drop(o, i, kind);
-    }
-    if (!found)
+    size_t i = 0;
+    if (!find_block(o, kind, &i))
         return false;
     bool was_read = o->memory[i].read > 0;
     o->hand = kind == AHEAD ? o->hand : i + 1;
@@ -73,7 +94,7 @@ static bool drop_of(struct object *o, enum kind kind)
 
 struct search {
     enum kind kind;
-    uint64_t last; /* the last turn of an object that has such blocks */
+    uint64_t last; /* the last turn of an object of which such a block can be dropped */
 };
 
 static size_t candidates(const struct object *o, enum kind kind)
@@ -84,8 +105,9 @@ static size_t candidates(const struct object *o, enum kind kind)
 static bool find_last(struct object *o, void *user)
 {
     struct search *s = user;
+    size_t i = 0;
     pthread_mutex_lock(&o->lock);
-    if (candidates(o, s->kind) && o->turn > s->last)
+    if (candidates(o, s->kind) && o->turn > s->last && find_block(o, s->kind, &i))
         s->last = o->turn;
     pthread_mutex_unlock(&o->lock);
     return false;
@@ -118,18 +140,39 @@ uint8_t *spare_take(const struct object *o, enum urgency urgency)
     return block || urgency != NOW ? block : blocks_take_more();
 }
 
+/* Of those that were read in part, or that nobody asked for, up to `most`. Locked. */
+static size_t count_blocks(const struct object *o, enum kind kind, size_t most)
+{
+    size_t found = 0, left = candidates(o, kind);
+    for (size_t i = o->cache.blocks; left && i-- && found < most;) {
+        const struct memory_block *m = &o->memory[i];
+        left -= m->bytes && (kind == READ ? m->read > 0 : m->ahead);
+        found += can_drop(o, i, kind);
+    }
+    return found;
+}
+
+size_t spare_ahead(const struct object *o, size_t most)
+{
+    return count_blocks(o, AHEAD, most);
+}
+
+struct count {
+    size_t found, wanted;
+};
+
 static bool add_spare(struct object *o, void *user)
 {
+    struct count *c = user;
     pthread_mutex_lock(&o->lock);
-    *(size_t *)user += candidates(o, READ) + candidates(o, AHEAD);
+    c->found += count_blocks(o, READ, c->wanted - c->found);
+    c->found += count_blocks(o, AHEAD, c->wanted - c->found);
     pthread_mutex_unlock(&o->lock);
-    return false;
+    return c->found >= c->wanted;
 }
 
 bool spare_has(size_t count)
 {
-    size_t found = blocks_room();
-    if (found < count)
-        (void)parts_visit(add_spare, &found);
-    return found >= count;
+    struct count c = {blocks_room(), count};
+    return c.found >= count || parts_visit(add_spare, &c);
 }

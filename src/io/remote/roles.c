@@ -19,23 +19,27 @@
 
 void role_keys_finish(struct role_keys *k)
 {
-    char *all[] = {k->access_key, k->secret_key, k->session_token, k->region, k->endpoint, k->ca_file};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        hidden_free(all[i]);
+    char *secrets[] = {k->access_key, k->secret_key, k->session_token}, *others[] = {k->region, k->endpoint, k->ca_file};
+    for (size_t i = 0; i < 3; i++) {
+        hidden_free(secrets[i]);
+        mem_free(others[i]);
+    }
     *k = (struct role_keys){0};
 }
 
 bool role_keys_copy(struct role_keys *to, const struct role_keys *from)
 {
-    char *const values[] = {from->access_key, from->secret_key, from->session_token, from->region, from->endpoint, from->ca_file};
+    char *const secrets[] = {from->access_key, from->secret_key, from->session_token}, *const others[] = {from->region, from->endpoint, from->ca_file};
     *to = (struct role_keys){.expires = from->expires};
-    char **const places[] = {&to->access_key, &to->secret_key, &to->session_token, &to->region, &to->endpoint, &to->ca_file};
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        if (values[i] && !(*places[i] = hidden_copy(values[i], SIZE_MAX))) {
-            role_keys_finish(to);
-            return false;
-        }
-    return true;
+    char **const hidden[] = {&to->access_key, &to->secret_key, &to->session_token}, **const plain[] = {&to->region, &to->endpoint, &to->ca_file};
+    bool ok = true;
+    for (size_t i = 0; i < 3; i++) {
+        ok = ok && (!secrets[i] || (*hidden[i] = hidden_copy(secrets[i], SIZE_MAX)));
+        ok = ok && (!others[i] || (*plain[i] = mem_strdup(others[i])));
+    }
+    if (!ok)
+        role_keys_finish(to);
+    return ok;
 }
 
 static pst_status take(char **to, const char *value, size_t n, pst_error *reterr)
@@ -46,10 +50,19 @@ static pst_status take(char **to, const char *value, size_t n, pst_error *reterr
     return *to ? PST_OK : fail_memory(reterr, "reading the keys of the store");
 }
 
-static pst_status take_variable(char **to, const char *name, pst_error *reterr)
+/* The same for what is no secret. */
+static pst_status take_plain(char **to, const char *value, size_t n, pst_error *reterr)
+{
+    if (*to || !n)
+        return PST_OK;
+    *to = mem_strndup(value, n);
+    return *to ? PST_OK : fail_memory(reterr, "reading the settings of the store");
+}
+
+static pst_status take_variable(char **to, const char *name, pst_status (*take_value)(char **, const char *, size_t, pst_error *), pst_error *reterr)
 {
     const char *value = getenv(name);
-    return value ? take(to, value, strlen(value), reterr) : PST_OK;
+    return value ? take_value(to, value, strlen(value), reterr) : PST_OK;
 }
 
 const char *role_ca_file(void)
@@ -67,22 +80,22 @@ pst_status role_from_variables(struct role_keys *k, pst_error *reterr)
 {
     pst_status st = PST_OK;
     if (getenv("AWS_ACCESS_KEY_ID") && !k->access_key) { /* the three belong together */
-        st = take_variable(&k->access_key, "AWS_ACCESS_KEY_ID", reterr);
+        st = take_variable(&k->access_key, "AWS_ACCESS_KEY_ID", take, reterr);
         if (st == PST_OK)
-            st = take_variable(&k->secret_key, "AWS_SECRET_ACCESS_KEY", reterr);
+            st = take_variable(&k->secret_key, "AWS_SECRET_ACCESS_KEY", take, reterr);
         if (st == PST_OK)
-            st = take_variable(&k->session_token, "AWS_SESSION_TOKEN", reterr);
+            st = take_variable(&k->session_token, "AWS_SESSION_TOKEN", take, reterr);
         if (st == PST_OK && k->access_key && !k->secret_key)
             st = pst_fail(reterr, PST_EINVAL, "AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not; set both or neither");
     }
     static const char *const regions[] = {"AWS_REGION", "AWS_DEFAULT_REGION"};
     static const char *const endpoints[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
     for (size_t i = 0; st == PST_OK && i < 2; i++)
-        st = take_variable(&k->region, regions[i], reterr);
+        st = take_variable(&k->region, regions[i], take_plain, reterr);
     for (size_t i = 0; st == PST_OK && i < 2; i++)
-        st = take_variable(&k->endpoint, endpoints[i], reterr);
+        st = take_variable(&k->endpoint, endpoints[i], take_plain, reterr);
     if (st == PST_OK && role_ca_file())
-        st = take(&k->ca_file, role_ca_file(), strlen(role_ca_file()), reterr);
+        st = take_plain(&k->ca_file, role_ca_file(), strlen(role_ca_file()), reterr);
     return st;
 }
 
@@ -105,12 +118,13 @@ static pst_status take_line(struct role_keys *k, struct role_keys *own, const ch
     const struct {
         const char *name;
         char **to;
-    } names[] = {{"aws_access_key_id", &own->access_key},
-                 {"aws_secret_access_key", &own->secret_key},
-                 {"aws_session_token", &own->session_token},
-                 {"region", &k->region},
-                 {"endpoint_url", &k->endpoint},
-                 {"ca_bundle", &k->ca_file}};
+        bool secret;
+    } names[] = {{"aws_access_key_id", &own->access_key, true},
+                 {"aws_secret_access_key", &own->secret_key, true},
+                 {"aws_session_token", &own->session_token, true},
+                 {"region", &k->region, false},
+                 {"endpoint_url", &k->endpoint, false},
+                 {"ca_bundle", &k->ca_file, false}};
     size_t name = strcspn(line, " \t=\n"), at = name;
     while (at < n && (line[at] == ' ' || line[at] == '\t'))
         at++;
@@ -123,7 +137,7 @@ static pst_status take_line(struct role_keys *k, struct role_keys *own, const ch
         n--;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strlen(names[i].name) == name && strncasecmp(line, names[i].name, name) == 0)
-            return take(names[i].to, line + at, n - at, reterr);
+            return (names[i].secret ? take : take_plain)(names[i].to, line + at, n - at, reterr);
     return PST_OK;
 }
 
@@ -278,7 +292,8 @@ static bool ask(struct http_call *c, const char *method, const char *url, const 
                             .ca_file = role_ca_file(),
                             .connect_seconds = CONNECT_SECONDS,
                             .first_seconds = SERVICE_SECONDS,
-                            .stall_seconds = SERVICE_SECONDS};
+                            .stall_seconds = SERVICE_SECONDS,
+                            .text.secret = true};
     return http_perform(c, NULL) == PST_OK && c->complete && c->status == 200 && c->text.length;
 }
 
@@ -309,11 +324,9 @@ static pst_status ask_container(struct role_keys *k, pst_error *reterr)
     if (text)
         explicit_bzero(text, length);
     mem_free(text);
-    if (headers)
-        explicit_bzero(headers, strlen(headers));
     http_call_finish(&c);
     mem_free(url);
-    mem_free(headers);
+    wipe(headers);
     return st;
 }
 
@@ -346,7 +359,7 @@ static pst_status ask_machine(struct role_keys *k, pst_error *reterr)
     http_call_finish(&keys);
     mem_free(url);
     mem_free(list);
-    mem_free(headers);
+    wipe(headers);
     mem_free(one);
     return st;
 }

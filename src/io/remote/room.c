@@ -154,7 +154,18 @@ struct copies {
     const char *folder;
     pst_store_copy *items;
     size_t count, capacity;
+    bool uses; /* whether they are in use is to be told */
 };
+
+/* Takes no lock: a process that opens the copy would have to wait for it, and one that evicts would pass it over. */
+static bool is_used(int folder_fd, const char *name)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = USE_FIRST, .l_len = USE_COUNT};
+    int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC);
+    bool used = fd >= 0 && fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+    file_close(fd);
+    return used;
+}
 
 static pst_status note_copy(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
 {
@@ -171,9 +182,7 @@ static pst_status note_copy(void *user, int folder_fd, const struct dirent *entr
     copy.bytes = (uint64_t)(map.st_blocks + data.st_blocks) * 512;
     copy.size_whole = (uint64_t)data.st_size;
     copy.used = (int64_t)map.st_mtim.tv_sec * 1000000000 + map.st_mtim.tv_nsec;
-    int fd = openat(folder_fd, entry->d_name, O_RDWR | O_CLOEXEC);
-    copy.in_use = fd >= 0 && room_lock(fd, F_WRLCK, USE_FIRST, USE_COUNT, false);
-    file_close(fd);
+    copy.in_use = c->uses && is_used(folder_fd, entry->d_name);
     if (mem_grow((void **)&c->items, &c->capacity, c->count + 1, sizeof(*c->items)) < 0)
         return fail_memory_at(reterr, c->folder, "listing the cache");
     c->items[c->count++] = copy;
@@ -197,7 +206,7 @@ static pst_status find_copies(struct copies *c, pst_error *reterr)
 
 pst_status room_copies(const char *folder, pst_store_copy **ret, size_t *ret_count, pst_error *reterr)
 {
-    struct copies c = {.folder = folder};
+    struct copies c = {.folder = folder, .uses = true};
     pst_status st = find_copies(&c, reterr);
     if (st < 0) {
         mem_free(c.items);
@@ -230,11 +239,39 @@ uint64_t room_evict(const char *folder, const char *key)
     return freed;
 }
 
-static void subtract(uint64_t bytes)
+static void subtract(struct count *c, uint64_t bytes)
 {
-    uint64_t now = atomic_load(&present.count->bytes);
-    while (!atomic_compare_exchange_weak(&present.count->bytes, &now, now > bytes ? now - bytes : 0))
+    uint64_t now = atomic_load(&c->bytes);
+    while (!atomic_compare_exchange_weak(&c->bytes, &now, now > bytes ? now - bytes : 0))
         ;
+}
+
+/* The number of a folder, where there is one. While the descriptor is open, no process counts the folder again. */
+static struct count *borrow_count(const char *folder, int *ret_fd)
+{
+    struct stat st;
+    char *name = file_join(folder, "room");
+    *ret_fd = name ? open(name, O_RDWR | O_CLOEXEC) : -1;
+    mem_free(name);
+    bool ok = *ret_fd >= 0 && fstat(*ret_fd, &st) == 0 && st.st_size >= COUNT_BYTES && room_lock(*ret_fd, F_RDLCK, 0, 1, true) == 0;
+    void *map = ok ? mmap(NULL, COUNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *ret_fd, 0) : MAP_FAILED;
+    return map == MAP_FAILED ? NULL : map;
+}
+
+uint64_t room_remove(const char *folder, const char *key)
+{
+    int fd = -1;
+    pthread_mutex_lock(&present.lock);
+    bool ours = present.count && strcmp(present.folder, folder) == 0;
+    struct count *count = ours ? present.count : borrow_count(folder, &fd);
+    uint64_t freed = room_evict(folder, key);
+    if (count)
+        subtract(count, freed);
+    if (count && !ours)
+        munmap(count, COUNT_BYTES);
+    file_close(fd);
+    pthread_mutex_unlock(&present.lock);
+    return freed;
 }
 
 /* Removes copies until there is room. One process at a time; one that waited may find room at once. Locked. */
@@ -247,7 +284,7 @@ static void make_room(const struct room *r, uint64_t bytes)
     if (atomic_load(&present.count->bytes) > goal)
         (void)find_copies(&c, NULL);
     for (size_t i = 0; i < c.count && atomic_load(&present.count->bytes) > goal; i++)
-        subtract(room_evict(r->folder, c.items[i].key));
+        subtract(present.count, room_evict(r->folder, c.items[i].key));
     mem_free(c.items);
     if (atomic_load(&present.count->bytes) > goal)
         present.rest_until = clock_ns() + REST_NS;
@@ -289,6 +326,6 @@ void room_give(const struct room *r, uint64_t bytes)
         return;
     pthread_mutex_lock(&present.lock);
     if (present.count && strcmp(present.folder, r->folder) == 0)
-        subtract(bytes);
+        subtract(present.count, bytes);
     pthread_mutex_unlock(&present.lock);
 }

@@ -32,6 +32,8 @@ int room_lock(int fd, short type, off_t first, off_t count, bool wait);
 pst_status room_copies(const char *folder, pst_store_copy **ret, size_t *ret_count, pst_error *reterr);
 /* Removes a copy that no process has open; returns the bytes that this frees. */
 uint64_t room_evict(const char *folder, const char *key);
+/* The same, and gives the room to the processes that use the folder. */
+uint64_t room_remove(const char *folder, const char *key);
 /* The bytes that the folder's copies occupy. */
 uint64_t room_folder_bytes(const char *folder);
 

@@ -66,8 +66,8 @@ pst_status pst_store_configure(const pst_store_options *options, pst_error *rete
         return st;
     if ((o.access_key != NULL) != (o.secret_key != NULL))
         return pst_fail(reterr, PST_EINVAL, "access_key and secret_key belong together: give both or neither");
-    if (!hide(&k.endpoint, o.endpoint) || !hide(&k.region, o.region) || !hide(&k.access_key, o.access_key) ||
-        !hide(&k.secret_key, o.secret_key) || !hide(&k.session_token, o.session_token) || !hide(&k.ca_file, o.ca_file) || !copy(&folder, o.cache_folder)) {
+    if (!copy(&k.endpoint, o.endpoint) || !copy(&k.region, o.region) || !hide(&k.access_key, o.access_key) ||
+        !hide(&k.secret_key, o.secret_key) || !hide(&k.session_token, o.session_token) || !copy(&k.ca_file, o.ca_file) || !copy(&folder, o.cache_folder)) {
         role_keys_finish(&k);
         mem_free(folder);
         return fail_memory(reterr, "configuring the store");
@@ -193,7 +193,7 @@ pst_status settings_get(struct settings *ret, pst_error *reterr)
     pst_status st = look(reterr);
     const struct role_keys *k = &present.keys;
     ret->virtual_host = present.virtual_host;
-    if (st == PST_OK && (!hide(&ret->endpoint, k->endpoint) || !hide(&ret->region, k->region ? k->region : "us-east-1") ||
+    if (st == PST_OK && (!copy(&ret->endpoint, k->endpoint) || !copy(&ret->region, k->region ? k->region : "us-east-1") ||
                          !hide(&ret->access_key, k->access_key) || !hide(&ret->secret_key, k->secret_key) ||
                          !hide(&ret->session_token, k->session_token)))
         st = fail_memory(reterr, "reading the settings of the store");

@@ -22,13 +22,11 @@ static void add_canonical(struct text *t, const struct sigv4_request *r, const s
 static void sign(const struct sigv4_key *key, const char *date, const char *to_sign, char ret[SHA256_HEX])
 {
     uint8_t digest[SHA256_BYTES];
-    struct text first = {0};
+    struct text first = {.secret = true};
     text_addf(&first, "AWS4%s", key->secret_key);
     memset(digest, 0, sizeof(digest));
     if (!first.failed)
         hmac_sha256(first.data, first.length, date, strlen(date), digest);
-    if (first.data)
-        explicit_bzero(first.data, first.length);
     text_finish(&first);
     hmac_sha256(digest, sizeof(digest), key->region, strlen(key->region), digest);
     hmac_sha256(digest, sizeof(digest), "s3", 2, digest);
@@ -43,7 +41,7 @@ void sigv4_sign(struct text *headers, const struct sigv4_request *r, const struc
     const char *names = key->session_token ? "host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
                                            : "host;x-amz-content-sha256;x-amz-date";
     struct tm utc;
-    struct text canonical = {0}, to_sign = {0};
+    struct text canonical = {.secret = true}, to_sign = {0};
     gmtime_r(&now, &utc);
     strftime(when, sizeof(when), "%Y%m%dT%H%M%SZ", &utc);
     snprintf(date, sizeof(date), "%.8s", when);

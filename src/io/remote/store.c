@@ -115,8 +115,6 @@ struct prepared {
 
 static void prepared_finish(struct prepared *p)
 {
-    if (p->headers.data)
-        explicit_bzero(p->headers.data, p->headers.length);
     text_finish(&p->url);
     text_finish(&p->headers);
     mem_free(p->ca_file);
@@ -177,6 +175,7 @@ static pst_status prepare_s3(struct prepared *p, struct http_call *c, const stru
 static pst_status prepare(struct prepared *p, struct http_call *c, const struct address *a, const struct store_ask *ask, pst_error *reterr)
 {
     pst_status st = PST_OK;
+    p->headers.secret = true;
     if (a->s3)
         st = prepare_s3(p, c, a, ask, reterr);
     else

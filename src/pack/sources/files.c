@@ -49,7 +49,7 @@ pst_status files_add(struct pack_source *s, const char *path, const char *key, u
         return fail_memory(reterr, "listing the files");
     f->items = items;
     f->items[s->count++] = (struct file_item){copy, info.size, label, (uint32_t)(f->root_count - 1)};
-    pack_source_mix_file(s, key, st < 0 ? 0 : info.size, st < 0 ? 0 : info.mtime_ns);
+    pack_source_mix_file(s, key, false, st < 0 ? 0 : info.size, st < 0 ? 0 : info.mtime_ns);
     pack_source_mix(s, &label, sizeof(label));
     return PST_OK;
 }

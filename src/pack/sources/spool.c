@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "codec/stream.h"
 #include "io/file.h"
+#include "io/remote/remote.h"
 #include "io/zip.h"
 #include "pack/report.h"
 
@@ -180,7 +181,7 @@ pst_status spool_open(struct spool *sp, struct pack_source *s, const struct pack
         f.fd = -1;
         st = file_open_read(&f.fd, path, reterr);
         if (st == PST_OK)
-            st = file_fstat(f.fd, path, &info, reterr);
+            st = remote_is(path) ? file_stat(path, &info, reterr) /* the time of the object, not of its copy */ : file_fstat(f.fd, path, &info, reterr);
         if (st == PST_OK && !info.is_regular)
             st = pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
                              info.is_folder ? "is a folder, where a file is expected"
@@ -200,9 +201,9 @@ pst_status spool_open(struct spool *sp, struct pack_source *s, const struct pack
         return st;
     }
     if (f.pipe)
-        pack_source_mix_file(s, "-", f.offset, (int64_t)f.hash);
+        pack_source_mix_file(s, "-", false, f.offset, (int64_t)f.hash);
     else
-        pack_source_mix_file(s, file_base(path), info.size, info.mtime_ns);
+        pack_source_mix_file(s, path, true, info.size, info.mtime_ns);
     return PST_OK;
 }
 
