@@ -192,7 +192,22 @@ struct tally {
     size_t count;
 };
 
+/* Remedies of one group exclude each other; those without one are not combined. */
+enum remedy_group {
+    GROUP_NONE = 0,
+    GROUP_DATA = 1,
+    GROUP_CACHE = 2,
+    GROUP_WORKERS = 4,
+    GROUP_BATCH = 8,
+    GROUP_ORDER = 16,
+    GROUP_FIELDS = 32,
+    GROUP_QUALITY = 64,
+    GROUP_STEP = 128,
+    GROUP_PREFETCH = 256
+};
+
 struct remedy {
+    enum remedy_group group;
     const char *id, *cause, *stage_kind;
     char title[240], price[200], risk[200], basis[160];
     char *command;         /* NULL: none */

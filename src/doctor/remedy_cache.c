@@ -219,7 +219,7 @@ static pst_status find_cache_disk(struct pst_doctor *d, struct remedy *r, pst_er
 }
 
 const struct remedy_class remedy_cache[] = {
-    {"cache-ram", 2, find_cache_ram},
-    {"cache-disk", 3, find_cache_disk},
+    {"cache-ram", 2, find_cache_ram, GROUP_CACHE},
+    {"cache-disk", 3, find_cache_disk, GROUP_CACHE},
     {0},
 };

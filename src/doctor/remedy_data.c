@@ -283,11 +283,14 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
 }
 
 const struct remedy_class remedy_data[] = {
-    {"resize-offline", 3, find_resize_offline}, {"reshard", 3, find_reshard},     {"pack", 3, find_pack}, {0},
+    {"resize-offline", 3, find_resize_offline, GROUP_DATA},
+    {"reshard", 3, find_reshard, GROUP_DATA},
+    {"pack", 3, find_pack, GROUP_DATA},
+    {0},
 };
 
 const struct remedy_class remedy_forms[] = {
-    {"store-planes", 3, find_store_planes},
-    {"entropy-index", 3, find_entropy_index},
+    {"store-planes", 3, find_store_planes, GROUP_DATA},
+    {"entropy-index", 3, find_entropy_index, GROUP_DATA},
     {0},
 };

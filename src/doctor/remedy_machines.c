@@ -100,6 +100,6 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
 }
 
 const struct remedy_class remedy_machines[] = {
-    {"more-machines", 5, find_more_machines},
+    {"more-machines", 5, find_more_machines, GROUP_NONE},
     {0},
 };

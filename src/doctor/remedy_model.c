@@ -277,6 +277,9 @@ static pst_status find_smaller_model(struct pst_doctor *d, struct remedy *r, pst
 }
 
 const struct remedy_class remedy_model[] = {
-    {"separable-convolutions", 3, find_separable}, {"compress", 4, find_compress}, {"mixed-precision", 2, find_mixed_precision},
-    {"smaller-model", 4, find_smaller_model},      {0},
+    {"separable-convolutions", 3, find_separable, GROUP_STEP},
+    {"compress", 4, find_compress, GROUP_NONE},
+    {"mixed-precision", 2, find_mixed_precision, GROUP_STEP},
+    {"smaller-model", 4, find_smaller_model, GROUP_NONE},
+    {0},
 };

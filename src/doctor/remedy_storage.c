@@ -116,6 +116,6 @@ static pst_status find_faster_storage(struct pst_doctor *d, struct remedy *r, ps
 }
 
 const struct remedy_class remedy_storage[] = {
-    {"faster-storage", 5, find_faster_storage},
+    {"faster-storage", 5, find_faster_storage, GROUP_NONE},
     {0},
 };
