@@ -289,7 +289,7 @@ struct pst_doctor {
     size_t sweeps;
     uint64_t sweep_choice;
     char sweep_reason[200];
-    const char *sweep_basis; /* what the rates are */
+    char sweep_basis[200]; /* what the rates are */
     bool sweep_measured;     /* …and whether that was measured as it is; otherwise computed */
     /* the verdict */
     const char *class_name, *bottleneck, *cause;
