@@ -272,7 +272,7 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
     }
     if (st == PST_OK) {
         snprintf(r->title, sizeof(r->title), "store where decoding can begin inside JPEGs, so that the first epoch skips as much as later ones");
-        snprintf(r->out, sizeof(r->out), "the indexes of the shards");
+        r->in_place = true;
         r->command = mem_format("penstock index --entropy %s", source);
         st = or_memory(r->command, reterr);
     }
