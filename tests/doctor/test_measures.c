@@ -163,6 +163,9 @@ static void test_waits(void)
     CHECK_MSG(fabs(wait + compute - ms) < 1e-6 * ms, "%g and %g ms, %g per batch", wait, compute, ms);
     CHECK_MSG(fabs(wait / ms - share) < 1e-6, "%g of %g ms, share %g", wait, ms, share);
     CHECK_MSG(share > 0.8, "the source takes 57 ms per batch, the step one: it waits %g of the time", share);
+    char *cache = json_get_string(&a.json, member(&a, "data", "cache")); /* nobody knows how much the source has */
+    CHECK_MSG(isnan(number(&a, "data", "bytes")) && cache && strstr(cache, "is not known"), "%s", cache ? cache : "nothing");
+    mem_free(cache);
     finish(&a);
 }
 
