@@ -50,6 +50,20 @@ static pst_pipeline_options pipeline_settings(const struct pipeline_config *c, c
                                   .cache_dir = c->cache ? c->cache : default_cache_folder(cache, size)};
 }
 
+/* What a command needs to know the same operations and indexes. */
+static void put_words(const struct pipeline_config *c, const char **words)
+{
+    if (c->cache) {
+        *words++ = "--cache";
+        *words++ = c->cache;
+    }
+    if (c->plugin) {
+        *words++ = "--plugin";
+        *words++ = c->plugin;
+    }
+    *words = NULL;
+}
+
 /* ---- Comparing ---- */
 
 static char *read_file(const char *path)
@@ -123,8 +137,9 @@ static bool agreed(const struct config *c, const pst_remedy *r, const char *out)
         return true;
     fprintf(stderr, "Apply %s: ", r->id);
     put_clean_string(stderr, r->title);
-    fprintf(stderr, "\nThis writes ");
-    put_clean_string(stderr, out);
+    fprintf(stderr, out ? "\nThis writes " : "\nThis adds to the files beside the data");
+    if (out)
+        put_clean_string(stderr, out);
     fprintf(stderr, ". Continue? [y/N] ");
     return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
 }
@@ -141,6 +156,10 @@ static int apply(const struct config *c, pst_doctor *doctor)
         say_error("%s does not apply here; the remedies that do are listed above", c->apply);
         return EXIT_FAILED;
     }
+    if (c->out && r.applies && !r.out) {
+        say_error("%s adds to the files beside the data and writes nothing to %s; leave out --out", r.id, c->out);
+        return EXIT_FAILED;
+    }
     out = c->out ? c->out : r.out;
     if (r.applies && !agreed(c, &r, out)) {
         say_note("nothing was changed");
@@ -151,7 +170,10 @@ static int apply(const struct config *c, pst_doctor *doctor)
     progress_finish(&progress);
     if (status < 0)
         return say_failure(&command_doctor, &error, false);
-    say_note("%s: wrote %s", r.id, out);
+    if (out)
+        say_note("%s: wrote %s", r.id, out);
+    else
+        say_note("%s: added to the files beside the data", r.id);
     if (r.pipeline)
         say_note("the pipeline is now: %s", r.pipeline);
     return EXIT_DONE;
@@ -199,11 +221,14 @@ static int run(const void *config, const char *const *operands, size_t count)
                                   .cache_dir = pipeline.cache_dir, .temp_dir = getenv("TMPDIR"), .progress = progress_report, .user = &progress,
                                   .trace = c->trace, .wish_rate = c->wish, .link_rate = (double)c->link, .run_ranks = doctor_run_ranks,
                                   .ranks_user = (void *)(uintptr_t)&c->pipeline};
+    const char *words[5] = {NULL};
     pst_doctor *doctor = NULL;
     pst_error error;
     int code = EXIT_DONE;
     char *text;
 
+    put_words(&c->pipeline, words);
+    options.command_words = words;
     if (c->compare)
         return compare(c, operands, count);
     if ((c->step_ms > 0) + (c->step_rate > 0) + (c->model != NULL) > 1)

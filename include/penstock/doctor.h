@@ -80,6 +80,8 @@ typedef struct pst_doctor_options {
     void *ranks_user;                      /* The first argument of `run_ranks`. */
     double seconds;                        /* Approximate duration of the examination in seconds, 0.5 to 100,000; up to 10 implies `quick`. 0: 30
                                             * seconds, or 10 if `quick`. */
+    const char *const *command_words;      /* More words for the commands of the tool in the answer, such as --plugin and its file, ended by
+                                            * NULL. NULL: none. */
 } pst_doctor_options;
 
 /* The result. */
@@ -123,13 +125,13 @@ typedef struct pst_remedy {
     double predicted;     /* Samples per second afterwards; NaN: not predicted. */
     double measured;      /* The same, measured on a sample; NaN: not measured. */
     double gain;          /* `predicted` divided by the present rate. */
-    const char *out;      /* A name for what pst_doctor_apply makes. */
+    const char *out;      /* A name for what pst_doctor_apply makes; NULL: it adds to the files that are there. */
 } pst_remedy;
 /* Stores remedy `i`, the best first. Returns false after the last one. Texts are valid as long as the result. */
 PST_API bool pst_doctor_remedy_at(const pst_doctor *d, size_t i, pst_remedy *ret);
 
 /* Does what remedy `id` says to the whole data: packs it into the folder `out`, writes the changed pipeline to the file `out`, or, for
- * `entropy-index`, extends the indexes of the shards. PST_ENOTFOUND: the result has no such remedy. PST_EUNSUPPORTED: it cannot
+ * `entropy-index`, extends the indexes of the shards, whatever `out` is. PST_ENOTFOUND: the result has no such remedy. PST_EUNSUPPORTED: it cannot
  * be done by a program; the message says what to do. PST_EEXIST: `out` exists. `progress` may be NULL. */
 PST_API pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_progress_fn progress, void *user,
                                     pst_error *reterr);

@@ -42,7 +42,7 @@ static void put_now(struct text *t, const struct pst_doctor *d)
                            "epoch 1 of a small sample reads from cache, later epochs of the real data will not\n");
     if (d->remote.known)
         text_addf(t, INDENT "the store: %s ms per request, %s MB/s over %u connections, %s small requests/s; an epoch takes %s requests\n" INDENT
-                            "and %s once, %s\n",
+                            "and %s once; %s\n",
                   FIGURE(1e3 * d->remote.latency), FIGURE(d->remote.present / 1e6), d->remote.connections, FIGURE(d->remote.requests),
                   FIGURE_COUNT(remote_requests(d)), d->data_bytes >= 0 ? text_bytes((uint64_t)d->data_bytes, bytes, sizeof(bytes)) : "an unknown number of bytes",
                   remote_later_words(d));
@@ -124,7 +124,7 @@ static void put_path(struct text *t, const struct pst_doctor *d)
 static void put_remedies(struct text *t, const struct pst_doctor *d)
 {
     if (d->remedies)
-        text_add(t, "Remedies     the one that removes the cause first, the others by gain for the effort\n");
+        text_addf(t, "Remedies     %sby gain for the effort\n", remedy_is_for(d, &d->remedy[0]) ? "the one that removes the cause first, the others " : "");
     for (size_t i = 0; i < d->remedies; i++)
         put_remedy(t, d, &d->remedy[i]);
 }

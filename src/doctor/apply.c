@@ -1,5 +1,5 @@
-/* apply.c: a remedy for real: the data in its new form, the changed text in a file, or more in the indexes beside the shards. The present data is never
- * touched. */
+/* apply.c: a remedy for real: the data in its new form, the changed text in a file, or more in the indexes beside the shards. The records and images
+ * that are there are never touched. */
 #include "doctor/remedy.h"
 
 #include "base/error.h"

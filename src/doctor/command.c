@@ -29,7 +29,7 @@ static void add_number(struct text *t, const char *option, double value)
 }
 
 /* As `penstock doctor` names them. */
-static void add_pipeline(struct text *t, const pst_pipeline_options *o)
+static void add_pipeline(struct text *t, const pst_pipeline_options *o, const char *const *words)
 {
     static const char *const uneven[] = {NULL, "drop", "allow"};
     add_count(t, "--workers", o->workers, 0);
@@ -46,6 +46,10 @@ static void add_pipeline(struct text *t, const pst_pipeline_options *o)
         text_add(t, " --no-fuse");
     if (o->no_verify)
         text_add(t, " --no-verify");
+    for (; words && *words; words++) {
+        text_add(t, " ");
+        text_add_shell(t, *words);
+    }
 }
 
 static void add_examination(struct text *t, const pst_doctor_options *o)
@@ -67,7 +71,7 @@ char *doctor_command(const struct pst_doctor *d, const char *rest)
     struct text t = {0};
     text_add(&t, "penstock doctor ");
     text_add_shell(&t, d->written ? d->subject : d->text);
-    add_pipeline(&t, &d->now.options);
+    add_pipeline(&t, &d->now.options, d->options.command_words);
     add_examination(&t, &d->options);
     text_add(&t, rest);
     if (t.failed)
@@ -75,12 +79,15 @@ char *doctor_command(const struct pst_doctor *d, const char *rest)
     return t.data;
 }
 
-char *doctor_train_command(const struct pst_doctor *d, const char *model, const char *rest)
+char *doctor_train_command(const struct pst_doctor *d, const char *model, bool ranks, const char *rest)
 {
     struct text t = {0};
+    pst_pipeline_options options = d->now.options;
+    if (ranks)
+        options.world = 0; /* each process learns its own from what starts it */
     text_add(&t, "penstock train ");
     text_add_shell(&t, d->text);
-    add_pipeline(&t, &d->now.options);
+    add_pipeline(&t, &options, d->options.command_words);
     add_word(&t, "--model", model);
     text_add(&t, rest);
     if (t.failed)

@@ -261,9 +261,10 @@ bool pst_doctor_remedy_at(const pst_doctor *d, size_t i, pst_remedy *ret)
     if (i >= d->remedies)
         return false;
     const struct remedy *r = &d->remedy[i];
+    bool text = r->pipeline && !r->packed && r->available;
     pst_remedy out = {.size = ret->size, .id = r->id, .title = r->title, .command = r->command, .pipeline = r->pipeline,
-                      .available = r->available, .applies = r->out[0] != '\0' || (r->pipeline && !r->packed && r->available), .out = r->out[0] ? r->out : "pipeline.pst", .predicted = r->rate, .measured = r->measured,
-                      .gain = r->gain};
+                      .available = r->available, .applies = r->in_place || r->out[0] || text,
+                      .out = r->in_place ? NULL : r->out[0] ? r->out : "pipeline.pst", .predicted = r->rate, .measured = r->measured, .gain = r->gain};
     memcpy(ret, &out, out.size < sizeof(out) ? out.size : sizeof(out));
     return true;
 }

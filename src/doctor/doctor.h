@@ -192,7 +192,22 @@ struct tally {
     size_t count;
 };
 
+/* Remedies of one group exclude each other; those without one are not combined. */
+enum remedy_group {
+    GROUP_NONE = 0,
+    GROUP_DATA = 1,
+    GROUP_CACHE = 2,
+    GROUP_WORKERS = 4,
+    GROUP_BATCH = 8,
+    GROUP_ORDER = 16,
+    GROUP_FIELDS = 32,
+    GROUP_QUALITY = 64,
+    GROUP_STEP = 128,
+    GROUP_PREFETCH = 256
+};
+
 struct remedy {
+    enum remedy_group group;
     const char *id, *cause, *stage_kind;
     char title[240], price[200], risk[200], basis[160];
     char *command;         /* NULL: none */
@@ -222,7 +237,8 @@ struct remedy {
     double cache_used; /* memory of the trial beyond that of the present pipeline */
     int effort; /* 1 an option, 2 the text, 3 one command, 4 code, 5 money */
     double score;
-    char out[512]; /* for --apply: the suggested place */
+    char out[512]; /* for --apply: the suggested place… */
+    bool in_place; /* …or: it adds to the files that are there */
     double left[WORKS];          /* what the trial left of each kind of work: microseconds per sample of the real data… */
     bool left_known;             /* …if it was tried */
     struct picture picture[PICTURES]; /* samples before and after; of remedies that change pixels */
@@ -274,7 +290,7 @@ struct pst_doctor {
     size_t sweeps;
     uint64_t sweep_choice;
     char sweep_reason[200];
-    const char *sweep_basis; /* what the rates are */
+    char sweep_basis[200]; /* what the rates are */
     bool sweep_measured;     /* …and whether that was measured as it is; otherwise computed */
     /* the verdict */
     const char *class_name, *bottleneck, *cause;
@@ -371,6 +387,8 @@ double judge_compute_ms(const struct pst_doctor *d);
 double judge_measured(const struct pst_doctor *d, const struct remedy *r);
 /* The rate with the remedy, step included; NaN: it was not predicted. */
 double remedy_after(const struct pst_doctor *d, const struct remedy *r);
+/* The range of that rate; NaN: it is not known. */
+void remedy_range(const struct pst_doctor *d, const struct remedy *r, double *ret_low, double *ret_high);
 const char *remedy_effort(const struct remedy *r); /* "low", "medium" or "high" */
 bool remedy_is_for(const struct pst_doctor *d, const struct remedy *r); /* it removes the cause of the verdict */
 bool remedy_is_bound(const struct remedy *r); /* it says how fast a step may become, but not how */
@@ -389,8 +407,8 @@ pst_status result_answer(struct pst_doctor *d, pst_error *reterr);
 const char *stage_kind(const struct pst_doctor *d, const char *name);
 /* Returns the command line of this examination with `rest` appended; mem_free it. NULL: out of memory. */
 char *doctor_command(const struct pst_doctor *d, const char *rest);
-/* The same of a training with the examined pipeline and the text of a model. */
-char *doctor_train_command(const struct pst_doctor *d, const char *model, const char *rest);
+/* The same of a training with the examined pipeline and the text of a model. `ranks`: a launcher starts several of them. */
+char *doctor_train_command(const struct pst_doctor *d, const char *model, bool ranks, const char *rest);
 /* A rate for people: three significant digits. "?": unknown. */
 const char *doctor_figure(char *buffer, size_t size, double v);
 

@@ -133,6 +133,36 @@ static pst_status expand(const char *text, const pst_pipeline_options *options, 
     return st;
 }
 
+/* The first `count` stages; NULL: out of memory. */
+static char *join(const struct draft *r, size_t count)
+{
+    struct text t = {0};
+    for (size_t i = 0; i < count; i++)
+        text_addf(&t, "%s%s", i ? " | " : "", r->stage[i].text);
+    if (t.failed || !t.data || r->failed) {
+        text_finish(&t);
+        return NULL;
+    }
+    return t.data;
+}
+
+static bool keeps_on_disk(const struct draft_stage *s)
+{
+    char *folder = strcmp(s->name, "cache") == 0 ? draft_argument(s, "path", 1) : NULL;
+    bool keeps = strcmp(s->name, "snapshot") == 0 || (folder && folder[0]);
+    mem_free(folder);
+    return keeps;
+}
+
+static void note_stored(struct draft *r)
+{
+    for (size_t i = 1; i < r->count; i++)
+        if (!r->stage[i].custom && keeps_on_disk(&r->stage[i])) {
+            r->stage[i].stored = join(r, i + 1);
+            r->failed |= !r->stage[i].stored;
+        }
+}
+
 pst_status draft_parse(struct draft *ret, const char *text, const pst_pipeline_options *options, const pst_doctor_customs *customs,
                         pst_error *reterr)
 {
@@ -150,6 +180,7 @@ pst_status draft_parse(struct draft *ret, const char *text, const pst_pipeline_o
     }
     cut(&r, expanded ? expanded : text);
     mem_free(expanded);
+    note_stored(&r);
     if (r.failed) {
         draft_finish(&r);
         return fail_memory(reterr, "reading the pipeline");
@@ -161,15 +192,18 @@ pst_status draft_parse(struct draft *ret, const char *text, const pst_pipeline_o
 void draft_copy(struct draft *ret, const struct draft *r)
 {
     struct draft copy = {.options = r->options, .customs = r->customs, .failed = r->failed};
-    for (size_t i = 0; i < r->count; i++)
+    for (size_t i = 0; i < r->count; i++) {
         insert_text(&copy, copy.count, mem_strdup(r->stage[i].text));
+        if (!copy.failed && r->stage[i].stored)
+            copy.failed = !(copy.stage[i].stored = mem_strdup(r->stage[i].stored));
+    }
     *ret = copy;
 }
 
 void draft_finish(struct draft *r)
 {
-    for (size_t i = 0; i < r->count; i++)
-        mem_free(r->stage[i].text);
+    while (r->count > 0)
+        draft_remove(r, r->count - 1);
     mem_free(r->stage);
     *r = (struct draft){0};
 }
@@ -212,6 +246,7 @@ void draft_remove(struct draft *r, size_t at)
     if (at >= r->count)
         return;
     mem_free(r->stage[at].text);
+    mem_free(r->stage[at].stored);
     memmove(&r->stage[at], &r->stage[at + 1], (r->count - at - 1) * sizeof(*r->stage));
     r->count--;
 }
@@ -230,6 +265,14 @@ bool draft_has_custom(const struct draft *r)
     return false;
 }
 
+bool draft_stores(const struct draft *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->stage[i].stored)
+            return true;
+    return false;
+}
+
 size_t draft_find(const struct draft *r, const char *name, size_t from)
 {
     for (size_t i = from; i < r->count; i++)
@@ -240,14 +283,7 @@ size_t draft_find(const struct draft *r, const char *name, size_t from)
 
 char *draft_text(const struct draft *r)
 {
-    struct text t = {0};
-    for (size_t i = 0; i < r->count; i++)
-        text_addf(&t, "%s%s", i ? " | " : "", r->stage[i].text);
-    if (t.failed || !t.data || r->failed) {
-        text_finish(&t);
-        return NULL;
-    }
-    return t.data;
+    return join(r, r->count);
 }
 
 char *draft_quote(const char *word)
@@ -326,12 +362,19 @@ char *draft_argument(const struct draft_stage *stage, const char *name, size_t p
 
 /* ---- Building ---- */
 
-static bool has_custom(const struct draft *r)
+/* Whether what the given pipeline keeps on disk is still what these stages make. */
+static pst_status check_stored(const struct draft *r, pst_error *reterr)
 {
-    for (size_t i = 0; i < r->count; i++)
-        if (r->stage[i].custom)
-            return true;
-    return false;
+    for (size_t i = 0; i < r->count; i++) {
+        char *text = r->stage[i].stored ? join(r, i + 1) : NULL;
+        bool same = text && strcmp(text, r->stage[i].stored) == 0;
+        mem_free(text);
+        if (r->stage[i].stored && !text)
+            return fail_memory(reterr, "building the pipeline");
+        if (r->stage[i].stored && !same)
+            return pst_fail(reterr, PST_EUNSUPPORTED, "%s would store its elements a second time: the stages before it were changed", r->stage[i].name);
+    }
+    return PST_OK;
 }
 
 static pst_status add_stages(const struct draft *r, pst_pipeline *p, pst_error *reterr)
@@ -351,9 +394,12 @@ pst_status draft_open(const struct draft *r, pst_pipeline **ret, pst_error *rete
 {
     if (r->failed)
         return fail_memory(reterr, "changing the pipeline");
-    if (has_custom(r)) {
+    pst_status st = check_stored(r, reterr);
+    if (st < 0)
+        return st;
+    if (draft_has_custom(r)) {
         pst_pipeline *p = NULL;
-        pst_status st = pst_pipeline_create(&p, &r->options, reterr);
+        st = pst_pipeline_create(&p, &r->options, reterr);
         if (st == PST_OK)
             st = add_stages(r, p, reterr);
         if (st < 0) {
@@ -366,7 +412,7 @@ pst_status draft_open(const struct draft *r, pst_pipeline **ret, pst_error *rete
     char *text = draft_text(r);
     if (!text)
         return fail_memory(reterr, "building the pipeline");
-    pst_status st = pst_pipeline_parse(ret, text, &r->options, reterr);
+    st = pst_pipeline_parse(ret, text, &r->options, reterr);
     mem_free(text);
     return st;
 }

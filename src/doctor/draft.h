@@ -12,6 +12,7 @@ struct draft_stage {
     pst_op_kind kind;
     bool custom; /* an operation of the program */
     bool python;
+    char *stored; /* in the given pipeline: the stages that this one keeps on disk; NULL: it keeps nothing there */
 };
 
 struct draft {
@@ -38,6 +39,7 @@ void draft_truncate(struct draft *r, size_t count);
 /* Returns the first stage called `name` from stage `from` on; DRAFT_NONE: there is none. */
 size_t draft_find(const struct draft *r, const char *name, size_t from);
 bool draft_has_custom(const struct draft *r); /* an operation of the program */
+bool draft_stores(const struct draft *r);     /* a snapshot or a cache on disk of the given pipeline */
 /* Returns the stages joined by " | "; mem_free it. NULL: out of memory. */
 char *draft_text(const struct draft *r);
 /* Returns a word as it is written in a pipeline: quoted where necessary; mem_free it. NULL: out of memory. */
@@ -46,7 +48,7 @@ char *draft_quote(const char *word);
  * mem_free it. NULL: it is not there, or out of memory. */
 char *draft_argument(const struct draft_stage *s, const char *name, size_t position);
 
-/* Builds the pipeline. */
+/* Builds the pipeline. PST_EUNSUPPORTED: stages were changed whose elements the given pipeline keeps on disk; they would be stored there a second time. */
 pst_status draft_open(const struct draft *r, pst_pipeline **ret, pst_error *reterr);
 
 #endif

@@ -130,6 +130,13 @@ static bool changes_consumer(const struct remedy *r)
     return strcmp(r->id, "faster-step") == 0 || r->model_gain > 0;
 }
 
+void remedy_range(const struct pst_doctor *d, const struct remedy *r, double *ret_low, double *ret_high)
+{
+    bool known = !changes_consumer(r);
+    *ret_low = known ? d->now_rate * gain_at(d, r->low) : NAN;
+    *ret_high = known ? d->now_rate * gain_at(d, r->high) : NAN;
+}
+
 double judge_measured(const struct pst_doctor *d, const struct remedy *r)
 {
     if (!isfinite(r->measured) || !(r->measured_now > 0) || !(r->rate_on_sample > 0))

@@ -12,15 +12,6 @@
 #define LEAST_GAIN  1.05 /* of a further remedy */
 #define MOST_EFFORT 3
 
-/* Remedies of one group exclude each other; those that are not listed are not combined. */
-static const struct {
-    const char *id;
-    unsigned group;
-} groups[] = {{"pack", 1},           {"reshard", 1},         {"resize-offline", 1},    {"store-planes", 1},
-              {"entropy-index", 1},  {"offline-augment", 1}, {"cache-ram", 2},         {"cache-disk", 2},
-              {"more-workers", 4},   {"larger-batch", 8},    {"smaller-batch", 8},     {"reorder", 16},
-              {"select-fields", 32}, {"quality-fast", 64},   {"mixed-precision", 128}, {"separable-convolutions", 128}};
-
 static const char *const kinds[WORKS] = {"read",    "parse",   "decode",   "resize", "augment",
                                          "convert", "collate", "function", "python", "other"};
 
@@ -32,14 +23,6 @@ struct course {
     double now;        /* of both */
     unsigned groups;
 };
-
-static unsigned group_of(const struct remedy *r)
-{
-    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
-        if (strcmp(groups[i].id, r->id) == 0)
-            return groups[i].group;
-    return 0;
-}
 
 static size_t kind_at(const char *kind)
 {
@@ -125,15 +108,14 @@ static bool add_pipeline_remedy(const struct pst_doctor *d, struct course *c, co
 static bool add(const struct pst_doctor *d, struct course *c, const struct remedy *r, bool first)
 {
     struct course next = *c;
-    unsigned group = group_of(r);
-    if (!group || c->groups & group || !r->available || r->upper || r->effort > MOST_EFFORT || !(r->gain >= LEAST_GAIN))
+    if (!r->group || c->groups & r->group || !r->available || r->upper || r->effort > MOST_EFFORT || !(r->gain >= LEAST_GAIN))
         return false;
     if (r->model_gain > 0)
         next.step = step_after(d, r);
     else if (!add_pipeline_remedy(d, &next, r, first))
         return false;
     next.now = first ? d->now_rate * r->gain : c->now * together(d, next.pipe, next.step) / together(d, c->pipe, c->step);
-    next.groups |= group;
+    next.groups |= r->group;
     if (!(next.now >= LEAST_GAIN * c->now))
         return false;
     *c = next;

@@ -9,7 +9,7 @@
 #define PICTURES 2 /* of one remedy */
 
 struct picture {
-    uint8_t *before, *after; /* as JPEG; NULL: absent. Owned */
+    uint8_t *before, *after; /* as PNG; NULL: absent. Owned */
     size_t before_length, after_length;
 };
 

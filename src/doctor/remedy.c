@@ -343,7 +343,7 @@ static pst_status find_in(struct pst_doctor *d, const struct remedy_class *table
 {
     for (size_t i = 0; table[i].id && d->remedies < MAX_REMEDIES; i++) {
         struct remedy *r = &d->remedy[d->remedies];
-        *r = (struct remedy){.id = table[i].id, .effort = table[i].effort, .available = true, .rate = NAN, .low = NAN, .high = NAN,
+        *r = (struct remedy){.id = table[i].id, .group = table[i].group, .effort = table[i].effort, .available = true, .rate = NAN, .low = NAN, .high = NAN,
                              .measured = NAN, .least = 1.15};
         pst_status st = table[i].find(d, r, reterr);
         if (st == PST_OK) {

@@ -11,6 +11,7 @@ struct remedy_class {
     const char *id;
     int effort;
     pst_status (*find)(struct pst_doctor *d, struct remedy *r, pst_error *reterr);
+    enum remedy_group group;
 };
 
 /* In the order in which they are tried while there is time: those that name causes first. Each ends with a NULL id. */

@@ -163,6 +163,6 @@ static pst_status find_offline_augment(struct pst_doctor *d, struct remedy *r, p
 }
 
 const struct remedy_class remedy_augment[] = {
-    {"offline-augment", 3, find_offline_augment},
+    {"offline-augment", 3, find_offline_augment, GROUP_DATA},
     {0},
 };

@@ -14,17 +14,17 @@ static bool is_random(const struct draft_stage *s)
     return op && (op->flags & PST_OP_RANDOM);
 }
 
+/* Only the stages before `at` are planned, with what they keep on disk as it is. */
 bool remedy_repeats(const struct pst_doctor *d, size_t at)
 {
     struct draft r;
     pst_pipeline *p = NULL;
     draft_copy(&r, &d->now);
-    for (size_t i = at; i-- > 1;)
-        if (strcmp(r.stage[i].name, "cache") == 0) {
+    draft_truncate(&r, at);
+    for (size_t i = r.count; i-- > 1 && strcmp(r.stage[i].name, "snapshot") != 0;)
+        if (strcmp(r.stage[i].name, "cache") == 0)
             draft_remove(&r, i);
-            at--;
-        }
-    draft_insert(&r, at, "cache");
+    draft_insert(&r, r.count, "cache");
     bool accepted = draft_open(&r, &p, NULL) == PST_OK && pst_pipeline_plan(p, NULL) == PST_OK;
     pst_pipeline_destroy(p);
     draft_finish(&r);
@@ -44,6 +44,12 @@ static size_t cache_place(const struct pst_doctor *d)
     while (at > 1 && (d->now.stage[at - 1].kind != PST_OP_SAMPLE || !remedy_repeats(d, at)))
         at--;
     return at;
+}
+
+/* What a snapshot keeps needs no cache before it. */
+static bool is_kept(const struct pst_doctor *d, size_t at)
+{
+    return draft_find(&d->now, "snapshot", at) != DRAFT_NONE;
 }
 
 static double memory_of(const struct pst_doctor *d)
@@ -144,6 +150,8 @@ static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_err
     if (!(d->epoch_samples > 0))
         return PST_SKIP;
     size_t at = cache_place(d);
+    if (is_kept(d, at))
+        return PST_SKIP;
     pst_status st = d->sample.folder || small ? try_cache(d, r, at, NULL, reterr) : PST_SKIP;
     double each = st == PST_OK ? r->cache_used / (d->sample.folder ? (double)d->sample.count : (double)d->facts.elements) : d->run.out_bytes;
     if (st == PST_SKIP && is_after_heavy(d, at)) {
@@ -195,6 +203,8 @@ static pst_status find_cache_disk(struct pst_doctor *d, struct remedy *r, pst_er
     if (draft_find(&d->now, "cache", 0) != DRAFT_NONE || !d->sample.folder || !(d->epoch_samples > 0))
         return PST_SKIP;
     size_t at = cache_place(d);
+    if (is_kept(d, at))
+        return PST_SKIP;
     char *folder = file_join(d->sample.folder, "cache"), *out = remedy_out(d, "cache"), *word = out ? draft_quote(out) : NULL;
     pst_status st = folder && word ? try_cache(d, r, at, folder, reterr) : fail_memory(reterr, "trying a remedy");
     double each = st == PST_OK ? remedy_stored_bytes(folder) / (double)d->sample.count : 0;
@@ -219,7 +229,7 @@ static pst_status find_cache_disk(struct pst_doctor *d, struct remedy *r, pst_er
 }
 
 const struct remedy_class remedy_cache[] = {
-    {"cache-ram", 2, find_cache_ram},
-    {"cache-disk", 3, find_cache_disk},
+    {"cache-ram", 2, find_cache_ram, GROUP_CACHE},
+    {"cache-disk", 3, find_cache_disk, GROUP_CACHE},
     {0},
 };

@@ -84,8 +84,8 @@ static pst_status find_faster_step(struct pst_doctor *d, struct remedy *r, pst_e
 }
 
 const struct remedy_class remedy_consumer[] = {
-    {"native-op", 4, find_native_op},
-    {"processes", 2, find_processes},
-    {"faster-step", 4, find_faster_step},
+    {"native-op", 4, find_native_op, GROUP_NONE},
+    {"processes", 2, find_processes, GROUP_NONE},
+    {"faster-step", 4, find_faster_step, GROUP_NONE},
     {0},
 };

@@ -272,7 +272,7 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
     }
     if (st == PST_OK) {
         snprintf(r->title, sizeof(r->title), "store where decoding can begin inside JPEGs, so that the first epoch skips as much as later ones");
-        snprintf(r->out, sizeof(r->out), "the indexes of the shards");
+        r->in_place = true;
         r->command = mem_format("penstock index --entropy %s", source);
         st = or_memory(r->command, reterr);
     }
@@ -283,11 +283,14 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
 }
 
 const struct remedy_class remedy_data[] = {
-    {"resize-offline", 3, find_resize_offline}, {"reshard", 3, find_reshard},     {"pack", 3, find_pack}, {0},
+    {"resize-offline", 3, find_resize_offline, GROUP_DATA},
+    {"reshard", 3, find_reshard, GROUP_DATA},
+    {"pack", 3, find_pack, GROUP_DATA},
+    {0},
 };
 
 const struct remedy_class remedy_forms[] = {
-    {"store-planes", 3, find_store_planes},
-    {"entropy-index", 3, find_entropy_index},
+    {"store-planes", 3, find_store_planes, GROUP_DATA},
+    {"entropy-index", 3, find_entropy_index, GROUP_DATA},
     {0},
 };

@@ -72,8 +72,8 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     bool model = d->step.model != NULL;
     r->upper = !model && d->step.origin; /* what a step of a given length exchanges is not known */
     if (wish > rate)
-        snprintf(r->title, sizeof(r->title), "%s%u machines like this one for %.0f samples/s: each prepares and computes its part",
-                 r->model_gain * rate < wish ? "more than " : "", n, wish);
+        snprintf(r->title, sizeof(r->title), "%s%u machines like this one for %s samples/s: each prepares and computes its part",
+                 r->model_gain * rate < wish ? "more than " : "", n, FIGURE(wish));
     else if (wish > 0)
         snprintf(r->title, sizeof(r->title), "none: this machine by itself gives the %s samples/s that are wished for", FIGURE(wish));
     else
@@ -93,13 +93,15 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     if (d->step.origin)
         snprintf(r->risk, sizeof(r->risk), "a step then takes %llu samples: the learning rate may have to grow with it",
                  (unsigned long long)n * d->facts.batch);
-    char *train = model ? doctor_train_command(d, d->step.model, "") : mem_strdup("penstock train …");
+    if (model && draft_has_custom(&d->now))
+        return PST_OK; /* the tool does not know the operations of the program */
+    char *train = model ? doctor_train_command(d, d->step.model, true, "") : mem_strdup("penstock train …");
     r->command = train ? mem_format("mpirun -n %u --map-by ppr:1:node --bind-to none --hostfile HOSTS %s", n, train) : NULL;
     mem_free(train);
     return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 
 const struct remedy_class remedy_machines[] = {
-    {"more-machines", 5, find_more_machines},
+    {"more-machines", 5, find_more_machines, GROUP_NONE},
     {0},
 };

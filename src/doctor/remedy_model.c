@@ -49,6 +49,15 @@ static pst_status unavailable(struct remedy *r, const char *title)
     return PST_OK;
 }
 
+/* The tool does not know the operations of a program: there is no command for them. */
+static pst_status set_command(const struct pst_doctor *d, struct remedy *r, const char *model, const char *rest, pst_error *reterr)
+{
+    if (draft_has_custom(&d->now))
+        return PST_OK;
+    r->command = doctor_train_command(d, model, false, rest);
+    return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
+}
+
 /* ---- Layers ---- */
 
 /* Convolutions from the second on, as depthwise and pointwise ones. mem_free it; NULL: there are none. */
@@ -87,8 +96,7 @@ static pst_status find_separable(struct pst_doctor *d, struct remedy *r, pst_err
         return st;
     snprintf(r->title, sizeof(r->title), "use separable convolutions: a step of %s ms instead of %s", FIGURE(ms), FIGURE(d->step.ms));
     snprintf(r->risk, sizeof(r->risk), "fewer parameters: accuracy may differ");
-    r->command = doctor_train_command(d, r->change.model, "");
-    return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
+    return set_command(d, r, r->change.model, "", reterr);
 }
 
 static pst_status find_mixed_precision(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
@@ -102,8 +110,7 @@ static pst_status find_mixed_precision(struct pst_doctor *d, struct remedy *r, p
         return st;
     snprintf(r->title, sizeof(r->title), "store values and gradients between layers as bfloat16: a step of %s ms instead of %s", FIGURE(ms), FIGURE(d->step.ms));
     snprintf(r->risk, sizeof(r->risk), "rounding: compare the loss of both");
-    r->command = doctor_train_command(d, d->step.model, " --mixed bfloat16");
-    return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
+    return set_command(d, r, d->step.model, " --mixed bfloat16", reterr);
 }
 
 /* ---- Fewer channels, and integers ---- */
@@ -247,11 +254,12 @@ static pst_status find_compress(struct pst_doctor *d, struct remedy *r, pst_erro
             snprintf(r->title + n, sizeof(r->title) - (size_t)n, ", or %s/s as int8", FIGURE(r->infer_int8));
         snprintf(r->price, sizeof(r->price), "some epochs of training after it");
         snprintf(r->risk, sizeof(r->risk), "accuracy: `penstock compress --target-accuracy` keeps within a bound");
+        bool foreign = draft_has_custom(&d->now);
         char *data = remedy_shell(d->text);
-        r->command = data ? mem_format("penstock compress RUN --flops %.1f --quantize int8 --data %s --val PIPELINE --target-accuracy -0.5%% --out SMALL", l.share, data)
+        r->command = data && !foreign ? mem_format("penstock compress RUN --flops %.1f --quantize int8 --data %s --val PIPELINE --target-accuracy -0.5%% --out SMALL", l.share, data)
                           : NULL;
         mem_free(data);
-        st = r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
+        st = r->command || foreign ? PST_OK : fail_memory(reterr, "describing a remedy");
     }
     lab_finish(&l);
     return st;
@@ -269,14 +277,16 @@ static pst_status find_smaller_model(struct pst_doctor *d, struct remedy *r, pst
                  l.before.flops ? 100 * (double)l.after.flops / (double)l.before.flops : 100, FIGURE(ms), FIGURE(d->step.ms));
         snprintf(r->price, sizeof(r->price), "the teacher's predictions of all samples, once");
         snprintf(r->risk, sizeof(r->risk), "a small model learns less: compare its accuracy");
-        r->command = doctor_train_command(d, r->change.model, " --teacher RUN");
-        st = r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
+        st = set_command(d, r, r->change.model, " --teacher RUN", reterr);
     }
     lab_finish(&l);
     return st;
 }
 
 const struct remedy_class remedy_model[] = {
-    {"separable-convolutions", 3, find_separable}, {"compress", 4, find_compress}, {"mixed-precision", 2, find_mixed_precision},
-    {"smaller-model", 4, find_smaller_model},      {0},
+    {"separable-convolutions", 3, find_separable, GROUP_STEP},
+    {"compress", 4, find_compress, GROUP_NONE},
+    {"mixed-precision", 2, find_mixed_precision, GROUP_STEP},
+    {"smaller-model", 4, find_smaller_model, GROUP_NONE},
+    {0},
 };

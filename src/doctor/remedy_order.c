@@ -65,6 +65,6 @@ static pst_status find_reorder(struct pst_doctor *d, struct remedy *r, pst_error
 }
 
 const struct remedy_class remedy_order[] = {
-    {"reorder", 2, find_reorder},
+    {"reorder", 2, find_reorder, GROUP_ORDER},
     {0},
 };

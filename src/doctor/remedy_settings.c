@@ -97,6 +97,7 @@ static pst_status find_prefetch(struct pst_doctor *d, struct remedy *r, pst_erro
     r->warm_gain = r->rate / d->pipe_rate;
     r->low = d->pipe_rate;
     r->high = r->rate * 1.1;
+    path_note(d, r, &d->run, &d->run); /* the work stays the same */
     r->flaw = true;
     r->least = 1.04;
     r->cause = starved ? "ram-limit" : "no-prefetch";
@@ -261,12 +262,15 @@ static pst_status find_select_fields(struct pst_doctor *d, struct remedy *r, pst
 }
 
 const struct remedy_class remedy_settings[] = {
-    {"more-workers", 1, find_more_workers},   {"prefetch", 1, find_prefetch}, {"larger-batch", 1, find_larger_batch},
-    {"smaller-batch", 1, find_smaller_batch}, {0},
+    {"more-workers", 1, find_more_workers, GROUP_WORKERS},
+    {"prefetch", 1, find_prefetch, GROUP_PREFETCH},
+    {"larger-batch", 1, find_larger_batch, GROUP_BATCH},
+    {"smaller-batch", 1, find_smaller_batch, GROUP_BATCH},
+    {0},
 };
 
 const struct remedy_class remedy_texts[] = {
-    {"select-fields", 2, find_select_fields},
-    {"quality-fast", 2, find_quality_fast},
+    {"select-fields", 2, find_select_fields, GROUP_FIELDS},
+    {"quality-fast", 2, find_quality_fast, GROUP_QUALITY},
     {0},
 };

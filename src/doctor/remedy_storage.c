@@ -47,7 +47,10 @@ static void describe_store(struct pst_doctor *d, struct remedy *r)
     char need[32], data[32], most[32];
     text_bytes((uint64_t)bytes, need, sizeof(need));
     text_bytes((uint64_t)d->remote.most, most, sizeof(most));
-    text_bytes((uint64_t)(d->data_bytes > 0 ? d->data_bytes : 0), data, sizeof(data));
+    if (d->data_bytes >= 0)
+        text_bytes((uint64_t)d->data_bytes, data, sizeof(data));
+    else
+        snprintf(data, sizeof(data), "an unknown number of bytes");
     if (connections > d->remote.connections)
         snprintf(r->title, sizeof(r->title), "fetch %s/s over %u connections instead of %u, or keep the data (%s) in a cache on a local disk", need, connections,
                  d->remote.connections, data);
@@ -116,6 +119,6 @@ static pst_status find_faster_storage(struct pst_doctor *d, struct remedy *r, ps
 }
 
 const struct remedy_class remedy_storage[] = {
-    {"faster-storage", 5, find_faster_storage},
+    {"faster-storage", 5, find_faster_storage, GROUP_NONE},
     {0},
 };

@@ -161,7 +161,7 @@ unsigned remote_connections(const struct pst_doctor *d, double bytes)
     return bytes <= 1.05 * r->most && n <= MOST ? (n < 1 ? 1 : (unsigned)n) : 0;
 }
 
-/* Where later epochs find the data: "cache", "memory", "part" (a cache without room for all of it) or "store". */
+/* Where later epochs find the data: "cache", "memory", "part" (a cache without room for all of it) or "store". NULL: how much data there is is not known. */
 const char *remote_later(const struct pst_doctor *d)
 {
     struct room room;
@@ -170,6 +170,8 @@ const char *remote_later(const struct pst_doctor *d)
     mem_free(room.folder);
     if (d->remote.cached || (folder && roomy))
         return "cache";
+    if (!isfinite(d->data_bytes))
+        return NULL;
     return folder ? "part" : d->data_bytes <= (double)blocks_kept_bytes() ? "memory" : "store";
 }
 
@@ -182,8 +184,10 @@ const char *remote_later_words(const struct pst_doctor *d)
                  {"memory", "later epochs read copies in memory"}};
     const char *later = remote_later(d);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(later, known[i].later) == 0)
-            return d->remote.cached ? "which the cache has already" : known[i].words;
+        if (later && strcmp(later, known[i].later) == 0)
+            return d->remote.cached ? "the cache has all of it already" : known[i].words;
+    if (!later)
+        return "where later epochs find it is not known, because its size is not";
     return "later epochs fetch most of it again: there is no cache";
 }
 

@@ -113,6 +113,21 @@ static void put_remote(struct json *j, const struct pst_doctor *d)
     json_end_object(j);
 }
 
+/* Where epochs after the first find the data, as a sentence. */
+static void put_cache(struct json *j, const struct pst_doctor *d)
+{
+    if (d->remote.known)
+        json_format(j, "cache", "the data comes from a store: %s", remote_later_words(d));
+    else if (!isfinite(d->data_bytes))
+        json_string(j, "cache", "whether the data set fits into memory is not known, because its size is not");
+    else if (d->cold_unknown)
+        json_string(j, "cache", "the data set does not fit into memory, and the rate of its storage is not known: rates are those of data in memory");
+    else if (d->cold)
+        json_string(j, "cache", "the data set does not fit into memory: the first epochs on a sample read from the page cache, the real ones will not");
+    else
+        json_string(j, "cache", "the data set fits into memory: after the first epoch it is read from the page cache");
+}
+
 static void put_data(struct json *j, const struct pst_doctor *d)
 {
     const struct survey *s = &d->survey;
@@ -124,11 +139,7 @@ static void put_data(struct json *j, const struct pst_doctor *d)
     json_bool(j, "indexed", d->facts.indexed);
     json_bool(j, "file_per_sample", s->file_per_element);
     json_bool(j, "cold", d->cold);
-    json_string(j, "cache",
-                d->remote.known ? remote_later_words(d)
-                : d->cold_unknown ? "the data set does not fit into memory, and the rate of its storage is not known: rates are those of data in memory"
-                : d->cold ? "the data set does not fit into memory: the first epochs on a sample read from the page cache, the real ones will not"
-                        : "the data set fits into memory: after the first epoch it is read from the page cache");
+    put_cache(j, d);
     if (s->images) {
         json_number(j, "image_width", s->width);
         json_number(j, "image_height", s->height);
@@ -229,7 +240,8 @@ static void put_stages(struct json *j, const struct pst_doctor *d)
 
 static void put_remedy(struct json *j, const struct pst_doctor *d, const struct remedy *r)
 {
-    double after = remedy_after(d, r);
+    double after = remedy_after(d, r), low, high;
+    remedy_range(d, r, &low, &high);
     json_begin_object(j, NULL);
     json_string(j, "id", r->id);
     json_shown(j, "title", r->title);
@@ -245,8 +257,8 @@ static void put_remedy(struct json *j, const struct pst_doctor *d, const struct 
         json_number(j, "epoch_seconds", seconds_for(d, after));
         json_number(j, "total_seconds", total_for(d, after));
         json_number(j, "pipeline_samples_per_s", r->rate);
-        json_number(j, "low", r->low);
-        json_number(j, "high", r->high);
+        json_number(j, "low", low);
+        json_number(j, "high", high);
         json_bool(j, "upper_bound", r->upper);
         json_string(j, "basis", r->basis);
         json_end_object(j);

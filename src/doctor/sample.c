@@ -141,7 +141,7 @@ static pst_status make_draft(struct pst_doctor *d, pst_error *reterr)
 pst_status doctor_sample_make(struct pst_doctor *d, pst_error *reterr)
 {
     struct survey *s = &d->survey;
-    if (s->kind == SURVEY_NONE || s->count < 8)
+    if (s->kind == SURVEY_NONE || s->count < 8 || draft_stores(&d->now)) /* what the pipeline keeps on disk would be kept of the sample, too */
         return PST_OK;
     pst_status st = doctor_tick(d, "taking a sample", reterr);
     if (st == PST_OK)

@@ -82,8 +82,9 @@ static pst_status add_item(struct survey *s, pst_pipeline *p, const pst_batch *b
     s->count++;
     if (!item->path || (record && !item->data))
         return fail_memory(reterr, "looking at the data");
-    s->kind = record ? SURVEY_RECORDS : place.record == PST_NOWHERE ? SURVEY_FILES : SURVEY_NONE;
-    s->file_per_element = place.record == PST_NOWHERE;
+    enum survey_kind kind = record ? SURVEY_RECORDS : place.record == PST_NOWHERE ? SURVEY_FILES : SURVEY_NONE;
+    s->kind = s->count == 1 || s->kind == kind ? kind : SURVEY_NONE; /* mixed data is of no kind */
+    s->file_per_element = place.record == PST_NOWHERE && (s->count == 1 || s->file_per_element);
     return note_file(s, place.path, reterr);
 }
 

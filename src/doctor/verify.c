@@ -171,17 +171,31 @@ static void recommend(struct pst_doctor *d)
         }
 }
 
+/* Samples per second that storage delivers; INFINITY: it does not limit the rate. */
+static double storage_rate(const struct pst_doctor *d)
+{
+    return d->costs.read_bytes > 0 ? predict_storage(d, &d->costs) / d->costs.read_bytes : INFINITY;
+}
+
+/* Whether the rates of a sweep are those of trials: with the steps of a model, or of the pipeline by itself. */
+static bool is_plain_sweep(const struct pst_doctor *d)
+{
+    bool batch = d->options.sweep == PST_SWEEP_BATCH, given = d->step.rate > 0 && isfinite(d->step.rate);
+    return d->step.model || !given || (batch && d->options.step_ms > 0);
+}
+
 /* What the rates of a sweep are: with a model those of real steps; otherwise of the pipeline by itself, or of the slower of pipeline and step. */
 static void choose_basis(struct pst_doctor *d)
 {
-    bool batch = d->options.sweep == PST_SWEEP_BATCH, given = d->step.rate > 0 && isfinite(d->step.rate);
-    d->sweep_measured = d->step.model || !given || (batch && d->options.step_ms > 0);
-    d->sweep_basis = d->step.model ? "rates of the pipeline with steps of the model"
+    bool batch = d->options.sweep == PST_SWEEP_BATCH, given = d->step.rate > 0 && isfinite(d->step.rate), bounded = isfinite(storage_rate(d));
+    const char *basis = d->step.model ? "rates of the pipeline with steps of the model"
                      : !given ? "rates of the pipeline by itself"
                      : batch && d->options.step_ms > 0
                          ? "rates of the pipeline by itself: how long a step takes with other batches is not known; --model measures it"
                      : batch ? "computed: the slower of the measured pipeline and the given rate of steps, taken to be the same for all batches"
                              : "computed: the slower of the measured pipeline and the given step";
+    d->sweep_measured = is_plain_sweep(d) && !bounded;
+    snprintf(d->sweep_basis, sizeof(d->sweep_basis), "%s%s", basis, bounded ? "; bounded by the storage" : d->cold_unknown ? "; of data in memory" : "");
 }
 
 /* The pipeline with real steps on its batches. */
@@ -199,6 +213,12 @@ static pst_status sweep_model(struct pst_doctor *d, const struct draft *r, struc
     return st;
 }
 
+/* A rate of data in memory, as it is with the step and the storage of the real data. */
+static double real_rate(const struct pst_doctor *d, double rate)
+{
+    return fmin(is_plain_sweep(d) ? rate : predict_together(d, rate), storage_rate(d));
+}
+
 static pst_status measure_point(struct pst_doctor *d, uint64_t value, struct sweep_point *ret, pst_error *reterr)
 {
     struct draft r;
@@ -209,11 +229,33 @@ static pst_status measure_point(struct pst_doctor *d, uint64_t value, struct swe
     draft_finish(&r);
     if (st < 0)
         return st;
-    bool whole = d->sweep_measured;
-    *ret = (struct sweep_point){.value = value, .rate = whole ? t.rate : predict_together(d, t.rate), .low = whole ? t.low : predict_together(d, t.low),
-                                .high = whole ? t.high : predict_together(d, t.high), .ram = t.ram_planned, .pipeline = d->step.model ? NAN : t.rate};
+    *ret = (struct sweep_point){.value = value, .rate = real_rate(d, t.rate), .low = real_rate(d, t.low), .high = real_rate(d, t.high),
+                                .ram = t.ram_planned, .pipeline = d->step.model ? NAN : t.rate};
     ret->epoch_seconds = d->epoch_samples > 0 && ret->rate > 0 ? d->epoch_samples / ret->rate : NAN;
     return PST_OK;
+}
+
+/* Measures a value once more and keeps the better rate. A value that does not run, such as a batch without room in memory, has none. */
+static pst_status try_value(struct pst_doctor *d, uint64_t value, struct sweep_point *best, pst_error *reterr)
+{
+    struct sweep_point p = {0};
+    pst_error error = {0};
+    pst_status st = measure_point(d, value, &p, &error);
+    if (st == PST_OK && p.rate > best->rate)
+        *best = p;
+    if (st != PST_ENOMEM && st != PST_ECANCELLED)
+        return PST_OK;
+    if (reterr)
+        *reterr = error;
+    return st;
+}
+
+static void drop_empty_points(struct pst_doctor *d, size_t count)
+{
+    d->sweeps = 0;
+    for (size_t i = 0; i < count; i++)
+        if (d->sweep[i].rate > 0)
+            d->sweep[d->sweeps++] = d->sweep[i];
 }
 
 pst_status doctor_sweep(struct pst_doctor *d, pst_error *reterr)
@@ -223,13 +265,10 @@ pst_status doctor_sweep(struct pst_doctor *d, pst_error *reterr)
     size_t n = values_for(d, value);
     choose_basis(d);
     for (int round = 0; round < 2 && st == PST_OK; round++) /* in turns: the better of two rounds */
-        for (size_t i = 0; i < n && st == PST_OK; i++) {
-            struct sweep_point p = {0};
-            st = measure_point(d, value[i], &p, reterr);
-            if (st == PST_OK && p.rate > d->sweep[i].rate)
-                d->sweep[i] = p;
-        }
-    d->sweeps = st == PST_OK ? n : 0;
+        for (size_t i = 0; i < n && st == PST_OK; i++)
+            if (round == 0 || d->sweep[i].rate > 0)
+                st = try_value(d, value[i], &d->sweep[i], reterr);
+    drop_empty_points(d, st == PST_OK ? n : 0);
     recommend(d);
     return st;
 }

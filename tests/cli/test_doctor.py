@@ -103,12 +103,12 @@ def test_records_with_large_images(patience):
         penstock("generate", "images", "--images", 20, "--size", 800, "-q", cwd=folder)
         penstock("pack", "images", "it's shards", "--shards", 1, "-q", cwd=folder)
         text = "tfrecord \"it's shards\" | shuffle | example | decode | resize 48 | batch 8"
-        options = ["--seed", 7, "--samples", 5000, "--bad", "skip:20"]
+        options = ["--seed", 7, "--samples", 5000, "--bad", "skip:20", "--cache", "kept here"]
         found = examine(text, *options, patience=2 * patience, cwd=folder)
         resize = remedy(found, "resize-offline")
         assert found["verdict"]["cause"] == "large-images" and found["remedies"][0] is resize, found["verdict"]
         assert resize["command"].startswith("penstock doctor 'tfrecord ") and "PIPELINE" not in resize["command"], resize
-        assert "--seed 7 --bad skip:20 --samples 5000 " in resize["command"], resize["command"]
+        assert "--seed 7 --bad skip:20 --cache 'kept here' --samples 5000 " in resize["command"], resize["command"]
         subprocess.run(resize["command"].replace("penstock", PENSTOCK, 1) + " --yes -q", shell=True, cwd=folder, env=environment(), check=True,
                        stdout=subprocess.DEVNULL, timeout=HANG)
         assert penstock("cat", resize["pipeline"], cwd=folder).out, "the data lies where the changed pipeline looks for it"
@@ -131,8 +131,10 @@ def test_apply_an_index(patience):
         penstock("pack", "images", "shards", "--shards", 2, cwd=folder)
         text = "tfrecord shards | shuffle | example | decode | random_resized_crop 64 | batch 8"
         assert "in the sidecars" not in penstock("plan", text, cwd=folder).out
+        misled = penstock("doctor", text, *length(2 * patience), "-q", "--apply", "entropy-index", "--out", "elsewhere", "--yes", cwd=folder, code=1)
+        assert "leave out --out" in misled.err and "in the sidecars" not in penstock("plan", text, cwd=folder).out, misled.err
         applied = penstock("doctor", text, *length(2 * patience), "-q", "--apply", "entropy-index", "--yes", cwd=folder)
-        assert "wrote the indexes" in applied.err and "in the sidecars" in penstock("plan", text, cwd=folder).out, applied.err
+        assert "added to the files beside the data" in applied.err and "wrote" not in applied.err and "in the sidecars" in penstock("plan", text, cwd=folder).out, applied.err
         refused = penstock("doctor", text, *length(2 * patience), "-q", "--workers", 1, "--apply", "more-workers", "--yes", cwd=folder, code=1)
         assert "use --workers" in refused.err, refused.err
 

@@ -209,6 +209,39 @@ static void test_reorder(void)
     draft_finish(&d);
 }
 
+/* What the pipeline keeps on disk belongs to the stages before it: with others, it would be kept a second time. */
+static void test_stored(void)
+{
+    char *path = mem_strdup(test_path("kept"));
+    char text[1200];
+    snprintf(text, sizeof(text), "range 100 | shuffle | snapshot %s | take 50 | cache path=%s | batch 4", path, path);
+    struct draft d = read_draft(text), copy;
+    pst_pipeline *p = NULL;
+    pst_error error = {0};
+    CHECK(draft_stores(&d));
+    draft_copy(&copy, &d);
+    CHECK_STATUS(draft_open(&copy, &p, &error), PST_OK, &error);
+    pst_pipeline_destroy(p);
+    draft_set(&copy, 5, "batch 8");
+    CHECK_STATUS(draft_open(&copy, &p, &error), PST_OK, &error);
+    pst_pipeline_destroy(p);
+    draft_set(&copy, 3, "take 40"); /* before the cache */
+    CHECK_STATUS(draft_open(&copy, &p, &error), PST_EUNSUPPORTED, &error);
+    draft_remove(&copy, 4);
+    CHECK_STATUS(draft_open(&copy, &p, &error), PST_OK, &error);
+    pst_pipeline_destroy(p);
+    draft_insert(&copy, 1, "cache");
+    CHECK_STATUS(draft_open(&copy, &p, &error), PST_EUNSUPPORTED, &error);
+    draft_truncate(&copy, 2);
+    CHECK(!draft_stores(&copy));
+    draft_finish(&copy);
+    draft_finish(&d);
+    d = read_draft("range 100 | cache | batch 4");
+    CHECK(!draft_stores(&d));
+    draft_finish(&d);
+    mem_free(path);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"a text is cut at its bars", test_cut},
@@ -218,6 +251,7 @@ int main(int argc, char **argv)
                                         {"quoted words are read back", test_quote},
                                         {"a draft becomes a pipeline", test_open},
                                         {"stages that choose come first, in trees, too", test_reorder},
+                                        {"what is kept on disk stays as it is", test_stored},
                                         {"every allocation may fail", test_faults},
                                         {NULL, NULL}};
     return test_main(argc, argv, tests);

@@ -6,6 +6,7 @@
 #include "harness.h"
 #include "io/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -162,6 +163,9 @@ static void test_waits(void)
     CHECK_MSG(fabs(wait + compute - ms) < 1e-6 * ms, "%g and %g ms, %g per batch", wait, compute, ms);
     CHECK_MSG(fabs(wait / ms - share) < 1e-6, "%g of %g ms, share %g", wait, ms, share);
     CHECK_MSG(share > 0.8, "the source takes 57 ms per batch, the step one: it waits %g of the time", share);
+    char *cache = json_get_string(&a.json, member(&a, "data", "cache")); /* nobody knows how much the source has */
+    CHECK_MSG(isnan(number(&a, "data", "bytes")) && cache && strstr(cache, "is not known"), "%s", cache ? cache : "nothing");
+    mem_free(cache);
     finish(&a);
 }
 
@@ -179,6 +183,54 @@ static void test_ranges(void)
         seen++;
     }
     CHECK(seen >= 4);
+    finish(&a);
+}
+
+/* A prediction and its range are rates of pipeline and step together. */
+static void test_ranges_of_predictions(void)
+{
+    setup_shard(test_path("predicted.tfrecord"), 100, 200, 0, PST_COMPRESSION_NONE);
+    struct answer a = examine(TEXT("tfrecord %s | shuffle | example | decode | resize 16 | batch 8", test_path("predicted.tfrecord")),
+                              (pst_doctor_options){.step_rate = 50, .seconds = 2});
+    size_t list = json_find(&a.json, 0, "remedies"), item = list + 1, seen = 0;
+    for (size_t i = 0; i < a.json.items[list].count; i++, item = a.json.items[item].next) {
+        size_t predicted = json_find(&a.json, item, "predicted");
+        double low, high, rate;
+        if (!json_get_number(&a.json, json_find(&a.json, predicted, "low"), &low) || !json_get_number(&a.json, json_find(&a.json, predicted, "high"), &high) ||
+            !json_get_number(&a.json, json_find(&a.json, predicted, "samples_per_s"), &rate))
+            continue;
+        CHECK_MSG(low <= 1.001 * rate && rate <= 1.001 * high && high < 100, "%g samples/s, %g to %g", rate, low, high);
+        seen++;
+    }
+    CHECK(seen >= 1);
+    finish(&a);
+}
+
+/* ---- Commands ---- */
+
+/* A command with `part`; NULL: there is none. */
+static const char *find_command(const struct answer *a, const char *part)
+{
+    pst_remedy r = {.size = sizeof(r)};
+    for (size_t i = 0; pst_doctor_remedy_at(a->doctor, i, &r); i++)
+        if (r.command && strstr(r.command, part))
+            return r.command;
+    return NULL;
+}
+
+/* Ranks learn their numbers from what starts them; words of the tool stay; there is no command for operations of a program. */
+static void test_commands(void)
+{
+    static const char *const words[] = {"--plugin", "my ops.so", NULL};
+    pst_pipeline_options p = {.size = sizeof(p), .seed = 3, .rank = 1, .world = 2};
+    pst_doctor_options o = {.pipeline = &p, .model = "flatten | dense 2", .command_words = words};
+    setup_shard(test_path("commands.tfrecord"), 64, 16, 0, PST_COMPRESSION_NONE);
+    struct answer a = examine(TEXT("tfrecord %s | shuffle | example | decode | resize 16 | normalize 0..1 | batch 8", test_path("commands.tfrecord")), o);
+    const char *ranks = find_command(&a, "mpirun");
+    CHECK_MSG(ranks && strstr(ranks, "--seed 3 --plugin 'my ops.so'") && !strstr(ranks, "--world") && !strstr(ranks, "--rank"), "%s", ranks ? ranks : "none");
+    finish(&a);
+    a = examine(TEXT("tfrecord %s | shuffle | example | decode | resize 16 | normalize 0..1 | burn 20 | batch 8", test_path("commands.tfrecord")), o);
+    CHECK(!find_command(&a, "penstock train") && !find_command(&a, "penstock compress"));
     finish(&a);
 }
 
@@ -218,6 +270,73 @@ static void test_images_and_checksums(void)
     finish(&a);
 }
 
+/* ---- Data of several kinds, and data that is kept ---- */
+
+/* Files and records in one pipeline: they make no sample together. */
+static void test_mixed_sources(void)
+{
+    char files[500], shards[500];
+    snprintf(files, sizeof(files), "%s", test_path("mixed"));
+    snprintf(shards, sizeof(shards), "%s", test_path("mixed.tfrecord"));
+    setup_images(files, 12, 32, false);
+    setup_shard(shards, 24, 32, 0, PST_COMPRESSION_NONE);
+    struct answer a = examine(TEXT("concatenate (folder %s | select image | rename image record) (tfrecord %s) | batch 4", files, shards), (pst_doctor_options){0});
+    CHECK_MSG(number(&a, "data", "sampled") > 24, "%g", number(&a, "data", "sampled"));
+    finish(&a);
+    a = examine(TEXT("concatenate (tfrecord %s) (folder %s | select image | rename image record) | batch 4", shards, files), (pst_doctor_options){0});
+    CHECK(number(&a, "now", "samples_per_s") > 0);
+    finish(&a);
+}
+
+static uint64_t folder_bytes(const char *folder)
+{
+    uint64_t bytes = 0;
+    char path[1200];
+    struct dirent *e;
+    DIR *d = opendir(folder);
+    while (d && (e = readdir(d))) {
+        struct stat s;
+        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+        if (e->d_name[0] == '.' || lstat(path, &s) < 0)
+            continue;
+        bytes += S_ISDIR(s.st_mode) ? folder_bytes(path) : (uint64_t)s.st_size;
+    }
+    if (d)
+        closedir(d);
+    return bytes;
+}
+
+static void fill(const char *pipeline)
+{
+    pst_pipeline *p = NULL;
+    pst_batch *b = NULL;
+    pst_error error = {0};
+    CHECK_STATUS(pst_pipeline_parse(&p, pipeline, NULL, &error), PST_OK, &error);
+    CHECK_STATUS(pst_pipeline_next(p, &b, &error), PST_OK, &error);
+    pst_batch_unref(b);
+    pst_pipeline_destroy(p);
+}
+
+/* An examination tries changes, but keeps nothing more in the folder of a snapshot. */
+static void test_snapshot_stays(void)
+{
+    char shards[500], kept[500];
+    snprintf(shards, sizeof(shards), "%s", test_path("kept.tfrecord"));
+    snprintf(kept, sizeof(kept), "%s", test_path("kept"));
+    setup_shard(shards, 64, 64, 0, PST_COMPRESSION_NONE);
+    static const char *const chains[] = {"tfrecord %s | example | decode | resize 32 | normalize 0..1 | snapshot %s | shuffle | batch 16",
+                                         "tfrecord %s | snapshot %s | shuffle | example | decode | resize 32 | batch 16"};
+    for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++) {
+        snprintf(text, sizeof(text), i ? chains[1] : chains[0], shards, kept);
+        fill(text);
+        uint64_t before = folder_bytes(kept);
+        struct answer a = examine(text, (pst_doctor_options){.verify = true});
+        CHECK(before > 0);
+        CHECK_INT(folder_bytes(kept), before);
+        finish(&a);
+    }
+}
+
 /* ---- Sweeps ---- */
 
 /* The points of the sweep: the largest and the smallest rate; the number of points with an epoch time. */
@@ -247,12 +366,51 @@ static void test_sweep_of_batches(void)
     CHECK_MSG(most > 1.2 * least && most > 10 * 3200, "%g to %g samples/s", least, most);
     CHECK_MSG(basis && strstr(basis, "is not known"), "%s", basis);
     CHECK(strstr(pst_doctor_answer(a.doctor), "per epoch  #"));
+    CHECK(strstr(pst_doctor_answer(a.doctor), "\nRemedies     by gain for the effort\n"));
     mem_free(basis);
     finish(&a);
     a = examine("range 100000 | batch 64", (pst_doctor_options){.step_rate = 3200, .sweep = PST_SWEEP_BATCH});
     sweep_of(&a, &least, &most, &basis);
     CHECK_MSG(most <= 3200 * 1.001, "%g samples/s", most);
     CHECK_MSG(basis && strstr(basis, "computed"), "%s", basis);
+    mem_free(basis);
+    finish(&a);
+}
+
+/* Sizes that do not fit into the RAM budget have no rate; the others do. */
+static void test_sweep_beyond_memory(void)
+{
+    double least, most;
+    char *basis;
+    pst_pipeline_options p = {.size = sizeof(p), .ram = (uint64_t)4 << 20};
+    setup_shard(test_path("tight.tfrecord"), 64, 96, 0, PST_COMPRESSION_NONE);
+    struct answer a = examine(TEXT("tfrecord %s | example | decode | resize 96 | normalize 0..1 | batch 4", test_path("tight.tfrecord")),
+                              (pst_doctor_options){.pipeline = &p, .sweep = PST_SWEEP_BATCH});
+    size_t points = sweep_of(&a, &least, &most, &basis);
+    CHECK_MSG(points >= 1 && points < 7 && least > 0, "%zu points from %g samples/s on", points, least);
+    mem_free(basis);
+    finish(&a);
+}
+
+/* Storage that limits the rate limits it in a sweep, too. */
+static void test_sweep_of_cold_data(void)
+{
+    double least, most;
+    char *basis;
+    setup_shard(test_path("frozen.tfrecord"), 200, 64, 20000, PST_COMPRESSION_NONE);
+    sync();
+    struct answer a = examine(TEXT("tfrecord %s | shuffle | batch 8", test_path("frozen.tfrecord")),
+                              (pst_doctor_options){.memory = 1 << 20, .samples = 1000000, .sweep = PST_SWEEP_WORKERS});
+    bool known = truth(&a, "limits", "storage_cold_known");
+    double rate = number(&a, "limits", "storage_random_cold_deep_bytes_per_s") / number(&a, "data", "bytes_per_sample");
+    sweep_of(&a, &least, &most, &basis);
+    CHECK_MSG(basis && strstr(basis, known ? "bounded by the storage" : "of data in memory"), "%s", basis);
+    if (known) {
+        size_t sweep = json_find(&a.json, 0, "sweeps") + 1;
+        bool measured = true;
+        CHECK(json_get_bool(&a.json, json_find(&a.json, sweep, "measured"), &measured) && !measured);
+        CHECK_MSG(most <= 1.01 * fmax(rate, number(&a, "limits", "storage_random_cold_bytes_per_s") / number(&a, "data", "bytes_per_sample")), "%g samples/s", most);
+    }
     mem_free(basis);
     finish(&a);
 }
@@ -266,7 +424,8 @@ static void test_sweep_of_a_model(void)
     struct answer a = examine(TEXT("tfrecord %s | shuffle | example | decode | resize 16 | normalize 0..1 | batch 8", test_path("sweep.tfrecord")),
                               (pst_doctor_options){.model = "conv 8 3 relu | globalavgpool | dense 2", .sweep = PST_SWEEP_BATCH});
     sweep_of(&a, &least, &most, &basis);
-    CHECK_MSG(least > 0 && most < 1e7, "%g to %g samples/s", least, most);
+    double step = 8e3 / number(&a, "step", "ms"); /* the rate of the smallest batches; larger ones are computed faster */
+    CHECK_MSG(least > 0 && least < 3 * step && most < 100 * step, "%g to %g samples/s; steps of 8 give %g", least, most, step);
     CHECK_MSG(basis && strstr(basis, "steps of the model"), "%s", basis);
     mem_free(basis);
     finish(&a);
@@ -279,8 +438,14 @@ int main(int argc, char **argv)
                                         {"storage that cannot be measured", test_unknown_storage},
                                         {"waiting and computing make a batch", test_waits},
                                         {"ranges hold their values", test_ranges},
+                                        {"ranges of predictions", test_ranges_of_predictions},
+                                        {"commands that can run", test_commands},
                                         {"images and checksums", test_images_and_checksums},
+                                        {"files and records in one pipeline", test_mixed_sources},
+                                        {"a snapshot stays as it is", test_snapshot_stays},
                                         {"a sweep of batches", test_sweep_of_batches},
+                                        {"a sweep beyond the RAM budget", test_sweep_beyond_memory},
+                                        {"a sweep of cold data", test_sweep_of_cold_data},
                                         {"a sweep with a model", test_sweep_of_a_model},
                                         {NULL, NULL}};
     return test_main(argc, argv, tests);

@@ -28,7 +28,7 @@ static struct pst_doctor *examined(void)
 }
 
 /* A remedy whose trial leaves so much of each stage. */
-static struct remedy *add(struct pst_doctor *d, const char *id, double read, double decode, double batch)
+static struct remedy *add(struct pst_doctor *d, enum remedy_group group, const char *id, double read, double decode, double batch)
 {
     struct remedy *r = &d->remedy[d->remedies++];
     struct trial after = d->run;
@@ -36,7 +36,7 @@ static struct remedy *add(struct pst_doctor *d, const char *id, double read, dou
     after.stage[1].us = decode;
     after.stage[2].us = batch;
     after.cpu_us = read + decode + batch;
-    *r = (struct remedy){.id = id, .cause = "none", .available = true, .effort = 2, .measured = NAN};
+    *r = (struct remedy){.group = group, .id = id, .cause = "none", .available = true, .effort = 2, .measured = NAN};
     r->costs = costs_of(d, &after, &d->now);
     r->rate = predict_rate(d, &r->costs);
     r->gain = r->rate / d->pipe_rate;
@@ -57,8 +57,8 @@ static void check_steps(const struct pst_doctor *d, const char *const *ids, cons
 static void test_savings_count_once(void)
 {
     struct pst_doctor *d = examined();
-    add(d, "resize-offline", 200, 100, 100);
-    add(d, "cache-ram", 0, 300, 100); /* decoding is cheaper already: reading is what is saved */
+    add(d, GROUP_DATA, "resize-offline", 200, 100, 100);
+    add(d, GROUP_CACHE, "cache-ram", 0, 300, 100); /* decoding is cheaper already: reading is what is saved */
     doctor_find_path(d);
     check_steps(d, (const char *const[]){"resize-offline", "cache-ram"}, (const double[]){2.5, 5}, 2);
 }
@@ -66,8 +66,8 @@ static void test_savings_count_once(void)
 static void test_a_further_remedy_brings_no_more_than_alone(void)
 {
     struct pst_doctor *d = examined();
-    add(d, "cache-ram", 0, 100, 100);
-    add(d, "quality-fast", 200, 700, 20);
+    add(d, GROUP_CACHE, "cache-ram", 0, 100, 100);
+    add(d, GROUP_QUALITY, "quality-fast", 200, 700, 20);
     doctor_find_path(d);
     check_steps(d, (const char *const[]){"cache-ram", "quality-fast"}, (const double[]){5, 5 * 1000. / 920}, 2);
 }
@@ -75,12 +75,12 @@ static void test_a_further_remedy_brings_no_more_than_alone(void)
 static void test_what_is_not_combined(void)
 {
     struct pst_doctor *d = examined();
-    add(d, "resize-offline", 200, 100, 100);
-    add(d, "store-planes", 100, 10, 100); /* another form of the same data */
-    add(d, "cache-disk", 200, 100, 99);   /* saves nothing more */
-    add(d, "select-fields", 0, 700, 10)->available = false;
-    add(d, "native-op", 0, 10, 10); /* code */
-    add(d, "quality-fast", 10, 90, 10)->upper = true;
+    add(d, GROUP_DATA, "resize-offline", 200, 100, 100);
+    add(d, GROUP_DATA, "store-planes", 100, 10, 100); /* another form of the same data */
+    add(d, GROUP_CACHE, "cache-disk", 200, 100, 99);   /* saves nothing more */
+    add(d, GROUP_FIELDS, "select-fields", 0, 700, 10)->available = false;
+    add(d, GROUP_NONE, "native-op", 0, 10, 10); /* code */
+    add(d, GROUP_QUALITY, "quality-fast", 10, 90, 10)->upper = true;
     doctor_find_path(d);
     CHECK_INT(d->path_steps, 0); /* a single remedy is no path */
 }
@@ -89,14 +89,14 @@ static void test_the_step_is_the_limit(void)
 {
     struct pst_doctor *d = examined();
     d->step.rate = 4000;
-    add(d, "resize-offline", 200, 100, 100)->gain = 2;
-    add(d, "cache-ram", 0, 100, 100)->gain = 2;
+    add(d, GROUP_DATA, "resize-offline", 200, 100, 100)->gain = 2;
+    add(d, GROUP_CACHE, "cache-ram", 0, 100, 100)->gain = 2;
     doctor_find_path(d);
     CHECK_INT(d->path_steps, 0);
     d = examined();
     d->step.rate = 8000;
-    add(d, "resize-offline", 200, 100, 100);
-    add(d, "cache-ram", 0, 100, 20)->gain = 4;
+    add(d, GROUP_DATA, "resize-offline", 200, 100, 100);
+    add(d, GROUP_CACHE, "cache-ram", 0, 100, 20)->gain = 4;
     doctor_find_path(d);
     check_steps(d, (const char *const[]){"resize-offline", "cache-ram"}, (const double[]){2.5, 4}, 2);
 }
@@ -106,10 +106,11 @@ static void test_a_faster_step_adds_up(void)
     struct pst_doctor *d = examined();
     d->step = (struct step){.rate = 2000, .shared = true, .ms = 1};
     d->now_rate = predict_together(d, d->pipe_rate); /* 2000 and 2000 on the same cores */
-    struct remedy *r = add(d, "resize-offline", 200, 100, 100);
+    struct remedy *r = add(d, GROUP_DATA, "resize-offline", 200, 100, 100);
     r->gain = predict_together(d, r->rate) / d->now_rate;
     struct remedy *mixed = &d->remedy[d->remedies++];
     *mixed = (struct remedy){.id = "mixed-precision",
+                             .group = GROUP_STEP,
                              .cause = "none",
                              .available = true,
                              .effort = 2,

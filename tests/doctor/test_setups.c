@@ -200,7 +200,7 @@ static bool are_tried(const pst_doctor *d, bool last)
     for (size_t i = 0; pst_doctor_remedy_at(d, i, &r); i++) {
         bool compress = strcmp(r.id, "compress") == 0, student = strcmp(r.id, "smaller-model") == 0;
         right += (compress || student) && r.available && r.gain > 1 && r.gain < 20 && r.measured > 0;
-        right += strcmp(r.id, "more-machines") == 0 && r.gain > 10 && strstr(r.title, "100000 samples/s") != NULL;
+        right += strcmp(r.id, "more-machines") == 0 && r.gain > 10 && strstr(r.title, "100,000 samples/s") != NULL;
     }
     right += strstr(pst_doctor_json(d), "\"int8_samples_per_s\"") != NULL;
     if (last)

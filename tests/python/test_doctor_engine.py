@@ -11,7 +11,7 @@ from patience import examined
 
 import penstock as ps
 from penstock import _core
-from penstock._doctor import engine, equivalent
+from penstock._doctor import answer, engine, equivalent
 from penstock._doctor.remedies import gain_of
 
 
@@ -83,6 +83,32 @@ def test_chains_as_texts():
 
 class Wanted:
     epochs = samples = memory = None
+
+
+def test_gains_in_the_loop():
+    """A prediction of the engine is made anew for the loop: its ranges and times, too. What was measured on a sample stays that."""
+    def one(id, predicted, measured=None):
+        return {"id": id, "title": "try it", "command": "", "available": True, "predicted": predicted, "measured": measured}
+
+    predicted = {"samples_per_s": 300.0, "gain": 3.0, "epoch_seconds": 10.0, "total_seconds": 40.0, "low": 240.0, "high": 900.0, "upper_bound": False}
+    measured = {"samples_per_s": 9000.0, "gain": 9.0, "now_samples_per_s": 1000.0, "epoch_seconds": 7.5}
+    found = {"now": {"samples_per_s": 100.0}, "data": {"samples": 3000}, "remedies": [one("pack", predicted, measured), one("cache-ram", None)]}
+    pack, cache = engine.scaled(found, 50.0, 250.0, 6000, 2)
+    assert cache["predicted"] is None and cache["measured"] is None, cache
+    assert pack["predicted"] == {"samples_per_s": 150.0, "gain": 3.0, "epoch_seconds": 40.0, "total_seconds": 80.0, "low": 120.0, "high": 250.0, "upper_bound": False}, pack
+    assert pack["measured"] == {**measured, "epoch_seconds": 6000 / 200.0}, pack
+    assert gain_of(pack) == 3.0 and "measured on a sample" in answer._remedy_lines(pack)[0], pack
+    bound = engine.scaled(found, 50.0, 100.0, None, 2)[0]["predicted"]
+    assert (bound["samples_per_s"], bound["high"], bound["low"], bound["epoch_seconds"], bound["total_seconds"]) == (100.0, 100.0, 100.0, None, None), bound
+
+
+def test_what_the_engine_does_not_know():
+    """Data whose size only the caller knows stays too large for the memory."""
+    values = {"limits": {}, "now": {}, "data": {"bytes": 9, "cold": True, "cache": "it does not fit"}}
+    found = {"limits": {}, "now": {}, "data": {"bytes": None, "cold": False, "cache": "not known", "indexed": True}}
+    assert engine.merge(values, found)["data"] == {"bytes": 9, "cold": True, "cache": "it does not fit", "indexed": True}, values
+    found["data"]["bytes"] = 7
+    assert not engine.merge(values, found)["data"]["cold"], values
 
 
 def test_functions_that_fail():

@@ -41,6 +41,15 @@ def test_refused():
             assert f"{name}=" in str(found) and "expected" in str(found), found
             continue
         raise AssertionError(f"accepted: {wrong}")
+
+    class Whole:
+        """A number of another type, as those of NumPy are."""
+
+        def __index__(self):
+            return 3
+
+    values = check(ps.doctor([[1] * 8] * 5, step=pause(1), epochs=Whole(), samples=Whole(), seconds=0.5, verify=False))
+    assert values["now"]["total_seconds"] == 3 * values["now"]["epoch_seconds"] > 0, values["now"]
     done, values = run_script("", "--memory", "many")
     assert done.returncode == 2 and "such as 64G" in done.stderr, done.stderr
     done, values = run_script("", "--data", "nosuch")
@@ -205,7 +214,9 @@ def test_later_epochs_are_slower(patience):
         values = check(ps.doctor(Wearing(), step=pause(2), data=data, memory=10000, seconds=4 * patience, verify=False))
         assert values["verdict"]["cause"] == "page-cache" and values["data"]["cold"], (values["verdict"], values["data"])
         assert "in the first epoch" in values["verdict"]["sentence"] and values["epochs"]["first_samples_per_s"] > 2 * values["epochs"]["later_samples_per_s"]
-        assert values["remedies"][0]["id"] == "faster-storage" and values["remedies"][0]["predicted"]["gain"] > 2, values["remedies"]
+        best = values["remedies"][0]
+        assert best["id"] == "faster-storage" and best["predicted"]["gain"] > 2 and best["predicted"]["upper_bound"], values["remedies"]
+        assert ": up to " in values["verdict"]["sentence"], values["verdict"]
         values = check(ps.doctor(Wearing(), step=pause(2), data=data, memory=1e9, seconds=4 * patience, verify=False))
         assert values["verdict"]["cause"] != "page-cache" and values["data"]["cold"] is False and values["epochs"], values["verdict"]
 
@@ -281,6 +292,42 @@ def test_copies_to_a_device():
     in_a_process(DEVICE)
 
 
+def test_where_jax_copies_to():
+    """On a machine without an accelerator, device_put copies nothing to a device."""
+    in_a_process("""
+        import sys, types
+        jax = types.ModuleType("jax")
+        jax.device_put = lambda value, device=None, **given: value
+        backend = "cpu"
+        jax.default_backend = lambda: backend
+        sys.modules["jax"] = jax
+        from penstock._doctor.transfer import Copies
+        cpu, gpu = (types.SimpleNamespace(platform=name) for name in ("cpu", "gpu"))
+        rows = types.SimpleNamespace(nbytes=8)
+        with Copies() as copies:
+            for device in (None, cpu, types.SimpleNamespace(device_set=[cpu])):
+                jax.device_put(rows, device)
+            jax.device_put(rows)
+            assert copies.count == 0, copies.device
+            for device in (gpu, types.SimpleNamespace(device_set=[gpu])):
+                jax.device_put(rows, device)
+            jax.device_put(types.SimpleNamespace(nbytes=8, device=gpu), gpu)  # it is there already
+            assert copies.count == 2, copies.count
+            backend = "gpu"
+            jax.device_put(rows)
+            assert copies.count == 3 and copies.device == "default" and copies.bytes == 24, copies.count
+    """)
+
+
+def test_upper_bounds_are_marked():
+    from penstock._doctor.answer import _remedy_lines, remedy, result
+    from penstock._doctor.diagnose import _gain_of
+
+    for upper in (False, True):
+        one = remedy("pin-memory", "Pin it", predicted=result(200.0, 100.0, None, upper))
+        assert ("up to 200 samples/s" in _remedy_lines(one)[0]) == upper and ("up to 2 times" in _gain_of(one, None)) == upper, (one, _gain_of(one, None))
+
+
 def test_what_was_bytes():
     from array import array
 
@@ -335,6 +382,25 @@ FRAMEWORK = """
     assert (answer.verdict["cause"] == "gpu-unused") == unused, answer.verdict
     assert answer.to_dict()["gpu"]["frameworks"] == {os.environ["NAME"]: 0 if unused else 1}, answer.to_dict()["gpu"]
 """
+
+
+LOOKS = """
+    import time
+    from penstock._doctor import gpu
+    opened, open_library = [], gpu.Library.open.__func__
+    gpu.Library.open = classmethod(lambda cls: opened.append(1) or open_library(cls))
+    gpu.EVERY = 0.001
+    with gpu.Watch() as watch:
+        time.sleep(0.5)
+    assert len(opened) == 1 and watch.counts[0] > 10, (opened, watch.counts)
+    assert len(watch.sums) == 2 and abs(watch.shares()[1] - 0.37) < 1e-9, watch.shares()
+    assert gpu.Watch().shares() == []
+"""
+
+
+def test_many_looks():
+    """The library starts once, and looks take no memory."""
+    beside_a_gpu(LOOKS)
 
 
 def test_utilisation_while_steps_run():

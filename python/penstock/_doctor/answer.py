@@ -115,10 +115,12 @@ class Answer:
 def _remedy_lines(remedy):
     rates = []
     for name in ("predicted", "measured"):
-        if remedy.get(name):
-            rate, gain = remedy[name]["samples_per_s"], remedy[name]["gain"]
+        known = remedy.get(name)
+        if known:
+            rate, gain = known["samples_per_s"], known["gain"]
             times = f"{_three(gain)} times" if gain else ""
-            rates.append(f"{name} {_three(rate)} samples/s ({times})" if rate else f"{name} {times}")
+            how = name + (" on a sample" if on_sample(known) else "") + (" up to" if known.get("upper_bound") else "")
+            rates.append(f"{how} {_three(rate)} samples/s ({times})" if rate else f"{how} {times}")
     lines = [f"{remedy['id']:<10} {remedy['title']}" + (": " + ", ".join(rates) if rates else "")]
     if remedy.get("command"):
         lines.append(f"           {remedy['command']}")
@@ -141,11 +143,23 @@ def remedy(id, title, command="", pipeline=None, predicted=None, measured=None, 
     return {**made, "reason": reason} if reason else made
 
 
-def result(rate, now, epoch_samples):
-    """The numbers of a remedy."""
+def result(rate, now, epoch_samples, upper_bound=False):
+    """The numbers of a remedy. upper_bound: it brings this at most."""
     if not rate:
         return None
-    return {"samples_per_s": rate, "gain": rate / now if now else None, "epoch_seconds": epoch_samples / rate if epoch_samples else None}
+    made = {"samples_per_s": rate, "gain": rate / now if now else None, "epoch_seconds": epoch_samples / rate if epoch_samples else None}
+    return {**made, "upper_bound": True} if upper_bound else made
+
+
+def on_sample(known):
+    """Whether the engine measured this on a sample of the data, without the step."""
+    return "now_samples_per_s" in known
+
+
+def best_known(one):
+    """The numbers of a remedy that hold for the loop: those measured there, or the predicted ones; None: there are none."""
+    measured = one["measured"]
+    return measured if measured and not on_sample(measured) else one["predicted"] or measured
 
 
 def rank(remedies):
@@ -153,7 +167,7 @@ def rank(remedies):
     weight = {"low": 1.0, "medium": 1.3, "high": 2.0}
 
     def worth(one):
-        known = one["measured"] or one["predicted"]
+        known = best_known(one)
         return -(known["gain"] - 1) / weight.get(one["effort"], 1.0) if known and known.get("gain") else 0.0
 
     return sorted(remedies, key=worth)

@@ -1,6 +1,6 @@
 """From measurements to a verdict: class, bottleneck, cause, and the sentence."""
 
-from .answer import BALANCED, FASTER, INPUT_BOUND, _three, duration
+from .answer import BALANCED, FASTER, INPUT_BOUND, _three, best_known, duration
 
 BOTTLENECKS = {
     "python-function": "python", "heavy-augmentation": "cpu", "large-images": "cpu", "single-worker": "configuration", "worker-limit": "cpu",
@@ -168,10 +168,10 @@ def sentence(case, kind, cause, stage, best, epoch_now):
 
 def _gain_of(best, epoch_now):
     """What the best remedy brings, as a sentence with a space before it; "" if nothing is known."""
-    text, known = "", best and (best["measured"] or best["predicted"])
+    text, known = "", best and best_known(best)
     if known and known.get("gain") and known["gain"] > 1.05:
-        how = "measured" if best["measured"] else "predicted"
-        text = f" {best['title']}: {_three(known['gain'])} times the samples per second ({how})"
+        how = "measured" if known is best["measured"] else "predicted"
+        text = f" {best['title']}: {'up to ' if known.get('upper_bound') else ''}{_three(known['gain'])} times the samples per second ({how})"
         if known.get("epoch_seconds") and epoch_now:
             text += f", one epoch {duration(known['epoch_seconds'])} instead of {duration(epoch_now)}"
         text += "."

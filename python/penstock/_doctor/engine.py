@@ -2,6 +2,7 @@
 of every stage and remedies that change the pipeline; what was measured in the loop replaces what it predicts for the present."""
 
 import json
+import math
 import os
 import re
 import tempfile
@@ -104,20 +105,46 @@ def examine(dataset, step_ms, seconds, options, verify=False):
     return json.loads(found), ""
 
 
-def scaled(found, now, most, epoch_samples):
-    """The remedies of the engine, with their gains on the present rate `now`; with a step, no more than its rate `most`."""
+class Scale:
+    """From the engine's rates to those of the loop: gains stay, on the present rate `now`; with a step, no more than its rate `most`."""
+
+    def __init__(self, found, now, most, epoch_samples, epochs):
+        self.found, self.now, self.epoch_samples, self.epochs = found, now, epoch_samples, epochs
+        self.most = max(1.0, most / now) if most else math.inf
+
+    def rate(self, gain):
+        return min(gain, self.most) * self.now if gain is not None else None
+
+    def predicted(self, known):
+        """The prediction anew, with the ranges and the times of the rate in the loop."""
+        if not known or not known["gain"] or not self.now:
+            return known
+        gain, there = known["gain"], known["samples_per_s"]
+        rate = self.rate(gain)
+        epoch = self.epoch_samples / rate if self.epoch_samples else None
+        low, high = (self.rate(known[end] * gain / there) if known[end] is not None else None for end in ("low", "high"))
+        return {**known, "samples_per_s": rate, "gain": rate / self.now, "low": low, "high": high, "epoch_seconds": epoch,
+                "total_seconds": epoch * self.epochs if epoch and self.epochs else None}
+
+    def measured(self, known):
+        """What was measured on the sample stays; the epoch is that of the loop."""
+        if not known or not self.now:
+            return known
+        seconds, now, samples = known["epoch_seconds"], self.found["now"]["samples_per_s"], self.found["data"]["samples"]
+        rate = self.rate(samples / seconds / now) if seconds and now and samples else None
+        return {**known, "epoch_seconds": self.epoch_samples / rate if rate and self.epoch_samples else None}
+
+
+def scaled(found, now, most, epoch_samples, epochs=None):
+    """The remedies of the engine, with their gains in the loop."""
+    scale = Scale(found, now, most, epoch_samples, epochs)
     made = []
     for one in found["remedies"]:
         if one["id"] in OFFERS:
             continue
         one = {**one, "title": one["title"][:1].upper() + one["title"][1:], "command": _for_python(one["command"] or ""),
                "settings": settings_of(one["command"] or "")}
-        for name in ("predicted", "measured"):
-            known = one[name]
-            if known and known.get("gain") and now:
-                gain = min(known["gain"], max(1.0, most / now)) if most else known["gain"]
-                one[name] = {**known, "samples_per_s": gain * now, "gain": gain, "epoch_seconds": epoch_samples / (gain * now) if epoch_samples else None}
-        made.append(one)
+        made.append({**one, "predicted": scale.predicted(one["predicted"]), "measured": scale.measured(one["measured"])})
     return made
 
 
@@ -142,5 +169,6 @@ def merge(values, found):
             values[name] = found[name]
     values["limits"] = {**found["limits"], **values["limits"]}
     values["now"] = {**found["now"], **values["now"]}
-    values["data"] = {**values["data"], **{name: value for name, value in found["data"].items() if value is not None}}
+    unknown = ("cold", "cache") if found["data"].get("bytes") is None and values["data"].get("cold") is not None else ()  # to the engine
+    values["data"] = {**values["data"], **{name: value for name, value in found["data"].items() if value is not None and name not in unknown}}
     return values

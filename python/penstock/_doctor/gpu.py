@@ -8,38 +8,66 @@ LIBRARY = "libnvidia-ml.so.1"
 EVERY = 0.1  # seconds between two looks at the utilisation, which the driver averages over a sixth of a second and more
 
 
+class Library:
+    """NVML between open and close()."""
+
+    def __init__(self, nvml):
+        self.nvml = nvml
+
+    @classmethod
+    def open(cls):
+        """None: the library is missing, or does not start."""
+        try:
+            nvml = ctypes.CDLL(LIBRARY)
+            return cls(nvml) if nvml.nvmlInit_v2() == 0 else None
+        except (OSError, AttributeError):
+            return None
+
+    def devices(self):
+        """Returns [{"name", "utilisation_share", "memory_bytes"}]; empty if there is none."""
+        count = ctypes.c_uint()
+        try:
+            if self.nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
+                return []
+            return [found for found in (_device(self.nvml, i) for i in range(count.value)) if found]
+        except AttributeError:
+            return []
+
+    def close(self):
+        self.nvml.nvmlShutdown()
+
+
 def devices():
     """Returns [{"name", "utilisation_share", "memory_bytes"}] from NVML; empty if the library or a device is missing."""
-    try:
-        nvml = ctypes.CDLL(LIBRARY)
-        if nvml.nvmlInit_v2() != 0:
-            return []
-    except (OSError, AttributeError):
+    library = Library.open()
+    if library is None:
         return []
     try:
-        count = ctypes.c_uint()
-        if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
-            return []
-        return [found for found in (_device(nvml, i) for i in range(count.value)) if found]
-    except AttributeError:
-        return []
+        return library.devices()
     finally:
-        nvml.nvmlShutdown()
+        library.close()
 
 
 class Watch:
     """Looks at the utilisation of the devices from a thread, between start() and stop(): while steps run, not before or after."""
 
     def __init__(self):
-        self.looks = []
+        self.sums, self.counts = [], []  # of the shares that each device showed
+        self._before = []  # from before the steps
         self._stop = threading.Event()
-        self._runner = None
+        self._runner = self._library = None
 
     def start(self):
-        if self._runner is None and (first := devices()):
-            self.looks.append(first)
+        if self._runner is not None:
+            return self
+        self._library = Library.open()
+        first = self._library.devices() if self._library is not None else []
+        if first:
+            self._before = [device.get("utilisation_share") for device in first]
             self._runner = threading.Thread(target=self._look, name="penstock-doctor-gpu", daemon=True)
             self._runner.start()
+        else:
+            self._close()
         return self
 
     def stop(self):
@@ -48,7 +76,13 @@ class Watch:
             self._runner.join()
             self._runner = None
         self._stop.clear()
+        self._close()
         return self
+
+    def _close(self):
+        if self._library is not None:
+            self._library.close()
+            self._library = None
 
     def __enter__(self):
         return self.start()
@@ -58,13 +92,22 @@ class Watch:
 
     def _look(self):
         while not self._stop.wait(EVERY):
-            self.looks.append(devices())
+            self._add([device.get("utilisation_share") for device in self._library.devices()])
+
+    def _add(self, shares):
+        missing = len(shares) - len(self.sums)
+        self.sums += [0.0] * missing
+        self.counts += [0] * missing
+        for i, share in enumerate(shares):
+            if share is not None:
+                self.sums[i] += share
+                self.counts[i] += 1
 
     def shares(self):
         """The mean utilisation of each device; empty if nothing was seen."""
-        looks = self.looks[1:] or self.looks  # the first one is from before the steps
-        columns = zip(*([device.get("utilisation_share") for device in look] for look in looks))
-        return [sum(known) / len(known) if (known := [share for share in column if share is not None]) else None for column in columns]
+        if not self.counts:
+            return list(self._before)
+        return [total / count if count else None for total, count in zip(self.sums, self.counts)]
 
 
 class _Utilisation(ctypes.Structure):

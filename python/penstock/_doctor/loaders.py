@@ -13,10 +13,11 @@ from .transfer import moved
 class Variant:
     """The loader with one setting changed. `make()` returns a Loader; `workers` and `overlaps` are for the prediction."""
 
-    def __init__(self, id, title, command, make, workers=None, overlaps=None, batch=None, effort="low", rate=None):
+    def __init__(self, id, title, command, make, workers=None, overlaps=None, batch=None, effort="low", rate=None, bound=""):
         self.id, self.title, self.command, self.make = id, title, command, make
         self.workers, self.overlaps, self.batch, self.effort = workers, overlaps, batch, effort
-        self.rate = rate  # what is predicted, if that does not follow from the other settings
+        self.rate = rate  # what is predicted, if that does not follow from the other settings…
+        self.bound = bound  # …and why it is only an upper bound; "": it is not
 
 
 class Loader:

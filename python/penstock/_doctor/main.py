@@ -231,7 +231,7 @@ def _plain(sampler, options):
     for remedy in values["remedies"]:
         for name in ("predicted", "measured"):
             if remedy[name]:
-                remedy[name] = {"samples_per_s": None, "gain": remedy[name]["gain"], "epoch_seconds": None}
+                remedy[name] = {**remedy[name], "samples_per_s": None, "epoch_seconds": None}
     return answer
 
 

@@ -6,7 +6,7 @@ import tempfile
 
 from .._core import Error
 from . import equivalent, transfer
-from .answer import remedy, result
+from .answer import best_known, remedy, result
 from .diagnose import MANY_FILES, SMALL_FILE, classify
 from .loaders import OnDevice, Penstock, Variant
 from .observe import Observation, cores, run
@@ -17,7 +17,7 @@ ENOUGH = 0.95  # of the fastest rate: the smallest value of a setting that reach
 
 def gain_of(one):
     """The measured gain of a remedy, or the predicted one; None: neither is known."""
-    known = one["measured"] or one["predicted"]
+    known = best_known(one)
     return known["gain"] if known else None
 
 
@@ -96,8 +96,8 @@ class Work:
             if rate is None and measured is None:
                 continue
             made.append(
-                remedy(variant.id, variant.title, variant.command, None, result(rate, self.now, self.epoch_samples),
-                       result(measured, self.now, self.epoch_samples), effort=variant.effort)
+                remedy(variant.id, variant.title, variant.command, None, result(rate, self.now, self.epoch_samples, bool(variant.bound)),
+                       result(measured, self.now, self.epoch_samples), effort=variant.effort, reason=variant.bound)
             )
         return made
 
@@ -233,7 +233,7 @@ class Work:
                                result(self._processes(), self.now, self.epoch_samples), effort="medium"))
         if case.slowed and case.cold:
             made.append(remedy("faster-storage", "Storage that later epochs read as fast as the first one read from memory", "", None,
-                               result(case.slowed[0], self.now, self.epoch_samples), effort="high", reason="the rate of the first epoch: an upper bound"))
+                               result(case.slowed[0], self.now, self.epoch_samples, True), effort="high", reason="the rate of the first epoch: an upper bound"))
         devices = case.gpu.get("count", 0)
         if devices and case.loader.kind != "iterator" and case.loader.ready < devices:
             made.append(remedy("prefetch", f"Keep at least {devices} batches ready, one per device", reason=f"{case.loader.ready} are kept ready"))
@@ -245,7 +245,7 @@ class Work:
     def without(self, kind, id, title, command="", effort="medium"):
         """A remedy that does away with one kind of work of the loader: an upper bound."""
         rate = self.predict(self.case.loader, max(0.02, 1 - self.case.kinds[kind]))
-        return remedy(id, title, command, None, result(rate, self.now, self.epoch_samples), effort=effort, reason="the loader without this work: an upper bound")
+        return remedy(id, title, command, None, result(rate, self.now, self.epoch_samples, True), effort=effort, reason="the loader without this work: an upper bound")
 
     def _processes(self):
         class Processes:
@@ -270,7 +270,8 @@ class Work:
         ]
         if found.kind == "torch" and not found.loader.pin_memory:
             made.append(Variant("pin-memory", "Copy to the device from pinned memory", "DataLoader(…, pin_memory=True), batch.to(device, non_blocking=True)",
-                                lambda: found.rebuild(pin_memory=True), rate=batch / max(1e-12, wait + compute)))
+                                lambda: found.rebuild(pin_memory=True), rate=batch / max(1e-12, wait + compute),
+                                bound="the loop without the time of the copies: an upper bound"))
         return made
 
     def bytes_to_device(self, kept):

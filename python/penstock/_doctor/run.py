@@ -2,6 +2,7 @@
 
 import glob
 import math
+import operator
 import os
 import time
 
@@ -36,14 +37,11 @@ class Options:
     """What the caller knows and wants; wrong values raise."""
 
     def __init__(self, data=None, epochs=None, samples=None, verify=True, wish=None, link=None, memory=None):
-        self.data, self.epochs, self.samples, self.verify = data, epochs, samples, verify
+        self.data, self.verify = data, verify
         self.wish, self.link, self.memory = wish, link, memory
         for name in ("wish", "link", "memory"):
             _above(name, getattr(self, name), "a rate" if name != "memory" else "bytes")
-        for name in ("epochs", "samples"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) and not _whole(value) or value < 1):
-                raise ValueError(f"{name}={value!r}; expected a whole number from 1 on")
+        self.epochs, self.samples = _count("epochs", epochs), _count("samples", samples)
         if data is not None:
             _there(os.fspath(data))
 
@@ -53,8 +51,13 @@ def _above(name, value, what):
         raise ValueError(f"{name}={value!r}; expected {what} above 0")
 
 
-def _whole(value):
-    return hasattr(value, "__index__")
+def _count(name, value):
+    """A whole number of any type as an int."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:
+        raise ValueError(f"{name}={value!r}; expected a whole number from 1 on")
+    return operator.index(value)
 
 
 def _there(data):
@@ -238,7 +241,7 @@ def propose(work, case, step, kept, options):
     made += work.advice()
     if case.engine is None:
         return made
-    theirs = engine.scaled(case.engine, work.now, case.step_rate if case.share is not None else None, work.epoch_samples)
+    theirs = engine.scaled(case.engine, work.now, case.step_rate if case.share is not None else None, work.epoch_samples, options.epochs)
     for one in theirs:
         work.try_settings(one, step, options.verify)
     known = {one["id"] for one in theirs}

@@ -11,6 +11,7 @@ import threading
 import time
 
 VALUES = 256  # of a byte
+DEFAULT = "default"  # the device of jax that is used where none is named
 LEAST = 0.05  # share of a step: below it, copies are not worth a remedy
 
 
@@ -32,7 +33,7 @@ class Copies:
             self._hook(tensor, "to", _torch_device)
             self._hook(tensor, "cuda", lambda tensor, *args, **given: args[0] if args else given.get("device") or "cuda")
         if jax is not None:
-            self._hook(jax, "device_put", lambda value, device=None, **given: device or "default")
+            self._hook(jax, "device_put", _jax_device)
         return self
 
     def stop(self):
@@ -97,12 +98,27 @@ def _finish_work():
 
 def _on_host(value):
     device = getattr(value, "device", None)
-    return device is None or not hasattr(device, "type") or device.type == "cpu"
+    return device is None or not (hasattr(device, "type") or hasattr(device, "platform")) or _kind(device) == "cpu"
 
 
 def _kind(device):
-    """cpu, cuda, …: of a device, its name or its number."""
-    return str(getattr(device, "type", "cuda" if isinstance(device, int) else device)).split(":")[0]
+    """cpu, cuda, …: of a device, its name, its number, or a sharding over devices."""
+    device = next(iter(getattr(device, "device_set", ())), device)
+    known = getattr(device, "type", None) or getattr(device, "platform", None)
+    if device == DEFAULT:
+        known = _quiet(lambda: sys.modules["jax"].default_backend())
+    return str(known or ("cuda" if isinstance(device, int) else device)).split(":")[0]
+
+
+def _jax_device(value, device=None, **given):
+    return DEFAULT if device is None else device
+
+
+def _quiet(ask):
+    try:
+        return ask()
+    except Exception:  # a framework that is half set up has no device
+        return None
 
 
 def _torch_device(tensor, *args, **given):
@@ -136,7 +152,7 @@ def moved(batch, device):
     if torch is not None and isinstance(batch, getattr(torch, "Tensor", ())):
         return batch.to(device)
     if jax is not None and hasattr(batch, "dtype") and hasattr(jax, "device_put"):
-        return jax.device_put(batch) if device == "default" else jax.device_put(batch, device)
+        return jax.device_put(batch) if device == DEFAULT else jax.device_put(batch, device)
     return batch
 
 
