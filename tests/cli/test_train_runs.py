@@ -125,7 +125,7 @@ def test_a_pause_of_a_live_stream_does_not_delay_the_end():
         data = arrays(f"{folder}/data")
         os.mkfifo(f"{folder}/live")
         with open(f"{folder}/records", "wb") as f:
-            f.write(b"".join(frame(example(x=[float(i % 5 - k) for k in range(4)], label=[i % 3])) for i in range(48)))
+            f.write(b"".join(frame(example(x=[float(i % 5 - k) for k in range(4)], label=[i % 3])) for i in range(36)))  # four batches, and a part of one
         with open(f"{folder}/records", "rb") as f:
             sent = f.read()
         pipe = os.open(f"{folder}/live", os.O_RDWR)  # open until the end of the test
