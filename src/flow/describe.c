@@ -36,7 +36,7 @@ static const char *shuffle_grade(uint64_t drawn, uint64_t total, char *buffer, s
 {
     double share = total ? 100.0 * (double)drawn / (double)total : 100;
     if (total >= ORDER_UNKNOWN)
-        snprintf(buffer, size, ": exact for up to %" PRIu64 ", local for larger data", drawn);
+        snprintf(buffer, size, ": exact for up to %" PRIu64 ", weak for larger data", drawn);
     else if (share >= 100)
         snprintf(buffer, size, " = all of the data: exact");
     else
@@ -55,7 +55,7 @@ static void stream_sentence(const struct order_step *shuffle, char *buffer, size
     else
         snprintf(
             buffer, size,
-            "a stream: drawn from a buffer of %s: exact if all elements fit, local for larger data; seeking reads again "
+            "a stream: drawn from a buffer of %s: exact if all elements fit, weak for larger data; seeking reads again "
             "from the beginning",
             text_bytes(shuffle->buffer, bytes, sizeof(bytes)));
 }
