@@ -270,7 +270,7 @@ char *with_option_names(const struct command *command, const char *message, char
     return buffer;
 }
 
-/* What is in a file is wrong, whatever part of the library found it: damage, a value of another type, a row that lacks one. */
+/* What is in a file is wrong, whatever part of the library found it: damage, a value of another type, a record that lacks one. */
 static bool is_of_data(const pst_error *error)
 {
     switch (error->status) {
@@ -280,6 +280,7 @@ static bool is_of_data(const pst_error *error)
     case PST_ETYPE:
         return error->path[0] || error->record != PST_NOWHERE;
     case PST_EINVAL:
+    case PST_ENOTFOUND:
         return error->path[0] && error->record != PST_NOWHERE;
     default:
         return false;
