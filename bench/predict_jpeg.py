@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Photos to predictions: `penstock predict` beside Pillow and ONNX Runtime, with the same model and weights, in turns.
 
-    INFER/bin/python bench/predict_jpeg.py PHOTOS [--size 96] [--threads 2] [--rounds 3]
+    INFER/bin/python bench/predict_jpeg.py PHOTOS [--kind int8] [--size 96] [--threads 2] [--rounds 3]
 
 The model is MobileNetV1 of half the width with random weights, exported as ONNX for the other side. Both sides print the most likely classes of
-every photo. Pillow decodes and resizes on a pool of threads, as its decoder releases the interpreter's lock; batches of 64 go to ONNX Runtime.
+every photo, in float32 or, with --kind int8, in 8-bit integers. Pillow decodes and resizes on a pool of threads, as its decoder releases the interpreter's lock; batches of 64 go to ONNX Runtime.
 The start of both programs is not counted: a second pass over the photos is timed against a first one. PENSTOCK_BUILD names the build folder.
 """
 import argparse
@@ -31,20 +31,24 @@ def model_text():
         f" | dwconv 3 stride={stride} pad=same{norm} | conv {width} 1{norm}" for width, stride in BLOCKS) + " | globalavgpool | dense 10"
 
 
-def prepare(folder, photos, size):
-    """A run with random weights, and its ONNX file."""
+def prepare(folder, photos, size, kind):
+    """A model with random weights, and its ONNX file; returns the path of the first."""
     os.makedirs(f"{folder}/data/a"), os.makedirs(f"{folder}/data/b")
     for i, path in enumerate(photos[:20]):
         os.link(path, f"{folder}/data/{'ab'[i % 2]}/{i}.jpg") if os.stat(path).st_dev == os.stat(folder).st_dev else \
             os.symlink(os.path.abspath(path), f"{folder}/data/{'ab'[i % 2]}/{i}.jpg")
     pipeline = f"folder {folder}/data | decode | resize {size} | normalize imagenet | batch 10"
     subprocess.run([PENSTOCK, "train", pipeline, "--model", model_text(), "--steps", "1", "--out", f"{folder}/run", "-q"], check=True)
-    subprocess.run([PENSTOCK, "export", f"{folder}/run", f"{folder}/model.onnx"], check=True, capture_output=True)
+    if kind == "int8":
+        subprocess.run([PENSTOCK, "compress", f"{folder}/run", "--quantize", "int8", "--val", pipeline, "--out", f"{folder}/int8", "-q"], check=True, capture_output=True)
+    model = f"{folder}/int8/model" if kind == "int8" else f"{folder}/run"
+    subprocess.run([PENSTOCK, "export", model, f"{folder}/model.onnx"], check=True, capture_output=True)
+    return model
 
 
-def ours(folder, paths, threads):
+def ours(model, paths, threads):
     begin = time.perf_counter()
-    done = subprocess.run([PENSTOCK, "predict", f"{folder}/run", *paths, "--csv", "--top", "5", "--threads", str(threads)], check=True,
+    done = subprocess.run([PENSTOCK, "predict", model, *paths, "--csv", "--top", "5", "--threads", str(threads)], check=True,
                           capture_output=True, text=True)
     return time.perf_counter() - begin, done.stdout
 
@@ -79,6 +83,7 @@ class Peer:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photos")
+    parser.add_argument("--kind", default="fp32", choices=["fp32", "int8"])
     parser.add_argument("--size", type=int, default=96)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
@@ -88,15 +93,15 @@ def main():
     if not photos:
         sys.exit(f"no photos in {args.photos}")
     with tempfile.TemporaryDirectory() as folder:
-        prepare(folder, photos, args.size)
+        model = prepare(folder, photos, args.size, args.kind)
         peer = Peer(f"{folder}/model.onnx", args.size, args.threads)
         best = {"penstock": float("inf"), "start": float("inf"), "peer": float("inf")}
         for _ in range(args.rounds):
-            best["start"] = min(best["start"], ours(folder, photos[:1], args.threads)[0])
-            best["penstock"] = min(best["penstock"], ours(folder, photos, args.threads)[0])
+            best["start"] = min(best["start"], ours(model, photos[:1], args.threads)[0])
+            best["penstock"] = min(best["penstock"], ours(model, photos, args.threads)[0])
             best["peer"] = min(best["peer"], peer.run(photos)[0])
         mine, other = len(photos) / (best["penstock"] - best["start"]), len(photos) / best["peer"]
-        print(f"{len(photos)} photos at {args.size}: penstock predict {mine:.0f} images/s (and {best['start']:.2f} s to start), "
+        print(f"{len(photos)} photos at {args.size}, {args.kind}: penstock predict {mine:.0f} images/s (and {best['start']:.2f} s to start), "
               f"Pillow + ONNX Runtime {other:.0f} images/s: {mine / other:.2f} x")
 
 
