@@ -35,7 +35,8 @@ run predict "$folder/run" "$folder"/images/*/*-00003.* --top 3
 run export "$folder/run" "$folder/model.onnx"
 accuracy=$("$tool" eval "$folder/run" "tfrecord $folder/shards/*val*-of-00004 | $steps | normalize 0..1 | batch 32" --json |
     sed -n 's/.*"accuracy": *\([0-9.]*\).*/\1/p')
-printf '\nAccuracy of the best checkpoint on the validation images: %s (expected: at least %s)\n' "$accuracy" "$expected"
+printf '\nAccuracy of the best checkpoint on the validation images: %.1f %% (expected: at least %.0f %%)\n' \
+    "$(awk -v x="$accuracy" 'BEGIN { print 100 * x }')" "$(awk -v x="$expected" 'BEGIN { print 100 * x }')"
 awk -v got="$accuracy" -v least="$expected" 'BEGIN { exit !(got != "" && got + 0 >= least + 0) }' || {
     printf 'demo.sh: the model has not learned what it should\n' >&2
     exit 1
