@@ -129,23 +129,28 @@ def test_compress_backs_off():
             assert says in penstock("compress", f"{folder}/first", *options, code=2).err
 
 
+def straight_and_killed(folder, *options):
+    """The files that a compression leaves which runs through, in folder/straight, and one that is killed three times, in folder/killed."""
+    train, val = data(folder)
+    penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 2, "--out", f"{folder}/first", "-q")
+    command = ["compress", f"{folder}/first", *options, "--epochs", 2, "--save-every", 2, "-q", "--out"]
+    begin = time.monotonic()
+    penstock(*command, f"{folder}/straight")
+    took = time.monotonic() - begin
+    for delay in (0.3 * took, 0.5 * took, 0.7 * took, None):
+        with subprocess.Popen([PENSTOCK, *map(str, command), f"{folder}/killed"], env=environment(), stderr=subprocess.DEVNULL) as process:
+            try:
+                process.wait(delay)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+    assert process.returncode == 0
+    return files_of(f"{folder}/straight"), files_of(f"{folder}/killed")
+
+
 def test_search_continues():
     """A search that is killed repeats no measurement, and ends with the weights of one that was left alone."""
     with scratch() as folder:
-        train, val = data(folder)
-        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 2, "--out", f"{folder}/first", "-q")
-        command = ["compress", f"{folder}/first", "--prune", "0.7", "--search", "--epochs", 2, "--save-every", 2, "-q", "--out"]
-        begin = time.monotonic()
-        penstock(*command, f"{folder}/straight")
-        took = time.monotonic() - begin
-        for delay in (0.3 * took, 0.5 * took, 0.7 * took, None):
-            with subprocess.Popen([PENSTOCK, *map(str, command), f"{folder}/killed"], env=environment(), stderr=subprocess.DEVNULL) as process:
-                try:
-                    process.wait(delay)
-                except subprocess.TimeoutExpired:
-                    process.send_signal(signal.SIGKILL)
-        assert process.returncode == 0
-        want, found = files_of(f"{folder}/straight"), files_of(f"{folder}/killed")
+        want, found = straight_and_killed(folder, "--prune", "0.7", "--search")
         assert want and {k: v for k, v in found.items() if k in want} == want, (want.keys(), found.keys())
         measured = json.load(open(f"{folder}/killed/search.json"))
         assert {len(v) for v in measured["layers"].values()} == {4}, measured
@@ -154,20 +159,7 @@ def test_search_continues():
 def test_channels_and_integers_continue():
     """Fewer channels and training for int8, killed on the way, end with the weights of a command that was left alone."""
     with scratch() as folder:
-        train, val = data(folder)
-        penstock("train", train, "--val", val, "--model", MODEL, "--epochs", 2, "--out", f"{folder}/first", "-q")
-        command = ["compress", f"{folder}/first", "--flops", "0.7", "--quantize", "int8", "--qat", "--epochs", 2, "--save-every", 2, "-q", "--out"]
-        begin = time.monotonic()
-        penstock(*command, f"{folder}/straight")
-        took = time.monotonic() - begin
-        for delay in (0.3 * took, 0.5 * took, 0.7 * took, None):
-            with subprocess.Popen([PENSTOCK, *map(str, command), f"{folder}/killed"], env=environment(), stderr=subprocess.DEVNULL) as process:
-                try:
-                    process.wait(delay)
-                except subprocess.TimeoutExpired:
-                    process.send_signal(signal.SIGKILL)
-        assert process.returncode == 0
-        want, found = files_of(f"{folder}/straight"), files_of(f"{folder}/killed")
+        want, found = straight_and_killed(folder, "--flops", "0.7", "--quantize", "int8", "--qat")
         assert len(want) >= 3 and {k: v for k, v in found.items() if k in want} == want, (want.keys(), found.keys())
 
 
