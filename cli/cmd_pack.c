@@ -255,10 +255,11 @@ static const char *job(const pst_launch *launch)
 {
     static char text[256];
     const char *id = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID"), *space = getenv("PMIX_NAMESPACE");
+    const char *again = getenv("SLURM_RESTART_COUNT"); /* a job that is queued again keeps its id */
 
     if (strcmp(launch->launcher, "Slurm") != 0 || !id || !step)
         return space ? space : getenv("OMPI_MCA_ess_base_jobid");
-    snprintf(text, sizeof(text), "%s.%s", id, step);
+    snprintf(text, sizeof(text), "%s.%s.%s", id, step, again ? again : "0");
     return text;
 }
 

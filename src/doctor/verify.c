@@ -243,7 +243,7 @@ static pst_status try_value(struct pst_doctor *d, uint64_t value, struct sweep_p
     pst_status st = measure_point(d, value, &p, &error);
     if (st == PST_OK && p.rate > best->rate)
         *best = p;
-    if (st != PST_ENOMEM && st != PST_ECANCELLED)
+    if (st != PST_ECANCELLED)
         return PST_OK;
     if (reterr)
         *reterr = error;
