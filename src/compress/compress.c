@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "compress/channels.h"
 #include "export/stored_weights.h"
 #include "io/file.h"
-#include "compress/channels.h"
 #include "network/network.h"
 #include "quant/qat.h"
-#include "train/evaluate.h"
+#include "train/evaluate_model.h"
 
 #include <math.h>
 #include <stddef.h>

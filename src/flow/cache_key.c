@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "flow/join.h"
+#include "flow/join_plan.h"
 #include "flow/plan.h"
 #include "flow/segment.h"
 

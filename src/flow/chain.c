@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "flow/node.h"
 #include "lang/lexer.h"
-#include "ops/join.h"
+#include "ops/join_facet.h"
 #include "ops/op_decl.h"
 #include "source/source.h"
 

@@ -1,14 +1,14 @@
 /* describe.c: the plan in words, or as JSON: what each operation makes of the elements, what runs together, where the order
  * comes from, what is kept in memory, and the choices with their reasons. */
-#include "base/error.h"
 #include "base/digits.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/secret.h"
 #include "base/text.h"
-#include "flow/cache.h"
 #include "flow/element.h"
-#include "flow/evaluate.h"
+#include "flow/element_cache.h"
+#include "flow/evaluate_elements.h"
 #include "flow/pipeline.h"
 #include "flow/segment.h"
 #include "ops/fields.h"

@@ -1,11 +1,11 @@
 /* join.c: the branches of a join, planned and checked against each other, and the join as a source. */
-#include "flow/join.h"
+#include "flow/join_plan.h"
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "flow/element.h"
-#include "flow/evaluate.h"
+#include "flow/evaluate_elements.h"
 #include "flow/plan.h"
 #include "io/walk.h"
 #include "ops/fields.h"

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "flow/join.h"
+#include "flow/join_plan.h"
 #include "flow/node.h"
 #include "io/walk.h"
 #include "lang/lexer.h"

@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "flow/cache.h"
 #include "flow/element.h"
-#include "flow/join.h"
+#include "flow/element_cache.h"
+#include "flow/join_plan.h"
 
 #include <stdio.h>
 #include <string.h>

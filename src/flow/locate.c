@@ -7,7 +7,7 @@
 #include "flow/locate.h"
 
 #include "base/memory.h"
-#include "flow/join.h"
+#include "flow/join_plan.h"
 #include "flow/pipeline.h"
 #include "flow/stream_filters.h"
 

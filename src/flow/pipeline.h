@@ -3,12 +3,12 @@
 #define FLOW_PIPELINE_H
 
 #include "base/arena.h"
-#include "flow/damage.h"
+#include "flow/damage_judge.h"
 #include "flow/monitor.h"
 #include "flow/plan.h"
 #include "flow/ring.h"
 #include "flow/trace.h"
-#include "flow/tune.h"
+#include "flow/tune_workers.h"
 #include "flow/worker.h"
 #include "io/walk.h"
 #include <penstock/base.h>

@@ -3,8 +3,8 @@
 #ifndef FLOW_PLAN_H
 #define FLOW_PLAN_H
 
-#include "flow/damage.h"
-#include "flow/join.h"
+#include "flow/damage_judge.h"
+#include "flow/join_plan.h"
 #include "flow/node.h"
 #include "flow/order.h"
 #include "flow/program.h"
@@ -95,7 +95,7 @@ pst_status plan_check_scales(struct pipeline_plan *p, pst_error *reterr);
 /* Whether the data can only be read as it comes, in a branch or an inner pipeline too. */
 bool plan_streams(const struct pipeline_plan *p);
 
-/* rewrite.c: adds the operations of `chain` on single elements as steps of the program; fuses runs of image operations. */
+/* fuse.c: adds the operations of `chain` on single elements as steps of the program; fuses runs of image operations. */
 pst_status rewrite_steps(struct pipeline_plan *p, bool no_fuse, pst_error *reterr);
 
 /* sampling.c: gives node `i` a schema if it is an `example` that has none, otherwise checks the schema against records. */

@@ -1,9 +1,9 @@
 /* plan_memory.c: what a plan keeps in memory or on disk besides its batches: caches and entropy indexes, within the budget. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "flow/cache.h"
+#include "flow/element_cache.h"
 #include "flow/plan.h"
-#include "flow/tune.h"
+#include "flow/tune_workers.h"
 #include "io/remote/remote.h"
 #include "ops/image/image_op.h"
 #include "ops/op_decl.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "flow/join.h"
+#include "flow/join_plan.h"
 #include "ops/image/image_op.h"
 
 #include <stdio.h>

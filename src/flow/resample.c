@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "flow/evaluate.h"
+#include "flow/evaluate_elements.h"
 #include "flow/segment.h"
 #include "ops/op_decl.h"
 

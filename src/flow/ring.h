@@ -6,7 +6,7 @@
 #define FLOW_RING_H
 
 #include "flow/batch.h"
-#include "flow/damage.h"
+#include "flow/damage_judge.h"
 #include "flow/order.h"
 #include "flow/stats.h"
 #include <pthread.h>
@@ -29,7 +29,7 @@ struct entry {
     uint64_t met;              /* records of a stream read before the entry was opened */
     size_t left_out;           /* elements; under lock */
     struct damage_list damage; /* damage of its elements, and damage that a stream found on the way to them; under lock; see
-                                  flow/damage.h */
+                                  flow/damage_judge.h */
     pst_status status;         /* under lock until ready; so are the next two */
     size_t failed_at;          /* the earliest element that failed */
     pst_error error;

@@ -5,10 +5,10 @@
 #include "flow/runner.h"
 
 #include "base/memory.h"
-#include "flow/cache.h"
-#include "flow/damage.h"
+#include "flow/damage_judge.h"
 #include "flow/element.h"
-#include "flow/join.h"
+#include "flow/element_cache.h"
+#include "flow/join_plan.h"
 #include "flow/locate.h"
 #include "flow/stream_filters.h"
 #include "io/mapping.h"

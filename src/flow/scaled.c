@@ -3,11 +3,11 @@
  * Follows each field through a planned chain: which operation scaled its levels, as `normalize` does. Operations that move pixels or
  * change the type keep that; one that writes the field anew ends it. Branches and inner pipelines hand on what they found. */
 #include "base/error.h"
-#include "flow/join.h"
+#include "flow/join_plan.h"
 #include "flow/plan.h"
 #include "ops/fields.h"
 #include "ops/image/image_op.h"
-#include "ops/join.h"
+#include "ops/join_facet.h"
 
 /* Returns the operation that scaled field `f` of the source of a plan; NULL: none. */
 static const char *from_source(const struct pipeline_plan *p, size_t f)

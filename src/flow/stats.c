@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/digits.h"
-#include "flow/cache.h"
+#include "flow/element_cache.h"
 #include "flow/pipeline.h"
 #include "source/jpeg_points.h"
 

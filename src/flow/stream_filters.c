@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "flow/damage_judge.h"
 #include "flow/element.h"
-#include "flow/damage.h"
 #include "flow/locate.h"
 #include "lang/expr.h"
 #include "ops/ctx.h"

@@ -3,7 +3,7 @@
 #ifndef FLOW_STREAM_FILTERS_H
 #define FLOW_STREAM_FILTERS_H
 
-#include "flow/cache.h"
+#include "flow/element_cache.h"
 #include "flow/order.h"
 #include "flow/program.h"
 #include "ops/ctx.h"

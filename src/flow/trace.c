@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "flow/pipeline.h"
 #include "io/publish.h"
-#include "report/trace.h"
+#include "report/trace_writer.h"
 
 #include <stdio.h>
 #include <string.h>

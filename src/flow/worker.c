@@ -2,7 +2,7 @@
  * slot. The worker that finishes the last slice finishes the batch.
  *
  * An element that fails ends its batch, and with it the pipeline, unless the policy tolerates damage: then it is left out,
- * and the damage is recorded in the entry; the consumer judges it in order (flow/damage.h). */
+ * and the damage is recorded in the entry; the consumer judges it in order (flow/damage_judge.h). */
 #include "flow/worker.h"
 
 #include "base/clock.h"

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/convert.h"
+#include "model/convert_input.h"
 #include "model/team.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "infer/infer.h"
-#include "model/convert.h"
+#include "model/convert_input.h"
 #include "model/fold.h"
 #include "model/model.h"
 #include "quant/quant.h"

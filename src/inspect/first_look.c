@@ -1,6 +1,6 @@
-/* first_look.c: see survey.h. The same records whatever the number of workers: the choice decides what all of them look
+/* first_look.c: see read_shards.h. The same records whatever the number of workers: the choice decides what all of them look
  * for. */
-#include "inspect/survey.h"
+#include "inspect/read_shards.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -4,12 +4,12 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/text.h"
+#include "inspect/read_shards.h"
 #include "inspect/readable.h"
-#include "inspect/survey.h"
 #include "record/find.h"
 #include "record/label_names.h"
-#include "base/options.h"
 
 #include <math.h>
 #include <stdlib.h>

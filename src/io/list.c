@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 
 #include <math.h>
 #include <stdio.h>

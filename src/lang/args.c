@@ -4,7 +4,7 @@
 #include "base/digits.h"
 #include "base/error.h"
 #include "base/nearest.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 
 #include <inttypes.h>
 #include <math.h>

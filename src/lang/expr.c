@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "lang/script.h"
 
 #include <inttypes.h>

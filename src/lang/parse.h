@@ -1,4 +1,4 @@
-/* parse.h: what the parser is made of: words bound to the parameters of a class (args.c), and a tree that grows (tree.c). */
+/* parse.h: what the parser is made of: words bound to the parameters of a class (args.c), and a tree that grows (lang_tree.c). */
 #ifndef LANG_PARSE_H
 #define LANG_PARSE_H
 
@@ -18,7 +18,7 @@ const pst_param *args_missing(const struct lang_class *class, uint64_t given);
 pst_status args_bind(struct lang_node *n, const struct script *s, const struct word *head, const struct word *words,
                      size_t count, pst_error *reterr);
 
-/* tree.c: appends a node with a zeroed config. */
+/* lang_tree.c: appends a node with a zeroed config. */
 pst_status tree_push(struct lang_tree *t, const struct language *l, struct lang_chain *to, const struct lang_class *class,
                      pst_error *reterr);
 /* Appends an empty child. */

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "model/arena_plan.h"
 #include "model/block_conv.h"
-#include "model/convert.h"
+#include "model/convert_input.h"
 #include "model/step_order.h"
 
 #include <math.h>

@@ -4,9 +4,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
-#include "train/evaluate.h"
-#include "train/metrics.h"
+#include "train/evaluate_model.h"
 #include "train/loss.h"
+#include "train/metrics.h"
 
 #include <inttypes.h>
 

@@ -6,7 +6,7 @@
 #include "base/options.h"
 #include "export/stored_weights.h"
 #include "infer/choose.h"
-#include "model/convert.h"
+#include "model/convert_input.h"
 #include "model/fold.h"
 #include "quant/calibrate.h"
 #include "quant/qat.h"

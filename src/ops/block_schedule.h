@@ -4,7 +4,7 @@
 #define OPS_BLOCK_SCHEDULE_H
 
 #include "base/random.h"
-#include "ops/join.h"
+#include "ops/join_facet.h"
 
 #define BLOCK_MAX 1000 /* elements of a block, and branches */
 

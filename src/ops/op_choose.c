@@ -1,7 +1,7 @@
 /* op_choose.c: `choose`: the next element comes from the pipeline that a list or a field names. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "ops/block_schedule.h"
 #include "ops/op_decl.h"
 

@@ -1,7 +1,7 @@
 /* op_concatenate.c: `concatenate`: one pipeline after the other. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "ops/join.h"
+#include "ops/join_facet.h"
 #include "ops/op_decl.h"
 
 struct config {

@@ -12,7 +12,7 @@
 #include <penstock/record.h>
 
 struct image_facet; /* image/image_op.h */
-struct join_facet;  /* join.h */
+struct join_facet;  /* join_facet.h */
 
 /* Does not affect the output, only its cost. */
 struct resource_facet {

@@ -9,7 +9,7 @@
  * tree with the one before. Element k: search the stretch, divide to find the round, descend to find the slot. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "ops/join.h"
+#include "ops/join_facet.h"
 #include "ops/op_decl.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* op_sample.c: `sample`: pipelines mixed at random, in given proportions. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "ops/block_schedule.h"
 #include "ops/op_decl.h"
 

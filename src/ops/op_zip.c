@@ -1,5 +1,5 @@
 /* op_zip.c: `zip`: the fields of several pipelines side by side. The engine carries it out. */
-#include "ops/join.h"
+#include "ops/join_facet.h"
 #include "ops/op_decl.h"
 
 struct config {

@@ -27,7 +27,7 @@ struct chunk {
     struct pack_images images;
     struct text skips; /* as note_add_skip writes them */
     uint64_t skip_count;
-    /* Its position in the work; maintained by run.c. */
+    /* Its position in the work; maintained by workers.c. */
     size_t shard;
     uint64_t begin, end; /* positions in the split's order */
     uint64_t ticket, sequence, offset;

@@ -3,7 +3,7 @@
 #define PACK_COMPOSE_H
 
 #include "pack/chunk.h"
-#include "pack/options.h"
+#include "pack/pack_options.h"
 #include "pack/recipe.h"
 
 /* transform.c: transforms one image between its source and its record. A pure function of the image, the options, and the

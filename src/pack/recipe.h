@@ -2,7 +2,7 @@
 #ifndef PACK_RECIPE_H
 #define PACK_RECIPE_H
 
-#include "pack/source.h"
+#include "pack/pack_source.h"
 
 /* The origin of a feature. All but the first kind are derived from the item as a whole. */
 enum ingredient { FROM_FIELD, FROM_KEY, FROM_WIDTH, FROM_HEIGHT, FROM_CHANNELS };

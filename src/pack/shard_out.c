@@ -1,14 +1,14 @@
 /* shard_out.c: see shard_out.h.
  *
  * Promises: the shard's file appears whole or not at all, and the file beside it appears after it: a shard without that file
- * is written again. Leaves to others: scheduling (run.c). */
+ * is written again. Leaves to others: scheduling (workers.c). */
 #include "pack/shard_out.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "codec/stream.h"
 #include "io/file.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "io/remote/remote.h"
 
 #include <inttypes.h>

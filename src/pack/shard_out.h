@@ -1,13 +1,13 @@
 /* shard_out.h: one shard while it is written: chunks arrive framed and in any order, the file grows in the plan's order.
  *
- * Calls marked "locked" are made by one thread at a time, under the lock of run.c; the others by the thread that holds the
+ * Calls marked "locked" are made by one thread at a time, under the lock of workers.c; the others by the thread that holds the
  * chunk. */
 #ifndef PACK_SHARD_OUT_H
 #define PACK_SHARD_OUT_H
 
 #include "io/publish.h"
 #include "pack/chunk.h"
-#include "pack/options.h"
+#include "pack/pack_options.h"
 #include "pack/report.h"
 
 /* The report of a finished shard, as text that is stored beside it: a later run that finds the shard complete

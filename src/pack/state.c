@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "io/file.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "io/publish.h"
 #include "io/remote/remote.h"
 #include "io/walk.h"

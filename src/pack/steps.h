@@ -2,7 +2,7 @@
 #ifndef PACK_STEPS_H
 #define PACK_STEPS_H
 
-#include "pack/plan.h"
+#include "pack/pack_plan.h"
 #include "pack/recipe.h"
 #include "pack/report.h"
 #include "pack/shard_out.h"

@@ -11,7 +11,7 @@
 #include "io/file.h"
 #include "io/list.h"
 #include "io/names.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 
 #include <inttypes.h>
 #include <stdio.h>

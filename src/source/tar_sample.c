@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 
 #include <inttypes.h>
 #include <math.h>

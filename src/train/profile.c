@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "io/publish.h"
-#include "report/trace.h"
+#include "report/trace_writer.h"
 #include "train/trainer.h"
 
 #include <string.h>

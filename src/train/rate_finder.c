@@ -1,5 +1,5 @@
 /* rate_finder.c: a range test of the learning rate: it rises exponentially from step to step while the model trains. */
-#include "train/evaluate.h"
+#include "train/evaluate_model.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -3,7 +3,7 @@
 #ifndef TRAIN_RUN_REPORT_H
 #define TRAIN_RUN_REPORT_H
 
-#include "train/evaluate.h"
+#include "train/evaluate_model.h"
 
 /* Data that a run collects for its report. */
 struct run_results {

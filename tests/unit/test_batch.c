@@ -4,9 +4,9 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "flow/batch.h"
-#include "flow/cache.h"
-#include "flow/element.h"
 #include "flow/batch_memory.h"
+#include "flow/element.h"
+#include "flow/element_cache.h"
 #include "harness.h"
 #include "source/source.h"
 

@@ -1,6 +1,6 @@
 /* test_flow_damage.c: how damage that is tolerated is counted: each record once, however often and by how many workers it is
  * read, and judged in the order of the samples. */
-#include "flow/damage.h"
+#include "flow/damage_judge.h"
 #include "flow_chains.h"
 #include "source_shards.h"
 

@@ -1,7 +1,7 @@
 /* test_flow_stats.c: what a pipeline says of itself: the plan, caches, statistics, stalls. */
-#include "base/thread.h"
 #include "base/random.h"
-#include "flow/cache.h"
+#include "base/thread.h"
+#include "flow/element_cache.h"
 #include "flow/runner.h"
 #include "flow_chains.h"
 

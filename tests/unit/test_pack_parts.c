@@ -5,10 +5,10 @@
 #include "base/random.h"
 #include "io/file.h"
 #include "io/names.h"
-#include "io/number.h"
+#include "io/parse_number.h"
+#include "pack/pack_plan.h"
 #include "pack/shard_out.h"
-#include "pack/plan.h"
-#include "pack/sources/window.h"
+#include "pack/sources/file_window.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -201,7 +201,7 @@ static void windows_show_the_file(void)
     enum { SIZE = 700001 };
     uint8_t *want = malloc(SIZE);
     struct random r;
-    struct window w = {0};
+    struct file_window w = {0};
     pst_error e;
     int fd;
     random_init(&r, 3, 0, 0, 0);
@@ -215,14 +215,14 @@ static void windows_show_the_file(void)
         size_t available, length = (size_t)random_below(&r, i % 50 == 0 ? 400000 : 500);
         offset = i % 20 == 0 ? random_below(&r, SIZE + 1) : offset + random_below(&r, 300);
         offset = offset > SIZE ? SIZE : offset;
-        REQUIRE_OK(window_get(&w, fd, "bytes", SIZE, offset, length, &got, &available, &e), &e);
+        REQUIRE_OK(file_window_get(&w, fd, "bytes", SIZE, offset, length, &got, &available, &e), &e);
         size_t least = length < SIZE - offset ? length : (size_t)(SIZE - offset);
         CHECK(available >= least && available <= SIZE - offset && memcmp(got, want + offset, available) == 0);
     }
     const uint8_t *got;
     size_t available;
-    CHECK_STATUS(window_get(&w, fd, "bytes", SIZE + 10, SIZE - 1, 8, &got, &available, &e), PST_ESTALE, &e);
-    window_finish(&w);
+    CHECK_STATUS(file_window_get(&w, fd, "bytes", SIZE + 10, SIZE - 1, 8, &got, &available, &e), PST_ESTALE, &e);
+    file_window_finish(&w);
     file_close(fd);
     free(want);
 }

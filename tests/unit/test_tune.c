@@ -1,5 +1,5 @@
 /* test_tune.c: the choices of workers and depth, from measurements made up for the purpose. */
-#include "flow/tune.h"
+#include "flow/tune_workers.h"
 #include "harness.h"
 
 #include <string.h>

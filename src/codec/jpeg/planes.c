@@ -1,6 +1,6 @@
 /* planes.c: the samples of a part of an image, component by component.
  *
- * Here is where samples lie and how they come about; which MCUs are decoded is walk.c's. */
+ * Here is where samples lie and how they come about; which MCUs are decoded is mcu_walk.c's. */
 #include "codec/jpeg/planes.h"
 
 #include <assert.h>

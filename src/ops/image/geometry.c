@@ -1,5 +1,5 @@
 /* geometry.c: one image operation by itself: cut, resized, mirrored, or its bytes worked on. What several of them do at once is
- * frame.c's and image_pass.c's. */
+ * image_frame.c's and image_pass.c's. */
 #include "image/pixels.h"
 
 #include "base/error.h"

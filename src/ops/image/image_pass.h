@@ -3,7 +3,7 @@
 #define OPS_IMAGE_IMAGE_PASS_H
 
 #include "image/convert.h"
-#include "ops/image/frame.h"
+#include "ops/image/image_frame.h"
 #include "ops/image/image_source.h"
 
 struct image_pass {

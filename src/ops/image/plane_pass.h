@@ -4,7 +4,7 @@
 #define OPS_IMAGE_PLANE_PASS_H
 
 #include "image/plane.h"
-#include "ops/image/frame.h"
+#include "ops/image/image_frame.h"
 #include "ops/image/image_source.h"
 
 struct plane_pass {

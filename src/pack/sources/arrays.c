@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "pack/report.h"
-#include "pack/sources/window.h"
+#include "pack/sources/file_window.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #define BLOCK_BYTES  65536 /* of rows in Fortran order that are read together */
 
 struct array_view {
-    struct window window;
+    struct file_window window;
     void *numbers;        /* of a row; or its text */
     uint8_t *block, *row; /* rows in Fortran order, as stored; one of them gathered */
     uint64_t first, rows; /* in the block */
@@ -345,7 +345,7 @@ static pst_status load_array(const struct array *a, struct array_view *w, uint64
         return PST_OK;
     }
     pst_status st = a->fortran ? gather(a, w, i, &row, reterr)
-                               : window_get(&w->window, a->file->fd, a->file->path, a->file->size, offset, length, &row,
+                               : file_window_get(&w->window, a->file->fd, a->file->path, a->file->size, offset, length, &row,
                                             &available, reterr);
     if (st < 0)
         return st;
@@ -379,7 +379,7 @@ void arrays_worker_finish(void *worker)
 {
     struct arrays_worker *w = worker;
     for (size_t i = 0; i < w->count; i++) {
-        window_finish(&w->views[i].window);
+        file_window_finish(&w->views[i].window);
         mem_free(w->views[i].numbers);
         mem_free(w->views[i].block);
         mem_free(w->views[i].row);

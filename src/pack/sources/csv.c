@@ -3,14 +3,14 @@
  * A column is int when all of its values are, float when all are numbers, else string. Missing numbers: a float column holds
  * NaN, an int column an empty list. A missing string is the empty string. Texts in a column called label, class or target
  * are numbered as class folders are. A warning is given for large numbers that float32 rounds to another whole number. */
-#include "pack/sources/rows.h"
+#include "pack/sources/text_rows.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/csv.h"
 #include "io/file.h"
 #include "io/names.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "pack/report.h"
 
 #include <inttypes.h>
@@ -409,7 +409,7 @@ static pst_status csv_load(const struct pack_source *s, void *worker, uint64_t i
 static void csv_worker_finish(void *worker)
 {
     struct csv_worker *w = worker;
-    window_finish(&w->rows.window);
+    file_window_finish(&w->rows.window);
     row_fields_finish(&w->row);
     mem_free(w->ints);
     mem_free(w->floats);

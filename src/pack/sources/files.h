@@ -2,7 +2,7 @@
 #ifndef PACK_SOURCES_FILES_H
 #define PACK_SOURCES_FILES_H
 
-#include "pack/source.h"
+#include "pack/pack_source.h"
 
 #define FILES_NO_LABEL INT64_MIN
 

@@ -10,9 +10,9 @@
 #include "io/file.h"
 #include "io/list.h"
 #include "io/names.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "pack/report.h"
-#include "pack/sources/rows.h"
+#include "pack/sources/text_rows.h"
 
 #include <string.h>
 
@@ -142,7 +142,7 @@ static pst_status add_list(struct list_scan *c, const struct rows *r, size_t fil
         if (st == PST_OK)
             st = pack_ticker_tell(o->ticker, "listing", c->s->count, r->count, c->s->bytes, false, reterr);
     }
-    window_finish(&w.window);
+    file_window_finish(&w.window);
     mem_free(root);
     return st;
 }

@@ -6,7 +6,7 @@
 #define PACK_SOURCES_SPOOL_H
 
 #include "io/publish.h"
-#include "pack/source.h"
+#include "pack/pack_source.h"
 
 struct zip_member;
 

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/names.h"
-#include "io/number.h"
+#include "io/parse_number.h"
 #include "io/tar.h"
 #include "pack/report.h"
 

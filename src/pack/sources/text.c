@@ -1,6 +1,6 @@
 /* text.c: text files, one record per line, in the feature `text`. Empty lines are records too; line breaks are not
  * stored, be they LF or CRLF. */
-#include "pack/sources/rows.h"
+#include "pack/sources/text_rows.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -56,7 +56,7 @@ static pst_status text_load(const struct pack_source *s, void *worker, uint64_t 
 
 static void text_worker_finish(void *worker)
 {
-    window_finish(&((struct rows_worker *)worker)->window);
+    file_window_finish(&((struct rows_worker *)worker)->window);
 }
 
 const struct pack_source_class pack_source_text = {
