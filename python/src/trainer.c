@@ -17,140 +17,6 @@ typedef struct {
     unsigned generation;
 } Trainer;
 
-/* ---- Options of a trainer ---- */
-
-enum option_kind { REAL, EXACT, COUNT, NUMBER, FLAG, CHOICE };
-
-struct option {
-    const char *name;
-    enum option_kind kind;
-    size_t offset;
-    const char *const *choices; /* the numbers of the enumeration, in order */
-};
-
-#define AT(member) offsetof(pst_train_options, member)
-static const char *const optimizers[] = {"adam", "adamw", "sgd", "nesterov", "lion", NULL};
-static const char *const schedules[] = {"constant", "step", "cosine", "one_cycle", "plateau", NULL};
-static const char *const mixed[] = {"none", "float16", "bfloat16", NULL};
-static const struct option options[] = {
-    {"batch", COUNT, AT(batch), NULL},
-    {"threads", NUMBER, AT(threads), NULL},
-    {"seed", COUNT, AT(seed), NULL},
-    {"loss", CHOICE, AT(loss), python_losses},
-    {"label_smoothing", REAL, AT(label_smoothing), NULL},
-    {"optimizer", CHOICE, AT(optimizer), optimizers},
-    {"learning_rate", EXACT, AT(rate), NULL},
-    {"momentum", REAL, AT(momentum), NULL},
-    {"beta1", EXACT, AT(beta1), NULL},
-    {"beta2", EXACT, AT(beta2), NULL},
-    {"epsilon", REAL, AT(epsilon), NULL},
-    {"weight_decay", EXACT, AT(weight_decay), NULL},
-    {"clip_norm", REAL, AT(clip_norm), NULL},
-    {"clip_value", REAL, AT(clip_value), NULL},
-    {"ema", REAL, AT(ema), NULL},
-    {"schedule", CHOICE, AT(schedule), schedules},
-    {"warmup_steps", COUNT, AT(warmup_steps), NULL},
-    {"total_steps", COUNT, AT(total_steps), NULL},
-    {"schedule_every", COUNT, AT(schedule_every), NULL},
-    {"gamma", REAL, AT(gamma), NULL},
-    {"min_rate", REAL, AT(min_rate), NULL},
-    {"plateau_patience", NUMBER, AT(plateau_patience), NULL},
-    {"temperature", REAL, AT(temperature), NULL},
-    {"alpha", EXACT, AT(alpha), NULL},
-    {"accumulate", NUMBER, AT(accumulate), NULL},
-    {"mixed", CHOICE, AT(mixed), mixed},
-    {"recompute", FLAG, AT(recompute), NULL},
-    {"portable", FLAG, AT(portable), NULL},
-    {0},
-};
-_Static_assert(sizeof(uint64_t) == sizeof(size_t) && sizeof(pst_loss) == sizeof(unsigned), "options are stored by their kind");
-
-static bool take_choice(const struct option *o, PyObject *value, unsigned *ret)
-{
-    const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
-    char known[128] = "";
-    for (unsigned i = 0; o->choices[i]; i++) {
-        if (text && strcmp(text, o->choices[i]) == 0) {
-            *ret = i;
-            return true;
-        }
-        strcat(strcat(known, i ? ", " : ""), o->choices[i]);
-    }
-    if (!PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError, "%s=%R; expected one of %s", o->name, value, known);
-    return false;
-}
-
-static bool take_option(const struct option *o, PyObject *value, void *to)
-{
-    if (o->kind == CHOICE)
-        return take_choice(o, value, to);
-    if (o->kind == EXACT && value == Py_None)
-        return true; /* the default */
-    if (o->kind == REAL || o->kind == EXACT) {
-        double number = PyFloat_AsDouble(value);
-        if (PyErr_Occurred())
-            return false;
-        if (!(number >= 0))
-            return PyErr_Format(PyExc_ValueError, "%s=%R; expected 0 or more", o->name, value), false;
-        *(double *)to = o->kind == EXACT && number == 0 ? -1 : number; /* 0 would stand for the default */
-        return true;
-    }
-    if (o->kind == FLAG) {
-        int truth = PyObject_IsTrue(value);
-        *(bool *)to = truth > 0;
-        return truth >= 0;
-    }
-    uint64_t number;
-    if (!number_option(o->name, value, o->kind == COUNT ? UINT64_MAX : 1024, &number))
-        return false;
-    if (o->kind == COUNT)
-        *(uint64_t *)to = number;
-    else
-        *(unsigned *)to = (unsigned)number;
-    return true;
-}
-
-/* The names of layers are borrowed from `names`, a tuple of str. */
-static bool take_freeze(PyObject *names, const char ***ret, pst_train_options *o)
-{
-    Py_ssize_t count = PyTuple_Check(names) ? PyTuple_Size(names) : -1;
-    *ret = count >= 0 ? calloc((size_t)count + 1, sizeof(**ret)) : NULL;
-    if (!*ret)
-        return PyErr_Format(PyExc_TypeError, "freeze=%R; expected names of layers", names), false;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        (*ret)[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL);
-        if (!(*ret)[i])
-            return false;
-    }
-    o->freeze = *ret;
-    o->freeze_count = (size_t)count;
-    return true;
-}
-
-static bool take_options(PyObject *kwargs, pst_train_options *ret, const char ***ret_freeze)
-{
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
-        const struct option *o = options;
-        if (PyUnicode_CompareWithASCIIString(key, "freeze") == 0) {
-            if (!take_freeze(value, ret_freeze, ret))
-                return false;
-            continue;
-        }
-        while (o->name && PyUnicode_CompareWithASCIIString(key, o->name) != 0)
-            o++;
-        if (!o->name)
-            return PyErr_Format(PyExc_TypeError, "no option %U", key), false;
-        if (!take_option(o, value, (char *)ret + o->offset))
-            return false;
-    }
-    return true;
-}
-
-/* ---- Trainers ---- */
-
 static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *model;
@@ -160,7 +26,7 @@ static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (!PyArg_ParseTuple(args, "O!:Trainer", model_type, &model))
         return NULL;
     Trainer *self =
-        take_options(kwargs, &o, &freeze) ? (Trainer *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0) : NULL;
+        trainer_options(kwargs, &o, &freeze) ? (Trainer *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0) : NULL;
     if (self) {
         pthread_mutex_init(&self->lock, NULL);
         self->generation = fork_generation();
@@ -270,8 +136,9 @@ static bool take_input(Trainer *self, PyObject *array, struct samples *s)
         if (PyTuple_SetItem(found, d - 1, PyLong_FromUnsignedLongLong(s->input.shape[d])) < 0)
             Py_CLEAR(found);
     if (found && wanted && s->input.rank <= shape.rank) /* one sample: also of a dataset without batches */
-        PyErr_Format(PyExc_ValueError, "there is no batch: an array of %u dimensions, and samples have %R; add .batch() to the dataset", (unsigned)s->input.rank,
-                     wanted);
+        PyErr_Format(PyExc_ValueError,
+                     "there is no batch: an array of %u dimensions, and samples have %R; add .batch() to the dataset",
+                     (unsigned)s->input.rank, wanted);
     else if (found && wanted)
         PyErr_Format(PyExc_ValueError, "samples of shape %R; the model takes %R", found, wanted);
     Py_XDECREF(found);
@@ -291,8 +158,11 @@ static bool take_samples(Trainer *self, PyObject *args, struct samples *s)
     if (teacher != Py_None) {
         if (!take_array(s, teacher, "teacher", &logits))
             return false;
-        if (logits.dtype != PST_DTYPE_F32 || logits.rank != 2 || logits.shape[0] != s->input.shape[0] || logits.shape[1] != out.size[0])
-            return PyErr_Format(PyExc_ValueError, "the teacher's logits are one float32 row of %u results per sample", out.size[0]), false;
+        if (logits.dtype != PST_DTYPE_F32 || logits.rank != 2 || logits.shape[0] != s->input.shape[0] ||
+            logits.shape[1] != out.size[0])
+            return PyErr_Format(PyExc_ValueError, "the teacher's logits are one float32 row of %u results per sample",
+                                out.size[0]),
+                   false;
         s->given.teacher = logits.data;
     }
     if (weights == Py_None)
@@ -317,7 +187,8 @@ static PyObject *run_with(PyObject *object, PyObject *args, work function, pst_m
     PyObject *result = NULL;
     PyThreadState *gil = take_samples(self, args, &s) ? enter(self) : NULL;
     if (gil) {
-        pst_status st = metrics ? pst_metrics_add(metrics, self->trainer, &s.given, &r, &e) : function(self->trainer, &s.given, &r, &e);
+        pst_status st =
+            metrics ? pst_metrics_add(metrics, self->trainer, &s.given, &r, &e) : function(self->trainer, &s.given, &r, &e);
         leave(self, gil);
         result = st < 0 ? raise_error(&e)
                         : Py_BuildValue("{s:K,s:d,s:K,s:K,s:d,s:d,s:d}", "samples", (unsigned long long)s.input.shape[0],
@@ -405,8 +276,9 @@ static bool predict(Trainer *self, const pst_tensor *input, int kind, float *out
         PyThreadState *gil = enter(self);
         if (!gil)
             return false;
-        pst_status st = kind == LOGITS ? pst_trainer_logits(self->trainer, &part, out + done * width, &e)
-                                       : pst_trainer_predict(self->trainer, &part, kind == PROBABILITIES, out + done * width, &e);
+        pst_status st = kind == LOGITS
+                            ? pst_trainer_logits(self->trainer, &part, out + done * width, &e)
+                            : pst_trainer_predict(self->trainer, &part, kind == PROBABILITIES, out + done * width, &e);
         leave(self, gil);
         if (st < 0)
             return raise_error(&e), false;
@@ -586,19 +458,19 @@ static PyObject *trainer_end_epoch(PyObject *self, PyObject *args)
 static PyObject *trainer_set_classes(PyObject *object, PyObject *args)
 {
     Trainer *self = (Trainer *)object;
-    pst_train_options names = {.size = sizeof(names)};
-    const char **list = NULL;
+    const char **names = NULL;
+    size_t count;
     PyObject *tuple, *result = NULL;
     pst_error e;
-    if (!PyArg_ParseTuple(args, "O:set_classes", &tuple) || !take_freeze(tuple, &list, &names))
-        return free(list), NULL;
+    if (!PyArg_ParseTuple(args, "O:set_classes", &tuple) || !names_take("classes", tuple, &names, &count))
+        return free(names), NULL;
     PyThreadState *gil = enter(self);
     if (gil) {
-        pst_status st = pst_trainer_set_classes(self->trainer, names.freeze, names.freeze_count, &e);
+        pst_status st = pst_trainer_set_classes(self->trainer, names, count, &e);
         leave(self, gil);
         result = st < 0 ? raise_error(&e) : Py_NewRef(Py_None);
     }
-    free(list);
+    free(names);
     return result;
 }
 
