@@ -442,3 +442,13 @@ pst_status tar_walk_next(struct tar_walk *w, struct tar_member *ret, pst_error *
     }
     return PST_OK;
 }
+
+const char *tar_folder_of(const char *name, size_t *ret_length)
+{
+    const char *end = strrchr(name, '/'), *begin = end ? end : name;
+    while (begin > name && begin[-1] != '/')
+        begin--;
+    size_t length = end ? (size_t)(end - begin) : 0;
+    *ret_length = length == 1 && begin[0] == '.' ? 0 : length;
+    return begin;
+}

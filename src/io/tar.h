@@ -26,4 +26,7 @@ bool tar_walk_has_globals(const struct tar_walk *w);
 pst_status tar_walk_next(struct tar_walk *w, struct tar_member *ret, pst_error *reterr);
 struct tar_walk *tar_walk_close(struct tar_walk *w);
 
+/* The name of the folder that a member lies in directly; `*ret_length` is 0 where it lies in none. */
+const char *tar_folder_of(const char *name, size_t *ret_length);
+
 #endif

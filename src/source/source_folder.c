@@ -208,7 +208,11 @@ static pst_status folder_open(const void *config, const struct source_env *env, 
     if (!f)
         return fail_memory(reterr, "listing the folder");
     f->subset = c->subset;
+    struct file_info info;
     pst_status st = list_folder(f, c, reterr);
+    if (st < 0 && st != PST_ENOMEM && file_stat(c->path, &info, NULL) == PST_OK && info.is_regular)
+        st = pst_fail_at(reterr, PST_EINVAL, c->path, PST_NOWHERE, PST_NOWHERE,
+                         "is a file, not a folder; `tar` reads archives, `tfrecord` shards, `files` lists of files");
     if (st == PST_OK && f->table.paths.count == 0)
         st = pst_fail_at(reterr, PST_ENOTFOUND, c->path, PST_NOWHERE, PST_NOWHERE, "there are no files in it that end in %s",
                          c->extensions);

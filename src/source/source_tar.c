@@ -3,7 +3,10 @@
 #include "source/tar_sample.h"
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
+
+#include <string.h>
 
 struct config {
     pst_strings paths;
@@ -17,7 +20,9 @@ static const pst_param params[] = {
      "files, folders (their .tar and .tgz files), patterns, or numbers in braces as in x-{000..009}.tar; - is standard input"},
     {"fields", PST_PARAM_STRING, offsetof(struct config, fields), "", 0, 0, NULL,
      "the members to read, as name=extension, separated by blanks: several extensions are separated by commas, :int64 or "
-     ":float reads a number from text, ? lets the member be missing. Empty: what the first samples have"},
+     ":float reads a number from text, ? lets the member be missing; name:folder is the number of the sample's folder. Empty: "
+     "what "
+     "the first samples have"},
     {"io", PST_PARAM_CHOICE, offsetof(struct config, io), "auto", 0, 0, span_io_names, SPAN_IO_DOC},
     {"max_record", PST_PARAM_BYTES, offsetof(struct config, max_record), "1GiB", 0, 0, NULL, "a longer sample is an error"},
     {0},
@@ -83,13 +88,17 @@ static pst_status tar_open(const void *config, const struct source_env *env, voi
     arena_init(&t->schema.memory);
     t->set.class = &class;
     t->set.io = (enum span_io)c->io;
+    t->set.form = hash_bytes("folders", 7, 0); /* the note of the index */
     t->set.max_bytes = c->max_record;
     pst_status st = tar_schema_declare(&t->schema, c->fields, reterr);
     t->declared = t->schema.count > 0;
     if (st == PST_OK)
         st = span_set_open(&t->set, &c->paths, env, reterr);
     if (st == PST_OK)
+        st = tar_schema_number_folders(&t->schema, &t->set, !t->declared, reterr);
+    if (st == PST_OK)
         st = tar_schema_settle(&t->schema, reterr);
+    t->set.classes = t->schema.folders.count;
     if (st < 0) {
         tar_close(t);
         return st;
@@ -104,18 +113,34 @@ static void tar_spec(const void *source, pst_spec *ret)
     *ret = (pst_spec){.count = s->count, .field = s->planned};
 }
 
+static pst_status tar_class_names(const void *source, struct path_list *ret, pst_error *reterr)
+{
+    const struct tar_schema *s = &((const struct tar *)source)->schema;
+    pst_status st = PST_OK;
+    for (size_t i = 0; i < s->count && st == PST_OK; i++)
+        for (size_t k = 0;
+             s->fields[i].type == TAR_FOLDER && strcmp(s->fields[i].name, "label") == 0 && k < s->folders.count && st == PST_OK;
+             k++)
+            st = path_list_add(ret, s->folders.names[k], reterr);
+    return st;
+}
+
 const struct source_class source_tar = {
     .op = {.size = sizeof(pst_op_class),
            .name = "tar",
-           .doc = "The samples of tar archives as WebDataset writes them: consecutive members that share a name up to its first "
-                  "dot, one field per extension. An image is the field image, cls the number label, any other member bytes "
-                  "under its extension; the shared name is the field key. An index of the samples is made on first use, so they "
-                  "can be read in any order; if one file is compressed or a pipe, all files are a stream.",
+           .doc =
+               "The samples of tar archives as WebDataset writes them: consecutive members that share a name up to its first "
+               "dot, one field per extension. An image is the field image, cls the number label, any other member bytes "
+               "under its extension; the shared name is the field key. Images without cls that lie in several folders "
+               "have the number of their folder, in byte order, as the label. An index of the samples is made on first use, so "
+               "they "
+               "can be read in any order; if one file is compressed or a pipe, all files are a stream.",
            .example = "tar shards/ fields='image=jpg,png label=cls:int64' | shuffle | decode | resize 224 | batch 64",
            .params = params,
            .config_size = sizeof(struct config)},
     .open = tar_open,
     .close = tar_close,
     .spec = tar_spec,
+    .class_names = tar_class_names,
     SPAN_SET_SOURCE(sizeof(struct tar_room)),
 };

@@ -25,7 +25,8 @@
 #define AT_FINGERPRINT 32
 #define AT_FORM        40
 #define AT_END         48
-#define AT_CONTENT     56  /* checksum of the blocks */
+#define AT_CONTENT     56  /* checksum of the blocks and the note */
+#define AT_NOTE_BYTES  64
 #define AT_CHECKSUM    120 /* of the header before it */
 
 #define COPIED_BYTES ((size_t)64 << 10) /* a smaller index is not mapped: mappings are limited */
@@ -47,6 +48,8 @@ struct span_builder {
     uint64_t count, base, last, hash;
     uint8_t *data; /* in memory: all blocks; to a file: the current one */
     size_t size, used;
+    char *note;
+    size_t note_size, note_bytes;
 };
 
 /* The current block is full, or the last. */
@@ -93,6 +96,38 @@ pst_status span_builder_add(struct span_builder *b, uint64_t begin, pst_error *r
     return PST_OK;
 }
 
+pst_status span_builder_note(struct span_builder *b, const void *note, size_t length, pst_error *reterr)
+{
+    if (mem_grow((void **)&b->note, &b->note_size, b->note_bytes + length, 1) < 0)
+        return fail_memory_at(reterr, b->subject->path, "indexing its %s", b->subject->kind);
+    memcpy(b->note + b->note_bytes, note, length);
+    b->note_bytes += length;
+    return PST_OK;
+}
+
+static uint64_t hash_note(uint64_t hash, const char *note, size_t length)
+{
+    return length ? hash_combine(hash, hash_bytes(note, length, 0)) : hash;
+}
+
+/* After the last block. */
+static pst_status close_note(struct span_builder *b, pst_error *reterr)
+{
+    uint64_t blocks = (b->count + SPAN_BLOCK - 1) / SPAN_BLOCK;
+    if (b->note_bytes == 0)
+        return PST_OK;
+    b->hash = hash_note(b->hash, b->note, b->note_bytes);
+    if (!b->to_file) {
+        if (mem_grow((void **)&b->data, &b->size, b->used + b->note_bytes, 1) < 0)
+            return fail_memory_at(reterr, b->subject->path, "indexing its %s", b->subject->kind);
+        memcpy(b->data + b->used, b->note, b->note_bytes);
+        return PST_OK;
+    }
+    pst_status st = file_write_at(b->out.fd, b->out.path, b->note, b->note_bytes, HEADER + blocks * block_bytes(b->width), reterr);
+    b->output_failed = st < 0;
+    return st;
+}
+
 static void make_header(const struct span_builder *b, uint64_t end, uint8_t header[HEADER])
 {
     memset(header, 0, HEADER);
@@ -104,6 +139,7 @@ static void make_header(const struct span_builder *b, uint64_t end, uint8_t head
     put_le64(header + AT_FORM, b->subject->form);
     put_le64(header + AT_END, end);
     put_le64(header + AT_CONTENT, b->hash);
+    put_le64(header + AT_NOTE_BYTES, b->note_bytes);
     put_le64(header + AT_CHECKSUM, hash_bytes(header, AT_CHECKSUM, 0));
 }
 
@@ -123,6 +159,8 @@ static pst_status build(struct span_builder *b, const char *path, struct span_in
         st = scan(user, b, &end, ret_partial, reterr);
     if (st == PST_OK && b->count)
         st = close_block(b, reterr);
+    if (st == PST_OK)
+        st = close_note(b, reterr);
     if (st == PST_OK && path && !*ret_partial) {
         make_header(b, end, header);
         st = file_write_at(b->out.fd, path, header, HEADER, 0, reterr);
@@ -132,7 +170,8 @@ static pst_status build(struct span_builder *b, const char *path, struct span_in
     }
     if (st == PST_OK && !path) {
         *ret = (struct span_index){.blocks = b->data, .count = b->count, .end = end, .width = b->width,
-                                   .place = PST_INDEX_MEMORY, .built = true, .memory = b->data};
+                                   .place = PST_INDEX_MEMORY, .built = true, .memory = b->data, .note_bytes = b->note_bytes,
+                                   .note = b->note_bytes ? (const char *)b->data + b->used : NULL};
         b->data = NULL;
     }
     return st;
@@ -143,6 +182,7 @@ static void builder_reset(struct span_builder *b, unsigned width)
     const struct span_subject *subject = b->subject;
     publish_discard(&b->out);
     mem_free(b->data);
+    mem_free(b->note);
     *b = (struct span_builder){.subject = subject, .out = {.fd = -1}, .width = width};
 }
 
@@ -166,9 +206,11 @@ static pst_status check_header(struct span_index *x, const struct span_subject *
     x->end = le64(header + AT_END);
     if ((x->width != 4 && x->width != 8) || x->end > s->bytes || x->count > s->bytes)
         return fail_format(x->path, "invalid header", reterr);
-    uint64_t blocks = x->count / SPAN_BLOCK + (x->count % SPAN_BLOCK != 0);
-    if ((size - HEADER) % block_bytes(x->width) || (size - HEADER) / block_bytes(x->width) != blocks)
+    uint64_t blocks = x->count / SPAN_BLOCK + (x->count % SPAN_BLOCK != 0), note = le64(header + AT_NOTE_BYTES);
+    size -= HEADER;
+    if (note > size || (size - note) % block_bytes(x->width) || (size - note) / block_bytes(x->width) != blocks)
         return fail_format(x->path, "wrong size", reterr);
+    x->note_bytes = (size_t)note;
     return PST_OK;
 }
 
@@ -177,6 +219,7 @@ static pst_status check_content(const struct span_index *x, uint64_t want, pst_e
     uint64_t hash = 0, blocks = x->count / SPAN_BLOCK + (x->count % SPAN_BLOCK != 0);
     for (uint64_t k = 0; k < blocks; k++)
         hash = hash_combine(hash, hash_bytes(x->blocks + k * block_bytes(x->width), block_bytes(x->width), 0));
+    hash = hash_note(hash, x->note, x->note_bytes);
     return hash == want ? PST_OK : fail_format(x->path, "wrong checksum", reterr);
 }
 
@@ -210,6 +253,7 @@ static pst_status open_file(struct span_index *ret, const struct span_subject *s
         st = check_header(&x, s, file, (size_t)info.size, reterr);
     if (st == PST_OK) {
         x.blocks = file + HEADER;
+        x.note = (const char *)file + ((size_t)info.size - x.note_bytes);
         st = check_content(&x, le64(file + AT_CONTENT), reterr);
     }
     if (st == PST_OK && mapping_broken(&x.mapping))

@@ -14,6 +14,8 @@ struct span_index {
     const uint8_t *blocks;
     uint64_t count;
     uint64_t end;         /* of the last span */
+    const char *note;     /* what the scan noted; not terminated, and as changeable as offsets */
+    size_t note_bytes;
     unsigned width;       /* bytes of an offset within a block: 4 or 8 */
     pst_index_place place; /* PST_INDEX_MEMORY: it could not be kept */
     bool built;           /* made now, not found */
@@ -34,6 +36,8 @@ struct span_subject {
 /* Receives the begin of one span after the other, in the order of the file. */
 struct span_builder;
 pst_status span_builder_add(struct span_builder *b, uint64_t begin, pst_error *reterr);
+/* Adds to the note about the file, which the index keeps beside the spans. */
+pst_status span_builder_note(struct span_builder *b, const void *note, size_t length, pst_error *reterr);
 
 /* Scans the file: calls span_builder_add for every span and stores the end of the last. `*ret_partial` is set where damage
  * was tolerated: such an index is not kept. */

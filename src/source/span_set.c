@@ -330,6 +330,8 @@ void span_set_describe(const void *source, char *buffer, size_t size)
                                   pst_index_place_name((pst_index_place)p));
     if (built && n < sizeof(index))
         snprintf(index + n, sizeof(index) - n, "; %zu made now", built);
-    snprintf(buffer, size, "%zu file%s, %s, %s%s", s->paths.count, s->paths.count == 1 ? "" : "s", bytes,
-             mapped == s->paths.count ? "mapped" : "read", index);
+    int length = snprintf(buffer, size, "%zu file%s, %s, %s%s", s->paths.count, s->paths.count == 1 ? "" : "s", bytes,
+                          mapped == s->paths.count ? "mapped" : "read", index);
+    if (s->classes && length > 0 && (size_t)length < size)
+        snprintf(buffer + length, size - (size_t)length, "; %zu class folder%s", s->classes, s->classes == 1 ? "" : "s");
 }

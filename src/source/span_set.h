@@ -87,6 +87,7 @@ struct span_set { /* zeroed at first; the first member of a source */
     /* Spans of equal length need no index: `fixed` > 0 bytes each, `step` bytes from one to the next (0: no gap, no overlap),
      * after `header` bytes, before `footer` bytes. */
     uint64_t fixed, step, header, footer;
+    size_t classes;         /* folders that number labels; 0: none */
     const char *unseekable; /* not NULL: the source has no streams, and this is why */
     enum span_io io;
     bool streamed;

@@ -115,6 +115,27 @@ pst_status tar_sample_cut(struct tar_room *r, const struct span_window *w, size_
     return PST_OK;
 }
 
+/* A note too long for classes says that there are none. */
+static pst_status note_folders(struct names *folders, struct span_builder *b, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    names_number(folders);
+    if (folders->count > TAR_MOST_FOLDERS)
+        return span_builder_note(b, "", 1, reterr);
+    for (size_t i = 0; i < folders->count && st == PST_OK; i++)
+        st = span_builder_note(b, folders->names[i], strlen(folders->names[i]) + 1, reterr);
+    return st;
+}
+
+static pst_status keep_folder(struct names *folders, struct arena *arena, const char *path, const char *name, pst_error *reterr)
+{
+    size_t length;
+    const char *folder = tar_folder_of(name, &length);
+    if (folders->sorted > TAR_MOST_FOLDERS || names_add(folders, arena, folder, length) == 0)
+        return PST_OK;
+    return fail_memory_at(reterr, path, "reading the folders");
+}
+
 /* Adds a sample once the next one begins or the archive ends: what is cut off by damage is not one. */
 pst_status tar_sample_scan(int fd, const char *path, const struct file_stop *stop, struct span_builder *b, uint64_t *ret_end,
                            pst_error *reterr)
@@ -122,8 +143,11 @@ pst_status tar_sample_scan(int fd, const char *path, const struct file_stop *sto
     struct tar_walk *walk = NULL;
     struct tar_member m;
     struct tar_room key = {0};
+    struct names folders = {0};
+    struct arena arena;
     uint64_t samples = 0, begin = 0;
     bool open = false;
+    arena_init(&arena);
     pst_status st = tar_walk_open(&walk, fd, path, reterr);
     while (st == PST_OK && (st = tar_walk_next(walk, &m, reterr)) == PST_OK) {
         size_t length;
@@ -140,6 +164,8 @@ pst_status tar_sample_scan(int fd, const char *path, const struct file_stop *sto
             st = file_check_stop(stop, path, reterr);
         if (st == PST_OK)
             st = keep_key(&key, path, m.name, length, reterr);
+        if (st == PST_OK)
+            st = keep_folder(&folders, &arena, path, m.name, reterr);
     }
     if (st == PST_END && open) {
         st = span_builder_add(b, begin, reterr);
@@ -148,10 +174,14 @@ pst_status tar_sample_scan(int fd, const char *path, const struct file_stop *sto
             st = file_fstat(fd, path, &info, reterr);
         *ret_end = st == PST_OK ? info.size : begin;
     }
+    pst_status noted = st == PST_ENOMEM ? PST_OK : note_folders(&folders, b, reterr); /* what damage left has folders, too */
+    st = noted < 0 ? noted : st;
     if (st < 0 && reterr && reterr->record == PST_NOWHERE)
         reterr->record = samples;
     tar_walk_close(walk);
     mem_free(key.key);
+    names_finish(&folders);
+    arena_finish(&arena);
     return st == PST_END ? PST_OK : st;
 }
 
@@ -214,7 +244,14 @@ static pst_status complete(const struct tar_schema *s, struct tar_room *r, pst_t
                             "the sample \"%.*s\" has no member .%s for the field %s; fields=\"… %s=%s?\" lets it be missing",
                             SHOWN, r->key, f->extensions[0], f->name, f->name, f->extensions[0]);
         r->values[i] = (union tar_value){.bytes = {(const uint8_t *)"", 0}};
-        if (!f->extensions)
+        if (f->type == TAR_FOLDER) {
+            size_t length;
+            const char *folder = tar_folder_of(r->key, &length);
+            r->values[i].whole = length ? names_find(&s->folders, folder, length) : -1;
+            if (r->values[i].whole < 0)
+                return pst_fail(reterr, PST_ECORRUPT, "the sample \"%.*s\" lies in no folder, but %s is the number of the folder", SHOWN,
+                                r->key, f->name);
+        } else if (!f->extensions)
             r->values[i].bytes = (pst_bytes){(const uint8_t *)r->key, strlen(r->key)};
         else if (f->type == TAR_INT64)
             r->values[i].whole = 0;

@@ -1,7 +1,8 @@
 /* tar_schema.c: which members of a sample become which fields.
  *
  * Without a declaration: jpg, jpeg, png, webp, bmp and gif are the image, cls is the label, every other extension is a field
- * of bytes under its own name, as `pack` names them; the sample's key is the field key. */
+ * of bytes under its own name, as `pack` names them; the sample's key is the field key. Images without a label that lie in
+ * several folders have the number of their folder as the label. */
 #include "source/tar_sample.h"
 
 #include "base/error.h"
@@ -18,6 +19,7 @@ void tar_schema_finish(struct tar_schema *s)
 {
     mem_free(s->fields);
     mem_free(s->planned);
+    names_finish(&s->folders);
     arena_finish(&s->memory);
 }
 
@@ -26,14 +28,15 @@ void tar_schema_finish(struct tar_schema *s)
 static pst_status add_field(struct tar_schema *s, const char *name, size_t length, struct tar_field **ret, pst_error *reterr)
 {
     if (length == 0 || length >= PST_NAME_SIZE)
-        return pst_fail(reterr, PST_EINVAL, "field %.*s…: a name has 1 to %d bytes; fields= names others", (int)(length < 32 ? length : 32),
-                        name, PST_NAME_SIZE - 1);
+        return pst_fail(reterr, PST_EINVAL, "field %.*s…: a name has 1 to %d bytes; fields= names others",
+                        (int)(length < 32 ? length : 32), name, PST_NAME_SIZE - 1);
     for (size_t i = 0; i < s->count; i++)
         if (strlen(s->fields[i].name) == length && memcmp(s->fields[i].name, name, length) == 0)
             return pst_fail(reterr, PST_EINVAL, "two fields are called \"%.*s\"; fields=\"name=ext …\" gives them other names",
                             (int)length, name);
     if (s->count == MOST_FIELDS)
-        return pst_fail(reterr, PST_ELIMIT, "more than %d fields: is this a WebDataset archive? fields= selects some", MOST_FIELDS);
+        return pst_fail(reterr, PST_ELIMIT, "more than %d fields: is this a WebDataset archive? fields= selects some",
+                        MOST_FIELDS);
     if (mem_grow((void **)&s->fields, &s->capacity, s->count + 1, sizeof(*s->fields)) < 0)
         return fail_memory(reterr, "reading the fields");
     *ret = &s->fields[s->count++];
@@ -42,7 +45,8 @@ static pst_status add_field(struct tar_schema *s, const char *name, size_t lengt
     return PST_OK;
 }
 
-static pst_status add_extension(struct tar_schema *s, struct tar_field *f, const char *extension, size_t length, pst_error *reterr)
+static pst_status add_extension(struct tar_schema *s, struct tar_field *f, const char *extension, size_t length,
+                                pst_error *reterr)
 {
     const char **grown = arena_alloc(&s->memory, (f->extension_count + 1) * sizeof(*grown));
     char *copy = arena_strndup(&s->memory, extension, length);
@@ -65,7 +69,8 @@ static pst_status add_key(struct tar_schema *s, pst_error *reterr)
 
 static pst_status fail_text(const char *text, const char *at, const char *expected, pst_error *reterr)
 {
-    return pst_fail(reterr, PST_EINVAL, "fields, position %zu: expected %s, as in \"image=jpg,png label=cls:int64 caption=txt?\"",
+    return pst_fail(reterr, PST_EINVAL,
+                    "fields, position %zu: expected %s, as in \"image=jpg,png label=cls:int64 caption=txt?\"",
                     (size_t)(at - text) + 1, expected);
 }
 
@@ -85,14 +90,18 @@ static pst_status read_field(struct tar_schema *s, const char *text, const char 
         p += n;
     }
     if (st == PST_OK && *p == ':') {
-        static const char *const types[] = {"bytes", "int64", "float"};
+        static const char *const types[] = {"bytes", "int64", "float", "folder"};
         size_t t = 0;
         n = strcspn(++p, " \t\n?");
-        while (t < 3 && (strlen(types[t]) != n || memcmp(types[t], p, n) != 0))
+        while (t < 4 && (strlen(types[t]) != n || memcmp(types[t], p, n) != 0))
             t++;
-        if (t == 3)
-            return fail_text(text, p, "a type: bytes, int64 or float", reterr);
+        if (t == 4)
+            return fail_text(text, p, "a type: bytes, int64, float or folder", reterr);
         f->type = (enum tar_type)t;
+        if (f->type == TAR_FOLDER && (key || f->extension_count > 1 || strcmp(f->extensions[0], f->name) != 0))
+            return fail_text(text, p, "no extension before :folder, the number of a sample's folder", reterr);
+        if (f->type == TAR_FOLDER)
+            f->extensions = NULL;
         p += n;
     }
     if (st == PST_OK && *p == '?') {
@@ -233,9 +242,66 @@ pst_status tar_schema_learn(struct tar_schema *s, const struct span_window *head
     return st;
 }
 
+/* ---- Folders ---- */
+
+static pst_status take_note(struct tar_schema *s, const struct span_index *x, pst_error *reterr)
+{
+    for (size_t at = 0; at < x->note_bytes;) {
+        size_t length = strnlen(x->note + at, x->note_bytes - at);
+        if (names_add(&s->folders, &s->memory, x->note + at, length) < 0)
+            return fail_memory(reterr, "reading the folders");
+        at += length + 1;
+    }
+    return PST_OK;
+}
+
+/* Adds the field label before the key. */
+static pst_status infer_label(struct tar_schema *s, pst_error *reterr)
+{
+    bool image = false, label = false;
+    for (size_t i = 0; i < s->count; i++) {
+        image |= strcmp(s->fields[i].name, "image") == 0;
+        label |= strcmp(s->fields[i].name, "label") == 0;
+    }
+    if (!image || label || s->folders.count < 2 || !*s->folders.names[0] || s->count == MOST_FIELDS)
+        return PST_OK;
+    struct tar_field *f, key;
+    pst_status st = add_field(s, "label", 5, &f, reterr);
+    if (st < 0)
+        return st;
+    f->type = TAR_FOLDER;
+    key = f[-1];
+    f[-1] = *f;
+    *f = key;
+    return PST_OK;
+}
+
+pst_status tar_schema_number_folders(struct tar_schema *s, const struct span_set *set, bool inferred, pst_error *reterr)
+{
+    pst_status st = PST_OK;
+    bool used = false;
+    for (size_t k = 0; k < set->paths.count && st == PST_OK && !set->streamed; k++)
+        st = take_note(s, &set->files[k].index, reterr);
+    names_number(&s->folders);
+    if (st == PST_OK && inferred && s->count)
+        st = infer_label(s, reterr);
+    for (size_t i = 0; i < s->count && st == PST_OK; i++) {
+        used |= s->fields[i].type == TAR_FOLDER;
+        if (s->fields[i].type == TAR_FOLDER && set->streamed)
+            st = pst_fail_at(
+                reterr, PST_EUNSUPPORTED, set->paths.paths[set->stream_reason], PST_NOWHERE, PST_NOWHERE,
+                "is compressed or a pipe: its folders are not known before it was read, and %s is their number; unpack the "
+                "archive first, or let `penstock pack` make shards of it",
+                s->fields[i].name);
+    }
+    if (!used)
+        names_finish(&s->folders);
+    return st;
+}
+
 pst_status tar_schema_settle(struct tar_schema *s, pst_error *reterr)
 {
-    static const pst_dtype dtypes[] = {PST_DTYPE_BYTES, PST_DTYPE_I64, PST_DTYPE_F32};
+    static const pst_dtype dtypes[] = {PST_DTYPE_BYTES, PST_DTYPE_I64, PST_DTYPE_F32, PST_DTYPE_I64};
     if (s->count == 0)
         return pst_fail(reterr, PST_EINVAL, "the archives hold no samples: fields=\"image=jpg label=cls:int64\" declares them");
     s->planned = mem_array(s->count, sizeof(*s->planned));

@@ -428,6 +428,8 @@ def test_class_folders_in_a_tar():
         assert ours == want and len(ours) == 9
         with open(f"{folder}/out/labels.txt") as f:
             assert f.read().split() == names
+        result = penstock("cat", f"folder {folder}/photos.tar", code=2)
+        assert "is a file, not a folder; `tar` reads archives" in result.err, result
         with tarfile.open(f"{folder}/flat.tar", "w") as archive:
             archive.add(f"{folder}/photos/{names[0]}", "images")
         assert "no label" in penstock("pack", f"{folder}/flat.tar", f"{folder}/flat").out, "one folder is not a class"

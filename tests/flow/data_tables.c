@@ -109,6 +109,21 @@ static void make_tars(void)
         snprintf(path, sizeof(path), "web-%03d.tar.gz", part);
         write_gzip(path, tar, n + 1024);
     }
+    for (int part = 0; part < 2; part++) { /* class folders */
+        static const char *const folders[] = {"wolf", "ant", "bee"};
+        size_t n = 0;
+        char path[64], data[64];
+        for (int i = 0; i < 6; i++) {
+            snprintf(path, sizeof(path), "photos/%s/%d%d.jpg", folders[(i + part) % (2 + part)], part, i);
+            snprintf(data, sizeof(data), "image %d%d", part, i);
+            n += put_member(tar + n, path, data);
+        }
+        memset(tar + n, 0, 1024);
+        snprintf(path, sizeof(path), "photos-%d.tar", part);
+        test_write_file(path, tar, n + 1024);
+        snprintf(path, sizeof(path), "photos-%d.tar.gz", part);
+        write_gzip(path, tar, n + 1024);
+    }
     free(tar);
 }
 

@@ -7,6 +7,7 @@ import inspect
 import os
 import pickle
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -444,6 +445,12 @@ def test_class_names():
         names = sorted(os.listdir(path))
         assert ps.folder(path).class_names == names
         assert ps.folder(path).decode().resize(16).batch(4).class_names == names
+        with tarfile.open(f"{folder}/photos.tar", "w") as archive:
+            archive.add(path, "photos")
+        tar = ps.tar(f"{folder}/photos.tar")
+        assert tar.class_names == names and tar.decode().resize(16).batch(4).class_names == names
+        want = {bytes(e["image"]): int(e["label"]) for e in ps.folder(path)}
+        assert {bytes(e["image"]): int(e["label"]) for e in tar} == want and len(want) == 20
         packed = os.path.join(folder, "packed")
         ps.pack([path], packed)
         assert ps.tfrecord(packed).example().batch(4).class_names == names

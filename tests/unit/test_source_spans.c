@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/le.h"
+#include "io/walk.h"
 #include "ops/op_list.h"
 
 #include <fcntl.h>
@@ -404,6 +405,101 @@ static void test_truncated_tar(void)
     (void)length;
 }
 
+static int64_t label_of(struct opened *o, uint64_t i)
+{
+    pst_error e = {0};
+    return CHECK_STATUS(opened_load(o, i, &e), PST_OK, &e) ? *(const int64_t *)opened_field(o, "label")->data : -1;
+}
+
+static void check_folders(const char *path, const char *const *names, const int64_t *want, size_t count)
+{
+    pst_error e = {0};
+    struct opened o;
+    uint8_t tar[16384];
+    test_write_file(path, tar, put_tar(tar, names, count));
+    for (int pass = 0; pass < 2; pass++) { /* the index is made; found */
+        struct path_list classes = {0};
+        struct source_setup s = setup_of(&source_tar, path);
+        REQUIRE_OK(opened_open(&o, &s, &e), &e);
+        CHECK_INT(o.spec.count, 2 + (want != NULL));
+        for (size_t i = 0; want && i < count; i++)
+            CHECK_INT(label_of(&o, i), want[i]);
+        CHECK_STATUS(source_tar.class_names(o.source, &classes, &e), PST_OK, &e);
+        CHECK_INT(classes.count, want ? 2 : 0);
+        CHECK(!want || (strcmp(classes.paths[0], "cat") == 0 && strcmp(classes.paths[1], "dog") == 0));
+        path_list_finish(&classes);
+        opened_close(&o);
+    }
+}
+
+static void test_class_folders(void)
+{
+    static const char *const classes[] = {"x/dog/1.png", "x/dog/2.png", "x/cat/1.png", "y/dog/1.png"};
+    static const char *const flat[] = {"x/1.png", "x/2.png"}, *const outside[] = {"cat/1.png", "./2.png", "dog/1.png"},
+                      *const texts[] = {"cat/1.txt", "dog/2.txt"};
+    const char *path = test_path("classes.tar");
+    check_folders(path, classes, (const int64_t[]){1, 1, 0, 1}, 4);
+    check_folders(path, flat, NULL, 2);    /* one folder is not a class */
+    check_folders(path, outside, NULL, 3); /* not all lie in folders */
+    check_folders(path, texts, NULL, 2);   /* only images have class folders, but for those who ask: */
+    pst_error e = {0};
+    struct opened o;
+    struct source_setup s = setup_of(&source_tar, path);
+    setup_text(&s, "fields", "txt label:folder");
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK(label_of(&o, 0) == 0 && label_of(&o, 1) == 1);
+    opened_close(&o);
+    setup_text(&s, "fields", "txt label=cls:folder");
+    CHECK_STATUS(opened_open(&o, &s, &e), PST_EINVAL, &e);
+    CHECK_MSG(strstr(e.message, "no extension before :folder"), "%s", e.message);
+    uint8_t tar[16384];
+    test_write_file(path, tar, put_tar(tar, outside, 3));
+    setup_text(&s, "fields", "png label:folder");
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_STATUS(opened_load(&o, 1, &e), PST_ECORRUPT, &e);
+    CHECK_MSG(strstr(e.message, "lies in no folder"), "%s", e.message);
+    opened_close(&o);
+}
+
+/* Names of folders in an index that was changed: it is made again; with a right checksum: an error, never a read outside of it. */
+static void test_hostile_note(void)
+{
+    static const char *const names[] = {"dog/1.png", "cat/1.png"};
+    uint8_t tar[8192];
+    char index[512], line[256];
+    pst_error e = {0};
+    struct opened o;
+    const char *path = test_path("note.tar");
+    test_write_file(path, tar, put_tar(tar, names, 2));
+    struct source_setup s = setup_of(&source_tar, path);
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    opened_close(&o);
+    snprintf(index, sizeof(index), "%s.samples.pidx", path);
+    size_t length, blocks = 128 + 8 + 256 * 4;
+    uint8_t *bytes = test_read_file(index, &length);
+    CHECK_INT(length, blocks + sizeof("cat") + sizeof("dog"));
+    static const uint64_t sizes[] = {0, 1, 7, 9, 1u << 20, UINT64_MAX};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        put_le64(bytes + 64, sizes[i]);
+        put_le64(bytes + 120, hash_bytes(bytes, 120, 0));
+        test_write_file(index, bytes, length);
+        REQUIRE_OK(opened_open(&o, &s, &e), &e);
+        CHECK_MSG(strstr(opened_describe(&o, line, sizeof(line)), "made now; 2 class folders"), "%s", line);
+        CHECK(label_of(&o, 0) == 1 && label_of(&o, 1) == 0);
+        opened_close(&o);
+    }
+    put_le64(bytes + 64, 8);
+    memcpy(bytes + blocks, "catxdogx", 8); /* no name ends */
+    put_le64(bytes + 56, hash_combine(hash_combine(0, hash_bytes(bytes + 128, blocks - 128, 0)), hash_bytes(bytes + blocks, 8, 0)));
+    put_le64(bytes + 120, hash_bytes(bytes, 120, 0));
+    test_write_file(index, bytes, length);
+    setup_text(&s, "fields", "png label:folder");
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_STATUS(opened_load(&o, 0, &e), PST_ECORRUPT, &e);
+    opened_close(&o);
+    free(bytes);
+}
+
 /* Offsets that differ by more than 4 GiB within a block of the index. */
 static void test_wide_index(void)
 {
@@ -467,7 +563,7 @@ static void test_windows_that_do_not_fit(void)
 
 static void test_everything_may_fail(void)
 {
-    static const char *const names[] = {"a.txt", "a.cls", "b.txt", "b.cls"};
+    static const char *const names[] = {"x/a.txt", "x/a.png", "y/b.txt", "y/b.png"};
     uint8_t tar[8192];
     const char *paths[] = {written("f.csv", "a,b\n1,\"x \"\"y\"\"\"\n2,z\n"), written("f.txt", "one\ntwo\n"), test_path("f.tar")};
     test_write_file(paths[2], tar, put_tar(tar, names, 4));
@@ -493,6 +589,8 @@ static const struct test tests[] = {
     {"a file that becomes shorter", test_file_becomes_shorter},
     {"keys that repeat", test_keys_that_repeat},
     {"truncated tars", test_truncated_tar},
+    {"class folders in a tar", test_class_folders},
+    {"hostile names of folders", test_hostile_note},
     {"offsets beyond 4 GiB", test_wide_index},
     {"windows and records that do not fit", test_windows_that_do_not_fit},
     {"everything may fail", test_everything_may_fail},

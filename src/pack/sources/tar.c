@@ -181,16 +181,6 @@ static pst_status add_archive(struct tar_scan *c, const struct pack_opening *o, 
 
 /* ---- Class folders ---- */
 
-/* The name of the folder that the sample lies in; `*ret_length` is 0 where it lies in none. */
-static const char *folder_of(const char *key, size_t *ret_length)
-{
-    const char *end = strrchr(key, '/'), *begin = end ? end : key;
-    while (begin > key && begin[-1] != '/')
-        begin--;
-    *ret_length = end ? (size_t)(end - begin) : 0;
-    return begin;
-}
-
 /* Where no sample has a label of its own and all lie in folders, of which there are several, the folders are classes. */
 static pst_status take_folders(struct tar_scan *c, const struct pack_opening *o, pst_error *reterr)
 {
@@ -204,7 +194,7 @@ static pst_status take_folders(struct tar_scan *c, const struct pack_opening *o,
     }
     for (uint64_t i = 0; image && i < s->count; i++) {
         size_t length;
-        const char *folder = folder_of(t->items[i].key, &length);
+        const char *folder = tar_folder_of(t->items[i].key, &length);
         if (length == 0)
             return PST_OK;
         if (names_add(&t->classes, &s->arena, folder, length) < 0)
@@ -314,7 +304,7 @@ static pst_status tar_load(const struct pack_source *s, void *worker, uint64_t i
     memset(values, 0, s->field_count * sizeof(*values));
     if (t->by_folder) { /* the last field */
         size_t length;
-        const char *folder = folder_of(t->items[i].key, &length);
+        const char *folder = tar_folder_of(t->items[i].key, &length);
         *label = names_find(&t->classes, folder, length);
         values[s->field_count - 1] = (struct pack_value){.present = true, .count = 1, .data = label};
     }
