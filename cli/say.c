@@ -372,7 +372,8 @@ char *amount_bytes(char buffer[AMOUNT_SIZE], double bytes)
         bytes /= 1000;
         unit++;
     }
-    snprintf(buffer, AMOUNT_SIZE, "%.*f %s", unit > 0 && bytes < 9.95 ? 1 : 0, bytes, units[unit]);
+    snprintf(buffer, AMOUNT_SIZE, "%.*f %s", unit > 0 && bytes < 9.95 ? 1 : 0, bytes,
+             unit == 0 && bytes >= 0.5 && bytes < 1.5 ? "byte" : units[unit]);
     return buffer;
 }
 

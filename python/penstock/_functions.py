@@ -72,6 +72,8 @@ def spec_of(name, value):
 
 def declared(spec):
     """A spec as users write it, {"x": ("float32", (32,))} or {"label": "int64"}, as {name: (dtype, shape)}."""
+    if not hasattr(spec, "items"):
+        raise TypeError(f"spec={spec!r}; expected a dict such as {{'x': ('float32', (32,)), 'label': 'int64'}}")
     result = {}
     for name, entry in spec.items():
         dtype, shape = (

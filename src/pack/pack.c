@@ -133,8 +133,8 @@ static pst_status divide(struct job *j, pst_error *reterr)
             st = pack_report_note(j->report, reterr, "the split %s is empty, so it has no shard", s->name);
         else if (o->shards > s->shards)
             st = pack_report_note(j->report, reterr,
-                                  "the split %s has %" PRIu64 " records, so it has as many shards instead of %" PRIu32, s->name,
-                                  s->count, o->shards);
+                                  "the split %s has %" PRIu64 " record%s, so it has as many shards instead of %" PRIu32, s->name,
+                                  s->count, s->count == 1 ? "" : "s", o->shards);
     }
     return st;
 }

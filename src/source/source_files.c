@@ -213,7 +213,7 @@ static void files_describe(const void *source, char *buffer, size_t size)
     const struct files *f = source;
     char bytes[32], labels[48] = "no labels";
     if (f->classes)
-        snprintf(labels, sizeof(labels), "labels by name, %zu classes", f->classes);
+        snprintf(labels, sizeof(labels), "labels by name, %zu class%s", f->classes, f->classes == 1 ? "" : "es");
     else if (f->table.labelled)
         snprintf(labels, sizeof(labels), "labels as they are");
     snprintf(buffer, size, "%zu file%s, %s; %s", f->table.paths.count, f->table.paths.count == 1 ? "" : "s",

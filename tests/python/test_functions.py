@@ -535,6 +535,9 @@ def test_generators():
     with raises(TypeError, "unknown"):
         len(ds)
 
+    with raises(TypeError, "expected a dict such as"):
+        len(ps.from_generator(count, "y:int64").batch(1).plan())
+
     def broken():
         yield 1
         raise OSError("the disk is gone")

@@ -553,7 +553,7 @@ static void images_without_classes(void)
     CHECK(packed_is(p, 0, "key", "a.PNG") && packed_is(p, 1, "key", "b.jpg"));
     CHECK(!packed_value(p, 0, "label").present);
     CHECK_INT(r->classes, 0);
-    CHECK(report_has_note(r, "1 files without an image's extension"));
+    CHECK(report_has_note(r, "left out: 1 file without an image's extension, such as"));
     packed_close(p);
     pst_pack_report_destroy(r);
 }

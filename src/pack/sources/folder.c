@@ -170,11 +170,11 @@ static pst_status tell(struct scan *c, pst_error *reterr)
     struct pack_report *r = c->o->report;
     pst_status st = PST_OK;
     if (c->others)
-        st = pack_report_note(r, reterr, "%" PRIu64 " files without an image's extension are left out, such as %s", c->others,
-                              c->some_other ? c->some_other : "?");
+        st = pack_report_note(r, reterr, "left out: %" PRIu64 " file%s without an image's extension, such as %s", c->others,
+                              c->others == 1 ? "" : "s", c->some_other ? c->some_other : "?");
     if (st == PST_OK && c->stray)
-        st = pack_report_note(r, reterr, "%" PRIu64 " images lie beside the class folders and are left out, such as %s",
-                              c->stray, c->some_stray ? c->some_stray : "?");
+        st = pack_report_note(r, reterr, "left out: %" PRIu64 " image%s beside the class folders, such as %s", c->stray,
+                              c->stray == 1 ? "" : "s", c->some_stray ? c->some_stray : "?");
     if (st == PST_OK && c->some_empty)
         st = pack_report_note(r, reterr, "class folders without images keep their number, such as %s", c->some_empty);
     if (st == PST_OK && c->splits.count && c->s->config->options.split)

@@ -124,8 +124,8 @@ static pst_status add_datasets(struct h5_scan *c, struct hdf5_file *f)
         st = add_dataset(c, d);
     if (st == PST_OK && hdf5_left_out(f))
         st = pack_report_note(c->o->report, c->reterr,
-                              "%s: %" PRIu64 " groups are left out; name one as %s:/group to take its datasets", c->file->path,
-                              hdf5_left_out(f), file_base(c->file->path));
+                              "%s: left out: %" PRIu64 " group%s; name one as %s:/group to take its datasets", c->file->path,
+                              hdf5_left_out(f), hdf5_left_out(f) == 1 ? "" : "s", file_base(c->file->path));
     return st;
 }
 

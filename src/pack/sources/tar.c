@@ -231,7 +231,8 @@ static pst_status tell(const struct tar_scan *c, const struct pack_opening *o, p
         st = pack_report_note(o->report, reterr,
                               "the archives have neither .cls members nor several class folders, so the records have no label");
     if (st == PST_OK && c->nameless)
-        st = pack_report_note(o->report, reterr, "%" PRIu64 " members without an extension are left out", c->nameless);
+        st = pack_report_note(o->report, reterr, "left out: %" PRIu64 " member%s without an extension", c->nameless,
+                              c->nameless == 1 ? "" : "s");
     return st;
 }
 
