@@ -12,10 +12,12 @@ bool arena_plan_add(struct arena_plan *p, size_t *ret_offset, size_t bytes, size
 {
     if (mem_grow((void **)&p->items, &p->capacity, p->count + 1, sizeof(*p->items)) < 0)
         return false;
-    p->items[p->count++] = (struct arena_item){.ret = ret_offset,
-                                               .bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
-                                               .begin = begin,
-                                               .end = end};
+    p->items[p->count] = (struct arena_item){.ret = ret_offset,
+                                             .number = p->count,
+                                             .bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
+                                             .begin = begin,
+                                             .end = end};
+    p->count++;
     return true;
 }
 
@@ -24,7 +26,7 @@ static int larger_first(const void *a, const void *b)
     const struct arena_item *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
-    return x->ret < y->ret ? -1 : x->ret > y->ret; /* a total order: the plan is a function of the graph */
+    return x->number < y->number ? -1 : x->number > y->number; /* a total order: the plan is a function of the graph */
 }
 
 static int lower_first(const void *a, const void *b)

@@ -6,7 +6,8 @@
 #include <stddef.h>
 
 struct arena_item {
-    size_t *ret; /* its offset */
+    size_t *ret;   /* its offset */
+    size_t number; /* of the call that added it */
     size_t bytes, begin, end; /* lives from time `begin` to `end`, both included */
     size_t offset;
 };
@@ -18,7 +19,8 @@ struct arena_plan { /* zeroed at first */
 
 /* False: out of memory. */
 bool arena_plan_add(struct arena_plan *p, size_t *ret_offset, size_t bytes, size_t begin, size_t end);
-/* Sets all offsets, multiples of 64, and the size of the block. The largest buffers are placed first, each as low as it fits. */
+/* Sets all offsets, multiples of 64, and the size of the block. The largest buffers are placed first, those of
+ * one size in the order in which they were added, each as low as it fits. */
 bool arena_plan_solve(struct arena_plan *p, size_t *ret_bytes);
 void arena_plan_finish(struct arena_plan *p);
 

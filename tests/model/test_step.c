@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "harness.h"
+#include "model/arena_plan.h"
 #include "model/block.h"
 
 #include <math.h>
@@ -315,7 +316,25 @@ static void test_every_allocation_may_fail(void)
         }
 }
 
+/* Where buffers lie follows from their sizes and lifetimes, not from the addresses at which their offsets are stored. */
+static void test_addresses_do_not_matter(void)
+{
+    static const size_t lives[4][2] = {{0, 1}, {1, 2}, {2, 3}, {0, 3}};
+    size_t up[4], down[4], bytes[2] = {0, 1};
+    for (int turn = 0; turn < 2; turn++) {
+        struct arena_plan p = {0};
+        for (size_t i = 0; i < 4; i++)
+            REQUIRE(arena_plan_add(&p, turn ? &down[3 - i] : &up[i], 64, lives[i][0], lives[i][1]));
+        REQUIRE(arena_plan_solve(&p, &bytes[turn]));
+        arena_plan_finish(&p);
+    }
+    CHECK_INT(bytes[0], bytes[1]);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_INT(up[i], down[3 - i]);
+}
+
 static const struct test tests[] = {
+    {"addresses do not matter", test_addresses_do_not_matter},
     {"float is near double", test_float_is_near_double},
     {"16 bits are near", test_16_bits_are_near},
     {"recomputed activations", test_recompute},
