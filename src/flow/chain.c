@@ -140,21 +140,9 @@ pst_status chain_parse(struct chain *c, const char *text, pst_error *reterr)
     return follow(c, scripts, lang_parse(&c->tree, &pipelines, text, reterr), reterr);
 }
 
-/* The stages of a tree, separated by bars. */
-static void put_stages(struct text *to, const struct lang_chain *c)
-{
-    for (size_t i = 0; i < c->count; i++) {
-        char *one = lang_text(c->nodes[i]);
-        to->failed |= !one;
-        text_addf(to, "%s%s", i ? " | " : "", one ? one : "");
-        mem_free(one);
-    }
-}
-
 pst_status pst_pipeline_expand(char **ret, const char *text, const char *folder, pst_error *reterr)
 {
     struct lang_tree tree = {0};
-    struct text to = {0};
     if (!lang_may_include(text)) {
         char *same = mem_strdup(text);
         if (!same)
@@ -163,16 +151,13 @@ pst_status pst_pipeline_expand(char **ret, const char *text, const char *folder,
         return PST_OK;
     }
     pst_status st = folder ? lang_parse_below(&tree, &pipelines, text, folder, reterr) : lang_parse(&tree, &pipelines, text, reterr);
-    if (st == PST_OK)
-        put_stages(&to, &tree.top);
+    char *whole = st == PST_OK ? lang_chain_text(&tree.top) : NULL;
     lang_finish(&tree);
-    if (st == PST_OK && (to.failed || !to.data))
-        st = fail_memory(reterr, "reading a pipeline");
-    if (st < 0) {
-        text_finish(&to);
+    if (st < 0)
         return st;
-    }
-    *ret = to.data;
+    if (!whole)
+        return fail_memory(reterr, "reading a pipeline");
+    *ret = whole;
     return PST_OK;
 }
 

@@ -162,6 +162,16 @@ static void write_args(struct text *t, const struct lang_node *n, unsigned paren
     mem_free(defaults);
 }
 
+static void write_node(struct text *t, const struct lang_node *n, bool inside);
+
+static void write_chain(struct text *t, const struct lang_chain *c, bool inside)
+{
+    for (size_t i = 0; i < c->count && !t->failed; i++) {
+        text_add(t, i ? " | " : "");
+        write_node(t, c->nodes[i], inside);
+    }
+}
+
 /* "residual( conv 16 3 | relu )( conv 16 1 )", "repeat 3 ( conv 16 3 )". */
 static void write_node(struct text *t, const struct lang_node *n, bool inside)
 {
@@ -170,22 +180,31 @@ static void write_node(struct text *t, const struct lang_node *n, bool inside)
     write_args(t, n, inside || n->class.max_children > 0 ? WORD_PARENS : 0);
     for (size_t i = 0; i < n->child_count && !t->failed; i++) {
         text_add(t, i == 0 && t->length > name_end ? " ( " : "( ");
-        for (size_t k = 0; k < n->children[i].count; k++) {
-            text_add(t, k ? " | " : "");
-            write_node(t, n->children[i].nodes[k], true);
-        }
+        write_chain(t, &n->children[i], true);
         text_add(t, n->children[i].count ? " )" : ")");
     }
+}
+
+static char *written(struct text *t)
+{
+    if (!t->failed)
+        return t->data;
+    text_finish(t);
+    return NULL;
 }
 
 char *lang_text(const struct lang_node *n)
 {
     struct text t = {0};
     write_node(&t, n, false);
-    if (!t.failed)
-        return t.data;
-    text_finish(&t);
-    return NULL;
+    return written(&t);
+}
+
+char *lang_chain_text(const struct lang_chain *c)
+{
+    struct text t = {0};
+    write_chain(&t, c, false);
+    return written(&t);
 }
 
 char *lang_head(const struct lang_node *n)
@@ -193,8 +212,5 @@ char *lang_head(const struct lang_node *n)
     struct text t = {0};
     text_add(&t, n->class.name);
     write_args(&t, n, n->class.max_children > 0 ? WORD_PARENS : 0);
-    if (!t.failed)
-        return t.data;
-    text_finish(&t);
-    return NULL;
+    return written(&t);
 }

@@ -85,6 +85,8 @@ void lang_finish(struct lang_tree *t);
 /* Returns the node with its children as canonical text ("shuffle seed=7"), which parses to an equal node. mem_free; NULL: out
  * of memory. */
 char *lang_text(const struct lang_node *n);
+/* Returns the nodes of a chain, of which there is at least one, as lang_text writes them, separated by bars. */
+char *lang_chain_text(const struct lang_chain *c);
 /* Returns the name and the arguments of the node, as lang_text writes them, without its children. */
 char *lang_head(const struct lang_node *n);
 /* Adds the line with the caret to an error about `n`, and the place where the error has none. */

@@ -245,17 +245,5 @@ void graph_init_params(const struct graph *g, uint64_t seed, float *params)
 
 char *graph_text(const struct graph *g)
 {
-    struct text all = {0};
-    for (size_t i = 0; i < g->tree.top.count; i++) {
-        char *one = lang_text(g->tree.top.nodes[i]);
-        text_add(&all, i ? " | " : "");
-        text_add(&all, one ? one : "");
-        all.failed |= !one;
-        mem_free(one);
-    }
-    if (all.failed) {
-        text_finish(&all);
-        return NULL;
-    }
-    return all.data;
+    return lang_chain_text(&g->tree.top);
 }
