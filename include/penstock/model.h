@@ -1,7 +1,7 @@
 /* model.h: a model as text: layers with shapes, parameters and the plan of its training step.
  *
- *     pst_model_parse(&m, "conv 32 3 relu | maxpool 2 | flatten | dense 10", &(pst_shape){.rank = 3, .size = {32, 32, 3}},
- * &err);
+ *     pst_shape input = {.rank = 3, .size = {32, 32, 3}};
+ *     pst_model_parse(&m, "conv 32 3 relu | maxpool 2 | flatten | dense 10", &input, &err);
  *
  * Layers have stable names (conv_1, or name=…) which appear in weight files, errors and options. */
 #ifndef PENSTOCK_MODEL_H
@@ -26,6 +26,34 @@ typedef struct pst_model pst_model;
  * ("resnet20", or "resnet20:100" with another number of classes). A mistake in the text is PST_EINVAL with the place and a
  * drawing. */
 PST_API pst_status pst_model_parse(pst_model **ret, const char *text, const pst_shape *input, pst_error *reterr);
+
+/* A chain of layers that calls build: alone it is a model, in the parentheses of a layer it is a branch.
+ *
+ *     pst_layers_add(branch, "conv", "16 3 pad=same", &err);
+ *     pst_layers_add_chains(layers, "residual", "relu", &branch, 1, &err);
+ *     pst_layers_add(layers, "dense", "10", &err);
+ *     pst_model_create(&m, layers, &input, &err);
+ *
+ * A call that fails leaves the chain as it was. */
+typedef struct pst_layers pst_layers;
+
+/* Creates a chain without layers. */
+PST_API pst_status pst_layers_create(pst_layers **ret, pst_error *reterr);
+/* Appends the layer `kind` with its arguments as text; `args` may be NULL. On PST_EINVAL the place in the error, and the line with the
+ * caret, are those of "KIND ARGS". */
+PST_API pst_status pst_layers_add(pst_layers *layers, const char *kind, const char *args, pst_error *reterr);
+/* Appends the layer `kind` with `count` chains in its parentheses: those of "residual", "concat", "add", "repeat". The chains are copied. */
+PST_API pst_status pst_layers_add_chains(pst_layers *layers, const char *kind, const char *args, pst_layers *const *chains, size_t count,
+                                         pst_error *reterr);
+/* Appends the layers of a text as pst_model_parse takes it: a chain, "@FILE" or the name of a preset. */
+PST_API pst_status pst_layers_add_text(pst_layers *layers, const char *text, pst_error *reterr);
+/* Returns the layers as text, valid until the next layer is added; "" without layers. */
+PST_API const char *pst_layers_text(const pst_layers *layers);
+/* Frees the chain and returns NULL. `layers` may be NULL. */
+PST_API pst_layers *pst_layers_destroy(pst_layers *layers);
+/* Builds the model of a chain, which may be used for further models: the same as pst_model_parse of pst_layers_text, with the same errors. */
+PST_API pst_status pst_model_create(pst_model **ret, const pst_layers *layers, const pst_shape *input, pst_error *reterr);
+
 /* Frees the model and returns NULL. `model` may be NULL. */
 PST_API pst_model *pst_model_destroy(pst_model *model);
 /* Returns the text that the model was built from, with presets replaced by their layers. */
@@ -78,6 +106,8 @@ typedef struct pst_layer_doc {
     const char *example;     /* A whole model that uses it. */
     const pst_param *params; /* The parameters; the list ends with a NULL name. NULL: none. */
     size_t positional;       /* The number of parameters that need no name. */
+    size_t min_chains;       /* The smallest number of chains in its parentheses. */
+    size_t max_chains;       /* The largest number of chains in its parentheses; 0: it takes none. */
 } pst_layer_doc;
 /* Fills `ret` for kind `i` of layers. Returns false after the last kind. */
 PST_API bool pst_layer_at(size_t i, pst_layer_doc *ret);

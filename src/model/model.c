@@ -17,53 +17,29 @@ pst_shape shape_public(const struct shape *s)
     return s->rank == 1 ? (pst_shape){.rank = 1, .size = {s->c}} : (pst_shape){.rank = 3, .size = {s->h, s->w, s->c}};
 }
 
-/* A preset's text, or a copy of the text as it is. */
-static pst_status expand(char **ret, const char *text, pst_error *reterr)
-{
-    size_t n = strcspn(text, ":");
-    const char *name, *doc;
-    for (size_t i = 0; preset_at(i, &name, &doc); i++)
-        if (strlen(name) == n && memcmp(name, text, n) == 0)
-            return preset_text(ret, text, reterr);
-    *ret = mem_strdup(text);
-    return *ret ? PST_OK : fail_memory(reterr, "building the model");
-}
-
-/* The layers as one line: a file that "@FILE" named need not exist later. */
-static pst_status keep_text(pst_model *m, pst_error *reterr)
-{
-    struct text t = {0};
-    for (size_t i = 0; i < m->graph->tree.top.count; i++) {
-        char *layer = lang_text(m->graph->tree.top.nodes[i]);
-        t.failed |= !layer;
-        text_add(&t, i ? " | " : "");
-        text_add(&t, layer ? layer : "");
-        mem_free(layer);
-    }
-    if (t.failed) {
-        text_finish(&t);
-        return fail_memory(reterr, "building the model");
-    }
-    mem_free(m->text);
-    m->text = t.data;
-    return PST_OK;
-}
-
-pst_status pst_model_parse(pst_model **ret, const char *text, const pst_shape *input, pst_error *reterr)
+pst_status model_create(pst_model **ret, const char *text, const pst_shape *input, pst_error *reterr)
 {
     struct shape shape = {.rank = input->rank, .h = 1, .w = 1, .c = input->size[0]};
     if (input->rank == 3)
         shape = (struct shape){.rank = 3, .h = input->size[0], .w = input->size[1], .c = input->size[2]};
     pst_model *m = mem_zalloc(sizeof(*m));
-    pst_status st = m ? expand(&m->text, text, reterr) : fail_memory(reterr, "building the model");
-    if (st == PST_OK)
-        st = graph_create(&m->graph, m->text, &shape, reterr);
-    if (st == PST_OK)
-        st = keep_text(m, reterr);
+    pst_status st = m ? graph_create(&m->graph, text, &shape, reterr) : fail_memory(reterr, "building the model");
+    if (st == PST_OK && !(m->text = graph_text(m->graph))) /* a file that "@FILE" named need not exist later */
+        st = fail_memory(reterr, "building the model");
     if (st < 0)
         pst_model_destroy(m);
     else
         *ret = m;
+    return st;
+}
+
+pst_status pst_model_parse(pst_model **ret, const char *text, const pst_shape *input, pst_error *reterr)
+{
+    char *whole = NULL;
+    pst_status st = preset_expand(&whole, text, reterr);
+    if (st == PST_OK)
+        st = model_create(ret, whole, input, reterr);
+    mem_free(whole);
     return st;
 }
 
@@ -154,7 +130,8 @@ bool pst_layer_at(size_t i, pst_layer_doc *ret)
     const struct layer_class *l = layer_at(i);
     if (!l || result_check(ret, NULL) < 0)
         return false;
-    const pst_layer_doc doc = {.name = l->name, .doc = l->doc, .example = l->example, .params = l->params, .positional = l->positional};
+    const pst_layer_doc doc = {.name = l->name, .doc = l->doc, .example = l->example, .params = l->params, .positional = l->positional,
+                               .min_chains = l->min_children, .max_chains = l->max_children};
     result_give(ret, &doc, sizeof(doc));
     return true;
 }

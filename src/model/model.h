@@ -10,6 +10,9 @@ struct pst_model {
     char *text;
 };
 
+/* Builds a model from text without presets. */
+pst_status model_create(pst_model **ret, const char *text, const pst_shape *input, pst_error *reterr);
+
 /* The same shape as the public header has it, and back. */
 pst_shape shape_public(const struct shape *s);
 

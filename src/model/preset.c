@@ -127,3 +127,16 @@ pst_status preset_text(char **ret, const char *name, pst_error *reterr)
     }
     return pst_fail(reterr, PST_ENOTFOUND, "there is no preset %.60s; `penstock model --presets` lists them", name);
 }
+
+pst_status preset_expand(char **ret, const char *text, pst_error *reterr)
+{
+    size_t n = strcspn(text, ":");
+    for (size_t i = 0; i < COUNT; i++)
+        if (strlen(presets[i].name) == n && memcmp(presets[i].name, text, n) == 0)
+            return preset_text(ret, text, reterr);
+    char *same = mem_strdup(text);
+    if (!same)
+        return fail_memory(reterr, "building the model");
+    *ret = same;
+    return PST_OK;
+}
