@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Prints penstock/__init__.pyi: what type checkers and editors see. The methods come from the operation table, the rest stands
-here.
+"""Prints penstock/__init__.pyi: what type checkers and editors see. The methods come from the tables of operations and layers, the
+rest stands here.
 
 PYTHONPATH=BUILD/python python3 scripts/python_stubs.py >python/penstock/__init__.pyi
 """
 
 import textwrap
 
-from penstock import _fluent
+from penstock import _fluent, _layers
 
 HEAD = '''\
 # Written by scripts/python_stubs.py; change the declarations there and in src/ops, not this file.
@@ -122,7 +122,18 @@ class Dataset:
     def close(self, timeout: float = 5.0) -> None: ...
 '''
 
+LAYERS = '''\
+class Layers:
+    """A chain of layers. Every layer is a method, which returns a longer chain."""
+    def __init__(self, text: str | Layers = "") -> None: ...
+    def __bool__(self) -> bool: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
+'''
+
 MODEL = '''\
+layers: Layers
+
 class Weights(Mapping[str, Any]):
     """Parameters by name. Reading makes a copy; weights["dense_1/bias"] = array changes the model."""
     def __getitem__(self, name: str) -> Any: ...
@@ -134,7 +145,7 @@ class Weights(Mapping[str, Any]):
 class Model:
     """A model as text, with its weights and optimiser."""
     class_names: list[str] | None
-    def __init__(self, text: str, input: Sequence[int], *, seed: int = 0, threads: int = 0,
+    def __init__(self, text: str | Layers, input: Sequence[int], *, seed: int = 0, threads: int = 0,
                  loss: Literal["auto", "sparse", "categorical", "binary", "mse"] = "auto",
                  optimizer: Literal["adam", "adamw", "sgd", "nesterov", "lion"] = "adam", learning_rate: float = 1e-3,
                  schedule: Literal["constant", "step", "cosine", "one_cycle", "plateau"] = "constant", label_smoothing: float = 0.0,
@@ -305,29 +316,37 @@ TYPES = {
 }
 
 
+def parameter(name, kind, default, choices, _):
+    """A parameter of a def, and whether it must be given."""
+    accepts = f"Literal[{', '.join(map(repr, choices))}]" if kind == "choice" else TYPES[kind]
+    given = "" if default is None else f" = {_fluent.default_of(kind, default)!r}"
+    return f"{_fluent.KEYWORDS.get(name, name)}: {accepts}{given}", default is None
+
+
 def parameters(params):
-    required, words, optional = [], [], []
-    for name, kind, default, choices, _ in params:
-        python = _fluent.KEYWORDS.get(name, name)
-        if kind == "strings":
-            words.append(f"*{python}: Path | Sequence[Path]")
-            continue
-        accepts = f"Literal[{', '.join(map(repr, choices))}]" if kind == "choice" else TYPES[kind]
-        if default is None:
-            required.append(f"{python}: {accepts}")
-        else:
-            optional.append(f"{python}: {accepts} = {_fluent.default_of(kind, default)!r}")
-    return required + words + optional
+    words = [f"*{_fluent.KEYWORDS.get(name, name)}: Path | Sequence[Path]" for name, kind, *_ in params if kind == "strings"]
+    heads = [parameter(*param) for param in params if param[1] != "strings"]
+    return [head for head, required in heads if required] + words + [head for head, required in heads if not required]
+
+
+def written(name, heads, result, doc, indent):
+    text = f"{indent}def {name}({', '.join(heads)})~->~{result}:"  # where no line may end
+    lines = textwrap.wrap(text, 128, subsequent_indent=indent + "        ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("~", " ") + f'\n{indent}    """{doc.split(". ")[0].rstrip(".")}."""\n'
 
 
 def definition(name, params, doc, method):
     heads = (["self"] if method else []) + parameters(params)
     if method and name in _fluent.ALIASES:
         heads += ["*", f"{_fluent.ALIASES[name][0]}: int | str | None = None"]
-    indent = "    " if method else ""
-    text = f"{indent}def {name}({', '.join(heads)})~->~Dataset:"  # where no line may end
-    lines = textwrap.wrap(text, 128, subsequent_indent=indent + "        ", break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines).replace("~", " ") + f'\n{indent}    """{doc.split(". ")[0].rstrip(".")}."""\n'
+    return written(name, heads, "Dataset", doc, "    " if method else "")
+
+
+def layer(name, doc, _, params, positional, fewest, chains):
+    text = {param[0]: "int | str" if param[0] == "pad" else "str" for param in params if param[1] == "string"}
+    heads = {param[0]: parameter(*param)[0].replace(TYPES["string"], text.get(param[0], "")) for param in params}
+    order = ["*chains: Layers | str" if head == "*chains" else heads.get(head.split("=")[0], head) for head in _layers.signature(params, positional, chains)]
+    return written(name, order, "Layers", doc, "    ")
 
 
 def main():
@@ -336,7 +355,8 @@ def main():
     sources = [
         definition(name, params, doc, False) for name, kind, doc, _, params in _fluent.TABLE if kind == "source" and params
     ]
-    print(HEAD + "\n" + DATASET + "".join(methods) + "\n" + MODEL + "".join(sources) + TAIL, end="")
+    layers = [layer(*entry) for entry in _layers.TABLE]
+    print(HEAD + "\n" + DATASET + "".join(methods) + "\n" + LAYERS + "".join(layers) + "\n" + MODEL + "".join(sources) + TAIL, end="")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from ._dataset import AUTOTUNE, Dataset, Spec, from_arrays, from_files, from_gen
 from ._doctor.answer import Answer
 from ._fluent import SOURCES as _SOURCES
 from ._joins import JOINS as _JOINS
+from ._layers import Layers, layers
 from ._model import Model, Weights
 from ._records import Example, TFRecordReader, TFRecordWriter, pack
 from ._tape import GradientTape, function, losses, optimizers
@@ -74,6 +75,7 @@ __all__ = [
     "Error",
     "Example",
     "GradientTape",
+    "Layers",
     "Model",
     "Skip",
     "Spec",
@@ -89,6 +91,7 @@ __all__ = [
     "from_generator",
     "function",
     "image_dataset_from_directory",
+    "layers",
     "load_plugin",
     "losses",
     "optimizers",

@@ -205,6 +205,71 @@ class Dataset:
     def ragged_batch(self, size: int, drop_remainder: bool = False) -> Dataset:
         """Combines elements of different shapes into batches without filling anything up: the values of all elements one after the other, and row splits that say where each element begins, as tf.RaggedTensor and torch.nested take them."""
 
+class Layers:
+    """A chain of layers. Every layer is a method, which returns a longer chain."""
+    def __init__(self, text: str | Layers = "") -> None: ...
+    def __bool__(self) -> bool: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
+    def conv(self, filters: int, size: int, activation: Literal['none', 'relu', 'relu6', 'leaky', 'gelu', 'silu', 'sigmoid',
+            'tanh', 'softmax'] = 'none', *, stride: int = 1, pad: int | str = 'valid', dilation: int = 1, groups: int = 1, bias:
+            bool = True, name: str = '') -> Layers:
+        """Two-dimensional convolution with `filters` kernels of `size` × `size`."""
+    def dwconv(self, size: int, activation: Literal['none', 'relu', 'relu6', 'leaky', 'gelu', 'silu', 'sigmoid', 'tanh',
+            'softmax'] = 'none', *, stride: int = 1, pad: int | str = 'valid', dilation: int = 1, bias: bool = True, name: str =
+            '') -> Layers:
+        """Depthwise convolution: one kernel of `size` × `size` per channel."""
+    def sepconv(self, filters: int, size: int, activation: Literal['none', 'relu', 'relu6', 'leaky', 'gelu', 'silu', 'sigmoid',
+            'tanh', 'softmax'] = 'none', *, stride: int = 1, pad: int | str = 'valid', bias: bool = True, name: str =
+            '') -> Layers:
+        """Separable convolution: a depthwise convolution, then a 1×1 convolution to `filters` channels."""
+    def dense(self, units: int, activation: Literal['none', 'relu', 'relu6', 'leaky', 'gelu', 'silu', 'sigmoid', 'tanh',
+            'softmax'] = 'none', *, bias: bool = True, name: str = '') -> Layers:
+        """Fully connected layer with `units` results."""
+    def batchnorm(self, *, eps: float = 0.001, momentum: float = 0.99, name: str = '') -> Layers:
+        """Normalises every channel over the batch; predictions use the moving statistics."""
+    def layernorm(self, *, eps: float = 0.001, name: str = '') -> Layers:
+        """Normalises the channels of every pixel, or the values of a vector."""
+    def relu(self, *, name: str = '') -> Layers:
+        """max(x, 0)."""
+    def relu6(self, *, name: str = '') -> Layers:
+        """min(max(x, 0), 6)."""
+    def leaky(self, slope: float = 0.3, *, name: str = '') -> Layers:
+        """x above zero, slope · x below."""
+    def gelu(self, *, name: str = '') -> Layers:
+        """x · Φ(x), with the exact normal distribution."""
+    def silu(self, *, name: str = '') -> Layers:
+        """x · sigmoid(x), also called swish."""
+    def sigmoid(self, *, name: str = '') -> Layers:
+        """1 / (1 + exp(−x))."""
+    def tanh(self, *, name: str = '') -> Layers:
+        """Hyperbolic tangent."""
+    def softmax(self, *, name: str = '') -> Layers:
+        """Probabilities that sum to one over the channels."""
+    def maxpool(self, size: int, *, stride: int = 0, pad: int | str = 'valid', name: str = '') -> Layers:
+        """Maximum over windows of `size` × `size`."""
+    def avgpool(self, size: int, *, stride: int = 0, pad: int | str = 'valid', name: str = '') -> Layers:
+        """Mean over windows of `size` × `size`."""
+    def globalavgpool(self, *, name: str = '') -> Layers:
+        """Mean of every channel over the whole image; the result is a vector."""
+    def dropout(self, share: float, *, name: str = '') -> Layers:
+        """Sets a share of the values to zero while training."""
+    def flatten(self, *, name: str = '') -> Layers:
+        """The image as a vector, in the order height, width, channel."""
+    def residual(self, *chains: Layers | str, activation: Literal['none', 'relu', 'relu6', 'leaky', 'gelu', 'silu', 'sigmoid',
+            'tanh', 'softmax'] = 'none', name: str = '') -> Layers:
+        """The sum of a branch and a shortcut, both in parentheses and neither of them empty."""
+    def concat(self, *chains: Layers | str, name: str = '') -> Layers:
+        """The results of several chains side by side along the channels."""
+    def add(self, *chains: Layers | str, name: str = '') -> Layers:
+        """The sum of the results of several chains."""
+    def repeat(self, times: int, *chains: Layers | str) -> Layers:
+        """A chain several times in a row, each time with parameters of its own."""
+    def fakequant(self, *, weight_bits: int = 7, name: str = '') -> Layers:
+        """Rounds values to the 256 levels of a range, as 8-bit inference stores them; the gradient passes within the range."""
+
+layers: Layers
+
 class Weights(Mapping[str, Any]):
     """Parameters by name. Reading makes a copy; weights["dense_1/bias"] = array changes the model."""
     def __getitem__(self, name: str) -> Any: ...
@@ -216,7 +281,7 @@ class Weights(Mapping[str, Any]):
 class Model:
     """A model as text, with its weights and optimiser."""
     class_names: list[str] | None
-    def __init__(self, text: str, input: Sequence[int], *, seed: int = 0, threads: int = 0,
+    def __init__(self, text: str | Layers, input: Sequence[int], *, seed: int = 0, threads: int = 0,
                  loss: Literal["auto", "sparse", "categorical", "binary", "mse"] = "auto",
                  optimizer: Literal["adam", "adamw", "sgd", "nesterov", "lion"] = "adam", learning_rate: float = 1e-3,
                  schedule: Literal["constant", "step", "cosine", "one_cycle", "plateau"] = "constant", label_smoothing: float = 0.0,

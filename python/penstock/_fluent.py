@@ -109,13 +109,13 @@ def signature(params):
     return ", ".join(required + words + optional), values
 
 
-def docstring(name, doc, example, params):
+def docstring(name, doc, example, params, whole="pipeline"):
     lines = [doc, ""]
     for param, kind, default, choices, text in params:
         accepts = " or ".join(choices) if choices else kind
         note = f"{accepts}; default {default}" if default else accepts
         lines.append(f"    {KEYWORDS.get(param, param)}: {text} ({note})")
-    return "\n".join(lines + ["", "Example, as pipeline text:", "", f"    {example}"])
+    return "\n".join(lines + ["", f"Example, as {whole} text:", "", f"    {example}"])
 
 
 def _define(name, doc, example, params, receiver):

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 
 from . import _core
+from ._layers import Layers
 
 BATCH = 64  # samples of a plan that is made without samples
 WHOLE = ("uint8", "int32", "int64")
@@ -78,7 +79,7 @@ class Weights(Mapping):
 class Model:
     """A model as text, with its weights and optimiser.
 
-        text: layers ("conv 32 3 relu | maxpool 2 | flatten | dense 10"), "@FILE", or a preset ("resnet20", "resnet20:100")
+        text: layers ("conv 32 3 relu | maxpool 2 | flatten | dense 10"), "@FILE", a preset ("resnet20", "resnet20:100"), or Layers
         input: the shape of one sample: (height, width, channels) or (length,)
         loss: "sparse", "categorical", "binary", "mse"; "auto": chosen by the first targets and the last layer
         optimizer: "adam", "adamw", "sgd", "nesterov", "lion" (whose beta2 is 0.99 unless it is given)
@@ -138,7 +139,7 @@ class Model:
             given["beta2"] = 0.99
         given["freeze"] = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         self._options = given
-        self._graph = _core.Model(text, tuple(input))
+        self._graph = _core.Model(str(text) if isinstance(text, Layers) else text, tuple(input))
         self._numbers = {name: i for i, (name, _, _) in enumerate(self._graph.params())}
         self._trainer = self._batch = self._planned = None
         self.class_names = None

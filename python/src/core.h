@@ -83,6 +83,10 @@ bool batch_type_create(PyObject *module);
 bool pipeline_types_create(PyObject *module);
 bool record_types_create(PyObject *module);
 bool model_types_create(PyObject *module);
+PyObject *params_object(const pst_param *p); /* [(name, kind, default, choices, doc), …] */
+/* layers(), layers_add(text, kind, args, chains) (model.c) */
+PyObject *core_layers(PyObject *self, PyObject *unused);
+PyObject *core_layers_add(PyObject *self, PyObject *args);
 PyObject *core_read_run(PyObject *self, PyObject *args);
 PyObject *core_pack(PyObject *self, PyObject *args, PyObject *kwargs);
 /* doctor_run(text, …), doctor_page(json) (doctor.c) */

@@ -166,6 +166,60 @@ static PyType_Spec model_spec = {.name = "penstock._core.Model",
                                  .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                                  .slots = model_slots};
 
+/* ---- Layers ---- */
+
+PyObject *core_layers(PyObject *self, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    pst_layer_doc doc = {.size = sizeof(doc)};
+    (void)self, (void)unused;
+    for (size_t i = 0; list && pst_layer_at(i, &doc); i++)
+        list = append(list, Py_BuildValue("(sssNnnn)", doc.name, doc.doc, doc.example, params_object(doc.params), (Py_ssize_t)doc.positional,
+                                          (Py_ssize_t)doc.min_chains, (Py_ssize_t)doc.max_chains));
+    return list;
+}
+
+/* The chain of a text, which may be empty. */
+static pst_status take_layers(pst_layers **ret, const char *text, pst_error *reterr)
+{
+    pst_status st = pst_layers_create(ret, reterr);
+    return st < 0 || !*text ? st : pst_layers_add_text(*ret, text, reterr);
+}
+
+PyObject *core_layers_add(PyObject *self, PyObject *args)
+{
+    const char *text, *kind, *arguments;
+    PyObject *chains, *result = NULL;
+    pst_layers *layers = NULL;
+    pst_error e;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "szsO!", &text, &kind, &arguments, &PyTuple_Type, &chains))
+        return NULL;
+    Py_ssize_t count = PyTuple_Size(chains);
+    const char *words = *arguments ? arguments : NULL;
+    pst_layers **branches = PyMem_Calloc((size_t)count + 1, sizeof(pst_layers *));
+    if (!branches)
+        return PyErr_NoMemory();
+    pst_status st = take_layers(&layers, text, &e);
+    for (Py_ssize_t i = 0; i < count && st == PST_OK && !PyErr_Occurred(); i++) {
+        const char *branch = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(chains, i), NULL);
+        st = branch ? take_layers(&branches[i], branch, &e) : PST_OK;
+    }
+    if (st == PST_OK && !PyErr_Occurred() && !kind)
+        st = pst_layers_add_text(layers, arguments, &e);
+    else if (st == PST_OK && !PyErr_Occurred())
+        st = count ? pst_layers_add_chains(layers, kind, words, branches, (size_t)count, &e) : pst_layers_add(layers, kind, words, &e);
+    if (st < 0)
+        raise_error(&e);
+    else if (!PyErr_Occurred())
+        result = PyUnicode_FromString(pst_layers_text(layers));
+    for (Py_ssize_t i = 0; i < count; i++)
+        pst_layers_destroy(branches[i]);
+    PyMem_Free(branches);
+    pst_layers_destroy(layers);
+    return result;
+}
+
 /* ---- Runs ---- */
 
 PyObject *core_read_run(PyObject *self, PyObject *args)

@@ -120,12 +120,12 @@ static PyObject *choices_of(const pst_param *p)
     return list;
 }
 
-static PyObject *params_of(const pst_op_class *op)
+PyObject *params_object(const pst_param *p)
 {
     static const char *const kinds[] = {"bool",   "int",   "uint",   "float",  "string",
                                         "choice", "bytes", "size2d", "floats", "strings", "amount"};
     PyObject *list = PyList_New(0);
-    for (const pst_param *p = op->params; list && p && p->name; p++) {
+    for (; list && p && p->name; p++) {
         PyObject *param = Py_BuildValue("(sszNs)", p->name, kinds[p->kind], p->fallback, choices_of(p), p->doc);
         if (!param || PyList_Append(list, param) < 0)
             Py_CLEAR(list);
@@ -141,7 +141,7 @@ static PyObject *core_operations(PyObject *self, PyObject *unused)
     const pst_op_class *op;
     (void)self, (void)unused;
     for (size_t i = 0; list && (op = pst_op_at(i)); i++) {
-        PyObject *entry = Py_BuildValue("(ssssN)", op->name, kinds[pst_op_kind_of(op)], op->doc, op->example, params_of(op));
+        PyObject *entry = Py_BuildValue("(ssssN)", op->name, kinds[pst_op_kind_of(op)], op->doc, op->example, params_object(op->params));
         if (!entry || PyList_Append(list, entry) < 0)
             Py_CLEAR(list);
         Py_XDECREF(entry);
@@ -231,6 +231,8 @@ static PyObject *core_configure_store(PyObject *self, PyObject *args)
 static PyMethodDef functions[] = {
     {"configure_store", core_configure_store, METH_VARARGS, "How object stores are reached, and what is kept of them."},
     {"operations", core_operations, METH_NOARGS, "[(name, kind, doc, example, [(name, kind, default, choices, doc), …]), …]"},
+    {"layers", core_layers, METH_NOARGS, "[(name, doc, example, parameters as of operations, positional, min_chains, max_chains), …]"},
+    {"layers_add", core_layers_add, METH_VARARGS, "(text, kind, args, (text, …)): the text with one more layer, which has these chains; kind None: with the layers of the text args."},
     {"load_plugin", core_load_plugin, METH_VARARGS, "Loads a shared object with operations; returns (name, version)."},
     {"pack", (PyCFunction)(void (*)(void))core_pack, METH_VARARGS | METH_KEYWORDS, NULL},
     {"compress", (PyCFunction)(void (*)(void))core_compress, METH_VARARGS | METH_KEYWORDS, "Makes a model smaller and faster; returns what was tried."},
