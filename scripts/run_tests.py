@@ -8,8 +8,12 @@ The last line is "N passed, N failed" (", N skipped" where something could not r
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
+import leftovers
 
 LINE = re.compile(r"^(not )?ok \d+(?: - (.*?))?(?:\s*# SKIP (.*))?$")
 
@@ -19,8 +23,13 @@ def main():
     log = os.path.join(build, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.remove(log)
-    status = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--timeout-multiplier", "10", *options],
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    leftovers.mark("PENSTOCK_TEST_RUN")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        status = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--timeout-multiplier", "10", *options],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    finally:
+        leftovers.end("PENSTOCK_TEST_RUN")  # also of programs that were killed because they took too long
     if not os.path.exists(log):
         sys.exit(status.stdout)
     passed = failed = skipped = 0

@@ -3,6 +3,8 @@ parts of their names in argv. A part that no name has lists the names and exits 
 import sys
 import traceback
 
+import leftovers
+
 
 class Skip(Exception):
     """Raised by a test that cannot run here; the text says why."""
@@ -19,6 +21,7 @@ def main(namespace):
         sys.exit(2)
     tests = [(name, function) for name, function in tests if not wanted or any(word in name for word in wanted)]
     failed = 0
+    leftovers.mark("PENSTOCK_TEST_PROGRAM")
     for number, (name, function) in enumerate(tests, 1):
         try:
             function()
@@ -30,5 +33,6 @@ def main(namespace):
             for line in traceback.format_exc().splitlines():
                 print("# " + line)
             print(f"not ok {number} - {name}", flush=True)
+    leftovers.end("PENSTOCK_TEST_PROGRAM")
     print(f"1..{len(tests)}")
     sys.exit(failed != 0)

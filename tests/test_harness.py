@@ -52,6 +52,21 @@ def test_python_failures_fail():
     assert "ok 1 - test_that_passes\n" in done.stdout and "not ok 2 - test_that_fails\n1..2\n" in done.stdout, done
 
 
+LEAVES = """
+    import subprocess, tap
+    def test_that_leaves_a_process():
+        sleeper = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL)
+        print("left", sleeper.pid)
+    tap.main(globals())
+"""
+
+
+def test_what_is_left_is_ended():
+    done = run(sys.executable, "-c", textwrap.dedent(LEAVES), code=0)
+    pid = int(done.stdout.split("left ")[1].split()[0])
+    assert not os.path.exists(f"/proc/{pid}/exe") or b"sleep" not in open(f"/proc/{pid}/cmdline", "rb").read(), f"process {pid} is still there"
+
+
 def test_python_wrong_names_fail():
     assert script("passes", code=0).stdout == "ok 1 - test_that_passes\n1..1\n"
     done = script("passes", "pases", code=2)
