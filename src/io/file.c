@@ -362,6 +362,11 @@ void file_expect(int fd, uint64_t offset, uint64_t length)
         object_expect(remote, offset, length);
 }
 
+uint64_t file_expect_bytes(void)
+{
+    return object_expect_bytes();
+}
+
 void file_fetch(int fd, uint64_t offset, size_t length)
 {
     struct object *remote = remote_of(fd);

@@ -1,6 +1,8 @@
 /* stop.c: see stop.h. */
 #include "io/stop.h"
 
+#include "io/remote/fork.h"
+
 #include <penstock/store.h>
 
 #include <pthread.h>
@@ -13,6 +15,11 @@ static struct {
     struct file_stop stop;
     _Atomic bool set;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void stop_fork(enum fork_phase phase)
+{
+    fork_lock(&process.lock, phase);
+}
 
 struct file_stop stop_set_thread(struct file_stop stop)
 {
@@ -38,6 +45,7 @@ bool stop_process_asked(void)
 
 void pst_store_stop(pst_stop_fn asked, void *user)
 {
+    fork_watch();
     pthread_mutex_lock(&process.lock);
     process.stop = (struct file_stop){asked, user};
     pthread_mutex_unlock(&process.lock);

@@ -22,7 +22,6 @@
 #define PROBES       8u
 #define FETCH_GRAIN  ((uint64_t)64 << 10) /* bytes that are asked for at once; so large a gap is read through */
 #define DIRECT_WORTH ((uint64_t)1 << 20)
-#define EXPECT_BYTES ((uint64_t)128 << 20) /* of remote shards after the present one: twice what all connections fetch at once */
 
 void shard_reader_finish(struct shard_reader *r)
 {
@@ -90,7 +89,8 @@ static void expect(struct shard_set *s, size_t k)
     uint64_t ahead = 0;
     if (atomic_exchange(&s->shards[k].expected, true))
         return;
-    for (size_t j = k; j < s->count && ahead < EXPECT_BYTES; j++) {
+    uint64_t most = file_expect_bytes();
+    for (size_t j = k; j < s->count && ahead < most; j++) {
         const struct set_shard *shard = &s->shards[j];
         uint64_t begin = 0, end = shard->bytes, first = s->firsts[j], behind = s->firsts[j + 1];
         if (first >= s->part_end || behind <= s->part_first)

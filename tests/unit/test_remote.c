@@ -14,8 +14,10 @@
 #include "io/remote/object_inside.h"
 #include "io/remote/tuner.h"
 #include "io/remote/roles.h"
+#include "io/remote/settings.h"
 #include "io/remote/sha256.h"
 #include "io/remote/sigv4.h"
+#include "io/stop.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -428,6 +430,81 @@ static void removed_copies(void)
     }
 }
 
+/* What a process has claimed, and the copies that it uses, are free when it has ended, though a child that it forked lives on; the child holds what it uses. */
+static void claims_of_the_dead(void)
+{
+    int pipes[2], status = 0;
+    char byte = 0;
+    (void)test_path("claims"); /* one folder for all of them */
+    REQUIRE(pipe(pipes) == 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        struct object *o = open_object("claims", MOST);
+        bool ok = o && cache_claim(&o->cache, 0, 8);
+        pid_t child = ok ? fork() : -1;
+        if (child == 0) { /* lives until the test has looked */
+            close(pipes[1]);
+            (void)read(pipes[0], &byte, 1);
+            _exit(0);
+        }
+        _exit(child > 0 ? 0 : 1);
+    }
+    close(pipes[0]);
+    CHECK(waitpid(parent, &status, 0) == parent && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    struct object *o = open_object("claims", MOST);
+    REQUIRE(o);
+    CHECK_MSG(cache_claim(&o->cache, 0, 8), "the claim outlives its process");
+    cache_release(&o->cache, 0, 8);
+    object_close(o);
+    int map = open(find_map("claims"), O_RDWR | O_CLOEXEC);
+    CHECK_MSG(map >= 0 && room_lock(map, F_WRLCK, 16, 16, false) < 0, "the child does not hold its copy");
+    close(pipes[1]);
+    close(map);
+}
+
+static _Atomic bool locking_ends;
+
+static void *keep_locking(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&locking_ends)) {
+        struct room room;
+        pst_store_stop(NULL, NULL);
+        settings_cache(&room);
+        mem_free(room.folder);
+        blocks_expect(0);
+    }
+    return NULL;
+}
+
+static bool asks_for_nothing(void *unused)
+{
+    (void)unused;
+    return false;
+}
+
+/* A child finds every lock free, whatever the threads of its parent were doing. */
+static void forks_at_any_time(void)
+{
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, keep_locking, NULL) == 0);
+    for (int i = 0; i < 300; i++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            struct room room;
+            alarm(60); /* only a child that hangs sees its end */
+            pst_store_stop(asks_for_nothing, NULL);
+            settings_cache(&room);
+            _exit(stop_process_asked() || blocks_most_bytes() == 0);
+        }
+        if (!CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0))
+            break;
+    }
+    atomic_store(&locking_ends, true);
+    pthread_join(thread, NULL);
+}
+
 /* As if a thread had taken it from the queue. */
 static struct part *begin_part(struct object *o, size_t first, size_t count, enum urgency urgency)
 {
@@ -439,6 +516,15 @@ static struct part *begin_part(struct object *o, size_t first, size_t count, enu
     o->active = p;
     pthread_mutex_unlock(&o->lock);
     return p;
+}
+
+/* Whether the object's next block is, or will be, fetched ahead: a thread of another test may have taken it. Called with the lock of `filling`. */
+static bool is_fetched(struct object *o, void *wanted)
+{
+    pthread_mutex_lock(&o->lock);
+    bool found = o == wanted && (o->filling || o->states[0] == COMING);
+    pthread_mutex_unlock(&o->lock);
+    return found;
 }
 
 /* An object that is opened again while a request of its last user ends: what that one does not bring is fetched ahead. */
@@ -453,8 +539,8 @@ static void reopened_objects(void)
     test_fault_arm(FAULT_THREAD, 0, true);
     part_finish(p, PST_ECANCELLED, &e);
     test_fault_clear();
+    CHECK(parts_visit(is_fetched, o));
     pthread_mutex_lock(&o->lock);
-    CHECK(o->filling || o->states[0] == COMING); /* the latter: a thread of another test has taken it */
     CHECK_INT(o->failures, 0);
     pthread_mutex_unlock(&o->lock);
     object_close(o);
@@ -590,6 +676,42 @@ static void tuned_connections(void)
     CHECK(tuned(10e6, 1e9, 16) == 16 && tuned(10e6, 1e9, TUNER_LEAST) == TUNER_LEAST);
     for (uint64_t now = 1; now < 20; now++)
         CHECK(tuner_step(&idle, now * 1000000000, now * 1000000, now % 2 == 0, TUNER_MOST) == TUNER_LEAST);
+}
+
+/* The size of requests after 40 of them, each of whose bytes arrive at `each` per second; every fifth one was queued at the server for a second. */
+static uint64_t tuned_size(double latency, double each)
+{
+    struct tuner t = {0};
+    for (int i = 0; i < 40; i++)
+        tuner_note(&t, latency + (i % 5 == 0), (double)TUNER_PART / each, TUNER_PART);
+    return tuner_part(&t) >> 20;
+}
+
+/* Requests are so large that their latency hardly matters, and as many as there are connections take half of the memory. */
+static void tuned_requests(void)
+{
+    struct tuner t = {0};
+    CHECK_INT(tuner_part(&t), TUNER_PART);
+    CHECK_INT(tuned_size(0.0005, 1e9), 8); /* the same machine */
+    CHECK_INT(tuned_size(0.03, 12e6), 8);
+    CHECK_INT(tuned_size(0.03, 80e6), 32); /* 17 MB */
+    CHECK_INT(tuned_size(0.1, 20e6), 16);
+    CHECK_INT(tuned_size(1, 100e6), 32);
+    for (int i = 0; i < 8; i++) /* small ones show the latency, and no rate */
+        tuner_note(&t, 0.2, 1e-6, 65536);
+    CHECK_INT(tuner_part(&t), TUNER_PART);
+    tuner_note(&t, 0.2, 0.5, 8 << 20);
+    CHECK_INT(tuner_part(&t) >> 20, 32);
+    for (int i = 0; i < 8; i++) /* the server came nearer */
+        tuner_note(&t, 0.001, 0.5, 8 << 20);
+    CHECK_INT(tuner_part(&t), TUNER_PART);
+    for (int i = 0; i < 33; i++) /* and went away again */
+        tuner_note(&t, 0.2, 0.5, 8 << 20);
+    CHECK_INT(tuner_part(&t) >> 20, 32);
+    CHECK_INT(tuner_part_within(32 << 20, 8, 512 << 20) >> 20, 32);
+    CHECK_INT(tuner_part_within(32 << 20, 12, 512 << 20) >> 20, 16);
+    CHECK_INT(tuner_part_within(TUNER_PART, 8, 16 << 20) >> 20, 1);
+    CHECK_INT(tuner_part_within(TUNER_PART, 32, 16 << 20) >> 20, 1);
 }
 
 /* What does not fit is dropped when its last byte was read, and not before. */
@@ -733,17 +855,18 @@ static void requests_with_gaps(void)
 /* Blocks that were not asked for are fetched in pieces that end at multiples of their size; those that were asked for in one request, if they fit into one. */
 static void requests_that_are_aligned(void)
 {
-    struct object *o = open_private("aligned", 3 * PART_BLOCKS);
+    size_t part = parts_blocks(true);
+    struct object *o = open_private("aligned", 3 * part);
     REQUIRE(o);
-    struct part *p = object_ask_once(o, 1, 3 * PART_BLOCKS, SOMETIME), *q = object_ask_once(o, PART_BLOCKS, 3 * PART_BLOCKS, SOON);
-    struct part *r = object_ask_once(o, 2 * PART_BLOCKS + 3, 3 * PART_BLOCKS, SOMETIME);
+    struct part *p = object_ask_once(o, 1, 3 * part, SOMETIME), *q = object_ask_once(o, part, 3 * part, SOON);
+    struct part *r = object_ask_once(o, 2 * part + 3, 3 * part, SOMETIME);
     REQUIRE(p && q && r);
-    CHECK(p->count == PART_BLOCKS - 1 && q->count == PART_BLOCKS && r->count == PART_BLOCKS - 3);
-    object_mark(o, 0, 3 * PART_BLOCKS, ABSENT);
-    struct part *s = object_ask_once(o, PART_BLOCKS - 2, PART_BLOCKS + 2, SOON);
+    CHECK(p->count == part - 1 && q->count == part && r->count == part - 3);
+    object_mark(o, 0, 3 * part, ABSENT);
+    struct part *s = object_ask_once(o, part - 2, part + 2, SOON);
     REQUIRE(s);
     CHECK(s->count == 4);
-    object_mark(o, 0, 3 * PART_BLOCKS, ABSENT);
+    object_mark(o, 0, 3 * part, ABSENT);
     mem_free(p);
     mem_free(q);
     mem_free(r);
@@ -975,7 +1098,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {{"hashes", hashes}, {"versions", versions}, {"signature", signature}, {"addresses", addresses},
                                         {"lists", lists},   {"profiles", profiles},   {"secrets", secrets},
                                         {"cut_copies", cut_copies}, {"signed_addresses", signed_addresses},
-                                        {"tuned_connections", tuned_connections}, {"hidden_keys", hidden_keys}, {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
+                                        {"tuned_connections", tuned_connections}, {"tuned_requests", tuned_requests}, {"claims_of_the_dead", claims_of_the_dead}, {"forks_at_any_time", forks_at_any_time}, {"hidden_keys", hidden_keys}, {"dropped_twins", dropped_twins}, {"inherited_room", inherited_room}, {"waiting_requests", waiting_requests},
                                         {"reopened_objects", reopened_objects}, {"errors_of_others", errors_of_others},
                                         {"interrupted_count", interrupted_count}, {"removed_copies", removed_copies}, {"blocks_that_were_read", blocks_that_were_read},
                                         {"requests_with_gaps", requests_with_gaps},

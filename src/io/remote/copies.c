@@ -10,6 +10,7 @@
 static pst_status find_folder(char **ret, const char *given, pst_error *reterr)
 {
     struct room room = {0};
+    fork_watch();
     if (given)
         room.folder = mem_strdup(given);
     else

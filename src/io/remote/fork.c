@@ -3,7 +3,7 @@
 
 static void each(enum fork_phase phase)
 {
-    static void (*const hooks[])(enum fork_phase) = {object_fork, settings_fork, remote_fork, http_fork, store_fork, room_fork, level_fork, blocks_fork, hidden_fork};
+    static void (*const hooks[])(enum fork_phase) = {object_fork, settings_fork, remote_fork, http_fork, store_fork, room_fork, level_fork, blocks_fork, hidden_fork, stop_fork};
     for (size_t i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++)
         hooks[i](phase);
 }

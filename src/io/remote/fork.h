@@ -7,7 +7,7 @@
 
 enum fork_phase { FORK_BEFORE, FORK_PARENT, FORK_CHILD };
 
-/* Called by whatever first leaves something that a fork must not share: objects, settings, connections. */
+/* Called before the first use of each of the locks. */
 void fork_watch(void);
 /* Takes the lock before the fork, gives it back in both processes. */
 void fork_lock(pthread_mutex_t *lock, enum fork_phase phase);
@@ -22,5 +22,6 @@ void room_fork(enum fork_phase phase);
 void level_fork(enum fork_phase phase);
 void blocks_fork(enum fork_phase phase);
 void hidden_fork(enum fork_phase phase);
+void stop_fork(enum fork_phase phase);
 
 #endif

@@ -429,6 +429,13 @@ static bool within_time(const struct transfer *t, const char **ret_why)
     return (double)(now - t->last) * 1e-9 < limit;
 }
 
+static double latency_of(CURL *easy)
+{
+    curl_off_t sent = 0, first = 0; /* microseconds */
+    bool known = curl.easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &sent) == CURLE_OK && curl.easy_getinfo(easy, CURLINFO_STARTTRANSFER_TIME_T, &first) == CURLE_OK;
+    return known && first > sent ? (double)(first - sent) * 1e-6 : 0;
+}
+
 static void run(struct connection *conn, struct transfer *t)
 {
     struct http_call *c = t->call;
@@ -460,6 +467,7 @@ static void run(struct connection *conn, struct transfer *t)
         if (message->msg != CURLMSG_DONE)
             continue;
         c->complete = message->data.result == CURLE_OK;
+        c->latency = c->complete ? latency_of(t->easy) : 0;
         if (!c->complete && !t->refused)
             say_failure(t, message->data.result);
     }

@@ -43,6 +43,7 @@ static void finish(struct level *l)
 static bool take(struct level *ret, const char *prefix, unsigned *ret_changes)
 {
     *ret = (struct level){0};
+    fork_watch();
     pthread_mutex_lock(&kept.lock);
     bool there = kept.level.prefix && strcmp(kept.level.prefix, prefix) == 0 && clock_ns() < kept.level.until;
     if (there) {
@@ -90,7 +91,6 @@ pst_status level_look(const char *prefix, bool no_object, bool *ret_any, pst_err
     struct level l;
     unsigned changes;
     pst_status st = PST_OK;
-    fork_watch();
     if (!take(&l, prefix, &changes)) {
         l.prefix = mem_strdup(prefix);
         st = l.prefix ? listing_visit_first(prefix, add, &l, &l.whole, reterr) : fail_memory_at(reterr, prefix, "listing the objects");

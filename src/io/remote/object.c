@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define AHEAD_BLOCKS (4 * PART_BLOCKS)
+#define AHEAD_PARTS  4u
 #define GAP_BLOCKS   2u  /* see object_ask_once */
 #define TWIN_SECONDS 1.0 /* a request without a single byte for so long gets a twin… */
 #define TWIN_TIMES   4.0 /* …and one that will take so many times longer for the rest than requests usually do, and a second more */
@@ -53,17 +53,17 @@ static bool is_absent(const struct object *o, size_t i)
 }
 
 /* Requests end at multiples of their size: stores keep objects in such pieces, and may have to read, check or unpack a whole one for each request. */
-static size_t part_end(size_t first, size_t end)
+static size_t part_end(size_t first, size_t end, size_t blocks)
 {
-    size_t limit = (first / PART_BLOCKS + 1) * PART_BLOCKS;
+    size_t limit = (first / blocks + 1) * blocks;
     return end < limit ? end : limit;
 }
 
 struct part *object_ask_once(struct object *o, size_t first, size_t end, enum urgency urgency)
 {
-    size_t count = 0;
-    if (urgency == SOMETIME || end - first > PART_BLOCKS)
-        end = part_end(first, end);
+    size_t count = 0, most = parts_blocks(o->memory != NULL);
+    if (urgency == SOMETIME || end - first > most)
+        end = part_end(first, end, most);
     for (size_t i = first; i < end; i++) {
         if (o->states[i] == ABSENT || (urgency != SOMETIME && o->states[i] == PASSED))
             count = i + 1 - first;
@@ -222,7 +222,8 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
         bool anew = object_ask_anew(o, first, end);
         struct part *list = ask_for(o, first, end, NOW, &failed), *twins = make_twins(o, first, end);
         if (o->sequential && list && !failed) {
-            size_t ahead = end + AHEAD_BLOCKS < o->cache.blocks ? end + AHEAD_BLOCKS : o->cache.blocks;
+            size_t ahead = end + AHEAD_PARTS * parts_blocks(o->memory != NULL);
+            ahead = ahead < o->cache.blocks ? ahead : o->cache.blocks;
             struct part **last = &list;
             while (*last)
                 last = &(*last)->next;

@@ -38,6 +38,8 @@ pst_status object_read(struct object *o, struct iovec *pieces, int count, uint64
 void object_fetch(struct object *o, uint64_t offset, uint64_t length);
 /* The object is read from front to back: some of what follows is fetched ahead. */
 void object_expect_sequential(struct object *o);
+/* Returns how many bytes after what is being read are worth expecting: twice what all connections fetch at once. */
+uint64_t object_expect_bytes(void);
 /* All of these bytes will be read: what no thread waits for is fetched when connections are idle. The first call counts. */
 void object_expect(struct object *o, uint64_t offset, uint64_t length);
 

@@ -232,9 +232,12 @@ double part_usual_rate(void)
     return (double)atomic_load(&usual_rate);
 }
 
-static void note_rate(const struct part *p, uint64_t bytes)
+/* `latency`: 0: unknown. */
+static void note_rate(const struct part *p, uint64_t bytes, double latency)
 {
     double seconds = (double)(clock_ns() - p->started) * 1e-9, before = part_usual_rate();
+    if (latency > 0)
+        parts_note(latency, seconds - latency, bytes);
     double rate = seconds > 0 ? (double)bytes / seconds : 0;
     if (bytes >= RATE_BLOCKS * CACHE_BLOCK && rate > 0)
         atomic_store(&usual_rate, (uint64_t)(before > 0 ? before + (rate - before) / 8 : rate)); /* what another thread notes at once may be lost */
@@ -250,6 +253,7 @@ static pst_status download(struct part *p, const struct cache *to, bool *ret_ful
         return fail_stopped(p, reterr);
     uint64_t end = (uint64_t)(p->first + p->count) * CACHE_BLOCK;
     struct store_facts facts = o->facts;
+    double latency = 0;
     pthread_mutex_lock(&o->lock);
     p->started = clock_ns();
     pthread_mutex_unlock(&o->lock);
@@ -259,7 +263,8 @@ static pst_status download(struct part *p, const struct cache *to, bool *ret_ful
                             .sink = write_bytes,
                             .user = &w,
                             .cancel = &p->cancel,
-                            .progress = &p->progress};
+                            .progress = &p->progress,
+                            .ret_latency = &latency};
     pst_status st = store_get(&get, &facts, reterr);
     *ret_full = !w.block && cache_is_full(w.error);
     if (w.unwanted)
@@ -269,7 +274,7 @@ static pst_status download(struct part *p, const struct cache *to, bool *ret_ful
     if (st == PST_OK && whole_blocks(&w) < p->first + p->count)
         return pst_fail_at(reterr, PST_EIO, o->path, PST_NOWHERE, w.at, "the server sent fewer bytes than the object has");
     if (st == PST_OK) {
-        note_rate(p, get.length);
+        note_rate(p, get.length, latency);
         part_show(p, p->count - p->done);
     }
     return st;

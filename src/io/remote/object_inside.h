@@ -13,8 +13,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define PART_BLOCKS 128u /* of one request: 8 MiB */
-
 enum state {
     ABSENT,
     COMING,
@@ -159,6 +157,10 @@ bool spare_has(size_t count);
 
 /* ---- object_parts.c ---- */
 
+/* The blocks of one request, a power of two: as tuned, and for an object whose blocks lie in memory within the memory for them. */
+size_t parts_blocks(bool in_memory);
+/* Notes a request that needed one attempt; see tuner_note. */
+void parts_note(double latency, double transfer, uint64_t bytes);
 /* Finds an open object, and takes a reference; NULL: it is not open. With `add`: if it is not, this one is in the list then. */
 struct object *parts_find(const char *path, struct object *add);
 /* Gives back a reference, and frees the object with the last. */

@@ -17,6 +17,7 @@
 #define SMALL_BLOCKS 8u /* requests for no more than this are limited by latency: more connections help */
 #define GROW_BLOCKS  8u /* requests within what is expected have at least so many, where their neighbours are absent */
 #define MOST_THREADS 64u
+#define EXPECT_LEAST ((uint64_t)128 << 20)
 
 struct queue {
     struct part *first, **last;
@@ -30,6 +31,7 @@ static struct {
     struct object *fill_first, *fill_last;
     uint64_t turns;
     struct tuner tuner;
+    _Atomic size_t blocks, blocks_in_memory; /* of one request; 0: not known yet. The latter where they go into memory */
     unsigned threads, idle, queued; /* the last: parts in the queues */
     unsigned fills;                 /* requests for what nobody has asked for yet: as many as there are connections, however many threads there are */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
@@ -39,6 +41,36 @@ static unsigned connections(void)
 {
     unsigned set = settings_connections_set();
     return set ? set : all.tuner.now ? all.tuner.now : TUNER_LEAST;
+}
+
+/* Locked. */
+static void retune(void)
+{
+    uint64_t part = tuner_part(&all.tuner);
+    atomic_store(&all.blocks, (size_t)(part / CACHE_BLOCK));
+    atomic_store(&all.blocks_in_memory, (size_t)(tuner_part_within(part, connections(), blocks_most_bytes()) / CACHE_BLOCK));
+}
+
+size_t parts_blocks(bool in_memory)
+{
+    size_t n = atomic_load(in_memory ? &all.blocks_in_memory : &all.blocks);
+    return n ? n : (size_t)(TUNER_PART / CACHE_BLOCK);
+}
+
+void parts_note(double latency, double transfer, uint64_t bytes)
+{
+    pthread_mutex_lock(&all.lock);
+    tuner_note(&all.tuner, latency, transfer, bytes);
+    retune();
+    pthread_mutex_unlock(&all.lock);
+}
+
+uint64_t object_expect_bytes(void)
+{
+    pthread_mutex_lock(&all.lock);
+    uint64_t at_once = connections() * (uint64_t)parts_blocks(true) * CACHE_BLOCK;
+    pthread_mutex_unlock(&all.lock);
+    return 2 * at_once > EXPECT_LEAST ? 2 * at_once : EXPECT_LEAST;
 }
 
 static void queue_put(struct queue *q, struct part *p)
@@ -75,6 +107,7 @@ struct object *parts_find(const char *path, struct object *add)
     } else if (add) {
         add->next = all.objects;
         all.objects = add;
+        retune(); /* the memory for blocks may have changed */
     }
     pthread_mutex_unlock(&all.lock);
     return o;
@@ -200,6 +233,8 @@ static void forget_threads(void)
         drop_parts(&all.queue[u].first);
     for (struct object *o = all.objects; o; o = o->next) {
         drop_parts(&o->active);
+        if (o->cache.map_fd >= 0)
+            room_hold_again(o->cache.map_fd, o->cache.map, o->cache.map_bytes);
         o->wishes = NULL; /* on the stacks of threads that stayed */
         for (size_t i = 0; i < o->cache.blocks; i++) {
             o->states[i] = o->states[i] == COMING ? ABSENT : o->states[i];
@@ -365,7 +400,7 @@ static bool is_cached(struct object *o)
 /* Whether what the object's next request brings finds memory. Locked. */
 static bool has_memory(const struct object *o)
 {
-    size_t wanted = (all.fills + 1) * (size_t)PART_BLOCKS, room = blocks_room();
+    size_t wanted = (all.fills + 1) * parts_blocks(true), room = blocks_room();
     return room >= wanted || has_spare_after(o, wanted - room);
 }
 
@@ -407,11 +442,12 @@ static void start_threads(unsigned wanted, bool small);
 /* A request for what nobody has asked for yet has ended. What is on its way takes up to half of the memory for blocks. Locked. */
 static void end_fill(void)
 {
-    uint64_t most = blocks_most_bytes() / 2 / (PART_BLOCKS * CACHE_BLOCK);
+    uint64_t most = blocks_most_bytes() / 2 / TUNER_PART;
     unsigned before = connections();
     most = most < TUNER_LEAST ? TUNER_LEAST : most < TUNER_MOST ? most : TUNER_MOST;
     (void)tuner_step(&all.tuner, clock_ns(), object_downloaded(), all.fill_first && all.fills >= before, (unsigned)most);
     all.fills--;
+    retune();
     if (connections() > before)
         start_threads(MOST_THREADS, false);
 }

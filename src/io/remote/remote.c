@@ -93,6 +93,7 @@ static void pin(const char *path, const struct store_facts *facts, bool renew)
 static struct store_facts pinned(const char *path)
 {
     struct store_facts ret = {0};
+    fork_watch();
     pthread_mutex_lock(&table.lock);
     if (table.pin_room)
         ret = table.pins[slot_of(table.pins, table.pin_room, path)].facts;

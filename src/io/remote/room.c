@@ -40,9 +40,32 @@ static struct {
     uint64_t rest_until;     /* nanoseconds */
 } present = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
+/* Puts another description of the same file, with a shared lock of this range, behind the descriptor and its mapping. */
+static void reopen(int fd, off_t first, off_t count, void *map, size_t map_bytes)
+{
+    char path[40];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    int own = open(path, O_RDWR | O_CLOEXEC);
+    bool held = own >= 0 && room_lock(own, F_RDLCK, first, count, false) == 0;
+    void *again = held ? mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0) : MAP_FAILED;
+    if (again != MAP_FAILED && mremap(again, map_bytes, map_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, map) == MAP_FAILED)
+        munmap(again, map_bytes);
+    else if (again != MAP_FAILED)
+        (void)dup3(own, fd, O_CLOEXEC);
+    if (own >= 0)
+        close(own); /* not file_close, which takes a lock that the fork holds */
+}
+
 void room_fork(enum fork_phase phase)
 {
+    if (phase == FORK_CHILD && present.count)
+        reopen(present.fd, 0, 1, present.count, COUNT_BYTES);
     fork_lock(&present.lock, phase);
+}
+
+void room_hold_again(int map_fd, void *map, size_t map_bytes)
+{
+    reopen(map_fd, USE_FIRST, USE_COUNT, map, map_bytes);
 }
 
 int room_lock(int fd, short type, off_t first, off_t count, bool wait)

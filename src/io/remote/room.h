@@ -28,6 +28,10 @@ int room_hold(int map_fd);
 /* Locks a range of a file against other descriptors, also of this process; `type`: F_RDLCK, F_WRLCK, F_UNLCK. Returns 0 or -1 with errno. */
 int room_lock(int fd, short type, off_t first, off_t count, bool wait);
 
+/* In the child of a fork: holds a copy, whose map is mapped, by a description of its own. Locks belong to descriptions, which descriptors and mappings keep open:
+ * those of a process would otherwise last as long as its children. Without /proc everything stays as it is. */
+void room_hold_again(int map_fd, void *map, size_t map_bytes);
+
 /* The copies in a folder, those first that were not used for longest; mem_free the list. */
 pst_status room_copies(const char *folder, pst_store_copy **ret, size_t *ret_count, pst_error *reterr);
 /* Removes a copy that no process has open; returns the bytes that this frees. */

@@ -64,6 +64,7 @@ pst_status pst_store_configure(const pst_store_options *options, pst_error *rete
     pst_status st = options_take(&o, sizeof(o), options, reterr);
     if (st < 0)
         return st;
+    fork_watch();
     if ((o.access_key != NULL) != (o.secret_key != NULL))
         return pst_fail(reterr, PST_EINVAL, "access_key and secret_key belong together: give both or neither");
     if (!copy(&k.endpoint, o.endpoint) || !copy(&k.region, o.region) || !hide(&k.access_key, o.access_key) ||
@@ -90,6 +91,7 @@ pst_status pst_store_configure(const pst_store_options *options, pst_error *rete
 
 void pst_store_use_environment(void)
 {
+    fork_watch();
     pthread_mutex_lock(&present.lock);
     present.environment = true;
     pthread_mutex_unlock(&present.lock);
@@ -215,6 +217,7 @@ void settings_finish(struct settings *s)
 
 void settings_cache(struct room *ret)
 {
+    fork_watch();
     pthread_mutex_lock(&present.lock);
     ret->folder = present.cache_folder ? mem_strdup(present.cache_folder) : NULL;
     ret->most = present.cache_bytes ? present.cache_bytes : ROOM_UNLIMITED;
@@ -232,6 +235,7 @@ bool settings_ca_file(char **ret)
 
 unsigned settings_connections_set(void)
 {
+    fork_watch();
     pthread_mutex_lock(&present.lock);
     unsigned n = present.connections;
     pthread_mutex_unlock(&present.lock);

@@ -434,10 +434,11 @@ pst_status store_get(const struct store_get *get, struct store_facts *facts, pst
     struct ranged r = {.get = get, .facts = facts, .call = &c};
     fork_watch();
     pst_status st = address_parse(&a, get->path, reterr);
-    unsigned attempt = 0;
+    unsigned attempt = 0, made = 0;
     while (st == PST_OK) {
         uint64_t before = r.got;
         st = get_once(&r, &a, reterr);
+        made++;
         if (st < 0 || is_enough(&r))
             break;
         if (r.changed || (c.complete && c.status == 412)) {
@@ -467,6 +468,8 @@ pst_status store_get(const struct store_get *get, struct store_facts *facts, pst
     }
     if (st == PST_OK)
         note_success();
+    if (get->ret_latency)
+        *get->ret_latency = st == PST_OK && made == 1 ? c.latency : 0;
     http_call_finish(&c);
     address_finish(&a);
     return st;

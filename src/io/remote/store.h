@@ -38,6 +38,7 @@ struct store_get {
     void *user;
     const _Atomic bool *cancel;
     _Atomic uint64_t *progress; /* NULL: not counted */
+    double *ret_latency;        /* seconds; 0 if there was more than one attempt. NULL ok */
 };
 pst_status store_get(const struct store_get *get, struct store_facts *facts, pst_error *reterr);
 /* A sink that keeps the bytes: `bytes` has room for the length that is asked for. */
