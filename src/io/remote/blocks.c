@@ -77,7 +77,7 @@ static uint8_t *take(bool past_limit)
     uint8_t *block = NULL;
     pthread_mutex_lock(&pool.lock);
     if (!past_limit && !room()) {
-        ; /* what is free was taken past the limit */
+        ; /* the free blocks were taken past the limit */
     } else if (pool.free) {
         block = (uint8_t *)pool.free;
         pool.free = pool.free->next;

@@ -1,5 +1,5 @@
-/* cache.c: see cache.h. HASH.data is the copy, HASH.map its header and checksums; HASH is of the address, the ETag and the
- * size, so that a changed object never meets an old copy. */
+/* cache.c: see cache.h. HASH.data is the copy, HASH.map its header and checksums. HASH is made of the address, the ETag and the
+ * size, so that a changed object never finds an old copy. */
 #include "io/remote/cache.h"
 
 #include "base/crc32c.h"
@@ -153,7 +153,7 @@ static int open_in(const char *folder, const char *name)
     return fd;
 }
 
-/* Gives new files their size and header; an unknown header, or data that were removed, start the copy anew. One process at a
+/* Gives new files their size and header. An unknown header, or a missing data file, starts the copy anew. One process at a
  * time. */
 static int set_up(struct cache *c)
 {
@@ -170,7 +170,7 @@ static int set_up(struct cache *c)
     return failed;
 }
 
-/* The signature of a web address differs from day to day: with an ETag it does not matter. */
+/* The signature of a web address changes from day to day; with an ETag it is left out of the key. */
 static uint64_t key_of(const char *path, const struct store_facts *facts)
 {
     uint64_t address = facts->etag[0] ? address_hash_unsigned(path) : hash_bytes(path, strlen(path), 0);
@@ -178,7 +178,7 @@ static uint64_t key_of(const char *path, const struct store_facts *facts)
     return hash_combine(key, facts->etag[0] ? 0 : (uint64_t)facts->modified);
 }
 
-/* Opens both files and holds them, so that nobody removes them. One that is just being removed is made again. */
+/* Opens both files and holds them, so that no process removes them. A copy that is being removed at this moment is made again. */
 static bool open_files(struct cache *c, const char *folder, uint64_t key)
 {
     char name[64];
@@ -217,7 +217,7 @@ static pst_status open_shared(struct cache *c, const char *path, const struct st
     return PST_OK;
 }
 
-/* Whether the folder has a copy, or room for one: its map, and a first request's blocks, which are given back again. */
+/* Returns whether the folder has a copy, or room for one: for its map and the blocks of a first request, which are given back again. */
 static bool find_room(const struct cache *c, const char *path, const struct store_facts *facts)
 {
     struct stat st;
@@ -271,7 +271,7 @@ void cache_close(struct cache *c)
     *c = (struct cache){.fd = -1, .map_fd = -1};
 }
 
-/* ---- One process fetches ---- */
+/* ---- Claims ---- */
 
 static int lock_blocks(const struct cache *c, short type, size_t first, size_t count)
 {

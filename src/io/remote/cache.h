@@ -22,28 +22,29 @@ struct cache {  /* zeroed: none */
     struct room room; /* of the folder; zeroed: private */
 };
 
-/* A copy in the folder of `room`, if there is one and room in it, and on its disk, for a beginning; otherwise, or if `room` is NULL, a private
+/* Opens a copy in the folder of `room` if that and its disk have room for a beginning; otherwise, or if `room` is NULL, a private
  * one. */
 pst_status cache_open(struct cache *c, const struct room *room, const char *path, const struct store_facts *facts,
                       pst_error *reterr);
-/* A private one that lies in memory, where a disk has no room for what has to be mapped. */
+/* Opens a private copy in memory, for an object that must be mapped when the disk has no room for it. */
 pst_status cache_open_memory(struct cache *c, const char *path, const struct store_facts *facts, pst_error *reterr);
 void cache_close(struct cache *c);
-/* Whether a write failed with this errno because the disk, or a quota, has no more room. */
+/* Returns whether this errno of a write means that the disk, or a quota, is full. */
 bool cache_is_full(int code);
 
 size_t cache_block_bytes(const struct cache *c, size_t block); /* the last one is shorter */
-/* Whether the block is there and its bytes are those that were written. */
+/* Returns whether the block is there and has the checksum that was stored with it. */
 bool cache_check(const struct cache *c, size_t block);
-/* The checksum as it is stored: never 0. */
+/* Returns the checksum as it is stored: never 0. */
 uint32_t cache_sum(uint32_t crc);
-/* Makes this process the only one that fetches the blocks; false: another one does. Always true for a private copy. */
+/* Makes this process the only one that fetches the blocks; false: another process has claimed them. Always true for a private copy. A claim ends with the
+ * process that made it. */
 bool cache_claim(const struct cache *c, size_t first, size_t count);
 void cache_release(const struct cache *c, size_t first, size_t count);
 
-/* The bytes that must be taken from the room before these blocks are written: those of blocks that are not there. */
+/* Returns the bytes that must be taken from the room before these blocks are written: those of absent blocks. */
 uint64_t cache_price(const struct cache *c, size_t first, size_t count);
-/* Copies a block that is there to the same place of another copy. */
+/* Copies a block to the same place of another copy. */
 bool cache_copy(const struct cache *from, const struct cache *to, size_t block);
 
 #endif

@@ -1,4 +1,4 @@
-/* copies.c: what a program is told of the cache folder, and what it may remove. */
+/* copies.c: lists the copies in a cache folder for programs, and removes those that no process uses. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The folder that was given, or that of the settings; mem_free it. */
+/* Returns the given folder, or that of the settings; mem_free it. */
 static pst_status find_folder(char **ret, const char *given, pst_error *reterr)
 {
     struct room room = {0};

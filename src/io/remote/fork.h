@@ -1,5 +1,5 @@
-/* fork.h: what a process that forks must do with the state of remote/: every lock is taken before, so that the child finds
- * whole structures, and the child forgets threads and connections, which stayed with the parent. */
+/* fork.h: keeps the state of remote/ whole in forked processes. Every lock is taken before a fork, so that the child finds
+ * complete structures; the child then forgets threads and connections, which stayed with the parent. */
 #ifndef IO_REMOTE_FORK_H
 #define IO_REMOTE_FORK_H
 
@@ -12,7 +12,7 @@ void fork_watch(void);
 /* Takes the lock before the fork, gives it back in both processes. */
 void fork_lock(pthread_mutex_t *lock, enum fork_phase phase);
 
-/* Of each file with state, in the order in which locks are taken. */
+/* One function per file with state, in the order in which locks are taken. */
 void object_fork(enum fork_phase phase);
 void settings_fork(enum fork_phase phase);
 void remote_fork(enum fork_phase phase);

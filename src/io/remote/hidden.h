@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* A copy of up to `n` bytes, with a zero behind it; hidden_free it. NULL: out of memory. */
+/* Returns a copy of up to `n` bytes, with a zero after them; hidden_free it. NULL: out of memory. */
 char *hidden_copy(const char *s, size_t n);
 void hidden_free(char *s); /* NULL ok */
 

@@ -169,7 +169,7 @@ struct transfer {
     CURL *easy;
     uint64_t received;  /* bytes of the body… */
     uint64_t body_from; /* …since this time */
-    char error[CURL_ERROR_SIZE]; /* what libcurl says of a failure; "": nothing */
+    char error[CURL_ERROR_SIZE]; /* libcurl's message about a failure; "": none */
     int low;            /* bytes that must have arrived before the thread is woken; 0: not set, 1 */
 };
 
@@ -405,8 +405,7 @@ static void say_failure(struct transfer *t, CURLcode result)
         text_add(&c->text, "; for a server with a certificate of your own, AWS_CA_BUNDLE (in C: ca_file) names the file with the certificate of its authority");
 }
 
-/* Whether nobody wants the answer any more. What the server does for us is waited for a little, where it may be the last that
- * a process saves. */
+/* Returns whether the answer is no longer wanted. A process that is asked to stop still waits a little for uploads: one of them may be its last checkpoint. */
 static bool is_given_up(const struct transfer *t)
 {
     const struct http_call *c = t->call;
@@ -417,7 +416,7 @@ static bool is_given_up(const struct transfer *t)
     return silent > (reads ? STOP_SECONDS : WRITE_STOP_SECONDS) && stop_process_asked();
 }
 
-/* False: it took too long. */
+/* Returns false if the answer, or its next bytes, took too long. */
 static bool within_time(const struct transfer *t, const char **ret_why)
 {
     const struct http_call *c = t->call;

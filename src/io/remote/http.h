@@ -18,7 +18,7 @@ struct http_call {
     /* The request. */
     const char *method;  /* GET, HEAD, PUT, POST, DELETE */
     const char *url;     /* complete, encoded */
-    const char *headers; /* a line each; NULL: none */
+    const char *headers; /* one per line; NULL: none */
     bool follow;         /* redirections; a signed request must not be sent elsewhere */
     const void *body;    /* of PUT and POST */
     size_t body_length;

@@ -1,4 +1,4 @@
-/* level.c: see level.h. One list is kept; who visits it takes it out meanwhile, so that a visit may look at other levels. */
+/* level.c: see level.h. One list is kept. A visit takes it out meanwhile, so that it may look at other levels. */
 #include "io/remote/level.h"
 
 #include "base/clock.h"
@@ -39,7 +39,7 @@ static void finish(struct level *l)
     *l = (struct level){0};
 }
 
-/* Takes out what is kept of this prefix. */
+/* Takes out the list that is kept for this prefix. */
 static bool take(struct level *ret, const char *prefix, unsigned *ret_changes)
 {
     *ret = (struct level){0};
@@ -55,7 +55,7 @@ static bool take(struct level *ret, const char *prefix, unsigned *ret_changes)
     return there;
 }
 
-/* Keeps it instead of another one, unless something was changed since `changes`. */
+/* Keeps the list instead of another one, unless this process has changed a bucket since `changes`. */
 static void put(struct level *l, unsigned changes)
 {
     pthread_mutex_lock(&kept.lock);

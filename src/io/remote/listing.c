@@ -1,5 +1,5 @@
 /* listing.c: ListObjectsV2 and the little of its XML that is needed. Everything between two tags is text; entities are
- * resolved; what is not understood is passed over. */
+ * resolved; unknown tags are ignored. */
 #include "io/remote/listing.h"
 
 #include "base/error.h"
@@ -20,7 +20,7 @@ struct span {
     size_t length;
 };
 
-/* The text between the first <tag> and </tag> of `in`; `*ret_rest` is what follows. False: there is none. */
+/* Finds the text between the first <tag> and </tag> of `in`; `*ret_rest` is the rest of it. False: there is none. */
 static bool find_tag(struct span in, const char *tag, struct span *ret, struct span *ret_rest)
 {
     char open[64], close[64];
@@ -147,7 +147,7 @@ pst_status listing_read(const char *xml, size_t length, const char *bucket, list
     pst_status st = PST_OK;
     *ret_token = NULL;
     if (!find_tag(all, "IsTruncated", &one, NULL))
-        return pst_fail(reterr, PST_ECORRUPT, "the server's list of s3://%s is not one", bucket);
+        return pst_fail(reterr, PST_ECORRUPT, "the server's answer is not a list of s3://%s; check the endpoint", bucket);
     bool more = one.length == 4 && memcmp(one.at, "true", 4) == 0;
     while (st == PST_OK && find_tag(rest, "Contents", &one, &rest)) {
         struct listed l = {0};
@@ -165,7 +165,7 @@ pst_status listing_read(const char *xml, size_t length, const char *bucket, list
     if (st == PST_OK && more) {
         struct text token = {0};
         if (!find_tag(all, "NextContinuationToken", &one, NULL))
-            return pst_fail(reterr, PST_ECORRUPT, "the server's list of s3://%s breaks off without saying how to go on",
+            return pst_fail(reterr, PST_ECORRUPT, "the server's list of s3://%s ends early, without a NextContinuationToken",
                             bucket);
         add_text(&token, one);
         if (token.failed) {
@@ -190,7 +190,7 @@ static void add_query(struct text *t, const char *prefix, bool deep, const char 
     address_encode(t, prefix, strlen(prefix), false);
 }
 
-/* `ret_whole`: ends after the first page, and tells whether that is all; NULL: sees every page. */
+/* `ret_whole`: only the first page, and whether there is no other; NULL: every page. */
 static pst_status visit_pages(const char *prefix, bool deep, listing_visit visit, void *user, bool *ret_whole, pst_error *reterr)
 {
     struct address a;

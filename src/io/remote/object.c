@@ -111,7 +111,7 @@ bool object_ask_anew(struct object *o, size_t first, size_t end)
     return true;
 }
 
-/* Whether a second request is likely to bring what is left sooner: nothing came for long, or much less than of others. */
+/* Returns whether a second request is likely to bring the rest sooner: no byte has come for long, or far fewer than of other requests. */
 static bool is_straggler(const struct part *p, uint64_t now)
 {
     uint64_t got = atomic_load(&p->progress), all = (uint64_t)(p->count - p->skipped) * CACHE_BLOCK;
@@ -185,7 +185,7 @@ static bool find_blocks(const struct object *o, uint64_t offset, uint64_t length
     return true;
 }
 
-/* Whether nothing of the object has arrived for long, as far as somebody who waits since `began` can tell. */
+/* Returns whether nothing of the object has arrived for long, seen from a thread that waits since `began`. */
 static bool is_silent(const struct object *o, uint64_t began)
 {
     uint64_t now = clock_ns(), moved = atomic_load(&o->moved);
@@ -193,7 +193,7 @@ static bool is_silent(const struct object *o, uint64_t began)
     return now > moved && (double)(now - moved) * 1e-9 > STOP_SECONDS;
 }
 
-/* Whether the block was lost by a request that failed after the first `failures`. Locked. */
+/* Returns whether the block was lost by a request that failed after the first `failures`. Locked. */
 static bool has_failed(const struct object *o, size_t i, uint64_t failures)
 {
     return o->failures != failures && o->states[i] == ABSENT && (!o->failed || o->failed[i] > failures);

@@ -1,7 +1,7 @@
-/* object.h: an object that is open: which of its blocks are here, who waits for them, and the connections that fetch them.
+/* object.h: an open object: which of its blocks are here, and waiting for others.
  *
- * Blocks that somebody waits for come first, then those that are announced, then, for objects that will be read whole, all
- * others. A few threads, one per connection, do the fetching; neighbouring blocks are one request. */
+ * Blocks that a thread waits for are fetched first, then those that are announced, then, for objects that will be read whole, all
+ * others. A few threads, one per connection, fetch them; neighbouring blocks are one request. */
 #ifndef IO_REMOTE_OBJECT_H
 #define IO_REMOTE_OBJECT_H
 
@@ -17,30 +17,30 @@ void object_close(struct object *o); /* NULL ok */
 
 int object_descriptor(const struct object *o); /* of the local copy; valid while the object is open */
 uint64_t object_size(const struct object *o);
-/* See file_version. Whatever is read of the object is of this version. */
+/* See file_version. All bytes that are read of the object are of this version. */
 bool object_version(const struct object *o, char ret[HTTP_ETAG]);
-/* True when every block is here: the copy can be mapped from then on. */
+/* Returns whether every block is here: the copy can be mapped from then on. */
 bool object_is_whole(struct object *o);
-/* The same without looking at blocks that an earlier process stored, or moving those that lie in memory. */
+/* The same, but neither checks blocks that an earlier process stored nor moves those that lie in memory. */
 bool object_is_here(struct object *o);
 
-/* Bytes that this process has fetched because no copy had them. */
+/* Returns how many bytes this process has fetched. */
 uint64_t object_downloaded(void);
 
-/* Waits until the bytes are here. Beyond the end there is nothing to wait for. */
+/* Waits until the bytes are here. Does not wait for bytes past the end. */
 pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_error *reterr);
-/* The same, of the first bytes, and they can be mapped from then on. */
+/* The same for the first bytes, which can be mapped from then on. */
 pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *reterr);
-/* Reads what the pieces have room for, or up to the end; modifies them. `ret_in_file`: nothing was read, as all of it can be read by a descriptor of the
- * object, which is faster. */
+/* Fills the pieces, up to the end of the object; modifies them. `ret_in_file`: nothing was read, because a descriptor of the object has all of it and is
+ * faster. */
 pst_status object_read(struct object *o, struct iovec *pieces, int count, uint64_t offset, size_t *ret_got, bool *ret_in_file, pst_error *reterr);
 /* Starts fetching the bytes; does not wait. */
 void object_fetch(struct object *o, uint64_t offset, uint64_t length);
-/* The object is read from front to back: some of what follows is fetched ahead. */
+/* Announces that the object is read from front to back: the blocks after a read are fetched ahead. */
 void object_expect_sequential(struct object *o);
-/* Returns how many bytes after what is being read are worth expecting: twice what all connections fetch at once. */
+/* Returns how many bytes after the present ones are worth expecting: twice as many as all connections fetch at once. */
 uint64_t object_expect_bytes(void);
-/* All of these bytes will be read: what no thread waits for is fetched when connections are idle. The first call counts. */
+/* Announces that all of these bytes will be read: they are fetched when connections are idle. The first call counts. */
 void object_expect(struct object *o, uint64_t offset, uint64_t length);
 
 #endif

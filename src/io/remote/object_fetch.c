@@ -1,7 +1,7 @@
-/* object_fetch.c: see object_inside.h. One request's bytes on their way into the copy.
+/* object_fetch.c: see object_inside.h. Fetches the blocks of one request into the copy.
  *
- * A copy in the cache whose folder or disk has no more room is left as it is: later blocks go into memory and into a private file, as those of an object
- * without a cache do. Whoever was writing into the old one goes on. */
+ * When the folder or disk of the cache is full, the copy there stays as it is: later blocks go into memory and into a private file, like those of an object
+ * without a cache. Requests that write into the old copy continue. */
 #include "io/remote/object_inside.h"
 
 #include "base/clock.h"
@@ -47,7 +47,7 @@ static bool has_left(struct object *o)
     return left;
 }
 
-/* From now on blocks go into memory and a private file. */
+/* Has blocks go into memory and a private file from now on. */
 static pst_status leave_cache(struct object *o, pst_error *reterr)
 {
     pst_status st = PST_OK;
@@ -65,8 +65,8 @@ static pst_status leave_cache(struct object *o, pst_error *reterr)
     return st;
 }
 
-/* Whether the bytes of a block are in the copy that readers see. Those of a request whose block had been here before were not taken; it may have passed
- * since, and others may be fetching it again. Locked. */
+/* Returns whether the bytes of a block are in the copy that readers see. A request whose block was here already did not store it; the block may have passed
+ * since, and another request may be fetching it again. Locked. */
 static bool has_bytes(const struct object *o, size_t i)
 {
     return !o->memory || o->memory[i].bytes || atomic_load(&object_file_of(o, i)->sums[i]);
@@ -95,14 +95,14 @@ uint64_t object_downloaded(void)
 }
 
 struct writing { /* the bytes of one part on their way into the copy */
-    struct part *part; /* NULL: nobody is told, nor waits */
+    struct part *part; /* NULL: no thread waits for it */
     const struct cache *to;
     struct object *o;
     uint64_t at;
     uint8_t **block; /* in memory, the one that bytes arrive for; NULL: they go to the file */
     uint32_t crc;
     int error;
-    bool unwanted; /* there is no memory for what nobody waits for */
+    bool unwanted; /* there is no memory, and no thread waits for the block */
 };
 
 /* The checksums of `length` bytes at w->at, which have been written to the file. A private copy is not read by later processes: a mark is
@@ -150,7 +150,7 @@ static enum urgency urgency_of(const struct writing *w)
     return w->part ? w->part->urgency : SOMETIME;
 }
 
-/* Takes memory for a block that can not go to the file, and what is there of it already. */
+/* Takes memory for a block that cannot go to the file, and reads the bytes of it that the file has. */
 static bool take_memory(struct writing *w)
 {
     size_t inside = (size_t)(w->at % CACHE_BLOCK), got = 0;
@@ -164,7 +164,7 @@ static bool take_memory(struct writing *w)
     return *w->block && !w->error;
 }
 
-/* Into memory block by block; one for which there is no memory goes to the file. If its disk is full, memory is made free. */
+/* Writes into memory block by block; a block without memory goes to the file. If the disk is full, memory is made free. */
 static bool write_memory(struct writing *w, const uint8_t *bytes, size_t length)
 {
     while (length) {
@@ -240,7 +240,7 @@ static void note_rate(const struct part *p, uint64_t bytes, double latency)
         parts_note(latency, seconds - latency, bytes);
     double rate = seconds > 0 ? (double)bytes / seconds : 0;
     if (bytes >= RATE_BLOCKS * CACHE_BLOCK && rate > 0)
-        atomic_store(&usual_rate, (uint64_t)(before > 0 ? before + (rate - before) / 8 : rate)); /* what another thread notes at once may be lost */
+        atomic_store(&usual_rate, (uint64_t)(before > 0 ? before + (rate - before) / 8 : rate)); /* a rate that another thread notes at the same time may be lost */
 }
 
 /* `ret_full`: the disk of the cache is full. */
@@ -280,7 +280,7 @@ static pst_status download(struct part *p, const struct cache *to, bool *ret_ful
     return st;
 }
 
-/* Whether another process has stored all of it. */
+/* Returns whether another process has stored all of it. */
 static bool is_stored(const struct part *p)
 {
     const struct cache *c = &p->object->cache;
@@ -320,7 +320,7 @@ size_t part_touched(const struct part *p)
     return blocks < p->count ? blocks : p->count;
 }
 
-/* Another process may be fetching the same blocks: then its work is waited for. */
+/* Fetches blocks into a shared copy; if another process has claimed them, waits for it. */
 static pst_status bring_shared(struct part *p, bool *ret_full, pst_error *reterr)
 {
     const struct cache *c = &p->object->cache;

@@ -1,7 +1,7 @@
-/* object_inside.h: what object.c, object_parts.c, object_fetch.c, object_read.c and object_spare.c share: objects, and the requests for their blocks.
+/* object_inside.h: shared by object.c, object_parts.c, object_fetch.c, object_read.c and object_spare.c: objects, and the requests for their blocks.
  *
- * Promises: a block is HERE only after its bytes are in the copy that readers see; a failure reaches everybody who waits for a
- * block of that request, and the next to ask tries again. Locks: `all.lock` of object_parts.c guards the list of objects, the queues
+ * Promises: a block is HERE only after its bytes are in the copy that readers see; a failure reaches every thread that waits for a
+ * block of that request, and the next thread that needs the block tries again. Locks: `all.lock` of object_parts.c guards the list of objects, the queues
  * and the threads; an object's lock guards its states. An object's lock may be taken while all.lock is held, those of the pool of blocks and of the
  * cache's room while an object's is, never the other way round. */
 #ifndef IO_REMOTE_OBJECT_INSIDE_H
@@ -47,7 +47,7 @@ struct memory_block { /* locked; the bytes do not change while there are readers
     uint32_t read;    /* bytes of it */
     uint32_t readers; /* that copy from it now */
     uint32_t round;   /* the last in which it passed, counted from 1; 0: none */
-    bool ahead;       /* nobody has asked for it, nor read it */
+    bool ahead;       /* it was fetched ahead, and no thread has asked for it yet */
 };
 
 struct wish { /* blocks that a thread is about to read */
@@ -59,8 +59,8 @@ struct object {
     char *path;
     struct store_facts facts;
     struct cache cache;
-    struct cache own;         /* a private copy for what comes once the cache had no more room; otherwise without a file */
-    struct cache mapped_copy; /* in memory, for what has to be mapped and finds no room on the disk; asked first; otherwise without a file */
+    struct cache own;         /* a private copy for blocks that arrive after the cache was full; otherwise without a file */
+    struct cache mapped_copy; /* in memory, for mappings that find no room on the disk; looked at first; otherwise without a file */
     _Atomic int seen;         /* the descriptor of the copy that readers see: of one of the three */
     _Atomic uint64_t moved;   /* when bytes arrived last; nanoseconds */
     pthread_mutex_t lock;
@@ -74,7 +74,7 @@ struct object {
     size_t in_memory;            /* blocks… */
     size_t read, ahead;          /* …those of them that have been read in part, and those that are `ahead`… */
     size_t hand;                 /* …and where one that can be spared is looked for next */
-    struct wish *wishes;         /* what is not dropped */
+    struct wish *wishes;         /* blocks that are not dropped */
     unsigned mapped;             /* by so many: nothing is dropped any more */
     bool forked;                 /* another process may have the private files, too: nothing of them is dropped */
     struct part *active; /* under way; locked */
@@ -96,10 +96,10 @@ struct object {
 
 void object_free(struct object *o); /* NULL ok */
 /* One request for blocks of [first, end), the first of which is absent; NULL: out of memory. One or two that are here between absent ones,
- * such as those that were looked at when the object was opened, are fetched once more rather than having two requests. Blocks that have
- * passed are fetched if somebody asks for them. Locked. */
+ * such as those that were read when the object was opened, are fetched once more rather than with two requests. Blocks that have
+ * passed are fetched if a thread needs them. Locked. */
 struct part *object_ask_once(struct object *o, size_t first, size_t end, enum urgency urgency);
-/* Whether blocks [first, end) belong to a next epoch that has begun: an eighth of the object has been read again. Then the rest of it is fetched
+/* Returns whether blocks [first, end) belong to a next epoch that has begun: an eighth of the object has been read again. Then the rest of it is fetched
  * ahead, as in the first. Not sooner: pipelines look ahead into an epoch that may not come. Locked. */
 bool object_ask_anew(struct object *o, size_t first, size_t end);
 /* Compares blocks that an earlier process stored with their checksums. Locked; unlocks meanwhile. */
@@ -113,22 +113,22 @@ void object_mark(struct object *o, size_t first, size_t count, enum state state)
 
 /* Bytes per second that a request usually brings, from when the server was asked; 0: none has ended yet. */
 double part_usual_rate(void);
-/* Brings the blocks of a part, which are HERE one after the other from then on. */
+/* Fetches the blocks of a part, which become HERE one after the other. */
 pst_status part_bring(struct part *p, pst_error *reterr);
-/* Tells readers of the next `count` blocks of a part, which are whole. */
+/* Marks the next `count` blocks of a part, which are whole, as HERE, and wakes their readers. */
 void part_show(struct part *p, size_t count);
-/* The number of blocks of which bytes may have been written. */
+/* Returns the number of blocks of which bytes may have been written. */
 size_t part_touched(const struct part *p);
-/* Gives back the room of blocks that did not arrive. */
+/* Gives back the cache's room for blocks that did not arrive. */
 void part_give_room(struct part *p);
-/* The file that has a block which does not lie in memory. Locked, or while the block is held. */
+/* Returns the file that has a block which does not lie in memory. Locked, or while the block is held. */
 const struct cache *object_file_of(const struct object *o, size_t i);
 /* Keeps the first bytes of the object, which came with its facts. Before others see the object. */
 void object_keep_first(struct object *o, const void *bytes, size_t length);
 
 /* ---- object_read.c ---- */
 
-/* Takes a whole block that has arrived in memory, which is shown to readers later; `ahead`: nobody has asked for it. Leaves `*block` NULL. */
+/* Takes a whole block that has arrived in memory, and is shown to readers later; `ahead`: no thread has asked for it. Leaves `*block` NULL. */
 void object_attach(struct object *o, size_t i, uint8_t **block, bool ahead);
 /* Gives back the memory of a block. Locked. */
 void object_release_block(struct object *o, size_t i);
@@ -137,27 +137,26 @@ void object_release_memory(struct object *o);
 
 /* ---- object_spare.c ---- */
 
-/* The disk of private copies is full, as a write has shown. */
+/* Notes that the disk of private copies is full, as a write has shown. */
 void spare_note_full(void);
 bool spare_disk_is_full(void);
-/* Whether it was full once: from then on nothing is fetched ahead that finds no memory, and what was read is dropped from the disk, too. */
+/* Returns whether it was full once: from then on blocks are fetched ahead only if they find memory, and blocks that were read are dropped from the disk, too. */
 bool spare_is_short(void);
-/* Whether a block lies on a disk that was full once, for this process alone, and no request writes it. Locked. */
+/* Returns whether a block lies on a disk that was full once, for this process alone, and no request writes it. Locked. */
 bool spare_can_punch(const struct object *o, size_t i);
 /* Frees the space of a block that was read. Locked. */
 void spare_punch(struct object *o, size_t i);
-/* Memory for a block of an object, of the pool or of a block that can rather be spared: of those that were read in part, and those that nobody asked for;
- * for what nobody asked for, only of the latter in objects whose turn comes later. For what somebody waits for, of any other, and past the limit if there
- * is none. NULL: there is none. */
+/* Returns memory for a block: from the pool, or from a block that is dropped for it. SOON: from blocks that were read in part or that no thread has asked for.
+ * SOMETIME: from the latter, in objects whose turn comes later. NOW: from any block, and past the limit of the pool if there is none. NULL: there is none. */
 uint8_t *spare_take(const struct object *o, enum urgency urgency);
-/* How many blocks of an object nobody asked for and could be dropped, up to `most`. Locked. */
+/* Returns how many blocks of an object were fetched ahead and can be dropped, up to `most`. Locked. */
 size_t spare_ahead(const struct object *o, size_t most);
-/* Whether so many blocks that will be asked for soon would find memory. */
+/* Returns whether so many announced blocks would find memory. */
 bool spare_has(size_t count);
 
 /* ---- object_parts.c ---- */
 
-/* The blocks of one request, a power of two: as tuned, and for an object whose blocks lie in memory within the memory for them. */
+/* Returns the blocks of one request, a power of two: as tuned, and for an object whose blocks lie in memory within the limit of that memory. */
 size_t parts_blocks(bool in_memory);
 /* Notes a request that needed one attempt; see tuner_note. */
 void parts_note(double latency, double transfer, uint64_t bytes);
@@ -165,19 +164,19 @@ void parts_note(double latency, double transfer, uint64_t bytes);
 struct object *parts_find(const char *path, struct object *add);
 /* Gives back a reference, and frees the object with the last. */
 void parts_release(struct object *o);
-/* A user less. What is queued for an object that has none is dropped; what is under way ends soon. */
+/* Removes a user. For an object without users, queued requests are dropped, and those under way end soon. */
 void parts_leave(struct object *o);
 /* NULL: out of memory. */
 struct part *part_make(struct object *o, size_t first, size_t count, enum urgency urgency);
-/* Ends a request that is under way: tells those who wait for it, and frees it. */
+/* Ends a request that is under way: wakes the threads that wait for it, and frees it. */
 void part_finish(struct part *p, pst_status st, const pst_error *error);
-/* Takes the list. False: no thread could be started; then it stays in the queue. */
+/* Takes the list. False: no thread could be started; the list stays in the queue. */
 bool parts_add(struct part *list);
 /* Calls `visit` with each open object until it returns true, with all.lock. */
 bool parts_visit(bool (*visit)(struct object *o, void *user), void *user);
-/* There is memory again: what is fetched ahead goes on. */
+/* Resumes fetching ahead: there is memory again. */
 void parts_resume(void);
-/* Has the rest of what is expected of the object fetched when there is nothing else to do, after those for which this was called before. */
+/* Has the rest of the expected bytes of the object fetched when connections are idle, after those of objects for which this was called before. */
 void parts_fill(struct object *o);
 
 #endif

@@ -1,6 +1,6 @@
 /* object_parts.c: see object_inside.h. The list of open objects, the queues of requests, and the threads that make them, one per connection.
  *
- * Blocks that somebody waits for come first, then those that are announced, then the rest of what is expected of objects, in the
+ * Blocks that a thread waits for come first, then those that are announced, then the rest of the expected bytes of objects, in the
  * order in which they were named. */
 #include "io/remote/object_inside.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define SMALL_BLOCKS 8u /* requests for no more than this are limited by latency: more connections help */
-#define GROW_BLOCKS  8u /* requests within what is expected have at least so many, where their neighbours are absent */
+#define GROW_BLOCKS  8u /* requests within the expected bytes have at least so many, if their neighbours are absent */
 #define MOST_THREADS 64u
 #define EXPECT_LEAST ((uint64_t)128 << 20)
 
@@ -33,7 +33,7 @@ static struct {
     struct tuner tuner;
     _Atomic size_t blocks, blocks_in_memory; /* of one request; 0: not known yet. The latter where they go into memory */
     unsigned threads, idle, queued; /* the last: parts in the queues */
-    unsigned fills;                 /* requests for what nobody has asked for yet: as many as there are connections, however many threads there are */
+    unsigned fills;                 /* requests that fetch ahead: up to the number of connections, even if there are more threads */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
 /* Locked. */
@@ -223,7 +223,7 @@ static void drop_parts(struct part **list)
     }
 }
 
-/* The threads stayed with the parent: what they were fetching is not on its way to this process. */
+/* Forgets the threads, which stayed with the parent, and their requests: nothing is on its way to this process. */
 static void forget_threads(void)
 {
     all.threads = all.idle = all.queued = all.fills = 0;
@@ -283,8 +283,8 @@ static void unlink_active(struct object *o, const struct part *p)
     *at = p->next;
 }
 
-/* The failure of one of two requests for the same blocks: the other one may still succeed. The first real error is what is told
- * if it does not: that of a request that was ended, or of one that came too late, says less. */
+/* Notes the failure of one of two requests for the same blocks; the other may still succeed. If it does not, the first real error is
+ * reported, because that of a cancelled or late request says less. */
 static void pass_failure(struct part *p, struct part *twin, pst_status st, const pst_error *error)
 {
     twin->taken += p->taken;
@@ -296,13 +296,13 @@ static void pass_failure(struct part *p, struct part *twin, pst_status st, const
     }
 }
 
-/* Nobody else brings these blocks. Locked. */
+/* Marks blocks that no other request brings as absent. Locked. */
 static void lose(struct part *p, pst_status st, const pst_error *error)
 {
     struct object *o = p->object;
     bool lost = false, told = st != PST_ECANCELLED || p->failed; /* otherwise a thread that waits for it asks again */
     if (told && !o->failed)
-        o->failed = mem_array(o->cache.blocks + 1, sizeof(*o->failed)); /* without memory, all who wait are told */
+        o->failed = mem_array(o->cache.blocks + 1, sizeof(*o->failed)); /* without memory, every waiting thread gets the error */
     for (size_t i = p->first; i < p->first + p->count; i++) {
         if (o->states[i] != COMING)
             continue;
@@ -336,15 +336,15 @@ void part_finish(struct part *p, pst_status st, const pst_error *error)
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
     blocks_give(p->block);
-    if (st == PST_ECANCELLED && atomic_load(&o->all)) /* it was closed, and is open again: what this one would have brought is still missing */
+    if (st == PST_ECANCELLED && atomic_load(&o->all)) /* the object was closed and opened again: the blocks of this request are still missing */
         parts_fill(o);
     parts_release(o);
     mem_free(p);
 }
 
-/* ---- What to fetch next ---- */
+/* ---- Choosing the next request ---- */
 
-/* Neighbours of what is asked for are needed sooner or later: one larger request costs less than two. Locked. */
+/* Adds absent neighbours, which are needed sooner or later: one larger request costs less than two. Locked. */
 static void grow(struct part *p)
 {
     struct object *o = p->object;
@@ -361,7 +361,7 @@ static void grow(struct part *p)
     }
 }
 
-/* A part that was not requested yet, of what is expected. Locks the object. */
+/* Returns a part of the expected bytes that was not requested yet. Locks the object. */
 static struct part *fill_part(struct object *o)
 {
     struct part *p = NULL;
@@ -375,7 +375,7 @@ static struct part *fill_part(struct object *o)
     return p;
 }
 
-/* Whether so many blocks that nobody asked for can be dropped of objects that are filled after this one. Locked. */
+/* Returns whether so many blocks that were fetched ahead can be dropped from objects that are filled after this one. Locked. */
 static bool has_spare_after(const struct object *o, size_t wanted)
 {
     size_t found = 0;
@@ -397,14 +397,14 @@ static bool is_cached(struct object *o)
     return cached;
 }
 
-/* Whether what the object's next request brings finds memory. Locked. */
+/* Returns whether the blocks of the object's next request find memory. Locked. */
 static bool has_memory(const struct object *o)
 {
     size_t wanted = (all.fills + 1) * parts_blocks(true), room = blocks_room();
     return room >= wanted || has_spare_after(o, wanted - room);
 }
 
-/* The first object whose next request finds memory, or room on a disk. Where one finds no memory, neither do those after it, of which less can be
+/* Returns the first object whose next request finds memory, or room on a disk. Where one finds no memory, neither do those after it, of which less can be
  * dropped. Small requests have more threads than there are connections for large ones: as many of the latter at once would only delay each other. NULL:
  * there is none. Locked. */
 static struct object *next_to_fill(void)
@@ -439,7 +439,7 @@ static struct part *take_part(void)
 
 static void start_threads(unsigned wanted, bool small);
 
-/* A request for what nobody has asked for yet has ended. What is on its way takes up to half of the memory for blocks. Locked. */
+/* Ends a request that fetched ahead. Requests under way take up to half of the memory for blocks. Locked. */
 static void end_fill(void)
 {
     uint64_t most = blocks_most_bytes() / 2 / TUNER_PART;
@@ -501,7 +501,7 @@ static void start_threads(unsigned wanted, bool small)
     }
 }
 
-/* As many idle threads as there is work for. Locked. */
+/* Wakes as many idle threads as there is work for. Locked. */
 static void wake(unsigned count)
 {
     for (unsigned i = 0; i < count && i < all.idle; i++)

@@ -84,13 +84,13 @@ static void pass(struct object *o, size_t i)
     o->ended = true;
 }
 
-/* Whether a block may be dropped: it lies in memory, or on a disk that was full, for this process alone. Locked. */
+/* Returns whether a block may be dropped: it lies in memory, or on a disk that was full, for this process alone. Locked. */
 static bool is_droppable(const struct object *o, size_t i)
 {
     return o->memory[i].bytes || spare_can_punch(o, i);
 }
 
-/* `n` bytes of a block were read. What is read while the object is opened does not count: it is read again. Returns whether the block was dropped. Locked. */
+/* Notes that `n` bytes of a block were read. Reads while the object is opened do not count: they are repeated. Returns whether the block was dropped. Locked. */
 static bool note_read(struct object *o, size_t i, size_t n)
 {
     struct memory_block *m = &o->memory[i];
@@ -124,7 +124,7 @@ static pst_status write_down(struct object *o, const struct cache *to, size_t en
             st = file_fail(reterr, o->path, "keeping a copy of the object in /tmp", errno);
         if (st < 0)
             break;
-        atomic_store(&to->sums[i], cache_sum(0)); /* a mark is enough: nobody else reads this file */
+        atomic_store(&to->sums[i], cache_sum(0)); /* a mark is enough: no other process reads this file */
         if (m->bytes && !m->readers)
             object_release_block(o, i);
     }
@@ -163,7 +163,7 @@ pst_status object_need_mapped(struct object *o, uint64_t length, pst_error *rete
     return st;
 }
 
-/* Whether the blocks may lie in more than one file. Locked. */
+/* Returns whether the blocks may lie in more than one file. Locked. */
 static bool has_moved(const struct object *o)
 {
     return o->own.fd >= 0 || o->mapped_copy.fd >= 0;
@@ -198,7 +198,7 @@ struct target { /* where the bytes go */
     int count;
 };
 
-/* The piece that the next byte goes to. */
+/* Returns the piece that the next byte goes to. */
 static struct iovec *next_piece(struct target *t)
 {
     while (t->count && t->pieces->iov_len == 0)

@@ -1,5 +1,5 @@
-/* object_spare.c: see object_inside.h. What gives way when neither the pool of blocks nor the disk of private copies has room: blocks that were read in part,
- * then those that nobody has asked for; they are fetched again when they are needed. What somebody waits for always finds memory. */
+/* object_spare.c: see object_inside.h. Drops blocks when neither the pool of blocks nor the disk of private copies has room: those that were read in part,
+ * then those that were fetched ahead. They are fetched again when they are needed. A block that a thread waits for always finds memory. */
 #include "io/remote/object_inside.h"
 
 #include "io/remote/blocks.h"
@@ -28,7 +28,7 @@ bool spare_is_short(void)
     return atomic_load_explicit(&was_full, memory_order_relaxed);
 }
 
-/* Whether a request under way may be writing the block: a hole in it would be shown as a whole block. */
+/* Returns whether a request under way may be writing the block: a hole in it would be shown as a whole block. */
 static bool is_being_written(const struct object *o, size_t i)
 {
     const struct part *p = o->active;
@@ -67,7 +67,7 @@ static bool can_drop(const struct object *o, size_t i, enum kind kind)
     return fits && m->bytes && !m->readers && o->states[i] == HERE && !is_wished(o, i);
 }
 
-/* The next block after the last one that was dropped; of those that nobody asked for the last, which is needed last. Locked. */
+/* Finds the next block after the last one that was dropped; of those that were fetched ahead the last, which is needed last. Locked. */
 static bool find_block(const struct object *o, enum kind kind, size_t *ret)
 {
     size_t blocks = o->cache.blocks;
@@ -122,7 +122,7 @@ static bool drop_one(struct object *o, void *user)
     return dropped;
 }
 
-/* Of blocks that nobody asked for, those of the object that is read last. */
+/* Drops a block; of those that were fetched ahead, one of the object that is read last. */
 static bool drop(enum kind kind, uint64_t after)
 {
     struct search s = {.kind = kind, .last = after};
@@ -140,7 +140,7 @@ uint8_t *spare_take(const struct object *o, enum urgency urgency)
     return block || urgency != NOW ? block : blocks_take_more();
 }
 
-/* Of those that were read in part, or that nobody asked for, up to `most`. Locked. */
+/* Counts the blocks that can be dropped, up to `most`. Locked. */
 static size_t count_blocks(const struct object *o, enum kind kind, size_t most)
 {
     size_t found = 0, left = candidates(o, kind);

@@ -13,7 +13,7 @@
 /* True for s3://…, https://… and http://…. */
 bool remote_is(const char *path);
 
-/* What an object was when it was first seen holds for the whole process: if it changes, reading it is PST_ESTALE. */
+/* The version of an object that was seen first holds for the whole process: after a change, reading it is PST_ESTALE. */
 pst_status remote_open(int *ret_fd, const char *path, pst_error *reterr);
 pst_status remote_stat(const char *path, struct file_info *ret, pst_error *reterr);
 

@@ -50,7 +50,7 @@ static pst_status take(char **to, const char *value, size_t n, pst_error *reterr
     return *to ? PST_OK : fail_memory(reterr, "reading the keys of the store");
 }
 
-/* The same for what is no secret. */
+/* The same for a value that is not a secret. */
 static pst_status take_plain(char **to, const char *value, size_t n, pst_error *reterr)
 {
     if (*to || !n)

@@ -1,6 +1,6 @@
 /* room.c: see room.h. The file "room" of the folder has the number. It is locked shared while a process uses the folder, so that
- * whoever gets it exclusively knows to be alone. A copy is KEY.map and KEY.data; the use of a copy is a lock of the map's bytes
- * [16, 32), shared while it is open, exclusive while it is removed: what is open is never removed. */
+ * a process that gets it exclusively knows to be alone. A copy is KEY.map and KEY.data; the use of a copy is a lock of the map's bytes
+ * [16, 32), shared while it is open, exclusive while it is removed: an open copy is never removed. */
 #include "io/remote/room.h"
 
 #include "base/clock.h"
@@ -135,7 +135,7 @@ static bool open_count(const char *folder)
 }
 
 /* Locks the number as used, after a process that is alone has counted. One that was waited for may have ended before it had counted:
- * then the number is not valid, and whoever comes first counts. Locked. */
+ * then the number is not valid, and the next process that is alone counts. Locked. */
 static bool hold_count(const char *folder)
 {
     for (unsigned tries = 0; tries < TRIES; tries++) {
@@ -177,7 +177,7 @@ struct copies {
     const char *folder;
     pst_store_copy *items;
     size_t count, capacity;
-    bool uses; /* whether they are in use is to be told */
+    bool uses; /* report whether they are in use */
 };
 
 /* Takes no lock: a process that opens the copy would have to wait for it, and one that evicts would pass it over. */
@@ -297,7 +297,7 @@ uint64_t room_remove(const char *folder, const char *key)
     return freed;
 }
 
-/* Removes copies until there is room. One process at a time; one that waited may find room at once. Locked. */
+/* Removes copies until there is room. One process at a time; after waiting for another one there may be room at once. Locked. */
 static void make_room(const struct room *r, uint64_t bytes)
 {
     struct copies c = {.folder = r->folder};

@@ -1,4 +1,4 @@
-/* room.h: how many bytes a cache folder holds, for all processes that share it, and what is removed when there is no room.
+/* room.h: counts the bytes of a cache folder, for all processes that share it, and removes copies when there is no room.
  *
  * Bytes are taken before they are written and given back if they are not. The number lies in a file of the folder that every
  * process maps; a process that finds the folder unused counts the files again, since one that was killed gives nothing back:
@@ -19,11 +19,11 @@ struct room {
 };
 #define ROOM_UNLIMITED UINT64_MAX
 
-/* False: there is no room for so many bytes. Without a limit nothing is counted. */
+/* Takes room for so many bytes; false: there is none. Without a limit nothing is counted. */
 bool room_take(const struct room *r, uint64_t bytes);
 void room_give(const struct room *r, uint64_t bytes);
 
-/* The use of a copy, by its descriptor: a process holds it while the copy is open. Waits for an eviction that is under way. */
+/* Holds a copy, by its descriptor, as long as it is open. Waits for an eviction that is under way. */
 int room_hold(int map_fd);
 /* Locks a range of a file against other descriptors, also of this process; `type`: F_RDLCK, F_WRLCK, F_UNLCK. Returns 0 or -1 with errno. */
 int room_lock(int fd, short type, off_t first, off_t count, bool wait);
@@ -32,13 +32,13 @@ int room_lock(int fd, short type, off_t first, off_t count, bool wait);
  * those of a process would otherwise last as long as its children. Without /proc everything stays as it is. */
 void room_hold_again(int map_fd, void *map, size_t map_bytes);
 
-/* The copies in a folder, those first that were not used for longest; mem_free the list. */
+/* Lists the copies in a folder, least recently used first; mem_free the list. */
 pst_status room_copies(const char *folder, pst_store_copy **ret, size_t *ret_count, pst_error *reterr);
 /* Removes a copy that no process has open; returns the bytes that this frees. */
 uint64_t room_evict(const char *folder, const char *key);
 /* The same, and gives the room to the processes that use the folder. */
 uint64_t room_remove(const char *folder, const char *key);
-/* The bytes that the folder's copies occupy. */
+/* Returns the bytes that the folder's copies occupy. */
 uint64_t room_folder_bytes(const char *folder);
 
 #endif

@@ -31,7 +31,7 @@ static struct {
     bool renewable;   /* the keys are those of a role… */
     time_t again;     /* …and are not asked for before this time */
     bool renewing;    /* a thread asks for keys, without the lock */
-    unsigned version; /* of what pst_store_configure set */
+    unsigned version; /* increases with each pst_store_configure */
     pthread_cond_t renewed;
 } present = {.lock = PTHREAD_MUTEX_INITIALIZER, .renewed = PTHREAD_COND_INITIALIZER};
 
@@ -99,7 +99,7 @@ void pst_store_use_environment(void)
 
 /* ---- Keys that are looked up ---- */
 
-/* Whether nothing is to be looked up. Locked. */
+/* Returns whether the keys are current. Locked. */
 static bool is_fresh(void)
 {
     time_t now = time(NULL);
@@ -107,7 +107,7 @@ static bool is_fresh(void)
            (present.looked && (!present.renewable || !present.keys.expires || now <= present.keys.expires - RENEW_SECONDS || now < present.again));
 }
 
-/* Fills `k`, which has what is known so far. `ret_role`: the keys are those of a role. */
+/* Completes `k`, which has the known values. `ret_role`: the keys are those of a role. */
 static pst_status look_up(struct role_keys *k, bool looked, bool *ret_role, pst_error *reterr)
 {
     pst_status st = PST_OK;
@@ -121,7 +121,7 @@ static pst_status look_up(struct role_keys *k, bool looked, bool *ret_role, pst_
     return st == PST_OK && *ret_role ? role_from_services(k, reterr) : st;
 }
 
-/* Takes over what was found, unless other settings were made meanwhile. Locked. */
+/* Takes over the keys that were found, unless other settings were made meanwhile. Locked. */
 static pst_status take_over(struct role_keys *k, unsigned version, bool role, pst_status st)
 {
     if (version != present.version)
@@ -131,7 +131,7 @@ static pst_status take_over(struct role_keys *k, unsigned version, bool role, ps
         present.again = time(NULL) + RETRY_SECONDS;
         return PST_OK;
     }
-    if (st == PST_OK) { /* otherwise what was known stays known: keys of a role are asked for again, as such */
+    if (st == PST_OK) { /* otherwise the known values stay: keys of a role are asked for again, as such */
         present.looked = true;
         struct role_keys old = present.keys;
         present.keys = *k;

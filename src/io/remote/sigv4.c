@@ -1,4 +1,4 @@
-/* sigv4.c: see sigv4.h. Signed are the host and the x-amz headers; nothing of the key is kept. */
+/* sigv4.c: see sigv4.h. Signs the host and the x-amz headers; keeps nothing of the key. */
 #include "io/remote/sigv4.h"
 
 #include "io/remote/sha256.h"

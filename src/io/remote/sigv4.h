@@ -20,7 +20,7 @@ struct sigv4_request {
     const char *payload_hash; /* hexadecimal SHA-256 of the body, or UNSIGNED-PAYLOAD */
 };
 
-/* Appends the headers that sign the request, a line each: x-amz-date, x-amz-content-sha256, x-amz-security-token and
+/* Appends the headers that sign the request, one per line: x-amz-date, x-amz-content-sha256, x-amz-security-token and
  * Authorization. */
 void sigv4_sign(struct text *headers, const struct sigv4_request *r, const struct sigv4_key *key, time_t now);
 

@@ -97,7 +97,7 @@ static bool pause_before(unsigned attempt, double asked, const _Atomic bool *can
         uint64_t left = end - now < 50000000 ? end - now : 50000000;
         if ((cancel && atomic_load(cancel)) || stop_thread_asked())
             return false;
-        if (!stopping && stop_process_asked()) { /* what is being saved gets one more chance */
+        if (!stopping && stop_process_asked()) { /* an upload gets one more attempt */
             stopping = true;
             end = end - now > (uint64_t)(STOP_SECONDS * 1e9) ? now + (uint64_t)(STOP_SECONDS * 1e9) : end;
         }
@@ -120,7 +120,7 @@ static void prepared_finish(struct prepared *p)
     mem_free(p->ca_file);
 }
 
-/* The scheme and host of an object's URL, and the path in it. */
+/* Appends the scheme and host of an object's URL, and its path. */
 static void locate_s3(const struct address *a, const struct settings *s, struct text *base, struct text *path)
 {
     bool in_host = s->virtual_host || (!s->endpoint && !strchr(a->bucket, '.'));
@@ -196,7 +196,7 @@ static bool may_pass(const struct http_call *c)
     return !c->complete || c->status == 0 || c->status == 408 || c->status == 429 || c->status >= 500;
 }
 
-/* What stands between <Code> and </Code>. */
+/* Reads the text between <Code> and </Code>. */
 static void read_code(const struct http_call *c, char *ret, size_t size)
 {
     const char *at = c->text.data ? strstr(c->text.data, "<Code>") : NULL;
@@ -318,12 +318,12 @@ struct ranged {
     bool judged;    /* the answer's headers were looked at */
     bool changed;   /* it is another object by now */
     bool misplaced; /* the answer has other bytes than asked */
-    bool sizeless;  /* the answer does not say how large the object is, and nobody knows it */
+    bool sizeless;  /* the size of the object is not known, and the answer does not have it */
     bool refused;   /* there is enough */
     bool unwanted;  /* the sink takes no more */
 };
 
-/* By Content-Range, whatever the status: some servers answer 200 with the right range, others with the whole object. */
+/* Checks the answer by its Content-Range, not by its status: some servers answer 200 with the right range, others with the whole object. */
 static bool judge(struct ranged *r)
 {
     const struct http_call *c = r->call;
@@ -402,7 +402,7 @@ static pst_status fail_changed(const struct store_get *g, pst_error *reterr)
                        "the object changed while it was used; start again, so that all of it is of one version");
 }
 
-/* Whether everything that can be had has arrived. An empty object and a range after the end are answered with 416. */
+/* Returns whether all bytes of the range that exist have arrived. An empty object and a range past the end are answered with 416. */
 static bool is_enough(struct ranged *r)
 {
     const struct http_call *c = r->call;

@@ -8,7 +8,7 @@ struct store_ask {
     const char *method;
     const char *path;    /* s3://…, https://… */
     const char *query;   /* encoded and sorted; NULL: none */
-    const char *headers; /* a line each; NULL: none */
+    const char *headers; /* one per line; NULL: none */
     const void *body;
     size_t body_length;
     const _Atomic bool *cancel;
@@ -22,14 +22,14 @@ struct store_facts {
     bool known;
     uint64_t size;
     int64_t modified;
-    char etag[HTTP_ETAG]; /* "": the server tells none */
+    char etag[HTTP_ETAG]; /* "": the server sends none */
 };
 
-/* The version of an object that an ETag tells, without its quotes. False: it tells none; see file_version. */
+/* Stores the version of an object that an ETag stands for, without its quotes. False: it stands for none; see file_version. */
 bool store_version(const char *path, const char *etag, char ret[HTTP_ETAG]);
 
 /* Reads [offset, offset + length) of an object, fewer bytes at its end, and passes them to `sink` in order, each once: a broken
- * transfer goes on at the byte it reached. Facts that are known must still be true (PST_ESTALE);
+ * transfer is resumed at the byte it reached. Facts that are known must still be true (PST_ESTALE);
  * otherwise they are filled in. `*progress` counts the bytes that arrived. */
 struct store_get {
     const char *path;
@@ -51,7 +51,7 @@ bool store_keep(void *user, const void *data, size_t length);
 /* Takes a request from the budget of repetitions; false: it is used up. */
 bool store_may_repeat(void);
 
-/* How many requests were made, and how many of them repeated another, in this process. */
+/* Stores how many requests this process has made, and how many of them repeated another. */
 void store_count(uint64_t *ret_requests, uint64_t *ret_repeated);
 
 #endif

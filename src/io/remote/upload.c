@@ -183,7 +183,7 @@ static pst_status complete(const struct upload *u, size_t parts, bool overwrite,
                                            .body_length = body.length},
                        reterr);
     if (st < 0 && c.failed && (c.status == 412 || c.status == 404) && is_stored(u->fd, u->path, u->size))
-        st = PST_OK; /* an earlier attempt joined the parts, and the upload is no more */
+        st = PST_OK; /* an earlier attempt joined the parts, which ended the upload */
     else if (st < 0 && !overwrite && c.status == 412)
         st = fail_exists(u->path, reterr);
     if (st == PST_OK && c.text.data && strstr(c.text.data, "<Error>")) /* some failures come with the status 200 */
