@@ -9,15 +9,15 @@
 #include "cli/say.h"
 #include "cli/stages.h"
 #include "cli/train.h"
-#include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <penstock/inspect.h>
 #include <penstock/network.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { BATCH = 64, DEPTH = 32 };
+enum { BATCH = 64 };
 
 struct config {
     const char *checkpoint;
@@ -25,55 +25,10 @@ struct config {
     bool json, csv, fp32, small;
 };
 
-struct paths {
+struct paths { /* pst_files_find */
     char **path;
     size_t count;
 };
-
-/* ---- Files ---- */
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static bool add_path(struct paths *p, const char *path)
-{
-    char **more = realloc(p->path, (p->count + 1) * sizeof(*more));
-
-    if (!more)
-        return false;
-    p->path = more;
-    p->path[p->count] = strdup(path);
-    return p->path[p->count] ? (p->count++, true) : false;
-}
-
-/* The file, or all files below the folder; hidden ones are left out. */
-static bool add_files(struct paths *p, const char *path, unsigned depth)
-{
-    struct stat st;
-    struct dirent *e;
-    char below[PATH_MAX];
-    bool ok = true;
-    DIR *d;
-
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return add_path(p, path);
-    d = depth < DEPTH ? opendir(path) : NULL;
-    while (ok && d && (e = readdir(d)) != NULL)
-        if (e->d_name[0] != '.' && snprintf(below, sizeof(below), "%s/%s", path, e->d_name) < (int)sizeof(below))
-            ok = add_files(p, below, depth + 1);
-    if (d)
-        closedir(d);
-    return ok;
-}
-
-static void paths_finish(struct paths *p)
-{
-    for (size_t i = 0; i < p->count; i++)
-        free(p->path[i]);
-    free(p->path);
-}
 
 /* ---- Preprocessing ---- */
 
@@ -353,25 +308,14 @@ static pst_status open_input(pst_pipeline **ret, const pst_run_record *r, const 
                              pst_error *error)
 {
     pst_pipeline_options o = {.size = sizeof(o)};
-    bool ok = true, random = false;
-    struct stat info;
+    bool random = false;
     pst_status status;
 
     if (count == 1 && is_pipeline(operands[0]))
         return pst_pipeline_parse(ret, operands[0], &o, error);
-    for (size_t i = 0; ok && i < count; i++) {
-        size_t before = files->count;
-
-        if (!strstr(operands[i], "://") && stat(operands[i], &info) < 0)
-            return pst_fail_at(error, PST_ENOTFOUND, operands[i], PST_NOWHERE, PST_NOWHERE, "there is no such file or folder");
-        ok = add_files(files, operands[i], 0);
-        if (ok && files->count == before)
-            return pst_fail_at(error, PST_ENOTFOUND, operands[i], PST_NOWHERE, PST_NOWHERE, "the folder has no file to look at; hidden ones are left out");
-        if (files->count - before > 1)
-            qsort(files->path + before, files->count - before, sizeof(*files->path), by_bytes);
-    }
-    if (!ok)
-        return pst_fail(error, PST_ENOMEM, "out of memory");
+    status = pst_files_find(&files->path, &files->count, operands, count, error);
+    if (status < 0)
+        return status;
     status = open_pipeline(ret, r, files, "skip", &random, error);
     if (status == PST_OK && !r->validation && random)
         say_note("the run had no validation pipeline: its training pipeline is used, with random operations replaced");
@@ -429,7 +373,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     pst_pipeline_destroy(pipeline);
     pst_predictor_destroy(predictor);
     pst_network_destroy(network);
-    paths_finish(&files);
+    pst_free(files.path);
     if (status < 0)
         return say_failure(&command_predict, &error, c->json);
     return interrupt_requested() ? interrupt_exit_code() : code;
@@ -460,7 +404,7 @@ const struct command command_predict = {
     .name = "predict",
     .summary = "print what a trained model says about files",
     .usage = "MODEL PATH...",
-    .doc = MODEL_DOC " A PATH is a file, or a folder whose files are all taken. Files are preprocessed as by the validation pipeline of the run. A run "
+    .doc = MODEL_DOC " A PATH is a file, a folder whose files are all taken, or a quoted pattern; it may be in a store. Files are preprocessed as by the validation pipeline of the run. A run "
            "without one uses its training pipeline: random crops become deterministic ones, flips are left out. In place of paths, the text of a "
            "pipeline that makes batches may be given; it is used as it is.\n\n"
            "Files that cannot be read are named on stderr, and the others are predicted; the exit code is then 3.",

@@ -11,7 +11,12 @@
 extern "C" {
 #endif
 
-/* ---- Finding shards ---- */
+/* ---- Finding files ---- */
+
+/* Expands folders and patterns to files, local or in a store, in the order of `paths`. A folder stands for all files below it, sorted
+ * by name; hidden ones are left out. A file stands for itself. `*ret` is an array of `*ret_count` strings in one block; release it
+ * with pst_free. PST_ENOTFOUND: a path does not exist, or stands for no file; the message names it. */
+PST_API pst_status pst_files_find(char ***ret, size_t *ret_count, const char *const *paths, size_t count, pst_error *reterr);
 
 /* Expands folders and patterns to shards, sorted by name. A folder stands for everything in it that looks like a TFRecord or an
  * event file, or else for those one or two levels below. A file stands for itself; an index or labels.txt among shards is left

@@ -5,6 +5,7 @@
  * it has none itself, as in NAME/VERSION/. A pattern stands for the paths that match it. */
 #include "record/find.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
 
@@ -189,17 +190,51 @@ static char **one_block(const struct path_list *list)
     return block;
 }
 
+/* Takes the list. */
+static pst_status give(struct path_list *list, char ***ret, size_t *ret_count, pst_error *reterr)
+{
+    char **block = one_block(list);
+    if (block) {
+        *ret = block;
+        *ret_count = list->count;
+    }
+    path_list_finish(list);
+    return block ? PST_OK : fail_memory(reterr, "finding files");
+}
+
 pst_status pst_shards_find(char ***ret, size_t *ret_count, const char *const *paths, size_t count, pst_error *reterr)
 {
     struct path_list list = {0};
     pst_status st = find_shards(&list, paths, count, reterr);
-    if (st < 0)
-        return st;
-    char **block = one_block(&list);
-    if (block) {
-        *ret = block;
-        *ret_count = list.count;
+    return st < 0 ? st : give(&list, ret, ret_count, reterr);
+}
+
+/* The files that one path stands for. */
+static pst_status find_files(struct path_list *l, const char *path, pst_error *reterr)
+{
+    struct path_list matches = {0};
+    size_t before = l->count;
+    pst_status st = walk_glob(&matches, path, reterr);
+    for (size_t i = 0; i < matches.count && st == PST_OK; i++) {
+        struct file_info info;
+        st = file_stat(matches.paths[i], &info, reterr);
+        if (st == PST_OK)
+            st = info.is_folder ? walk_files(l, matches.paths[i], true, reterr) : path_list_add(l, matches.paths[i], reterr);
     }
+    path_list_finish(&matches);
+    if (st == PST_OK && l->count == before)
+        st = pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE, "the folder has no files; hidden ones are left out");
+    return st;
+}
+
+pst_status pst_files_find(char ***ret, size_t *ret_count, const char *const *paths, size_t count, pst_error *reterr)
+{
+    struct path_list list = {0};
+    pst_status st = count ? PST_OK : pst_fail(reterr, PST_EINVAL, "no path given; name a folder, files or a pattern");
+    for (size_t i = 0; i < count && st == PST_OK; i++)
+        st = find_files(&list, paths[i], reterr);
+    if (st == PST_OK)
+        return give(&list, ret, ret_count, reterr);
     path_list_finish(&list);
-    return block ? PST_OK : pst_fail(reterr, PST_ENOMEM, "finding shards: out of memory");
+    return st;
 }

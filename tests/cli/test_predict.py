@@ -5,6 +5,7 @@ import re
 import shutil
 
 import tap
+from store_server import serve
 from tool import penstock, report, scratch
 
 MODEL = "conv 8 3 pad=same relu | maxpool 2 | globalavgpool | dense 3 softmax"
@@ -92,6 +93,27 @@ def test_files_that_cannot_be_read():
         assert "photos/none.jpg" in penstock("predict", "run", "photos/none.jpg", cwd=folder, code=1).err
         os.mkdir(f"{folder}/empty")
         assert "empty" in penstock("predict", "run", "empty", cwd=folder, code=1).err
+
+
+def test_files_in_a_store():
+    """Folders and patterns stand for the same files as here, and the model may lie there, too."""
+    with scratch() as folder, serve() as (store, env):
+        setting(folder)
+        names = [os.path.relpath(os.path.join(base, name), folder) for base, _, files in os.walk(f"{folder}/photos") for name in files]
+        for name in names:
+            with open(f"{folder}/{name}", "rb") as f:
+                store.put(name, f.read())
+        penstock("export", "run", "s3://data/m.onnx", cwd=folder, env=env)
+
+        def found(model, *paths):
+            return [(x["path"].removeprefix("s3://data/"), x["top"]) for x in rows(model, *paths, cwd=folder, env=env)]
+
+        one = names[0]
+        for paths in (["photos"], ["photos/*/*0*"], [one, "photos"]):
+            assert found("s3://data/m.onnx", *(f"s3://data/{path}" for path in paths)) == found("run", *paths), paths
+        assert len(found("run", "s3://data/photos/")) == 24
+        for path in ("s3://data/none", "s3://data/photos/*.none"):
+            assert path in penstock("predict", "run", path, cwd=folder, env=env, code=1).err
 
 
 def test_options_and_models():
