@@ -93,10 +93,17 @@ struct job {
     struct progress progress;
 };
 
+static bool is_remote(const char *path)
+{
+    return strstr(path, "://") != NULL;
+}
+
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat in, out;
 
+    if (is_remote(a))
+        return strcmp(a, b) == 0;
     return stat(a, &in) == 0 && stat(b, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
 }
 
@@ -109,8 +116,8 @@ static const char *base_name(const char *path)
 
 static pst_status find_target(const struct job *job, const char *path, char target[PATH_MAX], pst_error *reterr)
 {
-    int length =
-        snprintf(target, PATH_MAX, "%s%s%s", job->out, job->into_folder ? "/" : "", job->into_folder ? base_name(path) : "");
+    bool slash = job->into_folder && *base_name(job->out);
+    int length = snprintf(target, PATH_MAX, "%s%s%s", job->out, slash ? "/" : "", job->into_folder ? base_name(path) : "");
 
     if (length >= PATH_MAX)
         return pst_fail_at(reterr, PST_EIO, path, PST_NOWHERE, PST_NOWHERE, "the path of its copy is too long");
@@ -273,10 +280,13 @@ static const char *find_twins(char **paths, size_t count)
     return NULL;
 }
 
+/* A folder in a store exists while objects lie in it: a slash at the end says that one is meant. */
 static bool is_folder(const char *path)
 {
     struct stat s;
 
+    if (is_remote(path))
+        return !*base_name(path);
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
@@ -291,14 +301,14 @@ static int run(const void *config, const char *const *operands, size_t count)
 
     if (pst_shards_find(&paths, &found, operands, count - 1, &error) < 0)
         return say_failure(&command_repair, &error, job.config->json);
-    job.all_of_folder = count == 2 && is_folder(operands[0]);
+    job.all_of_folder = count == 2 && (is_remote(operands[0]) ? strcmp(paths[0], operands[0]) != 0 && !strpbrk(operands[0], "*?[") : is_folder(operands[0]));
     job.into_folder = is_folder(job.out) || found > 1;
     twin = job.into_folder ? find_twins(paths, found) : NULL;
     if (twin) {
         pst_fail_at(&error, PST_EINVAL, twin, PST_NOWHERE, PST_NOWHERE,
                     "another shard has the same name, so their copies would too; repair them into different folders");
         code = say_failure(&command_repair, &error, job.config->json);
-    } else if (job.into_folder && mkdir(job.out, 0777) < 0 && errno != EEXIST) {
+    } else if (job.into_folder && !is_remote(job.out) && mkdir(job.out, 0777) < 0 && errno != EEXIST) {
         pst_fail_at(&error, PST_EIO, job.out, PST_NOWHERE, PST_NOWHERE, "cannot create the folder: %s", strerror(errno));
         code = say_failure(&command_repair, &error, job.config->json);
     } else {
@@ -333,8 +343,8 @@ const struct command command_repair = {
     .usage = "PATH... OUT",
     .doc =
         "Copies every undamaged record of each PATH (a shard, a folder of shards, or a pattern) and reports the records that "
-        "were lost. The original shards are not changed. OUT is the file for the copy; if it is an existing folder, or if "
-        "there are several shards, OUT is the folder for the copies. features.json and labels.txt are copied from the folder "
+        "were lost. The original shards are not changed. OUT is the file for the copy; if it is an existing folder, ends with "
+        "a slash in a store, or if there are several shards, OUT is the folder for the copies. features.json and labels.txt are copied from the folder "
         "of the shards, and dataset_info.json if nothing was lost.\n\n"
         "Only damaged records are lost: after a damaged length, the command searches for the next valid record.\n\n"
         "Exits with 0 if nothing was lost and with 3 if records were lost; the copies are complete in both cases.",

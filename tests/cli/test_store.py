@@ -59,6 +59,28 @@ def test_inspect_index_and_a_folder_of_images():
         assert sum(key.endswith(".pidx") for key in store.buckets["data"]) == 3
 
 
+def test_repair_in_a_store():
+    """Copies of a folder's shards and their description go into another folder, as here; a damaged shard is never replaced."""
+    with scratch() as folder, serve() as (store, env):
+        local = make_shards(folder, store)
+        objects, name = store.buckets["data"], "shards-train.tfrecord-00001-of-00003"
+        damaged = bytearray(objects[f"shards/{name}"][0])
+        damaged[len(damaged) // 2] ^= 1
+        store.put(f"shards/{name}", bytes(damaged))
+        with open(f"{local}/{name}", "wb") as f:
+            f.write(damaged)
+        penstock("repair", local, f"{folder}/clean", code=3)
+        penstock("repair", "s3://data/shards", "s3://data/clean", env=env, code=3)
+        penstock("repair", f"s3://data/shards/{name}", "s3://data/one/", env=env, code=3)
+        clean = {key.split("/")[1]: value[0] for key, value in objects.items() if key.startswith("clean/")}
+        assert clean == {file: open(f"{folder}/clean/{file}", "rb").read() for file in os.listdir(f"{folder}/clean")}, clean.keys()
+        assert objects[f"one/{name}"][0] == clean[name]
+        for out in (f"s3://data/shards/{name}", "s3://data/shards/"):
+            assert "would replace the damaged shard" in penstock("repair", f"s3://data/shards/{name}", out, "--force", env=env, code=2).err
+        assert objects[f"shards/{name}"][0] == damaged
+        penstock("repair", "s3://data/shards/shards-train.tfrecord-00000-of-00003", "s3://data/shards/again.tfrecord", env=env)
+
+
 def test_pack_into_a_store():
     with scratch() as folder, serve() as (store, env):
         penstock("generate", f"{folder}/in", "--images", 40, "--size", 32, "--classes", 2, "-q")
