@@ -213,7 +213,8 @@ static void say_warnings(const pst_pack_report *r)
             say_note("%s", with_option_names(&command_pack, r->note[i], text, sizeof(text)));
 }
 
-static void put_summary(const pst_pack_report *r, const char *out)
+/* `part`: as K/N; NULL: the whole dataset. */
+static void put_summary(const pst_pack_report *r, const char *out, const char *part)
 {
     char a[AMOUNT_SIZE], word[4200];
 
@@ -223,6 +224,8 @@ static void put_summary(const pst_pack_report *r, const char *out)
         printf(" of %s %s", amount_count(a, r->classes), plural(r->classes, "class", "classes"));
     fputs(r->up_to_date ? " in " : " into ", stdout);
     put_clean_string(stdout, out);
+    if (part)
+        printf(": part %s", part);
     putchar('\n');
     put_splits(r);
     if (!r->up_to_date)
@@ -232,6 +235,10 @@ static void put_summary(const pst_pack_report *r, const char *out)
         fputs(is_warning(r->note[i]) ? "  " : "  note: ", stdout);
         put_clean_string(stdout, with_option_names(&command_pack, r->note[i], word, sizeof(word)));
         putchar('\n');
+    }
+    if (part) {
+        printf("when all parts are packed: the same command with --join instead of --part %s\n", part);
+        return;
     }
     fputs("look inside: penstock inspect ", stdout);
     put_clean_string(stdout, shell_word(word, sizeof(word), out));
@@ -308,7 +315,7 @@ static int run(const void *config, const char *const *operands, size_t count)
     if (c->json && last)
         put_json(report, out);
     else if (!c->quiet && last)
-        put_summary(report, out);
+        put_summary(report, out, c->part);
     if (c->quiet && !c->json)
         say_warnings(report);
     pst_pack_report_destroy(report);

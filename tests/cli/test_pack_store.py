@@ -58,6 +58,15 @@ def test_parts_join_to_the_objects_of_one_process():
             assert objects(store, out) == expected, "nothing was added"
 
 
+def test_a_part_says_what_comes_next():
+    with scratch() as folder:
+        penstock("generate", f"{folder}/in", "--images", 12, "--size", 16, "--classes", 2, "-q")
+        said = [penstock("pack", f"{folder}/in", f"{folder}/out", "--shards", 2, *how).out for how in (["--part", "1/2"], ["--part", "2/2"], ["--join"])]
+        for k in (0, 1):
+            assert f"out: part {k + 1}/2\n" in said[k] and f"--join instead of --part {k + 1}/2" in said[k] and "inspect" not in said[k], said
+        assert "part" not in said[2] and "penstock inspect" in said[2], said
+
+
 def test_killed_parts_and_joins_go_on():
     with scratch() as folder, serve() as (store, env):
         source, options = pictures(folder, 120), ("--shards", 12, "--resize", 64)
