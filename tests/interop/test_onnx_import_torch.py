@@ -1,6 +1,5 @@
 """Models that torch.onnx.export writes, read by Model.load and by the tool: results equal those of ONNX Runtime."""
 
-import importlib.util
 import os
 import subprocess
 import tempfile
@@ -79,8 +78,6 @@ def test_mobilenet_v2():
 
 def test_exporter_of_programs():
     """What torch.onnx.export writes by default from version 2.9 on, with weights in a file beside it."""
-    if importlib.util.find_spec("onnxscript") is None:
-        raise tap.Skip("onnxscript is not installed, which this exporter needs")
     for make in (torchvision.models.resnet18, torchvision.models.mobilenet_v2):
         model, _ = check(make(num_classes=10), (3, 64, 64), dynamo=True)
         assert "residual" in model.text and model.output == (10,), model.text
