@@ -232,7 +232,7 @@ static void conv(const struct i8_job *j, void *scratch)
     for (size_t n = 0; n < j->images && j->row < j->row_end; n++) {
         const uint8_t *image = j->in + n * j->in_h * j->in_w * s->co;
         if (padded)
-            i8_pad(j, image, scratch);
+            i8_pad(j, image, scratch, n == 0);
         run_rows(j, padded ? (const uint8_t *)scratch : image + j->row * s->stride * row, row, n);
     }
 }

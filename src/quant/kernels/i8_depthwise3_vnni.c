@@ -290,7 +290,7 @@ static void conv(const struct i8_job *j, void *scratch)
     for (size_t n = 0; n < j->images && j->row < j->row_end; n++) {
         const uint8_t *image = j->in + n * j->in_h * j->in_w * s->co;
         if (padded)
-            i8_pad(j, image, scratch);
+            i8_pad(j, image, scratch, n == 0);
         const uint8_t *from = padded ? (const uint8_t *)scratch : image + j->row * s->stride * row;
         for (size_t part = 0; part < parts(s); part++) {
             const struct ends e = ends_of(j, part);

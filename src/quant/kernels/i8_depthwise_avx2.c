@@ -106,7 +106,7 @@ static void conv(const struct i8_job *j, void *scratch)
     for (size_t n = 0; n < j->images; n++) {
         const uint8_t *image = j->in + n * j->in_h * j->in_w * s->co;
         if (padded && j->row < j->row_end)
-            i8_pad(j, image, strip);
+            i8_pad(j, image, strip, n == 0);
         for (size_t y = j->row; y < j->row_end; y++)
             run_row(j, padded ? strip + (y - j->row) * s->stride * width * s->co : image + y * s->stride * width * s->co, taps,
                     (n * j->h + y) * j->w);

@@ -100,7 +100,7 @@ static inline void i8_gemm(const struct i8_job *j, void *scratch, i8_run_block *
         const uint8_t *image = j->in + n * j->in_h * j->in_w * s->ci;
         b.at = (n * j->h + j->row) * j->w;
         if (padded)
-            i8_pad(j, image, strip);
+            i8_pad(j, image, strip, n == 0);
         i8_run_rows(&b, padded ? strip : image + j->row * s->stride * width * s->ci, width, rows, j->w, run);
     }
 }

@@ -45,13 +45,36 @@ static inline size_t i8_padded_bytes(const struct i8_job *j)
     return (i8_rows_read(&j->shape, j->h) * i8_rows_read(&j->shape, j->w) * j->shape.ci + I8_SLACK + 63) / 64 * 64;
 }
 
-/* Copies the pixels that the job's rows of an image read. */
-static inline void i8_pad(const struct i8_job *j, const uint8_t *image, uint8_t *to)
+/* A row of pixels: short, and copied often. */
+static inline void i8_copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-    size_t width = i8_rows_read(&j->shape, j->w), rows = i8_rows_read(&j->shape, j->row_end - j->row);
-    ptrdiff_t first = (ptrdiff_t)(j->row * j->shape.stride) - (ptrdiff_t)j->top;
-    for (size_t y = 0; y < rows; y++)
-        i8_copy_pixels(j, image, first + (ptrdiff_t)y, -(ptrdiff_t)j->left, width, to + y * width * j->shape.ci);
+    if (bytes < 64) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    for (size_t i = 0; i + 64 < bytes; i += 64)
+        memcpy(to + i, from + i, 64);
+    memcpy(to + bytes - 64, from + bytes - 64, 64);
+}
+
+/* Copies the pixels that the job's rows of an image read. `fresh`: `to` does not hold another image of this job, whose pixels
+ * outside of the image are the same. */
+static inline void i8_pad(const struct i8_job *j, const uint8_t *image, uint8_t *to, bool fresh)
+{
+    size_t ci = j->shape.ci, width = i8_rows_read(&j->shape, j->w), rows = i8_rows_read(&j->shape, j->row_end - j->row);
+    size_t first = j->row * j->shape.stride; /* row of the padded image */
+    size_t begin = first < j->top ? j->top - first : 0, end = first < j->in_h + j->top ? j->in_h + j->top - first : 0;
+    size_t left = j->left < width ? j->left : width, inside = j->in_w < width - left ? j->in_w : width - left;
+    uint8_t *filled = to; /* up to here */
+    for (size_t y = begin; y < rows && y < end; y++) {
+        uint8_t *row = to + (y * width + left) * ci;
+        if (fresh)
+            memset(filled, j->in_zero, (size_t)(row - filled));
+        i8_copy_row(row, image + (first + y - j->top) * j->in_w * ci, inside * ci);
+        filled = row + inside * ci;
+    }
+    if (fresh)
+        memset(filled, j->in_zero, (size_t)(to + rows * width * ci - filled));
 }
 
 /* Subtracts what a zero point other than 0 adds to each sum, where inputs are multiplied as they are. */

@@ -1,7 +1,8 @@
-/* i8_strips_vnni.c: convolutions of 1 × 1 and 3 × 3 with stride 1, by strips of pixels that lie side by side.
+/* i8_strips_vnni.c: convolutions without dilation and groups, by strips of output pixels whose windows are equally far apart.
  *
- * Four inputs of a pixel are spread over a vector once for all windows of a strip that hold the pixel: up to three. Weights as
- * i8_gemm_vnni.h packs them: those of the taps of a row are `inputs` / 4 steps apart. */
+ * 3 × 3 with stride 1: four inputs of a pixel are spread over a vector once for all windows of a strip that hold the pixel, up to
+ * three. Weights as i8_gemm_vnni.h packs them: those of the taps of a row are `inputs` / 4 steps apart. Others: a row of a window
+ * is one tap of many inputs. */
 #include "quant/kernels/i8_gemm_vnni.h"
 
 #define FEWEST 4 /* pixels of a row */
@@ -9,21 +10,21 @@
 /* A row of output pixels of a panel. */
 struct strip {
     const uint8_t *from; /* the first window */
-    size_t ci, row;      /* bytes from a pixel, and from a row, to the next */
-    size_t steps;        /* of a tap */
+    size_t pitch, row;   /* bytes from a window, and from a row of inputs, to the next */
+    size_t rows, steps;  /* of a window; of a tap */
     size_t at, width;    /* output pixels */
 };
 
-/* ---- Tiles of `tile` pixels × `vectors`, windows of `taps` × `taps` ---- */
+/* ---- Tiles of `tile` pixels × `vectors`, windows with rows of `taps` taps ---- */
 
 INLINE void run_tile(const struct strip *s, const struct panel *p, size_t x, const int tile, const int vectors, const int taps)
 {
-    const size_t ci = s->ci, steps = s->steps, tap = steps * (size_t)vectors * 64;
-    const uint8_t *from = s->from + x * ci;
+    const size_t pitch = s->pitch, steps = s->steps, tap = steps * (size_t)vectors * 64;
+    const uint8_t *from = s->from + x * pitch;
     const int8_t *w = p->weights;
     __m512i acc[SUMS];
     begin_tile(p, acc, tile, vectors);
-    for (int row = 0; row < taps; row++, from += s->row, w += ((size_t)taps - 1) * tap)
+    for (size_t row = 0; row < s->rows; row++, from += s->row, w += ((size_t)taps - 1) * tap)
         for (size_t step = 0; step < steps; step++, w += (size_t)vectors * 64) {
             const uint8_t *pixel = from + 4 * step;
             __m512i q[3 * WIDEST];
@@ -31,7 +32,7 @@ INLINE void run_tile(const struct strip *s, const struct panel *p, size_t x, con
             for (int i = 0; i < taps * vectors; i++)
                 q[i] = _mm512_load_si512(w + (size_t)(i / vectors) * tap + (size_t)(i % vectors) * 64);
 #pragma GCC unroll 20
-            for (int c = 0; c < tile + taps - 1; c++, pixel += ci) {
+            for (int c = 0; c < tile + taps - 1; c++, pixel += pitch) {
                 const __m512i x4 = spread(pixel);
 #pragma GCC unroll 12
                 for (int i = 0; i < taps * vectors; i++) {
@@ -75,22 +76,28 @@ PANEL(three1, 16, 4, 1, 3)
 PANEL(three2, 8, 4, 2, 3)
 PANEL(three3, 6, 4, 3, 3)
 PANEL(three4, 4, 2, 4, 3)
-PANEL(one1, 24, 4, 1, 1)
-PANEL(one2, 12, 4, 2, 1)
-PANEL(one3, 8, 4, 3, 1)
-PANEL(one4, 6, 3, 4, 1)
+PANEL(row1, 16, 4, 1, 1)
+PANEL(row2, 8, 4, 2, 1)
+PANEL(row3, 8, 4, 3, 1)
+PANEL(row4, 4, 2, 4, 1)
+PANEL(all1, 24, 4, 1, 1) /* all pixels are one row */
+PANEL(all2, 12, 4, 2, 1)
+PANEL(all3, 8, 4, 3, 1)
+PANEL(all4, 6, 3, 4, 1)
 
-static run_panel *const panels[2][WIDEST] = {{one1, one2, one3, one4}, {three1, three2, three3, three4}};
+static run_panel *const three[WIDEST] = {three1, three2, three3, three4};
+static run_panel *const row[WIDEST] = {row1, row2, row3, row4};
+static run_panel *const all[WIDEST] = {all1, all2, all3, all4};
 
-static void run_rows(const struct i8_job *j, const struct i8_runs *r, struct strip s, size_t rows)
+static void run_rows(const struct i8_job *j, const struct i8_runs *r, struct strip s, size_t rows, run_panel *const *run)
 {
     struct panel p = panel_of(j);
     const int8_t *w = j->weights;
     for (size_t o = 0; o < r->co; o += p.vectors * LANES) {
         w = set_panel(&p, j, r, 0, o, w);
-        struct strip row = s;
-        for (size_t y = 0; y < rows; y++, row.from += s.row, row.at += s.width)
-            panels[j->shape.size / 2][p.vectors - 1](&row, &p);
+        struct strip strip = s;
+        for (size_t y = 0; y < rows; y++, strip.from += s.row * j->shape.stride, strip.at += s.width)
+            run[p.vectors - 1](&strip, &p);
     }
 }
 
@@ -113,27 +120,28 @@ bool i8_takes_strips(const struct i8_job *j)
 {
     const struct i8_shape *s = &j->shape;
     size_t images;
-    bool whole = (s->size == 1 && s->co > LANES) || (s->size == 3 && s->ci % 4 == 0);
-    return whole && s->stride == 1 && s->dilation == 1 && s->groups == 1 && width_of(j, &images) >= FEWEST;
+    return s->dilation == 1 && s->groups == 1 && width_of(j, &images) >= FEWEST;
 }
 
 void i8_run_strips(const struct i8_job *j, void *scratch)
 {
     const struct i8_shape *s = &j->shape;
     const struct i8_runs r = i8_runs_of(s);
-    bool padded = i8_is_padded(j);
+    bool padded = i8_is_padded(j), taps = s->size == 3 && s->stride == 1 && s->ci % 4 == 0;
     size_t width = padded ? i8_rows_read(s, j->w) : j->in_w, rows = j->row_end - j->row, images, side = width_of(j, &images);
     uint8_t *copy = (uint8_t *)scratch + i8_offsets_bytes(s);
+    run_panel *const *run = taps ? three : side == j->w ? row : all;
     for (size_t n = 0; n < images && rows; n++) {
         const uint8_t *image = j->in + n * j->in_h * j->in_w * s->ci;
         if (padded)
-            i8_pad(j, image, copy);
-        struct strip strip = {.from = padded ? copy : image + j->row * width * s->ci,
-                              .ci = s->ci,
+            i8_pad(j, image, copy, n == 0);
+        struct strip strip = {.from = padded ? copy : image + j->row * s->stride * width * s->ci,
+                              .pitch = s->stride * s->ci,
                               .row = width * s->ci,
-                              .steps = r.steps / s->size,
+                              .rows = s->size,
+                              .steps = taps ? r.steps / s->size : r.steps,
                               .at = (n * j->h + j->row) * j->w,
                               .width = side};
-        run_rows(j, &r, strip, side == j->w ? rows : 1);
+        run_rows(j, &r, strip, side == j->w ? rows : 1, run);
     }
 }
