@@ -72,7 +72,7 @@ struct infer_op {
     void *state;         /* read-only while running */
 };
 
-extern const struct infer_class infer_conv, infer_layer;
+extern const struct infer_class infer_sparse, infer_conv, infer_layer;
 extern const struct infer_class infer_i8_conv, infer_i8_layer, infer_i8_float; /* of quantised models */
 
 struct infer_plan;

@@ -3,6 +3,7 @@
  * Weights are packed once, when the plan is made. A dense layer is a 1 × 1 convolution whose pixels are the samples. Several
  * workers divide a call by rows of the result, or by its channels where weights are larger than the image: then each of them reads
  * its own part of the weights only. */
+#include "infer/conv_group.h"
 #include "infer/infer.h"
 #include "infer/share.h"
 
@@ -19,16 +20,6 @@
 
 #define FULL_ROWS  36 /* pixels or tiles per call that keep the products of matrices at full speed */
 #define FEW_TILES  8  /* per worker: with fewer, they divide channels */
-
-struct conv_group {
-    size_t nodes;
-    const struct graph_node *node; /* conv, dwconv or dense */
-    struct conv_shape shape;
-    const struct conv_kernel *kernel;
-    size_t add; /* value; SIZE_MAX: none */
-    bool pool, vector;
-    float low, high;
-};
 
 struct conv_state {
     struct conv_group group;
@@ -86,7 +77,7 @@ static size_t find_add(const struct infer_view *v, size_t next, size_t first)
     return other <= first ? other : SIZE_MAX;
 }
 
-static bool find_group(const struct infer_view *v, size_t first, struct conv_group *g)
+bool conv_group_find(const struct infer_view *v, size_t first, struct conv_group *g)
 {
     size_t node = first;
     if (is_layer(&v->graph->nodes[node], "flatten") && follows(v, node + 1) && is_layer(&v->graph->nodes[node + 1], "dense"))
@@ -116,7 +107,7 @@ static bool find_group(const struct infer_view *v, size_t first, struct conv_gro
 static size_t match(const struct infer_view *v, size_t node)
 {
     struct conv_group g;
-    return find_group(v, node, &g) ? g.nodes : 0;
+    return conv_group_find(v, node, &g) ? g.nodes : 0;
 }
 
 /* ---- Plan ---- */
@@ -174,7 +165,7 @@ static pst_status plan(const struct infer_view *v, struct infer_op *op, pst_erro
     op->state = c;
     if (!c)
         return fail_memory(reterr, "planning predictions");
-    find_group(v, op->first, &c->group);
+    conv_group_find(v, op->first, &c->group);
     const struct conv_group *g = &c->group;
     const struct graph_param *p = &v->graph->params[g->node->first_param];
     c->weight_bytes = g->kernel->weights_bytes(&g->shape);

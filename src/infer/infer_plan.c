@@ -12,7 +12,7 @@
 /* ---- Operations ---- */
 
 /* In the order in which they are asked. The last one takes every node. */
-static const struct infer_class *const classes[] = {&infer_i8_conv, &infer_i8_layer, &infer_i8_float, &infer_conv, &infer_layer};
+static const struct infer_class *const classes[] = {&infer_i8_conv, &infer_i8_layer, &infer_i8_float, &infer_sparse, &infer_conv, &infer_layer};
 
 static bool is_last_of_logits(const struct graph *g)
 {

@@ -285,6 +285,61 @@ static void test_batches_and_threads(void)
     }
 }
 
+/* Sets nine of ten weights of 1 × 1 convolutions to zero. */
+static bool thin_out(struct rig *r)
+{
+    pst_error error = {0};
+    struct random rng;
+    random_init(&rng, 9, 0, 0, 0);
+    for (size_t i = 0; i < r->m.graph->count; i++) {
+        const struct graph_node *n = &r->m.graph->nodes[i];
+        const struct graph_param *p = &r->m.graph->params[n->first_param];
+        for (size_t k = 0; strcmp(n->layer->name, "conv") == 0 && p->count == n->in[0].c * n->out.c && k < p->count; k++)
+            r->m.params[p->offset + k] = random_below(&rng, 10) ? 0 : r->m.params[p->offset + k];
+    }
+    graph_destroy(r->m.folded);
+    mem_free(r->m.folded_params);
+    r->m.folded = NULL;
+    r->m.folded_params = NULL;
+    free(r->want);
+    r->want = NULL;
+    return CHECK_STATUS(graph_fold(&r->m.folded, &r->m.folded_params, r->m.graph, r->m.params, &error), PST_OK, &error) && compute_want(r, MOST);
+}
+
+static size_t count_sparse(const struct infer_plan *plan)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < infer_op_count(plan); i++)
+        n += strncmp(infer_op_at(plan, i)->why, "sparse", 6) == 0;
+    return n;
+}
+
+/* 1 × 1 convolutions of which most weights are zeros, with everything that follows them; layers with few inputs or pixels run as before. */
+static void test_sparse_layers(void)
+{
+    static const char *const text = "conv 136 3 stride=2 pad=same bias=false | batchnorm | relu6 | conv 128 1 bias=false | residual relu ( conv 144 1 bias=false | batchnorm | "
+                                    "relu6 | conv 128 1 ) | conv 40 1 | conv 32 1 | maxpool 4 | conv 136 1 | conv 16 1 | flatten | dense 5";
+    struct rig r;
+    if (!rig_open(&r, text, &image))
+        return;
+    float *want = malloc(MOST * r.width * sizeof(float)), *got = malloc(MOST * r.width * sizeof(float));
+    for (unsigned threads = 1; threads <= 3 && thin_out(&r); threads++) {
+        struct engine e;
+        if (engine_open(&e, &r, cpu_features(), threads)) {
+            CHECK_INT(count_sparse(e.plan), cpu_features() & CPU_AVX2 ? 4 : 0);
+            infer_run(e.context, r.m.images, PST_DTYPE_F32, MOST, threads == 1 ? want : got);
+            CHECK(threads == 1 || memcmp(want, got, MOST * r.width * sizeof(float)) == 0);
+            infer_run(e.context, r.m.images, PST_DTYPE_F32, 1, got);
+            CHECK(memcmp(want, got, r.width * sizeof(float)) == 0);
+            double off = distance(r.want, want, MOST * r.width);
+            CHECK_MSG(off < TOLERANCE, "sparse layers: off by %g", off);
+        }
+        engine_close(&e);
+    }
+    free(want), free(got);
+    rig_close(&r);
+}
+
 static void test_input_types(void)
 {
     static const pst_dtype types[] = {PST_DTYPE_U8, PST_DTYPE_I32, PST_DTYPE_I64, PST_DTYPE_F64, PST_DTYPE_F32};
@@ -491,6 +546,7 @@ static const struct test tests[] = {
     {"random models", test_random_models},
     {"depthwise borders", test_depthwise},
     {"batches and threads", test_batches_and_threads},
+    {"sparse layers", test_sparse_layers},
     {"input types", test_input_types},
     {"every allocation may fail", test_every_allocation_may_fail},
     {"concurrent callers", test_concurrent_callers},
