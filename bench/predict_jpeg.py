@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Photos to predictions: `penstock predict` beside Pillow and ONNX Runtime, with the same model and weights, in turns.
 
-    INFER/bin/python bench/predict_jpeg.py PHOTOS [--kind int8] [--size 96] [--threads 2] [--rounds 3]
+    INFER/bin/python bench/predict_jpeg.py PHOTOS [--kind int8] [--size 96] [--threads 2] [--rounds 3]      (INFER: an environment with ONNX Runtime and Pillow)
 
 The model is MobileNetV1 of half the width with random weights, exported as ONNX for the other side. Both sides print the most likely classes of
 every photo, in float32 or, with --kind int8, in 8-bit integers. Pillow decodes and resizes on a pool of threads, as its decoder releases the interpreter's lock; batches of 64 go to ONNX Runtime.
