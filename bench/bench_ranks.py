@@ -18,6 +18,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LOOPBACK = os.path.join(os.path.dirname(HERE), "tests", "loopback.sh")
 SLOW = "tc qdisc add dev lo root tbf rate 1gbit burst 256kb latency 200ms && ip link set lo mtu 9000 && exec \"$@\""
 BATCH = {"S1": 16, "S3": 64, "M": 64}
+# PyTorch at its best: freed memory is kept, or every large tensor costs page faults anew; threads sleep at barriers.
+KEEP = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=67108864",
+        "OMP_WAIT_POLICY": "passive"}
 
 
 def result(command, env=None):
@@ -46,7 +49,7 @@ class Bench:
         a = self.a
         namespace = [LOOPBACK, "sh", "-c", SLOW, "sh"] if slow else [LOOPBACK]
         return result(namespace + [a.torch, f"{HERE}/peer_ddp.py", "--model", model, "--ranks", str(ranks), "--batch", str(a.batch or BATCH[model]),
-                                   "--seconds", str(a.seconds), *options])
+                                   "--seconds", str(a.seconds), *options], KEEP)
 
     def link(self, model):
         for gradients in ("float32", "float16"):
