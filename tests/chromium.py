@@ -25,7 +25,7 @@ class Chromium:
     def __init__(self):
         program = next(filter(None, map(shutil.which, NAMES)), None)
         if not program:
-            raise tap.Skip("there is no Chromium here")
+            raise tap.Skip("there is no Chromium here: scripts/install_test_packages.sh installs it")
         self.profile = tempfile.mkdtemp()
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()

@@ -41,7 +41,7 @@ ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 def need_mpi():
     if not LAUNCHERS:
-        raise tap.Skip("neither Open MPI nor MPICH has a plug-in here: scripts/install_mpi.sh installs them; configure the build afterwards")
+        raise tap.Skip("neither Open MPI nor MPICH has a plug-in here: scripts/install_test_packages.sh installs them; configure the build afterwards")
 
 
 def start(mpi, ranks, *arguments, env=None):
