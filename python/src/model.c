@@ -202,8 +202,11 @@ PyObject *core_layers_add(PyObject *self, PyObject *args)
         return PyErr_NoMemory();
     pst_status st = take_layers(&layers, text, &e);
     for (Py_ssize_t i = 0; i < count && st == PST_OK && !PyErr_Occurred(); i++) {
-        const char *branch = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(chains, i), NULL);
-        st = branch ? take_layers(&branches[i], branch, &e) : PST_OK;
+        Py_ssize_t length = 0;
+        const char *branch = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(chains, i), &length);
+        if (branch && strlen(branch) != (size_t)length)
+            PyErr_SetString(PyExc_ValueError, "embedded null character");
+        st = branch && !PyErr_Occurred() ? take_layers(&branches[i], branch, &e) : PST_OK;
     }
     if (st == PST_OK && !PyErr_Occurred() && !kind)
         st = pst_layers_add_text(layers, arguments, &e);

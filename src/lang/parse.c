@@ -1,4 +1,4 @@
-/* parse.c: from text to nodes. Words are taken apart in words.c and bound to parameters in args.c.
+/* parse.c: from text to nodes. Words are taken apart in lexer.c and bound to parameters in args.c.
  *
  * A file is found relative to the one that includes it, and its parentheses are balanced within it: a ) at the top of a file
  * does not close what the including text opened. */

@@ -42,11 +42,11 @@ pst_status pack_state_remove(const char *folder, pst_error *reterr);
 pst_status pack_state_tidy(struct pack_state *s, pst_error *reterr);
 void pack_state_finish(struct pack_state *s);
 
-/* find.c: which of the `count` shards an earlier run of this command completed; `*ret_missing`: how many are not. */
+/* finished.c: which of the `count` shards an earlier run of this command completed; `*ret_missing`: how many are not. */
 pst_status pack_find(const struct pack_config *c, struct out_shard *shards, size_t count, struct pack_ticker *ticker, uint64_t *ret_missing,
                      pst_error *reterr);
 
-/* sample.c: estimates the size of records that are known only after they are made. Returns the bytes of the average record, framing included, from a fixed
+/* size_sample.c: estimates the size of records that are known only after they are made. Returns the bytes of the average record, framing included, from a fixed
  * sample. 0: all sampled items were bad. */
 pst_status pack_sample(const struct pack_plan *plan, const struct recipe *recipe, struct pack_ticker *ticker, double *ret,
                        pst_error *reterr);
@@ -74,7 +74,7 @@ pst_status pack_part_remove(const struct pack_config *c, pst_error *reterr);
 pst_status pack_together(const char *const *sources, size_t count, const char *out, const pst_pack_options *options, pst_pack_report **ret,
                          pst_error *reterr);
 
-/* run.c: writes all shards of a plan that are not complete yet, with any number of workers. */
+/* workers.c: writes all shards of a plan that are not complete yet, with any number of workers. */
 
 /* Bad items: how many are allowed and how many were found. */
 struct bad_budget {

@@ -21,8 +21,7 @@ static const pst_param params[] = {
     {"fields", PST_PARAM_STRING, offsetof(struct config, fields), "", 0, 0, NULL,
      "the members to read, as name=extension, separated by blanks: several extensions are separated by commas, :int64 or "
      ":float reads a number from text, ? lets the member be missing; name:folder is the number of the sample's folder. Empty: "
-     "what "
-     "the first samples have"},
+     "what the first samples have"},
     {"io", PST_PARAM_CHOICE, offsetof(struct config, io), "auto", 0, 0, span_io_names, SPAN_IO_DOC},
     {"max_record", PST_PARAM_BYTES, offsetof(struct config, max_record), "1GiB", 0, 0, NULL, "a longer sample is an error"},
     {0},
@@ -133,8 +132,7 @@ const struct source_class source_tar = {
                "dot, one field per extension. An image is the field image, cls the number label, any other member bytes "
                "under its extension; the shared name is the field key. Images without cls that lie in several folders "
                "have the number of their folder, in byte order, as the label. An index of the samples is made on first use, so "
-               "they "
-               "can be read in any order; if one file is compressed or a pipe, all files are a stream.",
+               "they can be read in any order; if one file is compressed or a pipe, all files are a stream.",
            .example = "tar shards/ fields='image=jpg,png label=cls:int64' | shuffle | decode | resize 224 | batch 64",
            .params = params,
            .config_size = sizeof(struct config)},

@@ -115,13 +115,13 @@ pst_status tar_sample_cut(struct tar_room *r, const struct span_window *w, size_
     return PST_OK;
 }
 
-/* A note too long for classes says that there are none. */
+/* More folders than are numbered: the note is two empty names, which no archive has otherwise. */
 static pst_status note_folders(struct names *folders, struct span_builder *b, pst_error *reterr)
 {
     pst_status st = PST_OK;
     names_number(folders);
     if (folders->count > TAR_MOST_FOLDERS)
-        return span_builder_note(b, "", 1, reterr);
+        return span_builder_note(b, "\0", 2, reterr);
     for (size_t i = 0; i < folders->count && st == PST_OK; i++)
         st = span_builder_note(b, folders->names[i], strlen(folders->names[i]) + 1, reterr);
     return st;

@@ -24,6 +24,7 @@ struct tar_schema { /* zeroed at first */
     size_t count, capacity;
     pst_field *planned; /* the same for the engine */
     struct names folders; /* in which the samples lie, numbered: the classes of a TAR_FOLDER field; empty: there is none */
+    const char *crowded;  /* an archive with more folders than are numbered; NULL: there is none */
     struct arena memory;
 };
 void tar_schema_finish(struct tar_schema *s);

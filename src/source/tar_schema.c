@@ -104,6 +104,8 @@ static pst_status read_field(struct tar_schema *s, const char *text, const char 
             f->extensions = NULL;
         p += n;
     }
+    if (st == PST_OK && *p == '?' && f->type == TAR_FOLDER)
+        return fail_text(text, p, "a blank: every sample lies in a folder", reterr);
     if (st == PST_OK && *p == '?') {
         f->optional = true;
         p++;
@@ -244,8 +246,10 @@ pst_status tar_schema_learn(struct tar_schema *s, const struct span_window *head
 
 /* ---- Folders ---- */
 
-static pst_status take_note(struct tar_schema *s, const struct span_index *x, pst_error *reterr)
+static pst_status take_note(struct tar_schema *s, const struct span_index *x, const char *path, pst_error *reterr)
 {
+    if (x->note_bytes == 2 && memcmp(x->note, "\0", 2) == 0)
+        s->crowded = path;
     for (size_t at = 0; at < x->note_bytes;) {
         size_t length = strnlen(x->note + at, x->note_bytes - at);
         if (names_add(&s->folders, &s->memory, x->note + at, length) < 0)
@@ -263,7 +267,7 @@ static pst_status infer_label(struct tar_schema *s, pst_error *reterr)
         image |= strcmp(s->fields[i].name, "image") == 0;
         label |= strcmp(s->fields[i].name, "label") == 0;
     }
-    if (!image || label || s->folders.count < 2 || !*s->folders.names[0] || s->count == MOST_FIELDS)
+    if (!image || label || s->crowded || s->folders.count < 2 || !*s->folders.names[0] || s->count == MOST_FIELDS)
         return PST_OK;
     struct tar_field *f, key;
     pst_status st = add_field(s, "label", 5, &f, reterr);
@@ -281,10 +285,14 @@ pst_status tar_schema_number_folders(struct tar_schema *s, const struct span_set
     pst_status st = PST_OK;
     bool used = false;
     for (size_t k = 0; k < set->paths.count && st == PST_OK && !set->streamed; k++)
-        st = take_note(s, &set->files[k].index, reterr);
+        st = take_note(s, &set->files[k].index, set->paths.paths[k], reterr);
     names_number(&s->folders);
     if (st == PST_OK && inferred && s->count)
         st = infer_label(s, reterr);
+    if (s->folders.count && !*s->folders.names[0]) { /* samples in no folder have no class */
+        memmove(s->folders.names, s->folders.names + 1, --s->folders.count * sizeof(*s->folders.names));
+        s->folders.sorted = s->folders.count;
+    }
     for (size_t i = 0; i < s->count && st == PST_OK; i++) {
         used |= s->fields[i].type == TAR_FOLDER;
         if (s->fields[i].type == TAR_FOLDER && set->streamed)
@@ -293,6 +301,10 @@ pst_status tar_schema_number_folders(struct tar_schema *s, const struct span_set
                 "is compressed or a pipe: its folders are not known before it was read, and %s is their number; unpack the "
                 "archive first, or let `penstock pack` make shards of it",
                 s->fields[i].name);
+        else if (s->fields[i].type == TAR_FOLDER && s->crowded)
+            st = pst_fail_at(reterr, PST_ELIMIT, s->crowded, PST_NOWHERE, PST_NOWHERE,
+                             "has more than %u folders, and %s is their number; store the classes as numbers in members .cls",
+                             TAR_MOST_FOLDERS, s->fields[i].name);
     }
     if (!used)
         names_finish(&s->folders);

@@ -458,7 +458,42 @@ static void test_class_folders(void)
     REQUIRE_OK(opened_open(&o, &s, &e), &e);
     CHECK_STATUS(opened_load(&o, 1, &e), PST_ECORRUPT, &e);
     CHECK_MSG(strstr(e.message, "lies in no folder"), "%s", e.message);
+    CHECK(label_of(&o, 0) == 0 && label_of(&o, 2) == 1); /* what lies in no folder is not a class */
+    struct path_list classes_found = {0};
+    REQUIRE_OK(source_tar.class_names(o.source, &classes_found, &e), &e);
+    REQUIRE(classes_found.count == 2);
+    CHECK_STR(classes_found.paths[0], "cat");
+    CHECK_STR(classes_found.paths[1], "dog");
+    path_list_finish(&classes_found);
     opened_close(&o);
+    setup_text(&s, "fields", "png label:folder?");
+    CHECK_STATUS(opened_open(&o, &s, &e), PST_EINVAL, &e);
+}
+
+/* More folders than are numbered: no label by itself, and an error for those who ask. */
+static void test_too_many_folders(void)
+{
+    size_t count = 65537, length = 0;
+    uint8_t *tar = malloc(count * 1024 + 8192);
+    char name[32];
+    const char *path = test_path("crowded.tar");
+    REQUIRE(tar);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(name, sizeof(name), "%zu/a.png", i);
+        length += put_tar(tar + length, (const char *const[]){name}, 1) - 1024; /* without its end */
+    }
+    memset(tar + length, 0, 1024);
+    test_write_file(path, tar, length + 1024);
+    free(tar);
+    pst_error e = {0};
+    struct opened o;
+    struct source_setup s = setup_of(&source_tar, path);
+    REQUIRE_OK(opened_open(&o, &s, &e), &e);
+    CHECK_INT(o.spec.count, 2); /* image and key */
+    opened_close(&o);
+    setup_text(&s, "fields", "png label:folder");
+    CHECK_STATUS(opened_open(&o, &s, &e), PST_ELIMIT, &e);
+    CHECK_MSG(strstr(e.message, "more than 65536 folders"), "%s", e.message);
 }
 
 /* Names of folders in an index that was changed: it is made again; with a right checksum: an error, never a read outside of it. */
@@ -590,6 +625,7 @@ static const struct test tests[] = {
     {"keys that repeat", test_keys_that_repeat},
     {"truncated tars", test_truncated_tar},
     {"class folders in a tar", test_class_folders},
+    {"too many class folders in a tar", test_too_many_folders},
     {"hostile names of folders", test_hostile_note},
     {"offsets beyond 4 GiB", test_wide_index},
     {"windows and records that do not fit", test_windows_that_do_not_fit},
