@@ -1,6 +1,8 @@
 /* model.c: _core.Model: layers, shapes and parameters; and what run folders say about their models. */
 #include "model.h"
 
+#include <string.h>
+
 PyTypeObject *model_type;
 
 const char *const python_losses[] = {"auto", "sparse", "categorical", "binary", "mse", NULL};

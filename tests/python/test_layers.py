@@ -62,6 +62,7 @@ def test_mistakes_name_their_place():
     raises(ps.Error, "concat takes 2 to 16 chains", lambda: L.concat(L.relu()))
     raises(ps.Error, "missing between these", lambda: L.residual(L))
     raises(ps.Error, "there is no layer cov", lambda: L.repeat(2, "cov 3"))
+    raises(ValueError, "embedded null", lambda: L.repeat(2, "relu\0garbage"))
     raises(TypeError, "size=1.5; expected a whole number", lambda: L.conv(8, 1.5))
     raises(TypeError, "missing 1 required positional argument: 'size'", lambda: L.conv(8))
     raises(TypeError, "not int", lambda: L.repeat(2, 3))
