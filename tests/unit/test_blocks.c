@@ -108,7 +108,7 @@ static void blocks_that_passed_meanwhile(void)
         object_release_memory(o);
         put_block(o, 0);
         put_block(o, 2);
-        object_mark(o, 1, 1, again ? PASSED : COMING); /* it was read; perhaps somebody asked for it again */
+        object_mark(o, 1, 1, again ? PASSED : COMING); /* it was read; perhaps another thread asked for it again */
         part_show(p, 3);
         CHECK(p->done == 3);
         CHECK(o->states[0] == HERE && o->states[1] == (again ? PASSED : COMING) && o->states[2] == HERE);
@@ -193,6 +193,9 @@ static void requests_with_gaps(void)
 /* Blocks that were not asked for are fetched in pieces that end at multiples of their size; those that were asked for in one request, if they fit into one. */
 static void requests_that_are_aligned(void)
 {
+    blocks_limit((uint64_t)512 << 20);
+    struct object *before = open_private("before", 1); /* from here on, the size of requests fits the limit */
+    REQUIRE(before);
     size_t part = parts_blocks(true);
     struct object *o = open_private("aligned", 3 * part);
     REQUIRE(o);
@@ -210,6 +213,8 @@ static void requests_that_are_aligned(void)
     mem_free(r);
     mem_free(s);
     object_close(o);
+    object_close(before);
+    blocks_limit(0);
 }
 
 /* What fits stays. */
@@ -347,7 +352,7 @@ static void give_all(uint8_t *taken[256])
     blocks_limit(0);
 }
 
-/* Blocks that somebody is about to read make no room for others. */
+/* Blocks that a thread is about to read make no room for others. */
 static void blocks_that_can_be_spared(void)
 {
     uint8_t *taken[256];
