@@ -72,6 +72,7 @@ struct remote {
     double connection, present, most; /* bytes per second of one connection, of `connections`, and of `best` */
     double requests;               /* small ones per second, over `connections` */
     unsigned connections, best;
+    uint64_t part;                 /* bytes of a large request; 0: not known */
 };
 
 /* ---- The data ---- */

@@ -11,12 +11,12 @@
 #include "io/remote/cache.h"
 #include "io/remote/settings.h"
 #include "io/remote/store.h"
+#include "io/remote/tuner.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PART     ((uint64_t)8 << 20) /* of one request, as the library makes them */
 #define SMALL    4096u
 #define PROBES   7u
 #define MOST     64u /* connections */
@@ -129,20 +129,33 @@ uint64_t remote_kept(void)
     return bytes;
 }
 
+/* The bytes of one request, as the library makes them with this latency and rate, once it has seen them. */
+static uint64_t tuned_part(const struct remote *r)
+{
+    struct tuner t = {0};
+    struct room room;
+    tuner_note(&t, r->latency, (double)TUNER_PART / r->connection - r->latency, TUNER_PART);
+    settings_cache(&room);
+    bool in_memory = !room.folder;
+    mem_free(room.folder);
+    return in_memory ? tuner_part_within(tuner_part(&t), r->connections, blocks_most_bytes()) : tuner_part(&t);
+}
+
 pst_status remote_measure(struct pst_doctor *d, pst_error *reterr)
 {
     struct remote *r = &d->remote;
     double seconds = doctor_span(d, 0.25, 0.6), bytes, requests;
     pst_status st = doctor_tick(d, "measuring the store", reterr);
-    if (st < 0 || !measure_latency(d, &r->latency) || !measure(d, PART, 1, seconds, &r->connection, &requests))
+    if (st < 0 || !measure_latency(d, &r->latency) || !measure(d, TUNER_PART, 1, seconds, &r->connection, &requests))
         return st; /* what cannot be measured is not known: the pipeline itself reports what is wrong */
     r->connections = settings_connections();
-    if (!measure(d, PART, r->connections, seconds, &r->present, &requests) || !measure(d, SMALL, r->connections, seconds, &bytes, &r->requests))
+    r->part = tuned_part(r);
+    if (!measure(d, r->part, r->connections, seconds, &r->present, &requests) || !measure(d, SMALL, r->connections, seconds, &bytes, &r->requests))
         return PST_OK;
     r->most = r->present;
     r->best = r->connections;
     for (unsigned n = 2 * r->connections; n <= MOST && doctor_has_time(d, 2); n *= 2) {
-        if (!measure(d, PART, n, seconds, &bytes, &requests) || bytes < WORTH * r->most)
+        if (!measure(d, r->part, n, seconds, &bytes, &requests) || bytes < WORTH * r->most)
             break;
         r->most = bytes;
         r->best = n;
@@ -194,8 +207,9 @@ const char *remote_later_words(const struct pst_doctor *d)
 /* Requests of an epoch that finds nothing in a cache. */
 double remote_requests(const struct pst_doctor *d)
 {
+    const struct remote *r = &d->remote;
     double files = d->survey.files > 0 && d->data_bytes > 0 && d->survey.file_bytes > 0 ? fmax(1, d->data_bytes / ((double)d->survey.file_bytes / (double)d->survey.files)) : 1;
     if (d->survey.file_per_element)
         return d->epoch_samples + ceil(d->epoch_samples / 1000);
-    return ceil(d->data_bytes / (double)PART) + 3 * files; /* facts, the end of the index and the index of each shard */
+    return ceil(d->data_bytes / (double)(r->part ? r->part : TUNER_PART)) + 3 * files; /* facts, the end of the index and the index of each shard */
 }
