@@ -1,8 +1,9 @@
-/* find.c: finds the shards that a user names.
+/* find.c: finds the shards, or the files of any kind, that a user names.
  *
- * A path that is a file is used whatever its name, unless shards were named too and it is only their companion (an index,
+ * Shards: a path that is a file is used whatever its name, unless shards were named too and it is only their companion (an index,
  * labels.txt, …, as matched by `shards/?*`). A folder stands for the shards in it, or for those one or two levels below if
- * it has none itself, as in NAME/VERSION/. A pattern stands for the paths that match it. */
+ * it has none itself, as in NAME/VERSION/. A pattern stands for the paths that match it.
+ * Files: a folder stands for all files below it, hidden ones left out; the order of the paths stays, and so do repeated ones. */
 #include "record/find.h"
 
 #include "base/error.h"

@@ -108,6 +108,52 @@ static void test_find(void)
     CHECK_STATUS(pst_shards_find(&found, &n, NULL, 0, &e), PST_EINVAL, &e);
 }
 
+static void test_find_files(void)
+{
+    static const char *const files[] = {"b/2.png", "b/1.jpg", "a.txt", ".hidden"}, *const want[] = {"a.txt", "a.txt", "b/1.jpg", "b/2.png"};
+    char at[400], one[600], none[600], pattern[600], mark;
+    snprintf(at, sizeof(at), "%s", folder("files"));
+    folder("files/b");
+    folder("files/none");
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(one, sizeof(one), "%s/%s", at, files[i]);
+        test_write_file(one, "", 0);
+    }
+    snprintf(one, sizeof(one), "%s/a.txt", at);
+    snprintf(none, sizeof(none), "%s/none", at);
+    snprintf(pattern, sizeof(pattern), "%s/nothing-*", at);
+    const char *paths[] = {one, at}, *empty[] = {one, none}, *missing[] = {one, pattern};
+    char **const unwritten = (char **)(void *)&mark, **found = unwritten;
+    size_t count = 77;
+    pst_error e = {0};
+    CHECK_STATUS(pst_files_find(&found, &count, NULL, 0, &e), PST_EINVAL, &e);
+    CHECK_STATUS(pst_files_find(&found, &count, empty, 2, &e), PST_ENOTFOUND, &e);
+    CHECK_STR(e.path, none);
+    CHECK_STATUS(pst_files_find(&found, &count, missing, 2, &e), PST_ENOTFOUND, &e);
+    CHECK_MSG(strstr(e.path, "nothing-*") || strstr(e.message, "nothing-*"), "the pattern is named: %s", e.message);
+    CHECK(found == unwritten && count == 77);
+
+    pst_status st = PST_ENOMEM;
+    uint64_t n = 0, before = mem_live();
+    for (; st != PST_OK && n < 1000; n++) {
+        test_fault_arm(FAULT_MEMORY, n, false);
+        st = pst_files_find(&found, &count, paths, 2, &e);
+        test_fault_clear();
+        if (st != PST_OK)
+            REQUIRE(CHECK_STATUS(st, PST_ENOMEM, &e) && found == unwritten && count == 77 && mem_live() == before);
+    }
+    REQUIRE_OK(st, &e);
+    CHECK(n > 5);
+    CHECK_INT(count, 4);
+    for (size_t i = 0; i < count && i < 4; i++) {
+        snprintf(pattern, sizeof(pattern), "%s/%s", at, want[i]);
+        CHECK_STR(found[i], pattern);
+    }
+    CHECK(found[count] == NULL);
+    pst_free(found);
+    CHECK_INT(mem_live(), before);
+}
+
 static void test_spread(void)
 {
     static const uint64_t totals[] = {1, 2, 7, 100, 1281167, UINT64_C(1) << 40, UINT64_MAX};
@@ -546,6 +592,7 @@ static void test_faults(void)
 static const struct test tests[] = {
     {"names of shards", test_names},
     {"finding shards", test_find},
+    {"finding files", test_find_files},
     {"spreading a sample", test_spread},
     {"figures: plain and compressed, read and verified", test_figures},
     {"an index is made once", test_index},
