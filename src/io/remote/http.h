@@ -41,7 +41,7 @@ struct http_call {
     double retry_after; /* seconds; 0: not told */
     int64_t modified;   /* seconds since 1970; 0: not told */
     bool complete;      /* the whole body arrived */
-    double latency;     /* of a complete answer: seconds from the request, on a connection that stands, to the first byte */
+    double latency;     /* of a complete answer: seconds from the request, on an established connection, to the first byte */
     bool untrusted;     /* the server's certificate is not accepted: it will not be next time */
     bool cancelled;
     unsigned failed; /* attempts before this one, as store.c counts them: their answers may have been lost */
