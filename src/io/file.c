@@ -362,9 +362,9 @@ void file_expect(int fd, uint64_t offset, uint64_t length)
         object_expect(remote, offset, length);
 }
 
-uint64_t file_expect_bytes(void)
+uint64_t file_expect_bytes(int fd)
 {
-    return object_expect_bytes();
+    return object_expect_bytes(remote_of(fd));
 }
 
 void file_fetch(int fd, uint64_t offset, size_t length)

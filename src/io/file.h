@@ -62,7 +62,8 @@ bool file_is_whole(int fd);
 bool file_is_here(int fd); /* the same, and cheap: blocks that an earlier process stored and no process has used yet do not count */
 /* All of a remote file will be read: parts that no thread waits for are fetched when connections are idle. */
 void file_expect(int fd, uint64_t offset, uint64_t length);
-uint64_t file_expect_bytes(void); /* so many bytes of the next remote files are worth expecting */
+/* Returns how many bytes of the files that are read after this one are worth expecting: at least 128 MiB. */
+uint64_t file_expect_bytes(int fd);
 void file_fetch_mapped(const void *begin, size_t length);
 /* Returns whether this byte of a mapping is in memory. For files of other users the system always returns true. */
 bool file_is_resident(const void *at);

@@ -89,7 +89,7 @@ static void expect(struct shard_set *s, size_t k)
     uint64_t ahead = 0;
     if (atomic_exchange(&s->shards[k].expected, true))
         return;
-    uint64_t most = file_expect_bytes();
+    uint64_t most = file_expect_bytes(shard_descriptor(s->shards[k].shard));
     for (size_t j = k; j < s->count && ahead < most; j++) {
         const struct set_shard *shard = &s->shards[j];
         uint64_t begin = 0, end = shard->bytes, first = s->firsts[j], behind = s->firsts[j + 1];

@@ -152,6 +152,7 @@ static uint64_t kept_bytes(void)
 
 uint64_t blocks_kept_bytes(void)
 {
+    fork_watch();
     pthread_mutex_lock(&pool.lock);
     uint64_t bytes = kept_bytes();
     pthread_mutex_unlock(&pool.lock);
@@ -160,6 +161,7 @@ uint64_t blocks_kept_bytes(void)
 
 uint64_t blocks_most_bytes(void)
 {
+    fork_watch();
     pthread_mutex_lock(&pool.lock);
     uint64_t bytes = most_pieces() * PIECE;
     pthread_mutex_unlock(&pool.lock);

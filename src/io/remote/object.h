@@ -38,8 +38,10 @@ pst_status object_read(struct object *o, struct iovec *pieces, int count, uint64
 void object_fetch(struct object *o, uint64_t offset, uint64_t length);
 /* Announces that the object is read from front to back: the blocks after a read are fetched ahead. */
 void object_expect_sequential(struct object *o);
-/* Returns how many bytes after the present ones are worth expecting: twice as many as all connections fetch at once. */
-uint64_t object_expect_bytes(void);
+/* Returns how many bytes of the objects after this one are worth expecting: twice as many as all connections fetch at once, in requests of the size for this
+ * object, and at least OBJECT_EXPECT_LEAST. NULL: a file that is not remote. */
+#define OBJECT_EXPECT_LEAST ((uint64_t)128 << 20)
+uint64_t object_expect_bytes(struct object *o);
 /* Announces that all of these bytes will be read: they are fetched when connections are idle. The first call counts. */
 void object_expect(struct object *o, uint64_t offset, uint64_t length);
 

@@ -17,7 +17,6 @@
 #define SMALL_BLOCKS 8u /* requests for no more than this are limited by latency: more connections help */
 #define GROW_BLOCKS  8u /* requests within the expected bytes have at least so many, if their neighbours are absent */
 #define MOST_THREADS 64u
-#define EXPECT_LEAST ((uint64_t)128 << 20)
 
 struct queue {
     struct part *first, **last;
@@ -65,12 +64,23 @@ void parts_note(double latency, double transfer, uint64_t bytes)
     pthread_mutex_unlock(&all.lock);
 }
 
-uint64_t object_expect_bytes(void)
+static bool is_cached(struct object *o)
 {
+    pthread_mutex_lock(&o->lock);
+    bool cached = !o->memory;
+    pthread_mutex_unlock(&o->lock);
+    return cached;
+}
+
+uint64_t object_expect_bytes(struct object *o)
+{
+    if (!o)
+        return OBJECT_EXPECT_LEAST;
+    bool in_memory = !is_cached(o);
     pthread_mutex_lock(&all.lock);
-    uint64_t at_once = connections() * (uint64_t)parts_blocks(true) * CACHE_BLOCK;
+    uint64_t at_once = connections() * (uint64_t)parts_blocks(in_memory) * CACHE_BLOCK;
     pthread_mutex_unlock(&all.lock);
-    return 2 * at_once > EXPECT_LEAST ? 2 * at_once : EXPECT_LEAST;
+    return 2 * at_once > OBJECT_EXPECT_LEAST ? 2 * at_once : OBJECT_EXPECT_LEAST;
 }
 
 static void queue_put(struct queue *q, struct part *p)
@@ -387,14 +397,6 @@ static bool has_spare_after(const struct object *o, size_t wanted)
         pthread_mutex_unlock(&other->lock);
     }
     return found >= wanted;
-}
-
-static bool is_cached(struct object *o)
-{
-    pthread_mutex_lock(&o->lock);
-    bool cached = !o->memory;
-    pthread_mutex_unlock(&o->lock);
-    return cached;
 }
 
 /* Returns whether the blocks of the object's next request find memory. Locked. */

@@ -39,6 +39,7 @@ static struct {
 
 void store_count(uint64_t *ret_requests, uint64_t *ret_repeated)
 {
+    fork_watch();
     pthread_mutex_lock(&traffic.lock);
     *ret_requests = traffic.requests;
     *ret_repeated = traffic.repeated;
