@@ -77,7 +77,7 @@ static const char *find_map(const char *folder)
     return path;
 }
 
-/* A request that waits for another process gets no second one beside it, which nobody would have taken room for. */
+/* A request that waits for another process gets no second one beside it, for which no room would have been taken. */
 static void waiting_requests(void)
 {
     struct object *o = open_object("waiting", MOST);
@@ -214,7 +214,7 @@ static void forks_at_any_time(void)
     pthread_join(thread, NULL);
 }
 
-/* Whether the object's next block is, or will be, fetched ahead: a thread of another test may have taken it. Called with the lock of `filling`. */
+/* Returns whether the object's next block is, or will be, fetched ahead: a thread of another test may have taken it. Called with the lock of `filling`. */
 static bool is_fetched(struct object *o, void *wanted)
 {
     pthread_mutex_lock(&o->lock);
@@ -367,6 +367,34 @@ static void tuned_requests(void)
     CHECK_INT(tuner_part_within(TUNER_PART, 32, 16 << 20) >> 20, 1);
 }
 
+/* Requests for a cache of little room are shorter: the first of 32 MiB would have the object leave it for good. */
+static void requests_within_the_room(void)
+{
+    static const uint64_t mosts[] = {(uint64_t)24 << 20, (uint64_t)128 << 20, ROOM_UNLIMITED};
+    static const unsigned sizes[] = {2, 16, 32}; /* MiB */
+    for (int i = 0; i < 33; i++)
+        parts_note(0.2, 0.5, 8 << 20);
+    CHECK_INT(parts_blocks(false) * CACHE_BLOCK >> 20, 32);
+    for (size_t i = 0; i < 3; i++) {
+        struct room room = {.folder = (char *)(uintptr_t)test_path("little"), .most = mosts[i]};
+        struct store_facts facts = {.known = true, .size = (uint64_t)64 << 20, .etag = "\"e\""};
+        struct object *o = NULL;
+        char path[64];
+        pst_error e;
+        snprintf(path, sizeof(path), "http://127.0.0.1:9/little/%zu", i);
+        REQUIRE_OK(object_open(&o, path, &facts, &room, &e), &e);
+        CHECK(o->memory == NULL);
+        struct part *p = object_ask_once(o, 0, o->cache.blocks, SOMETIME);
+        REQUIRE(p);
+        CHECK_INT(p->count * CACHE_BLOCK >> 20, sizes[i]);
+        mem_free(p);
+        object_close(o);
+    }
+    for (int i = 0; i < 33; i++) /* as before */
+        parts_note(0.001, 0.5, 8 << 20);
+    CHECK_INT(parts_blocks(false) * CACHE_BLOCK, TUNER_PART);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -381,6 +409,7 @@ int main(int argc, char **argv)
         {"interrupted_count", interrupted_count},
         {"tuned_connections", tuned_connections},
         {"tuned_requests", tuned_requests},
+        {"requests_within_the_room", requests_within_the_room},
         {NULL, NULL}};
     return test_main(argc, argv, tests);
 }

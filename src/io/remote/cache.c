@@ -217,7 +217,7 @@ static pst_status open_shared(struct cache *c, const char *path, const struct st
     return PST_OK;
 }
 
-/* Returns whether the folder has a copy, or room for one: for its map and the blocks of a first request, which are given back again. */
+/* Returns whether the folder has a copy, or room for one: for its map and its first 8 MiB, which are given back again: less is not worth a copy. */
 static bool find_room(const struct cache *c, const char *path, const struct store_facts *facts)
 {
     struct stat st;

@@ -6,12 +6,15 @@
 #include "base/memory.h"
 #include "io/remote/blocks.h"
 #include "io/remote/fork.h"
+#include "io/remote/tuner.h"
 #include "io/stop.h"
 
 #include <string.h>
 #include <time.h>
 
 #define AHEAD_PARTS  4u
+#define AHEAD_LEAST  (((size_t)32 << 20) / CACHE_BLOCK)
+#define ROOM_PARTS   8u  /* requests for a cache are so small that so many fit */
 #define GAP_BLOCKS   2u  /* see object_ask_once */
 #define TWIN_SECONDS 1.0 /* a request without a single byte for so long gets a twin… */
 #define TWIN_TIMES   4.0 /* …and one that will take so many times longer for the rest than requests usually do, and a second more */
@@ -52,6 +55,22 @@ static bool is_absent(const struct object *o, size_t i)
     return o->states[i] == ABSENT || o->states[i] == PASSED;
 }
 
+/* Requests for a cache take at most an eighth of its room, if that is not less than TUNER_PART_LEAST: an object for whose request there is no room leaves
+ * the cache for good. Locked. */
+static size_t request_blocks(const struct object *o)
+{
+    size_t tuned = parts_blocks(o->memory != NULL);
+    return o->memory ? tuned : (size_t)(tuner_part_within((uint64_t)tuned * CACHE_BLOCK, ROOM_PARTS / 2, o->cache.room.most) / CACHE_BLOCK);
+}
+
+/* Blocks that are fetched after those that a sequential reader waits for. Where several objects are read, all of them together must find memory. Locked. */
+static size_t ahead_blocks(const struct object *o)
+{
+    size_t ahead = AHEAD_PARTS * request_blocks(o), share = o->memory && ahead > AHEAD_LEAST ? blocks_room() / 4 : ahead;
+    share = share > AHEAD_LEAST ? share : AHEAD_LEAST;
+    return ahead < share ? ahead : share;
+}
+
 /* Requests end at multiples of their size: stores keep objects in such pieces, and may have to read, check or unpack a whole one for each request. */
 static size_t part_end(size_t first, size_t end, size_t blocks)
 {
@@ -61,7 +80,7 @@ static size_t part_end(size_t first, size_t end, size_t blocks)
 
 struct part *object_ask_once(struct object *o, size_t first, size_t end, enum urgency urgency)
 {
-    size_t count = 0, most = parts_blocks(o->memory != NULL);
+    size_t count = 0, most = request_blocks(o);
     if (urgency == SOMETIME || end - first > most)
         end = part_end(first, end, most);
     for (size_t i = first; i < end; i++) {
@@ -222,7 +241,7 @@ pst_status object_need(struct object *o, uint64_t offset, uint64_t length, pst_e
         bool anew = object_ask_anew(o, first, end);
         struct part *list = ask_for(o, first, end, NOW, &failed), *twins = make_twins(o, first, end);
         if (o->sequential && list && !failed) {
-            size_t ahead = end + AHEAD_PARTS * parts_blocks(o->memory != NULL);
+            size_t ahead = end + ahead_blocks(o);
             ahead = ahead < o->cache.blocks ? ahead : o->cache.blocks;
             struct part **last = &list;
             while (*last)
