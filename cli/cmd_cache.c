@@ -67,12 +67,15 @@ static void put_copy(struct json *j, const pst_store_copy *copy, bool removed, b
 {
     char a[AMOUNT_SIZE], b[AMOUNT_SIZE], when[32];
     if (!as_json) {
-        printf("%s%s  %s of an object of %s, used %s%s\n", removed ? "removed " : "", copy->key, amount_bytes(a, (double)copy->bytes),
-               amount_bytes(b, (double)copy->size_whole), time_words(when, copy->used), copy->in_use ? ", in use now" : "");
+        printf("%s%s  ", removed ? "removed " : "", copy->key);
+        put_clean_string(stdout, *copy->address ? copy->address : "an object");
+        printf(": %s of %s, used %s%s\n", amount_bytes(a, (double)copy->bytes), amount_bytes(b, (double)copy->size_whole), time_words(when, copy->used),
+               copy->in_use ? ", in use now" : "");
         return;
     }
     json_begin_object(j, NULL);
     json_string(j, "key", copy->key);
+    json_string(j, "address", copy->address);
     json_uint(j, "bytes", copy->bytes);
     json_uint(j, "size", copy->size_whole);
     json_uint(j, "used", (uint64_t)copy->used);

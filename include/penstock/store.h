@@ -45,6 +45,7 @@ typedef struct pst_store_copy {
     uint64_t bytes;      /* Its size on disk. */
     uint64_t size_whole; /* The size of the object. */
     int64_t used;        /* When it was last used, in seconds since 1970. */
+    char address[256];   /* The address of the object, without a signature; its last 255 bytes if it is longer. "": unknown. */
 } pst_store_copy;
 
 /* Stores the copies in a cache folder (NULL: the folder of this process) in `*ret`, an array of `*ret_count`, those first that

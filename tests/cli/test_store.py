@@ -288,6 +288,8 @@ def test_what_was_downloaded_is_listed_and_removed():
         assert records("s3://data/shards", env) == records(local, env)
         sizes = {os.path.getsize(f"{local}/{name}") for name in os.listdir(local) if "-of-" in name and not name.endswith(".pidx")}
         shards = [copy for copy in report("cache", "--remote", env=env)["copies"] if copy["size"] in sizes]
+        assert {copy["address"] for copy in shards} == {f"s3://data/shards/shards-train.tfrecord-0000{i}-of-00003" for i in range(3)}, shards
+        assert f"{shards[0]['key']}  {shards[0]['address']}: " in penstock("cache", "--remote", env=env).out
         assert len(shards) == 3 and all(copy["bytes"] >= copy["size"] and 0 <= time.time() - copy["used"] < HANG for copy in shards), shards
         with open(f"{cache}/{shards[0]['key']}.map", "rb") as f:
             fcntl.lockf(f, fcntl.LOCK_SH, 16, 16)  # as a process has it that reads the copy

@@ -1,4 +1,4 @@
-/* cache.c: see cache.h. HASH.data is the copy, HASH.map its header and checksums. HASH is made of the address, the ETag and the
+/* cache.c: see cache.h. HASH.data is the copy, HASH.map its header, checksums and the object's address, for lists of copies. HASH is made of the address, the ETag and the
  * size, so that a changed object never finds an old copy. */
 #include "io/remote/cache.h"
 
@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "io/file.h"
 #include "io/remote/address.h"
 
@@ -155,19 +156,33 @@ static int open_in(const char *folder, const char *name)
 
 /* Gives new files their size and header. An unknown header, or a missing data file, starts the copy anew. One process at a
  * time. */
-static int set_up(struct cache *c)
+static int set_up(struct cache *c, const char *path)
 {
+    size_t length = secret_free_length(path);
     struct header want = header_of(c->size), have = {0};
     struct stat data;
     int failed = room_lock(c->map_fd, F_WRLCK, 0, sizeof(want.magic), true);
     if (!failed && (pread(c->map_fd, &have, sizeof(have), 0) != sizeof(have) || memcmp(&have, &want, sizeof(want)) ||
                     fstat(c->fd, &data) < 0 || (uint64_t)data.st_size != c->size)) {
         failed = ftruncate(c->map_fd, 0) || ftruncate(c->map_fd, (off_t)c->map_bytes) || ftruncate(c->fd, 0) ||
-                 ftruncate(c->fd, (off_t)c->size) || pwrite(c->map_fd, &want, sizeof(want), 0) != sizeof(want);
+                 ftruncate(c->fd, (off_t)c->size) || pwrite(c->map_fd, path, length, (off_t)c->map_bytes) != (ssize_t)length ||
+                 pwrite(c->map_fd, &want, sizeof(want), 0) != sizeof(want);
     }
     failed = failed || (fallocate(c->map_fd, 0, 0, (off_t)c->map_bytes) && cache_is_full(errno)); /* writing to a page that finds no room kills the process */
     (void)room_lock(c->map_fd, F_UNLCK, 0, sizeof(want.magic), false);
     return failed;
+}
+
+void cache_read_address(int map_fd, uint64_t size, char *ret, size_t room)
+{
+    struct stat st;
+    off_t from = (off_t)(sizeof(struct header) + (size + CACHE_BLOCK - 1) / CACHE_BLOCK * sizeof(uint32_t));
+    ret[0] = 0;
+    if (fstat(map_fd, &st) < 0 || st.st_size <= from)
+        return;
+    size_t length = (size_t)(st.st_size - from), skipped = length < room ? 0 : length - (room - 1);
+    ssize_t got = pread(map_fd, ret, length - skipped, from + (off_t)skipped);
+    ret[got > 0 ? got : 0] = 0;
 }
 
 /* The signature of a web address changes from day to day; with an ETag it is left out of the key. */
@@ -206,7 +221,7 @@ static pst_status open_shared(struct cache *c, const char *path, const struct st
     pst_status st = file_make_folder(folder, reterr);
     if (st < 0)
         return st;
-    if (!open_files(c, folder, key_of(path, facts)) || set_up(c))
+    if (!open_files(c, folder, key_of(path, facts)) || set_up(c, path))
         return file_fail(reterr, folder, "opening the cache of remote data", errno);
     (void)futimens(c->map_fd, NULL); /* it is used now */
     void *map = file_denied("mmap") ? MAP_FAILED : mmap(NULL, c->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->map_fd, 0);
@@ -227,7 +242,7 @@ static bool find_room(const struct cache *c, const char *path, const struct stor
     uint64_t first = in_pages(c->size < FIRST_BYTES ? c->size : FIRST_BYTES);
     if (there || !name || c->room.most == ROOM_UNLIMITED)
         return true;
-    if (!room_take(&c->room, in_pages(c->map_bytes) + first))
+    if (!room_take(&c->room, in_pages(c->map_bytes + secret_free_length(path)) + first))
         return false;
     room_give(&c->room, first);
     return true;

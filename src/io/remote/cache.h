@@ -46,5 +46,7 @@ void cache_release(const struct cache *c, size_t first, size_t count);
 uint64_t cache_price(const struct cache *c, size_t first, size_t count);
 /* Copies a block to the same place of another copy. */
 bool cache_copy(const struct cache *from, const struct cache *to, size_t block);
+/* Reads the address of the object of `size` bytes that a map belongs to, at most its last `room` - 1 bytes; "": it has none. */
+void cache_read_address(int map_fd, uint64_t size, char *ret, size_t room);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/remote/cache.h"
 #include "io/walk.h"
 
 #include <errno.h>
@@ -177,17 +178,20 @@ struct copies {
     const char *folder;
     pst_store_copy *items;
     size_t count, capacity;
-    bool uses; /* report whether they are in use */
+    bool whole; /* read their maps, too */
 };
 
-/* Takes no lock: a process that opens the copy would have to wait for it, and one that evicts would pass it over. */
-static bool is_used(int folder_fd, const char *name)
+/* Reads from the map of a copy whether it is in use, and its address. Takes no lock: a process that opens the copy would have to wait for it, and one that
+ * evicts would pass it over. */
+static void look_into(pst_store_copy *copy, int folder_fd, const char *name)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = USE_FIRST, .l_len = USE_COUNT};
     int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC);
-    bool used = fd >= 0 && fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+    if (fd < 0)
+        return;
+    copy->in_use = fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+    cache_read_address(fd, copy->size_whole, copy->address, sizeof(copy->address));
     file_close(fd);
-    return used;
 }
 
 static pst_status note_copy(void *user, int folder_fd, const struct dirent *entry, pst_error *reterr)
@@ -205,7 +209,8 @@ static pst_status note_copy(void *user, int folder_fd, const struct dirent *entr
     copy.bytes = (uint64_t)(map.st_blocks + data.st_blocks) * 512;
     copy.size_whole = (uint64_t)data.st_size;
     copy.used = (int64_t)map.st_mtim.tv_sec * 1000000000 + map.st_mtim.tv_nsec;
-    copy.in_use = c->uses && is_used(folder_fd, entry->d_name);
+    if (c->whole)
+        look_into(&copy, folder_fd, entry->d_name);
     if (mem_grow((void **)&c->items, &c->capacity, c->count + 1, sizeof(*c->items)) < 0)
         return fail_memory_at(reterr, c->folder, "listing the cache");
     c->items[c->count++] = copy;
@@ -229,7 +234,7 @@ static pst_status find_copies(struct copies *c, pst_error *reterr)
 
 pst_status room_copies(const char *folder, pst_store_copy **ret, size_t *ret_count, pst_error *reterr)
 {
-    struct copies c = {.folder = folder, .uses = true};
+    struct copies c = {.folder = folder, .whole = true};
     pst_status st = find_copies(&c, reterr);
     if (st < 0) {
         mem_free(c.items);
