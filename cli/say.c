@@ -239,12 +239,14 @@ static const struct option *option_meant(const struct command *command, const ch
     return o && o->name ? o : NULL;
 }
 
-/* How many characters after a word show that it is the name of a parameter: "columns=", "columns:" and, where the message begins, "name \"x\"". */
+/* How many characters after a word show that it is the name of a parameter: "columns=", "columns:" where a message or a part of it begins, and where
+ * the message begins, "name \"x\"". */
 static size_t mark_length(const char *message, const char *at, size_t word)
 {
     bool begins = at == message || strchr(" (`\"", at[-1]);
+    bool heads = at == message || (at[-1] == ' ' && at - message > 1 && strchr(":;", at[-2])) || at[-1] == '`' || at[-1] == '(';
 
-    if (begins && word && (at[word] == '=' || at[word] == ':'))
+    if (begins && word && (at[word] == '=' || (at[word] == ':' && heads)))
         return 1;
     return at == message && word && strncmp(at + word, " \"", 2) == 0;
 }
