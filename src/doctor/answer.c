@@ -67,7 +67,7 @@ static void put_gain(struct text *t, const struct pst_doctor *d, const struct re
 static void put_details(struct text *t, const struct remedy *r, const char *indent)
 {
     if (r->command)
-        text_addf(t, "%s$ %s\n", indent, r->command);
+        text_addf(t, "%s%s%s\n", indent, strstr(r->command, "penstock ") ? "$ " : "option: ", r->command);
     for (const char *line = r->diff; line && *line;) {
         int n = (int)strcspn(line, "\n");
         text_addf(t, "%s%.*s\n", indent, n, line);
@@ -121,12 +121,29 @@ static void put_path(struct text *t, const struct pst_doctor *d)
                   FIGURE(d->path[i].rate / d->now_rate));
 }
 
+/* It was tried, and brings nothing here. */
+static bool is_idle(const struct pst_doctor *d, const struct remedy *r)
+{
+    return r->available && !remedy_is_for(d, r) && isfinite(remedy_after(d, r)) && r->gain < 1.02 && !isfinite(r->measured);
+}
+
+static void put_idle(struct text *t, const struct pst_doctor *d)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < d->remedies; i++)
+        if (is_idle(d, &d->remedy[i]))
+            text_addf(t, "%s%s (%s)", count++ ? ", " : "  no gain here           ", d->remedy[i].id, FIGURE(d->remedy[i].gain));
+    text_add(t, count ? " times as fast\n" : "");
+}
+
 static void put_remedies(struct text *t, const struct pst_doctor *d)
 {
     if (d->remedies)
         text_addf(t, "Remedies     %sby gain for the effort\n", remedy_is_for(d, &d->remedy[0]) ? "the one that removes the cause first, the others " : "");
     for (size_t i = 0; i < d->remedies; i++)
-        put_remedy(t, d, &d->remedy[i]);
+        if (!is_idle(d, &d->remedy[i]))
+            put_remedy(t, d, &d->remedy[i]);
+    put_idle(t, d);
 }
 
 static void put_stages(struct text *t, const struct pst_doctor *d)

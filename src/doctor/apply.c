@@ -33,7 +33,7 @@ static pst_status pack_files(struct pst_doctor *d, const struct order *o, const 
 {
     char side[16], *path = draft_argument(&d->now.stage[0], "path", 0);
     const char *source = path;
-    pst_pack_options options = {.size = sizeof(options), .progress = progress, .user = user};
+    pst_pack_options options = {.size = sizeof(options), .bad = d->now.options.bad, .progress = progress, .user = user};
     snprintf(side, sizeof(side), "%u", side_of(d));
     options.resize = o->resize ? side : NULL;
     options.format = o->format ? PST_IMAGE_YUV420 : PST_IMAGE_UNKNOWN;
@@ -151,6 +151,8 @@ pst_status pst_doctor_apply(pst_doctor *d, const char *id, const char *out, pst_
         return pst_fail(reterr, PST_ENOTFOUND, "the result has no remedy called %.60s", id);
     if (!r->available)
         return pst_fail(reterr, PST_EUNSUPPORTED, "%s: this version does not apply it", r->id);
+    if (o->id && r->pipeline && !r->packed) /* the changed pipeline stores the data by itself */
+        return write_text(r, out, reterr);
     if (o->id && d->survey.kind == SURVEY_FILES)
         return pack_files(d, o, out, progress, user, reterr);
     if (o->id && strcmp(id, "reshard") == 0)

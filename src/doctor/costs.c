@@ -116,6 +116,7 @@ pst_status cuts_measure(struct pst_doctor *d, pst_error *reterr)
         if (batch != DRAFT_NONE && batch > i)
             draft_insert(&r, r.count, "%s", d->now.stage[batch].text);
         r.options.workers = 1;
+        doctor_shorten(d, &r, doctor_span(d, 0.12, 0.3));
         pst_error error = {0};
         pst_status st = doctor_trial(d, &r, doctor_span(d, 0.12, 0.3), false, &t, &error);
         draft_finish(&r);
@@ -178,6 +179,7 @@ pst_status costs_measure(struct pst_doctor *d, pst_error *reterr)
         struct draft one;
         draft_copy(&one, &d->now);
         one.options.workers = 1;
+        doctor_shorten(d, &one, doctor_span(d, 0.4, 1.5));
         st = doctor_trial(d, &one, doctor_span(d, 0.4, 1.5), false, &d->alone, reterr);
         draft_finish(&one);
     }

@@ -78,6 +78,17 @@ pst_status doctor_trial(struct pst_doctor *d, const struct draft *r, double seco
     return trial_run(&q, ret, reterr);
 }
 
+#define LONG 4 /* a trial takes no more than about this many times as long as it should */
+
+void doctor_shorten(const struct pst_doctor *d, struct draft *r, double seconds)
+{
+    size_t at = draft_find(r, "batch", 0), now = draft_find(&d->now, "batch", 0);
+    double fit = fmax(1, d->run.rate * seconds);
+    bool same = at != DRAFT_NONE && now != DRAFT_NONE && strcmp(r->stage[at].text, d->now.stage[now].text) == 0;
+    if (same && d->run.rate > 0 && (double)d->facts.batch > LONG * fit)
+        draft_set(r, at, "batch %.0f", fit);
+}
+
 /* ---- An examination ---- */
 
 static void copy_options(struct pst_doctor *d, const pst_doctor_options *options)
@@ -114,6 +125,8 @@ static void count_samples(struct pst_doctor *d)
                  : f->elements != PST_NOWHERE ? f->elements
                                               : d->run.epoch_samples;
     d->epoch_samples = n > 0 ? (double)n : NAN;
+    bool repeated = !d->options.samples && f->elements != PST_NOWHERE && f->elements < n;
+    d->distinct_samples = repeated ? (double)f->elements : d->epoch_samples;
 }
 
 /* Does the real data set fit into the page cache? What waits for storage now? */
@@ -121,7 +134,7 @@ static void judge_storage(struct pst_doctor *d)
 {
     double memory = (double)(d->options.memory ? d->options.memory : d->limits.memory_available);
     double each = d->run.read_bytes > 0 ? d->run.read_bytes : d->survey.mean_bytes;
-    d->data_bytes = d->epoch_samples > 0 ? d->epoch_samples * each : NAN;
+    d->data_bytes = d->distinct_samples > 0 ? d->distinct_samples * each : NAN;
     d->cold = d->data_bytes > 0.9 * memory;
     double warm = d->pipe_rate;
     if (d->remote.known) {
@@ -137,6 +150,7 @@ static void judge_storage(struct pst_doctor *d)
     }
     d->cold_unknown = d->cold && d->costs.read_bytes > 0 && !isfinite(bytes);
     const struct stage_cost *read = d->stages ? &d->stage[0] : NULL;
+    d->read_share = read && strcmp(read->kind, "read") == 0 ? read->share : 0;
     double all = d->costs.cpu_us + d->costs.blocked_us;
     if (read && strcmp(read->kind, "read") == 0 && all > 0 && read->us > 0.6 * d->costs.blocked_us)
         d->read_blocked = d->costs.blocked_us / all;

@@ -119,6 +119,7 @@ struct sample {
     char *path;         /* the list or the shard */
     size_t count;
     uint64_t bytes;
+    bool taken;         /* the first elements of the source itself, by `take`: `source` and `path` are NULL */
 };
 
 /* ---- Costs ---- */
@@ -225,6 +226,7 @@ struct remedy {
     double rate, low, high, gain; /* predicted; NaN */
     bool upper;                   /* an upper bound */
     double model_gain;            /* of remedies that change the step; 0: it does not */
+    double evened;                /* share of the time that workers and consumer waited in turns, which the remedy gives back */
     bool changes_step;            /* `change` can be run… */
     struct step_change change;
     unsigned ranks;               /* …or as many processes; 0: neither */
@@ -301,9 +303,11 @@ struct pst_doctor {
     bool cold, cold_binds;
     bool cold_unknown;                  /* the data set does not fit into memory, and how fast the storage is could not be measured */
     double read_blocked;                /* share of the workers' time that they wait for reads */
+    double read_share;                  /* share of the work per sample that is reading */
     double now_rate, now_low, now_high; /* with the consumer and cold storage */
     double pipe_rate;                   /* the pipeline by itself */
-    double epoch_samples;               /* of the real data set; NaN */
+    double epoch_samples;               /* of an epoch of the real data set; NaN */
+    double distinct_samples;            /* …of which so many differ: the others are repeated; NaN */
     double limit_step_ms;               /* the step at which data becomes the limit */
     double data_bytes;                  /* of the real data set; NaN */
     double seconds;                     /* that the examination took */
@@ -326,6 +330,9 @@ bool doctor_hurries(const struct pst_doctor *d); /* little time is left: what is
 /* A trial of `r` for `seconds`, or as long as the budget allows. */
 pst_status doctor_trial(struct pst_doctor *d, const struct draft *r, double seconds, bool warm_epoch, struct trial *ret,
                         pst_error *reterr);
+
+/* Makes batches smaller that take far longer than a trial of `seconds`: the costs per sample stay the same. Only if they are those of the present pipeline. */
+void doctor_shorten(const struct pst_doctor *d, struct draft *r, double seconds);
 
 struct turns_request {
     const struct draft *before, *after;

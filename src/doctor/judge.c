@@ -17,15 +17,17 @@ struct cause {
 
 static const struct cause causes[] = {
     {"many-small-files", "storage", "every sample is a small file of its own"},
-    {"compressed-stream", "cpu", "the shards are compressed as a whole, so that one thread at a time unpacks them"},
+    {"compressed-stream", "cpu", "the data is compressed as a whole, so that one thread at a time unpacks it"},
+    {"slow-format", "cpu", "each sample is expensive to read from files of this format"},
     {"slow-storage", "storage", "storage delivers too few bytes per second"},
     {"page-cache", "storage", "the data set does not fit into memory, so that every epoch reads it from storage"},
     {"large-images", "cpu", "the images are stored much larger than they are used"},
     {"single-worker", "configuration", "a single worker prepares the data"},
     {"worker-limit", "cpu", "all workers are busy all the time"},
     {"shuffle-after-decode", "memory", "the shuffle buffer holds decoded samples"},
+    {"early-floats", "cpu", "images are converted to floats before they are made smaller"},
     {"late-filter", "cpu", "samples are computed that a later stage leaves out"},
-    {"shuffle-buffer", "memory", "a shuffle buffer must be filled from a stream"},
+    {"shuffle-buffer", "memory", "in each epoch a shuffle buffer must be filled from a stream before the first batch"},
     {"tiny-batch", "configuration", "batches are so small that handing them over costs more than the samples"},
     {"no-prefetch", "configuration", "too few batches are prepared ahead"},
     {"ram-limit", "memory", "the RAM budget has no room for batches ahead or for the cache"},
@@ -33,10 +35,10 @@ static const struct cause causes[] = {
     {"heavy-augmentation", "cpu", "one operation costs far more than reading and decoding"},
     {"unused-fields", "configuration", "fields are read and delivered that training does not use"},
     {"lock-contention", "cpu", "workers wait for each other"},
-    {"large-batch", "memory", "batches are so large that memory has room for few of them"},
+    {"large-batch", "memory", "batches are too large for the memory: for the processor's cache, or for more than two of them at once"},
     {"heavy-model", "model", "the model's step is the limit"},
     {"consumer", "consumer", "the training step is the limit"},
-    {"none", "consumer", "nothing is wrong"},
+    {"none", "consumer", "pipeline and step are about equally fast"},
 };
 
 static const struct cause *cause_of(const char *name)
@@ -147,6 +149,8 @@ double judge_measured(const struct pst_doctor *d, const struct remedy *r)
 static void score(struct pst_doctor *d, struct remedy *r)
 {
     r->gain = changes_consumer(r) ? r->model_gain : gain_at(d, r->rate);
+    if (r->evened > 0 && step_known(d) && d->now_rate > 0) /* that gains beside a step, too, which is as fast as the pipeline */
+        r->gain = fmax(r->gain, fmin(1 / (1 - r->evened), fmax(1, d->step.rate / d->now_rate)));
     r->score = r->gain > 0 ? log(r->gain) / r->effort : -1;
     if (remedy_is_bound(r))
         r->score = fmin(r->score, log(BOUND) / r->effort); /* what the data allows is far away; a step that is measured comes first */
@@ -216,6 +220,11 @@ static void best_remedy_words(const struct pst_doctor *d, char *buffer, size_t s
 /* What the verdict rests on, if that is not all. */
 static void compose_doubt(struct pst_doctor *d)
 {
+    if (d->run.skipped >= 0.005) {
+        char text[100];
+        snprintf(text, sizeof(text), " %.0f %% of the samples are damaged and left out.", fmax(100 * d->run.skipped, 1));
+        add(d->sentence, sizeof(d->sentence), text);
+    }
     if (d->cold_unknown)
         add(d->sentence, sizeof(d->sentence), " The data set does not fit into memory, and the rate of its storage is not known: this holds for data in memory.");
 }
@@ -226,6 +235,9 @@ static void compose(struct pst_doctor *d)
     size_t size = sizeof(d->sentence);
     bool none = strcmp(d->cause, "none") == 0, step = step_known(d);
     const char *phrase = cause_of(d->cause)->phrase;
+    char delay[64] = "";
+    if (strcmp(d->cause, "shuffle-buffer") == 0)
+        snprintf(delay, sizeof(delay), ", which takes %s", FIGURE_TIME(d->run.first_batch));
     if (step && d->wait_share < 0.05) {
         snprintf(s, size, "Training waits %.1f %% of the time for data; the step is the limit.", 100 * d->wait_share);
         if (!none)
@@ -233,14 +245,17 @@ static void compose(struct pst_doctor *d)
         add(s, size, !none ? text : d->cold_unknown ? "" : " Nothing is wrong with the data.");
         return;
     }
-    if (step)
-        snprintf(s, size, "Training waits %.0f %% of the time for data: %s.", 100 * d->wait_share, phrase);
+    if (step && none && d->pipe_rate > 1.2 * d->step.rate)
+        snprintf(s, size, "Training waits %.0f %% of the time for data, although the pipeline alone is %s times as fast as the step: batches come unevenly.",
+                 100 * d->wait_share, FIGURE(d->pipe_rate / d->step.rate));
+    else if (step)
+        snprintf(s, size, "Training waits %.0f %% of the time for data: %s%s.", 100 * d->wait_share, phrase, delay);
     else if (none)
         snprintf(s, size, "The pipeline delivers %s samples/s%s; data becomes the limit for steps shorter than %s.",
-                 doctor_figure(rate, sizeof(rate), d->pipe_rate), d->cold_unknown ? " at most" : " and nothing is wrong with it",
+                 doctor_figure(rate, sizeof(rate), d->pipe_rate), d->cold_unknown ? " at most" : d->run.skipped >= 0.005 ? "" : ", and no flaw stands out",
                  FIGURE_TIME(1e-3 * d->limit_step_ms));
     else
-        snprintf(s, size, "The pipeline delivers %s samples/s: %s.", doctor_figure(rate, sizeof(rate), d->pipe_rate), phrase);
+        snprintf(s, size, "The pipeline delivers %s samples/s: %s%s.", doctor_figure(rate, sizeof(rate), d->pipe_rate), phrase, delay);
     if (!none || step)
         best_remedy_words(d, s, size);
 }

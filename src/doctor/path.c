@@ -78,7 +78,8 @@ static void combine(const struct pst_doctor *d, struct course *c, const struct r
     double present[WORKS];
     work_of(d, &d->run, present);
     for (size_t i = 0; i < WORKS; i++) /* new work adds up, such as parsing that files did not need */
-        c->left[i] = r->left[i] >= present[i] ? c->left[i] + (r->left[i] - present[i]) : fmin(c->left[i], r->left[i]);
+        c->left[i] = i == WORKS - 1             ? (c->groups ? fmax(c->left[i], r->left[i]) : r->left[i]) /* what no stage accounts for: reading a cache, too */
+                     : r->left[i] >= present[i] ? c->left[i] + (r->left[i] - present[i]) : fmin(c->left[i], r->left[i]);
     c->costs.cpu_us = d->costs.cpu_us * sum(c->left) / sum(present);
     c->costs.blocked_us = fmin(c->costs.blocked_us, r->costs.blocked_us);
     c->costs.serial_us = fmin(c->costs.serial_us, r->costs.serial_us);

@@ -165,6 +165,12 @@ char *remedy_shell(const char *word)
     return t.data;
 }
 
+const char *remedy_stage_words(const struct draft_stage *s, char buffer[64])
+{
+    snprintf(buffer, 64, strlen(s->text) > 56 ? "%.52s …" : "%s", s->text);
+    return buffer;
+}
+
 char *remedy_source(const struct pst_doctor *d)
 {
     const struct draft_stage *s = &d->now.stage[0];
@@ -298,7 +304,7 @@ void remedy_prefix(const struct pst_doctor *d, bool sample, struct draft *ret)
     draft_copy(ret, sample ? &d->sampled : &d->now);
     draft_truncate(ret, decode == DRAFT_NONE ? ret->count : decode);
     for (size_t i = ret->count; i-- > 1;)
-        if (ret->stage[i].kind != PST_OP_SAMPLE)
+        if (ret->stage[i].kind != PST_OP_SAMPLE && !(i == 1 && sample && d->sample.taken))
             draft_remove(ret, i);
     draft_insert(ret, ret->count, "batch 64");
     ret->options.prefetch = 0;

@@ -27,6 +27,8 @@ void remedy_costs(struct pst_doctor *d, struct remedy *r, const struct costs *c)
 /* What `ranks` processes on this machine bring together, as a share of one with all cores. */
 double remedy_ranks_here(const struct pst_doctor *d, unsigned ranks);
 
+/* The text of a stage for a title; the end of a long one is left out. */
+const char *remedy_stage_words(const struct draft_stage *s, char buffer[64]);
 /* Returns the word as a shell reads it, as mem_format would; NULL: out of memory. */
 char *remedy_shell(const char *word);
 /* The paths of the source as shell words: "photos/" or "a.tfrecord b.tfrecord"; mem_free it. */

@@ -91,7 +91,7 @@ static pst_status try_stored(struct pst_doctor *d, struct remedy *r, const struc
     pst_status st = word ? PST_OK : fail_memory(reterr, "trying a remedy");
     if (st == PST_OK) {
         draft_copy(&r->variant, &d->sampled);
-        store_results(at, &r->variant, word, 1);
+        store_results(&(struct place){.first = at->first + d->sample.taken, .end = at->end + d->sample.taken}, &r->variant, word, 1);
         r->on_sample = true;
         st = remedy_fill(d, &r->variant, reterr);
     }
@@ -118,7 +118,7 @@ void remedy_without_heavy(struct pst_doctor *d, struct remedy *r)
 /* The pipeline that stores its results, and what that takes. */
 static pst_status describe(struct pst_doctor *d, struct remedy *r, const struct place *at, double each, pst_error *reterr)
 {
-    char *out = remedy_out(d, "augmented"), *word = out ? draft_quote(out) : NULL, bytes[32];
+    char *out = remedy_out(d, "augmented"), *word = out ? draft_quote(out) : NULL, bytes[32], name[64];
     const struct draft_stage *heavy = &d->now.stage[at->end - 1];
     if (word) {
         struct draft after;
@@ -138,7 +138,7 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, const struct 
     r->ram_bytes = 0;
     remedy_limit_by_disk(d, r, each);
     text_bytes((uint64_t)r->disk_bytes, bytes, sizeof(bytes));
-    snprintf(r->title, sizeof(r->title), "compute \"%.60s\" %u times per sample, once, and store the results: all epochs read them", heavy->text, VARIANTS);
+    snprintf(r->title, sizeof(r->title), "compute \"%s\" %u times per sample, once, and store the results: all epochs read them", remedy_stage_words(heavy, name), VARIANTS);
     snprintf(r->price, sizeof(r->price), "%s on disk, about %s once", bytes, FIGURE_TIME(r->seconds));
     snprintf(r->risk, sizeof(r->risk), "the same %u variants every time: a little less variety. An epoch has all of them: train a quarter as many epochs", VARIANTS);
     return PST_OK;

@@ -66,20 +66,21 @@ static pst_status find_larger_cache(struct pst_doctor *d, struct remedy *r, size
     mem_free(size);
     if (!limited || !d->sample.folder || !(d->epoch_samples > 0))
         return PST_SKIP;
-    double share = d->epoch_samples > 0 ? (double)d->sample.count / d->epoch_samples : 1;
-    draft_copy(&r->variant, &d->now); /* the size is one for all data: the sample would fit */
-    draft_set(&r->variant, at, "cache");
+    draft_copy(&r->variant, &d->sampled); /* whose cache holds the same part of the sample as the present one does of the data */
+    draft_set(&r->variant, at + d->sample.taken, "cache");
     r->variant.options.ram = 0;
-    r->warm_epoch = true;
-    if (share < 0.05)
-        return PST_SKIP; /* the first epoch, which fills the cache, takes too long to be tried */
+    r->on_sample = r->warm_epoch = true;
     pst_status st = remedy_probe(d, r, reterr);
     if (st != PST_OK)
         return st;
     char bytes[32];
-    r->ram_bytes = r->cache_used;
+    r->ram_bytes = r->cache_used / (double)d->sample.count * d->distinct_samples;
     text_bytes((uint64_t)r->ram_bytes, bytes, sizeof(bytes));
-    remedy_text(d, r, &r->variant);
+    struct draft after;
+    draft_copy(&after, &d->now);
+    draft_set(&after, at, "cache");
+    remedy_text(d, r, &after);
+    draft_finish(&after);
     r->rate = d->run.rate * r->warm_gain;
     r->flaw = true;
     r->cause = "ram-limit";
@@ -109,7 +110,7 @@ static pst_status try_cache(struct pst_doctor *d, struct remedy *r, size_t at, c
     if (folder && !word)
         return fail_memory(reterr, "trying a remedy");
     draft_copy(&r->variant, d->sample.folder ? &d->sampled : &d->now);
-    draft_insert(&r->variant, at, folder ? "cache path=%s" : "cache", word);
+    draft_insert(&r->variant, at + d->sample.taken, folder ? "cache path=%s" : "cache", word);
     mem_free(word);
     r->variant.options.ram = 0;
     r->on_sample = d->sample.folder != NULL;
@@ -141,6 +142,15 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, size_t at, co
     return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 
+/* Bytes of a sample in the cache. Where no operation comes after it, these are the bytes that are delivered. */
+static double cached_bytes(const struct pst_doctor *d, const struct remedy *r, size_t at)
+{
+    for (size_t i = at; i < d->now.count; i++)
+        if (d->now.stage[i].kind == PST_OP_SAMPLE)
+            return r->cache_used / (d->sample.folder ? (double)d->sample.count : (double)d->facts.elements);
+    return d->run.out_bytes;
+}
+
 static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     bool small = d->facts.elements != PST_NOWHERE && d->facts.elements <= 4096;
@@ -153,7 +163,7 @@ static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_err
     if (is_kept(d, at))
         return PST_SKIP;
     pst_status st = d->sample.folder || small ? try_cache(d, r, at, NULL, reterr) : PST_SKIP;
-    double each = st == PST_OK ? r->cache_used / (d->sample.folder ? (double)d->sample.count : (double)d->facts.elements) : d->run.out_bytes;
+    double each = st == PST_OK ? cached_bytes(d, r, at) : d->run.out_bytes;
     if (st == PST_SKIP && is_after_heavy(d, at)) {
         r->on_sample = r->warm_epoch = false;
         draft_finish(&r->variant);
@@ -161,13 +171,13 @@ static pst_status find_cache_ram(struct pst_doctor *d, struct remedy *r, pst_err
     } else if (st != PST_OK) {
         return st;
     }
-    r->ram_bytes = each * d->epoch_samples;
+    r->ram_bytes = each * d->distinct_samples;
     if (r->ram_bytes > 0.5 * memory_of(d))
         return PST_SKIP;
-    char bytes[32];
+    char bytes[32], words[64];
     text_bytes((uint64_t)r->ram_bytes, bytes, sizeof(bytes));
-    snprintf(r->title, sizeof(r->title), "keep the samples in memory after \"%.60s\": from the second epoch on they are not read or computed again",
-             d->now.stage[at - 1].text);
+    snprintf(r->title, sizeof(r->title), "keep the samples in memory after \"%s\": from the second epoch on they are not read or computed again",
+             remedy_stage_words(&d->now.stage[at - 1], words));
     snprintf(r->price, sizeof(r->price), "%s of memory; the first epoch is as slow as now", bytes);
     return describe(d, r, at, NULL, reterr);
 }
@@ -208,18 +218,18 @@ static pst_status find_cache_disk(struct pst_doctor *d, struct remedy *r, pst_er
     char *folder = file_join(d->sample.folder, "cache"), *out = remedy_out(d, "cache"), *word = out ? draft_quote(out) : NULL;
     pst_status st = folder && word ? try_cache(d, r, at, folder, reterr) : fail_memory(reterr, "trying a remedy");
     double each = st == PST_OK ? remedy_stored_bytes(folder) / (double)d->sample.count : 0;
-    r->disk_bytes = each * d->epoch_samples;
+    r->disk_bytes = each * d->distinct_samples;
     r->ram_bytes = 0;
     if (st == PST_OK && !(each > 0))
         st = PST_SKIP; /* nothing could be kept there */
     if (st == PST_OK)
         st = describe(d, r, at, word, reterr);
     if (st == PST_OK) {
-        char bytes[32];
+        char bytes[32], words[64];
         remedy_limit_by_disk(d, r, each);
         text_bytes((uint64_t)r->disk_bytes, bytes, sizeof(bytes));
-        snprintf(r->title, sizeof(r->title), "keep the samples on a local disk after \"%.60s\": later epochs and later runs read them there",
-                 d->now.stage[at - 1].text);
+        snprintf(r->title, sizeof(r->title), "keep the samples on a local disk after \"%s\": later epochs and later runs read them there",
+                 remedy_stage_words(&d->now.stage[at - 1], words));
         snprintf(r->price, sizeof(r->price), "%s on disk; the first epoch is as slow as now", bytes);
     }
     mem_free(folder);

@@ -58,11 +58,13 @@ static pst_status find_processes(struct pst_doctor *d, struct remedy *r, pst_err
     c.serial_us = 0;
     c.workers = d->limits.cores;
     remedy_costs(d, r, &c);
+    bool reading = !s && d->read_share > 0.5; /* the library that reads the format takes the lock */
     r->flaw = true;
-    r->cause = s ? "python-function" : "lock-contention";
-    snprintf(r->title, sizeof(r->title),
-             s ? "run the Python function in several processes, each with an interpreter of its own"
-               : "run the operation that takes a lock in several processes, or without the lock");
+    r->cause = s ? "python-function" : reading ? "slow-format" : "lock-contention";
+    snprintf(r->title, sizeof(r->title), "%s",
+             s         ? "run the Python function in several processes, each with an interpreter of its own"
+             : reading ? "read in several processes: what reads this format allows one call at a time"
+                       : "run the operation that takes a lock in several processes, or without the lock");
     snprintf(r->basis, sizeof(r->basis), "CPU time per sample divided among all cores");
     snprintf(r->price, sizeof(r->price), "memory of one process per core; results are copied between processes");
     return PST_OK;

@@ -22,7 +22,7 @@ static bool has_images(const struct pst_doctor *d)
 /* What it costs to store all data in the new form. */
 static void set_price(const struct pst_doctor *d, struct remedy *r, const struct rewritten *w)
 {
-    double total = d->epoch_samples > 0 ? d->epoch_samples : (double)d->sample.count, each = w->samples ? 1 / (double)w->samples : 0;
+    double total = d->distinct_samples > 0 ? d->distinct_samples : (double)d->sample.count, each = w->samples ? 1 / (double)w->samples : 0;
     char bytes[32];
     r->disk_bytes = (double)w->bytes * each * total;
     r->seconds = w->seconds * each * total;
@@ -84,7 +84,8 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, const char *s
     if (st == PST_OK) {
         bool pack = d->survey.kind == SURVEY_FILES, foreign = draft_has_custom(&d->now); /* the tool does not know those */
         snprintf(r->out, sizeof(r->out), "%s", out);
-        r->command = pack ? mem_format("penstock pack %s %s%s", source, shell, arguments)
+        const char *bad = d->now.options.bad && strcmp(d->now.options.bad, "error") != 0 ? d->now.options.bad : NULL;
+        r->command = pack ? mem_format("penstock pack %s %s%s%s%s", source, shell, arguments, bad ? " --bad " : "", bad ? bad : "")
                      : foreign ? NULL
                                : command_of(d, r->id, shell);
         remedy_repacked(d, folder, &after);
@@ -101,15 +102,87 @@ static pst_status describe(struct pst_doctor *d, struct remedy *r, const char *s
 
 /* ---- Packing ---- */
 
+/* Whether reading is enough of the work for another form of the data to bring `least`; where it is not, what brief runs show is chance. */
+static bool reading_matters(const struct pst_doctor *d, double least)
+{
+    return d->read_share > (d->contended ? 0.5 : 1 - 1 / least);
+}
+
+static bool is_flawed(const struct pst_doctor *d, const char *id)
+{
+    for (size_t i = 0; i < d->remedies; i++)
+        if (d->remedy[i].flaw && strcmp(d->remedy[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+/* The cause that another form of the data removes. A stream that is not the limit, and yet keeps each epoch waiting: its buffer is filled first. */
+static void set_read_cause(const struct pst_doctor *d, struct remedy *r)
+{
+    double epoch = d->epoch_samples > 0 ? d->epoch_samples / d->run.rate : INFINITY, workers = fmin(d->costs.workers, d->limits.cores);
+    bool fills = d->run.streamed && draft_find(&d->now, "shuffle", 0) != DRAFT_NONE && d->run.first_batch > 0.25 * epoch;
+    r->flaw = reading_matters(d, r->least);
+    r->cause = d->run.streamed ? "compressed-stream" : "slow-format";
+    if (fills && !is_flawed(d, "reorder") && (d->costs.serial_us < 0.75 * d->costs.cpu_us / fmax(workers, 1) || r->warm_gain < r->least)) {
+        r->flaw = true;
+        r->cause = "shuffle-buffer";
+        r->least = 0.9;
+    }
+}
+
+/* Tables, arrays, archives: whatever is neither files nor records is stored by `snapshot`, as it is. */
+static pst_status find_pack_format(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    if (!d->sample.taken || !(d->epoch_samples > 0) || draft_find(&d->now, "cache", 0) != DRAFT_NONE || !doctor_has_time(d, 4))
+        return PST_SKIP;
+    char *folder = file_join(d->sample.folder, "snapshot"), *word = folder ? draft_quote(folder) : NULL;
+    char *out = remedy_out(d, "shards"), *quoted = out ? draft_quote(out) : NULL;
+    pst_status st = or_memory(word && quoted ? out : NULL, reterr);
+    if (st == PST_OK) {
+        draft_copy(&r->variant, &d->sampled);
+        draft_insert(&r->variant, 2, "snapshot %s", word);
+        r->on_sample = r->packed = true;
+        st = remedy_fill(d, &r->variant, reterr);
+    }
+    if (st == PST_OK)
+        st = remedy_probe(d, r, reterr);
+    if (st == PST_OK) {
+        struct draft after;
+        char bytes[32], name[64];
+        r->disk_bytes = remedy_stored_bytes(folder) / (double)d->sample.count * d->distinct_samples;
+        text_bytes((uint64_t)r->disk_bytes, bytes, sizeof(bytes));
+        draft_copy(&after, &d->now);
+        draft_insert(&after, 1, "snapshot %s", quoted);
+        remedy_text(d, r, &after);
+        draft_finish(&after);
+        set_read_cause(d, r);
+        snprintf(r->title, sizeof(r->title), "store what \"%s\" reads in shards, once: any worker reads any sample from there", remedy_stage_words(&d->now.stage[0], name));
+        snprintf(r->price, sizeof(r->price), "%s on disk; the first epoch is as slow as now", bytes);
+        r->packed = false; /* the text stores them by itself */
+        st = or_memory(r->pipeline, reterr);
+    }
+    mem_free(folder);
+    mem_free(word);
+    mem_free(out);
+    mem_free(quoted);
+    return st;
+}
+
 static pst_status find_pack(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     struct rewrite q = {0};
+    if (d->sample.taken)
+        return find_pack_format(d, r, reterr);
     if (!d->survey.file_per_element || !d->sample.folder || draft_find(&d->now, "decode", 0) == DRAFT_NONE)
         return PST_SKIP;
     pst_status st = try_rewrite(d, r, &q, reterr);
     if (st != PST_OK)
         return st;
-    r->flaw = d->survey.mean_bytes < 262144;
+    double most = d->run.rate / fmax(1 - 1.5 * d->read_share, 0.05); /* all that packing saves is reading */
+    r->rate = fmin(r->rate, most);
+    r->low = fmin(r->low, most);
+    r->high = fmin(r->high, most);
+    r->flaw = d->survey.mean_bytes < 262144 && reading_matters(d, r->least);
     r->cause = "many-small-files";
     snprintf(r->title, sizeof(r->title), "pack the files into shards: one read instead of opening, reading and closing each file");
     return describe(d, r, "shards", "", reterr);
@@ -138,14 +211,6 @@ static pst_status copy_plain(struct pst_doctor *d, const char *path, struct rewr
     return st;
 }
 
-static bool is_flawed(const struct pst_doctor *d, const char *id)
-{
-    for (size_t i = 0; i < d->remedies; i++)
-        if (d->remedy[i].flaw && strcmp(d->remedy[i].id, id) == 0)
-            return true;
-    return false;
-}
-
 /* Compressed shards as plain ones, which any worker can read anywhere. */
 static pst_status find_reshard(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
@@ -170,14 +235,7 @@ static pst_status find_reshard(struct pst_doctor *d, struct remedy *r, pst_error
         draft_set(&text, 0, "tfrecord %s/", after);
         remedy_text(d, r, &text);
         draft_finish(&text);
-        r->flaw = true;
-        r->cause = "compressed-stream";
-        double epoch = d->epoch_samples > 0 ? d->epoch_samples / d->run.rate : INFINITY;
-        if (r->warm_gain < r->least && draft_find(&d->now, "shuffle", 0) != DRAFT_NONE && d->run.first_batch > 0.25 * epoch &&
-            !is_flawed(d, "reorder")) {
-            r->cause = "shuffle-buffer"; /* the rate is right, but each epoch begins with filling the buffer */
-            r->least = 0.9;
-        }
+        set_read_cause(d, r);
         snprintf(r->out, sizeof(r->out), "%s", out);
         snprintf(r->title, sizeof(r->title), "store the shards without compression: every worker reads any record, and the shuffle is exact");
         r->command = mem_format("penstock pack %s %s", source, shell);
@@ -262,7 +320,7 @@ static pst_status find_entropy_index(struct pst_doctor *d, struct remedy *r, pst
     if (st == PST_OK)
         st = pst_index_entropy(path, NULL, false, d->limits.cores, NULL, NULL, &report, reterr);
     if (st == PST_OK) {
-        double total = d->epoch_samples > 0 ? d->epoch_samples : (double)w.samples;
+        double total = d->distinct_samples > 0 ? d->distinct_samples : (double)w.samples;
         draft_copy(&r->variant, &d->now);
         draft_set(&r->variant, 0, "tfrecord %s", word);
         r->on_sample = true;

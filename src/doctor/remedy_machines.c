@@ -93,9 +93,9 @@ static pst_status find_more_machines(struct pst_doctor *d, struct remedy *r, pst
     if (d->step.origin)
         snprintf(r->risk, sizeof(r->risk), "a step then takes %llu samples: the learning rate may have to grow with it",
                  (unsigned long long)n * d->facts.batch);
-    if (model && draft_has_custom(&d->now))
-        return PST_OK; /* the tool does not know the operations of the program */
-    char *train = model ? doctor_train_command(d, d->step.model, true, "") : mem_strdup("penstock train …");
+    if (!model || draft_has_custom(&d->now))
+        return PST_OK; /* the tool does not know the training, or the operations of the program */
+    char *train = doctor_train_command(d, d->step.model, true, "");
     r->command = train ? mem_format("mpirun -n %u --map-by ppr:1:node --bind-to none --hostfile HOSTS %s", n, train) : NULL;
     mem_free(train);
     return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");

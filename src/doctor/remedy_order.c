@@ -48,16 +48,61 @@ static pst_status judge_choice(struct pst_doctor *d, struct remedy *r, const str
     return PST_OK;
 }
 
+static bool has_flag(const struct draft_stage *s, unsigned flags)
+{
+    const pst_op_class *op = s->custom ? NULL : pst_op_find(s->name);
+    return op && op->flags & flags;
+}
+
+/* Whether a conversion of images to floats comes before an operation that makes them smaller; `*ret_from` and `*ret_to`: where it is, and after what it would
+ * be better. */
+static bool converts_early(const struct draft *r, size_t *ret_from, size_t *ret_to)
+{
+    size_t decode = draft_find(r, "decode", 0), from = decode;
+    while (from < r->count && strcmp(r->stage[from].name, "normalize") != 0)
+        from++;
+    if (decode == DRAFT_NONE || from >= r->count)
+        return false;
+    *ret_from = *ret_to = from;
+    for (size_t i = from + 1; i < r->count && r->stage[i].kind == PST_OP_SAMPLE && has_flag(&r->stage[i], PST_OP_CUTS | PST_OP_SIZES); i++)
+        *ret_to = i;
+    return *ret_to > from;
+}
+
+/* Pixels of a byte that are resized before they become floats of four. */
+static pst_status find_late_floats(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
+{
+    size_t from, to;
+    if (!converts_early(&d->now, &from, &to))
+        return PST_SKIP;
+    draft_copy(&r->variant, &d->now);
+    draft_insert(&r->variant, to + 1, "%s", d->now.stage[from].text);
+    draft_remove(&r->variant, from);
+    pst_status st = remedy_probe(d, r, reterr);
+    if (st != PST_OK)
+        return st;
+    r->flaw = true;
+    r->cause = "early-floats";
+    snprintf(r->title, sizeof(r->title), "\"%.40s\" after \"%.40s\": images become floats when they are small", d->now.stage[from].text, d->now.stage[to].text);
+    snprintf(r->price, sizeof(r->price), "pixels are rounded to 8 bits after resizing");
+    remedy_text(d, r, &r->variant);
+    return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
+}
+
 static pst_status find_reorder(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     struct tree_moves m;
+    pst_status st = find_late_floats(d, r, reterr);
+    if (st != PST_SKIP)
+        return st;
+    draft_finish(&r->variant);
     if (d->facts.indexed)
         return PST_SKIP; /* by an index, nothing is computed that is not delivered */
     draft_copy(&r->variant, &d->now);
     tree_reorder(&r->variant, &m);
     if (m.shuffles + m.choices == 0)
         return r->variant.failed ? fail_memory(reterr, "trying a remedy") : PST_SKIP;
-    pst_status st = m.choices ? judge_choice(d, r, &m, reterr) : judge_shuffle(d, r, reterr);
+    st = m.choices ? judge_choice(d, r, &m, reterr) : judge_shuffle(d, r, reterr);
     if (st != PST_OK)
         return st;
     remedy_text(d, r, &r->variant);

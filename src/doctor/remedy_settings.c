@@ -74,22 +74,46 @@ static pst_status find_larger_batch(struct pst_doctor *d, struct remedy *r, pst_
     return or_memory(r->pipeline, reterr);
 }
 
+/* Whether the RAM budget decides how many batches are prepared ahead. */
+static bool is_starved(const struct pst_doctor *d)
+{
+    return strstr(d->run.prefetch_reason, "RAM budget") || d->facts.ram_limits;
+}
+
+/* Memory for as many batches ahead as even out what single samples cost. */
+static double ring_bytes(const struct pst_doctor *d)
+{
+    uint64_t batch = d->facts.batch_bytes ? d->facts.batch_bytes : (uint64_t)(d->run.out_bytes * (double)d->facts.batch);
+    return 10.0 * (double)batch + 32e6;
+}
+
+/* Whether the machine has that much to give; the default budget is half of what is free. */
+static bool has_room(const struct pst_doctor *d)
+{
+    return ring_bytes(d) < 0.5 * (double)(d->options.memory ? d->options.memory : d->limits.memory_available);
+}
+
+/* The share of the time that both sides wait, in turns: a longer ring gives it back. */
+static double lost_in_turns(const struct trial *t)
+{
+    double lost = fmin(t->worker_wait, t->wait_share);
+    return lost >= 0.04 + 0.3 * t->delay ? lost : 0; /* where others have the cores, both sides wait */
+}
+
 /* Too few batches ahead: workers and consumer wait in turns, and none of them would have to. */
 static pst_status find_prefetch(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     const struct trial *t = isfinite(d->step.wait_share) ? &d->together : &d->run;
     size_t at = draft_find(&d->now, "prefetch", 0);
-    bool starved = strstr(d->run.prefetch_reason, "RAM budget") || d->facts.ram_limits;
-    bool given = at != DRAFT_NONE || d->now.options.prefetch > 0;
-    if ((!starved && !given) || d->run.prefetch > 4 || t->worker_wait < 0.04 || t->wait_share < 0.04)
+    double lost = lost_in_turns(&d->run), evened = lost_in_turns(t);
+    bool starved = is_starved(d), given = at != DRAFT_NONE || d->now.options.prefetch > 0;
+    if ((!starved && !given) || (starved && !has_room(d)) || d->run.prefetch > 4 || !(evened > 0))
         return PST_SKIP;
     vary(d, r);
     if (at != DRAFT_NONE)
         draft_remove(&r->variant, at);
     r->variant.options.prefetch = 0;
     r->variant.options.ram = 0;
-    /* The time that both sides wait is what a longer ring gives back. */
-    double lost = t->worker_wait < t->wait_share ? t->worker_wait : t->wait_share;
     struct costs c = d->costs;
     remedy_costs(d, r, &c);
     double most = predict_rate(d, &c) / (1 - lost);
@@ -98,11 +122,11 @@ static pst_status find_prefetch(struct pst_doctor *d, struct remedy *r, pst_erro
     r->low = d->pipe_rate;
     r->high = r->rate * 1.1;
     path_note(d, r, &d->run, &d->run); /* the work stays the same */
+    r->evened = evened;
     r->flaw = true;
     r->least = 1.04;
     r->cause = starved ? "ram-limit" : "no-prefetch";
-    uint64_t need = d->facts.batch_bytes ? d->facts.batch_bytes : (uint64_t)(d->run.out_bytes * (double)d->facts.batch);
-    double ram = 10.0 * (double)need + 32e6;
+    double ram = ring_bytes(d);
     char size[32];
     text_bytes((uint64_t)ram, size, sizeof(size));
     if (starved)
@@ -118,24 +142,43 @@ static pst_status find_prefetch(struct pst_doctor *d, struct remedy *r, pst_erro
     return or_memory(r->command, reterr);
 }
 
+#define CACHED_BATCH (4 << 20)  /* bytes of a batch that stays in the processor's cache until it is used */
+#define LARGE_BATCH  (16 << 20) /* …and of one that does not */
+#define LARGE_COUNT  256
+
+/* Half as many samples, and again, until a batch stays in the cache. */
+static uint64_t cached_batch(const struct pst_doctor *d)
+{
+    uint64_t n = d->facts.batch;
+    while (n > 32 && (double)n * d->run.out_bytes > CACHED_BATCH)
+        n /= 2;
+    return n;
+}
+
+/* Large batches that are written as fast as the memory takes them, or of which it has room for two at most. */
 static pst_status find_smaller_batch(struct pst_doctor *d, struct remedy *r, pst_error *reterr)
 {
     size_t at = draft_find(&d->now, "batch", 0);
-    uint64_t batch = d->facts.batch;
-    bool starved = strstr(d->run.prefetch_reason, "RAM budget") || d->facts.ram_limits;
-    if (at == DRAFT_NONE || batch < 64 || !starved || d->run.prefetch > 2)
+    uint64_t batch = d->facts.batch, after = cached_batch(d);
+    double bytes = (double)batch * d->run.out_bytes;
+    bool tight = is_starved(d) && d->run.prefetch <= 2 && batch >= 64;
+    bool written = batch >= LARGE_COUNT && bytes > LARGE_BATCH && d->run.out_bytes * d->run.rate > 0.05 * d->limits.memory_bandwidth;
+    if (at == DRAFT_NONE || after >= batch || (!tight && !written))
         return PST_SKIP;
     vary(d, r);
-    draft_set(&r->variant, at, "batch %llu", (unsigned long long)(batch / 4));
+    draft_set(&r->variant, at, "batch %llu", (unsigned long long)after);
     pst_status st = remedy_probe(d, r, reterr);
     if (st != PST_OK)
         return st;
     remedy_text(d, r, &r->variant);
-    r->flaw = d->now.options.ram == 0; /* with a budget of the user's, the budget is the cause */
+    r->flaw = !tight || !has_room(d); /* where there is more memory, the budget is the cause */
+    r->least = 1.25;
     r->cause = "large-batch";
-    snprintf(r->title, sizeof(r->title), "put %llu samples into a batch instead of %llu, so that several fit into memory",
-             (unsigned long long)(batch / 4), (unsigned long long)batch);
-    snprintf(r->risk, sizeof(r->risk), "a smaller batch changes the training");
+    char size[32];
+    text_bytes((uint64_t)bytes, size, sizeof(size));
+    snprintf(r->title, sizeof(r->title), "put %llu samples into a batch instead of %llu: %s go through memory, fewer stay in the processor's cache",
+             (unsigned long long)after, (unsigned long long)batch, size);
+    snprintf(r->risk, sizeof(r->risk), "a smaller batch changes the training; several of them can be summed up before the weights change");
     return or_memory(r->pipeline, reterr);
 }
 

@@ -95,8 +95,11 @@ static pst_status find_remote(struct pst_doctor *d, struct remedy *r, pst_error 
              st == PST_OK ? "brief runs after the first epoch" : "the costs without waits for the store: an upper bound");
     describe_store(d, r);
     unsigned connections = remote_connections(d, wanted_bytes(d, r));
-    r->command = connections > d->remote.connections ? mem_format("PENSTOCK_CONNECTIONS=%u PENSTOCK_CACHE=FOLDER penstock …", connections)
-                                                     : mem_format("PENSTOCK_CACHE=FOLDER penstock …");
+    char *again = doctor_command(d, "");
+    r->command = !again                                  ? NULL
+                 : connections > d->remote.connections ? mem_format("PENSTOCK_CONNECTIONS=%u PENSTOCK_CACHE=penstock-cache %s", connections, again)
+                                                       : mem_format("PENSTOCK_CACHE=penstock-cache %s", again);
+    mem_free(again);
     return r->command ? PST_OK : fail_memory(reterr, "describing a remedy");
 }
 

@@ -102,6 +102,8 @@ static pst_status store_image(void *user, size_t i, pst_error *reterr)
     if (st == PST_OK && q->compare && j->compared + i < MOST_COMPARED)
         j->psnr[i] = compare(&image, j->data[i], j->length[i], q->compare, picture_for(j, i));
     pst_image_finish(&image);
+    if (st == PST_ECORRUPT && q->from->options.bad && strcmp(q->from->options.bad, "error") != 0)
+        return PST_OK; /* the pipeline leaves it out, too */
     return st;
 }
 
@@ -165,6 +167,8 @@ static pst_status write_batch(struct job *j, pst_error *reterr)
     if (st == PST_OK && j->q->image)
         st = parallel_each(n, j->q->threads, store_image, j, reterr);
     for (size_t i = 0; i < n && st == PST_OK; i++) {
+        if (j->q->image && !j->data[i])
+            continue;
         st = write_element(j, i, reterr);
         if (j->psnr[i] > 0) {
             j->done.psnr += j->psnr[i];

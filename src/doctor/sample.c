@@ -1,5 +1,6 @@
-/* sample.c: a stratified sample of the data in a temporary folder, on which remedies are tried: elements are sorted by size, and every
- * n-th is taken, so that the sample has small and large ones in the proportion of the data. */
+/* sample.c: a sample of the data, on which remedies are tried. Of files and records it is a stratified one in a temporary folder: elements are sorted by
+ * size, and every n-th is taken, so that the sample has small and large ones in the proportion of the data. Of every other source, such as tables
+ * and arrays, it is the first elements, read by that source itself. */
 #include "doctor/doctor.h"
 
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "io/publish.h"
 
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +42,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* As many elements as can be decoded and encoded again in about a second. */
-static size_t choose_count(const struct pst_doctor *d)
+static size_t choose_count(const struct pst_doctor *d, size_t most)
 {
     const struct survey *s = &d->survey;
     double seconds = doctor_span(d, 0.3, 1.2), us = d->costs.cpu_us > 1 ? d->costs.cpu_us : 1;
@@ -48,7 +50,53 @@ static size_t choose_count(const struct pst_doctor *d)
     double fit = s->mean_bytes > 0 ? (double)MOST_BYTES / s->mean_bytes : 4096;
     count = count > fit ? fit : count;
     count = count < 16 ? 16 : count > 4096 ? 4096 : count;
-    return (size_t)count < s->count ? (size_t)count : s->count;
+    return (size_t)count < most ? (size_t)count : most;
+}
+
+static pst_status make_folder(struct pst_doctor *d, pst_error *reterr)
+{
+    char *folder = file_join(d->options.temp_dir ? d->options.temp_dir : "/tmp", "penstock-doctor-XXXXXX");
+    if (!folder)
+        return fail_memory(reterr, "writing the sample");
+    if (!mkdtemp(folder)) {
+        pst_status st = pst_fail_at(reterr, PST_EIO, folder, PST_NOWHERE, PST_NOWHERE, "no temporary folder can be made there");
+        mem_free(folder);
+        return st;
+    }
+    d->sample.folder = folder;
+    return PST_OK;
+}
+
+/* A cache in memory that is limited holds the same part of the sample as of all data. */
+static void scale_cache(struct pst_doctor *d)
+{
+    size_t at = draft_find(&d->sampled, "cache", 1);
+    if (at == DRAFT_NONE || !(d->epoch_samples > 0))
+        return;
+    char *folder = draft_argument(&d->sampled.stage[at], "path", 1), *size = draft_argument(&d->sampled.stage[at], "bytes", 0);
+    uint64_t bytes = d->now.options.ram / 2; /* as the cache does without a size */
+    bool known = !folder && (!size || text_parse_bytes(&bytes, size, NULL) == PST_OK);
+    if (known && bytes > 0)
+        draft_set(&d->sampled, at, "cache %.0f", fmax(1, (double)bytes * fmin(1, (double)d->sample.count / d->epoch_samples)));
+    mem_free(folder);
+    mem_free(size);
+}
+
+/* The first elements of a source that is neither files nor records. */
+static pst_status take_first(struct pst_doctor *d, pst_error *reterr)
+{
+    size_t count = choose_count(d, d->facts.elements == PST_NOWHERE ? 4096 : (size_t)d->facts.elements);
+    if (count < 8)
+        return PST_OK;
+    pst_status st = make_folder(d, reterr);
+    if (st < 0)
+        return st;
+    d->sample.count = count;
+    d->sample.taken = true;
+    draft_copy(&d->sampled, &d->now);
+    draft_insert(&d->sampled, 1, "take %zu", count);
+    scale_cache(d);
+    return PST_OK;
 }
 
 static const struct survey_item *pick(const struct survey *s, size_t i, size_t count)
@@ -110,20 +158,6 @@ static pst_status write_records(struct pst_doctor *d, pst_error *reterr)
     return st;
 }
 
-static pst_status make_folder(struct pst_doctor *d, pst_error *reterr)
-{
-    char *folder = file_join(d->options.temp_dir ? d->options.temp_dir : "/tmp", "penstock-doctor-XXXXXX");
-    if (!folder)
-        return fail_memory(reterr, "writing the sample");
-    if (!mkdtemp(folder)) {
-        pst_status st = pst_fail_at(reterr, PST_EIO, folder, PST_NOWHERE, PST_NOWHERE, "no temporary folder can be made there");
-        mem_free(folder);
-        return st;
-    }
-    d->sample.folder = folder;
-    return PST_OK;
-}
-
 /* The pipeline on the sample; a source by number is shuffled as before. */
 static pst_status make_draft(struct pst_doctor *d, pst_error *reterr)
 {
@@ -135,21 +169,24 @@ static pst_status make_draft(struct pst_doctor *d, pst_error *reterr)
         return fail_memory(reterr, "writing the sample");
     draft_copy(&d->sampled, &d->now);
     draft_set(&d->sampled, 0, "%s", s->source);
+    scale_cache(d);
     return PST_OK;
 }
 
 pst_status doctor_sample_make(struct pst_doctor *d, pst_error *reterr)
 {
     struct survey *s = &d->survey;
-    if (s->kind == SURVEY_NONE || s->count < 8 || draft_stores(&d->now)) /* what the pipeline keeps on disk would be kept of the sample, too */
+    if (draft_stores(&d->now) || s->count < 8) /* what the pipeline keeps on disk would be kept of the sample, too */
         return PST_OK;
     pst_status st = doctor_tick(d, "taking a sample", reterr);
+    if (st == PST_OK && s->kind == SURVEY_NONE)
+        return take_first(d, reterr);
     if (st == PST_OK)
         st = make_folder(d, reterr);
     if (st < 0)
         return st;
     qsort(s->item, s->count, sizeof(*s->item), by_size);
-    d->sample.count = choose_count(d);
+    d->sample.count = choose_count(d, s->count);
     st = s->kind == SURVEY_FILES ? write_list(d, reterr) : write_records(d, reterr);
     return st < 0 ? st : make_draft(d, reterr);
 }

@@ -159,9 +159,10 @@ static pst_status run_together(struct pst_doctor *d, pst_trainer *trainer, const
     if (st == PST_OK)
         st = trial_run(&q, &d->together, reterr);
     if (st == PST_OK && d->together.batches > 3) {
-        double period = d->together.seconds / (double)d->together.batches;
-        d->step.wait_share = fmax(0, 1 - d->together.step_seconds / period); /* all that is not the step */
-        d->step.together = d->together.rate;
+        double period = d->together.seconds / (double)d->together.batches, step = trainer ? d->together.step_seconds : 1e-3 * d->step.ms;
+        double wait = fmax(0, period - d->together.step_seconds); /* all that is not the step */
+        d->step.wait_share = wait / (step + wait);
+        d->step.together = d->together.rate * period / (step + wait); /* a busy machine makes sleeps longer, not steps */
     }
     return st;
 }

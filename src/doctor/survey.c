@@ -65,15 +65,15 @@ static pst_status add_item(struct survey *s, pst_pipeline *p, const pst_batch *b
     const pst_tensor *payload = payload_of(b), *label = pst_batch_get(b, "label");
     const pst_bytes *bytes = payload ? (const pst_bytes *)payload->data + at : NULL;
     pst_place place = {0};
-    if (!bytes || pst_pipeline_locate(p, b, at, &place, NULL) < 0 || !place.path)
+    if (pst_pipeline_locate(p, b, at, &place, NULL) < 0 || !place.path)
         return PST_OK; /* it has no place in a file */
     if (mem_grow((void **)&s->item, &s->capacity, s->count + 1, sizeof(*s->item)) < 0)
         return fail_memory(reterr, "looking at the data");
     struct survey_item *item = &s->item[s->count];
-    *item = (struct survey_item){.path = mem_strdup(place.path), .label = INT64_MIN, .bytes = bytes->length, .offset = place.offset};
+    *item = (struct survey_item){.path = mem_strdup(place.path), .label = INT64_MIN, .bytes = bytes ? bytes->length : 0, .offset = place.offset};
     if (label && label->dtype == PST_DTYPE_I64 && label->rank == 1)
         item->label = ((const int64_t *)label->data)[at];
-    bool record = place.record != PST_NOWHERE && pst_batch_get(b, "record") == payload;
+    bool record = bytes && place.record != PST_NOWHERE && pst_batch_get(b, "record") == payload;
     if (record) {
         item->data = mem_alloc(bytes->length ? bytes->length : 1);
         if (item->data)
@@ -108,7 +108,8 @@ static pst_status look_at_elements(struct pst_doctor *d, pst_pipeline *p, double
         if (doctor_stopped(d))
             return pst_fail(reterr, PST_ECANCELLED, "the examination was stopped");
     }
-    s->mean_bytes = s->count ? (double)bytes / (double)s->count : 0;
+    bool counted = d->facts.elements != PST_NOWHERE && d->facts.elements > 0 && s->kind == SURVEY_NONE;
+    s->mean_bytes = counted ? (double)s->file_bytes / (double)d->facts.elements : s->count ? (double)bytes / (double)s->count : 0;
     return st < 0 ? st : PST_OK;
 }
 
@@ -131,7 +132,7 @@ static pst_status survey_source(struct pst_doctor *d, pst_error *reterr)
 {
     struct draft r;
     pst_pipeline *p = NULL;
-    draw(d, 1, 32, &r);
+    draw(d, 1, 16, &r);
     pst_status st = draft_open(&r, &p, reterr);
     if (st == PST_OK)
         st = look_at_elements(d, p, doctor_span(d, 0.25, 0.7), reterr);

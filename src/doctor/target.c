@@ -1,4 +1,4 @@
-/* target.c: the usual pipeline for a path: class folders, a flat folder of images, shards, a list, arrays. */
+/* target.c: the usual pipeline for a path: class folders, a flat folder of images, shards, a list, a table, text, arrays, an archive. */
 #include "doctor/doctor.h"
 
 #include "base/error.h"
@@ -90,7 +90,7 @@ static pst_status folder_text(char **ret, const char *path, pst_error *reterr)
     }
     if (st == PST_OK && !shard && !image)
         st = pst_fail_at(reterr, PST_ENOTFOUND, path, PST_NOWHERE, PST_NOWHERE,
-                         "the folder has neither images nor TFRecord shards; write the pipeline out: penstock doctor \"SOURCE | …\"");
+                         "the folder has neither images nor TFRecord shards; name a file in it, or write the pipeline: penstock doctor \"SOURCE | …\"");
     if (st == PST_OK) {
         char *source = shard ? mem_format("tfrecord %s", word) : mem_format("folder %s%s", word, flat ? " labels=none" : "");
         *ret = !source ? NULL : shard ? mem_strdup(source) : image_pipeline(source, side_of_file(image));
@@ -184,33 +184,94 @@ static pst_status check_records(const char *path, pst_error *reterr)
     pst_reader_close(reader);
     if (st == PST_ECORRUPT)
         return pst_fail_at(reterr, PST_EINVAL, path, PST_NOWHERE, PST_NOWHERE,
-                           "not a TFRecord file, and of no other kind that the doctor knows; give a folder of images, TFRecord shards, a list (.csv, .tsv, .txt, "
-                           ".lst), an array (.npy), the text of a pipeline, or @FILE if the file contains such a text");
+                           "not a TFRecord file, and of no other kind that the doctor knows; give a folder of images, TFRecord shards, a list of images or a "
+                           "table (.csv, .tsv), text (.txt, .lst), arrays (.npy, .h5), an archive (.tar), the text of a pipeline, or @FILE if the file contains "
+                           "such a text");
     if (st < 0 && reterr)
         *reterr = error;
     return st < 0 ? st : PST_OK;
 }
 
+/* ---- Other files ---- */
+
+static bool ends_with_any(const char *path, const char *const *ends)
+{
+    for (; *ends; ends++)
+        if (ends_with(path, *ends))
+            return true;
+    return false;
+}
+
+/* Whether a text begins with rows that name images: it is a list of them, not a table. */
+static bool lists_images(const char *path)
+{
+    char head[16384];
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(head, 1, sizeof(head) - 1, f) : 0;
+    bool found = false;
+    if (f)
+        fclose(f);
+    head[n] = '\0';
+    for (char *rest = head, *cell; !found && (cell = strtok_r(rest, ",;\t\r\n\"", &rest));)
+        found = is_image(cell);
+    return found;
+}
+
+static char *list_text(const char *word)
+{
+    char *source = mem_format("files %s", word), *probe = source ? mem_format("%s | take 1 | batch 1", source) : NULL;
+    unsigned side = probe ? side_in(probe) : 0;
+    char *text = source ? image_pipeline(source, side ? side : USUAL_SIZE) : NULL;
+    mem_free(source);
+    mem_free(probe);
+    return text;
+}
+
+static char *archive_text(const char *word)
+{
+    char *source = mem_format("tar %s", word), *probe = source ? mem_format("%s | take 1 | batch 1", source) : NULL;
+    unsigned side = probe ? side_in(probe) : 0;
+    char *text = !source ? NULL : side ? image_pipeline(source, side) : mem_format("%s | shuffle | batch 64", source);
+    mem_free(source);
+    mem_free(probe);
+    return text;
+}
+
+/* The name without the ending of a compressed file; mem_free it. */
+static char *plain_name(const char *path)
+{
+    static const char *const packed[] = {".gz", ".zst", ".zz", ".zlib", NULL};
+    char *name = mem_strdup(path);
+    if (name && ends_with_any(name, packed))
+        *strrchr(name, '.') = '\0';
+    return name;
+}
+
 static pst_status file_text(char **ret, const char *path, pst_error *reterr)
 {
-    char *word = draft_quote(path), *source = NULL;
-    pst_status st = PST_OK;
-    if (word && ends_with(path, ".npy"))
+    static const char *const tables[] = {".csv", ".tsv", NULL}, *const texts[] = {".txt", ".lst", NULL}, *const archives[] = {".tar", ".tgz", NULL},
+                             *const arrays[] = {".h5", ".hdf5", NULL};
+    char *word = draft_quote(path), *name = plain_name(path);
+    pst_status st = word && name ? PST_OK : fail_memory(reterr, "writing a pipeline");
+    bool plain = name && strcmp(name, path) == 0, list = st == PST_OK && plain && (ends_with_any(name, tables) || ends_with_any(name, texts)) && lists_images(path);
+    *ret = NULL;
+    if (st == PST_OK && list)
+        *ret = list_text(word);
+    else if (st == PST_OK && plain && ends_with(name, ".npy"))
         *ret = mem_format("npy %s | shuffle | batch 64", word);
-    else if (word && (ends_with(path, ".csv") || ends_with(path, ".txt") || ends_with(path, ".tsv") || ends_with(path, ".lst"))) {
-        source = mem_format("files %s", word);
-        char *probe = source ? mem_format("%s | take 1 | batch 1", source) : NULL;
-        unsigned side = probe ? side_in(probe) : 0;
-        *ret = source ? image_pipeline(source, side ? side : USUAL_SIZE) : NULL;
-        mem_free(probe);
-    } else {
-        st = word ? check_records(path, reterr) : PST_OK;
-        *ret = word && st == PST_OK ? mem_format("tfrecord %s", word) : NULL;
+    else if (st == PST_OK && plain && ends_with_any(name, arrays))
+        *ret = mem_format("hdf5 %s | shuffle | batch 64", word);
+    else if (st == PST_OK && (ends_with_any(name, tables) || ends_with_any(name, texts)))
+        *ret = mem_format("%s %s | shuffle | batch 256", ends_with_any(name, tables) ? "csv" : "lines", word);
+    else if (st == PST_OK && ends_with_any(name, archives))
+        *ret = archive_text(word);
+    else if (st == PST_OK && (st = check_records(path, reterr)) == PST_OK) {
+        *ret = mem_format("tfrecord %s", word);
         if (*ret)
             st = shards_text(ret, reterr);
     }
     mem_free(word);
-    mem_free(source);
+    mem_free(name);
     return st < 0 ? st : *ret ? PST_OK : fail_memory(reterr, "writing a pipeline");
 }
 

@@ -19,6 +19,7 @@ struct moment {
 };
 
 #define TRIAL_QUARTERS 4
+#define SLOW           1.0 /* seconds of a batch */
 #define TRACE_EVENTS   1000000
 
 struct course {
@@ -27,6 +28,7 @@ struct course {
     struct moment begin, end;
     uint64_t since_epoch; /* samples of the present epoch */
     double step;
+    double owed; /* seconds that steps of a given length took too long, because the system woke the consumer late */
     double opened, mark;  /* seconds; the beginning of the present window */
     bool partial;         /* the warm-up did not reach the end of the epoch */
     uint64_t mark_samples, samples;
@@ -90,15 +92,17 @@ static pst_status use(struct course *c, const pst_batch *batch, pst_error *reter
     const struct trial_request *q = c->q;
     double begin = now();
     pst_status st = PST_OK;
-    if (q->step > 0)
-        sleep_for(q->step);
+    if (q->step > c->owed)
+        sleep_for(q->step - c->owed); /* what one step took too long, the next ones are shorter */
     if (q->trainer) {
         pst_samples s = {.size = sizeof(s), .input = pst_batch_get(batch, q->fields->input),
                          .target = q->fields->target[0] ? pst_batch_get(batch, q->fields->target) : NULL};
         st = pst_trainer_step(q->trainer, &s, NULL, reterr);
         st = st == PST_ETYPE ? PST_OK : st; /* a loss that is not finite takes as long */
     }
-    c->step += now() - begin;
+    double took = now() - begin;
+    c->owed = q->step > 0 ? fmin(fmax(c->owed + took - q->step, 0), 4 * q->step) : 0;
+    c->step += took;
     return st;
 }
 
@@ -253,6 +257,7 @@ static void evaluate(const struct course *c, struct trial *r)
     r->step_seconds = r->batches ? (b->step - a->step) / (double)r->batches : 0;
     r->read_bytes = (double)(s->read_bytes - t->read_bytes) / samples;
     r->out_bytes = (double)(s->bytes - t->bytes) / samples;
+    r->skipped = (double)s->skipped / (double)(s->skipped + s->samples);
     r->ready = s->ready_mean;
     r->workers = s->workers;
     r->prefetch = s->prefetch;
@@ -285,7 +290,8 @@ static pst_status measure(struct course *c, struct trial *r, pst_error *reterr)
     r->first_batch = now() - c->opened;
     r->batch_size = pst_pipeline_batch_size(c->pipeline);
     r->streamed = is_stream(c->pipeline);
-    st = take(c, now() + q->warmup, q->whole_epoch, NULL, &r->epoch_samples, reterr);
+    double warmup = r->first_batch > SLOW ? 0 : q->warmup; /* the first batch is enough where each takes long */
+    st = take(c, now() + warmup, q->whole_epoch, NULL, &r->epoch_samples, reterr);
     if (st == PST_OK) {
         look(c, &c->begin);
         c->mark = c->begin.time;

@@ -47,6 +47,7 @@ struct trial {
     double worker_wait;     /* share of the workers' time that they waited for room */
     double step_seconds;    /* mean duration of the consumer's own work per batch */
     double read_bytes, out_bytes; /* per sample */
+    double skipped;               /* share of the elements that were left out as damaged */
     double ready;
     double window[TRIAL_WINDOWS]; /* rates */
     size_t windows;

@@ -58,28 +58,45 @@ static void evaluate(struct turns *ret, const struct tally *t)
     ret->after.rate = ret->before.rate * ret->gain;
 }
 
+/* Both with smaller batches, if theirs are the same and take too long. */
+static void shorten(const struct pst_doctor *d, const struct turns_request *q, double seconds, struct draft ret[2])
+{
+    size_t a = draft_find(q->before, "batch", 0), b = draft_find(q->after, "batch", 0);
+    draft_copy(&ret[0], q->before);
+    draft_copy(&ret[1], q->after);
+    if (a == DRAFT_NONE || b == DRAFT_NONE || strcmp(q->before->stage[a].text, q->after->stage[b].text) != 0)
+        return;
+    doctor_shorten(d, &ret[0], seconds);
+    doctor_shorten(d, &ret[1], seconds);
+}
+
 pst_status doctor_turns(struct pst_doctor *d, const struct turns_request *q, struct tally *tally, struct turns *ret, pst_error *reterr)
 {
     double seconds = turn_seconds(d, q->seconds);
     double end = doctor_hurries(d) && !d->options.verify ? 0 : doctor_elapsed(d) + 3 * (double)q->rounds * q->seconds; /* with what opening them takes */
     size_t least = d->options.quick ? 2 : LEAST_TURNS;
+    struct draft both[2];
+    pst_status st = PST_OK;
+    shorten(d, q, seconds, both);
     *ret = (struct turns){0};
-    for (size_t i = 0; i < q->rounds && tally->count < MOST_TURNS && (tally->count < least || doctor_elapsed(d) < end); i++) {
+    for (size_t i = 0; st == PST_OK && i < q->rounds && tally->count < MOST_TURNS && (tally->count < least || doctor_elapsed(d) < end); i++) {
         struct trial a = {0}, b = {0};
-        pst_status st = PST_OK;
         bool first = tally->count % 2; /* who begins alternates, too */
         for (int k = 0; k < 2 && st == PST_OK; k++)
-            st = (k == 0) != first ? doctor_trial(d, q->before, seconds, false, &a, reterr)
-                                   : doctor_trial(d, q->after, seconds, q->warm_epoch, &b, reterr);
+            st = (k == 0) != first ? doctor_trial(d, &both[0], seconds, false, &a, reterr)
+                                   : doctor_trial(d, &both[1], seconds, q->warm_epoch, &b, reterr);
         if (st == PST_OK && q->whole && b.partial)
-            return PST_SKIP; /* the first epoch, which fills a cache, takes too long: later ones cannot be measured */
+            st = PST_SKIP; /* the first epoch, which fills a cache, takes too long: later ones cannot be measured */
         if (st != PST_OK)
-            return st;
+            break;
         add_costs(&ret->before, &a, i + 1);
         add_costs(&ret->after, &b, i + 1);
         tally->before[tally->count] = a.rate;
         tally->ratio[tally->count++] = a.rate > 0 ? b.rate / a.rate : 0;
     }
-    evaluate(ret, tally);
-    return PST_OK;
+    draft_finish(&both[0]);
+    draft_finish(&both[1]);
+    if (st == PST_OK)
+        evaluate(ret, tally);
+    return st;
 }

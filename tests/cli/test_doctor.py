@@ -51,7 +51,40 @@ def test_a_folder_is_enough():
         penstock("pack", "images", "shards", "--shards", 1, cwd=folder)
         assert "tfrecord shards | shuffle | example | decode" in examine("shards", cwd=folder)["pipeline"]
         os.mkdir(os.path.join(folder, "empty"))
-        assert "neither images nor" in penstock("doctor", "empty", cwd=folder, code=1).err
+        refused = penstock("doctor", "empty", cwd=folder, code=1).err
+        assert "neither images nor" in refused and "--out" not in refused, refused
+
+
+def test_a_table_an_archive_and_texts_are_enough():
+    with scratch() as folder:
+        for name, text in (("table.csv", "rooms,price\n" + "3,250.5\n" * 400), ("lines.txt", "to be or not to be\n" * 400)):
+            with open(f"{folder}/{name}", "w") as f:
+                f.write(text)
+        subprocess.run(["gzip", "-k", f"{folder}/table.csv"], check=True)
+        penstock("generate", "images", "--images", 60, "--size", 48, "-q", cwd=folder)
+        subprocess.run(["tar", "-cf", "web.tar", "-C", "images", "."], cwd=folder, check=True)
+        with open(f"{folder}/list.csv", "w") as f:
+            f.writelines(f"images/{os.path.relpath(os.path.join(base, name), f'{folder}/images')}\n" for base, _, names in os.walk(f"{folder}/images") for name in names)
+        for name, pipeline in (("table.csv", "csv table.csv | shuffle | batch 256"), ("table.csv.gz", "csv table.csv.gz | shuffle | batch 256"),
+                               ("lines.txt", "lines lines.txt | shuffle | batch 256"), ("web.tar", "tar web.tar | shuffle | decode | random_resized_crop 48 |"),
+                               ("list.csv", "files list.csv | shuffle | decode | random_resized_crop 48 |")):
+            found = report("doctor", name, *BRIEF, cwd=folder)
+            assert found["pipeline"].startswith(pipeline) and found["pipeline_written"], found["pipeline"]
+
+
+def test_damaged_images():
+    """What is left out is said, and the command that stores the data leaves it out, too."""
+    with scratch() as folder:
+        penstock("generate", "photos", "--images", 40, "--size", 300, "-q", cwd=folder)
+        paths = sorted(os.path.join(base, name) for base, _, names in os.walk(f"{folder}/photos") for name in names)
+        for path in paths[::4]:
+            with open(path, "rb+") as f:
+                f.truncate(os.path.getsize(path) // 3)
+        found = report("doctor", "folder photos | shuffle | decode | resize 32 | batch 4", "--bad", "skip", "--seconds", 3, cwd=folder)
+        assert "25 % of the samples are damaged and left out" in found["verdict"]["sentence"], found["verdict"]
+        resize = remedy(found, "resize-offline")
+        assert resize["command"] == "penstock pack photos photos-32 --resize 32 --bad skip", resize
+        subprocess.run(resize["command"].replace("penstock", PENSTOCK, 1) + " -q", shell=True, cwd=folder, env=environment(), check=True, timeout=HANG)
 
 
 IDS = {"pack", "reshard", "resize-offline", "store-planes", "entropy-index", "cache-ram", "cache-disk", "more-workers", "larger-batch", "prefetch",
@@ -213,7 +246,8 @@ def test_shards_of_different_sizes(patience):
         assert not behind, behind[:5]
 
 
-def test_a_full_cache():
+@examined
+def test_a_full_cache(patience):
     """A cache without room for the data does not change, and has not the data."""
     with scratch() as folder, serve() as (store, env):
         penstock("generate", f"{folder}/images", "--images", 300, "--size", 64, "--classes", 4, "-q")
@@ -223,14 +257,14 @@ def test_a_full_cache():
         text = "tfrecord s3://data/shards | shuffle | example | decode | resize 32 | batch 8"
         limited = {**env, "PENSTOCK_CACHE": f"{folder}/cache", "PENSTOCK_CACHE_BYTES": str(int(1.6 * max(sizes)))}
         penstock("bench", text, "--epochs", 1, env=limited)
-        remote = examine(text, env=limited)["remote"]
+        remote = examine(text, env=limited, patience=patience)["remote"]
         assert os.listdir(f"{folder}/cache") and not remote["cached"] and remote["later_epochs"] == "part", "the cache has one shard of three"
         roomy = {**env, "PENSTOCK_CACHE": f"{folder}/cache"}
         penstock("bench", text, "--epochs", 1, env=roomy)
-        remote = examine(text, env=roomy)["remote"]
+        remote = examine(text, env=roomy, patience=patience)["remote"]
         assert remote["cached"] and remote["later_epochs"] == "cache", remote
-        assert examine(text, env=env)["remote"]["later_epochs"] == "memory"
-        assert "later epochs read copies in memory" in penstock("doctor", text, *BRIEF, "-q", env=env).out
+        assert examine(text, env=env, patience=patience)["remote"]["later_epochs"] == "memory"
+        assert "later epochs read copies in memory" in penstock("doctor", text, *length(patience), "-q", env=env).out
 
 
 VERIFIED = ["doctor", "folder images | decode | resize 16 | normalize 0..1 | batch 8", "--model", "flatten | dense 10", *BRIEF, "-q", "--json", "--verify"]

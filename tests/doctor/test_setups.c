@@ -6,10 +6,12 @@
 #include "harness.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct wanted {
@@ -165,6 +167,13 @@ static void test_small_cache(void)
             (pst_doctor_options){0}, (struct wanted){"ram-limit", .first = {"cache-ram"}});
 }
 
+static void test_early_floats(void)
+{
+    setup_shard(test_path("early.tfrecord"), 60, 240, 0, PST_COMPRESSION_NONE);
+    examine(TEXT("tfrecord %s | shuffle | example | decode | normalize 0..1 | resize 200 | batch 16", test_path("early.tfrecord")), (pst_doctor_options){0},
+            (struct wanted){"early-floats", .first = {"reorder"}});
+}
+
 static void test_large_pngs(void)
 {
     setup_images(test_path("png"), 12, 500, true);
@@ -226,6 +235,90 @@ static void test_smaller_models(void)
         pst_doctor_destroy(d);
     }
     CHECK_INT(mem_live(), live);
+}
+
+/* Reads all elements once: seconds, or CPU seconds of the process, for each of them. */
+static double seconds_each(const char *pipeline, bool cpu)
+{
+    pst_pipeline *p = NULL;
+    pst_error error = {0};
+    struct timespec begin, end;
+    uint64_t count = 0;
+    pst_status st = pst_pipeline_parse(&p, pipeline, NULL, &error);
+    clock_gettime(cpu ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &begin);
+    while (st == PST_OK) {
+        pst_batch *b = NULL;
+        st = pst_pipeline_next(p, &b, &error);
+        count += st == PST_OK ? pst_batch_size(b) : 0;
+        pst_batch_unref(b);
+    }
+    clock_gettime(cpu ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &end);
+    pst_pipeline_destroy(p);
+    CHECK_STATUS(st, PST_END, &error);
+    return ((double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec)) / (double)(count ? count : 1);
+}
+
+/* A compressed stream that is not the limit, but all of it is read before the first batch of each epoch. */
+static void test_shuffle_buffer(void)
+{
+    static const unsigned sides[] = {32, 48, 64, 80, 96, 128, 160, 192, 256};
+    double cores = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        cores = CPU_COUNT(&set);
+    setup_shard(test_path("buffer.tfrecord.gz"), 1500, 48, 2000, PST_COMPRESSION_GZIP);
+    TEXT("tfrecord %s | batch 64", test_path("buffer.tfrecord.gz"));
+    double read = seconds_each(text, true);
+    for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++) { /* enough other work that reading is not the limit, and yet a good part of it */
+        TEXT("tfrecord %s | shuffle 2000 | example image:bytes | decode | resize %u | batch 64", test_path("buffer.tfrecord.gz"), sides[i]);
+        if (seconds_each(text, true) > 2.2 * cores * read)
+            break;
+    }
+    examine(text, (pst_doctor_options){0}, (struct wanted){"shuffle-buffer", .first = {"reshard"}});
+}
+
+/* An array of rows, as NumPy stores it. */
+static void write_array(const char *path, const char *kind, bool columns, const char *shape, size_t bytes)
+{
+    uint8_t *data = calloc(1, 128 + bytes);
+    CHECK(data != NULL);
+    memset(data, ' ', 128);
+    memcpy(data, "\x93NUMPY\x01\x00\x76\x00", 10);
+    int n = snprintf((char *)data + 10, 118, "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }", kind, columns ? "True" : "False", shape);
+    data[10 + n] = ' ';
+    data[127] = '\n';
+    test_write_file(path, data, 128 + bytes);
+    free(data);
+}
+
+/* Batches of 48 MiB: each value goes to memory and comes back. */
+static void test_large_batch(void)
+{
+    write_array(test_path("image.npy"), "|u1", false, "2048, 64, 64, 3", (size_t)2048 * 64 * 64 * 3);
+    examine(TEXT("npy %s | shuffle | normalize 0..1 | batch 1024", test_path("image.npy")), (pst_doctor_options){0},
+            (struct wanted){"large-batch", .first = {"smaller-batch"}});
+}
+
+/* An array whose columns lie together: each row is gathered value by value. */
+static void test_columns_apart(void)
+{
+    write_array(test_path("columns.npy"), "<f4", true, "4000, 1500", sizeof(float) * 4000 * 1500);
+    examine(TEXT("npy %s | shuffle | batch 32", test_path("columns.npy")), (pst_doctor_options){0}, (struct wanted){"slow-format", .first = {"pack"}});
+}
+
+/* A compressed table: one thread unpacks it. */
+static void test_compressed_table(void)
+{
+    FILE *f = fopen(test_path("table.csv"), "we");
+    CHECK(f != NULL);
+    for (unsigned i = 0, seed = 1; i < 12000; i++)
+        for (unsigned k = 0; k < 40; k++)
+            fprintf(f, "%u%c", (seed = seed * 1664525u + 1013904223u) >> 8, k < 39 ? ',' : '\n');
+    fclose(f);
+    TEXT("gzip -1 -f %s", test_path("table.csv"));
+    CHECK(system(text) == 0);
+    examine(TEXT("csv %s header=false | shuffle 1000 | batch 64", test_path("table.csv.gz")), (pst_doctor_options){0},
+            (struct wanted){"compressed-stream", .first = {"pack"}});
 }
 
 static void test_slow_consumer(void)
@@ -401,8 +494,13 @@ int main(int argc, char **argv)
                                         {"one batch ahead", test_no_prefetch},
                                         {"data that do not fit into memory", test_page_cache},
                                         {"a cache that is too small", test_small_cache},
+                                        {"floats before resizing", test_early_floats},
                                         {"PNGs far too large", test_large_pngs},
                                         {"shuffle buffer after decode", test_shuffle_after_decode},
+                                        {"a stream that fills a shuffle buffer first", test_shuffle_buffer},
+                                        {"batches too large for the cache", test_large_batch},
+                                        {"an array with its columns apart", test_columns_apart},
+                                        {"a compressed table", test_compressed_table},
                                         {"a slow consumer", test_slow_consumer},
                                         {"a heavy operation in C", test_heavy_operation},
                                         {"a heavy random operation in C", test_heavy_random_operation},
