@@ -27,7 +27,7 @@ static const struct cause causes[] = {
     {"shuffle-after-decode", "memory", "the shuffle buffer holds decoded samples"},
     {"early-floats", "cpu", "images are converted to floats before they are made smaller"},
     {"late-filter", "cpu", "samples are computed that a later stage leaves out"},
-    {"shuffle-buffer", "memory", "in each epoch a shuffle buffer must be filled from a stream before the first batch"},
+    {"shuffle-buffer", "memory", "a shuffle buffer must be filled from a stream before the first batch"},
     {"tiny-batch", "configuration", "batches are so small that handing them over costs more than the samples"},
     {"no-prefetch", "configuration", "too few batches are prepared ahead"},
     {"ram-limit", "memory", "the RAM budget has no room for batches ahead or for the cache"},

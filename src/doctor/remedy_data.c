@@ -126,7 +126,8 @@ static void set_read_cause(const struct pst_doctor *d, struct remedy *r)
     if (fills && !is_flawed(d, "reorder") && (d->costs.serial_us < 0.75 * d->costs.cpu_us / fmax(workers, 1) || r->warm_gain < r->least)) {
         r->flaw = true;
         r->cause = "shuffle-buffer";
-        r->least = 0.9;
+        r->least = 0.95;
+        r->rate = fmax(r->rate, d->run.rate); /* the rate stays as it is; the first batch comes sooner */
     }
 }
 

@@ -97,7 +97,7 @@ static bool has_room(const struct pst_doctor *d)
 static double lost_in_turns(const struct trial *t)
 {
     double lost = fmin(t->worker_wait, t->wait_share);
-    return lost >= 0.04 + 0.3 * t->delay ? lost : 0; /* where others have the cores, both sides wait */
+    return lost >= 0.04 + 0.08 * t->delay ? lost : 0; /* where others have the cores, both sides wait */
 }
 
 /* Too few batches ahead: workers and consumer wait in turns, and none of them would have to. */

@@ -16,6 +16,7 @@ from PIL import Image
 
 import penstock as ps
 import penstock.torch
+from penstock._doctor.loaders import adapt
 
 
 def photos(folder, count, side):
@@ -150,6 +151,19 @@ def test_sweeps_of_workers_and_prefetch(patience):
     for sweep in sweeps.values():
         assert sweep["recommended"] in [point["value"] for point in sweep["points"]] and "within 5 %" in sweep["reason"], sweep
     assert sweeps["prefetch_factor"]["points"][2]["ram_bytes"] == 5 * 64 * 8 * 4, sweeps  # four ready, and the one that is used
+
+
+def test_workers_of_an_iterable_dataset():
+    """Each of them would read all of it."""
+
+    class Lines(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(10))
+
+    def titles(dataset):
+        return [one.title for one in adapt(torch.utils.data.DataLoader(dataset)).variants() if one.id == "more-workers"]
+
+    assert "get_worker_info" in titles(Lines())[0] and "get_worker_info" not in titles(Slow())[0], titles(Lines())
 
 
 @examined

@@ -13,7 +13,7 @@ from data import scratch
 from patience import HANG
 
 CAUSES = {
-    "many-small-files", "compressed-stream", "slow-storage", "page-cache", "large-images", "single-worker", "worker-limit", "shuffle-after-decode", "late-filter",
+    "many-small-files", "compressed-stream", "slow-format", "early-floats", "slow-storage", "page-cache", "large-images", "single-worker", "worker-limit", "shuffle-after-decode", "late-filter",
     "shuffle-buffer", "tiny-batch", "no-prefetch", "ram-limit", "python-function", "heavy-augmentation", "unused-fields", "lock-contention",
     "serialization", "transfer", "gpu-unused", "large-batch", "heavy-model", "consumer", "none",
 }

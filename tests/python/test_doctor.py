@@ -120,6 +120,13 @@ def test_calls_are_resolved():
 
     assert module("json.loads(x)", json=json) == "json" and module("pickle.dumps(x)", pickle=pickle) in ("pickle", "_pickle")
     assert module("time.sleep(1)", time=time) == "time" and module("f.read()", f=open(os.devnull)) == "_io"
+    found = {}
+
+    def multiply(a):
+        found["sample"] = stacks._is_called(sys._getframe(), "a * a + 1", "a"), stacks._is_called(sys._getframe(), "np.sqrt(a * a + 1)", "np.sqrt")
+
+    multiply(1)
+    assert found["sample"] == (False, True), found
     assert module("len(x)") == "builtins" and module("prying.slow(3)", prying=Prying()) == __name__
 
 

@@ -13,7 +13,8 @@ from doctor_data import Loader, beside_a_gpu, check, in_a_process, pause, run_sc
 from patience import examined
 
 import penstock as ps
-from penstock._doctor.diagnose import Case, cause_of, classify
+from penstock._doctor.answer import rank, remedy
+from penstock._doctor.diagnose import Case, cause_of, classify, sentence
 from penstock._doctor.loaders import adapt
 
 
@@ -29,6 +30,20 @@ def test_waiting_is_not_serialising():
                                     ({"lock": 0.94, "serialize": 0.06}, 0, "single-worker"), ({"lock": 0.1, "contend": 0.6, "python": 0.3}, 0, "lock-contention")):
         case = Case(share=0.9, loader_rate=1, step_rate=9, kinds=kinds, processes=processes, loader=adapt([1]))
         assert cause_of(case)[0] == cause, (kinds, cause_of(case))
+
+
+def test_functions_that_work_on_python_objects():
+    kinds, where = {"convert": 0.8, "python": 0.1, "library": 0.1}, "Rows.__getitem__ (train.py:3) calls torch.tensor"
+    case = Case(share=0.5, loader_rate=1, step_rate=2, kinds=kinds, places=[{"where": where, "kind": "convert", "share": 0.8}], loader=adapt([1]))
+    assert cause_of(case) == ("python-function", where), cause_of(case)
+    text = sentence(case, classify(case), *cause_of(case), None, None)
+    assert "the Python function Rows.__getitem__ (train.py:3), calling torch.tensor, takes most" in text, text
+
+
+def test_upper_bounds_come_after_what_was_measured():
+    bound = remedy("native-op", "", predicted={"samples_per_s": 90, "gain": 30, "upper_bound": True}, effort="high")
+    tried = remedy("more-workers", "", predicted={"samples_per_s": 9, "gain": 3}, measured={"samples_per_s": 6, "gain": 2})
+    assert [one["id"] for one in rank([bound, tried])] == ["more-workers", "native-op"]
 
 
 def test_refused():

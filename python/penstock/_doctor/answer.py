@@ -6,6 +6,7 @@ from .. import _core
 
 SCHEMA = 1
 INPUT_BOUND, BALANCED = 0.20, 0.05  # waiting shares
+BOUND = 1.5  # the gain that counts of an upper bound
 FASTER = 3.0  # times that a loader must be faster than the step for "consumer-bound"
 
 
@@ -163,11 +164,14 @@ def best_known(one):
 
 
 def rank(remedies):
-    """Best first: by the measured gain, or the predicted one, per effort; those without a number last."""
+    """Best first: by the measured gain, or the predicted one, per effort; those without a number last. An upper bound says how good it could be, not
+    how: it counts little."""
     weight = {"low": 1.0, "medium": 1.3, "high": 2.0}
 
     def worth(one):
         known = best_known(one)
-        return -(known["gain"] - 1) / weight.get(one["effort"], 1.0) if known and known.get("gain") else 0.0
+        gain = known["gain"] if known and known.get("gain") else 1.0
+        gain = min(gain, BOUND) if known and known.get("upper_bound") else gain
+        return -(gain - 1) / weight.get(one["effort"], 1.0)
 
     return sorted(remedies, key=worth)

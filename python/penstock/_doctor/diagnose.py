@@ -6,7 +6,7 @@ BOTTLENECKS = {
     "python-function": "python", "heavy-augmentation": "cpu", "large-images": "cpu", "single-worker": "configuration", "worker-limit": "cpu",
     "many-small-files": "storage", "slow-storage": "storage", "compressed-stream": "cpu", "no-prefetch": "configuration",
     "tiny-batch": "configuration", "serialization": "python", "lock-contention": "python", "gpu-unused": "configuration", "consumer": "consumer",
-    "transfer": "transfer", "none": "consumer", "page-cache": "storage", "shuffle-after-decode": "memory", "late-filter": "cpu", "shuffle-buffer": "memory",
+    "transfer": "transfer", "none": "consumer", "page-cache": "storage", "shuffle-after-decode": "memory", "late-filter": "cpu", "early-floats": "cpu", "slow-format": "cpu", "shuffle-buffer": "memory",
     "ram-limit": "memory", "unused-fields": "configuration", "large-batch": "memory",
 }
 # Words for the sentence: why, for each cause.
@@ -26,7 +26,9 @@ REASONS = {
     "page-cache": "the data set does not fit into memory, so that every epoch after the first reads it from storage",
     "shuffle-after-decode": "the shuffle buffer holds decoded samples",
     "late-filter": "samples are computed that a later stage leaves out",
-    "shuffle-buffer": "a shuffle buffer must be filled from a stream",
+    "shuffle-buffer": "a shuffle buffer must be filled from a stream before the first batch",
+    "early-floats": "images are converted to floats before they are made smaller",
+    "slow-format": "each sample is expensive to read from files of this format",
     "ram-limit": "the RAM budget has no room for batches ahead or for the cache",
     "unused-fields": "fields are read and delivered that training does not use",
     "large-batch": "the batches are so large that memory has room for few of them",
@@ -70,6 +72,9 @@ def _by_work(case):
     if kinds.get("contend", 0) >= 0.45 * (1 - kinds.get("lock", 0)) > 0:
         return "lock-contention", _top(case, "contend")
     busy = 1 - sum(kinds.get(kind, 0) for kind in ("lock", "step", "convert"))
+    place = _top(case, "convert")
+    if kinds.get("convert", 0) >= 0.5 * (1 - kinds.get("lock", 0)) > 0 and " calls " in place:  # a function of the user makes arrays of Python objects
+        return "python-function", place
     if busy <= 0.2:
         return "", ""
     share = {kind: kinds.get(kind, 0) / busy for kind in kinds}
@@ -159,7 +164,8 @@ def sentence(case, kind, cause, stage, best, epoch_now):
     if cause == "none":
         return f"Loader and step are well matched: training waits for data {share} of the time."
     factor = f"{_three(case.pixels[0] / case.pixels[1])} times" if case.pixels else "several times"
-    why = REASONS.get(cause, cause).format(stage=stage or "the loader", factor=factor)
+    function, _, called = (stage or "the loader").partition(" calls ")
+    why = REASONS.get(cause, cause).format(stage=f"{function}, calling {called}," if called else function, factor=factor)
     if case.slowed:
         first, later = map(_three, case.slowed)
         why += f" ({first} samples per second in the first epoch, {later} in later ones)"

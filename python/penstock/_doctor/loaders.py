@@ -196,13 +196,19 @@ class Torch(Loader):
     def findings(self):
         return []
 
+    def _parts(self, workers):
+        """What worker processes ask of a dataset that is read by __iter__: each of them reads all of it."""
+        if not isinstance(self.loader.dataset, sys.modules["torch.utils.data"].IterableDataset):
+            return ""
+        return f", and let __iter__ give each its own part (torch.utils.data.get_worker_info): otherwise every sample comes {workers} times"
+
     def variants(self):
         more = max(1, cores())
         found = []
         if self.workers < more:
             found.append(
                 Variant(
-                    "more-workers", f"Use {more} worker processes", f"DataLoader(…, num_workers={more}, persistent_workers=True)",
+                    "more-workers", f"Use {more} worker processes{self._parts(more)}", f"DataLoader(…, num_workers={more}, persistent_workers=True)",
                     lambda: self.rebuild(num_workers=more), workers=more, overlaps=True,
                 )
             )

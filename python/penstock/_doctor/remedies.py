@@ -5,7 +5,7 @@ import shlex
 import tempfile
 
 from .._core import Error
-from . import equivalent, transfer
+from . import equivalent, memory, transfer
 from .answer import best_known, remedy, result
 from .diagnose import MANY_FILES, SMALL_FILE, classify
 from .loaders import OnDevice, Penstock, Variant
@@ -216,11 +216,18 @@ class Work:
             made.append(remedy("smaller-model", "Use a smaller model, or separable convolutions", effort="high"))
         elif kinds.get("python", 0) >= 0.5 and case.loader.kind not in ("torch", "penstock"):
             rate = self._processes()
-            made.append(remedy("processes", f"Run the Python function in {cores()} processes", 'penstock: dataset.map(function, workers="process")', None,
+            how = f"PyDataset(workers={cores()}, use_multiprocessing=True)" if case.loader.kind == "keras" else 'penstock: dataset.map(function, workers="process")'
+            made.append(remedy("processes", f"Run the Python function in {cores()} processes", how, None,
                                result(rate, self.now, self.epoch_samples), effort="medium"))
+        slow = max(("python", "convert"), key=lambda name: kinds.get(name, 0))
+        if kinds.get(slow, 0) >= 0.5 and kind != "consumer-bound" and case.loader.kind != "penstock":
+            place = next((one["where"] for one in case.places if one["kind"] == slow), "the function")
+            function, _, called = place.partition(" calls ")
+            if not called.endswith("sleep"):
+                made.append(self.without(slow, "native-op", f"Vectorise {function}, or replace it by native code", effort="high"))
         if kinds.get("augment", 0) >= 0.4 and kind != "consumer-bound":
             rate = self.predict(case.loader, max(0.02, 1 - kinds["augment"]))
-            made.append(remedy("offline-augment", "Store augmented copies", "penstock pack DATA shards/ --augment 4", None,
+            made.append(remedy("offline-augment", "Compute the augmentation a few times per sample, once, and store the results", "", None,
                                result(rate, self.now, self.epoch_samples), effort="medium"))
         work = max(0.2, 1 - kinds.get("lock", 0))  # what is not waiting for others
         if kinds.get("serialize", 0) >= 0.4 * work:
@@ -252,6 +259,20 @@ class Work:
             workers, overlaps, batch = cores(), True, None
 
         return self.predict(Processes)
+
+    def cached(self, kept):
+        """The samples of tf.data in memory, as batches have them: its pipeline cannot be changed in the middle, so this is a bound."""
+        case = self.case
+        if case.loader.kind != "tf.data" or not self.epoch_samples or classify(case) in ("unknown", "consumer-bound"):
+            return []
+        ram = sum(map(transfer.bytes_of, equivalent.arrays(kept))) / max(1, case.batch) * self.epoch_samples
+        if not 0 < ram < 0.5 * (memory.free() or 0):
+            return []
+        early = any(name.startswith("Cache") for name, _ in case.loader.chain)
+        title = "Keep the samples in memory: cache() after the last operation that is the same in each epoch"
+        return [remedy("cache-ram", title + (", not before the map that is slow" if early else ""), "dataset.map(…).cache().shuffle(…).batch(…)", None,
+                       result(case.step_rate, self.now, self.epoch_samples, True), price={"disk_bytes": 0, "ram_bytes": int(ram), "seconds": 0},
+                       reason="the step alone: an upper bound")]
 
     # Copies to a device
 

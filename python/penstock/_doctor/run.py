@@ -209,7 +209,7 @@ def judge(case, seen, steps, kept, options, copies, devices):
     case.batch = steps.batch() if steps is not None else size_of(kept)
     case.kinds, case.places = stacks.summary(seen.stacks)
     case.share = together.wait_share() if together is not None else None
-    case.loader_rate = _loader_rate(together, seen.alone)
+    case.loader_rate = max(_loader_rate(together, seen.alone), together.rate() if together is not None else 0.0)  # by itself it is not slower than in the loop
     if case.share is not None and step_only is not None and case.kinds.get("python", 0) >= 0.5:
         # A loader in Python holds the interpreter while the step computes: what the step loses by that counts as waiting.
         alone_seconds = step_only.seconds_each() / max(1e-12, together.seconds_each())
@@ -238,7 +238,7 @@ def propose(work, case, step, kept, options):
     made = work.remedies(step, options.verify) + work.bytes_to_device(kept)
     if options.data is not None and case.loader.kind != "penstock":
         made += work.penstock(options.data, kept, step, options.verify)
-    made += work.advice()
+    made += work.advice() + work.cached(kept)
     if case.engine is None:
         return made
     theirs = engine.scaled(case.engine, work.now, case.step_rate if case.share is not None else None, work.epoch_samples, options.epochs)

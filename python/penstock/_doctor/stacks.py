@@ -36,6 +36,8 @@ READING_CALLS = {"open", "read", "readline", "imread", "load", "fromfile", "load
 CONVERTING_CALLS = {"tensor", "as_tensor", "array", "asarray", "stack", "from_numpy", "constant", "convert_to_tensor"}
 DECODING_CALLS = {"imread", "imdecode", "decode_image", "decode_jpeg", "read_image"}
 
+AUTOGRAPH, AUTOGRAPH_FILE = "tensorflow.python.autograph", "__autograph_generated_file"  # statements of a Python function that TensorFlow rewrote, one by one
+
 _LIBRARIES = tuple(
     os.path.abspath(path) + os.sep for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")} if path
 )
@@ -97,16 +99,26 @@ class Sample:
             at = at.f_back
         self.users = users is not None
         self.kind, name = _work(leaf, users)
-        self.where = _place(users or leaf) + (f" calls {name}" if name else "")
+        self.where = _where(users, leaf, name)
 
     def works(self):
         """Whether the thread runs code of the user, or passes what such code made between processes."""
         return self.users or self.kind == "serialize"
 
 
+def _where(users, leaf, name):
+    """The innermost function of the user and what it calls. Where that is the script itself, which only asks for the next batch, the library's function."""
+    if users is not None and users is not leaf and users.f_code.co_name == "<module>" and name:
+        return name
+    return _place(users or leaf) + (f" calls {name}" if name else "")
+
+
 def _place(frame):
     code = frame.f_code
     name = getattr(code, "co_qualname", code.co_name)
+    if AUTOGRAPH_FILE in code.co_filename:
+        own = [part for part in name.split(".<locals>.") if not part.endswith(("_factory", "_body")) and part not in ("get_state", "set_state")]
+        return f"{own[-1].removeprefix('tf__') if own else name} (as TensorFlow rewrote it)"
     return f"{name} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
 
 
@@ -118,6 +130,8 @@ def _work(leaf, users):
         return "serialize", passing
     if inside:  # a library's Python code runs
         module = leaf.f_globals.get("__name__", "")
+        if module.startswith(AUTOGRAPH):
+            return "python", ""
         return kind_of_module(module, leaf.f_code.co_name) or "library", f"{module}.{leaf.f_code.co_name}"
     call = _call_text(leaf)
     if call is None:
@@ -128,7 +142,12 @@ def _work(leaf, users):
         return "python", name
     if kind == "lock" and (name.endswith(".acquire") or _opcode(leaf.f_code, leaf.f_lasti) in _ENTERING):
         return "contend", name
-    return (kind or "python"), (name if kind else "")
+    return (kind or "python"), (name if kind and _is_called(leaf, call, name) else "")
+
+
+def _is_called(leaf, text, name):
+    """Whether the text calls what it names: `a * a + 1` only computes with it."""
+    return text.partition(name)[2].lstrip().startswith("(") or _opcode(leaf.f_code, leaf.f_lasti) in _ENTERING
 
 
 HEADER = 8  # bytes before a message of multiprocessing, which say how long it is: reading them is waiting for the message

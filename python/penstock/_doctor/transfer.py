@@ -6,6 +6,7 @@ beside the step and do not count.
 """
 
 import functools
+import math
 import sys
 import threading
 import time
@@ -137,6 +138,10 @@ def bytes_of(value):
         return value.nbytes
     try:
         return value.numel() * value.element_size()
+    except (AttributeError, TypeError):
+        pass
+    try:  # TensorFlow
+        return math.prod(value.shape) * value.dtype.size
     except (AttributeError, TypeError):
         return 0
 
