@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/block_conv.h"
 #include "model/kernels/direct.h"
 #include "model/layer_conv.h"
 #include "model/layer_dense.h"
@@ -52,19 +53,10 @@ static bool is_pool_2(const struct graph_node *n)
 
 static bool find_shape(const struct graph_node *n, struct conv_group *g)
 {
-    const struct conv_config *c = n->config;
-    bool depthwise = is_layer(n, "dwconv");
     g->node = n;
     g->vector = is_layer(n, "dense");
     g->shape = (struct conv_shape){.size = 1, .stride = 1, .ci = n->in[0].c, .co = n->out.c};
-    if (g->vector)
-        return n->in[0].rank == 1;
-    if ((!depthwise && !is_layer(n, "conv")) || (!depthwise && c->groups != 1) || c->dilation != 1 || n->in[0].c == 0)
-        return false;
-    g->shape.size = c->size;
-    g->shape.stride = c->stride;
-    g->shape.depthwise = depthwise;
-    return true;
+    return g->vector ? n->in[0].rank == 1 : n->in[0].c > 0 && block_conv_shape(n, &g->shape);
 }
 
 /* The other value of an addition that reads this one and an earlier one; SIZE_MAX: it is something else. */
@@ -98,7 +90,7 @@ bool conv_group_find(const struct infer_view *v, size_t first, struct conv_group
         g->high = is_layer(&v->graph->nodes[next], "relu6") ? 6 : INFINITY;
         next++;
     }
-    if (g->add == SIZE_MAX && !g->vector && follows(v, next) && is_pool_2(&v->graph->nodes[next]))
+    if (g->add == SIZE_MAX && !g->vector && conv_dilation(&g->shape) == 1 && follows(v, next) && is_pool_2(&v->graph->nodes[next]))
         g->pool = true, next++;
     g->nodes = next - first;
     return true;
@@ -228,6 +220,7 @@ static void take_channels(const struct conv_state *c, struct conv_job *j, unsign
 static void take_rows(const struct conv_state *c, struct conv_job *j, unsigned part, unsigned parts)
 {
     size_t tile = c->group.kernel->tile ? c->group.kernel->tile : c->group.pool ? 2 : 1, begin, end;
+    tile *= conv_dilation(&j->shape); /* tiles of rows that lie apart */
     share_units(j->h, tile, part, parts, &begin, &end);
     size_t row = begin * j->shape.stride, skip = row > j->in.top ? row - j->in.top : 0;
     skip = skip < j->in.h ? skip : j->in.h;

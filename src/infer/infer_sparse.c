@@ -36,7 +36,7 @@ static bool find_group(const struct infer_view *v, size_t node, struct conv_grou
         return false;
     const struct conv_shape *s = &g->shape;
     const struct shape *in = &g->node->in[0], *out = &g->node->out;
-    if (s->size != 1 || s->stride != 1 || s->depthwise || in->h != out->h || in->w != out->w || s->ci < LEAST_INPUTS || !k->takes(s->ci, s->co) ||
+    if (s->size != 1 || s->stride != 1 || s->depthwise || !conv_is_plain(s) || in->h != out->h || in->w != out->w || s->ci < LEAST_INPUTS || !k->takes(s->ci, s->co) ||
         in->h * in->w < LEAST_PIXELS)
         return false;
     return (double)sparse_count(kernel_of(v, g), s->ci, s->co) <= (1 - LEAST_ZEROS) * (double)(s->ci * s->co);

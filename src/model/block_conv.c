@@ -50,22 +50,16 @@ static bool is_pool_2(const struct graph_node *n)
            (strcmp(c->pad, "valid") == 0 || (strcmp(c->pad, "same") == 0 && n->in[0].h % 2 + n->in[0].w % 2 == 0)) && n->in[0].h > 1 && n->in[0].w > 1;
 }
 
-/* Why no kernel takes a convolution by its parameters; "": one may. */
-static const char *refusal_of(const struct graph_node *n)
-{
-    const struct conv_config *c = n->config;
-    if (!is_layer(n, "dwconv") && c->groups != 1)
-        return "groups";
-    return c->dilation != 1 ? "dilation" : "";
-}
-
-static bool conv_shape_of(const struct graph_node *n, struct conv_shape *ret)
+bool block_conv_shape(const struct graph_node *n, struct conv_shape *ret)
 {
     const struct conv_config *c = n->config;
     bool depthwise = is_layer(n, "dwconv");
-    if ((!depthwise && !is_layer(n, "conv")) || *refusal_of(n))
+    if (!depthwise && !is_layer(n, "conv"))
         return false;
+    depthwise |= c->groups > 1 && c->groups == n->in[0].c && c->groups == n->out.c; /* HWIO with one input channel is HWC */
     *ret = (struct conv_shape){.size = c->size, .stride = c->stride, .ci = n->in[0].c, .co = n->out.c, .depthwise = depthwise};
+    ret->groups = !depthwise && c->groups > 1 ? c->groups : 0;
+    ret->dilation = c->size > 1 && c->dilation > 1 ? c->dilation : 0;
     return true;
 }
 
@@ -93,7 +87,7 @@ bool block_conv_entry(const struct block *b, struct kernel_entry *ret)
 static bool find_group(const struct step_view *v, size_t node, struct conv_group *ret)
 {
     struct conv_group g = {.nodes = 1, .low = -INFINITY, .high = INFINITY};
-    if (!conv_shape_of(&v->graph->nodes[node], &g.shape))
+    if (!block_conv_shape(&v->graph->nodes[node], &g.shape))
         return false;
     g.kernel = choose_kernel(v, node, &g.shape);
     if (!g.kernel)
@@ -105,7 +99,7 @@ static bool find_group(const struct step_view *v, size_t node, struct conv_group
         next++;
     else
         g.low = -INFINITY, g.high = INFINITY;
-    if (!g.norm && follows(v, next) && is_pool_2(&v->graph->nodes[next]))
+    if (!g.norm && conv_dilation(&g.shape) == 1 && follows(v, next) && is_pool_2(&v->graph->nodes[next]))
         g.pool = true, next++;
     g.nodes = next - node;
     *ret = g;
@@ -118,7 +112,7 @@ static size_t match(const struct step_view *v, size_t node, char *why, size_t si
     struct conv_group g;
     if (!find_group(v, node, &g)) {
         if (is_layer(n, "conv") || is_layer(n, "dwconv"))
-            snprintf(why, size, "%s", *refusal_of(n) ? refusal_of(n) : v->features ? "no kernel for this size and stride" : NO_FEATURES);
+            snprintf(why, size, "%s", v->features ? "no kernel for this size and stride" : NO_FEATURES);
         return 0;
     }
     snprintf(why, size, "%s%s%s%s", g.kernel->name, g.norm ? ", batch norm summed on the way" : "",

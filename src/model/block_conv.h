@@ -6,6 +6,8 @@
 #include "model/kernel_table.h"
 #include "model/layer_pool.h"
 
+/* The shape of a convolution as kernels see it. Returns false where the node is another layer. */
+bool block_conv_shape(const struct graph_node *n, struct conv_shape *ret);
 /* Whether the block takes node `node`, and so reads lazy values. */
 bool block_conv_reads(const struct step_view *v, size_t node);
 /* The same, of any number type. */

@@ -3,6 +3,7 @@
  * As text, one line per shape; # begins a comment:
  *
  *     conv 3x3 stride=1 16->32 at 32x32: direct          input -> output channels, height x width of the result
+ *     conv 3x3 stride=1 groups=4 dilation=2 16->32 at 32x32: direct in parts
  */
 #ifndef MODEL_KERNEL_TABLE_H
 #define MODEL_KERNEL_TABLE_H

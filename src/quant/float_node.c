@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/kernels/conv.h"
+#include "model/block_conv.h"
 #include "model/layer_conv.h"
 
 #include <math.h>
@@ -23,14 +23,10 @@ struct float_node {
 static bool find_kernel(struct float_node *f, unsigned features)
 {
     const struct graph_node *n = f->node;
-    const struct conv_config *c = n->config;
-    bool dense = strcmp(n->layer->name, "dense") == 0, depthwise = strcmp(n->layer->name, "dwconv") == 0;
-    if (!dense && !depthwise && strcmp(n->layer->name, "conv") != 0)
+    bool dense = strcmp(n->layer->name, "dense") == 0;
+    f->shape = (struct conv_shape){.size = 1, .stride = 1, .ci = n->in[0].c, .co = n->out.c};
+    if (!dense && (!block_conv_shape(n, &f->shape) || conv_windows(n->config, n->in, &f->rows, &f->columns, NULL) < 0))
         return false;
-    if (!dense && (c->dilation != 1 || (!depthwise && c->groups != 1) || conv_windows(c, n->in, &f->rows, &f->columns, NULL) < 0))
-        return false;
-    f->shape = (struct conv_shape){
-        .size = dense ? 1 : c->size, .stride = dense ? 1 : c->stride, .ci = n->in[0].c, .co = n->out.c, .depthwise = depthwise};
     f->kernel = conv_kernel_find(&f->shape, features);
     return f->kernel;
 }

@@ -46,6 +46,8 @@ static const char *const models[] = {
     "conv 32 3 stride=2 pad=same bias=false | batchnorm | relu6 | residual ( conv 48 1 bias=false | batchnorm | relu6 | dwconv 3 pad=same "
     "bias=false | batchnorm | relu6 | conv 32 1 bias=false | batchnorm ) | conv 144 1 | relu6 | conv 128 3 pad=2 | conv 130 3 relu | "
     "maxpool 2 | globalavgpool | dense 100",
+    "conv 32 3 dilation=2 pad=same relu | conv 32 3 groups=4 pad=same bias=false | batchnorm | relu | maxpool 2 | residual relu ( conv 32 3 groups=2 dilation=3 "
+    "pad=same | dwconv 3 dilation=2 pad=same relu6 ) | conv 96 3 groups=32 relu pad=same | conv 96 3 groups=96 pad=same | conv 160 1 | conv 160 1 groups=5 | globalavgpool | dense 9",
 };
 #define MODELS (sizeof(models) / sizeof(models[0]))
 

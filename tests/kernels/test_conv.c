@@ -4,11 +4,9 @@
  * Outputs lie between canaries; inputs end where their memory ends, so that a sanitizer catches a load beyond them. Tolerance:
  * the root mean square of the difference is at most TOLERANCE of that of the values. */
 #include "base/clock.h"
-#include "base/random.h"
+#include "conv_rig.h"
 #include "harness.h"
-#include "levels.h"
 #include "model/kernel_table.h"
-#include "model/kernels/conv.h"
 #include "model/kernels/direct.h"
 
 #include <math.h>
@@ -20,179 +18,7 @@
 #define TOLERANCE_CLAMPED 1e-4 /* what a clamp leaves may be small beside the values that were rounded */
 #define TOLERANCE_SUMS 2e-5 /* sums of the weight gradient and of batch normalisation */
 
-/* ---- Tensors ---- */
-
-struct tensor {
-    float *data;
-    struct conv_strides strides;
-    size_t count;
-};
-
-static void *allocate_aligned(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 64) / 64 * 64);
-    if (!p)
-        abort();
-    return p;
-}
-
-/* With gaps of up to `gap` values after pixels, rows and images; ends with its last value. */
-static struct tensor tensor_make(struct random *r, size_t images, size_t h, size_t w, size_t channels, size_t gap)
-{
-    struct tensor t;
-    t.strides.pixel = channels + random_below(r, gap + 1);
-    t.strides.row = w * t.strides.pixel + random_below(r, gap + 1);
-    t.strides.image = h * t.strides.row + random_below(r, gap + 1);
-    t.count = (images - 1) * t.strides.image + (h - 1) * t.strides.row + (w - 1) * t.strides.pixel + channels;
-    t.data = allocate(t.count * sizeof(float));
-    for (size_t i = 0; i < t.count; i++)
-        t.data[i] = (float)random_between(r, -1, 1);
-    return t;
-}
-
-static float *random_floats(struct random *r, size_t count)
-{
-    float *p = allocate(count * sizeof(float));
-    for (size_t i = 0; i < count; i++)
-        p[i] = (float)random_between(r, -1, 1);
-    return p;
-}
-
-/* Root mean square of the difference over that of the values; few values that nearly cancel count as 0.03 each. */
-static double distance(const float *a, const float *b, size_t count)
-{
-    double difference = 0, size = 1e-3 * (double)count;
-    for (size_t i = 0; i < count; i++) {
-        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        size += (double)a[i] * a[i];
-    }
-    return sqrt(difference / size);
-}
-
-static double distance_sums(const double *a, const double *b, size_t count)
-{
-    double difference = 0, size = 1e-20;
-    for (size_t i = 0; i < count; i++) {
-        difference += (a[i] - b[i]) * (a[i] - b[i]);
-        size += a[i] * a[i];
-    }
-    return sqrt(difference / size);
-}
-
-/* ---- One convolution ---- */
-
-struct task {
-    struct conv_shape shape;
-    size_t images, in_h, in_w, out_h, out_w, top, left;
-    enum conv_epilogue epilogue;
-    float low, high;
-    bool sums, with_bias, with_shift, with_add, with_mask, streams;
-    size_t skew; /* of the result from a line of memory, in values */
-    struct tensor in, dz, add, mask, z, to, pooled;
-    float *weights, *bias, *shift;
-};
-
-struct answer {
-    float *out;
-    uint8_t *argmax;
-    double *sums; /* 2 per channel */
-    size_t count, argmax_count;
-};
-
-/* `plain`: without padding, and an even number of rows and columns. */
-static struct task task_make(struct random *r, const struct conv_shape *shape, size_t most, size_t gap, bool plain)
-{
-    struct task t = {.shape = *shape, .images = 1 + random_below(r, 3)};
-    size_t after_y, after_x;
-    do {
-        t.in_h = 1 + random_below(r, most);
-        t.in_w = 1 + random_below(r, most);
-        t.top = random_below(r, shape->size + 3); /* padding may be wider than the kernel */
-        t.left = random_below(r, shape->size + 3);
-        after_y = random_below(r, shape->size);
-        after_x = random_below(r, shape->size);
-        if (plain) {
-            t.top = t.left = after_y = after_x = 0;
-            t.in_h = (t.in_h + 1) / 2 * 2;
-            t.in_w = (t.in_w + 1) / 2 * 2;
-        }
-    } while (t.in_h + t.top + after_y < shape->size || t.in_w + t.left + after_x < shape->size);
-    t.out_h = (t.in_h + t.top + after_y - shape->size) / shape->stride + 1;
-    t.out_w = (t.in_w + t.left + after_x - shape->size) / shape->stride + 1;
-    t.low = random_below(r, 2) ? 0 : -INFINITY;
-    t.high = random_below(r, 2) ? 0.5f : INFINITY;
-    t.sums = random_below(r, 2);
-    t.with_bias = random_below(r, 2);
-    t.with_shift = random_below(r, 2);
-    t.streams = random_below(r, 2);
-    t.skew = random_below(r, 2) ? 0 : random_below(r, 16);
-    t.with_add = random_below(r, 2);
-    t.with_mask = random_below(r, 2);
-    t.in = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
-    t.dz = tensor_make(r, t.images, t.out_h, t.out_w, shape->co, gap);
-    t.add = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
-    t.mask = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
-    t.z = tensor_make(r, t.images, t.in_h, t.in_w, shape->ci, gap);
-    size_t widest = shape->ci > shape->co ? shape->ci : shape->co;
-    t.weights = random_floats(r, shape->size * shape->size * shape->ci * (shape->depthwise ? 1 : shape->co));
-    t.bias = random_floats(r, widest);
-    t.shift = random_floats(r, widest);
-    return t;
-}
-
-static void task_free(struct task *t)
-{
-    free(t->in.data), free(t->dz.data), free(t->add.data), free(t->mask.data), free(t->z.data);
-    free(t->weights), free(t->bias), free(t->shift);
-}
-
-#define GUARD 64
-
-/* Runs forward (or the data gradient) with `k`; the result has the strides of a tensor without gaps plus `pitch` values per pixel. */
-static struct answer convolve(const struct conv_kernel *k, const struct task *t, bool back, size_t pitch)
-{
-    size_t channels = back ? t->shape.ci : t->shape.co, h = back ? t->in_h : t->out_h, w = back ? t->in_w : t->out_w;
-    bool pool = t->epilogue == CONV_POOL;
-    size_t oh = pool ? h / 2 : h, ow = pool ? w / 2 : w;
-    struct answer a = {.count = t->images * oh * ow * (channels + pitch) + t->skew + 2 * GUARD};
-    a.out = allocate_aligned(a.count * sizeof(float));
-    a.argmax = allocate(a.count);
-    a.sums = allocate(2 * channels * sizeof(double));
-    memset(a.out, CANARY, a.count * sizeof(float));
-    memset(a.argmax, CANARY, a.count);
-    for (size_t i = 0; i < 2 * channels; i++)
-        a.sums[i] = 0.25;
-    float *packed = allocate_aligned(k->weights_bytes(&t->shape));
-    void *scratch = allocate_aligned(k->scratch_bytes(&t->shape));
-    struct conv_strides out = {.pixel = channels + pitch, .row = ow * (channels + pitch), .image = oh * ow * (channels + pitch)};
-    const struct tensor *from = back ? &t->dz : &t->in;
-    struct conv_job j = {.shape = t->shape, .images = t->images, .h = h, .w = w, .weights = packed, .epilogue = t->epilogue,
-        .in = {from->data, from->strides, back ? t->out_h : t->in_h, back ? t->out_w : t->in_w, t->top, t->left},
-        .out = a.out + GUARD + t->skew, .out_strides = out, .argmax = a.argmax + GUARD, .argmax_strides = out, .low = t->low, .high = t->high,
-        .bias = t->with_bias ? t->bias : NULL, .shift = t->with_shift ? t->shift : NULL, .streams = t->streams};
-    if (t->sums)
-        j.sum = a.sums, j.sum2 = a.sums + channels;
-    if (t->epilogue == CONV_GRADIENT) {
-        if (t->with_add)
-            j.add = (struct conv_numbers){t->add.data, t->add.strides};
-        if (t->with_mask)
-            j.mask = (struct conv_extra){t->mask.data, t->mask.strides};
-        j.z = (struct conv_numbers){t->z.data, t->z.strides};
-    }
-    if (t->epilogue == CONV_CLAMP && t->with_add)
-        j.add = (struct conv_numbers){t->dz.data, t->dz.strides};
-    if (t->epilogue == CONV_POOL && t->with_mask)
-        j.argmax = NULL;
-    (back ? k->weights_back : k->weights)(&t->shape, t->weights, packed);
-    (back ? k->data : k->conv)(&j, scratch);
-    free(packed), free(scratch);
-    return a;
-}
-
-static void answer_free(struct answer *a)
-{
-    free(a->out), free(a->argmax), free(a->sums);
-}
+/* ---- Comparing ---- */
 
 /* Values between pixels and around the result keep their canaries: bit patterns are compared where the reference wrote none. */
 static bool same_gaps(const struct answer *want, const struct answer *got)
@@ -220,20 +46,19 @@ static void check_run(const struct conv_kernel *k, const struct task *t, bool ba
     size_t channels = back ? t->shape.ci : t->shape.co;
     double off = distance(want.out, got.out, want.count), sums = distance_sums(want.sums, got.sums, 2 * channels);
     char what[256];
-    snprintf(what, sizeof(what), "%s: %s, epilogue %d, %zu × %zu%s stride %zu, %zu to %zu channels, %zu images %zu × %zu to %zu × %zu", k->name,
-             back ? "data gradient" : "forward", (int)t->epilogue, t->shape.size, t->shape.size, t->shape.depthwise ? " depthwise" : "",
-             t->shape.stride, t->shape.ci, t->shape.co, t->images, t->in_h, t->in_w, t->out_h, t->out_w);
+    snprintf(what, sizeof(what), "%s: %s, epilogue %d, %s, %zu images %zu × %zu to %zu × %zu", k->name, back ? "data gradient" : "forward", (int)t->epilogue,
+             name_of(&t->shape), t->images, t->in_h, t->in_w, t->out_h, t->out_w);
     bool clamps = t->epilogue == CONV_CLAMP || t->epilogue == CONV_POOL;
     CHECK_MSG(off < (clamps ? TOLERANCE_CLAMPED : TOLERANCE), "%s: off by %g", what, off);
     CHECK_MSG(sums < TOLERANCE_SUMS, "%s: sums off by %g", what, sums);
     CHECK_MSG(same_gaps(&want, &got), "%s: writes beside the result", what);
-    bool only_zeros = t->top >= t->shape.size || t->left >= t->shape.size; /* windows in the padding: rounding decides among zeros */
+    bool only_zeros = t->top >= reach_of(&t->shape) || t->left >= reach_of(&t->shape); /* windows in the padding: rounding decides among zeros */
     CHECK_MSG(t->epilogue != CONV_POOL || only_zeros || same_argmax(&want, &got), "%s: argmax", what);
     answer_free(&want), answer_free(&got);
 }
 
 /* In two parts, as threads do it. */
-static void finish_parts(const struct conv_kernel *k, const struct conv_shape *s, const float *sum, float *ret)
+static void finish_parts(const struct conv_kernel *k, const struct conv_shape *s, float *sum, float *ret)
 {
     size_t panels = k->gradient_panels(s);
     k->weight_gradient_finish(s, sum, 0, panels / 2, ret);
@@ -318,14 +143,14 @@ static void check_kernel(struct random *r, const struct conv_kernel *k, const st
     static const enum conv_epilogue forward[3] = {CONV_RAW, CONV_CLAMP, CONV_POOL};
     for (size_t i = 0; i < 3; i++) {
         t.epilogue = forward[i];
-        check_run(k, &t, false, pitch);
+        if (t.epilogue != CONV_POOL || conv_dilation(shape) == 1)
+            check_run(k, &t, false, pitch);
     }
     t.epilogue = CONV_GRADIENT;
     check_run(k, &t, true, pitch);
     float *want = weight_gradient(&conv_direct_c, &t), *got = weight_gradient(k, &t);
-    double off = distance(want, got, shape->size * shape->size * shape->ci * (shape->depthwise ? 1 : shape->co));
-    CHECK_MSG(off < TOLERANCE_SUMS, "%s: weight gradient off by %g: %zu × %zu%s stride %zu, %zu to %zu channels, %zu × %zu", k->name, off,
-              shape->size, shape->size, shape->depthwise ? " depthwise" : "", shape->stride, shape->ci, shape->co, t.in_h, t.in_w);
+    double off = distance(want, got, weights_of(shape));
+    CHECK_MSG(off < TOLERANCE_SUMS, "%s: weight gradient off by %g: %s, %zu × %zu", k->name, off, name_of(shape), t.in_h, t.in_w);
     free(want), free(got);
     task_free(&t);
     if (k->takes_pooled && k->takes_pooled(shape)) {
@@ -349,12 +174,48 @@ static void test_random_shapes(void)
     random_init(&r, 1, 0, 0, 0);
     for (int round = 0; round < 60; round++) { /* whole vectors */
         size_t in = 16 * (1 + random_below(&r, 3)), out = 16 * (1 + random_below(&r, 3));
-        check_shape(&r, &(struct conv_shape){round % 3 ? 3 : 1, 1, round % 4 ? in : 3, out, false}, 14);
+        check_shape(&r, &(struct conv_shape){round % 3 ? 3 : 1, 1, round % 4 ? in : 3, out, false, 0, 0}, 14);
     }
     for (int round = 0; round < 300; round++) {
         size_t size = round % 3 == 0 ? 1 : round % 3 == 1 ? 3 : 1 + random_below(&r, 7);
-        check_shape(&r, &(struct conv_shape){size, 1 + random_below(&r, 1 + size), 1 + random_below(&r, 40), 1 + random_below(&r, 40), false}, 14);
+        check_shape(&r, &(struct conv_shape){size, 1 + random_below(&r, 1 + size), 1 + random_below(&r, 40), 1 + random_below(&r, 40), false, 0, 0}, 14);
     }
+}
+
+/* Groups of any width, dilation of any distance, also beyond the image: the parts by every kernel that takes them. */
+static void test_groups_and_dilation(void)
+{
+    struct random r;
+    random_init(&r, 8, 0, 0, 0);
+    for (int round = 0; round < 240; round++) {
+        size_t size = round % 4 ? 3 : 1 + random_below(&r, 5), groups = round % 3 ? 2 + random_below(&r, 9) : 1, wide = round % 2 ? 1 + random_below(&r, 6) : 16;
+        struct conv_shape s = {.size = size, .stride = 1 + random_below(&r, 2), .groups = groups};
+        s.ci = groups * (wide == 16 ? 8 * (1 + random_below(&r, 3)) : wide);
+        s.co = groups * (wide == 16 ? 8 * (1 + random_below(&r, 3)) : 1 + random_below(&r, 6));
+        s.dilation = s.stride == 1 || groups == 1 ? 1 + random_below(&r, 4) : 1;
+        check_shape(&r, &s, 14);
+    }
+    for (int round = 0; round < 60; round++) {
+        size_t channels = 1 + random_below(&r, 40);
+        check_shape(&r, &(struct conv_shape){.size = 3, .stride = 1, .ci = channels, .co = channels, .depthwise = true, .dilation = 2 + random_below(&r, 3)}, 14);
+    }
+    check_shape(&r, &(struct conv_shape){.size = 3, .stride = 1, .ci = 16, .co = 16, .dilation = 2}, 150);
+    check_shape(&r, &(struct conv_shape){.size = 3, .stride = 1, .ci = 32, .co = 32, .groups = 2}, 150);
+}
+
+/* Every shape has kernels that use the instructions at hand; stride with dilation is left to plain C. */
+static void test_parts_have_kernels(void)
+{
+    static const struct conv_shape shapes[] = {
+        {.size = 3, .stride = 1, .ci = 64, .co = 64, .groups = 8}, {.size = 3, .stride = 2, .ci = 24, .co = 48, .groups = 12},
+        {.size = 1, .stride = 1, .ci = 6, .co = 9, .groups = 3},   {.size = 3, .stride = 1, .ci = 5, .co = 7, .dilation = 3},
+        {.size = 3, .stride = 1, .ci = 9, .co = 9, .depthwise = true, .dilation = 2},
+    };
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        const struct conv_kernel *k = conv_kernel_find(&shapes[i], cpu_features());
+        CHECK_MSG(!(cpu_features() & CPU_AVX2) || strstr(k->name, "in parts"), "%s by %s", name_of(&shapes[i]), k->name);
+    }
+    CHECK_STR(conv_kernel_find(&(struct conv_shape){.size = 3, .stride = 2, .ci = 16, .co = 16, .dilation = 2}, cpu_features())->name, "direct (C)");
 }
 
 static void test_depthwise(void)
@@ -363,7 +224,7 @@ static void test_depthwise(void)
     random_init(&r, 2, 0, 0, 0);
     for (int round = 0; round < 300; round++) {
         size_t channels = 1 + random_below(&r, 40);
-        check_shape(&r, &(struct conv_shape){3, 1 + random_below(&r, 2), channels, channels, true}, 14);
+        check_shape(&r, &(struct conv_shape){3, 1 + random_below(&r, 2), channels, channels, true, 0, 0}, 14);
     }
 }
 
@@ -373,7 +234,7 @@ static void test_points(void)
     struct random r;
     random_init(&r, 5, 0, 0, 0);
     for (int round = 0; round < 60; round++)
-        check_shape(&r, &(struct conv_shape){1, 1, 1 + random_below(&r, round % 2 ? 64 : 140), round % 3 ? 64 : 1 + random_below(&r, 70), false}, 12);
+        check_shape(&r, &(struct conv_shape){1, 1, 1 + random_below(&r, round % 2 ? 64 : 140), round % 3 ? 64 : 1 + random_below(&r, 70), false, 0, 0}, 12);
 }
 
 /* Rows that are longer than what a kernel takes at once. */
@@ -382,10 +243,10 @@ static void test_wide_images(void)
     struct random r;
     random_init(&r, 3, 0, 0, 0);
     for (int round = 0; round < 12; round++) {
-        check_shape(&r, &(struct conv_shape){3, 1 + round % 2, 3, 9 + round, false}, 230);
-        check_shape(&r, &(struct conv_shape){3, 1, 1 + (size_t)round % 4, 5 + 3 * round, false}, 140);
-        check_shape(&r, &(struct conv_shape){1, 1, 5 + round, 11, false}, 120);
-        check_shape(&r, &(struct conv_shape){3, 1 + round % 2, 9 + round, 9 + round, true}, 160);
+        check_shape(&r, &(struct conv_shape){3, 1 + round % 2, 3, 9 + round, false, 0, 0}, 230);
+        check_shape(&r, &(struct conv_shape){3, 1, 1 + (size_t)round % 4, 5 + 3 * round, false, 0, 0}, 140);
+        check_shape(&r, &(struct conv_shape){1, 1, 5 + round, 11, false, 0, 0}, 120);
+        check_shape(&r, &(struct conv_shape){3, 1 + round % 2, 9 + round, 9 + round, true, 0, 0}, 160);
     }
 }
 
@@ -408,11 +269,10 @@ static void check_bits(struct random *r, const struct conv_kernel *a, const stru
     size_t pitch = random_below(r, 2);
     bool same = b->takes(s);
     for (int i = 0; i < 4; i++)
-        same &= same_bits(a, b, &t, (const enum conv_epilogue[]){CONV_RAW, CONV_CLAMP, CONV_POOL, CONV_GRADIENT}[i], pitch);
+        same &= (i == 2 && conv_dilation(s) > 1) || same_bits(a, b, &t, (const enum conv_epilogue[]){CONV_RAW, CONV_CLAMP, CONV_POOL, CONV_GRADIENT}[i], pitch);
     float *x = weight_gradient(a, &t), *y = weight_gradient(b, &t);
-    same &= memcmp(x, y, s->size * s->size * s->ci * (s->depthwise ? 1 : s->co) * sizeof(float)) == 0;
-    CHECK_MSG(same, "%s: other bits than %s: %zu × %zu stride %zu, %zu to %zu channels, %zu × %zu", b->name, a->name, s->size, s->size, s->stride, s->ci,
-              s->co, t.in_h, t.in_w);
+    same &= memcmp(x, y, weights_of(s) * sizeof(float)) == 0;
+    CHECK_MSG(same, "%s: other bits than %s: %s, %zu × %zu", b->name, a->name, name_of(s), t.in_h, t.in_w);
     free(x), free(y);
     task_free(&t);
 }
@@ -427,8 +287,12 @@ static void test_same_bits(void)
     for (int round = 0; round < 80; round++) {
         size_t size = round % 2 ? 1 : 3, channels = 16 * (1 + random_below(&r, 4));
         check_bits(&r, &conv_direct_avx2, &conv_direct_avx512,
-                   &(struct conv_shape){size, 1 + random_below(&r, 2), 1 + random_below(&r, 70), round % 3 ? channels : 1 + random_below(&r, 70), false}, 40);
-        check_bits(&r, &conv_depthwise_avx2, &conv_depthwise_avx512, &(struct conv_shape){3, 1 + random_below(&r, 2), channels, channels, true}, 40);
+                   &(struct conv_shape){size, 1 + random_below(&r, 2), 1 + random_below(&r, 70), round % 3 ? channels : 1 + random_below(&r, 70), false, 0, 0}, 40);
+        check_bits(&r, &conv_depthwise_avx2, &conv_depthwise_avx512, &(struct conv_shape){3, 1 + random_below(&r, 2), channels, channels, true, 0, 0}, 40);
+        check_bits(&r, &conv_direct_apart_avx2, &conv_direct_apart_avx512,
+                   &(struct conv_shape){.size = 3, .stride = 1, .ci = channels, .co = channels, .groups = 4, .dilation = 1 + random_below(&r, 2)}, 40);
+        check_bits(&r, &conv_wino4_apart_avx2, &conv_wino4_apart_avx512,
+                   &(struct conv_shape){.size = 3, .stride = 1, .ci = 32, .co = channels, .groups = 1 + random_below(&r, 2), .dilation = 2}, 40);
     }
 }
 
@@ -454,7 +318,7 @@ static void test_in_place(void)
     random_init(&r, 7, 0, 0, 0);
     for (int taken = 0; (cpu_features() & CPU_AVX2) && taken < 100;) {
         size_t n = 16 * (1 + random_below(&r, 4));
-        struct task t = task_make(&r, &(struct conv_shape){3, 1 + random_below(&r, 2), n, n, true}, 20, random_below(&r, 2), false);
+        struct task t = task_make(&r, &(struct conv_shape){3, 1 + random_below(&r, 2), n, n, true, 0, 0}, 20, random_below(&r, 2), false);
         struct conv_job j = {.shape = t.shape, .h = t.out_h, .w = t.out_w, .epilogue = CONV_CLAMP, .in = {.h = t.in_h, .w = t.in_w, .top = t.top, .left = t.left}};
         t.epilogue = CONV_CLAMP;
         t.with_add = false;
@@ -474,17 +338,23 @@ struct bench {
     const char *model;
     size_t size, stride, side, ci, co;
     bool depthwise, pool;
+    size_t groups, dilation;
 };
 
 static const struct bench benches[] = {
-    {"S1, S2 first", 3, 1, 224, 3, 32, false, true}, {"S2", 3, 1, 112, 32, 32, true, false},  {"S2", 1, 1, 112, 32, 64, false, true},
-    {"M first", 3, 2, 96, 3, 16, false, false},      {"M", 3, 1, 48, 16, 16, true, false},    {"M", 1, 1, 48, 16, 32, false, false},
-    {"M", 3, 2, 48, 32, 32, true, false},            {"M", 1, 1, 24, 32, 64, false, false},   {"M", 3, 1, 24, 64, 64, true, false},
-    {"M", 1, 1, 24, 64, 64, false, false},           {"M", 1, 1, 12, 128, 128, false, false}, {"M", 3, 1, 12, 128, 128, true, false},
-    {"M", 3, 1, 6, 256, 256, true, false},           {"M", 1, 1, 6, 256, 256, false, false},  {"M", 3, 2, 6, 256, 256, true, false},
-    {"M", 1, 1, 3, 512, 512, false, false},          {"R first", 3, 1, 32, 3, 16, false, false},
-    {"R", 3, 2, 32, 16, 32, false, false},           {"R", 3, 2, 16, 32, 64, false, false},   {"R", 1, 2, 32, 16, 32, false, false},
-    {"R", 3, 1, 32, 16, 16, false, false},           {"R", 3, 1, 8, 64, 64, false, false},
+    {"S1, S2 first", 3, 1, 224, 3, 32, false, true, 1, 1}, {"S2", 3, 1, 112, 32, 32, true, false, 1, 1},  {"S2", 1, 1, 112, 32, 64, false, true, 1, 1},
+    {"M first", 3, 2, 96, 3, 16, false, false, 1, 1},      {"M", 3, 1, 48, 16, 16, true, false, 1, 1},    {"M", 1, 1, 48, 16, 32, false, false, 1, 1},
+    {"M", 3, 2, 48, 32, 32, true, false, 1, 1},            {"M", 1, 1, 24, 32, 64, false, false, 1, 1},   {"M", 3, 1, 24, 64, 64, true, false, 1, 1},
+    {"M", 1, 1, 24, 64, 64, false, false, 1, 1},           {"M", 1, 1, 12, 128, 128, false, false, 1, 1}, {"M", 3, 1, 12, 128, 128, true, false, 1, 1},
+    {"M", 3, 1, 6, 256, 256, true, false, 1, 1},           {"M", 1, 1, 6, 256, 256, false, false, 1, 1},  {"M", 3, 2, 6, 256, 256, true, false, 1, 1},
+    {"M", 1, 1, 3, 512, 512, false, false, 1, 1},          {"R first", 3, 1, 32, 3, 16, false, false, 1, 1},
+    {"R", 3, 2, 32, 16, 32, false, false, 1, 1},           {"R", 3, 2, 16, 32, 64, false, false, 1, 1},   {"R", 1, 2, 32, 16, 32, false, false, 1, 1},
+    {"R", 3, 1, 32, 16, 16, false, false, 1, 1},           {"R", 3, 1, 8, 64, 64, false, false, 1, 1},
+    {"groups", 3, 1, 32, 64, 64, false, false, 2, 1}, {"groups", 3, 1, 32, 64, 64, false, false, 4, 1}, {"groups", 3, 1, 32, 64, 64, false, false, 8, 1},
+    {"groups", 3, 1, 32, 64, 64, false, false, 16, 1}, {"groups", 3, 1, 14, 256, 256, false, false, 32, 1}, {"groups", 3, 2, 32, 64, 64, false, false, 4, 1},
+    {"groups", 1, 1, 32, 64, 64, false, false, 4, 1}, {"groups", 3, 1, 32, 64, 128, false, false, 64, 1},
+    {"dilation", 3, 1, 32, 64, 64, false, false, 1, 2}, {"dilation", 3, 1, 32, 64, 64, false, false, 1, 4}, {"dilation", 3, 1, 32, 64, 64, true, false, 1, 2},
+    {"dilation", 3, 1, 64, 16, 16, false, false, 1, 2}, {"both", 3, 1, 32, 64, 64, false, false, 4, 2},
 };
 
 /* Multiply-adds of 8 lanes, twice per cycle: measured on registers. */
@@ -520,16 +390,15 @@ static double best_seconds(const struct timing *t, int what)
     return best;
 }
 
-static void bench_shape(const struct bench *b, double peak)
+static void bench_kernel(const struct bench *b, const struct conv_shape *shape, const struct conv_kernel *k, double peak)
 {
     struct random r;
     random_init(&r, 4, 0, 0, 0);
-    struct conv_shape s = {b->size, b->stride, b->ci, b->co, b->depthwise};
-    const struct conv_kernel *k = conv_kernel_find(&s, cpu_features());
+    const struct conv_shape s = *shape;
     size_t out = (b->side + b->stride - 1) / b->stride, larger = b->side * b->side * b->ci, z = out * out * b->co;
     size_t images = (192 << 10) / ((larger > z ? larger : z) * 4);
     images = images ? images : 1;
-    size_t before = b->stride == 1 ? b->size / 2 : 0;
+    size_t before = b->stride == 1 ? b->size / 2 * conv_dilation(&s) : 0;
     struct tensor in = tensor_make(&r, images, b->side, b->side, b->ci, 0), dz = tensor_make(&r, images, out, out, b->co, 0);
     struct tensor din = tensor_make(&r, images, b->side, b->side, b->ci, 0), to = tensor_make(&r, images, out, out, b->co, 0);
     struct tensor zs = tensor_make(&r, images, b->side, b->side, b->ci, 0);
@@ -552,8 +421,9 @@ static void bench_shape(const struct bench *b, double peak)
     t.weight = (struct conv_weight_job){.shape = s, .images = images, .h = out, .w = out, .in = t.forward.in, .gradient = {dz.data, dz.strides}, .sum = sum};
     t.pooled = (struct conv_pooled_job){.shape = s, .images = images, .h = out, .w = out, .in = t.forward.in, .gradient = {dz.data, pooled}, .argmax = argmax,
         .argmax_strides = pooled, .sum = sum};
-    double flops = 2e-9 * (double)(images * out * out * b->size * b->size * b->ci * (b->depthwise ? 1 : b->co));
-    printf("%-13s %zux%zu%s/%zu %3zu: %3zu -> %3zu  %-14s", b->model, b->size, b->size, b->depthwise ? " dw" : "   ", b->stride, b->side, b->ci, b->co, k->name);
+    double flops = 2e-9 * (double)(images * out * out * weights_of(&s));
+    printf("%-13s %zux%zu%s/%zu g%-2zu d%zu %3zu: %3zu -> %3zu  %-31s", b->model, b->size, b->size, b->depthwise ? " dw" : "   ", b->stride, conv_groups(&s), conv_dilation(&s),
+           b->side, b->ci, b->co, k->name);
     static const char *const names[5] = {"forward", "data", "weights", "pooled weights", "pooled data"};
     bool through = b->pool && k->takes_pooled && k->takes_pooled(&s), data = through && k->takes_pooled_data && k->takes_pooled_data(&s);
     for (int what = 0; what < (data ? 5 : through ? 4 : 3); what++) {
@@ -563,6 +433,15 @@ static void bench_shape(const struct bench *b, double peak)
     printf("\n");
     free(in.data), free(dz.data), free(din.data), free(to.data), free(zs.data), free(hwio), free(packed), free(packed_back), free(sum);
     free(sums), free(argmax), free(t.scratch);
+}
+
+/* The chosen kernel comes first. */
+static void bench_shape(const struct bench *b, double peak)
+{
+    struct conv_shape s = {b->size, b->stride, b->ci, b->co, b->depthwise, b->groups, b->dilation};
+    const struct conv_kernel *k;
+    for (size_t i = 0; (k = conv_kernel_rival(i, &s, cpu_features())); i++)
+        bench_kernel(b, &s, k, peak);
 }
 
 static int bench(const char *only)
@@ -628,7 +507,7 @@ static const char *chosen(const char *line, unsigned features)
 /* A table names kernels, not widths of vectors: each machine takes its own, and tuning compares no two of one kernel. */
 static void test_names(void)
 {
-    const struct conv_shape shape = {3, 1, 32, 32, false};
+    const struct conv_shape shape = {3, 1, 32, 32, false, 0, 0};
     const struct conv_kernel *k, *other;
     const unsigned all = cpu_features(), wide = CPU_AVX2 | CPU_AVX512;
     for (size_t i = 0; (k = conv_kernel_rival(i, &shape, all)); i++)
@@ -646,6 +525,8 @@ static const struct test tests[] = {
     {"names", test_names},
     {"random shapes", test_random_shapes},
     {"depthwise", test_depthwise},
+    {"groups and dilation", test_groups_and_dilation},
+    {"parts have kernels", test_parts_have_kernels},
     {"points", test_points},
     {"wide images", test_wide_images},
 #ifdef __x86_64__

@@ -35,6 +35,12 @@ static const char *const models[] = {
     "( conv 8 1 | relu6 ) | residual ( conv 8 3 pad=same | residual relu ( conv 8 1 )( conv 8 3 pad=same relu ) )( conv 8 1 ) | globalavgpool | dense 5",
     "conv 8 3 pad=same bias=false | batchnorm | concat ( residual ( conv 8 3 pad=same relu | conv 8 1 bias=false | batchnorm ) | relu )( conv 8 1 ) | "
     "residual ( conv 16 3 pad=same | residual ( conv 16 1 | conv 16 1 ) )( residual ( conv 16 1 | conv 16 1 ) | conv 16 1 relu ) | globalavgpool | dense 5",
+    /* groups, few and many; dilation, also wider than what is left of the image; both with everything that is fused */
+    "conv 16 3 pad=same relu | conv 32 3 groups=4 pad=same bias=false | batchnorm | relu | conv 32 3 groups=2 pad=same relu | maxpool 2 | "
+    "residual ( conv 32 3 groups=2 dilation=4 pad=same bias=false | batchnorm ) | relu | conv 64 3 groups=32 pad=same | conv 64 3 groups=64 pad=same bias=false | batchnorm | relu6 | "
+    "conv 48 1 groups=16 | globalavgpool | dense 5",
+    "conv 16 3 dilation=2 relu | maxpool 2 | residual ( dwconv 3 dilation=3 pad=same bias=false | batchnorm | relu | conv 16 1 groups=4 )( conv 16 1 ) | "
+    "conv 16 3 groups=4 stride=2 pad=same relu | conv 8 2 stride=2 dilation=2 pad=same | flatten | dense 4",
 };
 #define MODELS (sizeof(models) / sizeof(models[0]))
 

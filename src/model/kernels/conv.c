@@ -19,6 +19,12 @@ static const struct {
     {&conv_direct_avx2, CPU_AVX2},
     {&conv_depthwise_avx512, CPU_AVX2 | CPU_AVX512},
     {&conv_depthwise_avx2, CPU_AVX2},
+    {&conv_wino4_apart_avx512, CPU_AVX2 | CPU_AVX512},
+    {&conv_wino4_apart_avx2, CPU_AVX2},
+    {&conv_direct_apart_avx512, CPU_AVX2 | CPU_AVX512},
+    {&conv_direct_apart_avx2, CPU_AVX2},
+    {&conv_depthwise_apart_avx512, CPU_AVX2 | CPU_AVX512},
+    {&conv_depthwise_apart_avx2, CPU_AVX2},
 #endif
     {&conv_wino4_c, 0},
     {&conv_direct_c, 0},

@@ -40,7 +40,25 @@ struct conv_shape {
     size_t size, stride; /* of the square kernel; its step */
     size_t ci, co;
     bool depthwise;      /* ci = co, one kernel per channel: HWC */
+    size_t groups;       /* of channels, which do not mix: the weights have ci / groups input channels; 0: 1 */
+    size_t dilation;     /* pixels from one tap of the kernel to the next; 0: 1 */
 };
+
+static inline size_t conv_groups(const struct conv_shape *s)
+{
+    return s->groups ? s->groups : 1;
+}
+
+static inline size_t conv_dilation(const struct conv_shape *s)
+{
+    return s->dilation ? s->dilation : 1;
+}
+
+/* Without groups and dilation, as most kernels take it. */
+static inline bool conv_is_plain(const struct conv_shape *s)
+{
+    return conv_groups(s) == 1 && conv_dilation(s) == 1;
+}
 
 /* Memory that is read after a call. Kernels that can do so fetch it on the way, while they compute. */
 #define CONV_AHEADS 3
@@ -110,7 +128,7 @@ struct conv_kernel {
     size_t (*gradient_bytes)(const struct conv_shape *s);
     size_t (*scratch_bytes)(const struct conv_shape *s);
     size_t (*conv_scratch_bytes)(const struct conv_shape *s); /* of `conv` alone; NULL: scratch_bytes */
-    size_t tile;  /* rows and columns of outputs that are computed together; 0: 1 */
+    size_t tile;  /* rows and columns of outputs (of one remainder by the dilation) that are computed together; 0: 1 */
     size_t panel; /* output channels that are computed together: a multiple of them can be left out at either end; 0: none can */
     size_t (*weights_at)(const struct conv_shape *s, size_t channel); /* floats of packed forward weights before this channel */
     void (*weights)(const struct conv_shape *s, const float *hwio, float *ret);
@@ -120,9 +138,10 @@ struct conv_kernel {
      * the gradient of its input. */
     void (*data)(const struct conv_job *j, void *scratch);
     void (*weight_gradient)(const struct conv_weight_job *j, void *scratch);
-    /* The gradient [size][size][ci][co] from the sum, for panels first to first + count − 1 of gradient_panels: equal parts of the sum. */
+    /* The gradient [size][size][ci / groups][co] from the sum, for panels first to first + count − 1 of gradient_panels: equal parts of the sum,
+     * which may be overwritten. */
     size_t (*gradient_panels)(const struct conv_shape *s);
-    void (*weight_gradient_finish)(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio);
+    void (*weight_gradient_finish)(const struct conv_shape *s, float *sum, size_t first, size_t count, float *ret_hwio);
     /* Optional: the weight gradient without un-pooling, for the shapes that takes_pooled takes; 1 × 1 without padding only. */
     bool (*takes_pooled)(const struct conv_shape *s);
     void (*pooled_weight_gradient)(const struct conv_pooled_job *j, void *scratch);

@@ -8,7 +8,7 @@
 
 static bool takes(const struct conv_shape *s)
 {
-    return s->size == 3 && s->stride == 1 && !s->depthwise && s->ci >= FEWEST_CHANNELS && s->co >= FEWEST_CHANNELS;
+    return conv_is_plain(s) && s->size == 3 && s->stride == 1 && !s->depthwise && s->ci >= FEWEST_CHANNELS && s->co >= FEWEST_CHANNELS;
 }
 
 static size_t larger(size_t a, size_t b)
@@ -96,7 +96,7 @@ static struct wino4_weight_gradient gradient_of(const struct conv_weight_job *j)
         struct wino4_weight_gradient g = gradient_of(j);                                                                       \
         kernels_##level().weight_gradient(&g, scratch);                                                                        \
     }                                                                                                                          \
-    static void finish_##level(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)      \
+    static void finish_##level(const struct conv_shape *s, float *sum, size_t first, size_t count, float *ret_hwio)            \
     {                                                                                                                          \
         kernels_##level().weight_gradient_finish(sum, s->ci, s->co, first, count, ret_hwio);                                   \
     }                                                                                                                          \
@@ -126,7 +126,7 @@ LEVEL(avx512, CPU_AVX2 | CPU_AVX512, "winograd 4×4 (avx512)");
 
 static bool takes_few(const struct conv_shape *s)
 {
-    return s->size == 3 && s->stride == 1 && !s->depthwise && s->ci <= 4 && s->co >= FEWEST_CHANNELS;
+    return conv_is_plain(s) && s->size == 3 && s->stride == 1 && !s->depthwise && s->ci <= 4 && s->co >= FEWEST_CHANNELS;
 }
 
 #define FEW(level, title)                                                                                                      \
@@ -142,7 +142,7 @@ static bool takes_few(const struct conv_shape *s)
     {                                                                                                                          \
         conv_direct_##level.weight_gradient(j, scratch);                                                                       \
     }                                                                                                                          \
-    static void finish_few_##level(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)  \
+    static void finish_few_##level(const struct conv_shape *s, float *sum, size_t first, size_t count, float *ret_hwio)        \
     {                                                                                                                          \
         conv_direct_##level.weight_gradient_finish(s, sum, first, count, ret_hwio);                                            \
     }                                                                                                                          \

@@ -10,6 +10,10 @@ extern const struct conv_kernel conv_direct_avx2, conv_depthwise_avx2, conv_wino
 extern const struct conv_kernel conv_wino4_avx512, conv_wino4_few_avx512;
 extern const struct conv_kernel conv_direct_avx512, conv_depthwise_avx512;
 
+/* The same for convolutions with groups or dilation (conv_apart.c). */
+extern const struct conv_kernel conv_wino4_apart_avx2, conv_direct_apart_avx2, conv_depthwise_apart_avx2;
+extern const struct conv_kernel conv_wino4_apart_avx512, conv_direct_apart_avx512, conv_depthwise_apart_avx512;
+
 /* Depthwise 3 × 3 with CONV_CLAMP and no addition, without copies, for predictions; weights as the depthwise kernel of the same instruction
  * set packs them. The takes functions look at shape, sizes and padding only. */
 bool conv_depthwise_clamp_takes_avx2(const struct conv_job *j);

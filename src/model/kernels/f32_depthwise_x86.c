@@ -19,7 +19,7 @@
 /* AVX-512 takes whole vectors only: the last channels leave fewer lanes of AVX2 empty. */
 static bool takes(const struct conv_shape *s)
 {
-    return s->depthwise && s->size == 3 && (s->stride == 1 || s->stride == 2) && (VEC == 8 || s->ci % VEC == 0);
+    return conv_is_plain(s) && s->depthwise && s->size == 3 && (s->stride == 1 || s->stride == 2) && (VEC == 8 || s->ci % VEC == 0);
 }
 
 static size_t groups(const struct conv_shape *s)
@@ -341,7 +341,7 @@ static void weight_gradient(const struct conv_weight_job *j, void *scratch)
                 }
 }
 
-static void weight_gradient_finish(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwc)
+static void weight_gradient_finish(const struct conv_shape *s, float *sum, size_t first, size_t count, float *ret_hwc)
 {
     for (size_t c = first * VEC; c < s->ci && c < (first + count) * VEC; c++)
         for (size_t t = 0; t < TAPS; t++)

@@ -23,7 +23,7 @@
 
 static bool takes(const struct conv_shape *s)
 {
-    return !s->depthwise && s->size <= MAX_TAPS && s->stride <= s->size + 1;
+    return conv_is_plain(s) && !s->depthwise && s->size <= MAX_TAPS && s->stride <= s->size + 1;
 }
 
 static size_t panels(size_t channels)
@@ -459,7 +459,7 @@ static size_t gradient_panels(const struct conv_shape *s)
     return panels(s->co);
 }
 
-static void weight_gradient_finish(const struct conv_shape *s, const float *sum, size_t first, size_t count, float *ret_hwio)
+static void weight_gradient_finish(const struct conv_shape *s, float *sum, size_t first, size_t count, float *ret_hwio)
 {
     size_t k = s->size * s->size * s->ci;
     for (size_t o = first * GEMM_PANEL; o < s->co && o < (first + count) * GEMM_PANEL; o += GEMM_PANEL) {
