@@ -13,7 +13,7 @@
 
 #define LEAST_INPUTS 128 /* channels; with fewer, turning the pixels takes too long */
 #define LEAST_PIXELS 8   /* of an image: with fewer, vectors stay empty */
-#define LEAST_ZEROS  .85 /* of the weights */
+#define LEAST_ZEROS  .89 /* of the weights */
 
 struct sparse_state {
     const struct sparse_kernel *kernel;
