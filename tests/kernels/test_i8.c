@@ -54,7 +54,7 @@ static void set_weights(struct task *t, struct random *r, bool extreme)
 
 static struct task task_make(struct random *r, const struct i8_shape *shape, size_t most, int limit)
 {
-    struct task t = {.job = {.shape = *shape, .images = 1 + random_below(r, 3)}, .limit = limit};
+    struct task t = {.job = {.shape = *shape, .images = 1 + random_below(r, 6)}, .limit = limit};
     struct i8_job *j = &t.job;
     size_t reach = (shape->size - 1) * shape->dilation + 1, below, after;
     bool extreme = random_below(r, 4) == 0;
@@ -176,6 +176,17 @@ static void test_channels(void)
         struct i8_shape three = {.size = 3, .stride = 1, .dilation = 1, .groups = 1, .ci = c, .co = 1 + c % 35};
         compare_all(&r, &one, 5, limits[c % 2]);
         compare_all(&r, &three, 9, limits[c / 2 % 2]);
+    }
+}
+
+/* Images of a pixel or a few: where windows are pixels, all images are one row, unless there are strides. */
+static void test_small_images(void)
+{
+    struct random r;
+    random_init(&r, 25, 0, 0, 0);
+    for (int i = 0; i < 120; i++) {
+        struct i8_shape s = {.size = 1, .stride = 1 + random_below(&r, 3), .dilation = 1, .groups = 1, .ci = 1 + random_below(&r, 70), .co = 1 + random_below(&r, 70)};
+        compare_all(&r, &s, 1 + random_below(&r, 2), limits[i % 2]);
     }
 }
 
@@ -414,6 +425,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"random shapes", test_shapes},
                                         {"channels", test_channels},
+    {"small images", test_small_images},
                                         {"many channels", test_many_channels},
                                         {"dilation and groups", test_dilation_and_groups},
                                         {"depthwise", test_depthwise},

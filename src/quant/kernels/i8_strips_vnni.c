@@ -108,7 +108,7 @@ static size_t width_of(const struct i8_job *j, size_t *ret_images)
 {
     size_t rows = j->row_end - j->row;
     *ret_images = j->images;
-    if (j->shape.size > 1 || j->w != j->in_w || j->h != j->in_h || i8_is_padded(j))
+    if (j->shape.size > 1 || j->shape.stride > 1 || j->w != j->in_w || j->h != j->in_h || i8_is_padded(j))
         return j->w;
     if (rows < j->h)
         return rows * j->w;
