@@ -323,7 +323,7 @@ const struct command command_doctor = {
     .usage = "PIPELINE|PATH",
     .doc = "Runs the pipeline on the actual data for some seconds, measures the cost of each stage and the limits of the machine, and "
            "predicts the rate after each remedy that applies. The first line of the answer says what is wrong. Every number is measured, "
-           "or marked as predicted. for a PATH (a folder of images, shards, a list, a table, arrays), the usual pipeline is written and shown.\n\n"
+           "or marked as predicted. For a PATH (a folder of images, shards, a list, a table, arrays), the usual pipeline is written and shown.\n\n"
            PIPELINE_DOC,
     .options = options,
     .shared = pipeline_options,

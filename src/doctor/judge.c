@@ -222,7 +222,7 @@ static void compose_doubt(struct pst_doctor *d)
 {
     if (d->run.skipped >= 0.005) {
         char text[100];
-        snprintf(text, sizeof(text), " %.0f %% of the samples are damaged and left out.", fmax(100 * d->run.skipped, 1));
+        snprintf(text, sizeof(text), " %.0f %% of the samples are left out, as damaged or by a function.", fmax(100 * d->run.skipped, 1));
         add(d->sentence, sizeof(d->sentence), text);
     }
     if (d->cold_unknown)

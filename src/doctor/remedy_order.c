@@ -81,10 +81,15 @@ static pst_status find_late_floats(struct pst_doctor *d, struct remedy *r, pst_e
     pst_status st = remedy_probe(d, r, reterr);
     if (st != PST_OK)
         return st;
+    if (!(r->warm_gain >= 1.02)) { /* another order may bring more */
+        r->probed = (struct tally){0};
+        return PST_SKIP;
+    }
     r->flaw = true;
     r->cause = "early-floats";
     snprintf(r->title, sizeof(r->title), "\"%.40s\" after \"%.40s\": images become floats when they are small", d->now.stage[from].text, d->now.stage[to].text);
     snprintf(r->price, sizeof(r->price), "pixels are rounded to 8 bits after resizing");
+    snprintf(r->risk, sizeof(r->risk), "a border that a crop adds is black then, instead of zero");
     remedy_text(d, r, &r->variant);
     return r->pipeline ? PST_OK : fail_memory(reterr, "describing a remedy");
 }

@@ -89,7 +89,10 @@ static pst_status store_image(void *user, size_t i, pst_error *reterr)
 {
     struct job *j = user;
     const struct rewrite *q = j->q;
-    const pst_bytes *from = (const pst_bytes *)pst_batch_get(j->batch, q->image)->data + i;
+    const pst_tensor *images = pst_batch_get(j->batch, q->image);
+    if (!images || images->dtype != PST_DTYPE_BYTES || images->rank != 1)
+        return pst_fail(reterr, PST_ETYPE, "the field %s has no images as they are stored", q->image);
+    const pst_bytes *from = (const pst_bytes *)images->data + i;
     pst_image image = {0};
     pst_image_info info;
     pst_decode_options o = {.size = sizeof(o), .channels = 3};

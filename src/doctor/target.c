@@ -212,7 +212,7 @@ static bool lists_images(const char *path)
     if (f)
         fclose(f);
     head[n] = '\0';
-    for (char *rest = head, *cell; !found && (cell = strtok_r(rest, ",;\t\r\n\"", &rest));)
+    for (char *rest = head, *cell; !found && (cell = strtok_r(rest, " |,;\t\r\n\"", &rest));)
         found = is_image(cell);
     return found;
 }
