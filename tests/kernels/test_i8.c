@@ -425,7 +425,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {{"random shapes", test_shapes},
                                         {"channels", test_channels},
-    {"small images", test_small_images},
+                                        {"small images", test_small_images},
                                         {"many channels", test_many_channels},
                                         {"dilation and groups", test_dilation_and_groups},
                                         {"depthwise", test_depthwise},
