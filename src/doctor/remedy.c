@@ -301,7 +301,7 @@ double remedy_psnr(const pst_tensor *a, const pst_tensor *b)
 void remedy_prefix(const struct pst_doctor *d, bool sample, struct draft *ret)
 {
     draft_copy(ret, sample ? &d->sampled : &d->now);
-    size_t decode = draft_find(ret, "decode", 0); /* behind the take of a sample */
+    size_t decode = draft_find(ret, "decode", 0); /* after the take of a sample */
     draft_truncate(ret, decode == DRAFT_NONE ? ret->count : decode);
     for (size_t i = ret->count; i-- > 1;)
         if (ret->stage[i].kind != PST_OP_SAMPLE && !(i == 1 && sample && d->sample.taken))

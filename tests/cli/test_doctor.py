@@ -72,6 +72,16 @@ def test_a_table_an_archive_and_texts_are_enough():
             assert found["pipeline"].startswith(pipeline) and found["pipeline_written"], found["pipeline"]
 
 
+def test_a_sample_of_an_archive():
+    """Images are stored anew from the sample alone, whatever stands between the archive and decode."""
+    with scratch() as folder:
+        penstock("generate", "images", "--images", 60, "--size", 300, "-q", cwd=folder)
+        subprocess.run(["tar", "-cf", "web.tar", "-C", "images", "--exclude=*.png", "."], cwd=folder, check=True)
+        for text in ("decode | resize 32", "rename image photo | decode field=photo | resize 32 field=photo"):
+            found = report("doctor", f"tar web.tar | {text} | batch 16", *BRIEF, cwd=folder)
+            assert remedy(found, "resize-offline")["predicted"]["gain"] > 1, found["remedies"]
+
+
 def test_damaged_images():
     """What is left out is said, and the command that stores the data leaves it out, too."""
     with scratch() as folder:
